@@ -1,0 +1,26 @@
+"""Differentially private boosted decision trees in JAX, with guarantees that can be checked."""
+
+from dpbt import domains, losses, mechanisms, recipes
+from dpbt.base import Model, Recipe, Table, Tree
+from dpbt.boosting import boost, decision_function, fit, fresh_key, ledger, predict, predict_proba, replay
+from dpbt.rules import explain
+
+__all__ = [
+    "Model",
+    "Recipe",
+    "Table",
+    "Tree",
+    "boost",
+    "decision_function",
+    "domains",
+    "explain",
+    "fit",
+    "fresh_key",
+    "ledger",
+    "losses",
+    "mechanisms",
+    "predict",
+    "predict_proba",
+    "recipes",
+    "replay",
+]

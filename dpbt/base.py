@@ -1,0 +1,229 @@
+"""The words of the library: bundles of arrays and tuples of pure functions.
+
+Axis letters, used in every docstring:
+
+    N rows of a table (its public capacity)      D depth of a tree
+    S public splits                              L = 2**D leaves
+    T rounds of boosting (trees)                 G settings of a sweep
+"""
+
+import dataclasses
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+from dp_accounting import NeighboringRelation
+
+Array = jax.Array
+AnyArray = jax.Array | np.ndarray
+Relation = NeighboringRelation
+Release = dict[str, Array]
+"""Everything that leaves one run of a weak learner: one array for each named site."""
+
+UNSPLIT = -1
+"""The split of a node that is not split; it routes every row left."""
+
+GRID = 256
+"""Weights that depend on their own row alone are integers in 0..GRID, in units of `Weights.unit` / GRID."""
+
+ADD_REMOVE = Relation.ADD_OR_REMOVE_ONE
+REPLACE_ONE = Relation.REPLACE_ONE
+_RELATIONS = {"add_remove": ADD_REMOVE, "replace_one": REPLACE_ONE}
+
+
+def relation(name: str | Relation) -> Relation:
+    """The neighbouring relation called `name`: "add_remove" or "replace_one".
+
+    Raises:
+        ValueError: for any other name.
+    """
+    found = _RELATIONS.get(name) if isinstance(name, str) else name
+    if found is None or found not in _RELATIONS.values():
+        raise ValueError(f"relation must be one of {sorted(_RELATIONS)}, got {name!r}")
+    return found
+
+
+def relation_name(value: Relation) -> str:
+    """The short name of a relation, as `relation` takes it."""
+    return next(name for name, known in _RELATIONS.items() if known is value)
+
+
+class Table(NamedTuple):
+    """Private rows, as the public splits see them.
+
+    Attributes:
+        splits: bool[N, S]: row n satisfies public split s.
+        label: bool[N]: the row is of the positive class.
+        present: bool[N]: the row is there. Removing a row, choosing a fold and padding to a common
+            capacity change this mask only. What an absent row holds never matters.
+    """
+
+    splits: Array
+    label: Array
+    present: Array
+
+
+class Tree(NamedTuple):
+    """A complete binary tree of depth D.
+
+    Attributes:
+        split: i32[2**D - 1], heap order: the children of node i are 2i+1 (split false) and 2i+2 (true).
+            `UNSPLIT` routes every row left.
+        leaf: f32[2**D]: the value added to the score of a row that ends there.
+    """
+
+    split: Array
+    leaf: Array
+
+
+class Weights(NamedTuple):
+    """Weights of the rows in one round.
+
+    Attributes:
+        level: f32[N]: for a re-weighting of a row by itself, an integer 0..GRID; the row's weight is
+            level * unit / GRID.
+        unit: f32[]: a public upper bound on every weight of every possible row, a function of what
+            has been released before.
+    """
+
+    level: Array
+    unit: Array
+
+
+class Mechanism(NamedTuple):
+    """A randomised map from a private value to an output that may be published.
+
+    Attributes:
+        name: what the ledger calls it.
+        sample: (key, value, scale) -> output.
+        log_prob: (output, value, scale) -> the exact log density (or probability) of each draw, one
+            for each independent draw.
+        divergence: (value, scale, other_value, other_scale) -> f32[]: the largest absolute log ratio
+            of the two densities over all outputs (the max-divergence, both directions).
+    """
+
+    name: str
+    sample: Callable[[Array, Array, Array], Array]
+    log_prob: Callable[[Array, Array, Array], Array]
+    divergence: Callable[[Array, Array, Array, Array], Array]
+
+
+class ProperLoss(NamedTuple):
+    """A symmetric proper loss with Bayes risk L, L(0) = L(1) = 0 and L(1/2) = 1.
+
+    Attributes:
+        name: its name in tables.
+        bayes_risk: u in [0, 1] -> L(u).
+        link: u in (0, 1) -> -L'(u), the canonical link.
+        inverse_link: z -> the u in [0, 1] that attains the conjugate of -L at z.
+        surrogate: z -> (-L)*(-z), the convex loss of a margin z.
+        perspective: (w1, w0) -> (w1 + w0) L(w1 / (w1 + w0)), and 0 at (0, 0).
+        smoothness: the supremum of surrogate''; infinite where the surrogate has a kink.
+    """
+
+    name: str
+    bayes_risk: Callable[[Any], Array]
+    link: Callable[[Any], Array]
+    inverse_link: Callable[[Any], Array]
+    surrogate: Callable[[Any], Array]
+    perspective: Callable[[Any, Any], Array]
+    smoothness: Any
+
+
+LossFamily = Callable[[Any], ProperLoss]
+"""A family of losses indexed by alpha in [0, 1]; alpha may be traced."""
+
+
+class WeakLearner(NamedTuple):
+    """Three pure functions around the privacy boundary, and the ledger's lines for them.
+
+    Build one with `boundary.weak_learner`, which derives `release`, `log_prob` and `divergence` from
+    a single program.
+
+    Attributes:
+        release: (key, table, weights, budget) -> Release: the only door from private to public.
+        log_prob: (release, table, weights, budget) -> dict of f32[]: exact log density by site.
+        divergence: (release, budget, table, weights, other_table, other_weights) -> dict of f32[]:
+            for each site, the worst case over its outputs, given the earlier sites of `release`.
+        hypothesis: (release, budget, unit) -> Tree: post-processing, never sees the table.
+        events: (budget) -> list of accounting.Event, one for each site of the release.
+        unprotected: what the calibration reads off the private data without any mechanism.
+    """
+
+    release: Callable[..., Release]
+    log_prob: Callable[..., dict[str, Array]]
+    divergence: Callable[..., dict[str, Array]]
+    hypothesis: Callable[..., Tree]
+    events: Callable[..., list[Any]]
+    unprotected: tuple[str, ...]
+
+
+Reweighter = Callable[[Array, Array, Any, Any], Weights]
+"""(score f32[N], bound f32[], prepared table, budget) -> Weights. `bound` is public: no row's |score| exceeds it."""
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class Recipe:
+    """An algorithm: static parts, and a budget whose leaves are arrays.
+
+    Two recipes with equal static fields run the same compiled program; `jax.vmap` over a recipe maps
+    over its budget. Build one with `dpbt.recipes`.
+
+    Attributes:
+        budget: a pytree of arrays: noise scales and every other traced number. Leading axes, if any,
+            are axes of settings.
+        learner: the weak learner.
+        reweighter: how scores become the next round's weights.
+        loss: the loss family of the link, and `predict_proba`.
+        rounds: T.
+        relation: the neighbouring relation of the guarantee.
+        name, calibration, setting: words for tables.
+    """
+
+    budget: Any
+    learner: WeakLearner = dataclasses.field(metadata={"static": True})
+    reweighter: Reweighter = dataclasses.field(metadata={"static": True})
+    loss: LossFamily = dataclasses.field(metadata={"static": True})
+    rounds: int = dataclasses.field(metadata={"static": True})
+    relation: Relation = dataclasses.field(metadata={"static": True})
+    name: str = dataclasses.field(metadata={"static": True})
+    calibration: str = dataclasses.field(metadata={"static": True})
+    setting: str = dataclasses.field(metadata={"static": True})
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class Model:
+    """An ensemble: all that was released, and what follows from it.
+
+    Attributes:
+        trees: Tree with a leading axis T; the score of a row is the sum of the leaves it reaches.
+        releases: the stacked releases of all rounds, with a leading axis T.
+        recipe: the recipe that made it.
+    """
+
+    trees: Tree
+    releases: Mapping[str, Array]
+    recipe: Recipe
+
+
+def positive(name: str, value: Any, *, below: float | None = None, finite: bool = False) -> np.ndarray:
+    """`value` as float64, if every entry is above 0 (and below `below`; and finite, if so asked).
+
+    Raises:
+        ValueError: naming the parameter, what was expected and what was given.
+    """
+    array = np.asarray(value, np.float64)
+    good = array > 0
+    words = "greater than 0"
+    if below is not None:
+        good &= array < below
+        words += f" and less than {below:g}"
+    if finite:
+        good &= np.isfinite(array)
+        words += " and finite"
+    if not good.all():
+        raise ValueError(f"{name} must be {words}, got {value!r}")
+    return array

@@ -1,0 +1,194 @@
+"""Boosting: re-weight, learn, add; the only state between rounds is what has been released.
+
+`boost`, `replay` and `trees_of` are pure and traceable: vmap them over keys, `present` masks and recipes.
+`fit` checks its input on the host, then runs `boost` under jit.
+"""
+
+import secrets
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from dpbt import accounting, trees
+from dpbt.base import Array, Model, Recipe, Release, Table, Tree
+
+
+def _absorb(tree: Tree, table: trees.Prepared, score: Array, bound: Array) -> tuple[Array, Array]:
+    return score + trees.predict(tree, table.columns), bound + jnp.max(jnp.abs(tree.leaf))
+
+
+def _start(table: trees.Prepared) -> tuple[Array, Array]:
+    return jnp.zeros(table.label.shape[0], jnp.float32), jnp.float32(0)
+
+
+def boost(key: Array, table: Table, recipe: Recipe) -> tuple[Release, Tree, Array]:
+    """Run T rounds of a recipe.
+
+    The guarantee is that of `ledger(recipe)`. The key is a secret of the release.
+
+    Args:
+        key: a typed threefry key.
+        table: N rows.
+        recipe: one setting (no leading axes).
+
+    Returns:
+        The stacked releases of all rounds, and the trees that follow from them, with leading axes T; and f32[N],
+        the score of every row, absent ones too (a test fold, say).
+    """
+    prepared = trees.prepare(table)
+
+    def one_round(state, round_key):
+        score, bound = state
+        weights = recipe.reweighter(score, bound, prepared, recipe.budget)
+        release = recipe.learner.release(round_key, prepared, weights, recipe.budget)
+        tree = recipe.learner.hypothesis(release, recipe.budget, weights.unit)
+        return _absorb(tree, prepared, score, bound), (release, tree)
+
+    keys = jax.random.split(key, recipe.rounds)
+    (score, _), (releases, ensemble) = jax.lax.scan(one_round, _start(prepared), keys)
+    return releases, ensemble, score
+
+
+def replay(releases: Release, table: Table, recipe: Recipe) -> tuple[dict[str, Array], Tree]:
+    """Score a recorded transcript on a table, and rebuild the model from it.
+
+    Args:
+        releases: as `boost` returns them.
+        table: any table with the same splits: the recorded one, or a neighbour.
+        recipe: the recipe.
+
+    Returns:
+        f32[T] exact log densities by site, given all earlier releases; and the trees, which depend on the
+        releases alone.
+    """
+    prepared = trees.prepare(table)
+
+    def one_round(state, release):
+        score, bound = state
+        weights = recipe.reweighter(score, bound, prepared, recipe.budget)
+        log_prob = recipe.learner.log_prob(release, prepared, weights, recipe.budget)
+        tree = recipe.learner.hypothesis(release, recipe.budget, weights.unit)
+        return _absorb(tree, prepared, score, bound), (log_prob, tree)
+
+    _, out = jax.lax.scan(one_round, _start(prepared), releases)
+    return out
+
+
+def ledger(recipe: Recipe) -> accounting.Ledger:
+    """The ledger of one setting: the learner's events, T times each.
+
+    Raises:
+        ValueError: if the recipe holds several settings, or its release has a site that no event covers.
+    """
+    if np.ndim(recipe.budget.rows) > 0:
+        raise ValueError("a ledger is of one setting; take one with recipes.setting(recipe, index)")
+    events = recipe.learner.events(recipe.budget)
+    accounting.cover(events, release_sites(recipe))
+    repeated = tuple(accounting.repeat(event, recipe.rounds) for event in events)
+    return accounting.Ledger(recipe.relation, repeated, recipe.learner.unprotected)
+
+
+def release_sites(recipe: Recipe) -> list[str]:
+    """The sites of one round's release, found by abstract evaluation on a one-row table."""
+    table = Table(jnp.zeros((1, 1), bool), jnp.zeros(1, bool), jnp.zeros(1, bool))
+
+    def one(budget):
+        prepared = trees.prepare(table)
+        weights = recipe.reweighter(*_start(prepared), prepared, budget)
+        return recipe.learner.release(jax.random.key(0), prepared, weights, budget)
+
+    return list(jax.eval_shape(one, recipe.budget))
+
+
+def _check(key, table: Table, recipe: Recipe) -> None:
+    splits, label, present = table
+    if not (isinstance(key, jax.Array) and jnp.issubdtype(key.dtype, jax.dtypes.prng_key) and key.ndim == 0):
+        raise ValueError("key must be one typed key, as jax.random.key(seed) or dpbt.fresh_key() makes it")
+    if jax.random.key_impl(key) != "threefry2x32":
+        raise ValueError(f"key must be a threefry2x32 key, got {jax.random.key_impl(key)}")
+    for name, array, rank in (("splits", splits, 2), ("label", label, 1), ("present", present, 1)):
+        if array.dtype != bool or array.ndim != rank:
+            raise ValueError(f"table.{name} must be bool of rank {rank}, got {array.dtype}{list(array.shape)}")
+    rows = splits.shape[0]
+    if label.shape[0] != rows or present.shape[0] != rows:
+        raise ValueError(
+            f"splits, label and present must have the same rows, got {rows}, {label.shape[0]}, {present.shape[0]}"
+        )
+    if rows == 0 or splits.shape[1] == 0:
+        raise ValueError(f"a table needs a row and a split, got splits of shape {list(splits.shape)}")
+    if rows > trees.MAX_ROWS:
+        raise ValueError(f"a table has at most {trees.MAX_ROWS} rows, got {rows}")
+    if np.ndim(recipe.budget.rows) > 0:
+        raise ValueError("fit takes one setting; vmap dpbt.boost over a recipe with several")
+    if rows > float(recipe.budget.rows):
+        raise ValueError(
+            f"the recipe's noise was set for at most rows={float(recipe.budget.rows):g}, the table has room for {rows}"
+        )
+
+
+_boost = jax.jit(boost)
+
+
+def fit(key: Array, table: Table, recipe: Recipe) -> Model:
+    """Learn an ensemble. The model is a function of noisy releases alone; see `ledger(recipe)` for its guarantee.
+
+    Args:
+        key: one typed threefry key; who has it can subtract the noise. `fresh_key()` makes one.
+        table: splits bool[N, S], label bool[N], present bool[N], with N at most the recipe's `rows`.
+        recipe: one setting.
+
+    Raises:
+        ValueError: if any of these is not so. Nothing private is raised on.
+    """
+    table = Table(*(jnp.asarray(array) for array in table))
+    _check(key, table, recipe)
+    releases, ensemble, _ = _boost(key, table, recipe)
+    return Model(ensemble, releases, recipe)
+
+
+def score(ensemble: Tree, splits: Array) -> Array:
+    """f32[N]: the summed leaf values of trees with a leading axis T, on splits bool[N, S]."""
+    columns = splits.T
+
+    def add(total, tree):
+        return total + trees.predict(tree, columns), None
+
+    total, _ = jax.lax.scan(add, jnp.zeros(splits.shape[0], jnp.float32), ensemble)
+    return total
+
+
+_score = jax.jit(score)
+
+
+def decision_function(model: Model, splits: Array) -> Array:
+    """f32[N]: the score H of each row of splits bool[N, S]; above 0 means the positive class."""
+    splits = jnp.asarray(splits)
+    if splits.dtype != bool or splits.ndim != 2:
+        raise ValueError(f"splits must be bool of rank 2, got {splits.dtype}{list(splits.shape)}")
+    return _score(model.trees, splits)
+
+
+def predict(model: Model, splits: Array) -> Array:
+    """bool[N]: H > 0. A score of exactly 0 is the negative class."""
+    return decision_function(model, splits) > 0
+
+
+def predict_proba(model: Model, splits: Array) -> Array:
+    """f32[N]: inverse_link(H), the probability of the positive class that the loss reads off the score.
+
+    Raises:
+        ValueError: if the recipe has no link, or one whose surrogate has kinks (the 0/1 loss), where the inverse
+            link is not a function.
+    """
+    loss = model.recipe.loss(np.float32(model.recipe.budget.link_alpha))
+    if not np.isfinite(loss.smoothness):
+        raise ValueError(f"the surrogate of {loss.name} has kinks, so a score defines no probability")
+    return loss.inverse_link(decision_function(model, splits))
+
+
+def fresh_key() -> Array:
+    """A typed threefry key from the system's entropy. Keep it secret, or forget it."""
+    return jax.random.wrap_key_data(
+        jnp.asarray([secrets.randbits(32), secrets.randbits(32)], jnp.uint32), impl="threefry2x32"
+    )

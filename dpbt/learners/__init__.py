@@ -1,0 +1,1 @@
+"""Weak learners: each module builds `base.WeakLearner`s from a private program and a hypothesis."""

@@ -1,0 +1,123 @@
+"""Symmetric proper losses: Bayes risk, canonical link, inverse link, surrogate, perspective.
+
+Conventions of Nock & Henecka (2020), sections 2 to 4: the Bayes risk L is normalised to L(0) = L(1) = 0
+and L(1/2) = 1; the canonical link is -L'; the surrogate is F(z) = (-L)*(-z), so that
+inverse_link(-z) = -F'(z); the perspective is f(w1, w0) = (w1 + w0) L(w1 / (w1 + w0)).
+
+A loss of your own is one `ProperLoss`; everything else (sensitivity, splits, boosting) follows from it.
+"""
+
+import functools
+import math
+
+import jax.numpy as jnp
+import numpy as np
+from jax.core import Tracer
+from jax.scipy.special import xlogy
+
+from dpbt.base import LossFamily, ProperLoss
+
+
+def m_alpha(alpha) -> ProperLoss:
+    """The M-alpha loss: alpha times Matsushita's plus (1 - alpha) times the 0/1 loss.
+
+    Nock & Henecka (2020), Definition 6 and Theorem 8, equations (86), (87), (103), (105). The second derivative
+    of the surrogate beyond the flat part is 2 alpha^2 / (4 alpha^2 + (|z| - 2(1-alpha))^2)^(3/2), half of what
+    their equation (133) says, so its supremum is 1 / (4 alpha).
+
+    Args:
+        alpha: a number in [0, 1], possibly traced. At 1 it is Matsushita's loss, at 0 the 0/1 loss.
+
+    At u = 1/2 the link is 0, one element of the subdifferential [-2(1-alpha), 2(1-alpha)]. For
+    |z| <= 2(1-alpha) the inverse link is 1/2. For alpha = 0 and |z| = 2 the inverse link is 1/2, too.
+    """
+
+    def bayes_risk(u):
+        return 2 * alpha * jnp.sqrt(u * (1 - u)) + 2 * (1 - alpha) * jnp.minimum(u, 1 - u)
+
+    def link(u):
+        curved = (2 * u - 1) / jnp.sqrt(jnp.maximum(u * (1 - u), 1e-30))
+        return alpha * curved + 2 * (1 - alpha) * jnp.sign(2 * u - 1)
+
+    def excess(z):
+        """How far |z|/2 is beyond the flat part; 0 on it."""
+        return jnp.maximum(jnp.abs(z) / 2 - (1 - alpha), 0)
+
+    def inverse_link(z):
+        e = excess(z)
+        norm = jnp.hypot(jnp.asarray(alpha, e.dtype), e)
+        return (1 + jnp.sign(z) * jnp.where(e > 0, e / jnp.where(e > 0, norm, 1), 0)) / 2
+
+    def surrogate(z):
+        e = excess(z)
+        return 1 - z / 2 + jnp.hypot(jnp.asarray(alpha, e.dtype), e) - alpha
+
+    def perspective(w1, w0):
+        return 2 * alpha * jnp.sqrt(w1) * jnp.sqrt(w0) + 2 * (1 - alpha) * jnp.minimum(w1, w0)
+
+    return ProperLoss("m_alpha", bayes_risk, link, inverse_link, surrogate, perspective, _quarter_over(alpha))
+
+
+def _quarter_over(alpha):
+    """1 / (4 alpha): the largest second derivative of M-alpha's surrogate, infinite at 0."""
+    if isinstance(alpha, Tracer):
+        return 0.25 / alpha
+    with np.errstate(divide="ignore"):
+        return np.divide(0.25, alpha)
+
+
+def _ratio(numerator, denominator):
+    return numerator / jnp.where(denominator > 0, denominator, 1)
+
+
+square = ProperLoss(
+    name="square",
+    bayes_risk=lambda u: 4 * u * (1 - u),
+    link=lambda u: 8 * u - 4,
+    inverse_link=lambda z: jnp.clip((z + 4) / 8, 0, 1),
+    surrogate=lambda z: jnp.where(jnp.abs(z) <= 4, (z - 4) ** 2 / 16, jnp.maximum(-z, 0)),
+    perspective=lambda w1, w0: 4 * _ratio(w1 * w0, w1 + w0),
+    smoothness=1 / 8,
+)
+"""The square loss, whose Bayes risk is Gini's criterion 4u(1-u)."""
+
+_LN2 = math.log(2.0)
+
+
+def _log_surrogate(z):
+    return jnp.logaddexp(-z * _LN2, 0) / _LN2
+
+
+def _log_perspective(w1, w0):
+    total = w1 + w0
+    return (xlogy(total, total) - xlogy(w1, w1) - xlogy(w0, w0)) / _LN2
+
+
+log = ProperLoss(
+    name="log",
+    bayes_risk=lambda u: -(xlogy(u, u) + xlogy(1 - u, 1 - u)) / _LN2,
+    link=lambda u: jnp.log2(u / (1 - u)),
+    inverse_link=lambda z: 1 / (1 + jnp.exp2(-z)),
+    surrogate=_log_surrogate,
+    perspective=_log_perspective,
+    smoothness=_LN2 / 4,
+)
+"""The log loss in bits, whose Bayes risk is the binary entropy (information gain)."""
+
+matsushita = m_alpha(1.0)._replace(name="matsushita")
+"""Matsushita's loss, 2 sqrt(u(1-u)): the fastest boosting rate and the largest sensitivity."""
+
+zero_one = m_alpha(0.0)._replace(name="zero_one", smoothness=math.inf)
+"""The 0/1 loss, 2 min(u, 1-u): the smallest sensitivity; its surrogate has kinks, so it cannot be boosted."""
+
+
+@functools.cache
+def fixed(loss: ProperLoss) -> LossFamily:
+    """The family that holds one loss whatever alpha is. The same loss gives the same object."""
+
+    def family(alpha) -> ProperLoss:
+        del alpha
+        return loss
+
+    family.__name__ = loss.name
+    return family

@@ -1,0 +1,222 @@
+"""Mechanisms: (sample, log_prob, divergence) for every draw that leaves the private side.
+
+`scale` is the noise: the Laplace or Gaussian scale, or the temperature of the exponential mechanism
+(p proportional to exp(score / scale)). Scale 0 is the noise-free limit, used by the non-private
+mode; its log probability is 0 for the limit's output and -inf for every other.
+
+The densities are exact. The samplers draw in float32: `laplace` and `gaussian` are for research, as the
+low bits of their outputs depend on the value (Mironov, 2012); `discrete_laplace` returns integers and is
+the one to use for a release.
+"""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from dpbt.base import UNSPLIT, Array, Mechanism
+
+MAX_DISCRETE_SCALE = 2.0**24
+"""Largest scale of `discrete_laplace` whose samples are resolved and fit int32."""
+
+_DIGIT = 4096.0
+
+
+def _positive(scale):
+    return jnp.where(scale > 0, scale, 1)
+
+
+def _exact(output, value):
+    return jnp.where(output == value, 0.0, -jnp.inf)
+
+
+def _additive_divergence(value, scale, other_value, other_scale):
+    """Total max-divergence of Laplace noise: sum of |difference| / scale, infinite if the scales differ."""
+    moved = jnp.abs(jnp.asarray(value - other_value, jnp.float32))
+    noisy = jnp.where(moved > 0, moved / _positive(scale), 0)
+    without = jnp.where(moved > 0, jnp.inf, 0)
+    each = jnp.where(scale == other_scale, jnp.where(scale > 0, noisy, without), jnp.inf)
+    return jnp.sum(each)
+
+
+def _laplace_sample(key, value, scale):
+    return value + scale * jax.random.laplace(key, jnp.shape(value), jnp.float32)
+
+
+def _laplace_log_prob(output, value, scale):
+    density = -jnp.abs(output - value) / _positive(scale) - jnp.log(2 * _positive(scale))
+    return jnp.where(scale > 0, density, _exact(output, value))
+
+
+laplace = Mechanism("laplace", _laplace_sample, _laplace_log_prob, _additive_divergence)
+"""Real value plus Laplace(scale) noise: epsilon = L1 sensitivity / scale (Dwork et al., 2006)."""
+
+
+def _geometric(key, scale, shape):
+    """Integers x >= 0 with p(x) proportional to exp(-x / scale), as two independent base-4096 digits.
+
+    The digits of a geometric variable are independent, so each is drawn by inversion from one float32
+    uniform without losing the resolution of the other.
+    """
+    high_key, low_key = jax.random.split(key)
+    scale = _positive(scale)
+    high = jnp.floor(scale / _DIGIT * jax.random.exponential(high_key, shape))
+    below = -jnp.expm1(-_DIGIT / scale) * jax.random.uniform(low_key, shape)
+    low = jnp.minimum(jnp.floor(-scale * jnp.log1p(-below)), _DIGIT - 1)
+    return high.astype(jnp.int32) * int(_DIGIT) + low.astype(jnp.int32)
+
+
+def _discrete_laplace_sample(key, value, scale):
+    plus, minus = jax.random.split(key)
+    shape = jnp.shape(value)
+    noise = _geometric(plus, scale, shape) - _geometric(minus, scale, shape)
+    return value + jnp.where(scale > 0, noise, 0)
+
+
+def _discrete_laplace_log_prob(output, value, scale):
+    distance = jnp.abs(output - value).astype(jnp.float32)
+    density = jnp.log(jnp.tanh(0.5 / _positive(scale))) - distance / _positive(scale)
+    return jnp.where(scale > 0, density, _exact(output, value))
+
+
+discrete_laplace = Mechanism(
+    "discrete laplace", _discrete_laplace_sample, _discrete_laplace_log_prob, _additive_divergence
+)
+"""Integer value plus two-sided geometric noise, p(k) proportional to exp(-|k| / scale), in the value's unit.
+
+epsilon = L1 sensitivity / scale (Ghosh et al., 2009). Values are i32; scales go up to `MAX_DISCRETE_SCALE`.
+"""
+
+
+def _gaussian_sample(key, value, scale):
+    return value + scale * jax.random.normal(key, jnp.shape(value), jnp.float32)
+
+
+def _gaussian_log_prob(output, value, scale):
+    z = (output - value) / _positive(scale)
+    density = -0.5 * z**2 - jnp.log(_positive(scale)) - 0.5 * np.log(2 * np.pi).astype(np.float32)
+    return jnp.where(scale > 0, density, _exact(output, value))
+
+
+def _gaussian_divergence(value, scale, other_value, other_scale):
+    same = jnp.all((value == other_value) & (scale == other_scale))
+    return jnp.where(same, 0.0, jnp.inf)
+
+
+gaussian = Mechanism("gaussian", _gaussian_sample, _gaussian_log_prob, _gaussian_divergence)
+"""Real value plus N(0, scale**2): (L2 sensitivity)**2 / (2 scale**2)-zCDP; no pure epsilon."""
+
+
+def gumbel_noise(key: Array, shape) -> Array:
+    """The Gumbel noise that `exponential` adds to scores of this shape under this key."""
+    return jax.random.gumbel(key, shape, jnp.float32)
+
+
+def _per_draw(scores, scale):
+    """The scale of each draw as f32[..., 1], from one scale for all or one for each."""
+    return jnp.broadcast_to(jnp.asarray(scale, jnp.float32), scores.shape[:-1])[..., None]
+
+
+def _exponential_logits(scores, scale):
+    scale = _per_draw(scores, scale)
+    ratio = jnp.where(jnp.isinf(scale), 0, scores / _positive(scale))
+    return jnp.where(jnp.isneginf(scores), -jnp.inf, ratio)
+
+
+def _exponential_sample(key, scores, scale):
+    quiet = _per_draw(scores, scale) == 0
+    logits = _exponential_logits(scores, scale)
+    noisy = logits + jnp.where(quiet, 0, gumbel_noise(key, scores.shape))
+    choice = jnp.argmax(noisy, axis=-1).astype(jnp.int32)
+    return jnp.where(jnp.all(jnp.isneginf(scores), axis=-1), UNSPLIT, choice)
+
+
+def _exponential_pmf(scores, scale):
+    """Log probability of every candidate; all -inf where no candidate is allowed."""
+    logits = _exponential_logits(scores, scale)
+    none = jnp.all(jnp.isneginf(scores), axis=-1, keepdims=True)
+    soft = jax.nn.log_softmax(jnp.where(none, 0, logits), axis=-1)
+    hard = jnp.where(jax.nn.one_hot(jnp.argmax(scores, axis=-1), scores.shape[-1], dtype=bool), 0.0, -jnp.inf)
+    quiet = _per_draw(scores, scale) == 0
+    return jnp.where(none, -jnp.inf, jnp.where(quiet, hard, soft))
+
+
+def _exponential_log_prob(output, scores, scale):
+    chosen = jnp.maximum(output, 0)[..., None]
+    log_prob = jnp.take_along_axis(_exponential_pmf(scores, scale), chosen, axis=-1)[..., 0]
+    none = jnp.all(jnp.isneginf(scores), axis=-1)
+    return jnp.where(output == UNSPLIT, jnp.where(none, 0.0, -jnp.inf), log_prob)
+
+
+def _pmf_divergence(p, q):
+    """Max-divergence, in the worse direction, of independent draws with log probabilities [..., K]."""
+    ratio = jnp.where(jnp.isneginf(p) & jnp.isneginf(q), 0.0, p - q)
+    return jnp.maximum(jnp.sum(jnp.max(ratio, axis=-1)), jnp.sum(jnp.max(-ratio, axis=-1)))
+
+
+def _exponential_divergence(scores, scale, other_scores, other_scale):
+    p, q = _exponential_pmf(scores, scale), _exponential_pmf(other_scores, other_scale)
+    none = jnp.all(jnp.isneginf(scores), axis=-1)
+    other_none = jnp.all(jnp.isneginf(other_scores), axis=-1)
+    return jnp.where(jnp.any(none != other_none), jnp.inf, _pmf_divergence(p, q))
+
+
+exponential = Mechanism("exponential", _exponential_sample, _exponential_log_prob, _exponential_divergence)
+"""Candidate k of f32[..., K] with probability proportional to exp(score / scale) (McSherry & Talwar, 2007).
+
+Drawn as the argmax of score / scale plus Gumbel noise. A score of -inf forbids its candidate (the mask must be
+public, or the mode non-private); with no candidate left the output is `UNSPLIT`. Scale 0 is the argmax, lowest
+index first; scale inf is uniform. If the scores of neighbours differ by something in [0, d], or all in [-d, 0],
+it is d / scale-DP and (d / scale)**2 / 8-zCDP; in general, with |difference| <= d, 2 d / scale-DP.
+"""
+
+
+def _noisy_max_sample(key, scores, scale):
+    noise = jax.random.laplace(key, scores.shape, jnp.float32)
+    return jnp.argmax(scores + _per_draw(scores, scale) * noise, axis=-1).astype(jnp.int32)
+
+
+_NODES, _NODE_WEIGHTS = np.polynomial.legendre.leggauss(8)
+_REACH = np.linspace(-40.0, 40.0, 161)
+
+
+def _noisy_max_pmf(scores, scale):
+    """Log probability of every candidate by Gauss quadrature between the kinks of the densities.
+
+    P(k wins) is the integral of lap(x - s_k) times the product over j != k of Lap(x - s_j), in units of the
+    scale. The integrand is smooth between scores, so panels break at every score (clipped to 40 scales around
+    the best one, beyond which less than exp(-40) is left).
+    """
+    if scores.ndim > 1:
+        rows = jax.vmap(lambda s: _noisy_max_pmf(s, scale))(scores.reshape(-1, scores.shape[-1]))
+        return rows.reshape(scores.shape)
+    best = jnp.max(scores)
+    s = (scores - best) / _positive(scale)
+    edges = jnp.sort(jnp.concatenate([jnp.asarray(_REACH, jnp.float32), jnp.clip(s, -40, 40)]))
+    half = (edges[1:] - edges[:-1]) / 2
+    middle = (edges[1:] + edges[:-1]) / 2
+    x = middle[:, None] + half[:, None] * jnp.asarray(_NODES, jnp.float32)[None, :]
+    gap = x[..., None] - s[None, None, :]
+    log_cdf = jnp.where(gap < 0, gap - np.float32(np.log(2)), jnp.log1p(-0.5 * jnp.exp(-jnp.maximum(gap, 0))))
+    log_pdf = -jnp.abs(gap) - np.float32(np.log(2))
+    log_all = jnp.sum(log_cdf, axis=-1, keepdims=True) - log_cdf + log_pdf
+    weight = half[:, None] * jnp.asarray(_NODE_WEIGHTS, jnp.float32)[None, :]
+    log_weight = jnp.where(weight > 0, jnp.log(jnp.where(weight > 0, weight, 1)), -jnp.inf)
+    soft = jax.nn.logsumexp(log_all + log_weight[..., None], axis=(0, 1))
+    return jnp.where(scale > 0, soft, _exact(jnp.arange(s.shape[0]), jnp.argmax(scores)))
+
+
+def _noisy_max_log_prob(output, scores, scale):
+    return jnp.take_along_axis(_noisy_max_pmf(scores, scale), output[..., None], axis=-1)[..., 0]
+
+
+def _noisy_max_divergence(scores, scale, other_scores, other_scale):
+    p, q = _noisy_max_pmf(scores, scale), _noisy_max_pmf(other_scores, other_scale)
+    return _pmf_divergence(p, q)
+
+
+noisy_max = Mechanism("noisy max", _noisy_max_sample, _noisy_max_log_prob, _noisy_max_divergence)
+"""Index of the largest of f32[..., K] finite scores after independent Laplace(scale) noise on each.
+
+2 d / scale-DP for |difference| <= d, d / scale-DP if all differences have one sign (Dwork & Roth, 2014, Claim
+3.9). `log_prob` integrates numerically, to about 1e-5 relative. `scale` is a scalar.
+"""

@@ -1,0 +1,203 @@
+"""Recipes: an algorithm's parts, its budget and its relation, set together so that noise and ledger agree."""
+
+from typing import Any
+
+import jax
+import numpy as np
+import optax
+
+from dpbt import losses, mechanisms, sensitivity
+from dpbt.base import ADD_REMOVE, GRID, LossFamily, ProperLoss, Recipe, Relation, positive
+from dpbt.base import relation as to_relation
+from dpbt.learners import greedy_tree
+from dpbt.reweighting import mirror
+
+
+def _family(loss: ProperLoss | LossFamily) -> LossFamily:
+    return losses.fixed(loss) if isinstance(loss, ProperLoss) else loss
+
+
+def _boostable(loss: ProperLoss | LossFamily | None, criterion: ProperLoss | LossFamily) -> LossFamily:
+    """The family of the link: the criterion's own where its surrogate is smooth, else Matsushita's."""
+    family = _family(criterion if loss is None else loss)
+    if np.isfinite(float(family(np.float32(1)).smoothness)):
+        return family
+    if loss is None:
+        return losses.fixed(losses.matsushita)
+    raise ValueError(f"loss must have a smooth surrogate to be boosted, {family(np.float32(1)).name} has kinks")
+
+
+def _depth_schedule(alpha: Any, depth: int) -> np.ndarray:
+    """Float64[..., D]: alpha at each depth, from a number, an array of settings, or a schedule of the depth."""
+    values = np.stack([np.asarray(alpha(k) if callable(alpha) else alpha, np.float64) for k in range(depth)], -1)
+    if not np.all((values >= 0) & (values <= 1)):
+        raise ValueError(f"alpha must be in [0, 1], or a schedule with values there, got {values.tolist()}")
+    return values
+
+
+def _down(value) -> np.ndarray:
+    """Float32, never above the float64 value."""
+    value = np.asarray(value, np.float64)
+    rounded = value.astype(np.float32)
+    return np.where(rounded > value, np.nextafter(rounded, np.float32(0)), rounded).astype(np.float32)
+
+
+def _scale(bound, epsilon) -> np.ndarray:
+    """Float32 noise scale, never below bound / epsilon; 0 for an infinite epsilon."""
+    value = np.asarray(bound, np.float64) / np.asarray(epsilon, np.float64)
+    rounded = value.astype(np.float32)
+    return np.where(rounded < value, np.nextafter(rounded, np.float32(np.inf)), rounded).astype(np.float32)
+
+
+def bdpe(
+    *,
+    epsilon: Any,
+    rows: Any,
+    rounds: int = 10,
+    depth: int = 3,
+    calibration: str = "tight",
+    relation: str | Relation = ADD_REMOVE,
+    alpha: str | float | np.ndarray | optax.Schedule = "objective",
+    criterion: ProperLoss | LossFamily = losses.m_alpha,
+    loss: ProperLoss | LossFamily | None = None,
+    beta_tree: Any = 0.5,
+    error_share: Any = 0.1,
+    clip: Any = 10.0,
+    zeta: Any = 1e-4,
+    pi: Any = 0.0,
+    smoothing: Any = 1.0,
+    chunk_rows: int | None = None,
+) -> Recipe:
+    """Boosted differentially private ensembles of trees: Nock & Henecka (2020), Algorithm 1 and section 6.
+
+    Guarantee: epsilon-DP under `relation`, with the lines of `boosting.ledger`. In the tight calibration every line
+    is proved in `sensitivity`; in the published one epsilon is the paper's claim and the ledger names what stays
+    unprotected. Rows beyond the bound `rows` would void it; `fit` refuses larger tables.
+
+    Every argument of type Any but `alpha` as a word or a schedule may be an array; they broadcast, and the recipe
+    then holds one setting for each entry (vmap over it). None of these values causes a recompile.
+
+    Args:
+        epsilon: the total budget, above 0. Infinite means no privacy: best splits, exact leaves, pure nodes not
+            split, empty leaves predict their parent's value, no clamping to `clip`.
+        rows: m. Under add/remove a public bound on the number of rows; under replace-one their public number.
+        rounds: T, the number of trees.
+        depth: D, the depth of every tree.
+        calibration: "tight" or "published".
+        relation: "add_remove" or "replace_one". The published noise is the same for both.
+        alpha: the criterion's alpha: "objective" (equation (16): the ratio of errors to the root's; noisy in the
+            tight calibration, read off the data in the published one), a number in [0, 1], or a schedule of the depth,
+            such as any `optax.Schedule`.
+        criterion: the loss, or the family indexed by alpha, whose perspective scores the splits.
+        loss: the loss or family of link, re-weighting and leverage; the criterion's own by default, Matsushita's
+            where that one has kinks. Its alpha is 1 unless `alpha` is a number (the paper leaves this open).
+        beta_tree: share of epsilon that goes to the trees' structure; the rest goes to leaves. In (0, 1).
+        error_share: share of the structure's budget that pays for noisy errors (tight, objective, D > 1). In (0, 1).
+        clip: M, above 0: the bound on a leaf's value before leverage.
+        zeta: shares are clamped to [zeta, 1 - zeta] before the link; in (0, 1/2).
+        pi: places a in (1 / (4 F'' M**2)) [1 - pi, 1 + pi], F'' the surrogate's smoothness, which is
+            (alpha / M**2) [1 - pi, 1 + pi] for M-alpha (equation (125)); in (-1, 1), a negative value being a
+            smaller step.
+        smoothing: tight calibration: weight of a leaf's parent in its share, in units of the leaf's noise. At
+            least 0.
+        chunk_rows: rows per matrix product; the result does not depend on it.
+
+    Raises:
+        ValueError: for a value outside these ranges, named with what was given.
+    """
+    relation = to_relation(relation)
+    for name, count in (("rounds", rounds), ("depth", depth)):
+        if not isinstance(count, int | np.integer) or isinstance(count, bool) or count < 1:
+            raise ValueError(f"{name} must be an integer of at least 1, got {count!r}")
+    if depth > 12:
+        raise ValueError(f"depth must be at most 12 for complete greedy trees, got {depth}")
+    objective = isinstance(alpha, str)
+    if objective and alpha != "objective":
+        raise ValueError(f'alpha must be "objective", a number, or a schedule, got {alpha!r}')
+    criterion_family, link_family = _family(criterion), _boostable(loss, criterion)
+    if objective and isinstance(criterion, ProperLoss):
+        raise ValueError(f"objective calibration needs a family of losses indexed by alpha, got {criterion.name}")
+    by_depth = _depth_schedule(1.0 if objective else alpha, depth)
+    number = not objective and not callable(alpha)
+    link_alpha = by_depth[..., 0] if number else np.asarray(1.0)
+    if number and link_family(0.5).name == "m_alpha" and not np.all(link_alpha > 0):
+        link_alpha, link_family = np.asarray(1.0), losses.fixed(losses.matsushita)
+
+    epsilon = positive("epsilon", epsilon)
+    rows = positive("rows", rows, finite=True)
+    if np.any(rows != np.floor(rows)):
+        raise ValueError(f"rows must be whole numbers, got {rows!r}")
+    beta_tree = positive("beta_tree", beta_tree, below=1)
+    error_share = positive("error_share", error_share, below=1)
+    clip = positive("clip", clip, finite=True)
+    zeta = positive("zeta", zeta, below=0.5)
+    pi, smoothing = np.asarray(pi, np.float64), np.asarray(smoothing, np.float64)
+    if not np.all(np.abs(pi) < 1):
+        raise ValueError(f"pi must be in (-1, 1), got {pi!r}")
+    if not np.all((smoothing >= 0) & np.isfinite(smoothing)):
+        raise ValueError(f"smoothing must be at least 0 and finite, got {smoothing!r}")
+
+    shape = np.broadcast_shapes(
+        *(np.shape(x) for x in (epsilon, rows, beta_tree, error_share, clip, zeta, pi, smoothing, by_depth[..., 0]))
+    )
+    link = link_family(np.asarray(link_alpha, np.float32))
+    widest = np.abs(np.asarray(link.link(np.asarray(1 - zeta, np.float32)), np.float64))
+    clip = np.where(np.isinf(epsilon), widest, clip)
+    step = (1 + pi) / (4 * np.asarray(link.smoothness, np.float64) * clip**2)
+    tree_epsilon = beta_tree * epsilon / rounds
+    leaf_epsilon = (1 - beta_tree) * epsilon / rounds
+    level = np.arange(depth)
+    if calibration == "tight":
+        learner = greedy_tree.tight(depth, criterion_family, link_family, objective, relation, **_chunks(chunk_rows))
+        moves = sensitivity.split_moves(relation)
+        counts_errors = objective and depth > 1
+        split_share = 1 - error_share if counts_errors else 1.0
+        split_epsilon = np.repeat((split_share * tree_epsilon / (depth * moves))[..., None], depth, -1)
+        error_epsilon = error_share * tree_epsilon / depth if counts_errors else np.inf
+        error_scale = _scale(GRID * sensitivity.error_weight(relation), error_epsilon)
+        leaf_scale = _scale(GRID * sensitivity.class_weights(relation), leaf_epsilon)
+        for name, scale in (("errors", error_scale), ("leaves", leaf_scale)):
+            if np.any(scale > mechanisms.MAX_DISCRETE_SCALE):
+                raise ValueError(f"epsilon is too small: noise of scale {np.max(scale) / GRID:g} rows for the {name}")
+        reweighter = mirror(link_family, bounded=True)
+    elif calibration == "published":
+        learner = greedy_tree.published(depth, criterion_family, link_family, objective, **_chunks(chunk_rows))
+        split_epsilon = tree_epsilon[..., None] / (depth * 2.0**level)
+        error_scale = np.asarray(0.0)
+        step = _down(step).astype(np.float64)
+        clip = _down(clip).astype(np.float64)
+        leaf_scale = _scale(2 * (step.astype(np.float32) * clip.astype(np.float32) ** 2), leaf_epsilon / 2**depth)
+        reweighter = mirror(link_family, bounded=False)
+    else:
+        raise ValueError(f'calibration must be "tight" or "published", got {calibration!r}')
+
+    def spread(value) -> np.ndarray:
+        return np.broadcast_to(np.asarray(value, np.float32), shape)
+
+    def spread_depth(value) -> np.ndarray:
+        return np.broadcast_to(_down(value), (*shape, depth))
+
+    budget = greedy_tree.TreeBudget(
+        split_epsilon=spread_depth(split_epsilon),
+        error_scale=spread(error_scale),
+        leaf_scale=spread(leaf_scale),
+        alpha=spread_depth(by_depth),
+        link_alpha=spread(link_alpha),
+        rows=spread(rows),
+        clip=spread(clip),
+        zeta=spread(zeta),
+        step=spread(step),
+        smoothing=spread(smoothing),
+    )
+    name = criterion_family(0.5).name
+    setting = "objective" if objective else ("alpha" if name == "m_alpha" else name)
+    return Recipe(budget, learner, reweighter, link_family, int(rounds), relation, "bdpe", calibration, setting)
+
+
+def _chunks(chunk_rows: int | None) -> dict[str, int]:
+    return {} if chunk_rows is None else {"chunk_rows": chunk_rows}
+
+
+def setting(recipe: Recipe, index: int | tuple[int, ...]) -> Recipe:
+    """One setting of a recipe that holds several."""
+    return jax.tree.map(lambda leaf: leaf[index], recipe)

@@ -1,0 +1,58 @@
+"""Strict promotion, a persistent compilation cache, and tables to test on."""
+
+import os
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from hypothesis import settings
+
+import dpbt
+
+jax.config.update("jax_numpy_dtype_promotion", "strict")
+jax.config.update("jax_numpy_rank_promotion", "raise")
+jax.config.update("jax_compilation_cache_dir", str(Path(__file__).parent.parent / ".cache" / "jax"))
+jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.2)
+
+settings.register_profile("dpbt", deadline=None, derandomize=True, max_examples=50)
+settings.load_profile("dpbt")
+
+
+def random_table(seed: int, rows: int, splits: int, absent: int = 0) -> dpbt.Table:
+    """A table whose label depends on its first splits."""
+    rng = np.random.default_rng(seed)
+    satisfied = rng.random((rows, splits)) < rng.uniform(0.2, 0.8, splits)
+    label = (satisfied[:, 0] & satisfied[:, 1 % splits]) ^ (rng.random(rows) < 0.2)
+    present = np.ones(rows, bool)
+    present[rng.choice(rows, absent, replace=False)] = False
+    return dpbt.Table(jnp.asarray(satisfied), jnp.asarray(label), jnp.asarray(present))
+
+
+@pytest.fixture(scope="session")
+def small_table() -> dpbt.Table:
+    return random_table(0, rows=80, splits=7, absent=3)
+
+
+@pytest.fixture(scope="session")
+def data_folder() -> Path:
+    """The folder of real data sets, or a skip that says so."""
+    folder = os.environ.get("DPBT_DATA")
+    if not folder or not Path(folder).is_dir():
+        pytest.skip("DPBT_DATA names no folder of data sets; the test on real data is skipped")
+    return Path(folder)
+
+
+@pytest.fixture(scope="session")
+def banknote(data_folder) -> dpbt.Table:
+    """The banknote data under declared bounds, ten bins a column: 1,372 rows and 36 splits."""
+    rows = np.loadtxt(data_folder / "banknote" / "data_banknote_authentication.txt", delimiter=",")
+    domain = {
+        "variance": dpbt.domains.Numeric(-8, 8),
+        "skewness": dpbt.domains.Numeric(-15, 15),
+        "curtosis": dpbt.domains.Numeric(-6, 18),
+        "entropy": dpbt.domains.Numeric(-9, 3),
+    }
+    splits = dpbt.domains.encode(domain, {name: rows[:, k] for k, name in enumerate(domain)})
+    return dpbt.Table(jnp.asarray(splits), jnp.asarray(rows[:, 4] == 1), jnp.ones(len(rows), bool))

@@ -1,0 +1,271 @@
+"""The whole algorithm: against a plain loop, against Algorithm 1, without privacy, under every transform."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import pytest
+
+import dpbt
+from dpbt import boosting, boundary, losses, mechanisms, recipes, trees
+from dpbt.base import UNSPLIT, Table
+from tests import reference
+from tests.conftest import random_table
+
+
+def library_noise(key, rounds):
+    """The draws the library will make under this key, for the reference."""
+    keys = jax.random.split(key, rounds)
+
+    def noise(t, site, shape, scale):
+        site_key = boundary.site_key(keys[t], site)
+        if site.startswith("split"):
+            return np.asarray(mechanisms.gumbel_noise(site_key, shape))
+        if site == "leaf" and len(shape) == 1:
+            return np.asarray(mechanisms.laplace.sample(site_key, jnp.zeros(shape), jnp.float32(scale)))
+        return np.asarray(mechanisms.discrete_laplace.sample(site_key, jnp.zeros(shape, jnp.int32), jnp.float32(scale)))
+
+    return noise
+
+
+def plain(recipe, alpha):
+    """A recipe as the plain settings of the reference."""
+    budget = recipe.budget
+    scalars = ("link_alpha", "rows", "clip", "zeta", "step", "smoothing", "leaf_scale", "error_scale")
+    return {
+        "rounds": recipe.rounds,
+        "depth": budget.alpha.shape[-1],
+        "tight": recipe.calibration == "tight",
+        "loss": recipe.loss(0.5).name,
+        "alpha": alpha,
+        "split_epsilon": [float(e) for e in budget.split_epsilon],
+        **{name: float(getattr(budget, name)) for name in scalars},
+    }
+
+
+CASES = {
+    "tight-objective": {"alpha": "objective"},
+    "tight-0.3": {"alpha": 0.3},
+    "tight-square": {"alpha": 1.0, "criterion": losses.square},
+    "tight-log": {"alpha": 1.0, "criterion": losses.log},
+    "published-objective": {"alpha": "objective", "calibration": "published"},
+    "published-1": {"alpha": 1.0, "calibration": "published"},
+    "published-square": {"alpha": 1.0, "criterion": losses.square, "calibration": "published"},
+}
+
+
+def agree(table, recipe, alpha, seed):
+    key = jax.random.key(seed)
+    model = dpbt.fit(key, table, recipe)
+    arrays = [np.asarray(array) for array in table]
+    expected = reference.boost(*arrays, plain(recipe, alpha), library_noise(key, recipe.rounds))
+    np.testing.assert_array_equal(model.trees.split, [heap for heap, _ in expected])
+    np.testing.assert_allclose(model.trees.leaf, [leaves for _, leaves in expected], rtol=2e-3, atol=2e-3)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_same_splits_as_a_plain_loop_under_the_same_noise(small_table, case):
+    recipe = recipes.bdpe(epsilon=30, rows=100, rounds=4, depth=3, clip=3.0, **CASES[case])
+    agree(small_table, recipe, CASES[case]["alpha"], seed=3)
+
+
+@pytest.mark.parametrize("case", ["tight-objective", "published-objective"])
+def test_same_splits_as_a_plain_loop_on_real_data(banknote, case):
+    recipe = recipes.bdpe(epsilon=5, rows=1372, rounds=2, depth=3, **CASES[case])
+    agree(banknote, recipe, CASES[case]["alpha"], seed=1)
+
+
+def test_weights_and_leverage_are_algorithm_1():
+    """The step form of (126) with beta = (a / m) sum w y h, in float64, from the exact leaves of each round."""
+    table = random_table(4, 400, 6)
+    recipe = recipes.bdpe(epsilon=np.inf, rows=400, rounds=5, depth=2, alpha=1.0, pi=0.25, zeta=0.01)
+    model = dpbt.fit(jax.random.key(0), table, recipe)
+    bound = (1 - 0.02) / np.sqrt(0.01 * 0.99)
+    assert float(recipe.budget.clip) == pytest.approx(bound, rel=1e-5)
+    a = 1.25 / bound**2
+    y, weight = np.where(np.asarray(table.label), 1.0, -1.0), np.full(400, 0.5)
+    for t in range(5):
+        tree = jax.tree.map(lambda leaf, t=t: leaf[t], model.trees)
+        leaf = np.asarray(trees.route(tree, table.splits.T))
+        share = np.array([weight[(leaf == k) & (y > 0)].sum() / max(weight[leaf == k].sum(), 1e-12) for k in range(4)])
+        share = np.clip(share, 0.01, 0.99)
+        h = ((2 * share - 1) / np.sqrt(share * (1 - share)))[leaf]
+        beta = a / 400 * np.sum(weight * y * h)
+        np.testing.assert_allclose(trees.predict(tree, table.splits.T), beta * h, rtol=0.03, atol=2e-3)
+        z = -beta * y * h + (2 * weight - 1) / np.sqrt(weight * (1 - weight))
+        weight = 0.5 * (1 + z / np.sqrt(4 + z**2))
+
+
+def test_without_privacy_pure_nodes_stay_and_empty_leaves_follow_their_parents():
+    splits = np.array([[0, 0], [0, 1], [1, 0], [1, 0], [1, 0]], bool)
+    label = np.array([0, 0, 1, 1, 0], bool)
+    table = Table(jnp.asarray(splits), jnp.asarray(label), jnp.ones(5, bool))
+    recipe = recipes.bdpe(epsilon=np.inf, rows=5, rounds=1, depth=2, alpha=1.0)
+    model = dpbt.fit(jax.random.key(0), table, recipe)
+    assert model.trees.split[0].tolist() == [0, UNSPLIT, 0]
+    leaf = np.asarray(model.trees.leaf[0])
+    assert leaf[0] == leaf[1] < 0
+    assert leaf[2] == pytest.approx(leaf[3], rel=1e-4)
+    assert np.all(np.asarray(dpbt.predict(model, table.splits)) == [False, False, True, True, True])
+
+
+@pytest.mark.parametrize(
+    "criterion", [losses.m_alpha, losses.square, losses.log], ids=lambda c: getattr(c, "name", "m")
+)
+def test_without_privacy_boosting_learns(banknote, criterion):
+    alpha = "objective" if criterion is losses.m_alpha else 1.0
+    recipe = recipes.bdpe(epsilon=np.inf, rows=1372, rounds=20, depth=4, alpha=alpha, criterion=criterion)
+    model = dpbt.fit(jax.random.key(0), banknote, recipe)
+    assert float(np.mean(dpbt.predict(model, banknote.splits) != banknote.label)) < 0.06
+
+
+def test_one_program_serves_every_traced_value(small_table):
+    def go(**changes):
+        settings = {"epsilon": 1.0, "rows": 90, "rounds": 3, "depth": 2, **changes}
+        dpbt.fit(jax.random.key(1), small_table, recipes.bdpe(**settings))
+
+    go()
+    before = boosting._boost._cache_size()
+    for changes in (
+        {"epsilon": 0.2},
+        {"epsilon": np.inf},
+        {"beta_tree": 0.3},
+        {"clip": 2.0},
+        {"zeta": 0.01},
+        {"pi": 0.5},
+        {"smoothing": 0.0},
+        {"error_share": 0.5},
+        {"rows": 100},
+    ):
+        go(**changes)
+    absent = small_table._replace(present=small_table.present.at[:9].set(False))
+    dpbt.fit(jax.random.key(2), absent, recipes.bdpe(epsilon=1.0, rows=90, rounds=3, depth=2))
+    assert boosting._boost._cache_size() == before
+    for alpha in (0.2, 0.9, optax.linear_schedule(1.0, 0.1, 2)):
+        go(alpha=alpha)
+    assert boosting._boost._cache_size() == before + 1
+
+
+def test_vmap_over_settings_keys_and_masks_is_a_loop(small_table):
+    epsilon = np.array([1.0, 5.0, np.inf])
+    recipe = recipes.bdpe(epsilon=epsilon, rows=90, rounds=3, depth=2)
+    keys = jax.random.split(jax.random.key(0), 2)
+    masks = jnp.stack([small_table.present, small_table.present.at[:5].set(False)])
+
+    def score(key, present, one):
+        return dpbt.boost(key, small_table._replace(present=present), one)[2]
+
+    grid = jax.vmap(jax.vmap(jax.vmap(score, (0, None, None)), (None, 0, None)), (None, None, 0))
+    got = jax.jit(grid)(keys, masks, recipe)
+    assert got.shape == (3, 2, 2, 80)
+    for e in range(3):
+        for p in range(2):
+            model = dpbt.fit(keys[1], small_table._replace(present=masks[p]), recipes.setting(recipe, e))
+            np.testing.assert_allclose(got[e, p, 1], dpbt.decision_function(model, small_table.splits), atol=1e-5)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_replay_rebuilds_the_model_and_ignores_absent_rows(small_table, case):
+    recipe = recipes.bdpe(epsilon=4, rows=100, rounds=3, depth=2, **CASES[case])
+    model = dpbt.fit(jax.random.key(7), small_table, recipe)
+    log_prob, rebuilt = jax.jit(dpbt.replay)(model.releases, small_table, recipe)
+    jax.tree.map(np.testing.assert_array_equal, rebuilt, model.trees)
+    gone = ~small_table.present
+    other = small_table._replace(
+        label=small_table.label ^ gone, splits=small_table.splits ^ gone[:, None], present=small_table.present
+    )
+    same, _ = jax.jit(dpbt.replay)(model.releases, other, recipe)
+    jax.tree.map(np.testing.assert_array_equal, log_prob, same)
+
+
+@pytest.mark.parametrize("relation", ["add_remove", "replace_one"])
+@pytest.mark.parametrize("case", CASES)
+def test_exact_loss_of_every_neighbour_is_within_the_ledger(small_table, case, relation):
+    """Every removal (or every label flip) of a recorded transcript, and identical models from all of them."""
+    recipe = recipes.bdpe(epsilon=2, rows=80, rounds=3, depth=2, relation=relation, **CASES[case])
+    model = dpbt.fit(jax.random.key(11), small_table, recipe)
+    eye = jnp.eye(80, dtype=bool)
+    if relation == "add_remove":
+        tables = Table(small_table.splits, small_table.label, small_table.present[None] & ~eye)
+        axes = Table(None, None, 0)
+    else:
+        tables = Table(small_table.splits, small_table.label[None] ^ eye, small_table.present)
+        axes = Table(None, 0, None)
+
+    @jax.jit
+    def losses_and_models(releases, tables):
+        def total(releases, table):
+            log_prob, ensemble = dpbt.replay(releases, table, recipe)
+            return sum(site.sum() for site in log_prob.values()), ensemble
+
+        mine, rebuilt = jax.vmap(total, (0, None))(jax.tree.map(lambda x: x[None], releases), small_table)
+        copies = jax.tree.map(lambda x: jnp.broadcast_to(x, (80, *x.shape)), releases)
+        return mine[0], rebuilt, jax.vmap(total, (0, axes))(copies, tables)
+
+    mine, rebuilt, (others, ensembles) = losses_and_models(model.releases, tables)
+    largest = float(jnp.max(jnp.abs(others - mine)))
+    assert 0 < largest <= dpbt.ledger(recipe).epsilon * (1 + 1e-3)
+    for field, one, fitted in zip(ensembles, rebuilt, model.trees, strict=True):
+        np.testing.assert_array_equal(field, np.broadcast_to(one, field.shape))
+        np.testing.assert_allclose(one[0], fitted, rtol=1e-5, atol=1e-7)
+
+
+def test_scores_and_probabilities(small_table):
+    recipe = recipes.bdpe(epsilon=50, rows=80, rounds=3, depth=2)
+    model = dpbt.fit(jax.random.key(0), small_table, recipe)
+    score = np.asarray(dpbt.decision_function(model, small_table.splits))
+    proba = np.asarray(dpbt.predict_proba(model, small_table.splits))
+    np.testing.assert_array_equal(dpbt.predict(model, small_table.splits), score > 0)
+    np.testing.assert_allclose(proba, losses.matsushita.inverse_link(score), rtol=1e-6)
+    np.testing.assert_array_equal((proba > 0.5), score > 0)
+    _, _, in_training = jax.jit(dpbt.boost)(jax.random.key(0), small_table, recipe)
+    np.testing.assert_allclose(in_training, score, atol=1e-6)
+
+
+def test_kinked_losses_split_but_do_not_boost(small_table):
+    recipe = recipes.bdpe(epsilon=5, rows=80, rounds=2, depth=2, alpha=1.0, criterion=losses.zero_one)
+    assert recipe.loss(1.0).name == "matsushita"
+    dpbt.fit(jax.random.key(0), small_table, recipe)
+    with pytest.raises(ValueError, match="smooth surrogate"):
+        recipes.bdpe(epsilon=5, rows=80, alpha=1.0, loss=losses.zero_one)
+
+
+def bad(table, **changes):
+    return table._replace(**changes)
+
+
+BAD_TABLES = {
+    "splits not bool": (lambda t: bad(t, splits=t.splits.astype(jnp.float32)), "table.splits must be bool"),
+    "label not bool": (lambda t: bad(t, label=t.label.astype(jnp.int32)), "table.label must be bool"),
+    "rank": (lambda t: bad(t, splits=t.splits[:, 0]), "table.splits must be bool of rank 2"),
+    "lengths": (lambda t: bad(t, label=t.label[:-1]), "must have the same rows, got 80, 79, 80"),
+    "no splits": (lambda t: bad(t, splits=t.splits[:, :0]), "needs a row and a split"),
+    "too many rows": (lambda t: jax.tree.map(lambda x: jnp.concatenate([x, x]), t), "at most rows=80"),
+}
+
+
+@pytest.mark.parametrize("name", BAD_TABLES)
+def test_bad_tables_are_refused(small_table, name):
+    change, words = BAD_TABLES[name]
+    recipe = recipes.bdpe(epsilon=1, rows=80)
+    with pytest.raises(ValueError, match=words):
+        dpbt.fit(jax.random.key(0), change(small_table), recipe)
+
+
+def test_bad_keys_and_batched_recipes_are_refused(small_table):
+    recipe = recipes.bdpe(epsilon=1, rows=80)
+    for key in (0, jax.random.PRNGKey(0), jax.random.split(jax.random.key(0))):
+        with pytest.raises(ValueError, match="typed key"):
+            dpbt.fit(key, small_table, recipe)
+    with pytest.raises(ValueError, match="threefry"):
+        dpbt.fit(jax.random.key(0, impl="rbg"), small_table, recipe)
+    with pytest.raises(ValueError, match="one setting"):
+        dpbt.fit(jax.random.key(0), small_table, recipes.bdpe(epsilon=[1, 2], rows=80))
+    with pytest.raises(ValueError, match="splits must be bool"):
+        dpbt.predict(dpbt.fit(jax.random.key(0), small_table, recipe), np.zeros((3, 7)))
+
+
+def test_fresh_keys_differ_and_fit(small_table):
+    first, second = dpbt.fresh_key(), dpbt.fresh_key()
+    assert not np.array_equal(jax.random.key_data(first), jax.random.key_data(second))
+    dpbt.fit(first, small_table, recipes.bdpe(epsilon=1, rows=90, rounds=3, depth=2))

@@ -1,0 +1,162 @@
+"""Domains: encoding is total and public, words match bits, bad declarations are refused."""
+
+import json
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import dpbt
+from dpbt import domains, recipes
+from dpbt.domains import Boolean, Nominal, Numeric
+
+DOMAIN = {
+    "age": Numeric(0, 100, bins=4, missing=True),
+    "job": Nominal(("clerk", "smith", "other"), other="other"),
+    "member": Boolean(),
+}
+COLUMNS = {
+    "age": [10, 60, np.nan, np.inf, -5],
+    "job": ["smith", "king", "clerk", "smith", ""],
+    "member": [1, 0, 0, 1, 1],
+}
+
+
+def test_encoding_by_hand():
+    expected = [
+        [0, 0, 0, 0, 0, 1, 0, 1],
+        [1, 1, 0, 0, 0, 0, 1, 0],
+        [0, 0, 0, 1, 1, 0, 0, 0],
+        [1, 1, 1, 0, 0, 1, 0, 1],
+        [0, 0, 0, 0, 0, 0, 1, 1],
+    ]
+    encoded = domains.encode(DOMAIN, COLUMNS)
+    assert encoded.dtype == bool
+    np.testing.assert_array_equal(encoded, np.array(expected, bool))
+
+
+def test_words():
+    words = [domains.describe(DOMAIN, s) for s in range(8)]
+    assert words[:4] == ["age > 25", "age > 50", "age > 75", "age is missing"]
+    assert words[4:] == ["job = clerk", "job = smith", "job = other", "member"]
+    assert domains.describe(DOMAIN, 0, satisfied=False) == "age <= 25"
+    assert domains.describe(DOMAIN, 4, satisfied=False) == "job is not clerk"
+    with pytest.raises(ValueError, match=r"splits 0\.\.7, got 8"):
+        domains.describe(DOMAIN, 8)
+
+
+@given(st.lists(st.floats(allow_nan=True, allow_infinity=True), min_size=1, max_size=20))
+def test_numeric_encoding_is_total_and_monotone(values):
+    block = domains.encode({"x": Numeric(-1, 3, bins=8)}, {"x": np.array(values)})
+    assert np.all(block[:, :-1] >= block[:, 1:])
+    clipped = domains.encode({"x": Numeric(-1, 3, bins=8)}, {"x": np.clip(np.array(values), -1, 3)})
+    np.testing.assert_array_equal(block, clipped)
+
+
+def test_unlisted_values_without_other_satisfy_nothing():
+    assert not domains.encode({"x": Nominal(("a", "b"))}, {"x": ["c", None, "A"]}).any()
+
+
+def test_text_booleans():
+    encoded = domains.encode({"x": Boolean("yes")}, {"x": ["yes", "no", "?"]})
+    assert encoded[:, 0].tolist() == [True, False, False]
+
+
+BAD = {
+    "bounds": (lambda: Numeric(1, 1), "finite low < high"),
+    "infinite": (lambda: Numeric(0, np.inf), "finite low < high"),
+    "bins": (lambda: Numeric(0, 1, bins=1), "at least 2 bins"),
+    "values": (lambda: Nominal(()), "distinct values"),
+    "twice": (lambda: Nominal(("a", "a")), "distinct values"),
+    "other": (lambda: Nominal(("a",), other="b"), "other must be one of"),
+    "missing column": (lambda: domains.encode(DOMAIN, {"age": [1]}), r"lacks columns \['job', 'member'\]"),
+    "lengths": (lambda: domains.encode(DOMAIN, {**COLUMNS, "age": [1.0]}), "same length"),
+    "text": (lambda: domains.encode({"x": Numeric(0, 1)}, {"x": ["a"]}), "numeric column 'x' must hold numbers"),
+    "empty": (lambda: domains.encode({}, {}), "at least one column"),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_bad_declarations_and_data_are_refused(name):
+    act, words = BAD[name]
+    with pytest.raises(ValueError, match=words):
+        act()
+
+
+GOOD_JSON = {
+    "columns": {"x": {"type": "numeric", "low": 0, "high": 1}, "c": {"type": "nominal", "values": ["a", "b"]}},
+    "label": {"column": "y", "positive": "1", "negative": "0"},
+}
+
+
+def test_domains_from_json(tmp_path):
+    path = tmp_path / "domain.json"
+    path.write_text(json.dumps(GOOD_JSON))
+    domain, label = domains.read_domain(path)
+    assert domain == {"x": Numeric(0, 1), "c": Nominal(("a", "b"))}
+    assert label == domains.Label("y", "1", "0")
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"columns": {}}, 'expected an object with "columns"'),
+        ({"columns": {"x": {"type": "complex"}}}, "column 'x': type must be one of"),
+        ({"columns": {"x": {"type": "numeric", "low": 0}}}, "column 'x'.*high"),
+        ({"columns": {"x": {"type": "numeric", "low": 2, "high": 0}}}, "column 'x'.*low < high"),
+        ({"label": {"column": "y"}}, '"label" needs'),
+        ({"label": {"column": "y", "positive": "1", "negative": "1"}}, "classes must differ"),
+        ({"label": {"column": "x", "positive": "1", "negative": "0"}}, "among the columns"),
+    ],
+)
+def test_bad_domain_files_name_the_file(tmp_path, change, words):
+    path = tmp_path / "domain.json"
+    path.write_text(json.dumps({**GOOD_JSON, **change}))
+    with pytest.raises(ValueError, match=words) as caught:
+        domains.read_domain(path)
+    assert "domain.json" in str(caught.value)
+
+
+def test_broken_json_names_the_line(tmp_path):
+    path = tmp_path / "domain.json"
+    path.write_text('{\n "columns": \n}')
+    with pytest.raises(ValueError, match=r"domain.json, line 3"):
+        domains.read_domain(path)
+
+
+def test_explanations_are_the_model():
+    """Reading the rules by hand gives the model's scores."""
+    rng = np.random.default_rng(0)
+    columns = {
+        "age": rng.uniform(0, 100, 60),
+        "job": rng.choice(["clerk", "smith"], 60),
+        "member": rng.integers(0, 2, 60),
+    }
+    splits = domains.encode(DOMAIN, columns)
+    table = dpbt.Table(jnp.asarray(splits), jnp.asarray(columns["age"] > 45), jnp.ones(60, bool))
+    model = dpbt.fit(jax.random.key(0), table, recipes.bdpe(epsilon=20, rows=60, rounds=3, depth=2))
+    text = dpbt.explain(model, DOMAIN)
+    assert text.count("tree ") == 3
+    words = {domains.describe(DOMAIN, s): s for s in range(8)}
+    score = dpbt.decision_function(model, table.splits)
+    for row in range(0, 60, 7):
+        total, skip_deeper_than, previous = 0.0, None, {}
+        for line in text.splitlines():
+            indent = len(line) - len(line.lstrip())
+            if skip_deeper_than is not None and indent > skip_deeper_than:
+                continue
+            skip_deeper_than = None
+            body = line.strip()
+            if body.startswith("if "):
+                previous[indent] = bool(splits[row, words[body[3:-1]]])
+                skip_deeper_than = None if previous[indent] else indent
+            elif body == "else:":
+                skip_deeper_than = indent if previous[indent] else None
+            elif body.startswith("add "):
+                total += float(body[4:])
+        assert total == pytest.approx(float(score[row]), abs=2e-4)
+    with pytest.raises(ValueError, match="the domain has 1 splits"):
+        dpbt.explain(model, {"member": Boolean()})

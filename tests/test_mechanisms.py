@@ -1,0 +1,138 @@
+"""Mechanisms: samples follow log_prob, wrong scales are rejected, divergences are exact."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from scipy import stats
+
+from dpbt import mechanisms
+from dpbt.base import UNSPLIT
+
+DRAWS = 20_000
+FALSE_ALARM = 1e-6
+"""Probability that a correct sampler fails one of the frequency tests below."""
+
+
+def many(mechanism, value, scale, seed=0, draws=DRAWS):
+    keys = jax.random.split(jax.random.key(seed), draws)
+    return np.asarray(jax.vmap(lambda key: mechanism.sample(key, value, scale))(keys))
+
+
+CONTINUOUS = {
+    "laplace": (mechanisms.laplace, stats.laplace),
+    "gaussian": (mechanisms.gaussian, stats.norm),
+}
+
+
+@pytest.mark.parametrize("name", CONTINUOUS)
+def test_continuous_noise_has_its_density_and_its_scale(name):
+    mechanism, law = CONTINUOUS[name]
+    value, scale = jnp.float32(3.0), jnp.float32(2.0)
+    noise = many(mechanism, value, scale)
+    assert stats.kstest(noise, law(3.0, 2.0).cdf).pvalue > FALSE_ALARM
+    assert stats.kstest(noise, law(3.0, 2.0 * 2 / 3).cdf).pvalue < FALSE_ALARM
+    at = np.float32([-4.0, 3.0, 9.5])
+    np.testing.assert_allclose(mechanism.log_prob(jnp.asarray(at), value, scale), law(3, 2).logpdf(at), atol=1e-5)
+
+
+@pytest.mark.parametrize("scale", [0.3, 5.0, 3e3, 2e6])
+def test_discrete_laplace_has_its_mass_function(scale):
+    noise = many(mechanisms.discrete_laplace, jnp.int32(0), jnp.float32(scale)).astype(np.int64)
+    law = stats.dlaplace(1 / scale)
+    edges = np.unique(law.ppf(np.linspace(0.02, 0.98, 25)))
+    expected = np.diff(np.concatenate([[0], law.cdf(edges), [1]])) * DRAWS
+    seen = np.bincount(np.searchsorted(edges, noise, side="left"), minlength=len(edges) + 1)
+    assert stats.chisquare(seen, expected).pvalue > FALSE_ALARM
+    narrow = stats.dlaplace(1.5 / scale)
+    wrong = np.diff(np.concatenate([[0], narrow.cdf(edges), [1]])) * DRAWS
+    assert stats.chisquare(seen, wrong).pvalue < FALSE_ALARM
+    k = np.arange(-3, 4)
+    log_prob = mechanisms.discrete_laplace.log_prob(jnp.asarray(k, jnp.int32), jnp.int32(0), jnp.float32(scale))
+    np.testing.assert_allclose(log_prob, law.logpmf(k), rtol=1e-5, atol=1e-5)
+
+
+def test_low_digits_of_wide_discrete_noise_are_even():
+    noise = many(mechanisms.discrete_laplace, jnp.int32(0), jnp.float32(2.0**23)).astype(np.int64)
+    assert stats.chisquare(np.bincount(noise % 16, minlength=16)).pvalue > FALSE_ALARM
+
+
+@pytest.mark.parametrize("mechanism", [mechanisms.exponential, mechanisms.noisy_max], ids=lambda m: m.name)
+def test_selections_have_their_mass_function(mechanism):
+    scores, scale = jnp.float32([1.0, -0.5, 3.0, 2.9, 0.0]), jnp.float32(1.3)
+    pmf = np.exp([float(mechanism.log_prob(jnp.int32(k), scores, scale)) for k in range(5)])
+    assert pmf.sum() == pytest.approx(1, abs=1e-4)
+    seen = np.bincount(many(mechanism, scores, scale), minlength=5)
+    assert stats.chisquare(seen, pmf / pmf.sum() * DRAWS).pvalue > FALSE_ALARM
+    wrong = np.exp([float(mechanism.log_prob(jnp.int32(k), scores, scale * 2 / 3)) for k in range(5)])
+    assert stats.chisquare(seen, wrong / wrong.sum() * DRAWS).pvalue < FALSE_ALARM
+
+
+def test_noisy_max_of_two_is_in_closed_form():
+    gap = np.float32([0.0, 0.4, 3.0, 20.0])
+    for g in gap:
+        scores = jnp.asarray([0.0, g], jnp.float32)
+        lower = 0.5 * np.exp(-g) * (1 + g / 2)
+        got = mechanisms.noisy_max.log_prob(jnp.int32(0), scores, jnp.float32(1))
+        assert float(got) == pytest.approx(np.log(lower), abs=1e-4)
+
+
+def test_masked_candidates_are_never_chosen():
+    scores = jnp.float32([[0.0, -jnp.inf, 1.0], [-jnp.inf, -jnp.inf, -jnp.inf]])
+    chosen = many(mechanisms.exponential, scores, jnp.float32(1.0), draws=500)
+    assert set(chosen[:, 0]) == {0, 2}
+    assert set(chosen[:, 1]) == {UNSPLIT}
+    output = jnp.int32([1, UNSPLIT])
+    np.testing.assert_array_equal(mechanisms.exponential.log_prob(output, scores, jnp.float32(1)), [-np.inf, 0])
+
+
+@pytest.mark.parametrize(
+    "mechanism", [mechanisms.laplace, mechanisms.discrete_laplace, mechanisms.gaussian], ids=lambda m: m.name
+)
+def test_scale_zero_adds_no_noise(mechanism):
+    value = jnp.arange(4, dtype=jnp.int32 if mechanism is mechanisms.discrete_laplace else jnp.float32)
+    key, zero = jax.random.key(0), jnp.float32(0)
+    np.testing.assert_array_equal(mechanism.sample(key, value, zero), value)
+    np.testing.assert_array_equal(mechanism.log_prob(value, value, zero), 0)
+    assert np.all(np.isneginf(mechanism.log_prob(value + 1, value, zero)))
+    assert float(mechanism.divergence(value, zero, value, zero)) == 0
+    assert float(mechanism.divergence(value, zero, value + 1, zero)) == np.inf
+
+
+def test_limits_of_the_exponential_mechanism():
+    scores, key = jnp.float32([1.0, 4.0, 4.0, 0.0]), jax.random.key(0)
+    assert int(mechanisms.exponential.sample(key, scores, jnp.float32(0))) == 1
+    assert float(mechanisms.exponential.log_prob(jnp.int32(1), scores, jnp.float32(0))) == 0
+    even = [float(mechanisms.exponential.log_prob(jnp.int32(k), scores, jnp.float32(jnp.inf))) for k in range(4)]
+    np.testing.assert_allclose(even, np.log(0.25), rtol=1e-6)
+
+
+def test_divergence_is_the_worst_log_ratio():
+    a, b, scale = jnp.float32([0.0, 1.0, 5.0]), jnp.float32([1.0, 1.0, 3.0]), jnp.float32(2.0)
+    far = jnp.float32([100.0, 100.0, -100.0])
+    for mechanism in (mechanisms.laplace, mechanisms.discrete_laplace):
+        cast = jnp.int32 if mechanism is mechanisms.discrete_laplace else jnp.float32
+        x, y, out = a.astype(cast), b.astype(cast), far.astype(cast)
+        worst = abs(float(mechanism.log_prob(out, x, scale).sum() - mechanism.log_prob(out, y, scale).sum()))
+        assert float(mechanism.divergence(x, scale, y, scale)) == pytest.approx(worst, rel=1e-4)
+    for mechanism in (mechanisms.exponential, mechanisms.noisy_max):
+        ratios = [
+            abs(float(mechanism.log_prob(jnp.int32(k), a, scale) - mechanism.log_prob(jnp.int32(k), b, scale)))
+            for k in range(3)
+        ]
+        assert float(mechanism.divergence(a, scale, b, scale)) == pytest.approx(max(ratios), rel=1e-4)
+    assert float(mechanisms.gaussian.divergence(a, scale, a, scale)) == 0
+    assert float(mechanisms.gaussian.divergence(a, scale, b, scale)) == np.inf
+
+
+def test_one_signed_scores_need_no_factor_two():
+    """Scores that all rise by something in [0, d] cost at most d / scale; attained by moving all but one."""
+    key = jax.random.key(1)
+    scores = jax.random.normal(key, (200, 9)) * 3
+    rise = jax.random.uniform(jax.random.fold_in(key, 1), (200, 9))
+    scale = jnp.float32(0.7)
+    divergence = jax.vmap(lambda a, b: mechanisms.exponential.divergence(a, scale, b, scale))(scores, scores + rise)
+    assert float(divergence.max()) <= 1 / 0.7 + 1e-4
+    peaked = jnp.float32([-20.0] * 8 + [0.0])
+    lifted = peaked + jnp.float32([1.0] + [0.0] * 8)
+    assert float(mechanisms.exponential.divergence(peaked, scale, lifted, scale)) == pytest.approx(1 / 0.7, rel=1e-3)

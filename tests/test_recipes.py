@@ -1,0 +1,113 @@
+"""Recipes: bad settings are refused by name, ledgers add up to the request."""
+
+import jax
+import numpy as np
+import optax
+import pytest
+
+import dpbt
+from dpbt import accounting, losses, recipes
+from dpbt.boosting import release_sites
+
+GOOD = {"epsilon": 1.0, "rows": 100}
+
+BAD = {
+    "epsilon zero": ({"epsilon": 0}, "epsilon must be greater than 0, got 0"),
+    "epsilon negative": ({"epsilon": [1, -1]}, "epsilon must be greater than 0"),
+    "epsilon nan": ({"epsilon": float("nan")}, "epsilon must be greater than 0"),
+    "rows": ({"rows": 0}, "rows must be greater than 0"),
+    "rows fraction": ({"rows": 10.5}, "whole numbers"),
+    "depth": ({"depth": 0}, "depth must be an integer of at least 1, got 0"),
+    "deep": ({"depth": 13}, "at most 12"),
+    "rounds": ({"rounds": 2.0}, "rounds must be an integer"),
+    "calibration": ({"calibration": "loose"}, 'calibration must be "tight" or "published"'),
+    "relation": ({"relation": "swap"}, "relation must be one of"),
+    "alpha word": ({"alpha": "o.c."}, 'alpha must be "objective"'),
+    "alpha range": ({"alpha": 1.5}, r"alpha must be in \[0, 1\]"),
+    "alpha schedule": ({"alpha": optax.constant_schedule(2.0)}, r"alpha must be in \[0, 1\]"),
+    "objective of a fixed loss": ({"criterion": losses.square}, "needs a family of losses"),
+    "beta_tree": ({"beta_tree": 1.0}, "beta_tree must be greater than 0 and less than 1"),
+    "error_share": ({"error_share": 0.0}, "error_share must be greater than 0"),
+    "clip": ({"clip": np.inf}, "clip must be greater than 0 and finite"),
+    "zeta": ({"zeta": 0.5}, "zeta must be"),
+    "pi": ({"pi": 1.0}, "pi must be in"),
+    "smoothing": ({"smoothing": -1}, "smoothing must be at least 0"),
+    "too little": ({"epsilon": 1e-6}, "epsilon is too small"),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_bad_settings_are_refused(name):
+    changes, words = BAD[name]
+    with pytest.raises(ValueError, match=words):
+        recipes.bdpe(**{**GOOD, **changes})
+
+
+@pytest.mark.parametrize("relation", ["add_remove", "replace_one"])
+@pytest.mark.parametrize("calibration", ["tight", "published"])
+@pytest.mark.parametrize("alpha", ["objective", 0.4])
+@pytest.mark.parametrize("epsilon", [0.013, 1.0, 25.0])
+def test_the_ledger_adds_up_to_the_request(calibration, relation, alpha, epsilon):
+    recipe = recipes.bdpe(
+        epsilon=epsilon, rows=500, rounds=7, depth=3, calibration=calibration, relation=relation, alpha=alpha
+    )
+    ledger = dpbt.ledger(recipe)
+    assert epsilon * (1 - 1e-6) <= ledger.epsilon <= epsilon
+    assert bool(ledger.unprotected) == (calibration == "published" and alpha == "objective")
+    text = str(ledger)
+    assert relation in text
+    assert all(event.site in text for event in ledger.events)
+
+
+def test_shares_of_the_budget():
+    ledger = dpbt.ledger(recipes.bdpe(epsilon=2, rows=500, rounds=5, depth=4, beta_tree=0.6, error_share=0.25))
+    cost = {event.site: event.count * event.epsilon for event in ledger.events}
+    assert cost["leaf"] == pytest.approx(0.8, rel=1e-5)
+    assert sum(cost[f"error_{k}"] for k in range(4)) == pytest.approx(0.3, rel=1e-5)
+    assert cost["split_3"] == pytest.approx(0.9 / 4, rel=1e-5)
+
+
+def test_published_node_budgets_are_equation_17():
+    recipe = recipes.bdpe(epsilon=2, rows=500, rounds=5, depth=3, beta_tree=0.6, calibration="published", alpha=0.5)
+    expected = [0.6 * 2 / (5 * 3 * 2**k) for k in range(3)]
+    np.testing.assert_allclose(recipe.budget.split_epsilon, expected, rtol=1e-6)
+
+
+def test_no_privacy_has_an_infinite_ledger():
+    assert dpbt.ledger(recipes.bdpe(epsilon=np.inf, rows=500)).epsilon == np.inf
+
+
+def test_a_ledger_covers_every_site_or_raises():
+    recipe = recipes.bdpe(**GOOD)
+    sites = release_sites(recipe)
+    assert set(sites) == {event.site for event in dpbt.ledger(recipe).events}
+    events = recipe.learner.events(recipe.budget)
+    with pytest.raises(ValueError, match="not covered \\['leaf'\\]"):
+        accounting.cover([event for event in events if event.site != "leaf"], sites)
+    with pytest.raises(ValueError, match="never released \\['leaf'\\]"):
+        accounting.cover(events, [site for site in sites if site != "leaf"])
+    with pytest.raises(ValueError, match="one setting"):
+        dpbt.ledger(recipes.bdpe(epsilon=[1, 2], rows=5))
+
+
+def test_settings_broadcast_and_index():
+    recipe = recipes.bdpe(epsilon=np.array([[1.0], [2.0]]), rows=50, clip=[1.0, 5.0, 9.0], depth=2)
+    assert all(leaf.shape[:2] == (2, 3) for leaf in jax.tree.leaves(recipe))
+    one = recipes.setting(recipe, (1, 2))
+    alone = recipes.bdpe(epsilon=2.0, rows=50, clip=9.0, depth=2)
+    jax.tree.map(np.testing.assert_array_equal, one, alone)
+
+
+def test_equal_structures_are_equal():
+    """Static parts are cached objects, so that jit sees one program."""
+    a, b = recipes.bdpe(epsilon=1, rows=50), recipes.bdpe(epsilon=2, rows=60)
+    assert jax.tree.structure(a) == jax.tree.structure(b)
+    assert jax.tree.structure(a) != jax.tree.structure(recipes.bdpe(epsilon=1, rows=50, alpha=0.5))
+
+
+def test_schedules_give_alpha_by_depth():
+    recipe = recipes.bdpe(epsilon=1, rows=50, depth=3, alpha=optax.linear_schedule(1.0, 0.0, 2))
+    np.testing.assert_allclose(recipe.budget.alpha, [1.0, 0.5, 0.0], atol=1e-6)
+    assert float(recipe.budget.link_alpha) == 1
+    bounds = [event.sensitivity for event in dpbt.ledger(recipe).events if event.site.startswith("split")]
+    np.testing.assert_allclose(bounds, [2 * np.sqrt(50), 2 + (np.sqrt(50) - 1), 2], rtol=1e-5)

@@ -1,0 +1,103 @@
+"""Level statistics are exact and do not depend on order, chunks or padding; routing and shrinkage."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import dpbt
+from dpbt import recipes, trees
+from dpbt.base import UNSPLIT, Table, Tree
+from tests.conftest import random_table
+
+
+def reference_products(splits, levels, node, nodes):
+    out = np.zeros((nodes, 2, splits.shape[1]), np.int64)
+    for i in range(splits.shape[0]):
+        for c in range(2):
+            out[node[i], c] += int(levels[c, i]) * splits[i]
+    return out
+
+
+@pytest.mark.parametrize("chunk_rows", [7, 64, 10_000])
+def test_products_are_those_of_a_loop(chunk_rows):
+    table = trees.prepare(random_table(1, 300, 5, absent=20))
+    level = jax.random.randint(jax.random.key(0), (300,), 0, 257).astype(jnp.float32)
+    levels = trees.masked_levels(table, level)
+    parent = jax.random.randint(jax.random.key(1), (300,), 0, 4)
+    node = 2 * parent + jax.random.bernoulli(jax.random.key(2), 0.4, (300,)).astype(jnp.int32)
+    splits = np.asarray(table.splits, np.int64)
+    above = trees.node_products(table.splits, levels, parent, 4, None, chunk_rows)
+    np.testing.assert_array_equal(above, reference_products(splits, levels, parent, 4))
+    for given in (None, above):
+        products = trees.node_products(table.splits, levels, node, 8, given, chunk_rows)
+        np.testing.assert_array_equal(products, reference_products(splits, levels, node, 8))
+
+
+def test_products_of_many_rows_stay_exact():
+    """Beyond 2**24 grid units a float32 sum is not exact; chunks in int32 are."""
+    rows = trees.CHUNK_ROWS + 12_345
+    splits, levels = jnp.ones((rows, 1), jnp.float32), jnp.full((2, rows), 255.0)
+    products = trees.node_products(splits, levels, jnp.zeros(rows, jnp.int32), 1, None)
+    np.testing.assert_array_equal(products, 255 * rows)
+
+
+CASES = [
+    ("tight", "objective"),
+    ("tight", 0.5),
+    ("published", "objective"),
+]
+
+
+@pytest.mark.parametrize(("calibration", "alpha"), CASES)
+def test_releases_do_not_depend_on_order_chunks_or_padding(small_table, calibration, alpha):
+    def release(table, chunk_rows=None):
+        recipe = recipes.bdpe(
+            epsilon=20, rows=128, rounds=4, depth=3, calibration=calibration, alpha=alpha, chunk_rows=chunk_rows
+        )
+        return dpbt.fit(jax.random.key(5), table, recipe).releases
+
+    def same(a, b):
+        """Integers are identical; the published calibration's real-valued leaves may round differently by program."""
+        for site in a:
+            exact = a[site].dtype == jnp.int32
+            np.testing.assert_allclose(a[site], b[site], rtol=0 if exact else 1e-6)
+
+    expected = release(small_table)
+    order = np.random.default_rng(0).permutation(small_table.label.shape[0])
+    same(expected, release(Table(*(array[order] for array in small_table))))
+    same(expected, release(small_table, chunk_rows=13))
+    rng = np.random.default_rng(1)
+    padded = Table(
+        jnp.concatenate([small_table.splits, jnp.asarray(rng.random((40, 7)) < 0.5)]),
+        jnp.concatenate([small_table.label, jnp.asarray(rng.random(40) < 0.5)]),
+        jnp.concatenate([small_table.present, jnp.zeros(40, bool)]),
+    )
+    same(expected, release(padded))
+
+
+def test_routing_follows_heap_order_and_the_sentinel():
+    splits = np.array([[a, b, c] for a in (0, 1) for b in (0, 1) for c in (0, 1)], bool)
+    tree = Tree(jnp.int32([1, 0, UNSPLIT]), jnp.float32([1, 2, 3, 4]))
+    expected = [3 if row[1] else (2 if row[0] else 1) for row in splits]
+    np.testing.assert_array_equal(trees.predict(tree, jnp.asarray(splits.T)), expected)
+
+
+def test_child_totals_and_unsplit_nodes():
+    products = jnp.int32([[[1, 2], [3, 4]], [[5, 6], [7, 8]]])
+    totals = jnp.int32([[10, 10], [20, 20]])
+    got = trees.child_totals(products, totals, jnp.int32([1, UNSPLIT]))
+    np.testing.assert_array_equal(got, [[8, 6], [2, 4], [20, 20], [0, 0]])
+
+
+def test_shrinkage_limits():
+    counts = jnp.float32([[0, 0], [3, 1], [0, 0], [0, 0]])
+    tiny = trees.shrink_to_parents(counts, jnp.float32(1e-6))
+    np.testing.assert_allclose(tiny, [0.25, 0.25, 0.25, 0.25], atol=1e-5)
+    np.testing.assert_allclose(trees.shrink_to_parents(counts, jnp.float32(1e9)), 0.5, atol=1e-5)
+    root = (1 + 4 * 0.5) / (4 + 4)
+    left = (1 + 4 * root) / (4 + 4)
+    expected = [(0 + 4 * left) / 4, (1 + 4 * left) / 8, root, root]
+    np.testing.assert_allclose(trees.shrink_to_parents(counts, jnp.float32(4)), expected, rtol=1e-5)
+    with pytest.raises(ValueError, match="power of two"):
+        trees.shrink_to_parents(jnp.ones((3, 2)), jnp.float32(1))

@@ -15,8 +15,11 @@ import numpy as np
 
 from dpbt.base import UNSPLIT, Array, Mechanism
 
-MAX_DISCRETE_SCALE = 2.0**24
-"""Largest scale of `discrete_laplace` whose samples are resolved and fit int32."""
+MAX_DISCRETE_SCALE = 2.0**32
+"""Largest scale of `discrete_laplace` whose samples are resolved."""
+
+SATURATION = 2**30 - 1
+"""`discrete_laplace` returns integers in [-SATURATION, SATURATION]; sums beyond are clamped to it."""
 
 _DIGIT = 4096.0
 
@@ -52,9 +55,9 @@ laplace = Mechanism("laplace", _laplace_sample, _laplace_log_prob, _additive_div
 
 
 def _geometric(key, scale, shape):
-    """Integers x >= 0 with p(x) proportional to exp(-x / scale), as two independent base-4096 digits.
+    """Integers x >= 0 with p(x) proportional to exp(-x / scale), as (high, low) with x = 4096 high + low.
 
-    The digits of a geometric variable are independent, so each is drawn by inversion from one float32
+    The two digits of a geometric variable are independent, so each is drawn by inversion from one float32
     uniform without losing the resolution of the other.
     """
     high_key, low_key = jax.random.split(key)
@@ -62,19 +65,28 @@ def _geometric(key, scale, shape):
     high = jnp.floor(scale / _DIGIT * jax.random.exponential(high_key, shape))
     below = -jnp.expm1(-_DIGIT / scale) * jax.random.uniform(low_key, shape)
     low = jnp.minimum(jnp.floor(-scale * jnp.log1p(-below)), _DIGIT - 1)
-    return high.astype(jnp.int32) * int(_DIGIT) + low.astype(jnp.int32)
+    return high.astype(jnp.int32), low.astype(jnp.int32)
 
 
 def _discrete_laplace_sample(key, value, scale):
     plus, minus = jax.random.split(key)
-    shape = jnp.shape(value)
-    noise = _geometric(plus, scale, shape) - _geometric(minus, scale, shape)
-    return value + jnp.where(scale > 0, noise, 0)
+    (high_plus, low_plus), (high_minus, low_minus) = (_geometric(k, scale, jnp.shape(value)) for k in (plus, minus))
+    high = jnp.where(scale > 0, high_plus - high_minus, 0)
+    low = jnp.where(scale > 0, low_plus - low_minus, 0)
+    # int32 wraps, so `total` is the true sum wherever that fits; where it does not, float32 says so.
+    total = value + high * int(_DIGIT) + low
+    roughly = value.astype(jnp.float32) + high.astype(jnp.float32) * _DIGIT
+    beyond = jnp.abs(roughly) > SATURATION + 2**20
+    clamped = jnp.clip(total, -SATURATION, SATURATION)
+    return jnp.where(beyond, jnp.where(roughly > 0, SATURATION, -SATURATION), clamped)
 
 
 def _discrete_laplace_log_prob(output, value, scale):
-    distance = jnp.abs(output - value).astype(jnp.float32)
-    density = jnp.log(jnp.tanh(0.5 / _positive(scale))) - distance / _positive(scale)
+    safe = _positive(scale)
+    distance = jnp.abs(output - value).astype(jnp.float32) / safe
+    inside = jnp.log(jnp.tanh(0.5 / safe)) - distance
+    tail = -jnp.log1p(jnp.exp(-1 / safe)) - distance
+    density = jnp.where(jnp.abs(output) == SATURATION, tail, inside)
     return jnp.where(scale > 0, density, _exact(output, value))
 
 
@@ -83,7 +95,8 @@ discrete_laplace = Mechanism(
 )
 """Integer value plus two-sided geometric noise, p(k) proportional to exp(-|k| / scale), in the value's unit.
 
-epsilon = L1 sensitivity / scale (Ghosh et al., 2009). Values are i32; scales go up to `MAX_DISCRETE_SCALE`.
+epsilon = L1 sensitivity / scale (Ghosh et al., 2009). Values are i32 within +-`SATURATION`; sums beyond it are
+clamped (post-processing, counted by `log_prob`). Scales go up to `MAX_DISCRETE_SCALE`.
 """
 
 

@@ -53,7 +53,7 @@ def bdpe(
     *,
     epsilon: Any,
     rows: Any,
-    rounds: int = 10,
+    rounds: int = 5,
     depth: int = 3,
     calibration: str = "tight",
     relation: str | Relation = ADD_REMOVE,

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import settings
 
 import dpbt
+from experiments import data
 
 jax.config.update("jax_numpy_dtype_promotion", "strict")
 jax.config.update("jax_numpy_rank_promotion", "raise")
@@ -47,12 +48,4 @@ def data_folder() -> Path:
 @pytest.fixture(scope="session")
 def banknote(data_folder) -> dpbt.Table:
     """The banknote data under declared bounds, ten bins a column: 1,372 rows and 36 splits."""
-    rows = np.loadtxt(data_folder / "banknote" / "data_banknote_authentication.txt", delimiter=",")
-    domain = {
-        "variance": dpbt.domains.Numeric(-8, 8),
-        "skewness": dpbt.domains.Numeric(-15, 15),
-        "curtosis": dpbt.domains.Numeric(-6, 18),
-        "entropy": dpbt.domains.Numeric(-9, 3),
-    }
-    splits = dpbt.domains.encode(domain, {name: rows[:, k] for k, name in enumerate(domain)})
-    return dpbt.Table(jnp.asarray(splits), jnp.asarray(rows[:, 4] == 1), jnp.ones(len(rows), bool))
+    return data.banknote(data_folder).table

@@ -52,6 +52,22 @@ def test_discrete_laplace_has_its_mass_function(scale):
     np.testing.assert_allclose(log_prob, law.logpmf(k), rtol=1e-5, atol=1e-5)
 
 
+def test_wide_discrete_noise_saturates_with_the_mass_of_its_tail():
+    value, scale = jnp.int32(2**29), jnp.float32(2.0**30)
+    noisy = many(mechanisms.discrete_laplace, value, scale).astype(np.int64)
+    top = mechanisms.SATURATION
+    assert noisy.min() == -top
+    assert noisy.max() == top
+    mass = np.exp([float(mechanisms.discrete_laplace.log_prob(jnp.int32(s * top), value, scale)) for s in (1, -1)])
+    np.testing.assert_allclose(mass, [0.5 * np.exp(-0.5), 0.5 * np.exp(-1.5)], rtol=1e-5)
+    seen = np.array([(noisy == top).sum(), (noisy == -top).sum(), (abs(noisy) < top).sum()])
+    assert stats.chisquare(seen, np.array([*mass, 1 - mass.sum()]) * DRAWS).pvalue > FALSE_ALARM
+    inside = noisy[abs(noisy) < top]
+    law = stats.laplace(2.0**29, 2.0**30)
+    uniform = (law.cdf(inside) - law.cdf(-top)) / (law.cdf(top) - law.cdf(-top))
+    assert stats.kstest(uniform, "uniform").pvalue > FALSE_ALARM
+
+
 def test_low_digits_of_wide_discrete_noise_are_even():
     noise = many(mechanisms.discrete_laplace, jnp.int32(0), jnp.float32(2.0**23)).astype(np.int64)
     assert stats.chisquare(np.bincount(noise % 16, minlength=16)).pvalue > FALSE_ALARM

@@ -32,7 +32,7 @@ BAD = {
     "zeta": ({"zeta": 0.5}, "zeta must be"),
     "pi": ({"pi": 1.0}, "pi must be in"),
     "smoothing": ({"smoothing": -1}, "smoothing must be at least 0"),
-    "too little": ({"epsilon": 1e-6}, "epsilon is too small"),
+    "too little": ({"epsilon": 1e-9}, "epsilon is too small"),
 }
 
 

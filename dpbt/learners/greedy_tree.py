@@ -150,7 +150,7 @@ def _grow(
         epsilon = budget.split_epsilon[level]
         pure = jnp.min(totals, axis=-1) == 0
         scores = jnp.where((jnp.isinf(epsilon) & pure)[:, None], -jnp.inf, scores)
-        scale = temperature(loss, budget.rows) / epsilon
+        scale = temperature(loss, jnp.asarray(budget.rows)) / epsilon
         split = draw(f"split_{level}", mechanisms.exponential, scores, scale)
         totals = trees.child_totals(products, totals, split)
         node = trees.descend(table.columns, node, split)

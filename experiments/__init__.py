@@ -1,0 +1,1 @@
+"""Experiments, thin over the library: `python -m experiments NAME --help`."""

@@ -1,0 +1,39 @@
+"""The command line: one sub-command for each experiment."""
+
+import argparse
+import importlib
+import os
+import sys
+from pathlib import Path
+
+NAMES = ("demo", "bench")
+
+
+def _use_compilation_cache() -> None:
+    import jax
+
+    home = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache"))
+    jax.config.update("jax_compilation_cache_dir", os.environ.get("DPBT_CACHE", str(home / "dpbt" / "jax")))
+    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.5)
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run one experiment; bad input ends in one line on standard error and exit status 2."""
+    parser = argparse.ArgumentParser(prog="python -m experiments", description=__doc__)
+    commands = parser.add_subparsers(dest="name", required=True, metavar="{" + ",".join(NAMES) + "}")
+    for name in NAMES:
+        module = importlib.import_module(f"experiments.{name}")
+        summary = (module.__doc__ or "").splitlines()[0]
+        module.arguments(commands.add_parser(name, help=summary, description=summary))
+    options = parser.parse_args(arguments)
+    _use_compilation_cache()
+    try:
+        importlib.import_module(f"experiments.{options.name}").run(options)
+    except (ValueError, OSError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

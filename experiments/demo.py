@@ -1,0 +1,187 @@
+"""Private boosted trees on real data: test error by epsilon, calibration and criterion.
+
+Ten-fold stratified cross-validation with 20 keys. All folds and keys of a setting are one vmapped program, the
+same for every epsilon; the six structures (two calibrations, three criteria) are six programs.
+"""
+
+import argparse
+import json
+import sys
+import time
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from tqdm import tqdm
+
+import dpbt
+from dpbt import losses, recipes
+from dpbt.accounting import align
+from dpbt.base import ADD_REMOVE, Recipe, Table, relation_name
+from experiments import data, protocols, results
+
+EPSILONS = (0.1, 1.0, 10.0)
+CALIBRATIONS = ("published", "tight")
+CRITERIA = {
+    "objective calibration": {"alpha": "objective", "criterion": losses.m_alpha},
+    "alpha = 1": {"alpha": 1.0, "criterion": losses.m_alpha},
+    "Gini": {"alpha": 1.0, "criterion": losses.square},
+}
+SETTINGS = {"rounds": 5, "depth": 3, "folds": 10, "keys": 20, "seed": 0}
+SMOKE = {**SETTINGS, "rounds": 2, "depth": 2, "folds": 2, "keys": 2}
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the options."""
+    parser.add_argument("--data", help="a CSV file with a header; needs --domain")
+    parser.add_argument("--domain", help="a JSON file: the public domain of its columns, and the label's two classes")
+    parser.add_argument("--rows", type=int, help="public bound on the number of rows; the file's own by default")
+    parser.add_argument("--out", default="results/demo", help="folder of the CSV and the figure (%(default)s)")
+    parser.add_argument("--json", action="store_true", help="print the table as JSON")
+    parser.add_argument("--smoke", action="store_true", help="the smallest setting, to see that it runs")
+
+
+@jax.jit
+def _test_errors(keys, held_out, folds, table: Table, recipe: Recipe):
+    """f32[B]: test errors of B models, each with its own key and its own held-out fold."""
+
+    def one(key, fold):
+        test = folds == fold
+        score = dpbt.boost(key, table._replace(present=table.present & ~test), recipe)[2]
+        wrong = (score > 0) != table.label
+        return jnp.sum(wrong & test) / jnp.sum(test)
+
+    return jax.vmap(one)(keys, held_out)
+
+
+def measure(dataset: data.Dataset, settings: dict, rows: int, quiet: bool) -> tuple[list[dict], dict, float]:
+    """The table's rows, the error without privacy by criterion, and the seconds spent compiling."""
+    folds = jnp.asarray(protocols.stratified_folds(dataset.label, settings["folds"], settings["seed"]))
+    models = settings["folds"] * settings["keys"]
+    keys = jax.random.split(jax.random.key(settings["seed"]), models)
+    held_out = jnp.arange(models) % settings["folds"]
+    table, lines, without, compile_seconds = dataset.table, [], {}, 0.0
+    total = len(CALIBRATIONS) * len(CRITERIA) * (len(EPSILONS) + 1) * models
+    with tqdm(total=total, unit="model", disable=quiet, file=sys.stderr) as progress:
+        for calibration in CALIBRATIONS:
+            for name, choice in CRITERIA.items():
+                progress.set_description(f"{calibration}, {name}")
+                for epsilon in (np.inf, *EPSILONS):
+                    recipe = recipes.bdpe(
+                        epsilon=epsilon,
+                        rows=rows,
+                        rounds=settings["rounds"],
+                        depth=settings["depth"],
+                        calibration=calibration,
+                        **choice,
+                    )
+                    start = time.perf_counter()
+                    errors = np.asarray(_test_errors(keys, held_out, folds, table, recipe), np.float64)
+                    seconds = time.perf_counter() - start
+                    progress.update(models)
+                    if np.isinf(epsilon):
+                        compile_seconds += seconds
+                        without[calibration, name] = float(errors.mean())
+                        continue
+                    ledger = dpbt.ledger(recipe)
+                    lines.append(
+                        {
+                            "epsilon": epsilon,
+                            "calibration": calibration,
+                            "setting": name,
+                            "test_error_mean": float(errors.mean()),
+                            "test_error_sd": float(errors.std()),
+                            "claimed_epsilon": ledger.epsilon,
+                            "relation": relation_name(ledger.relation),
+                            "seconds": seconds,
+                            "models": models,
+                            "unprotected": "; ".join(ledger.unprotected),
+                        }
+                    )
+    return lines, without, compile_seconds
+
+
+def _as_text(lines: list[dict]) -> str:
+    head = ("epsilon", "calibration", "setting", "test error", "seconds", "models/s", "ledger", "relation", "")
+    cells = [
+        (
+            f"{line['epsilon']:g}",
+            line["calibration"],
+            line["setting"],
+            f"{line['test_error_mean']:.3f} +- {line['test_error_sd']:.3f}",
+            f"{line['seconds']:.2f}",
+            f"{line['models'] / line['seconds']:.0f}",
+            f"{line['claimed_epsilon']:.6f}",
+            line["relation"],
+            "leaks: alpha" if line["unprotected"] else "",
+        )
+        for line in lines
+    ]
+    return align([head, *cells])
+
+
+def _draw(path: Path, title: str, lines: list[dict], without: dict, majority: float) -> None:
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    figure, panels = plt.subplots(1, 2, figsize=(9, 4), sharey=True, layout="constrained")
+    for panel, calibration in zip(panels, CALIBRATIONS, strict=True):
+        for k, name in enumerate(CRITERIA):
+            chosen = [line for line in lines if line["calibration"] == calibration and line["setting"] == name]
+            x = np.array([line["epsilon"] for line in chosen]) * (1 + 0.12 * (k - 1))
+            mean = np.array([line["test_error_mean"] for line in chosen])
+            sd = np.array([line["test_error_sd"] for line in chosen])
+            panel.errorbar(x, mean, sd, color=f"C{k}", marker="o", capsize=3, label=name)
+            panel.axhline(without[calibration, name], color=f"C{k}", linewidth=0.8, linestyle=":")
+        panel.axhline(majority, color="grey", linewidth=0.8, linestyle="--")
+        at = {"x": 0.98, "y": majority + 0.005, "transform": panel.get_yaxis_transform(), "ha": "right", "va": "bottom"}
+        panel.text(s="larger class", color="grey", fontsize=8, backgroundcolor="white", zorder=3, **at)
+        panel.set(xscale="log", xlabel="epsilon", title=f"{calibration} calibration", xticks=EPSILONS)
+        panel.set_xticklabels([f"{e:g}" for e in EPSILONS])
+        panel.minorticks_off()
+        panel.spines[["top", "right"]].set_visible(False)
+    panels[0].set(ylabel="test error, mean and sd over folds and keys", ylim=(0, None))
+    panels[1].legend(frameon=False, title="dotted: without privacy")
+    figure.suptitle(title, fontsize=10)
+    results.write_whole(path, lambda name: figure.savefig(name, dpi=150))
+    plt.close(figure)
+
+
+def run(options: argparse.Namespace) -> None:
+    """Measure, print, write the CSV and the figure."""
+    if (options.data is None) != (options.domain is None):
+        raise ValueError("--data and --domain go together")
+    settings = SMOKE if options.smoke else SETTINGS
+    dataset = data.from_csv(options.data, options.domain) if options.data else data.breast_cancer()
+    count = len(dataset.label)
+    rows = options.rows or count
+    if rows < count:
+        raise ValueError(f"--rows must be at least the number of rows, {count}; got {rows}")
+    majority = float(min(dataset.label.mean(), 1 - dataset.label.mean()))
+    start = time.perf_counter()
+    lines, without, compile_seconds = measure(dataset, settings, rows, quiet=options.json)
+    seconds = time.perf_counter() - start
+
+    out = Path(options.out)
+    results.write_csv(out / "demo.csv", lines, {"dataset": dataset.name, "rows": rows, **settings})
+    title = (
+        f"{dataset.name}, {count} rows, {dataset.splits.shape[1]} splits; T = {settings['rounds']}, "
+        f"D = {settings['depth']}; {settings['folds']} folds x {settings['keys']} keys; {relation_name(ADD_REMOVE)}"
+    )
+    _draw(out / "demo.png", title, lines, without, majority)
+    if options.json:
+        fields = ("epsilon", "calibration", "setting", "test_error_mean", "test_error_sd", "claimed_epsilon")
+        fields += ("relation", "seconds", "models")
+        print(json.dumps([{key: line[key] for key in fields} for line in lines], indent=1))
+        return
+    print(f"{title}\n")
+    print(_as_text(lines))
+    references = [f"{name} {without['tight', name]:.3f}" for name in CRITERIA]
+    print(f"\nwithout privacy: {', '.join(references)}")
+    print(f"predicting the larger class: {majority:.3f}")
+    total = (len(lines) + len(without)) * lines[0]["models"]
+    print(f"{total} models in {seconds:.1f} s, {compile_seconds:.1f} s of it compiling {len(without)} programs")
+    print(f"wrote {out / 'demo.csv'} and {out / 'demo.png'}")

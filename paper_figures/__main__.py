@@ -1,0 +1,36 @@
+"""Draw the papers' figures: `python -m paper_figures [NAME ...]`, PDF and PNG of each."""
+
+import argparse
+import importlib
+import sys
+from pathlib import Path
+
+import matplotlib
+
+from experiments.results import write_whole
+
+NAMES = ("nock_fig1", "nock_fig5")
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Draw the named figures, or all."""
+    parser = argparse.ArgumentParser(prog="python -m paper_figures", description=__doc__)
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"among {', '.join(NAMES)}; all by default")
+    parser.add_argument("--out", default="figures", help="the folder to write to (%(default)s)")
+    options = parser.parse_args(arguments)
+    unknown = [name for name in options.names if name not in NAMES]
+    if unknown:
+        print(f"error: no figure {unknown[0]!r}; there are {', '.join(NAMES)}", file=sys.stderr)
+        return 2
+    matplotlib.use("Agg")
+    for name in options.names or NAMES:
+        figure = importlib.import_module(f"paper_figures.{name}").draw()
+        for suffix in ("pdf", "png"):
+            path = Path(options.out) / f"{name}.{suffix}"
+            write_whole(path, lambda part, figure=figure: figure.savefig(part, dpi=150))
+            print(path)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,150 @@
+"""The command line as a person uses it: the demo, one's own file, bad files, figures."""
+
+import json
+import re
+
+import numpy as np
+import pytest
+
+from experiments import __main__ as command_line
+from experiments import bench, data, protocols, results
+from paper_figures import __main__ as figures
+
+KEYS = {
+    "epsilon",
+    "calibration",
+    "setting",
+    "test_error_mean",
+    "test_error_sd",
+    "claimed_epsilon",
+    "relation",
+    "seconds",
+    "models",
+}
+DOMAIN = {
+    "columns": {
+        "age": {"type": "numeric", "low": 0, "high": 100},
+        "weight": {"type": "numeric", "low": 0, "high": 200, "missing": True},
+        "smoker": {"type": "nominal", "values": ["yes", "no"]},
+    },
+    "label": {"column": "ill", "positive": "1", "negative": "0"},
+}
+
+
+@pytest.fixture
+def person(tmp_path):
+    """A person's own CSV file and domain; returns (csv path, domain path)."""
+    rng = np.random.default_rng(0)
+    age, smoker = rng.uniform(20, 90, 60), rng.choice(["yes", "no"], 60)
+    lines = ["name, age, weight, smoker, ill"]
+    lines += [f"p{i}, {age[i]:.1f}, {'' if i == 3 else 70}, {smoker[i]}, {int(age[i] > 50)}" for i in range(60)]
+    (tmp_path / "mine.csv").write_text("\n".join(lines) + "\n\n")
+    (tmp_path / "domain.json").write_text(json.dumps(DOMAIN))
+    return tmp_path / "mine.csv", tmp_path / "domain.json"
+
+
+def demo(tmp_path, *arguments):
+    return command_line.main(["demo", "--smoke", "--out", str(tmp_path / "out"), *map(str, arguments)])
+
+
+def test_demo_prints_a_table_and_writes_its_files(tmp_path, capsys):
+    assert demo(tmp_path) == 0
+    text = capsys.readouterr().out
+    assert text.count("add_remove") == 19
+    assert "leaks: alpha" in text
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["demo.csv", "demo.png"]
+    header = (tmp_path / "out" / "demo.csv").read_text().splitlines()[0].split(",")
+    assert {*KEYS, "commit", "jax", "device", "seed", "rounds", "depth"} <= set(header)
+
+
+def test_demo_on_a_persons_own_file_as_json(tmp_path, capsys, person):
+    assert demo(tmp_path, "--data", person[0], "--domain", person[1], "--json", "--rows", 80) == 0
+    lines = json.loads(capsys.readouterr().out)
+    assert len(lines) == 18
+    assert all(set(line) == KEYS for line in lines)
+    for line in lines:
+        assert 0 <= line["test_error_mean"] <= 1
+        assert line["epsilon"] * (1 - 1e-6) <= line["claimed_epsilon"] <= line["epsilon"]
+
+
+BAD_CSV = {
+    "empty file": ("", r"mine.csv: the file is empty"),
+    "header only": ("age,weight,smoker,ill\n", "no rows below the header"),
+    "missing column": ("age,smoker,ill\n1,yes,1\n", r"mine.csv, line 1: no column 'weight'"),
+    "no label": ("age,weight,smoker\n1,1,yes\n", "line 1: no column 'ill'"),
+    "not a number": ("age,weight,smoker,ill\n1,2,yes,1\nold,2,yes,0\n", r"line 3, column 'age': not a number: 'old'"),
+    "nan": ("age,weight,smoker,ill\nnan,2,yes,1\n", r"line 2, column 'age': not a finite number: 'nan'"),
+    "infinite": ("age,weight,smoker,ill\n1,-inf,yes,1\n", r"line 2, column 'weight': not a finite number"),
+    "empty cell": ("age,weight,smoker,ill\n,2,yes,1\n", r"line 2, column 'age': not a number: ''"),
+    "label": ("age,weight,smoker,ill\n1,2,yes,2\n", r"line 2, column 'ill': the label must be '1' or '0', got '2'"),
+    "one class": ("age,weight,smoker,ill\n1,2,yes,1\n2,2,no,1\n", "all 2 labels are '1'"),
+    "short line": ("age,weight,smoker,ill\n1,2,yes\n", "line 2: 3 cells, the header has 4"),
+}
+
+
+@pytest.mark.parametrize("name", BAD_CSV)
+def test_bad_files_end_in_one_line_and_write_nothing(tmp_path, capsys, person, name):
+    content, words = BAD_CSV[name]
+    person[0].write_text(content)
+    assert demo(tmp_path, "--data", person[0], "--domain", person[1]) == 2
+    message = capsys.readouterr().err.strip()
+    assert message.count("\n") == 0
+    assert re.search(words, message), message
+    assert not (tmp_path / "out").exists()
+
+
+def test_bad_options(tmp_path, capsys, person):
+    assert demo(tmp_path, "--data", person[0]) == 2
+    assert demo(tmp_path, "--data", person[0], "--domain", tmp_path / "none.json") == 2
+    assert demo(tmp_path, "--data", person[0], "--domain", person[1], "--rows", 10) == 2
+    assert "--rows must be at least the number of rows, 60; got 10" in capsys.readouterr().err
+
+
+def test_missing_cells_are_a_split_of_their_own(person):
+    dataset = data.from_csv(*person)
+    assert dataset.splits[:, 18].sum() == 1
+    assert dataset.splits.shape == (60, 9 + 10 + 2)
+
+
+def test_breast_cancer_bounds_hold_the_data():
+    dataset = data.breast_cancer(bins=2)
+    assert dataset.splits.shape == (569, 30)
+    assert dataset.label.sum() == 212
+
+
+def test_folds_are_stratified():
+    label = np.random.default_rng(0).random(137) < 0.3
+    fold = protocols.stratified_folds(label, 10, seed=1)
+    sizes = np.bincount(fold, minlength=10)
+    positives = np.bincount(fold[label], minlength=10)
+    assert sizes.max() - sizes.min() <= 1
+    assert positives.max() - positives.min() <= 1
+    for folds, labels in ((1, label), (200, label), (2, np.ones(5, bool))):
+        with pytest.raises(ValueError, match=r"folds|one class"):
+            protocols.stratified_folds(labels, folds, seed=0)
+
+
+def test_nothing_is_left_half_written(tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_text("before")
+
+    def fail(part):
+        part.write_text("half")
+        raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        results.write_whole(path, fail)
+    assert path.read_text() == "before"
+    assert [p.name for p in tmp_path.iterdir()] == ["a.csv"]
+
+
+def test_operation_count():
+    assert bench.products(rows=10, splits=3, depth=2, rounds=5) == 4 * 10 * 3 * 3 * 5
+
+
+def test_figures_are_drawn_by_name(tmp_path, capsys):
+    assert figures.main(["nock_fig1", "nock_fig5", "--out", str(tmp_path)]) == 0
+    assert sorted(p.suffix for p in tmp_path.iterdir()) == [".pdf", ".pdf", ".png", ".png"]
+    assert all(p.stat().st_size > 5000 for p in tmp_path.iterdir())
+    assert figures.main(["nock_fig99"]) == 2
+    assert "no figure 'nock_fig99'" in capsys.readouterr().err

@@ -54,23 +54,23 @@ laplace = Mechanism("laplace", _laplace_sample, _laplace_log_prob, _additive_div
 """Real value plus Laplace(scale) noise: epsilon = L1 sensitivity / scale (Dwork et al., 2006)."""
 
 
-def _geometric(key, scale, shape):
+def _geometric(first, second, scale):
     """Integers x >= 0 with p(x) proportional to exp(-x / scale), as (high, low) with x = 4096 high + low.
 
     The two digits of a geometric variable are independent, so each is drawn by inversion from one float32
-    uniform without losing the resolution of the other.
+    uniform in [0, 1) without losing the resolution of the other.
     """
-    high_key, low_key = jax.random.split(key)
     scale = _positive(scale)
-    high = jnp.floor(scale / _DIGIT * jax.random.exponential(high_key, shape))
-    below = -jnp.expm1(-_DIGIT / scale) * jax.random.uniform(low_key, shape)
+    high = jnp.floor(-scale / _DIGIT * jnp.log1p(-first))
+    below = -jnp.expm1(-_DIGIT / scale) * second
     low = jnp.minimum(jnp.floor(-scale * jnp.log1p(-below)), _DIGIT - 1)
     return high.astype(jnp.int32), low.astype(jnp.int32)
 
 
 def _discrete_laplace_sample(key, value, scale):
-    plus, minus = jax.random.split(key)
-    (high_plus, low_plus), (high_minus, low_minus) = (_geometric(k, scale, jnp.shape(value)) for k in (plus, minus))
+    uniform = jax.random.uniform(key, (4, *jnp.shape(value)))
+    high_plus, low_plus = _geometric(uniform[0], uniform[1], scale)
+    high_minus, low_minus = _geometric(uniform[2], uniform[3], scale)
     high = jnp.where(scale > 0, high_plus - high_minus, 0)
     low = jnp.where(scale > 0, low_plus - low_minus, 0)
     # int32 wraps, so `total` is the true sum wherever that fits; where it does not, float32 says so.

@@ -169,13 +169,14 @@ def test_replay_rebuilds_the_model_and_ignores_absent_rows(small_table, case):
     recipe = recipes.bdpe(epsilon=4, rows=100, rounds=3, depth=2, **CASES[case])
     model = dpbt.fit(jax.random.key(7), small_table, recipe)
     log_prob, rebuilt = jax.jit(dpbt.replay)(model.releases, small_table, recipe)
-    jax.tree.map(np.testing.assert_array_equal, rebuilt, model.trees)
+    np.testing.assert_array_equal(rebuilt.split, model.trees.split)
+    np.testing.assert_allclose(rebuilt.leaf, model.trees.leaf, rtol=1e-5, atol=1e-7)  # two programs, one ulp apart
     gone = ~small_table.present
     other = small_table._replace(
         label=small_table.label ^ gone, splits=small_table.splits ^ gone[:, None], present=small_table.present
     )
-    same, _ = jax.jit(dpbt.replay)(model.releases, other, recipe)
-    jax.tree.map(np.testing.assert_array_equal, log_prob, same)
+    again = jax.jit(dpbt.replay)(model.releases, other, recipe)
+    jax.tree.map(np.testing.assert_array_equal, (log_prob, rebuilt), again)
 
 
 @pytest.mark.parametrize("relation", ["add_remove", "replace_one"])

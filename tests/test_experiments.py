@@ -47,8 +47,14 @@ def demo(tmp_path, *arguments):
     return command_line.main(["demo", "--smoke", "--out", str(tmp_path / "out"), *map(str, arguments)])
 
 
-def test_demo_prints_a_table_and_writes_its_files(tmp_path, capsys):
+@pytest.mark.slow
+def test_demo_runs_on_the_bundled_data(tmp_path, capsys):
     assert demo(tmp_path) == 0
+    assert "569 rows, 270 splits" in capsys.readouterr().out
+
+
+def test_demo_prints_a_table_and_writes_its_files(tmp_path, capsys, person):
+    assert demo(tmp_path, "--data", person[0], "--domain", person[1], "--rows", 80) == 0
     text = capsys.readouterr().out
     assert text.count("add_remove") == 19
     assert "leaks: alpha" in text

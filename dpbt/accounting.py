@@ -1,28 +1,34 @@
 """Ledgers: what is released, how often, by which mechanism, at what cost, and why.
 
 A ledger is data. It is computed from the noise scales that the program runs with, so that the two cannot
-drift apart; a site that no event covers raises.
+drift apart; a site that no event covers, or a mechanism that no accountant knows, raises.
 """
 
 import dataclasses
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+
+import numpy as np
+from dp_accounting import dp_event
+from dp_accounting.pld import common, privacy_loss_distribution
+from dp_accounting.rdp import RdpAccountant
 
 from dpbt.base import Relation, relation_name
 
 
 @dataclasses.dataclass(frozen=True)
 class Event:
-    """One line of a ledger.
+    """One line of a ledger: a draw that is repeated in sequence.
 
     Attributes:
         site: the site of the release it covers.
         mechanism: the mechanism's name.
         releases: what it publishes, in words.
-        count: how often, for each of which epsilon is paid in sequence.
-        epsilon: the pure cost of one of them.
-        scale: the noise scale, in the unit that `releases` names.
-        sensitivity: the bound the noise was set from.
+        count: how often it is paid for.
+        epsilon: the pure cost of one of them; infinite if there is none.
+        rho: the zCDP cost of one of them.
+        scale: the noise scale.
+        sensitivity: the bound that the noise was set from, in the unit of the scale.
         theorem: where the bound is proved.
     """
 
@@ -31,9 +37,40 @@ class Event:
     releases: str
     count: int
     epsilon: float
+    rho: float
     scale: float
     sensitivity: float
     theorem: str
+
+
+def selection(
+    site: str, releases: str, *, epsilon: float, sensitivity: float, scale: float, theorem: str, count: int = 1
+) -> Event:
+    """An exponential mechanism whose log ratios have range `epsilon`: epsilon-DP and (epsilon^2 / 8)-zCDP.
+
+    The range of log p(k) - log p'(k) over k is at most epsilon, so this is bounded range (Durfee & Rogers, 2019),
+    and the zCDP bound is that of Cesar & Rogers (2021), not the epsilon^2 / 2 of any pure mechanism.
+    """
+    return Event(site, "exponential", releases, count, epsilon, epsilon**2 / 8, scale, sensitivity, theorem)
+
+
+def noise(
+    site: str, mechanism: str, releases: str, *, l1: float, l2: float, scale: float, theorem: str, count: int = 1
+) -> Event:
+    """Additive noise on statistics of the given L1 and L2 sensitivities, in the unit of the scale.
+
+    Laplace and discrete Laplace: epsilon = l1 / scale, rho = epsilon^2 / 2. Gaussian: rho = (l2 / scale)^2 / 2.
+
+    Raises:
+        ValueError: for any other mechanism.
+    """
+    if mechanism in ("laplace", "discrete laplace"):
+        epsilon = l1 / scale if scale > 0 else math.inf
+        return Event(site, mechanism, releases, count, epsilon, epsilon**2 / 2, scale, l1, theorem)
+    if mechanism == "gaussian":
+        rho = (l2 / scale) ** 2 / 2 if scale > 0 else math.inf
+        return Event(site, mechanism, releases, count, math.inf, rho, scale, l2, theorem)
+    raise ValueError(f"no cost is known for noise called {mechanism!r}")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -43,22 +80,57 @@ class Ledger:
     Attributes:
         relation: the neighbouring relation.
         events: the lines.
+        delta: 0 for a pure guarantee.
         unprotected: what the calibration reads off private data without paying for it; when this is not
             empty, `epsilon` is the paper's claim and not a proof.
     """
 
     relation: Relation
     events: tuple[Event, ...]
+    delta: float = 0.0
     unprotected: tuple[str, ...] = ()
 
     @property
-    def epsilon(self) -> float:
-        """The total pure epsilon: the sum over events of count times epsilon."""
+    def pure_epsilon(self) -> float:
+        """The sum over events of count times epsilon; infinite if one of them has no pure cost."""
         return math.fsum(event.count * event.epsilon for event in self.events)
 
+    @property
+    def rho(self) -> float:
+        """The zCDP total (Bun & Steinke, 2016): the sum over events of count times rho."""
+        return math.fsum(event.count * event.rho for event in self.events)
+
+    @property
+    def epsilon(self) -> float:
+        """The claim: pure for delta = 0, else through zCDP at the ledger's delta."""
+        return self.pure_epsilon if self.delta == 0 else zcdp_epsilon(self.rho, self.delta)
+
+    def epsilon_at(self, delta: float, accountant: str = "zcdp") -> float:
+        """The epsilon at a delta in (0, 1), by one accountant.
+
+        Args:
+            delta: in (0, 1).
+            accountant: "pure", "advanced" (composition theorem of Asadi et al., 2.8), "zcdp", "rdp" or "pld".
+
+        Raises:
+            ValueError: for another accountant, or a mechanism it does not know.
+        """
+        if not 0 < delta < 1:
+            raise ValueError(f"delta must be in (0, 1), got {delta}")
+        known: dict[str, Callable[[], float]] = {
+            "pure": lambda: self.pure_epsilon,
+            "advanced": lambda: advanced_epsilon(self.events, delta),
+            "zcdp": lambda: zcdp_epsilon(self.rho, delta),
+            "rdp": lambda: _rdp_epsilon(self.events, delta),
+            "pld": lambda: _pld_epsilon(self.events, delta),
+        }
+        if accountant not in known:
+            raise ValueError(f"accountant must be one of {sorted(known)}, got {accountant!r}")
+        return known[accountant]()
+
     def __str__(self) -> str:
-        head = ("site", "mechanism", "releases", "count", "scale", "sensitivity", "epsilon", "theorem")
-        rows = [head] + [
+        head = ("site", "mechanism", "releases", "count", "scale", "sensitivity", "epsilon", "rho", "theorem")
+        rows = [
             (
                 e.site,
                 e.mechanism,
@@ -67,19 +139,14 @@ class Ledger:
                 f"{e.scale:.4g}",
                 f"{e.sensitivity:.4g}",
                 f"{e.count * e.epsilon:.4g}",
+                f"{e.count * e.rho:.4g}",
                 e.theorem,
             )
             for e in self.events
         ]
-        lines = [align(rows)]
-        lines.append(f"total: epsilon = {self.epsilon:.6g} under {relation_name(self.relation)}")
-        lines += [f"UNPROTECTED: {words}" for words in self.unprotected]
-        return "\n".join(lines)
-
-
-def pure_epsilon(sensitivity: float, scale: float) -> float:
-    """Sensitivity / scale; infinite for scale 0 (no noise)."""
-    return sensitivity / scale if scale > 0 else math.inf
+        at = f", delta = {self.delta:g} (rho = {self.rho:.6g} zCDP)" if self.delta else ""
+        total = f"total: epsilon = {self.epsilon:.6g}{at} under {relation_name(self.relation)}"
+        return "\n".join([align([head, *rows]), total, *(f"UNPROTECTED: {words}" for words in self.unprotected)])
 
 
 def align(rows: Sequence[Sequence[str]]) -> str:
@@ -105,3 +172,100 @@ def cover(events: Sequence[Event], sites: Sequence[str]) -> None:
 def repeat(event: Event, times: int) -> Event:
     """The event, `times` times in sequence."""
     return dataclasses.replace(event, count=event.count * times)
+
+
+def parallel(events: Sequence[Event]) -> Event:
+    """Draws on disjoint rows, under add/remove: together they cost their dearest.
+
+    Parallel composition (McSherry, 2010, as in Asadi et al., Theorem 2.9). Under replace-one two of the disjoint
+    parts change, so this does not apply; pay twice instead.
+
+    Raises:
+        ValueError: if there are no events.
+    """
+    if not events:
+        raise ValueError("parallel composition needs at least one event")
+    dearest = max(events, key=lambda event: event.count * event.epsilon)
+    return dataclasses.replace(dearest, rho=max(e.count * e.rho for e in events) / dearest.count)
+
+
+def advanced_epsilon(events: Sequence[Event], delta: float) -> float:
+    """Advanced composition: sqrt(2 ln(1/delta) sum eps^2) + sum eps (e^eps - 1) over all draws.
+
+    For k equal draws this is Asadi et al. (2022), Theorem 2.8; the form for unequal ones is that of Dwork, Rothblum
+    & Vadhan (2010) as stated by Kairouz, Oh & Viswanath (2015).
+    """
+    squares = math.fsum(e.count * e.epsilon**2 for e in events)
+    bias = math.fsum(e.count * e.epsilon * math.expm1(min(e.epsilon, 700)) for e in events)
+    return math.sqrt(2 * math.log(1 / delta) * squares) + bias
+
+
+def zcdp_epsilon(rho: float, delta: float) -> float:
+    """The epsilon of rho-zCDP at delta: the best Renyi order, to about 1e-12 relative.
+
+    Minimises alpha rho + log(1 - 1/alpha) - (log delta + log alpha) / (alpha - 1) over alpha > 1 (Canonne, Kamath &
+    Steinke, 2020, Proposition 12). 0 for rho = 0, infinite for infinite rho.
+    """
+    if rho == 0 or math.isinf(rho):
+        return rho
+
+    def bound(log_excess: np.ndarray) -> np.ndarray:
+        excess = np.exp(log_excess)
+        alpha = 1 + excess
+        return alpha * rho + np.log1p(-1 / alpha) - (math.log(delta) + np.log(alpha)) / excess
+
+    low, high = -25.0, 25.0
+    for _ in range(12):
+        grid = np.linspace(low, high, 101)
+        best = int(np.argmin(bound(grid)))
+        low, high = grid[max(best - 1, 0)], grid[min(best + 1, 100)]
+    return max(float(np.min(bound(np.linspace(low, high, 101)))), 0.0)
+
+
+def zcdp_rho(epsilon: float, delta: float) -> float:
+    """The largest rho with `zcdp_epsilon(rho, delta)` at most epsilon, to about 1e-12 relative."""
+    if math.isinf(epsilon):
+        return epsilon
+    low, high = 0.0, epsilon
+    while zcdp_epsilon(high, delta) < epsilon:
+        low, high = high, 2 * high
+    for _ in range(80):
+        middle = (low + high) / 2
+        low, high = (middle, high) if zcdp_epsilon(middle, delta) <= epsilon else (low, middle)
+    return low
+
+
+def _rdp_epsilon(events: Sequence[Event], delta: float) -> float:
+    """Through dp_accounting's RDP accountant; multipliers are scale / sensitivity, so the relation is in them."""
+    accountant = RdpAccountant()
+    for event in events:
+        match event.mechanism:
+            case "exponential":
+                one = dp_event.ZCDpEvent(event.rho)
+            case "laplace" | "discrete laplace":
+                one = dp_event.LaplaceDpEvent(event.scale / event.sensitivity)
+            case "gaussian":
+                one = dp_event.GaussianDpEvent(event.scale / event.sensitivity)
+            case _:
+                raise ValueError(f"no Renyi divergence is known for {event.mechanism!r}")
+        accountant.compose(one, event.count)
+    return float(accountant.get_epsilon(delta))
+
+
+def _pld_epsilon(events: Sequence[Event], delta: float) -> float:
+    """Through dp_accounting's privacy loss distributions, an exponential mechanism as any epsilon-DP one."""
+    total = privacy_loss_distribution.identity()
+    for event in events:
+        match event.mechanism:
+            case "exponential":
+                one = privacy_loss_distribution.from_privacy_parameters(
+                    common.DifferentialPrivacyParameters(event.epsilon)
+                )
+            case "laplace" | "discrete laplace":
+                one = privacy_loss_distribution.from_laplace_mechanism(event.scale / event.sensitivity)
+            case "gaussian":
+                one = privacy_loss_distribution.from_gaussian_mechanism(event.scale / event.sensitivity)
+            case _:
+                raise ValueError(f"no privacy loss distribution is known for {event.mechanism!r}")
+        total = total.compose(one.self_compose(event.count))
+    return float(total.get_epsilon_for_delta(delta))

@@ -174,6 +174,7 @@ class Recipe:
     Attributes:
         budget: a pytree of arrays: noise scales and every other traced number. Leading axes, if any,
             are axes of settings.
+        delta: f32[], the delta of the guarantee; 0 for a pure one.
         learner: the weak learner.
         reweighter: how scores become the next round's weights.
         loss: the loss family of the link, and `predict_proba`.
@@ -183,6 +184,7 @@ class Recipe:
     """
 
     budget: Any
+    delta: AnyArray
     learner: WeakLearner = dataclasses.field(metadata={"static": True})
     reweighter: Reweighter = dataclasses.field(metadata={"static": True})
     loss: LossFamily = dataclasses.field(metadata={"static": True})

@@ -75,6 +75,41 @@ def replay(releases: Release, table: Table, recipe: Recipe) -> tuple[dict[str, A
     return out
 
 
+def transcript_log_prob(releases: Release, table: Table, recipe: Recipe) -> dict[str, Array]:
+    """Site -> f32[T]: exact log density of each round's release on a table, given all earlier ones."""
+    return replay(releases, table, recipe)[0]
+
+
+def step_divergences(releases: Release, table: Table, other: Table, recipe: Recipe) -> dict[str, Array]:
+    """Site -> f32[T]: the worst case of each draw over all its outputs, between two tables.
+
+    Everything released before the draw is as recorded; the draw itself takes the output that tells the two tables
+    apart best. By adaptive composition the sum over sites and rounds bounds any transcript's loss.
+
+    Args:
+        releases: a transcript, as `boost` returns it.
+        table: a table.
+        other: another of the same shape.
+        recipe: the recipe.
+    """
+    mine, theirs = trees.prepare(table), trees.prepare(other)
+
+    def one_round(state, release):
+        scores, bound = state
+        here, there = (
+            recipe.reweighter(score, bound, prepared, recipe.budget)
+            for score, prepared in zip(scores, (mine, theirs), strict=True)
+        )
+        divergence = recipe.learner.divergence(release, recipe.budget, mine, here, theirs, there)
+        tree = recipe.learner.hypothesis(release, recipe.budget, here.unit)
+        after = [_absorb(tree, prepared, score, bound) for score, prepared in zip(scores, (mine, theirs), strict=True)]
+        return ((after[0][0], after[1][0]), after[0][1]), divergence
+
+    score, bound = _start(mine)
+    _, out = jax.lax.scan(one_round, ((score, score), bound), releases)
+    return out
+
+
 def ledger(recipe: Recipe) -> accounting.Ledger:
     """The ledger of one setting: the learner's events, T times each.
 
@@ -86,7 +121,7 @@ def ledger(recipe: Recipe) -> accounting.Ledger:
     events = recipe.learner.events(recipe.budget)
     accounting.cover(events, release_sites(recipe))
     repeated = tuple(accounting.repeat(event, recipe.rounds) for event in events)
-    return accounting.Ledger(recipe.relation, repeated, recipe.learner.unprotected)
+    return accounting.Ledger(recipe.relation, repeated, float(recipe.delta), recipe.learner.unprotected)
 
 
 def release_sites(recipe: Recipe) -> list[str]:

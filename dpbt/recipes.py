@@ -6,7 +6,7 @@ import jax
 import numpy as np
 import optax
 
-from dpbt import losses, mechanisms, sensitivity
+from dpbt import accounting, losses, mechanisms, sensitivity
 from dpbt.base import ADD_REMOVE, GRID, LossFamily, ProperLoss, Recipe, Relation, positive
 from dpbt.base import relation as to_relation
 from dpbt.learners import greedy_tree
@@ -53,6 +53,7 @@ def bdpe(
     *,
     epsilon: Any,
     rows: Any,
+    delta: Any = 0.0,
     rounds: int = 5,
     depth: int = 3,
     calibration: str = "tight",
@@ -70,9 +71,9 @@ def bdpe(
 ) -> Recipe:
     """Boosted differentially private ensembles of trees: Nock & Henecka (2020), Algorithm 1 and section 6.
 
-    Guarantee: epsilon-DP under `relation`, with the lines of `boosting.ledger`. In the tight calibration every line
-    is proved in `sensitivity`; in the published one epsilon is the paper's claim and the ledger names what stays
-    unprotected. Rows beyond the bound `rows` would void it; `fit` refuses larger tables.
+    Guarantee: epsilon-DP (or (epsilon, delta)-DP) under `relation`, with the lines of `boosting.ledger`. In the
+    tight calibration every line is proved in `sensitivity`; in the published one epsilon is the paper's claim and
+    the ledger names what stays unprotected. Rows beyond the bound `rows` would void it; `fit` refuses larger tables.
 
     Every argument of type Any but `alpha` as a word or a schedule may be an array; they broadcast, and the recipe
     then holds one setting for each entry (vmap over it). None of these values causes a recompile.
@@ -81,6 +82,8 @@ def bdpe(
         epsilon: the total budget, above 0. Infinite means no privacy: best splits, exact leaves, pure nodes not
             split, empty leaves predict their parent's value, no clamping to `clip`.
         rows: m. Under add/remove a public bound on the number of rows; under replace-one their public number.
+        delta: 0 for a pure guarantee, with discrete Laplace counts; else in (0, 1), for (epsilon, delta)-DP through
+            zCDP, with Gaussian counts and bounded-range selections, the shares being shares of rho (tight calibration).
         rounds: T, the number of trees.
         depth: D, the depth of every tree.
         calibration: "tight" or "published".
@@ -137,36 +140,50 @@ def bdpe(
     if not np.all((smoothing >= 0) & np.isfinite(smoothing)):
         raise ValueError(f"smoothing must be at least 0 and finite, got {smoothing!r}")
 
+    delta = np.asarray(delta, np.float64)
+    if not np.all((delta >= 0) & (delta < 1)) or (np.any(delta > 0) and not np.all(delta > 0)):
+        raise ValueError(f"delta must be 0, or in (0, 1) for every setting, got {delta!r}")
+    approximate = bool(np.any(delta > 0))
+
     shape = np.broadcast_shapes(
-        *(np.shape(x) for x in (epsilon, rows, beta_tree, error_share, clip, zeta, pi, smoothing, by_depth[..., 0]))
+        *(
+            np.shape(x)
+            for x in (epsilon, delta, rows, beta_tree, error_share, clip, zeta, pi, smoothing, by_depth[..., 0])
+        )
     )
     link = link_family(np.asarray(link_alpha, np.float32))
     widest = np.abs(np.asarray(link.link(np.asarray(1 - zeta, np.float32)), np.float64))
     clip = np.where(np.isinf(epsilon), widest, clip)
     step = (1 + pi) / (4 * np.asarray(link.smoothness, np.float64) * clip**2)
-    tree_epsilon = beta_tree * epsilon / rounds
-    leaf_epsilon = (1 - beta_tree) * epsilon / rounds
-    level = np.arange(depth)
+    counts_errors = objective and depth > 1
     if calibration == "tight":
-        learner = greedy_tree.tight(depth, criterion_family, link_family, objective, relation, **_chunks(chunk_rows))
+        noise = mechanisms.gaussian if approximate else mechanisms.discrete_laplace
+        learner = greedy_tree.tight(
+            depth, criterion_family, link_family, objective, relation, noise, **_chunks(chunk_rows)
+        )
+        total = np.vectorize(accounting.zcdp_rho)(epsilon, delta) if approximate else epsilon
+        split, error, leaf = _shares(total / rounds, beta_tree, error_share if counts_errors else None, depth)
         moves = sensitivity.split_moves(relation)
-        counts_errors = objective and depth > 1
-        split_share = 1 - error_share if counts_errors else 1.0
-        split_epsilon = np.repeat((split_share * tree_epsilon / (depth * moves))[..., None], depth, -1)
-        error_epsilon = error_share * tree_epsilon / depth if counts_errors else np.inf
-        error_scale = _scale(GRID * sensitivity.error_weight(relation), error_epsilon)
-        leaf_scale = _scale(GRID * sensitivity.class_weights(relation), leaf_epsilon)
+        errors, leaves = GRID * sensitivity.error_weight(relation), GRID * sensitivity.class_weights(relation)
+        if approximate:
+            split, error, leaf = np.sqrt(8 * split), np.sqrt(2 * error), np.sqrt(2 * leaf)
+            leaves = GRID * sensitivity.class_weights_l2(relation)
+        split_epsilon = np.repeat((split / moves)[..., None], depth, -1)
+        error_scale, leaf_scale = _scale(errors, error), _scale(leaves, leaf)
         for name, scale in (("errors", error_scale), ("leaves", leaf_scale)):
             if np.any(scale > mechanisms.MAX_DISCRETE_SCALE):
                 raise ValueError(f"epsilon is too small: noise of scale {np.max(scale) / GRID:g} rows for the {name}")
         reweighter = mirror(link_family, bounded=True)
     elif calibration == "published":
+        if approximate:
+            raise ValueError("the published calibration has no (epsilon, delta) guarantee; use delta = 0")
         learner = greedy_tree.published(depth, criterion_family, link_family, objective, **_chunks(chunk_rows))
-        split_epsilon = tree_epsilon[..., None] / (depth * 2.0**level)
+        split, _, leaf = _shares(epsilon / rounds, beta_tree, None, depth)
+        split_epsilon = split[..., None] / 2.0 ** np.arange(depth)
         error_scale = np.asarray(0.0)
         step = _down(step).astype(np.float64)
         clip = _down(clip).astype(np.float64)
-        leaf_scale = _scale(2 * (step.astype(np.float32) * clip.astype(np.float32) ** 2), leaf_epsilon / 2**depth)
+        leaf_scale = _scale(2 * (step.astype(np.float32) * clip.astype(np.float32) ** 2), leaf / 2**depth)
         reweighter = mirror(link_family, bounded=False)
     else:
         raise ValueError(f'calibration must be "tight" or "published", got {calibration!r}')
@@ -191,7 +208,19 @@ def bdpe(
     )
     name = criterion_family(0.5).name
     setting = "objective" if objective else ("alpha" if name == "m_alpha" else name)
-    return Recipe(budget, learner, reweighter, link_family, int(rounds), relation, "bdpe", calibration, setting)
+    words = ("bdpe", calibration, setting)
+    return Recipe(
+        budget, np.broadcast_to(delta, shape), learner, reweighter, link_family, int(rounds), relation, *words
+    )
+
+
+def _shares(tree, beta_tree, error_share, depth: int):
+    """A tree's budget as that of one level's splits, one level's errors, and all leaves; additive (epsilon or rho)."""
+    structure = beta_tree * tree
+    leaf = (1 - beta_tree) * tree
+    if error_share is None:
+        return structure / depth, np.full_like(structure, np.inf), leaf
+    return (1 - error_share) * structure / depth, error_share * structure / depth, leaf
 
 
 def _chunks(chunk_rows: int | None) -> dict[str, int]:

@@ -5,6 +5,8 @@ the perspectives f(w1, w0) = (w1 + w0) L(w1 / (w1 + w0)) of its two children. Un
 of two neighbours has at most m rows; under replace-one both have m.
 """
 
+import math
+
 import jax.numpy as jnp
 
 from dpbt.base import ADD_REMOVE, REPLACE_ONE, ProperLoss, Relation
@@ -62,6 +64,15 @@ def class_weights(relation: Relation) -> int:
     A row adds its weight, at most 1, to one class of one node. Replace-one takes one away and adds one.
     """
     return _by_relation(relation, 1, 2)
+
+
+def class_weights_l2(relation: Relation) -> float:
+    """L2 sensitivity of the same class weights.
+
+    Under add/remove one entry moves by at most 1. Under replace-one, two entries move by at most 1 each, or one by
+    the difference of two weights, at most 1: sqrt(2).
+    """
+    return math.sqrt(_by_relation(relation, 1, 2))
 
 
 def error_weight(relation: Relation) -> int:

@@ -6,7 +6,7 @@ import os
 import sys
 from pathlib import Path
 
-NAMES = ("demo", "bench")
+NAMES = ("demo", "audit", "bench")
 
 
 def _use_compilation_cache() -> None:

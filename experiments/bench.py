@@ -6,7 +6,6 @@ import os
 import resource
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import jax
@@ -98,10 +97,9 @@ def sweep(name: str, dataset: data.Dataset, peak: float, repeats: int) -> dict:
 
 def _datasets() -> list[tuple[str, data.Dataset]]:
     found = [("breast cancer", data.breast_cancer())]
-    folder = os.environ.get("DPBT_DATA")
-    if folder and (Path(folder) / "banknote").is_dir():
-        found.append(("banknote", data.banknote(Path(folder))))
-    else:
+    try:
+        found.append(("banknote", data.load("banknote")))
+    except ValueError:
         rng = np.random.default_rng(0)
         splits = rng.random((1372, 36)) < 0.5
         found.append(("synthetic, of banknote's shape", data.Dataset("synthetic", {}, splits, rng.random(1372) < 0.5)))

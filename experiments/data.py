@@ -3,6 +3,7 @@
 import csv
 import dataclasses
 import math
+import os
 from pathlib import Path
 from typing import Any
 
@@ -76,6 +77,22 @@ def banknote(folder: Path, bins: int = 10) -> Dataset:
     domain = {name: Numeric(*(float(bound) for bound in pair), bins=bins) for name, pair in bounds.items()}
     columns = {name: rows[:, k] for k, name in enumerate(domain)}
     return Dataset("banknote", domain, encode(domain, columns), rows[:, 4] == 1)
+
+
+def load(name: str) -> Dataset:
+    """A data set by name: "breast-cancer", or "banknote" from the folder that $DPBT_DATA names.
+
+    Raises:
+        ValueError: for another name, or if the folder is not there.
+    """
+    if name == "breast-cancer":
+        return breast_cancer()
+    if name == "banknote":
+        folder = os.environ.get("DPBT_DATA")
+        if not folder or not (Path(folder) / "banknote").is_dir():
+            raise ValueError(f"banknote: set DPBT_DATA to the folder that holds banknote/; it is {folder!r}")
+        return banknote(Path(folder))
+    raise ValueError(f"no data set is called {name!r}; there are banknote and breast-cancer")
 
 
 def from_csv(data: str | Path, domain_file: str | Path) -> Dataset:

@@ -164,7 +164,7 @@ def test_vmap_over_settings_keys_and_masks_is_a_loop(small_table):
             np.testing.assert_allclose(got[e, p, 1], dpbt.decision_function(model, small_table.splits), atol=1e-5)
 
 
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("case", ["tight-objective", "published-objective"])
 def test_replay_rebuilds_the_model_and_ignores_absent_rows(small_table, case):
     recipe = recipes.bdpe(epsilon=4, rows=100, rounds=3, depth=2, **CASES[case])
     model = dpbt.fit(jax.random.key(7), small_table, recipe)
@@ -177,38 +177,6 @@ def test_replay_rebuilds_the_model_and_ignores_absent_rows(small_table, case):
     )
     again = jax.jit(dpbt.replay)(model.releases, other, recipe)
     jax.tree.map(np.testing.assert_array_equal, (log_prob, rebuilt), again)
-
-
-@pytest.mark.parametrize("relation", ["add_remove", "replace_one"])
-@pytest.mark.parametrize("case", CASES)
-def test_exact_loss_of_every_neighbour_is_within_the_ledger(small_table, case, relation):
-    """Every removal (or every label flip) of a recorded transcript, and identical models from all of them."""
-    recipe = recipes.bdpe(epsilon=2, rows=80, rounds=3, depth=2, relation=relation, **CASES[case])
-    model = dpbt.fit(jax.random.key(11), small_table, recipe)
-    eye = jnp.eye(80, dtype=bool)
-    if relation == "add_remove":
-        tables = Table(small_table.splits, small_table.label, small_table.present[None] & ~eye)
-        axes = Table(None, None, 0)
-    else:
-        tables = Table(small_table.splits, small_table.label[None] ^ eye, small_table.present)
-        axes = Table(None, 0, None)
-
-    @jax.jit
-    def losses_and_models(releases, tables):
-        def total(releases, table):
-            log_prob, ensemble = dpbt.replay(releases, table, recipe)
-            return sum(site.sum() for site in log_prob.values()), ensemble
-
-        mine, rebuilt = jax.vmap(total, (0, None))(jax.tree.map(lambda x: x[None], releases), small_table)
-        copies = jax.tree.map(lambda x: jnp.broadcast_to(x, (80, *x.shape)), releases)
-        return mine[0], rebuilt, jax.vmap(total, (0, axes))(copies, tables)
-
-    mine, rebuilt, (others, ensembles) = losses_and_models(model.releases, tables)
-    largest = float(jnp.max(jnp.abs(others - mine)))
-    assert 0 < largest <= dpbt.ledger(recipe).epsilon * (1 + 1e-3)
-    for field, one, fitted in zip(ensembles, rebuilt, model.trees, strict=True):
-        np.testing.assert_array_equal(field, np.broadcast_to(one, field.shape))
-        np.testing.assert_allclose(one[0], fitted, rtol=1e-5, atol=1e-7)
 
 
 def test_scores_and_probabilities(small_table):

@@ -11,6 +11,7 @@ FLOORS = [
     {"accounting", "boundary", "domains", "losses", "mechanisms", "sensitivity", "trees"},
     {"reweighting", "rules", "learners"},
     {"boosting", "recipes"},
+    {"audit"},
 ]
 """Modules import from lower floors; on the second floor also what ABOVE says."""
 WITHIN = {("boundary", "accounting")}

@@ -13,9 +13,21 @@ from typing import NamedTuple
 import jax.numpy as jnp
 import numpy as np
 
-from dpbt import boundary, mechanisms, sensitivity, trees
-from dpbt.accounting import Event, pure_epsilon
-from dpbt.base import GRID, AnyArray, Array, LossFamily, ProperLoss, Relation, Release, Tree, WeakLearner, Weights
+from dpbt import accounting, boundary, mechanisms, sensitivity, trees
+from dpbt.accounting import Event
+from dpbt.base import (
+    GRID,
+    AnyArray,
+    Array,
+    LossFamily,
+    Mechanism,
+    ProperLoss,
+    Relation,
+    Release,
+    Tree,
+    WeakLearner,
+    Weights,
+)
 
 _TINY_PRIOR = 1e-6
 
@@ -89,7 +101,7 @@ def private_objective(draw: boundary.Draw, budget: TreeBudget):
 
 
 def objective_alpha(noisy_errors: Array) -> Array:
-    """f32[K] non-increasing alphas from noisy errors i32[K] of the levels 0..K-1; the first is 1.
+    """f32[K] non-increasing alphas from noisy errors [K] of the levels 0..K-1; the first is 1.
 
     Post-processing: ratios to the root's, clamped to [0, 1], each at most the one above. A root count below one
     grid unit counts as one.
@@ -99,19 +111,29 @@ def objective_alpha(noisy_errors: Array) -> Array:
     return jnp.minimum.accumulate(ratio)
 
 
-def noisy_objective(draw: boundary.Draw, budget: TreeBudget):
-    """Objective calibration from noisy errors: one discrete Laplace count of sensitivity 1 row for each level."""
-    depth = budget.alpha.shape[-1]
-    seen: list[Array] = []
+def _as_noise_wants(noise: Mechanism, counts: Array) -> Array:
+    """Counts as integers for discrete noise, as float32 for real noise."""
+    return counts if noise is mechanisms.discrete_laplace else counts.astype(jnp.float32)
 
-    def alpha(level: int, totals: Array) -> Array:
-        if depth == 1:
-            return jnp.float32(1)
-        site = f"error_{level}"
-        seen.append(draw(site, mechanisms.discrete_laplace, _errors(totals), budget.error_scale))
-        return objective_alpha(jnp.stack(seen))[-1]
 
-    return alpha
+@functools.cache
+def noisy_objective(noise: Mechanism) -> AlphaRule:
+    """Objective calibration from noisy errors: one count of sensitivity 1 row for each level."""
+
+    def rule(draw: boundary.Draw, budget: TreeBudget):
+        depth = budget.alpha.shape[-1]
+        seen: list[Array] = []
+
+        def alpha(level: int, totals: Array) -> Array:
+            if depth == 1:
+                return jnp.float32(1)
+            errors = _as_noise_wants(noise, _errors(totals))
+            seen.append(draw(f"error_{level}", noise, errors, budget.error_scale))
+            return objective_alpha(jnp.stack(seen))[-1]
+
+        return alpha
+
+    return rule
 
 
 def split_scores(loss: ProperLoss, products: Array, totals: Array) -> Array:
@@ -177,10 +199,9 @@ def _split_events(budget: TreeBudget, objective: bool, criterion: LossFamily, bo
         worst = float(bound(criterion(alpha), np.asarray(budget.rows)))
         count, moves = per_level(level)
         events.append(
-            Event(
-                site=f"split_{level}",
-                mechanism="exponential",
-                releases=f"splits at depth {level}, {nodes}",
+            accounting.selection(
+                f"split_{level}",
+                f"splits at depth {level}, {nodes}",
                 count=count,
                 epsilon=moves * float(epsilon),
                 scale=worst / float(epsilon),
@@ -191,12 +212,6 @@ def _split_events(budget: TreeBudget, objective: bool, criterion: LossFamily, bo
     return events
 
 
-def _count_event(site: str, releases: str, rows: int, scale: AnyArray, theorem: str) -> Event:
-    """A discrete Laplace line, for a sensitivity of so many rows' weight."""
-    bound = float(GRID * rows)
-    return Event(site, "discrete laplace", releases, 1, pure_epsilon(bound, float(scale)), float(scale), bound, theorem)
-
-
 @functools.cache
 def tight(
     depth: int,
@@ -204,6 +219,7 @@ def tight(
     link: LossFamily,
     objective: bool,
     relation: Relation,
+    noise: Mechanism = mechanisms.discrete_laplace,
     chunk_rows: int = trees.CHUNK_ROWS,
 ) -> WeakLearner:
     """The tight calibration: a release of 2**D - 1 splits, 2**(D+1) class weights and, if asked for, D errors.
@@ -218,13 +234,14 @@ def tight(
         link: the family of the link and of the leverage.
         objective: take alpha from noisy errors instead of `budget.alpha`.
         relation: the neighbouring relation the ledger speaks of; `recipes` sets the noise from the same.
+        noise: of errors and class weights: `mechanisms.discrete_laplace`, or `mechanisms.gaussian` for zCDP.
         chunk_rows: rows per product; every value gives the same release.
     """
 
     def program(draw, table, weights, budget):
-        rule = noisy_objective if objective else given_alpha
+        rule = noisy_objective(noise) if objective else given_alpha
         leaves = _grow(draw, table, weights, budget, criterion, rule, sensitivity.perspective_bound, chunk_rows)
-        draw("leaf", mechanisms.discrete_laplace, leaves, budget.leaf_scale)
+        draw("leaf", noise, _as_noise_wants(noise, leaves), budget.leaf_scale)
 
     def hypothesis(release, budget, unit):
         to_rows = unit / GRID
@@ -242,16 +259,23 @@ def tight(
             budget, objective, criterion, sensitivity.perspective_bound, lambda level: (1, moves), words
         )
         if objective and depth > 1:
-            rows = sensitivity.error_weight(relation)
+            bound, scale = GRID * sensitivity.error_weight(relation), float(budget.error_scale)
             lines += [
-                _count_event(f"error_{level}", f"errors at depth {level}", rows, budget.error_scale, "point 4")
-                for level in range(depth)
+                accounting.noise(
+                    f"error_{k}", noise.name, f"errors at depth {k}", l1=bound, l2=bound, scale=scale, theorem="point 4"
+                )
+                for k in range(depth)
             ]
-        rows = sensitivity.class_weights(relation)
-        return [
-            *lines,
-            _count_event("leaf", "class weights, all leaves", rows, budget.leaf_scale, "points 3, 5"),
-        ]
+        leaves = accounting.noise(
+            "leaf",
+            noise.name,
+            "class weights, all leaves",
+            l1=GRID * sensitivity.class_weights(relation),
+            l2=GRID * sensitivity.class_weights_l2(relation),
+            scale=float(budget.leaf_scale),
+            theorem="points 3, 5",
+        )
+        return [*lines, leaves]
 
     return boundary.weak_learner(program, hypothesis, events)
 
@@ -267,8 +291,10 @@ def published(
     """The paper's calibration: a release of 2**D - 1 splits and 2**D leveraged leaf values.
 
     Guarantee claimed by the paper, for neighbours that differ by one example (so under both relations):
-    node budgets add up over all nodes; leaf budgets add up over all leaves. The leverage beta_t is folded into the
-    leaf before the noise, so the value is in [-a M**2, a M**2] and the Laplace scale is 2 a M**2 / epsilon of a
+    node budgets add up over all nodes; leaf budgets add up over all leaves. The paper says how nodes share their
+    budget and is silent on leaves; as every row moves beta_t, and with it the value of every leaf, only an even
+    split over the leaves (its rule for the forests, section 17.2) makes the claim true. The leverage is folded into
+    the leaf before the noise, so the value is in [-a M**2, a M**2] and the Laplace scale is 2 a M**2 / epsilon of a
     leaf; afterwards it is clamped to that range again. The link is clamped to [-M, M] before the noise, which the
     paper's description leaves to afterwards; without it the scale would be too small for the claim.
 
@@ -298,8 +324,10 @@ def published(
             budget, objective, criterion, sensitivity.published_split, lambda level: (2**level, 1), words
         )
         bound, scale = 2 * float(budget.step * budget.clip**2), float(budget.leaf_scale)
-        epsilon = pure_epsilon(bound, scale)
-        words = "leveraged values, leaf by leaf"
-        return [*lines, Event("leaf", "laplace", words, 2**depth, epsilon, scale, bound, "section 6, leaves")]
+        words, theorem = "leveraged values, leaf by leaf", "section 6, leaves"
+        leaves = accounting.noise(
+            "leaf", "laplace", words, l1=bound, l2=bound, scale=scale, theorem=theorem, count=2**depth
+        )
+        return [*lines, leaves]
 
     return boundary.weak_learner(program, hypothesis, events, (ALPHA_LEAK,) if objective else ())

@@ -1,0 +1,328 @@
+"""Exact audits: neighbours of a table, and what a recorded transcript would have cost on each of them.
+
+Every neighbour is a mask over one extended table: the table's rows, then candidate rows that are absent. So all
+neighbours share their splits and are one vmapped program. What is audited is `log_prob` and `divergence` of the
+very program that released; they are exact formulas in float32, so a loss is exact up to about 1e-4.
+"""
+
+import dataclasses
+import itertools
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from dpbt.base import ADD_REMOVE, REPLACE_ONE, Array, Recipe, Relation, Release, Table
+from dpbt.boosting import boost, ledger, step_divergences, transcript_log_prob
+from dpbt.domains import Boolean, Domain, Nominal, Numeric, encode
+
+
+class Neighbours(NamedTuple):
+    """Neighbours of a table, as masks over one extended table.
+
+    Attributes:
+        table: the extended table; its own `present` is the audited table's, candidates being absent.
+        present: bool[B, N + C], one mask for each neighbour.
+    """
+
+    table: Table
+    present: np.ndarray
+
+
+def neighbours(
+    table: Table,
+    relation: Relation,
+    candidates: tuple[np.ndarray, np.ndarray] | None = None,
+    pairs: Sequence[tuple[int, int]] | None = None,
+) -> Neighbours:
+    """Every removal and addition (add/remove), or every replacement (replace-one).
+
+    Args:
+        table: N rows; only present ones can be removed or replaced.
+        relation: the neighbouring relation.
+        candidates: splits bool[C, S] and label bool[C] of the rows that may be added or come in; None for none,
+            which leaves the removals. `public_rows` lists a whole public domain.
+        pairs: under replace-one, which row goes out for which candidate; every row for every candidate by default.
+
+    Raises:
+        ValueError: if there are no neighbours (replacements without candidates, an empty table), or the candidates do
+            not fit the table.
+    """
+    splits, label, present = (np.asarray(array) for array in table)
+    rows = splits.shape[0]
+    more, more_label = (
+        candidates if candidates is not None else (np.zeros((0, splits.shape[1]), bool), np.zeros(0, bool))
+    )
+    if more.ndim != 2 or more.shape[1] != splits.shape[1] or len(more_label) != len(more):
+        raise ValueError(
+            f"candidates must be bool[C, {splits.shape[1]}] and bool[C], got {more.shape}, {more_label.shape}"
+        )
+    extended = Table(
+        jnp.asarray(np.concatenate([splits, more])),
+        jnp.asarray(np.concatenate([label, more_label])),
+        jnp.asarray(np.concatenate([present, np.zeros(len(more), bool)])),
+    )
+    out = np.flatnonzero(present)
+    if relation is ADD_REMOVE:
+        moves = [(i,) for i in (*out, *range(rows, rows + len(more)))]
+    elif relation is REPLACE_ONE:
+        chosen = itertools.product(out, range(len(more))) if pairs is None else pairs
+        moves = [(i, rows + j) for i, j in chosen]
+    else:
+        raise ValueError(f"no neighbours are defined under {relation!r}")
+    if not moves:
+        raise ValueError("the table has no neighbours: no present row, or no candidate to put in its place")
+    masks = np.repeat(np.asarray(extended.present)[None], len(moves), axis=0)
+    for mask, move in zip(masks, moves, strict=True):
+        mask[list(move)] ^= True
+    return Neighbours(extended, masks)
+
+
+def public_rows(domain: Domain, limit: int = 10_000) -> tuple[np.ndarray, np.ndarray]:
+    """Every distinct row that a public domain admits, with either label: splits bool[C, S], label bool[C].
+
+    One value from each cell of every column's grid, listed values and none of them, missing where declared.
+
+    Raises:
+        ValueError: if there are more than `limit`.
+    """
+    cells: list[list] = []
+    for column in domain.values():
+        match column:
+            case Numeric():
+                edges = np.concatenate([[column.low], column.thresholds, [column.high]])
+                cells.append([*((edges[:-1] + edges[1:]) / 2), *([np.nan] if column.missing else [])])
+            case Nominal():
+                cells.append([*column.values, *([] if column.other is not None else [object()])])
+            case Boolean():
+                cells.append([False, True])
+    count = 2 * int(np.prod([float(len(values)) for values in cells]))
+    if count > limit:
+        raise ValueError(f"the domain admits {count} rows, more than the limit of {limit}")
+    product = list(itertools.product(*cells))
+    columns = {name: [row[k] for row in product] for k, name in enumerate(domain)}
+    splits = encode(domain, columns)
+    return np.concatenate([splits, splits]), np.repeat([False, True], len(splits))
+
+
+def label_flips(table: Table) -> Neighbours:
+    """The replacements of each present row by itself with the other label: neighbours that need no domain."""
+    here = np.flatnonzero(np.asarray(table.present))
+    candidates = np.asarray(table.splits)[here], ~np.asarray(table.label)[here]
+    return neighbours(table, REPLACE_ONE, candidates, [(int(i), j) for j, i in enumerate(here)])
+
+
+@dataclasses.dataclass(frozen=True)
+class Audit:
+    """What an audit found.
+
+    Attributes:
+        claimed_epsilon: the ledger's pure epsilon.
+        largest_loss: the largest exact |log p(transcript | table) - log p(transcript | neighbour)|.
+        by_site: that loss, site by site (signed, as they add up to it).
+        by_mechanism: the same by mechanism.
+        neighbours, transcripts: how many of each.
+        worst: (transcript, neighbour) where it is attained.
+        step_ratio: the largest worst-case loss of one step over its outputs, divided by that step's claim; by site.
+            Empty if it was not asked for.
+    """
+
+    claimed_epsilon: float
+    largest_loss: float
+    by_site: dict[str, float]
+    by_mechanism: dict[str, float]
+    neighbours: int
+    transcripts: int
+    worst: tuple[int, int]
+    step_ratio: dict[str, float]
+
+
+@jax.jit
+def _releases(keys: Array, table: Table, recipe: Recipe) -> Release:
+    return jax.lax.map(lambda key: boost(key, table, recipe)[0], keys)
+
+
+@jax.jit
+def _log_probs(releases: Release, near: Neighbours, recipe: Recipe):
+    """Site -> f32[R, T] on the table itself, and f32[R, B, T] on each neighbour: log densities of each round."""
+
+    def score(release, present):
+        return transcript_log_prob(release, near.table._replace(present=present), recipe)
+
+    def one(release):
+        over = jax.vmap(lambda present: score(release, present))
+        return score(release, near.table.present), over(jnp.asarray(near.present))
+
+    return jax.lax.map(one, releases)
+
+
+@jax.jit
+def _divergences(releases: Release, near: Neighbours, recipe: Recipe):
+    """Site -> f32[]: the largest worst-case loss of one step, over rounds, transcripts and neighbours."""
+
+    def one(release):
+        def against(present):
+            return step_divergences(release, near.table, near.table._replace(present=present), recipe)
+
+        return {site: jnp.max(values) for site, values in jax.vmap(against)(jnp.asarray(near.present)).items()}
+
+    return {site: jnp.max(values) for site, values in jax.lax.map(one, releases).items()}
+
+
+def _batches(near: Neighbours, recipe: Recipe, memory_mb: float) -> list[Neighbours]:
+    """Neighbours in equal batches whose products fit the memory budget; the last is filled up with its first mask."""
+    rows, splits = near.table.splits.shape
+    leaves = jax.eval_shape(boost, jax.random.key(0), near.table, recipe)[1].leaf.shape[-1]
+    each = 4 * leaves * (2 * rows + 6 * splits)
+    size = int(np.clip(memory_mb * 2**20 / each, 1, len(near.present)))
+    count = -(-len(near.present) // size)
+    size = -(-len(near.present) // count)
+    filled = np.concatenate([near.present, np.repeat(near.present[:1], count * size - len(near.present), axis=0)])
+    return [near._replace(present=part) for part in np.split(filled, count)]
+
+
+def audit(
+    key: Array, near: Neighbours, recipe: Recipe, transcripts: int, *, steps: bool = False, memory_mb: float = 512
+) -> Audit:
+    """Record transcripts on the table, and score each of them on every neighbour, exactly.
+
+    The audit's result is a function of private rows and is not itself private.
+
+    Args:
+        key: one typed key.
+        near: from `neighbours`.
+        recipe: one setting; its `rows` must cover the larger of the neighbours.
+        transcripts: how many to record.
+        steps: also find the worst case of each step over all its outputs.
+        memory_mb: how much memory a batch of neighbours may take.
+
+    Raises:
+        ValueError: if `rows` is smaller than the largest neighbour.
+    """
+    largest = int(np.max(near.present.sum(axis=1)))
+    if max(largest, int(near.table.present.sum())) > float(recipe.budget.rows):
+        raise ValueError(f"neighbours have up to {largest} rows, the recipe is for {float(recipe.budget.rows):g}")
+    releases = _releases(jax.random.split(key, transcripts), near.table, recipe)
+    parts = _batches(near, recipe, memory_mb)
+    found: list[dict[str, np.ndarray]] = []
+    ratios: dict[str, float] = {}
+    book = ledger(recipe)
+    for part in parts:
+        here, there = jax.tree.map(lambda x: np.asarray(x, np.float64), _log_probs(releases, part, recipe))
+        found.append({site: np.sum(here[site][:, None] - there[site], axis=-1) for site in here})
+        if steps:
+            for site, value in _divergences(releases, part, recipe).items():
+                ratios[site] = max(ratios.get(site, 0.0), float(value))
+    count = len(near.present)
+    loss = {site: np.concatenate([part[site] for part in found], axis=1)[:, :count] for site in found[0]}
+    total = np.abs(sum(loss.values()))
+    worst = tuple(int(i) for i in np.unravel_index(int(np.argmax(total)), total.shape))
+    by_site = {site: float(values[worst]) for site, values in loss.items()}
+    mechanism = {event.site: event.mechanism for event in book.events}
+    by_mechanism: dict[str, float] = {}
+    for site, value in by_site.items():
+        by_mechanism[mechanism[site]] = by_mechanism.get(mechanism[site], 0.0) + value
+    claims = {event.site: event.count * event.epsilon / recipe.rounds for event in book.events}
+    return Audit(
+        claimed_epsilon=book.pure_epsilon,
+        largest_loss=float(total[worst]),
+        by_site=by_site,
+        by_mechanism=by_mechanism,
+        neighbours=count,
+        transcripts=transcripts,
+        worst=(worst[0], worst[1]),
+        step_ratio={site: value / claims[site] for site, value in ratios.items()},
+    )
+
+
+@jax.jit
+def _worst_steps(key: Array, splits: Array, label: Array, present: Array, masks: Array, claims: dict, recipe: Recipe):
+    """f32[R]: for each of R tables, the largest ratio of a step's worst case to its claim, over neighbours."""
+
+    def one(splits, label, present):
+        table = Table(splits, label, present)
+        release = boost(key, table, recipe)[0]
+
+        def against(flip):
+            other = table._replace(present=present ^ flip)
+            by_site = step_divergences(release, table, other, recipe)
+            return jnp.max(jnp.stack([jnp.max(by_site[site]) / claims[site] for site in sorted(claims)]))
+
+        return jnp.max(jax.vmap(against)(masks))
+
+    return jax.vmap(one)(splits, label, present)
+
+
+def search(
+    key: Array,
+    recipe: Recipe,
+    *,
+    rows: int,
+    splits: int,
+    restarts: int = 16,
+    sweeps: int = 60,
+    sites: Sequence[str] | None = None,
+) -> tuple[float, Table]:
+    """Try to break a claim: random small tables, improved by coordinate moves, against all their neighbours.
+
+    The score of a table is the largest, over neighbours, rounds and sites, of a step's worst-case loss over its outputs
+    divided by what the ledger claims for that step. Above 1, the claim is false. Neighbours are all single flips of
+    presence (add/remove), or one flip off and one on (replace-one).
+
+    Args:
+        key: one typed key.
+        recipe: one setting; `rows` of its budget at least `rows`.
+        rows: N of the tables; rows come and go, so sizes vary up to N.
+        splits: S of the tables; all bit patterns are allowed.
+        restarts: tables improved side by side.
+        sweeps: how many rounds of moves; each proposes one change of a few bits to every table.
+        sites: judge these sites only; all by default. A site that attains its claim on any table hides the others.
+
+    Raises:
+        ValueError: for a site that the ledger does not have.
+
+    Returns:
+        The largest ratio found, and its table.
+    """
+    events = ledger(recipe).events
+    known = [event.site for event in events]
+    if unknown := set(sites or ()) - set(known):
+        raise ValueError(f"the ledger has no sites {sorted(unknown)}; it has {known}")
+    claims = {
+        event.site: np.float32(event.count * event.epsilon / recipe.rounds)
+        for event in events
+        if sites is None or event.site in sites
+    }
+    eye, even = np.eye(rows, dtype=bool), np.arange(rows) % 2 == 0
+    if recipe.relation is ADD_REMOVE:
+        masks = eye
+    else:
+        masks = np.array([eye[i] ^ eye[j] for i in np.flatnonzero(even) for j in np.flatnonzero(~even)])
+    rng = np.random.default_rng(int(jax.random.bits(key)))
+
+    def valid(present: np.ndarray) -> np.ndarray:
+        """Under replace-one, even rows are in the table and odd ones are what may come in."""
+        return present if recipe.relation is ADD_REMOVE else np.broadcast_to(even, present.shape).copy()
+
+    def score(tables):
+        arrays = (jnp.asarray(array) for array in tables)
+        return np.asarray(_worst_steps(key, *arrays, jnp.asarray(masks), claims, recipe))
+
+    best = [
+        rng.random((restarts, rows, splits)) < 0.5,
+        rng.random((restarts, rows)) < rng.uniform(0.02, 0.98, (restarts, 1)),
+        valid(rng.random((restarts, rows)) < 0.8),
+    ]
+    best_score = score(best)
+    for _ in range(sweeps):
+        proposal = [array ^ (rng.random(array.shape) < 1.5 / array[0].size) for array in best]
+        proposal[2] = valid(proposal[2])
+        proposed = score(proposal)
+        better = proposed > best_score
+        for array, change in zip(best, proposal, strict=True):
+            array[better] = change[better]
+        best_score = np.where(better, proposed, best_score)
+    winner = int(np.argmax(best_score))
+    return float(best_score[winner]), Table(*(jnp.asarray(array[winner]) for array in best))

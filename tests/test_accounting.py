@@ -1,0 +1,134 @@
+"""Ledgers: composition, conversions, budgets set from (epsilon, delta), and what accountants refuse."""
+
+import dataclasses
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import dpbt
+from dpbt import accounting, recipes
+from dpbt.base import ADD_REMOVE
+
+
+def line(epsilon=0.1, count=10, mechanism="laplace"):
+    if mechanism == "exponential":
+        return accounting.selection(
+            "s", "x", epsilon=epsilon, sensitivity=1.0, scale=1 / epsilon, theorem="", count=count
+        )
+    return accounting.noise("s", mechanism, "x", l1=1.0, l2=1.0, scale=1 / epsilon, theorem="", count=count)
+
+
+def book(*events):
+    return accounting.Ledger(ADD_REMOVE, tuple(events))
+
+
+def test_costs_of_one_draw():
+    assert line(0.3, 1).epsilon == pytest.approx(0.3)
+    assert line(0.3, 1).rho == pytest.approx(0.3**2 / 2)
+    assert line(0.3, 1, "exponential").rho == pytest.approx(0.3**2 / 8)
+    assert line(0.3, 1, "gaussian").epsilon == math.inf
+    assert line(0.3, 1, "gaussian").rho == pytest.approx(0.3**2 / 2)
+    with pytest.raises(ValueError, match="no cost is known"):
+        line(mechanism="gamma")
+
+
+def test_sequential_and_parallel_composition():
+    ledger = book(line(0.1, 10), line(0.2, 3, "exponential"))
+    assert ledger.pure_epsilon == pytest.approx(1.6)
+    assert ledger.rho == pytest.approx(10 * 0.005 + 3 * 0.005)
+    together = accounting.parallel([line(0.1, 2), line(0.5, 1), line(0.3, 1)])
+    assert together.count * together.epsilon == pytest.approx(0.5)
+    assert together.count * together.rho == pytest.approx(0.125)
+    with pytest.raises(ValueError, match="at least one"):
+        accounting.parallel([])
+
+
+def test_advanced_composition_is_asadi_2_8():
+    k, epsilon, delta = 50, 0.05, 1e-6
+    expected = math.sqrt(2 * k * math.log(1 / delta)) * epsilon + k * epsilon * (math.exp(epsilon) - 1)
+    assert book(line(epsilon, k)).epsilon_at(delta, "advanced") == pytest.approx(expected)
+
+
+def test_zcdp_conversion_against_the_classical_bound_and_brute_force():
+    for rho in (1e-4, 0.01, 0.5, 10.0):
+        for delta in (1e-9, 1e-5, 0.05):
+            epsilon = accounting.zcdp_epsilon(rho, delta)
+            assert epsilon <= rho + 2 * math.sqrt(rho * math.log(1 / delta))
+            alpha = 1 + np.geomspace(1e-6, 1e6, 2_000_001)
+            brute = np.min(alpha * rho + np.log1p(-1 / alpha) - (math.log(delta) + np.log(alpha)) / (alpha - 1))
+            assert epsilon == pytest.approx(max(brute, 0), rel=1e-6, abs=1e-9)
+    assert accounting.zcdp_epsilon(0.0, 0.1) == 0
+    assert accounting.zcdp_epsilon(math.inf, 0.1) == math.inf
+
+
+@given(epsilon=st.floats(1e-3, 30), delta=st.floats(1e-12, 0.1))
+def test_rho_of_a_request_is_the_largest(epsilon, delta):
+    rho = accounting.zcdp_rho(epsilon, delta)
+    assert accounting.zcdp_epsilon(rho, delta) <= epsilon
+    assert accounting.zcdp_epsilon(rho * (1 + 1e-6) + 1e-15, delta) > epsilon * (1 - 1e-9)
+
+
+def test_gaussians_agree_with_dp_accounting():
+    ledger = book(line(0.2, 30, "gaussian"))
+    zcdp, rdp, pld = (ledger.epsilon_at(1e-5, name) for name in ("zcdp", "rdp", "pld"))
+    assert rdp == pytest.approx(zcdp, rel=2e-2)
+    assert 0.8 * zcdp < pld < zcdp
+
+
+def test_accountants_are_ordered_where_theory_says_so():
+    ledger = book(line(0.1, 40), line(0.1, 40, "exponential"))
+    found = {name: ledger.epsilon_at(1e-6, name) for name in ("pure", "advanced", "zcdp", "rdp", "pld")}
+    assert found["rdp"] <= found["zcdp"] * 1.02
+    assert found["zcdp"] < found["advanced"]
+    assert found["pld"] <= found["pure"] + 1e-2
+    assert found["pure"] == pytest.approx(8.0)
+
+
+def test_unknown_mechanisms_and_accountants_raise():
+    odd = dataclasses.replace(line(), mechanism="staircase")
+    for name in ("rdp", "pld"):
+        with pytest.raises(ValueError, match="'staircase'"):
+            book(odd).epsilon_at(1e-5, name)
+    with pytest.raises(ValueError, match="accountant must be one of"):
+        book(line()).epsilon_at(1e-5, "moments")
+    with pytest.raises(ValueError, match="delta must be"):
+        book(line()).epsilon_at(0.0)
+
+
+@pytest.mark.parametrize("relation", ["add_remove", "replace_one"])
+@pytest.mark.parametrize("alpha", ["objective", 0.4])
+@pytest.mark.parametrize(("epsilon", "delta"), [(0.1, 1e-9), (1.0, 1e-6), (8.0, 1e-3)])
+def test_approximate_budgets_add_up_to_the_request(relation, alpha, epsilon, delta):
+    recipe = recipes.bdpe(epsilon=epsilon, delta=delta, rows=500, rounds=6, depth=3, relation=relation, alpha=alpha)
+    ledger = dpbt.ledger(recipe)
+    assert epsilon * (1 - 1e-6) <= ledger.epsilon <= epsilon
+    assert ledger.epsilon_at(delta, "rdp") <= epsilon * 1.03
+    assert ledger.pure_epsilon == math.inf
+    assert "gaussian" in str(ledger)
+    assert f"delta = {delta:g}" in str(ledger)
+
+
+def test_shares_of_rho():
+    ledger = dpbt.ledger(recipes.bdpe(epsilon=2, delta=1e-6, rows=500, depth=4, beta_tree=0.6, error_share=0.25))
+    cost = {event.site: event.count * event.rho / ledger.rho for event in ledger.events}
+    assert cost["leaf"] == pytest.approx(0.4, rel=1e-5)
+    assert sum(cost[f"error_{k}"] for k in range(4)) == pytest.approx(0.15, rel=1e-5)
+    assert cost["split_0"] == pytest.approx(0.45 / 4, rel=1e-5)
+
+
+def test_approximate_budgets_buy_less_noise_for_many_rounds():
+    pure = recipes.bdpe(epsilon=1.0, rows=500, rounds=50)
+    approximate = recipes.bdpe(epsilon=1.0, delta=1e-6, rows=500, rounds=50)
+    assert float(approximate.budget.leaf_scale) < float(pure.budget.leaf_scale) / 2
+    assert np.all(approximate.budget.split_epsilon > 3 * pure.budget.split_epsilon)
+
+
+def test_delta_is_checked():
+    for delta in (-0.1, 1.0, [0.0, 1e-6], float("nan")):
+        with pytest.raises(ValueError, match="delta must be"):
+            recipes.bdpe(epsilon=1.0, rows=10, delta=delta)
+    with pytest.raises(ValueError, match="published calibration has no"):
+        recipes.bdpe(epsilon=1.0, rows=10, delta=1e-6, calibration="published")

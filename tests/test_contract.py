@@ -1,0 +1,132 @@
+"""What every learner and calibration owes, by the contract table: replay, exact losses, tightness, samplers."""
+
+import dataclasses
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import dpbt
+from dpbt import audit, boosting
+from dpbt.base import ADD_REMOVE, REPLACE_ONE, Table
+from tests.conftest import random_table
+from tests.contract import ROWS
+
+SLACK = 2e-3
+"""Room for float32 in a log density of a whole transcript."""
+
+DRAWS = 20_000
+SIGMAS = 5.5
+"""A correct sampler fails one comparison below with probability under 4e-8 (normal approximation of the mean)."""
+
+rows = pytest.mark.parametrize(
+    "row", [pytest.param(row, id=row.name, marks=[pytest.mark.slow] if row.slow else []) for row in ROWS]
+)
+relations = pytest.mark.parametrize("relation", [ADD_REMOVE, REPLACE_ONE], ids=["add_remove", "replace_one"])
+
+
+def every_pattern(splits: int):
+    """All rows of a domain of Boolean columns."""
+    return audit.public_rows({f"x{k}": dpbt.domains.Boolean() for k in range(splits)})
+
+
+@rows
+@relations
+def test_exact_losses_are_within_the_ledger(row, relation):
+    """Every removal and addition, or every replacement, out of the whole public domain of a small table."""
+    table = random_table(2, rows=14, splits=3, absent=2)
+    recipe = row.recipe(relation, epsilon=3.0, rows=14, rounds=2, depth=2)
+    near = audit.neighbours(table, relation, every_pattern(3))
+    found = audit.audit(jax.random.key(0), near, recipe, transcripts=6, steps=True)
+    assert found.neighbours == (12 + 16 if relation is ADD_REMOVE else 12 * 16)
+    assert 0 < found.largest_loss <= found.claimed_epsilon + SLACK
+    assert sum(found.by_site.values()) == pytest.approx(sum(found.by_mechanism.values()), abs=1e-6)
+    assert set(found.step_ratio) == {event.site for event in dpbt.ledger(recipe).events}
+    assert all(0 <= ratio <= 1 + SLACK for ratio in found.step_ratio.values())
+
+
+@rows
+def test_replay_on_a_neighbour_gives_the_identical_model(row):
+    table = random_table(3, rows=14, splits=3)
+    recipe = row.recipe(ADD_REMOVE, epsilon=3.0, rows=14, rounds=2, depth=2)
+    near = audit.neighbours(table, ADD_REMOVE)
+    releases = jax.jit(dpbt.boost)(jax.random.key(1), table, recipe)[0]
+    masks = jnp.concatenate([table.present[None], jnp.asarray(near.present)])
+    copies = jax.tree.map(lambda x: jnp.broadcast_to(x, (len(masks), *x.shape)), releases)
+
+    @jax.jit
+    def models(copies, masks):
+        return jax.vmap(lambda r, p: dpbt.replay(r, table._replace(present=p), recipe)[1])(copies, masks)
+
+    for field in models(copies, masks):
+        np.testing.assert_array_equal(field, np.broadcast_to(field[0], field.shape))
+
+
+def extreme_tables(rows: int = 160, splits: int = 300):
+    """One class and a single row of the other, which all splits but the first set apart; with and without it."""
+    satisfied = np.ones((rows, splits), bool)
+    satisfied[-1, 1:] = False
+    label = np.zeros(rows, bool)
+    label[-1] = True
+    return Table(jnp.asarray(satisfied), jnp.asarray(label), jnp.ones(rows, bool))
+
+
+@rows
+def test_sensitivities_are_attained(row):
+    """On the extreme table each mechanism has a step whose worst case is 99 % of its claim, under add/remove."""
+    table = extreme_tables()
+    recipe = row.recipe(ADD_REMOVE, epsilon=0.5, rows=160, rounds=1, depth=2)
+    near = audit.neighbours(table, ADD_REMOVE)
+    near = near._replace(present=near.present[-1:])
+    found = audit.audit(jax.random.key(0), near, recipe, transcripts=40, steps=True)
+    best: dict[str, float] = {}
+    for event in dpbt.ledger(recipe).events:
+        best[event.mechanism] = max(best.get(event.mechanism, 0.0), found.step_ratio[event.site])
+    assert max(best.values()) <= 1 + SLACK
+    if row.tight:
+        assert min(best.values()) >= 0.99
+    else:
+        assert min(best.values()) < 0.6
+
+
+def density_ratio_z(key, table, sampled, scored, wider):
+    """Site -> z: standard errors by which the mean of q / p over releases differs from 1.
+
+    p is the density the ledger speaks of (`scored`), q that of a wider noise. If releases have density p, the mean
+    of q / p is exactly 1, site by site, as p and q condition on the same earlier outputs.
+    """
+
+    @jax.jit
+    def ratios(keys, sampled, scored, wider):
+        def one(key):
+            release = dpbt.boost(key, table, sampled)[0]
+            p = boosting.transcript_log_prob(release, table, scored)
+            q = boosting.transcript_log_prob(release, table, wider)
+            return {site: jnp.exp(jnp.sum(q[site] - p[site])) for site in p}
+
+        return jax.lax.map(one, keys, batch_size=1000)
+
+    found = ratios(jax.random.split(key, DRAWS), sampled, scored, wider)
+    z = {}
+    for site, values in found.items():
+        values = np.asarray(values, np.float64)
+        spread = values.std() / np.sqrt(len(values))
+        z[site] = (values.mean() - 1) / spread if spread > 1e-12 else 0.0
+    return z
+
+
+@rows
+def test_samplers_follow_log_prob_and_two_thirds_of_the_noise_is_rejected(row):
+    table = random_table(4, rows=30, splits=4)
+    # Enough for the narrower noise to show, not so much that q / p lives on splits that are never drawn.
+    recipe = row.recipe(ADD_REMOVE, epsilon=8.0 if row.tight else 40.0, rows=30, rounds=1, depth=2)
+
+    def scaled(factor):
+        return dataclasses.replace(recipe, budget=row.rescale(recipe.budget, factor))
+
+    right = density_ratio_z(jax.random.key(0), table, recipe, recipe, scaled(1.5))
+    assert all(abs(z) < SIGMAS for z in right.values()), right
+    wrong = density_ratio_z(jax.random.key(0), table, scaled(2 / 3), recipe, scaled(1.5))
+    assert abs(wrong["leaf"]) > SIGMAS, wrong
+    assert max(abs(z) for site, z in wrong.items() if site.startswith("split")) > SIGMAS, wrong

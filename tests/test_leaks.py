@@ -1,0 +1,252 @@
+"""Planted leaks are caught, and a statistical audit that uses no log_prob agrees with the ledger."""
+
+import dataclasses
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from scipy import stats
+
+import dpbt
+from dpbt import audit, boosting, boundary, domains, losses, mechanisms, recipes, sensitivity, trees
+from dpbt.accounting import selection
+from dpbt.base import ADD_REMOVE, REPLACE_ONE, Table
+from dpbt.learners import greedy_tree
+from tests.conftest import random_table
+
+
+def replaced(recipe, program, events=None):
+    """The recipe with another private program, and the ledger it had (or another)."""
+    old = recipe.learner
+    learner = boundary.weak_learner(program, old.hypothesis, events or old.events)
+    return dataclasses.replace(recipe, learner=learner)
+
+
+def grow(draw, table, weights, budget, alpha_rule):
+    """The splits of a tight tree by M-alpha, with alpha from any rule; the leaves' class weights (private)."""
+    return greedy_tree._grow(
+        draw,
+        table,
+        weights,
+        budget,
+        losses.m_alpha,
+        alpha_rule,
+        sensitivity.perspective_bound,
+        trees.CHUNK_ROWS,
+    )
+
+
+def planted(alpha_rule, **settings):
+    """A tight tree whose alphas come from `alpha_rule`; leaves as they should be."""
+
+    def program(draw, table, weights, budget):
+        leaves = grow(draw, table, weights, budget, alpha_rule)
+        draw("leaf", mechanisms.discrete_laplace, leaves, budget.leaf_scale)
+
+    return replaced(recipes.bdpe(alpha=1.0, **settings), program)
+
+
+@pytest.mark.parametrize("relation", ["add_remove", "replace_one"])
+def test_no_small_table_breaks_the_tight_claim(relation):
+    recipe = recipes.bdpe(epsilon=4.0, rows=12, rounds=2, depth=2, relation=relation)
+    for sites, least in ((None, 0.99), (("split_0", "split_1"), 0.3)):
+        ratio, _ = audit.search(jax.random.key(0), recipe, rows=12, splits=3, restarts=8, sweeps=60, sites=sites)
+        assert least < ratio <= 1.002
+    with pytest.raises(ValueError, match="no sites"):
+        audit.search(jax.random.key(0), recipe, rows=12, splits=3, sites=["split_9"])
+
+
+def alpha_leak_tables():
+    """A table that `audit.search`-like moves on its counts found, and the same with one row more.
+
+    Split 0 sends 69 negative and 3 positive rows left and 66 positive ones right. Of the others some set the 3 apart
+    and some do not. A fourth positive row, on the wrong side of the former, moves alpha of the second level from
+    3/69 to 4/69, and with it the draws of both nodes.
+    """
+    right_of_left = [(0, 3), (0, 3), (0, 3), (0, 3), (49, 3), (3, 3), (69, 0), (0, 3)]
+    right_of_right = [24, 66, 53, 1, 57, 25, 48, 29]
+    late = [False, False, False, False, False, True, True, False]
+    splits = np.zeros((139, 9), bool)
+    label = np.arange(139) >= 69
+    splits[72:138, 0] = True
+    for k, ((negative, positive), deep) in enumerate(zip(right_of_left, right_of_right, strict=True)):
+        splits[:negative, k + 1] = True
+        splits[69 : 69 + positive, k + 1] = True
+        splits[72 : 72 + deep, k + 1] = True
+    splits[138, 1:] = late
+    more = Table(jnp.asarray(splits), jnp.asarray(label), jnp.ones(139, bool))
+    return more._replace(present=more.present.at[138].set(False)), more
+
+
+def test_unprotected_alpha_breaks_the_tight_claim():
+    """One level's worst case exceeds the level's epsilon if alpha is read off the rows; not if it is noisy or given."""
+    table, more = alpha_leak_tables()
+
+    def ratio(recipe):
+        release = jax.jit(dpbt.boost)(jax.random.key(0), table, recipe)[0]
+        release = {**release, "split_0": jnp.zeros_like(release["split_0"])}
+        found = jax.jit(boosting.step_divergences)(release, table, more, recipe)["split_1"]
+        return float(found[0] / recipe.budget.split_epsilon[1])
+
+    settings = {"epsilon": 32.0, "rows": 140, "rounds": 1, "depth": 2, "beta_tree": 0.5}
+    assert ratio(recipes.bdpe(alpha=0.05, **settings)) <= 1.002
+    assert ratio(recipes.bdpe(alpha="objective", **settings)) <= 1.002
+    assert ratio(planted(greedy_tree.private_objective, **settings)) > 1.03
+
+
+def test_beta_from_private_counts_is_caught():
+    """The leverage released as it is: an exact function of the rows, however small the leaf noise's cost."""
+    table = random_table(5, rows=12, splits=3)
+    recipe = recipes.bdpe(epsilon=4.0, rows=12, rounds=1, depth=1, alpha=1.0)
+    old = recipe.learner
+
+    def program(draw, table, weights, budget):
+        leaves = grow(draw, table, weights, budget, greedy_tree.given_alpha)
+        draw("leaf", mechanisms.discrete_laplace, leaves, budget.leaf_scale)
+        edge = jnp.sum(leaves[:, 1] - leaves[:, 0]).astype(jnp.float32)
+        draw("beta", mechanisms.laplace, edge, jnp.float32(0))
+
+    free = selection("beta", "leverage", epsilon=0.0, sensitivity=0.0, scale=0.0, theorem="none")
+    leaky = replaced(recipe, program, lambda budget: [*old.events(budget), free])
+    found = audit.audit(jax.random.key(0), audit.neighbours(table, ADD_REMOVE), leaky, transcripts=1)
+    assert found.largest_loss == np.inf
+    assert found.by_site["beta"] == np.inf
+
+
+def test_bounds_fitted_from_data_are_caught():
+    """One extreme row stretches a fitted grid, and moves every other row's splits with it."""
+    x = np.concatenate([np.linspace(0, 10, 40), [1000.0]])
+    label = np.concatenate([np.arange(40) >= 20, [True]])
+
+    def table(column, fitted):
+        high = float(column.max()) if fitted else 100.0
+        splits = domains.encode({"x": domains.Numeric(0.0, high, bins=40)}, {"x": x})
+        present = np.arange(41) < len(column)
+        return Table(jnp.asarray(splits), jnp.asarray(label), jnp.asarray(present))
+
+    recipe = recipes.bdpe(epsilon=2.0, rows=41, rounds=1, depth=1, alpha=0.0)
+    boost, score = jax.jit(dpbt.boost), jax.jit(boosting.transcript_log_prob)
+    loss = {}
+    for fitted in (False, True):
+        with_row, without = table(x, fitted), table(x[:-1], fitted)
+        found = []
+        for seed in range(10):
+            release = boost(jax.random.key(seed), without, recipe)[0]
+            here, there = (score(release, t, recipe) for t in (without, with_row))
+            found.append(abs(float(sum(jnp.sum(here[site] - there[site]) for site in here))))
+        loss[fitted] = max(found)
+    assert loss[False] <= 2.0 + 1e-3
+    assert loss[True] > 2 * 2.0
+
+
+def test_forgotten_factor_under_replace_one_is_caught():
+    """Noise for add/remove, claimed for replace-one: the audit finds up to twice the claim."""
+    recipe = recipes.bdpe(epsilon=2.0, rows=8, rounds=1, depth=1, alpha=0.0, beta_tree=0.1)
+    wrong = dataclasses.replace(recipe, relation=REPLACE_ONE)
+    table = random_table(6, rows=8, splits=3)
+    found = audit.audit(jax.random.key(0), audit.label_flips(table), wrong, transcripts=20, steps=True)
+    assert found.step_ratio["leaf"] == pytest.approx(2.0, rel=1e-3)
+    assert found.largest_loss > found.claimed_epsilon
+    right = recipes.bdpe(epsilon=2.0, rows=8, rounds=1, depth=1, alpha=0.0, beta_tree=0.1, relation="replace_one")
+    honest = audit.audit(jax.random.key(0), audit.label_flips(table), right, transcripts=20, steps=True)
+    assert max(honest.step_ratio.values()) <= 1.002
+
+
+def clopper_pearson(count, draws, confidence):
+    """(lower, upper) one-sided bounds of a probability, each with this confidence."""
+    tail = 1 - confidence
+    lower = stats.beta.ppf(tail, count, draws - count + 1) if count else 0.0
+    upper = stats.beta.ppf(1 - tail, count + 1, draws - count) if count < draws else 1.0
+    return lower, upper
+
+
+def sampled_epsilon(recipe, table, neighbour, draws=30_000):
+    """A lower bound on epsilon from sampled models alone (no densities), wrong with probability under 2e-6.
+
+    The event, a threshold on the last leaf's value, is chosen on the first half of the draws and measured on the
+    second.
+    """
+
+    @jax.jit
+    def last_leaf(keys, table):
+        return jax.lax.map(lambda key: dpbt.boost(key, table, recipe)[0]["leaf"][0, 0, 0], keys, batch_size=1000)
+
+    first, second = jax.random.split(jax.random.key(9))
+    samples = [
+        np.asarray(last_leaf(jax.random.split(key, draws), t)) for key, t in ((first, table), (second, neighbour))
+    ]
+    half = draws // 2
+    learn, test = [s[:half] for s in samples], [s[half:] for s in samples]
+    thresholds = np.quantile(np.concatenate(learn), np.linspace(0.02, 0.98, 97))
+
+    def ratio(p, q):
+        return np.log(max(p, 1e-9) / max(q, 1e-9)) if min(p, q) > 0.005 else -np.inf
+
+    # (log ratio, threshold, which table comes first, whether the event is "at least").
+    best = max(
+        (ratio(np.mean((learn[a] >= t) == up), np.mean((learn[1 - a] >= t) == up)), t, a, up)
+        for t in thresholds
+        for a in (0, 1)
+        for up in (True, False)
+    )
+    _, t, a, up = best
+    lower = clopper_pearson(int(np.sum((test[a] >= t) == up)), half, 1 - 1e-6)[0]
+    upper = clopper_pearson(int(np.sum((test[1 - a] >= t) == up)), half, 1 - 1e-6)[1]
+    return float(np.log(lower / upper))
+
+
+def test_a_statistical_audit_agrees_with_the_ledger_and_catches_too_little_noise():
+    """One row of one split's one side comes or goes; nearly the whole budget is the leaf's."""
+    splits = np.zeros((6, 1), bool)
+    table = Table(jnp.asarray(splits), jnp.zeros(6, bool), jnp.ones(6, bool))
+    neighbour = table._replace(present=table.present.at[0].set(False))
+    recipe = recipes.bdpe(epsilon=2.0, rows=6, rounds=1, depth=1, alpha=0.0, beta_tree=0.02)
+    honest = sampled_epsilon(recipe, table, neighbour)
+    assert 1.2 < honest <= dpbt.ledger(recipe).epsilon
+    budget = recipe.budget._replace(leaf_scale=recipe.budget.leaf_scale * np.float32(2 / 3))
+    loud = sampled_epsilon(dataclasses.replace(recipe, budget=budget), table, neighbour)
+    assert loud > dpbt.ledger(recipe).epsilon
+
+
+def test_a_program_must_name_each_draw_once_and_replay_must_match():
+    table = trees.prepare(random_table(0, 5, 2))
+
+    def twice(draw, table, weights, budget):
+        for _ in range(2):
+            draw("leaf", mechanisms.laplace, jnp.zeros(2), jnp.float32(1))
+
+    def once(draw, table, weights, budget):
+        draw("leaf", mechanisms.laplace, jnp.zeros(2), jnp.float32(1))
+
+    with pytest.raises(ValueError, match="two draws are called 'leaf'"):
+        boundary.sample(twice, jax.random.key(0), table, None, None)
+    with pytest.raises(ValueError, match="has no site 'leaf'"):
+        boundary.replay(once, {}, table, None, None)
+    with pytest.raises(ValueError, match="the program draws"):
+        boundary.replay(once, {"leaf": jnp.zeros(2), "more": jnp.zeros(1)}, table, None, None)
+
+
+def test_audits_refuse_what_they_cannot_judge():
+    table = random_table(0, 5, 2)
+    with pytest.raises(ValueError, match="no neighbours"):
+        audit.neighbours(table, REPLACE_ONE)
+    with pytest.raises(ValueError, match="candidates must be"):
+        audit.neighbours(table, ADD_REMOVE, (np.zeros((1, 3), bool), np.zeros(1, bool)))
+    near = audit.neighbours(table, ADD_REMOVE, (np.zeros((1, 2), bool), np.zeros(1, bool)))
+    with pytest.raises(ValueError, match="the recipe is for 5"):
+        audit.audit(jax.random.key(0), near, recipes.bdpe(epsilon=1.0, rows=5), 1)
+    with pytest.raises(ValueError, match="admits"):
+        audit.public_rows({f"x{k}": domains.Numeric(0, 1) for k in range(5)})
+
+
+def test_public_rows_are_all_distinct_rows_of_a_domain():
+    domain = {
+        "x": domains.Numeric(0, 1, bins=3, missing=True),
+        "c": domains.Nominal(("a", "b")),
+        "d": domains.Nominal(("a", "b"), other="b"),
+        "e": domains.Boolean(),
+    }
+    splits, label = audit.public_rows(domain)
+    assert len(splits) == 2 * (4 * 3 * 2 * 2)
+    assert len(np.unique(np.column_stack([splits, label]), axis=0)) == len(splits)

@@ -1,6 +1,6 @@
 """Differentially private boosted decision trees in JAX, with guarantees that can be checked."""
 
-from dpbt import domains, losses, mechanisms, recipes
+from dpbt import audit, domains, losses, mechanisms, recipes
 from dpbt.base import Model, Recipe, Table, Tree
 from dpbt.boosting import boost, decision_function, fit, fresh_key, ledger, predict, predict_proba, replay
 from dpbt.rules import explain
@@ -10,6 +10,7 @@ __all__ = [
     "Recipe",
     "Table",
     "Tree",
+    "audit",
     "boost",
     "decision_function",
     "domains",

@@ -181,12 +181,12 @@ def parallel(events: Sequence[Event]) -> Event:
     parts change, so this does not apply; pay twice instead.
 
     Raises:
-        ValueError: if there are no events.
+        ValueError: if there are no events, or their mechanisms or counts differ (the dearest by one accountant need
+            not be the dearest by another).
     """
-    if not events:
-        raise ValueError("parallel composition needs at least one event")
-    dearest = max(events, key=lambda event: event.count * event.epsilon)
-    return dataclasses.replace(dearest, rho=max(e.count * e.rho for e in events) / dearest.count)
+    if len({(event.mechanism, event.count) for event in events}) != 1:
+        raise ValueError("parallel composition needs events of one mechanism and one count, at least one of them")
+    return max(events, key=lambda event: (event.epsilon, event.rho))
 
 
 def advanced_epsilon(events: Sequence[Event], delta: float) -> float:
@@ -242,7 +242,9 @@ def _rdp_epsilon(events: Sequence[Event], delta: float) -> float:
         match event.mechanism:
             case "exponential":
                 one = dp_event.ZCDpEvent(event.rho)
-            case "laplace" | "discrete laplace":
+            case "discrete laplace":
+                one = dp_event.ZCDpEvent(event.rho)  # the continuous law is no bound for the discrete one
+            case "laplace":
                 one = dp_event.LaplaceDpEvent(event.scale / event.sensitivity)
             case "gaussian":
                 one = dp_event.GaussianDpEvent(event.scale / event.sensitivity)
@@ -261,7 +263,9 @@ def _pld_epsilon(events: Sequence[Event], delta: float) -> float:
                 one = privacy_loss_distribution.from_privacy_parameters(
                     common.DifferentialPrivacyParameters(event.epsilon)
                 )
-            case "laplace" | "discrete laplace":
+            case "discrete laplace":
+                one = privacy_loss_distribution.from_discrete_laplace_mechanism(1 / event.scale, int(event.sensitivity))
+            case "laplace":
                 one = privacy_loss_distribution.from_laplace_mechanism(event.scale / event.sensitivity)
             case "gaussian":
                 one = privacy_loss_distribution.from_gaussian_mechanism(event.scale / event.sensitivity)

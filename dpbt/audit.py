@@ -199,7 +199,7 @@ def audit(
         memory_mb: how much memory a batch of neighbours may take.
 
     Raises:
-        ValueError: if `rows` is smaller than the largest neighbour.
+        ValueError: if `rows` is smaller than the largest neighbour, or a log density is not a number.
     """
     largest = int(np.max(near.present.sum(axis=1)))
     if max(largest, int(near.table.present.sum())) > float(recipe.budget.rows):
@@ -214,10 +214,12 @@ def audit(
         found.append({site: np.sum(here[site][:, None] - there[site], axis=-1) for site in here})
         if steps:
             for site, value in _divergences(releases, part, recipe).items():
-                ratios[site] = max(ratios.get(site, 0.0), float(value))
+                ratios[site] = float(np.maximum(ratios.get(site, 0.0), value))
     count = len(near.present)
     loss = {site: np.concatenate([part[site] for part in found], axis=1)[:, :count] for site in found[0]}
     total = np.abs(sum(loss.values()))
+    if np.isnan(total).any() or np.isnan(list(ratios.values())).any():
+        raise ValueError("a log density is not a number; the audit cannot judge this recipe")
     worst = tuple(int(i) for i in np.unravel_index(int(np.argmax(total)), total.shape))
     by_site = {site: float(values[worst]) for site, values in loss.items()}
     mechanism = {event.site: event.mechanism for event in book.events}
@@ -281,7 +283,7 @@ def search(
         sites: judge these sites only; all by default. A site that attains its claim on any table hides the others.
 
     Raises:
-        ValueError: for a site that the ledger does not have.
+        ValueError: for a site that the ledger does not have, or a divergence that is not a number.
 
     Returns:
         The largest ratio found, and its table.
@@ -308,7 +310,10 @@ def search(
 
     def score(tables):
         arrays = (jnp.asarray(array) for array in tables)
-        return np.asarray(_worst_steps(key, *arrays, jnp.asarray(masks), claims, recipe))
+        found = np.asarray(_worst_steps(key, *arrays, jnp.asarray(masks), claims, recipe))
+        if np.isnan(found).any():
+            raise ValueError("a worst case is not a number; the search cannot judge this recipe")
+        return found
 
     best = [
         rng.random((restarts, rows, splits)) < 0.5,

@@ -25,7 +25,8 @@ def _start(table: trees.Prepared) -> tuple[Array, Array]:
 def boost(key: Array, table: Table, recipe: Recipe) -> tuple[Release, Tree, Array]:
     """Run T rounds of a recipe.
 
-    The guarantee is that of `ledger(recipe)`. The key is a secret of the release.
+    The guarantee is that of `ledger(recipe)`, for tables of at most `rows` rows: `fit` checks that, this traceable
+    function cannot. The key is a secret of the release.
 
     Args:
         key: a typed threefry key.
@@ -34,7 +35,8 @@ def boost(key: Array, table: Table, recipe: Recipe) -> tuple[Release, Tree, Arra
 
     Returns:
         The stacked releases of all rounds, and the trees that follow from them, with leading axes T; and f32[N],
-        the score of every row, absent ones too (a test fold, say).
+        the score of every row, absent ones too (a test fold, say). The scores are the model applied to private rows:
+        they are for evaluation and are not part of the release.
     """
     prepared = trees.prepare(table)
 

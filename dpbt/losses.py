@@ -67,7 +67,8 @@ def _quarter_over(alpha):
 
 
 def _ratio(numerator, denominator):
-    return numerator / jnp.where(denominator > 0, denominator, 1)
+    """Numerator / denominator, for weights: what is far below a grid unit counts as 0."""
+    return jnp.where(denominator > 1e-20, numerator / jnp.where(denominator > 1e-20, denominator, 1), 0)
 
 
 square = ProperLoss(
@@ -89,8 +90,8 @@ def _log_surrogate(z):
 
 
 def _log_perspective(w1, w0):
-    total = w1 + w0
-    return (xlogy(total, total) - xlogy(w1, w1) - xlogy(w0, w0)) / _LN2
+    # Sums of positive terms: differences of w log w would lose the digits that one row moves.
+    return (w1 * jnp.log1p(_ratio(w0, w1)) + w0 * jnp.log1p(_ratio(w1, w0))) / _LN2
 
 
 log = ProperLoss(

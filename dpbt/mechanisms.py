@@ -4,9 +4,10 @@
 (p proportional to exp(score / scale)). Scale 0 is the noise-free limit, used by the non-private
 mode; its log probability is 0 for the limit's output and -inf for every other.
 
-The densities are exact. The samplers draw in float32: `laplace` and `gaussian` are for research, as the
-low bits of their outputs depend on the value (Mironov, 2012); `discrete_laplace` returns integers and is
-the one to use for a release.
+The densities are exact formulas, evaluated in float32. The samplers draw in float32: `laplace` and `gaussian` are for
+research, as the low bits of their outputs depend on the value (Mironov, 2012). `discrete_laplace` and the selections
+return integers, from finitely many random bits: no output of probability below about e^-44 (counts) or e^-32
+(selections) is ever drawn, which no pure-epsilon statement can see but which is, strictly, a delta of that size.
 """
 
 import jax
@@ -54,28 +55,49 @@ laplace = Mechanism("laplace", _laplace_sample, _laplace_log_prob, _additive_div
 """Real value plus Laplace(scale) noise: epsilon = L1 sensitivity / scale (Dwork et al., 2006)."""
 
 
-def _geometric(first, second, scale):
-    """Integers x >= 0 with p(x) proportional to exp(-x / scale), as (high, low) with x = 4096 high + low.
+def _exponential_variate(coin, coin_again, residue):
+    """Exp(1) from three uniform 32-bit words, with full relative resolution far into the tail (e^-44).
 
-    The two digits of a geometric variable are independent, so each is drawn by inversion from one float32
-    uniform in [0, 1) without losing the resolution of the other.
+    E = ln 2 * G + R, where G, the number of failures of fair coins, is the number of leading zeros of the words, and
+    R in [0, ln 2) is drawn by inversion from 24 bits. Memorylessness makes G and R independent.
     """
-    scale = _positive(scale)
-    high = jnp.floor(-scale / _DIGIT * jnp.log1p(-first))
-    below = -jnp.expm1(-_DIGIT / scale) * second
-    low = jnp.minimum(jnp.floor(-scale * jnp.log1p(-below)), _DIGIT - 1)
-    return high.astype(jnp.int32), low.astype(jnp.int32)
+    zeros = jax.lax.clz(coin)
+    zeros = jnp.where(coin == 0, 32 + jax.lax.clz(coin_again), zeros).astype(jnp.float32)
+    return zeros * np.float32(np.log(2)) - jnp.log1p(-0.5 * _unit_interval(residue))
+
+
+def _unit_interval(word):
+    """The upper 24 bits of a 32-bit word as a float32 in [0, 1)."""
+    return (word >> 8).astype(jnp.float32) * np.float32(2.0**-24)
+
+
+def _geometric(words, scale):
+    """Integers x >= 0 with p(x) proportional to exp(-x / scale), as (high, low) with x = base * high + low.
+
+    The base is 1 up to scale 4096, and 4096 beyond, where float32 would not resolve units. The two digits of a
+    geometric variable are independent; low is drawn by inversion and has no tail.
+
+    Args:
+        words: u32[4, ...], uniform.
+        scale: f32[], above 0.
+    """
+    base = jnp.where(scale > _DIGIT, _DIGIT, 1.0)
+    high = jnp.floor(scale / base * _exponential_variate(words[0], words[1], words[2]))
+    below = -jnp.expm1(-base / scale) * _unit_interval(words[3])
+    low = jnp.minimum(jnp.floor(-scale * jnp.log1p(-below)), base - 1)
+    return high.astype(jnp.int32), low.astype(jnp.int32), base
 
 
 def _discrete_laplace_sample(key, value, scale):
-    uniform = jax.random.uniform(key, (4, *jnp.shape(value)))
-    high_plus, low_plus = _geometric(uniform[0], uniform[1], scale)
-    high_minus, low_minus = _geometric(uniform[2], uniform[3], scale)
+    words = jax.random.bits(key, (8, *jnp.shape(value)), jnp.uint32)
+    safe = _positive(jnp.asarray(scale, jnp.float32))
+    high_plus, low_plus, base = _geometric(words[:4], safe)
+    high_minus, low_minus, _ = _geometric(words[4:], safe)
     high = jnp.where(scale > 0, high_plus - high_minus, 0)
     low = jnp.where(scale > 0, low_plus - low_minus, 0)
     # int32 wraps, so `total` is the true sum wherever that fits; where it does not, float32 says so.
-    total = value + high * int(_DIGIT) + low
-    roughly = value.astype(jnp.float32) + high.astype(jnp.float32) * _DIGIT
+    total = value + high * base.astype(jnp.int32) + low
+    roughly = value.astype(jnp.float32) + high.astype(jnp.float32) * base
     beyond = jnp.abs(roughly) > SATURATION + 2**20
     clamped = jnp.clip(total, -SATURATION, SATURATION)
     return jnp.where(beyond, jnp.where(roughly > 0, SATURATION, -SATURATION), clamped)
@@ -120,8 +142,8 @@ gaussian = Mechanism("gaussian", _gaussian_sample, _gaussian_log_prob, _gaussian
 
 
 def gumbel_noise(key: Array, shape) -> Array:
-    """The Gumbel noise that `exponential` adds to scores of this shape under this key."""
-    return jax.random.gumbel(key, shape, jnp.float32)
+    """The Gumbel noise that `exponential` adds to scores of this shape under this key; its tail ends at about 32."""
+    return jax.random.gumbel(key, shape, jnp.float32, mode="high")
 
 
 def _per_draw(scores, scale):
@@ -130,8 +152,10 @@ def _per_draw(scores, scale):
 
 
 def _exponential_logits(scores, scale):
+    """(score - best score) / scale: differences first, so that large scores keep the digits that tell them apart."""
     scale = _per_draw(scores, scale)
-    ratio = jnp.where(jnp.isinf(scale), 0, scores / _positive(scale))
+    best = jnp.max(scores, axis=-1, keepdims=True)
+    ratio = jnp.where(jnp.isinf(scale), 0, (scores - jnp.where(jnp.isneginf(best), 0, best)) / _positive(scale))
     return jnp.where(jnp.isneginf(scores), -jnp.inf, ratio)
 
 

@@ -6,7 +6,7 @@ import jax
 import numpy as np
 import optax
 
-from dpbt import accounting, losses, mechanisms, sensitivity
+from dpbt import accounting, losses, mechanisms, sensitivity, trees
 from dpbt.base import ADD_REMOVE, GRID, LossFamily, ProperLoss, Recipe, Relation, positive
 from dpbt.base import relation as to_relation
 from dpbt.learners import greedy_tree
@@ -45,7 +45,8 @@ def _down(value) -> np.ndarray:
 def _scale(bound, epsilon) -> np.ndarray:
     """Float32 noise scale, never below bound / epsilon; 0 for an infinite epsilon."""
     value = np.asarray(bound, np.float64) / np.asarray(epsilon, np.float64)
-    rounded = value.astype(np.float32)
+    with np.errstate(over="ignore"):  # an infinite scale is refused with the whole budget
+        rounded = value.astype(np.float32)
     return np.where(rounded < value, np.nextafter(rounded, np.float32(np.inf)), rounded).astype(np.float32)
 
 
@@ -96,14 +97,14 @@ def bdpe(
             where that one has kinks. Its alpha is 1 unless `alpha` is a number (the paper leaves this open).
         beta_tree: share of epsilon that goes to the trees' structure; the rest goes to leaves. In (0, 1).
         error_share: share of the structure's budget that pays for noisy errors (tight, objective, D > 1). In (0, 1).
-        clip: M, above 0: the bound on a leaf's value before leverage.
-        zeta: shares are clamped to [zeta, 1 - zeta] before the link; in (0, 1/2).
+        clip: M, in [1e-6, 1e6]: the bound on a leaf's value before leverage.
+        zeta: shares are clamped to [zeta, 1 - zeta] before the link; in [1e-6, 1/2).
         pi: places a in (1 / (4 F'' M**2)) [1 - pi, 1 + pi], F'' the surrogate's smoothness, which is
             (alpha / M**2) [1 - pi, 1 + pi] for M-alpha (equation (125)); in (-1, 1), a negative value being a
             smaller step.
         smoothing: tight calibration: weight of a leaf's parent in its share, in units of the leaf's noise. At
             least 0.
-        chunk_rows: rows per matrix product; the result does not depend on it.
+        chunk_rows: rows per matrix product, in 1..65536; the result does not depend on it.
 
     Raises:
         ValueError: for a value outside these ranges, named with what was given.
@@ -123,8 +124,10 @@ def bdpe(
     by_depth = _depth_schedule(1.0 if objective else alpha, depth)
     number = not objective and not callable(alpha)
     link_alpha = by_depth[..., 0] if number else np.asarray(1.0)
-    if number and link_family(0.5).name == "m_alpha" and not np.all(link_alpha > 0):
-        link_alpha, link_family = np.asarray(1.0), losses.fixed(losses.matsushita)
+    if number and link_family(0.5).name == "m_alpha":
+        link_alpha = np.where(link_alpha > 0, link_alpha, 1.0)  # alpha = 0 has kinks; 1 is Matsushita's loss
+    if chunk_rows is not None and not (isinstance(chunk_rows, int) and 1 <= chunk_rows <= trees.CHUNK_ROWS):
+        raise ValueError(f"chunk_rows must be an integer in 1..{trees.CHUNK_ROWS}, got {chunk_rows!r}")
 
     epsilon = positive("epsilon", epsilon)
     rows = positive("rows", rows, finite=True)
@@ -134,11 +137,13 @@ def bdpe(
     error_share = positive("error_share", error_share, below=1)
     clip = positive("clip", clip, finite=True)
     zeta = positive("zeta", zeta, below=0.5)
+    if np.any((clip < 1e-6) | (clip > 1e6)) or np.any(zeta < 1e-6):
+        raise ValueError(f"float32 needs clip in [1e-6, 1e6] and zeta of at least 1e-6, got {clip!r} and {zeta!r}")
     pi, smoothing = np.asarray(pi, np.float64), np.asarray(smoothing, np.float64)
     if not np.all(np.abs(pi) < 1):
         raise ValueError(f"pi must be in (-1, 1), got {pi!r}")
-    if not np.all((smoothing >= 0) & np.isfinite(smoothing)):
-        raise ValueError(f"smoothing must be at least 0 and finite, got {smoothing!r}")
+    if not np.all((smoothing >= 0) & (smoothing <= 1e6)):
+        raise ValueError(f"smoothing must be in [0, 1e6], got {smoothing!r}")
 
     delta = np.asarray(delta, np.float64)
     if not np.all((delta >= 0) & (delta < 1)) or (np.any(delta > 0) and not np.all(delta > 0)):
@@ -206,12 +211,23 @@ def bdpe(
         step=spread(step),
         smoothing=spread(smoothing),
     )
+    if bad := [field for field, value in budget._asdict().items() if not _sound(field, value, epsilon)]:
+        raise ValueError(f"these settings leave float32 in {bad}: no noise, or a value that is not finite")
     name = criterion_family(0.5).name
     setting = "objective" if objective else ("alpha" if name == "m_alpha" else name)
     words = ("bdpe", calibration, setting)
     return Recipe(
         budget, np.broadcast_to(delta, shape), learner, reweighter, link_family, int(rounds), relation, *words
     )
+
+
+def _sound(field: str, value: np.ndarray, epsilon: np.ndarray) -> bool:
+    """Whether a float32 field of the budget is finite, and positive where noise or a step must not vanish."""
+    private = np.isfinite(epsilon)
+    if field == "split_epsilon":
+        return bool(np.all((value > 0) & (np.isfinite(value) | ~private[..., None])))
+    positive_fields = {"leaf_scale": private, "step": True}
+    return bool(np.all(np.isfinite(value)) and np.all((value > 0) | ~np.asarray(positive_fields.get(field, False))))
 
 
 def _shares(tree, beta_tree, error_share, depth: int):

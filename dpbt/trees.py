@@ -20,8 +20,8 @@ from dpbt.base import GRID, UNSPLIT, Array, Table, Tree
 CHUNK_ROWS = 2**24 // GRID
 """Most rows one float32 product may sum and stay exact."""
 
-MAX_ROWS = 2**30 // GRID
-"""Most rows whose weights stay within what int32 counts and their noise can hold: 4,194,304."""
+MAX_ROWS = 2**30 // GRID - 1
+"""Most rows whose weights stay within what int32 counts and their noise can hold: 4,194,303."""
 
 
 class Prepared(NamedTuple):

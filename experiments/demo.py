@@ -18,7 +18,7 @@ from tqdm import tqdm
 import dpbt
 from dpbt import losses, recipes
 from dpbt.accounting import align
-from dpbt.base import ADD_REMOVE, Recipe, Table, relation_name
+from dpbt.base import ADD_REMOVE, REPLACE_ONE, Recipe, Relation, Table, relation_name
 from experiments import data, protocols, results
 
 EPSILONS = (0.1, 1.0, 10.0)
@@ -29,6 +29,7 @@ CRITERIA = {
     "Gini": {"alpha": 1.0, "criterion": losses.square},
 }
 SETTINGS = {"rounds": 5, "depth": 3, "folds": 10, "keys": 20, "seed": 0}
+BUNDLED_ROWS = 600  # a round public bound on the bundled data's 569 rows
 SMOKE = {**SETTINGS, "rounds": 2, "depth": 2, "folds": 2, "keys": 2}
 
 
@@ -36,7 +37,8 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     parser.add_argument("--data", help="a CSV file with a header; needs --domain")
     parser.add_argument("--domain", help="a JSON file: the public domain of its columns, and the label's two classes")
-    parser.add_argument("--rows", type=int, help="public bound on the number of rows; the file's own by default")
+    words = "public bound on the number of rows, for add_remove; without it their number is public: replace_one"
+    parser.add_argument("--rows", type=int, help=words)
     parser.add_argument("--out", default="results/demo", help="folder of the CSV and the figure (%(default)s)")
     parser.add_argument("--json", action="store_true", help="print the table as JSON")
     parser.add_argument("--smoke", action="store_true", help="the smallest setting, to see that it runs")
@@ -55,7 +57,9 @@ def _test_errors(keys, held_out, folds, table: Table, recipe: Recipe):
     return jax.vmap(one)(keys, held_out)
 
 
-def measure(dataset: data.Dataset, settings: dict, rows: int, quiet: bool) -> tuple[list[dict], dict, float]:
+def measure(
+    dataset: data.Dataset, settings: dict, rows: int, relation: Relation, quiet: bool
+) -> tuple[list[dict], dict, float]:
     """The table's rows, the error without privacy by criterion, and the seconds spent compiling."""
     folds = jnp.asarray(protocols.stratified_folds(dataset.label, settings["folds"], settings["seed"]))
     models = settings["folds"] * settings["keys"]
@@ -74,6 +78,7 @@ def measure(dataset: data.Dataset, settings: dict, rows: int, quiet: bool) -> tu
                         rounds=settings["rounds"],
                         depth=settings["depth"],
                         calibration=calibration,
+                        relation=relation,
                         **choice,
                     )
                     start = time.perf_counter()
@@ -150,6 +155,20 @@ def _draw(path: Path, title: str, lines: list[dict], without: dict, majority: fl
     plt.close(figure)
 
 
+def public_size(options: argparse.Namespace, count: int) -> tuple[int, Relation]:
+    """The public `rows` and the relation: a bound and add/remove, or the file's own number and replace-one.
+
+    Raises:
+        ValueError: if the bound is smaller than the file.
+    """
+    bound = options.rows if options.data else options.rows or BUNDLED_ROWS
+    if bound is None:
+        return count, REPLACE_ONE
+    if bound < count:
+        raise ValueError(f"--rows must be at least the number of rows, {count}; got {bound}")
+    return bound, ADD_REMOVE
+
+
 def run(options: argparse.Namespace) -> None:
     """Measure, print, write the CSV and the figure."""
     if (options.data is None) != (options.domain is None):
@@ -157,19 +176,17 @@ def run(options: argparse.Namespace) -> None:
     settings = SMOKE if options.smoke else SETTINGS
     dataset = data.from_csv(options.data, options.domain) if options.data else data.breast_cancer()
     count = len(dataset.label)
-    rows = options.rows or count
-    if rows < count:
-        raise ValueError(f"--rows must be at least the number of rows, {count}; got {rows}")
+    rows, relation = public_size(options, count)
     majority = float(min(dataset.label.mean(), 1 - dataset.label.mean()))
     start = time.perf_counter()
-    lines, without, compile_seconds = measure(dataset, settings, rows, quiet=options.json)
+    lines, without, compile_seconds = measure(dataset, settings, rows, relation, quiet=options.json)
     seconds = time.perf_counter() - start
 
     out = Path(options.out)
     results.write_csv(out / "demo.csv", lines, {"dataset": dataset.name, "rows": rows, **settings})
     title = (
         f"{dataset.name}, {count} rows, {dataset.splits.shape[1]} splits; T = {settings['rounds']}, "
-        f"D = {settings['depth']}; {settings['folds']} folds x {settings['keys']} keys; {relation_name(ADD_REMOVE)}"
+        f"D = {settings['depth']}; {settings['folds']} folds x {settings['keys']} keys; {relation_name(relation)}"
     )
     _draw(out / "demo.png", title, lines, without, majority)
     if options.json:

@@ -9,11 +9,11 @@ import matplotlib
 
 from experiments.results import write_whole
 
-NAMES = ("nock_fig1", "nock_fig5")
+NAMES = ("nock_fig1", "nock_fig5", "privacy_audit")
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Draw the named figures, or all."""
+    """Draw the named figures, or all whose results have been saved."""
     parser = argparse.ArgumentParser(prog="python -m paper_figures", description=__doc__)
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"among {', '.join(NAMES)}; all by default")
     parser.add_argument("--out", default="figures", help="the folder to write to (%(default)s)")
@@ -24,7 +24,13 @@ def main(arguments: list[str] | None = None) -> int:
         return 2
     matplotlib.use("Agg")
     for name in options.names or NAMES:
-        figure = importlib.import_module(f"paper_figures.{name}").draw()
+        try:
+            figure = importlib.import_module(f"paper_figures.{name}").draw()
+        except ValueError as error:
+            print(f"{'error' if options.names else 'left out'}: {name}: {error}", file=sys.stderr)
+            if options.names:
+                return 2
+            continue
         for suffix in ("pdf", "png"):
             path = Path(options.out) / f"{name}.{suffix}"
             write_whole(path, lambda part, figure=figure: figure.savefig(part, dpi=150))

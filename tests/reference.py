@@ -102,8 +102,7 @@ def one_tree(splits, label, rows, score, bound, t, setting, noise):
         else:
             alpha = 1.0 if level == 0 else errors[-1] / max(errors[0], 1)
         sensitivity = perspective(name, alpha, 1.0, float(setting["rows"]))
-        if not tight:
-            sensitivity = 2 * max(3.0, 1 + sensitivity)
+        sensitivity = sensitivity + setting["rows"] / 2**18 if tight else 2 * max(3.0, 1 + sensitivity)
         rate = setting["split_epsilon"][level] / sensitivity
         gumbel = noise(t, f"split_{level}", (len(members), splits.shape[1]), None)
         children = []

@@ -39,11 +39,12 @@ def test_sequential_and_parallel_composition():
     ledger = book(line(0.1, 10), line(0.2, 3, "exponential"))
     assert ledger.pure_epsilon == pytest.approx(1.6)
     assert ledger.rho == pytest.approx(10 * 0.005 + 3 * 0.005)
-    together = accounting.parallel([line(0.1, 2), line(0.5, 1), line(0.3, 1)])
-    assert together.count * together.epsilon == pytest.approx(0.5)
-    assert together.count * together.rho == pytest.approx(0.125)
-    with pytest.raises(ValueError, match="at least one"):
-        accounting.parallel([])
+    together = accounting.parallel([line(0.1, 2), line(0.5, 2), line(0.3, 2)])
+    assert together.count * together.epsilon == pytest.approx(1.0)
+    assert together.count * together.rho == pytest.approx(0.25)
+    for events in ([], [line(0.1, 1), line(0.1, 2)], [line(0.1, 1), line(0.1, 1, "exponential")]):
+        with pytest.raises(ValueError, match="one mechanism and one count"):
+            accounting.parallel(events)
 
 
 def test_advanced_composition_is_asadi_2_8():
@@ -76,6 +77,19 @@ def test_gaussians_agree_with_dp_accounting():
     zcdp, rdp, pld = (ledger.epsilon_at(1e-5, name) for name in ("zcdp", "rdp", "pld"))
     assert rdp == pytest.approx(zcdp, rel=2e-2)
     assert 0.8 * zcdp < pld < zcdp
+
+
+def test_discrete_laplace_is_not_accounted_as_the_continuous_one():
+    """Scale 1, sensitivity 4: delta(0) of the discrete law is the total variation of two shifted laws."""
+    draw = accounting.noise("s", "discrete laplace", "x", l1=4.0, l2=4.0, scale=1.0, theorem="")
+    k = np.arange(-60, 61)
+    p, q = np.exp(-np.abs(k)) * np.tanh(0.5), np.exp(-np.abs(k - 4)) * np.tanh(0.5)
+    for epsilon in (0.5, 2.0, 3.5):
+        delta = np.sum(np.maximum(p - np.exp(epsilon) * q, 0))
+        assert book(draw).epsilon_at(float(delta), "pld") == pytest.approx(epsilon, abs=5e-3)
+    for order in (1.5, 2.0, 8.0):
+        renyi = np.log(np.sum(p**order * q ** (1 - order))) / (order - 1)
+        assert renyi <= order * draw.rho
 
 
 def test_accountants_are_ordered_where_theory_says_so():

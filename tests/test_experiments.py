@@ -1,13 +1,16 @@
 """The command line as a person uses it: the demo, one's own file, bad files, figures."""
 
+import argparse
 import json
 import re
 
 import numpy as np
 import pytest
 
+from dpbt.base import ADD_REMOVE, REPLACE_ONE
 from experiments import __main__ as command_line
 from experiments import bench, data, protocols, results
+from experiments import demo as demos
 from paper_figures import __main__ as figures
 
 KEYS = {
@@ -73,6 +76,28 @@ def test_demo_on_a_persons_own_file_as_json(tmp_path, capsys, person):
         assert line["epsilon"] * (1 - 1e-6) <= line["claimed_epsilon"] <= line["epsilon"]
 
 
+def test_audit_prints_one_json_object(capsys):
+    arguments = "audit --algorithm bdpe --calibration tight --epsilon 1 --transcripts 2 --rounds 2 --depth 2 --json"
+    assert command_line.main(arguments.split()) == 0
+    found = json.loads(capsys.readouterr().out)
+    expected = "algorithm calibration relation claimed_epsilon largest_loss neighbours transcripts by_mechanism seconds"
+    assert set(expected.split()) <= set(found)
+    assert found["neighbours"] == 569
+    assert 0 < found["largest_loss"] <= found["claimed_epsilon"] <= 1
+    assert set(found["by_mechanism"]) == {"exponential", "discrete laplace"}
+
+
+def test_audit_refuses_what_it_does_not_have(capsys, monkeypatch):
+    monkeypatch.delenv("DPBT_DATA", raising=False)
+    assert command_line.main(["audit", "--dataset", "banknote"]) == 2
+    assert command_line.main(["audit", "--dataset", "iris"]) == 2
+    assert command_line.main(["audit", "--transcripts", "0"]) == 2
+    message = capsys.readouterr().err
+    assert "set DPBT_DATA" in message
+    assert "no data set is called 'iris'" in message
+    assert "--transcripts must be at least 1" in message
+
+
 BAD_CSV = {
     "empty file": ("", r"mine.csv: the file is empty"),
     "header only": ("age,weight,smoker,ill\n", "no rows below the header"),
@@ -104,6 +129,14 @@ def test_bad_options(tmp_path, capsys, person):
     assert demo(tmp_path, "--data", person[0], "--domain", tmp_path / "none.json") == 2
     assert demo(tmp_path, "--data", person[0], "--domain", person[1], "--rows", 10) == 2
     assert "--rows must be at least the number of rows, 60; got 10" in capsys.readouterr().err
+
+
+def test_the_private_number_of_rows_is_no_bound():
+    """Without a public bound the number of rows is public, and the relation says so."""
+    bundled, own, bounded = (argparse.Namespace(data=d, rows=r) for d, r in ((None, None), ("x", None), ("x", 80)))
+    assert demos.public_size(bundled, 569) == (600, ADD_REMOVE)
+    assert demos.public_size(own, 60) == (60, REPLACE_ONE)
+    assert demos.public_size(bounded, 60) == (80, ADD_REMOVE)
 
 
 def test_missing_cells_are_a_split_of_their_own(person):
@@ -148,9 +181,12 @@ def test_operation_count():
     assert bench.products(rows=10, splits=3, depth=2, rounds=5) == 4 * 10 * 3 * 3 * 5
 
 
-def test_figures_are_drawn_by_name(tmp_path, capsys):
+def test_figures_are_drawn_by_name(tmp_path, capsys, monkeypatch):
     assert figures.main(["nock_fig1", "nock_fig5", "--out", str(tmp_path)]) == 0
     assert sorted(p.suffix for p in tmp_path.iterdir()) == [".pdf", ".pdf", ".png", ".png"]
     assert all(p.stat().st_size > 5000 for p in tmp_path.iterdir())
+    monkeypatch.chdir(tmp_path)
+    assert figures.main(["privacy_audit"]) == 2
+    assert "run: python -m experiments audit --grid" in capsys.readouterr().err
     assert figures.main(["nock_fig99"]) == 2
     assert "no figure 'nock_fig99'" in capsys.readouterr().err

@@ -68,6 +68,26 @@ def test_wide_discrete_noise_saturates_with_the_mass_of_its_tail():
     assert stats.kstest(uniform, "uniform").pvalue > FALSE_ALARM
 
 
+def test_tails_of_discrete_noise_are_drawn():
+    """Beyond the reach of one 23-bit uniform (16 scales), with words that force it."""
+    coins = jnp.asarray([0, 1, 0], jnp.uint32), jnp.asarray([1, 0, 2**31], jnp.uint32)
+    found = mechanisms._exponential_variate(*coins, jnp.zeros(3, jnp.uint32))
+    np.testing.assert_allclose(found, np.array([63, 31, 32]) * np.log(2), rtol=1e-6)
+    words = jax.random.bits(jax.random.key(3), (3, 200_000), jnp.uint32)
+    sample = np.asarray(mechanisms._exponential_variate(*words))
+    assert stats.kstest(sample, stats.expon.cdf).pvalue > FALSE_ALARM
+    high = sample[sample > 5] - 5
+    assert stats.kstest(high, stats.expon.cdf).pvalue > FALSE_ALARM
+
+
+def test_large_logits_keep_their_ties():
+    """Four equal best scores among large ones are chosen equally often."""
+    scores = jnp.float32([-1e7, -1e7, -1e7, -1e7, -2e7])
+    seen = np.bincount(many(mechanisms.exponential, scores, jnp.float32(1.0)), minlength=5)
+    assert seen[4] == 0
+    assert stats.chisquare(seen[:4]).pvalue > FALSE_ALARM
+
+
 def test_low_digits_of_wide_discrete_noise_are_even():
     noise = many(mechanisms.discrete_laplace, jnp.int32(0), jnp.float32(2.0**23)).astype(np.int64)
     assert stats.chisquare(np.bincount(noise % 16, minlength=16)).pvalue > FALSE_ALARM

@@ -82,6 +82,30 @@ def test_scores_of_all_splits_move_one_way(loss, data):
     assert np.all(rise <= float(sensitivity.perspective_bound(loss, rows)) + 1e-3)
 
 
+@each
+@pytest.mark.parametrize("m", [1000, 300_000, 4_000_000])
+def test_float32_scores_of_many_rows_stay_within_the_allowance(loss, m):
+    """Both neighbours' scores as the program computes them: the spread of changes is at most the sensitivity used."""
+    rng = np.random.default_rng(m)
+    splits, nodes = 2000, 4
+    totals = rng.integers(0, m // 2, (nodes, 2)) * 256
+    totals[0] = (m - 1) * 256, 256
+    products = (rng.random((nodes, 2, splits)) * (totals[:, :, None] + 1)).astype(np.int64)
+    scores = []
+    for more in (0, 256):
+        changed, summed = products.copy(), totals.copy()
+        changed[:, 1, ::2] += more
+        summed[:, 1] += more
+        args = jnp.asarray(changed, jnp.int32), jnp.asarray(summed, jnp.int32)
+        scores.append(np.asarray(greedy_tree.split_scores(loss, *args), np.float64))
+    change = scores[0] - scores[1]
+    spread = np.maximum(change.max(axis=1), 0) - np.minimum(change.min(axis=1), 0)
+    assert np.all(spread <= float(sensitivity.tight_split(loss, m)))
+    assert float(sensitivity.rounding_allowance(1000)) < 0.002 * float(
+        sensitivity.perspective_bound(losses.square, 1000)
+    )
+
+
 @given(
     counts=st.lists(st.tuples(st.integers(0, 50), st.integers(0, 50)), min_size=1, max_size=6),
     where=st.integers(0, 5),

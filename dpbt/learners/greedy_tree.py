@@ -240,7 +240,7 @@ def tight(
 
     def program(draw, table, weights, budget):
         rule = noisy_objective(noise) if objective else given_alpha
-        leaves = _grow(draw, table, weights, budget, criterion, rule, sensitivity.perspective_bound, chunk_rows)
+        leaves = _grow(draw, table, weights, budget, criterion, rule, sensitivity.tight_split, chunk_rows)
         draw("leaf", noise, _as_noise_wants(noise, leaves), budget.leaf_scale)
 
     def hypothesis(release, budget, unit):
@@ -255,9 +255,7 @@ def tight(
     def events(budget):
         moves = sensitivity.split_moves(relation)
         words = ("all nodes at once", "points 1 to 3")
-        lines = _split_events(
-            budget, objective, criterion, sensitivity.perspective_bound, lambda level: (1, moves), words
-        )
+        lines = _split_events(budget, objective, criterion, sensitivity.tight_split, lambda level: (1, moves), words)
         if objective and depth > 1:
             bound, scale = GRID * sensitivity.error_weight(relation), float(budget.error_scale)
             lines += [
@@ -292,10 +290,10 @@ def published(
 
     Guarantee claimed by the paper, for neighbours that differ by one example (so under both relations):
     node budgets add up over all nodes; leaf budgets add up over all leaves. The paper says how nodes share their
-    budget and is silent on leaves; as every row moves beta_t, and with it the value of every leaf, only an even
-    split over the leaves (its rule for the forests, section 17.2) makes the claim true. The leverage is folded into
-    the leaf before the noise, so the value is in [-a M**2, a M**2] and the Laplace scale is 2 a M**2 / epsilon of a
-    leaf; afterwards it is clamped to that range again. The link is clamped to [-M, M] before the noise, which the
+    budget and is silent on leaves; as every row moves beta_t, and with it the value of every leaf, the leaves'
+    budgets must add up to the tree's. They are equal here, as the paper has it for forests
+    (section 17.2). The leverage is folded into the leaf before the noise, so the value is in [-a M**2, a M**2] and the Laplace
+    scale is 2 a M**2 / epsilon of a leaf; afterwards it is clamped to that range again. The link is clamped to [-M, M] before the noise, which the
     paper's description leaves to afterwards; without it the scale would be too small for the claim.
 
     Args: as `tight`, without the relation.

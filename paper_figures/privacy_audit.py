@@ -1,0 +1,56 @@
+"""Claimed epsilon against the largest exact loss, for every algorithm and both calibrations (saved audits)."""
+
+import csv
+from pathlib import Path
+
+import matplotlib.pyplot as plt
+from matplotlib.figure import Figure
+
+from paper_figures.style import finish
+
+SOURCE = Path("results/audit/audit.csv")
+MARKERS = {"objective": "o", "alpha": "s", "square": "^"}
+WORDS = {"objective": "objective calibration", "alpha": "alpha = 1", "square": "Gini"}
+
+
+def draw() -> Figure:
+    """Two panels, one for each relation; filled: worst transcript; hollow: worst step, as a share of the claim.
+
+    Raises:
+        ValueError: if no audit has been saved.
+    """
+    if not SOURCE.exists():
+        raise ValueError(f"{SOURCE} is not there; run: python -m experiments audit --grid --steps")
+    with open(SOURCE, newline="") as file:
+        lines = list(csv.DictReader(file))
+    figure, panels = plt.subplots(1, 2, figsize=(10, 4.6), sharey=True, layout="constrained")
+    for panel, relation in zip(panels, ("add_remove", "replace_one"), strict=True):
+        panel.plot([0.05, 20], [0.05, 20], color="grey", linewidth=0.8)
+        panel.text(0.055, 0.085, "claim", color="grey", fontsize=8, rotation=32)
+        for line in lines:
+            if line["relation"] != relation:
+                continue
+            claimed, loss = float(line["claimed_epsilon"]), float(line["largest_loss"])
+            shift = 1 + 0.12 * (list(MARKERS).index(line["criterion"]) - 1)
+            style = {"marker": MARKERS[line["criterion"]], "color": "C1" if line["calibration"] == "tight" else "C0"}
+            panel.plot(claimed * shift, loss, linestyle="", **style)
+            if line["worst_step_ratio"]:
+                worst = claimed * float(line["worst_step_ratio"])
+                panel.plot(claimed * shift, worst, linestyle="", fillstyle="none", **style)
+        finish(panel, xscale="log", yscale="log", xlabel="claimed epsilon", title=relation, xlim=(0.05, 20))
+    panels[0].set_ylabel("exact privacy loss")
+    for calibration, colour in (("published", "C0"), ("tight", "C1")):
+        panels[1].plot([], [], "o", color=colour, label=f"{calibration}: largest loss of a transcript")
+        panels[1].plot(
+            [], [], "o", color=colour, fillstyle="none", label=f"{calibration}: claim x worst step / its line"
+        )
+    for name, marker in MARKERS.items():
+        panels[1].plot([], [], marker, color="grey", label=WORDS[name])
+    panels[1].legend(frameon=False, fontsize=8, loc="lower right")
+    first = lines[0]
+    figure.suptitle(
+        f"{first['algorithm']} on {first['dataset']}: {first['transcripts']} transcripts of {first['rounds']} trees "
+        f"of depth {first['depth']}, {first['neighbours']} neighbours each",
+        fontsize=10,
+    )
+    return figure

@@ -14,7 +14,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dpbt.base import ADD_REMOVE, REPLACE_ONE, Array, Recipe, Relation, Release, Table
+from dpbt.base import ADD_REMOVE, REPLACE_ONE, Array, Recipe, Relation, Release, StepLoss, Table
 from dpbt.boosting import boost, ledger, step_divergences, transcript_log_prob
 from dpbt.domains import Boolean, Domain, Nominal, Numeric, encode
 
@@ -119,14 +119,14 @@ class Audit:
     """What an audit found.
 
     Attributes:
-        claimed_epsilon: the ledger's pure epsilon.
+        claimed_epsilon: the ledger's epsilon; with a delta above 0 a transcript may, rarely, lose more.
         largest_loss: the largest exact |log p(transcript | table) - log p(transcript | neighbour)|.
         by_site: that loss, site by site (signed, as they add up to it).
         by_mechanism: the same by mechanism.
         neighbours, transcripts: how many of each.
         worst: (transcript, neighbour) where it is attained.
-        step_ratio: the largest worst-case loss of one step over its outputs, divided by that step's claim; by site.
-            Empty if it was not asked for.
+        step_ratio: by site, the largest worst-case loss of one step over its outputs, divided by that step's claim; for
+            a recipe with a delta, the square root of that ratio of zCDP costs. Empty if it was not asked for.
     """
 
     claimed_epsilon: float
@@ -160,15 +160,29 @@ def _log_probs(releases: Release, near: Neighbours, recipe: Recipe):
 
 @jax.jit
 def _divergences(releases: Release, near: Neighbours, recipe: Recipe):
-    """Site -> f32[]: the largest worst-case loss of one step, over rounds, transcripts and neighbours."""
+    """Site -> StepLoss of f32[]: the largest worst-case loss of one step, over rounds, transcripts and neighbours."""
 
     def one(release):
         def against(present):
             return step_divergences(release, near.table, near.table._replace(present=present), recipe)
 
-        return {site: jnp.max(values) for site, values in jax.vmap(against)(jnp.asarray(near.present)).items()}
+        return jax.tree.map(jnp.max, jax.vmap(against)(jnp.asarray(near.present)))
 
-    return {site: jnp.max(values) for site, values in jax.lax.map(one, releases).items()}
+    return jax.tree.map(jnp.max, jax.lax.map(one, releases))
+
+
+def _step_claims(recipe: Recipe) -> dict[str, float]:
+    """Site -> what the ledger claims for one step: an epsilon, or the square root of a rho."""
+    book = ledger(recipe)
+    cost = {e.site: e.epsilon if book.delta == 0 else np.sqrt(e.rho) for e in book.events}
+    per_step = {e.site: e.count / recipe.rounds for e in book.events}
+    power = 1 if book.delta == 0 else 0.5
+    return {site: float(cost[site] * per_step[site] ** power) for site in cost}
+
+
+def _step_cost(step: StepLoss, recipe: Recipe) -> Array:
+    """The step's loss in the unit of `_step_claims`; only one of the two is infinite-free."""
+    return jnp.where(jnp.asarray(recipe.delta) == 0, step.pure, jnp.sqrt(step.rho))
 
 
 def _batches(near: Neighbours, recipe: Recipe, memory_mb: float) -> list[Neighbours]:
@@ -208,13 +222,13 @@ def audit(
     parts = _batches(near, recipe, memory_mb)
     found: list[dict[str, np.ndarray]] = []
     ratios: dict[str, float] = {}
-    book = ledger(recipe)
+    book, claims = ledger(recipe), _step_claims(recipe)
     for part in parts:
         here, there = jax.tree.map(lambda x: np.asarray(x, np.float64), _log_probs(releases, part, recipe))
         found.append({site: np.sum(here[site][:, None] - there[site], axis=-1) for site in here})
         if steps:
-            for site, value in _divergences(releases, part, recipe).items():
-                ratios[site] = float(np.maximum(ratios.get(site, 0.0), value))
+            for site, step in _divergences(releases, part, recipe).items():
+                ratios[site] = float(np.maximum(ratios.get(site, 0.0), _step_cost(step, recipe) / claims[site]))
     count = len(near.present)
     loss = {site: np.concatenate([part[site] for part in found], axis=1)[:, :count] for site in found[0]}
     total = np.abs(sum(loss.values()))
@@ -226,16 +240,15 @@ def audit(
     by_mechanism: dict[str, float] = {}
     for site, value in by_site.items():
         by_mechanism[mechanism[site]] = by_mechanism.get(mechanism[site], 0.0) + value
-    claims = {event.site: event.count * event.epsilon / recipe.rounds for event in book.events}
     return Audit(
-        claimed_epsilon=book.pure_epsilon,
+        claimed_epsilon=book.epsilon,
         largest_loss=float(total[worst]),
         by_site=by_site,
         by_mechanism=by_mechanism,
         neighbours=count,
         transcripts=transcripts,
         worst=(worst[0], worst[1]),
-        step_ratio={site: value / claims[site] for site, value in ratios.items()},
+        step_ratio=ratios,
     )
 
 
@@ -250,7 +263,8 @@ def _worst_steps(key: Array, splits: Array, label: Array, present: Array, masks:
         def against(flip):
             other = table._replace(present=present ^ flip)
             by_site = step_divergences(release, table, other, recipe)
-            return jnp.max(jnp.stack([jnp.max(by_site[site]) / claims[site] for site in sorted(claims)]))
+            cost = {site: jnp.max(_step_cost(by_site[site], recipe)) for site in claims}
+            return jnp.max(jnp.stack([cost[site] / claims[site] for site in sorted(claims)]))
 
         return jnp.max(jax.vmap(against)(masks))
 
@@ -288,15 +302,10 @@ def search(
     Returns:
         The largest ratio found, and its table.
     """
-    events = ledger(recipe).events
-    known = [event.site for event in events]
+    known = _step_claims(recipe)
     if unknown := set(sites or ()) - set(known):
-        raise ValueError(f"the ledger has no sites {sorted(unknown)}; it has {known}")
-    claims = {
-        event.site: np.float32(event.count * event.epsilon / recipe.rounds)
-        for event in events
-        if sites is None or event.site in sites
-    }
+        raise ValueError(f"the ledger has no sites {sorted(unknown)}; it has {sorted(known)}")
+    claims = {site: np.float32(claim) for site, claim in known.items() if sites is None or site in sites}
     eye, even = np.eye(rows, dtype=bool), np.arange(rows) % 2 == 0
     if recipe.relation is ADD_REMOVE:
         masks = eye

@@ -101,12 +101,26 @@ class Mechanism(NamedTuple):
             for each independent draw.
         divergence: (value, scale, other_value, other_scale) -> f32[]: the largest absolute log ratio
             of the two densities over all outputs (the max-divergence, both directions).
+        rho: the same arguments -> f32[]: the zCDP cost of telling the two values apart.
     """
 
     name: str
     sample: Callable[[Array, Array, Array], Array]
     log_prob: Callable[[Array, Array, Array], Array]
     divergence: Callable[[Array, Array, Array, Array], Array]
+    rho: Callable[[Array, Array, Array, Array], Array]
+
+
+class StepLoss(NamedTuple):
+    """What one draw costs between two tables, in the worst case over its outputs.
+
+    Attributes:
+        pure: f32[]: the max-divergence.
+        rho: f32[]: the zCDP cost.
+    """
+
+    pure: Array
+    rho: Array
 
 
 class ProperLoss(NamedTuple):
@@ -144,7 +158,7 @@ class WeakLearner(NamedTuple):
     Attributes:
         release: (key, table, weights, budget) -> Release: the only door from private to public.
         log_prob: (release, table, weights, budget) -> dict of f32[]: exact log density by site.
-        divergence: (release, budget, table, weights, other_table, other_weights) -> dict of f32[]:
+        divergence: (release, budget, table, weights, other_table, other_weights) -> dict of StepLoss:
             for each site, the worst case over its outputs, given the earlier sites of `release`.
         hypothesis: (release, budget, unit) -> Tree: post-processing, never sees the table.
         events: (budget) -> list of accounting.Event, one for each site of the release.
@@ -153,7 +167,7 @@ class WeakLearner(NamedTuple):
 
     release: Callable[..., Release]
     log_prob: Callable[..., dict[str, Array]]
-    divergence: Callable[..., dict[str, Array]]
+    divergence: Callable[..., dict[str, StepLoss]]
     hypothesis: Callable[..., Tree]
     events: Callable[..., list[Any]]
     unprotected: tuple[str, ...]

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from dpbt import accounting, trees
-from dpbt.base import Array, Model, Recipe, Release, Table, Tree
+from dpbt.base import Array, Model, Recipe, Release, StepLoss, Table, Tree
 
 
 def _absorb(tree: Tree, table: trees.Prepared, score: Array, bound: Array) -> tuple[Array, Array]:
@@ -82,8 +82,8 @@ def transcript_log_prob(releases: Release, table: Table, recipe: Recipe) -> dict
     return replay(releases, table, recipe)[0]
 
 
-def step_divergences(releases: Release, table: Table, other: Table, recipe: Recipe) -> dict[str, Array]:
-    """Site -> f32[T]: the worst case of each draw over all its outputs, between two tables.
+def step_divergences(releases: Release, table: Table, other: Table, recipe: Recipe) -> dict[str, StepLoss]:
+    """Site -> StepLoss of f32[T]: the worst case of each draw over all its outputs, between two tables.
 
     Everything released before the draw is as recorded; the draw itself takes the output that tells the two tables
     apart best. By adaptive composition the sum over sites and rounds bounds any transcript's loss.

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 import jax
 
-from dpbt.base import Array, Mechanism, Release, Table, Tree, WeakLearner, Weights
+from dpbt.base import Array, Mechanism, Release, StepLoss, Table, Tree, WeakLearner, Weights
 
 Draw = Callable[[str, Mechanism, Array, Any], Array]
 Program = Callable[[Draw, Table, Weights, Any], None]
@@ -96,9 +96,10 @@ def weak_learner(
     def divergence(release, budget, table, weights, other_table, other_weights):
         mine = replay(program, release, table, weights, budget)
         other = replay(program, release, other_table, other_weights, budget)
-        return {
-            name: s.mechanism.divergence(s.value, s.scale, other[name].value, other[name].scale)
-            for name, s in mine.items()
-        }
+        steps = {}
+        for name, site in mine.items():
+            pair = (site.value, site.scale, other[name].value, other[name].scale)
+            steps[name] = StepLoss(site.mechanism.divergence(*pair), site.mechanism.rho(*pair))
+        return steps
 
     return WeakLearner(release, log_prob, divergence, hypothesis, events, unprotected)

@@ -42,6 +42,15 @@ def _additive_divergence(value, scale, other_value, other_scale):
     return jnp.sum(each)
 
 
+def _squared(divergence):
+    """The zCDP cost of a pure mechanism: epsilon^2 / 2 (Bun & Steinke, 2016, Proposition 1.4)."""
+
+    def rho(value, scale, other_value, other_scale):
+        return divergence(value, scale, other_value, other_scale) ** 2 / 2
+
+    return rho
+
+
 def _laplace_sample(key, value, scale):
     return value + scale * jax.random.laplace(key, jnp.shape(value), jnp.float32)
 
@@ -51,7 +60,7 @@ def _laplace_log_prob(output, value, scale):
     return jnp.where(scale > 0, density, _exact(output, value))
 
 
-laplace = Mechanism("laplace", _laplace_sample, _laplace_log_prob, _additive_divergence)
+laplace = Mechanism("laplace", _laplace_sample, _laplace_log_prob, _additive_divergence, _squared(_additive_divergence))
 """Real value plus Laplace(scale) noise: epsilon = L1 sensitivity / scale (Dwork et al., 2006)."""
 
 
@@ -113,7 +122,11 @@ def _discrete_laplace_log_prob(output, value, scale):
 
 
 discrete_laplace = Mechanism(
-    "discrete laplace", _discrete_laplace_sample, _discrete_laplace_log_prob, _additive_divergence
+    "discrete laplace",
+    _discrete_laplace_sample,
+    _discrete_laplace_log_prob,
+    _additive_divergence,
+    _squared(_additive_divergence),
 )
 """Integer value plus two-sided geometric noise, p(k) proportional to exp(-|k| / scale), in the value's unit.
 
@@ -137,7 +150,14 @@ def _gaussian_divergence(value, scale, other_value, other_scale):
     return jnp.where(same, 0.0, jnp.inf)
 
 
-gaussian = Mechanism("gaussian", _gaussian_sample, _gaussian_log_prob, _gaussian_divergence)
+def _gaussian_rho(value, scale, other_value, other_scale):
+    same = jnp.where(scale == other_scale, 0.0, jnp.inf)
+    moved = jnp.abs(value - other_value)
+    noisy = jnp.where(moved > 0, jnp.where(scale > 0, (moved / _positive(scale)) ** 2 / 2, jnp.inf), 0)
+    return jnp.sum(noisy) + same
+
+
+gaussian = Mechanism("gaussian", _gaussian_sample, _gaussian_log_prob, _gaussian_divergence, _gaussian_rho)
 """Real value plus N(0, scale**2): (L2 sensitivity)**2 / (2 scale**2)-zCDP; no pure epsilon."""
 
 
@@ -197,7 +217,18 @@ def _exponential_divergence(scores, scale, other_scores, other_scale):
     return jnp.where(jnp.any(none != other_none), jnp.inf, _pmf_divergence(p, q))
 
 
-exponential = Mechanism("exponential", _exponential_sample, _exponential_log_prob, _exponential_divergence)
+def _exponential_rho(scores, scale, other_scores, other_scale):
+    """Bounded range: (range of the log ratio)^2 / 8 for each draw (Cesar & Rogers, 2021)."""
+    p, q = _exponential_pmf(scores, scale), _exponential_pmf(other_scores, other_scale)
+    ratio = jnp.where(jnp.isneginf(p) & jnp.isneginf(q), jnp.nan, p - q)
+    spread = jnp.nanmax(ratio, axis=-1) - jnp.nanmin(ratio, axis=-1)
+    none = jnp.all(jnp.isneginf(scores), axis=-1) & jnp.all(jnp.isneginf(other_scores), axis=-1)
+    return jnp.sum(jnp.where(none, 0.0, spread**2 / 8))
+
+
+exponential = Mechanism(
+    "exponential", _exponential_sample, _exponential_log_prob, _exponential_divergence, _exponential_rho
+)
 """Candidate k of f32[..., K] with probability proportional to exp(score / scale) (McSherry & Talwar, 2007).
 
 Drawn as the argmax of score / scale plus Gumbel noise. A score of -inf forbids its candidate (the mask must be
@@ -251,7 +282,9 @@ def _noisy_max_divergence(scores, scale, other_scores, other_scale):
     return _pmf_divergence(p, q)
 
 
-noisy_max = Mechanism("noisy max", _noisy_max_sample, _noisy_max_log_prob, _noisy_max_divergence)
+noisy_max = Mechanism(
+    "noisy max", _noisy_max_sample, _noisy_max_log_prob, _noisy_max_divergence, _squared(_noisy_max_divergence)
+)
 """Index of the largest of f32[..., K] finite scores after independent Laplace(scale) noise on each.
 
 2 d / scale-DP for |difference| <= d, d / scale-DP if all differences have one sign (Dwork & Roth, 2014, Claim

@@ -36,6 +36,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--relation", choices=GRID["relation"], default="add_remove")
     parser.add_argument("--dataset", default="breast-cancer", help="breast-cancer or banknote (%(default)s)")
     parser.add_argument("--epsilon", type=float, default=1.0, help="the total budget (%(default)s)")
+    parser.add_argument("--delta", type=float, default=0.0, help="0 for a pure guarantee (%(default)s)")
     parser.add_argument("--rounds", type=int, default=20, help="trees of a transcript (%(default)s)")
     parser.add_argument("--depth", type=int, default=4, help="their depth (%(default)s)")
     parser.add_argument("--transcripts", type=int, default=20, help="recorded transcripts (%(default)s)")
@@ -74,6 +75,7 @@ def _recipe(options: argparse.Namespace, rows: int, **changes) -> Recipe:
     chosen = {**vars(options), **changes}
     return ALGORITHMS[chosen["algorithm"]](
         epsilon=chosen["epsilon"],
+        delta=chosen["delta"],
         rows=rows,
         rounds=chosen["rounds"],
         depth=chosen["depth"],

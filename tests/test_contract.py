@@ -40,7 +40,9 @@ def test_exact_losses_are_within_the_ledger(row, relation):
     near = audit.neighbours(table, relation, every_pattern(3))
     found = audit.audit(jax.random.key(0), near, recipe, transcripts=6, steps=True)
     assert found.neighbours == (12 + 16 if relation is ADD_REMOVE else 12 * 16)
-    assert 0 < found.largest_loss <= found.claimed_epsilon + SLACK
+    assert found.largest_loss > 0
+    if row.delta == 0:
+        assert found.largest_loss <= found.claimed_epsilon + SLACK
     assert sum(found.by_site.values()) == pytest.approx(sum(found.by_mechanism.values()), abs=1e-6)
     assert set(found.step_ratio) == {event.site for event in dpbt.ledger(recipe).events}
     assert all(0 <= ratio <= 1 + SLACK for ratio in found.step_ratio.values())
@@ -125,8 +127,8 @@ def test_samplers_follow_log_prob_and_two_thirds_of_the_noise_is_rejected(row):
     def scaled(factor):
         return dataclasses.replace(recipe, budget=row.rescale(recipe.budget, factor))
 
-    right = density_ratio_z(jax.random.key(0), table, recipe, recipe, scaled(1.5))
+    right = density_ratio_z(jax.random.key(0), table, recipe, recipe, scaled(1.2))
     assert all(abs(z) < SIGMAS for z in right.values()), right
-    wrong = density_ratio_z(jax.random.key(0), table, scaled(2 / 3), recipe, scaled(1.5))
+    wrong = density_ratio_z(jax.random.key(0), table, scaled(2 / 3), recipe, scaled(1.2))
     assert abs(wrong["leaf"]) > SIGMAS, wrong
     assert max(abs(z) for site, z in wrong.items() if site.startswith("split")) > SIGMAS, wrong

@@ -86,7 +86,7 @@ def test_unprotected_alpha_breaks_the_tight_claim():
     def ratio(recipe):
         release = jax.jit(dpbt.boost)(jax.random.key(0), table, recipe)[0]
         release = {**release, "split_0": jnp.zeros_like(release["split_0"])}
-        found = jax.jit(boosting.step_divergences)(release, table, more, recipe)["split_1"]
+        found = jax.jit(boosting.step_divergences)(release, table, more, recipe)["split_1"].pure
         return float(found[0] / recipe.budget.split_epsilon[1])
 
     settings = {"epsilon": 32.0, "rows": 140, "rounds": 1, "depth": 2, "beta_tree": 0.5}

@@ -291,10 +291,12 @@ def published(
     Guarantee claimed by the paper, for neighbours that differ by one example (so under both relations):
     node budgets add up over all nodes; leaf budgets add up over all leaves. The paper says how nodes share their
     budget and is silent on leaves; as every row moves beta_t, and with it the value of every leaf, the leaves'
-    budgets must add up to the tree's. They are equal here, as the paper has it for forests
-    (section 17.2). The leverage is folded into the leaf before the noise, so the value is in [-a M**2, a M**2] and the Laplace
-    scale is 2 a M**2 / epsilon of a leaf; afterwards it is clamped to that range again. The link is clamped to [-M, M] before the noise, which the
-    paper's description leaves to afterwards; without it the scale would be too small for the claim.
+    budgets must add up to the tree's. They are equal here, as the paper has it for forests (section 17.2).
+
+    The leverage is folded into the leaf before the noise, so the value is in [-a M**2, a M**2] and the Laplace scale
+    is 2 a M**2 / epsilon of a leaf; afterwards it is clamped to that range again. The link is clamped to [-M, M]
+    before the noise, which the paper's description leaves to afterwards; without it the scale would be too small for
+    the claim.
 
     Args: as `tight`, without the relation.
     """

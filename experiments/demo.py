@@ -142,8 +142,8 @@ def _draw(path: Path, title: str, lines: list[dict], without: dict, majority: fl
             panel.errorbar(x, mean, sd, color=f"C{k}", marker="o", capsize=3, label=name)
             panel.axhline(without[calibration, name], color=f"C{k}", linewidth=0.8, linestyle=":")
         panel.axhline(majority, color="grey", linewidth=0.8, linestyle="--")
-        at = {"x": 0.98, "y": majority + 0.005, "transform": panel.get_yaxis_transform(), "ha": "right", "va": "bottom"}
-        panel.text(s="larger class", color="grey", fontsize=8, backgroundcolor="white", zorder=3, **at)
+        at = {"x": 0.75, "y": majority + 0.005, "transform": panel.get_yaxis_transform(), "ha": "center"}
+        panel.text(s="larger class", color="grey", fontsize=8, va="bottom", **at)
         panel.set(xscale="log", xlabel="epsilon", title=f"{calibration} calibration", xticks=EPSILONS)
         panel.set_xticklabels([f"{e:g}" for e in EPSILONS])
         panel.minorticks_off()

@@ -23,7 +23,7 @@ def draw() -> Figure:
         raise ValueError(f"{SOURCE} is not there; run: python -m experiments audit --grid --steps")
     with open(SOURCE, newline="") as file:
         lines = list(csv.DictReader(file))
-    figure, panels = plt.subplots(1, 2, figsize=(10, 4.6), sharey=True, layout="constrained")
+    figure, panels = plt.subplots(1, 2, figsize=(10, 5.2), sharey=True, layout="constrained")
     for panel, relation in zip(panels, ("add_remove", "replace_one"), strict=True):
         panel.plot([0.05, 20], [0.05, 20], color="grey", linewidth=0.8)
         panel.text(0.055, 0.085, "claim", color="grey", fontsize=8, rotation=32)
@@ -31,12 +31,15 @@ def draw() -> Figure:
             if line["relation"] != relation:
                 continue
             claimed, loss = float(line["claimed_epsilon"]), float(line["largest_loss"])
-            shift = 1 + 0.12 * (list(MARKERS).index(line["criterion"]) - 1)
-            style = {"marker": MARKERS[line["criterion"]], "color": "C1" if line["calibration"] == "tight" else "C0"}
-            panel.plot(claimed * shift, loss, linestyle="", **style)
+            style = {
+                "marker": MARKERS[line["criterion"]],
+                "color": "C1" if line["calibration"] == "tight" else "C0",
+                "markersize": 7,
+            }
+            panel.plot(claimed, loss, linestyle="", **style)
             if line["worst_step_ratio"]:
                 worst = claimed * float(line["worst_step_ratio"])
-                panel.plot(claimed * shift, worst, linestyle="", fillstyle="none", **style)
+                panel.plot(claimed, worst, linestyle="", fillstyle="none", **style)
         finish(panel, xscale="log", yscale="log", xlabel="claimed epsilon", title=relation, xlim=(0.05, 20))
     panels[0].set_ylabel("exact privacy loss")
     for calibration, colour in (("published", "C0"), ("tight", "C1")):
@@ -46,7 +49,9 @@ def draw() -> Figure:
         )
     for name, marker in MARKERS.items():
         panels[1].plot([], [], marker, color="grey", label=WORDS[name])
-    panels[1].legend(frameon=False, fontsize=8, loc="lower right")
+    figure.legend(
+        *panels[1].get_legend_handles_labels(), frameon=False, fontsize=8, loc="outside lower center", ncols=3
+    )
     first = lines[0]
     figure.suptitle(
         f"{first['algorithm']} on {first['dataset']}: {first['transcripts']} transcripts of {first['rounds']} trees "

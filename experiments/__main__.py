@@ -9,12 +9,13 @@ from pathlib import Path
 NAMES = ("demo", "audit", "bench")
 
 
-def _use_compilation_cache() -> None:
+def use_compilation_cache(least_seconds: float = 0.5) -> None:
+    """Keep compiled programs in $DPBT_CACHE, or the user's cache folder, across processes."""
     import jax
 
     home = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache"))
     jax.config.update("jax_compilation_cache_dir", os.environ.get("DPBT_CACHE", str(home / "dpbt" / "jax")))
-    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.5)
+    jax.config.update("jax_persistent_cache_min_compile_time_secs", least_seconds)
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -26,7 +27,7 @@ def main(arguments: list[str] | None = None) -> int:
         summary = (module.__doc__ or "").splitlines()[0]
         module.arguments(commands.add_parser(name, help=summary, description=summary))
     options = parser.parse_args(arguments)
-    _use_compilation_cache()
+    use_compilation_cache()
     try:
         importlib.import_module(f"experiments.{options.name}").run(options)
     except (ValueError, OSError) as error:

@@ -11,11 +11,11 @@ from hypothesis import settings
 
 import dpbt
 from experiments import data
+from experiments.__main__ import use_compilation_cache
 
 jax.config.update("jax_numpy_dtype_promotion", "strict")
 jax.config.update("jax_numpy_rank_promotion", "raise")
-jax.config.update("jax_compilation_cache_dir", str(Path(__file__).parent.parent / ".cache" / "jax"))
-jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.2)
+use_compilation_cache(least_seconds=0.2)
 
 settings.register_profile("dpbt", deadline=None, derandomize=True, max_examples=50)
 settings.load_profile("dpbt")

@@ -63,7 +63,13 @@ def agree(table, recipe, alpha, seed):
     np.testing.assert_allclose(model.trees.leaf, [leaves for _, leaves in expected], rtol=2e-3, atol=2e-3)
 
 
-@pytest.mark.parametrize("case", CASES)
+FAST = ("tight-objective", "tight-square", "published-objective")
+some_slow = pytest.mark.parametrize(
+    "case", [pytest.param(case, marks=[] if case in FAST else [pytest.mark.slow]) for case in CASES]
+)
+
+
+@some_slow
 def test_same_splits_as_a_plain_loop_under_the_same_noise(small_table, case):
     recipe = recipes.bdpe(epsilon=30, rows=100, rounds=4, depth=3, clip=3.0, **CASES[case])
     agree(small_table, recipe, CASES[case]["alpha"], seed=3)
@@ -110,7 +116,9 @@ def test_without_privacy_pure_nodes_stay_and_empty_leaves_follow_their_parents()
 
 
 @pytest.mark.parametrize(
-    "criterion", [losses.m_alpha, losses.square, losses.log], ids=lambda c: getattr(c, "name", "m")
+    "criterion",
+    [losses.m_alpha, *(pytest.param(loss, marks=pytest.mark.slow) for loss in (losses.square, losses.log))],
+    ids=lambda c: getattr(c, "name", "m"),
 )
 def test_without_privacy_boosting_learns(banknote, criterion):
     alpha = "objective" if criterion is losses.m_alpha else 1.0

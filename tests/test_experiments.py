@@ -56,7 +56,8 @@ def test_demo_runs_on_the_bundled_data(tmp_path, capsys):
     assert "569 rows, 270 splits" in capsys.readouterr().out
 
 
-def test_demo_prints_a_table_and_writes_its_files(tmp_path, capsys, person):
+def test_demo_on_a_persons_own_file(tmp_path, capsys, person):
+    """One test, so that the table and the JSON share their compiled programs."""
     assert demo(tmp_path, "--data", person[0], "--domain", person[1], "--rows", 80) == 0
     text = capsys.readouterr().out
     assert text.count("add_remove") == 19
@@ -65,8 +66,6 @@ def test_demo_prints_a_table_and_writes_its_files(tmp_path, capsys, person):
     header = (tmp_path / "out" / "demo.csv").read_text().splitlines()[0].split(",")
     assert {*KEYS, "commit", "jax", "device", "seed", "rounds", "depth"} <= set(header)
 
-
-def test_demo_on_a_persons_own_file_as_json(tmp_path, capsys, person):
     assert demo(tmp_path, "--data", person[0], "--domain", person[1], "--json", "--rows", 80) == 0
     lines = json.loads(capsys.readouterr().out)
     assert len(lines) == 18

@@ -44,7 +44,7 @@ def test_products_of_many_rows_stay_exact():
 
 CASES = [
     ("tight", "objective"),
-    ("tight", 0.5),
+    pytest.param("tight", 0.5, marks=pytest.mark.slow),
     ("published", "objective"),
 ]
 

@@ -254,13 +254,19 @@ def tight(
 
     def events(budget):
         moves = sensitivity.split_moves(relation)
-        words = ("all nodes at once", "points 1 to 3")
+        words = ("all nodes at once", "docs/privacy.md 1-3")
         lines = _split_events(budget, objective, criterion, sensitivity.tight_split, lambda level: (1, moves), words)
         if objective and depth > 1:
             bound, scale = GRID * sensitivity.error_weight(relation), float(budget.error_scale)
             lines += [
                 accounting.noise(
-                    f"error_{k}", noise.name, f"errors at depth {k}", l1=bound, l2=bound, scale=scale, theorem="point 4"
+                    f"error_{k}",
+                    noise.name,
+                    f"errors at depth {k}",
+                    l1=bound,
+                    l2=bound,
+                    scale=scale,
+                    theorem="docs/privacy.md 4",
                 )
                 for k in range(depth)
             ]
@@ -271,7 +277,7 @@ def tight(
             l1=GRID * sensitivity.class_weights(relation),
             l2=GRID * sensitivity.class_weights_l2(relation),
             scale=float(budget.leaf_scale),
-            theorem="points 3, 5",
+            theorem="docs/privacy.md 3, 5",
         )
         return [*lines, leaves]
 

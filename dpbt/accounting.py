@@ -5,6 +5,7 @@ drift apart; a site that no event covers, or a mechanism that no accountant know
 """
 
 import dataclasses
+import functools
 import math
 from collections.abc import Callable, Sequence
 
@@ -222,8 +223,12 @@ def zcdp_epsilon(rho: float, delta: float) -> float:
     return max(float(np.min(bound(np.linspace(low, high, 101)))), 0.0)
 
 
+@functools.cache
 def zcdp_rho(epsilon: float, delta: float) -> float:
-    """The largest rho with `zcdp_epsilon(rho, delta)` at most epsilon, to about 1e-12 relative."""
+    """The largest rho with `zcdp_epsilon(rho, delta)` at most epsilon, to about 1e-12 relative.
+
+    Cached: a sweep asks for few distinct pairs, many times.
+    """
     if math.isinf(epsilon):
         return epsilon
     low, high = 0.0, epsilon

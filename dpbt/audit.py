@@ -174,14 +174,13 @@ def _divergences(releases: Release, near: Neighbours, recipe: Recipe):
 def _step_claims(recipe: Recipe) -> dict[str, float]:
     """Site -> what the ledger claims for one step: an epsilon, or the square root of a rho."""
     book = ledger(recipe)
-    cost = {e.site: e.epsilon if book.delta == 0 else np.sqrt(e.rho) for e in book.events}
-    per_step = {e.site: e.count / recipe.rounds for e in book.events}
-    power = 1 if book.delta == 0 else 0.5
-    return {site: float(cost[site] * per_step[site] ** power) for site in cost}
+    if book.delta == 0:
+        return {e.site: e.count * e.epsilon / recipe.rounds for e in book.events}
+    return {e.site: float(np.sqrt(e.count * e.rho / recipe.rounds)) for e in book.events}
 
 
 def _step_cost(step: StepLoss, recipe: Recipe) -> Array:
-    """The step's loss in the unit of `_step_claims`; only one of the two is infinite-free."""
+    """The step's loss in the unit of `_step_claims`."""
     return jnp.where(jnp.asarray(recipe.delta) == 0, step.pure, jnp.sqrt(step.rho))
 
 

@@ -1,6 +1,6 @@
 """Differentially private boosted decision trees in JAX, with guarantees that can be checked."""
 
-from dpbt import audit, domains, losses, mechanisms, recipes
+from dpbt import audit, diagnostics, domains, forest_bounds, forests, losses, mechanisms, recipes, runs, storage, sweeps
 from dpbt.base import Model, Recipe, Table, Tree
 from dpbt.boosting import boost, decision_function, fit, fresh_key, ledger, predict, predict_proba, replay
 from dpbt.rules import explain
@@ -13,9 +13,12 @@ __all__ = [
     "audit",
     "boost",
     "decision_function",
+    "diagnostics",
     "domains",
     "explain",
     "fit",
+    "forest_bounds",
+    "forests",
     "fresh_key",
     "ledger",
     "losses",
@@ -24,4 +27,7 @@ __all__ = [
     "predict_proba",
     "recipes",
     "replay",
+    "runs",
+    "storage",
+    "sweeps",
 ]

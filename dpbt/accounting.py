@@ -55,6 +55,13 @@ def selection(
     return Event(site, "exponential", releases, count, epsilon, epsilon**2 / 8, scale, sensitivity, theorem)
 
 
+def noisy_maximum(
+    site: str, releases: str, *, epsilon: float, sensitivity: float, scale: float, theorem: str, count: int = 1
+) -> Event:
+    """Return-noisy-max with Laplace noise: epsilon-DP, and (epsilon^2 / 2)-zCDP as any pure mechanism."""
+    return Event(site, "noisy max", releases, count, epsilon, epsilon**2 / 2, scale, sensitivity, theorem)
+
+
 def noise(
     site: str, mechanism: str, releases: str, *, l1: float, l2: float, scale: float, theorem: str, count: int = 1
 ) -> Event:
@@ -72,6 +79,11 @@ def noise(
         rho = (l2 / scale) ** 2 / 2 if scale > 0 else math.inf
         return Event(site, mechanism, releases, count, math.inf, rho, scale, l2, theorem)
     raise ValueError(f"no cost is known for noise called {mechanism!r}")
+
+
+def public(site: str, releases: str, *, scale: float, theorem: str) -> Event:
+    """A uniform draw that never reads the rows: it costs nothing, under every relation."""
+    return Event(site, "uniform", releases, 1, 0.0, 0.0, scale, 0.0, theorem)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -103,8 +115,8 @@ class Ledger:
 
     @property
     def epsilon(self) -> float:
-        """The claim: pure for delta = 0, else through zCDP at the ledger's delta."""
-        return self.pure_epsilon if self.delta == 0 else zcdp_epsilon(self.rho, self.delta)
+        """The claim: pure for delta = 0, else through zCDP at the ledger's delta, or pure where that is smaller."""
+        return self.pure_epsilon if self.delta == 0 else min(zcdp_epsilon(self.rho, self.delta), self.pure_epsilon)
 
     def epsilon_at(self, delta: float, accountant: str = "zcdp") -> float:
         """The epsilon at a delta in (0, 1), by one accountant.
@@ -201,6 +213,28 @@ def advanced_epsilon(events: Sequence[Event], delta: float) -> float:
     return math.sqrt(2 * math.log(1 / delta) * squares) + bias
 
 
+@functools.cache
+def advanced_each(epsilon: float, delta: float, parts: tuple[tuple[int, float], ...]) -> float:
+    """The largest x for which draws of cost `multiple` x, `count` times for each (count, multiple), compose to epsilon.
+
+    By basic composition, or by advanced composition at delta (as `advanced_epsilon`; Asadi et al. (2022), Theorem
+    2.8), whichever allows more. Cached: a sweep asks for few distinct settings, many times.
+    """
+    if math.isinf(epsilon):
+        return epsilon
+
+    def advanced(each: float) -> float:
+        squares = math.fsum(count * (multiple * each) ** 2 for count, multiple in parts)
+        bias = math.fsum(count * multiple * each * math.expm1(min(multiple * each, 700)) for count, multiple in parts)
+        return math.sqrt(2 * math.log(1 / delta) * squares) + bias
+
+    low, high = 0.0, epsilon
+    for _ in range(80):
+        middle = (low + high) / 2
+        low, high = (middle, high) if advanced(middle) <= epsilon else (low, middle)
+    return max(low, epsilon / math.fsum(count * multiple for count, multiple in parts))
+
+
 def zcdp_epsilon(rho: float, delta: float) -> float:
     """The epsilon of rho-zCDP at delta: the best Renyi order, to about 1e-12 relative.
 
@@ -245,7 +279,9 @@ def _rdp_epsilon(events: Sequence[Event], delta: float) -> float:
     accountant = RdpAccountant()
     for event in events:
         match event.mechanism:
-            case "exponential":
+            case "uniform":
+                one = dp_event.NoOpDpEvent()
+            case "exponential" | "noisy max":
                 one = dp_event.ZCDpEvent(event.rho)
             case "discrete laplace":
                 one = dp_event.ZCDpEvent(event.rho)  # the continuous law is no bound for the discrete one
@@ -264,7 +300,9 @@ def _pld_epsilon(events: Sequence[Event], delta: float) -> float:
     total = privacy_loss_distribution.identity()
     for event in events:
         match event.mechanism:
-            case "exponential":
+            case "uniform":
+                one = privacy_loss_distribution.identity()
+            case "exponential" | "noisy max":
                 one = privacy_loss_distribution.from_privacy_parameters(
                     common.DifferentialPrivacyParameters(event.epsilon)
                 )

@@ -50,7 +50,7 @@ def neighbours(
         ValueError: if there are no neighbours (replacements without candidates, an empty table), or the candidates do
             not fit the table.
     """
-    splits, label, present = (np.asarray(array) for array in table)
+    splits, label, present = (np.asarray(array) for array in table[:3])
     rows = splits.shape[0]
     more, more_label = (
         candidates if candidates is not None else (np.zeros((0, splits.shape[1]), bool), np.zeros(0, bool))
@@ -63,6 +63,7 @@ def neighbours(
         jnp.asarray(np.concatenate([splits, more])),
         jnp.asarray(np.concatenate([label, more_label])),
         jnp.asarray(np.concatenate([present, np.zeros(len(more), bool)])),
+        table.offered,
     )
     out = np.flatnonzero(present)
     if relation is ADD_REMOVE:
@@ -175,8 +176,8 @@ def _step_claims(recipe: Recipe) -> dict[str, float]:
     """Site -> what the ledger claims for one step: an epsilon, or the square root of a rho."""
     book = ledger(recipe)
     if book.delta == 0:
-        return {e.site: e.count * e.epsilon / recipe.rounds for e in book.events}
-    return {e.site: float(np.sqrt(e.count * e.rho / recipe.rounds)) for e in book.events}
+        return {e.site: e.count * e.epsilon / int(recipe.rounds) for e in book.events}
+    return {e.site: float(np.sqrt(e.count * e.rho / int(recipe.rounds))) for e in book.events}
 
 
 def _step_cost(step: StepLoss, recipe: Recipe) -> Array:
@@ -184,10 +185,16 @@ def _step_cost(step: StepLoss, recipe: Recipe) -> Array:
     return jnp.where(jnp.asarray(recipe.delta) == 0, step.pure, jnp.sqrt(step.rho))
 
 
+def _ratio(cost: Array, claim) -> Array:
+    """Cost / claim; 0 where public randomness claims nothing and costs nothing."""
+    return jnp.where(cost == 0, 0.0, cost / claim)
+
+
 def _batches(near: Neighbours, recipe: Recipe, memory_mb: float) -> list[Neighbours]:
     """Neighbours in equal batches whose products fit the memory budget; the last is filled up with its first mask."""
     rows, splits = near.table.splits.shape
-    leaves = jax.eval_shape(boost, jax.random.key(0), near.table, recipe)[1].leaf.shape[-1]
+    hypotheses = jax.eval_shape(boost, jax.random.key(0), near.table, recipe)[1]
+    leaves = max(array.shape[-1] for array in hypotheses)  # of a tree; coefficients of a halfspace
     each = 4 * leaves * (2 * rows + 6 * splits)
     size = int(np.clip(memory_mb * 2**20 / each, 1, len(near.present)))
     count = -(-len(near.present) // size)
@@ -227,7 +234,7 @@ def audit(
         found.append({site: np.sum(here[site][:, None] - there[site], axis=-1) for site in here})
         if steps:
             for site, step in _divergences(releases, part, recipe).items():
-                ratios[site] = float(np.maximum(ratios.get(site, 0.0), _step_cost(step, recipe) / claims[site]))
+                ratios[site] = float(np.maximum(ratios.get(site, 0.0), _ratio(_step_cost(step, recipe), claims[site])))
     count = len(near.present)
     loss = {site: np.concatenate([part[site] for part in found], axis=1)[:, :count] for site in found[0]}
     total = np.abs(sum(loss.values()))
@@ -263,7 +270,7 @@ def _worst_steps(key: Array, splits: Array, label: Array, present: Array, masks:
             other = table._replace(present=present ^ flip)
             by_site = step_divergences(release, table, other, recipe)
             cost = {site: jnp.max(_step_cost(by_site[site], recipe)) for site in claims}
-            return jnp.max(jnp.stack([cost[site] / claims[site] for site in sorted(claims)]))
+            return jnp.max(jnp.stack([_ratio(cost[site], claims[site]) for site in sorted(claims)]))
 
         return jnp.max(jax.vmap(against)(masks))
 

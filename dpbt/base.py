@@ -5,6 +5,8 @@ Axis letters, used in every docstring:
     N rows of a table (its public capacity)      D depth of a tree
     S public splits                              L = 2**D leaves
     T rounds of boosting (trees)                 G settings of a sweep
+
+Axes of rounds are as long as the recipe's capacity, which is T unless settings of different T share a program.
 """
 
 import dataclasses
@@ -24,8 +26,11 @@ Release = dict[str, Array]
 UNSPLIT = -1
 """The split of a node that is not split; it routes every row left."""
 
-GRID = 256
-"""Weights that depend on their own row alone are integers in 0..GRID, in units of `Weights.unit` / GRID."""
+GRID = 127
+"""Weights that depend on their own row alone are integers in 0..GRID, in units of `Weights.unit` / GRID.
+
+The largest grid that fits eight signed bits, whose exact products are the fastest a CPU has.
+"""
 
 ADD_REMOVE = Relation.ADD_OR_REMOVE_ONE
 REPLACE_ONE = Relation.REPLACE_ONE
@@ -53,15 +58,19 @@ class Table(NamedTuple):
     """Private rows, as the public splits see them.
 
     Attributes:
-        splits: bool[N, S]: row n satisfies public split s.
+        splits: bool[N, S]: row n satisfies public split s. Learners of other hypotheses than trees read rows of
+            another kind here; their `HypothesisClass` checks it.
         label: bool[N]: the row is of the positive class.
         present: bool[N]: the row is there. Removing a row, choosing a fold and padding to a common
             capacity change this mask only. What an absent row holds never matters.
+        offered: bool[S] or None: the splits that may be chosen; None for all. Public: it pads tables of different
+            domains to a common shape.
     """
 
     splits: Array
     label: Array
     present: Array
+    offered: Array | None = None
 
 
 class Tree(NamedTuple):
@@ -149,6 +158,24 @@ LossFamily = Callable[[Any], ProperLoss]
 """A family of losses indexed by alpha in [0, 1]; alpha may be traced."""
 
 
+class HypothesisClass(NamedTuple):
+    """What boosting needs to know of the hypotheses of a weak learner, whatever they are.
+
+    Attributes:
+        example: () -> a table of one absent row that they can read.
+        check: (table) -> None: raises ValueError, on the host, if the table is not of the kind they read.
+        prepare: (table) -> the same rows laid out for the loops, with attributes `label` and `present`.
+        predict: (hypothesis, prepared) -> f32[N], what the hypothesis adds to the score of each row.
+        bound: (hypothesis) -> f32[]: no possible row's |prediction| exceeds it.
+    """
+
+    example: Callable[[], Table]
+    check: Callable[[Table], None]
+    prepare: Callable[[Table], Any]
+    predict: Callable[[Any, Any], Array]
+    bound: Callable[[Any], Array]
+
+
 class WeakLearner(NamedTuple):
     """Three pure functions around the privacy boundary, and the ledger's lines for them.
 
@@ -160,7 +187,8 @@ class WeakLearner(NamedTuple):
         log_prob: (release, table, weights, budget) -> dict of f32[]: exact log density by site.
         divergence: (release, budget, table, weights, other_table, other_weights) -> dict of StepLoss:
             for each site, the worst case over its outputs, given the earlier sites of `release`.
-        hypothesis: (release, budget, unit) -> Tree: post-processing, never sees the table.
+        hypothesis: (release, budget, unit) -> a hypothesis, a Tree say: post-processing, never sees the table.
+        hypotheses: the class that it belongs to.
         events: (budget) -> list of accounting.Event, one for each site of the release.
         unprotected: what the calibration reads off the private data without any mechanism.
     """
@@ -168,7 +196,8 @@ class WeakLearner(NamedTuple):
     release: Callable[..., Release]
     log_prob: Callable[..., dict[str, Array]]
     divergence: Callable[..., dict[str, StepLoss]]
-    hypothesis: Callable[..., Tree]
+    hypothesis: Callable[..., Any]
+    hypotheses: HypothesisClass
     events: Callable[..., list[Any]]
     unprotected: tuple[str, ...]
 
@@ -192,17 +221,19 @@ class Recipe:
         learner: the weak learner.
         reweighter: how scores become the next round's weights.
         loss: the loss family of the link, and `predict_proba`.
-        rounds: T.
+        rounds: i32[], T. Traced, so that settings with different T share a program.
+        capacity: the most rounds that the program has room for; releases and trees beyond T are zeros.
         relation: the neighbouring relation of the guarantee.
         name, calibration, setting: words for tables.
     """
 
     budget: Any
     delta: AnyArray
+    rounds: AnyArray
     learner: WeakLearner = dataclasses.field(metadata={"static": True})
     reweighter: Reweighter = dataclasses.field(metadata={"static": True})
-    loss: LossFamily = dataclasses.field(metadata={"static": True})
-    rounds: int = dataclasses.field(metadata={"static": True})
+    loss: LossFamily | None = dataclasses.field(metadata={"static": True})
+    capacity: int = dataclasses.field(metadata={"static": True})
     relation: Relation = dataclasses.field(metadata={"static": True})
     name: str = dataclasses.field(metadata={"static": True})
     calibration: str = dataclasses.field(metadata={"static": True})
@@ -215,12 +246,13 @@ class Model:
     """An ensemble: all that was released, and what follows from it.
 
     Attributes:
-        trees: Tree with a leading axis T; the score of a row is the sum of the leaves it reaches.
-        releases: the stacked releases of all rounds, with a leading axis T.
+        trees: the hypotheses, a Tree say, with a leading axis for rounds; the score of a row is the sum of their
+            predictions.
+        releases: the stacked releases of all rounds, with a leading axis for rounds.
         recipe: the recipe that made it.
     """
 
-    trees: Tree
+    trees: Any
     releases: Mapping[str, Array]
     recipe: Recipe
 

@@ -5,25 +5,64 @@
 """
 
 import secrets
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dpbt import accounting, trees
-from dpbt.base import Array, Model, Recipe, Release, StepLoss, Table, Tree
+from dpbt import accounting
+from dpbt.base import Array, HypothesisClass, Model, Recipe, Release, StepLoss, Table
 
 
-def _absorb(tree: Tree, table: trees.Prepared, score: Array, bound: Array) -> tuple[Array, Array]:
-    return score + trees.predict(tree, table.columns), bound + jnp.max(jnp.abs(tree.leaf))
+def _absorb(recipe: Recipe, hypothesis, table, score: Array, bound: Array) -> tuple[Array, Array]:
+    hypotheses = recipe.learner.hypotheses
+    return score + hypotheses.predict(hypothesis, table), bound + hypotheses.bound(hypothesis)
 
 
-def _start(table: trees.Prepared) -> tuple[Array, Array]:
+@jax.custom_batching.custom_vmap
+def _anywhere(flag: Array) -> Array:
+    """The flag, or under vmap whether any lane has it: one for all lanes, so that a cond on it stays a cond."""
+    return flag
+
+
+@_anywhere.def_vmap
+def _anywhere_in_a_batch(axis_size, in_batched, flag):
+    del axis_size
+    return (_anywhere(jnp.any(flag, axis=0)) if in_batched[0] else flag), False
+
+
+def _rounds(recipe: Recipe, one_round, state, entries):
+    """`lax.scan` of `one_round` over the first T of `capacity` entries; the others give zeros.
+
+    They cost nothing where no other lane of a vmap needs them. (A cond on a batched flag would run both branches and
+    copy the table for every lane.)
+    """
+
+    def skip(state, entry):
+        _, out = jax.eval_shape(one_round, state, entry)
+        return state, jax.tree.map(lambda array: jnp.zeros(array.shape, array.dtype), out)
+
+    def step(state, counted):
+        t, entry = counted
+        active = t < recipe.rounds
+
+        def run(state, entry):
+            new, out = one_round(state, entry)
+            kept = jax.tree.map(lambda a, b: jnp.where(active, a, b), new, state)
+            return kept, jax.tree.map(lambda array: jnp.where(active, array, jnp.zeros_like(array)), out)
+
+        return jax.lax.cond(_anywhere(active), run, skip, state, entry)
+
+    return jax.lax.scan(step, state, (jnp.arange(recipe.capacity, dtype=jnp.int32), entries))
+
+
+def _start(table) -> tuple[Array, Array]:
     return jnp.zeros(table.label.shape[0], jnp.float32), jnp.float32(0)
 
 
-def boost(key: Array, table: Table, recipe: Recipe) -> tuple[Release, Tree, Array]:
-    """Run T rounds of a recipe.
+def boost(key: Array, table: Table, recipe: Recipe) -> tuple[Release, Any, Array]:
+    """Run T rounds of a recipe. The first T rounds are the same whatever the recipe's capacity.
 
     The guarantee is that of `ledger(recipe)`, for tables of at most `rows` rows: `fit` checks that, this traceable
     function cannot. The key is a secret of the release.
@@ -34,25 +73,25 @@ def boost(key: Array, table: Table, recipe: Recipe) -> tuple[Release, Tree, Arra
         recipe: one setting (no leading axes).
 
     Returns:
-        The stacked releases of all rounds, and the trees that follow from them, with leading axes T; and f32[N],
-        the score of every row, absent ones too (a test fold, say). The scores are the model applied to private rows:
-        they are for evaluation and are not part of the release.
+        The stacked releases of all rounds, and the hypotheses (trees) that follow from them, with leading axes T; and
+        f32[N], the score of every row, absent ones too (a test fold, say). The scores are the model applied to private
+        rows: they are for evaluation and are not part of the release.
     """
-    prepared = trees.prepare(table)
+    prepared = recipe.learner.hypotheses.prepare(table)
 
     def one_round(state, round_key):
         score, bound = state
         weights = recipe.reweighter(score, bound, prepared, recipe.budget)
         release = recipe.learner.release(round_key, prepared, weights, recipe.budget)
         tree = recipe.learner.hypothesis(release, recipe.budget, weights.unit)
-        return _absorb(tree, prepared, score, bound), (release, tree)
+        return _absorb(recipe, tree, prepared, score, bound), (release, tree)
 
-    keys = jax.random.split(key, recipe.rounds)
-    (score, _), (releases, ensemble) = jax.lax.scan(one_round, _start(prepared), keys)
+    keys = jax.random.split(key, recipe.capacity)
+    (score, _), (releases, ensemble) = _rounds(recipe, one_round, _start(prepared), keys)
     return releases, ensemble, score
 
 
-def replay(releases: Release, table: Table, recipe: Recipe) -> tuple[dict[str, Array], Tree]:
+def replay(releases: Release, table: Table, recipe: Recipe) -> tuple[dict[str, Array], Any]:
     """Score a recorded transcript on a table, and rebuild the model from it.
 
     Args:
@@ -64,16 +103,16 @@ def replay(releases: Release, table: Table, recipe: Recipe) -> tuple[dict[str, A
         f32[T] exact log densities by site, given all earlier releases; and the trees, which depend on the
         releases alone.
     """
-    prepared = trees.prepare(table)
+    prepared = recipe.learner.hypotheses.prepare(table)
 
     def one_round(state, release):
         score, bound = state
         weights = recipe.reweighter(score, bound, prepared, recipe.budget)
         log_prob = recipe.learner.log_prob(release, prepared, weights, recipe.budget)
         tree = recipe.learner.hypothesis(release, recipe.budget, weights.unit)
-        return _absorb(tree, prepared, score, bound), (log_prob, tree)
+        return _absorb(recipe, tree, prepared, score, bound), (log_prob, tree)
 
-    _, out = jax.lax.scan(one_round, _start(prepared), releases)
+    _, out = _rounds(recipe, one_round, _start(prepared), releases)
     return out
 
 
@@ -94,7 +133,8 @@ def step_divergences(releases: Release, table: Table, other: Table, recipe: Reci
         other: another of the same shape.
         recipe: the recipe.
     """
-    mine, theirs = trees.prepare(table), trees.prepare(other)
+    prepare = recipe.learner.hypotheses.prepare
+    mine, theirs = prepare(table), prepare(other)
 
     def one_round(state, release):
         scores, bound = state
@@ -104,11 +144,11 @@ def step_divergences(releases: Release, table: Table, other: Table, recipe: Reci
         )
         divergence = recipe.learner.divergence(release, recipe.budget, mine, here, theirs, there)
         tree = recipe.learner.hypothesis(release, recipe.budget, here.unit)
-        after = [_absorb(tree, prepared, score, bound) for score, prepared in zip(scores, (mine, theirs), strict=True)]
+        after = [_absorb(recipe, tree, rows, score, bound) for score, rows in zip(scores, (mine, theirs), strict=True)]
         return ((after[0][0], after[1][0]), after[0][1]), divergence
 
     score, bound = _start(mine)
-    _, out = jax.lax.scan(one_round, ((score, score), bound), releases)
+    _, out = _rounds(recipe, one_round, ((score, score), bound), releases)
     return out
 
 
@@ -122,16 +162,16 @@ def ledger(recipe: Recipe) -> accounting.Ledger:
         raise ValueError("a ledger is of one setting; take one with recipes.setting(recipe, index)")
     events = recipe.learner.events(recipe.budget)
     accounting.cover(events, release_sites(recipe))
-    repeated = tuple(accounting.repeat(event, recipe.rounds) for event in events)
+    repeated = tuple(accounting.repeat(event, int(recipe.rounds)) for event in events)
     return accounting.Ledger(recipe.relation, repeated, float(recipe.delta), recipe.learner.unprotected)
 
 
 def release_sites(recipe: Recipe) -> list[str]:
     """The sites of one round's release, found by abstract evaluation on a one-row table."""
-    table = Table(jnp.zeros((1, 1), bool), jnp.zeros(1, bool), jnp.zeros(1, bool))
+    hypotheses = recipe.learner.hypotheses
 
     def one(budget):
-        prepared = trees.prepare(table)
+        prepared = hypotheses.prepare(hypotheses.example())
         weights = recipe.reweighter(*_start(prepared), prepared, budget)
         return recipe.learner.release(jax.random.key(0), prepared, weights, budget)
 
@@ -139,23 +179,20 @@ def release_sites(recipe: Recipe) -> list[str]:
 
 
 def _check(key, table: Table, recipe: Recipe) -> None:
-    splits, label, present = table
+    splits, label, present = table[:3]
     if not (isinstance(key, jax.Array) and jnp.issubdtype(key.dtype, jax.dtypes.prng_key) and key.ndim == 0):
         raise ValueError("key must be one typed key, as jax.random.key(seed) or dpbt.fresh_key() makes it")
     if jax.random.key_impl(key) != "threefry2x32":
         raise ValueError(f"key must be a threefry2x32 key, got {jax.random.key_impl(key)}")
-    for name, array, rank in (("splits", splits, 2), ("label", label, 1), ("present", present, 1)):
-        if array.dtype != bool or array.ndim != rank:
-            raise ValueError(f"table.{name} must be bool of rank {rank}, got {array.dtype}{list(array.shape)}")
+    for name, array in (("label", label), ("present", present)):
+        if array.dtype != bool or array.ndim != 1:
+            raise ValueError(f"table.{name} must be bool of rank 1, got {array.dtype}{list(array.shape)}")
+    recipe.learner.hypotheses.check(table)
     rows = splits.shape[0]
     if label.shape[0] != rows or present.shape[0] != rows:
         raise ValueError(
             f"splits, label and present must have the same rows, got {rows}, {label.shape[0]}, {present.shape[0]}"
         )
-    if rows == 0 or splits.shape[1] == 0:
-        raise ValueError(f"a table needs a row and a split, got splits of shape {list(splits.shape)}")
-    if rows > trees.MAX_ROWS:
-        raise ValueError(f"a table has at most {trees.MAX_ROWS} rows, got {rows}")
     if np.ndim(recipe.budget.rows) > 0:
         raise ValueError("fit takes one setting; vmap dpbt.boost over a recipe with several")
     if rows > float(recipe.budget.rows):
@@ -178,32 +215,37 @@ def fit(key: Array, table: Table, recipe: Recipe) -> Model:
     Raises:
         ValueError: if any of these is not so. Nothing private is raised on.
     """
-    table = Table(*(jnp.asarray(array) for array in table))
+    table = jax.tree.map(jnp.asarray, table)
     _check(key, table, recipe)
     releases, ensemble, _ = _boost(key, table, recipe)
     return Model(ensemble, releases, recipe)
 
 
-def score(ensemble: Tree, splits: Array) -> Array:
-    """f32[N]: the summed leaf values of trees with a leading axis T, on splits bool[N, S]."""
-    columns = splits.T
+def score(ensemble, rows: Array, hypotheses: HypothesisClass) -> Array:
+    """f32[N]: the summed predictions of hypotheses with a leading axis T, on rows such as splits bool[N, S]."""
+    unlabelled = jnp.zeros(rows.shape[0], bool)
+    table = hypotheses.prepare(Table(rows, unlabelled, unlabelled))
 
-    def add(total, tree):
-        return total + trees.predict(tree, columns), None
+    def add(total, hypothesis):
+        return total + hypotheses.predict(hypothesis, table), None
 
-    total, _ = jax.lax.scan(add, jnp.zeros(splits.shape[0], jnp.float32), ensemble)
+    total, _ = jax.lax.scan(add, jnp.zeros(rows.shape[0], jnp.float32), ensemble)
     return total
 
 
-_score = jax.jit(score)
+_score = jax.jit(score, static_argnums=2)
 
 
 def decision_function(model: Model, splits: Array) -> Array:
-    """f32[N]: the score H of each row of splits bool[N, S]; above 0 means the positive class."""
+    """f32[N]: the score H of each row of splits bool[N, S]; above 0 means the positive class.
+
+    Raises:
+        ValueError: if the rows are not of the kind that the model reads.
+    """
     splits = jnp.asarray(splits)
-    if splits.dtype != bool or splits.ndim != 2:
-        raise ValueError(f"splits must be bool of rank 2, got {splits.dtype}{list(splits.shape)}")
-    return _score(model.trees, splits)
+    hypotheses = model.recipe.learner.hypotheses
+    hypotheses.check(Table(splits, jnp.zeros(splits.shape[:1], bool), jnp.zeros(splits.shape[:1], bool)))
+    return _score(model.trees, splits, hypotheses)
 
 
 def predict(model: Model, splits: Array) -> Array:
@@ -218,6 +260,8 @@ def predict_proba(model: Model, splits: Array) -> Array:
         ValueError: if the recipe has no link, or one whose surrogate has kinks (the 0/1 loss), where the inverse
             link is not a function.
     """
+    if model.recipe.loss is None:
+        raise ValueError(f"{model.recipe.name} is a vote without a link, so a score defines no probability")
     loss = model.recipe.loss(np.float32(model.recipe.budget.link_alpha))
     if not np.isfinite(loss.smoothness):
         raise ValueError(f"the surrogate of {loss.name} has kinks, so a score defines no probability")

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 import jax
 
-from dpbt.base import Array, Mechanism, Release, StepLoss, Table, Tree, WeakLearner, Weights
+from dpbt.base import Array, HypothesisClass, Mechanism, Release, StepLoss, Table, WeakLearner, Weights
 
 Draw = Callable[[str, Mechanism, Array, Any], Array]
 Program = Callable[[Draw, Table, Weights, Any], None]
@@ -72,16 +72,18 @@ def replay(program: Program, release: Release, table: Table, weights: Weights, b
 
 def weak_learner(
     program: Program,
-    hypothesis: Callable[..., Tree],
+    hypothesis: Callable[..., Any],
     events: Callable[..., list],
+    hypotheses: HypothesisClass,
     unprotected: tuple[str, ...] = (),
 ) -> WeakLearner:
     """The weak learner of a private program.
 
     Args:
         program: (draw, table, weights, budget); every output of a private statistic goes through `draw`.
-        hypothesis: (release, budget, unit) -> Tree; sees no private data.
+        hypothesis: (release, budget, unit) -> a hypothesis; sees no private data.
         events: (budget) -> one `accounting.Event` for each site.
+        hypotheses: the class of the hypotheses; `trees.TREES`, or one of your own.
         unprotected: what the program reads off private data without a mechanism and lets influence a draw in
             a way its sensitivities do not count; empty for a calibration that is proved.
     """
@@ -102,4 +104,4 @@ def weak_learner(
             steps[name] = StepLoss(site.mechanism.divergence(*pair), site.mechanism.rho(*pair))
         return steps
 
-    return WeakLearner(release, log_prob, divergence, hypothesis, events, unprotected)
+    return WeakLearner(release, log_prob, divergence, hypothesis, hypotheses, events, unprotected)

@@ -130,6 +130,40 @@ def encode(domain: Domain, columns: Mapping[str, Sequence | np.ndarray]) -> np.n
     Raises:
         ValueError: if a column is missing, or lengths differ, or a numeric column does not hold numbers.
     """
+    _check(domain, columns)
+    blocks = [_encode_column(name, column, columns[name]) for name, column in domain.items()]
+    return np.concatenate(blocks, axis=1)
+
+
+def positions(
+    domain: Domain, columns: Mapping[str, Sequence | np.ndarray], *, grid: bool = False, codes: bool = False
+) -> np.ndarray:
+    """f32[N, A]: where each row lies in the public range of each attribute, in [0, 1].
+
+    A threshold t uniform in [0, 1) on "position > t" is a threshold uniform in the attribute's range; with `grid`
+    it is uniform over the declared grid (a position is then a number of thresholds passed, over their number), and on a
+    Boolean it is the Boolean itself.
+
+    Args:
+        domain: the public domain.
+        columns: as `encode` reads them.
+        grid: place numbers on the declared grid instead of exactly. Values outside the range count as its nearer end
+            either way.
+        codes: give a nominal column one attribute, the place of its value in the list over the last place, instead of
+            one Boolean for each value. A value that is not listed is at 0.
+
+    Returns:
+        The attributes in the order of the columns. A missing number is at 0, and has a Boolean where declared.
+
+    Raises:
+        ValueError: as `encode`.
+    """
+    _check(domain, columns)
+    blocks = [_position_of(name, column, columns[name], grid, codes) for name, column in domain.items()]
+    return np.concatenate(blocks, axis=1)
+
+
+def _check(domain: Domain, columns: Mapping[str, Sequence | np.ndarray]) -> None:
     if not domain:
         raise ValueError("a domain needs at least one column")
     absent = [name for name in domain if name not in columns]
@@ -138,8 +172,23 @@ def encode(domain: Domain, columns: Mapping[str, Sequence | np.ndarray]) -> np.n
     lengths = {name: len(columns[name]) for name in domain}
     if len(set(lengths.values())) > 1:
         raise ValueError(f"columns must have the same length, got {lengths}")
-    blocks = [_encode_column(name, column, columns[name]) for name, column in domain.items()]
-    return np.concatenate(blocks, axis=1)
+
+
+def _position_of(name: str, column: Column, values, grid: bool, codes: bool) -> np.ndarray:
+    block = _encode_column(name, column, values).astype(np.float32)
+    match column:
+        case Numeric():
+            steps = column.bins - 1
+            place = block[:, :steps].sum(axis=1) / np.float32(steps)
+            if not grid:
+                exact = (np.asarray(values, np.float64) - column.low) / (column.high - column.low)
+                place = np.nan_to_num(np.clip(exact, 0, 1), nan=0.0).astype(np.float32)
+            return np.concatenate([place[:, None], block[:, steps:]], axis=1)
+        case Nominal() if codes:
+            last = np.float32(max(len(column.values) - 1, 1))
+            return np.argmax(block, axis=1).astype(np.float32)[:, None] / last
+        case _:
+            return block
 
 
 def _encode_column(name: str, column: Column, values) -> np.ndarray:

@@ -10,6 +10,8 @@ return integers, from finitely many random bits: no output of probability below 
 (selections) is ever drawn, which no pure-epsilon statement can see but which is, strictly, a delta of that size.
 """
 
+import math
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -19,7 +21,7 @@ from dpbt.base import UNSPLIT, Array, Mechanism
 MAX_DISCRETE_SCALE = 2.0**32
 """Largest scale of `discrete_laplace` whose samples are resolved."""
 
-SATURATION = 2**30 - 1
+SATURATION = 2**31 - 2**21
 """`discrete_laplace` returns integers in [-SATURATION, SATURATION]; sums beyond are clamped to it."""
 
 _DIGIT = 4096.0
@@ -114,7 +116,8 @@ def _discrete_laplace_sample(key, value, scale):
 
 def _discrete_laplace_log_prob(output, value, scale):
     safe = _positive(scale)
-    distance = jnp.abs(output - value).astype(jnp.float32) / safe
+    above = (output - value).astype(jnp.uint32)  # modulo 2**32, where the true distance fits
+    distance = jnp.where(output >= value, above, -above).astype(jnp.float32) / safe
     inside = jnp.log(jnp.tanh(0.5 / safe)) - distance
     tail = -jnp.log1p(jnp.exp(-1 / safe)) - distance
     density = jnp.where(jnp.abs(output) == SATURATION, tail, inside)
@@ -161,11 +164,6 @@ gaussian = Mechanism("gaussian", _gaussian_sample, _gaussian_log_prob, _gaussian
 """Real value plus N(0, scale**2): (L2 sensitivity)**2 / (2 scale**2)-zCDP; no pure epsilon."""
 
 
-def gumbel_noise(key: Array, shape) -> Array:
-    """The Gumbel noise that `exponential` adds to scores of this shape under this key; its tail ends at about 32."""
-    return jax.random.gumbel(key, shape, jnp.float32, mode="high")
-
-
 def _per_draw(scores, scale):
     """The scale of each draw as f32[..., 1], from one scale for all or one for each."""
     return jnp.broadcast_to(jnp.asarray(scale, jnp.float32), scores.shape[:-1])[..., None]
@@ -179,12 +177,48 @@ def _exponential_logits(scores, scale):
     return jnp.where(jnp.isneginf(scores), -jnp.inf, ratio)
 
 
+def _groups(candidates: int) -> tuple[int, int]:
+    """(groups, size) of near-square consecutive groups that hold all candidates."""
+    size = math.isqrt(candidates - 1) + 1
+    return -(-candidates // size), size
+
+
+def selection_noise(key: Array, shape: tuple[int, ...]) -> tuple[Array, Array]:
+    """The Gumbel noise of `exponential` for scores f32[..., K] under this key: of the groups, and within the winner.
+
+    Its tail ends at about 32.
+    """
+    groups, size = _groups(shape[-1])
+    noise = jax.random.gumbel(key, (*shape[:-1], groups + size), jnp.float32, mode="high")
+    return noise[..., :groups], noise[..., groups:]
+
+
+def _first_best(values):
+    """i32[...]: the lowest index of the largest entry along the last axis, by two plain reductions."""
+    best = jnp.max(values, axis=-1, keepdims=True)
+    index = jnp.arange(values.shape[-1], dtype=jnp.int32).reshape((1,) * (values.ndim - 1) + (-1,))
+    return jnp.min(jnp.where(values == best, index, values.shape[-1]), axis=-1)
+
+
 def _exponential_sample(key, scores, scale):
+    """Gumbel-max in two stages: the largest of a group's Gumbel variables is Gumbel at the group's log-sum-exp.
+
+    So a group is drawn by its log-sum-exp, then a candidate within it: about 2 sqrt(K) random numbers, not K.
+    """
     quiet = _per_draw(scores, scale) == 0
     logits = _exponential_logits(scores, scale)
-    noisy = logits + jnp.where(quiet, 0, gumbel_noise(key, scores.shape))
-    choice = jnp.argmax(noisy, axis=-1).astype(jnp.int32)
-    return jnp.where(jnp.all(jnp.isneginf(scores), axis=-1), UNSPLIT, choice)
+    groups, size = _groups(scores.shape[-1])
+    spare = groups * size - scores.shape[-1]
+    filled = jnp.pad(logits, [(0, 0)] * (logits.ndim - 1) + [(0, spare)], constant_values=-jnp.inf)
+    filled = filled.reshape(*logits.shape[:-1], groups, size)
+    best = jnp.max(filled, axis=-1)
+    some = jnp.where(jnp.isneginf(best), 0, best)
+    total = some + jnp.log(jnp.sum(jnp.exp(filled - some[..., None]), axis=-1))
+    across, within = selection_noise(key, scores.shape)
+    group = _first_best(jnp.where(quiet, best, total + across))
+    members = jnp.take_along_axis(filled, group[..., None, None], axis=-2)[..., 0, :]
+    member = _first_best(jnp.where(quiet, members, members + within))
+    return jnp.where(jnp.all(jnp.isneginf(best), axis=-1), UNSPLIT, group * size + member)
 
 
 def _exponential_pmf(scores, scale):
@@ -231,7 +265,7 @@ exponential = Mechanism(
 )
 """Candidate k of f32[..., K] with probability proportional to exp(score / scale) (McSherry & Talwar, 2007).
 
-Drawn as the argmax of score / scale plus Gumbel noise. A score of -inf forbids its candidate (the mask must be
+Drawn as an argmax under Gumbel noise (see `selection_noise`). A score of -inf forbids its candidate (the mask must be
 public, or the mode non-private); with no candidate left the output is `UNSPLIT`. Scale 0 is the argmax, lowest
 index first; scale inf is uniform. If the scores of neighbours differ by something in [0, d], or all in [-d, 0],
 it is d / scale-DP and (d / scale)**2 / 8-zCDP; in general, with |difference| <= d, 2 d / scale-DP.
@@ -289,4 +323,30 @@ noisy_max = Mechanism(
 
 2 d / scale-DP for |difference| <= d, d / scale-DP if all differences have one sign (Dwork & Roth, 2014, Claim
 3.9). `log_prob` integrates numerically, to about 1e-5 relative. `scale` is a scalar.
+"""
+
+
+def _uniform_sample(key, value, scale):
+    if jnp.issubdtype(value.dtype, jnp.integer):
+        return jax.random.randint(key, value.shape, 0, scale, value.dtype)
+    return jax.random.uniform(key, value.shape, value.dtype) * scale
+
+
+def _uniform_log_prob(output, value, scale):
+    del value
+    inside = (output >= 0) & (output < scale)
+    return jnp.where(inside, -jnp.log(jnp.asarray(scale, jnp.float32)), -jnp.inf)
+
+
+def _uniform_divergence(value, scale, other_value, other_scale):
+    del value, other_value
+    return jnp.where(scale == other_scale, 0.0, jnp.inf)
+
+
+uniform = Mechanism("uniform", _uniform_sample, _uniform_log_prob, _uniform_divergence, _uniform_divergence)
+"""Public randomness: reals in [0, scale), or integers 0..scale - 1 where the value holds integers.
+
+0-DP: only the shape and the dtype of the value are read, which are public, and never what it holds. `scale` must be
+public too. Integers are drawn from 64 random bits modulo scale, so uniform to within scale * 2^-64; reals are
+multiples of 2^-23 times scale.
 """

@@ -8,8 +8,9 @@ of two neighbours has at most m rows; under replace-one both have m.
 import math
 
 import jax.numpy as jnp
+import numpy as np
 
-from dpbt.base import ADD_REMOVE, REPLACE_ONE, ProperLoss, Relation
+from dpbt.base import ADD_REMOVE, GRID, REPLACE_ONE, ProperLoss, Relation
 
 
 def perspective_bound(loss: ProperLoss, rows):
@@ -89,6 +90,21 @@ def class_weights_l2(relation: Relation) -> float:
     the difference of two weights, at most 1: sqrt(2).
     """
     return math.sqrt(_by_relation(relation, 1, 2))
+
+
+def count_step(rows, exact: bool = False) -> np.ndarray:
+    """The most that one row moves one count, in levels: GRID, and more where float32 rounds counts of many rows.
+
+    Counts are integers of at most GRID m. Discrete noise reads them as they are. Real noise, and scores, read them in
+    float32, which is exact up to 2^24; beyond, two neighbours are rounded by half a spacing each, and a spacing is at
+    most 2^-23 GRID m.
+
+    Args:
+        rows: m, scalar or array.
+        exact: whether integers are read.
+    """
+    most = GRID * np.asarray(rows, np.float64)
+    return GRID + np.where(exact | (most <= 2**24), 0.0, most * 2.0**-23)
 
 
 def error_weight(relation: Relation) -> int:

@@ -18,7 +18,30 @@ from dpbt.accounting import align
 from dpbt.base import ADD_REMOVE, Recipe, relation, relation_name
 from experiments import data, results
 
-ALGORITHMS = {"bdpe": recipes.bdpe}
+
+def _without_criterion(make):
+    """A recipe of an algorithm that scores no splits."""
+    return lambda *, alpha, criterion, **settings: make(**settings)
+
+
+def _rules(*, depth, alpha, criterion, **settings) -> Recipe:
+    del depth, alpha, criterion
+    return recipes.lazybb(**settings)
+
+
+def _top_down(*, depth, alpha, criterion, **settings) -> Recipe:
+    del alpha, criterion  # Gini, which the published calibration is of
+    return recipes.lazybb(learner="top_down", depth=depth, splits=min(3, 2**depth - 1), **settings)
+
+
+ALGORITHMS = {
+    "bdpe": recipes.bdpe,
+    "lazybb": _rules,
+    "lazybb-trees": _top_down,
+    "random-forest": _without_criterion(recipes.random_forest),
+    "rf-l": _without_criterion(recipes.rf_l),
+    "rf-e": _without_criterion(recipes.rf_e),
+}
 CRITERIA = {
     "objective": {"alpha": "objective", "criterion": losses.m_alpha},
     "alpha-1": {"alpha": 1.0, "criterion": losses.m_alpha},
@@ -65,7 +88,7 @@ def one(dataset: data.Dataset, recipe: Recipe, options: argparse.Namespace, step
         "seconds": time.perf_counter() - start,
         "criterion": recipe.setting,
         "dataset": dataset.name,
-        "rounds": recipe.rounds,
+        "rounds": int(recipe.rounds),
         "worst_step_ratio": max(found.step_ratio.values()) if found.step_ratio else None,
         "unprotected": "; ".join(recipe.learner.unprotected),
     }
@@ -95,7 +118,7 @@ def run(options: argparse.Namespace) -> None:
         settings = [
             {"calibration": calibration, "criterion": criterion, "relation": name, "epsilon": epsilon}
             for calibration in GRID["calibration"]
-            for criterion in CRITERIA
+            for criterion in (CRITERIA if options.algorithm == "bdpe" else ("gini",))
             for name in GRID["relation"]
             for epsilon in GRID["epsilon"]
         ]

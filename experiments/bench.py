@@ -1,11 +1,13 @@
-"""Speed: models per second of a sweep, against the matrix-product peak of the same run."""
+"""Speed: models per second of sweeps against the matrix-product peak of the same run, growth, and peers."""
 
 import argparse
 import json
+import math
 import os
 import resource
+import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import jax
@@ -13,18 +15,32 @@ import jax.numpy as jnp
 import numpy as np
 
 import dpbt
-from dpbt import recipes
+from dpbt import recipes, runs
 from dpbt.accounting import align
 from dpbt.base import Recipe, Table
-from experiments import data
+from experiments import data, peers
 
-MODELS, ROUNDS, DEPTH, BATCH = 256, 20, 4, 64
+SWEEPS = {"banknote": (256, 20, 4), "adult": (32, 20, 4), "synthetic 1M x 50": (2, 20, 4)}
+"""Data set -> (models, T, D)."""
+QUICK = {"banknote": (256, 5, 2)}
+PEER_SETTING, PEER_FITS = {"trees": 10, "depth": 5}, {"banknote": 1000, "adult": 64}
+BASE = {"N": 4096, "S": 64, "T": 4, "D": 3, "G": 16}
+GROWTH = {"N": (4096, 8192, 16384), "S": (64, 128, 256), "T": (4, 8, 16), "D": (3, 4, 5), "G": (16, 32, 64)}
+QUICK_GROWTH = {"N": (4096, 16384), "S": (64, 256), "T": (4, 16), "D": (2, 4), "G": (16, 64)}
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     parser.add_argument("--json", action="store_true", help="print one JSON object")
-    parser.add_argument("--repeats", type=int, default=7, help="timed runs of each; the fastest counts (%(default)s)")
+    parser.add_argument("--quick", action="store_true", help="a minute's worth of it: small models, no large tables")
+    parser.add_argument("--repeats", type=int, default=5, help="timed runs of each; the fastest counts (%(default)s)")
+    parser.add_argument(
+        "--memory-mb", type=float, default=runs.MEMORY_MB, help="working memory of a sweep (%(default)s)"
+    )
+
+
+def _say(words: str) -> None:
+    print(words, file=sys.stderr)
 
 
 def fastest(call: Callable[[], object], repeats: int) -> float:
@@ -38,10 +54,11 @@ def fastest(call: Callable[[], object], repeats: int) -> float:
     return min(times)
 
 
-def matrix_peak(repeats: int, size: int = 2048) -> float:
-    """GFLOP/s of a square float32 matrix product."""
-    a = jax.random.normal(jax.random.key(0), (size, size))
-    product = jax.jit(lambda a, b: a @ b)
+def matrix_peak(repeats: int, dtype=jnp.float32, size: int = 2048) -> float:
+    """10^9 operations per second of a square matrix product of one type, accumulated in 32 bits."""
+    a = jnp.ones((size, size), dtype)
+    wide = jnp.int32 if dtype == jnp.int8 else jnp.float32
+    product = jax.jit(lambda a, b: jnp.matmul(a, b, preferred_element_type=wide))
     return 2 * size**3 / fastest(lambda: product(a, a), repeats) / 1e9
 
 
@@ -55,39 +72,51 @@ def programs(function: Any) -> int:
     return function._cache_size()
 
 
-@jax.jit
-def _sweep(keys, table: Table, recipe: Recipe):
-    """The trees of G models, in batches of BATCH."""
+def _fit_all(keys, table: Table, recipe: Recipe, lanes: int):
+    """The trees of G models, `lanes` at a time."""
 
     def one(setting):
         key, recipe = setting
         return dpbt.boost(key, table, recipe)[1]
 
-    return jax.lax.map(one, (keys, recipe), batch_size=BATCH)
+    return jax.lax.map(one, (keys, recipe), batch_size=lanes)
 
 
-def sweep(name: str, dataset: data.Dataset, peak: float, repeats: int) -> dict:
-    """One sweep over epsilon and keys: models per second, the GFLOP/s they stand for, compiled programs."""
-    rows, splits = dataset.splits.shape
-    epsilon = np.geomspace(0.01, 25, MODELS)
-    recipe = recipes.bdpe(epsilon=epsilon, rows=rows, rounds=ROUNDS, depth=DEPTH)
-    keys = jax.random.split(jax.random.key(0), MODELS)
-    before = programs(_sweep)
+_sweep = jax.jit(_fit_all, static_argnames="lanes")
+
+
+def time_sweep(
+    table: Table, models: int, rounds: int, depth: int, repeats: int, memory_mb: float
+) -> tuple[float, float]:
+    """(seconds, seconds of the first call) of a sweep over epsilon and keys, within a memory budget."""
+    rows, splits = table.splits.shape
+    recipe = recipes.bdpe(epsilon=np.geomspace(0.01, 25, models), rows=rows, rounds=rounds, depth=depth)
+    lanes = int(np.clip(memory_mb * 2**20 // runs.lane_bytes((rows, splits), recipe), 1, models))
+    lanes = -(-models // -(-models // lanes))
+    keys = jax.random.split(jax.random.key(0), models)
     start = time.perf_counter()
-    jax.block_until_ready(_sweep(keys, dataset.table, recipe))
+    jax.block_until_ready(_sweep(keys, table, recipe, lanes=lanes))
     first = time.perf_counter() - start
-    seconds = fastest(lambda: _sweep(keys, dataset.table, recipe), repeats)
-    gflops = MODELS * products(rows, splits, DEPTH, ROUNDS) / seconds / 1e9
+    return fastest(lambda: _sweep(keys, table, recipe, lanes=lanes), repeats), first
+
+
+def measure_sweep(name: str, table: Table, setting: tuple, peak: float, repeats: int, memory_mb: float) -> dict:
+    """Models per second, the GFLOP/s they stand for, compiled programs."""
+    models, rounds, depth = setting
+    (rows, splits), before = table.splits.shape, programs(_sweep)
+    _say(f"{name}: {models} models of T = {rounds}, D = {depth}")
+    seconds, first = time_sweep(table, models, rounds, depth, repeats, memory_mb)
+    gflops = models * products(rows, splits, depth, rounds) / seconds / 1e9
     return {
         "name": name,
         "rows": rows,
         "splits": splits,
-        "models": MODELS,
-        "rounds": ROUNDS,
-        "depth": DEPTH,
+        "models": models,
+        "rounds": rounds,
+        "depth": depth,
         "seconds": seconds,
         "compile_seconds": first - seconds,
-        "models_per_second": MODELS / seconds,
+        "models_per_second": models / seconds,
         "gflops": gflops,
         "fraction_of_peak": gflops / peak,
         "compiles": programs(_sweep) - before,
@@ -95,40 +124,134 @@ def sweep(name: str, dataset: data.Dataset, peak: float, repeats: int) -> dict:
     }
 
 
-def _datasets() -> list[tuple[str, data.Dataset]]:
-    found = [("breast cancer", data.breast_cancer())]
+def synthetic(rows: int, splits: int) -> Table:
+    """Random bits; the label depends on the first two."""
+    rng = np.random.default_rng(0)
+    satisfied = rng.random((rows, splits), np.float32) < 0.5
+    label = (satisfied[:, 0] & satisfied[:, 1]) ^ (rng.random(rows) < 0.2)
+    return Table(jnp.asarray(satisfied), jnp.asarray(label), jnp.ones(rows, bool))
+
+
+def _tables(names) -> Iterator[tuple[str, Table]]:
+    """Tables by name; a data set that is not there is replaced by random bits of its shape."""
+    shapes = {"banknote": (1372, 36), "adult": (48842, 156), "synthetic 1M x 50": (10**6, 50)}
+    for name in names:
+        try:
+            yield (name, data.load(name).table) if name in data.ENTRIES else (name, synthetic(*shapes[name]))
+        except ValueError:
+            yield f"synthetic, of {name}'s shape", synthetic(*shapes[name])
+
+
+def growth(axes: dict, repeats: int, memory_mb: float) -> dict[str, float]:
+    """Axis -> slope of log seconds by log size, all else at BASE; 1 is linear. D's size is its nodes, 2^D - 1."""
+    slopes = {}
+    for axis, sizes in axes.items():
+        seconds = []
+        for size in sizes:
+            _say(f"growth: {axis} = {size}")
+            s = {**BASE, axis: size}
+            table = synthetic(s["N"], s["S"])
+            seconds.append(time_sweep(table, s["G"], s["T"], s["D"], repeats, memory_mb)[0])
+        amount = [2**size - 1 if axis == "D" else size for size in sizes]
+        slopes[axis] = float(np.polyfit(np.log(amount), np.log(seconds), 1)[0])
+    return slopes
+
+
+def compare(name: str, fits: int, repeats: int, memory_mb: float) -> list[dict]:
+    """One private fit of ours, in a sweep, against one of each peer's, at equal data; trees where they have them."""
+    _say(f"{name}: {fits} private fits, and peers")
+    dataset = data.load(name)
+    trees, depth = PEER_SETTING["trees"], PEER_SETTING["depth"]
+    ours = time_sweep(dataset.table, fits, trees, depth, min(repeats, 2), memory_mb)[0] / fits
+    rivals = {
+        "diffprivlib RandomForestClassifier, equal trees": peers.diffprivlib_forest(dataset, trees, depth),
+        "interpret DP-EBM, its defaults": peers.private_ebm(dataset),
+    }
+    lines = []
+    for rival, fit in rivals.items():
+        theirs = peers.seconds(fit, repeats)
+        about = {"fits": fits, **PEER_SETTING, "rows": len(dataset.label)}
+        lines.append(
+            {
+                "name": rival,
+                "dataset": name,
+                "our_seconds": ours,
+                "peer_seconds": theirs,
+                "ratio": theirs / ours,
+                **about,
+            }
+        )
+    return lines
+
+
+def _peers(quick: bool, repeats: int, memory_mb: float) -> list[dict]:
     try:
-        found.append(("banknote", data.load("banknote")))
-    except ValueError:
-        rng = np.random.default_rng(0)
-        splits = rng.random((1372, 36)) < 0.5
-        found.append(("synthetic, of banknote's shape", data.Dataset("synthetic", {}, splits, rng.random(1372) < 0.5)))
-    return found
+        peers.check()
+    except ImportError as error:
+        print(f"no comparison with peers, install the extra `peers`: {error}", file=sys.stderr)
+        return []
+    lines = []
+    for name in ("banknote",) if quick else PEER_FITS:
+        try:
+            lines += compare(name, 200 if quick else PEER_FITS[name], repeats, memory_mb)
+        except ValueError as error:
+            print(f"no comparison on {name}: {error}", file=sys.stderr)
+    return lines
 
 
 def run(options: argparse.Namespace) -> None:
     """Measure and print."""
-    peak = matrix_peak(options.repeats)
-    sweeps = [sweep(name, dataset, peak, options.repeats) for name, dataset in _datasets()]
-    report = {"peak_gflops": peak, "device": str(jnp.zeros(1).device), "sweeps": sweeps}
+    repeats, memory_mb = options.repeats, options.memory_mb
+    peak = matrix_peak(repeats)
+    chosen = QUICK if options.quick else SWEEPS
+    sweeps = [
+        measure_sweep(name, table, setting, peak, repeats, memory_mb)
+        for (name, table), setting in zip(_tables(chosen), chosen.values(), strict=True)
+    ]
+    report = {
+        "peak_gflops": peak,
+        "peak_int8_gops": matrix_peak(repeats, jnp.int8),
+        "device": str(jax.devices()[0]),
+        "cores": os.cpu_count(),
+        "sweeps": sweeps,
+        "peers": _peers(options.quick, repeats, memory_mb),
+        "scaling": growth(QUICK_GROWTH if options.quick else GROWTH, repeats, memory_mb),
+        "quick": options.quick,
+    }
     if options.json:
         print(json.dumps(report, indent=1))
         return
-    print(f"float32 matrix product: {peak:.0f} GFLOP/s on {report['device']}, {os.cpu_count()} cores\n")
+    print(_as_text(report))
+
+
+def _as_text(report: dict) -> str:
+    words = f"float32 matrix product: {report['peak_gflops']:.0f} GFLOP/s (int8: {report['peak_int8_gops']:.0f})"
+    text = [f"{words} on {report['device']}, {report['cores']} cores\n"]
     head = ("sweep", "N x S", "models", "models/s", "GFLOP/s", "of peak", "programs", "compile s", "peak MB")
-    lines = [
+    cells = [
         (
             s["name"],
             f"{s['rows']} x {s['splits']}",
             f"{s['models']} of T = {s['rounds']}, D = {s['depth']}",
-            f"{s['models_per_second']:.0f}",
+            f"{s['models_per_second']:.3g}",
             f"{s['gflops']:.0f}",
             f"{s['fraction_of_peak']:.0%}",
             str(s["compiles"]),
             f"{s['compile_seconds']:.1f}",
             f"{s['peak_memory_mb']:.0f}",
         )
-        for s in sweeps
+        for s in report["sweeps"]
     ]
-    print(align([head, *lines]))
-    print("\nGFLOP/s counts 4 N S (2^D - 1) T operations a model; sibling subtraction executes about half of them.")
+    text += [align([head, *cells]), "GFLOP/s counts 4 N S (2^D - 1) T operations a model, whatever is executed.\n"]
+    if report["peers"]:
+        head = ("peer", "data", "ours, s a fit", "theirs, s a fit", "ratio")
+        cells = [
+            (p["name"], p["dataset"], f"{p['our_seconds']:.2g}", f"{p['peer_seconds']:.2g}", f"{p['ratio']:.3g}")
+            for p in report["peers"]
+        ]
+        first = report["peers"][0]
+        trees = f"{first['trees']} private greedy trees of depth {first['depth']}"
+        about = f"Ours: {trees}, in a sweep of {first['fits']} fits.\n"
+        text += [align([head, *cells]), about]
+    slopes = ", ".join(f"{axis} {slope:.2f}" for axis, slope in report["scaling"].items() if not math.isnan(slope))
+    return "\n".join([*text, f"growth, as slopes of log seconds (1 is linear; D by its 2^D - 1 nodes): {slopes}"])

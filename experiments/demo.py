@@ -19,6 +19,7 @@ import dpbt
 from dpbt import losses, recipes
 from dpbt.accounting import align
 from dpbt.base import ADD_REMOVE, REPLACE_ONE, Recipe, Relation, Table, relation_name
+from dpbt.storage import write_whole
 from experiments import data, protocols, results
 
 EPSILONS = (0.1, 1.0, 10.0)
@@ -151,7 +152,7 @@ def _draw(path: Path, title: str, lines: list[dict], without: dict, majority: fl
     panels[0].set(ylabel="test error, mean and sd over folds and keys", ylim=(0, None))
     panels[1].legend(frameon=False, title="dotted: without privacy")
     figure.suptitle(title, fontsize=10)
-    results.write_whole(path, lambda name: figure.savefig(name, dpi=150))
+    write_whole(path, lambda name: figure.savefig(name, dpi=150))
     plt.close(figure)
 
 

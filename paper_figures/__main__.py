@@ -7,9 +7,9 @@ from pathlib import Path
 
 import matplotlib
 
-from experiments.results import write_whole
+from dpbt.storage import write_whole
 
-NAMES = ("nock_fig1", "nock_fig5", "privacy_audit")
+NAMES = ("nock_fig1", "nock_fig5", "nock_table1", "privacy_audit")
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -4,14 +4,13 @@ import os
 from pathlib import Path
 
 import jax
-import jax.numpy as jnp
-import numpy as np
 import pytest
 from hypothesis import settings
 
 import dpbt
 from experiments import data
 from experiments.__main__ import use_compilation_cache
+from tests.tables import random_table
 
 jax.config.update("jax_numpy_dtype_promotion", "strict")
 jax.config.update("jax_numpy_rank_promotion", "raise")
@@ -19,16 +18,6 @@ use_compilation_cache(least_seconds=0.2)
 
 settings.register_profile("dpbt", deadline=None, derandomize=True, max_examples=50)
 settings.load_profile("dpbt")
-
-
-def random_table(seed: int, rows: int, splits: int, absent: int = 0) -> dpbt.Table:
-    """A table whose label depends on its first splits."""
-    rng = np.random.default_rng(seed)
-    satisfied = rng.random((rows, splits)) < rng.uniform(0.2, 0.8, splits)
-    label = (satisfied[:, 0] & satisfied[:, 1 % splits]) ^ (rng.random(rows) < 0.2)
-    present = np.ones(rows, bool)
-    present[rng.choice(rows, absent, replace=False)] = False
-    return dpbt.Table(jnp.asarray(satisfied), jnp.asarray(label), jnp.asarray(present))
 
 
 @pytest.fixture(scope="session")
@@ -48,4 +37,4 @@ def data_folder() -> Path:
 @pytest.fixture(scope="session")
 def banknote(data_folder) -> dpbt.Table:
     """The banknote data under declared bounds, ten bins a column: 1,372 rows and 36 splits."""
-    return data.banknote(data_folder).table
+    return data.load("banknote", folder=data_folder).table

@@ -1,12 +1,14 @@
 """The table of all learners and calibrations. A new learner joins by one row; `test_contract.py` does the rest."""
 
+import functools
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from dpbt import losses, recipes
-from dpbt.base import Recipe
+from dpbt.base import Recipe, Table
+from tests import tables
 
 
 class Row(NamedTuple):
@@ -19,6 +21,13 @@ class Row(NamedTuple):
         delta: of the guarantee; above 0, steps are judged by their zCDP cost.
         tight: whether every mechanism's sensitivity is attained to within 1 % (else only never exceeded).
         slow: leave the row to `make test-all`.
+        table: (seed, rows, splits, absent) -> a random table of the kind it reads.
+        candidates: (splits) -> rows that may come in; the whole public domain, where that is finite.
+        extreme: () -> list of (relation, settings, neighbours): pairs of tables on which sensitivities are attained.
+        attained: which share of its claim a step then costs, at least.
+        sites: beginnings of site names, each of which must attain its claim and must reject a wrong noise; None: as
+            mechanisms attain theirs, and "leaf" and "split" reject.
+        sampler_epsilon: where the samplers' noise shows: 8 for tight rows, 40 for published ones by default.
     """
 
     name: str
@@ -27,6 +36,12 @@ class Row(NamedTuple):
     tight: bool
     slow: bool = False
     delta: float = 0.0
+    table: Callable[..., Table] = tables.random_table
+    candidates: Callable[[int], tuple[np.ndarray, np.ndarray]] = tables.every_pattern
+    extreme: Callable[[], list[tables.Extreme]] = tables.lone_row
+    attained: float = 0.99
+    sites: tuple[str, ...] | None = None
+    sampler_epsilon: float | None = None
 
 
 def _rescale_tree(budget, factor: float):
@@ -40,6 +55,90 @@ def _rescale_tree(budget, factor: float):
 
 def _bdpe(**fixed) -> Callable[..., Recipe]:
     return lambda relation, **settings: recipes.bdpe(relation=relation, **{**fixed, **settings})
+
+
+def _rescale_forest(budget, factor: float):
+    return budget._replace(leaf_scale=budget.leaf_scale * np.float32(factor))
+
+
+def _forest(name: str, make: Callable[..., Recipe], tight: bool = True, slow: bool = False, **fixed) -> Row:
+    def recipe(relation, **settings):
+        return make(relation=relation, **{**settings, **fixed})
+
+    extreme = functools.partial(tables.lone_row, apart=make is not recipes.rf_e)
+    delta = fixed.get("delta", 0.0)
+    return Row(name, recipe, _rescale_forest, tight, slow, delta, sites=("leaf",), extreme=extreme)
+
+
+FORESTS = [
+    _forest("forest-published", recipes.random_forest, slow=True, calibration="published"),
+    _forest("forest-tight", recipes.random_forest),
+    _forest("forest-zcdp", recipes.random_forest, slow=True, delta=1e-6),
+    _forest("forest-disjoint", recipes.random_forest, rounds=3, disjoint=True),
+    _forest("rf-l-published", recipes.rf_l, tight=False, slow=True, calibration="published"),
+    _forest("rf-l-tight", recipes.rf_l, slow=True),
+    _forest("rf-e-published", recipes.rf_e, tight=False, slow=True, calibration="published"),
+    _forest("rf-e-tight", recipes.rf_e),
+    _forest("rf-e-zcdp", recipes.rf_e, slow=True, delta=1e-6),
+    _forest("rf-e-disjoint", recipes.rf_e, slow=True, rounds=3, disjoint=True),
+]
+
+
+def _rescale_rule(budget, factor: float):
+    return budget._replace(rule_scale=budget.rule_scale * np.float32(factor))
+
+
+def _rescale_top_down(budget, factor: float):
+    factor = np.float32(factor)
+    return budget._replace(split_epsilon=budget.split_epsilon / factor, leaf_scale=budget.leaf_scale * factor)
+
+
+def _rescale_center(budget, factor: float):
+    return budget._replace(noise=budget.noise * np.float32(factor))
+
+
+def _rules(**fixed) -> Callable[..., Recipe]:
+    return lambda relation, depth, **settings: recipes.lazybb(relation=relation, **{**fixed, **settings})
+
+
+def _top_down(**fixed) -> Callable[..., Recipe]:
+    return lambda relation, depth, **settings: recipes.lazybb(
+        relation=relation, learner="top_down", splits=2**depth - 2, depth=depth, **{**fixed, **settings}
+    )
+
+
+def _halfspaces(**fixed) -> Callable[..., Recipe]:
+    return lambda relation, depth, **settings: recipes.halfspace_boost(relation=relation, **{**fixed, **settings})
+
+
+def _rule_row(name: str, tight: bool = True, **rest) -> Row:
+    fixed = {key: rest.pop(key) for key in ("selection", "delta") if key in rest}
+    recipe = _rules(calibration="tight" if tight else "published", **fixed)
+    delta = fixed.get("delta", 0.0)
+    common = {"sites": ("rule",), "extreme": tables.flipped_rule, "sampler_epsilon": 3.0 if tight else 20.0}
+    return Row(name, recipe, _rescale_rule, tight, delta=delta, **{**common, **rest})
+
+
+def _tree_row(name: str, tight: bool = True, **rest) -> Row:
+    fixed = {key: rest.pop(key) for key in ("criterion", "delta") if key in rest}
+    recipe = _top_down(calibration="tight" if tight else "published", **fixed)
+    common = {"sites": ("split", "leaf"), "extreme": tables.moved_row, "sampler_epsilon": 16.0 if tight else 60.0}
+    return Row(name, recipe, _rescale_top_down, tight, delta=fixed.get("delta", 0.0), **{**common, **rest})
+
+
+def _halfspace_row(name: str, tight: bool, slow: bool = False) -> Row:
+    return Row(
+        name,
+        _halfspaces(calibration="tight" if tight else "published", delta=1e-6),
+        _rescale_center,
+        tight,
+        slow,
+        delta=1e-6,
+        table=tables.random_features,
+        candidates=tables.corners,
+        extreme=tables.flipped_corner,
+        sites=("center",),
+    )
 
 
 ROWS = [
@@ -58,4 +157,17 @@ ROWS = [
         tight=False,
         slow=True,
     ),
+    *FORESTS,
+    _rule_row("lazybb-rule"),
+    _rule_row("lazybb-rule-zcdp", delta=1e-6, slow=True),
+    _rule_row("lazybb-rule-noisy-max", selection="noisy_max", attained=0.9, slow=True),
+    _rule_row("lazybb-rule-published", tight=False, slow=True),
+    _rule_row("lazybb-rule-published-delta", tight=False, delta=1e-6, slow=True),
+    _tree_row("lazybb-tree", slow=True),
+    _tree_row("lazybb-tree-zcdp", delta=1e-6, slow=True),
+    _tree_row("lazybb-tree-log", criterion=losses.log, slow=True),
+    _tree_row("lazybb-tree-matsushita", criterion=losses.matsushita, slow=True),
+    _tree_row("lazybb-tree-published", tight=False, slow=True),
+    _halfspace_row("halfspace", tight=True),
+    _halfspace_row("halfspace-published", tight=False, slow=True),
 ]

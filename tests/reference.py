@@ -7,7 +7,7 @@ import math
 
 import numpy as np
 
-GRID = 256
+GRID = 127
 
 
 def perspective(name, alpha, w1, w0):
@@ -104,19 +104,18 @@ def one_tree(splits, label, rows, score, bound, t, setting, noise):
         sensitivity = perspective(name, alpha, 1.0, float(setting["rows"]))
         sensitivity = sensitivity + setting["rows"] / 2**18 if tight else 2 * max(3.0, 1 + sensitivity)
         rate = setting["split_epsilon"][level] / sensitivity
-        gumbel = noise(t, f"split_{level}", (len(members), splits.shape[1]), None)
+        across, within = noise(t, f"split_{level}", (len(members), splits.shape[1]), None)
         children = []
         for k, node in enumerate(members):
-            best, best_value = None, -math.inf
+            scores = []
             for s in range(splits.shape[1]):
                 sides = [[i for i in node if bool(splits[i, s]) == side] for side in (False, True)]
                 value = -sum(
                     perspective(name, alpha, w1 / GRID, w0 / GRID)
                     for w0, w1 in (class_levels(side, label, level_of) for side in sides)
                 )
-                noisy = rate * value + gumbel[k, s]
-                if noisy > best_value:
-                    best, best_value = s, noisy
+                scores.append(rate * value)
+            best = select(scores, across[k], within[k])
             heap.append(best)
             children += [[i for i in node if not splits[i, best]], [i for i in node if splits[i, best]]]
         members = children
@@ -139,6 +138,15 @@ def one_tree(splits, label, rows, score, bound, t, setting, noise):
     noisy = beta * np.array(values) + noise(t, "leaf", (len(values),), setting["leaf_scale"])
     widest = setting["step"] * setting["clip"] ** 2
     return heap, [min(max(value, -widest), widest) for value in noisy]
+
+
+def select(scores, across, within):
+    """A group of consecutive candidates by its log-sum-exp and noise, then a candidate in it by its own noise."""
+    size = len(within)
+    groups = [scores[first : first + size] for first in range(0, len(scores), size)]
+    mass = [max(group) + math.log(sum(math.exp(score - max(group)) for score in group)) for group in groups]
+    winner = max(range(len(groups)), key=lambda g: mass[g] + across[g])
+    return winner * size + max(range(len(groups[winner])), key=lambda i: groups[winner][i] + within[i])
 
 
 def class_levels(node, label, level_of):

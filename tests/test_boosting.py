@@ -20,7 +20,7 @@ def library_noise(key, rounds):
     def noise(t, site, shape, scale):
         site_key = boundary.site_key(keys[t], site)
         if site.startswith("split"):
-            return np.asarray(mechanisms.gumbel_noise(site_key, shape))
+            return [np.asarray(part) for part in mechanisms.selection_noise(site_key, shape)]
         if site == "leaf" and len(shape) == 1:
             return np.asarray(mechanisms.laplace.sample(site_key, jnp.zeros(shape), jnp.float32(scale)))
         return np.asarray(mechanisms.discrete_laplace.sample(site_key, jnp.zeros(shape, jnp.int32), jnp.float32(scale)))
@@ -33,7 +33,7 @@ def plain(recipe, alpha):
     budget = recipe.budget
     scalars = ("link_alpha", "rows", "clip", "zeta", "step", "smoothing", "leaf_scale", "error_scale")
     return {
-        "rounds": recipe.rounds,
+        "rounds": int(recipe.rounds),
         "depth": budget.alpha.shape[-1],
         "tight": recipe.calibration == "tight",
         "loss": recipe.loss(0.5).name,
@@ -57,8 +57,8 @@ CASES = {
 def agree(table, recipe, alpha, seed):
     key = jax.random.key(seed)
     model = dpbt.fit(key, table, recipe)
-    arrays = [np.asarray(array) for array in table]
-    expected = reference.boost(*arrays, plain(recipe, alpha), library_noise(key, recipe.rounds))
+    arrays = [np.asarray(array) for array in table[:3]]
+    expected = reference.boost(*arrays, plain(recipe, alpha), library_noise(key, recipe.capacity))
     np.testing.assert_array_equal(model.trees.split, [heap for heap, _ in expected])
     np.testing.assert_allclose(model.trees.leaf, [leaves for _, leaves in expected], rtol=2e-3, atol=2e-3)
 
@@ -246,3 +246,37 @@ def test_fresh_keys_differ_and_fit(small_table):
     first, second = dpbt.fresh_key(), dpbt.fresh_key()
     assert not np.array_equal(jax.random.key_data(first), jax.random.key_data(second))
     dpbt.fit(first, small_table, recipes.bdpe(epsilon=1, rows=90, rounds=3, depth=2))
+
+
+@pytest.mark.parametrize("calibration", ["tight", "published"])
+def test_rounds_are_traced_and_capacity_changes_nothing(small_table, calibration):
+    """T = 2 alone, and T = 2 in a program with room for 5: the same releases, then zeros; one program for all T."""
+    settings = {"epsilon": 4.0, "rows": 90, "depth": 2, "calibration": calibration}
+    alone = recipes.bdpe(rounds=2, **settings)
+    several = recipes.bdpe(rounds=[2, 5], **settings)
+    assert several.capacity == 5
+    expected = dpbt.fit(jax.random.key(0), small_table, alone)
+    programs = boosting._boost._cache_size()
+    for index, rounds in enumerate((2, 5)):
+        recipe = recipes.setting(several, index)
+        model = dpbt.fit(jax.random.key(0), small_table, recipe)
+        assert dpbt.ledger(recipe).epsilon == pytest.approx(4.0, rel=1e-5)
+        for site, release in model.releases.items():
+            assert release.shape[0] == 5
+            assert not np.any(release[rounds:])
+            if rounds == 2:
+                np.testing.assert_allclose(release[:2], expected.releases[site], rtol=1e-6)
+        density = boosting.transcript_log_prob(model.releases, small_table, recipe)
+        assert all(not np.any(value[rounds:]) and np.all(value[:rounds] < 0) for value in density.values())
+        score = dpbt.decision_function(model, small_table.splits)
+        np.testing.assert_allclose(score, boosting.boost(jax.random.key(0), small_table, recipe)[2], atol=1e-6)
+    assert boosting._boost._cache_size() == programs + 1
+
+
+def test_splits_that_are_not_offered_are_never_chosen(small_table):
+    offered = jnp.asarray([True, False, True, False, False, False, False])
+    recipe = recipes.bdpe(epsilon=0.01, rows=90, rounds=5, depth=3)
+    model = dpbt.fit(jax.random.key(0), small_table._replace(offered=offered), recipe)
+    assert set(np.unique(model.trees.split)) == {0, 2}
+    with pytest.raises(ValueError, match=r"table.offered must be bool\[7\]"):
+        dpbt.fit(jax.random.key(0), small_table._replace(offered=offered[:3]), recipe)

@@ -10,7 +10,8 @@ from paper_figures.__main__ import NAMES as FIGURES
 README = (Path(__file__).parent.parent / "README.md").read_text()
 
 
-def test_the_examples_run():
+def test_the_examples_run(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     blocks = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
     assert blocks
     scope: dict = {}

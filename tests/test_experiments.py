@@ -7,9 +7,10 @@ import re
 import numpy as np
 import pytest
 
+from dpbt import storage
 from dpbt.base import ADD_REMOVE, REPLACE_ONE
 from experiments import __main__ as command_line
-from experiments import bench, data, protocols, results
+from experiments import bench, data
 from experiments import demo as demos
 from paper_figures import __main__ as figures
 
@@ -86,8 +87,9 @@ def test_audit_prints_one_json_object(capsys):
     assert set(found["by_mechanism"]) == {"exponential", "discrete laplace"}
 
 
-def test_audit_refuses_what_it_does_not_have(capsys, monkeypatch):
+def test_audit_refuses_what_it_does_not_have(tmp_path, capsys, monkeypatch):
     monkeypatch.delenv("DPBT_DATA", raising=False)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     assert command_line.main(["audit", "--dataset", "banknote"]) == 2
     assert command_line.main(["audit", "--dataset", "iris"]) == 2
     assert command_line.main(["audit", "--transcripts", "0"]) == 2
@@ -150,18 +152,6 @@ def test_breast_cancer_bounds_hold_the_data():
     assert dataset.label.sum() == 212
 
 
-def test_folds_are_stratified():
-    label = np.random.default_rng(0).random(137) < 0.3
-    fold = protocols.stratified_folds(label, 10, seed=1)
-    sizes = np.bincount(fold, minlength=10)
-    positives = np.bincount(fold[label], minlength=10)
-    assert sizes.max() - sizes.min() <= 1
-    assert positives.max() - positives.min() <= 1
-    for folds, labels in ((1, label), (200, label), (2, np.ones(5, bool))):
-        with pytest.raises(ValueError, match=r"folds|one class"):
-            protocols.stratified_folds(labels, folds, seed=0)
-
-
 def test_nothing_is_left_half_written(tmp_path):
     path = tmp_path / "a.csv"
     path.write_text("before")
@@ -171,7 +161,7 @@ def test_nothing_is_left_half_written(tmp_path):
         raise RuntimeError
 
     with pytest.raises(RuntimeError):
-        results.write_whole(path, fail)
+        storage.write_whole(path, fail)
     assert path.read_text() == "before"
     assert [p.name for p in tmp_path.iterdir()] == ["a.csv"]
 

@@ -19,7 +19,7 @@ from tests.conftest import random_table
 def replaced(recipe, program, events=None):
     """The recipe with another private program, and the ledger it had (or another)."""
     old = recipe.learner
-    learner = boundary.weak_learner(program, old.hypothesis, events or old.events)
+    learner = boundary.weak_learner(program, old.hypothesis, events or old.events, old.hypotheses)
     return dataclasses.replace(recipe, learner=learner)
 
 
@@ -33,7 +33,6 @@ def grow(draw, table, weights, budget, alpha_rule):
         losses.m_alpha,
         alpha_rule,
         sensitivity.perspective_bound,
-        trees.CHUNK_ROWS,
     )
 
 

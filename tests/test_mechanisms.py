@@ -53,17 +53,18 @@ def test_discrete_laplace_has_its_mass_function(scale):
 
 
 def test_wide_discrete_noise_saturates_with_the_mass_of_its_tail():
-    value, scale = jnp.int32(2**29), jnp.float32(2.0**30)
+    value, scale = jnp.int32(2**30), jnp.float32(2.0**31)
     noisy = many(mechanisms.discrete_laplace, value, scale).astype(np.int64)
     top = mechanisms.SATURATION
     assert noisy.min() == -top
     assert noisy.max() == top
     mass = np.exp([float(mechanisms.discrete_laplace.log_prob(jnp.int32(s * top), value, scale)) for s in (1, -1)])
-    np.testing.assert_allclose(mass, [0.5 * np.exp(-0.5), 0.5 * np.exp(-1.5)], rtol=1e-5)
+    distance = np.array([top - 2**30, top + 2**30])
+    np.testing.assert_allclose(mass, 0.5 * np.exp(-distance / 2.0**31), rtol=1e-5)
     seen = np.array([(noisy == top).sum(), (noisy == -top).sum(), (abs(noisy) < top).sum()])
     assert stats.chisquare(seen, np.array([*mass, 1 - mass.sum()]) * DRAWS).pvalue > FALSE_ALARM
     inside = noisy[abs(noisy) < top]
-    law = stats.laplace(2.0**29, 2.0**30)
+    law = stats.laplace(2.0**30, 2.0**31)
     uniform = (law.cdf(inside) - law.cdf(-top)) / (law.cdf(top) - law.cdf(-top))
     assert stats.kstest(uniform, "uniform").pvalue > FALSE_ALARM
 

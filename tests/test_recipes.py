@@ -32,8 +32,6 @@ BAD = {
     "zeta": ({"zeta": 0.5}, "zeta must be"),
     "pi": ({"pi": 1.0}, "pi must be in"),
     "smoothing": ({"smoothing": -1}, "smoothing must be in"),
-    "chunks": ({"chunk_rows": 10**8}, "chunk_rows must be an integer in 1..65536"),
-    "no chunks": ({"chunk_rows": 0}, "chunk_rows must be"),
     "clip underflow": ({"clip": 1e-25}, "float32 needs clip"),
     "clip overflow": ({"clip": 1e30, "calibration": "published"}, "float32 needs clip"),
     "smoothing overflow": ({"smoothing": 1e38}, "smoothing must be in"),

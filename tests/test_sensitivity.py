@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dpbt import losses, sensitivity
-from dpbt.base import ADD_REMOVE, REPLACE_ONE, relation
+from dpbt.base import ADD_REMOVE, GRID, REPLACE_ONE, relation
 from dpbt.learners import greedy_tree
 
 LOSSES = [losses.matsushita, losses.square, losses.log, losses.zero_one, losses.m_alpha(0.3)]
@@ -39,13 +39,17 @@ def test_published_bounds_are_theorem_3_and_corollary_7(m):
 
 @each
 @given(
-    m=st.integers(2, 400), ones=st.integers(0, 400), w=st.integers(1, 256), scale=st.integers(1, 256), cls=st.booleans()
+    m=st.integers(2, 400),
+    ones=st.integers(0, 400),
+    w=st.integers(1, GRID),
+    scale=st.integers(1, GRID),
+    cls=st.booleans(),
 )
 def test_adding_a_row_raises_f_by_at_most_the_bound(loss, m, ones, w, scale, cls):
-    """Counts on the weight grid, the larger table has m rows, the others weigh scale / 256 each."""
+    """Counts on the weight grid, the larger table has m rows, the others weigh scale / GRID each."""
     ones = min(ones, m - 1)
-    w1, w0 = ones * scale / 256, (m - 1 - ones) * scale / 256
-    more = w / 256
+    w1, w0 = ones * scale / GRID, (m - 1 - ones) * scale / GRID
+    more = w / GRID
 
     def f(a, b):
         return float(loss.perspective(jnp.float32(a), jnp.float32(b)))
@@ -69,7 +73,7 @@ def test_scores_of_all_splits_move_one_way(loss, data):
     rows = data.draw(st.integers(1, 30))
     rng = np.random.default_rng(data.draw(st.integers(0, 10**6)))
     side, label = rng.random((rows, 12)) < 0.5, rng.random(rows) < 0.5
-    level = rng.integers(1, 257, rows)
+    level = rng.integers(1, GRID + 1, rows)
 
     def scores(count):
         products = np.stack([(level[:count] * (label[:count] == c)) @ side[:count] for c in (False, True)])[None]
@@ -83,16 +87,16 @@ def test_scores_of_all_splits_move_one_way(loss, data):
 
 
 @each
-@pytest.mark.parametrize("m", [1000, 300_000, 4_000_000])
+@pytest.mark.parametrize("m", [1000, 300_000, 16_000_000])
 def test_float32_scores_of_many_rows_stay_within_the_allowance(loss, m):
     """Both neighbours' scores as the program computes them: the spread of changes is at most the sensitivity used."""
     rng = np.random.default_rng(m)
     splits, nodes = 2000, 4
-    totals = rng.integers(0, m // 2, (nodes, 2)) * 256
-    totals[0] = (m - 1) * 256, 256
+    totals = rng.integers(0, m // 2, (nodes, 2)) * GRID
+    totals[0] = (m - 1) * GRID, GRID
     products = (rng.random((nodes, 2, splits)) * (totals[:, :, None] + 1)).astype(np.int64)
     scores = []
-    for more in (0, 256):
+    for more in (0, GRID):
         changed, summed = products.copy(), totals.copy()
         changed[:, 1, ::2] += more
         summed[:, 1] += more
@@ -128,3 +132,16 @@ def test_relations():
         relation("zero_out")
     with pytest.raises(ValueError, match="no bound is known"):
         sensitivity.split_moves("add_remove")  # pyright: ignore[reportArgumentType]
+
+
+@pytest.mark.parametrize("rows", [100, 132_104, 1_000_000, 16_000_000])
+def test_float32_counts_move_by_no_more_than_their_step(rows):
+    """Counts near the most that so many rows weigh, in float32, before and after one row."""
+    most = GRID * rows
+    counts = np.concatenate([np.arange(max(most - 5000, 0), most - GRID), np.arange(0, GRID)])
+    moved = (counts + GRID).astype(np.float32).astype(np.float64) - counts.astype(np.float32)
+    step = float(sensitivity.count_step(rows))
+    assert moved.max() <= step
+    assert moved.max() >= GRID
+    assert sensitivity.count_step(rows, exact=True) == GRID
+    assert (step == GRID) == (rows <= 132_104)

@@ -1,4 +1,4 @@
-"""Level statistics are exact and do not depend on order, chunks or padding; routing and shrinkage."""
+"""Level statistics are exact and do not depend on order, method or padding; routing and shrinkage."""
 
 import jax
 import jax.numpy as jnp
@@ -7,7 +7,7 @@ import pytest
 
 import dpbt
 from dpbt import recipes, trees
-from dpbt.base import UNSPLIT, Table, Tree
+from dpbt.base import GRID, UNSPLIT, Table, Tree
 from tests.conftest import random_table
 
 
@@ -19,27 +19,65 @@ def reference_products(splits, levels, node, nodes):
     return out
 
 
-@pytest.mark.parametrize("chunk_rows", [7, 64, 10_000])
-def test_products_are_those_of_a_loop(chunk_rows):
+METHODS = {
+    "int8": lambda *args: trees.product_sums(*args, trees.product_int8),
+    "bfloat16": lambda *args: trees.product_sums(*args, trees.product_bfloat16),
+    "bfloat16 in chunks": lambda *args: trees.product_sums(*args, lambda *ab: trees.product_bfloat16(*ab, 64)),
+    "segments": lambda table, levels, node, every: trees.segment_sums(table, levels, node, len(every)),
+    "segments in chunks": lambda table, levels, node, every: trees.segment_sums(table, levels, node, len(every), 7),
+}
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_every_method_gives_the_products_of_a_loop(method):
     table = trees.prepare(random_table(1, 300, 5, absent=20))
-    level = jax.random.randint(jax.random.key(0), (300,), 0, 257).astype(jnp.float32)
+    level = jax.random.randint(jax.random.key(0), (300,), 1, GRID + 1)
     levels = trees.masked_levels(table, level)
-    parent = jax.random.randint(jax.random.key(1), (300,), 0, 4)
+    node = jax.random.randint(jax.random.key(1), (300,), 0, 8).astype(trees.node_dtype(8))
+    expected = reference_products(np.asarray(table.splits, np.int64), levels, node, 8)
+    np.testing.assert_array_equal(METHODS[method](table, levels, node, jnp.arange(8)), expected)
+
+
+@pytest.mark.parametrize("nodes", [8, 2 * trees.SEGMENT_NODES])
+def test_products_of_right_siblings_are_enough(nodes):
+    table = trees.prepare(random_table(1, 300, 5, absent=20))
+    levels = trees.masked_levels(table, jnp.full(300, GRID))
+    parent = jax.random.randint(jax.random.key(1), (300,), 0, nodes // 2)
     node = 2 * parent + jax.random.bernoulli(jax.random.key(2), 0.4, (300,)).astype(jnp.int32)
     splits = np.asarray(table.splits, np.int64)
-    above = trees.node_products(table.splits, levels, parent, 4, None, chunk_rows)
-    np.testing.assert_array_equal(above, reference_products(splits, levels, parent, 4))
-    for given in (None, above):
-        products = trees.node_products(table.splits, levels, node, 8, given, chunk_rows)
-        np.testing.assert_array_equal(products, reference_products(splits, levels, node, 8))
+    above = jnp.asarray(reference_products(splits, levels, parent, nodes // 2), jnp.int32)
+    products = trees.node_products(table, levels, node, nodes, above)
+    np.testing.assert_array_equal(products, reference_products(splits, levels, node, nodes))
 
 
 def test_products_of_many_rows_stay_exact():
-    """Beyond 2**24 grid units a float32 sum is not exact; chunks in int32 are."""
+    """Beyond 2**24 grid units a float32 sum is not exact; int32 sums, and chunks of float32 ones, are."""
     rows = trees.CHUNK_ROWS + 12_345
-    splits, levels = jnp.ones((rows, 1), jnp.float32), jnp.full((2, rows), 255.0)
-    products = trees.node_products(splits, levels, jnp.zeros(rows, jnp.int32), 1, None)
-    np.testing.assert_array_equal(products, 255 * rows)
+    table = trees.prepare(Table(jnp.ones((rows, 1), bool), jnp.zeros(rows, bool), jnp.ones(rows, bool)))
+    levels = jnp.full((2, rows), GRID, jnp.int8)
+    assert rows > trees.MANY_ROWS
+    for method in ("int8", "bfloat16", "segments"):
+        products = METHODS[method](table, levels, jnp.zeros(rows, jnp.int8), jnp.arange(1))
+        np.testing.assert_array_equal(products.sum(), (2 - (method == "segments")) * GRID * rows)
+
+
+@pytest.mark.slow
+def test_products_stay_exact_up_to_the_most_rows():
+    rows = trees.MAX_ROWS
+    splits, left = jnp.ones((rows, 2), jnp.int8), jnp.full((1, rows), GRID, jnp.int8)
+    np.testing.assert_array_equal(jax.jit(trees.product_int8)(left, splits, splits.T), GRID * rows)
+
+
+def test_deep_routing_agrees_with_shallow():
+    """Above and below the number of nodes where the way of routing changes."""
+    columns = random_table(1, 200, 6).splits.T
+    split = jax.random.randint(jax.random.key(0), (32,), -1, 6)
+    node = jax.random.randint(jax.random.key(1), (200,), 0, 32)
+    right = [bool(split[n] >= 0 and columns[split[n], i]) for i, n in enumerate(np.asarray(node))]
+    np.testing.assert_array_equal(trees.descend(columns, node, split), 2 * np.asarray(node) + right)
+    half = node % 16
+    right = [bool(split[n] >= 0 and columns[split[n], i]) for i, n in enumerate(np.asarray(half))]
+    np.testing.assert_array_equal(trees.descend(columns, half, split[:16]), 2 * np.asarray(half) + right)
 
 
 CASES = [
@@ -50,11 +88,9 @@ CASES = [
 
 
 @pytest.mark.parametrize(("calibration", "alpha"), CASES)
-def test_releases_do_not_depend_on_order_chunks_or_padding(small_table, calibration, alpha):
-    def release(table, chunk_rows=None):
-        recipe = recipes.bdpe(
-            epsilon=20, rows=128, rounds=4, depth=3, calibration=calibration, alpha=alpha, chunk_rows=chunk_rows
-        )
+def test_releases_do_not_depend_on_order_or_padding(small_table, calibration, alpha):
+    def release(table):
+        recipe = recipes.bdpe(epsilon=20, rows=128, rounds=4, depth=3, calibration=calibration, alpha=alpha)
         return dpbt.fit(jax.random.key(5), table, recipe).releases
 
     def same(a, b):
@@ -65,8 +101,7 @@ def test_releases_do_not_depend_on_order_chunks_or_padding(small_table, calibrat
 
     expected = release(small_table)
     order = np.random.default_rng(0).permutation(small_table.label.shape[0])
-    same(expected, release(Table(*(array[order] for array in small_table))))
-    same(expected, release(small_table, chunk_rows=13))
+    same(expected, release(Table(*(array[order] for array in small_table[:3]))))
     rng = np.random.default_rng(1)
     padded = Table(
         jnp.concatenate([small_table.splits, jnp.asarray(rng.random((40, 7)) < 0.5)]),

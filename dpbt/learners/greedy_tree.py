@@ -157,21 +157,22 @@ def _grow(
     family: LossFamily,
     alpha_rule: AlphaRule,
     temperature: Callable[[ProperLoss, Array], Array],
-    chunk_rows: int,
 ) -> Array:
     """Draw all splits, level by level; returns the leaves' class weights i32[L, 2] in grid units (private)."""
     depth = budget.alpha.shape[-1]
     levels = trees.masked_levels(table, weights.level)
-    node = jnp.zeros(table.label.shape[0], jnp.int32)
+    node = jnp.zeros(table.label.shape[0], trees.node_dtype(2**depth))
     totals, products = trees.node_totals(levels), None
     alpha_of = alpha_rule(draw, budget)
     for level in range(depth):
-        products = trees.node_products(table.splits, levels, node, 2**level, products, chunk_rows)
+        products = trees.node_products(table, levels, node, 2**level, products)
         loss = family(alpha_of(level, totals))
         scores = split_scores(loss, products, totals)
         epsilon = budget.split_epsilon[level]
         pure = jnp.min(totals, axis=-1) == 0
         scores = jnp.where((jnp.isinf(epsilon) & pure)[:, None], -jnp.inf, scores)
+        if table.offered is not None:
+            scores = jnp.where(table.offered[None, :], scores, -jnp.inf)
         scale = temperature(loss, jnp.asarray(budget.rows)) / epsilon
         split = draw(f"split_{level}", mechanisms.exponential, scores, scale)
         totals = trees.child_totals(products, totals, split)
@@ -220,7 +221,6 @@ def tight(
     objective: bool,
     relation: Relation,
     noise: Mechanism = mechanisms.discrete_laplace,
-    chunk_rows: int = trees.CHUNK_ROWS,
 ) -> WeakLearner:
     """The tight calibration: a release of 2**D - 1 splits, 2**(D+1) class weights and, if asked for, D errors.
 
@@ -235,12 +235,11 @@ def tight(
         objective: take alpha from noisy errors instead of `budget.alpha`.
         relation: the neighbouring relation the ledger speaks of; `recipes` sets the noise from the same.
         noise: of errors and class weights: `mechanisms.discrete_laplace`, or `mechanisms.gaussian` for zCDP.
-        chunk_rows: rows per product; every value gives the same release.
     """
 
     def program(draw, table, weights, budget):
         rule = noisy_objective(noise) if objective else given_alpha
-        leaves = _grow(draw, table, weights, budget, criterion, rule, sensitivity.tight_split, chunk_rows)
+        leaves = _grow(draw, table, weights, budget, criterion, rule, sensitivity.tight_split)
         draw("leaf", noise, _as_noise_wants(noise, leaves), budget.leaf_scale)
 
     def hypothesis(release, budget, unit):
@@ -255,9 +254,10 @@ def tight(
     def events(budget):
         moves = sensitivity.split_moves(relation)
         words = ("all nodes at once", "docs/privacy.md 1-3")
+        unit = float(sensitivity.count_step(budget.rows, exact=noise is mechanisms.discrete_laplace))
         lines = _split_events(budget, objective, criterion, sensitivity.tight_split, lambda level: (1, moves), words)
         if objective and depth > 1:
-            bound, scale = GRID * sensitivity.error_weight(relation), float(budget.error_scale)
+            bound, scale = unit * sensitivity.error_weight(relation), float(budget.error_scale)
             lines += [
                 accounting.noise(
                     f"error_{k}",
@@ -274,14 +274,14 @@ def tight(
             "leaf",
             noise.name,
             "class weights, all leaves",
-            l1=GRID * sensitivity.class_weights(relation),
-            l2=GRID * sensitivity.class_weights_l2(relation),
+            l1=unit * sensitivity.class_weights(relation),
+            l2=unit * sensitivity.class_weights_l2(relation),
             scale=float(budget.leaf_scale),
             theorem="docs/privacy.md 3, 5",
         )
         return [*lines, leaves]
 
-    return boundary.weak_learner(program, hypothesis, events)
+    return boundary.weak_learner(program, hypothesis, events, trees.TREES)
 
 
 @functools.cache
@@ -290,7 +290,6 @@ def published(
     criterion: LossFamily,
     link: LossFamily,
     objective: bool,
-    chunk_rows: int = trees.CHUNK_ROWS,
 ) -> WeakLearner:
     """The paper's calibration: a release of 2**D - 1 splits and 2**D leveraged leaf values.
 
@@ -312,7 +311,7 @@ def published(
 
     def program(draw, table, weights, budget):
         rule = private_objective if objective else given_alpha
-        totals = _grow(draw, table, weights, budget, criterion, rule, exponent, chunk_rows)
+        totals = _grow(draw, table, weights, budget, criterion, rule, exponent)
         counts = totals.astype(jnp.float32) * (weights.unit / GRID)
         value = _link_values(link, budget, trees.shrink_to_parents(counts, jnp.float32(_TINY_PRIOR)))
         rows = jnp.maximum(jnp.sum(table.present.astype(jnp.float32)), 1)
@@ -336,4 +335,4 @@ def published(
         )
         return [*lines, leaves]
 
-    return boundary.weak_learner(program, hypothesis, events, (ALPHA_LEAK,) if objective else ())
+    return boundary.weak_learner(program, hypothesis, events, trees.TREES, (ALPHA_LEAK,) if objective else ())

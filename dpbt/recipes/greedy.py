@@ -1,15 +1,15 @@
-"""Recipes: an algorithm's parts, its budget and its relation, set together so that noise and ledger agree."""
+"""Boosting with greedy trees: Nock & Henecka (2020)."""
 
 from typing import Any
 
-import jax
 import numpy as np
 import optax
 
-from dpbt import accounting, losses, mechanisms, sensitivity, trees
+from dpbt import accounting, losses, mechanisms, sensitivity
 from dpbt.base import ADD_REMOVE, GRID, LossFamily, ProperLoss, Recipe, Relation, positive
 from dpbt.base import relation as to_relation
 from dpbt.learners import greedy_tree
+from dpbt.recipes.common import deltas, down, known_calibration, noise_scale, public_rows, whole, wholes
 from dpbt.reweighting import mirror
 
 
@@ -35,27 +35,12 @@ def _depth_schedule(alpha: Any, depth: int) -> np.ndarray:
     return values
 
 
-def _down(value) -> np.ndarray:
-    """Float32, never above the float64 value."""
-    value = np.asarray(value, np.float64)
-    rounded = value.astype(np.float32)
-    return np.where(rounded > value, np.nextafter(rounded, np.float32(0)), rounded).astype(np.float32)
-
-
-def _scale(bound, epsilon) -> np.ndarray:
-    """Float32 noise scale, never below bound / epsilon; 0 for an infinite epsilon."""
-    value = np.asarray(bound, np.float64) / np.asarray(epsilon, np.float64)
-    with np.errstate(over="ignore"):  # an infinite scale is refused with the whole budget
-        rounded = value.astype(np.float32)
-    return np.where(rounded < value, np.nextafter(rounded, np.float32(np.inf)), rounded).astype(np.float32)
-
-
 def bdpe(
     *,
     epsilon: Any,
     rows: Any,
     delta: Any = 0.0,
-    rounds: int = 5,
+    rounds: Any = 5,
     depth: int = 3,
     calibration: str = "tight",
     relation: str | Relation = ADD_REMOVE,
@@ -68,7 +53,6 @@ def bdpe(
     zeta: Any = 1e-4,
     pi: Any = 0.0,
     smoothing: Any = 1.0,
-    chunk_rows: int | None = None,
 ) -> Recipe:
     """Boosted differentially private ensembles of trees: Nock & Henecka (2020), Algorithm 1 and section 6.
 
@@ -85,7 +69,7 @@ def bdpe(
         rows: m. Under add/remove a public bound on the number of rows; under replace-one their public number.
         delta: 0 for a pure guarantee, with discrete Laplace counts; else in (0, 1), for (epsilon, delta)-DP through
             zCDP, with Gaussian counts and bounded-range selections, the shares being shares of rho (tight calibration).
-        rounds: T, the number of trees.
+        rounds: T, the number of trees. Settings of different T share a program, with room for the largest.
         depth: D, the depth of every tree.
         calibration: "tight" or "published".
         relation: "add_remove" or "replace_one". The published noise is the same for both.
@@ -104,15 +88,13 @@ def bdpe(
             smaller step.
         smoothing: tight calibration: weight of a leaf's parent in its share, in units of the leaf's noise. At
             least 0.
-        chunk_rows: rows per matrix product, in 1..65536; the result does not depend on it.
 
     Raises:
         ValueError: for a value outside these ranges, named with what was given.
     """
     relation = to_relation(relation)
-    for name, count in (("rounds", rounds), ("depth", depth)):
-        if not isinstance(count, int | np.integer) or isinstance(count, bool) or count < 1:
-            raise ValueError(f"{name} must be an integer of at least 1, got {count!r}")
+    known_calibration(calibration)
+    rounds, depth = wholes("rounds", rounds), whole("depth", depth)
     if depth > 12:
         raise ValueError(f"depth must be at most 12 for complete greedy trees, got {depth}")
     objective = isinstance(alpha, str)
@@ -126,13 +108,9 @@ def bdpe(
     link_alpha = by_depth[..., 0] if number else np.asarray(1.0)
     if number and link_family(0.5).name == "m_alpha":
         link_alpha = np.where(link_alpha > 0, link_alpha, 1.0)  # alpha = 0 has kinks; 1 is Matsushita's loss
-    if chunk_rows is not None and not (isinstance(chunk_rows, int) and 1 <= chunk_rows <= trees.CHUNK_ROWS):
-        raise ValueError(f"chunk_rows must be an integer in 1..{trees.CHUNK_ROWS}, got {chunk_rows!r}")
 
     epsilon = positive("epsilon", epsilon)
-    rows = positive("rows", rows, finite=True)
-    if np.any(rows != np.floor(rows)):
-        raise ValueError(f"rows must be whole numbers, got {rows!r}")
+    rows = public_rows(rows)
     beta_tree = positive("beta_tree", beta_tree, below=1)
     error_share = positive("error_share", error_share, below=1)
     clip = positive("clip", clip, finite=True)
@@ -145,15 +123,12 @@ def bdpe(
     if not np.all((smoothing >= 0) & (smoothing <= 1e6)):
         raise ValueError(f"smoothing must be in [0, 1e6], got {smoothing!r}")
 
-    delta = np.asarray(delta, np.float64)
-    if not np.all((delta >= 0) & (delta < 1)) or (np.any(delta > 0) and not np.all(delta > 0)):
-        raise ValueError(f"delta must be 0, or in (0, 1) for every setting, got {delta!r}")
-    approximate = bool(np.any(delta > 0))
+    delta, approximate = deltas(delta)
 
     shape = np.broadcast_shapes(
         *(
             np.shape(x)
-            for x in (epsilon, delta, rows, beta_tree, error_share, clip, zeta, pi, smoothing, by_depth[..., 0])
+            for x in (epsilon, delta, rounds, rows, beta_tree, error_share, clip, zeta, pi, smoothing, by_depth[..., 0])
         )
     )
     link = link_family(np.asarray(link_alpha, np.float32))
@@ -163,41 +138,38 @@ def bdpe(
     counts_errors = objective and depth > 1
     if calibration == "tight":
         noise = mechanisms.gaussian if approximate else mechanisms.discrete_laplace
-        learner = greedy_tree.tight(
-            depth, criterion_family, link_family, objective, relation, noise, **_chunks(chunk_rows)
-        )
+        learner = greedy_tree.tight(depth, criterion_family, link_family, objective, relation, noise)
         total = np.vectorize(accounting.zcdp_rho)(epsilon, delta) if approximate else epsilon
         split, error, leaf = _shares(total / rounds, beta_tree, error_share if counts_errors else None, depth)
         moves = sensitivity.split_moves(relation)
-        errors, leaves = GRID * sensitivity.error_weight(relation), GRID * sensitivity.class_weights(relation)
+        unit = sensitivity.count_step(rows, exact=not approximate)
+        errors, leaves = unit * sensitivity.error_weight(relation), unit * sensitivity.class_weights(relation)
         if approximate:
             split, error, leaf = np.sqrt(8 * split), np.sqrt(2 * error), np.sqrt(2 * leaf)
-            leaves = GRID * sensitivity.class_weights_l2(relation)
+            leaves = unit * sensitivity.class_weights_l2(relation)
         split_epsilon = np.repeat((split / moves)[..., None], depth, -1)
-        error_scale, leaf_scale = _scale(errors, error), _scale(leaves, leaf)
+        error_scale, leaf_scale = noise_scale(errors, error), noise_scale(leaves, leaf)
         for name, scale in (("errors", error_scale), ("leaves", leaf_scale)):
             if np.any(scale > mechanisms.MAX_DISCRETE_SCALE):
                 raise ValueError(f"epsilon is too small: noise of scale {np.max(scale) / GRID:g} rows for the {name}")
         reweighter = mirror(link_family, bounded=True)
-    elif calibration == "published":
+    else:
         if approximate:
             raise ValueError("the published calibration has no (epsilon, delta) guarantee; use delta = 0")
-        learner = greedy_tree.published(depth, criterion_family, link_family, objective, **_chunks(chunk_rows))
+        learner = greedy_tree.published(depth, criterion_family, link_family, objective)
         split, _, leaf = _shares(epsilon / rounds, beta_tree, None, depth)
         split_epsilon = split[..., None] / 2.0 ** np.arange(depth)
         error_scale = np.asarray(0.0)
-        step = _down(step).astype(np.float64)
-        clip = _down(clip).astype(np.float64)
-        leaf_scale = _scale(2 * (step.astype(np.float32) * clip.astype(np.float32) ** 2), leaf / 2**depth)
+        step = down(step).astype(np.float64)
+        clip = down(clip).astype(np.float64)
+        leaf_scale = noise_scale(2 * (step.astype(np.float32) * clip.astype(np.float32) ** 2), leaf / 2**depth)
         reweighter = mirror(link_family, bounded=False)
-    else:
-        raise ValueError(f'calibration must be "tight" or "published", got {calibration!r}')
 
     def spread(value) -> np.ndarray:
         return np.broadcast_to(np.asarray(value, np.float32), shape)
 
     def spread_depth(value) -> np.ndarray:
-        return np.broadcast_to(_down(value), (*shape, depth))
+        return np.broadcast_to(down(value), (*shape, depth))
 
     budget = greedy_tree.TreeBudget(
         split_epsilon=spread_depth(split_epsilon),
@@ -215,9 +187,18 @@ def bdpe(
         raise ValueError(f"these settings leave float32 in {bad}: no noise, or a value that is not finite")
     name = criterion_family(0.5).name
     setting = "objective" if objective else ("alpha" if name == "m_alpha" else name)
-    words = ("bdpe", calibration, setting)
     return Recipe(
-        budget, np.broadcast_to(delta, shape), learner, reweighter, link_family, int(rounds), relation, *words
+        budget=budget,
+        delta=np.broadcast_to(delta, shape),
+        rounds=np.broadcast_to(rounds, shape),
+        learner=learner,
+        reweighter=reweighter,
+        loss=link_family,
+        capacity=int(np.max(rounds)),
+        relation=relation,
+        name="bdpe",
+        calibration=calibration,
+        setting=setting,
     )
 
 
@@ -237,12 +218,3 @@ def _shares(tree, beta_tree, error_share, depth: int):
     if error_share is None:
         return structure / depth, np.full_like(structure, np.inf), leaf
     return (1 - error_share) * structure / depth, error_share * structure / depth, leaf
-
-
-def _chunks(chunk_rows: int | None) -> dict[str, int]:
-    return {} if chunk_rows is None else {"chunk_rows": chunk_rows}
-
-
-def setting(recipe: Recipe, index: int | tuple[int, ...]) -> Recipe:
-    """One setting of a recipe that holds several."""
-    return jax.tree.map(lambda leaf: leaf[index], recipe)

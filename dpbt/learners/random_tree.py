@@ -1,0 +1,285 @@
+"""Random decision trees: a structure drawn without the rows, and private leaves (Bojarski et al., 2014).
+
+A grove is P complete trees of height D whose inner nodes ask "position of attribute a > t", with a uniform over
+the attributes and t uniform in [0, 1), Algorithm 1 of the paper. Rows are positions in [0, 1] in the attributes' public
+ranges, `domains.positions`, or Booleans. With P = 1 every tree sees all rows and trees compose in sequence; with P
+above 1 each row is given to one of the P trees by public randomness, and they compose in parallel.
+
+Only the leaves read the rows: noisy class weights (RF-L and the paper's Algorithm 2), or a label drawn by the
+exponential mechanism (RF-E of Nock & Henecka, 2020, section 17.2).
+"""
+
+import functools
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from dpbt import accounting, boundary, mechanisms, sensitivity, trees
+from dpbt.accounting import Event
+from dpbt.base import AnyArray, Array, HypothesisClass, Mechanism, Relation, Table, WeakLearner
+
+MAX_DEPTH = 20
+NEGATIVE = ("zero", "uniform")
+"""What a leaf with a negative noisy weight states; see `shares`."""
+
+
+class ForestBudget(NamedTuple):
+    """The traced numbers of a random forest; each may have leading axes of settings.
+
+    Attributes:
+        leaf_scale: f32[], in grid units: the noise of one class weight, or the temperature of one label (its
+            probability is proportional to exp(class weight / leaf_scale)). 0 in the non-private mode.
+        rows: f32[], m: the public bound on the number of rows (add/remove) or their number (replace-one).
+    """
+
+    leaf_scale: AnyArray
+    rows: AnyArray
+
+
+class Grove(NamedTuple):
+    """P complete trees of height D; a forest has more leading axes.
+
+    Attributes:
+        attribute: i32[P, 2**D - 1], heap order: the children of node i are 2i+1 and 2i+2 (right).
+        threshold: f32[P, 2**D - 1] in [0, 1): a row goes right where its position is above it.
+        leaf: f32[P, 2**D]: theta, the share of the positive class that the leaf states, in [0, 1].
+        grown: f32[P]: 1, and 0 for the zeros that stand for rounds that did not take place; they have no vote.
+    """
+
+    attribute: Array
+    threshold: Array
+    leaf: Array
+    grown: Array
+
+
+class Positions(NamedTuple):
+    """A table laid out for the loops.
+
+    Attributes:
+        position: f32[N, A].
+        label, present: as in `Table`.
+    """
+
+    position: Array
+    label: Array
+    present: Array
+
+
+def prepare(table: Table) -> Positions:
+    """The table's rows as positions; Booleans become 0 and 1.
+
+    Raises:
+        ValueError: if the table offers some of its columns only.
+    """
+    if table.offered is not None:
+        raise ValueError("random trees ask for every attribute with the same probability; table.offered must be None")
+    return Positions(jnp.asarray(table.splits).astype(jnp.float32), table.label, table.present)
+
+
+def check(table: Table) -> None:
+    """Refuse a table that random trees cannot read.
+
+    Raises:
+        ValueError: unless splits is bool[N, A] or float32[N, A] with N in 1..`trees.MAX_ROWS` and A of at least 1.
+    """
+    splits = table.splits
+    if splits.dtype == jnp.float32:
+        splits = jax.ShapeDtypeStruct(splits.shape, bool)
+    elif splits.dtype != bool:
+        raise ValueError(f"table.splits must be bool, or float32 positions, got {splits.dtype}{list(splits.shape)}")
+    trees.check(table._replace(splits=splits))
+
+
+def descend(attribute: Array, threshold: Array, position: Array, tree: Array) -> Array:
+    """i32[D, N]: the node, counted within its level, that each row is in after 1, 2, ..., D questions.
+
+    Gathers only, so a level costs N whatever its number of nodes. The first h rows of the result are a random tree of
+    height h: its structure is the top of the taller one's.
+
+    Args:
+        attribute: i32[P, 2**D - 1].
+        threshold: f32[P, 2**D - 1].
+        position: f32[N, A].
+        tree: i32[N], which of the P trees each row goes through.
+    """
+    nodes = attribute.shape[-1]
+    depth = (nodes + 1).bit_length() - 1
+    attributes, thresholds = attribute.reshape(-1), threshold.reshape(-1)
+
+    def ask(node, _):
+        place = tree * nodes + node
+        value = jnp.take_along_axis(position, attributes[place][:, None], axis=1)[:, 0]
+        node = 2 * node + 1 + (value > thresholds[place]).astype(jnp.int32)
+        return node, node
+
+    _, heap = jax.lax.scan(ask, jnp.zeros(position.shape[0], jnp.int32), length=depth)
+    first = 2 ** (jnp.arange(depth, dtype=jnp.int32) + 1) - 1
+    return heap - first[:, None]
+
+
+def routes(grove: Grove, position: Array) -> Array:
+    """i32[P, N]: the leaf of each tree that each row ends in."""
+
+    def one(attribute, threshold):
+        nobody = jnp.zeros(position.shape[0], jnp.int32)
+        return descend(attribute[None], threshold[None], position, nobody)[-1]
+
+    return jax.lax.map(lambda tree: one(*tree), (grove.attribute, grove.threshold))
+
+
+def leaf_shares(grove: Grove, position: Array) -> Array:
+    """f32[P, N]: theta of the leaf of each tree that each row ends in."""
+    return jnp.take_along_axis(grove.leaf, routes(grove, position), axis=1)
+
+
+def leaf_weights(leaf: Array, label: Array, level: Array, leaves: int) -> Array:
+    """i32[leaves, 2]: the weight of each leaf and class (0 negative, 1 positive), in grid units; exact.
+
+    Args:
+        leaf: i32[N], the leaf of each row.
+        label: bool[N].
+        level: i32[N], the row's weight; 0 for absent rows.
+        leaves: how many there are.
+    """
+    place = 2 * leaf + label.astype(jnp.int32)
+    return jax.ops.segment_sum(level, place, num_segments=2 * leaves).reshape(leaves, 2)
+
+
+def shares(weights: Array, fallback: Array, negative: str) -> Array:
+    """f32[...]: theta = n+ / (n+ + n-) of noisy class weights [..., 2], and `fallback` where they say nothing.
+
+    "uniform": Algorithm 2 as printed, where a weight is negative or both are 0. "zero": negative weights count as 0,
+    and the fallback is for leaves where both do. The first throws the other weight away, and with it half of all pure
+    leaves. `fallback` is uniform in [0, 1]. Both are post-processing.
+    """
+    noisy = weights.astype(jnp.float32)
+    if negative == "zero":
+        noisy = jnp.maximum(noisy, 0)
+    total = noisy[..., 0] + noisy[..., 1]
+    usable = total > 0
+    if negative == "uniform":
+        usable &= jnp.all(noisy >= 0, axis=-1)
+    return jnp.where(usable, noisy[..., 1] / jnp.where(usable, total, 1), fallback)
+
+
+def _votes(grove: Grove, table: Positions) -> Array:
+    """f32[N]: the trees that say positive minus those that say negative; above 0 is the majority vote."""
+    positive = leaf_shares(grove, table.position) > 0.5
+    return jnp.sum(jnp.where(positive, 1.0, -1.0) * grove.grown[:, None], axis=0)
+
+
+GROVES = HypothesisClass(
+    example=lambda: Table(jnp.zeros((1, 1), bool), jnp.zeros(1, bool), jnp.zeros(1, bool)),
+    check=check,
+    prepare=prepare,
+    predict=_votes,
+    bound=lambda grove: jnp.sum(grove.grown),
+)
+"""Groves over positions; they add up to a majority vote. `forests` has the other voting rules."""
+
+
+def _statistic(noise: Mechanism, weights: Array) -> Array:
+    """Class weights as the mechanism reads them; labels only need differences, which float32 then resolves."""
+    if noise is mechanisms.exponential:
+        weights = weights - jnp.max(weights, axis=-1, keepdims=True)
+    return weights if noise is mechanisms.discrete_laplace else weights.astype(jnp.float32)
+
+
+@functools.cache
+def random_tree(
+    depth: int, relation: Relation, noise: Mechanism, parts: int = 1, per_leaf: bool = False, negative: str = "zero"
+) -> WeakLearner:
+    """Groves of `parts` trees with a structure drawn from public randomness and private leaves.
+
+    Guarantee, under `relation`, for all leaves of all trees of the grove together: with noise on class weights,
+    sensitivity / leaf_scale, the L1 (or L2) sensitivity being that of `sensitivity.class_weights`; with labels,
+    `sensitivity.split_moves` / leaf_scale. Structure and fallbacks cost nothing, as they never read the rows.
+
+    Proof. Given the structure, and the tree that each row is given to, a row is in one leaf of one tree. Adding it
+    raises one class weight by at most 1 row, so the weights of all leaves move by 1 in L1 and L2 norm; replacing a row
+    is a removal and an addition, 2 in L1 and at most sqrt(2) in L2 norm. For labels, the added row raises one score of
+    one leaf by at most 1 row: scores of one sign, so (`sensitivity.perspective_bound`) the leaf's draw costs
+    1 / leaf_scale, and all others nothing; replace-one pays twice, in two leaves or twice in one. []
+
+    Which tree a row is given to is a public function of its place in the table, so neighbours must agree on the places
+    of the rows they share; tables with a `present` mask do (a removed row leaves its place empty). If rows have no
+    public places, withhold the site "part" from what is published: trees are given uniformly and independently, so
+    two neighbours' releases without it are mixtures, with the same weights, of releases that satisfy the guarantee,
+    whatever the order of the rows.
+
+    With `per_leaf` the ledger counts every leaf of a tree, as RF-L and RF-E do that split the budget evenly among
+    leaves. The noise is what `budget` says either way.
+
+    Args:
+        depth: D, in 1..20.
+        relation: the neighbouring relation the ledger speaks of.
+        noise: `mechanisms.laplace`, `discrete_laplace` or `gaussian` on class weights, or `exponential` for labels.
+        parts: P. Above 1, each row is given to one of the P trees.
+        per_leaf: let the ledger add up leaves in sequence (published) instead of in parallel (tight).
+        negative: "zero" or "uniform", see `shares`.
+    """
+    nodes, leaves = 2**depth - 1, 2**depth
+    labels = noise is mechanisms.exponential
+
+    def program(draw, table, weights, budget):
+        rows, attributes = table.position.shape
+        unread = jnp.zeros((parts, nodes), jnp.int32)
+        attribute = draw("attribute", mechanisms.uniform, unread, jnp.int32(attributes))
+        threshold = draw("threshold", mechanisms.uniform, unread.astype(jnp.float32), jnp.float32(1))
+        if not labels:
+            draw("fallback", mechanisms.uniform, jnp.zeros((parts, leaves), jnp.float32), jnp.float32(1))
+        tree = jnp.zeros(rows, jnp.int32)
+        if parts > 1:
+            tree = draw("part", mechanisms.uniform, tree, jnp.int32(parts))
+        leaf = tree * leaves + descend(attribute, threshold, table.position, tree)[-1]
+        level = jnp.where(table.present, weights.level, 0).astype(jnp.int32)
+        counts = leaf_weights(leaf, table.label, level, parts * leaves).reshape(parts, leaves, 2)
+        draw("leaf", noise, _statistic(noise, counts), budget.leaf_scale)
+
+    def hypothesis(release, budget, unit):
+        del budget, unit  # theta is a ratio
+        leaf = release["leaf"]
+        theta = leaf.astype(jnp.float32) if labels else shares(leaf, release["fallback"], negative)
+        return Grove(release["attribute"], release["threshold"], theta, jnp.ones(parts, jnp.float32))
+
+    def events(budget) -> list[Event]:
+        theorem = "docs/privacy.md F1"
+        structure = [
+            accounting.public("attribute", "attributes of inner nodes", scale=0.0, theorem=theorem),
+            accounting.public("threshold", "thresholds of inner nodes", scale=1.0, theorem=theorem),
+        ]
+        if not labels:
+            words = "theta of leaves without a usable weight"
+            structure.append(accounting.public("fallback", words, scale=1.0, theorem=theorem))
+        if parts > 1:
+            words = "tree of each place, if places are public"
+            structure.append(accounting.public("part", words, scale=float(parts), theorem="docs/privacy.md F3"))
+        scale, count = float(budget.leaf_scale), leaves if per_leaf else 1
+        where = "leaf by leaf" if per_leaf else "all leaves" if parts == 1 else "all leaves of all trees"
+        step = float(sensitivity.count_step(budget.rows, exact=noise is mechanisms.discrete_laplace))
+        if labels:
+            bound = step * (2.0 if per_leaf else float(sensitivity.split_moves(relation)))
+            line = accounting.selection(
+                "leaf",
+                f"labels, {where}",
+                count=count,
+                epsilon=bound / scale if scale > 0 else float("inf"),
+                scale=scale,
+                sensitivity=bound,
+                theorem="section 17.2" if per_leaf else "docs/privacy.md F2",
+            )
+        else:
+            line = accounting.noise(
+                "leaf",
+                noise.name,
+                f"class weights, {where}",
+                count=count,
+                l1=step * sensitivity.class_weights(relation),
+                l2=step * sensitivity.class_weights_l2(relation),
+                scale=scale,
+                theorem="section 17.2" if per_leaf else theorem,
+            )
+        return [*structure, line]
+
+    return boundary.weak_learner(program, hypothesis, events, GROVES)

@@ -1,0 +1,312 @@
+"""The registry: every reader on made-up files, whole and broken, and on the real ones where they are there."""
+
+import csv
+import dataclasses
+import gzip
+import re
+
+import numpy as np
+import pytest
+
+from dpbt.domains import Boolean, Nominal, Numeric, predicates
+from experiments import data
+from experiments.data import registry, unpack
+from experiments.data.command import status
+from experiments.data.entry import Entry
+from experiments.data.reading import read
+
+# m and n of Nock & Henecka (2020), Table 2, in its order; yeast has 8 features, the table says 7.
+TABLE_2 = [(748, 4), (1372, 4), (699, 9), (351, 33), (208, 60), (1484, 8), (1599, 11), (2126, 9), (1000, 23), (4177, 8)]
+TABLE_2 += [(1055, 41), (4898, 11), (5473, 10), (1080, 77), (1212, 100), (1212, 100), (10800, 16), (19020, 10)]
+TABLE_2 += [(14980, 14)]
+# Columns whose documented bounds leave all rows on one side of every split at ten bins.
+CONSTANT = {"sonar": 10, "mushroom": 1, "covertype": 1}
+
+
+def cell(entry: Entry, name: str, row: int) -> str:
+    """A valid cell: rows take turns through classes and categories."""
+    layout, column = entry.layout, entry.domain(10).get(name)
+    if name == layout.label:
+        return list(layout.classes)[row % len(layout.classes)]
+    match column:
+        case Numeric():
+            return repr(column.low + (column.high - column.low) * row / 10)
+        case Nominal():
+            return column.values[row % len(column.values)]
+        case _:
+            return str(row % 2)
+
+
+def line(entry: Entry, cells: list[str]) -> str:
+    """The line of a file that the entry's layout reads as these cells."""
+    pairs = " ".join(f"{k}:{value}" for k, value in enumerate(cells[1:], start=1))
+    for candidate in (",".join(cells), ";".join(cells), " ".join(cells), f"{cells[0]} {pairs}"):
+        try:
+            if entry.layout.split(candidate) == cells:
+                return candidate
+        except ValueError:
+            continue
+    raise AssertionError(f"no line of {entry.name} holds {cells}")
+
+
+def rows(entry: Entry, count: int = 6) -> list[list[str]]:
+    return [[cell(entry, name, row) for name in entry.layout.names] for row in range(count)]
+
+
+def write(path, entry: Entry, content: list[list[str]]):
+    """A file with the header, if there is one; returns the number of the first row's line."""
+    head = [list(entry.layout.names)] if entry.layout.header else []
+    path.parent.mkdir(parents=True, exist_ok=True)
+    text = "\r\n".join([*(line(entry, cells) for cells in [*head, *content]), "", ""])
+    path.write_bytes(gzip.compress(text.encode()) if path.suffix == ".gz" else text.encode())
+    return 1 + len(head)
+
+
+@pytest.fixture(params=data.ENTRIES)
+def entry(request) -> Entry:
+    return data.ENTRIES[request.param]
+
+
+def test_reads_its_own_layout(tmp_path, entry):
+    path, domain = tmp_path / entry.files[0].name, entry.domain(10)
+    content = rows(entry)
+    write(path, entry, content)
+    found = read(path, entry.layout, domain)
+    assert list(found.columns) == list(domain)
+    place = entry.layout.names.index(entry.layout.label)
+    assert found.label.tolist() == [entry.layout.classes[cells[place]] for cells in content]
+    for name, column in domain.items():
+        place = entry.layout.names.index(name)
+        kinds = {Numeric: float, Nominal: str, Boolean: lambda text: text == "1"}
+        assert found.columns[name].tolist() == [kinds[type(column)](cells[place]) for cells in content]
+
+
+def test_a_broken_line_is_named(tmp_path, entry):
+    path, domain = tmp_path / entry.files[0].name, entry.domain(10)
+    strict = {name: c for name, c in domain.items() if not (isinstance(c, Nominal) and c.other)}
+    feature = list(strict)[-1]
+    reason = {Numeric: "not a number", Nominal: "not one of", Boolean: "neither 0 nor 1"}[type(strict[feature])]
+    for column, words in ((feature, reason), (entry.layout.label, "the label must be one of")):
+        content = rows(entry)
+        content[3][entry.layout.names.index(column)] = "bad"
+        first = write(path, entry, content)
+        expected = f"{path}, line {first + 3}, column {column!r}: {words}"
+        with pytest.raises(ValueError, match=re.escape(expected) + ".*, got 'bad'$"):
+            read(path, entry.layout, domain)
+
+
+def test_a_short_line_is_named(tmp_path, entry):
+    path = tmp_path / entry.files[0].name
+    content = rows(entry)
+    first = write(path, entry, content)
+    packed = path.suffix == ".gz"
+    text = gzip.decompress(path.read_bytes()) if packed else path.read_bytes()
+    lines = text.decode().splitlines()
+    last = first + len(content) - 1
+    lines[last - 1] = lines[last - 1][: len(lines[last - 1]) // 2]
+    text = "\n".join(lines).encode()
+    path.write_bytes(gzip.compress(text) if packed else text)
+    with pytest.raises(ValueError, match=re.escape(f"{path}, line {last}: ") + r".*expected"):
+        read(path, entry.layout, entry.domain(10))
+
+
+BREAKS = {
+    "header": ("transfusion", lambda text: text.replace("Time", "Tide"), r"line 1: the header has 'Tide \(months\)'"),
+    "infinite": ("banknote", lambda text: text + "inf,1,1,1,0\n", r"line 7, column 'variance': not a finite number"),
+    "nan": ("mammographic", lambda text: text + "nan,1,1,1,1,0\n", r"column 'BI-RADS': not a finite number, got 'nan'"),
+    "missing where none is declared": ("banknote", lambda text: text + "1,?,1,1,0\n", r"column 'skewness': not a num"),
+    "index": ("cod-rna", lambda text: text.replace("2:", "9:"), r"line 1: expected a label and the indices 1 to 8"),
+    "no rows": ("voting", lambda text: "\n", r"0 rows, expected at least one"),
+    "not text": ("voting", lambda text: b"\xff\xfe\x00", r"voting.data: not a text file"),
+}
+
+
+@pytest.mark.parametrize("name", BREAKS)
+def test_broken_files(tmp_path, name):
+    dataset, breaking, words = BREAKS[name]
+    entry = data.ENTRIES[dataset]
+    path = tmp_path / f"{dataset}.data"
+    write(path, entry, rows(entry))
+    text = breaking(path.read_text().strip() + "\n")
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    with pytest.raises(ValueError, match=words):
+        read(path, entry.layout, entry.domain(10))
+
+
+def test_a_cut_gzip_file(tmp_path):
+    entry = data.ENTRIES["cod-rna"]
+    write(tmp_path / "rows.gz", entry, rows(entry))
+    (tmp_path / "rows.gz").write_bytes((tmp_path / "rows.gz").read_bytes()[:-20])
+    with pytest.raises(ValueError, match=r"rows.gz: a broken gzip file"):
+        read(tmp_path / "rows.gz", entry.layout, entry.domain(10))
+
+
+def test_missing_values(tmp_path):
+    mice, quantum, adult = (data.ENTRIES[name] for name in ("mice", "quantum", "adult"))
+    for entry, column, text in (
+        (mice, "BDNF_N", ""),
+        (quantum, "feature 20", "999.0"),
+        (quantum, "feature 29", "9999"),
+    ):
+        content = rows(entry)
+        content[2][entry.layout.names.index(column)] = text
+        write(tmp_path / "rows.txt", entry, content)
+        found = read(tmp_path / "rows.txt", entry.layout, entry.domain(10)).columns[column]
+        assert np.flatnonzero(np.isnan(found)).tolist() == [2]
+    assert "?" in adult.domain(10)["occupation"].values
+
+
+def test_oddities_of_single_files(tmp_path):
+    """Comments of adult.test, the header of an ARFF file, remarks after a row, an undocumented code."""
+    adult, eeg, clave = (data.ENTRIES[name] for name in ("adult", "eeg", "firmteacher"))
+    write(tmp_path / "a", adult, rows(adult))
+    (tmp_path / "a").write_text("|1x3 Cross validator\n" + (tmp_path / "a").read_text().replace(",", ", "))
+    assert len(read(tmp_path / "a", adult.layout, adult.domain(10)).label) == 6
+    write(tmp_path / "e", eeg, rows(eeg))
+    (tmp_path / "e").write_text("@RELATION EEG\n\n@DATA\n" + (tmp_path / "e").read_text())
+    assert len(read(tmp_path / "e", eeg.layout, eeg.domain(10)).label) == 6
+    assert clave.layout.split("0 1 \terror fixed\t") == ["0", "1"]
+    assert data.ENTRIES["creditcard"].domain(10)["EDUCATION"].other == "4"
+
+
+def test_the_registry_is_complete():
+    assert [(data.ENTRIES[n].rows, len(data.ENTRIES[n].domain(10))) for n in data.NOCK_HENECKA] == TABLE_2
+    assert {"adult", "mushroom", "cod-rna", "voting", "mammographic", "covertype", "quantum"} <= set(data.ENTRIES)
+    for name, entry in data.ENTRIES.items():
+        assert entry.name == name
+        assert entry.rule.startswith("positive: ")
+        assert "\n" not in entry.rule
+        assert entry.page.startswith("http")
+        assert set(entry.layout.classes.values()) == {True, False}
+        assert set(entry.domain(10)) < set(entry.layout.names)
+        assert entry.layout.label not in entry.domain(10)
+        for file in entry.files:
+            assert file.url or entry.unavailable
+            assert all(re.fullmatch("[0-9a-f]{64}|", text) for text in (*file.hashes.values(), file.download_sha256))
+        for column in entry.domain(50).values():
+            assert not isinstance(column, Numeric) or column.bins == 50
+
+
+def test_places_in_order(tmp_path, monkeypatch):
+    voting = data.ENTRIES["voting"]
+    voting = dataclasses.replace(voting, rows=6)
+    monkeypatch.setitem(data.ENTRIES, "voting", voting)
+    monkeypatch.setenv("DPBT_DATA", str(tmp_path / "environment"))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    folders = [tmp_path / "given", tmp_path / "environment", tmp_path / "cache" / "dpbt" / "data"]
+    assert registry.places(folders[0]) == folders
+    with pytest.raises(ValueError, match=r"no house-votes-84.data in .*given.*environment.*cache.*data fetch voting"):
+        data.load("voting", folder=folders[0])
+    for folder in reversed(folders):
+        path = folder / "voting" / "house-votes-84.data"
+        write(path, voting, rows(voting))
+        assert registry.find(voting, voting.files[0], folders[0]) == path
+    dataset = data.load("voting", folder=folders[0])
+    assert dataset.splits.shape == (6, 48)
+    assert dataset.table.label.shape == (6,)
+    write(path, voting, rows(voting, 5))
+    with pytest.raises(ValueError, match=r"house-votes-84.data: 5 rows, the data set has 6"):
+        data.load("voting", folder=folders[0])
+    with pytest.raises(ValueError, match="no data set is called 'iris'; there are breast-cancer"):
+        data.load("iris")
+
+
+def test_what_cannot_be_downloaded_says_so(tmp_path, monkeypatch):
+    monkeypatch.delenv("DPBT_DATA", raising=False)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    with pytest.raises(
+        ValueError, match=r"covertype: no covtype-min.data in .*; this sample of rows is not at the source"
+    ):
+        data.load("covertype")
+
+
+def test_two_files_give_the_canonical_test_rows(tmp_path, monkeypatch):
+    hills = dataclasses.replace(data.ENTRIES["hill-valley-noise"], rows=10)
+    monkeypatch.setitem(data.ENTRIES, "hill-valley-noise", hills)
+    for file, count in zip(hills.files, (6, 4), strict=True):
+        write(tmp_path / "hill-valley-noise" / file.name, hills, rows(hills, count))
+    dataset = data.load("hill-valley-noise", bins=3, folder=tmp_path)
+    assert dataset.test is not None
+    assert dataset.test.tolist() == [False] * 6 + [True] * 4
+    assert dataset.splits.shape == (10, 200)
+    tests = dataset.where(dataset.test)
+    assert tests.splits.tolist() == dataset.splits[6:].tolist()
+    assert tests.test is not None
+    assert tests.test.all()
+
+
+def test_a_data_set_of_splits():
+    splits = np.random.default_rng(0).random((9, 4)) < 0.5
+    dataset = data.from_splits("synthetic", splits, splits[:, 0])
+    assert (dataset.splits == splits).all()
+
+
+def test_the_real_files(data_folder, entry):
+    """Rows, classes, splits and bytes of each data set that is there."""
+    words, where = status(entry, str(data_folder))
+    if words == "absent":
+        pytest.skip(f"{entry.name} is not in {data_folder}; the test of its files is skipped")
+    assert words == "ok", f"{entry.name} in {where}: {words}"
+    dataset = data.load(entry.name, folder=data_folder)
+    assert len(dataset.label) == entry.rows
+    assert 0.1 < dataset.label.mean() < 0.9
+    assert dataset.label.dtype == dataset.splits.dtype == bool
+    owners = [predicate.column for predicate in predicates(dataset.domain)]
+    share = dataset.splits.mean(axis=0)
+    separated = {owner for owner, mean in zip(owners, share, strict=True) if 0 < mean < 1}
+    assert len(set(owners) - separated) == CONSTANT.get(entry.name, 0)
+    for name, column in dataset.domain.items():
+        if isinstance(column, Numeric):
+            values = dataset.columns[name]
+            clipped = np.mean((values < column.low) | (values > column.high))
+            assert clipped < 0.6, f"{entry.name}, {name}: {clipped:.0%} of the rows are outside the public bounds"
+
+
+def test_the_manifest_agrees(data_folder):
+    """Every file of the folder's manifest that the registry reads has the registry's sha256, and its rows."""
+    if not (data_folder / "MANIFEST.csv").is_file():
+        pytest.skip(f"no MANIFEST.csv in {data_folder}; the comparison with it is skipped")
+    known = {
+        f"{e.folder}/{name}": text for e in data.ENTRIES.values() for f in e.files for name, text in f.hashes.items()
+    }
+    known |= {
+        f"{e.folder}/{f.url.rpartition('/')[2]}": f.download_sha256
+        for e in data.ENTRIES.values()
+        for f in e.files
+        if f.download_sha256
+    }
+    with open(data_folder / "MANIFEST.csv", newline="") as file:
+        lines = list(csv.DictReader(file))
+    assert {item["name"] for item in lines} <= set(data.ENTRIES)
+    for item in lines:
+        if item["rows"]:  # not a description
+            assert known[item["file"]] == item["sha256"], item["file"]
+    for name in {item["name"] for item in lines}:
+        counts = [int(item["rows"]) for item in lines if item["name"] == name and item["rows"]]
+        assert data.ENTRIES[name].rows in (counts[0], sum(counts))
+
+
+def test_workbooks_give_the_csv_beside_them(tmp_path, data_folder):
+    for name in ("cardiotocography", "mice"):
+        file = data.ENTRIES[name].files[0]
+        download = data_folder / name / file.url.rpartition("/")[2]
+        if not download.is_file():
+            pytest.skip(f"no {download}; its conversion is not tested")
+        assert file.unpack is not None
+        file.unpack(download, tmp_path / "found.csv")
+        assert (tmp_path / "found.csv").read_bytes() == (data_folder / name / file.name).read_bytes()
+
+
+def test_bad_archives_and_workbooks(tmp_path, monkeypatch):
+    bad = tmp_path / "bad"
+    bad.write_text("nothing of the kind")
+    for attempt in (
+        lambda: unpack.uncompress(bad, tmp_path / "out"),
+        lambda: unpack.untar(bad, tmp_path / "out", member="a"),
+        lambda: unpack.workbook(bad, tmp_path / "out", sheet=0, header=0, names=("a",)),
+    ):
+        with pytest.raises(ValueError, match=r"^bad: "):
+            attempt()
+    monkeypatch.setitem(__import__("sys").modules, "xlrd", None)
+    with pytest.raises(ValueError, match="needs the package xlrd"):
+        unpack.workbook(bad, tmp_path / "out", sheet=0, header=0, names=("a",))

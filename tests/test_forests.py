@@ -1,0 +1,344 @@
+"""Random forests against plain loops: leaf counts, noise, votes; structure is public; equal keys, equal trees."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from scipy import stats
+
+import dpbt
+from dpbt import accounting, boosting, boundary, forests, mechanisms, recipes
+from dpbt.base import GRID, Table
+from dpbt.domains import Boolean, Nominal, Numeric, encode, positions
+from dpbt.learners import random_tree
+from tests.conftest import random_table
+
+EVERY_RECIPE = {
+    "forest": lambda **more: recipes.random_forest(rows=200, rounds=7, depth=4, negative="uniform", **more),
+    "published": lambda **more: recipes.random_forest(rows=200, rounds=7, depth=4, calibration="published", **more),
+    "disjoint": lambda **more: recipes.random_forest(rows=200, rounds=7, depth=4, disjoint=True, **more),
+    "rf_e": lambda **more: recipes.rf_e(rows=200, rounds=7, depth=4, **more),
+}
+every_recipe = pytest.mark.parametrize("make", EVERY_RECIPE.values(), ids=EVERY_RECIPE)
+
+
+@pytest.fixture(scope="module")
+def table() -> Table:
+    """Continuous positions of 200 rows, ten of them absent."""
+    rng = np.random.default_rng(1)
+    position = rng.random((200, 5)).astype(np.float32)
+    position[:, 4] = position[:, 4] > 0.5
+    label = (position[:, 0] + position[:, 4] > 1.0) ^ (rng.random(200) < 0.1)
+    present = np.ones(200, bool)
+    present[rng.choice(200, 10, replace=False)] = False
+    return Table(jnp.asarray(position), jnp.asarray(label), jnp.asarray(present))
+
+
+def leaf_of(attribute, threshold, row):
+    """The leaf a row reaches, one question at a time."""
+    node, inner = 0, len(attribute)
+    while node < inner:
+        node = 2 * node + (2 if row[attribute[node]] > threshold[node] else 1)
+    return node - inner
+
+
+def plain_theta(release, table, noise, scale, unit=1.0, zero=False):
+    """theta[k][leaf] of every tree by a loop over rows, in float64, from the structure and the noise of a release."""
+    position, label, present = (np.asarray(array) for array in table[:3])
+    attribute, threshold = np.asarray(release["attribute"]), np.asarray(release["threshold"])
+    theta, counts = np.zeros((*attribute.shape[:2], attribute.shape[2] + 1)), []
+    for t in range(attribute.shape[0]):
+        for p in range(attribute.shape[1]):
+            count = np.zeros((attribute.shape[2] + 1, 2), np.int64)
+            for i in np.flatnonzero(present):
+                if "part" not in release or int(release["part"][t, i]) == p:
+                    count[leaf_of(attribute[t, p], threshold[t, p], position[i]), int(label[i])] += 1
+            counts.append(count)
+            noisy = count * unit + noise(t, scale)[p]
+            for leaf, (negative, positive) in enumerate(np.maximum(noisy, 0) if zero else noisy):
+                usable = negative >= 0 and positive >= 0 and negative + positive > 0
+                theta[t, p, leaf] = (
+                    positive / (negative + positive) if usable else float(release["fallback"][t, p, leaf])
+                )
+    return theta, counts
+
+
+@pytest.mark.parametrize("name", ["forest", "published", "disjoint"])
+@pytest.mark.parametrize("epsilon", [np.inf, 3.0])
+def test_leaves_are_those_of_a_loop_under_the_same_noise(table, name, epsilon):
+    recipe = EVERY_RECIPE[name](epsilon=epsilon)
+    key = jax.random.key(5)
+    model = forests.fit(key, table, recipe)
+    keys, shape = jax.random.split(key, recipe.capacity), model.releases["leaf"].shape[1:]
+    mechanism = mechanisms.laplace if name == "published" else mechanisms.discrete_laplace
+    zero = jnp.zeros(shape, jnp.float32 if name == "published" else jnp.int32)
+
+    def noise(t, scale):
+        return np.asarray(mechanism.sample(boundary.site_key(keys[t], "leaf"), zero, scale), np.float64)
+
+    theta, counts = plain_theta(model.releases, table, noise, recipe.budget.leaf_scale, GRID, name == "disjoint")
+    np.testing.assert_allclose(model.trees.leaf, theta, atol=2e-4)
+    used = sum(count.sum() for count in counts)
+    assert used == (190 if name == "disjoint" else 7 * 190)
+
+
+def test_labels_without_privacy_are_majorities(table):
+    model = forests.fit(jax.random.key(0), table, EVERY_RECIPE["rf_e"](epsilon=np.inf))
+    counts = np.array(plain_theta({**model.releases, "fallback": np.zeros((7, 1, 16))}, table, lambda t, s: [0], 0)[1])
+    np.testing.assert_array_equal(model.releases["leaf"][:, 0], counts[..., 1] > counts[..., 0])
+
+
+@every_recipe
+def test_same_trees_as_boosting_under_the_same_key_whatever_the_batch(table, make):
+    recipe, key = make(epsilon=2.0), jax.random.key(3)
+    boosted = dpbt.fit(key, table, recipe)
+    for memory in (0.001, 0.02, 256):
+        model = forests.fit(key, table, recipe, memory_mb=memory)
+        jax.tree.map(np.testing.assert_array_equal, (model.releases, model.trees), (boosted.releases, boosted.trees))
+    np.testing.assert_array_equal(forests.predict(model, table.splits), dpbt.predict(boosted, table.splits))
+
+
+@every_recipe
+def test_structure_does_not_depend_on_the_rows(table, make):
+    recipe, key = make(epsilon=2.0), jax.random.key(3)
+    other = table._replace(label=~table.label, present=~table.present, splits=1 - table.splits)
+    mine, theirs = (forests.fit(key, t, recipe).releases for t in (table, other))
+    for site in set(mine) - {"leaf"}:
+        np.testing.assert_array_equal(mine[site], theirs[site])
+    assert not np.array_equal(mine["leaf"], theirs["leaf"])
+
+
+def test_attributes_and_thresholds_are_uniform(table):
+    recipe = recipes.random_forest(epsilon=1.0, rows=200, rounds=40, depth=8)
+    releases = forests.fit(jax.random.key(0), table, recipe).releases
+    counts = np.bincount(np.asarray(releases["attribute"]).reshape(-1), minlength=5)
+    assert stats.chisquare(counts).pvalue > 1e-6  # the false-alarm probability; the same below
+    assert stats.kstest(np.asarray(releases["threshold"]).reshape(-1), "uniform").pvalue > 1e-6
+    assert stats.kstest(np.asarray(releases["fallback"]).reshape(-1), "uniform").pvalue > 1e-6
+
+
+def test_rows_are_given_to_trees_uniformly_and_once():
+    table = random_table(0, 4000, 3)
+    recipe = recipes.random_forest(epsilon=np.inf, rows=4000, rounds=5, depth=2, disjoint=True)
+    model = forests.fit(jax.random.key(0), table, recipe)
+    sizes = np.asarray(model.releases["leaf"])[0].sum(axis=(1, 2)) / GRID
+    assert sizes.sum() == 4000
+    np.testing.assert_array_equal(sizes, np.bincount(np.asarray(model.releases["part"])[0], minlength=5))
+    assert stats.chisquare(sizes).pvalue > 1e-6
+
+
+def test_the_first_levels_of_a_descent_are_shorter_trees(table):
+    for seed in range(3):
+        tree = forests.structure(jax.random.key(seed), 6, 5)
+        attribute, threshold = np.asarray(tree.attribute), np.asarray(tree.threshold)
+        heap, counts = forests.weights_at_all_heights(tree, random_tree.prepare(table))
+        for height in range(7):
+            inner = 2**height - 1
+            expected = [leaf_of(attribute[:inner], threshold[:inner], row) for row in np.asarray(table.splits)]
+            np.testing.assert_array_equal(heap[height] - inner, expected)
+            count = np.zeros((2**height, 2), int)
+            for leaf, label, present in zip(expected, table.label, table.present, strict=True):
+                count[leaf, int(label)] += int(present)
+            np.testing.assert_array_equal(counts[inner : 2 * inner + 1], count)
+
+
+def test_votes_are_those_of_a_loop():
+    theta = np.random.default_rng(0).random((6, 300)).astype(np.float32)
+    theta[:, 0], theta[:, 1] = 0.5, [1, 1, 1, 0, 0, 0]
+    theta[:, 2] = [0.9, 0.9, 0.9, 0.45, 0.45, 0.45]
+    expected = {"majority": [], "threshold": []}
+    for column in theta.T.astype(np.float64):
+        expected["majority"].append(sum(value > 0.5 for value in column) > 3)
+        expected["threshold"].append(sum(column) / 6 > 0.5)
+    for voting, answers in expected.items():
+        np.testing.assert_array_equal(forests.vote(jnp.asarray(theta), voting), answers)
+    assert expected["majority"][2] != expected["threshold"][2]
+    coins = jax.vmap(lambda key: forests.vote(jnp.asarray(theta), "probabilistic", key))(
+        jax.random.split(jax.random.key(0), 4000)
+    )
+    mean = theta.mean(axis=0)
+    z = (np.mean(coins, axis=0) - mean) / np.sqrt(mean * (1 - mean) / 4000)
+    assert np.max(np.abs(z)) < 6  # 300 comparisons: a false alarm has probability below 1e-6
+    assert np.mean(z**2) == pytest.approx(1, abs=0.5)
+
+
+def test_votes_refuse_what_they_do_not_know(table):
+    model = forests.fit(jax.random.key(0), table, EVERY_RECIPE["forest"](epsilon=1.0))
+    with pytest.raises(ValueError, match="voting must be one of"):
+        forests.predict(model, table.splits, "plurality")
+    with pytest.raises(ValueError, match="needs a key"):
+        forests.predict(model, table.splits, "probabilistic")
+    with pytest.raises(ValueError, match="bool, or float32"):
+        forests.predict(model, np.zeros((3, 5), np.int32))
+    with pytest.raises(ValueError, match="defines no probability"):
+        dpbt.predict_proba(model, table.splits)
+    proba = forests.predict_proba(model, table.splits)
+    np.testing.assert_array_equal(proba > 0.5, forests.predict(model, table.splits, "threshold"))
+    with pytest.raises(ValueError, match="recipe of random trees"):
+        forests.fit(jax.random.key(0), random_table(0, 20, 3), recipes.bdpe(epsilon=1.0, rows=20))
+
+
+def test_absent_rows_and_their_order_do_not_matter(table):
+    recipe, key = EVERY_RECIPE["forest"](epsilon=2.0), jax.random.key(1)
+    gone = ~table.present
+    order = np.random.default_rng(0).permutation(200)
+    changed = table._replace(label=table.label ^ gone, splits=jnp.where(gone[:, None], 0.5, table.splits))
+    expected = forests.fit(key, table, recipe).releases
+    for other in (changed, Table(*(array[order] for array in table[:3]))):
+        jax.tree.map(np.testing.assert_array_equal, forests.fit(key, other, recipe).releases, expected)
+
+
+def test_one_program_serves_every_budget(table):
+    make = EVERY_RECIPE["forest"]
+    forests.fit(jax.random.key(0), table, make(epsilon=1.0))
+    before = forests._grow._cache_size()
+    for epsilon in (0.1, 7.0, np.inf):
+        forests.fit(jax.random.key(1), table, make(epsilon=epsilon))
+        forests.fit(jax.random.key(1), table, make(epsilon=epsilon, relation="add_remove"))
+    assert forests._grow._cache_size() == before
+
+
+def test_settings_of_different_sizes_share_a_program_and_rounds_that_did_not_happen_have_no_vote(table):
+    many = recipes.random_forest(epsilon=2.0, rows=200, rounds=[3, 8], depth=4)
+    key, small = jax.random.key(0), recipes.setting(many, 0)
+    assert small.capacity == 8
+    alone = recipes.random_forest(epsilon=2.0, rows=200, rounds=3, depth=4)
+    model, same = forests.fit(key, table, small), forests.fit(key, table, alone)
+    boosted = dpbt.fit(key, table, small)
+    for found in (model, boosted):
+        jax.tree.map(lambda x, y: np.testing.assert_array_equal(x[:3], y), found.trees, same.trees)
+        assert not np.any(found.trees.leaf[3:])
+    for voting in ("majority", "threshold"):
+        expected = forests.predict(same, table.splits, voting)
+        np.testing.assert_array_equal(forests.predict(model, table.splits, voting), expected)
+    np.testing.assert_array_equal(dpbt.predict(boosted, table.splits), forests.predict(same, table.splits))
+    np.testing.assert_allclose(
+        forests.predict_proba(model, table.splits), forests.predict_proba(same, table.splits), rtol=1e-6
+    )
+    assert dpbt.ledger(small).epsilon == pytest.approx(2.0, rel=1e-6)
+    with pytest.raises(ValueError, match="one integer"):
+        recipes.random_forest(epsilon=2.0, rows=200, rounds=[3, 8], depth=4, disjoint=True)
+
+
+def test_random_forests_learn_real_data(banknote):
+    recipe = recipes.random_forest(epsilon=np.inf, rows=1372, rounds=51, depth=12)
+    model = forests.fit(jax.random.key(0), banknote, recipe)
+    assert float(np.mean(forests.predict(model, banknote.splits) != banknote.label)) < 0.1
+
+
+LEDGERS = [
+    (recipes.random_forest, {}, 1),
+    (recipes.random_forest, {"calibration": "published"}, 1),
+    (recipes.random_forest, {"disjoint": True}, 1 / 7),
+    (recipes.random_forest, {"delta": 1e-6}, None),
+    (recipes.rf_l, {"calibration": "published"}, 2**4),
+    (recipes.rf_l, {}, 1),
+    (recipes.rf_e, {"calibration": "published"}, 2 * 2**4),
+    (recipes.rf_e, {}, 1),
+    (recipes.rf_e, {"disjoint": True}, 1 / 7),
+    (recipes.rf_e, {"delta": 1e-6}, None),
+]
+
+
+@pytest.mark.parametrize("relation", ["add_remove", "replace_one"])
+@pytest.mark.parametrize(("make", "choice", "factor"), LEDGERS)
+def test_ledgers_add_up_to_the_request(make, choice, factor, relation):
+    """And the noise is `factor` times k / epsilon rows (twice that under replace-one, but for RF-E as published)."""
+    for epsilon in (0.03, 1.0, 20.0):
+        recipe = make(epsilon=epsilon, rows=500, rounds=7, depth=4, relation=relation, **choice)
+        book = dpbt.ledger(recipe)
+        assert book.epsilon <= epsilon
+        # With a delta, the noise is set by zCDP, and basic composition of the same draws may be smaller still.
+        asked = book.epsilon_at(book.delta, "zcdp") if book.delta else book.epsilon
+        assert epsilon * (1 - 1e-6) <= asked <= epsilon
+        if factor is not None:
+            same = make is recipes.rf_e and choice.get("calibration") == "published"
+            twice = 2 if relation == "replace_one" and not same else 1
+            assert float(recipe.budget.leaf_scale) / GRID == pytest.approx(factor * twice * 7 / epsilon, rel=1e-6)
+        assert set(boosting.release_sites(recipe)) == {event.site for event in book.events}
+
+
+def test_public_draws_cost_nothing_by_every_accountant():
+    free = accounting.public("attribute", "attributes", scale=3.0, theorem="none")
+    book = accounting.Ledger(recipes.random_forest(epsilon=1.0, rows=5).relation, (free,))
+    assert book.epsilon == 0
+    for accountant in ("pure", "advanced", "zcdp", "rdp", "pld"):
+        assert book.epsilon_at(1e-5, accountant) == pytest.approx(0, abs=1e-9)
+
+
+BAD = {
+    "epsilon": ({"epsilon": 0.0}, "epsilon must be greater than 0"),
+    "rows": ({"rows": 1.5}, "whole numbers"),
+    "trees": ({"rounds": 0}, "rounds must be an integer"),
+    "height": ({"depth": 21}, "at most 20"),
+    "calibration": ({"calibration": "loose"}, "calibration must be"),
+    "published delta": ({"calibration": "published", "delta": 1e-6}, "no .epsilon, delta. guarantee"),
+    "negative": ({"negative": "ignore"}, "negative must be one of"),
+    "published disjoint": ({"calibration": "published", "disjoint": True}, "not in the papers"),
+    "delta": ({"delta": 1.0}, "delta must be 0, or in"),
+    "relation": ({"relation": "swap"}, "relation must be one of"),
+    "too little": ({"epsilon": 1e-30}, "too small|leaves float32"),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+@pytest.mark.parametrize("make", [recipes.random_forest, recipes.rf_l, recipes.rf_e])
+def test_bad_settings_are_refused(make, name):
+    changes, words = BAD[name]
+    if name == "negative" and make is recipes.rf_e:  # it has no counts to read
+        changes, words = {"depth": 0}, "depth must be an integer"
+    if name == "too little" and make is recipes.rf_e:
+        changes, words = {"epsilon": 1e-44}, "leaves float32"
+    with pytest.raises(ValueError, match=words):
+        make(**{"epsilon": 1.0, "rows": 100, **changes})
+
+
+def test_positions_agree_with_splits_and_thresholds():
+    domain = {
+        "x": Numeric(0, 10, bins=5, missing=True),
+        "y": Numeric(-1, 1, bins=2),
+        "c": Nominal(("a", "b", "c"), other="b"),
+        "d": Boolean(),
+    }
+    rng = np.random.default_rng(0)
+    columns = {
+        "x": np.append(rng.uniform(-2, 12, 60), np.nan),
+        "y": rng.uniform(-1, 1, 61),
+        "c": rng.choice(["a", "b", "c", "z"], 61),
+        "d": rng.random(61) < 0.5,
+    }
+    splits, exact, grid = encode(domain, columns), positions(domain, columns), positions(domain, columns, grid=True)
+    assert exact.shape == grid.shape == (61, 7)
+    assert exact.dtype == grid.dtype == np.float32
+    assert np.all((exact >= 0) & (exact <= 1))
+    for t in (0.0, 0.1, 0.26, 0.51, 0.99):  # a threshold in [i / 4, (i + 1) / 4) is split i
+        np.testing.assert_array_equal(grid[:, 0] > t, splits[:, int(t * 4)])
+        np.testing.assert_array_equal(grid[:, 2] > t, splits[:, 5])
+        np.testing.assert_array_equal(exact[:, 3:] > t, splits[:, 6:])
+    np.testing.assert_allclose(exact[:60, 0], np.clip(columns["x"][:60] / 10, 0, 1), atol=1e-6)
+    assert exact[60, :2].tolist() == [0.0, 1.0]
+    coded = positions(domain, columns, codes=True)
+    np.testing.assert_array_equal(coded[:, 3], [{"a": 0, "b": 0.5, "z": 0.5, "c": 1}[c] for c in columns["c"]])
+    with pytest.raises(ValueError, match="lacks columns"):
+        positions(domain, {"x": columns["x"]})
+
+
+def test_uniform_is_public_randomness():
+    key = jax.random.key(0)
+    ints = mechanisms.uniform.sample(key, jnp.zeros(9000, jnp.int32), jnp.int32(7))
+    assert stats.chisquare(np.bincount(ints, minlength=7)).pvalue > 1e-6
+    np.testing.assert_array_equal(ints, mechanisms.uniform.sample(key, jnp.full(9000, 3), jnp.int32(7)))
+    np.testing.assert_allclose(mechanisms.uniform.log_prob(ints, ints, jnp.int32(7)), -np.log(7), rtol=1e-6)
+    outside = mechanisms.uniform.log_prob(jnp.array([-1, 7]), jnp.zeros(2, jnp.int32), jnp.int32(7))
+    assert np.all(np.isneginf(outside))
+    assert float(mechanisms.uniform.divergence(ints, 7, ints + 1, 7)) == 0
+    assert float(mechanisms.uniform.divergence(ints, 7, ints, 8)) == np.inf
+
+
+def test_tables_that_random_trees_cannot_read_are_refused(table):
+    with pytest.raises(ValueError, match="offered must be None"):
+        forests.fit(jax.random.key(0), table._replace(offered=jnp.ones(5, bool)), EVERY_RECIPE["forest"](epsilon=1.0))
+    with pytest.raises(ValueError, match="bool, or float32"):
+        random_tree.check(table._replace(splits=table.splits.astype(jnp.int32)))
+    with pytest.raises(ValueError, match="rank 2"):
+        random_tree.check(table._replace(splits=table.splits[0]))

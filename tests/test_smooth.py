@@ -1,0 +1,319 @@
+"""LazyBB and LazyBregBoost: against plain loops, published against tight, ledgers, refusals, halfspaces."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import dpbt
+from dpbt import accounting, boosting, boundary, losses, mechanisms, recipes, slickness, smooth_bounds
+from dpbt.base import GRID, REPLACE_ONE, UNSPLIT, Relation, Table
+from dpbt.learners import halfspace, one_rule
+from tests import reference_smooth
+from tests.tables import random_features, random_table
+
+GOOD = {"epsilon": 1.0, "rows": 100}
+calibrations = pytest.mark.parametrize("calibration", ["tight", "published"])
+selections = pytest.mark.parametrize("selection", ["exponential", "noisy_max"])
+
+
+def library_choice(key, recipe, mechanism):
+    """The draw the library makes under this key, given the reference's errors."""
+    keys = jax.random.split(key, recipe.capacity)
+    scale = jnp.float32(recipe.budget.rule_scale)
+    sample = jax.jit(mechanism.sample)
+
+    def choose(t, errors):
+        scores = jnp.asarray(errors.min() - errors, jnp.float32)
+        return int(sample(boundary.site_key(keys[t], "rule"), scores, scale))
+
+    return choose
+
+
+def agree(table, recipe, seed):
+    key = jax.random.key(seed)
+    model = dpbt.fit(key, table, recipe)
+    noise = mechanisms.noisy_max if "noisy_max" in recipe.setting else mechanisms.exponential
+    chosen, margins = reference_smooth.lazybb(
+        *(np.asarray(array) for array in table[:3]),
+        rounds=int(recipe.rounds),
+        density=float(recipe.budget.density),
+        rate=float(recipe.budget.learning_rate),
+        rows=float(recipe.budget.rows),
+        bounded=recipe.calibration == "tight",
+        choose=library_choice(key, recipe, noise),
+    )
+    np.testing.assert_array_equal(model.releases["rule"], chosen)
+    score = np.asarray(dpbt.decision_function(model, table.splits))
+    np.testing.assert_array_equal(score, margins * np.where(table.label, 1, -1))
+
+
+@calibrations
+@selections
+def test_same_rules_as_a_plain_loop_under_the_same_noise(small_table, calibration, selection):
+    recipe = recipes.lazybb(epsilon=40, rows=80, rounds=9, calibration=calibration, selection=selection)
+    agree(small_table, recipe, seed=5)
+
+
+@calibrations
+def test_same_rules_as_a_plain_loop_on_real_data(banknote, calibration):
+    recipe = recipes.lazybb(epsilon=5, rows=1372, rounds=12, density=0.3, learning_rate=0.4, calibration=calibration)
+    agree(banknote, recipe, seed=1)
+
+
+def test_without_privacy_each_rule_is_nearly_the_best_under_the_exact_measure(banknote):
+    """In float64 without a grid: the chosen rule's error is within 0.01 of the least, round by round."""
+    recipe = recipes.lazybb(epsilon=np.inf, rows=1372, rounds=15, density=0.35, learning_rate=0.4)
+    model = dpbt.fit(jax.random.key(0), banknote, recipe)
+    y, x = np.where(banknote.label, 1, -1), np.where(banknote.splits, 1, -1)
+    rules = np.concatenate([np.ones((1, len(y))), -np.ones((1, len(y))), np.repeat(x.T, 2, axis=0)])
+    rules[3::2] *= -1
+    margins = np.zeros(len(y))
+    for chosen in np.asarray(model.releases["rule"]):
+        measure = reference_smooth.capped_scaling(np.exp(-0.4 * margins), 0.35 * len(y))
+        errors = (measure * (rules != y)).sum(axis=1) / measure.sum()
+        assert errors[chosen] <= errors.min() + 0.01
+        margins += y * rules[chosen]
+    assert np.mean(np.asarray(dpbt.predict(model, banknote.splits)) == banknote.label) > 0.9
+
+
+def test_rules_are_trees_in_words():
+    label = jnp.array([True, True, False, False])
+    table = Table(jnp.array([[1, 0], [1, 1], [0, 0], [0, 1]], bool), label, jnp.ones(4, bool))
+    for flip, sign in ((False, 1), (True, -1)):
+        shown = table._replace(label=label ^ flip)
+        model = dpbt.fit(jax.random.key(0), shown, recipes.lazybb(epsilon=np.inf, rows=4, rounds=1))
+        assert model.trees.split.tolist() == [[0]]
+        assert model.trees.leaf.tolist() == [[-sign, sign]]
+        np.testing.assert_array_equal(dpbt.predict(model, shown.splits), shown.label)
+    constant = table._replace(label=jnp.ones(4, bool))
+    model = dpbt.fit(jax.random.key(0), constant, recipes.lazybb(epsilon=np.inf, rows=4, rounds=1))
+    assert (model.trees.split.tolist(), model.trees.leaf.tolist()) == ([[UNSPLIT]], [[1, 1]])
+    assert "add +1.0000" in dpbt.explain(model, {"a": dpbt.domains.Boolean(), "b": dpbt.domains.Boolean()})
+    with pytest.raises(ValueError, match="vote without a link"):
+        dpbt.predict_proba(model, table.splits)
+
+
+def test_published_noise_is_theorem_4_2_and_twice_the_tight_one():
+    """eta = epsilon kappa n / (4 tau): in levels of the cap, scale = GRID kappa n / eta."""
+    settings = {"epsilon": 0.7, "rows": 1000, "rounds": 20, "density": 0.3}
+    published = recipes.lazybb(calibration="published", **settings)
+    eta = 0.7 * 0.3 * 1000 / (4 * 20)
+    assert float(published.budget.rule_scale) == pytest.approx(GRID * 0.3 * 1000 / eta, rel=1e-6)
+    tight = recipes.lazybb(**settings)
+    assert float(published.budget.rule_scale) == pytest.approx(2 * float(tight.budget.rule_scale), rel=1e-6)
+
+
+@pytest.mark.parametrize("relation", ["add_remove", "replace_one"])
+@calibrations
+@pytest.mark.parametrize("learner", ["one_rule", "top_down"])
+@pytest.mark.parametrize("delta", [0.0, 1e-5])
+def test_the_ledger_adds_up_to_the_request(relation, calibration, learner, delta):
+    for epsilon, rounds in ((0.05, 5), (1.0, 39), (3.0, 99)):
+        recipe = recipes.lazybb(
+            epsilon=epsilon, rows=2000, delta=delta, rounds=rounds, learner=learner, calibration=calibration,
+            relation=relation,
+        )  # fmt: skip
+        book = dpbt.ledger(recipe)
+        claim = book.epsilon
+        if calibration == "published" and delta > 0:
+            assert claim <= epsilon * (1 + 1e-6)
+            claim = min(book.epsilon_at(delta, "advanced"), book.pure_epsilon)
+        assert epsilon * (1 - 1e-5) <= claim <= epsilon * (1 + 1e-9)
+        assert relation in str(book)
+
+
+@selections
+def test_noisy_max_is_known_to_every_accountant(selection):
+    book = dpbt.ledger(recipes.lazybb(epsilon=1, rows=500, rounds=10, selection=selection, delta=1e-5))
+    for accountant in ("pure", "advanced", "zcdp", "rdp", "pld"):
+        assert 0 < book.epsilon_at(1e-5, accountant) < 3
+
+
+def test_zcdp_by_bounded_range_buys_less_noise_than_advanced_composition():
+    tight = recipes.lazybb(epsilon=1, rows=32_561, rounds=99, delta=1e-5)
+    pure = recipes.lazybb(epsilon=1, rows=32_561, rounds=99)
+    published = recipes.lazybb(epsilon=1, rows=32_561, rounds=99, delta=1e-5, calibration="published")
+    assert float(tight.budget.rule_scale) < 0.35 * float(pure.budget.rule_scale)
+    assert float(published.budget.rule_scale) > 2 * float(tight.budget.rule_scale)
+
+
+BAD = {
+    "density": ({"density": 1.0}, "density must be greater than 0 and less than 1"),
+    "light": ({"density": 0.005}, "density times rows must be at least 1"),
+    "rate": ({"learning_rate": 0}, "learning_rate must be greater than 0"),
+    "rows": ({"rows": 10.5}, "whole numbers"),
+    "rounds": ({"rounds": 0}, "rounds must be an integer"),
+    "delta": ({"delta": 1.0}, "delta must be 0, or in"),
+    "mixed delta": ({"delta": [0, 1e-5]}, "delta must be 0, or in"),
+    "calibration": ({"calibration": "loose"}, 'calibration must be "tight" or "published"'),
+    "relation": ({"relation": "swap"}, "relation must be one of"),
+    "learner": ({"learner": "stump"}, 'learner must be "one_rule" or "top_down"'),
+    "selection": ({"selection": "laplace"}, "selection must be one of"),
+    "splits": ({"learner": "top_down", "splits": 8, "depth": 3}, "at most 7 splits"),
+    "leaf share": ({"learner": "top_down", "leaf_share": 1.0}, "leaf_share must be"),
+    "entropy": ({"learner": "top_down", "criterion": losses.log, "calibration": "published"}, "Gini"),
+    "too little": ({"epsilon": 1e-40}, "noise that is not finite"),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_bad_settings_are_refused(name):
+    changes, words = BAD[name]
+    with pytest.raises(ValueError, match=words):
+        recipes.lazybb(**{**GOOD, **changes})
+
+
+def test_no_bound_is_invented_for_another_relation():
+    for bound in (slickness.indicator, slickness.rule_range, slickness.label_range, slickness.center_l2):
+        with pytest.raises(ValueError, match="no bound is known"):
+            bound(Relation.REPLACE_SPECIAL)
+    with pytest.raises(ValueError, match="no bound is known"):
+        slickness.improvement_range(losses.square, 10, Relation.REPLACE_SPECIAL)
+
+
+def test_one_program_serves_every_setting_and_vmap_is_a_loop(small_table):
+    def go(**changes):
+        recipe = recipes.lazybb(**{"epsilon": 1.0, "rows": 80, "rounds": 4, **changes})
+        return dpbt.fit(jax.random.key(1), small_table, recipe)
+
+    go()
+    before = boosting._boost._cache_size()
+    for changes in ({"epsilon": np.inf}, {"density": 0.7}, {"learning_rate": 0.1}, {"rows": 90}, {"delta": 1e-5}):
+        go(**changes)
+    assert boosting._boost._cache_size() == before
+    recipe = recipes.lazybb(epsilon=[1.0, 20.0], rows=80, rounds=4, density=[0.3, 0.6])
+    together = jax.jit(jax.vmap(lambda r: dpbt.boost(jax.random.key(1), small_table, r)[0]["rule"]))(recipe)
+    for g in range(2):
+        one = dpbt.fit(jax.random.key(1), small_table, recipes.setting(recipe, g))
+        np.testing.assert_array_equal(together[g], one.releases["rule"])
+
+
+def test_absent_rows_and_splits_that_are_not_offered_do_not_matter(small_table):
+    recipe = recipes.lazybb(epsilon=9, rows=80, rounds=5)
+    gone = ~small_table.present
+    other = small_table._replace(label=small_table.label ^ gone, splits=small_table.splits ^ gone[:, None])
+    first, second = (dpbt.fit(jax.random.key(3), t, recipe).releases["rule"] for t in (small_table, other))
+    np.testing.assert_array_equal(first, second)
+    offered = jnp.arange(7) < 3
+    for learner in ("one_rule", "top_down"):
+        recipe = recipes.lazybb(epsilon=0.1, rows=80, rounds=30, learner=learner)
+        model = dpbt.fit(jax.random.key(4), small_table._replace(offered=offered), recipe)
+        assert int(model.trees.split.max()) == 2
+    noisy = recipes.lazybb(epsilon=1, rows=80, rounds=2, selection="noisy_max")
+    with pytest.raises(ValueError, match="no masked candidates"):
+        dpbt.fit(jax.random.key(0), small_table._replace(offered=offered), noisy)
+
+
+def test_any_learner_can_be_lazily_boosted(small_table):
+    """`lazy_breg_boost` of the one-rule learner with its budget is `lazybb`."""
+    recipe = recipes.lazybb(epsilon=5, rows=80, rounds=6)
+    again = recipes.lazy_breg_boost(one_rule.one_rule(REPLACE_ONE), recipe.budget, rounds=6, relation="replace_one")
+    one, other = (dpbt.fit(jax.random.key(0), small_table, r).releases["rule"] for r in (recipe, again))
+    np.testing.assert_array_equal(one, other)
+    assert dpbt.ledger(again).epsilon == pytest.approx(5, rel=1e-5)
+
+
+# Halfspaces
+
+
+def test_the_centre_is_the_weighted_mean_of_signed_rows_in_the_unit_ball():
+    table = random_features(0, rows=60, splits=3)
+    recipe = recipes.halfspace_boost(epsilon=np.inf, rows=60, rounds=4, density=0.4, learning_rate=0.8)
+    model = dpbt.fit(jax.random.key(0), table, recipe)
+    x = np.asarray(table.splits, np.float64)
+    x /= np.maximum(1, np.linalg.norm(x, axis=1, keepdims=True))
+    y, margins = np.where(table.label, 1, -1), np.zeros(60)
+    for normal in np.asarray(model.trees.normal):
+        measure = reference_smooth.capped_scaling(np.exp(-0.4 * margins), 0.4 * 60)
+        np.testing.assert_allclose(normal, (measure * y) @ x / (0.4 * 60), atol=0.01)
+        margins += y * (x @ normal)
+    np.testing.assert_allclose(dpbt.decision_function(model, table.splits), margins * y, atol=0.02)
+
+
+def test_rows_are_projected_to_the_unit_ball_whatever_they_hold():
+    rows = np.array([[3, 4], [0.3, 0.4], [np.inf, 0], [np.nan, 0.5], [1e30, 1e30], [0, 0], [1e38, -3e38]], np.float32)
+    found = np.asarray(halfspace.to_ball(jnp.asarray(rows)), np.float64)
+    expected = [[0.6, 0.8], [0.3, 0.4], [0, 0], [0, 0.5], [0.5**0.5, 0.5**0.5], [0, 0], [0.5**0.5, -(0.5**0.5)]]
+    np.testing.assert_allclose(found, expected, atol=2e-6)
+    assert np.linalg.norm(found, axis=1).max() <= 1
+
+
+@calibrations
+def test_halfspace_costs(calibration):
+    recipe = recipes.halfspace_boost(rows=500, noise=0.2, rounds=7, density=0.25, calibration=calibration)
+    book = dpbt.ledger(recipe)
+    assert book.rho == pytest.approx(7 * (2 if calibration == "tight" else 8) / (0.25 * 500 * 0.2) ** 2, rel=1e-5)
+    by_budget = recipes.halfspace_boost(rows=500, epsilon=0.8, delta=1e-5, rounds=7, calibration=calibration)
+    assert dpbt.ledger(by_budget).epsilon == pytest.approx(0.8, rel=1e-5)
+    for density in np.random.default_rng(0).uniform(0.05, 0.95, 20):
+        recipe = recipes.halfspace_boost(rows=503, epsilon=0.8, delta=1e-5, density=density, calibration=calibration)
+        assert dpbt.ledger(recipe).epsilon <= 0.8
+
+
+def test_halfspace_noise_shrinks_with_the_public_cap():
+    """One round: the cap is kappa, so the tight centre's noise has standard deviation kappa sigma."""
+    table = random_features(1, rows=50, splits=400)
+    found = {}
+    for calibration in ("tight", "published"):
+        recipe = recipes.halfspace_boost(rows=50, noise=3.0, rounds=1, density=0.25, calibration=calibration)
+        found[calibration] = np.std(dpbt.fit(jax.random.key(0), table, recipe).trees.normal)
+    assert found["tight"] == pytest.approx(0.75, rel=0.2)
+    assert found["published"] == pytest.approx(3.0, rel=0.2)
+
+
+def test_halfspace_refusals():
+    features = random_features(0, rows=20, splits=2)
+    recipe = recipes.halfspace_boost(rows=20, epsilon=1, rounds=2)
+    with pytest.raises(ValueError, match="float32 features"):
+        dpbt.fit(jax.random.key(0), random_table(0, 20, 2), recipe)
+    with pytest.raises(ValueError, match="splits must be bool"):
+        dpbt.fit(jax.random.key(0), features, recipes.lazybb(epsilon=1, rows=20))
+    with pytest.raises(ValueError, match="offered must be None"):
+        dpbt.fit(jax.random.key(0), features._replace(offered=jnp.ones(2, bool)), recipe)
+    with pytest.raises(ValueError, match="no pure guarantee"):
+        recipes.halfspace_boost(rows=20, epsilon=1, delta=0)
+    for both in ({"epsilon": 1, "noise": 1}, {}):
+        with pytest.raises(ValueError, match="either epsilon or noise"):
+            recipes.halfspace_boost(rows=20, **both)
+
+
+def test_hs_stl_learns_a_halfspace_with_a_margin():
+    """Algorithm 5 as it is, on rows of margin 0.4: the error on fresh rows is below alpha."""
+    rng = np.random.default_rng(0)
+    features = rng.normal(0, 1, (6000, 3))
+    features /= np.linalg.norm(features, axis=1, keepdims=True)
+    features = features[np.abs(features[:, 0]) > 0.4].astype(np.float32)
+    label, rows = features[:, 0] > 0, 2000
+    settings = smooth_bounds.hs_stl(alpha=0.4, beta=0.1, tau=0.4)
+    recipe = recipes.hs_stl(alpha=0.4, beta=0.1, tau=0.4, rows=rows)
+    assert recipe.capacity == settings.rounds == int(np.ceil(1024 * np.log(10) / 0.16))
+    table = Table(jnp.asarray(features[:rows]), jnp.asarray(label[:rows]), jnp.ones(rows, bool))
+    model = dpbt.fit(jax.random.key(0), table, recipe)
+    assert np.mean(np.asarray(dpbt.predict(model, features[rows:])) != label[rows:]) < 0.4
+    rho = dpbt.ledger(recipe).rho
+    assert smooth_bounds.halfspace_rows_for(settings, rho, 2) == pytest.approx(rows, abs=2)
+
+
+def test_calculators():
+    assert smooth_bounds.rounds_needed(0.05, 0.5) == int(np.ceil(16 * np.log(2) / 0.0025))  # "approximately 4,000"
+    assert smooth_bounds.rule_advantage(0.1, 100, 20, 0.05) == pytest.approx(0.1 - np.log(400) / 100)
+    small, large = (smooth_bounds.halfspace_rows(0.1, 0.1, 0.2, e, 1e-6) for e in (1.0, 0.1))
+    assert large["privacy"] == pytest.approx(10 * small["privacy"])
+    assert large["accuracy"] == small["accuracy"]
+    assert small["total"] == small["privacy"] + small["accuracy"]
+    margins = np.concatenate([np.full(900, 0.5), np.full(100, -0.1)])
+    slack = np.sqrt(np.log(2 * 100 / 0.05) / 2000)
+    assert smooth_bounds.margin_accuracy(margins, 0.01) == pytest.approx(1 - (0.1 + 2 * 0.01 / 0.49 + slack), abs=1e-9)
+    for bad in ({"alpha": 1.0}, {"beta": 0}, {"tau": 2}):
+        with pytest.raises(ValueError, match=f"{next(iter(bad))} must be"):
+            smooth_bounds.hs_stl(**{"alpha": 0.1, "beta": 0.1, "tau": 0.1, **bad})
+    with pytest.raises(ValueError, match="advantage"):
+        smooth_bounds.rounds_needed(0.6, 0.5)
+
+
+def test_advanced_composition_is_solved_to_the_request():
+    for epsilon, count in ((0.1, 100), (1.0, 5), (4.0, 1000)):
+        each = accounting.advanced_each(epsilon, 1e-5, ((count, 1.0),))
+        advanced = np.sqrt(2 * count * np.log(1e5)) * each + count * each * np.expm1(each)
+        assert min(advanced, count * each) == pytest.approx(epsilon, rel=1e-9)

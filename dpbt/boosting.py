@@ -5,6 +5,7 @@
 """
 
 import secrets
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -32,7 +33,7 @@ def _anywhere_in_a_batch(axis_size, in_batched, flag):
     return (_anywhere(jnp.any(flag, axis=0)) if in_batched[0] else flag), False
 
 
-def _rounds(recipe: Recipe, one_round, state, entries):
+def scan_rounds(recipe: Recipe, one_round: Callable, state: Any, entries: Any) -> tuple[Any, Any]:
     """`lax.scan` of `one_round` over the first T of `capacity` entries; the others give zeros.
 
     They cost nothing where no other lane of a vmap needs them. (A cond on a batched flag would run both branches and
@@ -57,7 +58,8 @@ def _rounds(recipe: Recipe, one_round, state, entries):
     return jax.lax.scan(step, state, (jnp.arange(recipe.capacity, dtype=jnp.int32), entries))
 
 
-def _start(table) -> tuple[Array, Array]:
+def start(table) -> tuple[Array, Array]:
+    """The score of every row, and the bound on it, before the first round."""
     return jnp.zeros(table.label.shape[0], jnp.float32), jnp.float32(0)
 
 
@@ -87,7 +89,7 @@ def boost(key: Array, table: Table, recipe: Recipe) -> tuple[Release, Any, Array
         return _absorb(recipe, tree, prepared, score, bound), (release, tree)
 
     keys = jax.random.split(key, recipe.capacity)
-    (score, _), (releases, ensemble) = _rounds(recipe, one_round, _start(prepared), keys)
+    (score, _), (releases, ensemble) = scan_rounds(recipe, one_round, start(prepared), keys)
     return releases, ensemble, score
 
 
@@ -112,7 +114,7 @@ def replay(releases: Release, table: Table, recipe: Recipe) -> tuple[dict[str, A
         tree = recipe.learner.hypothesis(release, recipe.budget, weights.unit)
         return _absorb(recipe, tree, prepared, score, bound), (log_prob, tree)
 
-    _, out = _rounds(recipe, one_round, _start(prepared), releases)
+    _, out = scan_rounds(recipe, one_round, start(prepared), releases)
     return out
 
 
@@ -147,8 +149,8 @@ def step_divergences(releases: Release, table: Table, other: Table, recipe: Reci
         after = [_absorb(recipe, tree, rows, score, bound) for score, rows in zip(scores, (mine, theirs), strict=True)]
         return ((after[0][0], after[1][0]), after[0][1]), divergence
 
-    score, bound = _start(mine)
-    _, out = _rounds(recipe, one_round, ((score, score), bound), releases)
+    score, bound = start(mine)
+    _, out = scan_rounds(recipe, one_round, ((score, score), bound), releases)
     return out
 
 
@@ -172,13 +174,19 @@ def release_sites(recipe: Recipe) -> list[str]:
 
     def one(budget):
         prepared = hypotheses.prepare(hypotheses.example())
-        weights = recipe.reweighter(*_start(prepared), prepared, budget)
+        weights = recipe.reweighter(*start(prepared), prepared, budget)
         return recipe.learner.release(jax.random.key(0), prepared, weights, budget)
 
     return list(jax.eval_shape(one, recipe.budget))
 
 
-def _check(key, table: Table, recipe: Recipe) -> None:
+def check(key: Array, table: Table, recipe: Recipe) -> None:
+    """Refuse what one fit cannot take; nothing private is looked at.
+
+    Raises:
+        ValueError: unless there are one typed threefry key, one setting, and a table that its hypotheses read, of at
+            most as many rows as the setting's bound.
+    """
     splits, label, present = table[:3]
     if not (isinstance(key, jax.Array) and jnp.issubdtype(key.dtype, jax.dtypes.prng_key) and key.ndim == 0):
         raise ValueError("key must be one typed key, as jax.random.key(seed) or dpbt.fresh_key() makes it")
@@ -216,7 +224,7 @@ def fit(key: Array, table: Table, recipe: Recipe) -> Model:
         ValueError: if any of these is not so. Nothing private is raised on.
     """
     table = jax.tree.map(jnp.asarray, table)
-    _check(key, table, recipe)
+    check(key, table, recipe)
     releases, ensemble, _ = _boost(key, table, recipe)
     return Model(ensemble, releases, recipe)
 

@@ -16,7 +16,7 @@ import numpy as np
 from dpbt import trees
 from dpbt.accounting import align
 from dpbt.base import UNSPLIT, AnyArray, Array, Model, Recipe, Release, Table
-from dpbt.boosting import score
+from dpbt.boosting import scan_rounds, score, start
 from dpbt.domains import Domain, predicates
 
 
@@ -46,9 +46,10 @@ def advantages(releases: Release, table: Table, recipe: Recipe) -> Array:
         edge = jnp.sum(measure * sign * jnp.clip(said, -1, 1)) / jnp.maximum(jnp.sum(measure), 1)
         return (total + said, bound + hypotheses.bound(hypothesis)), edge / 2
 
-    start = jnp.zeros(prepared.label.shape[0], jnp.float32), jnp.float32(0)
-    found = jax.lax.scan(one_round, start, releases)[1]
-    return jnp.where(jnp.arange(found.shape[0]) < recipe.rounds, found, 0)
+    return scan_rounds(recipe, one_round, start(prepared), releases)[1]
+
+
+_advantages = jax.jit(advantages)
 
 
 def margins(model: Model, rows: AnyArray, label: AnyArray) -> np.ndarray:
@@ -179,7 +180,7 @@ def report(model: Model, table: Table, test: Table, domain: Domain | None = None
     of_trees = model.recipe.learner.hypotheses is trees.TREES
     of_rules = of_trees and model.trees.split.shape[1] == 1 and bool(np.all(np.abs(_heaps(model)[1]) == 1))
     return {
-        "advantage": np.asarray(jax.jit(advantages)(model.releases, table, model.recipe)).tolist(),
+        "advantage": np.asarray(_advantages(model.releases, table, model.recipe)).tolist(),
         "margins_train": histogram(table),
         "margins_test": histogram(test),
         "features_used": features_used(model) if of_trees else None,

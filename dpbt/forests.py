@@ -72,7 +72,7 @@ def fit(key: Array, table: Table, recipe: Recipe, memory_mb: float = 256) -> Mod
     if recipe.learner.hypotheses is not random_tree.GROVES:
         raise ValueError(f"forests.fit takes a recipe of random trees, got {recipe.name}")
     table = jax.tree.map(jnp.asarray, table)
-    boosting._check(key, table, recipe)
+    boosting.check(key, table, recipe)
     each = 64 * table.label.shape[0] + 512 * _leaves(recipe.learner)
     batch = int(np.clip(memory_mb * 2**20 / each, 1, 64))
     releases, trees = _grow(key, table, recipe, batch=batch)

@@ -15,7 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 
 import dpbt
-from dpbt import recipes, runs
+from dpbt import domains, recipes, runs
 from dpbt.accounting import align
 from dpbt.base import Recipe, Table
 from experiments import data, peers
@@ -73,7 +73,7 @@ def programs(function: Any) -> int:
 
 
 def _fit_all(keys, table: Table, recipe: Recipe, lanes: int):
-    """The trees of G models, `lanes` at a time."""
+    """The hypotheses of G models, `lanes` at a time."""
 
     def one(setting):
         key, recipe = setting
@@ -85,13 +85,21 @@ def _fit_all(keys, table: Table, recipe: Recipe, lanes: int):
 _sweep = jax.jit(_fit_all, static_argnames="lanes")
 
 
-def time_sweep(
-    table: Table, models: int, rounds: int, depth: int, repeats: int, memory_mb: float
-) -> tuple[float, float]:
-    """(seconds, seconds of the first call) of a sweep over epsilon and keys, within a memory budget."""
-    rows, splits = table.splits.shape
-    recipe = recipes.bdpe(epsilon=np.geomspace(0.01, 25, models), rows=rows, rounds=rounds, depth=depth)
-    lanes = int(np.clip(memory_mb * 2**20 // runs.lane_bytes((rows, splits), recipe), 1, models))
+def greedy(models: int, rows: int, rounds: int, depth: int) -> Recipe:
+    """Boosted trees, of so many epsilons."""
+    return recipes.bdpe(epsilon=np.geomspace(0.01, 25, models), rows=rows, rounds=rounds, depth=depth)
+
+
+def random_forests(models: int, rows: int, rounds: int, depth: int) -> Recipe:
+    """Random trees over disjoint rows, which is how diffprivlib's forest is built, of so many epsilons."""
+    epsilon = np.geomspace(0.01, 25, models)
+    return recipes.random_forest(epsilon=epsilon, rows=rows, rounds=rounds, depth=depth, disjoint=True)
+
+
+def time_sweep(table: Table, recipe: Recipe, repeats: int, memory_mb: float) -> tuple[float, float]:
+    """(seconds, seconds of the first call) of a sweep over the recipe's settings, a key for each, within a budget."""
+    models, (rows, columns) = np.shape(recipe.budget.rows)[0], table.splits.shape
+    lanes = int(np.clip(memory_mb * 2**20 // runs.lane_bytes((rows, columns), recipe), 1, models))
     lanes = -(-models // -(-models // lanes))
     keys = jax.random.split(jax.random.key(0), models)
     start = time.perf_counter()
@@ -105,7 +113,7 @@ def measure_sweep(name: str, table: Table, setting: tuple, peak: float, repeats:
     models, rounds, depth = setting
     (rows, splits), before = table.splits.shape, programs(_sweep)
     _say(f"{name}: {models} models of T = {rounds}, D = {depth}")
-    seconds, first = time_sweep(table, models, rounds, depth, repeats, memory_mb)
+    seconds, first = time_sweep(table, greedy(models, rows, rounds, depth), repeats, memory_mb)
     gflops = models * products(rows, splits, depth, rounds) / seconds / 1e9
     return {
         "name": name,
@@ -151,37 +159,43 @@ def growth(axes: dict, repeats: int, memory_mb: float) -> dict[str, float]:
             _say(f"growth: {axis} = {size}")
             s = {**BASE, axis: size}
             table = synthetic(s["N"], s["S"])
-            seconds.append(time_sweep(table, s["G"], s["T"], s["D"], repeats, memory_mb)[0])
+            seconds.append(time_sweep(table, greedy(s["G"], s["N"], s["T"], s["D"]), repeats, memory_mb)[0])
         amount = [2**size - 1 if axis == "D" else size for size in sizes]
         slopes[axis] = float(np.polyfit(np.log(amount), np.log(seconds), 1)[0])
     return slopes
 
 
 def compare(name: str, fits: int, repeats: int, memory_mb: float) -> list[dict]:
-    """One private fit of ours, in a sweep, against one of each peer's, at equal data; trees where they have them."""
+    """A private fit of ours, in a sweep, against one of each peer's, at equal data; trees where they have them.
+
+    diffprivlib's forest is of random trees: ours of the same kind reads the same numbers, and boosted trees, which
+    search all splits at every node, are beside it.
+    """
     _say(f"{name}: {fits} private fits, and peers")
     dataset = data.load(name)
-    trees, depth = PEER_SETTING["trees"], PEER_SETTING["depth"]
-    ours = time_sweep(dataset.table, fits, trees, depth, min(repeats, 2), memory_mb)[0] / fits
-    rivals = {
-        "diffprivlib RandomForestClassifier, equal trees": peers.diffprivlib_forest(dataset, trees, depth),
-        "interpret DP-EBM, its defaults": peers.private_ebm(dataset),
+    rows, trees, depth = len(dataset.label), PEER_SETTING["trees"], PEER_SETTING["depth"]
+    numbers = domains.positions(dataset.domain, dataset.columns, codes=True)
+    makers = {
+        "boosted trees": (greedy, dataset.table),
+        "random forest": (random_forests, dataset.table._replace(splits=jnp.asarray(numbers))),
     }
-    lines = []
-    for rival, fit in rivals.items():
-        theirs = peers.seconds(fit, repeats)
-        about = {"fits": fits, **PEER_SETTING, "rows": len(dataset.label)}
-        lines.append(
-            {
-                "name": rival,
-                "dataset": name,
-                "our_seconds": ours,
-                "peer_seconds": theirs,
-                "ratio": theirs / ours,
-                **about,
-            }
-        )
-    return lines
+    ours = {
+        name: time_sweep(table, make(fits, rows, trees, depth), min(repeats, 2), memory_mb)[0] / fits
+        for name, (make, table) in makers.items()
+    }
+    forest = peers.seconds(peers.diffprivlib_forest(dataset, trees, depth), repeats)
+    ebm = peers.seconds(peers.private_ebm(dataset), repeats)
+    pairs = [
+        ("diffprivlib RandomForestClassifier, equal trees", "random forest", forest),
+        ("diffprivlib RandomForestClassifier, equal trees", "boosted trees", forest),
+        ("interpret DP-EBM, its defaults", "boosted trees", ebm),
+    ]
+    about = {"dataset": name, "fits": fits, **PEER_SETTING, "rows": rows}
+    return [
+        {"name": rival, "ours": kind, "our_seconds": ours[kind], "peer_seconds": time, "ratio": time / ours[kind]}
+        | about
+        for rival, kind, time in pairs
+    ]
 
 
 def _peers(quick: bool, repeats: int, memory_mb: float) -> list[dict]:
@@ -244,14 +258,16 @@ def _as_text(report: dict) -> str:
     ]
     text += [align([head, *cells]), "GFLOP/s counts 4 N S (2^D - 1) T operations a model, whatever is executed.\n"]
     if report["peers"]:
-        head = ("peer", "data", "ours, s a fit", "theirs, s a fit", "ratio")
+        head = ("peer", "ours", "data", "fits", "ours, s a fit", "theirs, s a fit", "ratio")
         cells = [
-            (p["name"], p["dataset"], f"{p['our_seconds']:.2g}", f"{p['peer_seconds']:.2g}", f"{p['ratio']:.3g}")
+            (
+                *(str(p[key]) for key in ("name", "ours", "dataset", "fits")),
+                *(f"{p[key]:.3g}" for key in ("our_seconds", "peer_seconds", "ratio")),
+            )
             for p in report["peers"]
         ]
         first = report["peers"][0]
-        trees = f"{first['trees']} private greedy trees of depth {first['depth']}"
-        about = f"Ours: {trees}, in a sweep of {first['fits']} fits.\n"
+        about = f"Ours: {first['trees']} private trees of depth {first['depth']}, in one sweep of so many fits.\n"
         text += [align([head, *cells]), about]
     slopes = ", ".join(f"{axis} {slope:.2f}" for axis, slope in report["scaling"].items() if not math.isnan(slope))
     return "\n".join([*text, f"growth, as slopes of log seconds (1 is linear; D by its 2^D - 1 nodes): {slopes}"])

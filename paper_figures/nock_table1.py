@@ -8,22 +8,20 @@ from matplotlib.figure import Figure
 
 from paper_figures.style import finish
 
-SOURCES = (Path("results/nock_henecka/table_1.csv"),)
+SOURCE = Path("results/nock_henecka/table_1.csv")
 ALPHAS = {"objective": "objective calibration", "0.1": "alpha = 0.1", "1.0": "alpha = 1"}
 
 
-def draw(sources: tuple[Path, ...] = SOURCES) -> Figure:
+def draw(source: Path = SOURCE) -> Figure:
     """A panel for each calibration, and one for the paper.
 
     Raises:
         ValueError: if no grid has been saved.
     """
-    if absent := [path for path in sources if not path.exists()]:
-        raise ValueError(f"{absent[0]} is not there; run: python -m experiments nock_henecka")
-    lines = []
-    for path in sources:
-        with open(path, newline="") as file:
-            lines += list(csv.DictReader(file))
+    if not source.exists():
+        raise ValueError(f"{source} is not there; run: python -m experiments nock_henecka")
+    with open(source, newline="") as file:
+        lines = list(csv.DictReader(file))
     calibrations = list(dict.fromkeys(line["calibration"] for line in lines))
     panels_of = {"as printed": ("paper", calibrations[0]), **{name: ("counts", name) for name in calibrations}}
     figure, panels = plt.subplots(

@@ -13,6 +13,7 @@ from dpbt import forests, recipes
 from dpbt.learners import random_tree
 from experiments import __main__ as command_line
 from experiments import data, random_forests
+from experiments.random_forests import grid as grids
 
 
 @pytest.fixture(scope="module")
@@ -29,7 +30,7 @@ def test_the_grid_is_a_loop_over_trees_but_for_rows_in_empty_leaves(rows):
     table, held = rows
     key, heights, sizes = jax.random.key(4), (2, 4), (1, 3)
     masks = np.stack([held < 350, held >= 350])
-    found = random_forests.grid_errors(key, table, held, masks, np.zeros(2, np.float32), heights=heights, sizes=sizes)
+    found = grids.grid_errors(key, table, held, masks, np.zeros(2, np.float32), heights=heights, sizes=sizes)
     shares = np.full((3, 2, 100), np.nan)
     for j, tree_key in enumerate(jax.random.split(jax.random.split(key, 3)[0], 3)):
         tree = forests.structure(tree_key, 4, 3)
@@ -56,13 +57,13 @@ def test_private_errors_of_the_grid_are_those_of_the_library_on_average(rows):
     """400 forests each way; a false alarm (six comparisons) has probability below 1e-5."""
     table, held = rows
     keys, masks = jax.random.split(jax.random.key(0), 400), np.ones((2, 100), bool)
-    scales = random_forests.grid_scales(0.5, (3,), 400)
+    scales = grids.grid_scales(0.5, (3,), 400)
     assert scales == pytest.approx(3 / 0.5)
 
     @jax.jit
     def grid(keys):
         def one(key):
-            return random_forests.grid_errors(key, table, held, masks, scales, heights=(4,), sizes=(3,)).test[..., 0, 0]
+            return grids.grid_errors(key, table, held, masks, scales, heights=(4,), sizes=(3,)).test[..., 0, 0]
 
         return jax.lax.map(one, keys, batch_size=50)
 
@@ -91,7 +92,7 @@ def test_private_errors_of_the_grid_are_those_of_the_library_on_average(rows):
 
 def test_splits_are_disjoint_and_whole():
     label = np.random.default_rng(0).random(237) < 0.3
-    runs = random_forests.split(label, 10, 0)
+    runs = grids.split(label, 10, 0)
     tested = np.zeros(237, int)
     for run in runs:
         test, validation = run.held[run.test], run.held[run.validation]

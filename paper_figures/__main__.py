@@ -6,10 +6,11 @@ import sys
 from pathlib import Path
 
 import matplotlib
+import matplotlib.pyplot as plt
 
 from dpbt.storage import write_whole
 
-NAMES = ("nock_fig1", "nock_fig5", "nock_table1", "privacy_audit")
+NAMES = ("nock_fig1", "nock_fig5", "nock_table1", "privacy_audit", "bojarski_series")
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -25,16 +26,19 @@ def main(arguments: list[str] | None = None) -> int:
     matplotlib.use("Agg")
     for name in options.names or NAMES:
         try:
-            figure = importlib.import_module(f"paper_figures.{name}").draw()
+            drawn = importlib.import_module(f"paper_figures.{name}").draw()
         except ValueError as error:
             print(f"{'error' if options.names else 'left out'}: {name}: {error}", file=sys.stderr)
             if options.names:
                 return 2
             continue
-        for suffix in ("pdf", "png"):
-            path = Path(options.out) / f"{name}.{suffix}"
-            write_whole(path, lambda part, figure=figure: figure.savefig(part, dpi=150))
-            print(path)
+        figures = {f"{name}_{part}": one for part, one in drawn.items()} if isinstance(drawn, dict) else {name: drawn}
+        for title, figure in figures.items():
+            for suffix in ("pdf", "png"):
+                path = Path(options.out) / f"{title}.{suffix}"
+                write_whole(path, lambda part, figure=figure: figure.savefig(part, dpi=150))
+                print(path)
+            plt.close(figure)
     return 0
 
 

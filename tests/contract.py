@@ -75,12 +75,18 @@ FORESTS = [
     _forest("forest-tight", recipes.random_forest),
     _forest("forest-zcdp", recipes.random_forest, slow=True, delta=1e-6),
     _forest("forest-disjoint", recipes.random_forest, rounds=3, disjoint=True),
+    _forest("forest-disjoint-zcdp", recipes.random_forest, slow=True, rounds=3, disjoint=True, delta=1e-6),
+    _forest("forest-uniform", recipes.random_forest, slow=True, negative="uniform"),
+    _forest("forest-published-zero", recipes.random_forest, slow=True, calibration="published", negative="zero"),
     _forest("rf-l-published", recipes.rf_l, tight=False, slow=True, calibration="published"),
     _forest("rf-l-tight", recipes.rf_l, slow=True),
+    _forest("rf-l-zcdp", recipes.rf_l, slow=True, delta=1e-6),
+    _forest("rf-l-disjoint", recipes.rf_l, slow=True, rounds=3, disjoint=True),
     _forest("rf-e-published", recipes.rf_e, tight=False, slow=True, calibration="published"),
     _forest("rf-e-tight", recipes.rf_e),
     _forest("rf-e-zcdp", recipes.rf_e, slow=True, delta=1e-6),
     _forest("rf-e-disjoint", recipes.rf_e, slow=True, rounds=3, disjoint=True),
+    _forest("rf-e-disjoint-zcdp", recipes.rf_e, slow=True, rounds=3, disjoint=True, delta=1e-6),
 ]
 
 

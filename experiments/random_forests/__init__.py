@@ -24,6 +24,7 @@ from tqdm import tqdm
 from dpbt.base import Table
 from dpbt.domains import Nominal, Numeric, positions
 from experiments import data, results
+from experiments.random_forests import ablation
 from experiments.random_forests import table as tables
 from experiments.random_forests.grid import Run, grid_scales, measure, split
 
@@ -50,6 +51,8 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     words = "numbers as indicators of their quintiles in the rows, which are private (as in LIBSVM's Adult)"
     parser.add_argument("--quintiles", action="store_true", help=words)
     parser.add_argument("--eta", action="store_true", help="also the series of error by eta (Figures 2, 4, ...)")
+    words = "instead, the private errors under other readings of the paper's noise, leaves and training rows"
+    parser.add_argument("--ablate", action="store_true", help=words)
     parser.add_argument("--out", default="results/random_forests", help="folder of the results (%(default)s)")
     parser.add_argument("--json", action="store_true", help="print Table 1's lines as a JSON list")
     parser.add_argument("--smoke", action="store_true", help="the smallest setting, to see that it runs")
@@ -107,6 +110,20 @@ def prepare(name: str, options: argparse.Namespace) -> Task:
     return Task(name, table, split(label, runs, options.seed), round(0.9 * len(label)))
 
 
+def configuration(task: Task, options: argparse.Namespace) -> dict:
+    """What every file of results says of the data and the runs."""
+    rows, attributes = task.table.splits.shape
+    return {
+        "dataset": task.name,
+        "rows": rows,
+        "attributes": attributes,
+        "runs": len(task.runs),
+        "seed": options.seed,
+        "nominal": options.nominal or ("values" if task.name in VALUES else "codes"),
+        "quintiles": options.quintiles,
+    }
+
+
 def one(name: str, options: argparse.Namespace) -> list[dict]:
     """Measure one data set, write its series, return its lines of Table 1 (CART last)."""
     task, settings = prepare(name, options), SMOKE if options.smoke else SETTINGS
@@ -129,18 +146,7 @@ def one(name: str, options: argparse.Namespace) -> list[dict]:
         *tables.table_lines(name, parts[""], rows),
         tables.table_line(name, False, "cart", cart, tables.PAPER[name][0], rows),
     ]
-    config = {
-        "dataset": name,
-        "rows": rows,
-        "attributes": attributes,
-        "runs": len(task.runs),
-        "seed": options.seed,
-        "nominal": options.nominal or ("values" if name in VALUES else "codes"),
-        "quintiles": options.quintiles,
-        **tables.ANALYSIS,
-        "sure": tables.SURE,
-        "seconds": round(seconds, 2),
-    }
+    config = {**configuration(task, options), **tables.ANALYSIS, "sure": tables.SURE, "seconds": round(seconds, 2)}
     for suffix, kind in (*parts.items(), ("_table", best)):
         if kind:
             results.write_csv(Path(options.out) / f"{name}{suffix}.csv", kind, config)
@@ -150,11 +156,25 @@ def one(name: str, options: argparse.Namespace) -> list[dict]:
     return best
 
 
+def ablate(name: str, options: argparse.Namespace) -> list[dict]:
+    """Ablate one data set and write what was found."""
+    task, grid = prepare(name, options), SMOKE if options.smoke else SETTINGS
+    lines = ablation.ablate(name, task.table, task.runs, task.trained, grid, options.seed)
+    suffix = "_quintiles" if options.quintiles else ""
+    results.write_csv(Path(options.out) / f"{name}{suffix}_ablation.csv", lines, configuration(task, options))
+    return lines
+
+
 def run(options: argparse.Namespace) -> None:
     """Measure, save, print."""
     if not 1 <= options.runs <= 10:
         raise ValueError(f"--runs must be in 1..10, got {options.runs}")
-    lines = [line for name in ([options.dataset] if options.dataset else DATASETS) for line in one(name, options)]
+    names = [options.dataset] if options.dataset else DATASETS
+    if options.ablate:
+        print(ablation.as_text([line for name in names for line in ablate(name, options)]))
+        print("private errors in percent; * inside the paper's interval; negative: what negative noisy counts mean")
+        return
+    lines = [line for name in names for line in one(name, options)]
     if options.json:
         forests_only = [line for line in lines if line["voting"] in tables.VOTINGS]
         print(json.dumps([{field: line[field] for field in FIELDS} for line in forests_only], indent=1))

@@ -84,15 +84,11 @@ def least_bounds(voting: str, private: bool, epsilon: Array, rows: int, eta: flo
     Over 97 values of delta, 24 of K (private) and the c at which the coins fail with probability 1 %.
     """
     c = float(np.sqrt(np.log(100) / (2 * rows)))
-    trees = jnp.asarray(sizes, jnp.float32)[:, None]
-    height, epsilon = jnp.asarray(heights, jnp.float32)[None], jnp.asarray(epsilon, jnp.float32)[None]
-    best = np.full((len(sizes), len(heights)), np.inf)
-    for delta, big_k in itertools.product(
-        np.linspace(0.01, 0.49, 97), np.geomspace(3, 3000, 24) if private else (1.0,)
-    ):
-        found = _bound(voting, private, epsilon, rows, eta, height, trees, delta, big_k, c)
-        error, probability = (np.broadcast_to(x, best.shape) for x in (found.error, found.probability))
-        best = np.where(probability >= SURE, np.minimum(best, error), best)
+    axes = (np.linspace(0.01, 0.49, 97), np.geomspace(3, 3000, 24) if private else [1.0], sizes, heights)
+    delta, big_k, trees, height = jnp.meshgrid(*(jnp.asarray(x, jnp.float32) for x in axes), indexing="ij", sparse=True)
+    epsilon = jnp.asarray(epsilon, jnp.float32)[None, None, None]
+    found = _bound(voting, private, epsilon, rows, eta, height, trees, delta, big_k, c)
+    best = np.min(np.where(found.probability >= SURE, found.error, np.inf), axis=(0, 1))
     return np.where(np.isfinite(best), best, np.nan)
 
 

@@ -42,13 +42,14 @@ def ablate(name: str, table: Table, runs: list[Run], trained: int, grid: dict, s
     """
     eta, rows = tables.BUDGET / trained, len(table.label)
     heights, sizes = grid["heights"], grid["trees"]
-    variants = [(noise, factor, runs) for noise, factor in NOISE.items()]
-    variants.append((f"{CLAIMED}, validation rows train too", 1.0, [_with_validation(run) for run in runs]))
+    variants = [(noise, factor, runs, False) for noise, factor in NOISE.items()]
+    variants.append((f"{CLAIMED}, validation rows train too", 1.0, [_with_validation(run) for run in runs], False))
+    variants.append((f"{CLAIMED}, a forest for each k and h", 1.0, runs, True))
     lines = []
     with tqdm(total=len(runs) * len(variants), unit="run", desc=name) as progress:
-        for noise, factor, some in variants:
+        for noise, factor, some, own in variants:
             scales = _scales(factor, eta, sizes, rows)
-            found = measure(table, some, scales, heights, sizes, seed, progress, READINGS)
+            found = measure(table, some, scales, heights, sizes, seed, progress, READINGS, own)
             for n, reading in enumerate(READINGS):
                 for v, voting in enumerate(RULES):
                     paper = tables.PAPER[name][3 + v]

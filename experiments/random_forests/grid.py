@@ -68,7 +68,7 @@ def read(noisy: Array, fallback: Array, reading: str) -> Array:
     return random_tree.shares(noisy, fallback, reading)
 
 
-@functools.partial(jax.jit, static_argnames=("heights", "sizes", "readings"))
+@functools.partial(jax.jit, static_argnames=("heights", "sizes", "readings", "own"))
 def grid_errors(
     key: Array,
     table: Table,
@@ -79,6 +79,7 @@ def grid_errors(
     heights: tuple[int, ...],
     sizes: tuple[int, ...],
     readings: tuple[str, ...] = NEGATIVE,
+    own: bool = False,
 ) -> Errors:
     """Errors of forests of every height and number of trees, by every voting rule.
 
@@ -99,6 +100,7 @@ def grid_errors(
         heights: increasing, at least 1.
         sizes: numbers of trees, increasing.
         readings: among READINGS.
+        own: grow another forest for each number of trees, instead of one whose first k trees serve k.
     """
     structure_key, noise_key, coin_key = jax.random.split(key, 3)
     rows = random_tree.prepare(table)
@@ -111,12 +113,13 @@ def grid_errors(
         heap, count = forests.weights_at_all_heights(tree, rows)
         return heap[np.array(heights)][:, held] + shift[:, None], jnp.concatenate([count[s] for s in slices])
 
-    node, count = jax.lax.map(grow, jax.random.split(structure_key, sizes[-1]), batch_size=3)
+    pairs = np.array([(s, j) for s, k in enumerate(sizes) for j in range(k)], np.int32)
+    if own:
+        pairs[:, 1] = np.arange(len(pairs))
+    node, count = jax.lax.map(grow, jax.random.split(structure_key, pairs[:, 1].max() + 1), batch_size=3)
     right = [jnp.sum(jnp.max(count[:, o : o + 2**h], axis=-1), axis=-1) for o, h in zip(offset, heights, strict=True)]
     trained = jnp.sum(rows.present).astype(jnp.float32)
     accuracy = jnp.stack([jnp.mean(r.astype(jnp.float32)) for r in right]) / trained
-
-    pairs = jnp.asarray([(s, j) for s, k in enumerate(sizes) for j in range(k)], jnp.int32)
 
     def add(totals, pair):
         size, tree, pair_key = pair
@@ -129,7 +132,7 @@ def grid_errors(
 
     shape = (len(sizes), len(readings), len(heights), held.shape[0])
     start = jnp.zeros(shape, jnp.int32), jnp.zeros(shape, jnp.float32)
-    (votes, sums), _ = jax.lax.scan(add, start, (pairs[:, 0], pairs[:, 1], jax.random.split(noise_key, len(pairs))))
+    (votes, sums), _ = jax.lax.scan(add, start, (*jnp.asarray(pairs).T, jax.random.split(noise_key, len(pairs))))
     trees = jnp.asarray(sizes, jnp.int32)[:, None, None, None]
     mean = sums / trees.astype(jnp.float32)
     answers = jnp.stack([2 * votes > trees, mean > 0.5, jax.random.uniform(coin_key, shape) < mean])
@@ -151,14 +154,19 @@ def measure(
     seed: int,
     progress: tqdm,
     readings: tuple[str, ...] = NEGATIVE,
+    own: bool = False,
 ) -> Errors:
-    """Errors of all runs, stacked; see `grid_errors`."""
+    """Errors of all runs, stacked; see `grid_errors`. With `own`, heights do not share forests either."""
     found = []
     for r, run in enumerate(runs):
         key = jax.random.fold_in(jax.random.key(seed), r)
         masks, one = np.stack([run.validation, run.test]), table._replace(present=jnp.asarray(run.train))
-        grid = {"heights": heights, "sizes": sizes, "readings": readings}
-        errors = grid_errors(key, one, jnp.asarray(run.held), masks, scales, **grid)
-        found.append(jax.tree.map(np.asarray, errors))
+        given, more = (one, jnp.asarray(run.held), masks, scales), {"sizes": sizes, "readings": readings, "own": own}
+        groups = [(height,) for height in heights] if own else [heights]
+        parts = [
+            grid_errors(jax.random.fold_in(key, h) if own else key, *given, heights=group, **more)
+            for h, group in enumerate(groups)
+        ]
+        found.append(jax.tree.map(lambda *part: np.concatenate(part, axis=-1), *parts))
         progress.update()
     return Errors(*(np.stack(parts) for parts in zip(*found, strict=True)))

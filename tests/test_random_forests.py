@@ -2,6 +2,7 @@
 
 import csv
 import json
+import sys
 
 import jax
 import jax.numpy as jnp
@@ -16,6 +17,7 @@ from dpbt.learners import random_tree
 from experiments import __main__ as command_line
 from experiments import data, random_forests
 from experiments.random_forests import grid as grids
+from experiments.random_forests import rows as rows_of
 from experiments.random_forests import table as tables
 from paper_figures import bojarski_series
 
@@ -141,21 +143,41 @@ def test_ablations_cover_every_noise_and_reading(tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(data, "load", lambda name: data.breast_cancer())
     words = ["random_forests", "--smoke", "--dataset", "banknote", "--quintiles", "--ablate", "--out", str(tmp_path)]
     assert command_line.main(words) == 0
-    assert capsys.readouterr().out.count("threshold") == 15
+    assert capsys.readouterr().out.count("threshold") == 18
     with open(tmp_path / "banknote_quintiles_ablation.csv") as file:
         lines = list(csv.DictReader(file))
-    assert len(lines) == 5 * 3 * 2
+    assert len(lines) == 6 * 3 * 2
     assert {line["attributes"] for line in lines} == {"150"}  # five fifths of each of 30 columns
 
 
 def test_quintile_indicators_part_the_rows_and_pass_over_what_is_missing():
     domain = {"x": Numeric(0, 9), "same": Numeric(0, 9), "word": Nominal(("a", "b", "?"))}
     columns = {"x": np.arange(10.0), "same": np.array([0.0] * 9 + [5.0]), "word": np.array(list("abab?abab?"))}
-    found = random_forests.quintile_attributes(data.Dataset("mine", domain, columns, np.arange(10) > 4))
+    found = rows_of.quintile_attributes(data.Dataset("mine", domain, columns, np.arange(10) > 4))
     assert found.shape == (10, 5 + 2 + 2)
     np.testing.assert_array_equal(found[:, :5].sum(axis=0), [2, 2, 2, 2, 2])
     np.testing.assert_array_equal(found[:, 5:7].sum(axis=0), [9, 1])
     np.testing.assert_array_equal(found[:, 7:].sum(axis=1), columns["word"] != "?")
+
+
+def test_canonical_test_rows_are_not_used(monkeypatch):
+    whole = data.Dataset(
+        "mine", {"x": Numeric(0, 9)}, {"x": np.arange(40.0)}, np.arange(40) % 2 == 0, np.arange(40) > 29
+    )
+    monkeypatch.setattr(data, "load", lambda name: whole)
+    task = rows_of.prepare("mine", 2, 0)
+    assert task.table.splits.shape == (30, 1)
+    assert task.trained == 27
+    assert len(task.runs) == 2
+
+
+def test_without_the_peer_its_command_says_so(tmp_path, capsys, monkeypatch):
+    monkeypatch.setitem(sys.modules, "diffprivlib.models", None)
+    monkeypatch.setattr(data, "load", lambda name: data.breast_cancer())
+    words = ["random_forests", "--peers", "--dataset", "banknote", "--smoke", "--out", str(tmp_path)]
+    assert command_line.main(words) == 2
+    assert "install the extra `peers`" in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())
 
 
 def test_the_least_bound_is_among_those_that_hold():

@@ -10,23 +10,19 @@ printed, theta uniform at random where a count is negative. The paper's private 
 """
 
 import argparse
-import dataclasses
 import json
 import sys
 import time
 from pathlib import Path
-from typing import NamedTuple
 
-import jax.numpy as jnp
 import numpy as np
 from tqdm import tqdm
 
-from dpbt.base import Table
-from dpbt.domains import Nominal, Numeric, positions
-from experiments import data, results
-from experiments.random_forests import ablation
+from experiments import results
+from experiments.random_forests import ablation, peers
 from experiments.random_forests import table as tables
-from experiments.random_forests.grid import Run, grid_scales, measure, split
+from experiments.random_forests.grid import grid_scales, measure
+from experiments.random_forests.rows import VALUES, Task, prepare
 
 DATASETS = ("banknote", "transfusion", "voting", "mammographic", "mushroom", "adult", "covertype")
 SETTINGS = {"heights": tuple(range(1, 16)), "trees": tuple(range(1, 22, 2)), "runs": 10, "seed": 0}
@@ -37,7 +33,6 @@ ETA_SERIES = {
     "factors": (0.03, 0.1, 0.3, 1.0, 3.0, 10.0, np.inf),
 }
 ETA_SMOKE = {"heights": (2, 3), "trees": (1, 3), "factors": (1.0, np.inf)}
-VALUES = ("adult",)  # a Boolean for each nominal value; elsewhere a code, as the paper's numbers of attributes have it
 FIELDS = ("dataset", "private", "voting", "trees", "height", "error", "interval", "paper_error")
 
 
@@ -53,61 +48,17 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--eta", action="store_true", help="also the series of error by eta (Figures 2, 4, ...)")
     words = "instead, the private errors under other readings of the paper's noise, leaves and training rows"
     parser.add_argument("--ablate", action="store_true", help=words)
+    words = "instead, seconds of one fit beside diffprivlib's random forest (needs the extra peers)"
+    parser.add_argument("--peers", action="store_true", help=words)
     parser.add_argument("--out", default="results/random_forests", help="folder of the results (%(default)s)")
     parser.add_argument("--json", action="store_true", help="print Table 1's lines as a JSON list")
     parser.add_argument("--smoke", action="store_true", help="the smallest setting, to see that it runs")
 
 
-def attributes(dataset: data.Dataset, codes: bool) -> np.ndarray:
-    """f32[N, A]: positions in the public ranges, a missing number at the low end, without attributes that say so."""
-    domain = {
-        column: dataclasses.replace(kind, missing=False) if isinstance(kind, Numeric) else kind
-        for column, kind in dataset.domain.items()
-    }
-    return positions(domain, dataset.columns, codes=codes)
-
-
-def quintile_attributes(dataset: data.Dataset) -> np.ndarray:
-    """f32[N, A]: a Boolean for each listed value but "?", and for each fifth of the rows of a numeric column.
-
-    Equal quintiles are one. Fitted to private rows, so only for comparison with what the paper did.
-    """
-    blocks = []
-    for column, kind in dataset.domain.items():
-        if isinstance(kind, Numeric):
-            value = np.asarray(dataset.columns[column], np.float64)
-            place = np.searchsorted(np.unique(np.nanquantile(value, (0.2, 0.4, 0.6, 0.8))), value)
-            blocks.append((place[:, None] == np.unique(place)).astype(np.float32))
-        else:
-            if isinstance(kind, Nominal):
-                kind = Nominal(tuple(value for value in kind.values if value != "?"))
-            blocks.append(positions({column: kind}, dataset.columns))
-    return np.concatenate(blocks, axis=1)
-
-
-class Task(NamedTuple):
-    """A data set as the paper used it: its table, its runs, and n_train, nine tenths of its rows."""
-
-    name: str
-    table: Table
-    runs: list[Run]
-    trained: int
-
-
-def prepare(name: str, options: argparse.Namespace) -> Task:
-    """Load a data set and split it into runs; data with canonical test rows keep them out."""
-    dataset = data.load(name)
-    here = np.ones(len(dataset.label), bool) if dataset.test is None else ~dataset.test
-    codes = options.nominal == "codes" or (options.nominal is None and name not in VALUES)
-    if options.quintiles:
-        columns = {column: np.asarray(values)[here] for column, values in dataset.columns.items()}
-        position = quintile_attributes(dataclasses.replace(dataset, columns=columns))
-    else:
-        position = attributes(dataset, codes)[here]
-    label = np.asarray(dataset.label)[here]
-    table = Table(jnp.asarray(position), jnp.asarray(label), jnp.ones(len(label), bool))
+def task_of(name: str, options: argparse.Namespace) -> Task:
+    """The data set that the options ask for."""
     runs = min(options.runs, (SMOKE if options.smoke else SETTINGS)["runs"])
-    return Task(name, table, split(label, runs, options.seed), round(0.9 * len(label)))
+    return prepare(name, runs, options.seed, options.nominal, options.quintiles)
 
 
 def configuration(task: Task, options: argparse.Namespace) -> dict:
@@ -126,7 +77,7 @@ def configuration(task: Task, options: argparse.Namespace) -> dict:
 
 def one(name: str, options: argparse.Namespace) -> list[dict]:
     """Measure one data set, write its series, return its lines of Table 1 (CART last)."""
-    task, settings = prepare(name, options), SMOKE if options.smoke else SETTINGS
+    task, settings = task_of(name, options), SMOKE if options.smoke else SETTINGS
     rows, attributes = task.table.splits.shape
     extra = ETA_SMOKE if options.smoke else ETA_SERIES
     grids = [(eta, settings) for eta in (np.inf, tables.BUDGET / task.trained)]
@@ -158,17 +109,41 @@ def one(name: str, options: argparse.Namespace) -> list[dict]:
 
 def ablate(name: str, options: argparse.Namespace) -> list[dict]:
     """Ablate one data set and write what was found."""
-    task, grid = prepare(name, options), SMOKE if options.smoke else SETTINGS
+    task, grid = task_of(name, options), SMOKE if options.smoke else SETTINGS
     lines = ablation.ablate(name, task.table, task.runs, task.trained, grid, options.seed)
     suffix = "_quintiles" if options.quintiles else ""
     results.write_csv(Path(options.out) / f"{name}{suffix}_ablation.csv", lines, configuration(task, options))
     return lines
 
 
+def time_peers(options: argparse.Namespace) -> None:
+    """Time one fit beside the peer's on each of its settings, write and print.
+
+    Raises:
+        ValueError: without the peer.
+    """
+    settings = [setting for setting in peers.SETTINGS if options.dataset in (None, setting[0])]
+    repeats = 1 if options.smoke else 5
+    try:
+        lines = [
+            line
+            for name, trees, height in settings
+            for line in peers.compare(task_of(name, options), trees, height, repeats)
+        ]
+    except ImportError as error:
+        raise ValueError(f"no comparison with diffprivlib, install the extra `peers`: {error}") from error
+    results.write_csv(Path(options.out) / "peers.csv", lines, {"repeats": repeats})
+    print(peers.as_text(lines))
+    print(f"median of {repeats} fits, after one that compiles")
+
+
 def run(options: argparse.Namespace) -> None:
     """Measure, save, print."""
     if not 1 <= options.runs <= 10:
         raise ValueError(f"--runs must be in 1..10, got {options.runs}")
+    if options.peers:
+        time_peers(options)
+        return
     names = [options.dataset] if options.dataset else DATASETS
     if options.ablate:
         print(ablation.as_text([line for name in names for line in ablate(name, options)]))

@@ -179,7 +179,7 @@ def what_bounds_say(lines: list[Line]) -> str:
     sure = float(lines[0]["sure"])
     printed = [line for line in lines if line["bound_probability"] > 0 and line["bound"] < 0.5]
     free = [line for line in lines if line["least_bound"] < 0.5]
-    words = f"theorems at the paper's constants: {len(printed)} of {len(lines)} forests have a bound below 1/2; "
+    words = f"theorems at the paper's constants: {len(printed)} of {len(lines)} settings have a bound below 1/2; "
     return (
         words
         + f"at the best constants, with probability {sure:g}: {len(free)}"

@@ -45,6 +45,8 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--nominal", choices=("codes", "values"), help=words)
     words = "numbers as indicators of their quintiles in the rows, which are private (as in LIBSVM's Adult)"
     parser.add_argument("--quintiles", action="store_true", help=words)
+    words = "a random sample of so many rows, at the same eta n_train and so the same noise relative to the data"
+    parser.add_argument("--rows", type=int, help=words)
     parser.add_argument("--eta", action="store_true", help="also the series of error by eta (Figures 2, 4, ...)")
     words = "instead, the private errors under other readings of the paper's noise, leaves and training rows"
     parser.add_argument("--ablate", action="store_true", help=words)
@@ -58,7 +60,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def task_of(name: str, options: argparse.Namespace) -> Task:
     """The data set that the options ask for."""
     runs = min(options.runs, (SMOKE if options.smoke else SETTINGS)["runs"])
-    return prepare(name, runs, options.seed, options.nominal, options.quintiles)
+    return prepare(name, runs, options.seed, options.nominal, options.quintiles, options.rows)
 
 
 def configuration(task: Task, options: argparse.Namespace) -> dict:

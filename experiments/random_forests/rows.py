@@ -14,12 +14,18 @@ from experiments.random_forests.grid import Run, split
 VALUES = ("adult",)  # a Boolean for each nominal value; elsewhere a code, as the paper's numbers of attributes have it
 
 
-def load(name: str) -> data.Dataset:
-    """A data set without its canonical test rows, which the paper does not count."""
+def load(name: str, sample: int | None = None) -> data.Dataset:
+    """A data set without its canonical test rows, which the paper does not count; a random sample of it if asked.
+
+    Raises:
+        ValueError: if the sample is smaller than 100 rows or not smaller than the data set.
+    """
     dataset = data.load(name)
-    if dataset.test is None:
-        return dataset
-    here = ~dataset.test
+    here = np.arange(len(dataset.label)) if dataset.test is None else np.flatnonzero(~dataset.test)
+    if sample is not None:
+        if not 100 <= sample < len(here):
+            raise ValueError(f"a sample of {name} has 100 to {len(here) - 1} rows, got {sample}")
+        here = np.sort(np.random.default_rng(0).permutation(here)[:sample])
     columns = {column: np.asarray(values)[here] for column, values in dataset.columns.items()}
     return dataclasses.replace(dataset, columns=columns, label=np.asarray(dataset.label)[here], test=None)
 
@@ -61,7 +67,9 @@ class Task(NamedTuple):
     trained: int
 
 
-def prepare(name: str, runs: int, seed: int, nominal: str | None = None, quintiles: bool = False) -> Task:
+def prepare(
+    name: str, runs: int, seed: int, nominal: str | None = None, quintiles: bool = False, sample: int | None = None
+) -> Task:
     """Load a data set as arrays and split it into runs.
 
     Args:
@@ -70,8 +78,9 @@ def prepare(name: str, runs: int, seed: int, nominal: str | None = None, quintil
         seed: of the runs.
         nominal: "codes" or "values"; None: as the paper's number of attributes has it.
         quintiles: see `quintile_attributes`.
+        sample: see `load`.
     """
-    dataset = load(name)
+    dataset = load(name, sample)
     if nominal is None:
         nominal = "values" if name in VALUES else "codes"
     position = quintile_attributes(dataset) if quintiles else attributes(dataset, nominal == "codes")

@@ -33,7 +33,7 @@ ETA_SERIES = {
     "factors": (0.03, 0.1, 0.3, 1.0, 3.0, 10.0, np.inf),
 }
 THIN = (*range(1, 22), *range(31, 102, 10))
-"""The numbers of trees by eta of data sets of more than LARGE rows, a seventh of the work of all that the paper tried."""
+"""Numbers of trees by eta for data sets of more than LARGE rows: a seventh of the work of all that the paper tried."""
 LARGE = 5000
 ETA_SMOKE = {"heights": (2, 3), "trees": (1, 3), "factors": (1.0, np.inf)}
 FIELDS = ("dataset", "private", "voting", "trees", "height", "error", "interval", "paper_error")

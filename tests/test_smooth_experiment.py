@@ -7,7 +7,7 @@ import pytest
 
 from dpbt.domains import Boolean, Nominal, Numeric, encode
 from experiments import __main__ as command_line
-from experiments import smooth_boosting
+from experiments import smooth_settings
 
 KEYS = {"dataset", "epsilon", "calibration", "learner", "accuracy_mean", "accuracy_sd", "keys", "paper"}
 
@@ -15,7 +15,7 @@ KEYS = {"dataset", "epsilon", "calibration", "learner", "accuracy_mean", "accura
 def test_intervals_are_one_hot():
     domain = {"x": Numeric(0, 3, bins=3, missing=True), "c": Nominal(("a", "b")), "f": Boolean()}
     columns = {"x": np.array([-1, 0.5, 1.5, 2.5, 9, np.nan]), "c": list("abbaab"), "f": [True, False] * 3}
-    found, words = smooth_boosting.one_hot(domain, encode(domain, columns))
+    found, words = smooth_settings.one_hot(domain, encode(domain, columns))
     assert words == ["0 < x <= 1", "1 < x <= 2", "2 < x <= 3", "x is missing", "c = a", "c = b", "f"]
     inside = [[1, 0, 0, 0], [1, 0, 0, 0], [0, 1, 0, 0], [0, 0, 1, 0], [0, 0, 1, 0], [0, 0, 0, 1]]
     np.testing.assert_array_equal(found[:, :4], np.array(inside, bool))
@@ -24,12 +24,12 @@ def test_intervals_are_one_hot():
 
 
 def test_settings_are_those_of_the_papers_tables():
-    assert smooth_boosting.settings("adult", 1.0) == {"density": 0.35, "learning_rate": 0.45, "rounds": 39}
-    assert smooth_boosting.settings("adult", 0.4) == {"density": 0.35, "learning_rate": 0.5, "rounds": 9}
-    assert smooth_boosting.settings("cod-rna", 1.1) == {"density": 0.4, "learning_rate": 0.5, "rounds": 99}
-    assert smooth_boosting.settings("mushroom", 5.0) == {"density": 0.2, "learning_rate": 0.5, "rounds": 29}
-    for by_dataset in (smooth_boosting.DENSITY, smooth_boosting.RATE, smooth_boosting.ROUNDS):
-        assert all(len(values) == len(smooth_boosting.EPSILONS) for values in by_dataset.values())
+    assert smooth_settings.settings("adult", 1.0) == {"density": 0.35, "learning_rate": 0.45, "rounds": 39}
+    assert smooth_settings.settings("adult", 0.4) == {"density": 0.35, "learning_rate": 0.5, "rounds": 9}
+    assert smooth_settings.settings("cod-rna", 1.1) == {"density": 0.4, "learning_rate": 0.5, "rounds": 99}
+    assert smooth_settings.settings("mushroom", 5.0) == {"density": 0.2, "learning_rate": 0.5, "rounds": 29}
+    for by_dataset in (smooth_settings.DENSITY, smooth_settings.RATE, smooth_settings.ROUNDS):
+        assert all(len(values) == len(smooth_settings.EPSILONS) for values in by_dataset.values())
 
 
 @pytest.mark.parametrize("algorithm", ["lazybb", pytest.param("lazybb-trees", marks=pytest.mark.slow)])

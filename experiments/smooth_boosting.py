@@ -26,7 +26,7 @@ from dpbt import diagnostics, recipes, runs, smooth_bounds, storage, sweeps
 from dpbt.accounting import align
 from dpbt.base import Table
 from dpbt.domains import Boolean
-from experiments import protocols, results
+from experiments import protocols, results, smooth_sparsity
 from experiments.smooth_settings import (
     BOUND,
     DATASETS,
@@ -67,6 +67,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         "cross-validate Table 1's grid on training rows and test the best of it, which costs privacy not counted here"
     )
     kind.add_argument("--grid", action="store_true", help=words)
+    kind.add_argument("--sparsity", action="store_true", help="features used, beside Tables 5-7")
     kind.add_argument("--speed", action="store_true", help="seconds of one fit, and of 1,000 fits in one program")
     parser.add_argument("--data", help="folder of data sets; see `python -m experiments data`")
     parser.add_argument(
@@ -183,6 +184,8 @@ def run(options: argparse.Namespace) -> None:
         _speed(options)
     elif options.grid:
         _grid(options)
+    elif options.sparsity:
+        _sparsity(options)
     else:
         _lines(options)
 
@@ -254,6 +257,17 @@ def _grid(options: argparse.Namespace) -> None:
         print(json.dumps(selected, indent=1))
         return
     _print(selected, (*SHOWN, *GRID[options.learner], "selected_by", "of"))
+
+
+def _sparsity(options: argparse.Namespace) -> None:
+    """Features used by epsilon."""
+    lines = [line for dataset in options.dataset or DATASETS for line in smooth_sparsity.lines(dataset, options)]
+    config = {"features": options.features, "keys": options.keys, "seed": options.seed}
+    results.write_csv(Path(options.out) / "sparsity.csv", lines, config)
+    if options.json:
+        print(json.dumps(lines, indent=1))
+        return
+    _print(lines, list(lines[0]))
 
 
 def _speed(options: argparse.Namespace) -> None:

@@ -6,7 +6,9 @@ from matplotlib.figure import Figure
 from paper_figures.asadi import FOLDER, epsilon_axis
 from paper_figures.style import CALIBRATIONS, saved
 
-SERIES = {"paper": ("k", "*"), **{name: (c, "o") for name, c in CALIBRATIONS.items()}, "no_privacy": ("grey", ".")}
+SERIES = {"paper": ("k", "*"), **{name: (c, "o") for name, c in CALIBRATIONS.items()}}
+SERIES |= {"doubled": ("C2", "s"), "no_privacy": ("grey", ".")}
+WORDS = {"paper": "printed in the paper", "doubled": "published exponent x 2", "no_privacy": "without privacy"}
 
 
 def draw() -> Figure:
@@ -22,8 +24,9 @@ def draw() -> Figure:
         own = [line for line in lines if line["dataset"] == name]
         epsilon = [float(line["epsilon"]) for line in own]
         for series, (colour, marker) in SERIES.items():
-            words = {"paper": "printed in the paper", "no_privacy": "without privacy"}.get(series, series)
-            panel.plot(epsilon, [float(line[series]) for line in own], marker=marker, color=colour, label=words)
+            count = [float(line[series]) for line in own]
+            style = {"linestyle": "", "markersize": 10, "zorder": 5} if series == "paper" else {"markersize": 4}
+            panel.plot(epsilon, count, marker=marker, color=colour, label=WORDS.get(series, series), **style)
         epsilon_axis(panel, title=name, yscale="log")
     panels[0][0].set_ylabel("features used, mean over keys")
     panels[0][0].legend(frameon=False)

@@ -38,13 +38,14 @@ def draw() -> Figure:
                 place = [_place(line, axis, alpha) for line in without]
                 panel.plot(place, [float(line[mean]) for line in without], ":", color=colour, label=name)
         panel.axhline(alpha, color="k", linewidth=0.5)
-        finish(panel, xlabel=words, ylim=(-0.01, 0.4))
+        finish(panel, xlabel=words, ylim=(-0.01, 0.3))
+        ticks = sorted({_place(line, axis, alpha) for line in lines if line["axis"] == axis} - {float("inf")})
         if axis == "noise":
             panel.set_xscale("symlog", linthresh=1 / 32)
-            panel.set_xticks([0, 1 / 32, 1 / 4, 1, 4], ["0", "1/32", "1/4", "1", "4"])
-            panel.minorticks_off()
         else:
             panel.set_xscale("log")
+        panel.set_xticks(ticks, [f"{tick:g}" if tick < 1000 else f"{tick / 1000:g}k" for tick in ticks])
+        panel.minorticks_off()
     panels[0].set_ylabel("test error, mean and sd over samples and keys")
     panels[0].legend(frameon=False, fontsize=8)
     tau = [float(line["tau"]) for line in rounds]
@@ -59,7 +60,8 @@ def draw() -> Figure:
     finish(panels[4], xlabel="margin tau", ylabel="rounds", xscale="log", yscale="log")
     panels[4].set_xticks(tau, [f"{t:g}" for t in tau])
     panels[4].minorticks_off()
-    panels[4].legend(frameon=False, fontsize=8)
+    panels[4].set_ylim(top=3e8)  # room for the legend
+    panels[4].legend(frameon=False, fontsize=8, loc="upper right")
     base = next(line for line in lines if line["axis"] == "epsilon")
     figure.suptitle(
         f"base: n = {base['rows']}, tau = {base['tau']}, no label noise, epsilon = 1, delta = {base['delta']}, "

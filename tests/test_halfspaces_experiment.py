@@ -3,6 +3,8 @@
 import csv
 import json
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -39,13 +41,25 @@ def test_a_margin_beyond_the_sphere_is_refused():
 def test_curves_end_in_the_models_own_error():
     table, _ = halfspaces.sample((0, 3), 400, 0.2, 0.0, tests=0)
     recipe = recipes.halfspace_boost(rows=400, epsilon=1.0, rounds=6)
-    key = halfspaces.jax.random.key(0)
+    key = jax.random.key(0)
     error, small, advantage = halfspaces.curves(key, table, recipe)
     model = dpbt.fit(key, table, recipe)
     assert error.shape == small.shape == advantage.shape == (6,)
     assert float(error[-1]) == pytest.approx(np.mean(dpbt.predict(model, table.splits) != table.label))
     margin = dpbt.diagnostics.margins(model, table.splits, table.label)
     assert float(small[-1]) == pytest.approx(np.mean(margin <= 2 * float(recipe.budget.learning_rate)), abs=0.005)
+
+
+def test_the_printed_advantage_of_a_centre_does_not_hold():
+    """Bun et al., Theorem 26, has tau / 4 for h(x) = z . x; rows +-tau u give tau^2 / 2."""
+    tau, sign = 0.2, np.where(np.arange(40) % 2, 1, -1)
+    rows = np.zeros((40, 3), np.float32)
+    rows[:, 0] = tau * sign
+    table = dpbt.Table(*map(jnp.asarray, (rows, sign > 0, np.ones(40, bool))))
+    recipe = recipes.halfspace_boost(rows=40, epsilon=np.inf, rounds=1)
+    advantage = halfspaces.curves(jax.random.key(0), table, recipe)[2]
+    assert float(advantage[0]) == pytest.approx(tau**2 / 2, rel=1e-4)
+    assert tau**2 / 2 < tau / 4
 
 
 def test_the_first_round_is_of_those_that_stay():

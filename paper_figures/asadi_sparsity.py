@@ -7,8 +7,8 @@ from paper_figures.asadi import FOLDER, epsilon_axis
 from paper_figures.style import CALIBRATIONS, saved
 
 SERIES = {"paper": ("k", "*"), **{name: (c, "o") for name, c in CALIBRATIONS.items()}}
-SERIES |= {"doubled": ("C2", "s"), "no_privacy": ("grey", ".")}
-WORDS = {"paper": "printed in the paper", "doubled": "published exponent x 2", "no_privacy": "without privacy"}
+SERIES |= {"no_privacy": ("grey", ".")}
+WORDS = {"paper": "printed in the paper", "no_privacy": "without privacy"}
 
 
 def draw() -> Figure:
@@ -29,6 +29,6 @@ def draw() -> Figure:
             panel.plot(epsilon, count, marker=marker, color=colour, label=WORDS.get(series, series), **style)
         epsilon_axis(panel, title=name, yscale="log")
     panels[0][0].set_ylabel("features used, mean over keys")
-    panels[0][0].legend(frameon=False)
+    panels[0][0].legend(frameon=False, loc="lower right")
     figure.suptitle(f"settings of Tables 8-10; {lines[0]['keys']} keys", fontsize=10)
     return figure

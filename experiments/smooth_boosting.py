@@ -7,6 +7,7 @@ the same data: that selection is not in any ledger. `--series` runs what Table 2
 """
 
 import argparse
+import itertools
 import json
 import statistics
 import sys
@@ -138,10 +139,10 @@ def job(
     return Job(sweep, task, folds, words, Path(options.out) / f"{dataset}-{digest}")
 
 
-def block(epsilon: float, delta: float, learner: str, chosen: dict) -> dict[str, tuple]:
-    """One setting in both calibrations."""
-    single = {"epsilon": epsilon, "delta": delta, "learner": learner, **chosen}
-    return {**{axis: (value,) for axis, value in single.items()}, "calibration": CALIBRATIONS}
+def block(epsilon: float, delta: float, learner: str, calibration: str, chosen: dict) -> dict[str, tuple]:
+    """One setting."""
+    single = {"epsilon": epsilon, "delta": delta, "learner": learner, "calibration": calibration, **chosen}
+    return {axis: (value,) for axis, value in single.items()}
 
 
 def fit_all(work: Job, quiet: bool) -> tuple[np.ndarray, runs.Report]:
@@ -204,10 +205,11 @@ def _lines(options: argparse.Namespace) -> None:
     everything = DATASETS if series == "table2" else ("adult",)
     for dataset in options.dataset or everything:
         blocks = []
-        for epsilon in epsilons:
-            chosen = TREES if options.learner == "top_down" else settings(dataset, options.settings_at or epsilon)
+        for epsilon, delta, calibration in itertools.product(epsilons, deltas, CALIBRATIONS):
+            chosen = settings(dataset, options.settings_at or epsilon)
             chosen = FIGURE_2 if series == "fig2" else chosen
-            blocks += [block(epsilon, delta, options.learner, chosen) for delta in deltas]
+            chosen = TREES[calibration] if options.learner == "top_down" else chosen
+            blocks.append(block(epsilon, delta, options.learner, calibration, chosen))
         work = job(dataset, blocks, options, cross_validated=series in ("fig2", "fig3"))
         accuracy, report = fit_all(work, options.json)
         jobs.append((work, report))
@@ -221,7 +223,8 @@ def _lines(options: argparse.Namespace) -> None:
         rows, seconds = work.task.arguments["rows"], report.run_seconds
         print(f"{work.task.name}: {rows} rows, {len(work.words)} features; {report.fits} fits in {seconds:.1f} s")
     print()
-    _print(lines, (*SHOWN, "density", "learning_rate", "rounds", *(("delta",) if max(deltas) > 0 else ())))
+    shown = searched(options.learner, "tight")
+    _print(lines, (*SHOWN, *shown, *(("delta",) if max(deltas) > 0 else ())))
     if series is None and len(lines) == 2 and options.learner == "one_rule":
         _one_model(jobs[0][0], lines[-1], options.seed)
 
@@ -259,8 +262,7 @@ def _grid(options: argparse.Namespace) -> None:
                 own = [line for line in found if line["calibration"] == calibration]
                 best = max(own, key=lambda line: line["accuracy_mean"])
                 chosen = {axis: best[axis] for axis in searched(options.learner, calibration)}
-                again = {**block(epsilon, options.delta, options.learner, chosen), "calibration": (calibration,)}
-                work = job(dataset, [again], options)
+                work = job(dataset, [block(epsilon, options.delta, options.learner, calibration, chosen)], options)
                 line = summary(work, fit_all(work, options.json)[0], tables=True)[0]
                 selected.append({**line, "selected_by": best["accuracy_mean"], "of": len(own)})
     results.write_csv(out / "grid.csv", lines, {"features": options.features, "folds": options.folds})

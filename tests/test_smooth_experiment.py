@@ -61,8 +61,12 @@ def test_keys_differ_and_folds_of_one_key_are_averaged(small, tmp_path):
     del small
     options = argparse.Namespace(features="intervals", folds=2, keys=3, seed=0, data=None, out=str(tmp_path))
     setting = {"density": 0.5, "learning_rate": 0.4, "rounds": 3}
+
+    def block(epsilon, calibration):
+        return smooth_boosting.block(epsilon, 0.0, "one_rule", calibration, setting)
+
     for dataset, shape in (("adult", (1, 3)), ("mushroom", (6, 1))):
-        work = smooth_boosting.job(dataset, [smooth_boosting.block(0.5, 0.0, "one_rule", setting)], options)
+        work = smooth_boosting.job(dataset, [block(0.5, c) for c in ("published", "tight")], options)
         assert (len(work.task.train), work.sweep.repeats) == shape
         assert work.task.arguments == {"rows": work.task.train.sum(axis=1).max()}
         accuracy, report = smooth_boosting.fit_all(work, quiet=True)
@@ -74,7 +78,7 @@ def test_keys_differ_and_folds_of_one_key_are_averaged(small, tmp_path):
         again, report = smooth_boosting.fit_all(work, quiet=True)
         np.testing.assert_array_equal(accuracy, again)
         assert report.fits == 0
-    other = smooth_boosting.job("adult", [smooth_boosting.block(0.6, 0.0, "one_rule", setting)], options)
+    other = smooth_boosting.job("adult", [block(0.6, "tight")], options)
     assert other.folder.name not in {path.name for path in tmp_path.iterdir()}
 
 

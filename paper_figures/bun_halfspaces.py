@@ -1,5 +1,6 @@
 """Private halfspaces (Bun et al., 2020): test error by rows, margin, label noise and epsilon; rounds by Theorem 24."""
 
+from fractions import Fraction
 from pathlib import Path
 
 import matplotlib.pyplot as plt
@@ -41,9 +42,12 @@ def draw() -> Figure:
         finish(panel, xlabel=words, ylim=(-0.01, 0.3))
         ticks = sorted({_place(line, axis, alpha) for line in lines if line["axis"] == axis} - {float("inf")})
         if axis == "noise":
-            panel.set_xscale("symlog", linthresh=1 / 32)
-        else:
-            panel.set_xscale("log")
+            panel.set_xscale("symlog", linthresh=1 / 32, linscale=0.4)
+            panel.set_xlim(-0.01, 22)
+            panel.set_xticks(ticks, ["0", *(str(Fraction(tick).limit_denominator(99)) for tick in ticks[1:])])
+            panel.minorticks_off()
+            continue
+        panel.set_xscale("log")
         panel.set_xticks(ticks, [f"{tick:g}" if tick < 1000 else f"{tick / 1000:g}k" for tick in ticks])
         panel.minorticks_off()
     panels[0].set_ylabel("test error, mean and sd over samples and keys")

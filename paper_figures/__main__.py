@@ -9,7 +9,16 @@ import matplotlib
 
 from dpbt.storage import write_whole
 
-NAMES = ("nock_fig1", "nock_fig5", "nock_table1", "privacy_audit")
+NAMES = (
+    "nock_fig1",
+    "nock_fig5",
+    "nock_table1",
+    "privacy_audit",
+    "asadi_table2",
+    "asadi_fig2",
+    "asadi_sparsity",
+    "bun_halfspaces",
+)
 
 
 def main(arguments: list[str] | None = None) -> int:

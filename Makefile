@@ -13,7 +13,7 @@ test: $(READY)
 	$(BIN)/python -m pytest
 
 test-all: $(READY)
-	$(BIN)/python -m pytest -m ""
+	JAX_DISABLE_MOST_OPTIMIZATIONS=0 $(BIN)/python -m pytest -m ""
 
 check: $(READY)
 	$(BIN)/ruff check .

@@ -6,8 +6,8 @@ mode; its log probability is 0 for the limit's output and -inf for every other.
 
 The densities are exact formulas, evaluated in float32. The samplers draw in float32: `laplace` and `gaussian` are for
 research, as the low bits of their outputs depend on the value (Mironov, 2012). `discrete_laplace` and the selections
-return integers, from finitely many random bits: no output of probability below about e^-44 (counts) or e^-32
-(selections) is ever drawn, which no pure-epsilon statement can see but which is, strictly, a delta of that size.
+return integers, from finitely many random bits: no output of probability below about e^-44 is ever drawn, which no
+pure-epsilon statement can see but which is, strictly, a delta of that size.
 """
 
 import math
@@ -15,6 +15,7 @@ import math
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.extend.random import threefry_2x32
 
 from dpbt.base import UNSPLIT, Array, Mechanism
 
@@ -66,6 +67,13 @@ laplace = Mechanism("laplace", _laplace_sample, _laplace_log_prob, _additive_div
 """Real value plus Laplace(scale) noise: epsilon = L1 sensitivity / scale (Dwork et al., 2006)."""
 
 
+def _words(key: Array, count: int, shape: tuple[int, ...]) -> Array:
+    """u32[count, ...]: uniform words, two from each threefry block (`jax.random.bits` makes one of it)."""
+    size = count * math.prod(shape)
+    counters = jnp.arange(size + size % 2, dtype=jnp.uint32)
+    return threefry_2x32(jax.random.key_data(key), counters)[:size].reshape(count, *shape)
+
+
 def _exponential_variate(coin, coin_again, residue):
     """Exp(1) from three uniform 32-bit words, with full relative resolution far into the tail (e^-44).
 
@@ -100,7 +108,7 @@ def _geometric(words, scale):
 
 
 def _discrete_laplace_sample(key, value, scale):
-    words = jax.random.bits(key, (8, *jnp.shape(value)), jnp.uint32)
+    words = _words(key, 8, jnp.shape(value))
     safe = _positive(jnp.asarray(scale, jnp.float32))
     high_plus, low_plus, base = _geometric(words[:4], safe)
     high_minus, low_minus, _ = _geometric(words[4:], safe)
@@ -186,10 +194,12 @@ def _groups(candidates: int) -> tuple[int, int]:
 def selection_noise(key: Array, shape: tuple[int, ...]) -> tuple[Array, Array]:
     """The Gumbel noise of `exponential` for scores f32[..., K] under this key: of the groups, and within the winner.
 
-    Its tail ends at about 32.
+    -log(Exp(1)) with the exponential variable by inversion from 64 bits, so that its upper tail ends at about 44.
     """
     groups, size = _groups(shape[-1])
-    noise = jax.random.gumbel(key, (*shape[:-1], groups + size), jnp.float32, mode="high")
+    high, low = _words(key, 2, (*shape[:-1], groups + size)).astype(jnp.float32)
+    uniform = jnp.clip(high * np.float32(2.0**-32) + low * np.float32(2.0**-64), 2.0**-64, 1 - 2.0**-24)
+    noise = -jnp.log(-jnp.log1p(-uniform))
     return noise[..., :groups], noise[..., groups:]
 
 

@@ -6,7 +6,7 @@ import os
 import sys
 from pathlib import Path
 
-NAMES = ("demo", "audit", "bench", "data", "nock_henecka", "smooth_boosting", "random_forests")
+NAMES = ("demo", "audit", "bench", "data", "nock_henecka", "smooth_boosting", "halfspaces", "random_forests")
 
 
 def use_compilation_cache(least_seconds: float = 0.5) -> None:

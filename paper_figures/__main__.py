@@ -10,7 +10,17 @@ import matplotlib.pyplot as plt
 
 from dpbt.storage import write_whole
 
-NAMES = ("nock_fig1", "nock_fig5", "nock_table1", "privacy_audit", "bojarski_series")
+NAMES = (
+    "nock_fig1",
+    "nock_fig5",
+    "nock_table1",
+    "privacy_audit",
+    "asadi_table2",
+    "asadi_fig2",
+    "asadi_sparsity",
+    "bun_halfspaces",
+    "bojarski_series",
+)
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import matplotlib.pyplot as plt
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 
 from paper_figures.style import finish
 
@@ -23,7 +24,7 @@ def draw(source: Path = SOURCE) -> Figure:
     with open(source, newline="") as file:
         lines = list(csv.DictReader(file))
     calibrations = list(dict.fromkeys(line["calibration"] for line in lines))
-    panels_of = {"as printed": ("paper", calibrations[0]), **{name: ("counts", name) for name in calibrations}}
+    panels_of = {"the paper's": ("paper", calibrations[0]), **{name: ("counts", name) for name in calibrations}}
     figure, panels = plt.subplots(
         1, len(panels_of), figsize=(4 * len(panels_of), 3.4), sharey=True, layout="constrained"
     )
@@ -36,6 +37,7 @@ def draw(source: Path = SOURCE) -> Figure:
         panel.set_xticks(range(len(chosen)), [f"{float(line['epsilon']):g}" for line in chosen])
         finish(panel, xlabel="epsilon", title=title, ylim=(0, 19))
     panels[0].set_ylabel("domains where it is best")
+    panels[0].yaxis.set_major_locator(MaxNLocator(integer=True))
     panels[0].legend(frameon=False, fontsize=8)
     first = lines[0]
     setting = f"{first['domains']} domains, v_q = {first['v_q']}, M = {first['clip']}, {first['folds']}-fold CV"

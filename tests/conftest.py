@@ -15,8 +15,6 @@ from tests.tables import random_table
 jax.config.update("jax_numpy_dtype_promotion", "strict")
 jax.config.update("jax_numpy_rank_promotion", "raise")
 use_compilation_cache(least_seconds=0.2)
-if "JAX_DISABLE_MOST_OPTIMIZATIONS" not in os.environ:  # compiling is most of the time; `make test-all` optimizes
-    jax.config.update("jax_disable_most_optimizations", True)
 
 settings.register_profile("dpbt", deadline=None, derandomize=True, max_examples=50)
 settings.load_profile("dpbt")

@@ -88,13 +88,19 @@ def test_labels_without_privacy_are_majorities(table):
     np.testing.assert_array_equal(model.releases["leaf"][:, 0], counts[..., 1] > counts[..., 0])
 
 
+def same(mine, theirs):
+    """Integers to the bit; floats as two programs compute them."""
+    tolerance = 1e-6 if mine.dtype == jnp.float32 else 0
+    np.testing.assert_allclose(mine, theirs, rtol=tolerance, atol=tolerance)
+
+
 @every_recipe
 def test_same_trees_as_boosting_under_the_same_key_whatever_the_batch(table, make):
     recipe, key = make(epsilon=2.0), jax.random.key(3)
     boosted = dpbt.fit(key, table, recipe)
     for memory in (0.001, 0.02, 256):
         model = forests.fit(key, table, recipe, memory_mb=memory)
-        jax.tree.map(np.testing.assert_array_equal, (model.releases, model.trees), (boosted.releases, boosted.trees))
+        jax.tree.map(same, (model.releases, model.trees), (boosted.releases, boosted.trees))
     np.testing.assert_array_equal(forests.predict(model, table.splits), dpbt.predict(boosted, table.splits))
 
 

@@ -160,7 +160,7 @@ def by_size(rows, depth):
     return recipes.bdpe(epsilon=np.ones(np.shape(depth)), rows=rows, rounds=1, depth=deepest, alpha=1.0)
 
 
-@pytest.mark.parametrize("spare", [0, 10**6])
+@pytest.mark.parametrize("spare", [0, pytest.param(10**6, marks=pytest.mark.slow)])
 def test_tasks_may_have_structures_of_their_own(tmp_path, spare):
     tasks = worker.tasks()
     sweep = sweeps.Sweep("own", by_size, ({"depth": (1, 2)},))
@@ -209,7 +209,8 @@ def digests(folder):
 
 
 def spawn(*arguments, devices=1):
-    environment = {**os.environ, "XLA_FLAGS": f"--xla_force_host_platform_device_count={devices}"}
+    flags = f"{os.environ.get('XLA_FLAGS', '')} --xla_force_host_platform_device_count={devices}"
+    environment = {**os.environ, "XLA_FLAGS": flags}
     command = [sys.executable, "-m", "tests.worker", *map(str, arguments)]
     return subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 

@@ -32,6 +32,9 @@ GRID = 127
 The largest grid that fits eight signed bits, whose exact products are the fastest a CPU has.
 """
 
+MAX_ROWS = (2**31 - 2**22) // GRID
+"""Most rows whose weights, and their noise, int32 counts: 16.8 million."""
+
 ADD_REMOVE = Relation.ADD_OR_REMOVE_ONE
 REPLACE_ONE = Relation.REPLACE_ONE
 _RELATIONS = {"add_remove": ADD_REMOVE, "replace_one": REPLACE_ONE}
@@ -190,6 +193,9 @@ class WeakLearner(NamedTuple):
         hypothesis: (release, budget, unit) -> a hypothesis, a Tree say: post-processing, never sees the table.
         hypotheses: the class that it belongs to.
         events: (budget) -> list of accounting.Event, one for each site of the release.
+        relation: the neighbouring relation that `events` speak of; None if they hold under both.
+        slick: whether `events` hold where all rows' weights depend on each other, moving as `slickness` says
+            (`reweighting.lazy_bregman`). If not, they count on weights that depend on each row alone.
         unprotected: what the calibration reads off the private data without any mechanism.
     """
 
@@ -199,6 +205,8 @@ class WeakLearner(NamedTuple):
     hypothesis: Callable[..., Any]
     hypotheses: HypothesisClass
     events: Callable[..., list[Any]]
+    relation: Relation | None
+    slick: bool
     unprotected: tuple[str, ...]
 
 
@@ -225,6 +233,9 @@ class Recipe:
         capacity: the most rounds that the program has room for; releases and trees beyond T are zeros.
         relation: the neighbouring relation of the guarantee.
         name, calibration, setting: words for tables.
+
+    Raises:
+        ValueError: if the learner's events speak of another relation.
     """
 
     budget: Any
@@ -238,6 +249,11 @@ class Recipe:
     name: str = dataclasses.field(metadata={"static": True})
     calibration: str = dataclasses.field(metadata={"static": True})
     setting: str = dataclasses.field(metadata={"static": True})
+
+    def __post_init__(self):
+        if self.learner.relation not in (None, self.relation):
+            words = f"the learner's sensitivities are under {self.learner.relation.name}, the recipe says"
+            raise ValueError(f"{words} {self.relation.name}")
 
 
 @jax.tree_util.register_dataclass

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 import jax
 
-from dpbt.base import Array, HypothesisClass, Mechanism, Release, StepLoss, Table, WeakLearner, Weights
+from dpbt.base import Array, HypothesisClass, Mechanism, Relation, Release, StepLoss, Table, WeakLearner, Weights
 
 Draw = Callable[[str, Mechanism, Array, Any], Array]
 Program = Callable[[Draw, Table, Weights, Any], None]
@@ -75,6 +75,9 @@ def weak_learner(
     hypothesis: Callable[..., Any],
     events: Callable[..., list],
     hypotheses: HypothesisClass,
+    relation: Relation | None,
+    *,
+    slick: bool = False,
     unprotected: tuple[str, ...] = (),
 ) -> WeakLearner:
     """The weak learner of a private program.
@@ -84,6 +87,9 @@ def weak_learner(
         hypothesis: (release, budget, unit) -> a hypothesis; sees no private data.
         events: (budget) -> one `accounting.Event` for each site.
         hypotheses: the class of the hypotheses; `trees.TREES`, or one of your own.
+        relation: the neighbouring relation that the events' sensitivities hold under; None if under both.
+        slick: whether they hold for weights that all move at once, as `slickness` says. If not, no recipe lets the
+            learner have `reweighting.lazy_bregman`'s.
         unprotected: what the program reads off private data without a mechanism and lets influence a draw in
             a way its sensitivities do not count; empty for a calibration that is proved.
     """
@@ -104,4 +110,4 @@ def weak_learner(
             steps[name] = StepLoss(site.mechanism.divergence(*pair), site.mechanism.rho(*pair))
         return steps
 
-    return WeakLearner(release, log_prob, divergence, hypothesis, hypotheses, events, unprotected)
+    return WeakLearner(release, log_prob, divergence, hypothesis, hypotheses, events, relation, slick, unprotected)

@@ -55,7 +55,7 @@ def _squared(divergence):
 
 
 def _laplace_sample(key, value, scale):
-    return value + scale * jax.random.laplace(key, jnp.shape(value), jnp.float32)
+    return value + scale * _laplace_noise(key, jnp.shape(value))
 
 
 def _laplace_log_prob(output, value, scale):
@@ -88,6 +88,12 @@ def _exponential_variate(coin, coin_again, residue):
 def _unit_interval(word):
     """The upper 24 bits of a 32-bit word as a float32 in [0, 1)."""
     return (word >> 8).astype(jnp.float32) * np.float32(2.0**-24)
+
+
+def _laplace_noise(key, shape):
+    """Laplace(1) as a difference of two Exp(1), so that its tails reach e^-44."""
+    words = _words(key, 6, shape)
+    return _exponential_variate(*words[:3]) - _exponential_variate(*words[3:])
 
 
 def _geometric(words, scale):
@@ -283,7 +289,7 @@ it is d / scale-DP and (d / scale)**2 / 8-zCDP; in general, with |difference| <=
 
 
 def _noisy_max_sample(key, scores, scale):
-    noise = jax.random.laplace(key, scores.shape, jnp.float32)
+    noise = _laplace_noise(key, scores.shape)
     return jnp.argmax(scores + _per_draw(scores, scale) * noise, axis=-1).astype(jnp.int32)
 
 

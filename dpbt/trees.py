@@ -15,13 +15,10 @@ import chex
 import jax
 import jax.numpy as jnp
 
-from dpbt.base import GRID, UNSPLIT, Array, HypothesisClass, Table, Tree
+from dpbt.base import GRID, MAX_ROWS, UNSPLIT, Array, HypothesisClass, Table, Tree
 
 CHUNK_ROWS = 2**24 // GRID
 """Most rows whose levels a float32 accumulator sums exactly."""
-
-MAX_ROWS = (2**31 - 2**22) // GRID
-"""Most rows whose weights, and their noise, int32 counts: 16.8 million."""
 
 SEGMENT_NODES = 128
 """From this many right siblings on, sums by segment beat products on CPUs, at every N and S measured.

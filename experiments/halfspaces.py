@@ -45,7 +45,7 @@ AXES = {
 }
 SMOKE = {"rows": (500, 1000), "tau": (0.2,), "noise": (0.0,), "epsilon": (1.0, float("inf"))}
 ROUNDS_RUN = {0.1: 16_384, 0.2: 4096, 0.3: 4096}
-"""tau -> rounds of HS-StL that are run; the theorem asks for some 50 times as many."""
+"""tau -> rounds of HS-StL that are run; the theorem asks for 10 to 23 times as many."""
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:

@@ -1,4 +1,4 @@
-"""Bojarski et al. (2014), Figures 1 to 16: test error by height, number of trees and eta, one figure for a data set.
+"""Bojarski et al. (2014), Figures 1 to 14: test error by height, number of trees and eta, one figure for a data set.
 
 Each data set has two figures in the paper, of four and of two panels; here they are one figure, and the panels have the
 numbers of the 2013 draft (the 2014 text shows banknote, voting, mammographic and mushroom together as Figures 1 and 2).

@@ -19,7 +19,9 @@ from tests.conftest import random_table
 def replaced(recipe, program, events=None):
     """The recipe with another private program, and the ledger it had (or another)."""
     old = recipe.learner
-    learner = boundary.weak_learner(program, old.hypothesis, events or old.events, old.hypotheses)
+    learner = boundary.weak_learner(
+        program, old.hypothesis, events or old.events, old.hypotheses, old.relation, slick=old.slick
+    )
     return dataclasses.replace(recipe, learner=learner)
 
 
@@ -142,7 +144,7 @@ def test_bounds_fitted_from_data_are_caught():
 def test_forgotten_factor_under_replace_one_is_caught():
     """Noise for add/remove, claimed for replace-one: the audit finds up to twice the claim."""
     recipe = recipes.bdpe(epsilon=2.0, rows=8, rounds=1, depth=1, alpha=0.0, beta_tree=0.1)
-    wrong = dataclasses.replace(recipe, relation=REPLACE_ONE)
+    wrong = dataclasses.replace(recipe, relation=REPLACE_ONE, learner=recipe.learner._replace(relation=REPLACE_ONE))
     table = random_table(6, rows=8, splits=3)
     found = audit.audit(jax.random.key(0), audit.label_flips(table), wrong, transcripts=20, steps=True)
     assert found.step_ratio["leaf"] == pytest.approx(2.0, rel=1e-3)

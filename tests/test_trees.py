@@ -7,7 +7,7 @@ import pytest
 
 import dpbt
 from dpbt import recipes, trees
-from dpbt.base import GRID, UNSPLIT, Table, Tree
+from dpbt.base import GRID, MAX_ROWS, UNSPLIT, Table, Tree
 from tests.conftest import random_table
 
 
@@ -63,7 +63,7 @@ def test_products_of_many_rows_stay_exact():
 
 @pytest.mark.slow
 def test_products_stay_exact_up_to_the_most_rows():
-    rows = trees.MAX_ROWS
+    rows = MAX_ROWS
     splits, left = jnp.ones((rows, 2), jnp.int8), jnp.full((1, rows), GRID, jnp.int8)
     np.testing.assert_array_equal(jax.jit(trees.product_int8)(left, splits, splits.T), GRID * rows)
 

@@ -281,7 +281,7 @@ def tight(
         )
         return [*lines, leaves]
 
-    return boundary.weak_learner(program, hypothesis, events, trees.TREES)
+    return boundary.weak_learner(program, hypothesis, events, trees.TREES, relation)
 
 
 @functools.cache
@@ -335,4 +335,5 @@ def published(
         )
         return [*lines, leaves]
 
-    return boundary.weak_learner(program, hypothesis, events, trees.TREES, (ALPHA_LEAK,) if objective else ())
+    leaks = (ALPHA_LEAK,) if objective else ()
+    return boundary.weak_learner(program, hypothesis, events, trees.TREES, None, unprotected=leaks)

@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 
 from dpbt import accounting, boundary, mechanisms, slickness
-from dpbt.base import GRID, AnyArray, Array, HypothesisClass, Relation, Table, WeakLearner
+from dpbt.base import GRID, MAX_ROWS, AnyArray, Array, HypothesisClass, Relation, Table, WeakLearner
 
 PUBLISHED_L2 = 4
 """Bun et al. (2020), Theorem 27 at slickness 1 / (kappa n), where `slickness.center_l2` has 2."""
@@ -69,13 +69,15 @@ def check(table: Table) -> None:
     """Refuse a table that halfspaces cannot read.
 
     Raises:
-        ValueError: unless splits is float32[N, d] with N and d of at least 1.
+        ValueError: unless splits is float32[N, d] with N in 1..MAX_ROWS and d of at least 1.
     """
     rows = table.splits
     if rows.dtype != jnp.float32 or rows.ndim != 2:
         raise ValueError(f"halfspaces read float32 features of rank 2, got {rows.dtype}{list(rows.shape)}")
     if rows.shape[0] == 0 or rows.shape[1] == 0:
         raise ValueError(f"a table needs a row and a feature, got features of shape {list(rows.shape)}")
+    if rows.shape[0] > MAX_ROWS:
+        raise ValueError(f"a table has at most {MAX_ROWS} rows, got {rows.shape[0]}")
     if table.offered is not None:
         raise ValueError("halfspaces read features, not splits: table.offered must be None")
 
@@ -126,4 +128,4 @@ def halfspace(relation: Relation, calibration: str = "tight") -> WeakLearner:
         words, sigma = "centre of the weighted examples", float(budget.noise)
         return [accounting.noise("center", "gaussian", words, l1=bound, l2=bound, scale=sigma, theorem=theorem)]
 
-    return boundary.weak_learner(program, hypothesis, events, HALFSPACES)
+    return boundary.weak_learner(program, hypothesis, events, HALFSPACES, relation, slick=True)

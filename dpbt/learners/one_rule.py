@@ -106,4 +106,4 @@ def one_rule(
             )
         ]
 
-    return boundary.weak_learner(program, hypothesis, events, trees.TREES)
+    return boundary.weak_learner(program, hypothesis, events, trees.TREES, relation, slick=True)

@@ -81,7 +81,7 @@ def check(table: Table) -> None:
     """Refuse a table that random trees cannot read.
 
     Raises:
-        ValueError: unless splits is bool[N, A] or float32[N, A] with N in 1..`trees.MAX_ROWS` and A of at least 1.
+        ValueError: unless splits is bool[N, A] or float32[N, A] with N in 1..`base.MAX_ROWS` and A of at least 1.
     """
     splits = table.splits
     if splits.dtype == jnp.float32:
@@ -282,4 +282,4 @@ def random_tree(
             )
         return [*structure, line]
 
-    return boundary.weak_learner(program, hypothesis, events, GROVES)
+    return boundary.weak_learner(program, hypothesis, events, GROVES, relation)

@@ -163,4 +163,4 @@ def top_down_tree(
         )
         return [*lines, leaf]
 
-    return boundary.weak_learner(program, hypothesis, events, trees.TREES)
+    return boundary.weak_learner(program, hypothesis, events, trees.TREES, relation, slick=True)

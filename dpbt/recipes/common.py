@@ -5,7 +5,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from dpbt.base import Recipe, positive
+from dpbt.base import MAX_ROWS, Recipe, positive
 
 
 def down(value) -> np.ndarray:
@@ -47,7 +47,7 @@ def wholes(name: str, value: Any) -> np.ndarray:
 
 
 def public_rows(rows: Any) -> np.ndarray:
-    """`rows` as float64, if every entry is a whole number above 0.
+    """`rows` as float64, if every entry is a whole number in 1..MAX_ROWS.
 
     Raises:
         ValueError: saying what was given.
@@ -55,6 +55,8 @@ def public_rows(rows: Any) -> np.ndarray:
     rows = positive("rows", rows, finite=True)
     if np.any(rows != np.floor(rows)):
         raise ValueError(f"rows must be whole numbers, got {rows!r}")
+    if np.any(rows > MAX_ROWS):
+        raise ValueError(f"rows must be at most {MAX_ROWS}, which int32 sums of weights hold, got {rows!r}")
     return rows
 
 

@@ -212,7 +212,7 @@ def lazy_breg_boost(
     says. The model is the sum of the learner's hypotheses.
 
     Args:
-        learner: from `boundary.weak_learner`.
+        learner: from `boundary.weak_learner`, with `slick=True`: a row that changes moves the weights of all.
         budget: its budget, with fields `rows`, `density` (kappa) and `learning_rate` (on margins: half of lambda on
             the paper's losses, see `reweighting.loss_rate`).
         rounds: T.
@@ -220,7 +220,12 @@ def lazy_breg_boost(
         delta: of the ledger; 0 for a pure one.
         bounded: measure weights in units of their public cap below 1: see `reweighting.lazy_bregman`.
         words: name, calibration and setting, for tables.
+
+    Raises:
+        ValueError: if the learner is not slick, or of another relation.
     """
+    if not learner.slick:
+        raise ValueError("the learner's sensitivities are for weights of each row's own, and these all move at once")
     shape, rounds = np.shape(budget.rows), wholes("rounds", rounds)
     name, calibration, setting = words
     return Recipe(

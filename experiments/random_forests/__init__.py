@@ -1,4 +1,4 @@
-"""Random decision forests of Bojarski et al. (2014): Table 1 and the series of Figures 1 to 16.
+"""Random decision forests of Bojarski et al. (2014): Table 1 and the series of Figures 1 to 14.
 
 Ten runs, each with another tenth of the rows as test set and a tenth of the rest as validation set, which chooses
 height and number of trees. A random tree of height h is the top of a taller one and a forest of k trees is part of a

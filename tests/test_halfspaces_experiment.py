@@ -58,7 +58,7 @@ def test_the_printed_advantage_of_a_centre_does_not_hold():
     table = dpbt.Table(*map(jnp.asarray, (rows, sign > 0, np.ones(40, bool))))
     recipe = recipes.halfspace_boost(rows=40, epsilon=np.inf, rounds=1)
     advantage = halfspaces.curves(jax.random.key(0), table, recipe)[2]
-    assert float(advantage[0]) == pytest.approx(tau**2 / 2, rel=1e-4)
+    assert float(advantage[0]) == pytest.approx(tau**2 / 2, rel=1e-3)  # rows are sums of 2^-14
     assert tau**2 / 2 < tau / 4
 
 

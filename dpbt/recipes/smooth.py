@@ -123,7 +123,7 @@ def halfspace_boost(
     Guarantee: (epsilon, delta)-DP under `relation`, through zCDP, with the lines of `boosting.ledger`: per round rho =
     2 / (kappa m sigma)^2 (tight; noise in units of a public cap on weights, so at most sigma) or 8 / (kappa m
     sigma)^2 (published). Tables hold float32 features f32[N, d] in the place of splits; rows outside the unit ball are
-    projected onto it; sums are in float32 (see `learners.halfspace`). Neighbours are tables whose other rows keep
+    projected onto it; sums are exact integers (see `learners.halfspace`). Neighbours are tables whose other rows keep
     their order. The hypotheses are not clipped to [-1, 1], so that their sum is a halfspace; where |h| > 1 the
     loss is (1 + y h) / 2, which continues the paper's.
 
@@ -150,7 +150,7 @@ def halfspace_boost(
     some = 1.0 if epsilon is None else epsilon
     common = _common(some, rows, delta, rounds, density, learning_rate, calibration, relation)
     if noise is None:
-        moved = slickness.center_l2(common.relation) if common.tight else halfspace.PUBLISHED_L2
+        moved = halfspace.moved(common.rows, common.relation, common.tight)
         rho = np.vectorize(accounting.zcdp_rho)(common.epsilon, common.delta) / common.rounds
         sigma = noise_scale(moved / (common.rows * down(common.density).astype(np.float64)), np.sqrt(2 * rho))
     else:

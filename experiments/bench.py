@@ -23,7 +23,7 @@ from experiments import data, peers
 SWEEPS = {"banknote": (256, 20, 4), "adult": (32, 20, 4), "synthetic 1M x 50": (2, 20, 4)}
 """Data set -> (models, T, D)."""
 QUICK = {"banknote": (256, 5, 2)}
-PEER_SETTING, PEER_FITS = {"trees": 10, "depth": 5}, {"banknote": 1000, "adult": 64}
+PEER_SETTING, PEER_FITS = {"trees": 10, "depth": 5}, {"banknote": 1000, "adult": 1000}
 BASE = {"N": 4096, "S": 64, "T": 4, "D": 3, "G": 16}
 GROWTH = {"N": (4096, 8192, 16384), "S": (64, 128, 256), "T": (4, 8, 16), "D": (3, 4, 5), "G": (16, 32, 64)}
 QUICK_GROWTH = {"N": (4096, 16384), "S": (64, 256), "T": (4, 16), "D": (2, 4), "G": (16, 64)}

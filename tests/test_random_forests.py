@@ -73,7 +73,7 @@ def test_private_errors_of_the_grid_are_those_of_the_library_on_average(rows):
 
         return jax.lax.map(one, keys, batch_size=50)
 
-    found, wider = np.asarray(grid(keys, scales)), np.asarray(grid(keys, np.float32(np.sqrt(2)) * scales))
+    found, wider = np.asarray(grid(keys, scales)), np.asarray(grid(keys, 2 * scales))
     for n, negative in enumerate(random_tree.NEGATIVE):
         recipe = recipes.random_forest(
             epsilon=0.5, rows=400, rounds=3, depth=4, calibration="published", negative=negative

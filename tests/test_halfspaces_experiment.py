@@ -56,10 +56,11 @@ def test_the_printed_advantage_of_a_centre_does_not_hold():
     rows = np.zeros((40, 3), np.float32)
     rows[:, 0] = tau * sign
     table = dpbt.Table(*map(jnp.asarray, (rows, sign > 0, np.ones(40, bool))))
-    recipe = recipes.halfspace_boost(rows=40, epsilon=np.inf, rounds=1)
-    advantage = halfspaces.curves(jax.random.key(0), table, recipe)[2]
-    assert float(advantage[0]) == pytest.approx(tau**2 / 2, rel=1e-3)  # rows are sums of 2^-14
-    assert tau**2 / 2 < tau / 4
+    for normalized, expected in ((False, tau**2 / 2), (True, tau / 2)):
+        recipe = recipes.halfspace_boost(rows=40, epsilon=np.inf, rounds=1, normalized=normalized)
+        advantage = halfspaces.curves(jax.random.key(0), table, recipe)[2]
+        assert float(advantage[0]) == pytest.approx(expected, rel=1e-3)  # rows are multiples of 2^-14
+    assert tau**2 / 2 < tau / 4 < tau / 2
 
 
 def test_the_first_round_is_of_those_that_stay():

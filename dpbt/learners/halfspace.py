@@ -140,7 +140,7 @@ def moved(rows, relation: Relation, tight: bool):
 
 
 @functools.cache
-def halfspace(relation: Relation, calibration: str = "tight") -> WeakLearner:
+def halfspace(relation: Relation, calibration: str = "tight", normalized: bool = False) -> WeakLearner:
     """The noisy centre: a release of one vector, sum of mu(j) y_j x_j / (kappa m) plus N(0, sigma^2 I).
 
     Guarantee, under `relation`, with `reweighting.lazy_bregman` (or with weights of each row's own, of at most u):
@@ -154,6 +154,10 @@ def halfspace(relation: Relation, calibration: str = "tight") -> WeakLearner:
     Args:
         relation: the neighbouring relation the ledger speaks of.
         calibration: "tight" or "published".
+        normalized: state z / |z| for the released z: post-processing. Over the rows' measure, h(x) = z . x has
+            advantage |z|^2 / 2 for the centre z without noise, which is tau^2 / 2 where all rows are +-tau u, and
+            not the tau / 4 of the paper's Theorem 26; z / |z| has |z| / 2, at least tau / 2 for rows of margin tau,
+            as |z| >= z . u >= tau.
     """
     tight = calibration == "tight"
 
@@ -165,7 +169,11 @@ def halfspace(relation: Relation, calibration: str = "tight") -> WeakLearner:
 
     def hypothesis(release, budget, unit):
         del budget, unit
-        return Halfspace(release["center"])
+        center = release["center"]
+        if normalized:
+            length = jnp.sqrt(jnp.sum(center**2))
+            center = center / jnp.where(length > 0, length, 1)
+        return Halfspace(center)
 
     def events(budget):
         bound = float(moved(budget.rows, relation, tight)) / (float(budget.rows) * float(budget.density))

@@ -115,6 +115,7 @@ def halfspace_boost(
     rounds: Any = 50,
     density: Any = 0.25,
     learning_rate: Any = 0.5,
+    normalized: bool = False,
     calibration: str = "tight",
     relation: str | Relation = REPLACE_ONE,
 ) -> Recipe:
@@ -137,6 +138,8 @@ def halfspace_boost(
         rounds: T.
         density: kappa, in (0, 1), with kappa m of at least 1.
         learning_rate: lambda, on the paper's losses: half of it on margins.
+        normalized: divide each released centre by its length, at no cost in privacy: see `learners.halfspace`. The
+            paper does not. Hypotheses are then in [-1, 1] and many times larger, so rates are to be smaller.
         calibration: "tight" or "published".
         relation: "replace_one" (the paper's) or "add_remove".
 
@@ -156,8 +159,15 @@ def halfspace_boost(
     else:
         sigma = positive("noise", noise, finite=True).astype(np.float32)
     common = common._replace(learning_rate=loss_rate(common.learning_rate))
-    weak = halfspace.halfspace(common.relation, calibration)
-    return _recipe(weak, halfspace.CenterBudget, {"noise": sigma}, common, "halfspace_boost", "gaussian")
+    weak = halfspace.halfspace(common.relation, calibration, normalized)
+    return _recipe(
+        weak,
+        halfspace.CenterBudget,
+        {"noise": sigma},
+        common,
+        "halfspace_boost",
+        "normalized" if normalized else "gaussian",
+    )
 
 
 def hs_stl(

@@ -1,5 +1,6 @@
 """Strict promotion, a persistent compilation cache, and tables to test on."""
 
+import itertools
 import os
 from pathlib import Path
 
@@ -18,6 +19,20 @@ use_compilation_cache(least_seconds=0.2)
 
 settings.register_profile("dpbt", deadline=None, derandomize=True, max_examples=50)
 settings.load_profile("dpbt")
+
+
+_MOST_MAPS = 30_000
+"""Programs take memory maps, of which a Linux process has 65,530: one that compiles beyond them is aborted."""
+_finished = itertools.count(1)
+
+
+@pytest.fixture(autouse=True)
+def forget_programs():
+    """Now and then, after a test, drop compiled programs before they are too many; the disk cache still has them."""
+    yield
+    maps = Path("/proc/self/maps")
+    if next(_finished) % 20 == 0 and maps.exists() and maps.read_bytes().count(b"\n") > _MOST_MAPS:
+        jax.clear_caches()
 
 
 @pytest.fixture(scope="session")

@@ -344,7 +344,10 @@ noisy_max = Mechanism(
 
 def _uniform_sample(key, value, scale):
     if jnp.issubdtype(value.dtype, jnp.integer):
-        return jax.random.randint(key, value.shape, 0, scale, value.dtype)
+        count = jnp.asarray(scale).astype(jnp.uint32)
+        high, low = _words(key, 2, value.shape) % count
+        radix = 2**16 % count
+        return ((high * (radix * radix % count) + low) % count).astype(value.dtype)  # of 2^32 high + low
     return jax.random.uniform(key, value.shape, value.dtype) * scale
 
 
@@ -363,6 +366,6 @@ uniform = Mechanism("uniform", _uniform_sample, _uniform_log_prob, _uniform_dive
 """Public randomness: reals in [0, scale), or integers 0..scale - 1 where the value holds integers.
 
 0-DP: only the shape and the dtype of the value are read, which are public, and never what it holds. `scale` must be
-public too. Integers are drawn from 64 random bits modulo scale, so uniform to within scale * 2^-64; reals are
-multiples of 2^-23 times scale.
+public too. Integers are drawn from 64 random bits modulo scale, so uniform to within scale * 2^-64 (from 32 bits where
+scale is above 2^16); reals are multiples of 2^-23 times scale.
 """

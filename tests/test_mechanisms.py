@@ -173,3 +173,13 @@ def test_one_signed_scores_need_no_factor_two():
     peaked = jnp.float32([-20.0] * 8 + [0.0])
     lifted = peaked + jnp.float32([1.0] + [0.0] * 8)
     assert float(mechanisms.exponential.divergence(peaked, scale, lifted, scale)) == pytest.approx(1 / 0.7, rel=1e-3)
+
+
+@pytest.mark.parametrize("scale", [1, 7, 65_535, 65_536, 100_003])
+def test_uniform_integers_are_random_bits_modulo_the_scale(scale):
+    """64 bits up to 2^16 values, whatever the remainders; 32 bits beyond."""
+    key, shape = jax.random.key(scale), (500,)
+    high, low = np.asarray(mechanisms._words(key, 2, shape)).astype(np.uint64)
+    whole = (high << np.uint64(32)) + low if scale <= 2**16 else low
+    found = mechanisms.uniform.sample(key, jnp.zeros(shape, jnp.int32), jnp.int32(scale))
+    np.testing.assert_array_equal(found, whole % np.uint64(scale))

@@ -66,8 +66,9 @@ def _forest(name: str, make: Callable[..., Recipe], tight: bool = True, slow: bo
         return make(relation=relation, **{**settings, **fixed})
 
     extreme = functools.partial(tables.lone_row, apart=make is not recipes.rf_e)
-    delta = fixed.get("delta", 0.0)
-    return Row(name, recipe, _rescale_forest, tight, slow, delta, sites=("leaf",), extreme=extreme)
+    common = {"delta": fixed.get("delta", 0.0), "sites": ("leaf",), "extreme": extreme}
+    sure = 2.0 if make is recipes.rf_e else None  # labels that hardly ever flip would tell little about their noise
+    return Row(name, recipe, _rescale_forest, tight, slow, sampler_epsilon=sure, **common)
 
 
 FORESTS = [

@@ -4,7 +4,6 @@ Each data set has two figures in the paper, of four and of two panels; here they
 numbers of the 2013 draft (the 2014 text shows banknote, voting, mammographic and mushroom together as Figures 1 and 2).
 """
 
-import csv
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
@@ -14,7 +13,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from paper_figures.style import finish
+from paper_figures.style import finish, saved
 
 FOLDER = Path("results/random_forests")
 NUMBERED = ("mushroom", "adult", "banknote", "transfusion", "voting", "mammographic", "covertype", "quantum")
@@ -44,8 +43,7 @@ def draw(folder: Path = FOLDER) -> dict[str, Figure]:
 
 def read(path: Path) -> list[Line]:
     """The lines of a saved series that are without privacy, or count negative counts as 0."""
-    with open(path, newline="") as file:
-        lines = [line for line in csv.DictReader(file) if line["negative"] != "uniform"]
+    lines = [line for line in saved(path, "random_forests --eta") if line["negative"] != "uniform"]
     return [
         {**line, **{key: float(line[key]) for key in NUMBERS}, "least_bound": float(line["least_bound"] or "nan")}
         for line in lines

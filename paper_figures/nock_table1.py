@@ -1,13 +1,12 @@
 """Table 1 of Nock & Henecka (2020) as bars: on how many domains each alpha is best, ours beside the printed counts."""
 
-import csv
 from pathlib import Path
 
 import matplotlib.pyplot as plt
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from paper_figures.style import finish
+from paper_figures.style import finish, saved
 
 SOURCE = Path("results/nock_henecka/table_1.csv")
 ALPHAS = {"objective": "objective calibration", "0.1": "alpha = 0.1", "1.0": "alpha = 1"}
@@ -19,10 +18,7 @@ def draw(source: Path = SOURCE) -> Figure:
     Raises:
         ValueError: if no grid has been saved.
     """
-    if not source.exists():
-        raise ValueError(f"{source} is not there; run: python -m experiments nock_henecka")
-    with open(source, newline="") as file:
-        lines = list(csv.DictReader(file))
+    lines = saved(source, "nock_henecka")
     calibrations = list(dict.fromkeys(line["calibration"] for line in lines))
     panels_of = {"the paper's": ("paper", calibrations[0]), **{name: ("counts", name) for name in calibrations}}
     figure, panels = plt.subplots(

@@ -1,12 +1,11 @@
 """Claimed epsilon against the largest exact loss, for every algorithm and both calibrations (saved audits)."""
 
-import csv
 from pathlib import Path
 
 import matplotlib.pyplot as plt
 from matplotlib.figure import Figure
 
-from paper_figures.style import finish
+from paper_figures.style import finish, saved
 
 SOURCE = Path("results/audit/audit.csv")
 MARKERS = {"objective": "o", "alpha": "s", "square": "^"}
@@ -19,10 +18,7 @@ def draw() -> Figure:
     Raises:
         ValueError: if no audit has been saved.
     """
-    if not SOURCE.exists():
-        raise ValueError(f"{SOURCE} is not there; run: python -m experiments audit --grid --steps")
-    with open(SOURCE, newline="") as file:
-        lines = list(csv.DictReader(file))
+    lines = saved(SOURCE, "audit --grid --steps")
     figure, panels = plt.subplots(1, 2, figsize=(10, 5.2), sharey=True, layout="constrained")
     for panel, relation in zip(panels, ("add_remove", "replace_one"), strict=True):
         panel.plot([0.05, 20], [0.05, 20], color="grey", linewidth=0.8)

@@ -1,6 +1,19 @@
 """Differentially private boosted decision trees in JAX, with guarantees that can be checked."""
 
-from dpbt import audit, diagnostics, domains, forest_bounds, forests, losses, mechanisms, recipes, runs, storage, sweeps
+from dpbt import (
+    audit,
+    diagnostics,
+    domains,
+    forest_bounds,
+    forests,
+    keys,
+    losses,
+    mechanisms,
+    recipes,
+    runs,
+    storage,
+    sweeps,
+)
 from dpbt.base import Model, Recipe, Table, Tree
 from dpbt.boosting import boost, decision_function, fit, fresh_key, ledger, predict, predict_proba, replay
 from dpbt.rules import explain
@@ -20,6 +33,7 @@ __all__ = [
     "forest_bounds",
     "forests",
     "fresh_key",
+    "keys",
     "ledger",
     "losses",
     "mechanisms",

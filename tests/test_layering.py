@@ -7,7 +7,7 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 FLOORS = [
-    {"base", "storage"},
+    {"base", "keys", "storage"},
     {
         "accounting",
         "boundary",

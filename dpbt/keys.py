@@ -33,6 +33,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.extend.random import define_prng_impl, threefry_2x32
+from jax.typing import ArrayLike
 
 Array = jax.Array
 AnyArray = jax.Array | np.ndarray
@@ -89,7 +90,7 @@ def _quarter_rounds(a: Array, b: Array, c: Array, d: Array) -> tuple[Array, Arra
 
 
 def block(key: Array, counter: Array, nonce: Array) -> Array:
-    """u32[..., 16]: blocks of the ChaCha20 key stream, one for each counter (RFC 8439, section 2.3).
+    """u32[..., 16]: blocks of the ChaCha20 stream, one for each counter (RFC 8439, section 2.3).
 
     Args:
         key: u32[8], little-endian words.
@@ -138,9 +139,9 @@ def _split(key: Array, shape: tuple[int, ...]) -> Array:
     return children[: _KEY_WORDS * number].reshape(*shape, _KEY_WORDS)
 
 
-def _fold_in(key: Array, data: Array) -> Array:
+def _fold_in(key: Array, data: ArrayLike) -> Array:
     """u32[8]: the child key for a number u32[]."""
-    counter = jax.lax.convert_element_type(data, jnp.uint32)
+    counter = jnp.asarray(data, jnp.uint32)
     return block(key, counter, jnp.asarray([_FOR_FOLD_IN, 0, 0], jnp.uint32))[:_KEY_WORDS]
 
 
@@ -171,11 +172,11 @@ CHACHA20 = define_prng_impl(
 )
 """The PRNG implementation of release keys.
 
-`jax.random.wrap_key_data(u32[..., 8], impl=CHACHA20)` takes it. `jax.random.key(seed, impl=CHACHA20)`
-raises ValueError, as a release key has 256 bits of entropy. `jax.random.split(key, n)` gives the same
-first children for every n, and `jax.random.bits` the same first numbers for every size. Neither
-depends on `jax_threefry_partitionable`. ValueError where one key would have to give more than 2**32
-blocks of 64 bytes.
+`jax.random.wrap_key_data(u32[..., 8], impl=CHACHA20)` takes it. `jax.random.key` with it raises
+ValueError, as a release key has 256 bits of entropy and a seed has not. `jax.random.split(key, n)`
+gives the same first children for every n, and `jax.random.bits` the same first numbers for every
+size. Neither depends on `jax_threefry_partitionable`. ValueError where one key would have to give
+more than 2**32 blocks of 64 bytes.
 """
 
 
@@ -249,7 +250,8 @@ _WORDS: dict[str, Callable[[Array, int, tuple[int, ...]], Array]] = {
 def words(key: Array, count: int, shape: tuple[int, ...]) -> Array:
     """u32[count, *shape]: uniform 32-bit words, a function of the key and of nothing else.
 
-    A chacha20 block gives 16 of them and a threefry2x32 block gives 2.
+    A chacha20 block gives 16 of them and a threefry2x32 block gives 2. For a release key they are
+    the words of `jax.random.bits`, so one key must not be used with both.
 
     Args:
         key: one typed key of shape (), traced or not.

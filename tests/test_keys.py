@@ -1,0 +1,414 @@
+"""Keys: ChaCha20 as in RFC 8439, no block for two purposes, and a PRNG like any other."""
+
+import functools
+import itertools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax.sharding import Mesh, PartitionSpec
+from scipy import stats
+
+from dpbt import keys
+from tests.reference_chacha import VECTORS, little_endian, reference_block
+
+FALSE_ALARM = 1e-6
+"""Probability that correct words fail any one check of frequencies below."""
+
+KINDS = ["release", "research"]
+
+
+def release_key(number=0):
+    """A release key of known words, which are not secret."""
+    raw = np.random.default_rng(number).integers(0, 2**32, 8, np.uint32)
+    return jax.random.wrap_key_data(jnp.asarray(raw), impl=keys.CHACHA20)
+
+
+def key_of(kind, number=0):
+    return release_key(number) if kind == "release" else jax.random.key(number)
+
+
+def data(key):
+    return np.asarray(jax.random.key_data(key))
+
+
+def same(one, other):
+    if jnp.issubdtype(one.dtype, jax.dtypes.prng_key):
+        one, other = data(one), data(other)
+    rounding = 1e-5 if jnp.issubdtype(one.dtype, jnp.floating) else 0
+    np.testing.assert_allclose(one, other, rtol=rounding)
+
+
+def pairs(words):
+    """u64[...]: words in twos. Two of n are equal by chance with probability below n**2 / 2**65."""
+    return np.ascontiguousarray(np.asarray(words)).reshape(-1).view(np.uint64)
+
+
+@pytest.mark.parametrize("name", VECTORS)
+def test_block_gives_the_test_vectors_of_rfc_8439(name):
+    key, counter, nonce, stream = VECTORS[name]
+    key, nonce, expected = (little_endian(text) for text in (key, nonce, stream))
+    np.testing.assert_array_equal(reference_block(key, counter, nonce), expected)
+    found = keys.block(jnp.asarray(key), jnp.uint32(counter), jnp.asarray(nonce))
+    assert found.dtype == jnp.uint32
+    np.testing.assert_array_equal(found, expected)
+
+
+def test_block_is_the_reference_for_random_keys_nonces_and_counters():
+    random = np.random.default_rng(1)
+    key, nonce = (random.integers(0, 2**32, (5, size), np.uint32) for size in (8, 3))
+    counter = random.integers(0, 2**32, (5, 2, 3), np.uint32)
+    counter[0, 0] = [0, 2**31, 2**32 - 1]
+    found = jax.jit(jax.vmap(keys.block))(*(jnp.asarray(part) for part in (key, counter, nonce)))
+    assert found.shape == (5, 2, 3, 16)
+    for index in np.ndindex(counter.shape):
+        lane = index[0]
+        expected = reference_block(key[lane], counter[index], nonce[lane])
+        np.testing.assert_array_equal(found[index], expected)
+
+
+def test_bits_children_and_folds_are_the_blocks_that_their_nonces_name():
+    key = release_key()
+    raw = data(key)
+    expected = {
+        purpose: [reference_block(raw, counter, (purpose, width, 0)) for counter in range(3)]
+        for purpose, width in ((1, 32), (2, 0), (3, 0))
+    }
+    same(jax.random.bits(key, (40,), jnp.uint32), np.concatenate(expected[1])[:40])
+    same(data(jax.random.split(key, 5)), np.concatenate(expected[2])[:40].reshape(5, 8))
+    for number in range(3):
+        same(data(jax.random.fold_in(key, number)), expected[3][number][:8])
+    last = reference_block(raw, 2**32 - 1, (3, 0, 0))[:8]
+    same(data(jax.random.fold_in(key, 2**32 - 1)), last)
+
+
+@pytest.mark.parametrize("width", [8, 16, 32])
+def test_bits_are_the_bytes_of_their_stream(width):
+    key = release_key()
+    stream = [reference_block(data(key), counter, (1, width, 0)) for counter in range(3)]
+    expected = np.concatenate(stream).astype("<u4").view(f"<u{width // 8}")
+    found = jax.random.bits(key, (3, 11), np.dtype(f"uint{width}"))
+    np.testing.assert_array_equal(found.reshape(-1), expected[:33])
+    assert jax.random.bits(key, (0, 2), np.dtype(f"uint{width}")).shape == (0, 2)
+
+
+def test_bits_of_64_are_two_words_each():
+    key = release_key()
+    jax.config.update("jax_enable_x64", True)
+    try:
+        found = np.asarray(jax.random.bits(key, (3, 3), jnp.uint64))
+    finally:
+        jax.config.update("jax_enable_x64", False)
+    assert found.dtype == np.uint64
+    stream = [reference_block(data(key), counter, (1, 64, 0)) for counter in range(2)]
+    np.testing.assert_array_equal(found.reshape(-1), pairs(np.concatenate(stream))[:9])
+
+
+def test_no_block_serves_two_purposes(monkeypatch):
+    """None of the inputs that the block function is called with comes twice."""
+    block, inputs = keys.block, []
+
+    def recorded(key, counter, nonce):
+        inputs.extend((int(c), *np.asarray(nonce).tolist()) for c in np.ravel(counter))
+        return block(key, counter, nonce)
+
+    monkeypatch.setattr(keys, "block", recorded)
+    raw = jax.random.key_data(release_key())
+    for width in (8, 16, 32):
+        keys._random_bits(raw, width, (16 * 40,))
+    keys._split(raw, (40,))
+    for number in range(8):
+        keys._fold_in(raw, jnp.uint32(number))
+    assert len(inputs) == 10 + 20 + 40 + 20 + 8
+    assert len(set(inputs)) == len(inputs)
+
+
+def test_words_children_and_folds_share_nothing():
+    """Equal pairs of words among 2**14 would be chance of probability below 2**-37."""
+    key = release_key()
+    folds = jax.vmap(jax.random.fold_in, in_axes=(None, 0))(key, jnp.arange(500, dtype=jnp.uint32))
+    children = jax.random.split(key, 500)
+    seen = [
+        jax.random.bits(key, (4096,), jnp.uint32),
+        jax.lax.bitcast_convert_type(jax.random.bits(key, (2048, 4), jnp.uint8), jnp.uint32),
+        jax.lax.bitcast_convert_type(jax.random.bits(key, (2048, 2), jnp.uint16), jnp.uint32),
+        jax.random.key_data(children),
+        jax.random.key_data(folds),
+        jax.random.bits(children[0], (4096,), jnp.uint32),
+        jax.random.bits(folds[0], (4096,), jnp.uint32),
+        jax.random.key_data(jax.random.split(children[0], 100)),
+        jax.random.key_data(key),
+    ]
+    every = np.concatenate([pairs(words) for words in seen])
+    assert len(np.unique(every)) == len(every) <= 2**14
+
+
+def unpacked(words):
+    return np.ascontiguousarray(words).view(np.uint8).ravel()
+
+
+def frequencies_pvalue(words):
+    return stats.chisquare(np.bincount(unpacked(words), minlength=256)).pvalue
+
+
+@pytest.mark.parametrize("source", ["words", "split", "fold_in"])
+def test_bytes_are_uniform(source):
+    key = keys.fresh_key()
+    numbers = jnp.arange(8_000, dtype=jnp.uint32)
+    folds = jax.vmap(jax.random.fold_in, in_axes=(None, 0))
+    words = {
+        "words": lambda: keys.words(key, 8, (8_000,)),
+        "split": lambda: data(jax.random.split(key, 8_000)),
+        "fold_in": lambda: data(folds(key, numbers)),
+    }[source]()
+    assert words.size == 64_000
+    assert frequencies_pvalue(words) > FALSE_ALARM
+    assert frequencies_pvalue(words & np.uint32(0xFFFFFFFE)) < FALSE_ALARM
+    # Children beside each other differ in half of their bits: a binomial count.
+    rows = np.asarray(words).reshape(-1, 8)
+    flips = np.unpackbits(unpacked(rows[1:] ^ rows[:-1]))
+    assert stats.binomtest(int(flips.sum()), flips.size).pvalue > FALSE_ALARM
+
+
+DRAWS = {
+    "bits": lambda key: jax.random.bits(key, (5, 7), jnp.uint32),
+    "bytes": lambda key: jax.random.bits(key, (7,), jnp.uint8),
+    "uniform": lambda key: jax.random.uniform(key, (6,), jnp.float32),
+    "normal": lambda key: jax.random.normal(key, (6,), jnp.float32),
+    "split": lambda key: jax.random.split(key, (3, 2)),
+    "fold_in": lambda key: jax.random.fold_in(key, 17),
+    "words": lambda key: keys.words(key, 3, (2, 5)),
+    "fold_words": lambda key: keys.fold_words(key, jnp.arange(4, dtype=jnp.uint32)),
+}
+
+
+@pytest.mark.parametrize("name", DRAWS)
+def test_draws_are_the_same_by_loop_vmap_map_scan_and_jit(name):
+    draw, several = DRAWS[name], jax.random.split(release_key(), 6)
+    by_loop = [draw(several[lane]) for lane in range(6)]
+    scan = jax.jit(lambda rows: jax.lax.scan(lambda carry, row: (carry, draw(row)), 0, rows)[1])
+    ways = {
+        "vmap": jax.jit(jax.vmap(draw))(several),
+        "map": jax.jit(lambda rows: jax.lax.map(draw, rows))(several),
+        "scan": scan(several),
+    }
+    for array in ways.values():
+        for lane in range(6):
+            same(array[lane], by_loop[lane])
+    twice = jax.jit(jax.vmap(jax.vmap(draw)))(several.reshape(2, 3))
+    same(twice[1, 2], by_loop[5])
+    same(jax.jit(draw)(several[1]), by_loop[1])
+
+
+def test_key_carried_by_a_scan_is_the_key_of_a_loop():
+    def step(key, _):
+        key, draw = jax.random.split(key)
+        return key, jax.random.bits(draw, (), jnp.uint32)
+
+    carried, drawn = jax.jit(lambda key: jax.lax.scan(step, key, None, length=4))(release_key())
+    key, expected = release_key(), []
+    for _ in range(4):
+        key, word = step(key, None)
+        expected.append(int(word))
+    assert drawn.tolist() == expected
+    same(carried, key)
+
+
+def test_folds_broadcast_over_keys_and_numbers():
+    several, numbers = jax.random.split(release_key(), 2), jnp.arange(3, dtype=jnp.uint32)
+    table = jax.vmap(lambda key: jax.vmap(lambda n: jax.random.fold_in(key, n))(numbers))(several)
+    for lane, number in itertools.product(range(2), range(3)):
+        same(table[lane, number], jax.random.fold_in(several[lane], number))
+
+
+def test_first_children_and_numbers_do_not_depend_on_how_many():
+    key = release_key()
+    same(jax.random.split(key, 3), jax.random.split(key, 10)[:3])
+    same(jax.random.split(key, (2, 3)).reshape(6), jax.random.split(key, 6))
+    same(jax.random.bits(key, (5,), jnp.uint8), jax.random.bits(key, (500,), jnp.uint8)[:5])
+    assert jax.random.split(key, 0).shape == (0,)
+
+
+def test_large_split_under_jit_gives_distinct_children():
+    """Equal halves of 100,000 keys would be chance of probability below 1e-8."""
+    children = jax.jit(lambda key: jax.random.split(key, 100_000))(release_key())
+    words = data(children)
+    assert words.shape == (100_000, 8)
+    assert len(np.unique(pairs(words))) == 400_000
+    last = reference_block(data(release_key()), 49_999, (2, 0, 0))[8:]
+    np.testing.assert_array_equal(words[-1], last)
+
+
+def test_partitionable_threefry_changes_nothing():
+    draws = []
+    for flag in (False, True):
+        with jax.threefry_partitionable(flag):
+            draws.append([jax.jit(draw)(release_key()) for draw in DRAWS.values()])
+    for one, other in zip(*draws, strict=True):
+        same(one, other)
+
+
+def test_key_data_wraps_back_and_keys_move():
+    key = release_key()
+    back = jax.random.wrap_key_data(jax.random.key_data(key), impl=keys.CHACHA20)
+    moved = jax.device_put(key, jax.devices()[0])
+    for other in (back, moved, jax.jit(lambda key: key)(key), jax.random.clone(key)):
+        assert other.dtype == key.dtype
+        same(other, key)
+    same(jnp.stack([key, key])[1], key)
+
+
+def test_one_key_gives_no_more_blocks_than_its_counter_counts():
+    raw = jax.random.key_data(release_key())
+    for draw, most in (
+        (functools.partial(keys._random_bits, raw, 32), 2**36),
+        (functools.partial(keys._random_bits, raw, 8), 2**38),
+        (functools.partial(keys._split, raw), 2**33),
+    ):
+        with pytest.raises(ValueError, match=rf"at most 2\*\*32 blocks.*got {2**32 + 1}"):
+            jax.eval_shape(functools.partial(draw, (most + 1,)))
+    with pytest.raises(ValueError, match="bit_width must be 8, 16, 32 or 64, got 4"):
+        keys._random_bits(raw, 4, (1,))
+
+
+def test_release_key_is_not_made_from_a_seed():
+    with pytest.raises(ValueError, match=r"not made from a seed.*fresh_key"):
+        jax.random.key(0, impl=keys.CHACHA20)
+
+
+def test_fresh_keys_differ_in_256_bits():
+    """That some bit is the same in 64 keys has probability 2**-55."""
+    fresh = [keys.fresh_key() for _ in range(64)]
+    assert all(key.shape == () and keys.is_release_key(key) for key in fresh)
+    bits = np.unpackbits(np.stack([data(key) for key in fresh]).view(np.uint8), axis=1)
+    assert bits.shape == (64, 256)
+    assert np.all(bits.any(axis=0) & ~bits.all(axis=0))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_kind_of_keys_traced_or_not(kind):
+    key = key_of(kind)
+    found = []
+
+    def inside(key):
+        found.append(keys.kind(key))
+        keys.check(key)
+        return keys.words(key, 1, ())
+
+    jax.jit(jax.vmap(inside))(jax.random.split(key, 2))
+    assert keys.kind(key) == keys.kind(jax.random.split(key, 3)) == found[0] == kind
+    assert keys.is_release_key(key) == (kind == "release")
+    keys.check(key)
+
+
+def test_what_is_no_key_is_refused_and_not_shown():
+    secret = 123456789
+    raw = jnp.full(8, secret, jnp.uint32)
+    of_one_key = [keys.check, lambda key: keys.words(key, 1, ())]
+    for function in [keys.kind, keys.is_release_key, *of_one_key]:
+        for wrong, words in (
+            (raw, "typed key.*fresh_key.*jax.random.key"),
+            (np.asarray(raw), "typed key.*fresh_key"),
+            (secret, "typed key, got int"),
+            (jax.random.PRNGKey(secret), "typed key"),
+            (jax.random.key(secret, impl="rbg"), "chacha20 or threefry2x32, got rbg"),
+        ):
+            with pytest.raises(ValueError, match=words) as caught:
+                function(wrong)
+            assert str(secret) not in str(caught.value)
+    several = jax.random.split(release_key(), 2)
+    for function in of_one_key:
+        with pytest.raises(ValueError, match="one key of shape"):
+            function(several)
+
+
+RESEARCH_WORDS = [
+    [3583082021, 1059767885, 1158596951],
+    [3570483602, 902484696, 1947592014],
+    [964771841, 2936027381, 2956069637],
+]
+
+
+def test_words_of_a_research_key_are_as_they_always_were():
+    """Recorded from the function that `words` replaces."""
+    odd = keys.words(jax.random.key(7), 3, (3,))
+    assert odd.tolist() == RESEARCH_WORDS
+    pair = keys.words(jax.random.key(7), 2, ())
+    assert pair.tolist() == [195045567, 4062205631]
+    lanes = jax.vmap(lambda key: keys.words(key, 3, (3,)))(jnp.stack([jax.random.key(7)] * 2))
+    assert lanes.tolist() == [RESEARCH_WORDS] * 2
+
+
+def test_words_of_a_release_key_waste_no_block():
+    key = release_key()
+    found = keys.words(key, 4, (2, 5))
+    assert found.shape == (4, 2, 5)
+    assert found.dtype == jnp.uint32
+    stream = [reference_block(data(key), counter, (1, 32, 0)) for counter in range(3)]
+    np.testing.assert_array_equal(found.reshape(-1), np.concatenate(stream)[:40])
+    assert keys.words(key, 2, (0,)).shape == (2, 0)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_fold_words_is_a_chain_of_folds_from_the_length(kind):
+    key = key_of(kind)
+    sequence = np.array([5, 0, 2**32 - 1], np.uint32)
+    expected = jax.random.fold_in(key, 3)
+    for word in sequence:
+        expected = jax.random.fold_in(expected, word)
+    for given in (sequence, jnp.asarray(sequence)):
+        same(keys.fold_words(key, given), expected)
+    same(jax.jit(keys.fold_words)(key, jnp.asarray(sequence)), expected)
+    same(keys.fold_words(key, sequence[:0]), jax.random.fold_in(key, 0))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_fold_words_tells_sequences_apart(kind):
+    key = key_of(kind)
+    fold = jax.jit(jax.vmap(keys.fold_words, in_axes=(None, 0)))
+    folded = []
+    for length in range(5):
+        sequences = np.array([*itertools.product((0, 1, 2**31), repeat=length)], np.uint32)
+        folded.append(data(fold(key, jnp.asarray(sequences))))
+    every = np.concatenate(folded)
+    assert len(every) == 121
+    assert len(np.unique(pairs(every))) == every.size // 2
+
+
+def test_program_of_fold_words_does_not_grow_with_the_words():
+    def equations(length):
+        closed = jax.make_jaxpr(keys.fold_words)(release_key(), jnp.zeros(length, jnp.uint32))
+        return len(closed.jaxpr.eqns)
+
+    assert equations(60) == equations(2) < 20
+
+
+def test_fold_words_where_the_words_vary_over_devices():
+    mesh = Mesh(np.asarray(jax.devices()[:1]), ("lanes",))
+    lanes, everywhere = PartitionSpec("lanes"), PartitionSpec()
+    sequence = jnp.arange(4, dtype=jnp.uint32)[None]
+
+    def local(key, sequences):
+        return jax.random.key_data(keys.fold_words(key, sequences[0]))[None]
+
+    spread = jax.shard_map(local, mesh=mesh, in_specs=(everywhere, lanes), out_specs=lanes)
+    found = jax.jit(spread)(release_key(), sequence)
+    np.testing.assert_array_equal(found[0], data(keys.fold_words(release_key(), sequence[0])))
+
+
+NOT_WORDS = [np.zeros(3, np.int32), np.zeros((3, 1), np.uint32), np.uint32(3)]
+
+
+@pytest.mark.parametrize("wrong", NOT_WORDS)
+def test_fold_words_refuses_other_arrays(wrong):
+    with pytest.raises(ValueError, match="words must be u32 of rank 1, got"):
+        keys.fold_words(release_key(), wrong)
+
+
+def test_text_words_are_the_sha_256_of_the_text():
+    found = keys.text_words("abc")
+    assert found.dtype == np.uint32
+    digest = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
+    assert found.tobytes().hex() == digest
+    assert keys.text_words("é").tolist() != keys.text_words("e").tolist()

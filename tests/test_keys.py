@@ -278,10 +278,12 @@ def test_release_key_is_not_made_from_a_seed():
 
 
 def test_fresh_keys_differ_in_256_bits():
-    """That some bit is the same in 64 keys has probability 2**-55."""
+    """That some bit is the same in 64 keys, or two pairs of words are, is below 2**-48."""
     fresh = [keys.fresh_key() for _ in range(64)]
     assert all(key.shape == () and keys.is_release_key(key) for key in fresh)
-    bits = np.unpackbits(np.stack([data(key) for key in fresh]).view(np.uint8), axis=1)
+    every = np.stack([data(key) for key in fresh])
+    assert len(np.unique(pairs(every))) == 64 * 4
+    bits = np.unpackbits(every.view(np.uint8), axis=1)
     assert bits.shape == (64, 256)
     assert np.all(bits.any(axis=0) & ~bits.all(axis=0))
 

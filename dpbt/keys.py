@@ -69,7 +69,7 @@ _NEXT_LANES = np.array([4 * row + (row - lane) % 4 for row in range(4) for lane 
 #   threefry2x32                             114   14      2.5       2     4      1.3 s
 #
 # A fit compiles some tens of sites of some hundred words each. There this one compiles quickest and
-# runs within a tenth of the best ChaCha20. From 65,536 words on it takes 4 to 7 times threefry2x32.
+# runs within a tenth of the best ChaCha20. From 65,536 words on it takes 3 to 7 times threefry2x32.
 
 
 def _rotated(word: Array, bits: int) -> Array:

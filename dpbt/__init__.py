@@ -15,7 +15,9 @@ from dpbt import (
     sweeps,
 )
 from dpbt.base import Model, Recipe, Table, Tree
-from dpbt.boosting import boost, decision_function, fit, fresh_key, ledger, predict, predict_proba, replay
+from dpbt.boosting import boost, decision_function, fit, predict, predict_proba, replay
+from dpbt.keys import fresh_key
+from dpbt.pricing import ledger
 from dpbt.rules import explain
 
 __all__ = [

@@ -15,8 +15,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from dpbt.base import ADD_REMOVE, REPLACE_ONE, Array, Recipe, Relation, Release, StepLoss, Table
-from dpbt.boosting import boost, ledger, step_divergences, transcript_log_prob
+from dpbt.boosting import boost, step_divergences, transcript_log_prob
 from dpbt.domains import Boolean, Domain, Nominal, Numeric, encode
+from dpbt.keys import pair
+from dpbt.pricing import ledger
 
 
 class Neighbours(NamedTuple):
@@ -142,7 +144,11 @@ class Audit:
 
 @jax.jit
 def _releases(keys: Array, table: Table, recipe: Recipe) -> Release:
-    return jax.lax.map(lambda key: boost(key, table, recipe)[0], keys)
+    def one(key):
+        noise_key, public_key = pair(key)
+        return boost(noise_key, table, recipe, public_key)[0]
+
+    return jax.lax.map(one, keys)
 
 
 @jax.jit
@@ -193,7 +199,8 @@ def _ratio(cost: Array, claim) -> Array:
 def _batches(near: Neighbours, recipe: Recipe, memory_mb: float) -> list[Neighbours]:
     """Neighbours in equal batches whose products fit the memory budget; the last is filled up with its first mask."""
     rows, splits = near.table.splits.shape
-    hypotheses = jax.eval_shape(boost, jax.random.key(0), near.table, recipe)[1]
+    key = jax.random.key(0)
+    hypotheses = jax.eval_shape(boost, key, near.table, recipe, key)[1]
     leaves = max(array.shape[-1] for array in hypotheses)  # of a tree; coefficients of a halfspace
     each = 4 * leaves * (2 * rows + 6 * splits)
     size = int(np.clip(memory_mb * 2**20 / each, 1, len(near.present)))
@@ -264,7 +271,8 @@ def _worst_steps(key: Array, splits: Array, label: Array, present: Array, masks:
 
     def one(splits, label, present):
         table = Table(splits, label, present)
-        release = boost(key, table, recipe)[0]
+        noise_key, public_key = pair(key)
+        release = boost(noise_key, table, recipe, public_key)[0]
 
         def against(flip):
             other = table._replace(present=present ^ flip)

@@ -103,6 +103,23 @@ class Weights(NamedTuple):
     unit: Array
 
 
+class Sampler(NamedTuple):
+    """How far a sampler of finitely many bits can be from the law of its mechanism.
+
+    Attributes:
+        gap: g: each outcome has a probability within a factor of e**(+-g) of the law's, but for
+            outcomes far from the value.
+        tail: (shift) -> t, the mass of outcomes that are so far from one of two values that lie
+            `shift` scales apart.
+
+    For each draw that a row moves, neighbours whose laws satisfy epsilon have samplers that satisfy
+    epsilon + 2 g, with t of delta (`accounting.Ledger`).
+    """
+
+    gap: float
+    tail: Callable[[float], float]
+
+
 class Mechanism(NamedTuple):
     """A randomised map from a private value to an output that may be published.
 
@@ -114,6 +131,9 @@ class Mechanism(NamedTuple):
         divergence: (value, scale, other_value, other_scale) -> f32[]: the largest absolute log ratio
             of the two densities over all outputs (the max-divergence, both directions).
         rho: the same arguments -> f32[]: the zCDP cost of telling the two values apart.
+        sampler: how far `sample` can be from `log_prob`; None if no bound is proved, which marks a
+            ledger FLOAT.
+        public: whether the output is public randomness, drawn with the public key.
     """
 
     name: str
@@ -121,6 +141,8 @@ class Mechanism(NamedTuple):
     log_prob: Callable[[Array, Array, Array], Array]
     divergence: Callable[[Array, Array, Array, Array], Array]
     rho: Callable[[Array, Array, Array, Array], Array]
+    sampler: Sampler | None = None
+    public: bool = False
 
 
 class StepLoss(NamedTuple):
@@ -186,7 +208,10 @@ class WeakLearner(NamedTuple):
     a single program.
 
     Attributes:
-        release: (key, table, weights, budget) -> Release: the only door from private to public.
+        tag: names the learner and every static part of it, so that two learners under one key have
+            independent noise (`boosting.boost`).
+        release: (key, public_key, table, weights, budget) -> Release: the only door from private to
+            public. The public key is None where nothing public is drawn.
         log_prob: (release, table, weights, budget) -> dict of f32[]: exact log density by site.
         divergence: (release, budget, table, weights, other_table, other_weights) -> dict of StepLoss:
             for each site, the worst case over its outputs, given the earlier sites of `release`.
@@ -197,8 +222,11 @@ class WeakLearner(NamedTuple):
         slick: whether `events` hold where all rows' weights depend on each other, moving as `slickness` says
             (`reweighting.lazy_bregman`). If not, they count on weights that depend on each row alone.
         unprotected: what the calibration reads off the private data without any mechanism.
+        draws: (table, weights, budget) -> dict of site -> Drawn: what the program asks for, without
+            drawing it; the ledger compares it with `events`.
     """
 
+    tag: str
     release: Callable[..., Release]
     log_prob: Callable[..., dict[str, Array]]
     divergence: Callable[..., dict[str, StepLoss]]
@@ -208,10 +236,23 @@ class WeakLearner(NamedTuple):
     relation: Relation | None
     slick: bool
     unprotected: tuple[str, ...]
+    draws: Callable[..., dict[str, Any]]
 
 
-Reweighter = Callable[[Array, Array, Any, Any], Weights]
-"""(score f32[N], bound f32[], prepared table, budget) -> Weights. `bound` is public: no row's |score| exceeds it."""
+class Reweighter(NamedTuple):
+    """From the released scores of the rows to their weights in the next round.
+
+    Attributes:
+        tag: names the re-weighter and every static part of it.
+        joint: whether every weight depends on all rows (`reweighting.lazy_bregman`). If not, it
+            depends on its own row alone, and on what has been released.
+        weights: (score f32[N], bound f32[], prepared table, budget) -> Weights. `bound` is public:
+            no row's |score| exceeds it.
+    """
+
+    tag: str
+    joint: bool
+    weights: Callable[[Array, Array, Any, Any], Weights]
 
 
 @jax.tree_util.register_dataclass
@@ -235,7 +276,9 @@ class Recipe:
         name, calibration, setting: words for tables.
 
     Raises:
-        ValueError: if the learner's events speak of another relation.
+        ValueError: if the learner's events speak of another relation, if weights that depend on all
+            rows go to a learner whose events do not count on that, or if rounds are not whole
+            numbers from 1 to the capacity.
     """
 
     budget: Any
@@ -254,6 +297,24 @@ class Recipe:
         if self.learner.relation not in (None, self.relation):
             words = f"the learner's sensitivities are under {self.learner.relation.name}, the recipe says"
             raise ValueError(f"{words} {self.relation.name}")
+        if self.reweighter.joint and not self.learner.slick:
+            raise ValueError(
+                f"{self.reweighter.tag} moves the weights of all rows at once, and the sensitivities "
+                f"of {self.learner.tag} are for weights of each row's own"
+            )
+        _check_rounds(self.rounds, self.capacity)
+
+
+def _check_rounds(rounds: Any, capacity: int) -> None:
+    """Refuse rounds that are no whole numbers in 1..capacity, where they are numbers at all.
+
+    A recipe is a pytree, so `rounds` may be anything that stands for a leaf: a tracer, an axis.
+    """
+    if isinstance(rounds, float) or (isinstance(rounds, np.ndarray) and rounds.dtype.kind == "f"):
+        raise ValueError(f"rounds must be whole numbers, got {rounds!r}")
+    whole = isinstance(rounds, np.ndarray | np.generic) and rounds.dtype.kind in "iu"
+    if whole and (np.any(rounds < 1) or np.any(rounds > capacity)):
+        raise ValueError(f"rounds must be in 1..{capacity}, the recipe's capacity, got {rounds!r}")
 
 
 @jax.tree_util.register_dataclass

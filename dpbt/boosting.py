@@ -4,7 +4,6 @@
 `fit` checks its input on the host, then runs `boost` under jit.
 """
 
-import secrets
 from collections.abc import Callable
 from typing import Any
 
@@ -12,8 +11,18 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dpbt import accounting
-from dpbt.base import Array, HypothesisClass, Model, Recipe, Release, StepLoss, Table
+from dpbt import keys
+from dpbt.base import (
+    REPLACE_ONE,
+    Array,
+    HypothesisClass,
+    Model,
+    Recipe,
+    Release,
+    StepLoss,
+    Table,
+)
+from dpbt.pricing import has_public_draws
 
 
 def _absorb(recipe: Recipe, hypothesis, table, score: Array, bound: Array) -> tuple[Array, Array]:
@@ -63,34 +72,93 @@ def start(table) -> tuple[Array, Array]:
     return jnp.zeros(table.label.shape[0], jnp.float32), jnp.float32(0)
 
 
-def boost(key: Array, table: Table, recipe: Recipe) -> tuple[Release, Any, Array]:
-    """Run T rounds of a recipe. The first T rounds are the same whatever the recipe's capacity.
+def own_key(key: Array, recipe: Recipe) -> Array:
+    """The key of a recipe's noise: a function of the key, of every number of the budget and of the parts.
 
-    The guarantee is that of `ledger(recipe)`, for tables of at most `rows` rows: `fit` checks that, this traceable
-    function cannot. The key is a secret of the release.
+    So one key gives independent noise to two recipes that differ in any scale, share or learner.
+    If they shared their noise at two scales, two releases would give the private statistic away.
+    Rounds and capacity are left out: the first T rounds do not depend on how many follow.
 
     Args:
-        key: a typed threefry key.
+        key: a typed key.
+        recipe: one setting; its budget may be traced.
+    """
+    tag = keys.text_words(f"{recipe.learner.tag} | {recipe.reweighter.tag}")
+    budget = [_words_of(leaf) for leaf in jax.tree.leaves(recipe.budget)]
+    return keys.fold_words(key, jnp.concatenate([jnp.asarray(tag), *budget]))
+
+
+def _words_of(leaf: Any) -> Array:
+    """u32[K]: the bits of a leaf of a budget."""
+    leaf = jnp.asarray(leaf).reshape(-1)
+    if leaf.dtype == jnp.float32:
+        return jax.lax.bitcast_convert_type(leaf, jnp.uint32)
+    return leaf.astype(jnp.uint32)
+
+
+def round_keys(key: Array, capacity: int) -> Array:
+    """A key for each round; the first T do not depend on the capacity."""
+    return jax.vmap(lambda t: jax.random.fold_in(key, t))(jnp.arange(capacity, dtype=jnp.uint32))
+
+
+def admitted(present: Array, recipe: Recipe) -> Array:
+    """bool[N]: the first `rows` of the present rows, in order.
+
+    The noise was set for `rows` rows. A row more or less then moves at most one other row out or
+    in, so a table beyond the bound costs at most twice its ledger.
+    """
+    place = jnp.cumsum(present.astype(jnp.int32))
+    return present & (place <= jnp.asarray(recipe.budget.rows).astype(jnp.int32))
+
+
+def prepared_table(table: Table, recipe: Recipe) -> Any:
+    """The table laid out for the loops, with the rows that count."""
+    prepared = recipe.learner.hypotheses.prepare(table)
+    return prepared._replace(present=admitted(prepared.present, recipe))
+
+
+def boost(key: Array, table: Table, recipe: Recipe, public_key: Array | None = None) -> tuple[Release, Any, Array]:
+    """Run T rounds of a recipe. The first T rounds are the same whatever the recipe's capacity.
+
+    The guarantee is that of `ledger(recipe)`, for tables of at most `rows` rows; of a larger one
+    only the first `rows` present rows count (`admitted`). The key is a secret of the release.
+    Use it on one table only: on two tables, a table and its update say, it makes the same noise.
+
+    Args:
+        key: a typed key; see `keys`. Recipes that differ in any number have independent noise
+            under it (`own_key`).
         table: N rows.
         recipe: one setting (no leading axes).
+        public_key: of public structure, such as a random tree's questions; needed if the learner
+            draws any. Independent of `key`, as what it says is published.
 
     Returns:
         The stacked releases of all rounds, and the hypotheses (trees) that follow from them, with leading axes T; and
         f32[N], the score of every row, absent ones too (a test fold, say). The scores are the model applied to private
         rows: they are for evaluation and are not part of the release.
-    """
-    prepared = recipe.learner.hypotheses.prepare(table)
 
-    def one_round(state, round_key):
+    Raises:
+        ValueError: for public structure without a public key.
+    """
+    prepared = prepared_table(table, recipe)
+
+    def one_round(state, entry):
         score, bound = state
-        weights = recipe.reweighter(score, bound, prepared, recipe.budget)
-        release = recipe.learner.release(round_key, prepared, weights, recipe.budget)
+        round_key, public_round_key = entry
+        weights = recipe.reweighter.weights(score, bound, prepared, recipe.budget)
+        release = recipe.learner.release(round_key, public_round_key, prepared, weights, recipe.budget)
         tree = recipe.learner.hypothesis(release, recipe.budget, weights.unit)
         return _absorb(recipe, tree, prepared, score, bound), (release, tree)
 
-    keys = jax.random.split(key, recipe.capacity)
-    (score, _), (releases, ensemble) = scan_rounds(recipe, one_round, start(prepared), keys)
+    entries = key_pairs(key, public_key, recipe)
+    (score, _), (releases, ensemble) = scan_rounds(recipe, one_round, start(prepared), entries)
     return releases, ensemble, score
+
+
+def key_pairs(key: Array, public_key: Array | None, recipe: Recipe) -> tuple[Array, Array | None]:
+    """The keys of the noise and of the public structure, one of each for every round."""
+    public = None if public_key is None else round_keys(public_key, recipe.capacity)
+    return round_keys(own_key(key, recipe), recipe.capacity), public
 
 
 def replay(releases: Release, table: Table, recipe: Recipe) -> tuple[dict[str, Array], Any]:
@@ -105,11 +173,11 @@ def replay(releases: Release, table: Table, recipe: Recipe) -> tuple[dict[str, A
         f32[T] exact log densities by site, given all earlier releases; and the trees, which depend on the
         releases alone.
     """
-    prepared = recipe.learner.hypotheses.prepare(table)
+    prepared = prepared_table(table, recipe)
 
     def one_round(state, release):
         score, bound = state
-        weights = recipe.reweighter(score, bound, prepared, recipe.budget)
+        weights = recipe.reweighter.weights(score, bound, prepared, recipe.budget)
         log_prob = recipe.learner.log_prob(release, prepared, weights, recipe.budget)
         tree = recipe.learner.hypothesis(release, recipe.budget, weights.unit)
         return _absorb(recipe, tree, prepared, score, bound), (log_prob, tree)
@@ -135,13 +203,12 @@ def step_divergences(releases: Release, table: Table, other: Table, recipe: Reci
         other: another of the same shape.
         recipe: the recipe.
     """
-    prepare = recipe.learner.hypotheses.prepare
-    mine, theirs = prepare(table), prepare(other)
+    mine, theirs = prepared_table(table, recipe), prepared_table(other, recipe)
 
     def one_round(state, release):
         scores, bound = state
         here, there = (
-            recipe.reweighter(score, bound, prepared, recipe.budget)
+            recipe.reweighter.weights(score, bound, prepared, recipe.budget)
             for score, prepared in zip(scores, (mine, theirs), strict=True)
         )
         divergence = recipe.learner.divergence(release, recipe.budget, mine, here, theirs, there)
@@ -154,78 +221,98 @@ def step_divergences(releases: Release, table: Table, other: Table, recipe: Reci
     return out
 
 
-def ledger(recipe: Recipe) -> accounting.Ledger:
-    """The ledger of one setting: the learner's events, T times each.
+def check(key: Array, table: Table, recipe: Recipe, public_key: Array | None = None) -> None:
+    """Refuse what one fit cannot take.
+
+    Of private things only the number of present rows is looked at. That it is beyond a bound, or
+    differs from a public number, is said; under add/remove the number itself is not.
 
     Raises:
-        ValueError: if the recipe holds several settings, or its release has a site that no event covers.
-    """
-    if np.ndim(recipe.budget.rows) > 0:
-        raise ValueError("a ledger is of one setting; take one with recipes.setting(recipe, index)")
-    events = recipe.learner.events(recipe.budget)
-    accounting.cover(events, release_sites(recipe))
-    repeated = tuple(accounting.repeat(event, int(recipe.rounds)) for event in events)
-    return accounting.Ledger(recipe.relation, repeated, float(recipe.delta), recipe.learner.unprotected)
-
-
-def release_sites(recipe: Recipe) -> list[str]:
-    """The sites of one round's release, found by abstract evaluation on a one-row table."""
-    hypotheses = recipe.learner.hypotheses
-
-    def one(budget):
-        prepared = hypotheses.prepare(hypotheses.example())
-        weights = recipe.reweighter(*start(prepared), prepared, budget)
-        return recipe.learner.release(jax.random.key(0), prepared, weights, budget)
-
-    return list(jax.eval_shape(one, recipe.budget))
-
-
-def check(key: Array, table: Table, recipe: Recipe) -> None:
-    """Refuse what one fit cannot take; nothing private is looked at.
-
-    Raises:
-        ValueError: unless there are one typed threefry key, one setting, and a table that its hypotheses read, of at
-            most as many rows as the setting's bound.
+        ValueError: unless there are one typed key, another one if public structure is drawn, one
+            setting, and a table that its hypotheses read, of at most `rows` present rows
+            (add/remove) or of exactly that many (replace-one).
     """
     splits, label, present = table[:3]
-    if not (isinstance(key, jax.Array) and jnp.issubdtype(key.dtype, jax.dtypes.prng_key) and key.ndim == 0):
-        raise ValueError("key must be one typed key, as jax.random.key(seed) or dpbt.fresh_key() makes it")
-    if jax.random.key_impl(key) != "threefry2x32":
-        raise ValueError(f"key must be a threefry2x32 key, got {jax.random.key_impl(key)}")
+    keys.check(key)
     for name, array in (("label", label), ("present", present)):
         if array.dtype != bool or array.ndim != 1:
-            raise ValueError(f"table.{name} must be bool of rank 1, got {array.dtype}{list(array.shape)}")
+            raise ValueError(f"table.{name} must be bool of rank 1, got {array.dtype}, rank {array.ndim}")
     recipe.learner.hypotheses.check(table)
     rows = splits.shape[0]
     if label.shape[0] != rows or present.shape[0] != rows:
-        raise ValueError(
-            f"splits, label and present must have the same rows, got {rows}, {label.shape[0]}, {present.shape[0]}"
-        )
+        raise ValueError("splits, label and present must have the same number of rows")
     if np.ndim(recipe.budget.rows) > 0:
         raise ValueError("fit takes one setting; vmap dpbt.boost over a recipe with several")
-    if rows > float(recipe.budget.rows):
-        raise ValueError(
-            f"the recipe's noise was set for at most rows={float(recipe.budget.rows):g}, the table has room for {rows}"
-        )
+    _check_public_key(key, recipe, public_key)
+    _check_rows(int(np.sum(np.asarray(present))), recipe)
+
+
+def _check_public_key(key: Array, recipe: Recipe, public_key: Array | None) -> None:
+    """Refuse a public key that is missing, or that is the secret one.
+
+    Raises:
+        ValueError: saying which.
+    """
+    if public_key is None:
+        if has_public_draws(recipe):
+            raise ValueError(
+                f"{recipe.name} draws public structure: give public_key, a key that is independent of "
+                "the noise's, such as another dpbt.fresh_key()"
+            )
+        return
+    keys.check(public_key)
+    same_kind = keys.kind(key) == keys.kind(public_key)
+    if same_kind and np.array_equal(jax.random.key_data(key), jax.random.key_data(public_key)):
+        raise ValueError("public_key must be independent of key: what it says is published")
+
+
+def _check_rows(count: int, recipe: Recipe) -> None:
+    """Refuse a table whose present rows are not what the noise was set for.
+
+    Raises:
+        ValueError: saying so; with the number of rows only where it is public.
+    """
+    rows = int(recipe.budget.rows)
+    if recipe.relation is REPLACE_ONE and count != rows:
+        raise ValueError(f"under replace_one rows is the public number of rows: got rows={rows} for {count}")
+    if count > rows:
+        raise ValueError(f"the recipe's noise was set for at most rows={rows}, the table has more rows present")
 
 
 _boost = jax.jit(boost)
 
 
-def fit(key: Array, table: Table, recipe: Recipe) -> Model:
+def fit(
+    key: Array,
+    table: Table,
+    recipe: Recipe,
+    public_key: Array | None = None,
+    sample_weight: Any = None,
+) -> Model:
     """Learn an ensemble. The model is a function of noisy releases alone; see `ledger(recipe)` for its guarantee.
 
     Args:
-        key: one typed threefry key; who has it can subtract the noise. `fresh_key()` makes one.
-        table: splits bool[N, S], label bool[N], present bool[N], with N at most the recipe's `rows`.
+        key: one typed key, a secret: who has it can subtract the noise. `keys.fresh_key()` makes
+            one for a release; a key of a seed is for research, and a warning says so once. Use it
+            on one table only.
+        table: splits bool[N, S], label bool[N], present bool[N], with at most the recipe's `rows`
+            rows present (add/remove), or exactly that many (replace-one).
         recipe: one setting.
+        public_key: one typed key that is independent of `key`, if the recipe draws public structure.
+        sample_weight: not supported.
 
     Raises:
-        ValueError: if any of these is not so. Nothing private is raised on.
+        ValueError: if any of these is not so. Nothing else that is private is raised on.
     """
+    if sample_weight is not None:
+        raise ValueError(
+            "sample_weight is not supported: a row's weight would be its sensitivity, and no "
+            "mechanism here is calibrated for it"
+        )
     table = jax.tree.map(jnp.asarray, table)
-    check(key, table, recipe)
-    releases, ensemble, _ = _boost(key, table, recipe)
+    check(key, table, recipe, public_key)
+    keys.warn_of_research(key)
+    releases, ensemble, _ = _boost(key, table, recipe, public_key)
     return Model(ensemble, releases, recipe)
 
 
@@ -274,10 +361,3 @@ def predict_proba(model: Model, splits: Array) -> Array:
     if not np.isfinite(loss.smoothness):
         raise ValueError(f"the surrogate of {loss.name} has kinks, so a score defines no probability")
     return loss.inverse_link(decision_function(model, splits))
-
-
-def fresh_key() -> Array:
-    """A typed threefry key from the system's entropy. Keep it secret, or forget it."""
-    return jax.random.wrap_key_data(
-        jnp.asarray([secrets.randbits(32), secrets.randbits(32)], jnp.uint32), impl="threefry2x32"
-    )

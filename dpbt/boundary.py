@@ -3,23 +3,56 @@
 A weak learner is written once, as a program that asks for its random draws:
 
     def program(draw, table, weights, budget):
-        statistic = ...                                            # reads private rows
-        output = draw("leaf", mechanisms.laplace, statistic, scale)  # the only way out
+        statistic = ...                                 # reads private rows
+        output = draw("leaf", mechanisms.discrete_laplace, statistic, scale)  # the only way out
 
 `weak_learner` runs it with a `draw` that samples (the release), with one that looks the outputs up in a
 recorded release and scores them (the exact log density), and twice side by side (the worst case over outputs).
 So an audit exercises the very code that ran. What the program returns is ignored.
+
+A fourth reading, `draws`, notes the mechanism and the scale of every draw. The ledger compares them
+with the learner's events, so that no line prices another draw than the one that runs.
 """
 
+import hashlib
+import math
 import zlib
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import jax
+import jax.numpy as jnp
 
-from dpbt.base import Array, HypothesisClass, Mechanism, Relation, Release, StepLoss, Table, WeakLearner, Weights
+from dpbt.base import (
+    Array,
+    HypothesisClass,
+    Mechanism,
+    Relation,
+    Release,
+    StepLoss,
+    Table,
+    WeakLearner,
+    Weights,
+)
 
-Draw = Callable[[str, Mechanism, Array, Any], Array]
+
+class Draw(Protocol):
+    """What a program asks for its outputs with."""
+
+    def __call__(self, site: str, mechanism: Mechanism, value: Array, scale: Any, unit: Any = 1.0) -> Array:
+        """The output of a mechanism on a private value.
+
+        Args:
+            site: the name of the draw, once in a program.
+            mechanism: what makes the output of the value.
+            value: the private statistic; it leaves through the mechanism alone.
+            scale: public, the mechanism's noise.
+            unit: public, what the ledger's line measures the scale in. A scale that follows what has
+                been released has a line all the same if it does so in proportion to a sensitivity.
+        """
+        ...
+
+
 Program = Callable[[Draw, Table, Weights, Any], None]
 
 
@@ -31,23 +64,86 @@ class Site(NamedTuple):
     scale: Array
 
 
+class Drawn(NamedTuple):
+    """What one draw asked for, without its value.
+
+    Attributes:
+        mechanism: of the draw.
+        scale: f32[...], public, in the draw's unit.
+        count: how many independent outputs it has.
+    """
+
+    mechanism: Mechanism
+    scale: Array
+    count: int
+
+
+def _site_word(site: str) -> int:
+    return zlib.crc32(site.encode()) & 0x7FFFFFFF
+
+
 def site_key(key: Array, site: str) -> Array:
     """The key of the draw called `site`: it depends on the round's key and on the name alone."""
-    return jax.random.fold_in(key, zlib.crc32(site.encode()) & 0x7FFFFFFF)
+    return jax.random.fold_in(key, _site_word(site))
 
 
-def sample(program: Program, key: Array, table: Table, weights: Weights, budget) -> Release:
-    """Run the program with fresh draws; the release holds every one of them by name."""
+def _check_new(site: str, known: dict) -> None:
+    """Refuse a second draw of one name, or of a name with the same key.
+
+    Raises:
+        ValueError: naming the sites.
+    """
+    if site in known:
+        raise ValueError(f"two draws are called {site!r}")
+    if twin := [other for other in known if _site_word(other) == _site_word(site)]:
+        raise ValueError(f"the draws {site!r} and {twin[0]!r} would have one key; rename one of them")
+
+
+def sample(program: Program, key: Array, public_key: Array | None, table: Table, weights: Weights, budget) -> Release:
+    """Run the program with fresh draws; the release holds every one of them by name.
+
+    Args:
+        program: the private program.
+        key: of the noise; secret.
+        public_key: of public draws, independent of `key`; None if there are none.
+        table: the prepared rows.
+        weights: of the rows.
+        budget: of the learner.
+
+    Raises:
+        ValueError: for two draws of one name or one key, or a public draw without a public key.
+    """
     outputs: Release = {}
 
-    def draw(site: str, mechanism: Mechanism, value: Array, scale) -> Array:
-        if site in outputs:
-            raise ValueError(f"two draws are called {site!r}")
-        outputs[site] = mechanism.sample(site_key(key, site), value, scale)
+    def draw(site: str, mechanism: Mechanism, value: Array, scale, unit=1.0) -> Array:
+        del unit
+        _check_new(site, outputs)
+        own = public_key if mechanism.public else key
+        if own is None:
+            raise ValueError(
+                f"the draw {site!r} is public randomness: give public_key, a key that is independent "
+                "of the noise's, such as another dpbt.fresh_key()"
+            )
+        outputs[site] = mechanism.sample(site_key(own, site), value, scale)
         return outputs[site]
 
     program(draw, table, weights, budget)
     return outputs
+
+
+def asked(program: Program, table: Table, weights: Weights, budget) -> dict[str, Drawn]:
+    """Run the program on outputs that are all 0, and note what each draw asked for."""
+    sites: dict[str, Drawn] = {}
+
+    def draw(site: str, mechanism: Mechanism, value: Array, scale, unit=1.0) -> Array:
+        _check_new(site, sites)
+        output = jax.eval_shape(mechanism.sample, jax.random.key(0), value, jnp.float32(1))
+        in_unit = jnp.asarray(scale, jnp.float32) / jnp.asarray(unit, jnp.float32)
+        sites[site] = Drawn(mechanism, in_unit, math.prod(output.shape))
+        return jnp.zeros(output.shape, output.dtype)
+
+    program(draw, table, weights, budget)
+    return sites
 
 
 def replay(program: Program, release: Release, table: Table, weights: Weights, budget) -> dict[str, Site]:
@@ -58,7 +154,8 @@ def replay(program: Program, release: Release, table: Table, weights: Weights, b
     """
     sites: dict[str, Site] = {}
 
-    def draw(site: str, mechanism: Mechanism, value: Array, scale) -> Array:
+    def draw(site: str, mechanism: Mechanism, value: Array, scale, unit=1.0) -> Array:
+        del unit
         if site not in release:
             raise ValueError(f"the release has no site {site!r}; it has {sorted(release)}")
         sites[site] = Site(mechanism, value, scale)
@@ -70,6 +167,17 @@ def replay(program: Program, release: Release, table: Table, weights: Weights, b
     return sites
 
 
+def code_tag(program: Callable) -> str:
+    """A tag for a program that has none: its name, its code, and the plain values that it closes over."""
+    code = program.__code__
+    closed = [cell.cell_contents for cell in program.__closure__ or ()]
+    kinds = str | bytes | int | float
+    plain = [value for value in (*closed, *code.co_consts[1:]) if isinstance(value, kinds)]
+    words = f"{code.co_code!r} {code.co_names!r} {plain!r}"
+    digest = hashlib.sha256(words.encode()).hexdigest()[:16]
+    return f"{program.__module__}.{program.__qualname__} {digest}"
+
+
 def weak_learner(
     program: Program,
     hypothesis: Callable[..., Any],
@@ -79,6 +187,7 @@ def weak_learner(
     *,
     slick: bool = False,
     unprotected: tuple[str, ...] = (),
+    tag: str | None = None,
 ) -> WeakLearner:
     """The weak learner of a private program.
 
@@ -92,10 +201,16 @@ def weak_learner(
             learner have `reweighting.lazy_bregman`'s.
         unprotected: what the program reads off private data without a mechanism and lets influence a draw in
             a way its sensitivities do not count; empty for a calibration that is proved.
+        tag: names the learner and every static part of it: two learners whose draws differ under one
+            budget must have two tags. By default it is made of the program's name, code and plain
+            closed-over values; declare one where other things than these make a difference.
     """
 
-    def release(key, table, weights, budget):
-        return sample(program, key, table, weights, budget)
+    def release(key, public_key, table, weights, budget):
+        return sample(program, key, public_key, table, weights, budget)
+
+    def draws(table, weights, budget):
+        return asked(program, table, weights, budget)
 
     def log_prob(release, table, weights, budget):
         sites = replay(program, release, table, weights, budget)
@@ -110,4 +225,16 @@ def weak_learner(
             steps[name] = StepLoss(site.mechanism.divergence(*pair), site.mechanism.rho(*pair))
         return steps
 
-    return WeakLearner(release, log_prob, divergence, hypothesis, hypotheses, events, relation, slick, unprotected)
+    return WeakLearner(
+        tag=code_tag(program) if tag is None else tag,
+        release=release,
+        log_prob=log_prob,
+        divergence=divergence,
+        hypothesis=hypothesis,
+        hypotheses=hypotheses,
+        events=events,
+        relation=relation,
+        slick=slick,
+        unprotected=unprotected,
+        draws=draws,
+    )

@@ -16,7 +16,7 @@ import numpy as np
 from dpbt import trees
 from dpbt.accounting import align
 from dpbt.base import UNSPLIT, AnyArray, Array, Model, Recipe, Release, Table
-from dpbt.boosting import scan_rounds, score, start
+from dpbt.boosting import prepared_table, scan_rounds, score, start
 from dpbt.domains import Domain, predicates
 
 
@@ -34,12 +34,12 @@ def advantages(releases: Release, table: Table, recipe: Recipe) -> Array:
         recipe: the recipe.
     """
     hypotheses = recipe.learner.hypotheses
-    prepared = hypotheses.prepare(table)
+    prepared = prepared_table(table, recipe)
     sign = jnp.where(prepared.label, 1.0, -1.0)
 
     def one_round(state, release):
         total, bound = state
-        weights = recipe.reweighter(total, bound, prepared, recipe.budget)
+        weights = recipe.reweighter.weights(total, bound, prepared, recipe.budget)
         hypothesis = recipe.learner.hypothesis(release, recipe.budget, weights.unit)
         said = hypotheses.predict(hypothesis, prepared)
         measure = jnp.where(prepared.present, weights.level, 0)

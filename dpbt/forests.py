@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dpbt import boosting
+from dpbt import boosting, keys
 from dpbt.base import Array, Model, Recipe, Release, Table, WeakLearner, Weights
 from dpbt.learners import random_tree
 from dpbt.learners.random_tree import Grove
@@ -20,27 +20,29 @@ from dpbt.learners.random_tree import Grove
 VOTINGS = ("majority", "threshold", "probabilistic")
 
 
-def grow(key: Array, table: Table, recipe: Recipe, batch: int = 8) -> tuple[Release, Grove]:
+def grow(key: Array, table: Table, recipe: Recipe, public_key: Array, batch: int = 8) -> tuple[Release, Grove]:
     """The releases and trees of `boosting.boost` under the same key, in batches; pure and traceable.
 
     The guarantee is that of `boosting.ledger(recipe)`. The key is a secret of the release.
 
     Args:
-        key: a typed threefry key.
+        key: a typed key, of the noise; see `keys`.
         table: N rows.
         recipe: one setting of a recipe whose rounds do not depend on each other, such as `recipes.random_forest`.
+        public_key: a typed key that is independent of `key`, of the trees' structure.
         batch: how many trees are grown side by side; the result does not depend on it.
     """
-    prepared = recipe.learner.hypotheses.prepare(table)
-    weights = recipe.reweighter(jnp.zeros(table.label.shape[0], jnp.float32), jnp.float32(0), prepared, recipe.budget)
+    prepared = boosting.prepared_table(table, recipe)
+    weights = recipe.reweighter.weights(*boosting.start(prepared), prepared, recipe.budget)
 
     def one(counted):
-        t, round_key = counted
-        release = recipe.learner.release(round_key, prepared, weights, recipe.budget)
+        t, (round_key, public_round_key) = counted
+        release = recipe.learner.release(round_key, public_round_key, prepared, weights, recipe.budget)
         tree = recipe.learner.hypothesis(release, recipe.budget, weights.unit)
         return jax.tree.map(lambda x: jnp.where(t < recipe.rounds, x, jnp.zeros((), x.dtype)), (release, tree))
 
-    rounds = jnp.arange(recipe.capacity, dtype=jnp.int32), jax.random.split(key, recipe.capacity)
+    entries = boosting.key_pairs(key, public_key, recipe)
+    rounds = jnp.arange(recipe.capacity, dtype=jnp.int32), entries
     return jax.lax.map(one, rounds, batch_size=min(batch, recipe.capacity))
 
 
@@ -52,18 +54,26 @@ def _leaves(learner: WeakLearner) -> int:
     """How many leaves one round of a learner of groves has, found by abstract evaluation."""
     rows = random_tree.prepare(random_tree.GROVES.example())
     weights, budget = Weights(jnp.zeros(1), jnp.float32(1)), random_tree.ForestBudget(jnp.float32(1), jnp.float32(1))
-    shapes = jax.eval_shape(lambda: learner.release(jax.random.key(0), rows, weights, budget))
+    key = jax.random.key(0)
+    shapes = jax.eval_shape(lambda: learner.release(key, key, rows, weights, budget))
     parts, nodes = shapes["threshold"].shape
     return parts * (nodes + 1)
 
 
-def fit(key: Array, table: Table, recipe: Recipe, memory_mb: float = 256) -> Model:
+def fit(
+    key: Array,
+    table: Table,
+    recipe: Recipe,
+    public_key: Array | None = None,
+    memory_mb: float = 256,
+) -> Model:
     """Learn a random forest. The model is a function of noisy releases alone; see `boosting.ledger(recipe)`.
 
     Args:
-        key: one typed threefry key; who has it can subtract the noise.
+        key: one typed key, a secret; see `boosting.fit`.
         table: positions f32[N, A] (`domains.positions`) or Booleans bool[N, A]; label and present bool[N].
         recipe: one setting, from `recipes.random_forest`, `rf_l` or `rf_e`.
+        public_key: one typed key that is independent of `key`, of the trees' structure.
         memory_mb: roughly how much memory the trees in the making may take, beside the table and the model.
 
     Raises:
@@ -72,10 +82,11 @@ def fit(key: Array, table: Table, recipe: Recipe, memory_mb: float = 256) -> Mod
     if recipe.learner.hypotheses is not random_tree.GROVES:
         raise ValueError(f"forests.fit takes a recipe of random trees, got {recipe.name}")
     table = jax.tree.map(jnp.asarray, table)
-    boosting.check(key, table, recipe)
+    boosting.check(key, table, recipe, public_key)
+    keys.warn_of_research(key)
     each = 64 * table.label.shape[0] + 512 * _leaves(recipe.learner)
     batch = int(np.clip(memory_mb * 2**20 / each, 1, 64))
-    releases, trees = _grow(key, table, recipe, batch=batch)
+    releases, trees = _grow(key, table, recipe, public_key, batch=batch)
     return Model(trees, releases, recipe)
 
 
@@ -97,7 +108,8 @@ def vote(shares: Array, voting: str, key: Array | None = None) -> Array:
     """bool[...]: the forest's answers from theta f32[k, ...]; post-processing.
 
     "majority": more than half of the trees have theta above 1/2. "threshold": the mean of theta is above 1/2.
-    "probabilistic": positive with probability the mean of theta, by independent coins from `key`. Ties are
+    "probabilistic": positive with probability the mean of theta, by independent coins from `key`, which
+    must be independent of the noise's key, as votes are published. Ties are
     negative. Bojarski et al. (2014), Algorithm 1. Trees whose theta is NaN do not count.
 
     Raises:

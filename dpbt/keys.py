@@ -27,6 +27,7 @@ Two draws under the same key and path are the same words, as with every JAX key.
 import hashlib
 import math
 import secrets
+import warnings
 from collections.abc import Callable
 
 import jax
@@ -211,6 +212,16 @@ def kind(key: Array) -> str:
     raise ValueError(f"key must be of chacha20 or threefry2x32, got {implementation}: {advice}")
 
 
+def pair(key: Array) -> tuple[Array, Array]:
+    """(noise, public) from one key, for experiments and audits on data that need no protection.
+
+    In a release the public key must be independent of the noise's: whoever finds one of these by
+    what it published may find the other.
+    """
+    noise, public = jax.random.split(key)
+    return noise, public
+
+
 def is_release_key(key: Array) -> bool:
     """Whether a typed key is of chacha20. It cannot tell where the 256 bits came from.
 
@@ -218,6 +229,25 @@ def is_release_key(key: Array) -> bool:
         ValueError: as `kind`.
     """
     return kind(key) == RELEASE
+
+
+class ResearchKeyWarning(UserWarning):
+    """Private rows were released with a key that a search can find."""
+
+
+def warn_of_research(key: Array) -> None:
+    """Warn if a key is a research key; once for each place that fits with one.
+
+    Raises:
+        ValueError: as `kind`.
+    """
+    if kind(key) == RESEARCH:
+        warnings.warn(
+            "research key: it has at most 64 bits, and whoever finds it can subtract the noise; "
+            "release private rows with dpbt.fresh_key()",
+            ResearchKeyWarning,
+            stacklevel=3,
+        )
 
 
 def check(key: Array) -> None:

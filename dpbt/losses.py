@@ -8,6 +8,7 @@ A loss of your own is one `ProperLoss`; everything else (sensitivity, splits, bo
 """
 
 import functools
+import hashlib
 import math
 
 import jax.numpy as jnp
@@ -122,3 +123,84 @@ def fixed(loss: ProperLoss) -> LossFamily:
 
     family.__name__ = loss.name
     return family
+
+
+_ALPHAS = (0.0, 0.25, 0.5, 1.0)
+_WEIGHTS = np.float32([0, 1 / 127, 0.1, 0.5, 1, 3, 10, 100, 3000, 40_000])
+_TOLERANCE = 3e-5
+"""Room for float32 in a perspective, relative to the weight it is of."""
+
+
+@functools.cache
+def check_criterion(family: LossFamily) -> None:
+    """Check, on a grid of weights and alphas, what every sensitivity of a split rests on.
+
+    A perspective f must be 0 where one class has no weight, symmetric, homogeneous of degree one,
+    non-decreasing in each weight and concave (`sensitivity.perspective_bound`). It is checked once
+    for each family, and by the tests for dpbt's own. A grid cannot prove it: the proof is the
+    author's.
+
+    Raises:
+        ValueError: naming the loss, its alpha and the property that fails.
+    """
+    for alpha in () if _is_own(family) else _ALPHAS:
+        loss = family(alpha)
+        failed = failed_property(loss)
+        if failed:
+            raise ValueError(
+                f"the perspective of {loss.name} at alpha = {alpha:g} is not {failed}, so no "
+                "sensitivity is known for its splits; it is (w1 + w0) L(w1 / (w1 + w0)) of a "
+                "symmetric concave Bayes risk L with L(0) = L(1) = 0"
+            )
+
+
+def failed_property(loss: ProperLoss) -> str | None:
+    """The first property of `check_criterion` that the loss fails, in words; None if it has all."""
+
+    def perspective(w1, w0):
+        return np.asarray(loss.perspective(jnp.asarray(w1), jnp.asarray(w0)), np.float64)
+
+    one, zero = (grid.ravel() for grid in np.meshgrid(_WEIGHTS, _WEIGHTS, indexing="ij"))
+    here = perspective(one, zero)
+    room = _TOLERANCE * (one + zero).astype(np.float64) + 1e-30
+    if not np.all(np.isfinite(here)):
+        return "finite"
+    if np.any(np.abs(here[(one == 0) | (zero == 0)]) > room[(one == 0) | (zero == 0)]):
+        return "0 where one class has no weight"
+    if np.any(np.abs(here - perspective(zero, one)) > room):
+        return "symmetric"
+    if not np.any(here > room):
+        return "positive anywhere"
+    for factor in np.float32([0.5, 2, 8]):
+        if np.any(np.abs(perspective(factor * one, factor * zero) - factor * here) > factor * room):
+            return "homogeneous of degree one"
+    for step in np.float32([1 / 127, 1, 100]):
+        if np.any(perspective(one + step, zero) < here - room - _TOLERANCE * step):
+            return "non-decreasing in each weight"
+
+    # Concavity at the middle of every pair of points.
+    first, second = np.triu_indices(len(one), 1)
+    middle = perspective((one[first] + one[second]) / 2, (zero[first] + zero[second]) / 2)
+    if np.any(middle < (here[first] + here[second]) / 2 - room[first] - room[second]):
+        return "concave"
+    return None
+
+
+def _is_own(family: LossFamily) -> bool:
+    return family in (m_alpha, *map(fixed, (square, log, matsushita, zero_one)))
+
+
+@functools.cache
+def family_name(family: LossFamily) -> str:
+    """A name that tells families apart: of the loss, and of some of its values where it is not dpbt's."""
+    name = family(0.5).name
+    if _is_own(family):
+        return name
+    values = []
+    for alpha in _ALPHAS:
+        loss = family(alpha)
+        points = jnp.asarray([0.1, 0.3, 0.45], jnp.float32)
+        values += [*np.asarray(loss.perspective(points, 1 - points)).tolist()]
+        values += [*np.asarray(loss.inverse_link(points - 0.2)).tolist()]
+    words = " ".join(f"{value:.3g}" for value in values)
+    return f"{name} {hashlib.sha256(words.encode()).hexdigest()[:8]}"

@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 
 from dpbt.base import GRID, Array, LossFamily, Reweighter, Weights
+from dpbt.losses import family_name
 
 
 def on_grid(weight: Array, unit: Array) -> Weights:
@@ -17,10 +18,13 @@ def on_grid(weight: Array, unit: Array) -> Weights:
     return Weights(level, jnp.asarray(unit, jnp.float32))
 
 
-def uniform(score: Array, bound: Array, table, budget) -> Weights:
-    """Weight 1 for every row, whatever has been learned."""
+def _ones(score: Array, bound: Array, table, budget) -> Weights:
     del bound, table, budget
     return Weights(jnp.full(score.shape, float(GRID), jnp.float32), jnp.float32(1))
+
+
+uniform = Reweighter("uniform", False, _ones)
+"""Weight 1 for every row, whatever has been learned."""
 
 
 @functools.cache
@@ -45,7 +49,8 @@ def mirror(family: LossFamily, bounded: bool) -> Reweighter:
         weight = inverse_link(jnp.where(table.label, -score, score))
         return on_grid(weight, inverse_link(bound) if bounded else jnp.float32(1))
 
-    return reweight
+    unit = "bounded" if bounded else "at most 1"
+    return Reweighter(f"mirror({family_name(family)}, {unit})", False, reweight)
 
 
 _SCORE_LIMIT = 80.0
@@ -130,7 +135,8 @@ def lazy_bregman(bounded: bool = True) -> Reweighter:
         level = dense_levels(jnp.where(table.present, weight, 0), total)
         return Weights(level.astype(jnp.float32), unit)
 
-    return reweight
+    unit = "bounded" if bounded else "at most 1"
+    return Reweighter(f"lazy_bregman({unit})", True, reweight)
 
 
 def loss_rate(learning_rate):

@@ -23,6 +23,7 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from dpbt.base import AnyArray, Array, Recipe, Table
 from dpbt.boosting import boost
+from dpbt.keys import pair
 from dpbt.storage import load_columns, provenance, save_columns, write_whole
 from dpbt.sweeps import Group, Shape, Sweep, Task, common_shapes, groups, id_words, setting_id, together, word
 
@@ -133,7 +134,8 @@ def _evaluator(measure: Measure, mesh: Mesh):
                 own = jax.random.fold_in(own, number)
             present = table.present & train[lane.evaluation]
             recipe = dataclasses.replace(lane.recipe, rounds=rounds)
-            score = boost(own, table._replace(present=present), recipe)[2]
+            noise_key, public_key = pair(own)
+            score = boost(noise_key, table._replace(present=present), recipe, public_key)[2]
             return measure(score, table.label, present, test[lane.evaluation])
 
         def chunk(counted):
@@ -163,7 +165,9 @@ def lane_bytes(shape: Shape, recipe: Recipe) -> int:
 
     def fit():
         table = Table(jnp.zeros(shape, kind), jnp.zeros(shape[0], bool), jnp.zeros(shape[0], bool))
-        return boost(jax.random.key(0), table, jax.tree.map(lambda leaf: jnp.asarray(leaf)[0], recipe))[1]
+        one = jax.tree.map(lambda leaf: jnp.asarray(leaf)[0], recipe)
+        key = jax.random.key(0)
+        return boost(key, table, one, key)[1]
 
     trees = jax.eval_shape(fit)
     width = max(leaf.shape[-1] for leaf in jax.tree.leaves(trees))

@@ -125,20 +125,31 @@ def center_l2(relation: Relation) -> int:
     return 2 * indicator(relation)
 
 
-def center_step(rows, relation: Relation) -> np.ndarray:
-    """`center_l2` (1 + 2^-20) + 2^-21 m: the same with what float32 can add, where the sums are exact integers.
+def sum_step(rows) -> np.ndarray:
+    """The public grid that weighted sums of rows are rounded down to, in units of 2^-14 levels.
 
-    Proof. A coordinate takes three roundings (two of the integer, one of its product with a public factor), so it
-    is within 3.01 * 2^-24 of itself, relatively. A centre's norm is at most 1 + 1 / 254: levels add up to within half a
-    level of M GRID / u, and M / u is at least 1. So two centres are less than 2^-21 further apart than without
-    rounding; in units of u / M, with M = kappa m and u at least kappa, that is at most 2^-21 m. The public factor and
-    the scale of the noise are the same for both, each within 4 * 2^-24 of what it should be: less than 2^-20 in all. []
+    The smallest power of two, at least 1, for which every sum fits 2^29 steps: all levels together
+    are at most GRID m, and a row is at most 2^14 units long.
+    """
+    largest = np.asarray(rows, np.float64) * GRID * 2.0**14
+    return 2.0 ** np.ceil(np.log2(np.maximum(largest / 2.0**29, 1.0)))
+
+
+def center_step(rows, relation: Relation, features: int) -> np.ndarray:
+    """`center_l2` + sqrt(d) h / (2^14 GRID), times 1 + 2^-20: the same for sums on a grid of steps h.
+
+    Proof. Sums of levels times rows, in units of 2^-14, are exact integers, and so is their quotient
+    by h, rounded down (`sum_step`). Rounding down moves each of d coordinates by less than one step
+    more than the sums move: less than sqrt(d) steps in L2 norm. The scale of the noise is computed in
+    float32 in at most 6 roundings of 2^-24: less than 2^-20. []
 
     Args:
         rows: m, scalar or array.
         relation: the neighbouring relation.
+        features: d, a public bound on the number of features.
     """
-    return center_l2(relation) * (1 + 2.0**-20) + np.asarray(rows, np.float64) * 2.0**-21
+    rounding = np.sqrt(features) * sum_step(rows) / (2.0**14 * GRID)
+    return (center_l2(relation) + rounding) * (1 + 2.0**-20)
 
 
 def level_mass(rows, density, unit):

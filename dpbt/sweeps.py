@@ -120,9 +120,12 @@ class Group(NamedTuple):
     places: np.ndarray
 
 
+_ANY_CAPACITY = 2**31 - 1
+
+
 def _structure(recipe: Recipe) -> Any:
     """What makes recipes need different programs, room for rounds apart: static parts, and shapes of one setting."""
-    bare = dataclasses.replace(recipe, capacity=0)
+    bare = dataclasses.replace(recipe, capacity=_ANY_CAPACITY)
     lead = np.ndim(recipe.rounds)
     return jax.tree.structure(bare), tuple(np.shape(leaf)[lead:] for leaf in jax.tree.leaves(bare))
 

@@ -77,7 +77,8 @@ def _fit_all(keys, table: Table, recipe: Recipe, lanes: int):
 
     def one(setting):
         key, recipe = setting
-        return dpbt.boost(key, table, recipe)[1]
+        noise_key, public_key = dpbt.keys.pair(key)
+        return dpbt.boost(noise_key, table, recipe, public_key)[1]
 
     return jax.lax.map(one, (keys, recipe), batch_size=lanes)
 

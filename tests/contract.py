@@ -65,7 +65,9 @@ def _forest(name: str, make: Callable[..., Recipe], tight: bool = True, slow: bo
     def recipe(relation, **settings):
         return make(relation=relation, **{**settings, **fixed})
 
-    extreme = functools.partial(tables.lone_row, apart=make is not recipes.rf_e)
+    # Labels: the rarer class is not so rare that it is at the floor of the selection.
+    labels = make is recipes.rf_e
+    extreme = functools.partial(tables.lone_row, apart=not labels, rows=60 if labels else 160)
     common = {"delta": fixed.get("delta", 0.0), "sites": ("leaf",), "extreme": extreme}
     sure = 2.0 if make is recipes.rf_e else None  # labels that hardly ever flip would tell little about their noise
     return Row(name, recipe, _rescale_forest, tight, slow, sampler_epsilon=sure, **common)

@@ -8,6 +8,7 @@ import math
 import numpy as np
 
 GRID = 127
+FLOOR = 32.0
 
 
 def perspective(name, alpha, w1, w0):
@@ -135,13 +136,18 @@ def one_tree(splits, label, rows, score, bound, t, setting, noise):
         beta = setting["step"] * min(max(edge / setting["rows"], -largest), largest)
         return heap, [beta * value for value in values]
     beta = setting["step"] * edge / max(len(rows), 1)
-    noisy = beta * np.array(values) + noise(t, "leaf", (len(values),), setting["leaf_scale"])
-    widest = setting["step"] * setting["clip"] ** 2
+    widest, grid = setting["step"] * setting["clip"] ** 2, setting["leaf_step"]
+    steps = np.round(np.clip(beta * np.array(values), -widest, widest) / grid)
+    noisy = grid * (steps + noise(t, "leaf", (len(values),), setting["leaf_scale"] / grid))
     return heap, [min(max(value, -widest), widest) for value in noisy]
 
 
 def select(scores, across, within):
-    """A group of consecutive candidates by its log-sum-exp and noise, then a candidate in it by its own noise."""
+    """A group of consecutive candidates by its log-sum-exp and noise, then a candidate in it by its own noise.
+
+    None counts as further behind the best one than the library says.
+    """
+    scores = [max(score - max(scores), -FLOOR) for score in scores]
     size = len(within)
     groups = [scores[first : first + size] for first in range(0, len(scores), size)]
     mass = [max(group) + math.log(sum(math.exp(score - max(group)) for score in group)) for group in groups]

@@ -41,9 +41,9 @@ def corners(features: int) -> tuple[np.ndarray, np.ndarray]:
     return np.concatenate([ends, ends]), np.repeat([False, True], len(ends))
 
 
-def lone_row(apart: bool = True) -> list[Extreme]:
+def lone_row(apart: bool = True, rows: int = 160) -> list[Extreme]:
     """One class and a row of the other, set apart by all splits but the first or by none; with and without it."""
-    rows, splits = 160, 300
+    splits = 300
     satisfied = np.ones((rows, splits), bool)
     satisfied[-1, 1:] = not apart
     label = np.zeros(rows, bool)

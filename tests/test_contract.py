@@ -48,7 +48,8 @@ def test_replay_on_a_neighbour_gives_the_identical_model(row):
     table = row.table(3, rows=14, splits=3)
     recipe = row.recipe(ADD_REMOVE, epsilon=3.0, rows=14, rounds=2, depth=2)
     near = audit.neighbours(table, ADD_REMOVE)
-    releases = jax.jit(dpbt.boost)(jax.random.key(1), table, recipe)[0]
+    noise_key, public_key = dpbt.keys.pair(jax.random.key(1))
+    releases = jax.jit(dpbt.boost)(noise_key, table, recipe, public_key)[0]
     masks = jnp.concatenate([table.present[None], jnp.asarray(near.present)])
     copies = jax.tree.map(lambda x: jnp.broadcast_to(x, (len(masks), *x.shape)), releases)
 
@@ -87,7 +88,8 @@ def density_ratio_z(key, table, sampled, scored, wider):
     @jax.jit
     def ratios(keys, sampled, scored, wider):
         def one(key):
-            release = dpbt.boost(key, table, sampled)[0]
+            noise_key, public_key = dpbt.keys.pair(key)
+            release = dpbt.boost(noise_key, table, sampled, public_key)[0]
             p = boosting.transcript_log_prob(release, table, scored)
             q = boosting.transcript_log_prob(release, table, wider)
             return {site: jnp.exp(jnp.sum(q[site] - p[site])) for site in p}

@@ -57,6 +57,7 @@ def test_a_tie_breaks_theorem_5_1_read_by_the_word():
     assert np.mean(found.weight > 0.5) == 0 < 0.5 == np.mean(forest_bounds.goodness(found))
 
 
+KEYS = jax.random.split(jax.random.key(0))
 SLOW = [pytest.param(name, marks=pytest.mark.slow) for name in ("transfusion", "voting", "mammographic", "mushroom")]
 
 
@@ -67,7 +68,7 @@ def test_theorems_5_1_and_5_2_hold_on_real_data(data_folder, name, depth):
     dataset = data.load(name, folder=data_folder)
     table = dataset.table._replace(splits=jnp.asarray(positions(dataset.domain, dataset.columns, codes=True)))
     recipe = recipes.random_forest(epsilon=np.inf, rows=len(dataset.label), rounds=31, depth=depth)
-    model = forests.fit(jax.random.key(0), table, recipe)
+    model = forests.fit(KEYS[0], table, recipe, KEYS[1])
     trees = jax.tree.map(lambda x: x[:, 0], model.trees)
     label, present = jnp.asarray(table.label), jnp.asarray(table.present)
     found = forest_bounds.points(random_tree.routes(trees, table.splits), label, present, 2**depth)
@@ -90,7 +91,7 @@ def test_theorem_5_3_holds_in_simulation(banknote, voting):
     """Forests from a finite family of trees err on more than 1 - mu less often than n^-C; single trees more often."""
     recipe = recipes.random_forest(epsilon=np.inf, rows=1372, rounds=200, depth=8)
     table = banknote._replace(present=jnp.arange(1372) % 7 == 0)
-    trees = jax.tree.map(lambda x: x[:, 0], forests.fit(jax.random.key(1), table, recipe).trees)
+    trees = jax.tree.map(lambda x: x[:, 0], forests.fit(KEYS[0], table, recipe, KEYS[1]).trees)
     position = table.splits[::7].astype(jnp.float32)
     leaf = random_tree.routes(trees, position)
     label, everyone = table.label[::7], jnp.ones(196, bool)

@@ -10,7 +10,7 @@ from scipy import stats
 
 import dpbt
 from dpbt import audit, boosting, boundary, domains, losses, mechanisms, recipes, sensitivity, trees
-from dpbt.accounting import selection
+from dpbt.accounting import noise
 from dpbt.base import ADD_REMOVE, REPLACE_ONE, Table
 from dpbt.learners import greedy_tree
 from tests.conftest import random_table
@@ -108,7 +108,7 @@ def test_beta_from_private_counts_is_caught():
         edge = jnp.sum(leaves[:, 1] - leaves[:, 0]).astype(jnp.float32)
         draw("beta", mechanisms.laplace, edge, jnp.float32(0))
 
-    free = selection("beta", "leverage", epsilon=0.0, sensitivity=0.0, scale=0.0, theorem="none")
+    free = noise("beta", "laplace", "leverage", l1=0.0, l2=0.0, scale=0.0, theorem="none")
     leaky = replaced(recipe, program, lambda budget: [*old.events(budget), free])
     found = audit.audit(jax.random.key(0), audit.neighbours(table, ADD_REMOVE), leaky, transcripts=1)
     assert found.largest_loss == np.inf
@@ -221,7 +221,7 @@ def test_a_program_must_name_each_draw_once_and_replay_must_match():
         draw("leaf", mechanisms.laplace, jnp.zeros(2), jnp.float32(1))
 
     with pytest.raises(ValueError, match="two draws are called 'leaf'"):
-        boundary.sample(twice, jax.random.key(0), table, None, None)
+        boundary.sample(twice, jax.random.key(0), None, table, None, None)
     with pytest.raises(ValueError, match="has no site 'leaf'"):
         boundary.replay(once, {}, table, None, None)
     with pytest.raises(ValueError, match="the program draws"):

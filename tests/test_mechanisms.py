@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from dpbt import mechanisms
+from dpbt import keys, mechanisms
 from dpbt.base import UNSPLIT
 
 DRAWS = 20_000
@@ -67,18 +67,6 @@ def test_wide_discrete_noise_saturates_with_the_mass_of_its_tail():
     law = stats.laplace(2.0**30, 2.0**31)
     uniform = (law.cdf(inside) - law.cdf(-top)) / (law.cdf(top) - law.cdf(-top))
     assert stats.kstest(uniform, "uniform").pvalue > FALSE_ALARM
-
-
-def test_tails_of_discrete_noise_are_drawn():
-    """Beyond the reach of one 23-bit uniform (16 scales), with words that force it."""
-    coins = jnp.asarray([0, 1, 0], jnp.uint32), jnp.asarray([1, 0, 2**31], jnp.uint32)
-    found = mechanisms._exponential_variate(*coins, jnp.zeros(3, jnp.uint32))
-    np.testing.assert_allclose(found, np.array([63, 31, 32]) * np.log(2), rtol=1e-6)
-    words = jax.random.bits(jax.random.key(3), (3, 200_000), jnp.uint32)
-    sample = np.asarray(mechanisms._exponential_variate(*words))
-    assert stats.kstest(sample, stats.expon.cdf).pvalue > FALSE_ALARM
-    high = sample[sample > 5] - 5
-    assert stats.kstest(high, stats.expon.cdf).pvalue > FALSE_ALARM
 
 
 def test_large_logits_keep_their_ties():
@@ -179,7 +167,7 @@ def test_one_signed_scores_need_no_factor_two():
 def test_uniform_integers_are_random_bits_modulo_the_scale(scale):
     """64 bits up to 2^16 values, whatever the remainders; 32 bits beyond."""
     key, shape = jax.random.key(scale), (500,)
-    high, low = np.asarray(mechanisms._words(key, 2, shape)).astype(np.uint64)
+    high, low = np.asarray(keys.words(key, 2, shape)).astype(np.uint64)
     whole = (high << np.uint64(32)) + low if scale <= 2**16 else low
     found = mechanisms.uniform.sample(key, jnp.zeros(shape, jnp.int32), jnp.int32(scale))
     np.testing.assert_array_equal(found, whole % np.uint64(scale))

@@ -82,7 +82,8 @@ def test_private_errors_of_the_grid_are_those_of_the_library_on_average(rows):
         @jax.jit
         def library(keys, recipe=recipe):
             def one(key):
-                trees = forests.grow(key, table, recipe, 1)[1]
+                noise_key, public_key = dpbt.keys.pair(key)
+                trees = forests.grow(noise_key, table, recipe, public_key, 1)[1]
                 theta = forests.theta(trees, table.splits[held])
                 answers = [forests.vote(theta, voting, jax.random.fold_in(key, 9)) for voting in forests.VOTINGS]
                 return jnp.stack([jnp.mean(answer != table.label[held]) for answer in answers])

@@ -7,7 +7,7 @@ import pytest
 
 import dpbt
 from dpbt import accounting, losses, recipes
-from dpbt.boosting import release_sites
+from dpbt.pricing import release_sites
 
 GOOD = {"epsilon": 1.0, "rows": 100}
 
@@ -36,7 +36,7 @@ BAD = {
     "clip overflow": ({"clip": 1e30, "calibration": "published"}, "float32 needs clip"),
     "smoothing overflow": ({"smoothing": 1e38}, "smoothing must be in"),
     "zeta underflow": ({"zeta": 1e-10, "epsilon": np.inf}, "float32 needs"),
-    "epsilon underflow": ({"epsilon": 1e-44, "calibration": "published"}, "float32"),
+    "epsilon underflow": ({"epsilon": 1e-44, "calibration": "published"}, "epsilon is too small"),
     "too little": ({"epsilon": 1e-9}, "epsilon is too small"),
 }
 

@@ -22,7 +22,7 @@ def budget(rows, density=0.35, rate=0.45):
 
 def weights_of(score, label, present, settings, bound, cap):
     table = Table(jnp.zeros((len(score), 1), bool), label, present)
-    return reweighting.lazy_bregman(cap)(score, jnp.float32(bound), table, settings)
+    return reweighting.lazy_bregman(cap).weights(score, jnp.float32(bound), table, settings)
 
 
 _weights = jax.jit(weights_of, static_argnums=5)

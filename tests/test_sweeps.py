@@ -118,7 +118,7 @@ def direct(task, setting, evaluation, repeat):
         key = jax.random.fold_in(key, number)
     recipe = worker.make(**task.arguments, **setting)
     table = task.table._replace(present=task.table.present & task.train[evaluation])
-    model = dpbt.fit(key, table, recipe)
+    model = dpbt.fit(dpbt.keys.pair(key)[0], table, recipe)
     wrong = np.asarray(dpbt.predict(model, table.splits) != table.label)
     return wrong[task.test[evaluation]].mean()
 

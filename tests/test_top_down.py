@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import dpbt
-from dpbt import boundary, losses, mechanisms, recipes, slickness
+from dpbt import boosting, boundary, losses, mechanisms, recipes, slickness
 from dpbt.base import GRID, REPLACE_ONE, UNSPLIT
 from dpbt.learners import top_down_tree
 from tests import reference_smooth
@@ -70,12 +70,12 @@ def test_same_trees_as_a_plain_loop_under_the_same_noise(criterion, calibration)
     table = random_table(6, rows=200, splits=6, absent=10)
     count, depth, rounds = 4, 3, 3
     recipe = recipes.lazybb(
-        epsilon=60, rows=200, rounds=rounds, density=0.4, learning_rate=0.5, learner="top_down", splits=count,
+        epsilon=60, rows=200, relation="add_remove", rounds=rounds, density=0.4, learning_rate=0.5, learner="top_down", splits=count,
         depth=depth, criterion=criterion, calibration=calibration,
     )  # fmt: skip
     key = jax.random.key(2)
     model = dpbt.fit(key, table, recipe)
-    keys = jax.random.split(key, rounds)
+    keys = boosting.round_keys(boosting.own_key(key, recipe), rounds)
     splits, label, present = (np.asarray(array) for array in table[:3])
     margins, tight = np.zeros(200), calibration == "tight"
     for t in range(rounds):

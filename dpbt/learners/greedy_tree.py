@@ -27,7 +27,9 @@ from dpbt.base import (
     Tree,
     WeakLearner,
     Weights,
+    relation_name,
 )
+from dpbt.losses import family_name
 
 _TINY_PRIOR = 1e-6
 
@@ -44,6 +46,7 @@ class TreeBudget(NamedTuple):
         error_scale: f32[], Laplace scale of the noisy errors, in grid units.
         leaf_scale: f32[], noise scale of a leaf: of its value (published) or of its class weights in
             grid units (tight).
+        leaf_step: f32[], a power of two: the public grid that leaf values lie on (published).
         alpha: f32[D], the criterion's alpha by depth, where it is given.
         link_alpha: f32[], alpha of the link, of the weight update and of `step`.
         rows: f32[], m: the public bound on the number of rows (add/remove) or their number (replace-one).
@@ -56,6 +59,7 @@ class TreeBudget(NamedTuple):
     split_epsilon: AnyArray
     error_scale: AnyArray
     leaf_scale: AnyArray
+    leaf_step: AnyArray
     alpha: AnyArray
     link_alpha: AnyArray
     rows: AnyArray
@@ -111,11 +115,6 @@ def objective_alpha(noisy_errors: Array) -> Array:
     return jnp.minimum.accumulate(ratio)
 
 
-def _as_noise_wants(noise: Mechanism, counts: Array) -> Array:
-    """Counts as integers for discrete noise, as float32 for real noise."""
-    return counts if noise is mechanisms.discrete_laplace else counts.astype(jnp.float32)
-
-
 @functools.cache
 def noisy_objective(noise: Mechanism) -> AlphaRule:
     """Objective calibration from noisy errors: one count of sensitivity 1 row for each level."""
@@ -127,8 +126,7 @@ def noisy_objective(noise: Mechanism) -> AlphaRule:
         def alpha(level: int, totals: Array) -> Array:
             if depth == 1:
                 return jnp.float32(1)
-            errors = _as_noise_wants(noise, _errors(totals))
-            seen.append(draw(f"error_{level}", noise, errors, budget.error_scale))
+            seen.append(draw(f"error_{level}", noise, _errors(totals), budget.error_scale))
             return objective_alpha(jnp.stack(seen))[-1]
 
         return alpha
@@ -173,8 +171,8 @@ def _grow(
         scores = jnp.where((jnp.isinf(epsilon) & pure)[:, None], -jnp.inf, scores)
         if table.offered is not None:
             scores = jnp.where(table.offered[None, :], scores, -jnp.inf)
-        scale = temperature(loss, jnp.asarray(budget.rows)) / epsilon
-        split = draw(f"split_{level}", mechanisms.exponential, scores, scale)
+        unit = temperature(loss, jnp.asarray(budget.rows))
+        split = draw(f"split_{level}", mechanisms.exponential, scores, unit / epsilon, unit)
         totals = trees.child_totals(products, totals, split)
         node = trees.descend(table.columns, node, split)
     return totals
@@ -191,23 +189,44 @@ def _gather_splits(release: Release) -> Array:
     return jnp.concatenate([release[f"split_{level}"] for level in range(depth)])
 
 
-def _split_events(budget: TreeBudget, objective: bool, criterion: LossFamily, bound, per_level, words) -> list[Event]:
-    """One event a depth; `bound` is (loss, rows) -> sensitivity and `per_level` (level) -> (count, moves)."""
-    nodes, theorem = words
+class SplitPrice(NamedTuple):
+    """How the ledger prices the splits of a level.
+
+    Attributes:
+        bound: (loss, rows) -> the sensitivity of a score.
+        factor: the temperature is factor * bound / epsilon.
+        count: (level) -> how often a level pays.
+        moves: what it then pays, in `split_epsilon`.
+        moved: (level) -> how many nodes' draws one row moves.
+        words: what is released, and where the bound is proved.
+    """
+
+    bound: Callable[[ProperLoss, Array], Array]
+    factor: int
+    count: Callable[[int], int]
+    moves: int
+    moved: Callable[[int], int]
+    words: tuple[str, str]
+
+
+def _split_events(budget: TreeBudget, objective: bool, criterion: LossFamily, price: SplitPrice) -> list[Event]:
+    """One event a depth."""
+    nodes, theorem = price.words
     events = []
     for level, epsilon in enumerate(np.asarray(budget.split_epsilon, np.float64)):
         alpha = 1.0 if objective else np.asarray(budget.alpha)[level]
-        worst = float(bound(criterion(alpha), np.asarray(budget.rows)))
-        count, moves = per_level(level)
+        worst = float(price.bound(criterion(alpha), np.asarray(budget.rows)))
         events.append(
             accounting.selection(
                 f"split_{level}",
                 f"splits at depth {level}, {nodes}",
-                count=count,
-                epsilon=moves * float(epsilon),
-                scale=worst / float(epsilon),
+                count=price.count(level),
+                epsilon=price.moves * float(epsilon),
+                scale=price.factor * worst / float(epsilon),
                 sensitivity=worst,
                 theorem=theorem,
+                unit=price.factor * worst,
+                moved=price.moved(level),
             )
         )
     return events
@@ -234,13 +253,14 @@ def tight(
         link: the family of the link and of the leverage.
         objective: take alpha from noisy errors instead of `budget.alpha`.
         relation: the neighbouring relation the ledger speaks of; `recipes` sets the noise from the same.
-        noise: of errors and class weights: `mechanisms.discrete_laplace`, or `mechanisms.gaussian` for zCDP.
+        noise: of errors and class weights: `mechanisms.discrete_laplace`, or
+            `mechanisms.rounded_gaussian` for zCDP.
     """
 
     def program(draw, table, weights, budget):
         rule = noisy_objective(noise) if objective else given_alpha
         leaves = _grow(draw, table, weights, budget, criterion, rule, sensitivity.tight_split)
-        draw("leaf", noise, _as_noise_wants(noise, leaves), budget.leaf_scale)
+        draw("leaf", noise, leaves, budget.leaf_scale)
 
     def hypothesis(release, budget, unit):
         to_rows = unit / GRID
@@ -253,11 +273,17 @@ def tight(
 
     def events(budget):
         moves = sensitivity.split_moves(relation)
-        words = ("all nodes at once", "docs/privacy.md 1-3")
-        unit = float(sensitivity.count_step(budget.rows, exact=noise is mechanisms.discrete_laplace))
-        lines = _split_events(budget, objective, criterion, sensitivity.tight_split, lambda level: (1, moves), words)
+        price = SplitPrice(
+            bound=sensitivity.tight_split,
+            factor=1,
+            count=lambda level: 1,
+            moves=moves,
+            moved=lambda level: moves,
+            words=("all nodes at once", "docs/privacy.md 1-3"),
+        )
+        lines = _split_events(budget, objective, criterion, price)
         if objective and depth > 1:
-            bound, scale = unit * sensitivity.error_weight(relation), float(budget.error_scale)
+            bound, scale = GRID * sensitivity.error_weight(relation), float(budget.error_scale)
             lines += [
                 accounting.noise(
                     f"error_{k}",
@@ -274,14 +300,17 @@ def tight(
             "leaf",
             noise.name,
             "class weights, all leaves",
-            l1=unit * sensitivity.class_weights(relation),
-            l2=unit * sensitivity.class_weights_l2(relation),
+            l1=GRID * sensitivity.class_weights(relation),
+            l2=GRID * sensitivity.class_weights_l2(relation),
             scale=float(budget.leaf_scale),
             theorem="docs/privacy.md 3, 5",
+            moved=sensitivity.class_weights(relation),
         )
         return [*lines, leaves]
 
-    return boundary.weak_learner(program, hypothesis, events, trees.TREES, relation)
+    parts = (family_name(criterion), family_name(link), relation_name(relation), noise.name)
+    tag = f"greedy_tree.tight({depth}, {objective}, {', '.join(parts)})"
+    return boundary.weak_learner(program, hypothesis, events, trees.TREES, relation, tag=tag)
 
 
 @functools.cache
@@ -301,7 +330,8 @@ def published(
     The leverage is folded into the leaf before the noise, so the value is in [-a M**2, a M**2] and the Laplace scale
     is 2 a M**2 / epsilon of a leaf; afterwards it is clamped to that range again. The link is clamped to [-M, M]
     before the noise, which the paper's description leaves to afterwards; without it the scale would be too small for
-    the claim.
+    the claim. Values are put on a public grid of steps `leaf_step`, to which the noise is drawn
+    exactly; that enlarges the sensitivity of a value by one step.
 
     Args: as `tight`, without the relation.
     """
@@ -316,24 +346,41 @@ def published(
         value = _link_values(link, budget, trees.shrink_to_parents(counts, jnp.float32(_TINY_PRIOR)))
         rows = jnp.maximum(jnp.sum(table.present.astype(jnp.float32)), 1)
         beta = budget.step * jnp.sum((counts[:, 1] - counts[:, 0]) * value) / rows
-        draw("leaf", mechanisms.laplace, beta * value, budget.leaf_scale)
+        bound = budget.step * budget.clip**2
+        steps = jnp.round(jnp.clip(beta * value, -bound, bound) / budget.leaf_step)
+        scale = jnp.asarray(budget.leaf_scale / budget.leaf_step)
+        draw("leaf", mechanisms.discrete_laplace, steps.astype(jnp.int32), scale, 1 / budget.leaf_step)
 
     def hypothesis(release, budget, unit):
         del unit
         bound = budget.step * budget.clip**2
-        return Tree(_gather_splits(release), jnp.clip(release["leaf"], -bound, bound))
+        value = release["leaf"].astype(jnp.float32) * budget.leaf_step
+        return Tree(_gather_splits(release), jnp.clip(value, -bound, bound))
 
     def events(budget):
-        words = ("node by node", "Thm 3, eq. (15), (17)")
-        lines = _split_events(
-            budget, objective, criterion, sensitivity.published_split, lambda level: (2**level, 1), words
+        price = SplitPrice(
+            bound=sensitivity.published_split,
+            factor=2,
+            count=lambda level: 2**level,
+            moves=1,
+            moved=lambda level: 2**level,
+            words=("node by node", "Thm 3, eq. (15), (17)"),
         )
-        bound, scale = 2 * float(budget.step * budget.clip**2), float(budget.leaf_scale)
-        words, theorem = "leveraged values, leaf by leaf", "section 6, leaves"
+        lines = _split_events(budget, objective, criterion, price)
+        bound = 2 * float(budget.step * budget.clip**2) + float(budget.leaf_step)
         leaves = accounting.noise(
-            "leaf", "laplace", words, l1=bound, l2=bound, scale=scale, theorem=theorem, count=2**depth
+            "leaf",
+            "discrete laplace",
+            "leveraged values, leaf by leaf",
+            l1=bound,
+            l2=bound,
+            scale=float(budget.leaf_scale),
+            theorem="section 6, leaves",
+            count=2**depth,
+            moved=2**depth,
         )
         return [*lines, leaves]
 
     leaks = (ALPHA_LEAK,) if objective else ()
-    return boundary.weak_learner(program, hypothesis, events, trees.TREES, None, unprotected=leaks)
+    tag = f"greedy_tree.published({depth}, {objective}, {family_name(criterion)}, {family_name(link)})"
+    return boundary.weak_learner(program, hypothesis, events, trees.TREES, None, unprotected=leaks, tag=tag)

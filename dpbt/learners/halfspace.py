@@ -7,8 +7,18 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dpbt import accounting, boundary, mechanisms, slickness
-from dpbt.base import GRID, MAX_ROWS, AnyArray, Array, HypothesisClass, Relation, Table, WeakLearner
+from dpbt import accounting, boundary, mechanisms, slickness, variates
+from dpbt.base import (
+    GRID,
+    MAX_ROWS,
+    AnyArray,
+    Array,
+    HypothesisClass,
+    Relation,
+    Table,
+    WeakLearner,
+    relation_name,
+)
 
 PUBLISHED_L2 = 4
 """Bun et al. (2020), Theorem 27 at slickness 1 / (kappa n), where `slickness.center_l2` has 2."""
@@ -57,9 +67,11 @@ class CenterBudget(NamedTuple):
         density: f32[], kappa: see `reweighting.lazy_bregman`.
         learning_rate: f32[], lambda on margins, half of that on Bun et al.'s losses.
         rows: f32[], m: the public bound on the number of rows (add/remove) or their number (replace-one).
+        step: f32[], a power of two: the public grid of the sums, `slickness.sum_step`.
     """
 
     noise: AnyArray
+    step: AnyArray
     density: AnyArray
     learning_rate: AnyArray
     rows: AnyArray
@@ -102,12 +114,13 @@ def prepare(table: Table) -> Balls:
     return Balls(rows, digits, table.label, table.present)
 
 
-def signed_sums(signed: Array, digits: Array) -> Array:
-    """f32[d]: the sum over rows of signed times row, in units of 2^-14; exact but for two final roundings.
+def signed_sums(signed: Array, digits: Array, step: Array) -> Array:
+    """i32[d]: the sum over rows of signed times row, in units of 2^-14, over `step`, rounded down; exact.
 
     Args:
         signed: i8[N], levels times labels, in -GRID..GRID; N at most `MAX_ROWS`.
         digits: i8[N, 2 d], see `Balls`.
+        step: f32[], a power of two, at least as large as `slickness.sum_step` of N.
     """
     rows, width = digits.shape
     chunk = min(rows, _CHUNK)
@@ -120,7 +133,9 @@ def signed_sums(signed: Array, digits: Array) -> Array:
     half = width // 2
     fine = 128 * fine[:half] + fine[half:]
     coarse = 128 * coarse[:half] + coarse[half:] + (fine >> 16)
-    return coarse.astype(jnp.float32) * 2.0**16 + (fine & 0xFFFF).astype(jnp.float32)
+    with variates.double_precision():
+        whole = variates.double(coarse) * np.float64(2.0**16) + variates.double(fine & 0xFFFF)
+        return jnp.floor(whole / variates.double(step)).astype(jnp.int32)
 
 
 HALFSPACES = HypothesisClass(
@@ -133,14 +148,22 @@ HALFSPACES = HypothesisClass(
 """Linear functions of float32 features f32[N, d] (in the place of `Table.splits`), projected to the unit ball."""
 
 
-def moved(rows, relation: Relation, tight: bool):
+def moved(rows, relation: Relation, tight: bool, features: int):
     """The L2 sensitivity of the centre times kappa m, as the calibration has it: published, 4 or what is proved."""
-    step = slickness.center_step(rows, relation)
+    step = slickness.center_step(rows, relation, features)
     return step if tight else np.maximum(step, PUBLISHED_L2)
 
 
+def steps_to_center(budget: CenterBudget, unit) -> Array:
+    """f32[]: what one step of the sums' grid is of a centre, for weights in units of the cap `unit`."""
+    mass = jnp.asarray(budget.rows) * budget.density
+    return unit * budget.step / (mass * np.float32(GRID * 2**14))
+
+
 @functools.cache
-def halfspace(relation: Relation, calibration: str = "tight", normalized: bool = False) -> WeakLearner:
+def halfspace(
+    relation: Relation, calibration: str = "tight", normalized: bool = False, features: int = 256
+) -> WeakLearner:
     """The noisy centre: a release of one vector, sum of mu(j) y_j x_j / (kappa m) plus N(0, sigma^2 I).
 
     Guarantee, under `relation`, with `reweighting.lazy_bregman` (or with weights of each row's own, of at most u):
@@ -148,8 +171,9 @@ def halfspace(relation: Relation, calibration: str = "tight", normalized: bool =
     the round's public weight cap u. The published calibration's ledger has 8 / (kappa n sigma)^2 (Bun et al. (2020),
     Theorem 30's proof), true and four times what is needed. There is no pure guarantee.
 
-    Sums are exact integers of rows rounded towards 0 to multiples of 2^-14, and `slickness.center_step` allows for what
-    float32 does to them in the end. The Gaussian noise is float32.
+    Sums are exact integers of rows rounded towards 0 to multiples of 2^-14; they are rounded down to
+    a public grid, which `slickness.center_step` allows for, and the release is a rounded Gaussian on
+    it. The centre is the release times a public factor.
 
     Args:
         relation: the neighbouring relation the ledger speaks of.
@@ -158,27 +182,45 @@ def halfspace(relation: Relation, calibration: str = "tight", normalized: bool =
             advantage |z|^2 / 2 for the centre z without noise, which is tau^2 / 2 where all rows are +-tau u, and
             not the tau / 4 of the paper's Theorem 26; z / |z| has |z| / 2, at least tau / 2 for rows of margin tau,
             as |z| >= z . u >= tau.
+        features: a public bound on d.
+
+    Raises:
+        ValueError: when the program reads a table with more features.
     """
     tight = calibration == "tight"
 
     def program(draw, table, weights, budget):
+        if table.rows.shape[1] > features:
+            raise ValueError(f"the recipe is for at most {features} features, got {table.rows.shape[1]}")
         signed = jnp.where(table.present, jnp.where(table.label, weights.level, -weights.level), 0).astype(jnp.int8)
-        mass = budget.rows * budget.density
-        center = signed_sums(signed, table.digits) * (weights.unit / GRID / mass * 2.0**-14)
-        draw("center", mechanisms.gaussian, center, budget.noise * weights.unit)
+        sums = signed_sums(signed, table.digits, budget.step)
+        steps = 1 / steps_to_center(budget, jnp.float32(1))
+        draw("center", mechanisms.rounded_gaussian, sums, budget.noise * steps, steps)
 
     def hypothesis(release, budget, unit):
-        del budget, unit
-        center = release["center"]
+        center = release["center"].astype(jnp.float32) * steps_to_center(budget, unit)
         if normalized:
             length = jnp.sqrt(jnp.sum(center**2))
             center = center / jnp.where(length > 0, length, 1)
         return Halfspace(center)
 
     def events(budget):
-        bound = float(moved(budget.rows, relation, tight)) / (float(budget.rows) * float(budget.density))
+        bound = float(moved(budget.rows, relation, tight, features))
+        bound /= float(budget.rows) * float(budget.density)
         theorem = "docs/privacy.md 10" if tight else "Bun et al., Thm 27"
         words, sigma = "centre of the weighted examples", float(budget.noise)
-        return [accounting.noise("center", "gaussian", words, l1=bound, l2=bound, scale=sigma, theorem=theorem)]
+        return [
+            accounting.noise(
+                "center",
+                "rounded gaussian",
+                words,
+                l1=bound,
+                l2=bound,
+                scale=sigma,
+                theorem=theorem,
+                moved=features,
+            )
+        ]
 
-    return boundary.weak_learner(program, hypothesis, events, HALFSPACES, relation, slick=True)
+    tag = f"halfspace({relation_name(relation)}, {calibration}, {normalized}, {features})"
+    return boundary.weak_learner(program, hypothesis, events, HALFSPACES, relation, slick=True, tag=tag)

@@ -9,7 +9,16 @@ from typing import NamedTuple
 import jax.numpy as jnp
 
 from dpbt import accounting, boundary, mechanisms, sensitivity, slickness, trees
-from dpbt.base import AnyArray, Array, Mechanism, Relation, Tree, WeakLearner, Weights
+from dpbt.base import (
+    AnyArray,
+    Array,
+    Mechanism,
+    Relation,
+    Tree,
+    WeakLearner,
+    Weights,
+    relation_name,
+)
 
 PUBLISHED_RANGE = 4
 """Asadi et al. (2022), Theorem 8.2: 4 eta zeta, where `slickness.rule_range` has 2."""
@@ -106,4 +115,5 @@ def one_rule(
             )
         ]
 
-    return boundary.weak_learner(program, hypothesis, events, trees.TREES, relation, slick=True)
+    tag = f"one_rule({relation_name(relation)}, {calibration}, {mechanism.name})"
+    return boundary.weak_learner(program, hypothesis, events, trees.TREES, relation, slick=True, tag=tag)

@@ -17,7 +17,16 @@ import jax.numpy as jnp
 
 from dpbt import accounting, boundary, mechanisms, sensitivity, trees
 from dpbt.accounting import Event
-from dpbt.base import AnyArray, Array, HypothesisClass, Mechanism, Relation, Table, WeakLearner
+from dpbt.base import (
+    AnyArray,
+    Array,
+    HypothesisClass,
+    Mechanism,
+    Relation,
+    Table,
+    WeakLearner,
+    relation_name,
+)
 
 MAX_DEPTH = 20
 NEGATIVE = ("zero", "uniform")
@@ -183,7 +192,8 @@ def _statistic(noise: Mechanism, weights: Array) -> Array:
     """Class weights as the mechanism reads them; labels only need differences, which float32 then resolves."""
     if noise is mechanisms.exponential:
         weights = weights - jnp.max(weights, axis=-1, keepdims=True)
-    return weights if noise is mechanisms.discrete_laplace else weights.astype(jnp.float32)
+        return weights.astype(jnp.float32)
+    return weights
 
 
 @functools.cache
@@ -214,7 +224,8 @@ def random_tree(
     Args:
         depth: D, in 1..20.
         relation: the neighbouring relation the ledger speaks of.
-        noise: `mechanisms.laplace`, `discrete_laplace` or `gaussian` on class weights, or `exponential` for labels.
+        noise: `mechanisms.discrete_laplace` or `rounded_gaussian` on class weights, or `exponential`
+            for labels.
         parts: P. Above 1, each row is given to one of the P trees.
         per_leaf: let the ledger add up leaves in sequence (published) instead of in parallel (tight).
         negative: "zero" or "uniform", see `shares`.
@@ -231,7 +242,7 @@ def random_tree(
             draw("fallback", mechanisms.uniform, jnp.zeros((parts, leaves), jnp.float32), jnp.float32(1))
         tree = jnp.zeros(rows, jnp.int32)
         if parts > 1:
-            tree = draw("part", mechanisms.uniform, tree, jnp.int32(parts))
+            tree = draw("part", mechanisms.assignment, tree, jnp.int32(parts))
         leaf = tree * leaves + descend(attribute, threshold, table.position, tree)[-1]
         level = jnp.where(table.present, weights.level, 0).astype(jnp.int32)
         counts = leaf_weights(leaf, table.label, level, parts * leaves).reshape(parts, leaves, 2)
@@ -254,10 +265,19 @@ def random_tree(
             structure.append(accounting.public("fallback", words, scale=1.0, theorem=theorem))
         if parts > 1:
             words = "tree of each place, if places are public"
-            structure.append(accounting.public("part", words, scale=float(parts), theorem="docs/privacy.md F3"))
+            structure.append(
+                accounting.public(
+                    "part",
+                    words,
+                    scale=float(parts),
+                    theorem="docs/privacy.md F3",
+                    mechanism="assignment",
+                )
+            )
         scale, count = float(budget.leaf_scale), leaves if per_leaf else 1
         where = "leaf by leaf" if per_leaf else "all leaves" if parts == 1 else "all leaves of all trees"
-        step = float(sensitivity.count_step(budget.rows, exact=noise is mechanisms.discrete_laplace))
+        step = float(sensitivity.count_step(budget.rows, exact=not labels))
+        moved = sensitivity.class_weights(relation)
         if labels:
             bound = step * (2.0 if per_leaf else float(sensitivity.split_moves(relation)))
             line = accounting.selection(
@@ -268,6 +288,7 @@ def random_tree(
                 scale=scale,
                 sensitivity=bound,
                 theorem="section 17.2" if per_leaf else "docs/privacy.md F2",
+                moved=moved,
             )
         else:
             line = accounting.noise(
@@ -279,7 +300,10 @@ def random_tree(
                 l2=step * sensitivity.class_weights_l2(relation),
                 scale=scale,
                 theorem="section 17.2" if per_leaf else theorem,
+                moved=moved,
             )
         return [*structure, line]
 
-    return boundary.weak_learner(program, hypothesis, events, GROVES, relation)
+    words = f"{depth}, {relation_name(relation)}, {noise.name}, {parts}, {per_leaf}, {negative}"
+    tag = f"random_tree({words})"
+    return boundary.weak_learner(program, hypothesis, events, GROVES, relation, tag=tag)

@@ -10,7 +10,18 @@ import jax.numpy as jnp
 import numpy as np
 
 from dpbt import accounting, boundary, mechanisms, sensitivity, slickness, trees
-from dpbt.base import GRID, UNSPLIT, AnyArray, Array, ProperLoss, Relation, Tree, WeakLearner
+from dpbt.base import (
+    GRID,
+    UNSPLIT,
+    AnyArray,
+    Array,
+    ProperLoss,
+    Relation,
+    Tree,
+    WeakLearner,
+    relation_name,
+)
+from dpbt.losses import family_name, fixed
 
 PUBLISHED_RANGE = 8
 """Asadi et al. (2022), section 9: one selection by Gini improvement is 8 eta zeta-DP."""
@@ -62,8 +73,19 @@ def _first_leaf(depth: int) -> np.ndarray:
     return np.concatenate(ends).astype(np.int32)
 
 
-def _grow(draw: boundary.Draw, table, weights, splits: int, depth: int, criterion: ProperLoss, scale) -> Array:
-    """Draw `splits` pairs of leaf and split; returns the leaves' class weights i32[L, 2] in levels (private)."""
+def _grow(
+    draw: boundary.Draw,
+    table,
+    weights,
+    splits: int,
+    depth: int,
+    criterion: ProperLoss,
+    scale: tuple[Array, Array],
+) -> Array:
+    """Draw `splits` pairs of leaf and split; returns the leaves' class weights i32[L, 2] in levels (private).
+
+    `scale` is the temperature of a selection and the public unit that the ledger measures it in.
+    """
     nodes, heap = 2**depth - 1, 2 ** (depth + 1) - 1
     levels = trees.masked_levels(table, weights.level)
     together = jnp.zeros(table.label.shape[0], jnp.int32)
@@ -80,7 +102,7 @@ def _grow(draw: boundary.Draw, table, weights, splits: int, depth: int, criterio
         gains = improvements(criterion, products, totals[:nodes])
         open_nodes = is_leaf[:nodes, None] if table.offered is None else is_leaf[:nodes, None] & table.offered[None, :]
         scores = jnp.where(open_nodes, gains, -jnp.inf).T.reshape(-1)  # candidate = split * nodes + node
-        choice = draw(f"split_{k}", mechanisms.exponential, scores, scale)
+        choice = draw(f"split_{k}", mechanisms.exponential, scores, *scale)
         node, split = choice % nodes, choice // nodes
         left, right = 2 * node + 1, 2 * node + 2
         position = jnp.where(position == node, left + table.columns[split].astype(jnp.int32), position)
@@ -123,8 +145,9 @@ def top_down_tree(
 
     def program(draw, table, weights, budget):
         mass = slickness.level_mass(budget.rows, budget.density, weights.unit)
-        scale = width(mass) / jnp.asarray(budget.split_epsilon)
-        counts = _grow(draw, table, weights, splits, depth, criterion, scale)
+        unit = width(mass)
+        scale = unit / jnp.asarray(budget.split_epsilon)
+        counts = _grow(draw, table, weights, splits, depth, criterion, (scale, unit))
         behind = counts - jnp.max(counts, axis=1, keepdims=True)
         draw("leaf", labels, behind.astype(jnp.float32), budget.leaf_scale)
 
@@ -147,6 +170,7 @@ def top_down_tree(
                 sensitivity=widest / 2,
                 scale=widest / epsilon,
                 theorem="docs/privacy.md 9" if tight else "Asadi et al., Thm 4.4",
+                unit=widest,
             )
             for k in range(splits)
         ]
@@ -163,4 +187,6 @@ def top_down_tree(
         )
         return [*lines, leaf]
 
-    return boundary.weak_learner(program, hypothesis, events, trees.TREES, relation, slick=True)
+    words = f"{splits}, {depth}, {family_name(fixed(criterion))}, {relation_name(relation)}"
+    tag = f"top_down_tree({words}, {calibration})"
+    return boundary.weak_learner(program, hypothesis, events, trees.TREES, relation, slick=True, tag=tag)

@@ -1,11 +1,13 @@
 """What recipes share: float32 numbers rounded to the safe side, checks of counts, one setting of many."""
 
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, NamedTuple, cast
 
 import jax
 import numpy as np
 
-from dpbt.base import MAX_ROWS, Recipe, positive
+from dpbt import accounting
+from dpbt.base import MAX_ROWS, Mechanism, Recipe, Sampler, positive
 
 
 def down(value) -> np.ndarray:
@@ -70,6 +72,64 @@ def deltas(delta: Any) -> tuple[np.ndarray, bool]:
     if not np.all((delta >= 0) & (delta < 1)) or (np.any(delta > 0) and not np.all(delta > 0)):
         raise ValueError(f"delta must be 0, or in (0, 1) for every setting, got {delta!r}")
     return delta, bool(np.any(delta > 0))
+
+
+MOST_OF_EPSILON, MOST_OF_DELTA = 0.005, 0.01
+"""What finite bits of the samplers may cost at most, as a share of the budget."""
+
+
+class Moved(NamedTuple):
+    """Draws that one row moves, of one mechanism.
+
+    Attributes:
+        mechanism: of the draws.
+        count: how many of them, in all rounds.
+        share: which share of the zCDP budget each has; for noise under (epsilon, delta).
+    """
+
+    mechanism: Mechanism
+    count: Any
+    share: Any = 0.0
+
+
+def after_samplers(epsilon: Any, delta: Any, draws: Sequence[Moved]) -> tuple[np.ndarray, np.ndarray]:
+    """(epsilon, delta) that are left for the laws, once the samplers' finite bits are paid for.
+
+    See `accounting.Ledger` for why 2 G of epsilon, and (1 - e^-G) delta + t of delta, pay for it.
+    A Gaussian that has a share of a budget moves by at most mu sqrt(share) scales, mu that of the
+    Gaussian that has all of it: zCDP, by which budgets are set, allows it no more.
+
+    Raises:
+        ValueError: if that is more than `MOST_OF_EPSILON` or `MOST_OF_DELTA` of the budget.
+    """
+    epsilon, delta = np.asarray(epsilon, np.float64), np.asarray(delta, np.float64)
+    finite = np.where(np.isfinite(epsilon), epsilon, 1.0)
+    gap, tail = np.zeros(()), np.zeros(())
+    private = np.isfinite(epsilon)
+    approximate = private & (delta > 0)
+    whole = np.zeros(())
+    if np.any(approximate):
+        some = np.where(approximate, delta, 0.5)
+        largest = np.vectorize(accounting.gdp_mu, otypes=[float])(finite, some)
+        whole = np.where(approximate, largest, 0.0)
+    for mechanism, count, share in draws:
+        sampler = cast(Sampler, mechanism.sampler)
+        gap = gap + sampler.gap * np.asarray(count, np.float64)
+        shift = whole * np.sqrt(np.asarray(share, np.float64))
+        tail = tail + np.vectorize(sampler.tail, otypes=[float])(shift) * count
+
+    if np.any(private & (2 * gap > MOST_OF_EPSILON * finite)):
+        raise ValueError(
+            f"epsilon is too small for so many draws: their finite bits cost {np.max(2 * gap):.2g}, "
+            f"more than {MOST_OF_EPSILON:g} of it"
+        )
+    if np.any(approximate & (tail > MOST_OF_DELTA * delta)):
+        raise ValueError(
+            f"delta is too small for this epsilon: finite bits cost {np.max(tail):.2g}, "
+            f"more than {MOST_OF_DELTA:g} of it"
+        )
+    left = np.where(delta > 0, (delta - tail) * np.exp(-gap), 0.0)
+    return np.where(private, epsilon - 2 * gap, epsilon), np.where(private, left, delta)
 
 
 def known_calibration(calibration: str) -> None:

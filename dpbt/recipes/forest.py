@@ -5,10 +5,19 @@ from typing import Any
 import numpy as np
 
 from dpbt import accounting, mechanisms, sensitivity
-from dpbt.base import ADD_REMOVE, GRID, Mechanism, Recipe, Relation, positive
+from dpbt.base import ADD_REMOVE, GRID, REPLACE_ONE, Mechanism, Recipe, Relation, positive
 from dpbt.base import relation as to_relation
 from dpbt.learners import random_tree
-from dpbt.recipes.common import deltas, known_calibration, noise_scale, public_rows, whole, wholes
+from dpbt.recipes.common import (
+    Moved,
+    after_samplers,
+    deltas,
+    known_calibration,
+    noise_scale,
+    public_rows,
+    whole,
+    wholes,
+)
 from dpbt.reweighting import uniform
 
 
@@ -38,10 +47,11 @@ def random_forest(
     Args:
         epsilon: the total budget (the paper's eta), above 0. Infinite means exact counts.
         rows: m. Under add/remove a public bound on the number of rows; under replace-one their public number.
-        delta: 0 for a pure guarantee; else in (0, 1), with Gaussian noise through zCDP (tight).
+        delta: 0 for a pure guarantee; else in (0, 1), with rounded Gaussian noise through zCDP (tight).
         rounds: k, the number of trees. Settings of different k share a program (one k if `disjoint`).
         depth: h, their height, in 1..20.
-        calibration: "published": Laplace noise in floating point. "tight": discrete Laplace noise on the exact counts.
+        calibration: "published" or "tight"; for these forests both are discrete Laplace noise on exact
+            counts, which is the published law on a grid of 1/127 of a row.
         relation: "add_remove" or "replace_one".
         disjoint: give each row to one of the k trees (tight). Each tree then sees about n / k rows and has the whole
             budget: noise of scale 1 / epsilon instead of k / epsilon, on counts that are k times smaller. The release
@@ -122,11 +132,9 @@ def rf_e(
 
 def _count_noise(delta: Any, calibration: str) -> Mechanism:
     approximate = np.any(np.asarray(delta, np.float64) > 0)
-    if calibration == "published":
-        if approximate:
-            raise ValueError("the published calibration has no (epsilon, delta) guarantee; use delta = 0")
-        return mechanisms.laplace
-    return mechanisms.gaussian if approximate else mechanisms.discrete_laplace
+    if calibration == "published" and approximate:
+        raise ValueError("the published calibration has no (epsilon, delta) guarantee; use delta = 0")
+    return mechanisms.rounded_gaussian if approximate else mechanisms.discrete_laplace
 
 
 def _forest(
@@ -161,8 +169,10 @@ def _forest(
     shape = np.broadcast_shapes(epsilon.shape, rows.shape, delta.shape, rounds.shape)
 
     parts, trees = (whole("rounds", rounds), np.int32(1)) if disjoint else (1, rounds)
+    moved = 2 if relation is REPLACE_ONE else 1
+    left, left_delta = after_samplers(epsilon, delta, [Moved(noise, trees * moved, 1 / trees)])
     if approximate:
-        share = np.vectorize(accounting.zcdp_rho)(epsilon, delta) / trees
+        share = np.vectorize(accounting.zcdp_rho)(left, left_delta) / trees
         bound, share = (
             (moves, np.sqrt(8 * share))
             if noise is mechanisms.exponential
@@ -172,12 +182,12 @@ def _forest(
             )
         )
     else:
-        bound, share = moves, epsilon / (trees * leaves)
-    step = sensitivity.count_step(rows, exact=noise is mechanisms.discrete_laplace)
+        bound, share = moves, left / (trees * leaves)
+    step = sensitivity.count_step(rows, exact=noise is not mechanisms.exponential)
     scale = noise_scale(step * bound, share)
     if not np.all(np.isfinite(scale) & ((scale > 0) | np.isinf(np.broadcast_to(epsilon, scale.shape)))):
         raise ValueError(f"epsilon leaves float32: noise of scale {scale.tolist()} for epsilon {epsilon.tolist()}")
-    if noise is mechanisms.discrete_laplace and np.any(scale > mechanisms.MAX_DISCRETE_SCALE):
+    if noise is not mechanisms.exponential and np.any(scale > mechanisms.MAX_DISCRETE_SCALE):
         raise ValueError(f"epsilon is too small: noise of scale {np.max(scale) / GRID:g} rows for the leaves")
     budget = random_tree.ForestBudget(
         leaf_scale=np.broadcast_to(scale, shape), rows=np.broadcast_to(rows.astype(np.float32), shape)

@@ -9,7 +9,17 @@ from dpbt import accounting, losses, mechanisms, sensitivity
 from dpbt.base import ADD_REMOVE, GRID, LossFamily, ProperLoss, Recipe, Relation, positive
 from dpbt.base import relation as to_relation
 from dpbt.learners import greedy_tree
-from dpbt.recipes.common import deltas, down, known_calibration, noise_scale, public_rows, whole, wholes
+from dpbt.recipes.common import (
+    Moved,
+    after_samplers,
+    deltas,
+    down,
+    known_calibration,
+    noise_scale,
+    public_rows,
+    whole,
+    wholes,
+)
 from dpbt.reweighting import mirror
 
 
@@ -68,7 +78,8 @@ def bdpe(
             split, empty leaves predict their parent's value, no clamping to `clip`.
         rows: m. Under add/remove a public bound on the number of rows; under replace-one their public number.
         delta: 0 for a pure guarantee, with discrete Laplace counts; else in (0, 1), for (epsilon, delta)-DP through
-            zCDP, with Gaussian counts and bounded-range selections, the shares being shares of rho (tight calibration).
+            zCDP, with rounded Gaussian counts and bounded-range selections, the shares being shares of
+            rho (tight calibration).
         rounds: T, the number of trees. Settings of different T share a program, with room for the largest.
         depth: D, the depth of every tree.
         calibration: "tight" or "published".
@@ -100,6 +111,7 @@ def bdpe(
     objective = isinstance(alpha, str)
     if objective and alpha != "objective":
         raise ValueError(f'alpha must be "objective", a number, or a schedule, got {alpha!r}')
+    losses.check_criterion(_family(criterion))
     criterion_family, link_family = _family(criterion), _boostable(loss, criterion)
     if objective and isinstance(criterion, ProperLoss):
         raise ValueError(f"objective calibration needs a family of losses indexed by alpha, got {criterion.name}")
@@ -137,32 +149,48 @@ def bdpe(
     step = (1 + pi) / (4 * np.asarray(link.smoothness, np.float64) * clip**2)
     counts_errors = objective and depth > 1
     if calibration == "tight":
-        noise = mechanisms.gaussian if approximate else mechanisms.discrete_laplace
+        noise = mechanisms.rounded_gaussian if approximate else mechanisms.discrete_laplace
         learner = greedy_tree.tight(depth, criterion_family, link_family, objective, relation, noise)
-        total = np.vectorize(accounting.zcdp_rho)(epsilon, delta) if approximate else epsilon
-        split, error, leaf = _shares(total / rounds, beta_tree, error_share if counts_errors else None, depth)
+        errors_too = error_share if counts_errors else None
         moves = sensitivity.split_moves(relation)
-        unit = sensitivity.count_step(rows, exact=not approximate)
-        errors, leaves = unit * sensitivity.error_weight(relation), unit * sensitivity.class_weights(relation)
+        _, error, leaf = _shares(1 / rounds, beta_tree, errors_too, depth)
+        draws = [
+            Moved(mechanisms.exponential, rounds * depth * moves),
+            Moved(noise, rounds * sensitivity.class_weights(relation), leaf),
+            *([Moved(noise, rounds * depth, error)] if counts_errors else []),
+        ]
+        left, left_delta = after_samplers(epsilon, delta, draws)
+        total = np.vectorize(accounting.zcdp_rho)(left, left_delta) if approximate else left
+        split, error, leaf = _shares(total / rounds, beta_tree, errors_too, depth)
+        errors = GRID * sensitivity.error_weight(relation)
+        leaves = GRID * sensitivity.class_weights(relation)
         if approximate:
             split, error, leaf = np.sqrt(8 * split), np.sqrt(2 * error), np.sqrt(2 * leaf)
-            leaves = unit * sensitivity.class_weights_l2(relation)
+            leaves = GRID * sensitivity.class_weights_l2(relation)
         split_epsilon = np.repeat((split / moves)[..., None], depth, -1)
         error_scale, leaf_scale = noise_scale(errors, error), noise_scale(leaves, leaf)
         for name, scale in (("errors", error_scale), ("leaves", leaf_scale)):
             if np.any(scale > mechanisms.MAX_DISCRETE_SCALE):
                 raise ValueError(f"epsilon is too small: noise of scale {np.max(scale) / GRID:g} rows for the {name}")
+        leaf_step = np.asarray(1.0)
         reweighter = mirror(link_family, bounded=True)
     else:
         if approximate:
             raise ValueError("the published calibration has no (epsilon, delta) guarantee; use delta = 0")
         learner = greedy_tree.published(depth, criterion_family, link_family, objective)
-        split, _, leaf = _shares(epsilon / rounds, beta_tree, None, depth)
+        draws = [
+            Moved(mechanisms.exponential, rounds * (2**depth - 1)),
+            Moved(mechanisms.discrete_laplace, rounds * 2**depth),
+        ]
+        left, _ = after_samplers(epsilon, delta, draws)
+        split, _, leaf = _shares(left / rounds, beta_tree, None, depth)
         split_epsilon = split[..., None] / 2.0 ** np.arange(depth)
         error_scale = np.asarray(0.0)
         step = down(step).astype(np.float64)
         clip = down(clip).astype(np.float64)
-        leaf_scale = noise_scale(2 * (step.astype(np.float32) * clip.astype(np.float32) ** 2), leaf / 2**depth)
+        widest = 2 * (step.astype(np.float32) * clip.astype(np.float32) ** 2).astype(np.float64)
+        leaf_step = _leaf_step(widest, leaf / 2**depth)
+        leaf_scale = noise_scale(widest + leaf_step, leaf / 2**depth)
         reweighter = mirror(link_family, bounded=False)
 
     def spread(value) -> np.ndarray:
@@ -175,6 +203,7 @@ def bdpe(
         split_epsilon=spread_depth(split_epsilon),
         error_scale=spread(error_scale),
         leaf_scale=spread(leaf_scale),
+        leaf_step=spread(leaf_step),
         alpha=spread_depth(by_depth),
         link_alpha=spread(link_alpha),
         rows=spread(rows),
@@ -207,8 +236,19 @@ def _sound(field: str, value: np.ndarray, epsilon: np.ndarray) -> bool:
     private = np.isfinite(epsilon)
     if field == "split_epsilon":
         return bool(np.all((value > 0) & (np.isfinite(value) | ~private[..., None])))
-    positive_fields = {"leaf_scale": private, "step": True}
+    positive_fields = {"leaf_scale": private, "leaf_step": True, "step": True}
     return bool(np.all(np.isfinite(value)) and np.all((value > 0) | ~np.asarray(positive_fields.get(field, False))))
+
+
+def _leaf_step(widest: np.ndarray, epsilon: np.ndarray) -> np.ndarray:
+    """The grid of published leaf values: a power of two, far finer than their range and their noise.
+
+    At most 2**-12 of the range or of the noise's scale, whichever is smaller, but not so fine that
+    the noise has a scale of more than 2**31 steps.
+    """
+    scale = widest / np.where(np.isfinite(epsilon), epsilon, 2.0**12)
+    step = np.maximum(np.minimum(widest, scale) * 2.0**-12, scale * 2.0**-31)
+    return 2.0 ** np.floor(np.log2(step))
 
 
 def _shares(tree, beta_tree, error_share, depth: int):

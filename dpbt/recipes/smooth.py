@@ -8,7 +8,17 @@ from dpbt import accounting, losses, mechanisms, sensitivity, slickness, smooth_
 from dpbt.base import REPLACE_ONE, ProperLoss, Recipe, Relation, WeakLearner, positive
 from dpbt.base import relation as to_relation
 from dpbt.learners import halfspace, one_rule, top_down_tree
-from dpbt.recipes.common import deltas, down, known_calibration, noise_scale, public_rows, whole, wholes
+from dpbt.recipes.common import (
+    Moved,
+    after_samplers,
+    deltas,
+    down,
+    known_calibration,
+    noise_scale,
+    public_rows,
+    whole,
+    wholes,
+)
 from dpbt.reweighting import lazy_bregman, loss_rate
 
 _SELECTIONS = {"exponential": mechanisms.exponential, "noisy_max": mechanisms.noisy_max}
@@ -69,9 +79,10 @@ def lazybb(
         if selection not in _SELECTIONS:
             raise ValueError(f"selection must be one of {sorted(_SELECTIONS)}, got {selection!r}")
         mechanism = _SELECTIONS[selection]
+        common = _after_samplers(common, [Moved(mechanism, common.rounds)])
         each = common.epsilon / common.rounds
         if common.approximate and tight:
-            rho = np.vectorize(accounting.zcdp_rho)(common.epsilon, common.delta) / common.rounds
+            rho = np.vectorize(accounting.zcdp_rho)(common.epsilon, common.left_delta) / common.rounds
             each = np.maximum(each, np.sqrt((8 if mechanism is mechanisms.exponential else 2) * rho))
         elif common.approximate:
             each = _advanced(common, 1)
@@ -82,15 +93,19 @@ def lazybb(
     if learner != "top_down":
         raise ValueError(f'learner must be "one_rule" or "top_down", got {learner!r}')
     splits, depth = whole("splits", splits), whole("depth", depth)
+    losses.check_criterion(losses.fixed(criterion))
     if depth > 12 or splits > 2**depth - 1:
         raise ValueError(f"a tree of depth {depth} has at most {2**depth - 1} splits (and depth 12), got {splits}")
     leaf_share = positive("leaf_share", leaf_share, below=1)
     if not tight and (criterion is not losses.square or np.any(leaf_share != 0.5)):
         raise ValueError("the published calibration is of the Gini criterion and gives half of a round to the labels")
     part = (1 - leaf_share) / splits
+    labels = mechanisms.exponential if tight else mechanisms.noisy_max
+    draws = [Moved(mechanisms.exponential, common.rounds * splits), Moved(labels, common.rounds * 2**depth)]
+    common = _after_samplers(common, draws)
     split, leaf = (common.epsilon / common.rounds * share for share in (part, leaf_share))
     if common.approximate and tight:  # one accountant for both draws: the one that gives the splits more
-        rho = np.vectorize(accounting.zcdp_rho)(common.epsilon, common.delta) / common.rounds
+        rho = np.vectorize(accounting.zcdp_rho)(common.epsilon, common.left_delta) / common.rounds
         by_zcdp = np.sqrt(8 * rho * part) > split
         split, leaf = (
             np.where(by_zcdp, np.sqrt(8 * rho * share), pure) for share, pure in ((part, split), (leaf_share, leaf))
@@ -116,6 +131,7 @@ def halfspace_boost(
     density: Any = 0.25,
     learning_rate: Any = 0.5,
     normalized: bool = False,
+    features: int = 256,
     calibration: str = "tight",
     relation: str | Relation = REPLACE_ONE,
 ) -> Recipe:
@@ -140,6 +156,8 @@ def halfspace_boost(
         learning_rate: lambda, on the paper's losses: half of it on margins.
         normalized: divide each released centre by its length, at no cost in privacy: see `learners.halfspace`. The
             paper does not. Hypotheses are then in [-1, 1] and many times larger, so rates are to be smaller.
+        features: a public bound on the number of features; tables with more are refused. Sums are
+            rounded to a grid, which adds sqrt(features) of its steps to the sensitivity.
         calibration: "tight" or "published".
         relation: "replace_one" (the paper's) or "add_remove".
 
@@ -152,18 +170,21 @@ def halfspace_boost(
         raise ValueError("Gaussian noise has no pure guarantee; delta must be in (0, 1), got 0")
     some = 1.0 if epsilon is None else epsilon
     common = _common(some, rows, delta, rounds, density, learning_rate, calibration, relation)
+    features = whole("features", features)
     if noise is None:
-        moved = halfspace.moved(common.rows, common.relation, common.tight)
-        rho = np.vectorize(accounting.zcdp_rho)(common.epsilon, common.delta) / common.rounds
+        draws = [Moved(mechanisms.rounded_gaussian, common.rounds * features, 1 / common.rounds)]
+        common = _after_samplers(common, draws)
+        moved = halfspace.moved(common.rows, common.relation, common.tight, features)
+        rho = np.vectorize(accounting.zcdp_rho)(common.epsilon, common.left_delta) / common.rounds
         sigma = noise_scale(moved / (common.rows * down(common.density).astype(np.float64)), np.sqrt(2 * rho))
     else:
         sigma = positive("noise", noise, finite=True).astype(np.float32)
     common = common._replace(learning_rate=loss_rate(common.learning_rate))
-    weak = halfspace.halfspace(common.relation, calibration, normalized)
+    weak = halfspace.halfspace(common.relation, calibration, normalized, features)
     return _recipe(
         weak,
         halfspace.CenterBudget,
-        {"noise": sigma},
+        {"noise": sigma, "step": slickness.sum_step(common.rows)},
         common,
         "halfspace_boost",
         "normalized" if normalized else "gaussian",
@@ -177,6 +198,7 @@ def hs_stl(
     tau: float,
     rows: Any,
     delta: Any = 1e-6,
+    features: int = 256,
     calibration: str = "tight",
     relation: str | Relation = REPLACE_ONE,
 ) -> Recipe:
@@ -190,6 +212,7 @@ def hs_stl(
         tau: the margin of the target halfspace, in (0, 1).
         rows: m. `smooth_bounds.halfspace_rows` is how many the paper asks for.
         delta: in (0, 1), for the ledger.
+        features: a public bound on the number of features.
         calibration: "tight" or "published".
         relation: "replace_one" or "add_remove".
     """
@@ -201,6 +224,7 @@ def hs_stl(
         rounds=chosen.rounds,
         density=chosen.density,
         learning_rate=chosen.learning_rate,
+        features=features,
         calibration=calibration,
         relation=relation,
     )
@@ -234,8 +258,6 @@ def lazy_breg_boost(
     Raises:
         ValueError: if the learner is not slick, or of another relation.
     """
-    if not learner.slick:
-        raise ValueError("the learner's sensitivities are for weights of each row's own, and these all move at once")
     shape, rounds = np.shape(budget.rows), wholes("rounds", rounds)
     name, calibration, setting = words
     return Recipe(
@@ -254,11 +276,15 @@ def lazy_breg_boost(
 
 
 class _Common(NamedTuple):
-    """What the smooth recipes share, checked; float64 arrays."""
+    """What the smooth recipes share, checked; float64 arrays.
+
+    After `_after_samplers`, `epsilon` and `left_delta` are what is left for the laws.
+    """
 
     epsilon: np.ndarray
     rows: np.ndarray
     delta: np.ndarray
+    left_delta: np.ndarray
     density: np.ndarray
     learning_rate: np.ndarray
     rounds: np.ndarray
@@ -285,12 +311,19 @@ def _common(epsilon, rows, delta, rounds, density, learning_rate, calibration, r
         positive("epsilon", epsilon),
         rows,
         delta,
+        delta,
         density,
         positive("learning_rate", learning_rate, finite=True),
         wholes("rounds", rounds),
         calibration,
         to_relation(relation),
     )
+
+
+def _after_samplers(common: _Common, draws: list[Moved]) -> _Common:
+    """The budget that is left for the laws, once the finite bits of these draws are paid for."""
+    epsilon, delta = after_samplers(common.epsilon, common.delta, draws)
+    return common._replace(epsilon=epsilon, left_delta=delta)
 
 
 def _advanced(common: _Common, draws: int, *more: float) -> np.ndarray:
@@ -300,7 +333,7 @@ def _advanced(common: _Common, draws: int, *more: float) -> np.ndarray:
         parts = ((int(rounds) * draws, 1.0), *((int(rounds), multiple) for multiple in more))
         return accounting.advanced_each(float(epsilon), float(delta), parts)
 
-    return np.vectorize(solve)(common.epsilon, common.delta, common.rounds)
+    return np.vectorize(solve)(common.epsilon, common.left_delta, common.rounds)
 
 
 def _recipe(weak: WeakLearner, kind: Any, traced: dict, common: _Common, name: str, setting: str) -> Recipe:

@@ -9,7 +9,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from dpbt import forests, recipes
+from dpbt import forests, keys, recipes
 from dpbt.accounting import align
 from experiments import peers
 from experiments.random_forests.rows import Task
@@ -53,7 +53,12 @@ def compare(task: Task, trees: int, height: int, repeats: int) -> list[dict]:
     for words, disjoint in OURS.items():
         rows = len(label)
         recipe = recipes.random_forest(epsilon=EPSILON, rows=rows, rounds=trees, depth=height, disjoint=disjoint)
-        seconds, model = median_seconds(lambda seed, r=recipe: forests.fit(jax.random.key(seed), table, r), repeats)
+
+        def grown(seed, recipe=recipe):
+            noise_key, public_key = keys.pair(jax.random.key(seed))
+            return forests.fit(noise_key, table, recipe, public_key)
+
+        seconds, model = median_seconds(grown, repeats)
         answers = forests.predict(model, table.splits, "threshold" if disjoint else "majority")
         lines.append({**about, "library": words, "seconds": seconds, "error": float(np.mean(answers != label))})
     with warnings.catch_warnings():

@@ -1,0 +1,48 @@
+"""Ledgers: what is released, how often, by which mechanism, at what cost, and why.
+
+A ledger is data. It is computed from the noise scales that the program runs with, and compared with
+the draws that the program asks for, so that the two cannot drift apart. A site that no event
+covers, or a mechanism that no accountant knows, raises.
+"""
+
+from dpbt.accounting.conversions import (
+    advanced_each,
+    advanced_epsilon,
+    gaussian_delta,
+    gdp_mu,
+    zcdp_epsilon,
+    zcdp_rho,
+)
+from dpbt.accounting.events import (
+    Event,
+    compared,
+    cover,
+    noise,
+    noisy_maximum,
+    parallel,
+    public,
+    repeat,
+    selection,
+)
+from dpbt.accounting.ledger import KEY_WORDS, Ledger, align
+
+__all__ = [
+    "KEY_WORDS",
+    "Event",
+    "Ledger",
+    "advanced_each",
+    "advanced_epsilon",
+    "align",
+    "compared",
+    "cover",
+    "gaussian_delta",
+    "gdp_mu",
+    "noise",
+    "noisy_maximum",
+    "parallel",
+    "public",
+    "repeat",
+    "selection",
+    "zcdp_epsilon",
+    "zcdp_rho",
+]

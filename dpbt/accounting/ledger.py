@@ -1,0 +1,152 @@
+"""Ledgers: all events of an algorithm, composed under one neighbouring relation, as a table."""
+
+import dataclasses
+import math
+from collections.abc import Callable, Sequence
+
+from dpbt.accounting.conversions import (
+    advanced_epsilon,
+    pld_epsilon,
+    rdp_epsilon,
+    zcdp_epsilon,
+)
+from dpbt.accounting.events import Event
+from dpbt.base import Relation, relation_name
+
+
+def align(rows: Sequence[Sequence[str]]) -> str:
+    """Rows of cells as lines with aligned columns."""
+    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
+    return "\n".join(
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows
+    )
+
+
+KEY_WORDS = {
+    "release": "key: 256 bits of ChaCha20; the guarantee is against adversaries of bounded computation",
+    "research": "RESEARCH KEY: it can be searched for, and with it the noise subtracted; no release",
+}
+"""What a ledger says of the key that the noise came from."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Ledger:
+    """All events of an algorithm under one neighbouring relation, composed in sequence.
+
+    Samplers draw from finitely many bits. With G the sum of the events' gaps and t that of their
+    tails, laws that compose to (epsilon, delta) have samplers that compose to
+    (epsilon + 2 G, e^G delta + t): with probability 1 - t every output is near both of two values,
+    and there the densities of samplers and laws differ by factors of at most e^G.
+
+    Attributes:
+        relation: the neighbouring relation.
+        events: the lines.
+        delta: 0 for a guarantee that is pure but for the samplers' t, which `sampler_delta` says.
+        unprotected: what the calibration reads off private data without paying for it; when this is not
+            empty, `epsilon` is the paper's claim and not a proof.
+        key: "release" or "research" where the key of a release is known, else None.
+    """
+
+    relation: Relation
+    events: tuple[Event, ...]
+    delta: float = 0.0
+    unprotected: tuple[str, ...] = ()
+    key: str | None = None
+
+    @property
+    def pure_epsilon(self) -> float:
+        """The sum over events of count times epsilon; infinite if one of them has no pure cost."""
+        return math.fsum(event.count * event.epsilon for event in self.events)
+
+    @property
+    def rho(self) -> float:
+        """The zCDP total (Bun & Steinke, 2016): the sum over events of count times rho."""
+        return math.fsum(event.count * event.rho for event in self.events)
+
+    @property
+    def sampler_epsilon(self) -> float:
+        """2 G: what finite bits add to epsilon."""
+        return 2 * math.fsum(event.gap for event in self.events)
+
+    @property
+    def sampler_delta(self) -> float:
+        """t: what finite bits add to delta."""
+        return min(1.0, math.fsum(event.tail for event in self.events))
+
+    @property
+    def exact(self) -> bool:
+        """Whether every sampler states how far it is from its law; if not, the total is FLOAT."""
+        return all(event.exact for event in self.events)
+
+    @property
+    def epsilon(self) -> float:
+        """The claim: pure for delta = 0, else through zCDP at the ledger's delta, or pure where that is smaller.
+
+        What finite bits cost is in it.
+        """
+        pure = self.pure_epsilon + self.sampler_epsilon
+        return pure if self.delta == 0 else min(self.epsilon_at(self.delta), pure)
+
+    def epsilon_at(self, delta: float, accountant: str = "zcdp") -> float:
+        """The epsilon at a delta in (0, 1), by one accountant; what finite bits cost is in it.
+
+        Args:
+            delta: in (0, 1).
+            accountant: "pure", "advanced" (composition theorem of Asadi et al., 2.8), "zcdp", "rdp" or "pld".
+
+        Returns:
+            Infinity where a draw has no noise, or where finite bits cost more than delta.
+
+        Raises:
+            ValueError: for another accountant, or a mechanism it does not know.
+        """
+        if not 0 < delta < 1:
+            raise ValueError(f"delta must be in (0, 1), got {delta}")
+        left = (delta - self.sampler_delta) * math.exp(-self.sampler_epsilon / 2)
+        known: dict[str, Callable[[], float]] = {
+            "pure": lambda: self.pure_epsilon,
+            "advanced": lambda: advanced_epsilon(self.events, left),
+            "zcdp": lambda: zcdp_epsilon(self.rho, left),
+            "rdp": lambda: rdp_epsilon(self.events, left),
+            "pld": lambda: pld_epsilon(self.events, left),
+        }
+        if accountant not in known:
+            raise ValueError(f"accountant must be one of {sorted(known)}, got {accountant!r}")
+        if left <= 0 or math.isinf(self.rho):
+            return math.inf
+        return known[accountant]() + self.sampler_epsilon
+
+    def __str__(self) -> str:
+        head = ("site", "mechanism", "releases", "count", "scale", "sensitivity", "epsilon", "rho", "theorem")
+        rows = [
+            (
+                e.site,
+                e.mechanism,
+                e.releases,
+                str(e.count),
+                f"{e.scale:.4g}",
+                f"{e.sensitivity:.4g}",
+                f"{e.count * e.epsilon:.4g}",
+                f"{e.count * e.rho:.4g}",
+                e.theorem if e.exact else f"FLOAT {e.theorem}",
+            )
+            for e in self.events
+        ]
+        bits = f"{self.sampler_epsilon:.4g}"
+        where = f"delta {self.sampler_delta:.2g}; docs/threats.md"
+        rows.append(("(bits)", "samplers", "finite bits of all draws", "", "", "", bits, "", where))
+        return "\n".join([align([head, *rows]), *self._footers()])
+
+    def _footers(self) -> list[str]:
+        """The total, and what to know of it."""
+        mark = "" if self.exact else "FLOAT "
+        total = f"total: epsilon = {mark}{self.epsilon:.6g}"
+        if self.delta:
+            total += f", delta = {self.delta:g} (rho = {self.rho:.6g} zCDP)"
+        elif self.sampler_delta:
+            total += f", delta = {self.sampler_delta:.2g}"
+        lines = [f"{total} under {relation_name(self.relation)}"]
+        if not self.exact:
+            lines.append("FLOAT: noise in floating point, whose reachable values can name a neighbour; research only")
+        lines += [f"UNPROTECTED: {words}" for words in self.unprotected]
+        return [*lines, *([KEY_WORDS[self.key]] if self.key else [])]

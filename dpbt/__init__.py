@@ -1,9 +1,24 @@
 """Differentially private boosted decision trees in JAX, with guarantees that can be checked."""
 
-from dpbt import audit, diagnostics, domains, forest_bounds, forests, losses, mechanisms, recipes, runs, storage, sweeps
+from dpbt import (
+    audit,
+    cells,
+    diagnostics,
+    domains,
+    files,
+    forest_bounds,
+    forests,
+    losses,
+    mechanisms,
+    recipes,
+    runs,
+    storage,
+    sweeps,
+)
 from dpbt.base import Model, Recipe, Table, Tree
 from dpbt.boosting import boost, decision_function, fit, fresh_key, ledger, predict, predict_proba, replay
 from dpbt.rules import explain
+from dpbt.tables import table
 
 __all__ = [
     "Model",
@@ -12,10 +27,12 @@ __all__ = [
     "Tree",
     "audit",
     "boost",
+    "cells",
     "decision_function",
     "diagnostics",
     "domains",
     "explain",
+    "files",
     "fit",
     "forest_bounds",
     "forests",
@@ -30,4 +47,5 @@ __all__ = [
     "runs",
     "storage",
     "sweeps",
+    "table",
 ]

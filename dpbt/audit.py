@@ -96,9 +96,9 @@ def public_rows(domain: Domain, limit: int = 10_000) -> tuple[np.ndarray, np.nda
                 edges = np.concatenate([[column.low], column.thresholds, [column.high]])
                 cells.append([*((edges[:-1] + edges[1:]) / 2), *([np.nan] if column.missing else [])])
             case Nominal():
-                cells.append([*column.values, *([] if column.other is not None else [object()])])
+                cells.append([*column.values, *([] if column.other is not None else [None])])
             case Boolean():
-                cells.append([False, True])
+                cells.append([False, True, *([None] if column.missing else [])])
     count = 2 * int(np.prod([float(len(values)) for values in cells]))
     if count > limit:
         raise ValueError(f"the domain admits {count} rows, more than the limit of {limit}")

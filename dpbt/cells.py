@@ -275,10 +275,7 @@ def _text_of_datetime64(cell: np.datetime64) -> str | None:
     unit = np.datetime_data(cell.dtype)[0]
     if unit in ("Y", "M"):
         return str(cell)
-    try:
-        value = cell.astype("datetime64[D]" if unit in ("W", "D") else "datetime64[us]").item()
-    except (OverflowError, ValueError):
-        return None
+    value = (cell.astype("datetime64[us]") if unit in ("ns", "ps", "fs", "as") else cell).item()
     return value.isoformat() if type(value) in (datetime.date, datetime.datetime) else None
 
 

@@ -30,8 +30,8 @@ class Numeric:
     is one more split, "x is missing".
 
     Raises:
-        ValueError: unless low < high and their difference are finite and bins is an integer of at
-            least 2.
+        ValueError: unless low < high are finite, bins is an integer of at least 2, and
+            bins * (high - low) is finite.
     """
 
     low: float
@@ -42,11 +42,11 @@ class Numeric:
     def __post_init__(self):
         if not (math.isfinite(self.low) and math.isfinite(self.high) and self.low < self.high):
             raise ValueError(f"a numeric column needs finite low < high, got [{self.low}, {self.high}]")
-        if not math.isfinite(self.high - self.low):
-            ends = f"[{self.low}, {self.high}]"
-            raise ValueError(f"a numeric column needs a finite high - low, got {ends}")
         if not isinstance(self.bins, int) or isinstance(self.bins, bool) or self.bins < 2:
             raise ValueError(f"a numeric column needs at least 2 bins, got {self.bins!r}")
+        if not math.isfinite((self.high - self.low) * self.bins):
+            ends = f"[{self.low}, {self.high}]"
+            raise ValueError(f"a numeric column needs a finite bins * (high - low), got {ends}")
 
     @property
     def thresholds(self) -> np.ndarray:

@@ -259,6 +259,50 @@ def audit(
 
 
 @jax.jit
+def _table_log_prob(releases: Release, table: Table, recipe: Recipe) -> Array:
+    """f32[R]: log density of each transcript on one table."""
+
+    def one(release):
+        by_site = transcript_log_prob(release, table, recipe)
+        return jnp.sum(jnp.stack([jnp.sum(by_site[site]) for site in sorted(by_site)]))
+
+    return jax.lax.map(one, releases)
+
+
+def pair_loss(key: Array, table: Table, other: Table, recipe: Recipe, transcripts: int) -> float:
+    """The largest exact |log p(transcript | table) - log p(transcript | other)| of some transcripts.
+
+    `audit` takes neighbours that share all rows but one by construction. The two tables here are
+    taken as they come, such as from two files that were read and encoded each by itself, so that
+    reading and encoding are audited too. The result is a function of private rows and is not itself
+    private.
+
+    Args:
+        key: one typed key.
+        table: N rows, on which the transcripts are recorded.
+        other: N rows, in the same order as in `table`. A row that it lacks leaves an absent row.
+        recipe: one setting; its `rows` must cover both tables.
+        transcripts: how many to record.
+
+    Raises:
+        ValueError: if the tables have other shapes, have more rows than `rows`, or a log density is
+            not a number.
+    """
+    table, other = jax.tree.map(jnp.asarray, table), jax.tree.map(jnp.asarray, other)
+    if table.splits.shape != other.splits.shape:
+        shapes = f"{table.splits.shape} and {other.splits.shape}"
+        raise ValueError(f"the tables must have one shape, got {shapes}")
+    if max(int(table.present.sum()), int(other.present.sum())) > float(recipe.budget.rows):
+        raise ValueError(f"a table has more rows than the recipe's {float(recipe.budget.rows):g}")
+    releases = _releases(jax.random.split(key, transcripts), table, recipe)
+    here, there = (_table_log_prob(releases, rows, recipe) for rows in (table, other))
+    loss = np.abs(np.asarray(here, np.float64) - np.asarray(there, np.float64))
+    if np.isnan(loss).any():
+        raise ValueError("a log density is not a number; the audit cannot judge this recipe")
+    return float(loss.max())
+
+
+@jax.jit
 def _worst_steps(key: Array, splits: Array, label: Array, present: Array, masks: Array, claims: dict, recipe: Recipe):
     """f32[R]: for each of R tables, the largest ratio of a step's worst case to its claim, over neighbours."""
 

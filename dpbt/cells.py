@@ -275,8 +275,8 @@ def _text_of_datetime64(cell: np.datetime64) -> str | None:
     unit = np.datetime_data(cell.dtype)[0]
     if unit in ("Y", "M"):
         return str(cell)
-    value = (cell.astype("datetime64[us]") if unit in ("ns", "ps", "fs", "as") else cell).item()
-    return value.isoformat() if type(value) in (datetime.date, datetime.datetime) else None
+    value: Any = (cell.astype("datetime64[us]") if unit in ("ns", "ps", "fs", "as") else cell).item()
+    return value.isoformat() if isinstance(value, datetime.date) else None
 
 
 _ABSENT: Readers = (_nan, _no_text)

@@ -270,7 +270,7 @@ def _table_log_prob(releases: Release, table: Table, recipe: Recipe) -> Array:
 
 
 def pair_loss(key: Array, table: Table, other: Table, recipe: Recipe, transcripts: int) -> float:
-    """The largest exact |log p(transcript | table) - log p(transcript | other)| of some transcripts.
+    """The largest exact |log p(transcript | table) - log p(transcript | other)| that is found.
 
     `audit` takes neighbours that share all rows but one by construction. The two tables here are
     taken as they come, such as from two files that were read and encoded each by itself, so that

@@ -247,19 +247,30 @@ def _text_of_decimal(cell: decimal.Decimal, otherwise: str) -> str:
     return "-" * sign + text + "0" * max(places, 0)
 
 
-def _number_of_fraction(cell: fractions.Fraction) -> float:
+def _parts(cell: fractions.Fraction) -> tuple[int, int] | None:
+    """Numerator and denominator; None if somebody has put anything else in their place."""
     try:
-        return cell.numerator / cell.denominator
+        above, below = cell.numerator, cell.denominator
+    except AttributeError:
+        return None
+    return (above, below) if type(above) is int and type(below) is int and below > 0 else None
+
+
+def _number_of_fraction(cell: fractions.Fraction) -> float:
+    parts = _parts(cell)
+    if parts is None:
+        return math.nan
+    try:
+        return parts[0] / parts[1]
     except OverflowError:
-        return math.inf if cell.numerator > 0 else -math.inf
+        return math.inf if parts[0] > 0 else -math.inf
 
 
 def _text_of_fraction(cell: fractions.Fraction) -> str | None:
-    if cell.denominator == 1:
-        return _digits(cell.numerator)
-    if max(cell.numerator.bit_length(), cell.denominator.bit_length()) > _MOST_BITS:
+    parts = _parts(cell)
+    if parts is None or max(part.bit_length() for part in parts) > _MOST_BITS:
         return None
-    return f"{cell.numerator}/{cell.denominator}"
+    return str(parts[0]) if parts[1] == 1 else f"{parts[0]}/{parts[1]}"
 
 
 def _text_of_datetime(cell: datetime.datetime) -> str | None:
@@ -275,7 +286,8 @@ def _text_of_datetime64(cell: np.datetime64) -> str | None:
     unit = np.datetime_data(cell.dtype)[0]
     if unit in ("Y", "M"):
         return str(cell)
-    value: Any = (cell.astype("datetime64[us]") if unit in ("ns", "ps", "fs", "as") else cell).item()
+    too_fine = unit in ("ns", "ps", "fs", "as")
+    value: Any = (cell.astype("datetime64[us]") if too_fine else cell).item()
     return value.isoformat() if isinstance(value, datetime.date) else None
 
 

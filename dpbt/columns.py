@@ -98,7 +98,9 @@ def _each(cells: np.ndarray | list, read: Callable[[Any], Any]) -> list:
         distinct, places = np.unique(cells, return_inverse=True)
         answers = [read(cell) for cell in distinct]
         return [answers[place] for place in places.tolist()]
-    plain = cells.tolist() if isinstance(cells, np.ndarray) and cells.dtype.kind in "US" else cells
+    plain: np.ndarray | list = cells
+    if isinstance(cells, np.ndarray) and cells.dtype.kind == "U":
+        plain = _text_cells(cells)
     known: dict[str, Any] = {}
     found = []
     for cell in plain:
@@ -109,6 +111,21 @@ def _each(cells: np.ndarray | list, read: Callable[[Any], Any]) -> list:
             known[cell] = read(cell)
         found.append(known[cell])
     return found
+
+
+def _text_cells(cells: np.ndarray) -> list:
+    """Python text of an array; None where its memory holds no text."""
+    try:
+        return cells.tolist()
+    except Exception:
+        return [_text_cell(cells, place) for place in range(len(cells))]
+
+
+def _text_cell(cells: np.ndarray, place: int) -> Any:
+    try:
+        return cells[place]
+    except Exception:
+        return None
 
 
 def _arrow_cells(values: Any) -> list:

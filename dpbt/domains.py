@@ -9,7 +9,7 @@ cell: what lies outside the declaration has a declared place.
 import dataclasses
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,11 @@ import numpy as np
 
 from dpbt import cells
 from dpbt.columns import cells_of, read_codes, read_numbers, read_truths
+
+
+def _refuse_unless_bool(missing: Any) -> None:
+    if not isinstance(missing, bool):
+        raise ValueError(f"missing must be true or false, got {missing!r}")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -30,8 +35,8 @@ class Numeric:
     is one more split, "x is missing".
 
     Raises:
-        ValueError: unless low < high are finite, bins is an integer of at least 2, and
-            bins * (high - low) is finite.
+        ValueError: unless low < high are finite, bins is an integer of at least 2,
+            bins * (high - low) is finite, and missing is a bool.
     """
 
     low: float
@@ -44,6 +49,7 @@ class Numeric:
             raise ValueError(f"a numeric column needs finite low < high, got [{self.low}, {self.high}]")
         if not isinstance(self.bins, int) or isinstance(self.bins, bool) or self.bins < 2:
             raise ValueError(f"a numeric column needs at least 2 bins, got {self.bins!r}")
+        _refuse_unless_bool(self.missing)
         if not math.isfinite((self.high - self.low) * self.bins):
             ends = f"[{self.low}, {self.high}]"
             raise ValueError(f"a numeric column needs a finite bins * (high - low), got {ends}")
@@ -70,6 +76,8 @@ class Nominal:
     other: str | None = None
 
     def __post_init__(self):
+        if isinstance(self.values, str) or not isinstance(self.values, Iterable):
+            raise ValueError(f"a nominal column needs a list of values, got {self.values!r}")
         object.__setattr__(self, "values", tuple(cells.declared(value) for value in self.values))
         if not self.values or len(set(self.values)) != len(self.values):
             raise ValueError(f"a nominal column needs distinct values, got {list(self.values)}")
@@ -95,7 +103,8 @@ class Boolean:
         missing: whether there is a split for missing cells.
 
     Raises:
-        ValueError: if `true` is declared without `false`, or the two are read alike.
+        ValueError: if `true` is declared without `false`, or the two are read alike, or missing is
+            no bool.
     """
 
     true: str = "1"
@@ -103,6 +112,7 @@ class Boolean:
     missing: bool = False
 
     def __post_init__(self):
+        _refuse_unless_bool(self.missing)
         true = cells.declared(self.true)
         if self.false is None and true != "1":
             words = f"a Boolean column with true={true!r}"
@@ -323,8 +333,6 @@ def column_from_json(name: str, entry: Mapping) -> Column:
     if not isinstance(entry, Mapping) or entry.get("type") not in kinds:
         raise ValueError(f"column {name!r}: type must be one of {sorted(kinds)}, got {entry!r}")
     fields = {key: value for key, value in entry.items() if key != "type"}
-    if "values" in fields:
-        fields["values"] = tuple(fields["values"])
     try:
         return kinds[entry["type"]](**fields)
     except (TypeError, ValueError) as error:

@@ -1,4 +1,4 @@
-"""Neighbours made of file rows: two CSV files that differ in one line, read and encoded each by itself."""
+"""Neighbours made of file rows: two CSV files that differ in one line, each read by itself."""
 
 import tempfile
 from pathlib import Path
@@ -57,7 +57,8 @@ def plain_lines(seed: int, count: int = PLAIN) -> list[bytes]:
     rng = np.random.default_rng(seed)
     lines = []
     for row in range(count):
-        age, job, member = rng.uniform(0, 100), rng.choice(["clerk", "smith"]), rng.choice(["yes", "no"])
+        age = rng.uniform(0, 100)
+        job, member = rng.choice(["clerk", "smith"]), rng.choice(["yes", "no"])
         ill = int((age > 50) ^ (rng.random() < 0.1))
         lines.append(f"p{row}, {age:.1f}, {job}, {member}, {int(age > 65)}, {ill}".encode())
     return lines
@@ -74,7 +75,7 @@ def read(lines: list[bytes], kind: str = "splits") -> Table:
 
 
 def with_a_gap(table: Table, place: int) -> Table:
-    """The table with an absent row put in at a place, so that the rows behind are where the other file has them."""
+    """The table with an absent row put in at a place: the rows behind are where the other has them."""
 
     def open_up(array):
         held = np.asarray(array)
@@ -84,11 +85,11 @@ def with_a_gap(table: Table, place: int) -> Table:
 
 
 def pairs(relation: base.Relation, seed: int, kind: str = "splits") -> list[tuple[Table, Table]]:
-    """Tables of two files that differ in one line, for each odd line and some plain ones: with it and without it.
+    """Tables of two files that differ in one line, for each odd line and some plain ones.
 
-    Under add/remove the line is at some place of one file and not in the other. Under replace-one it stands in one
-    file where the other has a plain line. Files hold other odd lines, too. All tables have one shape, and rows of
-    lines that both files hold are at the same places.
+    Under add/remove the line is at some place of the first file and not in the second. Under
+    replace-one it stands in the first file where the second has another line. Files hold other odd
+    lines, too. All tables have one shape, and lines that both files hold are at the same rows.
     """
     rng = np.random.default_rng(seed)
     found = []

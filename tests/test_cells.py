@@ -1,4 +1,4 @@
-"""Cells: the table of readings, kind by kind; whole columns give the same; no cell touches another."""
+"""Cells: the table of readings; whole columns give the same; no cell touches another."""
 
 import datetime
 import decimal
@@ -6,6 +6,7 @@ import enum
 import fractions
 import math
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -32,7 +33,7 @@ def _raise(*arguments):
     raise RuntimeError
 
 
-ASKED = "eq hash str repr float int index bool len iter getitem getattribute array format lt gt le ge"
+ASKED = "eq hash str repr float int index bool len iter getitem getattribute array format lt gt"
 METHODS = {f"__{name}__": _raise for name in ASKED.split()}
 Anything = Hostile("Anything", (), METHODS)
 METHODS.pop("__getattribute__")
@@ -43,6 +44,8 @@ LyingBytes = type("LyingBytes", (bytes,), {**METHODS, "decode": _raise})
 LyingDate = type("LyingDate", (datetime.date,), {**METHODS, "isoformat": _raise})
 Stamp = type("Timestamp", (datetime.datetime,), {**METHODS, "isoformat": _raise})
 NotATime = type("NaTType", (datetime.datetime,), {})
+broken = [object.__new__(fractions.Fraction), fractions.Fraction(1, 2)]
+broken[1]._denominator = 0
 Tariff = enum.IntEnum("Tariff", ["LOW", "HIGH"])
 
 
@@ -141,6 +144,7 @@ TABLE = [
     (LyingText(" 3.0"), 3.0, "3"),
     (LyingText("NA"), NAN, None),
     (LyingBytes(b"a"), NAN, "a"),
+    *((cell, NAN, None) for cell in broken),
     (object.__new__(Anything), NAN, None),
     (Anything, NAN, None),
 ]
@@ -184,7 +188,8 @@ def test_a_listed_word_means_its_value_though_it_looks_missing():
     assert cells.word(None, ("None",)) is cells.word(NAN, ("nan",)) is None
     assert cells.truth("?", "NA", "?") is False
     listed = {"x": Nominal(("a", "NA", "other"), other="other")}
-    assert domains.encode(listed, {"x": ["NA", "na", None, "", "a"]}).argmax(axis=1).tolist() == [1, 2, 2, 2, 0]
+    found = domains.encode(listed, {"x": ["NA", "na", None, "", "a"]})
+    assert found.argmax(axis=1).tolist() == [1, 2, 2, 2, 0]
 
 
 def test_booleans_are_themselves_whatever_the_words():
@@ -220,7 +225,8 @@ def test_arrays_of_one_type_give_the_same_bits(kind):
         assert columns.read_codes(found, ("0", "1", "-1", "True")).tolist() == (
             columns.read_codes(one_by_one, ("0", "1", "-1", "True")).tolist()
         )
-        assert columns.read_truths(found, "1", "0").tolist() == (columns.read_truths(one_by_one, "1", "0").tolist())
+        truths = columns.read_truths(one_by_one, "1", "0")
+        assert columns.read_truths(found, "1", "0").tolist() == truths.tolist()
 
     check()
 
@@ -291,7 +297,8 @@ def test_one_odd_cell_in_a_list_changes_no_other():
             domain = {name: DOMAIN[name]}
             before = domains.encode(domain, {name: column})
             assert before.any(axis=1).any()
-            np.testing.assert_array_equal(domains.encode(domain, {name: [*column, odd]})[:3], before)
+            after = domains.encode(domain, {name: [*column, odd]})
+            np.testing.assert_array_equal(after[:3], before)
 
 
 def test_arrow_arrays_with_a_declared_type():
@@ -302,7 +309,8 @@ def test_arrow_arrays_with_a_declared_type():
         domain = {name: DOMAIN[name]}
         expected = domains.encode(domain, {name: values})
         for held in (arrow.array, lambda v, k: arrow.chunked_array([v], k)):
-            np.testing.assert_array_equal(domains.encode(domain, {name: held(values, kind)}), expected)
+            found = domains.encode(domain, {name: held(values, kind)})
+            np.testing.assert_array_equal(found, expected)
             longer = domains.encode(domain, {name: held([*values, None], kind)})
             np.testing.assert_array_equal(longer[:3], expected)
 
@@ -331,12 +339,19 @@ def test_containers_are_known_by_what_they_do():
         found = columns.cells_of(Arrowlike(map(Scalar, values)))
         assert found == [None if value == "year 10000" else value for value in values]
     assert columns.cells_of(Serieslike([1, None])) == [1, None]
+    assert columns.cells_of(jnp.arange(2)).dtype == np.int32
     assert columns.cells_of(range(3)) == [0, 1, 2]
     masked = np.ma.masked_array([1.0, 2.0], [False, True])
     assert columns.cells_of(masked) == [1.0, None]
     for bad in ("ab", b"ab", {"a": 1}, {1}, 3, iter([1]), np.zeros(()), np.ma.zeros((2, 2))):
         with pytest.raises(ValueError, match=r"a column must"):
             columns.cells_of(bad)
+
+
+def test_memory_that_is_no_text_is_missing():
+    array = np.array([ord("3"), 0x7FFFFFFF, ord("a")], np.uint32).view("U1")
+    assert columns.read_codes(array, ("3", "a")).tolist() == [0, -2, 1]
+    assert columns.read_numbers(array)[0] == 3
 
 
 def test_declared_words():

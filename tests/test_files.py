@@ -29,7 +29,8 @@ def read(tmp_path):
 
 def test_a_file_by_hand(read):
     rows = read(b"41, yes ,1", b'"6,1",no,0', b"", b"NA,maybe,2")
-    assert rows.columns == {"age": ["41", "6,1", None, "NA"], "member": ["yes ", "no", None, "maybe"]}
+    assert rows.columns["age"] == ["41", "6,1", None, "NA"]
+    assert rows.columns["member"] == ["yes ", "no", None, "maybe"]
     assert rows.labels == ["1", "0", None, "2"]
     assert rows.malformed.tolist() == [False, False, True, False]
     assert rows.missing == {"age": 3, "member": 2, "ill": 2}
@@ -57,12 +58,11 @@ def test_malformed_lines_are_rows_without_values(read, place):
     assert rows.labels == ["1", None, "0"]
 
 
+CELL = st.sampled_from(["41", "yes", "no", "1", "0", '"', '""', "", "\0", "\r"])
 LINE = st.one_of(
     st.sampled_from(filerows.ODD_LINES),
     st.binary(max_size=20),
-    st.lists(st.sampled_from(["41", "yes", "no", "1", "0", '"', '""', "", "\0", "\r"]), max_size=5).map(
-        lambda cells: ",".join(cells).encode()
-    ),
+    st.lists(CELL, max_size=5).map(lambda cells: ",".join(cells).encode()),
 ).map(lambda line: line.replace(b"\n", b""))
 
 

@@ -75,7 +75,7 @@ def read(lines: list[bytes], kind: str = "splits") -> Table:
 
 
 def with_a_gap(table: Table, place: int) -> Table:
-    """The table with an absent row put in at a place: the rows behind are where the other has them."""
+    """The table with an absent row put in at a place, which moves the rows behind it."""
 
     def open_up(array):
         held = np.asarray(array)

@@ -31,8 +31,9 @@ and dropped in words.
 Whole numbers are one word, whatever their kind: 3, 3.0, "3", "3.0", Decimal("3.00") and np.int8(3)
 are "3", and -0.0 is "0". Text of a whole number is an optional minus, digits without a leading
 zero, and zeros after a point if there is a point; or the form in which Python writes floats from
-1e16 on. So "03", "+3" and "1E3" stay what they are, as codes with leading zeros must. Other numbers
-are compared as text: "0.50" is not "0.5", which 0.5 is.
+1e16 on, and such a float is the whole number that this form names. So "03", "+3" and "1E3" stay
+what they are, as codes with leading zeros must. Other numbers are compared as text: "0.50" is not
+"0.5", which 0.5 is.
 
 MISSING_WORDS are no words, in any mixture of capitals, unless the public domain lists them: where
 "NA" is a listed value, the text "NA" is that value. None and NaN are never a listed value.

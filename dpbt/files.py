@@ -41,11 +41,11 @@ def read_csv(path: str | Path, domain: Domain, label: Label) -> Rows:
     """The rows of a CSV file: UTF-8 text, cells separated by commas and perhaps in double quotes,
     below a header.
 
-    Each physical line is a row. A line break within quotes is not supported: its two lines are two
-    malformed rows. A line is malformed if it is blank, has another number of cells than the header,
-    a quote that is not closed or closed before the cell ends, a NUL, a byte that is not UTF-8, or a
-    cell beyond `csv.field_size_limit()`. All cells of a malformed row are missing, its label too,
-    so that the row is absent from `dpbt.table` by itself.
+    Each physical line is a row. A line break within quotes is not supported: the lines on its two
+    sides are two rows, and as a rule both are malformed. A line is malformed if it is blank, has
+    another number of cells than the header, a quote that is not closed or closed before the cell
+    ends, a NUL, a byte that is not UTF-8, or a cell beyond `csv.field_size_limit()`. All cells of a
+    malformed row are missing, its label too, so that the row is absent from `dpbt.table` by itself.
 
     Lines end with a line feed, with or without a carriage return before it. A byte order mark is
     dropped. Columns that neither the domain nor the label names are not read.

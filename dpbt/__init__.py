@@ -2,8 +2,10 @@
 
 from dpbt import (
     audit,
+    cells,
     diagnostics,
     domains,
+    files,
     forest_bounds,
     forests,
     keys,
@@ -19,6 +21,7 @@ from dpbt.boosting import boost, decision_function, fit, predict, predict_proba,
 from dpbt.keys import fresh_key
 from dpbt.pricing import ledger
 from dpbt.rules import explain
+from dpbt.tables import table
 
 __all__ = [
     "Model",
@@ -27,10 +30,12 @@ __all__ = [
     "Tree",
     "audit",
     "boost",
+    "cells",
     "decision_function",
     "diagnostics",
     "domains",
     "explain",
+    "files",
     "fit",
     "forest_bounds",
     "forests",
@@ -46,4 +51,5 @@ __all__ = [
     "runs",
     "storage",
     "sweeps",
+    "table",
 ]

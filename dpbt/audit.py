@@ -98,9 +98,9 @@ def public_rows(domain: Domain, limit: int = 10_000) -> tuple[np.ndarray, np.nda
                 edges = np.concatenate([[column.low], column.thresholds, [column.high]])
                 cells.append([*((edges[:-1] + edges[1:]) / 2), *([np.nan] if column.missing else [])])
             case Nominal():
-                cells.append([*column.values, *([] if column.other is not None else [object()])])
+                cells.append([*column.values, *([] if column.other is not None else [None])])
             case Boolean():
-                cells.append([False, True])
+                cells.append([False, True, *([None] if column.missing else [])])
     count = 2 * int(np.prod([float(len(values)) for values in cells]))
     if count > limit:
         raise ValueError(f"the domain admits {count} rows, more than the limit of {limit}")
@@ -263,6 +263,50 @@ def audit(
         worst=(worst[0], worst[1]),
         step_ratio=ratios,
     )
+
+
+@jax.jit
+def _table_log_prob(releases: Release, table: Table, recipe: Recipe) -> Array:
+    """f32[R]: log density of each transcript on one table."""
+
+    def one(release):
+        by_site = transcript_log_prob(release, table, recipe)
+        return jnp.sum(jnp.stack([jnp.sum(by_site[site]) for site in sorted(by_site)]))
+
+    return jax.lax.map(one, releases)
+
+
+def pair_loss(key: Array, table: Table, other: Table, recipe: Recipe, transcripts: int) -> float:
+    """The largest exact |log p(transcript | table) - log p(transcript | other)| that is found.
+
+    `audit` takes neighbours that share all rows but one by construction. The two tables here are
+    taken as they come, such as from two files that were read and encoded each by itself, so that
+    reading and encoding are audited too. The result is a function of private rows and is not itself
+    private.
+
+    Args:
+        key: one typed key.
+        table: N rows, on which the transcripts are recorded.
+        other: N rows, in the same order as in `table`. A row that it lacks leaves an absent row.
+        recipe: one setting; its `rows` must cover both tables.
+        transcripts: how many to record.
+
+    Raises:
+        ValueError: if the tables have other shapes, have more rows than `rows`, or a log density is
+            not a number.
+    """
+    table, other = jax.tree.map(jnp.asarray, table), jax.tree.map(jnp.asarray, other)
+    if table.splits.shape != other.splits.shape:
+        shapes = f"{table.splits.shape} and {other.splits.shape}"
+        raise ValueError(f"the tables must have one shape, got {shapes}")
+    if max(int(table.present.sum()), int(other.present.sum())) > float(recipe.budget.rows):
+        raise ValueError(f"a table has more rows than the recipe's {float(recipe.budget.rows):g}")
+    releases = _releases(jax.random.split(key, transcripts), table, recipe)
+    here, there = (_table_log_prob(releases, rows, recipe) for rows in (table, other))
+    loss = np.abs(np.asarray(here, np.float64) - np.asarray(there, np.float64))
+    if np.isnan(loss).any():
+        raise ValueError("a log density is not a number; the audit cannot judge this recipe")
+    return float(loss.max())
 
 
 @jax.jit

@@ -60,9 +60,26 @@ def test_unlisted_values_without_other_satisfy_nothing():
     assert not domains.encode({"x": Nominal(("a", "b"))}, {"x": ["c", None, "A"]}).any()
 
 
-def test_text_booleans():
-    encoded = domains.encode({"x": Boolean("yes")}, {"x": ["yes", "no", "?"]})
-    assert encoded[:, 0].tolist() == [True, False, False]
+def test_both_words_of_a_boolean_are_declared():
+    """Anything else is missing, and not false where missing cells have a split."""
+    values = ["yes", " no ", "?", None, True, np.False_, 1, "Yes"]
+    encoded = domains.encode({"x": Boolean("yes", "no", missing=True)}, {"x": values})
+    assert encoded[:, 0].tolist() == [True, False, False, False, True, False, False, False]
+    assert encoded[:, 1].tolist() == [False, False, True, True, False, False, True, True]
+    plain = domains.encode({"x": Boolean("yes", "no")}, {"x": values})
+    np.testing.assert_array_equal(plain, encoded[:, :1])
+    placed = domains.positions({"x": Boolean("yes", "no", missing=True)}, {"x": values})
+    np.testing.assert_array_equal(placed, encoded)
+    kind = {"x": Boolean(missing=True)}
+    words = [domains.describe(kind, split, yes) for split in (0, 1) for yes in (True, False)]
+    assert words == ["x", "not x", "x is missing", "x is given"]
+
+
+def test_declared_values_are_kept_as_cells_are_read():
+    assert Nominal((" 3.0 ", "03", 4)).values == ("3", "03", "4")
+    assert Nominal(("3", "NA"), other=3.0).other == "3"
+    assert Boolean(1, 0.0) == Boolean("1", "0") == Boolean()
+    assert domains.Label("y", "1.0", " 0 ") == domains.Label("y", "1", "0")
 
 
 BAD = {
@@ -72,9 +89,19 @@ BAD = {
     "values": (lambda: Nominal(()), "distinct values"),
     "twice": (lambda: Nominal(("a", "a")), "distinct values"),
     "other": (lambda: Nominal(("a",), other="b"), "other must be one of"),
+    "alike": (lambda: Nominal(("1", "1.0")), "distinct values"),
+    "no word": (lambda: Nominal(("a", None)), "must be text or a number, got None"),
+    "too wide": (lambda: Numeric(-1e308, 1e308), r"finite bins \* \(high - low"),
+    "one word": (lambda: Boolean("yes"), "true='yes' must declare its word for false"),
+    "words alike": (lambda: Boolean("1", "1.0"), "true and false must differ"),
+    "classes alike": (lambda: domains.Label("y", "1", "1.0"), "classes must differ"),
     "missing column": (lambda: domains.encode(DOMAIN, {"age": [1]}), r"lacks columns \['job', 'member'\]"),
-    "lengths": (lambda: domains.encode(DOMAIN, {**COLUMNS, "age": [1.0]}), "same length"),
-    "text": (lambda: domains.encode({"x": Numeric(0, 1)}, {"x": ["a"]}), "numeric column 'x' must hold numbers"),
+    "lengths": (lambda: domains.encode(DOMAIN, {**COLUMNS, "age": [1.0]}), r"'member'\] differ"),
+    "text": (lambda: domains.encode({"x": Boolean()}, {"x": "01"}), "'x': .*sequence of cells"),
+    "scalar": (lambda: domains.encode({"x": Boolean()}, {"x": True}), "column 'x': .*got bool"),
+    "set": (lambda: domains.encode({"x": Boolean()}, {"x": {True}}), "column 'x': .*got set"),
+    "matrix": (lambda: domains.encode({"x": Boolean()}, {"x": np.eye(2)}), "one dimension, got 2"),
+    "no kind": (lambda: domains.encode({"x": "number"}, {"x": [1]}), "must be Numeric, Nominal"),
     "empty": (lambda: domains.encode({}, {}), "at least one column"),
 }
 
@@ -97,6 +124,9 @@ def test_domains_from_json(tmp_path):
     path.write_text(json.dumps(GOOD_JSON))
     domain, label = domains.read_domain(path)
     assert domain == {"x": Numeric(0, 1), "c": Nominal(("a", "b"))}
+    entry = {"type": "boolean", "true": "yes", "false": "no", "missing": True}
+    assert domains.column_from_json("b", entry) == Boolean("yes", "no", missing=True)
+    assert domains.column_from_json("b", {"type": "boolean"}) == Boolean()
     assert label == domains.Label("y", "1", "0")
 
 
@@ -107,6 +137,12 @@ def test_domains_from_json(tmp_path):
         ({"columns": {"x": {"type": "complex"}}}, "column 'x': type must be one of"),
         ({"columns": {"x": {"type": "numeric", "low": 0}}}, "column 'x'.*high"),
         ({"columns": {"x": {"type": "numeric", "low": 2, "high": 0}}}, "column 'x'.*low < high"),
+        ({"columns": {"x": {"type": "boolean", "true": "yes"}}}, "column 'x'.*word for false"),
+        ({"columns": {"x": {"type": "boolean", "missing": "no"}}}, "column 'x'.*got 'no'"),
+        ({"columns": {"x": {"type": "nominal", "values": "ab"}}}, "column 'x'.*a list of values"),
+        ({"columns": {"x": {"type": "nominal", "values": 3}}}, "column 'x'.*a list of values"),
+        ({"columns": {"x": {"type": "nominal", "values": [3, "3.0"]}}}, "column 'x'.*distinct"),
+        ({"label": {"column": "y", "positive": "1", "negative": None}}, "text or a number"),
         ({"label": {"column": "y"}}, '"label" needs'),
         ({"label": {"column": "y", "positive": "1", "negative": "1"}}, "classes must differ"),
         ({"label": {"column": "x", "positive": "1", "negative": "0"}}, "among the columns"),

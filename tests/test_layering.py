@@ -7,10 +7,11 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 FLOORS = [
-    {"base"},
-    {"keys", "storage", "variates"},
+    {"base", "cells"},
+    {"columns", "keys", "storage", "variates"},
     {
         "domains",
+        "fingerprints",
         "forest_bounds",
         "losses",
         "mechanisms",
@@ -18,7 +19,7 @@ FLOORS = [
         "slickness",
         "smooth_bounds",
     },
-    {"accounting", "boundary", "trees"},
+    {"accounting", "boundary", "files", "tables", "trees"},
     {"reweighting", "rules", "learners"},
     {"pricing", "recipes"},
     {"boosting"},

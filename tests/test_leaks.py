@@ -247,7 +247,8 @@ def test_public_rows_are_all_distinct_rows_of_a_domain():
         "c": domains.Nominal(("a", "b")),
         "d": domains.Nominal(("a", "b"), other="b"),
         "e": domains.Boolean(),
+        "f": domains.Boolean(missing=True),
     }
     splits, label = audit.public_rows(domain)
-    assert len(splits) == 2 * (4 * 3 * 2 * 2)
+    assert len(splits) == 2 * (4 * 3 * 2 * 2 * 3)
     assert len(np.unique(np.column_stack([splits, label]), axis=0)) == len(splits)

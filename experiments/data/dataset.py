@@ -18,8 +18,8 @@ class Dataset:
     Attributes:
         name: for titles.
         domain: the public domain; its columns are the features.
-        columns: the raw values of every column of the domain, [N] each: float64 with NaN
-            for a missing number, bool, or text.
+        columns: the raw cells of every column of the domain, [N] each: float64 with NaN for a
+            missing number, bool, text, or of a person's own file text and None.
         label: bool[N].
         test: bool[N], the rows of the canonical test file, or None where there is none.
     """

@@ -32,10 +32,10 @@ def load(name: str, sample: int | None = None) -> data.Dataset:
 
 def attributes(dataset: data.Dataset, codes: bool) -> np.ndarray:
     """f32[N, A]: positions in the public ranges, a missing number at the low end, without attributes that say so."""
-    domain = {
-        column: dataclasses.replace(kind, missing=False) if isinstance(kind, Numeric) else kind
-        for column, kind in dataset.domain.items()
-    }
+    domain = dict(dataset.domain)
+    for column, kind in domain.items():
+        if not isinstance(kind, Nominal):
+            domain[column] = dataclasses.replace(kind, missing=False)
     return positions(domain, dataset.columns, codes=codes)
 
 

@@ -1,0 +1,87 @@
+"""From raw rows to the table that learners read.
+
+Rows are encoded, their classes told apart, and absent rows added up to a public capacity.
+"""
+
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+
+from dpbt import cells
+from dpbt.base import Table
+from dpbt.columns import cells_of, read_truths
+from dpbt.domains import Columns, Domain, encode, positions
+
+
+def table(
+    domain: Domain,
+    columns: Columns,
+    labels: Any,
+    *,
+    negative: str,
+    positive: str,
+    capacity: int | None = None,
+    kind: str = "splits",
+    grid: bool = False,
+    codes: bool = False,
+) -> Table:
+    """The table of raw rows. Row n of it is a function of row n alone, and no cell and no label is
+    an error.
+
+    The two classes are declared, never read off the labels. A row is present if its label is one of
+    them; a row with another label, or without one, is absent by itself. So neighbouring rows give
+    neighbouring tables, whatever their cells hold: where one row is added, removed or replaced, one
+    row of the table is.
+
+    Args:
+        domain: the public domain.
+        columns: for every column of the domain N cells, as `domains.encode` reads them.
+        labels: N cells. A Boolean is positive if it is true; any other cell by its word, as
+            `cells.truth` reads it.
+        negative: the word of the negative class.
+        positive: the word of the positive class.
+        capacity: a public bound on the number of rows: absent rows are added up to it, so that the
+            number of rows stays private. With None the table has N rows, which is then public.
+        kind: "splits" for Booleans, as most learners read them, or "positions" for those that draw
+            thresholds.
+        grid: for positions, as `domains.positions` has it.
+        codes: likewise.
+
+    Returns:
+        Splits bool[capacity, S], or positions f32[capacity, A]; label and present bool[capacity].
+        The label of an absent row is False.
+
+    Raises:
+        ValueError: if the two words are read alike, `capacity` is no integer of at least 1 or there
+            are more rows, `kind` is another, `labels` has another length than the columns, or as
+            `domains.encode`. No message holds a cell or the number of rows.
+    """
+    positive, negative = cells.declared(positive), cells.declared(negative)
+    if positive == negative:
+        raise ValueError(f"the two classes must differ, got {positive!r} twice")
+    if capacity is not None and (type(capacity) is not int or capacity < 1):
+        raise ValueError(f"capacity must be an integer of at least 1, got {capacity!r}")
+    if kind not in ("splits", "positions"):
+        raise ValueError(f'kind must be "splits" or "positions", got {kind!r}')
+    placed = kind == "positions"
+    if (grid or codes) and not placed:
+        raise ValueError('grid and codes are of kind="positions"')
+
+    rows = positions(domain, columns, grid=grid, codes=codes) if placed else encode(domain, columns)
+    try:
+        classes = read_truths(cells_of(labels), positive, negative)
+    except ValueError as error:
+        raise ValueError(f"labels: {error}") from None
+    if len(classes) != len(rows):
+        raise ValueError("the labels must have the same length as the columns")
+
+    room = len(rows) if capacity is None else capacity
+    if len(rows) > room:
+        raise ValueError(f"there are more rows than the capacity of {capacity}")
+    more = room - len(rows)
+    return Table(
+        jnp.asarray(np.pad(rows, ((0, more), (0, 0)))),
+        jnp.asarray(np.pad(classes == 1, (0, more))),
+        jnp.asarray(np.pad(classes != -1, (0, more))),
+    )

@@ -1,0 +1,108 @@
+"""Neighbours made of file rows: two CSV files that differ in one line, each read by itself."""
+
+import tempfile
+from pathlib import Path
+
+import jax.numpy as jnp
+import numpy as np
+
+import dpbt
+from dpbt import base
+from dpbt.base import ADD_REMOVE, REPLACE_ONE, Table
+from dpbt.domains import Boolean, Label, Nominal, Numeric
+from dpbt.files import read_csv
+
+DOMAIN = {
+    "age": Numeric(0, 100, bins=6, missing=True),
+    "job": Nominal(("clerk", "smith", "NA", "3"), other="3"),
+    "member": Boolean("yes", "no", missing=True),
+    "retired": Boolean(),
+}
+LABEL = Label("ill", "1", "0")
+HEADER = b"\xef\xbb\xbfname, age, job, member, retired, ill"
+PLAIN = 40
+CAPACITY = 64
+
+ODD_LINES = [
+    b"",
+    b"   \t",
+    b"\r",
+    b'"',
+    b'x,"41,clerk,yes,1,1',
+    b'x,41,cl"erk,"yes"s,1,1',
+    b"x,41,clerk",
+    b"x,41,clerk,yes,1,1,1,1",
+    b"x,4\x001,clerk,yes,1,1",
+    b"x,41,cl\xfferk,yes,1,1",
+    b"x\ry,41,clerk,yes,1,1",
+    b"x" * 200_000 + b",41,clerk,yes,1,1",
+    b"x,41,clerk,yes,1,maybe",
+    b"x,41,clerk,yes,1,",
+    b"x,,,,,1",
+    b"x,NA,NA,NA,NA,0",
+    b"x,None,null,nan,?,1.0",
+    b"x,1e400,03,TRUE,2,1",
+    b"x,-inf,3.0,yes,1.0,0",
+    b"x,1_000,king,Yes,0.5, 1 ",
+    b"x," + b"9" * 5000 + b",clerk,no,0,0",
+    b'"x","41","cl""erk","yes","1","1"',
+    b"\xef\xbb\xbfx,41,clerk,yes,1,1",
+    b"name, age, job, member, retired, ill",
+]
+"""Twelve malformed lines, lines of unusual cells, and last an unusual line of usual ones."""
+
+
+def plain_lines(seed: int, count: int = PLAIN) -> list[bytes]:
+    """Lines of a well-kept file whose label depends on the age."""
+    rng = np.random.default_rng(seed)
+    lines = []
+    for row in range(count):
+        age = rng.uniform(0, 100)
+        job, member = rng.choice(["clerk", "smith"]), rng.choice(["yes", "no"])
+        ill = int((age > 50) ^ (rng.random() < 0.1))
+        lines.append(f"p{row}, {age:.1f}, {job}, {member}, {int(age > 65)}, {ill}".encode())
+    return lines
+
+
+def read(lines: list[bytes], kind: str = "splits") -> Table:
+    """The table of a file of these lines below the header, CAPACITY rows."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "rows.csv"
+        path.write_bytes(b"\n".join([HEADER, *lines, b""]))
+        rows = read_csv(path, DOMAIN, LABEL)
+    words = {"negative": LABEL.negative, "positive": LABEL.positive}
+    return dpbt.table(DOMAIN, rows.columns, rows.labels, **words, capacity=CAPACITY, kind=kind)
+
+
+def with_a_gap(table: Table, place: int) -> Table:
+    """The table with an absent row put in at a place, which moves the rows behind it."""
+
+    def open_up(array):
+        held = np.asarray(array)
+        return jnp.asarray(np.insert(held, place, np.zeros_like(held[0]), axis=0)[: len(held)])
+
+    return Table(*map(open_up, table[:3]))
+
+
+def pairs(relation: base.Relation, seed: int, kind: str = "splits") -> list[tuple[Table, Table]]:
+    """Tables of two files that differ in one line, for each odd line and some plain ones.
+
+    Under add/remove the line is at some place of the first file and not in the second. Under
+    replace-one it stands in the first file where the second has another line. Files hold other odd
+    lines, too. All tables have one shape, and lines that both files hold are at the same rows.
+    """
+    rng = np.random.default_rng(seed)
+    found = []
+    for line in [*ODD_LINES, *plain_lines(seed + 1, 3)]:
+        odd = [ODD_LINES[k] for k in rng.choice(len(ODD_LINES), 8, replace=False)]
+        others = [(plain_lines(seed) + odd)[k] for k in rng.permutation(PLAIN + len(odd))]
+        place = int(rng.integers(len(others)))
+        if relation is ADD_REMOVE:
+            without = with_a_gap(read(others, kind), place)
+            found.append((read([*others[:place], line, *others[place:]], kind), without))
+        elif relation is REPLACE_ONE:
+            replaced = [*others[:place], line, *others[place + 1 :]]
+            found.append((read(replaced, kind), read(others, kind)))
+        else:
+            raise ValueError(f"no neighbours are defined under {relation!r}")
+    return found

@@ -1,0 +1,361 @@
+"""Cells: the table of readings; whole columns give the same; no cell touches another."""
+
+import datetime
+import decimal
+import enum
+import fractions
+import math
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dpbt import cells, columns, domains
+from dpbt.domains import Boolean, Nominal, Numeric
+
+NAN, INF = math.nan, math.inf
+ZONE = datetime.timezone(datetime.timedelta(hours=2))
+
+
+class Hostile(type):
+    """A class whose every question raises."""
+
+    def __eq__(cls, other):
+        raise RuntimeError
+
+    __hash__ = None
+    __instancecheck__ = __subclasscheck__ = __getattribute__ = __eq__
+
+
+def _raise(*arguments):
+    raise RuntimeError
+
+
+ASKED = "eq hash str repr float int index bool len iter getitem getattribute array format lt gt"
+METHODS = {f"__{name}__": _raise for name in ASKED.split()}
+Anything = Hostile("Anything", (), METHODS)
+METHODS.pop("__getattribute__")
+LyingFloat = type("LyingFloat", (float,), METHODS)
+LyingInt = type("LyingInt", (int,), {**METHODS, "bit_length": _raise})
+LyingText = type("LyingText", (str,), {**METHODS, "strip": _raise, "lower": _raise})
+LyingBytes = type("LyingBytes", (bytes,), {**METHODS, "decode": _raise})
+LyingDate = type("LyingDate", (datetime.date,), {**METHODS, "isoformat": _raise})
+Stamp = type("Timestamp", (datetime.datetime,), {**METHODS, "isoformat": _raise})
+NotATime = type("NaTType", (datetime.datetime,), {})
+broken = [object.__new__(fractions.Fraction), fractions.Fraction(1, 2)]
+broken[1]._denominator = 0
+Tariff = enum.IntEnum("Tariff", ["LOW", "HIGH"])
+
+
+class Nowhere(datetime.tzinfo):
+    utcoffset = dst = tzname = _raise
+
+
+TABLE = [
+    # a cell, its number, its word
+    (None, NAN, None),
+    (True, 1.0, "True"),
+    (np.False_, 0.0, "False"),
+    (3, 3.0, "3"),
+    (-3, -3.0, "-3"),
+    (np.int8(3), 3.0, "3"),
+    (np.uint64(2**64 - 1), 2.0**64, "18446744073709551615"),
+    (Tariff.HIGH, 2.0, "2"),
+    (10**30, 1e30, "1" + "0" * 30),
+    (10**400, INF, None),
+    (-(10**5000), -INF, None),
+    (3.0, 3.0, "3"),
+    (-0.0, -0.0, "0"),
+    (0.5, 0.5, "0.5"),
+    (1e23, 1e23, "1" + "0" * 23),
+    (1e-7, 1e-7, "1e-07"),
+    (NAN, NAN, None),
+    (-INF, -INF, "-inf"),
+    (np.float16(65504), 65504.0, "65504"),
+    (np.float32(0.1), float(np.float32(0.1)), "0.1"),
+    (np.float32("nan"), NAN, None),
+    (np.longdouble("1.5"), 1.5, "1.5"),
+    (np.longdouble("1e4000"), INF, "1e+4000"),
+    ("3", 3.0, "3"),
+    (" 3.00 ", 3.0, "3"),
+    ("-0.0", -0.0, "0"),
+    ("03", 3.0, "03"),
+    ("+3", 3.0, "+3"),
+    ("3.", 3.0, "3."),
+    ("1e+23", 1e23, "1" + "0" * 23),
+    ("1E3", 1000.0, "1E3"),
+    (".5", 0.5, ".5"),
+    ("0.50", 0.5, "0.50"),
+    ("inf", INF, "inf"),
+    ("-Infinity", -INF, "-Infinity"),
+    ("nan", NAN, None),
+    ("", NAN, None),
+    ("?", NAN, None),
+    ("N/A", NAN, None),
+    ("1_000", NAN, "1_000"),
+    ("1,5", NAN, "1,5"),
+    ("0x10", NAN, "0x10"),
+    ("1+2j", NAN, "1+2j"),
+    ("\u0663", NAN, "\u0663"),
+    ("a\0b", NAN, "a\0b"),
+    ("\ud800", NAN, "\ud800"),
+    ("9" * 5000, INF, "9" * 5000),
+    (np.str_("a"), NAN, "a"),
+    (b" 3.0", 3.0, "3"),
+    (np.bytes_(b"NA"), NAN, None),
+    (b"\xff", NAN, None),
+    (decimal.Decimal("3.00"), 3.0, "3"),
+    (decimal.Decimal("3E2"), 300.0, "300"),
+    (decimal.Decimal("0.50"), 0.5, "0.50"),
+    (decimal.Decimal("-0"), -0.0, "0"),
+    (decimal.Decimal("sNaN"), NAN, None),
+    (decimal.Decimal("-Infinity"), -INF, "-inf"),
+    (decimal.Decimal("1E+1000000"), INF, "1E+1000000"),
+    (fractions.Fraction(6, 2), 3.0, "3"),
+    (fractions.Fraction(1, 4), 0.25, "1/4"),
+    (fractions.Fraction(-(10**5000)), -INF, None),
+    (fractions.Fraction(10**5000, 3), INF, None),
+    (fractions.Fraction(1, 10**5000), 0.0, None),
+    (datetime.date(2020, 1, 31), NAN, "2020-01-31"),
+    (datetime.datetime(2020, 1, 31, 12, 30), NAN, "2020-01-31T12:30:00"),
+    (datetime.datetime(2020, 1, 31, tzinfo=ZONE), NAN, "2020-01-31T00:00:00+02:00"),
+    (datetime.datetime(2020, 1, 31, tzinfo=Nowhere()), NAN, None),
+    (np.datetime64("2020-01-31"), NAN, "2020-01-31"),
+    (np.datetime64("2020-01-31T12:30", "ns"), NAN, "2020-01-31T12:30:00"),
+    (np.datetime64(2**62, "s"), NAN, None),
+    (np.datetime64("NaT"), NAN, None),
+    (np.timedelta64(3, "D"), NAN, None),
+    (1j, NAN, None),
+    (np.complex64(1), NAN, None),
+    ([3], NAN, None),
+    ({"3"}, NAN, None),
+    (np.array(3), NAN, None),
+    (np.ma.masked, NAN, None),
+    (object(), NAN, None),
+    (int, NAN, None),
+    (NotATime(1, 1, 1), NAN, None),
+    (Stamp(2020, 1, 31), NAN, "2020-01-31T00:00:00"),
+    (LyingDate(2020, 1, 31), NAN, "2020-01-31"),
+    (LyingFloat(2.5), 2.5, "2.5"),
+    (LyingFloat("nan"), NAN, None),
+    (LyingInt(3), 3.0, "3"),
+    (LyingText(" 3.0"), 3.0, "3"),
+    (LyingText("NA"), NAN, None),
+    (LyingBytes(b"a"), NAN, "a"),
+    *((cell, NAN, None) for cell in broken),
+    (object.__new__(Anything), NAN, None),
+    (Anything, NAN, None),
+]
+
+
+def same_bits(a, b):
+    return np.array_equal(np.asarray(a, float).view(np.int64), np.asarray(b, float).view(np.int64))
+
+
+@pytest.mark.parametrize("case", range(len(TABLE)), ids=lambda k: f"{k}-{type(TABLE[k][0])!r}")
+def test_the_table_of_readings(case):
+    cell, number, word = TABLE[case]
+    found = cells.number(cell)
+    assert type(found) is float
+    assert same_bits(found, number)
+    assert cells.word(cell) == word
+    if type(cell) is not bool and type(cell) is not np.bool_:
+        assert cells.truth(cell, "3", "a") is {"3": True, "a": False}.get(word)
+
+
+def test_columns_of_all_kinds_give_the_same():
+    odd = [cell for cell, _, _ in TABLE]
+    listed = ("3", "a", "True", "2020-01-31", "NA", "")
+    as_array = np.empty(len(odd), object)
+    for place, cell in enumerate(odd):
+        as_array[place] = cell
+    for held in (odd, tuple(odd), as_array):
+        found = columns.cells_of(held)
+        assert same_bits(columns.read_numbers(found), [cells.number(cell) for cell in odd])
+        words = [cells.word(cell, listed) for cell in odd]
+        codes = [-2 if w is None else listed.index(w) if w in listed else -1 for w in words]
+        assert columns.read_codes(found, listed).tolist() == codes
+        truths = [cells.truth(cell, "3", "a") for cell in odd]
+        codes = [-1 if truth is None else int(truth) for truth in truths]
+        assert columns.read_truths(found, "3", "a").tolist() == codes
+
+
+def test_a_listed_word_means_its_value_though_it_looks_missing():
+    assert cells.word(" NA", ("NA",)) == "NA"
+    assert cells.word("na", ("NA",)) is None
+    assert cells.word(None, ("None",)) is cells.word(NAN, ("nan",)) is None
+    assert cells.truth("?", "NA", "?") is False
+    listed = {"x": Nominal(("a", "NA", "other"), other="other")}
+    found = domains.encode(listed, {"x": ["NA", "na", None, "", "a"]})
+    assert found.argmax(axis=1).tolist() == [1, 2, 2, 2, 0]
+
+
+def test_booleans_are_themselves_whatever_the_words():
+    assert cells.truth(True, "False", "True") is cells.truth(np.True_, "a", "b") is True
+    assert cells.truth("True", "False", "True") is False
+    assert cells.truth(1, "1", "0") is cells.truth(b"1.0", "1", "0") is True
+    assert cells.truth(2, "1", "0") is cells.truth(0.5, "1", "0") is None
+
+
+ARRAYS = {
+    "b": st.booleans(),
+    "i1": st.integers(-128, 127),
+    "i8": st.integers(-(2**63), 2**63 - 1),
+    "u8": st.integers(0, 2**64 - 1),
+    "f2": st.floats(width=16),
+    "f4": st.floats(width=32),
+    "f8": st.one_of(st.floats(), st.integers(-4, 4).map(float)),
+    "g": st.floats(),
+    "U": st.text(max_size=3),
+    "S": st.binary(max_size=3),
+    "M8[D]": st.dates(),
+    "c8": st.just(1j),
+}
+
+
+@pytest.mark.parametrize("kind", ARRAYS)
+def test_arrays_of_one_type_give_the_same_bits(kind):
+    @given(st.lists(ARRAYS[kind], max_size=12))
+    def check(values):
+        array = np.array(values, kind)
+        found, one_by_one = columns.cells_of(array), list(array)
+        assert same_bits(columns.read_numbers(found), [cells.number(cell) for cell in one_by_one])
+        assert columns.read_codes(found, ("0", "1", "-1", "True")).tolist() == (
+            columns.read_codes(one_by_one, ("0", "1", "-1", "True")).tolist()
+        )
+        truths = columns.read_truths(one_by_one, "1", "0")
+        assert columns.read_truths(found, "1", "0").tolist() == truths.tolist()
+
+    check()
+
+
+def test_payloads_of_nan_and_warnings_tell_nothing():
+    """All NaN are one, and a number too large for its new type gives no warning (an error here)."""
+    payloads = np.array([0x7FF8000000000123, -1, 0x7FF0000000000001], np.int64).view(np.float64)
+    assert same_bits(columns.read_numbers(payloads), [NAN] * 3)
+    assert same_bits([cells.number(cell) for cell in payloads], [NAN] * 3)
+    assert columns.read_numbers(np.array([np.longdouble("1e4000")])).tolist() == [INF]
+    wide = {"x": Numeric(-8e306, 8e306)}
+    assert domains.positions(wide, {"x": [1.7e308, -1.7e308, INF]})[:, 0].tolist() == [1, 0, 1]
+
+
+DOMAIN = {
+    "n": Numeric(0, 4, bins=4, missing=True),
+    "c": Nominal(("3", "a", "NA", "True", "2020-01-31")),
+    "o": Nominal(("3", "rest"), other="rest"),
+    "b": Boolean(missing=True),
+    "w": Boolean("yes", "no"),
+}
+ODD = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(),
+    st.floats(),
+    st.text(max_size=4),
+    st.binary(max_size=4),
+    st.decimals(),
+    st.fractions(),
+    st.dates(),
+    st.datetimes(),
+    st.integers(0, len(TABLE) - 1).map(lambda place: TABLE[place][0]),
+    st.sampled_from(["yes", "no", "1", "0", 1, 0, 1.0, "2.5", 3, 2.5]),
+)
+ROWS = st.lists(st.tuples(*[ODD] * len(DOMAIN)), max_size=8)
+
+
+def as_lists(rows):
+    return {name: [row[k] for row in rows] for k, name in enumerate(DOMAIN)}
+
+
+def as_objects(rows):
+    held = {name: np.empty(len(rows), object) for name in DOMAIN}
+    for place, row in enumerate(rows):
+        for name, cell in zip(DOMAIN, row, strict=True):
+            held[name][place] = cell
+    return held
+
+
+@settings(max_examples=150)
+@given(ROWS, st.tuples(*[ODD] * len(DOMAIN)), st.data())
+@pytest.mark.parametrize("hold", [as_lists, as_objects])
+def test_a_row_changes_no_other(hold, rows, odd, data):
+    place = data.draw(st.integers(0, len(rows)))
+    for read in (domains.encode, domains.positions):
+        alone = read(DOMAIN, hold(rows))
+        assert np.array_equal(read(DOMAIN, hold([*rows, odd]))[: len(rows)], alone)
+        inserted = read(DOMAIN, hold([*rows[:place], odd, *rows[place:]]))
+        assert np.array_equal(np.delete(inserted, place, axis=0), alone)
+
+
+def test_one_odd_cell_in_a_list_changes_no_other():
+    """What the type of a whole column used to do."""
+    values = {"n": [1.5, 2, 3.5], "b": [True, False, True], "c": [3, "a", 3.0]}
+    for odd in (None, "NA", 10**30, 10**400, object(), [1, 2], b"\xff"):
+        for name, column in values.items():
+            domain = {name: DOMAIN[name]}
+            before = domains.encode(domain, {name: column})
+            assert before.any(axis=1).any()
+            after = domains.encode(domain, {name: [*column, odd]})
+            np.testing.assert_array_equal(after[:3], before)
+
+
+def test_arrow_arrays_with_a_declared_type():
+    arrow = pytest.importorskip("pyarrow", reason="no pyarrow; columns of Arrow are not tested")
+    kinds = {"n": (arrow.float64(), [1.5, None, 3.5]), "b": (arrow.bool_(), [True, False, None])}
+    kinds["c"] = (arrow.string(), ["3.0", "a", "NA"])
+    for name, (kind, values) in kinds.items():
+        domain = {name: DOMAIN[name]}
+        expected = domains.encode(domain, {name: values})
+        for held in (arrow.array, lambda v, k: arrow.chunked_array([v], k)):
+            found = domains.encode(domain, {name: held(values, kind)})
+            np.testing.assert_array_equal(found, expected)
+            longer = domains.encode(domain, {name: held([*values, None], kind)})
+            np.testing.assert_array_equal(longer[:3], expected)
+
+
+class Scalar:
+    def __init__(self, value):
+        self.value = value
+
+    def as_py(self):
+        if self.value == "year 10000":
+            raise OverflowError
+        return self.value
+
+
+class Arrowlike(list):
+    def to_pylist(self):
+        return [scalar.as_py() for scalar in self]
+
+
+class Serieslike(list):
+    dtype = "Int64"
+
+
+def test_containers_are_known_by_what_they_do():
+    for values in ([1, None, "NA"], ["year 10000", 1, 2]):
+        found = columns.cells_of(Arrowlike(map(Scalar, values)))
+        assert found == [None if value == "year 10000" else value for value in values]
+    assert columns.cells_of(Serieslike([1, None])) == [1, None]
+    assert columns.cells_of(jnp.arange(2)).dtype == np.int32
+    assert columns.cells_of(range(3)) == [0, 1, 2]
+    masked = np.ma.masked_array([1.0, 2.0], [False, True])
+    assert columns.cells_of(masked) == [1.0, None]
+    for bad in ("ab", b"ab", {"a": 1}, {1}, 3, iter([1]), np.zeros(()), np.ma.zeros((2, 2))):
+        with pytest.raises(ValueError, match=r"a column must"):
+            columns.cells_of(bad)
+
+
+def test_memory_that_is_no_text_is_missing():
+    array = np.array([ord("3"), 0x7FFFFFFF, ord("a")], np.uint32).view("U1")
+    assert columns.read_codes(array, ("3", "a")).tolist() == [0, -2, 1]
+    assert columns.read_numbers(array)[0] == 3
+
+
+def test_declared_words():
+    assert [cells.declared(v) for v in ("a ", 3, "3.0", True, "")] == ["a", "3", "3", "True", ""]
+    for value in (None, NAN, [1], b"\xff"):
+        with pytest.raises(ValueError, match="must be text or a number"):
+            cells.declared(value)

@@ -1,0 +1,114 @@
+"""Neighbours made of file rows: what one line costs from the file to the transcript."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import dpbt
+from dpbt import audit, domains, recipes
+from dpbt.base import ADD_REMOVE, REPLACE_ONE, Table
+from dpbt.domains import Boolean
+from tests import filerows
+
+RELATIONS = {"add_remove": ADD_REMOVE, "replace_one": REPLACE_ONE}
+ROUNDING = 2e-3
+"""Log densities are exact formulas in float32."""
+
+
+def bdpe(rows, relation):
+    return recipes.bdpe(epsilon=1.0, rows=rows, rounds=3, depth=2, relation=relation)
+
+
+def forest(rows, relation):
+    return recipes.random_forest(epsilon=1.0, rows=rows, rounds=3, depth=2, relation=relation)
+
+
+def rules(rows, relation):
+    return recipes.lazybb(epsilon=1.0, rows=rows, rounds=9, relation=relation)
+
+
+def trees(rows, relation):
+    common = {"learner": "top_down", "depth": 2, "splits": 2, "rounds": 3}
+    return recipes.lazybb(epsilon=1.0, rows=rows, relation=relation, **common)
+
+
+def labels(rows, relation):
+    return recipes.rf_e(epsilon=1.0, rows=rows, rounds=3, depth=2, relation=relation)
+
+
+MORE = {"trees": (trees, "splits"), "labels": (labels, "positions")}
+SLOW = [pytest.param(name, marks=pytest.mark.slow) for name in MORE]
+LEARNERS = {"bdpe": (bdpe, "splits"), "forest": (forest, "positions"), "rules": (rules, "splits")}
+
+
+@pytest.mark.parametrize("relation", RELATIONS)
+@pytest.mark.parametrize("kind", ["splits", "positions"])
+def test_one_line_is_one_row(relation, kind):
+    """Files that differ in a line give tables that differ in at most the row of that line."""
+    changed = []
+    for table, other in filerows.pairs(RELATIONS[relation], 0, kind):
+        unlike = np.zeros(filerows.CAPACITY, bool)
+        for here, there in zip(table[:3], other[:3], strict=True):
+            differs = np.asarray(here) != np.asarray(there)
+            unlike |= differs.reshape(filerows.CAPACITY, -1).any(axis=1)
+        changed.append(int(unlike.sum()))
+    assert set(changed) <= {0, 1}
+    assert sum(changed) >= len(changed) / 2
+
+
+@pytest.mark.parametrize("relation", RELATIONS)
+@pytest.mark.parametrize("learner", [*LEARNERS, *SLOW])
+def test_a_line_costs_at_most_the_ledgers_epsilon(learner, relation):
+    make, kind = {**LEARNERS, **MORE}[learner]
+    recipe = make(filerows.CAPACITY, relation)
+    claim = dpbt.ledger(recipe).epsilon
+    losses = [
+        audit.pair_loss(jax.random.key(place), table, other, recipe, transcripts=4)
+        for place, (table, other) in enumerate(filerows.pairs(recipe.relation, 1, kind))
+    ]
+    assert claim <= 1
+    assert max(losses) <= claim + ROUNDING
+    assert max(losses) > 0
+
+
+def by_the_columns_type(values):
+    """A Boolean column as the type of the whole column has it: text if some cell is no number."""
+    array = np.asarray(values)
+    if array.dtype.kind not in "bifu":
+        array = np.asarray([str(value) == "1" for value in values])
+    return array.astype(bool)[:, None]
+
+
+def one_none(encode):
+    """The tables of 200 Boolean rows without and with a row [None]."""
+    rng = np.random.default_rng(0)
+    values = rng.random(200) < 0.5
+    label = np.append(values ^ (rng.random(200) < 0.1), False)
+    without, more = encode(values.tolist()), encode([*values.tolist(), None])
+    tables = []
+    for splits, last in ((np.pad(without, ((0, 1), (0, 0))), False), (more, True)):
+        present = np.append(np.ones(200, bool), last)
+        tables.append(Table(jnp.asarray(splits), jnp.asarray(label), jnp.asarray(present)))
+    return tables
+
+
+@pytest.mark.parametrize("learner", LEARNERS)
+def test_one_none_costs_one_row(learner):
+    """Where a column's type decides how its cells are read, it costs far more than the claim."""
+    recipe = LEARNERS[learner][0](201, "add_remove")
+    read = one_none(lambda values: domains.encode({"x": Boolean()}, {"x": values}))
+    guessed = one_none(by_the_columns_type)
+    key = jax.random.key(0)
+    assert audit.pair_loss(key, *read, recipe, 10) <= dpbt.ledger(recipe).epsilon + ROUNDING
+    assert audit.pair_loss(key, *guessed, recipe, 10) > 10 * dpbt.ledger(recipe).epsilon
+
+
+def test_pair_losses_refuse_what_they_cannot_judge():
+    table = filerows.read(filerows.plain_lines(0))
+    recipe = bdpe(filerows.PLAIN - 1, "add_remove")
+    with pytest.raises(ValueError, match="more rows than the recipe's 39"):
+        audit.pair_loss(jax.random.key(0), table, table, recipe, 1)
+    shorter = Table(*(array[:-1] for array in table[:3]))
+    with pytest.raises(ValueError, match="one shape"):
+        audit.pair_loss(jax.random.key(0), table, shorter, recipe, 1)

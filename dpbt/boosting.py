@@ -13,7 +13,17 @@ import jax.numpy as jnp
 import numpy as np
 
 from dpbt import accounting
-from dpbt.base import Array, HypothesisClass, Model, Recipe, Release, StepLoss, Table
+from dpbt.base import (
+    Array,
+    HypothesisClass,
+    Model,
+    Recipe,
+    Release,
+    StepLoss,
+    Table,
+    WeakLearner,
+    kind,
+)
 
 
 def _absorb(recipe: Recipe, hypothesis, table, score: Array, bound: Array) -> tuple[Array, Array]:
@@ -194,38 +204,76 @@ def check(key: Array, table: Table, recipe: Recipe) -> None:
         raise ValueError(f"key must be a threefry2x32 key, got {jax.random.key_impl(key)}")
     for name, array in (("label", label), ("present", present)):
         if array.dtype != bool or array.ndim != 1:
-            raise ValueError(f"table.{name} must be bool of rank 1, got {array.dtype}{list(array.shape)}")
+            raise ValueError(f"table.{name} must be bool of rank 1, got {kind(array)}")
     recipe.learner.hypotheses.check(table)
     rows = splits.shape[0]
     if label.shape[0] != rows or present.shape[0] != rows:
-        raise ValueError(
-            f"splits, label and present must have the same rows, got {rows}, {label.shape[0]}, {present.shape[0]}"
-        )
+        raise ValueError("splits, label and present must have the same rows, and do not")
     if np.ndim(recipe.budget.rows) > 0:
         raise ValueError("fit takes one setting; vmap dpbt.boost over a recipe with several")
     if rows > float(recipe.budget.rows):
-        raise ValueError(
-            f"the recipe's noise was set for at most rows={float(recipe.budget.rows):g}, the table has room for {rows}"
-        )
+        words = f"the recipe's noise was set for at most rows={float(recipe.budget.rows):g}"
+        raise ValueError(f"{words}, the table has room for more")
 
 
 _boost = jax.jit(boost)
 
 
-def fit(key: Array, table: Table, recipe: Recipe) -> Model:
+def as_array(name: str, value: Any) -> Array:
+    """`value` as a device array.
+
+    Raises:
+        ValueError: naming the argument, unless it is an array of numbers or Booleans. What it holds
+            is not shown, and neither are its lengths: JAX's own errors may show both.
+    """
+    if not isinstance(value, jax.Array):
+        value = np.asarray(value) if hasattr(value, "__array__") else value
+        if not isinstance(value, np.ndarray | np.generic):
+            raise ValueError(f"{name} must be an array, got {type(value).__name__}")
+        if value.dtype.kind not in "biufcV":  # V: bfloat16 and the like
+            raise ValueError(f"{name} must hold numbers or Booleans, got {kind(np.asarray(value))}")
+    return jnp.asarray(value)
+
+
+def on_device(table: Table) -> Table:
+    """The table's fields as device arrays; ValueError as `as_array`."""
+    offered = None if table.offered is None else as_array("table.offered", table.offered)
+    splits, label, present = (as_array(f"table.{name}", getattr(table, name)) for name in Table._fields[:3])
+    return Table(splits, label, present, offered)
+
+
+def published(releases: Release, learner: WeakLearner) -> Release:
+    """The releases without the sites that the learner withholds.
+
+    Raises:
+        ValueError: if the learner withholds a site that it does not draw.
+    """
+    if unknown := set(learner.withheld) - set(releases):
+        words = f"its sites are {sorted(releases)}"
+        raise ValueError(f"the learner withholds {sorted(unknown)}, {words}")
+    return {site: array for site, array in releases.items() if site not in learner.withheld}
+
+
+def fit(key: Array, table: Table, recipe: Recipe, *, keep_withheld: bool = False) -> Model:
     """Learn an ensemble. The model is a function of noisy releases alone; see `ledger(recipe)` for its guarantee.
 
     Args:
         key: one typed threefry key; who has it can subtract the noise. `fresh_key()` makes one.
         table: splits bool[N, S], label bool[N], present bool[N], with N at most the recipe's `rows`.
         recipe: one setting.
+        keep_withheld: leave the sites that the learner withholds in `Model.releases`, for `replay`
+            and audits. The site "part" of disjoint forests is i32[T, N]: its length is the private
+            number of rows. Publish such a model only if the places of the rows are public.
 
     Raises:
-        ValueError: if any of these is not so. Nothing private is raised on.
+        ValueError: if any of these is not so. Nothing private is raised on; no cell and no length
+            of the table is shown.
     """
-    table = jax.tree.map(jnp.asarray, table)
+    table = on_device(table)
     check(key, table, recipe)
     releases, ensemble, _ = _boost(key, table, recipe)
+    if not keep_withheld:
+        releases = published(releases, recipe.learner)
     return Model(ensemble, releases, recipe)
 
 
@@ -250,7 +298,7 @@ def decision_function(model: Model, splits: Array) -> Array:
     Raises:
         ValueError: if the rows are not of the kind that the model reads.
     """
-    splits = jnp.asarray(splits)
+    splits = as_array("splits", splits)
     hypotheses = model.recipe.learner.hypotheses
     hypotheses.check(Table(splits, jnp.zeros(splits.shape[:1], bool), jnp.zeros(splits.shape[:1], bool)))
     return _score(model.trees, splits, hypotheses)

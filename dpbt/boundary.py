@@ -79,6 +79,7 @@ def weak_learner(
     *,
     slick: bool = False,
     unprotected: tuple[str, ...] = (),
+    withheld: tuple[str, ...] = (),
 ) -> WeakLearner:
     """The weak learner of a private program.
 
@@ -92,6 +93,8 @@ def weak_learner(
             learner have `reweighting.lazy_bregman`'s.
         unprotected: what the program reads off private data without a mechanism and lets influence a draw in
             a way its sensitivities do not count; empty for a calibration that is proved.
+        withheld: sites that `fit` leaves out of the model, because their length is the number of
+            private rows, for example.
     """
 
     def release(key, table, weights, budget):
@@ -110,4 +113,15 @@ def weak_learner(
             steps[name] = StepLoss(site.mechanism.divergence(*pair), site.mechanism.rho(*pair))
         return steps
 
-    return WeakLearner(release, log_prob, divergence, hypothesis, hypotheses, events, relation, slick, unprotected)
+    return WeakLearner(
+        release,
+        log_prob,
+        divergence,
+        hypothesis,
+        hypotheses,
+        events,
+        relation,
+        slick,
+        unprotected,
+        withheld=withheld,
+    )

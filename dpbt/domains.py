@@ -5,6 +5,7 @@ splits: predicates "column > threshold", "column = value". Nothing here is ever 
 raises on a private value: what lies outside the declaration has a declared place.
 """
 
+import contextlib
 import dataclasses
 import json
 import math
@@ -171,7 +172,7 @@ def _check(domain: Domain, columns: Mapping[str, Sequence | np.ndarray]) -> None
         raise ValueError(f"the data lacks columns {absent} of the domain; it has {list(columns)}")
     lengths = {name: len(columns[name]) for name in domain}
     if len(set(lengths.values())) > 1:
-        raise ValueError(f"columns must have the same length, got {lengths}")
+        raise ValueError(f"columns must have the same length, those of {sorted(lengths)} do not")
 
 
 def _position_of(name: str, column: Column, values, grid: bool, codes: bool) -> np.ndarray:
@@ -191,12 +192,23 @@ def _position_of(name: str, column: Column, values, grid: bool, codes: bool) -> 
             return block
 
 
+def _array(name: str, values) -> np.ndarray:
+    """The column as an array [N]; NumPy's own error of ragged values would show N."""
+    array = None
+    with contextlib.suppress(ValueError):
+        array = np.asarray(values)
+    if array is None or array.ndim != 1:
+        raise ValueError(f"column {name!r} must hold one value for each row")
+    return array
+
+
 def _encode_column(name: str, column: Column, values) -> np.ndarray:
     match column:
         case Numeric():
-            array = np.asarray(values)
+            array = _array(name, values)
             if array.dtype.kind not in "bifu":
-                raise ValueError(f"numeric column {name!r} must hold numbers, got {array.dtype}")
+                words = "must hold numbers, and holds text or objects"
+                raise ValueError(f"numeric column {name!r} {words}")
             array = array.astype(np.float64)
             block = array[:, None] > column.thresholds[None, :]
             return np.concatenate([block, np.isnan(array)[:, None]], axis=1) if column.missing else block
@@ -207,7 +219,7 @@ def _encode_column(name: str, column: Column, values) -> np.ndarray:
                 text = np.where(known, text, column.other)
             return np.stack([text == value for value in column.values], axis=1).astype(bool)
         case Boolean():
-            array = np.asarray(values)
+            array = _array(name, values)
             if array.dtype.kind not in "bifu":
                 array = np.asarray([str(value) == column.true for value in values])
             return (np.nan_to_num(array.astype(np.float64)) != 0)[:, None]

@@ -57,7 +57,14 @@ def _leaves(learner: WeakLearner) -> int:
     return parts * (nodes + 1)
 
 
-def fit(key: Array, table: Table, recipe: Recipe, memory_mb: float = 256) -> Model:
+def fit(
+    key: Array,
+    table: Table,
+    recipe: Recipe,
+    memory_mb: float = 256,
+    *,
+    keep_withheld: bool = False,
+) -> Model:
     """Learn a random forest. The model is a function of noisy releases alone; see `boosting.ledger(recipe)`.
 
     Args:
@@ -65,17 +72,21 @@ def fit(key: Array, table: Table, recipe: Recipe, memory_mb: float = 256) -> Mod
         table: positions f32[N, A] (`domains.positions`) or Booleans bool[N, A]; label and present bool[N].
         recipe: one setting, from `recipes.random_forest`, `rf_l` or `rf_e`.
         memory_mb: roughly how much memory the trees in the making may take, beside the table and the model.
+        keep_withheld: as `boosting.fit`.
 
     Raises:
-        ValueError: if any of these is not so. Nothing private is raised on.
+        ValueError: if any of these is not so. Nothing private is raised on; no cell and no length
+            of the table is shown.
     """
     if recipe.learner.hypotheses is not random_tree.GROVES:
         raise ValueError(f"forests.fit takes a recipe of random trees, got {recipe.name}")
-    table = jax.tree.map(jnp.asarray, table)
+    table = boosting.on_device(table)
     boosting.check(key, table, recipe)
     each = 64 * table.label.shape[0] + 512 * _leaves(recipe.learner)
     batch = int(np.clip(memory_mb * 2**20 / each, 1, 64))
     releases, trees = _grow(key, table, recipe, batch=batch)
+    if not keep_withheld:
+        releases = boosting.published(releases, recipe.learner)
     return Model(trees, releases, recipe)
 
 
@@ -130,7 +141,7 @@ def predict(model: Model, positions: Array, voting: str = "majority", key: Array
     Raises:
         ValueError: if the rows are not of the kind that the model reads, or as `vote`.
     """
-    positions = jnp.asarray(positions)
+    positions = boosting.as_array("positions", positions)
     rows = jnp.zeros(positions.shape[:1], bool)
     model.recipe.learner.hypotheses.check(Table(positions, rows, rows))
     return vote(_theta(model.trees, positions), voting, key)
@@ -138,7 +149,7 @@ def predict(model: Model, positions: Array, voting: str = "majority", key: Array
 
 def predict_proba(model: Model, positions: Array) -> Array:
     """f32[N]: the mean of theta over the trees."""
-    return jnp.nanmean(_theta(model.trees, jnp.asarray(positions)), axis=0)
+    return jnp.nanmean(_theta(model.trees, boosting.as_array("positions", positions)), axis=0)
 
 
 class Structure(NamedTuple):

@@ -17,7 +17,16 @@ import jax.numpy as jnp
 
 from dpbt import accounting, boundary, mechanisms, sensitivity, trees
 from dpbt.accounting import Event
-from dpbt.base import AnyArray, Array, HypothesisClass, Mechanism, Relation, Table, WeakLearner
+from dpbt.base import (
+    AnyArray,
+    Array,
+    HypothesisClass,
+    Mechanism,
+    Relation,
+    Table,
+    WeakLearner,
+    kind,
+)
 
 MAX_DEPTH = 20
 NEGATIVE = ("zero", "uniform")
@@ -87,7 +96,7 @@ def check(table: Table) -> None:
     if splits.dtype == jnp.float32:
         splits = jax.ShapeDtypeStruct(splits.shape, bool)
     elif splits.dtype != bool:
-        raise ValueError(f"table.splits must be bool, or float32 positions, got {splits.dtype}{list(splits.shape)}")
+        raise ValueError(f"table.splits must be bool, or float32 positions, got {kind(splits)}")
     trees.check(table._replace(splits=splits))
 
 
@@ -204,9 +213,10 @@ def random_tree(
 
     Which tree a row is given to is a public function of its place in the table, so neighbours must agree on the places
     of the rows they share; tables with a `present` mask do (a removed row leaves its place empty). If rows have no
-    public places, withhold the site "part" from what is published: trees are given uniformly and independently, so
-    two neighbours' releases without it are mixtures, with the same weights, of releases that satisfy the guarantee,
-    whatever the order of the rows.
+    public places, the site "part" must not be published: trees are given uniformly and
+    independently, so two neighbours' releases without it are mixtures, with the same weights, of
+    releases that satisfy the guarantee, whatever the order of the rows. The length of "part" is N,
+    too. So the learner withholds it, and `fit` leaves it out of the model.
 
     With `per_leaf` the ledger counts every leaf of a tree, as RF-L and RF-E do that split the budget evenly among
     leaves. The noise is what `budget` says either way.
@@ -253,7 +263,7 @@ def random_tree(
             words = "theta of leaves without a usable weight"
             structure.append(accounting.public("fallback", words, scale=1.0, theorem=theorem))
         if parts > 1:
-            words = "tree of each place, if places are public"
+            words = "tree of each place, withheld unless asked for"
             structure.append(accounting.public("part", words, scale=float(parts), theorem="docs/privacy.md F3"))
         scale, count = float(budget.leaf_scale), leaves if per_leaf else 1
         where = "leaf by leaf" if per_leaf else "all leaves" if parts == 1 else "all leaves of all trees"
@@ -282,4 +292,5 @@ def random_tree(
             )
         return [*structure, line]
 
-    return boundary.weak_learner(program, hypothesis, events, GROVES, relation)
+    withheld = ("part",) if parts > 1 else ()
+    return boundary.weak_learner(program, hypothesis, events, GROVES, relation, withheld=withheld)

@@ -12,6 +12,7 @@ FLOORS = [
         "accounting",
         "boundary",
         "domains",
+        "fingerprints",
         "forest_bounds",
         "losses",
         "mechanisms",

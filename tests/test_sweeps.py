@@ -135,7 +135,8 @@ def test_runs_agree_with_single_fits_and_compile_once(tmp_path):
         columns, about = storage.load_columns(tmp_path / "out" / f"{task.name}.npz")
         assert about["task"] == task.name
         assert about["about"] == {"test": "worker"}
-        assert about["rows"] == task.shape[0]
+        assert about["arguments"] == {"rows": task.shape[0]}  # declared public
+        assert not {"tasks", "rows"} & set(about)
         assert {len(column) for column in columns.values()} == {9 * 3 * 2}
         settings = worker.SWEEP.settings
         order = list(itertools.product(range(9), range(3), range(2)))

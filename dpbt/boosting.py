@@ -238,8 +238,12 @@ def as_array(name: str, value: Any) -> Array:
 def on_device(table: Table) -> Table:
     """The table's fields as device arrays; ValueError as `as_array`."""
     offered = None if table.offered is None else as_array("table.offered", table.offered)
-    splits, label, present = (as_array(f"table.{name}", getattr(table, name)) for name in Table._fields[:3])
-    return Table(splits, label, present, offered)
+    return Table(
+        as_array("table.splits", table.splits),
+        as_array("table.label", table.label),
+        as_array("table.present", table.present),
+        offered,
+    )
 
 
 def published(releases: Release, learner: WeakLearner) -> Release:

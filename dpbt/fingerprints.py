@@ -15,7 +15,9 @@ import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 
+import jax
 import numpy as np
+from jax.experimental import multihost_utils
 
 from dpbt.base import AnyArray
 
@@ -52,6 +54,19 @@ def local_secret(results: Path) -> bytes:
     if not path.exists():
         _create(path)
     return _read(path)
+
+
+def shared_secret(results: Path) -> bytes:
+    """`local_secret` of the first process, on all processes of `jax.distributed`.
+
+    It travels as the statistics of the rows do, so the network between the processes must be as
+    private as the rows.
+    """
+    if jax.process_count() == 1:
+        return local_secret(results)
+    own = local_secret(results) if jax.process_index() == 0 else bytes(BYTES)
+    sent = multihost_utils.broadcast_one_to_all(np.frombuffer(own, np.uint8).astype(np.int32))
+    return np.asarray(sent).astype(np.uint8).tobytes()
 
 
 def _create(path: Path) -> None:

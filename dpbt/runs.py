@@ -26,7 +26,7 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from dpbt.base import AnyArray, Array, Recipe, Table
 from dpbt.boosting import boost
-from dpbt.fingerprints import BYTES, fingerprint, local_secret
+from dpbt.fingerprints import fingerprint, shared_secret
 from dpbt.storage import load_columns, provenance, save_columns, write_whole
 from dpbt.sweeps import Group, Shape, Sweep, Task, common_shapes, groups, id_words, setting_id, together, word
 
@@ -255,7 +255,7 @@ def run(
     if len(set(names)) < len(names):
         raise ValueError(f"tasks need distinct names, got {names}")
     words = np.asarray([id_words(setting_id(setting)) for setting in sweep.settings])
-    secret = _shared_secret(folder)
+    secret = shared_secret(folder)
     plan = {
         **sweep.definition(),
         "tasks": {task.name: _fingerprint(task, secret) for task in tasks},
@@ -331,15 +331,6 @@ def gathered(array: Array) -> np.ndarray:
     if jax.process_count() > 1:
         array = multihost_utils.process_allgather(array, tiled=True)
     return np.asarray(array)
-
-
-def _shared_secret(folder: Path) -> bytes:
-    """The first process's secret, on all of them."""
-    if jax.process_count() == 1:
-        return local_secret(folder)
-    own = local_secret(folder) if jax.process_index() == 0 else bytes(BYTES)
-    shared = multihost_utils.broadcast_one_to_all(np.frombuffer(own, np.uint8).astype(np.int32))
-    return np.asarray(shared).astype(np.uint8).tobytes()
 
 
 def _fingerprint(task: Task, secret: bytes) -> str:

@@ -1,4 +1,4 @@
-"""The secret of fingerprints: drawn once, whole, for its owner alone; fingerprints tell content apart."""
+"""The secret is drawn once, whole, for its owner alone; fingerprints tell content apart."""
 
 import os
 import stat
@@ -33,7 +33,7 @@ def test_those_who_start_at_one_time_agree(path, tmp_path):
     for _ in range(20):
         path.unlink(missing_ok=True)
         with ThreadPoolExecutor(8) as pool:
-            found = set(pool.map(lambda _: fingerprints.local_secret(tmp_path / "results"), range(8)))
+            found = set(pool.map(fingerprints.local_secret, [tmp_path / "results"] * 8))
         assert found == {path.read_bytes()}
 
 

@@ -1,5 +1,7 @@
-"""What leaves a private table besides draws: a rare cell and the exact number of rows are looked for in
-all files, output, logs, warnings and errors of the demo, of sweeps, of fits and of refusals.
+"""What leaves a private table besides draws.
+
+A rare cell and the exact number of rows are looked for in all files, output, logs, warnings and
+errors of the demo, of sweeps and of fits; `test_refusals` does so for refusals.
 """
 
 import hashlib
@@ -9,7 +11,6 @@ import json
 import pickle
 import re
 import shutil
-import warnings
 
 import jax
 import jax.numpy as jnp
@@ -17,20 +18,12 @@ import numpy as np
 import pytest
 
 import dpbt
-from dpbt import audit, domains, forests, recipes, runs, storage, sweeps
+from dpbt import domains, forests, recipes, runs, storage, sweeps
 from dpbt.base import Table
-from dpbt.domains import Boolean, Nominal, Numeric
+from dpbt.domains import Nominal, Numeric
 from experiments import __main__ as command_line
 from experiments import demo as demos
-from experiments import protocols
-
-N = 1237
-"""The exact number of private rows; nothing else is of this size."""
-
-BOUND = 2000
-RARE = ("zqxcell", "31337.7719", "zqxlabel", "zqxextra")
-EXACT = re.compile(rf"(?<![\w.]){N}(?![\w.]*\w)|\[{N}[,\]]")
-"""N as a number of its own, and as the length of an array; not among the digits of another number."""
+from tests.leaving import BOUND, N, Watch, found_in, found_in_files, private_task, told_by
 
 DOMAIN = {
     "columns": {
@@ -49,66 +42,17 @@ MAKERS = {
 }
 
 
-def found_in(text):
-    """The rare cells, and N, as far as a text holds them."""
-    return [word for word in RARE if word in text] + EXACT.findall(text)
-
-
-def told_by(error):
-    """All that an exception says, with what caused it and what was being handled."""
-    told = []
-    while error is not None:
-        told += [str(error), repr(error), *getattr(error, "__notes__", ())]
-        error = error.__cause__ or error.__context__
-    return "\n".join(told)
-
-
-def found_in_files(folder):
-    """What the files of a folder hold, their names, and arrays with an axis or an entry of N."""
-    found = []
-    for path in (path for path in folder.rglob("*") if path.is_file()):
-        found += found_in(f"{path.relative_to(folder)}\n{path.read_bytes().decode('latin-1')}")
-        if path.suffix == ".npz":
-            columns, about = storage.load_columns(path)
-            found += found_in(json.dumps(about))
-            found += [name for name, column in columns.items() if N in column.shape]
-            numbers = {name: c for name, c in columns.items() if c.dtype.kind in "iuf"}
-            found += [name for name, column in numbers.items() if (column == N).any()]
-    return found
-
-
-class Watch:
-    """Runs something and keeps all that it said: output, logs, warnings and the exception."""
-
-    def __init__(self, capfd, caplog):
-        self.capfd, self.caplog, self.out, self.err, self.error = capfd, caplog, "", "", None
-        caplog.set_level("INFO")
-
-    def __call__(self, run):
-        self.error, result = None, None
-        with warnings.catch_warnings(record=True) as warned:
-            warnings.simplefilter("always")
-            try:
-                result = run()
-            except (Exception, KeyboardInterrupt) as error:
-                self.error = error
-        self.out, self.err = self.capfd.readouterr()
-        self.said = "\n".join(
-            [self.out, self.err, self.caplog.text, told_by(self.error), *(str(w.message) for w in warned)]
-        )
-        return result
-
-
 @pytest.fixture
 def watch(capfd, caplog):
     return Watch(capfd, caplog)
 
 
 def lines_of(extra=()):
-    """A file of N rows, one with a rare cell and a rare number; the extra lines replace its last rows."""
+    """A file of N rows with a rare cell and a rare number; extra lines replace its last rows."""
     rng = np.random.default_rng(0)
     age, job = rng.uniform(20, 90, N), rng.choice(["clerk", "smith"], N)
-    lines = [f"{age[i]:.0f},{job[i]},{'no' if i % 3 else 'yes'},{int(age[i] > 50)}" for i in range(N)]
+    member, ill = np.where(np.arange(N) % 3, "no", "yes"), (age > 50).astype(int)
+    lines = [f"{age[i]:.0f},{job[i]},{member[i]},{ill[i]}" for i in range(N)]
     lines[7] = f"31337.7719,{job[7]},no,1"
     lines[11] = f"{age[11]:.0f},zqxcell,no,1"
     return ["age,job,member,ill", *lines[: N - len(extra)], *extra]
@@ -120,11 +64,18 @@ def demo(tmp_path, monkeypatch, watch):
     monkeypatch.setattr(demos, "CRITERIA", {"Gini": demos.CRITERIA["Gini"]})
     monkeypatch.setattr(demos, "EPSILONS", (1.0,))
     clock = itertools.count()
-    monkeypatch.setattr(demos.time, "perf_counter", lambda: float(next(clock)))  # "models/s" may be N
+    # A clock of its own, as the models in a second may be N.
+    monkeypatch.setattr(demos.time, "perf_counter", lambda: float(next(clock)))
     drawn, draw = [], demos._draw
-    monkeypatch.setattr(demos, "_draw", lambda *arguments: (drawn.append(arguments[1]), draw(*arguments)))
-    (tmp_path / "domain.json").write_text(json.dumps(DOMAIN))
-    files = {"--data": tmp_path / "mine.csv", "--domain": tmp_path / "domain.json", "--out": tmp_path / "out"}
+
+    def noted(path, title, *more):
+        drawn.append(title)
+        draw(path, title, *more)
+
+    monkeypatch.setattr(demos, "_draw", noted)
+    files = {"--data": "mine.csv", "--domain": "domain.json", "--out": "out"}
+    files = {option: tmp_path / name for option, name in files.items()}
+    files["--domain"].write_text(json.dumps(DOMAIN))
 
     def run(*options, extra=()):
         files["--data"].write_text("\n".join(lines_of(extra)) + "\n")
@@ -198,21 +149,11 @@ def make(rows, rounds):
 SWEEP = sweeps.Sweep("leaving", make, ({"rounds": (1, 2)},))
 
 
-def private_task(last=(True, False, True, True, False, True)):
-    """N rows, of which everybody knows all but the last: five splits and the label."""
-    rng = np.random.default_rng(1)
-    bits = rng.random((N, 6)) < 0.5
-    bits[-1] = last
-    train = rng.random((1, N)) < 0.7
-    table = Table(bits[:, :5], bits[:, 5], np.ones(N, bool))
-    return sweeps.Task("own", table, train, ~train, {"rows": BOUND})
-
-
 def killed(fits):
     raise KeyboardInterrupt
 
 
-def test_a_sweep_leaves_no_cell_and_no_number_of_rows_when_killed_resumed_or_refused(tmp_path, watch):
+def test_a_sweep_leaves_no_number_of_rows_killed_resumed_or_refused(tmp_path, watch):
     task, folder = private_task(), tmp_path / "results"
     watch(lambda: runs.run(SWEEP, [task], folder, progress=killed))
     assert isinstance(watch.error, KeyboardInterrupt)
@@ -226,10 +167,11 @@ def test_a_sweep_leaves_no_cell_and_no_number_of_rows_when_killed_resumed_or_ref
     # Another last row, a row fewer, and another sweep are refused: neither digests nor N are shown.
     seen = re.compile(r"[0-9a-f]{12}")
     marks = set(seen.findall((folder / "sweep.json").read_text()))
-    fewer = [array[:-1] for array in task.table[:3]]
+    fewer = Table(*(array[:-1] for array in task.table[:3]))
+    masks = {"train": task.train[:, :-1], "test": task.test[:, :-1]}
     others = [
         (SWEEP, private_task(last=(False,) * 6)),
-        (SWEEP, task._replace(table=Table(*fewer), train=task.train[:, :-1], test=task.test[:, :-1])),
+        (SWEEP, task._replace(table=fewer, **masks)),
         (SWEEP, task._replace(name="other")),
         (sweeps.Sweep("leaving", make, ({"rounds": (1, 3)},)), task),
     ]
@@ -241,7 +183,7 @@ def test_a_sweep_leaves_no_cell_and_no_number_of_rows_when_killed_resumed_or_ref
 
 
 def unkeyed(task, keys=()):
-    """Digests of a task that anybody can compute: without a key, and under keys that are no secrets."""
+    """Digests of a task that anybody can compute: without a key, or under keys that are public."""
     told = json.dumps(dict(task.arguments), sort_keys=True, default=str).encode()
     for array in (*task.table, task.train, task.test):
         array = np.asarray(False if array is None else array)
@@ -252,7 +194,8 @@ def unkeyed(task, keys=()):
 
 def guessed(folder):
     """The last rows, out of all 64, of which a digest is in some file of the folder."""
-    text = "".join(path.read_bytes().decode("latin-1") for path in folder.rglob("*") if path.is_file())
+    files = [path for path in folder.rglob("*") if path.is_file()]
+    text = "".join(path.read_bytes().decode("latin-1") for path in files)
     keys = (b"", bytes(32), b"own", b"leaving")
     rows = itertools.product((False, True), repeat=6)
     return [row for row in rows if any(mark in text for mark in unkeyed(private_task(row), keys))]
@@ -321,71 +264,8 @@ def test_a_fit_on_columns_says_nothing_of_a_rare_cell(watch):
     assert found_in(text) == found_in(watch.said) == []
 
 
-# --- refusals
-
-KEY = jax.random.key(0)
-SPLITS, LABEL = np.zeros((N, 3), bool), np.zeros(N, bool)
-NAMES = np.array(["zqxcell"] * N)
-TREES = recipes.bdpe(epsilon=1.0, rows=BOUND, rounds=1, depth=1)
-SMALL = recipes.bdpe(epsilon=1.0, rows=100, rounds=1, depth=1)
-GROVE = recipes.random_forest(epsilon=1.0, rows=BOUND, rounds=2, depth=2)
-BALLS = recipes.halfspace_boost(epsilon=1.0, delta=1e-6, rows=BOUND, rounds=1)
-NUMBER, FLAG = {"a": Numeric(0, 1)}, {"a": Boolean(), "b": Boolean()}
-
-
-def fitting(recipe, *fields, fit=dpbt.fit):
-    return lambda: fit(KEY, Table(*fields), recipe)
-
-
-REFUSALS = {
-    "bound": fitting(SMALL, SPLITS, LABEL, LABEL),
-    "labels as text": fitting(TREES, SPLITS, NAMES, LABEL),
-    "labels in a list": fitting(TREES, SPLITS, NAMES.tolist(), LABEL),
-    "labels as objects": fitting(TREES, SPLITS, NAMES.astype(object), LABEL),
-    "labels as integers": fitting(TREES, SPLITS, LABEL.astype(int), LABEL),
-    "fewer present": fitting(TREES, SPLITS, LABEL, np.ones(N, int)),
-    "fewer labels": fitting(TREES, np.ones((5, 3), bool), LABEL, LABEL),
-    "splits in a list": fitting(TREES, SPLITS.tolist(), LABEL, LABEL),
-    "splits as numbers": fitting(TREES, SPLITS.astype(np.float32), LABEL, LABEL),
-    "no splits": fitting(TREES, SPLITS[:, :0], LABEL, LABEL),
-    "positions as integers": fitting(GROVE, SPLITS.astype(int), LABEL, LABEL, fit=forests.fit),
-    "positions as text": fitting(GROVE, NAMES[:, None], LABEL, LABEL, fit=forests.fit),
-    "features as bits": fitting(BALLS, SPLITS, LABEL, LABEL),
-    "no features": fitting(BALLS, SPLITS[:, :0].astype(np.float32), LABEL, LABEL),
-    "columns of two lengths": lambda: domains.encode(FLAG, {"a": LABEL, "b": LABEL[:5]}),
-    "numbers as text": lambda: domains.encode(NUMBER, {"a": NAMES}),
-    "ragged numbers": lambda: domains.encode(NUMBER, {"a": [1.0] * (N - 1) + [[1.0, 2.0]]}),
-    "numbers in a square": lambda: domains.positions(NUMBER, {"a": np.zeros((N, 2))}),
-    "too many folds": lambda: protocols.stratified_folds(LABEL, N + 1000, seed=0),
-    "nobody to test": lambda: protocols.holdout(LABEL, 1e-9, seeds=(0,)),
-    "shape": lambda: sweeps.padded(private_task(), (5, 5)),
-    "neighbours": lambda: audit.audit(KEY, audit.label_flips(Table(SPLITS, LABEL, ~LABEL)), SMALL, 1),
-}
-
-
-@pytest.mark.parametrize("name", REFUSALS)
-def test_refusals_show_no_cell_and_no_number_of_rows(name, watch):
-    watch(REFUSALS[name])
-    assert isinstance(watch.error, ValueError), watch.error
-    assert found_in(watch.said) == []
-
-
-def test_rows_to_predict_are_not_shown_either(table, watch):
-    model = dpbt.fit(KEY, table, TREES)
-    forest = forests.fit(KEY, table, GROVE)
-    for predict in (
-        lambda rows: dpbt.predict(model, rows),
-        lambda rows: forests.predict(forest, rows),
-        lambda rows: forests.predict_proba(forest, rows),
-    ):
-        for rows in (NAMES[:, None], NAMES.tolist(), np.zeros((N, 5), "datetime64[D]")):
-            watch(lambda predict=predict, rows=rows: predict(rows))
-            assert isinstance(watch.error, ValueError)
-            assert found_in(watch.said) == []
-
-
 def test_the_search_finds_what_it_looks_for(tmp_path, watch):
-    """Cells and N are found in output, in errors that are being handled, and in files of all kinds."""
+    """Cells and N are found in output, in errors that were being handled, and in files."""
     try:
         raise KeyError("zqxlabel")
     except KeyError as error:

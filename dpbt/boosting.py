@@ -85,7 +85,8 @@ def boost(key: Array, table: Table, recipe: Recipe) -> tuple[Release, Any, Array
         recipe: one setting (no leading axes).
 
     Returns:
-        The stacked releases of all rounds, and the hypotheses (trees) that follow from them, with leading axes T; and
+        The stacked releases of all rounds (with the sites that the learner withholds from a model),
+        and the hypotheses (trees) that follow from them, with leading axes T; and
         f32[N], the score of every row, absent ones too (a test fold, say). The scores are the model applied to private
         rows: they are for evaluation and are not part of the release.
     """

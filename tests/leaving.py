@@ -14,8 +14,8 @@ N = 1237
 
 BOUND = 2000
 RARE = ("zqxcell", "31337.7719", "zqxlabel", "zqxextra")
-EXACT = re.compile(rf"(?<![\w.]){N}(?![\w.]*\w)|\[{N}[,\]]")
-"""N as a number of its own, or as a length of an array; not among the digits of other numbers."""
+EXACT = re.compile(rf"(?<![\w.]){N}(?![\w.]*\w)")
+"""N as a number of its own, not among the digits of another one."""
 
 
 def found_in(text):
@@ -25,11 +25,10 @@ def found_in(text):
 
 def told_by(error):
     """All that an exception says, with what caused it and what was being handled."""
-    told = []
-    while error is not None:
-        told += [str(error), repr(error), *getattr(error, "__notes__", ())]
-        error = error.__cause__ or error.__context__
-    return "\n".join(told)
+    if error is None:
+        return ""
+    own = [str(error), repr(error), *getattr(error, "__notes__", ())]
+    return "\n".join([*own, told_by(error.__cause__), told_by(error.__context__)])
 
 
 def found_in_files(folder):

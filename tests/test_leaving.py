@@ -20,7 +20,7 @@ import pytest
 import dpbt
 from dpbt import domains, forests, recipes, runs, storage, sweeps
 from dpbt.base import Table
-from dpbt.domains import Nominal, Numeric
+from dpbt.domains import Boolean, Nominal, Numeric
 from experiments import __main__ as command_line
 from experiments import demo as demos
 from tests.leaving import BOUND, N, Watch, found_in, found_in_files, private_task, told_by
@@ -106,6 +106,21 @@ def test_the_demo_says_what_it_is_and_shows_no_cell_and_no_number_of_rows(demo, 
     assert demo("--rows", str(BOUND), "--json")[0] == 0
     assert found_in(watch.said) == []
     assert {line["status"] for line in json.loads(watch.out)} == {demos.PRIVATE}
+
+
+def test_the_owners_counts():
+    domain = {"x": Numeric(0, 1), "c": Nominal(("a", "b"), other="b"), "d": Boolean()}
+    columns = {"x": [0.5, np.nan, 7.0], "c": ["a", "z", ""], "d": ["1", "0", ""]}
+    counts = demos.missing_cells(domain, {name: np.array(cells) for name, cells in columns.items()})
+    assert counts == {"x": 1, "c": 2, "d": 1}
+    lines = demos.owner_report(counts, 4).splitlines()
+    assert lines[0] == "private, not covered by the ledger"
+    assert [re.sub(" +", " ", line) for line in lines[1:]] == [
+        "x: 1 cells read as missing",
+        "c: 2 cells read as missing",
+        "d: 1 cells read as missing",
+        "label: 4 rows of neither class",
+    ]
 
 
 def test_a_public_number_of_rows_is_shown(demo, watch):

@@ -230,7 +230,8 @@ def audit(
     """
     largest = int(np.max(near.present.sum(axis=1)))
     if max(largest, int(near.table.present.sum())) > float(recipe.budget.rows):
-        raise ValueError(f"neighbours have up to {largest} rows, the recipe is for {float(recipe.budget.rows):g}")
+        bound = float(recipe.budget.rows)
+        raise ValueError(f"the largest neighbour has more rows than the recipe is for, {bound:g}")
     releases = _releases(jax.random.split(key, transcripts), near.table, recipe)
     parts = _batches(near, recipe, memory_mb)
     found: list[dict[str, np.ndarray]] = []

@@ -224,6 +224,8 @@ class WeakLearner(NamedTuple):
         unprotected: what the calibration reads off the private data without any mechanism.
         draws: (table, weights, budget) -> dict of site -> Drawn: what the program asks for, without
             drawing it; the ledger compares it with `events`.
+        withheld: the sites that `fit` leaves out of the model, as their length or their order
+            follows the private rows (the tree of each row, for example).
     """
 
     tag: str
@@ -237,6 +239,7 @@ class WeakLearner(NamedTuple):
     slick: bool
     unprotected: tuple[str, ...]
     draws: Callable[..., dict[str, Any]]
+    withheld: tuple[str, ...] = ()
 
 
 class Reweighter(NamedTuple):
@@ -325,13 +328,23 @@ class Model:
     Attributes:
         trees: the hypotheses, a Tree say, with a leading axis for rounds; the score of a row is the sum of their
             predictions.
-        releases: the stacked releases of all rounds, with a leading axis for rounds.
+        releases: the stacked releases of all rounds, with a leading axis for rounds. The sites that
+            the learner withholds are not among them, unless `fit` was asked for them.
         recipe: the recipe that made it.
     """
 
     trees: Any
     releases: Mapping[str, Array]
     recipe: Recipe
+
+
+def kind(array: AnyArray) -> str:
+    """The dtype and the rank of an array, in words for errors.
+
+    Its lengths are not shown, and neither are those of its texts: they may be private.
+    """
+    numbers = isinstance(array, jax.Array) or array.dtype.kind in "biufc"
+    return f"{array.dtype if numbers else 'text or objects'} of rank {array.ndim}"
 
 
 def positive(name: str, value: Any, *, below: float | None = None, finite: bool = False) -> np.ndarray:

@@ -21,6 +21,8 @@ from dpbt.base import (
     Release,
     StepLoss,
     Table,
+    WeakLearner,
+    kind,
 )
 from dpbt.pricing import has_public_draws
 
@@ -133,7 +135,8 @@ def boost(key: Array, table: Table, recipe: Recipe, public_key: Array | None = N
             draws any. Independent of `key`, as what it says is published.
 
     Returns:
-        The stacked releases of all rounds, and the hypotheses (trees) that follow from them, with leading axes T; and
+        The stacked releases of all rounds (with the sites that the learner withholds from a model),
+        and the hypotheses (trees) that follow from them, with leading axes T; and
         f32[N], the score of every row, absent ones too (a test fold, say). The scores are the model applied to private
         rows: they are for evaluation and are not part of the release.
 
@@ -236,11 +239,11 @@ def check(key: Array, table: Table, recipe: Recipe, public_key: Array | None = N
     keys.check(key)
     for name, array in (("label", label), ("present", present)):
         if array.dtype != bool or array.ndim != 1:
-            raise ValueError(f"table.{name} must be bool of rank 1, got {array.dtype}, rank {array.ndim}")
+            raise ValueError(f"table.{name} must be bool of rank 1, got {kind(array)}")
     recipe.learner.hypotheses.check(table)
     rows = splits.shape[0]
     if label.shape[0] != rows or present.shape[0] != rows:
-        raise ValueError("splits, label and present must have the same number of rows")
+        raise ValueError("splits, label and present must have the same rows, and do not")
     if np.ndim(recipe.budget.rows) > 0:
         raise ValueError("fit takes one setting; vmap dpbt.boost over a recipe with several")
     _check_public_key(key, recipe, public_key)
@@ -282,12 +285,53 @@ def _check_rows(count: int, recipe: Recipe) -> None:
 _boost = jax.jit(boost)
 
 
+def as_array(name: str, value: Any) -> Array:
+    """`value` as a device array.
+
+    Raises:
+        ValueError: naming the argument, unless it is an array of numbers or Booleans. What it holds
+            is not shown, and neither are its lengths: JAX's own errors may show both.
+    """
+    if not isinstance(value, jax.Array):
+        value = np.asarray(value) if hasattr(value, "__array__") else value
+        if not isinstance(value, np.ndarray | np.generic):
+            raise ValueError(f"{name} must be an array, got {type(value).__name__}")
+        if value.dtype.kind not in "biufcV":  # V: bfloat16 and the like
+            raise ValueError(f"{name} must hold numbers or Booleans, got {kind(np.asarray(value))}")
+    return jnp.asarray(value)
+
+
+def on_device(table: Table) -> Table:
+    """The table's fields as device arrays; ValueError as `as_array`."""
+    offered = None if table.offered is None else as_array("table.offered", table.offered)
+    return Table(
+        as_array("table.splits", table.splits),
+        as_array("table.label", table.label),
+        as_array("table.present", table.present),
+        offered,
+    )
+
+
+def published(releases: Release, learner: WeakLearner) -> Release:
+    """The releases without the sites that the learner withholds.
+
+    Raises:
+        ValueError: if the learner withholds a site that it does not draw.
+    """
+    if unknown := set(learner.withheld) - set(releases):
+        words = f"its sites are {sorted(releases)}"
+        raise ValueError(f"the learner withholds {sorted(unknown)}, {words}")
+    return {site: array for site, array in releases.items() if site not in learner.withheld}
+
+
 def fit(
     key: Array,
     table: Table,
     recipe: Recipe,
     public_key: Array | None = None,
+    *,
     sample_weight: Any = None,
+    keep_withheld: bool = False,
 ) -> Model:
     """Learn an ensemble. The model is a function of noisy releases alone; see `ledger(recipe)` for its guarantee.
 
@@ -300,19 +344,25 @@ def fit(
         recipe: one setting.
         public_key: one typed key that is independent of `key`, if the recipe draws public structure.
         sample_weight: not supported.
+        keep_withheld: leave the sites that the learner withholds in `Model.releases`, for `replay`
+            and audits. The site "part" of disjoint forests is i32[T, N]: its length is the private
+            number of rows. Publish such a model only if the places of the rows are public.
 
     Raises:
-        ValueError: if any of these is not so. Nothing else that is private is raised on.
+        ValueError: if any of these is not so. Of private things only the number of present rows is
+            raised on (`check`); no cell and no length of the table is shown.
     """
     if sample_weight is not None:
         raise ValueError(
             "sample_weight is not supported: a row's weight would be its sensitivity, and no "
             "mechanism here is calibrated for it"
         )
-    table = jax.tree.map(jnp.asarray, table)
+    table = on_device(table)
     check(key, table, recipe, public_key)
     keys.warn_of_research(key)
     releases, ensemble, _ = _boost(key, table, recipe, public_key)
+    if not keep_withheld:
+        releases = published(releases, recipe.learner)
     return Model(ensemble, releases, recipe)
 
 
@@ -337,7 +387,7 @@ def decision_function(model: Model, splits: Array) -> Array:
     Raises:
         ValueError: if the rows are not of the kind that the model reads.
     """
-    splits = jnp.asarray(splits)
+    splits = as_array("splits", splits)
     hypotheses = model.recipe.learner.hypotheses
     hypotheses.check(Table(splits, jnp.zeros(splits.shape[:1], bool), jnp.zeros(splits.shape[:1], bool)))
     return _score(model.trees, splits, hypotheses)

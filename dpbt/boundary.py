@@ -188,6 +188,7 @@ def weak_learner(
     slick: bool = False,
     unprotected: tuple[str, ...] = (),
     tag: str | None = None,
+    withheld: tuple[str, ...] = (),
 ) -> WeakLearner:
     """The weak learner of a private program.
 
@@ -204,6 +205,8 @@ def weak_learner(
         tag: names the learner and every static part of it: two learners whose draws differ under one
             budget must have two tags. By default it is made of the program's name, code and plain
             closed-over values; declare one where other things than these make a difference.
+        withheld: sites that `fit` leaves out of the model, because their length is the number of
+            private rows, for example.
     """
 
     def release(key, public_key, table, weights, budget):
@@ -237,4 +240,5 @@ def weak_learner(
         slick=slick,
         unprotected=unprotected,
         draws=draws,
+        withheld=withheld,
     )

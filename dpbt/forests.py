@@ -66,6 +66,8 @@ def fit(
     recipe: Recipe,
     public_key: Array | None = None,
     memory_mb: float = 256,
+    *,
+    keep_withheld: bool = False,
 ) -> Model:
     """Learn a random forest. The model is a function of noisy releases alone; see `boosting.ledger(recipe)`.
 
@@ -75,18 +77,22 @@ def fit(
         recipe: one setting, from `recipes.random_forest`, `rf_l` or `rf_e`.
         public_key: one typed key that is independent of `key`, of the trees' structure.
         memory_mb: roughly how much memory the trees in the making may take, beside the table and the model.
+        keep_withheld: as `boosting.fit`.
 
     Raises:
-        ValueError: if any of these is not so. Nothing private is raised on.
+        ValueError: if any of these is not so. Nothing private is raised on; no cell and no length
+            of the table is shown.
     """
     if recipe.learner.hypotheses is not random_tree.GROVES:
         raise ValueError(f"forests.fit takes a recipe of random trees, got {recipe.name}")
-    table = jax.tree.map(jnp.asarray, table)
+    table = boosting.on_device(table)
     boosting.check(key, table, recipe, public_key)
     keys.warn_of_research(key)
     each = 64 * table.label.shape[0] + 512 * _leaves(recipe.learner)
     batch = int(np.clip(memory_mb * 2**20 / each, 1, 64))
     releases, trees = _grow(key, table, recipe, public_key, batch=batch)
+    if not keep_withheld:
+        releases = boosting.published(releases, recipe.learner)
     return Model(trees, releases, recipe)
 
 
@@ -142,7 +148,7 @@ def predict(model: Model, positions: Array, voting: str = "majority", key: Array
     Raises:
         ValueError: if the rows are not of the kind that the model reads, or as `vote`.
     """
-    positions = jnp.asarray(positions)
+    positions = boosting.as_array("positions", positions)
     rows = jnp.zeros(positions.shape[:1], bool)
     model.recipe.learner.hypotheses.check(Table(positions, rows, rows))
     return vote(_theta(model.trees, positions), voting, key)
@@ -150,7 +156,7 @@ def predict(model: Model, positions: Array, voting: str = "majority", key: Array
 
 def predict_proba(model: Model, positions: Array) -> Array:
     """f32[N]: the mean of theta over the trees."""
-    return jnp.nanmean(_theta(model.trees, jnp.asarray(positions)), axis=0)
+    return jnp.nanmean(_theta(model.trees, boosting.as_array("positions", positions)), axis=0)
 
 
 class Structure(NamedTuple):

@@ -3,10 +3,13 @@
 Results lie in one folder: `sweep.json` says what is run; `parts/` holds a file for each finished batch; `TASK.npz` is
 written when a task is complete, one row for each fit, and takes the place of its parts. Every file is renamed into
 place whole, so a run that is killed loses at most the batch it was in, and its resumption ends in the same bytes.
+
+Tasks may hold private rows. `sweep.json` has a fingerprint of each, keyed with a secret that stays
+with their owner (`fingerprints`): a run that resumes needs it to tell another table. `TASK.npz` has
+no fingerprint, so its bytes do not depend on the secret, and it does not have the number of rows.
 """
 
 import dataclasses
-import hashlib
 import itertools
 import json
 import shutil
@@ -23,6 +26,7 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from dpbt.base import AnyArray, Array, Recipe, Table
 from dpbt.boosting import boost
+from dpbt.fingerprints import fingerprint, shared_secret
 from dpbt.keys import pair
 from dpbt.storage import load_columns, provenance, save_columns, write_whole
 from dpbt.sweeps import Group, Shape, Sweep, Task, common_shapes, groups, id_words, setting_id, together, word
@@ -225,7 +229,13 @@ def run(
     """Fit every setting on every evaluation of every task, and leave one file of columns for each task.
 
     Run again on a folder that was begun, it does what is missing. With several processes (`jax.distributed`), all call
-    this with the same arguments and a folder they share; the first writes.
+    this with the same arguments and a folder they share; the first writes. The first also reads or
+    draws the secret of the fingerprints, and sends it to the others.
+
+    No guarantee covers the files. The measured columns, test errors for example, are exact
+    functions of the private rows, under keys that everybody can compute from the seed. Publishing
+    errors on private rows is a release, and no ledger has a line for it. Beside those columns, only
+    the keyed fingerprints in `sweep.json` depend on the rows.
 
     Args:
         sweep: the settings.
@@ -239,7 +249,9 @@ def run(
         about: provenance of the results; commit, versions and device by default. It must not change between runs.
 
     Raises:
-        ValueError: if two tasks have one name, or the folder holds another sweep, or one begun otherwise.
+        ValueError: if two tasks have one name, or the folder holds another sweep, or one begun
+            otherwise (with other rows, for example), or `fingerprints.local_secret` refuses the
+            secret's file. Neither fingerprints nor numbers of rows are shown.
     """
     mesh = device_mesh() if mesh is None else mesh
     about = provenance() if about is None else dict(about)
@@ -247,9 +259,10 @@ def run(
     if len(set(names)) < len(names):
         raise ValueError(f"tasks need distinct names, got {names}")
     words = np.asarray([id_words(setting_id(setting)) for setting in sweep.settings])
+    secret = shared_secret(folder)
     plan = {
         **sweep.definition(),
-        "tasks": {task.name: _fingerprint(task) for task in tasks},
+        "tasks": {task.name: _fingerprint(task, secret) for task in tasks},
         "measure": f"{measure.__module__}.{measure.__qualname__}",
         "lanes": {"memory_mb": memory_mb, "spare": spare, "devices": mesh.devices.shape},
         "about": about,
@@ -324,13 +337,11 @@ def gathered(array: Array) -> np.ndarray:
     return np.asarray(array)
 
 
-def _fingerprint(task: Task) -> str:
-    """12 hexadecimal digits of the table, the evaluations and the arguments."""
-    digest = hashlib.sha256(json.dumps(dict(task.arguments), sort_keys=True, default=str).encode())
-    for array in (*task.table, task.train, task.test):
-        array = np.asarray(False if array is None else array)
-        digest.update(f"{array.dtype} {array.shape}".encode() + np.ascontiguousarray(array).tobytes())
-    return digest.hexdigest()[:12]
+def _fingerprint(task: Task, secret: bytes) -> str:
+    """The keyed fingerprint of the table, the evaluations and the arguments."""
+    arguments = json.dumps(dict(task.arguments), sort_keys=True, default=str)
+    arrays = (False if array is None else array for array in (*task.table, task.train, task.test))
+    return fingerprint(secret, arguments, map(np.asarray, arrays))
 
 
 def _claim(folder: Path, plan: dict) -> None:
@@ -341,6 +352,8 @@ def _claim(folder: Path, plan: dict) -> None:
         if changed := sorted(key for key in mine.keys() | begun.keys() if begun.get(key) != mine.get(key)):
             key = changed[0]
             words = f"{key} was {begun.get(key)!r} and is {mine.get(key)!r}"
+            if key == "tasks":
+                words = _changed_tasks(begun.get(key), mine[key])
             raise ValueError(f"{folder} was begun otherwise: {words}; finish it as it was begun, or use another folder")
     elif jax.process_index() == 0:
         if found := [*folder.glob("*.npz"), *folder.glob("parts/*/*.npz")]:
@@ -348,6 +361,15 @@ def _claim(folder: Path, plan: dict) -> None:
                 f"{folder} holds results ({found[0].name}) but no sweep.json to say of what; use another folder"
             )
         write_whole(path, lambda name: name.write_text(text))
+
+
+def _changed_tasks(begun: Any, mine: Mapping[str, str]) -> str:
+    """What is not as it was begun, in words that show no fingerprint."""
+    begun = begun if isinstance(begun, Mapping) else {}
+    if begun.keys() != mine.keys():
+        return f"tasks were {sorted(begun)} and are {sorted(mine)}"
+    names = sorted(name for name in mine if begun[name] != mine[name])
+    return f"tasks {names} have other rows, evaluations or arguments, or the secret is another one"
 
 
 def _done(folder: Path, names: Sequence[str]) -> set[tuple[str, str | None]]:
@@ -377,7 +399,8 @@ def _finish(sweep: Sweep, task: Task, folder: Path, plan: Mapping) -> None:
     settings = sweep.settings
     ids = np.asarray([setting_id(setting) for setting in settings])
     axes = {axis: _column([setting[axis] for setting in settings])[place_of] for axis in settings[0]}
-    about = {**plan, "task": task.name, "arguments": dict(task.arguments), "rows": int(task.train.shape[1])}
+    public = {key: value for key, value in plan.items() if key != "tasks"}
+    about = {**public, "task": task.name, "arguments": dict(task.arguments)}
     save_columns(folder / f"{task.name}.npz", {"setting": ids[place_of], **axes, **columns}, about)
 
 

@@ -35,7 +35,8 @@ class Task(NamedTuple):
         table: N rows, host or device arrays.
         train: bool[F, N], test bool[F, N]: the rows of each of F evaluations, folds say.
         test: see `train`.
-        arguments: what the recipe's maker needs to know of the table: its public `rows`, say.
+        arguments: what the recipe's maker needs to know of the table: its public `rows`, say. The
+            results hold them, so they must be public.
     """
 
     name: str
@@ -227,12 +228,12 @@ def padded(task: Task, shape: Shape, offer: bool = True) -> Task:
         offer: list the splits that are offered; learners without masked candidates need tables that do not.
 
     Raises:
-        ValueError: if the shape is too small.
+        ValueError: if the shape is too small; the task's own, which may be private, is not shown.
     """
     splits = np.asarray(task.table.splits)
     more = (shape[0] - splits.shape[0], shape[1] - splits.shape[1])
     if min(more) < 0:
-        raise ValueError(f"{task.name}: {splits.shape} does not fit {shape}")
+        raise ValueError(f"{task.name}: the table does not fit {shape}")
     offered = np.ones(splits.shape[1], bool) if task.table.offered is None else np.asarray(task.table.offered)
     rows = (0, more[0])
     table = Table(

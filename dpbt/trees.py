@@ -15,7 +15,7 @@ import chex
 import jax
 import jax.numpy as jnp
 
-from dpbt.base import GRID, MAX_ROWS, UNSPLIT, Array, HypothesisClass, Table, Tree
+from dpbt.base import GRID, MAX_ROWS, UNSPLIT, Array, HypothesisClass, Table, Tree, kind
 
 CHUNK_ROWS = 2**24 // GRID
 """Most rows whose levels a float32 accumulator sums exactly."""
@@ -213,12 +213,12 @@ def check(table: Table) -> None:
     """
     splits = table.splits
     if splits.dtype != bool or splits.ndim != 2:
-        raise ValueError(f"table.splits must be bool of rank 2, got {splits.dtype}{list(splits.shape)}")
+        raise ValueError(f"table.splits must be bool of rank 2, got {kind(splits)}")
     rows, count = splits.shape
     if rows == 0 or count == 0:
-        raise ValueError(f"a table needs a row and a split, got splits of shape {list(splits.shape)}")
+        raise ValueError("a table needs a row and a split, and has none of one of them")
     if rows > MAX_ROWS:
-        raise ValueError(f"a table has at most {MAX_ROWS} rows, got {rows}")
+        raise ValueError(f"a table has at most {MAX_ROWS} rows, and this one has more")
     offered = table.offered
     if offered is not None and (offered.dtype != bool or offered.shape != (count,) or not offered.any()):
         raise ValueError(f"table.offered must be bool[{count}] with a split to offer, got {offered!r}")

@@ -1,6 +1,7 @@
 """Exact audit: the largest privacy loss of recorded transcripts over all neighbours, beside the claim.
 
 Neighbours are every removal of a row (add/remove), or every flip of a row's label (replace-one).
+The data sets are public: losses and the number of neighbours are exact functions of the rows.
 """
 
 import argparse

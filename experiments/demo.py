@@ -2,12 +2,16 @@
 
 Ten-fold stratified cross-validation with 20 keys. All folds and keys of a setting are one vmapped program, the
 same for every epsilon; the six structures (two calibrations, three criteria) are six programs.
+
+On a person's own rows the errors are exact functions of private rows, under public keys. Everything
+that is printed or written then says that it is a benchmark and itself a release.
 """
 
 import argparse
 import json
 import sys
 import time
+from collections.abc import Mapping
 from pathlib import Path
 
 import jax
@@ -19,6 +23,8 @@ import dpbt
 from dpbt import losses, recipes
 from dpbt.accounting import align
 from dpbt.base import ADD_REMOVE, REPLACE_ONE, Recipe, Relation, Table, relation_name
+from dpbt.domains import read_domain
+from dpbt.files import read_csv
 from dpbt.storage import write_whole
 from experiments import data, protocols, results
 
@@ -32,6 +38,9 @@ CRITERIA = {
 SETTINGS = {"rounds": 5, "depth": 3, "folds": 10, "keys": 20, "seed": 0}
 BUNDLED_ROWS = 600  # a round public bound on the bundled data's 569 rows
 SMOKE = {**SETTINGS, "rounds": 2, "depth": 2, "folds": 2, "keys": 2}
+PUBLIC = "public rows"
+PRIVATE = "benchmark on private rows: itself a release, not covered by any ledger"
+OWNER = "private, not covered by the ledger"
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -41,6 +50,8 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     words = "public bound on the number of rows, for add_remove; without it their number is public: replace_one"
     parser.add_argument("--rows", type=int, help=words)
     parser.add_argument("--out", default="results/demo", help="folder of the CSV and the figure (%(default)s)")
+    words = "print what was read as missing on standard error, for the owner alone; saved nowhere"
+    parser.add_argument("--owner-report", action="store_true", help=words)
     parser.add_argument("--json", action="store_true", help="print the table as JSON")
     parser.add_argument("--smoke", action="store_true", help="the smallest setting, to see that it runs")
 
@@ -160,22 +171,46 @@ def public_size(options: argparse.Namespace, count: int) -> tuple[int, Relation]
     """The public `rows` and the relation: a bound and add/remove, or the file's own number and replace-one.
 
     Raises:
-        ValueError: if the bound is smaller than the file.
+        ValueError: if the bound is smaller than the file, whose size is not shown.
     """
     bound = options.rows if options.data else options.rows or BUNDLED_ROWS
     if bound is None:
         return count, REPLACE_ONE
     if bound < count:
-        raise ValueError(f"--rows must be at least the number of rows, {count}; got {bound}")
+        raise ValueError(f"--rows must be at least the number of rows in the file, got {bound}")
     return bound, ADD_REMOVE
+
+
+def size_in_words(options: argparse.Namespace, count: int, rows: int, relation: Relation) -> str:
+    """The number of rows where it is public, and else its public bound."""
+    private = options.data is not None and relation is ADD_REMOVE
+    return f"at most {rows} rows" if private else f"{count} rows"
+
+
+def owner_report(missing: Mapping[str, int], unknown_labels: int) -> str:
+    """What only the owner of the rows may see, under its heading; exact counts of private cells.
+
+    Args:
+        missing: column -> how many cells were read as missing.
+        unknown_labels: how many rows have a label of neither class.
+    """
+    lines = [(f"{name}:", f"{count} cells read as missing") for name, count in missing.items()]
+    return f"{OWNER}\n" + align([*lines, ("label:", f"{unknown_labels} rows of neither class")])
 
 
 def run(options: argparse.Namespace) -> None:
     """Measure, print, write the CSV and the figure."""
     if (options.data is None) != (options.domain is None):
         raise ValueError("--data and --domain go together")
+    if options.owner_report and options.data is None:
+        raise ValueError("--owner-report is of one's own rows and needs --data")
     settings = SMOKE if options.smoke else SETTINGS
     dataset = data.from_csv(options.data, options.domain) if options.data else data.breast_cancer()
+    if options.owner_report:
+        domain, label = read_domain(options.domain)
+        missing = dict(read_csv(options.data, domain, label).missing)
+        unknown_labels = missing.pop(label.column)
+        print(owner_report(missing, unknown_labels), file=sys.stderr)
     count = len(dataset.label)
     rows, relation = public_size(options, count)
     majority = float(min(dataset.label.mean(), 1 - dataset.label.mean()))
@@ -184,15 +219,19 @@ def run(options: argparse.Namespace) -> None:
     seconds = time.perf_counter() - start
 
     out = Path(options.out)
+    status = PRIVATE if options.data else PUBLIC
+    lines = [{**line, "status": status} for line in lines]
     results.write_csv(out / "demo.csv", lines, {"dataset": dataset.name, "rows": rows, **settings})
+    size = size_in_words(options, count, rows, relation)
     title = (
-        f"{dataset.name}, {count} rows, {dataset.splits.shape[1]} splits; T = {settings['rounds']}, "
+        f"{dataset.name}, {size}, {dataset.splits.shape[1]} splits; T = {settings['rounds']}, "
         f"D = {settings['depth']}; {settings['folds']} folds x {settings['keys']} keys; {relation_name(relation)}"
     )
+    title = f"{PRIVATE}\n{title}" if options.data else title
     _draw(out / "demo.png", title, lines, without, majority)
     if options.json:
         fields = ("epsilon", "calibration", "setting", "test_error_mean", "test_error_sd", "claimed_epsilon")
-        fields += ("relation", "seconds", "models")
+        fields += ("relation", "seconds", "models", "status")
         print(json.dumps([{key: line[key] for key in fields} for line in lines], indent=1))
         return
     print(f"{title}\n")

@@ -27,17 +27,16 @@ def stratified_folds(label: np.ndarray, folds: int, seed: int) -> np.ndarray:
 
     Args:
         label: bool[N].
-        folds: K, at least 2 and at most the number of rows.
+        folds: K, at least 2 and at most the number of rows. Rows may all be of one class: an error
+            would tell it.
         seed: of the shuffle.
 
     Raises:
-        ValueError: if K is out of range, or there is one class only.
+        ValueError: if K is out of range. The number of rows is not shown.
     """
     label = np.asarray(label, bool)
     if not 2 <= folds <= len(label):
-        raise ValueError(f"folds must be between 2 and the number of rows, {len(label)}; got {folds}")
-    if label.all() or not label.any():
-        raise ValueError("all rows are of one class; stratified folds need two")
+        raise ValueError(f"folds must be at least 2 and at most the number of rows, got {folds}")
     rng = np.random.default_rng(seed)
     order = np.concatenate([rng.permutation(np.flatnonzero(label == value)) for value in (False, True)])
     fold = np.empty(len(label), np.int32)
@@ -89,7 +88,7 @@ def holdout(label: np.ndarray, share: float, seeds: Sequence[int]) -> Split:
             rows = rng.permutation(np.flatnonzero(label == value))
             test[k, rows[: round(share * len(rows))]] = True
     if not test.any() or test.all():
-        raise ValueError(f"a share of {share} of {len(label)} rows leaves nobody to train or to test")
+        raise ValueError(f"a share of {share} of the rows leaves nobody to train or to test")
     return Split(~test, test)
 
 

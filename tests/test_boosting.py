@@ -214,7 +214,7 @@ BAD_TABLES = {
     "splits not bool": (lambda t: bad(t, splits=t.splits.astype(jnp.float32)), "table.splits must be bool"),
     "label not bool": (lambda t: bad(t, label=t.label.astype(jnp.int32)), "table.label must be bool"),
     "rank": (lambda t: bad(t, splits=t.splits[:, 0]), "table.splits must be bool of rank 2"),
-    "lengths": (lambda t: bad(t, label=t.label[:-1]), "must have the same number of rows"),
+    "lengths": (lambda t: bad(t, label=t.label[:-1]), "must have the same rows, and do not"),
     "no splits": (lambda t: bad(t, splits=t.splits[:, :0]), "needs a row and a split"),
     "too many rows": (lambda t: jax.tree.map(lambda x: jnp.concatenate([x, x]), t), "at most rows=80"),
 }

@@ -76,7 +76,7 @@ def plain_theta(release, table, noise, scale, unit=1.0, zero=False):
 def test_leaves_are_those_of_a_loop_under_the_same_noise(table, name, epsilon):
     recipe = EVERY_RECIPE[name](epsilon=epsilon)
     key = jax.random.key(5)
-    model = grown(key, table, recipe)
+    model = grown(key, table, recipe, keep_withheld=True)
     keys = boosting.round_keys(boosting.own_key(key, recipe), recipe.capacity)
     zero = jnp.zeros(model.releases["leaf"].shape[1:], jnp.int32)
 
@@ -134,7 +134,7 @@ def test_attributes_and_thresholds_are_uniform(table):
 def test_rows_are_given_to_trees_uniformly_and_once():
     table = random_table(0, 4000, 3)
     recipe = recipes.random_forest(epsilon=np.inf, rows=4000, rounds=5, depth=2, disjoint=True)
-    model = grown(jax.random.key(0), table, recipe)
+    model = grown(jax.random.key(0), table, recipe, keep_withheld=True)
     sizes = np.asarray(model.releases["leaf"])[0].sum(axis=(1, 2)) / GRID
     assert sizes.sum() == 4000
     np.testing.assert_array_equal(sizes, np.bincount(np.asarray(model.releases["part"])[0], minlength=5))

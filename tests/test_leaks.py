@@ -235,7 +235,7 @@ def test_audits_refuse_what_they_cannot_judge():
     with pytest.raises(ValueError, match="candidates must be"):
         audit.neighbours(table, ADD_REMOVE, (np.zeros((1, 3), bool), np.zeros(1, bool)))
     near = audit.neighbours(table, ADD_REMOVE, (np.zeros((1, 2), bool), np.zeros(1, bool)))
-    with pytest.raises(ValueError, match="the recipe is for 5"):
+    with pytest.raises(ValueError, match="more rows than the recipe is for, 5"):
         audit.audit(jax.random.key(0), near, recipes.bdpe(epsilon=1.0, rows=5), 1)
     with pytest.raises(ValueError, match="admits"):
         audit.public_rows({f"x{k}": domains.Numeric(0, 1) for k in range(5)})

@@ -135,7 +135,8 @@ def test_runs_agree_with_single_fits_and_compile_once(tmp_path):
         columns, about = storage.load_columns(tmp_path / "out" / f"{task.name}.npz")
         assert about["task"] == task.name
         assert about["about"] == {"test": "worker"}
-        assert about["rows"] == task.shape[0]
+        assert about["arguments"] == {"rows": task.shape[0]}  # declared public
+        assert not {"tasks", "rows"} & set(about)
         assert {len(column) for column in columns.values()} == {9 * 3 * 2}
         settings = worker.SWEEP.settings
         order = list(itertools.product(range(9), range(3), range(2)))
@@ -208,9 +209,9 @@ def digests(folder):
     return {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in folder.iterdir() if path.is_file()}
 
 
-def spawn(*arguments, devices=1):
+def spawn(*arguments, devices=1, **variables):
     flags = f"{os.environ.get('XLA_FLAGS', '')} --xla_force_host_platform_device_count={devices}"
-    environment = {**os.environ, "XLA_FLAGS": flags}
+    environment = {**os.environ, "XLA_FLAGS": flags, **variables}
     command = [sys.executable, "-m", "tests.worker", *map(str, arguments)]
     return subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
@@ -262,15 +263,27 @@ def same_columns(one, other):
 
 @pytest.mark.slow
 def test_two_processes_agree_with_one(tmp_path):
+    """Also on the secret of the fingerprints: each has its own file, and the first one's counts."""
     worker.sweep(tmp_path / "one")
-    with socket.socket() as free:
-        free.bind(("localhost", 0))
-        port = free.getsockname()[1]
-    both = [spawn("distributed", k, 2, port, tmp_path / "two") for k in range(2)]
-    found = [finished(process) for process in both]
+
+    def both():
+        with socket.socket() as free:
+            free.bind(("localhost", 0))
+            port = free.getsockname()[1]
+        keys = [str(tmp_path / f"key{k}") for k in range(2)]
+        words = [("distributed", k, 2, port, tmp_path / "two") for k in range(2)]
+        started = [spawn(*w, DPBT_SECRET=key) for w, key in zip(words, keys, strict=True)]
+        return [finished(process) for process in started]
+
+    found = both()
     assert [f["devices"] for f in found] == [2, 2]
     assert {f["releases"] for f in found} == {worker.releases(runs.device_mesh(row_shards=1))}
     same_columns(tmp_path / "one", tmp_path / "two")
+
+    # Both check the fingerprints of the folder that they find.
+    assert [f["fits"] for f in both()] == [0, 0]
+    assert (tmp_path / "key0").exists()
+    assert not (tmp_path / "key1").exists()
 
 
 def test_meshes_and_shards_of_rows():

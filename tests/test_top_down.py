@@ -70,7 +70,8 @@ def test_same_trees_as_a_plain_loop_under_the_same_noise(criterion, calibration)
     table = random_table(6, rows=200, splits=6, absent=10)
     count, depth, rounds = 4, 3, 3
     recipe = recipes.lazybb(
-        epsilon=60, rows=200, relation="add_remove", rounds=rounds, density=0.4, learning_rate=0.5, learner="top_down", splits=count,
+        epsilon=60, rows=200, relation="add_remove", rounds=rounds, density=0.4, learning_rate=0.5,
+        learner="top_down", splits=count,
         depth=depth, criterion=criterion, calibration=calibration,
     )  # fmt: skip
     key = jax.random.key(2)

@@ -17,6 +17,7 @@ from dpbt.base import (
     Relation,
     Table,
     WeakLearner,
+    kind,
     relation_name,
 )
 
@@ -97,11 +98,11 @@ def check(table: Table) -> None:
     """
     rows = table.splits
     if rows.dtype != jnp.float32 or rows.ndim != 2:
-        raise ValueError(f"halfspaces read float32 features of rank 2, got {rows.dtype}{list(rows.shape)}")
+        raise ValueError(f"halfspaces read float32 features of rank 2, got {kind(rows)}")
     if rows.shape[0] == 0 or rows.shape[1] == 0:
-        raise ValueError(f"a table needs a row and a feature, got features of shape {list(rows.shape)}")
+        raise ValueError("a table needs a row and a feature, and has none of one of them")
     if rows.shape[0] > MAX_ROWS:
-        raise ValueError(f"a table has at most {MAX_ROWS} rows, got {rows.shape[0]}")
+        raise ValueError(f"a table has at most {MAX_ROWS} rows, and this one has more")
     if table.offered is not None:
         raise ValueError("halfspaces read features, not splits: table.offered must be None")
 

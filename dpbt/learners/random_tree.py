@@ -25,6 +25,7 @@ from dpbt.base import (
     Relation,
     Table,
     WeakLearner,
+    kind,
     relation_name,
 )
 
@@ -96,7 +97,7 @@ def check(table: Table) -> None:
     if splits.dtype == jnp.float32:
         splits = jax.ShapeDtypeStruct(splits.shape, bool)
     elif splits.dtype != bool:
-        raise ValueError(f"table.splits must be bool, or float32 positions, got {splits.dtype}{list(splits.shape)}")
+        raise ValueError(f"table.splits must be bool, or float32 positions, got {kind(splits)}")
     trees.check(table._replace(splits=splits))
 
 
@@ -214,9 +215,10 @@ def random_tree(
 
     Which tree a row is given to is a public function of its place in the table, so neighbours must agree on the places
     of the rows they share; tables with a `present` mask do (a removed row leaves its place empty). If rows have no
-    public places, withhold the site "part" from what is published: trees are given uniformly and independently, so
-    two neighbours' releases without it are mixtures, with the same weights, of releases that satisfy the guarantee,
-    whatever the order of the rows.
+    public places, the site "part" must not be published: trees are given uniformly and
+    independently, so two neighbours' releases without it are mixtures, with the same weights, of
+    releases that satisfy the guarantee, whatever the order of the rows. The length of "part" is N,
+    too. So the learner withholds it, and `fit` leaves it out of the model.
 
     With `per_leaf` the ledger counts every leaf of a tree, as RF-L and RF-E do that split the budget evenly among
     leaves. The noise is what `budget` says either way.
@@ -264,7 +266,7 @@ def random_tree(
             words = "theta of leaves without a usable weight"
             structure.append(accounting.public("fallback", words, scale=1.0, theorem=theorem))
         if parts > 1:
-            words = "tree of each place, if places are public"
+            words = "tree of each place, withheld unless asked for"
             structure.append(
                 accounting.public(
                     "part",
@@ -306,4 +308,5 @@ def random_tree(
 
     words = f"{depth}, {relation_name(relation)}, {noise.name}, {parts}, {per_leaf}, {negative}"
     tag = f"random_tree({words})"
-    return boundary.weak_learner(program, hypothesis, events, GROVES, relation, tag=tag)
+    withheld = ("part",) if parts > 1 else ()
+    return boundary.weak_learner(program, hypothesis, events, GROVES, relation, tag=tag, withheld=withheld)

@@ -55,8 +55,9 @@ def random_forest(
         relation: "add_remove" or "replace_one".
         disjoint: give each row to one of the k trees (tight). Each tree then sees about n / k rows and has the whole
             budget: noise of scale 1 / epsilon instead of k / epsilon, on counts that are k times smaller. The release
-            then says which place of the table went to which tree: keep the site "part" to yourself unless places and
-            their number N are public (`learners.random_tree` has the reason).
+            then says which place of the table went to which tree, in the site "part" of length N.
+            `fit` leaves that site out of the model, unless called with `keep_withheld=True`
+            (`learners.random_tree` has the reason).
         negative: what negative noisy counts mean, at no cost: "zero" (the default of the tight calibration) or
             "uniform", theta uniform at random as Algorithm 2 prints it (the published one's). See
             `random_tree.shares`; the paper's own numbers are those of "zero".

@@ -1,0 +1,76 @@
+"""What tests of leaks look for: rare cells and the number of rows, in all that a run leaves."""
+
+import json
+import re
+import warnings
+
+import numpy as np
+
+from dpbt import storage, sweeps
+from dpbt.base import Table
+
+N = 1237
+"""The exact number of private rows; nothing else is of this size."""
+
+BOUND = 2000
+RARE = ("zqxcell", "31337.7719", "zqxlabel", "zqxextra")
+EXACT = re.compile(rf"(?<![\w.]){N}(?![\w.]*\w)")
+"""N as a number of its own, not among the digits of another one."""
+
+
+def found_in(text):
+    """The rare cells, and N, as far as a text holds them."""
+    return [word for word in RARE if word in text] + EXACT.findall(text)
+
+
+def told_by(error):
+    """All that an exception says, with what caused it and what was being handled."""
+    if error is None:
+        return ""
+    own = [str(error), repr(error), *getattr(error, "__notes__", ())]
+    return "\n".join([*own, told_by(error.__cause__), told_by(error.__context__)])
+
+
+def found_in_files(folder):
+    """What the files of a folder hold, their names, and arrays with an axis or an entry of N."""
+    found = []
+    for path in (path for path in folder.rglob("*") if path.is_file()):
+        found += found_in(f"{path.relative_to(folder)}\n{path.read_bytes().decode('latin-1')}")
+        if path.suffix == ".npz":
+            columns, about = storage.load_columns(path)
+            found += found_in(json.dumps(about))
+            found += [name for name, column in columns.items() if N in column.shape]
+            numbers = {name: c for name, c in columns.items() if c.dtype.kind in "iuf"}
+            found += [name for name, column in numbers.items() if (column == N).any()]
+    return found
+
+
+class Watch:
+    """Runs something and keeps all that it said: output, logs, warnings and the exception."""
+
+    def __init__(self, capfd, caplog):
+        self.capfd, self.caplog, self.out, self.err, self.error = capfd, caplog, "", "", None
+        caplog.set_level("INFO")
+
+    def __call__(self, run):
+        self.error, result = None, None
+        with warnings.catch_warnings(record=True) as warned:
+            warnings.simplefilter("always")
+            try:
+                result = run()
+            except (Exception, KeyboardInterrupt) as error:
+                self.error = error
+        self.out, self.err = self.capfd.readouterr()
+        warned = "\n".join(str(warning.message) for warning in warned)
+        self.said = "\n".join([self.out, self.err, self.caplog.text, told_by(self.error), warned])
+        return result
+
+
+def private_task(last=(True, False, True, True, False, True)):
+    """N rows, of which everybody knows all but the last: five splits and the label."""
+    rng = np.random.default_rng(1)
+    bits = rng.random((N, 6)) < 0.5
+    bits[-1] = last
+    train = rng.random((1, N)) < 0.7
+    table = Table(bits[:, :5], bits[:, 5], np.ones(N, bool))
+    return sweeps.Task("own", table, train, ~train, {"rows": BOUND})

@@ -1,0 +1,79 @@
+"""Refusals of private input show neither a cell nor the number of rows."""
+
+import jax
+import numpy as np
+import pytest
+
+import dpbt
+from dpbt import audit, domains, forests, recipes, sweeps
+from dpbt.base import Table
+from dpbt.domains import Boolean, Numeric
+from experiments import protocols
+from tests.leaving import BOUND, N, Watch, found_in, private_task
+
+KEY = jax.random.key(0)
+SPLITS, LABEL = np.zeros((N, 3), bool), np.zeros(N, bool)
+ZEROS = Table(SPLITS, LABEL, ~LABEL)
+NAMES = np.array(["zqxcell"] * N)
+TREES = recipes.bdpe(epsilon=1.0, rows=BOUND, rounds=1, depth=1)
+SMALL = recipes.bdpe(epsilon=1.0, rows=100, rounds=1, depth=1)
+GROVE = recipes.random_forest(epsilon=1.0, rows=BOUND, rounds=2, depth=2)
+BALLS = recipes.halfspace_boost(epsilon=1.0, delta=1e-6, rows=BOUND, rounds=1)
+NUMBER, FLAG = {"a": Numeric(0, 1)}, {"a": Boolean(), "b": Boolean()}
+
+
+@pytest.fixture
+def watch(capfd, caplog):
+    return Watch(capfd, caplog)
+
+
+def fitting(recipe, *fields, fit=dpbt.fit):
+    return lambda: fit(KEY, Table(*fields), recipe)
+
+
+REFUSALS = {
+    "bound": fitting(SMALL, SPLITS, LABEL, LABEL),
+    "labels as text": fitting(TREES, SPLITS, NAMES, LABEL),
+    "labels in a list": fitting(TREES, SPLITS, NAMES.tolist(), LABEL),
+    "labels as objects": fitting(TREES, SPLITS, NAMES.astype(object), LABEL),
+    "labels as integers": fitting(TREES, SPLITS, LABEL.astype(int), LABEL),
+    "fewer present": fitting(TREES, SPLITS, LABEL, np.ones(N, int)),
+    "fewer labels": fitting(TREES, np.ones((5, 3), bool), LABEL, LABEL),
+    "splits in a list": fitting(TREES, SPLITS.tolist(), LABEL, LABEL),
+    "splits as numbers": fitting(TREES, SPLITS.astype(np.float32), LABEL, LABEL),
+    "no splits": fitting(TREES, SPLITS[:, :0], LABEL, LABEL),
+    "positions as integers": fitting(GROVE, SPLITS.astype(int), LABEL, LABEL, fit=forests.fit),
+    "positions as text": fitting(GROVE, NAMES[:, None], LABEL, LABEL, fit=forests.fit),
+    "features as bits": fitting(BALLS, SPLITS, LABEL, LABEL),
+    "no features": fitting(BALLS, SPLITS[:, :0].astype(np.float32), LABEL, LABEL),
+    "columns of two lengths": lambda: domains.encode(FLAG, {"a": LABEL, "b": LABEL[:5]}),
+    "numbers as text": lambda: domains.encode(NUMBER, {"a": NAMES}),
+    "ragged numbers": lambda: domains.encode(NUMBER, {"a": [1.0] * (N - 1) + [[1.0, 2.0]]}),
+    "numbers in a square": lambda: domains.positions(NUMBER, {"a": np.zeros((N, 2))}),
+    "too many folds": lambda: protocols.stratified_folds(LABEL, N + 1000, seed=0),
+    "nobody to test": lambda: protocols.holdout(LABEL, 1e-9, seeds=(0,)),
+    "shape": lambda: sweeps.padded(private_task(), (5, 5)),
+    "neighbours": lambda: audit.audit(KEY, audit.label_flips(ZEROS), SMALL, 1),
+}
+
+
+@pytest.mark.parametrize("name", REFUSALS)
+def test_refusals_show_no_cell_and_no_number_of_rows(name, watch):
+    watch(REFUSALS[name])
+    assert isinstance(watch.error, ValueError), watch.error
+    assert found_in(watch.said) == []
+
+
+def test_rows_to_predict_are_not_shown_either(watch):
+    table = private_task().table
+    model = dpbt.fit(KEY, table, TREES)
+    forest = forests.fit(KEY, table, GROVE)
+    for predict in (
+        lambda rows: dpbt.predict(model, rows),
+        lambda rows: forests.predict(forest, rows),
+        lambda rows: forests.predict_proba(forest, rows),
+    ):
+        for rows in (NAMES[:, None], NAMES.tolist(), np.zeros((N, 5), "datetime64[D]")):
+            watch(lambda predict=predict, rows=rows: predict(rows))
+            assert isinstance(watch.error, ValueError)
+            assert found_in(watch.said) == []

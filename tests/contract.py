@@ -147,6 +147,7 @@ def _halfspace_row(name: str, tight: bool, slow: bool = False) -> Row:
         candidates=tables.corners,
         extreme=tables.flipped_corner,
         sites=("center",),
+        sampler_epsilon=7.0,  # where two thirds and six fifths of the noise are rounded to one grid
     )
 
 

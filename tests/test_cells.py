@@ -1,5 +1,6 @@
 """Cells: the table of readings; whole columns give the same; no cell touches another."""
 
+import dataclasses
 import datetime
 import decimal
 import enum
@@ -248,6 +249,19 @@ DOMAIN = {
     "b": Boolean(missing=True),
     "w": Boolean("yes", "no"),
 }
+
+
+@dataclasses.dataclass(frozen=True)
+class Place:
+    """A cell of TABLE by its place: some of them must not be shown or compared, by hypothesis either."""
+
+    number: int
+
+
+def unwrapped(row):
+    return tuple(TABLE[cell.number][0] if type(cell) is Place else cell for cell in row)
+
+
 ODD = st.one_of(
     st.none(),
     st.booleans(),
@@ -259,7 +273,7 @@ ODD = st.one_of(
     st.fractions(),
     st.dates(),
     st.datetimes(),
-    st.integers(0, len(TABLE) - 1).map(lambda place: TABLE[place][0]),
+    st.builds(Place, st.integers(0, len(TABLE) - 1)),
     st.sampled_from(["yes", "no", "1", "0", 1, 0, 1.0, "2.5", 3, 2.5]),
 )
 ROWS = st.lists(st.tuples(*[ODD] * len(DOMAIN)), max_size=8)
@@ -282,6 +296,7 @@ def as_objects(rows):
 @pytest.mark.parametrize("hold", [as_lists, as_objects])
 def test_a_row_changes_no_other(hold, rows, odd, data):
     place = data.draw(st.integers(0, len(rows)))
+    rows, odd = [unwrapped(row) for row in rows], unwrapped(odd)
     for read in (domains.encode, domains.positions):
         alone = read(DOMAIN, hold(rows))
         assert np.array_equal(read(DOMAIN, hold([*rows, odd]))[: len(rows)], alone)

@@ -100,6 +100,7 @@ def density_ratio_z(key, table, sampled, scored, wider):
     z = {}
     for site, values in found.items():
         values = np.asarray(values, np.float64)
+        assert np.any(values > 0), f"{site}: the wider noise has no mass where the scored one has"
         spread = values.std() / np.sqrt(len(values))
         z[site] = (values.mean() - 1) / spread if spread > 1e-12 else 0.0
     return z

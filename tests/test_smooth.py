@@ -175,7 +175,8 @@ def test_no_bound_is_invented_for_another_relation():
 
 def test_one_program_serves_every_setting_and_vmap_is_a_loop(small_table):
     def go(**changes):
-        recipe = recipes.lazybb(**{"epsilon": 1.0, "rows": 77, "rounds": 4, **changes})
+        given = {"epsilon": 1.0, "rows": 77, "rounds": 4, "relation": "add_remove", **changes}
+        recipe = recipes.lazybb(**given)
         return dpbt.fit(jax.random.key(1), small_table, recipe)
 
     go()

@@ -250,7 +250,8 @@ def test_devices_and_shards_change_nothing(tmp_path):
     assert set(found["releases"]) == {"1", "2", "8"}
     assert set(found["releases"].values()) == {worker.releases(runs.device_mesh(row_shards=1))}
     assert found["collectives"]["all-reduce"] > 0
-    assert found["collectives"]["all-gather"] == found["collectives"]["all-to-all"] == 0
+    assert found["collectives"]["all-gather"] <= 1  # of the mask, for which rows are within the bound
+    assert found["collectives"]["all-to-all"] == 0
     same_columns(tmp_path / "one", tmp_path / "eight")
 
 

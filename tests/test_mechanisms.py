@@ -52,6 +52,56 @@ def test_discrete_laplace_has_its_mass_function(scale):
     np.testing.assert_allclose(log_prob, law.logpmf(k), rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.parametrize("scale", [0.3, 5.0, 3e3, 5e3, 2e6])
+def test_rounded_gaussian_has_its_mass_function(scale):
+    """Cells of the public step about an integer value; two thirds of the noise is told apart."""
+    value, width = 12_345, float(np.float32(scale))
+    step = float(mechanisms.rounding_step(jnp.float32(scale)))
+    assert step == max(2.0 ** np.floor(np.log2(scale) - 11), 1)
+    noisy = many(mechanisms.rounded_gaussian, jnp.int32(value), jnp.float32(scale)).astype(np.int64)
+    assert not np.any(noisy % int(step))
+
+    edges = np.unique(np.round((value + width * np.linspace(-2, 2, 25)) / step)) * step + step / 2
+    seen = np.bincount(np.searchsorted(edges, noisy), minlength=len(edges) + 1)
+
+    def expected(width):
+        cells = np.diff(stats.norm.cdf((np.concatenate([[-np.inf], edges, [np.inf]]) - value) / width))
+        return np.maximum(cells, 1e-12) / np.maximum(cells, 1e-12).sum() * DRAWS
+
+    assert stats.chisquare(seen, expected(width)).pvalue > FALSE_ALARM
+    assert stats.chisquare(seen, expected(width * 2 / 3)).pvalue < FALSE_ALARM
+
+
+@pytest.mark.parametrize("scale", [0.3, 5.0, 3e3, 2e6])
+def test_rounded_gaussian_log_prob_is_the_mass_of_a_cell(scale):
+    step = float(mechanisms.rounding_step(jnp.float32(scale)))
+    value = np.int32(77)
+    output = np.int32(np.round((value + scale * np.array([-6, -1.3, 0, 0.4, 5.0])) / step) * step)
+    low, high = ((output + sign * step / 2 - value) / float(np.float32(scale)) for sign in (-1, 1))
+    far = np.where(low > 0, stats.norm.sf(low) - stats.norm.sf(high), stats.norm.cdf(high) - stats.norm.cdf(low))
+    found = mechanisms.rounded_gaussian.log_prob(jnp.asarray(output), jnp.int32(value), jnp.float32(scale))
+    np.testing.assert_allclose(found, np.log(far), rtol=2e-6, atol=2e-6)
+    if step > 1:
+        between = mechanisms.rounded_gaussian.log_prob(output[0] + 1, jnp.int32(value), jnp.float32(scale))
+        assert np.isneginf(between)
+
+
+def test_candidates_far_behind_keep_a_chance():
+    """The floor: nobody is less likely than e**-32 times the best, in the law and in its density."""
+    scores = jnp.float32([0.0, -20.0, -100.0, -1e30])
+    pmf = [float(mechanisms.exponential.log_prob(jnp.int32(k), scores, jnp.float32(1))) for k in range(4)]
+    np.testing.assert_allclose(pmf, [0, -20, -mechanisms.FLOOR, -mechanisms.FLOOR], atol=1e-5)
+    other = scores.at[2].set(-1e5)
+    assert float(mechanisms.exponential.divergence(scores, jnp.float32(1), other, jnp.float32(1))) == 0
+
+
+def test_selections_refuse_more_candidates_than_their_sampler_is_for():
+    scores = jax.ShapeDtypeStruct((mechanisms.MAX_CANDIDATES + 1,), jnp.float32)
+    for mechanism in (mechanisms.exponential, mechanisms.noisy_max):
+        with pytest.raises(ValueError, match="at most 1048576 candidates"):
+            jax.eval_shape(mechanism.sample, jax.random.key(0), scores, jnp.float32(1))
+
+
 def test_wide_discrete_noise_saturates_with_the_mass_of_its_tail():
     value, scale = jnp.int32(2**30), jnp.float32(2.0**31)
     noisy = many(mechanisms.discrete_laplace, value, scale).astype(np.int64)
@@ -112,10 +162,18 @@ def test_masked_candidates_are_never_chosen():
 
 
 @pytest.mark.parametrize(
-    "mechanism", [mechanisms.laplace, mechanisms.discrete_laplace, mechanisms.gaussian], ids=lambda m: m.name
+    "mechanism",
+    [
+        mechanisms.laplace,
+        mechanisms.discrete_laplace,
+        mechanisms.gaussian,
+        mechanisms.rounded_gaussian,
+    ],
+    ids=lambda m: m.name,
 )
 def test_scale_zero_adds_no_noise(mechanism):
-    value = jnp.arange(4, dtype=jnp.int32 if mechanism is mechanisms.discrete_laplace else jnp.float32)
+    whole = mechanism in (mechanisms.discrete_laplace, mechanisms.rounded_gaussian)
+    value = jnp.arange(4, dtype=jnp.int32 if whole else jnp.float32)
     key, zero = jax.random.key(0), jnp.float32(0)
     np.testing.assert_array_equal(mechanism.sample(key, value, zero), value)
     np.testing.assert_array_equal(mechanism.log_prob(value, value, zero), 0)
@@ -146,8 +204,10 @@ def test_divergence_is_the_worst_log_ratio():
             for k in range(3)
         ]
         assert float(mechanism.divergence(a, scale, b, scale)) == pytest.approx(max(ratios), rel=1e-4)
-    assert float(mechanisms.gaussian.divergence(a, scale, a, scale)) == 0
-    assert float(mechanisms.gaussian.divergence(a, scale, b, scale)) == np.inf
+    for mechanism in (mechanisms.gaussian, mechanisms.rounded_gaussian):
+        assert float(mechanism.divergence(a, scale, a, scale)) == 0
+        assert float(mechanism.divergence(a, scale, b, scale)) == np.inf
+        assert float(mechanism.rho(a, scale, b, scale)) == pytest.approx(((1 / 2) ** 2 + (2 / 2) ** 2) / 2)
 
 
 def test_one_signed_scores_need_no_factor_two():

@@ -69,13 +69,13 @@ def _magnitude(bits: Array, scale) -> Array:
     """
     step = variates.double(variates.power_of_two(scale, _LAPLACE_DIGITS))
     scale = variates.double(scale)
-    shift = -jnp.log1p(np.float64(0.5) * jnp.expm1(-1 / scale))
+    shift = -variates.log1p(np.float64(0.5) * jnp.expm1(-1 / scale))
     waited = variates.exponential(bits[:3])
     direct = jnp.floor(scale * (waited + shift))
 
     high = jnp.floor(scale / step * waited)
     below = -jnp.expm1(-step / scale) * variates.unit_interval(bits[3], bits[4])
-    low = jnp.minimum(jnp.floor(-scale * jnp.log1p(-below)), step - 1)
+    low = jnp.minimum(jnp.floor(-scale * variates.log1p(-below)), step - 1)
     zero = variates.unit_interval(bits[5], bits[6]) < jnp.tanh(np.float64(0.5) / scale)
     digits = jnp.where(zero, np.float64(0), 1 + step * high + low)
     return jnp.where(step > 1, digits, direct)

@@ -1,0 +1,119 @@
+"""Variates in double precision: as exact as the samplers' bounds need, at both ends of their lattices."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from scipy import stats
+
+from dpbt import keys, variates
+
+FALSE_ALARM = 1e-6
+MOST = 2.0**-50
+"""What `variates` assumes of the error of an elementary function."""
+
+extended = pytest.mark.skipif(
+    np.finfo(np.longdouble).nmant < 60, reason="long doubles are no wider than doubles on this machine"
+)
+
+
+def in_double(function, x):
+    """The function of float64 numbers, as a compiled program computes it."""
+    with variates.double_precision():
+        return np.asarray(jax.jit(function)(jnp.asarray(x, jnp.float64)))
+
+
+def points(low, high, count=200_000):
+    """Numbers of every magnitude between two bounds."""
+    rng = np.random.default_rng(0)
+    return np.exp(rng.uniform(np.log(low), np.log(high), count))
+
+
+@extended
+@pytest.mark.parametrize(
+    ("function", "exact", "x"),
+    [
+        (jnp.log, np.log, points(2.0**-97, 0.5)),
+        (variates.log1p, np.log1p, -points(2.0**-97, 0.5)),
+        (variates.log1p, np.log1p, -points(2.0**-60, 1 - 2.0**-20)),
+        (jnp.expm1, np.expm1, -points(2.0**-32, 40.0)),
+        (jnp.exp, np.exp, -points(2.0**-40, 32.0)),
+        (jnp.tanh, np.tanh, points(2.0**-33, 40.0)),
+        (jnp.sqrt, np.sqrt, points(2.0**-97, 132.0)),
+    ],
+    ids=["log", "log1p", "log1p near 1", "expm1", "exp", "tanh", "sqrt"],
+)
+def test_elementary_functions_are_right_relatively(function, exact, x):
+    true = exact(x.astype(np.longdouble))
+    error = np.abs((in_double(function, x).astype(np.longdouble) - true) / true)
+    assert float(error.max()) < MOST
+
+
+@extended
+@pytest.mark.parametrize(("function", "exact"), [(jnp.cos, np.cos), (jnp.sin, np.sin)])
+def test_angles_are_right_absolutely(function, exact):
+    x = np.random.default_rng(0).uniform(0, 2 * np.pi, 200_000)
+    error = np.abs(in_double(function, x).astype(np.longdouble) - exact(x.astype(np.longdouble)))
+    assert float(error.max()) < MOST
+
+
+def exponential(*bits):
+    with variates.double_precision():
+        return np.asarray(variates.exponential(jnp.asarray(bits, jnp.uint32)))
+
+
+def test_exponential_variables_reach_both_ends():
+    """The smallest and the largest of each half, and their lattice of 2**-95 there."""
+    ones, half = 2**32 - 1, 2**31
+    ends = [
+        (0, 0, 0, 96 * np.log(2)),  # U next to 0
+        (half, 0, 0, 2.0**-96),  # U next to 1
+        (half - 1, ones, ones, np.log(2)),
+        (ones, ones, ones, np.log(2)),
+    ]
+    found = exponential(*np.array(ends, np.float64)[:, :3].T.astype(np.uint32))
+    np.testing.assert_allclose(found, [end[3] for end in ends], rtol=1e-12)
+    near = exponential([half, half], [0, 0], [0, 1])
+    np.testing.assert_allclose(near, [2.0**-96, 3 * 2.0**-96], rtol=1e-12)
+
+
+def test_exponential_variables_have_their_law_and_a_fair_sign():
+    bits = jax.random.bits(jax.random.key(1), (3, 200_000), jnp.uint32)
+    sample, sign = exponential(*bits), np.asarray(variates.sign_bit(bits))
+    assert stats.kstest(sample, stats.expon.cdf).pvalue > FALSE_ALARM
+    high = sample[sample > 5] - 5
+    assert stats.kstest(high, stats.expon.cdf).pvalue > FALSE_ALARM
+    assert stats.binomtest(int(sign.sum()), len(sign)).pvalue > FALSE_ALARM
+    assert stats.ks_2samp(sample[sign], sample[~sign]).pvalue > FALSE_ALARM
+
+
+def test_normal_variables_come_in_independent_pairs():
+    bits = jax.random.bits(jax.random.key(2), (variates.NORMAL_WORDS, 100_000), jnp.uint32)
+    with variates.double_precision():
+        first, second = np.asarray(variates.normal(bits))
+    for sample in (first, second, (first + second) / np.sqrt(2)):
+        assert stats.kstest(sample, stats.norm.cdf).pvalue > FALSE_ALARM
+    squares = stats.pearsonr(first**2, second**2)
+    assert squares.pvalue > FALSE_ALARM
+
+
+def test_shapes_of_any_size():
+    with variates.double_precision():
+        for shape in ((), (1,), (2, 3), (5,)):
+            pairs = (int(np.prod(shape)) + 1) // 2
+            bits = keys.words(jax.random.key(0), variates.NORMAL_WORDS, (pairs,))
+            assert variates.normals(bits, shape).shape == shape
+
+
+def test_powers_of_two_are_the_largest_below():
+    scale = np.float32([0.1, 1, 3, 4095, 4096, 8191.5, 2.0**32, 3.0e9])
+    expected = [max(2.0 ** np.floor(np.log2(float(s)) - 12), 1) for s in scale]
+    np.testing.assert_array_equal(variates.power_of_two(jnp.asarray(scale), 12), expected)
+
+
+def test_no_double_leaves_the_scope():
+    """The precision of programs around a sampler stays at 32 bits."""
+    assert jnp.asarray(1.5).dtype == jnp.float32
+    with variates.double_precision():
+        assert variates.double(jnp.float32(1)).dtype == jnp.float64
+    assert (jnp.ones(2) * 2.5).dtype == jnp.float32

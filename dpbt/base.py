@@ -313,10 +313,12 @@ def _check_rounds(rounds: Any, capacity: int) -> None:
 
     A recipe is a pytree, so `rounds` may be anything that stands for a leaf: a tracer, an axis.
     """
-    if isinstance(rounds, float) or (isinstance(rounds, np.ndarray) and rounds.dtype.kind == "f"):
+    if not isinstance(rounds, float | np.ndarray | np.generic):
+        return
+    values = np.asarray(rounds)
+    if values.dtype.kind == "f":
         raise ValueError(f"rounds must be whole numbers, got {rounds!r}")
-    whole = isinstance(rounds, np.ndarray | np.generic) and rounds.dtype.kind in "iu"
-    if whole and (np.any(rounds < 1) or np.any(rounds > capacity)):
+    if values.dtype.kind in "iu" and not np.all((values >= 1) & (values <= capacity)):
         raise ValueError(f"rounds must be in 1..{capacity}, the recipe's capacity, got {rounds!r}")
 
 

@@ -70,12 +70,12 @@ class Drawn(NamedTuple):
     Attributes:
         mechanism: of the draw.
         scale: f32[...], public, in the draw's unit.
-        count: how many independent outputs it has.
+        outputs: how many independent outputs it has.
     """
 
     mechanism: Mechanism
     scale: Array
-    count: int
+    outputs: int
 
 
 def _site_word(site: str) -> int:

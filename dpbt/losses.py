@@ -126,7 +126,7 @@ def fixed(loss: ProperLoss) -> LossFamily:
 
 
 _ALPHAS = (0.0, 0.25, 0.5, 1.0)
-_WEIGHTS = np.float32([0, 1 / 127, 0.1, 0.5, 1, 3, 10, 100, 3000, 40_000])
+_WEIGHTS = np.asarray([0, 1 / 127, 0.1, 0.5, 1, 3, 10, 100, 3000, 40_000], np.float32)
 _TOLERANCE = 3e-5
 """Room for float32 in a perspective, relative to the weight it is of."""
 
@@ -171,10 +171,10 @@ def failed_property(loss: ProperLoss) -> str | None:
         return "symmetric"
     if not np.any(here > room):
         return "positive anywhere"
-    for factor in np.float32([0.5, 2, 8]):
+    for factor in np.asarray([0.5, 2, 8], np.float32):
         if np.any(np.abs(perspective(factor * one, factor * zero) - factor * here) > factor * room):
             return "homogeneous of degree one"
-    for step in np.float32([1 / 127, 1, 100]):
+    for step in np.asarray([1 / 127, 1, 100], np.float32):
         if np.any(perspective(one + step, zero) < here - room - _TOLERANCE * step):
             return "non-decreasing in each weight"
 

@@ -38,7 +38,14 @@ def ledger(recipe: Recipe, key: Array | None = None) -> accounting.Ledger:
         events = accounting.compared(events, draws)
     repeated = tuple(accounting.repeat(event, int(rounds)) for event in events)
     kind = None if key is None else keys.kind(key)
-    return accounting.Ledger(recipe.relation, repeated, delta, recipe.learner.unprotected, kind)
+    return accounting.Ledger(
+        recipe.relation,
+        repeated,
+        delta,
+        recipe.learner.unprotected,
+        kind,
+        int(recipe.budget.rows),
+    )
 
 
 _FAR_BOUND = 8.0

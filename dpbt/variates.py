@@ -8,8 +8,9 @@ Words. An exponential variable is -log(U) with U on a lattice of 2**-95 at *both
 that neither a large value nor a small one is coarse. An angle has 64 bits.
 
 Arithmetic. Everything is computed in float64, by elementary functions that are right to within
-2**-50 relatively (`tests/test_variates.py` measures them against wider numbers). A value computed here is within a stated distance of an exact variable, so an integer that it is
-rounded to has a probability between those of a slightly smaller and a slightly larger interval.
+2**-50 relatively (`tests/test_variates.py` measures them against wider numbers). A value computed
+here is within a stated distance of an exact variable, so an integer that it is rounded to has a
+probability between those of a slightly smaller and a slightly larger interval.
 
 JAX keeps its default of 32 bits: `double_precision` opens a scope, and no 64-bit array leaves it.
 """

@@ -24,10 +24,20 @@ from dpbt.accounting.events import (
     repeat,
     selection,
 )
-from dpbt.accounting.ledger import KEY_WORDS, Ledger, align
+from dpbt.accounting.ledger import (
+    EXACT_WORDS,
+    FLOAT_WORDS,
+    KEY_WORDS,
+    RELATION_WORDS,
+    Ledger,
+    align,
+)
 
 __all__ = [
+    "EXACT_WORDS",
+    "FLOAT_WORDS",
     "KEY_WORDS",
+    "RELATION_WORDS",
     "Event",
     "Ledger",
     "advanced_each",

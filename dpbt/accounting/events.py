@@ -191,7 +191,7 @@ class Asked(Protocol):
         ...
 
     @property
-    def count(self) -> int:
+    def outputs(self) -> int:
         """How many independent outputs it has."""
         ...
 
@@ -227,7 +227,7 @@ def _compared(event: Event, draw: Asked) -> Event:
         raise ValueError(
             f"the ledger prices the draw {site!r} at scale {event.scale / event.unit:g}, the program draws at {least:g}"
         )
-    moved = draw.count if event.moved is None else event.moved
+    moved = draw.outputs if event.moved is None else event.moved
     if mechanism.sampler is None:
         return dataclasses.replace(event, moved=moved, exact=False)
     shift = event.sensitivity / event.scale if event.scale > 0 else 0.0

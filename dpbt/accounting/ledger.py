@@ -11,7 +11,7 @@ from dpbt.accounting.conversions import (
     zcdp_epsilon,
 )
 from dpbt.accounting.events import Event
-from dpbt.base import Relation, relation_name
+from dpbt.base import ADD_REMOVE, REPLACE_ONE, Relation, relation_name
 
 
 def align(rows: Sequence[Sequence[str]]) -> str:
@@ -21,6 +21,15 @@ def align(rows: Sequence[Sequence[str]]) -> str:
         "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows
     )
 
+
+RELATION_WORDS = {
+    ADD_REMOVE: "one row is there or not, and rows is a public bound on their number",
+    REPLACE_ONE: "one row is exchanged, and rows is their public number",
+}
+"""What a neighbour is, and what `rows` means, in the words of README, ledger and docs/threats.md."""
+
+EXACT_WORDS = "finitely many bits, within a stated factor of their laws"
+FLOAT_WORDS = "FLOAT, real noise in float32, whose reachable values can name a neighbour; no release"
 
 KEY_WORDS = {
     "release": "key: 256 bits of ChaCha20; the guarantee is against adversaries of bounded computation",
@@ -45,6 +54,7 @@ class Ledger:
         unprotected: what the calibration reads off private data without paying for it; when this is not
             empty, `epsilon` is the paper's claim and not a proof.
         key: "release" or "research" where the key of a release is known, else None.
+        rows: the recipe's `rows`, where it is known.
     """
 
     relation: Relation
@@ -52,6 +62,7 @@ class Ledger:
     delta: float = 0.0
     unprotected: tuple[str, ...] = ()
     key: str | None = None
+    rows: int | None = None
 
     @property
     def pure_epsilon(self) -> float:
@@ -145,8 +156,14 @@ class Ledger:
             total += f", delta = {self.delta:g} (rho = {self.rho:.6g} zCDP)"
         elif self.sampler_delta:
             total += f", delta = {self.sampler_delta:.2g}"
-        lines = [f"{total} under {relation_name(self.relation)}"]
-        if not self.exact:
-            lines.append("FLOAT: noise in floating point, whose reachable values can name a neighbour; research only")
+        lines = [f"{total} under {relation_name(self.relation)}", self._neighbours()]
+        lines.append(f"samplers: {EXACT_WORDS if self.exact else FLOAT_WORDS}")
         lines += [f"UNPROTECTED: {words}" for words in self.unprotected]
         return [*lines, *([KEY_WORDS[self.key]] if self.key else [])]
+
+    def _neighbours(self) -> str:
+        """The neighbouring relation in words, with the number that `rows` is."""
+        words = RELATION_WORDS.get(self.relation, "")
+        if self.rows is not None:
+            words = words.replace("rows is", f"rows = {self.rows} is")
+        return f"neighbours: {words}"

@@ -195,15 +195,15 @@ class SplitPrice(NamedTuple):
     Attributes:
         bound: (loss, rows) -> the sensitivity of a score.
         factor: the temperature is factor * bound / epsilon.
-        count: (level) -> how often a level pays.
+        times: (level) -> how often a level pays.
         moves: what it then pays, in `split_epsilon`.
         moved: (level) -> how many nodes' draws one row moves.
         words: what is released, and where the bound is proved.
     """
 
-    bound: Callable[[ProperLoss, Array], Array]
+    bound: Callable[[ProperLoss, AnyArray], Array]
     factor: int
-    count: Callable[[int], int]
+    times: Callable[[int], int]
     moves: int
     moved: Callable[[int], int]
     words: tuple[str, str]
@@ -220,7 +220,7 @@ def _split_events(budget: TreeBudget, objective: bool, criterion: LossFamily, pr
             accounting.selection(
                 f"split_{level}",
                 f"splits at depth {level}, {nodes}",
-                count=price.count(level),
+                count=price.times(level),
                 epsilon=price.moves * float(epsilon),
                 scale=price.factor * worst / float(epsilon),
                 sensitivity=worst,
@@ -276,7 +276,7 @@ def tight(
         price = SplitPrice(
             bound=sensitivity.tight_split,
             factor=1,
-            count=lambda level: 1,
+            times=lambda level: 1,
             moves=moves,
             moved=lambda level: moves,
             words=("all nodes at once", "docs/privacy.md 1-3"),
@@ -361,7 +361,7 @@ def published(
         price = SplitPrice(
             bound=sensitivity.published_split,
             factor=2,
-            count=lambda level: 2**level,
+            times=lambda level: 2**level,
             moves=1,
             moved=lambda level: 2**level,
             words=("node by node", "Thm 3, eq. (15), (17)"),

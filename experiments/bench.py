@@ -15,7 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 
 import dpbt
-from dpbt import domains, recipes, runs
+from dpbt import domains, mechanisms, recipes, runs
 from dpbt.accounting import align
 from dpbt.base import Recipe, Table
 from experiments import data, peers
@@ -24,6 +24,7 @@ SWEEPS = {"banknote": (256, 20, 4), "adult": (32, 20, 4), "synthetic 1M x 50": (
 """Data set -> (models, T, D)."""
 QUICK = {"banknote": (256, 5, 2)}
 PEER_SETTING, PEER_FITS = {"trees": 10, "depth": 5}, {"banknote": 1000, "adult": 1000}
+DRAWS = (65_536, 256_000)
 BASE = {"N": 4096, "S": 64, "T": 4, "D": 3, "G": 16}
 GROWTH = {"N": (4096, 8192, 16384), "S": (64, 128, 256), "T": (4, 8, 16), "D": (3, 4, 5), "G": (16, 32, 64)}
 QUICK_GROWTH = {"N": (4096, 16384), "S": (64, 256), "T": (4, 16), "D": (2, 4), "G": (16, 64)}
@@ -43,14 +44,14 @@ def _say(words: str) -> None:
     print(words, file=sys.stderr)
 
 
-def fastest(call: Callable[[], object], repeats: int) -> float:
-    """Seconds of the fastest of some warm calls."""
+def fastest(call: Callable[[], object], repeats: int, clock: Callable[[], float] = time.perf_counter) -> float:
+    """Seconds of the fastest of some warm calls; by `time.process_time` those of all cores."""
     jax.block_until_ready(call())
     times = []
     for _ in range(repeats):
-        start = time.perf_counter()
+        start = clock()
         jax.block_until_ready(call())
-        times.append(time.perf_counter() - start)
+        times.append(clock() - start)
     return min(times)
 
 
@@ -97,12 +98,17 @@ def random_forests(models: int, rows: int, rounds: int, depth: int) -> Recipe:
     return recipes.random_forest(epsilon=epsilon, rows=rows, rounds=rounds, depth=depth, disjoint=True)
 
 
-def time_sweep(table: Table, recipe: Recipe, repeats: int, memory_mb: float) -> tuple[float, float]:
-    """(seconds, seconds of the first call) of a sweep over the recipe's settings, a key for each, within a budget."""
+def time_sweep(
+    table: Table, recipe: Recipe, repeats: int, memory_mb: float, release: bool = False
+) -> tuple[float, float]:
+    """(seconds, seconds of the first call) of a sweep over the recipe's settings, a key for each, within a budget.
+
+    With `release`, keys are of ChaCha20.
+    """
     models, (rows, columns) = np.shape(recipe.budget.rows)[0], table.splits.shape
     lanes = int(np.clip(memory_mb * 2**20 // runs.lane_bytes((rows, columns), recipe), 1, models))
     lanes = -(-models // -(-models // lanes))
-    keys = jax.random.split(jax.random.key(0), models)
+    keys = jax.random.split(dpbt.fresh_key() if release else jax.random.key(0), models)
     start = time.perf_counter()
     jax.block_until_ready(_sweep(keys, table, recipe, lanes=lanes))
     first = time.perf_counter() - start
@@ -115,6 +121,8 @@ def measure_sweep(name: str, table: Table, setting: tuple, peak: float, repeats:
     (rows, splits), before = table.splits.shape, programs(_sweep)
     _say(f"{name}: {models} models of T = {rounds}, D = {depth}")
     seconds, first = time_sweep(table, greedy(models, rows, rounds, depth), repeats, memory_mb)
+    compiles = programs(_sweep) - before
+    released, _ = time_sweep(table, greedy(models, rows, rounds, depth), repeats, memory_mb, release=True)
     gflops = models * products(rows, splits, depth, rounds) / seconds / 1e9
     return {
         "name": name,
@@ -128,7 +136,8 @@ def measure_sweep(name: str, table: Table, setting: tuple, peak: float, repeats:
         "models_per_second": models / seconds,
         "gflops": gflops,
         "fraction_of_peak": gflops / peak,
-        "compiles": programs(_sweep) - before,
+        "compiles": compiles,
+        "release_keys": released / seconds,
         "peak_memory_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
     }
 
@@ -139,6 +148,21 @@ def synthetic(rows: int, splits: int) -> Table:
     satisfied = rng.random((rows, splits), np.float32) < 0.5
     label = (satisfied[:, 0] & satisfied[:, 1]) ^ (rng.random(rows) < 0.2)
     return Table(jnp.asarray(satisfied), jnp.asarray(label), jnp.ones(rows, bool))
+
+
+def draws(repeats: int) -> list[dict]:
+    """Nanoseconds of one core a draw, by mechanism, kind of key and number of draws."""
+    found = []
+    for mechanism in (mechanisms.discrete_laplace, mechanisms.rounded_gaussian):
+        sample = jax.jit(lambda key, value, mechanism=mechanism: mechanism.sample(key, value, jnp.float32(2500)))
+        for kind, key in (("research", jax.random.key(0)), ("release", dpbt.fresh_key())):
+            for count in DRAWS:
+                _say(f"{count} draws of {mechanism.name}, {kind} key")
+                value = jnp.zeros(count, jnp.int32)
+                seconds = fastest(lambda: sample(key, value), repeats, time.process_time)  # noqa: B023
+                line = {"mechanism": mechanism.name, "key": kind, "draws": count}
+                found.append({**line, "ns_a_draw": 1e9 * seconds / count})
+    return found
 
 
 def _tables(names) -> Iterator[tuple[str, Table]]:
@@ -229,6 +253,7 @@ def run(options: argparse.Namespace) -> None:
         "device": str(jax.devices()[0]),
         "cores": os.cpu_count(),
         "sweeps": sweeps,
+        "draws": draws(repeats),
         "peers": _peers(options.quick, repeats, memory_mb),
         "scaling": growth(QUICK_GROWTH if options.quick else GROWTH, repeats, memory_mb),
         "quick": options.quick,
@@ -243,6 +268,7 @@ def _as_text(report: dict) -> str:
     words = f"float32 matrix product: {report['peak_gflops']:.0f} GFLOP/s (int8: {report['peak_int8_gops']:.0f})"
     text = [f"{words} on {report['device']}, {report['cores']} cores\n"]
     head = ("sweep", "N x S", "models", "models/s", "GFLOP/s", "of peak", "programs", "compile s", "peak MB")
+    head += ("release keys",)
     cells = [
         (
             s["name"],
@@ -254,10 +280,14 @@ def _as_text(report: dict) -> str:
             str(s["compiles"]),
             f"{s['compile_seconds']:.1f}",
             f"{s['peak_memory_mb']:.0f}",
+            f"{s['release_keys']:.2f} times",
         )
         for s in report["sweeps"]
     ]
     text += [align([head, *cells]), "GFLOP/s counts 4 N S (2^D - 1) T operations a model, whatever is executed.\n"]
+    head = ("mechanism", "key", "draws", "ns of a core a draw")
+    cells = [(d["mechanism"], d["key"], str(d["draws"]), f"{d['ns_a_draw']:.0f}") for d in report["draws"]]
+    text += [align([head, *cells]), ""]
     if report["peers"]:
         head = ("peer", "ours", "data", "fits", "ours, s a fit", "theirs, s a fit", "ratio")
         cells = [

@@ -4,6 +4,8 @@ import re
 from pathlib import Path
 
 import dpbt
+from dpbt import accounting
+from dpbt.base import relation_name
 from experiments.__main__ import NAMES
 from paper_figures.__main__ import NAMES as FIGURES
 
@@ -18,6 +20,22 @@ def test_the_examples_run(tmp_path, monkeypatch):
     for block in blocks:
         exec(compile(block, "README.md", "exec"), scope)
     assert scope["model"].trees.split.shape[0] == scope["model"].recipe.rounds
+
+
+def test_readme_ledger_and_threats_name_one_relation_one_rows_one_sampler_and_one_key():
+    """In the same words, which the ledger prints."""
+    threats = (Path(__file__).parent.parent / "docs" / "threats.md").read_text()
+    pages = [" ".join(text.replace("`", "").split()) for text in (README, threats)]
+    for relation, words in accounting.RELATION_WORDS.items():
+        book = dpbt.ledger(dpbt.recipes.bdpe(epsilon=1.0, rows=50, relation=relation), dpbt.fresh_key())
+        printed = str(book)
+        assert words.replace("rows is", "rows = 50 is") in printed
+        assert accounting.EXACT_WORDS in printed
+        for page in pages:
+            assert f"{relation_name(relation)}: {words}" in page
+            assert accounting.EXACT_WORDS in page
+            assert "against adversaries of bounded computation" in page
+        assert "against adversaries of bounded computation" in printed
 
 
 def test_commands_and_links_exist():

@@ -1,8 +1,10 @@
 """Neighbours made of file rows: two CSV files that differ in one line, each read by itself."""
 
+import functools
 import tempfile
 from pathlib import Path
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
@@ -106,3 +108,10 @@ def pairs(relation: base.Relation, seed: int, kind: str = "splits") -> list[tupl
         else:
             raise ValueError(f"no neighbours are defined under {relation!r}")
     return found
+
+
+@functools.cache
+def stacked(relation: base.Relation, kind: str) -> tuple[Table, Table]:
+    """The first and the second tables of `pairs`, with a leading axis for pairs."""
+    first, second = zip(*pairs(relation, 1, kind), strict=True)
+    return jax.tree.map(lambda *rows: jnp.stack(rows), *first), jax.tree.map(lambda *rows: jnp.stack(rows), *second)

@@ -10,7 +10,9 @@ import pytest
 import dpbt
 from dpbt import audit, boosting
 from dpbt.base import ADD_REMOVE, REPLACE_ONE
+from tests import filerows
 from tests.contract import ROWS
+from tests.tables import random_table as tables_of_bits
 
 SLACK = 2e-3
 """Room for float32 in a log density of a whole transcript."""
@@ -21,6 +23,14 @@ SIGMAS = 5.5
 
 rows = pytest.mark.parametrize(
     "row", [pytest.param(row, id=row.name, marks=[pytest.mark.slow] if row.slow else []) for row in ROWS]
+)
+files = pytest.mark.parametrize(
+    ("row", "relation"),
+    [
+        pytest.param(row, relation, id=f"{row.name}-{name}", marks=[pytest.mark.slow] if slow else [])
+        for row in ROWS
+        for name, relation, slow in (("add_remove", ADD_REMOVE, row.slow), ("replace_one", REPLACE_ONE, True))
+    ],
 )
 relations = pytest.mark.parametrize("relation", [ADD_REMOVE, REPLACE_ONE], ids=["add_remove", "replace_one"])
 
@@ -41,6 +51,34 @@ def test_exact_losses_are_within_the_ledger(row, relation):
     assert sum(found.by_site.values()) == pytest.approx(sum(found.by_mechanism.values()), abs=1e-6)
     assert set(found.step_ratio) == {event.site for event in dpbt.ledger(recipe).events}
     assert all(0 <= ratio <= 1 + SLACK for ratio in found.step_ratio.values())
+
+
+@files
+def test_a_line_of_a_file_costs_at_most_the_ledger(row, relation):
+    """Files that differ in one line, odd ones among them, each read and encoded by itself."""
+    tables, others = filerows.stacked(relation, "splits" if row.table is tables_of_bits else "positions")
+    recipe = row.recipe(relation, epsilon=3.0, rows=filerows.CAPACITY, rounds=2, depth=2)
+    book = dpbt.ledger(recipe)
+
+    @jax.jit
+    def costs(keys, tables, others):
+        def one(key, table, other):
+            noise_key, public_key = dpbt.keys.pair(key)
+            release = dpbt.boost(noise_key, table, recipe, public_key)[0]
+            here, there = (dpbt.boosting.transcript_log_prob(release, t, recipe) for t in (table, other))
+            loss = sum(jnp.sum(here[site] - there[site]) for site in here)
+            steps = dpbt.boosting.step_divergences(release, table, other, recipe)
+            worst = [jnp.sum(step.pure if row.delta == 0 else step.rho) for step in steps.values()]
+            return jnp.abs(loss), sum(worst)
+
+        return jax.vmap(one)(keys, tables, others)
+
+    keys = jax.random.split(jax.random.key(0), len(tables.label))
+    loss, worst = (np.asarray(cost) for cost in costs(keys, tables, others))
+    assert not np.isnan(loss).any()
+    assert 0 < worst.max() <= (book.epsilon if row.delta == 0 else book.rho) + SLACK
+    if row.delta == 0:
+        assert loss.max() <= book.epsilon + SLACK
 
 
 @rows

@@ -6,13 +6,13 @@ Bojarski et al. (2014), Algorithms 1 and 2.
 """
 
 import functools
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dpbt import boosting, keys
+from dpbt import boosting, checks, keys
 from dpbt.base import Array, Model, Recipe, Release, Table, WeakLearner, Weights
 from dpbt.learners import random_tree
 from dpbt.learners.random_tree import Grove
@@ -67,6 +67,7 @@ def fit(
     public_key: Array | None = None,
     memory_mb: float = 256,
     *,
+    sample_weight: Any = None,
     keep_withheld: bool = False,
 ) -> Model:
     """Learn a random forest. The model is a function of noisy releases alone; see `boosting.ledger(recipe)`.
@@ -77,16 +78,18 @@ def fit(
         recipe: one setting, from `recipes.random_forest`, `rf_l` or `rf_e`.
         public_key: one typed key that is independent of `key`, of the trees' structure.
         memory_mb: roughly how much memory the trees in the making may take, beside the table and the model.
+        sample_weight: not supported.
         keep_withheld: as `boosting.fit`.
 
     Raises:
-        ValueError: if any of these is not so. Nothing private is raised on; no cell and no length
-            of the table is shown.
+        ValueError: if any of these is not so. Of private things only the number of present rows is
+            raised on (`checks.check`); no cell and no length of the table is shown.
     """
     if recipe.learner.hypotheses is not random_tree.GROVES:
         raise ValueError(f"forests.fit takes a recipe of random trees, got {recipe.name}")
-    table = boosting.on_device(table)
-    boosting.check(key, table, recipe, public_key)
+    checks.refuse_sample_weight(sample_weight)
+    table = checks.on_device(table)
+    checks.check(key, table, recipe, public_key)
     keys.warn_of_research(key)
     each = 64 * table.label.shape[0] + 512 * _leaves(recipe.learner)
     batch = int(np.clip(memory_mb * 2**20 / each, 1, 64))
@@ -148,7 +151,7 @@ def predict(model: Model, positions: Array, voting: str = "majority", key: Array
     Raises:
         ValueError: if the rows are not of the kind that the model reads, or as `vote`.
     """
-    positions = boosting.as_array("positions", positions)
+    positions = checks.as_array("positions", positions)
     rows = jnp.zeros(positions.shape[:1], bool)
     model.recipe.learner.hypotheses.check(Table(positions, rows, rows))
     return vote(_theta(model.trees, positions), voting, key)
@@ -156,7 +159,7 @@ def predict(model: Model, positions: Array, voting: str = "majority", key: Array
 
 def predict_proba(model: Model, positions: Array) -> Array:
     """f32[N]: the mean of theta over the trees."""
-    return jnp.nanmean(_theta(model.trees, boosting.as_array("positions", positions)), axis=0)
+    return jnp.nanmean(_theta(model.trees, checks.as_array("positions", positions)), axis=0)
 
 
 class Structure(NamedTuple):

@@ -144,7 +144,10 @@ def density_ratio_z(key, table, sampled, scored, wider):
     return z
 
 
-@rows
+@pytest.mark.parametrize(
+    "row",
+    [pytest.param(row, id=row.name, marks=[pytest.mark.slow] if row.slow or not row.sampled else []) for row in ROWS],
+)
 def test_samplers_follow_log_prob_and_two_thirds_of_the_noise_is_rejected(row):
     table = row.table(4, rows=30, splits=4)
     # Enough for the narrower noise to show, not so much that q / p lives on splits that are never drawn.

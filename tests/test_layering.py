@@ -22,6 +22,7 @@ FLOORS = [
     {"accounting", "boundary", "files", "tables", "trees"},
     {"reweighting", "rules", "learners"},
     {"pricing", "recipes"},
+    {"checks"},
     {"boosting"},
     {"audit", "diagnostics", "forests", "sweeps"},
     {"runs"},

@@ -298,8 +298,7 @@ def pair_loss(key: Array, table: Table, other: Table, recipe: Recipe, transcript
     """
     table, other = jax.tree.map(jnp.asarray, table), jax.tree.map(jnp.asarray, other)
     if table.splits.shape != other.splits.shape:
-        shapes = f"{table.splits.shape} and {other.splits.shape}"
-        raise ValueError(f"the tables must have one shape, got {shapes}")
+        raise ValueError("the tables must have one shape")
     if max(int(table.present.sum()), int(other.present.sum())) > float(recipe.budget.rows):
         raise ValueError(f"a table has more rows than the recipe's {float(recipe.budget.rows):g}")
     releases = _releases(jax.random.split(key, transcripts), table, recipe)

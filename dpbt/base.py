@@ -10,6 +10,7 @@ Axes of rounds are as long as the recipe's capacity, which is T unless settings 
 """
 
 import dataclasses
+import math
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
@@ -32,8 +33,8 @@ GRID = 127
 The largest grid that fits eight signed bits, whose exact products are the fastest a CPU has.
 """
 
-MAX_ROWS = (2**31 - 2**22) // GRID
-"""Most rows whose weights, and their noise, int32 counts: 16.8 million."""
+MAX_ROWS = 2**24
+"""Most rows: float32 holds their number, and int32 their weights with noise; 16.8 million."""
 
 ADD_REMOVE = Relation.ADD_OR_REMOVE_ONE
 REPLACE_ONE = Relation.REPLACE_ONE
@@ -111,6 +112,7 @@ class Sampler(NamedTuple):
             outcomes far from the value.
         tail: (shift) -> t, the mass of outcomes that are so far from one of two values that lie
             `shift` scales apart.
+        most: the largest scale for which this holds.
 
     For each draw that a row moves, neighbours whose laws satisfy epsilon have samplers that satisfy
     epsilon + 2 g, with t of delta (`accounting.Ledger`).
@@ -118,6 +120,7 @@ class Sampler(NamedTuple):
 
     gap: float
     tail: Callable[[float], float]
+    most: float = math.inf
 
 
 class Mechanism(NamedTuple):
@@ -340,7 +343,7 @@ class Model:
     recipe: Recipe
 
 
-def kind(array: AnyArray) -> str:
+def dtype_and_rank(array: AnyArray) -> str:
     """The dtype and the rank of an array, in words for errors.
 
     Its lengths are not shown, and neither are those of its texts: they may be private.

@@ -91,9 +91,9 @@ def own_key(key: Array, recipe: Recipe) -> Array:
 def _words_of(leaf: Any) -> Array:
     """u32[K]: the bits of a leaf of a budget."""
     leaf = jnp.asarray(leaf).reshape(-1)
-    if leaf.dtype == jnp.float32:
-        return jax.lax.bitcast_convert_type(leaf, jnp.uint32)
-    return leaf.astype(jnp.uint32)
+    if leaf.dtype not in (jnp.float32, jnp.int32, jnp.uint32):
+        raise ValueError(f"a budget holds numbers of 32 bits, so that none is lost in the key; got {leaf.dtype}")
+    return jax.lax.bitcast_convert_type(leaf, jnp.uint32)
 
 
 def round_keys(key: Array, capacity: int) -> Array:
@@ -105,7 +105,7 @@ def admitted(present: Array, recipe: Recipe) -> Array:
     """bool[N]: the first `rows` of the present rows, in order.
 
     The noise was set for `rows` rows. A row more or less then moves at most one other row out or
-    in, so a table beyond the bound costs at most twice its ledger.
+    in, so a table beyond the bound costs what two rows cost: 2 epsilon, or 4 rho.
     """
     place = jnp.cumsum(present.astype(jnp.int32))
     return present & (place <= jnp.asarray(recipe.budget.rows).astype(jnp.int32))
@@ -122,7 +122,8 @@ def boost(key: Array, table: Table, recipe: Recipe, public_key: Array | None = N
 
     The guarantee is that of `ledger(recipe)`, for tables of at most `rows` rows; of a larger one
     only the first `rows` present rows count (`admitted`). The key is a secret of the release.
-    Use it on one table only: on two tables, a table and its update say, it makes the same noise.
+    Use it on one table only: on two, a table and its update or the same rows under another domain,
+    it makes the same noise.
 
     Args:
         key: a typed key; see `keys`. Recipes that differ in any number have independent noise

@@ -14,14 +14,17 @@ A fourth reading, `draws`, notes the mechanism and the scale of every draw. The 
 with the learner's events, so that no line prices another draw than the one that runs.
 """
 
+import enum
 import hashlib
 import math
+import types
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple, Protocol
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from dpbt.base import (
     Array,
@@ -70,11 +73,13 @@ class Drawn(NamedTuple):
     Attributes:
         mechanism: of the draw.
         scale: f32[...], public, in the draw's unit.
+        widest: f32[], the largest scale that the mechanism is given.
         outputs: how many independent outputs it has.
     """
 
     mechanism: Mechanism
     scale: Array
+    widest: Array
     outputs: int
 
 
@@ -138,8 +143,9 @@ def asked(program: Program, table: Table, weights: Weights, budget) -> dict[str,
     def draw(site: str, mechanism: Mechanism, value: Array, scale, unit=1.0) -> Array:
         _check_new(site, sites)
         output = jax.eval_shape(mechanism.sample, jax.random.key(0), value, jnp.float32(1))
-        in_unit = jnp.asarray(scale, jnp.float32) / jnp.asarray(unit, jnp.float32)
-        sites[site] = Drawn(mechanism, in_unit, math.prod(output.shape))
+        given = jnp.asarray(scale, jnp.float32)
+        in_unit = given / jnp.asarray(unit, jnp.float32)
+        sites[site] = Drawn(mechanism, in_unit, jnp.max(given), math.prod(output.shape))
         return jnp.zeros(output.shape, output.dtype)
 
     program(draw, table, weights, budget)
@@ -168,14 +174,42 @@ def replay(program: Program, release: Release, table: Table, weights: Weights, b
 
 
 def code_tag(program: Callable) -> str:
-    """A tag for a program that has none: its name, its code, and the plain values that it closes over."""
-    code = program.__code__
-    closed = [cell.cell_contents for cell in program.__closure__ or ()]
-    kinds = str | bytes | int | float
-    plain = [value for value in (*closed, *code.co_consts[1:]) if isinstance(value, kinds)]
-    words = f"{code.co_code!r} {code.co_names!r} {plain!r}"
+    """A tag for a program that declares none: its name, its code, its defaults, what it closes over.
+
+    Raises:
+        ValueError: for something among these whose content is not plain, so that two programs that
+            differ in it could have one tag.
+    """
+    words = "\n".join(_contents(program))
     digest = hashlib.sha256(words.encode()).hexdigest()[:16]
     return f"{program.__module__}.{program.__qualname__} {digest}"
+
+
+def _contents(value: Any) -> Iterator[str]:
+    """What tells a value apart, in words; functions by code, defaults and what they close over."""
+    if isinstance(value, types.FunctionType):
+        yield f"{value.__module__}.{value.__qualname__}"
+        closed = [cell.cell_contents for cell in value.__closure__ or ()]
+        kept = sorted((value.__kwdefaults__ or {}).items())
+        parts = (value.__code__, *closed, *(value.__defaults__ or ()), *kept)
+        for part in parts:
+            yield from _contents(part)
+    elif isinstance(value, types.CodeType):
+        yield f"{value.co_code!r} {value.co_names!r}"
+        for part in value.co_consts:
+            yield from _contents(part)
+    elif isinstance(value, tuple | frozenset):
+        for part in value if isinstance(value, tuple) else sorted(value, key=repr):
+            yield from _contents(part)
+    elif isinstance(value, np.generic | np.ndarray):
+        yield f"{value.dtype} {np.shape(value)} {np.asarray(value).tobytes()!r}"
+    elif isinstance(value, str | bytes | int | float | complex | enum.Enum | None | type(...)):
+        yield repr(value)
+    else:
+        raise ValueError(
+            f"a weak learner needs a tag: its program depends on a {type(value).__name__}, whose content "
+            "is not seen; declare tag=, a text that names the learner and every static part of it"
+        )
 
 
 def weak_learner(
@@ -203,8 +237,9 @@ def weak_learner(
         unprotected: what the program reads off private data without a mechanism and lets influence a draw in
             a way its sensitivities do not count; empty for a calibration that is proved.
         tag: names the learner and every static part of it: two learners whose draws differ under one
-            budget must have two tags. By default it is made of the program's name, code and plain
-            closed-over values; declare one where other things than these make a difference.
+            budget must have two tags. By default it is made of the program's name, code, defaults
+            and what it closes over; declare one where these are not plain values and functions,
+            or where globals of a module make a difference.
         withheld: sites that `fit` leaves out of the model, because their length is the number of
             private rows, for example.
     """

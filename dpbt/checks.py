@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from dpbt import keys
-from dpbt.base import REPLACE_ONE, Array, Recipe, Table, kind
+from dpbt.base import REPLACE_ONE, Array, Recipe, Table, dtype_and_rank
 from dpbt.pricing import has_public_draws
 
 
@@ -23,7 +23,7 @@ def as_array(name: str, value: Any) -> Array:
         if not isinstance(value, np.ndarray | np.generic):
             raise ValueError(f"{name} must be an array, got {type(value).__name__}")
         if value.dtype.kind not in "biufcV":  # V: bfloat16 and the like
-            raise ValueError(f"{name} must hold numbers or Booleans, got {kind(np.asarray(value))}")
+            raise ValueError(f"{name} must hold numbers or Booleans, got {dtype_and_rank(np.asarray(value))}")
     return jnp.asarray(value)
 
 
@@ -66,7 +66,7 @@ def check(key: Array, table: Table, recipe: Recipe, public_key: Array | None = N
     keys.check(key)
     for name, array in (("label", label), ("present", present)):
         if array.dtype != bool or array.ndim != 1:
-            raise ValueError(f"table.{name} must be bool of rank 1, got {kind(array)}")
+            raise ValueError(f"table.{name} must be bool of rank 1, got {dtype_and_rank(array)}")
     recipe.learner.hypotheses.check(table)
     rows = splits.shape[0]
     if label.shape[0] != rows or present.shape[0] != rows:

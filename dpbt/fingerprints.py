@@ -78,11 +78,26 @@ def _create(path: Path) -> None:
             file.write(secrets.token_bytes(BYTES))
             file.flush()
             os.fsync(file.fileno())
-        os.link(name, path)
+        _name_once(name, path)
     except FileExistsError:
         pass
     finally:
         Path(name).unlink(missing_ok=True)
+
+
+def _name_once(name: str, path: Path) -> None:
+    """Give a whole file its name, if nobody was first.
+
+    Raises:
+        FileExistsError: if somebody was.
+    """
+    try:
+        os.link(name, path)
+    except FileExistsError:
+        raise
+    except OSError:  # a file system without hard links
+        with open(path, "xb", opener=lambda p, flags: os.open(p, flags, 0o600)) as file:
+            file.write(Path(name).read_bytes())
 
 
 def _read(path: Path) -> bytes:

@@ -23,7 +23,7 @@ VOTINGS = ("majority", "threshold", "probabilistic")
 def grow(key: Array, table: Table, recipe: Recipe, public_key: Array, batch: int = 8) -> tuple[Release, Grove]:
     """The releases and trees of `boosting.boost` under the same key, in batches; pure and traceable.
 
-    The guarantee is that of `boosting.ledger(recipe)`. The key is a secret of the release.
+    The guarantee is that of `dpbt.ledger(recipe)`. The key is a secret of the release.
 
     Args:
         key: a typed key, of the noise; see `keys`.
@@ -70,7 +70,7 @@ def fit(
     sample_weight: Any = None,
     keep_withheld: bool = False,
 ) -> Model:
-    """Learn a random forest. The model is a function of noisy releases alone; see `boosting.ledger(recipe)`.
+    """Learn a random forest. The model is a function of noisy releases alone; see `dpbt.ledger(recipe)`.
 
     Args:
         key: one typed key, a secret; see `boosting.fit`.

@@ -202,5 +202,5 @@ def family_name(family: LossFamily) -> str:
         points = jnp.asarray([0.1, 0.3, 0.45], jnp.float32)
         values += [*np.asarray(loss.perspective(points, 1 - points)).tolist()]
         values += [*np.asarray(loss.inverse_link(points - 0.2)).tolist()]
-    words = " ".join(f"{value:.3g}" for value in values)
+    words = " ".join(f"{value:.6g}" for value in values)
     return f"{name} {hashlib.sha256(words.encode()).hexdigest()[:8]}"

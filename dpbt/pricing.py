@@ -58,7 +58,7 @@ def _draws(recipe: Recipe) -> list[dict]:
     found = []
     for bound in (0.0, _FAR_BOUND):
         at = scales(recipe.budget, jnp.float32(bound))
-        found.append({site: draw._replace(scale=at[site]) for site, draw in asked.items()})
+        found.append({site: draw._replace(scale=at[site][0], widest=at[site][1]) for site, draw in asked.items()})
     return found
 
 
@@ -72,8 +72,8 @@ def _reader(learner: WeakLearner, reweighter: Reweighter) -> tuple[Callable, dic
         score = jnp.zeros(prepared.label.shape[0], jnp.float32)
         weights = reweighter.weights(score, bound, prepared, budget)
         draws = learner.draws(prepared, weights, budget)
-        asked.update({site: draw._replace(scale=None) for site, draw in draws.items()})
-        return {site: draw.scale for site, draw in draws.items()}
+        asked.update({site: draw._replace(scale=None, widest=None) for site, draw in draws.items()})
+        return {site: (draw.scale, draw.widest) for site, draw in draws.items()}
 
     return jax.jit(scales), asked
 

@@ -25,6 +25,8 @@ resolved in order of the rows. That is so for the masks of `audit.neighbours` an
 overwriting a row.
 """
 
+from typing import Any
+
 import jax.numpy as jnp
 import numpy as np
 
@@ -125,17 +127,23 @@ def center_l2(relation: Relation) -> int:
     return 2 * indicator(relation)
 
 
-def sum_step(rows) -> np.ndarray:
+def sum_step(rows, spread: Any = 0.0) -> np.ndarray:
     """The public grid that weighted sums of rows are rounded down to, in units of 2^-14 levels.
 
-    The smallest power of two, at least 1, for which every sum fits 2^29 steps: all levels together
-    are at most GRID m, and a row is at most 2^14 units long.
+    The smallest power of two, at least 1, for which every sum fits 2^29 steps and the noise has a
+    standard deviation of at most 2^26: all levels together are at most GRID m, and a row is at most
+    2^14 units long.
+
+    Args:
+        rows: m, scalar or array.
+        spread: the standard deviation of the noise, in units of 2^-14 levels.
     """
     largest = np.asarray(rows, np.float64) * GRID * 2.0**14
-    return 2.0 ** np.ceil(np.log2(np.maximum(largest / 2.0**29, 1.0)))
+    most = np.maximum(largest / 2.0**29, np.asarray(spread, np.float64) / 2.0**26)
+    return 2.0 ** np.ceil(np.log2(np.maximum(most, 1.0)))
 
 
-def center_step(rows, relation: Relation, features: int) -> np.ndarray:
+def center_step(step, relation: Relation, features: int) -> np.ndarray:
     """`center_l2` + sqrt(d) h / (2^14 GRID), times 1 + 2^-20: the same for sums on a grid of steps h.
 
     Proof. Sums of levels times rows, in units of 2^-14, are exact integers, and so is their quotient
@@ -144,11 +152,11 @@ def center_step(rows, relation: Relation, features: int) -> np.ndarray:
     float32 in at most 6 roundings of 2^-24: less than 2^-20. []
 
     Args:
-        rows: m, scalar or array.
+        step: h, from `sum_step`; scalar or array.
         relation: the neighbouring relation.
         features: d, a public bound on the number of features.
     """
-    rounding = np.sqrt(features) * sum_step(rows) / (2.0**14 * GRID)
+    rounding = np.sqrt(features) * np.asarray(step, np.float64) / (2.0**14 * GRID)
     return (center_l2(relation) + rounding) * (1 + 2.0**-20)
 
 

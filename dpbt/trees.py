@@ -15,7 +15,7 @@ import chex
 import jax
 import jax.numpy as jnp
 
-from dpbt.base import GRID, MAX_ROWS, UNSPLIT, Array, HypothesisClass, Table, Tree, kind
+from dpbt.base import GRID, MAX_ROWS, UNSPLIT, Array, HypothesisClass, Table, Tree, dtype_and_rank
 
 CHUNK_ROWS = 2**24 // GRID
 """Most rows whose levels a float32 accumulator sums exactly."""
@@ -213,7 +213,7 @@ def check(table: Table) -> None:
     """
     splits = table.splits
     if splits.dtype != bool or splits.ndim != 2:
-        raise ValueError(f"table.splits must be bool of rank 2, got {kind(splits)}")
+        raise ValueError(f"table.splits must be bool of rank 2, got {dtype_and_rank(splits)}")
     rows, count = splits.shape
     if rows == 0 or count == 0:
         raise ValueError("a table needs a row and a split, and has none of one of them")

@@ -4,8 +4,9 @@ What a mechanism promises is a law; what runs is a function of finitely many bit
 come so close to their laws that the distance has a price in the ledger (`base.Sampler`), and one
 that is small. Two things make that so.
 
-Words. An exponential variable is -log(U) with U on a lattice of 2**-95 at *both* ends of (0, 1), so
-that neither a large value nor a small one is coarse. An angle has 64 bits.
+Words. An exponential variable is -log(U) with U on a lattice of 2**-127 at *both* ends of (0, 1),
+so that neither a large value nor a small one is coarse: beyond E = e the lattice moves the
+probability of an outcome by at most 2**-127 e**e of it. An angle has 64 bits.
 
 Arithmetic. Everything is computed in float64, by elementary functions that are right to within
 2**-50 relatively (`tests/test_variates.py` measures them against wider numbers). A value computed
@@ -23,17 +24,17 @@ import numpy as np
 
 from dpbt.base import Array
 
-EXPONENTIAL_WORDS = 3
+EXPONENTIAL_WORDS = 4
 """Words of one exponential variable."""
 
-NORMAL_WORDS = 5
+NORMAL_WORDS = 6
 """Words of two normal variables."""
 
 RELATIVE_ERROR = 2.0**-50
 """No exponential variable is further from an exact one, relatively, up to `REACH`."""
 
 REACH = 44.0
-"""Beyond it (with probability e**-44 < 2**-63) the lattice of an exponential variable is coarser."""
+"""Up to it, and with probability 1 - e**-44 > 1 - 2**-63, a lattice of 2**-127 moves less than 2**-63."""
 
 _HALF_WORD = np.float64(2.0**-32)
 
@@ -59,41 +60,47 @@ def log1p(x: Array) -> Array:
     return jnp.where(moved == 0, x, x * jnp.log(shifted) / jnp.where(moved == 0, 1.0, moved))
 
 
-def unit_interval(high: Array, low: Array) -> Array:
-    """f64 in (0, 1]: (high + (low + 1/2) 2**-32) 2**-32; for use within `double_precision`."""
-    return (double(high) + (double(low) + np.float64(0.5)) * _HALF_WORD) * _HALF_WORD
+def unit_interval(*bits: Array) -> Array:
+    """f64 in (0, 1]: 0.w1 w2 ... to the base 2**32, and half a unit in the last place.
+
+    For use within `double_precision`. The result is rounded to 53 bits, however small it is.
+    """
+    below = jnp.float64(0.5)
+    for word in reversed(bits):
+        below = (double(word) + below) * _HALF_WORD
+    return below
 
 
 def exponential(words: Array) -> Array:
-    """f64[...]: Exp(1) variables from u32[3, ...]; for use within `double_precision`.
+    """f64[...]: Exp(1) variables from u32[4, ...]; for use within `double_precision`.
 
-    The first bit chooses the half of (0, 1) that U lies in, 94 bits the place in it as a distance
+    The first bit chooses the half of (0, 1) that U lies in, 126 bits the place in it as a distance
     from 0 or from 1. The second bit is not used: `sign_bit` reads it.
     """
     place = double(words[0] & np.uint32(2**30 - 1))
-    place = (place + unit_interval(words[1], words[2])) * np.float64(2.0**-31)
+    place = (place + unit_interval(words[1], words[2], words[3])) * np.float64(2.0**-31)
     from_one = words[0] >> np.uint32(31) == 1
     return -jnp.where(from_one, log1p(-place), jnp.log(place))
 
 
 def sign_bit(words: Array) -> Array:
-    """bool[...]: a fair coin from u32[3, ...], independent of `exponential` of the same words."""
+    """bool[...]: a fair coin from u32[4, ...], independent of `exponential` of the same words."""
     return (words[0] >> np.uint32(30)) & np.uint32(1) == 1
 
 
 def normal(words: Array) -> Array:
-    """f64[2, ...]: independent standard normal variables (Box & Muller) from u32[5, ...].
+    """f64[2, ...]: independent standard normal variables (Box & Muller) from u32[6, ...].
 
     For use within `double_precision`. The absolute error is at most 2**-48 times the radius, which
     is at most sqrt(2 `REACH`) < 9.4 but with probability e**-44.
     """
-    radius = jnp.sqrt(np.float64(2) * exponential(words[:3]))
-    angle = np.float64(2 * np.pi) * unit_interval(words[3], words[4])
+    radius = jnp.sqrt(np.float64(2) * exponential(words[:4]))
+    angle = np.float64(2 * np.pi) * unit_interval(words[4], words[5])
     return jnp.stack([radius * jnp.cos(angle), radius * jnp.sin(angle)])
 
 
 def normals(words: Array, shape: tuple[int, ...]) -> Array:
-    """f64[shape]: `normal` of u32[5, pairs], the second of each pair in the second half."""
+    """f64[shape]: `normal` of u32[6, pairs], the second of each pair in the second half."""
     both = normal(words).reshape(-1)
     return both[: math.prod(shape)].reshape(shape)
 

@@ -95,7 +95,7 @@ def test_private_errors_of_the_grid_are_those_of_the_library_on_average(rows):
             spread = np.sqrt((expected.var(axis=0) + errors[:, n].var(axis=0)) / 400)
             z = (expected.mean(axis=0) - errors[:, n].mean(axis=0)) / spread
             assert (np.max(np.abs(z)) < 5) == same, z
-    assert found[:, 0, 0].mean() < found[:, 1, 0].mean() - 0.03  # clamping is worth having
+    assert found[:, 0, 0].mean() < found[:, 1, 0].mean() - 0.015  # clamping is worth having
 
 
 def test_splits_are_disjoint_and_whole():

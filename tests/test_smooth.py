@@ -274,7 +274,7 @@ def test_centres_of_neighbours_are_within_the_claim(rows):
     table = halfspace.prepare(dpbt.Table(jnp.asarray(x), jnp.ones(rows, bool), jnp.ones(rows, bool)))
     level = jnp.full(rows, GRID, jnp.int8)  # every row is at the cap
     step = slickness.sum_step(rows)
-    claim = float(slickness.center_step(rows, REPLACE_ONE, features=4))
+    claim = float(slickness.center_step(step, REPLACE_ONE, features=4))
 
     def sums(level):
         found = halfspace.signed_sums(level, table.digits, jnp.float32(step))

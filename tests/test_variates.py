@@ -33,13 +33,13 @@ def points(low, high, count=200_000):
 @pytest.mark.parametrize(
     ("function", "exact", "x"),
     [
-        (jnp.log, np.log, points(2.0**-97, 0.5)),
-        (variates.log1p, np.log1p, -points(2.0**-97, 0.5)),
+        (jnp.log, np.log, points(2.0**-129, 0.5)),
+        (variates.log1p, np.log1p, -points(2.0**-129, 0.5)),
         (variates.log1p, np.log1p, -points(2.0**-60, 1 - 2.0**-20)),
         (jnp.expm1, np.expm1, -points(2.0**-32, 40.0)),
         (jnp.exp, np.exp, -points(2.0**-40, 32.0)),
         (jnp.tanh, np.tanh, points(2.0**-33, 40.0)),
-        (jnp.sqrt, np.sqrt, points(2.0**-97, 132.0)),
+        (jnp.sqrt, np.sqrt, points(2.0**-129, 132.0)),
     ],
     ids=["log", "log1p", "log1p near 1", "expm1", "exp", "tanh", "sqrt"],
 )
@@ -63,22 +63,22 @@ def exponential(*bits):
 
 
 def test_exponential_variables_reach_both_ends():
-    """The smallest and the largest of each half, and their lattice of 2**-95 there."""
+    """The smallest and the largest of each half, and their lattice of 2**-127 there."""
     ones, half = 2**32 - 1, 2**31
     ends = [
-        (0, 0, 0, 96 * np.log(2)),  # U next to 0
-        (half, 0, 0, 2.0**-96),  # U next to 1
-        (half - 1, ones, ones, np.log(2)),
-        (ones, ones, ones, np.log(2)),
+        (0, 0, 0, 0, 128 * np.log(2)),  # U next to 0
+        (half, 0, 0, 0, 2.0**-128),  # U next to 1
+        (half - 1, ones, ones, ones, np.log(2)),
+        (ones, ones, ones, ones, np.log(2)),
     ]
-    found = exponential(*np.array(ends, np.float64)[:, :3].T.astype(np.uint32))
-    np.testing.assert_allclose(found, [end[3] for end in ends], rtol=1e-12)
-    near = exponential([half, half], [0, 0], [0, 1])
-    np.testing.assert_allclose(near, [2.0**-96, 3 * 2.0**-96], rtol=1e-12)
+    found = exponential(*np.array(ends, np.float64)[:, :4].T.astype(np.uint32))
+    np.testing.assert_allclose(found, [end[4] for end in ends], rtol=1e-12)
+    near = exponential([half, half], [0, 0], [0, 0], [0, 1])
+    np.testing.assert_allclose(near, [2.0**-128, 3 * 2.0**-128], rtol=1e-12)
 
 
 def test_exponential_variables_have_their_law_and_a_fair_sign():
-    bits = jax.random.bits(jax.random.key(1), (3, 200_000), jnp.uint32)
+    bits = jax.random.bits(jax.random.key(1), (variates.EXPONENTIAL_WORDS, 200_000), jnp.uint32)
     sample, sign = exponential(*bits), np.asarray(variates.sign_bit(bits))
     assert stats.kstest(sample, stats.expon.cdf).pvalue > FALSE_ALARM
     high = sample[sample > 5] - 5

@@ -23,6 +23,7 @@ from dpbt.accounting.events import (
     public,
     repeat,
     selection,
+    tail_of_many,
 )
 from dpbt.accounting.ledger import (
     EXACT_WORDS,
@@ -53,6 +54,7 @@ __all__ = [
     "public",
     "repeat",
     "selection",
+    "tail_of_many",
     "zcdp_epsilon",
     "zcdp_rho",
 ]

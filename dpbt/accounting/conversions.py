@@ -146,7 +146,9 @@ def pld_epsilon(events: Sequence[Event], delta: float) -> float:
                     common.DifferentialPrivacyParameters(event.epsilon)
                 )
             case "discrete laplace":
-                one = privacy_loss_distribution.from_discrete_laplace_mechanism(1 / event.scale, int(event.sensitivity))
+                one = privacy_loss_distribution.from_discrete_laplace_mechanism(
+                    1 / event.scale, math.ceil(event.sensitivity)
+                )
             case "laplace":
                 one = privacy_loss_distribution.from_laplace_mechanism(event.scale / event.sensitivity)
             case "gaussian" | "rounded gaussian":

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from dpbt import mechanisms
-from dpbt.base import Mechanism
+from dpbt.base import Mechanism, Sampler
 
 _ROUNDED = 1 - 1e-6
 """Scales are float32, prices are float64: how much smaller a scale may look than it is."""
@@ -191,6 +191,11 @@ class Asked(Protocol):
         ...
 
     @property
+    def widest(self) -> Any:
+        """The largest scale that the mechanism is given."""
+        ...
+
+    @property
     def outputs(self) -> int:
         """How many independent outputs it has."""
         ...
@@ -230,9 +235,22 @@ def _compared(event: Event, draw: Asked) -> Event:
     moved = draw.outputs if event.moved is None else event.moved
     if mechanism.sampler is None:
         return dataclasses.replace(event, moved=moved, exact=False)
+    sampler, widest = mechanism.sampler, float(np.max(np.asarray(draw.widest, np.float64)))
+    if not widest <= sampler.most:
+        raise ValueError(f"the draw {site!r} has scale {widest:g}, and its sampler is known up to {sampler.most:g}")
     shift = event.sensitivity / event.scale if event.scale > 0 else 0.0
-    gap, tail = mechanism.sampler.gap * moved, mechanism.sampler.tail(shift) * moved
+    gap, tail = sampler.gap * moved, tail_of_many(sampler, shift, moved)
     return dataclasses.replace(event, moved=moved, gap=gap, tail=tail)
+
+
+def tail_of_many(sampler: Sampler, shift: float, outputs: int) -> float:
+    """The mass of far outcomes of many outputs that a row moves by `shift` scales together.
+
+    Together means in L1 or L2 norm. At most 4 of them move by more than half of it.
+    """
+    if outputs <= 4:
+        return outputs * sampler.tail(shift)
+    return 4 * sampler.tail(shift) + (outputs - 4) * sampler.tail(shift / 2)
 
 
 def repeat(event: Event, times: int) -> Event:

@@ -96,7 +96,10 @@ class Ledger:
         What finite bits cost is in it.
         """
         pure = self.pure_epsilon + self.sampler_epsilon
-        return pure if self.delta == 0 else min(self.epsilon_at(self.delta), pure)
+        if self.delta == 0:
+            return pure
+        approximate = self.epsilon_at(self.delta)
+        return min(approximate, pure) if self.sampler_delta <= self.delta else approximate
 
     def epsilon_at(self, delta: float, accountant: str = "zcdp") -> float:
         """The epsilon at a delta in (0, 1), by one accountant; what finite bits cost is in it.

@@ -1,7 +1,7 @@
 """Level-wise greedy trees with private splits and private leaves (Nock & Henecka, 2020, section 6).
 
 Two calibrations of one way to grow. `published` follows the paper: exponent eps / (2 max{3, 1 + f(1, m)}) with the
-node budgets of equation (17), alpha of equation (16) read off the data, Laplace noise on leveraged links.
+node budgets of equation (17), alpha of equation (16) read off the data, discrete Laplace noise on leveraged links.
 `tight` keeps the guarantee with less noise: exponent eps / f(1, m) for all nodes of a level at once, alpha from
 noisy errors, leaves from noisy class weights.
 """
@@ -43,7 +43,7 @@ class TreeBudget(NamedTuple):
         split_epsilon: f32[D], the exponent's epsilon at each depth: of one node (published), or of all nodes
             of the level (tight). Infinite in the non-private mode, which takes the best split and leaves pure
             nodes alone.
-        error_scale: f32[], Laplace scale of the noisy errors, in grid units.
+        error_scale: f32[], noise scale of the noisy errors, in grid units.
         leaf_scale: f32[], noise scale of a leaf: of its value (published) or of its class weights in
             grid units (tight).
         leaf_step: f32[], a power of two: the public grid that leaf values lie on (published).
@@ -349,7 +349,7 @@ def published(
         bound = budget.step * budget.clip**2
         steps = jnp.round(jnp.clip(beta * value, -bound, bound) / budget.leaf_step)
         scale = jnp.asarray(budget.leaf_scale / budget.leaf_step)
-        draw("leaf", mechanisms.discrete_laplace, steps.astype(jnp.int32), scale, 1 / budget.leaf_step)
+        draw("leaf", mechanisms.discrete_laplace, steps.astype(jnp.int32), scale)
 
     def hypothesis(release, budget, unit):
         del unit
@@ -367,14 +367,14 @@ def published(
             words=("node by node", "Thm 3, eq. (15), (17)"),
         )
         lines = _split_events(budget, objective, criterion, price)
-        bound = 2 * float(budget.step * budget.clip**2) + float(budget.leaf_step)
+        bound = float(np.floor(2 * float(budget.step * budget.clip**2) / float(budget.leaf_step)) + 1)
         leaves = accounting.noise(
             "leaf",
             "discrete laplace",
-            "leveraged values, leaf by leaf",
+            "leveraged values in steps, leaf by leaf",
             l1=bound,
             l2=bound,
-            scale=float(budget.leaf_scale),
+            scale=float(budget.leaf_scale) / float(budget.leaf_step),
             theorem="section 6, leaves",
             count=2**depth,
             moved=2**depth,

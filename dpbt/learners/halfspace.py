@@ -17,7 +17,7 @@ from dpbt.base import (
     Relation,
     Table,
     WeakLearner,
-    kind,
+    dtype_and_rank,
     relation_name,
 )
 
@@ -98,7 +98,7 @@ def check(table: Table) -> None:
     """
     rows = table.splits
     if rows.dtype != jnp.float32 or rows.ndim != 2:
-        raise ValueError(f"halfspaces read float32 features of rank 2, got {kind(rows)}")
+        raise ValueError(f"halfspaces read float32 features of rank 2, got {dtype_and_rank(rows)}")
     if rows.shape[0] == 0 or rows.shape[1] == 0:
         raise ValueError("a table needs a row and a feature, and has none of one of them")
     if rows.shape[0] > MAX_ROWS:
@@ -149,10 +149,10 @@ HALFSPACES = HypothesisClass(
 """Linear functions of float32 features f32[N, d] (in the place of `Table.splits`), projected to the unit ball."""
 
 
-def moved(rows, relation: Relation, tight: bool, features: int):
+def moved(step, relation: Relation, tight: bool, features: int):
     """The L2 sensitivity of the centre times kappa m, as the calibration has it: published, 4 or what is proved."""
-    step = slickness.center_step(rows, relation, features)
-    return step if tight else np.maximum(step, PUBLISHED_L2)
+    proved = slickness.center_step(step, relation, features)
+    return proved if tight else np.maximum(proved, PUBLISHED_L2)
 
 
 def steps_to_center(budget: CenterBudget, unit) -> Array:
@@ -206,7 +206,7 @@ def halfspace(
         return Halfspace(center)
 
     def events(budget):
-        bound = float(moved(budget.rows, relation, tight, features))
+        bound = float(moved(budget.step, relation, tight, features))
         bound /= float(budget.rows) * float(budget.density)
         theorem = "docs/privacy.md 10" if tight else "Bun et al., Thm 27"
         words, sigma = "centre of the weighted examples", float(budget.noise)

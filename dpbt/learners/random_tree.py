@@ -3,7 +3,7 @@
 A grove is P complete trees of height D whose inner nodes ask "position of attribute a > t", with a uniform over
 the attributes and t uniform in [0, 1), Algorithm 1 of the paper. Rows are positions in [0, 1] in the attributes' public
 ranges, `domains.positions`, or Booleans. With P = 1 every tree sees all rows and trees compose in sequence; with P
-above 1 each row is given to one of the P trees by public randomness, and they compose in parallel.
+above 1 each row is given to one of the P trees by a draw that never reads the rows, and they compose in parallel.
 
 Only the leaves read the rows: noisy class weights (RF-L and the paper's Algorithm 2), or a label drawn by the
 exponential mechanism (RF-E of Nock & Henecka, 2020, section 17.2).
@@ -25,7 +25,7 @@ from dpbt.base import (
     Relation,
     Table,
     WeakLearner,
-    kind,
+    dtype_and_rank,
     relation_name,
 )
 
@@ -97,7 +97,7 @@ def check(table: Table) -> None:
     if splits.dtype == jnp.float32:
         splits = jax.ShapeDtypeStruct(splits.shape, bool)
     elif splits.dtype != bool:
-        raise ValueError(f"table.splits must be bool, or float32 positions, got {kind(splits)}")
+        raise ValueError(f"table.splits must be bool, or float32 positions, got {dtype_and_rank(splits)}")
     trees.check(table._replace(splits=splits))
 
 
@@ -213,7 +213,7 @@ def random_tree(
     one leaf by at most 1 row: scores of one sign, so (`sensitivity.perspective_bound`) the leaf's draw costs
     1 / leaf_scale, and all others nothing; replace-one pays twice, in two leaves or twice in one. []
 
-    Which tree a row is given to is a public function of its place in the table, so neighbours must agree on the places
+    Which tree a row is given to is a function of its place in the table, so neighbours must agree on the places
     of the rows they share; tables with a `present` mask do (a removed row leaves its place empty). If rows have no
     public places, the site "part" must not be published: trees are given uniformly and
     independently, so two neighbours' releases without it are mixtures, with the same weights, of

@@ -1,4 +1,4 @@
-"""Additive noise: discrete Laplace and rounded Gaussian on integers, their real laws in float32."""
+"""Additive noise: discrete Laplace and rounded Gaussian on integers; their real laws in float32, for research."""
 
 import math
 
@@ -30,7 +30,8 @@ def _laplace_tail(shift: float) -> float:
 
 
 def _gaussian_tail(shift: float) -> float:
-    return math.erfc((8.9 - shift) / math.sqrt(2)) if shift < 8.9 else 1.0
+    """The mass of pairs of a radius beyond 9.3 about one of two values."""
+    return math.exp(-(max(9.3 - shift, 0.0) ** 2) / 2)
 
 
 def _additive_divergence(value, scale, other_value, other_scale):
@@ -60,7 +61,7 @@ def _saturated(total):
 
 
 def _magnitude(bits: Array, scale) -> Array:
-    """f64[...]: |k| for p(k) proportional to exp(-|k| / scale), from u32[7, ...].
+    """f64[...]: |k| for p(k) proportional to exp(-|k| / scale), from u32[8, ...].
 
     Up to scale 2**13, |k| = floor(scale (E + c)) with E ~ Exp(1) and exp(c) = 2 / (1 + exp(-1 /
     scale)), since then P(|k| >= j) = exp(c - j / scale) for every j >= 1. Beyond, |k| is 0 with
@@ -70,19 +71,19 @@ def _magnitude(bits: Array, scale) -> Array:
     step = variates.double(variates.power_of_two(scale, _LAPLACE_DIGITS))
     scale = variates.double(scale)
     shift = -variates.log1p(np.float64(0.5) * jnp.expm1(-1 / scale))
-    waited = variates.exponential(bits[:3])
+    waited = variates.exponential(bits[:4])
     direct = jnp.floor(scale * (waited + shift))
 
     high = jnp.floor(scale / step * waited)
-    below = -jnp.expm1(-step / scale) * variates.unit_interval(bits[3], bits[4])
+    below = -jnp.expm1(-step / scale) * variates.unit_interval(bits[4], bits[5])
     low = jnp.minimum(jnp.floor(-scale * variates.log1p(-below)), step - 1)
-    zero = variates.unit_interval(bits[5], bits[6]) < jnp.tanh(np.float64(0.5) / scale)
+    zero = variates.unit_interval(bits[6], bits[7]) < jnp.tanh(np.float64(0.5) / scale)
     digits = jnp.where(zero, np.float64(0), 1 + step * high + low)
     return jnp.where(step > 1, digits, direct)
 
 
 def _discrete_laplace_sample(key, value, scale):
-    bits = words(key, 7, jnp.shape(value))
+    bits = words(key, 8, jnp.shape(value))
     scale = jnp.broadcast_to(jnp.asarray(scale, jnp.float32), jnp.shape(value))
     with variates.double_precision():
         size = _magnitude(bits, positive(scale))
@@ -107,7 +108,7 @@ discrete_laplace = Mechanism(
     _discrete_laplace_log_prob,
     _additive_divergence,
     squared(_additive_divergence),
-    Sampler(gap=2.0**-28, tail=_laplace_tail),
+    Sampler(gap=2.0**-28, tail=_laplace_tail, most=MAX_DISCRETE_SCALE),
 )
 """Integer value plus two-sided geometric noise, p(k) proportional to exp(-|k| / scale).
 
@@ -115,10 +116,11 @@ epsilon = L1 sensitivity / scale (Ghosh et al., 2009). Values are i32 within +-`
 beyond it are clamped (post-processing, counted by `log_prob`). Scales go up to
 `MAX_DISCRETE_SCALE`.
 
-The sampler. A value that is floored is computed to within 2**-50 of itself (`variates`). In one
-digit it is below 44 * 2**13, so its error is below 2**-31 and moves the probability of an outcome
-by less than 2**-29 of it. In two digits the higher is below 44 * 2**13 as well and the lower below
-2**20: 2**-29 again for each. Outcomes beyond 44 scales have mass below 2**-63.
+The sampler, up to 44 scales; beyond is a mass below 2**-63. A value that is floored is computed to
+within 2**-50 of itself (`variates`). In one digit it is below 44 * 2**13, so its error is below
+2**-31.5 and moves the probability of an outcome by less than 2**-30.5 of it. In two digits the higher
+is below 44 * 2**13 as well; the lower is below 2**20, and its error moves less than 2**-29; the
+choice of 0 moves less than 2**-31. The lattice moves less than 2**-62.
 """
 
 
@@ -169,7 +171,7 @@ rounded_gaussian = Mechanism(
     _rounded_gaussian_log_prob,
     _gaussian_divergence,
     _gaussian_rho,
-    Sampler(gap=2.0**-29, tail=_gaussian_tail),
+    Sampler(gap=2.0**-29, tail=_gaussian_tail, most=MAX_DISCRETE_SCALE),
 )
 """round(value + N(0, scale**2)) of an integer value, to multiples of `rounding_step(scale)`.
 
@@ -177,10 +179,10 @@ Rounding to a public step is post-processing of the Gaussian mechanism, so it is
 (L2 sensitivity / scale)-GDP and (L2 sensitivity)**2 / (2 scale**2)-zCDP, which a discrete Gaussian
 is only in part (Dong, Roth & Su, 2022). Values, clamping and scales as for `discrete_laplace`.
 
-The sampler. A normal variable is within 2**-48 * 9.4 of an exact one, so a noisy value in units of
-the step, at most 9.4 * 2**12, is within 2**-32 of an exact one. The probability of each of a pair
-that is made together moves by less than 2**-31 of it, the pair's by 2**-30. Lattices of the radius
-add less than 2**-31 up to 8.9 standard deviations.
+The sampler, up to a radius of 9.3 for each pair that is made together; beyond is the tail. A normal
+variable is within 2**-48 * 9.3 of an exact one, so a noisy value in units of the step, at most
+9.3 * 2**12, is within 2**-32 of an exact one. That moves the probability of each of a pair by less
+than 2**-31 of it, the pair's by 2**-30. The lattices of radius and angle move less than 2**-40.
 """
 
 

@@ -163,8 +163,8 @@ first; scale inf is uniform. If the scores of neighbours differ by something in 
 
 The sampler. Logits, masses and Gumbel variables, none beyond 100, are within 2**-43 of exact ones,
 which moves probabilities by factors of at most e**(2**-41). A race among K' candidates of which none
-has probability below p is decided on lattices of 2**-95, which moves no probability by more than
-K' 2**-95 / p of it; in each stage K' is at most 2**10 and p at least e**-32 / 2**20.
+has probability below p is decided on lattices of 2**-127, which moves no probability by more than
+K' 2**-127 / p of it; in each stage K' is at most 2**10 and p at least e**-32 / 2**20: 2**-50.
 """
 
 
@@ -231,5 +231,6 @@ noisy_max = Mechanism(
 2 d / scale-DP for |difference| <= d, d / scale-DP if all differences have one sign (Dwork & Roth,
 2014, Claim 3.9). Scores more than `FLOOR` scales behind the best count as that. `log_prob`
 integrates numerically, to about 1e-5 relative. `scale` is a scalar. The sampler is as far from its
-law as that of `exponential`, by the same argument.
+law as that of `exponential`, by the same argument in one stage: K' is at most 2**20, and lattices
+move less than 2**-39.
 """

@@ -77,6 +77,9 @@ def deltas(delta: Any) -> tuple[np.ndarray, bool]:
 MOST_OF_EPSILON, MOST_OF_DELTA = 0.005, 0.01
 """What finite bits of the samplers may cost at most, as a share of the budget."""
 
+MOST_DELTA = 1e-6
+"""What finite bits may cost a pure guarantee at most, in delta; it is below 1e-15 for epsilon up to 10."""
+
 
 class Moved(NamedTuple):
     """Draws that one row moves, of one mechanism.
@@ -84,12 +87,14 @@ class Moved(NamedTuple):
     Attributes:
         mechanism: of the draws.
         count: how many of them, in all rounds.
-        share: which share of the zCDP budget each has; for noise under (epsilon, delta).
+        share: which share of the budget (of epsilon, or of rho under zCDP) each has; for noise.
+        together: how many outputs have that share together.
     """
 
     mechanism: Mechanism
     count: Any
     share: Any = 0.0
+    together: int = 1
 
 
 def after_samplers(epsilon: Any, delta: Any, draws: Sequence[Moved]) -> tuple[np.ndarray, np.ndarray]:
@@ -100,7 +105,8 @@ def after_samplers(epsilon: Any, delta: Any, draws: Sequence[Moved]) -> tuple[np
     Gaussian that has all of it: zCDP, by which budgets are set, allows it no more.
 
     Raises:
-        ValueError: if that is more than `MOST_OF_EPSILON` or `MOST_OF_DELTA` of the budget.
+        ValueError: if that is more than `MOST_OF_EPSILON` or `MOST_OF_DELTA` of the budget, or more
+            than `MOST_DELTA` for a pure guarantee.
     """
     epsilon, delta = np.asarray(epsilon, np.float64), np.asarray(delta, np.float64)
     finite = np.where(np.isfinite(epsilon), epsilon, 1.0)
@@ -112,11 +118,12 @@ def after_samplers(epsilon: Any, delta: Any, draws: Sequence[Moved]) -> tuple[np
         some = np.where(approximate, delta, 0.5)
         largest = np.vectorize(accounting.gdp_mu, otypes=[float])(finite, some)
         whole = np.where(approximate, largest, 0.0)
-    for mechanism, count, share in draws:
-        sampler = cast(Sampler, mechanism.sampler)
-        gap = gap + sampler.gap * np.asarray(count, np.float64)
-        shift = whole * np.sqrt(np.asarray(share, np.float64))
-        tail = tail + np.vectorize(sampler.tail, otypes=[float])(shift) * count
+    for draw in draws:
+        sampler, share = cast(Sampler, draw.mechanism.sampler), np.asarray(draw.share, np.float64)
+        gap = gap + sampler.gap * np.asarray(draw.count, np.float64)
+        shift = np.where(approximate, whole * np.sqrt(share), np.where(private, epsilon, 0) * share)
+        far = np.vectorize(accounting.tail_of_many, otypes=[float], excluded=(0, 2))
+        tail = tail + far(sampler, shift, draw.together) * (draw.count / draw.together)
 
     if np.any(private & (2 * gap > MOST_OF_EPSILON * finite)):
         raise ValueError(
@@ -126,7 +133,12 @@ def after_samplers(epsilon: Any, delta: Any, draws: Sequence[Moved]) -> tuple[np
     if np.any(approximate & (tail > MOST_OF_DELTA * delta)):
         raise ValueError(
             f"delta is too small for this epsilon: finite bits cost {np.max(tail):.2g}, "
-            f"more than {MOST_OF_DELTA:g} of it"
+            f"more than {MOST_OF_DELTA:g} of it; ask for a larger delta, a smaller epsilon or more rounds"
+        )
+    if np.any(private & (delta == 0) & (tail > MOST_DELTA)):
+        raise ValueError(
+            f"epsilon is too large for samplers of finitely many bits: they cost a delta of "
+            f"{np.max(tail):.2g}; ask for a smaller epsilon, more rounds, or no privacy (epsilon=inf)"
         )
     left = np.where(delta > 0, (delta - tail) * np.exp(-gap), 0.0)
     return np.where(private, epsilon - 2 * gap, epsilon), np.where(private, left, delta)

@@ -35,7 +35,7 @@ def random_forest(
 ) -> Recipe:
     """Random decision trees with noisy class counts in their leaves: Bojarski et al. (2014), Algorithm 2.
 
-    Guarantee: epsilon-DP (or (epsilon, delta)-DP) under `relation`, with the lines of `boosting.ledger`. In both
+    Guarantee: epsilon-DP (or (epsilon, delta)-DP) under `relation`, with the lines of `dpbt.ledger`. In both
     calibrations the noise of a count is Laplace of scale k / epsilon under add/remove, as published: leaves are
     disjoint, so a tree has its whole share (the paper's proof). Under replace-one a row that changes moves two counts
     of a tree, so the scale is 2 k / epsilon; the paper's own scale would cost 2 epsilon there.
@@ -171,7 +171,7 @@ def _forest(
 
     parts, trees = (whole("rounds", rounds), np.int32(1)) if disjoint else (1, rounds)
     moved = 2 if relation is REPLACE_ONE else 1
-    left, left_delta = after_samplers(epsilon, delta, [Moved(noise, trees * moved, 1 / trees)])
+    left, left_delta = after_samplers(epsilon, delta, [Moved(noise, trees * moved, 1 / (trees * leaves), moved)])
     if approximate:
         share = np.vectorize(accounting.zcdp_rho)(left, left_delta) / trees
         bound, share = (

@@ -66,9 +66,9 @@ def bdpe(
 ) -> Recipe:
     """Boosted differentially private ensembles of trees: Nock & Henecka (2020), Algorithm 1 and section 6.
 
-    Guarantee: epsilon-DP (or (epsilon, delta)-DP) under `relation`, with the lines of `boosting.ledger`. In the
+    Guarantee: epsilon-DP (or (epsilon, delta)-DP) under `relation`, with the lines of `dpbt.ledger`. In the
     tight calibration every line is proved in `sensitivity`; in the published one epsilon is the paper's claim and
-    the ledger names what stays unprotected. Rows beyond the bound `rows` would void it; `fit` refuses larger tables.
+    the ledger names what stays unprotected. Rows beyond the bound `rows` do not count; `fit` refuses them.
 
     Every argument of type Any but `alpha` as a word or a schedule may be an array; they broadcast, and the recipe
     then holds one setting for each entry (vmap over it). None of these values causes a recompile.
@@ -180,7 +180,7 @@ def bdpe(
         learner = greedy_tree.published(depth, criterion_family, link_family, objective)
         draws = [
             Moved(mechanisms.exponential, rounds * (2**depth - 1)),
-            Moved(mechanisms.discrete_laplace, rounds * 2**depth),
+            Moved(mechanisms.discrete_laplace, rounds * 2**depth, (1 - beta_tree) / rounds / 2**depth),
         ]
         left, _ = after_samplers(epsilon, delta, draws)
         split, _, leaf = _shares(left / rounds, beta_tree, None, depth)
@@ -190,7 +190,10 @@ def bdpe(
         clip = down(clip).astype(np.float64)
         widest = 2 * (step.astype(np.float32) * clip.astype(np.float32) ** 2).astype(np.float64)
         leaf_step = _leaf_step(widest, leaf / 2**depth)
-        leaf_scale = noise_scale(widest + leaf_step, leaf / 2**depth)
+        steps = noise_scale(np.floor(widest / leaf_step) + 1, leaf / 2**depth)
+        if np.any(steps > mechanisms.MAX_DISCRETE_SCALE):
+            raise ValueError(f"epsilon is too small: noise of scale {np.max(steps):g} steps for the leaves")
+        leaf_scale = steps.astype(np.float64) * leaf_step
         reweighter = mirror(link_family, bounded=False)
 
     def spread(value) -> np.ndarray:
@@ -244,10 +247,11 @@ def _leaf_step(widest: np.ndarray, epsilon: np.ndarray) -> np.ndarray:
     """The grid of published leaf values: a power of two, far finer than their range and their noise.
 
     At most 2**-12 of the range or of the noise's scale, whichever is smaller, but not so fine that
-    the noise has a scale of more than 2**31 steps.
+    the noise has a scale of more than 2**31 steps, or a value lies beyond 2**29 steps.
     """
     scale = widest / np.where(np.isfinite(epsilon), epsilon, 2.0**12)
-    step = np.maximum(np.minimum(widest, scale) * 2.0**-12, scale * 2.0**-31)
+    step = np.minimum(widest, scale) * 2.0**-12
+    step = np.maximum(np.maximum(step, scale * 2.0**-31), widest * 2.0**-29)
     return 2.0 ** np.floor(np.log2(step))
 
 

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dpbt import accounting, losses, mechanisms, sensitivity, slickness, smooth_bounds
-from dpbt.base import REPLACE_ONE, ProperLoss, Recipe, Relation, WeakLearner, positive
+from dpbt.base import GRID, REPLACE_ONE, ProperLoss, Recipe, Relation, WeakLearner, positive
 from dpbt.base import relation as to_relation
 from dpbt.learners import halfspace, one_rule, top_down_tree
 from dpbt.recipes.common import (
@@ -43,7 +43,7 @@ def lazybb(
 ) -> Recipe:
     """LazyBB: Asadi et al. (2022), Algorithm 1, a majority vote of 1-rules or of top-down trees.
 
-    Guarantee: epsilon-DP (or (epsilon, delta)-DP) under `relation`, with the lines of `boosting.ledger`. The same noise
+    Guarantee: epsilon-DP (or (epsilon, delta)-DP) under `relation`, with the lines of `dpbt.ledger`. The same noise
     serves both relations: the total weight is set to kappa `rows`, a public number, whatever the number of rows
     present, up to `rows` (`slickness`). Neighbours are tables whose other rows keep their order.
     Tight: 2 eta / (kappa n) for each 1-rule, weights in units of a public cap, and
@@ -137,7 +137,7 @@ def halfspace_boost(
 ) -> Recipe:
     """LazyBregBoost with the noisy centre: one halfspace, the sum of T noisy centres (Bun et al., 2020, Algorithm 5).
 
-    Guarantee: (epsilon, delta)-DP under `relation`, through zCDP, with the lines of `boosting.ledger`: per round rho =
+    Guarantee: (epsilon, delta)-DP under `relation`, through zCDP, with the lines of `dpbt.ledger`: per round rho =
     2 / (kappa m sigma)^2 (tight; noise in units of a public cap on weights, so at most sigma) or 8 / (kappa m
     sigma)^2 (published). Tables hold float32 features f32[N, d] in the place of splits; rows outside the unit ball are
     projected onto it; sums are exact integers (see `learners.halfspace`). Neighbours are tables whose other rows keep
@@ -172,19 +172,20 @@ def halfspace_boost(
     common = _common(some, rows, delta, rounds, density, learning_rate, calibration, relation)
     features = whole("features", features)
     if noise is None:
-        draws = [Moved(mechanisms.rounded_gaussian, common.rounds * features, 1 / common.rounds)]
+        draw = mechanisms.rounded_gaussian
+        draws = [Moved(draw, common.rounds * features, 1 / common.rounds, features)]
         common = _after_samplers(common, draws)
-        moved = halfspace.moved(common.rows, common.relation, common.tight, features)
         rho = np.vectorize(accounting.zcdp_rho)(common.epsilon, common.left_delta) / common.rounds
-        sigma = noise_scale(moved / (common.rows * down(common.density).astype(np.float64)), np.sqrt(2 * rho))
+        sigma, step = _center_noise(common, features, np.sqrt(2 * rho))
     else:
         sigma = positive("noise", noise, finite=True).astype(np.float32)
+        step = _center_grid(common, sigma)
     common = common._replace(learning_rate=loss_rate(common.learning_rate))
     weak = halfspace.halfspace(common.relation, calibration, normalized, features)
     return _recipe(
         weak,
         halfspace.CenterBudget,
-        {"noise": sigma, "step": slickness.sum_step(common.rows)},
+        {"noise": sigma, "step": step},
         common,
         "halfspace_boost",
         "normalized" if normalized else "gaussian",
@@ -318,6 +319,28 @@ def _common(epsilon, rows, delta, rounds, density, learning_rate, calibration, r
         calibration,
         to_relation(relation),
     )
+
+
+def _center_grid(common: _Common, sigma: np.ndarray) -> np.ndarray:
+    """The public grid of the sums, fit for rows and for noise sigma of a centre."""
+    units = common.rows * down(common.density).astype(np.float64) * GRID * 2.0**14
+    finite = np.where(np.isfinite(sigma), sigma, 0).astype(np.float64)
+    return slickness.sum_step(common.rows, finite * units)
+
+
+def _center_noise(common: _Common, features: int, shift: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """(sigma, grid) of a centre that a row moves by `shift` standard deviations.
+
+    The grid enters the sensitivity, and the noise the choice of the grid: it is chosen for the noise
+    without it, which it hardly changes.
+    """
+    mass = common.rows * down(common.density).astype(np.float64)
+    grid = slickness.sum_step(common.rows)
+    for _ in range(2):
+        bound = halfspace.moved(grid, common.relation, common.tight, features)
+        sigma = noise_scale(bound / mass, shift)
+        grid = np.maximum(grid, _center_grid(common, sigma))
+    return noise_scale(halfspace.moved(grid, common.relation, common.tight, features) / mass, shift), grid
 
 
 def _after_samplers(common: _Common, draws: list[Moved]) -> _Common:

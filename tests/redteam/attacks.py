@@ -22,9 +22,7 @@ def class_counts(table: dpbt.Table) -> np.ndarray:
     """i64[2, 2]: the rows of each side of the first split and each class."""
     side, label, present = (np.asarray(a).astype(bool) for a in table[:3])
     side = side[:, 0]
-    return np.array(
-        [[np.sum(present & (side == s) & (label == y)) for y in (0, 1)] for s in (0, 1)], np.int64
-    )
+    return np.array([[np.sum(present & (side == s) & (label == y)) for y in (0, 1)] for s in (0, 1)], np.int64)
 
 
 def exponential_words(target: np.ndarray, positive: np.ndarray | bool = True) -> np.ndarray:
@@ -65,7 +63,12 @@ def laplace_words(noise: np.ndarray, scale: float) -> np.ndarray:
     if scale < 2.0**13:
         shift = math.log(2) - math.log1p(math.exp(-1 / scale))
         waited = np.maximum((size + 0.5) / scale - shift, 0.2 / scale)
-        return np.concatenate([exponential_words(waited, noise >= 0), unit_words(np.full((2, *noise.shape), 0.5)).reshape(4, *noise.shape)])
+        return np.concatenate(
+            [
+                exponential_words(waited, noise >= 0),
+                unit_words(np.full((2, *noise.shape), 0.5)).reshape(4, *noise.shape),
+            ]
+        )
     step = 2.0 ** (math.floor(math.log2(scale)) - 12)
     high, low = np.divmod(np.maximum(size - 1, 0), step)
     waited = (high + 0.5) * step / scale

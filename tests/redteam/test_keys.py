@@ -91,9 +91,7 @@ def test_one_key_with_two_halfspaces_gives_no_sums():
     near = []
     for seed in range(KEYS):
         a, b = (
-            by_boost(
-                jax.random.key(seed), table, recipes.halfspace_boost(rows=60, noise=noise, rounds=1)
-            )["center"][0]
+            by_boost(jax.random.key(seed), table, recipes.halfspace_boost(rows=60, noise=noise, rounds=1))["center"][0]
             for noise in (0.5, 1.0)
         )
         near.append(2 * np.asarray(a, np.int64) - np.asarray(b, np.int64))
@@ -107,9 +105,7 @@ def test_one_key_with_two_settings_of_lazybb_does_not_repeat_its_choice(selectio
     """At so little epsilon a choice is made by the noise alone, which two settings must not share."""
     rng = np.random.default_rng(0)
     table = Table(*(jnp.asarray(rng.random(s) < 0.5) for s in ((80, 31), (80,))), jnp.ones(80, bool))
-    both = recipes.lazybb(
-        epsilon=np.array([1e-3, 2e-3]), rows=80, rounds=1, selection=selection
-    )
+    both = recipes.lazybb(epsilon=np.array([1e-3, 2e-3]), rows=80, rounds=1, selection=selection)
     one = jax.vmap(lambda key, r: dpbt.boost(key, table, r)[0]["rule"][0], (None, 0))
     keys = jax.random.split(jax.random.key(1), 200)
     chosen = np.asarray(jax.jit(jax.vmap(one, (0, None)))(keys, both))
@@ -125,9 +121,7 @@ def test_two_learners_of_one_budget_do_not_share_noise():
         found = []
         for public, negative in ((1001, "zero"), (1002, "uniform")):
             recipe = recipes.random_forest(epsilon=0.1, depth=2, negative=negative, **FIXED)
-            release = forests.fit(
-                jax.random.key(seed), table, recipe, jax.random.key(public)
-            ).releases
+            release = forests.fit(jax.random.key(seed), table, recipe, jax.random.key(public)).releases
             found.append(np.asarray(release["leaf"], np.int64).reshape(-1))
         # All counts are multiples of GRID, so a shared noise leaves multiples of GRID.
         same += np.all((found[0] - found[1]) % GRID == 0)
@@ -137,9 +131,7 @@ def test_two_learners_of_one_budget_do_not_share_noise():
 def test_two_reweighters_of_one_budget_do_not_share_noise():
     table = one_split()
     recipe = recipes.bdpe(epsilon=0.1, depth=1, alpha=1.0, **FIXED)
-    other = dataclasses.replace(
-        recipe, reweighter=reweighting.mirror(losses.fixed(losses.log), bounded=True)
-    )
+    other = dataclasses.replace(recipe, reweighter=reweighting.mirror(losses.fixed(losses.log), bounded=True))
     found = [leaves(by_boost, jax.random.key(3), table, r) for r in (recipe, other)]
     assert np.any((found[0] - found[1]) % GRID != 0)  # false alarm: 127**-4 < 1e-8
 

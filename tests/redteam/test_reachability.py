@@ -86,7 +86,7 @@ def test_nothing_private_leaves_as_a_float(row):
 
 FAST, SLOW = [5.0, 8191.0, 1e5, 2.0**32], [254.0, 4096.0, 8192.0, 2.0**23, 2.0**28]
 SCALES = [*FAST, *(pytest.param(scale, marks=pytest.mark.slow) for scale in SLOW)]
-VALUES = [0, -3, 127 * 16_000_000, LIMIT, -LIMIT]
+VALUES = [0, 127 * 16_000_000, -LIMIT]
 
 
 @pytest.mark.parametrize("scale", SCALES)
@@ -113,10 +113,8 @@ def test_every_pair_of_gaussian_outputs_comes_from_both_neighbours(monkeypatch, 
         noise = rng.normal(0, 2 * scale, (2, 200)).clip(-4.9 * scale, 4.9 * scale)
         outputs = np.round((value + noise) / step) * step
         inside = np.all(np.abs(outputs) < LIMIT, axis=0)
-        if scale < 1e8:  # wider noise is clamped on some of every side
-            outputs = outputs[:, inside]
-        else:
-            outputs = np.clip(outputs, -LIMIT, LIMIT)
+        wide = scale > 1e8  # most of wider noise is clamped
+        outputs = np.clip(outputs, -LIMIT, LIMIT) if wide else outputs[:, inside]
         for start in (value, max(value - int(min(GRID, 2 * scale)), -LIMIT)):
             beyond = np.where(np.abs(outputs) == LIMIT, np.sign(outputs) * step, 0)
             words = gaussian_words(*((outputs + beyond - start) / scale))

@@ -43,7 +43,7 @@ def force(monkeypatch):
 def words_of(places: list[int], minus: bool) -> np.ndarray:
     """u32[3, n] from places on the whole lattice, by rising variable; 0 is U = 1, 2 HALF is U = 0."""
     near_one = np.array([place < HALF for place in places])
-    distance = [place if near else 2 * HALF - 1 - place for place, near in zip(places, near_one)]
+    distance = [place if near else 2 * HALF - 1 - place for place, near in zip(places, near_one, strict=True)]
     return pack(distance, near_one, np.full(len(places), minus))
 
 
@@ -51,7 +51,7 @@ def boundaries(at_least, count: int) -> list[int]:
     """The first place of the lattice for which `at_least` (words of every outcome) is true."""
     low, high = [0] * count, [2 * HALF] * count
     for _ in range(96):
-        middle = [(a + b) // 2 for a, b in zip(low, high)]
+        middle = [(a + b) // 2 for a, b in zip(low, high, strict=True)]
         capped = [min(place, 2 * HALF - 1) for place in middle]
         reached = at_least(capped)
         for k in range(count):
@@ -61,7 +61,7 @@ def boundaries(at_least, count: int) -> list[int]:
 
 
 def worst(count: list[Decimal], law: list[Decimal]) -> float:
-    return max(abs(float((c / p).ln())) for c, p in zip(count, law))
+    return max(abs(float((c / p).ln())) for c, p in zip(count, law, strict=True))
 
 
 def cosine_of(turn: Decimal) -> Decimal:
@@ -116,7 +116,7 @@ def check_one_digit(force, scale, part):
 
     places = boundaries(at_least, len(edges))
     first, last = places[: len(size)], places[len(size) :]
-    count = [Decimal(b - a) / (4 * HALF) for a, b in zip(first, last)]  # half of them are positive
+    count = [Decimal(b - a) / (4 * HALF) for a, b in zip(first, last, strict=True)]  # half of them are positive
 
     q = (-1 / Decimal(scale)).exp()
     law = [(1 - q) / (1 + q) * q**k for k in map(int, size)]
@@ -166,7 +166,7 @@ def check_two_digits(force, scale, part):
         return noise(bits, start) >= 1 + step * edges
 
     places = boundaries(high_at_least, 2 * len(high))
-    count = [Decimal(b - a) / (2 * HALF) for a, b in zip(places[: len(high)], places[len(high) :])]
+    count = [Decimal(b - a) / (2 * HALF) for a, b in zip(places[: len(high)], places[len(high) :], strict=True)]
     q = (-Decimal(step) / Decimal(scale)).exp()
     gap = worst(count, [(1 - q) * q**k for k in map(int, high)])
 
@@ -178,8 +178,8 @@ def check_two_digits(force, scale, part):
         return noise(bits, np.zeros(len(places), np.int64)) >= 1 + edges
 
     places = bisected(low_at_least, 2 * len(low), 2**64)
-    ends = [2**64 if edge == step else place for place, edge in zip(places[len(low) :], low + 1)]
-    count = [Decimal(b - a) / 2**64 for a, b in zip(places[: len(low)], ends)]
+    ends = [2**64 if edge == step else place for place, edge in zip(places[len(low) :], low + 1, strict=True)]
+    count = [Decimal(b - a) / 2**64 for a, b in zip(places[: len(low)], ends, strict=True)]
     one = (-1 / Decimal(scale)).exp()
     gap += worst(count, [(1 - one) / (1 - q) * one**k for k in map(int, low)])
 
@@ -196,7 +196,7 @@ def check_two_digits(force, scale, part):
 def bisected(at_least, count: int, size: int) -> list[int]:
     low, high = [0] * count, [size] * count
     for _ in range(66):
-        middle = [min((a + b) // 2, size - 1) for a, b in zip(low, high)]
+        middle = [min((a + b) // 2, size - 1) for a, b in zip(low, high, strict=True)]
         reached = at_least(middle)
         for k in range(count):
             if low[k] < high[k]:
@@ -232,7 +232,7 @@ def test_a_gaussian_of_a_known_angle_is_within_its_gap(force, scale, angle):
 
     places = boundaries(at_least, len(edges))
     size = len(outcome)
-    count = [Decimal(b - a) / (2 * HALF) for a, b in zip(places[:size], places[size:])]
+    count = [Decimal(b - a) / (2 * HALF) for a, b in zip(places[:size], places[size:], strict=True)]
 
     unit = Decimal(scale) / Decimal(step) * cosine
     tails = {int(k): (-(((Decimal(int(k)) - Decimal("0.5")) / unit) ** 2) / 2).exp() for k in edges}

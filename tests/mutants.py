@@ -87,8 +87,8 @@ MUTANTS = [
     Mutant(
         "all present rows are admitted",
         "dpbt/boosting.py",
-        "    return present & (place <=",
-        "    return present | (place <",
+        "    return present & (place <= jnp.asarray(recipe.budget.rows).astype(jnp.int32))",
+        "    return present",
         (attack("bounds", "a_table_far_beyond_its_bound_costs_at_most_twice_its_ledger"),),
     ),
     Mutant(

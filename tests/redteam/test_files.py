@@ -69,10 +69,14 @@ def leaf_loss(outputs: np.ndarray, here: np.ndarray, there: np.ndarray, scale: f
     return float(abs(np.sum(np.abs(outputs - here) - np.abs(outputs - there)) / scale))
 
 
-def test_the_loss_of_one_true_cell_is_that_of_one_row_by_an_own_likelihood():
-    """A Boolean column of mixed kinds beside one cell more or less: leaves move by one row."""
+PURE = [True, True, True, True, False, False, False, False] * 10
+MIXED = [True, 1, "1", 1.0, False, 0, "0", 0.0] * 10
+
+
+@pytest.mark.parametrize("cells", [PURE, MIXED], ids=["pure", "mixed"])
+def test_the_loss_of_one_true_cell_is_that_of_one_row_by_an_own_likelihood(cells):
+    """A Boolean column beside one odd cell more or less: leaves move by one row."""
     domain = {"flag": dpbt.domains.Boolean()}
-    cells = [True, 1, "1", 1.0, False, 0, "0", 0.0] * 10
     odd = [None, "NA", 10**30, "x", float("nan"), b"\xff", [1], np.datetime64("NaT")]
     labels = ([True] * 3 + [False] * 5) * 10
     words = {"negative": "False", "positive": "True", "capacity": 100}

@@ -180,6 +180,7 @@ def test_lines_that_mean_nothing_are_refused(name):
 
 
 RECIPE = recipes.bdpe(epsilon=1.0, rows=400, rounds=3, depth=2)
+SMOOTH = recipes.lazybb(epsilon=1.0, rows=400, rounds=3)
 TAMPERED = {
     "rounds 2.9": lambda: dataclasses.replace(RECIPE, rounds=2.9),
     "rounds 2.9, numpy": lambda: dataclasses.replace(RECIPE, rounds=np.float32(2.9)),

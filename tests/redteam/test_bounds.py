@@ -31,7 +31,7 @@ def without(table: Table, row: int) -> Table:
 def matsushita_loss(table: Table, other: Table, bound: int, epsilon: float) -> float:
     """The largest log ratio of a split between two tables of a node, in float64, by hand.
 
-    Scores are minus the sum over children of 2 sqrt(w1 w0); the temperature is that of `bound` rows.
+    Scores are minus the sum over children of 2 sqrt(w1 w0), the temperature that of `bound` rows.
     """
     logs = []
     for one in (table, other):
@@ -61,7 +61,15 @@ def worst_split(table, other, recipe):
 
 
 def test_a_table_far_beyond_its_bound_costs_at_most_twice_its_ledger():
-    recipe = recipes.bdpe(epsilon=1.0, rows=BOUND, rounds=1, depth=1, alpha=1.0, beta_tree=0.999, relation="add_remove")
+    recipe = recipes.bdpe(
+        epsilon=1.0,
+        rows=BOUND,
+        rounds=1,
+        depth=1,
+        alpha=1.0,
+        beta_tree=0.999,
+        relation="add_remove",
+    )
     table = lone_first()
     epsilon = float(recipe.budget.split_epsilon[0])
     assert matsushita_loss(table, without(table, 0), BOUND, epsilon) > 5  # if all rows counted
@@ -78,7 +86,9 @@ FAST = ("bdpe", "forest")
 MAKERS = {
     "bdpe": (lambda rows: recipes.bdpe(epsilon=2.0, rows=rows, rounds=2, depth=1), random_table),
     "published": (
-        lambda rows: recipes.bdpe(epsilon=9.0, rows=rows, rounds=2, depth=2, calibration="published"),
+        lambda rows: recipes.bdpe(
+            epsilon=9.0, rows=rows, rounds=2, depth=2, calibration="published"
+        ),
         random_table,
     ),
     "forest": (

@@ -45,7 +45,9 @@ def tree(epsilon):
     return recipes.bdpe(epsilon=epsilon, depth=1, alpha=1.0, **FIXED)
 
 
-@pytest.mark.parametrize("key", [jax.random.key, lambda seed: dpbt.fresh_key()], ids=["seed", "fresh"])
+@pytest.mark.parametrize(
+    "key", [jax.random.key, lambda seed: dpbt.fresh_key()], ids=["seed", "fresh"]
+)
 def test_one_key_with_two_settings_gives_no_counts(key):
     table = one_split()
     pairs = []
@@ -91,7 +93,9 @@ def test_one_key_with_two_halfspaces_gives_no_sums():
     near = []
     for seed in range(KEYS):
         a, b = (
-            by_boost(jax.random.key(seed), table, recipes.halfspace_boost(rows=60, noise=noise, rounds=1))["center"][0]
+            by_boost(
+                jax.random.key(seed), table, recipes.halfspace_boost(rows=60, noise=noise, rounds=1)
+            )["center"][0]
             for noise in (0.5, 1.0)
         )
         near.append(2 * np.asarray(a, np.int64) - np.asarray(b, np.int64))
@@ -102,9 +106,11 @@ def test_one_key_with_two_halfspaces_gives_no_sums():
 
 @pytest.mark.parametrize("selection", ["exponential", "noisy_max"])
 def test_one_key_with_two_settings_of_lazybb_does_not_repeat_its_choice(selection):
-    """At so little epsilon a choice is made by the noise alone, which two settings must not share."""
+    """At so little epsilon the noise alone chooses, and two settings must not share it."""
     rng = np.random.default_rng(0)
-    table = Table(*(jnp.asarray(rng.random(s) < 0.5) for s in ((80, 31), (80,))), jnp.ones(80, bool))
+    table = Table(
+        *(jnp.asarray(rng.random(s) < 0.5) for s in ((80, 31), (80,))), jnp.ones(80, bool)
+    )
     both = recipes.lazybb(epsilon=np.array([1e-3, 2e-3]), rows=80, rounds=1, selection=selection)
     one = jax.vmap(lambda key, r: dpbt.boost(key, table, r)[0]["rule"][0], (None, 0))
     keys = jax.random.split(jax.random.key(1), 200)
@@ -121,7 +127,9 @@ def test_two_learners_of_one_budget_do_not_share_noise():
         found = []
         for public, negative in ((1001, "zero"), (1002, "uniform")):
             recipe = recipes.random_forest(epsilon=0.1, depth=2, negative=negative, **FIXED)
-            release = forests.fit(jax.random.key(seed), table, recipe, jax.random.key(public)).releases
+            release = forests.fit(
+                jax.random.key(seed), table, recipe, jax.random.key(public)
+            ).releases
             found.append(np.asarray(release["leaf"], np.int64).reshape(-1))
         # All counts are multiples of GRID, so a shared noise leaves multiples of GRID.
         same += np.all((found[0] - found[1]) % GRID == 0)
@@ -131,7 +139,9 @@ def test_two_learners_of_one_budget_do_not_share_noise():
 def test_two_reweighters_of_one_budget_do_not_share_noise():
     table = one_split()
     recipe = recipes.bdpe(epsilon=0.1, depth=1, alpha=1.0, **FIXED)
-    other = dataclasses.replace(recipe, reweighter=reweighting.mirror(losses.fixed(losses.log), bounded=True))
+    other = dataclasses.replace(
+        recipe, reweighter=reweighting.mirror(losses.fixed(losses.log), bounded=True)
+    )
     found = [leaves(by_boost, jax.random.key(3), table, r) for r in (recipe, other)]
     assert np.any((found[0] - found[1]) % GRID != 0)  # false alarm: 127**-4 < 1e-8
 
@@ -155,7 +165,7 @@ def structure_of(public_key, nodes):
 
 
 def test_a_search_for_the_seed_finds_the_public_key_alone():
-    """All seeds of 16 bits are tried on what was published; the noise does not follow from the find."""
+    """All seeds of 16 bits are tried on what was published; no noise follows from the find."""
     table, recipe = one_split(), recipes.random_forest(epsilon=0.1, depth=2, **FIXED)
     noise_seed, public_seed = 31_337, 54_321
     model = forests.fit(jax.random.key(noise_seed), table, recipe, jax.random.key(public_seed))

@@ -196,7 +196,9 @@ TAMPERED = {
     "negated noise": lambda: _with(RECIPE, leaf_scale=-RECIPE.budget.leaf_scale),
     "negated errors": lambda: _with(RECIPE, error_scale=-RECIPE.budget.error_scale),
     "negated splits": lambda: _with(RECIPE, split_epsilon=-RECIPE.budget.split_epsilon),
-    "smooth weights": lambda: dataclasses.replace(RECIPE, reweighter=reweighting.lazy_bregman(True)),
+    "smooth weights": lambda: dataclasses.replace(
+        RECIPE, reweighter=reweighting.lazy_bregman(True)
+    ),
     "smooth weights, forest": lambda: dataclasses.replace(
         recipes.random_forest(epsilon=1.0, rows=400), reweighter=reweighting.lazy_bregman(False)
     ),
@@ -250,7 +252,9 @@ def test_no_noise_has_an_infinite_epsilon_by_every_accountant(name, accountant):
 
 
 def test_a_mechanism_without_pure_price_has_none_by_every_accountant():
-    book = Ledger(ADD_REMOVE, (noise("a", "rounded gaussian", "", l1=1, l2=1, scale=1, theorem=""),))
+    book = Ledger(
+        ADD_REMOVE, (noise("a", "rounded gaussian", "", l1=1, l2=1, scale=1, theorem=""),)
+    )
     assert book.epsilon == book.epsilon_at(1e-6, "pure") == math.inf
     assert book.epsilon_at(1e-6, "advanced") == math.inf
     assert book.epsilon_at(1e-6, "zcdp") < math.inf
@@ -289,7 +293,9 @@ def test_no_ledger_is_above_its_request(name, epsilon):
 def test_the_grid_of_published_leaves_is_in_their_sensitivity():
     """Leaves at the two ends of their range, once they are on the grid, by an own computation."""
     clip = np.linspace(1.0, 10.0, 40)
-    recipe = recipes.bdpe(epsilon=1.0, rows=300, rounds=2, depth=2, calibration="published", clip=clip)
+    recipe = recipes.bdpe(
+        epsilon=1.0, rows=300, rounds=2, depth=2, calibration="published", clip=clip
+    )
     numbers = jax.tree.map(lambda x: np.asarray(x, np.float64), recipe.budget)
     steps = numbers.step * numbers.clip**2 / numbers.leaf_step
     assert np.any(np.round(steps) > steps)  # where rounding moves the ends apart
@@ -305,7 +311,9 @@ def two_tables():
 
 
 TRUSTED = {
-    "a unit that the program chooses": drawing(scale=lambda b, w: np.float32(1.0), unit=np.float32(1e-3)),
+    "a unit that the program chooses": drawing(
+        scale=lambda b, w: np.float32(1.0), unit=np.float32(1e-3)
+    ),
     "no noise in a negative unit": drawing(scale=lambda b, w: -b.leaf_scale, unit=np.float32(-1)),
     "less noise between the rounds that are read": drawing(
         scale=lambda b, w: jnp.where(w.level.shape[0] > 1, np.float32(1), b.leaf_scale)
@@ -338,7 +346,7 @@ def lone_row_leaves(rows=400, splits=301):
 
 @pytest.mark.xfail(strict=True, reason="a top-down tree counts on a total weight of kappa rows")
 def test_a_smooth_learner_with_weights_of_another_total_is_refused_or_priced():
-    """Top-down trees are priced for a total weight of kappa m, which only their own weights have."""
+    """Top-down trees are priced for a total weight of kappa m."""
     recipe = recipes.lazybb(
         epsilon=1.0,
         rows=400,

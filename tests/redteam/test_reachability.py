@@ -1,7 +1,7 @@
 """Attacks on low bits: which outputs are reachable must not name the neighbour.
 
-Noise in floating point takes finitely many values, so an output that one value cannot give names the
-other. Against integer noise the attack has nothing: for every output words are constructed here
+Noise in floating point takes finitely many values, so an output that one value cannot give names
+the other. Against integer noise the attack has nothing: for every output words are constructed here
 that give it from either of two neighbours.
 """
 
@@ -59,8 +59,12 @@ def test_the_attack_names_the_neighbour_of_single_precision_noise():
     scale, value = np.float32(2000.0), np.float32(12 * GRID)
     named, fits = 0, 12
     for fit in range(fits):
-        outputs = mechanisms.gaussian.sample(jax.random.key(fit), jnp.full(12, value), jnp.float32(scale))
-        mine, other = (reachable(np.asarray(outputs), v, scale).all() for v in (value, value + GRID))
+        outputs = mechanisms.gaussian.sample(
+            jax.random.key(fit), jnp.full(12, value), jnp.float32(scale)
+        )
+        mine, other = (
+            reachable(np.asarray(outputs), v, scale).all() for v in (value, value + GRID)
+        )
         assert mine
         named += not other
     assert named > fits / 2  # each draw is out of reach of the other value with 0.1 or more

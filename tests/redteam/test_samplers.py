@@ -41,9 +41,12 @@ def force(monkeypatch):
 
 
 def words_of(places: list[int], minus: bool) -> np.ndarray:
-    """u32[3, n] from places on the whole lattice, by rising variable; 0 is U = 1, 2 HALF is U = 0."""
+    """u32[3, n] from places on the whole lattice: 0 is U = 1, and 2 HALF is U = 0."""
     near_one = np.array([place < HALF for place in places])
-    distance = [place if near else 2 * HALF - 1 - place for place, near in zip(places, near_one, strict=True)]
+    distance = [
+        place if near else 2 * HALF - 1 - place
+        for place, near in zip(places, near_one, strict=True)
+    ]
     return pack(distance, near_one, np.full(len(places), minus))
 
 
@@ -79,7 +82,7 @@ FAR = pytest.param(
     (37.5, 43.9),
     marks=pytest.mark.xfail(
         strict=True,
-        reason="a cell of scale 2**13 has 2**67 exp(-E) / 2**13 patterns E scales out: from 37.4 on, "
+        reason="a cell at scale s has 2**95 exp(-E) / s patterns E scales out: from 37.4 on, "
         "one pattern more or less is more than the gap of 2**-28; such outcomes have mass 2**-53",
     ),
 )
@@ -116,7 +119,9 @@ def check_one_digit(force, scale, part):
 
     places = boundaries(at_least, len(edges))
     first, last = places[: len(size)], places[len(size) :]
-    count = [Decimal(b - a) / (4 * HALF) for a, b in zip(first, last, strict=True)]  # half of them are positive
+    count = [
+        Decimal(b - a) / (4 * HALF) for a, b in zip(first, last, strict=True)
+    ]  # half of them are positive
 
     q = (-1 / Decimal(scale)).exp()
     law = [(1 - q) / (1 + q) * q**k for k in map(int, size)]
@@ -166,7 +171,10 @@ def check_two_digits(force, scale, part):
         return noise(bits, start) >= 1 + step * edges
 
     places = boundaries(high_at_least, 2 * len(high))
-    count = [Decimal(b - a) / (2 * HALF) for a, b in zip(places[: len(high)], places[len(high) :], strict=True)]
+    count = [
+        Decimal(b - a) / (2 * HALF)
+        for a, b in zip(places[: len(high)], places[len(high) :], strict=True)
+    ]
     q = (-Decimal(step) / Decimal(scale)).exp()
     gap = worst(count, [(1 - q) * q**k for k in map(int, high)])
 
@@ -178,7 +186,10 @@ def check_two_digits(force, scale, part):
         return noise(bits, np.zeros(len(places), np.int64)) >= 1 + edges
 
     places = bisected(low_at_least, 2 * len(low), 2**64)
-    ends = [2**64 if edge == step else place for place, edge in zip(places[len(low) :], low + 1, strict=True)]
+    ends = [
+        2**64 if edge == step else place
+        for place, edge in zip(places[len(low) :], low + 1, strict=True)
+    ]
     count = [Decimal(b - a) / 2**64 for a, b in zip(places[: len(low)], ends, strict=True)]
     one = (-1 / Decimal(scale)).exp()
     gap += worst(count, [(1 - one) / (1 - q) * one**k for k in map(int, low)])
@@ -296,7 +307,9 @@ def test_words_at_their_ends_give_finite_noise(force, scale):
     gaussian = force(additive, mechanisms.rounded_gaussian)
     zeros = jnp.zeros(2 * len(ends), jnp.int32)
     found = np.asarray(gaussian(np.tile(ends, (5, 1)), zeros, jnp.float32(scale)), np.int64)
-    assert np.all(np.abs(found) <= min(math.sqrt(2 * limit) * scale * 1.01 + 1, mechanisms.SATURATION))
+    assert np.all(
+        np.abs(found) <= min(math.sqrt(2 * limit) * scale * 1.01 + 1, mechanisms.SATURATION)
+    )
     assert found[0] >= min(11.4 * scale - 1, mechanisms.SATURATION)
 
 

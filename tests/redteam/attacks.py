@@ -22,7 +22,9 @@ def class_counts(table: dpbt.Table) -> np.ndarray:
     """i64[2, 2]: the rows of each side of the first split and each class."""
     side, label, present = (np.asarray(a).astype(bool) for a in table[:3])
     side = side[:, 0]
-    return np.array([[np.sum(present & (side == s) & (label == y)) for y in (0, 1)] for s in (0, 1)], np.int64)
+    return np.array(
+        [[np.sum(present & (side == s) & (label == y)) for y in (0, 1)] for s in (0, 1)], np.int64
+    )
 
 
 def exponential_words(target: np.ndarray, positive: np.ndarray | bool = True) -> np.ndarray:

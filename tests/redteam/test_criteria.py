@@ -73,7 +73,9 @@ def test_without_a_factor_the_loss_would_be_far_above_the_ledger(monkeypatch):
     """What the check is for: 39.6 at a ledger of 1."""
     monkeypatch.setattr(losses, "check_criterion", lambda family: None)
     criterion = own(BAD["no factor"])
-    recipe = recipes.bdpe(epsilon=1.0, rows=400, rounds=1, depth=1, alpha=1.0, criterion=criterion, loss=losses.log)
+    recipe = recipes.bdpe(
+        epsilon=1.0, rows=400, rounds=1, depth=1, alpha=1.0, criterion=criterion, loss=losses.log
+    )
     assert lone_row_loss(recipe, 400, others=1) > 10 * dpbt.ledger(recipe).epsilon
 
 
@@ -111,7 +113,9 @@ def test_a_family_that_is_bad_between_its_alphas_is_found_by_the_audit_alone():
 
         return own(perspective)
 
-    recipe = recipes.bdpe(epsilon=1.0, rows=400, rounds=1, depth=1, alpha=0.3, criterion=family, loss=losses.log)
+    recipe = recipes.bdpe(
+        epsilon=1.0, rows=400, rounds=1, depth=1, alpha=0.3, criterion=family, loss=losses.log
+    )
     assert lone_row_loss(recipe, 400, others=1) > 10 * dpbt.ledger(recipe).epsilon
 
 

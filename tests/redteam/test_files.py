@@ -25,7 +25,9 @@ def odd_line(rng: np.random.Generator) -> bytes:
     """Six cells of pieces, or a heap of them."""
     if rng.random() < 0.3:
         return b"".join(PIECES[k] for k in rng.choice(len(PIECES), rng.integers(0, 30)))
-    cells = [b"".join(PIECES[k] for k in rng.choice(len(PIECES), rng.integers(1, 3))) for _ in range(6)]
+    cells = [
+        b"".join(PIECES[k] for k in rng.choice(len(PIECES), rng.integers(1, 3))) for _ in range(6)
+    ]
     return b",".join(cells)
 
 

@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo test test-all check figures clean
+.PHONY: demo test test-all mutants check figures clean
 
 demo: $(READY)
 	$(BIN)/python -m experiments demo
@@ -14,6 +14,9 @@ test: $(READY)
 
 test-all: $(READY)
 	JAX_DISABLE_MOST_OPTIMIZATIONS=0 $(BIN)/python -m pytest -m ""
+
+mutants: $(READY)
+	$(BIN)/python tests/mutants.py
 
 check: $(READY)
 	$(BIN)/ruff check .

@@ -1,0 +1,380 @@
+"""Mutants: each takes one protection away on a copy of the repository, and a test must see it.
+
+Run by `make mutants`, outside the suite. It prints a line for each mutant and exits with status 1
+if one survives, or if the text that a mutant changes is not found exactly once.
+"""
+
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import NamedTuple
+
+ROOT = Path(__file__).resolve().parent.parent
+WORKERS = 2
+LIMIT = 300
+"""Seconds that one test run may take."""
+
+
+class Mutant(NamedTuple):
+    """One change and the tests of which at least one must fail.
+
+    Attributes:
+        name: what is taken away.
+        path: the file.
+        old: text that is in it exactly once.
+        new: what takes its place.
+        tests: nodes to run.
+    """
+
+    name: str
+    path: str
+    old: str
+    new: str
+    tests: tuple[str, ...]
+
+
+def attack(file: str, test: str) -> str:
+    return f"tests/redteam/test_{file}.py::test_{test}"
+
+
+MUTANTS = [
+    Mutant(
+        "own_key without the budget",
+        "dpbt/boosting.py",
+        "jnp.concatenate([jnp.asarray(tag), *budget])",
+        "jnp.asarray(tag)",
+        (attack("keys", "one_key_with_two_settings_gives_no_counts"),),
+    ),
+    Mutant(
+        "own_key without the tag",
+        "dpbt/boosting.py",
+        "jnp.concatenate([jnp.asarray(tag), *budget])",
+        "jnp.concatenate(budget)",
+        (attack("keys", "two_learners_of_one_budget_do_not_share_noise"),),
+    ),
+    Mutant(
+        "own_key without the re-weighter",
+        "dpbt/boosting.py",
+        'f"{recipe.learner.tag} | {recipe.reweighter.tag}"',
+        "recipe.learner.tag",
+        (attack("keys", "two_reweighters_of_one_budget_do_not_share_noise"),),
+    ),
+    Mutant(
+        "public draws from the noise key",
+        "dpbt/boundary.py",
+        "own = public_key if mechanism.public else key",
+        "own = key",
+        (attack("keys", "public_structure_and_noise_have_nothing_in_common"),),
+    ),
+    Mutant(
+        "noise from the public key",
+        "dpbt/boundary.py",
+        "own = public_key if mechanism.public else key",
+        "own = key if public_key is None else public_key",
+        (attack("keys", "a_search_for_the_seed_finds_the_public_key_alone"),),
+    ),
+    Mutant(
+        "one key for noise and structure is taken",
+        "dpbt/boosting.py",
+        "    if same_kind and np.array_equal(",
+        "    if False and np.array_equal(",
+        (attack("keys", "a_public_key_is_needed_and_must_be_another"),),
+    ),
+    Mutant(
+        "all present rows are admitted",
+        "dpbt/boosting.py",
+        "    return present & (place <= jnp.asarray(recipe.budget.rows).astype(jnp.int32))",
+        "    return present",
+        (attack("bounds", "a_table_far_beyond_its_bound_costs_at_most_twice_its_ledger"),),
+    ),
+    Mutant(
+        "a refusal shows the number of rows",
+        "dpbt/boosting.py",
+        "rows={rows}, the table has more rows present",
+        "rows={rows}, the table has {count} rows present",
+        (attack("bounds", "a_fit_beyond_the_bound_is_refused_and_the_private_number_is_not_said"),),
+    ),
+    Mutant(
+        "weights of rows are ignored",
+        "dpbt/boosting.py",
+        "    if sample_weight is not None:",
+        "    if False:",
+        (attack("files", "weights_of_rows_are_refused_by_name"),),
+    ),
+    Mutant(
+        "the part of each row is left in the model",
+        "dpbt/boosting.py",
+        " if site not in learner.withheld}",
+        "}",
+        ("tests/test_leaving.py::test_no_array_of_a_model_is_as_long_as_the_table",),
+    ),
+    Mutant(
+        "rounded Gaussian from normals in single precision",
+        "dpbt/mechanisms/additive.py",
+        "variates.normals(bits, shape)",
+        "variates.double(jax.random.normal(key, shape, jnp.float32))",
+        (attack("reachability", "sixty_fits_name_no_neighbour[bdpe, delta]"),),
+    ),
+    Mutant(
+        "an exponential variable of 24 bits",
+        "dpbt/variates.py",
+        "place = (place + unit_interval(words[1], words[2])) * np.float64(2.0**-31)",
+        "place = (jnp.floor(place / 128) + 0.5) * np.float64(2.0**-24)",
+        (attack("samplers", "one_digit_of_laplace_noise_is_within_its_gap"),),
+    ),
+    Mutant(
+        "an exponential variable without fine ends",
+        "dpbt/variates.py",
+        "jnp.where(from_one, jnp.log1p(-place), jnp.log(place))",
+        "jnp.where(from_one, jnp.log1p(-place), jnp.log(jnp.maximum(place, 2.0**-32)))",
+        (attack("samplers", "words_at_their_ends_give_finite_noise"),),
+    ),
+    Mutant(
+        "the sign is the bit of the size",
+        "dpbt/variates.py",
+        "return (words[0] >> np.uint32(30)) & np.uint32(1) == 1",
+        "return (words[0] >> np.uint32(31)) & np.uint32(1) == 1",
+        (attack("samplers", "many_draws_have_their_law"),),
+    ),
+    Mutant(
+        "wide Laplace noise without its lower digit",
+        "dpbt/mechanisms/additive.py",
+        "digits = jnp.where(zero, np.float64(0), 1 + step * high + low)",
+        "digits = jnp.where(zero, np.float64(0), 1 + step * high)",
+        (attack("reachability", "every_laplace_output_comes_from_both_neighbours"),),
+    ),
+    Mutant(
+        "no floor in the sampler of selections",
+        "dpbt/mechanisms/selection.py",
+        "        logits = _behind(variates.double(scores), variates.double(scale))\n",
+        "        exactly, unit = variates.double(scores), positive(variates.double(scale))\n"
+        "        logits = (exactly - jnp.max(exactly, -1, keepdims=True)) / unit\n",
+        (attack("samplers", "a_race_of_two_is_within_its_gap"),),
+    ),
+    Mutant(
+        "names of mechanisms are not compared",
+        "dpbt/accounting/events.py",
+        "    if mechanism.name != event.mechanism:",
+        "    if False:",
+        (attack("ledgers", "lines_that_lie_are_refused"),),
+    ),
+    Mutant(
+        "a mechanism of one's own has a known name",
+        "dpbt/accounting/events.py",
+        "    if own is not None and own is not mechanism:",
+        "    if False:",
+        (attack("ledgers", "lines_that_lie_are_refused"),),
+    ),
+    Mutant(
+        "scales are not compared",
+        "dpbt/accounting/events.py",
+        "    if not least >= event.scale / event.unit * _ROUNDED:",
+        "    if False:",
+        (attack("ledgers", "lines_that_lie_are_refused"),),
+    ),
+    Mutant(
+        "scales of the first round alone are compared",
+        "dpbt/pricing.py",
+        "    for bound in (0.0, _FAR_BOUND):",
+        "    for bound in (0.0,):",
+        (attack("ledgers", "lines_that_lie_are_refused"),),
+    ),
+    Mutant(
+        "learner and re-weighter are not compared",
+        "dpbt/base.py",
+        "        if self.reweighter.joint and not self.learner.slick:",
+        "        if False:",
+        (attack("ledgers", "recipes_that_are_tampered_with_are_refused"),),
+    ),
+    Mutant(
+        "counts of lines are not checked",
+        "dpbt/accounting/events.py",
+        "        for name, value in counts.items():",
+        "        for name, value in {}.items():",
+        (attack("ledgers", "lines_that_mean_nothing_are_refused"),),
+    ),
+    Mutant(
+        "numbers of lines are not checked",
+        "dpbt/accounting/events.py",
+        "            if not value >= 0:",
+        "            if False:",
+        (attack("ledgers", "lines_that_mean_nothing_are_refused"),),
+    ),
+    Mutant(
+        "prices of lines are not checked",
+        "dpbt/accounting/events.py",
+        "        if self.epsilon < epsilon * _ROUNDED or self.rho < rho * _ROUNDED:",
+        "        if False:",
+        (attack("ledgers", "lines_that_mean_nothing_are_refused"),),
+    ),
+    Mutant(
+        "rounds are not checked in a ledger",
+        "dpbt/pricing.py",
+        '    if rounds.dtype.kind not in "iu" or not 1 <= rounds <= recipe.capacity:',
+        "    if False:",
+        (attack("ledgers", "recipes_that_are_tampered_with_are_refused"),),
+    ),
+    Mutant(
+        "sites of one key are taken",
+        "dpbt/boundary.py",
+        "if _site_word(other) == _site_word(site)]:",
+        "if False]:",
+        (attack("ledgers", "two_sites_of_one_key_are_refused"),),
+    ),
+    Mutant(
+        "infinite losses are given to the accountants",
+        "dpbt/accounting/ledger.py",
+        "        if left <= 0 or math.isinf(self.rho):",
+        "        if left <= 0:",
+        (attack("ledgers", "no_noise_has_an_infinite_epsilon_by_every_accountant"),),
+    ),
+    Mutant(
+        "published leaves without the step of their grid",
+        "dpbt/recipes/greedy.py",
+        "noise_scale(widest + leaf_step, leaf / 2**depth)",
+        "noise_scale(widest, leaf / 2**depth)",
+        (attack("ledgers", "the_grid_of_published_leaves_is_in_their_sensitivity"),),
+    ),
+    Mutant(
+        "finite bits are not paid for",
+        "dpbt/recipes/common.py",
+        "    return np.where(private, epsilon - 2 * gap, epsilon), np.where(private, left, delta)",
+        "    return epsilon, delta",
+        (attack("ledgers", "no_ledger_is_above_its_request"),),
+    ),
+    Mutant(
+        "criteria are not checked",
+        "dpbt/losses.py",
+        "        if failed:\n",
+        "        if False:\n",
+        (attack("criteria", "criteria_without_a_sensitivity_are_refused"),),
+    ),
+    Mutant(
+        "a column's type decides how its cells are read",
+        "dpbt/columns.py",
+        "    return np.array(_each(cells, code), np.int8)",
+        '    array = np.asarray(cells)\n    if array.dtype.kind in "biuf":\n'
+        "        return (array != 0).astype(np.int8)\n"
+        "    return np.array([int(str(cell) == true) for cell in array.tolist()], np.int8)",
+        (attack("files", "the_loss_of_one_true_cell_is_that_of_one_row_by_an_own_likelihood"),),
+    ),
+    Mutant(
+        "what is not true is false",
+        "dpbt/columns.py",
+        "        return -1 if found is None else int(found)",
+        "        return int(bool(found))",
+        (attack("files", "labels_of_neither_class_are_absent_and_raise_nothing"),),
+    ),
+    Mutant(
+        "a label of neither class is an error",
+        "dpbt/tables.py",
+        "    if len(classes) != len(rows):",
+        "    if len(classes) != len(rows) or (classes == -1).any():",
+        (attack("files", "labels_of_neither_class_are_absent_and_raise_nothing"),),
+    ),
+    Mutant(
+        "lines are read together",
+        "dpbt/files.py",
+        "next(csv.reader([text], strict=True, skipinitialspace=True), None)",
+        "next(csv.reader([text], strict=False, skipinitialspace=True), None)",
+        ("tests/test_files.py",),
+    ),
+    Mutant(
+        "fingerprints without a key",
+        "dpbt/fingerprints.py",
+        'digest = hmac.new(secret, digestmod="sha256")',
+        'digest = hmac.new(bytes(32), digestmod="sha256")',
+        ("tests/test_fingerprints.py",),
+    ),
+    Mutant(
+        "no heading on private results",
+        "experiments/demo.py",
+        "    status = PRIVATE if options.data else PUBLIC",
+        "    status = PUBLIC",
+        ("tests/test_leaving.py::test_the_demo_says_what_it_is_and_shows_no_cell_and_no_number_of_rows",),
+    ),
+    Mutant(
+        "fresh keys of 64 bits",
+        "dpbt/keys.py",
+        "secrets.token_bytes(4 * _KEY_WORDS)",
+        "secrets.token_bytes(8) * 4",
+        ("tests/test_keys.py::test_fresh_keys_differ_in_256_bits",),
+    ),
+    Mutant(
+        "ChaCha of 8 rounds",
+        "dpbt/keys.py",
+        "_ROUNDS = 20",
+        "_ROUNDS = 8",
+        ("tests/test_keys.py::test_block_gives_the_test_vectors_of_rfc_8439",),
+    ),
+]
+
+
+def copied(folder: Path) -> Path:
+    """The tracked files of the working tree, in a folder."""
+    listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=True).stdout.decode()
+    for name in filter(None, listed.split("\0")):
+        if (ROOT / name).is_file():
+            target = folder / name
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_bytes((ROOT / name).read_bytes())
+    return folder
+
+
+def tested(folder: Path, tests: tuple[str, ...]) -> int:
+    """The status of pytest in a folder."""
+    # Bytecode is not kept: two sources of one size within a second would be taken for one.
+    environment = {**os.environ, "PYTHONPATH": str(folder), "PYTHONDONTWRITEBYTECODE": "1"}
+    command = [sys.executable, "-m", "pytest", "-n", "0", "-x", "-p", "no:cacheprovider", *tests]
+    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, timeout=LIMIT, check=False)
+    return done.returncode
+
+
+def judged(mutant: Mutant) -> tuple[str, float]:
+    """(verdict, seconds) of one mutant: "caught", "SURVIVED", or what is wrong with it."""
+    start = time.perf_counter()
+    text = (ROOT / mutant.path).read_text()
+    if text.count(mutant.old) != 1:
+        return f"NOT FOUND ONCE ({text.count(mutant.old)} times)", 0.0
+    with tempfile.TemporaryDirectory() as name:
+        folder = copied(Path(name))
+        (folder / mutant.path).write_text(text.replace(mutant.old, mutant.new))
+        try:
+            status = tested(folder, mutant.tests)
+        except subprocess.TimeoutExpired:
+            status = None
+    words = {0: "SURVIVED", 1: "caught", None: "TOO LONG"}
+    return words.get(status, f"NOT RUN (pytest {status})"), time.perf_counter() - start
+
+
+def unchanged() -> bool:
+    """Whether all tests pass on a copy that nothing was changed in."""
+    nodes = sorted({test for mutant in MUTANTS for test in mutant.tests})
+    with tempfile.TemporaryDirectory() as name:
+        return tested(copied(Path(name)), tuple(nodes)) == 0
+
+
+def main(words: list[str]) -> int:
+    """Judge the mutants whose names hold one of the words; all of them without words."""
+    chosen = [m for m in MUTANTS if not words or any(word in m.name for word in words)]
+    if not words:
+        passing = unchanged()
+        print("unchanged: " + ("all tests pass" if passing else "TESTS FAIL"), flush=True)
+        if not passing:
+            return 1
+    bad = 0
+    with ThreadPoolExecutor(WORKERS) as pool:
+        found = pool.map(judged, chosen)
+        for mutant, (verdict, seconds) in zip(chosen, found, strict=True):
+            bad += verdict != "caught"
+            print(f"{verdict:10} {seconds:6.1f} s  {mutant.name}", flush=True)
+    print(f"{len(chosen) - bad} of {len(chosen)} caught")
+    return int(bad > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,185 @@
+"""Tables beyond the public bound, by every way in: only the first `rows` rows count."""
+
+import dataclasses
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import dpbt
+from dpbt import boosting, forests, recipes, runs, sweeps
+from dpbt.base import Table
+from tests.redteam.attacks import GRID, class_counts
+from tests.tables import random_features, random_table
+
+ROWS, BOUND = 400, 10
+
+
+def lone_first() -> Table:
+    """A row of class 1, set apart by all splits but one, and then rows of class 0."""
+    satisfied = np.ones((ROWS, 300), bool)
+    satisfied[0, 1:] = False
+    label = np.arange(ROWS) == 0
+    return Table(jnp.asarray(satisfied), jnp.asarray(label), jnp.ones(ROWS, bool))
+
+
+def without(table: Table, row: int) -> Table:
+    return table._replace(present=table.present.at[row].set(False))
+
+
+def matsushita_loss(table: Table, other: Table, bound: int, epsilon: float) -> float:
+    """The largest log ratio of a split between two tables of a node, in float64, by hand.
+
+    Scores are minus the sum over children of 2 sqrt(w1 w0), the temperature that of `bound` rows.
+    """
+    logs = []
+    for one in (table, other):
+        splits, label, present = (np.asarray(a) for a in one[:3])
+        weight = present.astype(np.float64)
+        score = np.zeros(splits.shape[1])
+        for side in (splits, ~splits):
+            positive, negative = (weight * label) @ side, (weight * ~label) @ side
+            score -= 2 * np.sqrt(positive * negative)
+        score = epsilon * score / (2 * np.sqrt(bound) + 2.0**-18 * bound)
+        logs.append(score - np.logaddexp.reduce(score))
+    return float(np.max(np.abs(logs[0] - logs[1])))
+
+
+def first_rows(table: Table, bound: int) -> Table:
+    """The table with its first `bound` present rows, by a plain loop."""
+    present, left = np.array(table.present), bound
+    for row in range(len(present)):
+        present[row] &= left > 0
+        left -= present[row]
+    return table._replace(present=jnp.asarray(present))
+
+
+def worst_split(table, other, recipe):
+    release = jax.jit(dpbt.boost)(jax.random.key(0), table, recipe)[0]
+    return jax.jit(boosting.step_divergences)(release, table, other, recipe)
+
+
+def test_a_table_far_beyond_its_bound_costs_at_most_twice_its_ledger():
+    recipe = recipes.bdpe(
+        epsilon=1.0,
+        rows=BOUND,
+        rounds=1,
+        depth=1,
+        alpha=1.0,
+        beta_tree=0.999,
+        relation="add_remove",
+    )
+    table = lone_first()
+    epsilon = float(recipe.budget.split_epsilon[0])
+    assert matsushita_loss(table, without(table, 0), BOUND, epsilon) > 5  # if all rows counted
+    for row in (0, 9, 399):
+        steps = worst_split(table, without(table, row), recipe)
+        total = sum(float(step.pure.max()) for step in steps.values())
+        assert total <= 2 * dpbt.ledger(recipe).epsilon
+        counted = [first_rows(one, BOUND) for one in (table, without(table, row))]
+        by_hand = matsushita_loss(*counted, BOUND, epsilon)
+        assert float(steps["split_0"].pure[0]) == pytest.approx(by_hand, abs=1e-3)
+
+
+FAST = ("bdpe", "forest")
+MAKERS = {
+    "bdpe": (lambda rows: recipes.bdpe(epsilon=2.0, rows=rows, rounds=2, depth=1), random_table),
+    "published": (
+        lambda rows: recipes.bdpe(
+            epsilon=9.0, rows=rows, rounds=2, depth=2, calibration="published"
+        ),
+        random_table,
+    ),
+    "forest": (
+        lambda rows: recipes.random_forest(epsilon=2.0, rows=rows, rounds=2, depth=2),
+        random_table,
+    ),
+    "lazybb": (lambda rows: recipes.lazybb(epsilon=2.0, rows=rows, rounds=2), random_table),
+    "halfspaces": (
+        lambda rows: recipes.halfspace_boost(epsilon=2.0, rows=rows, rounds=2),
+        random_features,
+    ),
+}
+
+
+@pytest.mark.parametrize(
+    "name",
+    [*FAST, *(pytest.param(n, marks=pytest.mark.slow) for n in MAKERS if n not in FAST)],
+)
+def test_rows_beyond_the_bound_change_no_release(name):
+    """By boost, vmap over recipes, grow and replay: as if only the first rows were there."""
+    make, kind = MAKERS[name]
+    table = kind(0, 60, 4, 5)
+    recipe, few = make(BOUND), first_rows(table, BOUND)
+    keys = jax.random.split(jax.random.key(3))
+
+    def grown(table, recipe):
+        if name == "forest":
+            return forests.grow(keys[0], table, recipe, keys[1])[0]
+        return dpbt.boost(keys[0], table, recipe, keys[1])[0]
+
+    two = jax.tree.map(lambda *leaves: jnp.stack(leaves), *[recipe, recipe])
+    many = jax.jit(jax.vmap(grown, (None, 0)))
+    jax.tree.map(np.testing.assert_array_equal, many(table, two), many(few, two))
+
+    release = jax.jit(grown)(table, recipe)
+    replay = jax.jit(boosting.transcript_log_prob)
+    here, there = (replay(release, one, recipe) for one in (table, few))
+    jax.tree.map(np.testing.assert_array_equal, here, there)
+
+
+def test_a_sweep_counts_the_first_rows_alone(tmp_path):
+    table = random_table(0, 60, 4)
+    train = np.ones((1, 60), bool)
+
+    def make(rows, epsilon):
+        return recipes.bdpe(epsilon=epsilon, rows=rows, rounds=2, depth=1)
+
+    found = []
+    for name, one in (("all", table), ("few", first_rows(table, BOUND))):
+        held = Table(*(np.asarray(array) for array in one[:3]))
+        tasks = [sweeps.Task("own", held, train, train, {"rows": BOUND})]
+        sweep = sweeps.Sweep("s", make, ({"epsilon": (1.0, 20.0)},), repeats=6)
+
+        def spread(score, label, trained, test):
+            return {"score": jnp.sum(score)}
+
+        runs.run(sweep, tasks, tmp_path / name, measure=spread)
+        found.append(dpbt.storage.load_columns(tmp_path / name / "own.npz")[0]["score"])
+    np.testing.assert_array_equal(*found)
+    assert len(set(found[0].tolist())) > 3
+
+
+@pytest.mark.parametrize("relation", ["add_remove", "replace_one"])
+def test_a_fit_beyond_the_bound_is_refused_and_the_private_number_is_not_said(relation):
+    table = random_table(0, 433, 4)
+    recipe = recipes.bdpe(epsilon=1.0, rows=BOUND, rounds=1, depth=1, relation=relation)
+    forest = recipes.random_forest(epsilon=1.0, rows=BOUND, rounds=1, depth=1, relation=relation)
+    key, public = dpbt.fresh_key(), dpbt.fresh_key()
+    for fit in (
+        lambda: dpbt.fit(key, table, recipe),
+        lambda: dpbt.fit(key, table, forest, public),
+        lambda: forests.fit(key, table, forest, public),
+    ):
+        with pytest.raises(ValueError, match="rows") as refused:
+            fit()
+        assert ("433" in str(refused.value)) == (relation == "replace_one")
+
+
+def test_leaves_of_a_table_beyond_its_bound_hold_its_first_rows():
+    """An own likelihood: without noise the counts are those of the first rows."""
+    table = random_table(1, 60, 1)
+    recipe = recipes.bdpe(epsilon=np.inf, rows=BOUND, rounds=1, depth=1, alpha=1.0)
+    release = dpbt.boost(jax.random.key(0), table, recipe)[0]
+    counts = class_counts(first_rows(table, BOUND))
+    split = int(release["split_0"][0, 0])
+    expected = counts if split == 0 else np.stack([counts.sum(axis=0), np.zeros(2, np.int64)])
+    np.testing.assert_array_equal(release["leaf"][0], GRID * expected)
+
+
+def test_a_bound_of_no_number_counts_no_row():
+    table = random_table(1, 20, 2)
+    recipe = recipes.bdpe(epsilon=1.0, rows=20, rounds=1, depth=1)
+    nothing = dataclasses.replace(recipe, budget=recipe.budget._replace(rows=np.float32("nan")))
+    assert not np.any(boosting.admitted(table.present, nothing))

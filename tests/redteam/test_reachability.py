@@ -1,0 +1,228 @@
+"""Attacks on low bits: which outputs are reachable must not name the neighbour.
+
+Noise in floating point takes finitely many values, so an output that one value cannot give names
+the other. Against integer noise the attack has nothing: for every output words are constructed here
+that give it from either of two neighbours.
+"""
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from scipy import stats
+
+import dpbt
+from dpbt import mechanisms, recipes
+from dpbt.mechanisms import additive, selection
+from tests import contract
+from tests.redteam.attacks import (
+    GRID,
+    class_counts,
+    exponential_words,
+    gaussian_words,
+    laplace_words,
+    one_split,
+)
+
+FITS = 60
+FALSE_ALARM = 1e-6
+LIMIT = mechanisms.SATURATION
+
+
+def given(monkeypatch, mechanism, words, value, scale):
+    """The output of a mechanism of additive noise on chosen words."""
+    monkeypatch.setattr(additive, "words", lambda key, count, shape: jnp.asarray(words))
+    found = mechanism.sample(jax.random.key(0), jnp.asarray(value, jnp.int32), jnp.float32(scale))
+    return np.asarray(found, np.int64)
+
+
+@functools.cache
+def single_precision_normals() -> np.ndarray:
+    """Every value of jax.random.normal in float32, sorted."""
+    low = np.nextafter(np.float32(-1), np.float32(0))
+    uniform = jnp.arange(2**23, dtype=jnp.float32) * np.float32(2.0**-23) * 2 + low
+    normal = np.float32(np.sqrt(2)) * jax.lax.erf_inv(jnp.maximum(uniform, low))
+    return np.sort(np.asarray(normal))
+
+
+def reachable(output, value, scale) -> np.ndarray:
+    """bool[...]: float32 noise on a value gives exactly this output."""
+    everything = np.float32(value) + np.float32(scale) * single_precision_normals()
+    place = np.minimum(np.searchsorted(everything, output), len(everything) - 1)
+    return everything[place] == output
+
+
+def test_the_attack_names_the_neighbour_of_single_precision_noise():
+    """Twelve draws that a row moves by a grid unit's weight each, as a fit of rounds has them."""
+    scale, value = np.float32(2000.0), np.float32(12 * GRID)
+    named, fits = 0, 12
+    for fit in range(fits):
+        outputs = mechanisms.gaussian.sample(
+            jax.random.key(fit), jnp.full(12, value), jnp.float32(scale)
+        )
+        mine, other = (
+            reachable(np.asarray(outputs), v, scale).all() for v in (value, value + GRID)
+        )
+        assert mine
+        named += not other
+    assert named > fits / 2  # each draw is out of reach of the other value with 0.1 or more
+
+
+KEPT = ("bdpe-published-objective", "forest-disjoint", "halfspace", "lazybb-rule")
+
+
+def _slow_unless(name):
+    return [] if name in KEPT else [pytest.mark.slow]
+
+
+ROWS = [pytest.param(row, marks=_slow_unless(row.name), id=row.name) for row in contract.ROWS]
+
+
+@pytest.mark.parametrize("row", ROWS)
+def test_nothing_private_leaves_as_a_float(row):
+    """Whatever reads the rows is released as integers; reals are public randomness."""
+    relation = "replace_one" if row.name.startswith(("lazybb", "halfspace")) else "add_remove"
+    recipe = row.recipe(relation, epsilon=4.0, rows=20, rounds=3, depth=2)
+    table = row.table(0, 20, 4)
+    keys = jax.random.split(jax.random.key(0))
+    release = jax.eval_shape(lambda: dpbt.boost(keys[0], table, recipe, keys[1])[0])
+    mechanism = {event.site: event.mechanism for event in dpbt.ledger(recipe).events}
+    private = {site for site in release if mechanism[site] != "uniform"}
+    assert private
+    assert all(jnp.issubdtype(release[site].dtype, jnp.integer) for site in private)
+    assert dpbt.ledger(recipe).exact
+
+
+FAST, SLOW = [254.0, 1e5, 2.0**32], [5.0, 4096.0, 8191.0, 8192.0, 2.0**23, 2.0**28]
+SCALES = [*FAST, *(pytest.param(scale, marks=pytest.mark.slow) for scale in SLOW)]
+VALUES = [0, 127 * 16_000_000, -LIMIT]
+
+
+@pytest.mark.parametrize("scale", SCALES)
+def test_every_laplace_output_comes_from_both_neighbours(monkeypatch, scale):
+    """Outputs up to 30 scales away, odd and even ones, near the ends and at them."""
+    rng = np.random.default_rng(0)
+    for value in VALUES:
+        far = rng.laplace(0, 4 * scale, 300).clip(-30 * scale, 30 * scale)
+        near = rng.integers(-3, 4, 20)
+        outputs = value + np.concatenate([far, near]).astype(np.int64)
+        outputs = np.clip(outputs, -LIMIT, LIMIT)
+        for start in (value, max(value - GRID, -LIMIT)):
+            words = laplace_words(outputs - start, scale)
+            found = given(monkeypatch, additive.discrete_laplace, words, np.full(320, start), scale)
+            np.testing.assert_array_equal(found, outputs)
+
+
+@pytest.mark.parametrize("scale", SCALES)
+def test_every_pair_of_gaussian_outputs_comes_from_both_neighbours(monkeypatch, scale):
+    """Both draws of a pair at once, up to seven standard deviations from the value."""
+    rng = np.random.default_rng(0)
+    step = max(2.0 ** (np.floor(np.log2(scale)) - 11), 1.0)
+    for value in VALUES:
+        noise = rng.normal(0, 2 * scale, (2, 200)).clip(-4.9 * scale, 4.9 * scale)
+        outputs = np.round((value + noise) / step) * step
+        inside = np.all(np.abs(outputs) < LIMIT, axis=0)
+        wide = scale > 1e8  # most of wider noise is clamped
+        outputs = np.clip(outputs, -LIMIT, LIMIT) if wide else outputs[:, inside]
+        for start in (value, max(value - int(min(GRID, 2 * scale)), -LIMIT)):
+            beyond = np.where(np.abs(outputs) == LIMIT, np.sign(outputs) * step, 0)
+            words = gaussian_words(*((outputs + beyond - start) / scale))
+            starts = np.full(outputs.size, start)
+            found = given(monkeypatch, additive.rounded_gaussian, words, starts, scale)
+            np.testing.assert_array_equal(found, outputs.reshape(-1))
+
+
+@pytest.mark.parametrize("mechanism", [mechanisms.exponential, mechanisms.noisy_max])
+def test_every_candidate_can_win_on_both_neighbours(monkeypatch, mechanism):
+    """However far behind its score is: words are chosen for which each candidate wins."""
+    scores = np.float32([0, -3, -31, -33, -1e4, -1e7])
+    scores_too = scores + np.float32([0, 1, -1, 1, -1, 1])
+    best = {True: exponential_words(np.array(1e-17)), False: exponential_words(np.array(3.0))}
+    for winner in range(len(scores)):
+        if mechanism is mechanisms.noisy_max:
+            ahead, behind = exponential_words(np.array(40.0)), exponential_words(np.array(1.0))
+            words = np.stack([ahead if k == winner else behind for k in range(6)], axis=1)
+        else:  # two groups of three
+            lanes = [best[k == winner // 3] for k in range(2)]
+            lanes += [best[k == winner % 3] for k in range(3)]
+            words = np.stack(lanes, axis=1)
+        monkeypatch.setattr(selection, "words", lambda key, count, shape, w=words: jnp.asarray(w))
+        for these in (scores, scores_too):
+            key = jax.random.key(0)
+            assert int(mechanism.sample(key, jnp.asarray(these), jnp.float32(1))) == winner
+
+
+def moved_count(release, counts):
+    """The noise of a release of class weights under two hypotheses: as it is, and a row fewer."""
+    here = np.asarray(release, np.int64) - counts
+    there = here.copy()
+    there[0, 0] += GRID
+    return here.reshape(-1), there.reshape(-1)
+
+
+RECIPES = {
+    "bdpe": (recipes.bdpe, {"alpha": 1.0}),
+    "bdpe, delta": (recipes.bdpe, {"alpha": 1.0, "delta": 1e-6}),
+    "forest": (recipes.random_forest, {}),
+    "forest, delta": (recipes.random_forest, {"delta": 1e-6}),
+    "forest, published": (recipes.random_forest, {"calibration": "published"}),
+    "rf_l": (recipes.rf_l, {}),
+    "rf_l, published": (recipes.rf_l, {"calibration": "published"}),
+}
+SELDOM = ("forest", "forest, delta", "forest, published", "rf_l", "rf_l, published")
+
+
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(n, marks=[pytest.mark.slow] if n in SELDOM else []) for n in RECIPES],
+)
+def test_sixty_fits_name_no_neighbour(monkeypatch, name):
+    """All leaves of a fit at once: words give the release from the table and from its neighbour."""
+    make, settings = RECIPES[name]
+    table = one_split()
+    recipe = make(epsilon=0.5, rows=400, rounds=1, depth=1, **settings)
+    keys = jax.random.split(jax.random.key(2), (FITS, 2))
+    fits = jax.jit(jax.vmap(lambda k: dpbt.boost(k[0], table, recipe, k[1])[0]))(keys)
+    scale = float(recipe.budget.leaf_scale)
+
+    named, modulo = 0, []
+    for fit in range(FITS):
+        counts = class_counts(table) * GRID  # a position is 0 or 1, and no threshold is 1
+        release = np.asarray(fits["leaf"][fit]).reshape(2, 2)
+        hypotheses = moved_count(release, counts)
+        for noise in hypotheses:
+            start = release.reshape(-1) - noise
+            if "delta" in settings:
+                # Draws k and k + 2 are a pair.
+                words = gaussian_words(*(noise.reshape(2, 2) / scale))
+                found = given(monkeypatch, additive.rounded_gaussian, words, start, scale)
+            else:
+                words = laplace_words(noise, scale)
+                found = given(monkeypatch, additive.discrete_laplace, words, start, scale)
+            named += bool(np.any(found != release.reshape(-1)))
+        modulo.append([noise % 4 for noise in hypotheses])
+    assert named == 0
+
+    # Nor do parities and low digits: both hypotheses see them even.
+    for noise in np.moveaxis(np.asarray(modulo), 1, 0):
+        seen = np.bincount(noise.reshape(-1), minlength=4)
+        assert stats.chisquare(seen).pvalue > FALSE_ALARM
+
+
+@pytest.mark.parametrize("scale", [2.0**20, pytest.param(2.0**26, marks=pytest.mark.slow)])
+def test_low_digits_of_wide_noise_do_not_depend_on_the_value(scale):
+    """False alarm: 1e-6 for each of four tests."""
+    key, draws = jax.random.key(11), 40_000
+    step = 2.0 ** (np.log2(scale) - 11)
+    for mechanism, unit in ((additive.discrete_laplace, 1), (additive.rounded_gaussian, step)):
+        tables = []
+        for value in (0, GRID):
+            values = jnp.full(draws, value, jnp.int32)
+            found = mechanism.sample(jax.random.fold_in(key, value), values, jnp.float32(scale))
+            inside = np.abs(np.asarray(found, np.int64)) < LIMIT
+            whole, rest = np.divmod(np.asarray(found, np.int64)[inside], int(unit))
+            assert not rest.any()
+            tables.append(np.bincount(whole % 16, minlength=16))
+        assert stats.chi2_contingency(np.asarray(tables))[1] > FALSE_ALARM

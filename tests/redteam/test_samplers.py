@@ -1,0 +1,367 @@
+"""Samplers against their laws, exactly: bit patterns are counted, not drawn.
+
+An exponential variable falls with the lattice that U lies on, so the patterns that give one outcome
+lie between two places of the lattice, which bisection finds. Laws are in decimals of 60 digits.
+"""
+
+import decimal
+import math
+from decimal import Decimal
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from scipy import stats
+
+from dpbt import mechanisms
+from dpbt.mechanisms import additive, selection
+from tests.redteam.attacks import exponential_words, pack, unit_words
+
+FALSE_ALARM = 1e-6
+PI = Decimal("3.14159265358979323846264338327950288419716939937510582097494459")
+decimal.getcontext().prec = 60
+HALF = 2**94
+"""Places of the lattice on each side of U = 1/2."""
+
+
+@pytest.fixture
+def force(monkeypatch):
+    """Feed chosen words to a mechanism, traced, so that one program serves all of them."""
+
+    def program(module, mechanism):
+        def run(words, value, scale):
+            with monkeypatch.context() as patch:
+                patch.setattr(module, "words", lambda key, count, shape: words)
+                return mechanism.sample(jax.random.key(0), value, scale)
+
+        return jax.jit(run)
+
+    return program
+
+
+def words_of(places: list[int], minus: bool) -> np.ndarray:
+    """u32[3, n] from places on the whole lattice: 0 is U = 1, and 2 HALF is U = 0."""
+    near_one = np.array([place < HALF for place in places])
+    distance = [
+        place if near else 2 * HALF - 1 - place
+        for place, near in zip(places, near_one, strict=True)
+    ]
+    return pack(distance, near_one, np.full(len(places), minus))
+
+
+def boundaries(at_least, count: int) -> list[int]:
+    """The first place of the lattice for which `at_least` (words of every outcome) is true."""
+    low, high = [0] * count, [2 * HALF] * count
+    for _ in range(96):
+        middle = [(a + b) // 2 for a, b in zip(low, high, strict=True)]
+        capped = [min(place, 2 * HALF - 1) for place in middle]
+        reached = at_least(capped)
+        for k in range(count):
+            if low[k] < high[k]:
+                low[k], high[k] = (low[k], middle[k]) if reached[k] else (middle[k] + 1, high[k])
+    return low
+
+
+def worst(count: list[Decimal], law: list[Decimal]) -> float:
+    return max(abs(float((c / p).ln())) for c, p in zip(count, law, strict=True))
+
+
+def cosine_of(turn: Decimal) -> Decimal:
+    """The cosine of a share of a turn, by its series."""
+    square, term, total = (2 * PI * turn) ** 2, Decimal(1), Decimal(1)
+    for k in range(1, 60):
+        term *= -square / ((2 * k - 1) * (2 * k))
+        total += term
+    return total
+
+
+SCALES = [0.3, 5.0, 4096.0, 8191.0, 1e4, 1e6, 1e9, 2.0**32]
+NEAR = (0.0, 36.0)
+FAR = pytest.param(
+    (37.5, 43.9),
+    marks=pytest.mark.xfail(
+        strict=True,
+        reason="a cell at scale s has 2**95 exp(-E) / s patterns E scales out: from 37.4 on, "
+        "one pattern more or less is more than the gap of 2**-28; such outcomes have mass 2**-53",
+    ),
+)
+
+
+def reached(scale, part, unit=1.0):
+    """Outcomes in a part of the noise's reach, in units of `unit`; some 400 of them."""
+    low, high = (int(scale / unit * end) for end in part)
+    return np.unique(np.linspace(max(low, 1), max(high, 2), 400).astype(np.int64))
+
+
+@pytest.mark.parametrize("part", [NEAR, FAR], ids=["near", "far"])
+@pytest.mark.parametrize("scale", [4096.0, 8191.0])
+def test_one_digit_of_laplace_noise_is_within_its_gap(force, scale, part):
+    check_one_digit(force, scale, part)
+
+
+@pytest.mark.parametrize("scale", [0.3, 5.0])
+def test_narrow_laplace_noise_is_within_its_gap(force, scale):
+    check_one_digit(force, scale, (0.0, 43.9))
+
+
+def check_one_digit(force, scale, part):
+    """Outcomes by their numbers of patterns."""
+    scale = float(np.float32(scale))
+    sample = force(additive, mechanisms.discrete_laplace)
+    size = reached(scale, part)
+    edges = np.concatenate([size, size + 1])
+
+    def at_least(places):
+        bits = np.concatenate([words_of(places, False), np.zeros((4, len(places)), np.uint32)])
+        found = sample(bits, jnp.zeros(len(places), jnp.int32), jnp.float32(scale))
+        return np.asarray(found) >= edges
+
+    places = boundaries(at_least, len(edges))
+    first, last = places[: len(size)], places[len(size) :]
+    count = [
+        Decimal(b - a) / (4 * HALF) for a, b in zip(first, last, strict=True)
+    ]  # half of them are positive
+
+    q = (-1 / Decimal(scale)).exp()
+    law = [(1 - q) / (1 + q) * q**k for k in map(int, size)]
+    assert worst(count, law) <= mechanisms.discrete_laplace.sampler.gap
+    zero = Decimal(boundaries(lambda p: at_least_one(sample, p, scale), 1)[0]) / (2 * HALF)
+    assert worst([zero], [(1 - q) / (1 + q)]) <= mechanisms.discrete_laplace.sampler.gap
+
+
+def at_least_one(sample, places, scale):
+    bits = np.concatenate([words_of(places, False), np.zeros((4, len(places)), np.uint32)])
+    return np.asarray(sample(bits, jnp.zeros(len(places), jnp.int32), jnp.float32(scale))) >= 1
+
+
+@pytest.mark.parametrize("part", [NEAR, FAR], ids=["near", "far"])
+@pytest.mark.parametrize("scale", [8192.0, 1.6e4, 1e6])
+def test_two_digits_of_laplace_noise_are_within_their_gap(force, scale, part):
+    check_two_digits(force, scale, part)
+
+
+@pytest.mark.parametrize("scale", [1e9, 2.0**32])
+def test_wide_laplace_noise_is_within_its_gap(force, scale):
+    """Up to where it saturates."""
+    check_two_digits(force, scale, (0.0, 1.9 * mechanisms.SATURATION / scale))
+
+
+def check_two_digits(force, scale, part):
+    scale = float(np.float32(scale))
+    step = 2 ** (math.floor(math.log2(scale)) - 12)
+    sample = force(additive, mechanisms.discrete_laplace)
+    limit = mechanisms.SATURATION
+    ends = [int(scale / step * end) for end in part]
+    high = np.unique(np.linspace(ends[0], ends[1] - 2, 250).astype(np.int64))
+    low = np.unique(np.concatenate([[0, 1, step - 2, step - 1], np.linspace(0, step - 1, 250)]))
+    low = np.clip(low, 0, step - 1).astype(np.int64)
+    low = np.unique(low)
+    not_zero = unit_words(np.array(0.9))[:, None]
+
+    def noise(bits, value):
+        total = sample(bits, jnp.asarray(value, jnp.int32), jnp.float32(scale))
+        return np.asarray(total, np.int64) - value
+
+    def high_at_least(places):
+        edges = np.concatenate([high, high + 1])
+        start = np.full(len(places), -limit, np.int64)
+        bits = [words_of(places, False), np.zeros((2, len(places)), np.uint32)]
+        bits = np.concatenate([*bits, np.repeat(not_zero, len(places), axis=1)])
+        return noise(bits, start) >= 1 + step * edges
+
+    places = boundaries(high_at_least, 2 * len(high))
+    count = [
+        Decimal(b - a) / (2 * HALF)
+        for a, b in zip(places[: len(high)], places[len(high) :], strict=True)
+    ]
+    q = (-Decimal(step) / Decimal(scale)).exp()
+    gap = worst(count, [(1 - q) * q**k for k in map(int, high)])
+
+    def low_at_least(places):
+        edges = np.concatenate([low, low + 1])
+        two = np.array([[p >> 32, p & 0xFFFFFFFF] for p in places], np.uint64).astype(np.uint32).T
+        first = np.repeat(exponential_words(np.array([0.2 * step / scale])), len(places), axis=1)
+        bits = np.concatenate([first, two, np.repeat(not_zero, len(places), axis=1)])
+        return noise(bits, np.zeros(len(places), np.int64)) >= 1 + edges
+
+    places = bisected(low_at_least, 2 * len(low), 2**64)
+    ends = [
+        2**64 if edge == step else place
+        for place, edge in zip(places[len(low) :], low + 1, strict=True)
+    ]
+    count = [Decimal(b - a) / 2**64 for a, b in zip(places[: len(low)], ends, strict=True)]
+    one = (-1 / Decimal(scale)).exp()
+    gap += worst(count, [(1 - one) / (1 - q) * one**k for k in map(int, low)])
+
+    def not_zero_at(places):
+        two = np.array([[p >> 32, p & 0xFFFFFFFF] for p in places], np.uint64).astype(np.uint32).T
+        bits = np.concatenate([exponential_words(np.full(len(places), 0.5)), two, two])
+        return noise(bits, np.zeros(len(places), np.int64)) != 0
+
+    share = Decimal(bisected(not_zero_at, 1, 2**64)[0]) / 2**64
+    gap += worst([share, 1 - share], [(1 - one) / (1 + one), 2 * one / (1 + one)])
+    assert gap <= mechanisms.discrete_laplace.sampler.gap
+
+
+def bisected(at_least, count: int, size: int) -> list[int]:
+    low, high = [0] * count, [size] * count
+    for _ in range(66):
+        middle = [min((a + b) // 2, size - 1) for a, b in zip(low, high, strict=True)]
+        reached = at_least(middle)
+        for k in range(count):
+            if low[k] < high[k]:
+                low[k], high[k] = (low[k], middle[k]) if reached[k] else (middle[k] + 1, high[k])
+    return low
+
+
+@pytest.mark.parametrize("angle", [2**29 + 12345, 2**22 + 1, 2**30 - 2**28])
+@pytest.mark.parametrize("scale", SCALES)
+def test_a_gaussian_of_a_known_angle_is_within_its_gap(force, scale, angle):
+    """Given its angle, a rounded Gaussian is monotone in the words of its radius.
+
+    Outcomes are those of a radius of at most 8.5 standard deviations, whose mass is 2**-52.
+    """
+    scale = float(np.float32(scale))
+    step = 2.0 ** max(math.floor(math.log2(scale)) - 11, 0)
+    sample = force(additive, mechanisms.rounded_gaussian)
+    words = np.array([angle, 99], np.uint32)  # an eighth of a turn, nothing, three sixteenths
+    turn = (Decimal(int(words[0])) + (Decimal(int(words[1])) + Decimal("0.5")) / 2**32) / 2**32
+    cosine = cosine_of(turn)
+
+    far = 8.5 * scale / step * float(cosine)
+    most = min(int(far), int(mechanisms.SATURATION / step) - 2)
+    outcome = np.unique(np.linspace(1, max(most, 1), min(most + 1, 300)).astype(np.int64))
+    edges = np.concatenate([outcome, outcome + 1])
+
+    def at_least(places):
+        size = len(places)
+        bits = np.concatenate([words_of(places, False), np.repeat(words[:, None], size, axis=1)])
+        value = jnp.zeros(2 * size, jnp.int32)
+        found = np.asarray(sample(bits, value, jnp.float32(scale)), np.int64)[:size]
+        return found >= edges * step
+
+    places = boundaries(at_least, len(edges))
+    size = len(outcome)
+    count = [Decimal(b - a) / (2 * HALF) for a, b in zip(places[:size], places[size:], strict=True)]
+
+    unit = Decimal(scale) / Decimal(step) * cosine
+    tails = {int(k): (-(((Decimal(int(k)) - Decimal("0.5")) / unit) ** 2) / 2).exp() for k in edges}
+    law = [tails[int(k)] - tails[int(k) + 1] for k in outcome]
+    assert worst(count, law) <= mechanisms.rounded_gaussian.sampler.gap
+
+
+@pytest.mark.parametrize("behind", [0.0, 0.5, 5.0, 31.9, 32.0, 40.0, 1e6])
+@pytest.mark.parametrize("other", [1e-3, 0.5, 20.0])
+def test_a_race_of_two_is_within_its_gap(force, behind, other):
+    """The best candidate's variable is given; patterns of the other one's with which it wins."""
+    sample = force(selection, mechanisms.exponential)
+    scores = jnp.asarray([0.0, -behind], jnp.float32)
+    behind = min(float(np.float32(behind)), selection.FLOOR)
+
+    def best_wins(places):
+        lanes = np.zeros((3, 1, 3), np.uint32)
+        lanes[:, 0, 1] = exponential_words(np.array(other))
+        lanes[:, 0, 2] = words_of(places, False)[:, 0]
+        return np.asarray(sample(lanes, scores[None], jnp.float32(1))) == 0
+
+    place = boundaries(best_wins, 1)[0]
+    race = Decimal(other) * (-Decimal(behind)).exp()
+    assert place > 0
+    gap = worst([Decimal(place) / (2 * HALF)], [1 - (-race).exp()])
+    assert gap <= mechanisms.exponential.sampler.gap
+
+
+@pytest.mark.parametrize("behind", [0.0, 5.0, 31.9, 40.0])
+def test_a_noisy_race_of_two_is_within_its_gap(force, behind):
+    sample = force(selection, mechanisms.noisy_max)
+    scores = jnp.asarray([0.0, -behind], jnp.float32)
+    behind = min(float(np.float32(behind)), selection.FLOOR)
+
+    def other_wins(places):
+        lanes = np.concatenate([exponential_words(np.array([0.25])), words_of(places, False)], 1)
+        return np.asarray(sample(lanes, scores, jnp.float32(1))) == [1]
+
+    place = boundaries(other_wins, 1)[0]
+    gap = worst([1 - Decimal(place) / (2 * HALF)], [(-Decimal(behind + 0.25)).exp()])
+    assert gap <= mechanisms.noisy_max.sampler.gap
+
+
+ENDS = [0, 1, 2**30 - 1, 2**30, 2**31 - 1, 2**31, 2**32 - 1]
+
+
+@pytest.mark.parametrize("scale", SCALES)
+def test_words_at_their_ends_give_finite_noise(force, scale):
+    """All words are 0, all are ones, and all are at a boundary of what their bits mean."""
+    ends = np.array(ENDS, np.uint32)
+    limit = 96 * math.log(2) + 1
+    laplace = force(additive, mechanisms.discrete_laplace)
+    zeros = jnp.zeros(len(ends), jnp.int32)
+    every = np.tile(ends, (7, 1))
+    found = np.asarray(laplace(every, zeros, jnp.float32(scale)), np.int64)
+    assert np.all(np.abs(found) <= min(limit * scale + 2, mechanisms.SATURATION))
+    every[5:] = 2**32 - 1  # which makes a noise in two digits not zero
+    found = np.asarray(laplace(every, zeros, jnp.float32(scale)), np.int64)
+    assert np.all(np.abs(found) <= min(limit * scale + 2, mechanisms.SATURATION))
+    assert np.abs(found[0]) >= min(65 * scale - 2, mechanisms.SATURATION)  # the tail is there
+    gaussian = force(additive, mechanisms.rounded_gaussian)
+    zeros = jnp.zeros(2 * len(ends), jnp.int32)
+    found = np.asarray(gaussian(np.tile(ends, (5, 1)), zeros, jnp.float32(scale)), np.int64)
+    assert np.all(
+        np.abs(found) <= min(math.sqrt(2 * limit) * scale * 1.01 + 1, mechanisms.SATURATION)
+    )
+    assert found[0] >= min(11.4 * scale - 1, mechanisms.SATURATION)
+
+
+def test_tails_are_at_least_the_mass_that_is_out_of_reach():
+    """Beyond 44 scales, or 8.9 standard deviations, of either of two values."""
+    for shift in (0.0, 0.01, 1.0, 3.0, 8.0):
+        beyond = math.exp(-(44 - shift))
+        assert mechanisms.discrete_laplace.sampler.tail(shift) >= beyond
+        beyond = stats.norm.sf(8.9 - shift) + stats.norm.sf(8.9)
+        assert mechanisms.rounded_gaussian.sampler.tail(shift) >= beyond * (1 - 1e-9)
+    for mechanism in (mechanisms.discrete_laplace, mechanisms.rounded_gaussian):
+        assert mechanism.sampler.tail(1e9) == 1
+
+
+def frequencies(noise, cdf, cells=64):
+    """Chi-square p-value of integer noise on cells of about equal mass."""
+    edges = np.unique(np.quantile(noise[: len(noise) // 2], np.linspace(0, 1, cells + 1)[1:-1]))
+    edges = np.floor(edges)
+    test = noise[len(noise) // 2 :]
+    mass = np.diff(np.concatenate([[0], cdf(edges), [1]]))
+    seen = np.bincount(np.searchsorted(edges, test, side="left"), minlength=len(edges) + 1)
+    return stats.chisquare(seen, mass * len(test)).pvalue
+
+
+@pytest.mark.parametrize("value", [127 * 300, pytest.param(1 - 2**30, marks=pytest.mark.slow)])
+def test_many_draws_have_their_law(value):
+    """False alarm: 1e-6 for each of the four tests."""
+    draws, scale = 2**19, 254.0
+    values = jnp.full(draws, value, jnp.int32)
+    key = jax.random.key(5)
+    laplace = mechanisms.discrete_laplace.sample(key, values, jnp.float32(scale))
+    gaussian = mechanisms.rounded_gaussian.sample(key, values, jnp.float32(scale))
+    laplace, gaussian = (np.asarray(a, np.int64) - value for a in (laplace, gaussian))
+
+    q = math.exp(-1 / scale)
+
+    def laplace_cdf(k):
+        below = q ** (np.abs(k) - (k < 0)) / (1 + q)
+        return np.where(k < 0, q ** (-k) / (1 + q), 1 - q * below)
+
+    assert frequencies(laplace, laplace_cdf) > FALSE_ALARM
+    assert frequencies(gaussian, lambda k: stats.norm.cdf((k + 0.5) / scale)) > FALSE_ALARM
+
+    # The two of a pair, and the sign and the size of one, are independent.
+    half = draws // 2
+    for noise in (gaussian, laplace):
+        first, second = np.abs(noise[:half]), noise[half:]
+        table = np.zeros((8, 2))
+        place = np.searchsorted(np.quantile(first, np.linspace(0, 1, 9)[1:-1]), first)
+        np.add.at(table, (place, (second > 0).astype(int)), 1)
+        assert stats.chi2_contingency(table)[1] > FALSE_ALARM
+        own = np.zeros((8, 2))
+        apart = noise[:half] != 0
+        np.add.at(own, (place[apart], (noise[:half] > 0)[apart].astype(int)), 1)
+        assert stats.chi2_contingency(own)[1] > FALSE_ALARM

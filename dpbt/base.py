@@ -227,6 +227,8 @@ class WeakLearner(NamedTuple):
         unprotected: what the calibration reads off the private data without any mechanism.
         draws: (table, weights, budget) -> dict of site -> Drawn: what the program asks for, without
             drawing it; the ledger compares it with `events`.
+        total: whether `events` count on a total weight of kappa rows, as `reweighting.lazy_bregman`
+            has it.
         withheld: the sites that `fit` leaves out of the model, as their length or their order
             follows the private rows (the tree of each row, for example).
     """
@@ -242,6 +244,7 @@ class WeakLearner(NamedTuple):
     slick: bool
     unprotected: tuple[str, ...]
     draws: Callable[..., dict[str, Any]]
+    total: bool = False
     withheld: tuple[str, ...] = ()
 
 
@@ -283,8 +286,8 @@ class Recipe:
 
     Raises:
         ValueError: if the learner's events speak of another relation, if weights that depend on all
-            rows go to a learner whose events do not count on that, or if rounds are not whole
-            numbers from 1 to the capacity.
+            rows go to a learner whose events do not count on that, or the other way round, or if
+            rounds are not whole numbers from 1 to the capacity.
     """
 
     budget: Any
@@ -307,6 +310,10 @@ class Recipe:
             raise ValueError(
                 f"{self.reweighter.tag} moves the weights of all rows at once, and the sensitivities "
                 f"of {self.learner.tag} are for weights of each row's own"
+            )
+        if self.learner.total and not self.reweighter.joint:
+            raise ValueError(
+                f"{self.learner.tag} counts on a total weight of kappa rows, and {self.reweighter.tag} has another"
             )
         _check_rounds(self.rounds, self.capacity)
 

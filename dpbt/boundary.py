@@ -222,6 +222,7 @@ def weak_learner(
     slick: bool = False,
     unprotected: tuple[str, ...] = (),
     tag: str | None = None,
+    total: bool = False,
     withheld: tuple[str, ...] = (),
 ) -> WeakLearner:
     """The weak learner of a private program.
@@ -240,6 +241,7 @@ def weak_learner(
             budget must have two tags. By default it is made of the program's name, code, defaults
             and what it closes over; declare one where these are not plain values and functions,
             or where globals of a module make a difference.
+        total: whether the events' sensitivities count on a total weight of kappa rows.
         withheld: sites that `fit` leaves out of the model, because their length is the number of
             private rows, for example.
     """
@@ -275,5 +277,6 @@ def weak_learner(
         slick=slick,
         unprotected=unprotected,
         draws=draws,
+        total=total,
         withheld=withheld,
     )

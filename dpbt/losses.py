@@ -197,9 +197,9 @@ def family_name(family: LossFamily) -> str:
     if _is_own(family):
         return name
     values = []
+    points = jnp.asarray(np.linspace(0.01, 0.99, 99), jnp.float32)
     for alpha in _ALPHAS:
         loss = family(alpha)
-        points = jnp.asarray([0.1, 0.3, 0.45], jnp.float32)
         values += [*np.asarray(loss.perspective(points, 1 - points)).tolist()]
         values += [*np.asarray(loss.inverse_link(points - 0.2)).tolist()]
     words = " ".join(f"{value:.6g}" for value in values)

@@ -122,7 +122,7 @@ def top_down_tree(
 ) -> WeakLearner:
     """DP-TopDown: a release of t pairs of leaf and split, and of 2**D labels.
 
-    Guarantee, under `relation`, with `reweighting.lazy_bregman` (or with weights of each row's own): every selection is
+    Guarantee, under `relation`, with `reweighting.lazy_bregman`, on whose total weight it counts: every selection is
     `split_epsilon`-DP, all labels together (2 GRID / leaf_scale)-DP; both are proved in `slickness`. The published
     calibration differs in its constant 8 for Gini, in labels by return-noisy-max where the tight one has the
     exponential mechanism (the same cost for less noise), and in weights that are not measured in units of a public
@@ -189,4 +189,4 @@ def top_down_tree(
 
     words = f"{splits}, {depth}, {family_name(fixed(criterion))}, {relation_name(relation)}"
     tag = f"top_down_tree({words}, {calibration})"
-    return boundary.weak_learner(program, hypothesis, events, trees.TREES, relation, slick=True, tag=tag)
+    return boundary.weak_learner(program, hypothesis, events, trees.TREES, relation, slick=True, tag=tag, total=True)

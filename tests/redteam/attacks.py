@@ -28,26 +28,28 @@ def class_counts(table: dpbt.Table) -> np.ndarray:
 
 
 def exponential_words(target: np.ndarray, positive: np.ndarray | bool = True) -> np.ndarray:
-    """u32[3, ...]: words that make an exponential variable `target`, and a sign.
+    """u32[4, ...]: words that make an exponential variable `target`, and a sign.
 
     The variable is -log(U). The first bit says from which end of (0, 1) U is measured, the second
-    is the sign (set for a minus), and 94 bits are the distance from that end.
+    is the sign (set for a minus), and 126 bits are the distance from that end.
     """
     target = np.asarray(target, np.float64)
     near_one = target < math.log(2)
     distance = np.where(near_one, -np.expm1(-target), np.exp(-target))
-    lattice = [int(d * 2.0**31 * 2**64) for d in distance.reshape(-1)]
+    lattice = [int(d * 2.0**31 * 2.0**96) for d in distance.reshape(-1)]
     signs = np.broadcast_to(~np.asarray(positive, bool), target.shape).reshape(-1)
-    return pack(lattice, near_one.reshape(-1), signs).reshape(3, *target.shape)
+    return pack(lattice, near_one.reshape(-1), signs).reshape(4, *target.shape)
 
 
 def pack(lattice: list[int], near_one: np.ndarray, minus: np.ndarray) -> np.ndarray:
-    """u32[3, n] from 94-bit distances, the end that they are measured from, and signs."""
-    top = np.array([min(place >> 64, 2**30 - 1) for place in lattice], np.uint64)
-    middle = np.array([(place >> 32) & 0xFFFFFFFF for place in lattice], np.uint64)
-    low = np.array([place & 0xFFFFFFFF for place in lattice], np.uint64)
+    """u32[4, n] from 126-bit distances, the end that they are measured from, and signs."""
+    top = np.array([min(place >> 96, 2**30 - 1) for place in lattice], np.uint64)
+    rest = [
+        np.array([(place >> shift) & 0xFFFFFFFF for place in lattice], np.uint64)
+        for shift in (64, 32, 0)
+    ]
     first = (near_one.astype(np.uint64) << 31) | (minus.astype(np.uint64) << 30) | top
-    return np.stack([first, middle, low]).astype(np.uint32)
+    return np.stack([first, *rest]).astype(np.uint32)
 
 
 def unit_words(share: np.ndarray) -> np.ndarray:
@@ -59,7 +61,7 @@ def unit_words(share: np.ndarray) -> np.ndarray:
 
 
 def laplace_words(noise: np.ndarray, scale: float) -> np.ndarray:
-    """u32[7, ...]: words that make discrete Laplace noise exactly `noise`."""
+    """u32[8, ...]: words that make discrete Laplace noise exactly `noise`."""
     noise = np.asarray(noise, np.int64)
     size = np.abs(noise).astype(np.float64)
     if scale < 2.0**13:
@@ -81,7 +83,7 @@ def laplace_words(noise: np.ndarray, scale: float) -> np.ndarray:
 
 
 def gaussian_words(first: np.ndarray, second: np.ndarray) -> np.ndarray:
-    """u32[5, ...]: words that make a pair of standard normal variables."""
+    """u32[6, ...]: words that make a pair of standard normal variables."""
     half_square = (first**2 + second**2) / 2
     turn = np.mod(np.arctan2(second, first) / (2 * math.pi), 1.0)
     return np.concatenate([exponential_words(half_square), unit_words(turn)])

@@ -119,7 +119,6 @@ def test_a_family_that_is_bad_between_its_alphas_is_found_by_the_audit_alone():
     assert lone_row_loss(recipe, 400, others=1) > 10 * dpbt.ledger(recipe).epsilon
 
 
-@pytest.mark.xfail(strict=True, reason="a family's name is made of three points to three digits")
 def test_two_criteria_of_one_name_do_not_share_noise():
     """They agree at 0.1, 0.3 and 0.45 and differ between; their leaves then differ by counts."""
     knots = jnp.asarray([0, 0.1, 0.3, 0.45, 0.5], jnp.float32)

@@ -144,7 +144,8 @@ def asked(program: Program, table: Table, weights: Weights, budget) -> dict[str,
         _check_new(site, sites)
         output = jax.eval_shape(mechanism.sample, jax.random.key(0), value, jnp.float32(1))
         given = jnp.asarray(scale, jnp.float32)
-        in_unit = given / jnp.asarray(unit, jnp.float32)
+        unit = jnp.asarray(unit, jnp.float32)
+        in_unit = jnp.where(unit > 0, given / unit, jnp.nan)
         sites[site] = Drawn(mechanism, in_unit, jnp.max(given), math.prod(output.shape))
         return jnp.zeros(output.shape, output.dtype)
 

@@ -110,6 +110,10 @@ LIES = {
     "less noise in one entry": (drawing(scale=in_all_entries_but_one), line()),
     "no number": (drawing(scale=lambda b, w: b.leaf_scale * np.float32("nan")), line()),
     "negative": (drawing(scale=lambda b, w: -b.leaf_scale), line()),
+    "no noise in a negative unit": (
+        drawing(scale=lambda b, w: -b.leaf_scale, unit=np.float32(-1)),
+        line(),
+    ),
     "less noise in later rounds": (
         drawing(scale=lambda b, w: b.leaf_scale * w.unit),
         line(),
@@ -313,7 +317,6 @@ TRUSTED = {
     "a unit that the program chooses": drawing(
         scale=lambda b, w: np.float32(1.0), unit=np.float32(1e-3)
     ),
-    "no noise in a negative unit": drawing(scale=lambda b, w: -b.leaf_scale, unit=np.float32(-1)),
     "less noise between the rounds that are read": drawing(
         scale=lambda b, w: jnp.where(w.level.shape[0] > 1, np.float32(1), b.leaf_scale)
     ),

@@ -79,7 +79,7 @@ MUTANTS = [
     ),
     Mutant(
         "one key for noise and structure is taken",
-        "dpbt/boosting.py",
+        "dpbt/checks.py",
         "    if same_kind and np.array_equal(",
         "    if False and np.array_equal(",
         (attack("keys", "a_public_key_is_needed_and_must_be_another"),),
@@ -93,14 +93,14 @@ MUTANTS = [
     ),
     Mutant(
         "a refusal shows the number of rows",
-        "dpbt/boosting.py",
+        "dpbt/checks.py",
         "rows={rows}, the table has more rows present",
         "rows={rows}, the table has {count} rows present",
         (attack("bounds", "a_fit_beyond_the_bound_is_refused_and_the_private_number_is_not_said"),),
     ),
     Mutant(
         "weights of rows are ignored",
-        "dpbt/boosting.py",
+        "dpbt/checks.py",
         "    if sample_weight is not None:",
         "    if False:",
         (attack("files", "weights_of_rows_are_refused_by_name"),),
@@ -122,15 +122,15 @@ MUTANTS = [
     Mutant(
         "an exponential variable of 24 bits",
         "dpbt/variates.py",
-        "place = (place + unit_interval(words[1], words[2])) * np.float64(2.0**-31)",
+        "place = (place + unit_interval(words[1], words[2], words[3])) * np.float64(2.0**-31)",
         "place = (jnp.floor(place / 128) + 0.5) * np.float64(2.0**-24)",
         (attack("samplers", "one_digit_of_laplace_noise_is_within_its_gap"),),
     ),
     Mutant(
         "an exponential variable without fine ends",
         "dpbt/variates.py",
-        "jnp.where(from_one, jnp.log1p(-place), jnp.log(place))",
-        "jnp.where(from_one, jnp.log1p(-place), jnp.log(jnp.maximum(place, 2.0**-32)))",
+        "jnp.where(from_one, log1p(-place), jnp.log(place))",
+        "jnp.where(from_one, log1p(-place), jnp.log(jnp.maximum(place, 2.0**-32)))",
         (attack("samplers", "words_at_their_ends_give_finite_noise"),),
     ),
     Mutant(
@@ -235,8 +235,8 @@ MUTANTS = [
     Mutant(
         "published leaves without the step of their grid",
         "dpbt/recipes/greedy.py",
-        "noise_scale(widest + leaf_step, leaf / 2**depth)",
-        "noise_scale(widest, leaf / 2**depth)",
+        "noise_scale(np.floor(widest / leaf_step) + 1, leaf / 2**depth)",
+        "noise_scale(widest / leaf_step, leaf / 2**depth)",
         (attack("ledgers", "the_grid_of_published_leaves_is_in_their_sensitivity"),),
     ),
     Mutant(
@@ -245,6 +245,27 @@ MUTANTS = [
         "    return np.where(private, epsilon - 2 * gap, epsilon), np.where(private, left, delta)",
         "    return epsilon, delta",
         (attack("ledgers", "no_ledger_is_above_its_request"),),
+    ),
+    Mutant(
+        "an exponential variable on a lattice of 2**-95",
+        "dpbt/variates.py",
+        "unit_interval(words[1], words[2], words[3])",
+        "unit_interval(words[1], words[2])",
+        (attack("samplers", "one_digit_of_laplace_noise_is_within_its_gap"),),
+    ),
+    Mutant(
+        "the library's own log1p",
+        "dpbt/variates.py",
+        "    return jnp.where(moved == 0, x, x * jnp.log(shifted) / jnp.where(moved == 0, 1.0, moved))",
+        "    return jnp.log1p(x)",
+        ("tests/test_variates.py::test_elementary_functions_are_right_relatively",),
+    ),
+    Mutant(
+        "a total weight is not asked for",
+        "dpbt/base.py",
+        "        if self.learner.total and not self.reweighter.joint:",
+        "        if False:",
+        (attack("ledgers", "a_smooth_learner_with_weights_of_another_total_is_refused_or_priced"),),
     ),
     Mutant(
         "criteria are not checked",

@@ -307,7 +307,7 @@ def test_words_at_their_ends_give_finite_noise(force, scale):
 
 
 def test_tails_are_at_least_the_mass_that_is_out_of_reach():
-    """Beyond 44 scales of either of two values, or pairs beyond a radius of 9.3 about one of them."""
+    """Beyond 44 scales of one of two values, or for pairs beyond a radius of 9.3 about one."""
     for shift in (0.0, 0.01, 1.0, 3.0, 8.0):
         beyond = math.exp(-(44 - shift))
         assert mechanisms.discrete_laplace.sampler.tail(shift) >= beyond

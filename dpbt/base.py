@@ -273,8 +273,9 @@ class Recipe:
     over its budget. Build one with `dpbt.recipes`.
 
     Attributes:
-        budget: a pytree of arrays: noise scales and every other traced number. Leading axes, if any,
-            are axes of settings.
+        budget: a pytree of arrays of 32 bits: noise scales and every other traced number, with a field
+            `rows`, and what the re-weighter reads (`link_alpha` for `mirror`; `density` and
+            `learning_rate` for `lazy_bregman`). Leading axes, if any, are axes of settings.
         delta: f32[], the delta of the guarantee; 0 for a pure one.
         learner: the weak learner.
         reweighter: how scores become the next round's weights.

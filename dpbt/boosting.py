@@ -254,7 +254,7 @@ def fit(
             one for a release; a key of a seed is for research, and a warning says so once. Use it
             on one table only.
         table: splits bool[N, S], label bool[N], present bool[N], with at most the recipe's `rows`
-            rows present (add/remove), or exactly that many (replace-one).
+            rows present; under replace-one `rows` is their public number, and N at least that.
         recipe: one setting.
         public_key: one typed key that is independent of `key`, if the recipe draws public structure.
         sample_weight: not supported.

@@ -54,13 +54,13 @@ def refuse_sample_weight(sample_weight: Any) -> None:
 def check(key: Array, table: Table, recipe: Recipe, public_key: Array | None = None) -> None:
     """Refuse what one fit cannot take.
 
-    Of private things only the number of present rows is looked at. That it is beyond a bound, or
-    differs from a public number, is said; under add/remove the number itself is not.
+    Of private things only the number of present rows is looked at, and only that it is beyond a
+    bound is said.
 
     Raises:
         ValueError: unless there are one typed key, another one if public structure is drawn, one
-            setting, and a table that its hypotheses read, of at most `rows` present rows
-            (add/remove) or of exactly that many (replace-one).
+            setting, and a table that its hypotheses read, of at most `rows` present rows and under
+            replace-one of at least `rows` places.
     """
     splits, label, present = table[:3]
     keys.check(key)
@@ -74,7 +74,7 @@ def check(key: Array, table: Table, recipe: Recipe, public_key: Array | None = N
     if np.ndim(recipe.budget.rows) > 0:
         raise ValueError("fit takes one setting; vmap dpbt.boost over a recipe with several")
     _check_public_key(key, recipe, public_key)
-    _check_rows(int(np.sum(np.asarray(present))), recipe)
+    _check_rows(int(np.sum(np.asarray(present))), rows, recipe)
 
 
 def _check_public_key(key: Array, recipe: Recipe, public_key: Array | None) -> None:
@@ -90,20 +90,26 @@ def _check_public_key(key: Array, recipe: Recipe, public_key: Array | None) -> N
                 "the noise's, such as another dpbt.fresh_key()"
             )
         return
-    keys.check(public_key)
+    keys.check(public_key, "public_key")
     same_kind = keys.kind(key) == keys.kind(public_key)
     if same_kind and np.array_equal(jax.random.key_data(key), jax.random.key_data(public_key)):
         raise ValueError("public_key must be independent of key: what it says is published")
 
 
-def _check_rows(count: int, recipe: Recipe) -> None:
-    """Refuse a table whose present rows are not what the noise was set for.
+def _check_rows(present: int, places: int, recipe: Recipe) -> None:
+    """Refuse a table that the noise was not set for, without any number of its rows.
+
+    Under replace-one the number of places is compared too, which is public there. The number of
+    present rows may be smaller: a row whose label is neither class is absent, by itself.
 
     Raises:
-        ValueError: saying so; with the number of rows only where it is public.
+        ValueError: saying so.
     """
     rows = int(recipe.budget.rows)
-    if recipe.relation is REPLACE_ONE and count != rows:
-        raise ValueError(f"under replace_one rows is the public number of rows: got rows={rows} for {count}")
-    if count > rows:
+    if present > rows:
         raise ValueError(f"the recipe's noise was set for at most rows={rows}, the table has more rows present")
+    if recipe.relation is REPLACE_ONE and places < rows:
+        raise ValueError(
+            f"under replace_one rows is the public number of rows, and the table has room for fewer than "
+            f"rows={rows}; set rows to their number, or choose relation='add_remove' for a bound on it"
+        )

@@ -76,7 +76,8 @@ class Nominal:
     other: str | None = None
 
     def __post_init__(self):
-        if isinstance(self.values, str) or not isinstance(self.values, Iterable):
+        unordered = isinstance(self.values, str | bytes | set | frozenset)
+        if unordered or not isinstance(self.values, Iterable):
             raise ValueError(f"a nominal column needs a list of values, got {self.values!r}")
         object.__setattr__(self, "values", tuple(cells.declared(value) for value in self.values))
         if not self.values or len(set(self.values)) != len(self.values):
@@ -242,9 +243,11 @@ def read_columns(domain: Domain, columns: Columns) -> dict[str, np.ndarray | lis
     """
     if not domain:
         raise ValueError("a domain needs at least one column")
+    if not hasattr(columns, "keys") or not hasattr(columns, "__getitem__"):
+        raise ValueError(f"columns must map names to cells, got {type(columns).__name__}")
     absent = [name for name in domain if name not in columns]
     if absent:
-        raise ValueError(f"the data lacks columns {absent} of the domain; it has {list(columns)}")
+        raise ValueError(f"the data lacks columns {absent} of the domain")
     read: dict[str, np.ndarray | list] = {}
     for name in domain:
         try:

@@ -192,24 +192,25 @@ def fresh_key() -> Array:
     return jax.random.wrap_key_data(jnp.asarray(entropy), impl=CHACHA20)
 
 
-def kind(key: Array) -> str:
+def kind(key: Array, name: str = "key") -> str:
     """What a typed key is for: "release" (chacha20) or "research" (threefry2x32).
 
     Args:
         key: typed keys of any shape, traced or not.
+        name: what an error calls it.
 
     Raises:
         ValueError: for anything else, a raw array of words too. The message never holds the key.
     """
     advice = "use dpbt.keys.fresh_key() for a release, or jax.random.key(seed) for research"
     if not (isinstance(key, jax.Array) and jnp.issubdtype(key.dtype, jax.dtypes.prng_key)):
-        raise ValueError(f"key must be a typed key, got {type(key).__name__}: {advice}")
+        raise ValueError(f"{name} must be a typed key, got {type(key).__name__}: {advice}")
     implementation = jax.random.key_impl(key)
     if implementation == CHACHA20:
         return RELEASE
     if implementation == "threefry2x32":
         return RESEARCH
-    raise ValueError(f"key must be of chacha20 or threefry2x32, got {implementation}: {advice}")
+    raise ValueError(f"{name} must be of chacha20 or threefry2x32, got {implementation}: {advice}")
 
 
 def pair(key: Array) -> tuple[Array, Array]:
@@ -250,15 +251,19 @@ def warn_of_research(key: Array) -> None:
         )
 
 
-def check(key: Array) -> None:
+def check(key: Array, name: str = "key") -> None:
     """Refuse what is not one key.
+
+    Args:
+        key: what is given.
+        name: what an error calls it.
 
     Raises:
         ValueError: unless `key` is one typed key of shape (), of chacha20 or threefry2x32.
     """
-    kind(key)
+    kind(key, name)
     if key.shape != ():
-        raise ValueError(f"key must be one key of shape (), got {key.shape}: vmap over several")
+        raise ValueError(f"{name} must be one key of shape (), got {key.shape}: vmap over several")
 
 
 def _research_words(key: Array, count: int, shape: tuple[int, ...]) -> Array:

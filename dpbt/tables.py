@@ -60,7 +60,8 @@ def table(
     positive, negative = cells.declared(positive), cells.declared(negative)
     if positive == negative:
         raise ValueError(f"the two classes must differ, got {positive!r} twice")
-    if capacity is not None and (type(capacity) is not int or capacity < 1):
+    whole = isinstance(capacity, int | np.integer) and not isinstance(capacity, bool)
+    if capacity is not None and (not whole or capacity < 1):
         raise ValueError(f"capacity must be an integer of at least 1, got {capacity!r}")
     if kind not in ("splits", "positions"):
         raise ValueError(f'kind must be "splits" or "positions", got {kind!r}')

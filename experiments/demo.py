@@ -211,7 +211,7 @@ def run(options: argparse.Namespace) -> None:
         missing = dict(read_csv(options.data, domain, label).missing)
         unknown_labels = missing.pop(label.column)
         print(owner_report(missing, unknown_labels), file=sys.stderr)
-    count = len(dataset.label)
+    count = len(dataset.label) if dataset.lines is None else dataset.lines
     rows, relation = public_size(options, count)
     majority = float(min(dataset.label.mean(), 1 - dataset.label.mean()))
     start = time.perf_counter()

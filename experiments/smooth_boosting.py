@@ -239,7 +239,8 @@ def _one_model(work: Job, line: dict, seed: int) -> None:
     key, here = jax.random.key(seed), work.task.train[0]
     taught = Table(work.task.table.splits[here], work.task.table.label[here], jnp.ones(here.sum(), bool))
     setting = {axis: line[axis] for axis in work.sweep.settings[0]}
-    model = dpbt.fit(key, taught, recipes.lazybb(**{**work.task.arguments, **setting}))
+    arguments = {**work.task.arguments, **setting, "rows": len(taught.label)}
+    model = dpbt.fit(key, taught, recipes.lazybb(**arguments))
     votes = diagnostics.votes(model, dict.fromkeys(work.words, Boolean()))
     complexity, _ = diagnostics.rademacher(key, taught.splits, 32)
     bound = smooth_bounds.margin_accuracy(diagnostics.margins(model, taught.splits, taught.label), complexity)

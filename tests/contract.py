@@ -133,7 +133,7 @@ def _rule_row(name: str, tight: bool = True, **rest) -> Row:
 def _tree_row(name: str, tight: bool = True, **rest) -> Row:
     fixed = {key: rest.pop(key) for key in ("criterion", "delta") if key in rest}
     recipe = _top_down(calibration="tight" if tight else "published", **fixed)
-    common = {"sites": ("split", "leaf"), "extreme": tables.moved_row, "sampler_epsilon": 16.0 if tight else 60.0}
+    common = {"sites": ("split", "leaf"), "extreme": tables.moved_row, "sampler_epsilon": 16.0 if tight else 40.0}
     return Row(name, recipe, _rescale_top_down, tight, delta=fixed.get("delta", 0.0), **{**common, **rest})
 
 

@@ -147,7 +147,7 @@ class Ledger:
             for e in self.events
         ]
         bits = f"{self.sampler_epsilon:.4g}"
-        where = f"delta {self.sampler_delta:.2g}; docs/threats.md"
+        where = f"delta {self.sampler_delta:.2g}; docs/privacy.md 14"
         rows.append(("(bits)", "samplers", "finite bits of all draws", "", "", "", bits, "", where))
         return "\n".join([align([head, *rows]), *self._footers()])
 

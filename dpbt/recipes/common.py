@@ -127,8 +127,8 @@ def after_samplers(epsilon: Any, delta: Any, draws: Sequence[Moved]) -> tuple[np
 
     if np.any(private & (2 * gap > MOST_OF_EPSILON * finite)):
         raise ValueError(
-            f"epsilon is too small for so many draws: their finite bits cost {np.max(2 * gap):.2g}, "
-            f"more than {MOST_OF_EPSILON:g} of it"
+            f"epsilon is too small for so many draws: their finite bits cost {np.max(2 * gap):.2g}; ask "
+            f"for at least {np.max(2 * gap) / MOST_OF_EPSILON:.2g}, or for fewer rounds"
         )
     if np.any(approximate & (tail > MOST_OF_DELTA * delta)):
         raise ValueError(
@@ -138,7 +138,7 @@ def after_samplers(epsilon: Any, delta: Any, draws: Sequence[Moved]) -> tuple[np
     if np.any(private & (delta == 0) & (tail > MOST_DELTA)):
         raise ValueError(
             f"epsilon is too large for samplers of finitely many bits: they cost a delta of "
-            f"{np.max(tail):.2g}; ask for a smaller epsilon, more rounds, or no privacy (epsilon=inf)"
+            f"{min(np.max(tail), 1.0):.2g}; ask for a smaller epsilon, more rounds, or no privacy (epsilon=inf)"
         )
     left = np.where(delta > 0, (delta - tail) * np.exp(-gap), 0.0)
     return np.where(private, epsilon - 2 * gap, epsilon), np.where(private, left, delta)

@@ -22,6 +22,7 @@ class Dataset:
             missing number, bool, text, or of a person's own file text and None.
         label: bool[N].
         test: bool[N], the rows of the canonical test file, or None where there is none.
+        lines: the rows of the file, those without a class too; None where they are the same.
     """
 
     name: str
@@ -29,6 +30,7 @@ class Dataset:
     columns: Mapping[str, np.ndarray]
     label: np.ndarray
     test: np.ndarray | None = None
+    lines: int | None = None
 
     @cached_property
     def splits(self) -> np.ndarray:

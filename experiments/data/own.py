@@ -26,7 +26,7 @@ def from_csv(data: str | Path, domain_file: str | Path) -> Dataset:
     classes = read_truths(rows.labels, label.positive, label.negative)
     here = classes != -1
     columns = {name: _objects(column)[here] for name, column in rows.columns.items()}
-    return Dataset(Path(data).stem, domain, columns, classes[here] == 1)
+    return Dataset(Path(data).stem, domain, columns, classes[here] == 1, lines=len(classes))
 
 
 def _objects(column: list) -> np.ndarray:

@@ -297,7 +297,7 @@ def _speed(options: argparse.Namespace) -> None:
         work = job(dataset, [{**SPEED, **fixed}], options, keys=20)
         here = work.task.train[0]
         taught = jax.tree.map(lambda array, here=here: jnp.asarray(np.asarray(array)[here]), work.task.table)
-        recipe = recipes.lazybb(epsilon=1.0, rows=work.task.arguments["rows"])
+        recipe = recipes.lazybb(epsilon=1.0, rows=len(taught.label))
         seconds = []
         for key in jax.random.split(jax.random.key(options.seed), 8):
             start = time.perf_counter()

@@ -95,7 +95,7 @@ MUTANTS = [
         "a refusal shows the number of rows",
         "dpbt/checks.py",
         "rows={rows}, the table has more rows present",
-        "rows={rows}, the table has {count} rows present",
+        "rows={rows}, the table has {present} rows present",
         (attack("bounds", "a_fit_beyond_the_bound_is_refused_and_the_private_number_is_not_said"),),
     ),
     Mutant(

@@ -8,7 +8,6 @@ import numpy as np
 
 from dpbt import keys
 from dpbt.base import REPLACE_ONE, Array, Recipe, Table, dtype_and_rank
-from dpbt.pricing import has_public_draws
 
 
 def as_array(name: str, value: Any) -> Array:
@@ -58,7 +57,7 @@ def check(key: Array, table: Table, recipe: Recipe, public_key: Array | None = N
     bound is said.
 
     Raises:
-        ValueError: unless there are one typed key, another one if public structure is drawn, one
+        ValueError: unless there are one typed key, another one or none for public structure, one
             setting, and a table that its hypotheses read, of at most `rows` present rows and under
             replace-one of at least `rows` places.
     """
@@ -73,22 +72,19 @@ def check(key: Array, table: Table, recipe: Recipe, public_key: Array | None = N
         raise ValueError("splits, label and present must have the same rows, and do not")
     if np.ndim(recipe.budget.rows) > 0:
         raise ValueError("fit takes one setting; vmap dpbt.boost over a recipe with several")
-    _check_public_key(key, recipe, public_key)
+    _check_public_key(key, public_key)
     _check_rows(int(np.sum(np.asarray(present))), rows, recipe)
 
 
-def _check_public_key(key: Array, recipe: Recipe, public_key: Array | None) -> None:
-    """Refuse a public key that is missing, or that is the secret one.
+def _check_public_key(key: Array, public_key: Array | None) -> None:
+    """Refuse a public key that is no key, or that is the secret one.
+
+    That one is missing is refused where it is asked for, by `boundary.sample`.
 
     Raises:
         ValueError: saying which.
     """
     if public_key is None:
-        if has_public_draws(recipe):
-            raise ValueError(
-                f"{recipe.name} draws public structure: give public_key, a key that is independent of "
-                "the noise's, such as another dpbt.fresh_key()"
-            )
         return
     keys.check(public_key, "public_key")
     same_kind = keys.kind(key) == keys.kind(public_key)

@@ -81,8 +81,3 @@ def _reader(learner: WeakLearner, reweighter: Reweighter) -> tuple[Callable, dic
 def release_sites(recipe: Recipe) -> list[str]:
     """The sites of one round's release, found on a table of one row."""
     return list(_draws(recipe)[0])
-
-
-def has_public_draws(recipe: Recipe) -> bool:
-    """Whether the recipe draws public structure, so that `boost` needs a public key."""
-    return any(draw.mechanism.public for draw in _draws(recipe)[0].values())

@@ -78,8 +78,11 @@ def gaussian_delta(epsilon: float, mu: float) -> float:
     return phi(-epsilon / mu + mu / 2) - weighed
 
 
+@functools.cache
 def gdp_mu(epsilon: float, delta: float) -> float:
     """The largest mu of which mu-GDP satisfies (epsilon, delta), to about 1e-9 relative; infinite for epsilon.
+
+    Cached: a sweep asks for few distinct pairs, many times.
 
     Args:
         epsilon: above 0.

@@ -66,6 +66,8 @@ class Event:
             if not value >= 0:
                 raise ValueError(f"{name} of the draw {self.site!r} must be at least 0, got {value!r}")
 
+        if self.unit == 0:
+            raise ValueError(f"unit of the draw {self.site!r} must be above 0, got {self.unit!r}")
         epsilon, rho = self._least()
         if self.epsilon < epsilon * _ROUNDED or self.rho < rho * _ROUNDED:
             raise ValueError(

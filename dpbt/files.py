@@ -36,6 +36,9 @@ class Rows:
     malformed: np.ndarray
     missing: dict[str, int]
 
+    def __repr__(self) -> str:
+        return f"Rows(columns={list(self.columns)}, cells not shown)"
+
 
 def read_csv(path: str | Path, domain: Domain, label: Label) -> Rows:
     """The rows of a CSV file: UTF-8 text, cells separated by commas and perhaps in double quotes,

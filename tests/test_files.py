@@ -34,7 +34,7 @@ def test_a_file_by_hand(read):
     assert rows.labels == ["1", "0", None, "2"]
     assert rows.malformed.tolist() == [False, False, True, False]
     assert rows.missing == {"age": 3, "member": 2, "ill": 2}
-    assert "41" not in repr(rows)
+    assert repr(rows) == "Rows(columns=['age', 'member'], cells not shown)"
 
 
 def test_line_ends_and_marks(read, tmp_path):

@@ -14,7 +14,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dpbt.base import ADD_REMOVE, REPLACE_ONE, Array, Recipe, Relation, Release, StepLoss, Table
+from dpbt.base import ADD_REMOVE, REPLACE_ONE, Array, Recipe, Relation, StepLoss, Table, Transcript
 from dpbt.boosting import boost, step_divergences, transcript_log_prob
 from dpbt.domains import Boolean, Domain, Nominal, Numeric, encode
 from dpbt.keys import pair
@@ -143,7 +143,7 @@ class Audit:
 
 
 @jax.jit
-def _releases(keys: Array, table: Table, recipe: Recipe) -> Release:
+def _releases(keys: Array, table: Table, recipe: Recipe) -> Transcript:
     def one(key):
         noise_key, public_key = pair(key)
         return boost(noise_key, table, recipe, public_key)[0]
@@ -152,7 +152,7 @@ def _releases(keys: Array, table: Table, recipe: Recipe) -> Release:
 
 
 @jax.jit
-def _log_probs(releases: Release, near: Neighbours, recipe: Recipe):
+def _log_probs(releases: Transcript, near: Neighbours, recipe: Recipe):
     """Site -> f32[R, T] on the table itself, and f32[R, B, T] on each neighbour: log densities of each round."""
 
     def score(release, present):
@@ -166,7 +166,7 @@ def _log_probs(releases: Release, near: Neighbours, recipe: Recipe):
 
 
 @jax.jit
-def _divergences(releases: Release, near: Neighbours, recipe: Recipe):
+def _divergences(releases: Transcript, near: Neighbours, recipe: Recipe):
     """Site -> StepLoss of f32[]: the largest worst-case loss of one step, over rounds, transcripts and neighbours."""
 
     def one(release):
@@ -182,8 +182,8 @@ def _step_claims(recipe: Recipe) -> dict[str, float]:
     """Site -> what the ledger claims for one step: an epsilon, or the square root of a rho."""
     book = ledger(recipe)
     if book.delta == 0:
-        return {e.site: e.count * e.epsilon / int(recipe.rounds) for e in book.events}
-    return {e.site: float(np.sqrt(e.count * e.rho / int(recipe.rounds))) for e in book.events}
+        return {line.site: line.event.count * line.epsilon for line in book.lines}
+    return {line.site: float(np.sqrt(line.event.count * line.rho)) for line in book.lines}
 
 
 def _step_cost(step: StepLoss, recipe: Recipe) -> Array:
@@ -194,6 +194,11 @@ def _step_cost(step: StepLoss, recipe: Recipe) -> Array:
 def _ratio(cost: Array, claim) -> Array:
     """Cost / claim; 0 where public randomness claims nothing and costs nothing."""
     return jnp.where(cost == 0, 0.0, cost / claim)
+
+
+def _over_rounds(loss: np.ndarray) -> np.ndarray:
+    """f[R, B]: the sum over rounds of f[R, B, T]; a prologue's f[R, B] has none."""
+    return loss if loss.ndim == 2 else np.sum(loss, axis=-1)
 
 
 def _batches(near: Neighbours, recipe: Recipe, memory_mb: float) -> list[Neighbours]:
@@ -229,8 +234,8 @@ def audit(
         ValueError: if `rows` is smaller than the largest neighbour, or a log density is not a number.
     """
     largest = int(np.max(near.present.sum(axis=1)))
-    if max(largest, int(near.table.present.sum())) > float(recipe.budget.rows):
-        bound = float(recipe.budget.rows)
+    if max(largest, int(near.table.present.sum())) > float(recipe.rows):
+        bound = float(recipe.rows)
         raise ValueError(f"the largest neighbour has more rows than the recipe is for, {bound:g}")
     releases = _releases(jax.random.split(key, transcripts), near.table, recipe)
     parts = _batches(near, recipe, memory_mb)
@@ -239,7 +244,7 @@ def audit(
     book, claims = ledger(recipe), _step_claims(recipe)
     for part in parts:
         here, there = jax.tree.map(lambda x: np.asarray(x, np.float64), _log_probs(releases, part, recipe))
-        found.append({site: np.sum(here[site][:, None] - there[site], axis=-1) for site in here})
+        found.append({site: _over_rounds(here[site][:, None] - there[site]) for site in here})
         if steps:
             for site, step in _divergences(releases, part, recipe).items():
                 ratios[site] = float(np.maximum(ratios.get(site, 0.0), _ratio(_step_cost(step, recipe), claims[site])))
@@ -250,7 +255,7 @@ def audit(
         raise ValueError("a log density is not a number; the audit cannot judge this recipe")
     worst = tuple(int(i) for i in np.unravel_index(int(np.argmax(total)), total.shape))
     by_site = {site: float(values[worst]) for site, values in loss.items()}
-    mechanism = {event.site: event.mechanism for event in book.events}
+    mechanism = {line.site: line.mechanism.name for line in book.lines}
     by_mechanism: dict[str, float] = {}
     for site, value in by_site.items():
         by_mechanism[mechanism[site]] = by_mechanism.get(mechanism[site], 0.0) + value
@@ -267,7 +272,7 @@ def audit(
 
 
 @jax.jit
-def _table_log_prob(releases: Release, table: Table, recipe: Recipe) -> Array:
+def _table_log_prob(releases: Transcript, table: Table, recipe: Recipe) -> Array:
     """f32[R]: log density of each transcript on one table."""
 
     def one(release):
@@ -299,8 +304,8 @@ def pair_loss(key: Array, table: Table, other: Table, recipe: Recipe, transcript
     table, other = jax.tree.map(jnp.asarray, table), jax.tree.map(jnp.asarray, other)
     if table.splits.shape != other.splits.shape:
         raise ValueError("the tables must have one shape")
-    if max(int(table.present.sum()), int(other.present.sum())) > float(recipe.budget.rows):
-        raise ValueError(f"a table has more rows than the recipe's {float(recipe.budget.rows):g}")
+    if max(int(table.present.sum()), int(other.present.sum())) > float(recipe.rows):
+        raise ValueError(f"a table has more rows than the recipe's {float(recipe.rows):g}")
     releases = _releases(jax.random.split(key, transcripts), table, recipe)
     here, there = (_table_log_prob(releases, rows, recipe) for rows in (table, other))
     loss = np.abs(np.asarray(here, np.float64) - np.asarray(there, np.float64))

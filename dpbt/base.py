@@ -11,12 +11,13 @@ Axes of rounds are as long as the recipe's capacity, which is T unless settings 
 
 import dataclasses
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
 import numpy as np
-from dp_accounting import NeighboringRelation
+from dp_accounting import DpEvent, NeighboringRelation
+from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution
 
 Array = jax.Array
 AnyArray = jax.Array | np.ndarray
@@ -28,7 +29,7 @@ UNSPLIT = -1
 """The split of a node that is not split; it routes every row left."""
 
 GRID = 127
-"""Weights that depend on their own row alone are integers in 0..GRID, in units of `Weights.unit` / GRID.
+"""Weights that depend on their own row alone are integers in 0..GRID, in units of `Weighted.cap` / GRID.
 
 The largest grid that fits eight signed bits, whose exact products are the fastest a CPU has.
 """
@@ -90,18 +91,34 @@ class Tree(NamedTuple):
     leaf: Array
 
 
-class Weights(NamedTuple):
+class Weighted(NamedTuple):
     """Weights of the rows in one round.
 
     Attributes:
-        level: f32[N]: for a re-weighting of a row by itself, an integer 0..GRID; the row's weight is
-            level * unit / GRID.
-        unit: f32[]: a public upper bound on every weight of every possible row, a function of what
+        weight: f32[N], integers 0..GRID; the weight of a row is weight * cap / GRID.
+        cap: f32[]: a public upper bound on every weight of every possible row, a function of what
             has been released before.
     """
 
-    level: Array
-    unit: Array
+    weight: Array
+    cap: Array
+
+
+class Public(NamedTuple):
+    """What is public in a round, beside the learner's own budget.
+
+    Attributes:
+        rows: f32[], m: the public bound on the number of rows (add/remove), or their number
+            (replace-one).
+        cap: f32[], the public upper bound on the weights of the round; 1 where no round is meant.
+        reweighting: the numbers of the re-weighter.
+        prologue: what the learner's prologue released; empty where there is none.
+    """
+
+    rows: Any
+    cap: Any
+    reweighting: Any
+    prologue: Release
 
 
 class Sampler(NamedTuple):
@@ -123,17 +140,85 @@ class Sampler(NamedTuple):
     most: float = math.inf
 
 
+class Cost(NamedTuple):
+    """What one draw costs, in three currencies; infinite where there is no such guarantee.
+
+    Attributes:
+        epsilon: of pure differential privacy.
+        rho: of zero-concentrated differential privacy.
+        mu: of Gaussian differential privacy.
+    """
+
+    epsilon: Any
+    rho: Any
+    mu: Any
+
+
+class Allowance(NamedTuple):
+    """What a draw may cost: a pure epsilon or a zCDP rho, whichever allows less noise.
+
+    Attributes:
+        epsilon: f64[...], 0 where there is none.
+        rho: f64[...], 0 where there is none.
+    """
+
+    epsilon: np.ndarray
+    rho: np.ndarray
+
+    def part(self, share: Any) -> "Allowance":
+        """A share of it: shares of draws in sequence add up to 1."""
+        share = np.asarray(share, np.float64)
+        return Allowance(self.epsilon * share, self.rho * share)
+
+
+class Price(NamedTuple):
+    """What a mechanism costs, as a function of shift = sensitivity / scale.
+
+    Attributes:
+        norm: which sensitivity counts: "l1", "l2", or "range" for selections, the largest minus the
+            smallest change of a score.
+        cost: (shift) -> Cost.
+        shift: (allowance) -> f64[...], the largest shift whose cost is within it.
+        dp_event: (shift) -> the event of dp_accounting, for its Renyi accountant.
+        loss_distribution: (sensitivity, scale) -> the privacy loss distribution of dp_accounting.
+        reads_rows: False for draws that never read the private value, and cost nothing.
+    """
+
+    norm: str
+    cost: Callable[[Any], Cost]
+    shift: Callable[[Allowance], np.ndarray]
+    dp_event: Callable[[float], DpEvent]
+    loss_distribution: Callable[[float, float], PrivacyLossDistribution]
+    reads_rows: bool = True
+
+
+class Sensitivity(NamedTuple):
+    """How far one row moves a statistic.
+
+    Attributes:
+        l1, l2: in these norms.
+    """
+
+    l1: Any
+    l2: Any
+
+    def times(self, factor: Any) -> "Sensitivity":
+        """That of the statistic in another unit."""
+        return Sensitivity(self.l1 * factor, self.l2 * factor)
+
+
 class Mechanism(NamedTuple):
-    """A randomised map from a private value to an output that may be published.
+    """A randomised map from a private value to an output that may be published, and its price.
 
     Attributes:
         name: what the ledger calls it.
         sample: (key, value, scale) -> output.
         log_prob: (output, value, scale) -> the exact log density (or probability) of each draw, one
             for each independent draw.
-        divergence: (value, scale, other_value, other_scale) -> f32[]: the largest absolute log ratio
-            of the two densities over all outputs (the max-divergence, both directions).
+        divergence: (value, scale, other_value, other_scale) -> f32[]: the largest absolute log
+            ratio of the two densities over all outputs (the max-divergence, both directions).
         rho: the same arguments -> f32[]: the zCDP cost of telling the two values apart.
+        price: what a draw costs, by its sensitivity and its scale.
         sampler: how far `sample` can be from `log_prob`; None if no bound is proved, which marks a
             ledger FLOAT.
         public: whether the output is public randomness, drawn with the public key.
@@ -144,8 +229,61 @@ class Mechanism(NamedTuple):
     log_prob: Callable[[Array, Array, Array], Array]
     divergence: Callable[[Array, Array, Array, Array], Array]
     rho: Callable[[Array, Array, Array, Array], Array]
+    price: Price
     sampler: Sampler | None = None
     public: bool = False
+
+    def cost(self, sensitivity: Any, scale: Any) -> Cost:
+        """What one draw costs, in epsilon, rho and mu.
+
+        Args:
+            sensitivity: at least 0, in the norm of the price.
+            scale: the noise, at least 0; without noise a private value has an infinite cost.
+        """
+        return self.price.cost(shift(sensitivity, scale))
+
+    def dp_event(self, sensitivity: float, scale: float) -> DpEvent:
+        """The draw as dp_accounting knows it."""
+        return self.price.dp_event(float(shift(sensitivity, scale)))
+
+    def bound(self, sensitivity: Sensitivity) -> Any:
+        """The sensitivity in the norm that this mechanism is priced by."""
+        return sensitivity.l2 if self.price.norm == "l2" else sensitivity.l1
+
+    def scale(self, sensitivity: Any, allowance: Allowance) -> np.ndarray:
+        """f32[...]: the least noise that costs no more than the allowance, rounded up.
+
+        0 for an infinite allowance.
+
+        Args:
+            sensitivity: in the norm of the price.
+            allowance: of one draw.
+        """
+        return quotient_up(sensitivity, self.price.shift(allowance))
+
+
+def shift(sensitivity: Any, scale: Any) -> Any:
+    """f64[...]: sensitivity / scale; 0 for a sensitivity of 0, infinite without noise."""
+    sensitivity, scale = np.asarray(sensitivity, np.float64), np.asarray(scale, np.float64)
+    noisy = np.divide(sensitivity, np.where(scale > 0, scale, 1.0))
+    return np.where(sensitivity == 0, 0.0, np.where(scale > 0, noisy, np.inf))[()]
+
+
+def quotient_up(bound: Any, divisor: Any) -> np.ndarray:
+    """f32[...], never below bound / divisor; 0 for an infinite divisor."""
+    with np.errstate(over="ignore", divide="ignore"):  # infinite scales are refused by name
+        value = np.asarray(bound, np.float64) / np.asarray(divisor, np.float64)
+        rounded = value.astype(np.float32)
+    above = np.nextafter(rounded, np.float32(np.inf))
+    return np.where(rounded < value, above, rounded).astype(np.float32)
+
+
+def rounded_down(value: Any) -> np.ndarray:
+    """f32[...], never above the float64 value."""
+    value = np.asarray(value, np.float64)
+    rounded = value.astype(np.float32)
+    below = np.nextafter(rounded, np.float32(0))
+    return np.where(rounded > value, below, rounded).astype(np.float32)
 
 
 class StepLoss(NamedTuple):
@@ -204,48 +342,80 @@ class HypothesisClass(NamedTuple):
     bound: Callable[[Any], Array]
 
 
-class WeakLearner(NamedTuple):
-    """Three pure functions around the privacy boundary, and the ledger's lines for them.
+class PrivateProgram(NamedTuple):
+    """A private program, read in four ways, and the ledger's lines for it.
 
-    Build one with `boundary.weak_learner`, which derives `release`, `log_prob` and `divergence` from
-    a single program.
+    `boundary.private_program` derives the four from one program. `table` and `weights` are private;
+    `public` is a `Public`.
+
+    Attributes:
+        release: (key, public_key, table, weights, budget, public) -> Release: the only door from
+            private to public. The public key is None where nothing public is drawn.
+        log_prob: (release, table, weights, budget, public) -> dict of f32[]: exact log density by
+            site.
+        divergence: (release, table, weights, other_table, other_weights, budget, public) -> dict of
+            StepLoss: for each site, the worst case over its outputs, given the earlier sites.
+        draws: (table, weights, budget, public) -> dict of site -> what the program asks for there,
+            without drawing it; the ledger compares it with `events`.
+        events: (budget, public) -> one accounting.Event for each site. Their numbers have the axes
+            of settings that the budget has.
+    """
+
+    release: Callable[..., Release]
+    log_prob: Callable[..., dict[str, Array]]
+    divergence: Callable[..., dict[str, StepLoss]]
+    draws: Callable[..., dict[str, Any]]
+    events: Callable[[Any, Public], list[Any]]
+
+
+class Prologue(NamedTuple):
+    """What a learner does once, before the first round; round 0 for audits and ledgers.
+
+    Attributes:
+        program: its private program. The weights that it reads are those of `uniform` re-weighting.
+        intercept: (prologue's release, budget) -> f32[], the score that every row starts from:
+            post-processing.
+    """
+
+    program: PrivateProgram
+    intercept: Callable[[Release, Any], Array]
+
+
+class WeakLearner(NamedTuple):
+    """Private programs, and what is made of their releases. Build one with `boundary.weak_learner`.
 
     Attributes:
         tag: names the learner and every static part of it, so that two learners under one key have
             independent noise (`boosting.boost`).
-        release: (key, public_key, table, weights, budget) -> Release: the only door from private to
-            public. The public key is None where nothing public is drawn.
-        log_prob: (release, table, weights, budget) -> dict of f32[]: exact log density by site.
-        divergence: (release, budget, table, weights, other_table, other_weights) -> dict of StepLoss:
-            for each site, the worst case over its outputs, given the earlier sites of `release`.
-        hypothesis: (release, budget, unit) -> a hypothesis, a Tree say: post-processing, never sees the table.
+        program: of one round.
+        hypothesis: (release, budget, public) -> a hypothesis, a Tree say: post-processing, never
+            sees the table.
         hypotheses: the class that it belongs to.
-        events: (budget) -> list of accounting.Event, one for each site of the release.
-        relation: the neighbouring relation that `events` speak of; None if they hold under both.
-        slick: whether `events` hold where all rows' weights depend on each other, moving as `slickness` says
-            (`reweighting.lazy_bregman`). If not, they count on weights that depend on each row alone.
+        relation: the neighbouring relation that the events speak of; None if they hold under both.
+        coupled: whether the events hold where all rows' weights depend on each other, moving as
+            `slickness` says (`reweighting.lazy_bregman`). If not, they count on weights that depend
+            on each row alone.
         unprotected: what the calibration reads off the private data without any mechanism.
-        draws: (table, weights, budget) -> dict of site -> Drawn: what the program asks for, without
-            drawing it; the ledger compares it with `events`.
-        total: whether `events` count on a total weight of kappa rows, as `reweighting.lazy_bregman`
-            has it.
+        total: whether the events count on a total weight of kappa rows, as
+            `reweighting.lazy_bregman` has it.
         withheld: the sites that `fit` leaves out of the model, as their length or their order
             follows the private rows (the tree of each row, for example).
+        prologue: what is done once before the first round, if anything.
+        calibrate: (allowance of all rounds, rounds, public) -> budget, for `recipes.custom`; None
+            for a learner whose recipe says how its budget is shared.
     """
 
     tag: str
-    release: Callable[..., Release]
-    log_prob: Callable[..., dict[str, Array]]
-    divergence: Callable[..., dict[str, StepLoss]]
-    hypothesis: Callable[..., Any]
+    program: PrivateProgram
+    hypothesis: Callable[[Release, Any, Public], Any]
     hypotheses: HypothesisClass
-    events: Callable[..., list[Any]]
     relation: Relation | None
-    slick: bool
+    coupled: bool
     unprotected: tuple[str, ...]
-    draws: Callable[..., dict[str, Any]]
     total: bool = False
     withheld: tuple[str, ...] = ()
+    prologue: Prologue | None = None
+    calibrate: Callable[[Allowance, Any, Public], Any] | None = None
 
 
 class Reweighter(NamedTuple):
@@ -253,35 +423,38 @@ class Reweighter(NamedTuple):
 
     Attributes:
         tag: names the re-weighter and every static part of it.
-        joint: whether every weight depends on all rows (`reweighting.lazy_bregman`). If not, it
+        coupled: whether every weight depends on all rows (`reweighting.lazy_bregman`). If not, it
             depends on its own row alone, and on what has been released.
-        weights: (score f32[N], bound f32[], prepared table, budget) -> Weights. `bound` is public:
+        weigh: (score f32[N], bound f32[], prepared table, public) -> Weighted. `bound` is public:
             no row's |score| exceeds it.
     """
 
     tag: str
-    joint: bool
-    weights: Callable[[Array, Array, Any, Any], Weights]
+    coupled: bool
+    weigh: Callable[[Array, Array, Any, Public], Weighted]
 
 
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class Recipe:
-    """An algorithm: static parts, and a budget whose leaves are arrays.
+    """An algorithm: static parts, and numbers that are traced.
 
-    Two recipes with equal static fields run the same compiled program; `jax.vmap` over a recipe maps
-    over its budget. Build one with `dpbt.recipes`.
+    Two recipes with equal static fields run the same compiled program; `jax.vmap` over a recipe
+    maps over its numbers. Build one with `dpbt.recipes`.
 
     Attributes:
-        budget: a pytree of arrays of 32 bits: noise scales and every other traced number, with a field
-            `rows`, and what the re-weighter reads (`link_alpha` for `mirror`; `density` and
-            `learning_rate` for `lazy_bregman`). Leading axes, if any, are axes of settings.
+        budget: the learner's numbers: noise scales and settings, a pytree of arrays of 32 bits.
+            Leading axes, if any, are axes of settings; so have all numbers below.
+        reweighting: the re-weighter's numbers, likewise.
+        rows: f32[], m: the public bound on the number of rows (add/remove), or their number
+            (replace-one).
         delta: f32[], the delta of the guarantee; 0 for a pure one.
+        rounds: i32[], T. Traced, so that settings with different T share a program.
         learner: the weak learner.
         reweighter: how scores become the next round's weights.
-        loss: the loss family of the link, and `predict_proba`.
-        rounds: i32[], T. Traced, so that settings with different T share a program.
-        capacity: the most rounds that the program has room for; releases and trees beyond T are zeros.
+        loss: the loss of the link of `predict_proba`, a function of `reweighting`; None without one.
+        capacity: the most rounds that the program has room for; releases and hypotheses beyond T
+            are zeros.
         relation: the neighbouring relation of the guarantee.
         name, calibration, setting: words for tables.
 
@@ -292,6 +465,8 @@ class Recipe:
     """
 
     budget: Any
+    reweighting: Any
+    rows: AnyArray
     delta: AnyArray
     rounds: AnyArray
     learner: WeakLearner = dataclasses.field(metadata={"static": True})
@@ -304,19 +479,25 @@ class Recipe:
     setting: str = dataclasses.field(metadata={"static": True})
 
     def __post_init__(self):
-        if self.learner.relation not in (None, self.relation):
-            words = f"the learner's sensitivities are under {self.learner.relation.name}, the recipe says"
-            raise ValueError(f"{words} {self.relation.name}")
-        if self.reweighter.joint and not self.learner.slick:
+        learner, reweighter = self.learner, self.reweighter
+        if learner.relation not in (None, self.relation):
+            words = f"the learner's sensitivities are under {learner.relation.name}"
+            raise ValueError(f"{words}, the recipe says {self.relation.name}")
+        if reweighter.coupled and not learner.coupled:
             raise ValueError(
-                f"{self.reweighter.tag} moves the weights of all rows at once, and the sensitivities "
-                f"of {self.learner.tag} are for weights of each row's own"
+                f"{reweighter.tag} moves the weights of all rows at once, and the sensitivities "
+                f"of {learner.tag} are for weights of each row's own"
             )
-        if self.learner.total and not self.reweighter.joint:
+        if learner.total and not reweighter.coupled:
             raise ValueError(
-                f"{self.learner.tag} counts on a total weight of kappa rows, and {self.reweighter.tag} has another"
+                f"{learner.tag} counts on a total weight of kappa rows, and {reweighter.tag} has "
+                "another"
             )
         _check_rounds(self.rounds, self.capacity)
+
+    def public(self, prologue: Release | None = None) -> Public:
+        """What is public in every round: with a cap of 1, and the prologue's release."""
+        return Public(self.rows, np.float32(1), self.reweighting, prologue or {})
 
 
 def _check_rounds(rounds: Any, capacity: int) -> None:
@@ -333,22 +514,41 @@ def _check_rounds(rounds: Any, capacity: int) -> None:
         raise ValueError(f"rounds must be in 1..{capacity}, the recipe's capacity, got {rounds!r}")
 
 
+class Transcript(NamedTuple):
+    """All that leaves one run.
+
+    Attributes:
+        prologue: the release of the learner's prologue; empty where there is none.
+        rounds: the stacked releases of all rounds, with a leading axis for rounds.
+    """
+
+    prologue: Release
+    rounds: Release
+
+
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class Model:
     """An ensemble: all that was released, and what follows from it.
 
     Attributes:
-        trees: the hypotheses, a Tree say, with a leading axis for rounds; the score of a row is the sum of their
-            predictions.
-        releases: the stacked releases of all rounds, with a leading axis for rounds. The sites that
-            the learner withholds are not among them, unless `fit` was asked for them.
+        trees: the hypotheses, a Tree say, with a leading axis for rounds; the score of a row is
+            `intercept` and the sum of their predictions.
+        intercept: f32[], where every score starts; 0 for a learner without a prologue.
+        transcript: what was released. The sites that the learner withholds are not in it, unless
+            `fit` was asked for them.
         recipe: the recipe that made it.
     """
 
     trees: Any
-    releases: Mapping[str, Array]
+    intercept: Array
+    transcript: Transcript
     recipe: Recipe
+
+    @property
+    def releases(self) -> Release:
+        """The stacked releases of all rounds."""
+        return self.transcript.rounds
 
 
 def dtype_and_rank(array: AnyArray) -> str:

@@ -4,8 +4,8 @@
 `fit` checks its input on the host, then runs `boost` under jit.
 """
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -16,18 +16,16 @@ from dpbt.base import (
     Array,
     HypothesisClass,
     Model,
+    Public,
     Recipe,
     Release,
     StepLoss,
     Table,
+    Transcript,
     WeakLearner,
 )
 from dpbt.checks import as_array, check, on_device, refuse_sample_weight
-
-
-def _absorb(recipe: Recipe, hypothesis, table, score: Array, bound: Array) -> tuple[Array, Array]:
-    hypotheses = recipe.learner.hypotheses
-    return score + hypotheses.predict(hypothesis, table), bound + hypotheses.bound(hypothesis)
+from dpbt.reweighting import uniform
 
 
 @jax.custom_batching.custom_vmap
@@ -60,16 +58,13 @@ def scan_rounds(recipe: Recipe, one_round: Callable, state: Any, entries: Any) -
         def run(state, entry):
             new, out = one_round(state, entry)
             kept = jax.tree.map(lambda a, b: jnp.where(active, a, b), new, state)
-            return kept, jax.tree.map(lambda array: jnp.where(active, array, jnp.zeros_like(array)), out)
+            return kept, jax.tree.map(
+                lambda array: jnp.where(active, array, jnp.zeros_like(array)), out
+            )
 
         return jax.lax.cond(_anywhere(active), run, skip, state, entry)
 
     return jax.lax.scan(step, state, (jnp.arange(recipe.capacity, dtype=jnp.int32), entries))
-
-
-def start(table) -> tuple[Array, Array]:
-    """The score of every row, and the bound on it, before the first round."""
-    return jnp.zeros(table.label.shape[0], jnp.float32), jnp.float32(0)
 
 
 def own_key(key: Array, recipe: Recipe) -> Array:
@@ -84,7 +79,8 @@ def own_key(key: Array, recipe: Recipe) -> Array:
         recipe: one setting; its budget may be traced.
     """
     tag = keys.text_words(f"{recipe.learner.tag} | {recipe.reweighter.tag}")
-    budget = [_words_of(leaf) for leaf in jax.tree.leaves(recipe.budget)]
+    numbers = (recipe.budget, recipe.reweighting, recipe.rows)
+    budget = [_words_of(leaf) for leaf in jax.tree.leaves(numbers)]
     return keys.fold_words(key, jnp.concatenate([jnp.asarray(tag), *budget]))
 
 
@@ -92,7 +88,9 @@ def _words_of(leaf: Any) -> Array:
     """u32[K]: the bits of a leaf of a budget."""
     leaf = jnp.asarray(leaf).reshape(-1)
     if leaf.dtype not in (jnp.float32, jnp.int32, jnp.uint32):
-        raise ValueError(f"a budget holds numbers of 32 bits, so that none is lost in the key; got {leaf.dtype}")
+        raise ValueError(
+            f"a budget holds numbers of 32 bits, so that none is lost in the key; got {leaf.dtype}"
+        )
     return jax.lax.bitcast_convert_type(leaf, jnp.uint32)
 
 
@@ -108,7 +106,7 @@ def admitted(present: Array, recipe: Recipe) -> Array:
     in, so a table beyond the bound costs what two rows cost: 2 epsilon, or 4 rho.
     """
     place = jnp.cumsum(present.astype(jnp.int32))
-    return present & (place <= jnp.asarray(recipe.budget.rows).astype(jnp.int32))
+    return present & (place <= jnp.asarray(recipe.rows).astype(jnp.int32))
 
 
 def prepared_table(table: Table, recipe: Recipe) -> Any:
@@ -117,7 +115,98 @@ def prepared_table(table: Table, recipe: Recipe) -> Any:
     return prepared._replace(present=admitted(prepared.present, recipe))
 
 
-def boost(key: Array, table: Table, recipe: Recipe, public_key: Array | None = None) -> tuple[Release, Any, Array]:
+class Boosted(NamedTuple):
+    """What `boost` returns.
+
+    Attributes:
+        transcript: all that left the private side, with the sites that the learner withholds from a
+            model.
+        hypotheses: what follows from it, trees say, with a leading axis for rounds.
+        scores: f32[N], of every row, absent ones too (a test fold, say): the model applied to
+            private rows. They are for evaluation and are not part of the release.
+    """
+
+    transcript: Transcript
+    hypotheses: Any
+    scores: Array
+
+
+class Replayed(NamedTuple):
+    """What `replay` returns.
+
+    Attributes:
+        log_prob: site -> f32[T], exact log densities given all earlier releases; f32[] for a site
+            of the prologue.
+        hypotheses: what follows from the transcript alone.
+    """
+
+    log_prob: dict[str, Array]
+    hypotheses: Any
+
+
+RoundVisitor = Callable[[Any, list[Array], Public], tuple[Release, Any]]
+"""(entry, weights of each table, public) -> (the round's release, what to keep of the round)."""
+
+
+def run_rounds(
+    recipe: Recipe, prologue: Release, tables: Sequence[Any], visit: RoundVisitor, entries: Any
+) -> tuple[list[Array], Any, Any]:
+    """The loop: re-weight, visit, absorb what the round's release says; for each of some tables.
+
+    Args:
+        recipe: one setting.
+        prologue: the release of the learner's prologue.
+        tables: prepared rows. They have the same releases, and scores of their own.
+        visit: makes a release, or judges a recorded one.
+        entries: what `visit` is given, with a leading axis for rounds.
+
+    Returns:
+        The scores f32[N] of each table, what was kept, and the hypotheses.
+    """
+    learner, opening = recipe.learner, recipe.public(prologue)
+
+    def one_round(state: Any, entry: Any) -> tuple[Any, Any]:
+        scores, bound = state
+        weighted = [
+            recipe.reweighter.weigh(score, bound, table, opening)
+            for score, table in zip(scores, tables, strict=True)
+        ]
+        public = opening._replace(cap=weighted[0].cap)
+        release, kept = visit(entry, [each.weight for each in weighted], public)
+
+        hypothesis = learner.hypothesis(release, recipe.budget, public)
+        scores = [
+            score + learner.hypotheses.predict(hypothesis, table)
+            for score, table in zip(scores, tables, strict=True)
+        ]
+        return (scores, bound + learner.hypotheses.bound(hypothesis)), (kept, hypothesis)
+
+    start = intercept(recipe, prologue)
+    scores = [jnp.full(table.present.shape, start, jnp.float32) for table in tables]
+    state = scores, jnp.abs(start)
+    (scores, _), (kept, hypotheses) = scan_rounds(recipe, one_round, state, entries)
+    return scores, kept, hypotheses
+
+
+def intercept(recipe: Recipe, prologue: Release) -> Array:
+    """f32[]: the score that every row starts from."""
+    if recipe.learner.prologue is None:
+        return jnp.float32(0)
+    return jnp.asarray(recipe.learner.prologue.intercept(prologue, recipe.budget), jnp.float32)
+
+
+def before_rounds(table: Any, recipe: Recipe) -> tuple[Any, Array, Any, Public]:
+    """(rows, weights, budget, public) as the program of the learner's prologue reads them."""
+    score = jnp.zeros(table.present.shape, jnp.float32)
+    weighted = uniform.weigh(score, jnp.float32(0), table, recipe.public())
+    return table, weighted.weight, recipe.budget, recipe.public()._replace(cap=weighted.cap)
+
+
+_PROLOGUE = np.uint32(2**32 - 1)
+"""What is folded into a key for the prologue; rounds fold in their number, which is smaller."""
+
+
+def boost(key: Array, table: Table, recipe: Recipe, public_key: Array | None = None) -> Boosted:
     """Run T rounds of a recipe. The first T rounds are the same whatever the recipe's capacity.
 
     The guarantee is that of `ledger(recipe)`, for tables of at most `rows` rows; of a larger one
@@ -133,28 +222,24 @@ def boost(key: Array, table: Table, recipe: Recipe, public_key: Array | None = N
         public_key: of public structure, such as a random tree's questions; needed if the learner
             draws any. Independent of `key`, as what it says is published.
 
-    Returns:
-        The stacked releases of all rounds (with the sites that the learner withholds from a model),
-        and the hypotheses (trees) that follow from them, with leading axes T; and
-        f32[N], the score of every row, absent ones too (a test fold, say). The scores are the model applied to private
-        rows: they are for evaluation and are not part of the release.
-
     Raises:
         ValueError: for public structure without a public key.
     """
-    prepared = prepared_table(table, recipe)
+    learner, prepared = recipe.learner, prepared_table(table, recipe)
+    own = own_key(key, recipe)
 
-    def one_round(state, entry):
-        score, bound = state
-        round_key, public_round_key = entry
-        weights = recipe.reweighter.weights(score, bound, prepared, recipe.budget)
-        release = recipe.learner.release(round_key, public_round_key, prepared, weights, recipe.budget)
-        tree = recipe.learner.hypothesis(release, recipe.budget, weights.unit)
-        return _absorb(recipe, tree, prepared, score, bound), (release, tree)
+    prologue: Release = {}
+    if learner.prologue is not None:
+        pair = [None if k is None else jax.random.fold_in(k, _PROLOGUE) for k in (own, public_key)]
+        prologue = learner.prologue.program.release(*pair, *before_rounds(prepared, recipe))
+
+    def learn(entry: Any, weights: list[Array], public: Public) -> tuple[Release, Release]:
+        release = learner.program.release(*entry, prepared, *weights, recipe.budget, public)
+        return release, release
 
     entries = key_pairs(key, public_key, recipe)
-    (score, _), (releases, ensemble) = scan_rounds(recipe, one_round, start(prepared), entries)
-    return releases, ensemble, score
+    (scores,), releases, hypotheses = run_rounds(recipe, prologue, [prepared], learn, entries)
+    return Boosted(Transcript(prologue, releases), hypotheses, scores)
 
 
 def key_pairs(key: Array, public_key: Array | None, recipe: Recipe) -> tuple[Array, Array | None]:
@@ -163,79 +248,93 @@ def key_pairs(key: Array, public_key: Array | None, recipe: Recipe) -> tuple[Arr
     return round_keys(own_key(key, recipe), recipe.capacity), public
 
 
-def replay(releases: Release, table: Table, recipe: Recipe) -> tuple[dict[str, Array], Any]:
+def replay(transcript: Transcript, table: Table, recipe: Recipe) -> Replayed:
     """Score a recorded transcript on a table, and rebuild the model from it.
 
     Args:
-        releases: as `boost` returns them.
-        table: any table with the same splits: the recorded one, or a neighbour.
+        transcript: as `boost` returns it.
+        table: any table with the same questions: the recorded one, or a neighbour.
         recipe: the recipe.
-
-    Returns:
-        f32[T] exact log densities by site, given all earlier releases; and the trees, which depend on the
-        releases alone.
     """
-    prepared = prepared_table(table, recipe)
+    learner, prepared = recipe.learner, prepared_table(table, recipe)
 
-    def one_round(state, release):
-        score, bound = state
-        weights = recipe.reweighter.weights(score, bound, prepared, recipe.budget)
-        log_prob = recipe.learner.log_prob(release, prepared, weights, recipe.budget)
-        tree = recipe.learner.hypothesis(release, recipe.budget, weights.unit)
-        return _absorb(recipe, tree, prepared, score, bound), (log_prob, tree)
+    opening: dict[str, Array] = {}
+    if learner.prologue is not None:
+        read = before_rounds(prepared, recipe)
+        opening = learner.prologue.program.log_prob(transcript.prologue, *read)
 
-    _, out = scan_rounds(recipe, one_round, start(prepared), releases)
-    return out
+    def judge(release: Release, weights: list[Array], public: Public) -> tuple[Release, Any]:
+        judged = learner.program.log_prob(release, prepared, *weights, recipe.budget, public)
+        return release, judged
 
-
-def transcript_log_prob(releases: Release, table: Table, recipe: Recipe) -> dict[str, Array]:
-    """Site -> f32[T]: exact log density of each round's release on a table, given all earlier ones."""
-    return replay(releases, table, recipe)[0]
+    recorded = transcript.rounds
+    _, log_prob, hypotheses = run_rounds(recipe, transcript.prologue, [prepared], judge, recorded)
+    return Replayed({**opening, **log_prob}, hypotheses)
 
 
-def step_divergences(releases: Release, table: Table, other: Table, recipe: Recipe) -> dict[str, StepLoss]:
-    """Site -> StepLoss of f32[T]: the worst case of each draw over all its outputs, between two tables.
+def transcript_log_prob(transcript: Transcript, table: Table, recipe: Recipe) -> dict[str, Array]:
+    """Site -> f32[T]: exact log density of each round's release on a table, given all earlier ones.
 
-    Everything released before the draw is as recorded; the draw itself takes the output that tells the two tables
-    apart best. By adaptive composition the sum over sites and rounds bounds any transcript's loss.
+    f32[] for a site of the prologue.
+    """
+    return replay(transcript, table, recipe).log_prob
+
+
+def step_divergences(
+    transcript: Transcript, table: Table, other: Table, recipe: Recipe
+) -> dict[str, StepLoss]:
+    """Site -> StepLoss of f32[T]: the worst case of each draw over all its outputs, between tables.
+
+    Everything released before the draw is as recorded; the draw itself takes the output that tells
+    the two tables apart best. By adaptive composition the sum over sites and rounds bounds any
+    transcript's loss. A site of the prologue has a StepLoss of f32[].
 
     Args:
-        releases: a transcript, as `boost` returns it.
+        transcript: as `boost` returns it.
         table: a table.
         other: another of the same shape.
         recipe: the recipe.
     """
+    learner = recipe.learner
     mine, theirs = prepared_table(table, recipe), prepared_table(other, recipe)
 
-    def one_round(state, release):
-        scores, bound = state
-        here, there = (
-            recipe.reweighter.weights(score, bound, prepared, recipe.budget)
-            for score, prepared in zip(scores, (mine, theirs), strict=True)
+    opening: dict[str, StepLoss] = {}
+    if learner.prologue is not None:
+        rows, weights, *public = before_rounds(mine, recipe)
+        other_rows, other_weights, *_ = before_rounds(theirs, recipe)
+        opening = learner.prologue.program.divergence(
+            transcript.prologue, rows, weights, other_rows, other_weights, *public
         )
-        divergence = recipe.learner.divergence(release, recipe.budget, mine, here, theirs, there)
-        tree = recipe.learner.hypothesis(release, recipe.budget, here.unit)
-        after = [_absorb(recipe, tree, rows, score, bound) for score, rows in zip(scores, (mine, theirs), strict=True)]
-        return ((after[0][0], after[1][0]), after[0][1]), divergence
 
-    score, bound = start(mine)
-    _, out = scan_rounds(recipe, one_round, ((score, score), bound), releases)
-    return out
+    def compare(release: Release, weights: list[Array], public: Public) -> tuple[Release, Any]:
+        here, there = weights
+        divergence = learner.program.divergence(
+            release, mine, here, theirs, there, recipe.budget, public
+        )
+        return release, divergence
+
+    _, divergences, _ = run_rounds(
+        recipe, transcript.prologue, [mine, theirs], compare, transcript.rounds
+    )
+    return {**opening, **divergences}
 
 
 _boost = jax.jit(boost)
 
 
-def published(releases: Release, learner: WeakLearner) -> Release:
-    """The releases without the sites that the learner withholds.
+def published(transcript: Transcript, learner: WeakLearner) -> Transcript:
+    """The transcript without the sites that the learner withholds.
 
     Raises:
         ValueError: if the learner withholds a site that it does not draw.
     """
-    if unknown := set(learner.withheld) - set(releases):
-        words = f"its sites are {sorted(releases)}"
+    if unknown := set(learner.withheld) - set(transcript.rounds):
+        words = f"its sites are {sorted(transcript.rounds)}"
         raise ValueError(f"the learner withholds {sorted(unknown)}, {words}")
-    return {site: array for site, array in releases.items() if site not in learner.withheld}
+    kept = {
+        site: array for site, array in transcript.rounds.items() if site not in learner.withheld
+    }
+    return transcript._replace(rounds=kept)
 
 
 def fit(
@@ -270,10 +369,11 @@ def fit(
     table = on_device(table)
     check(key, table, recipe, public_key)
     keys.warn_of_research(key)
-    releases, ensemble, _ = _boost(key, table, recipe, public_key)
+    transcript, hypotheses, _ = _boost(key, table, recipe, public_key)
+    start = intercept(recipe, transcript.prologue)
     if not keep_withheld:
-        releases = published(releases, recipe.learner)
-    return Model(ensemble, releases, recipe)
+        transcript = published(transcript, recipe.learner)
+    return Model(hypotheses, start, transcript, recipe)
 
 
 def score(ensemble, rows: Array, hypotheses: HypothesisClass) -> Array:
@@ -299,8 +399,10 @@ def decision_function(model: Model, splits: Array) -> Array:
     """
     splits = as_array("splits", splits)
     hypotheses = model.recipe.learner.hypotheses
-    hypotheses.check(Table(splits, jnp.zeros(splits.shape[:1], bool), jnp.zeros(splits.shape[:1], bool)))
-    return _score(model.trees, splits, hypotheses)
+    hypotheses.check(
+        Table(splits, jnp.zeros(splits.shape[:1], bool), jnp.zeros(splits.shape[:1], bool))
+    )
+    return model.intercept + _score(model.trees, splits, hypotheses)
 
 
 def predict(model: Model, splits: Array) -> Array:
@@ -316,8 +418,12 @@ def predict_proba(model: Model, splits: Array) -> Array:
             link is not a function.
     """
     if model.recipe.loss is None:
-        raise ValueError(f"{model.recipe.name} is a vote without a link, so a score defines no probability")
-    loss = model.recipe.loss(np.float32(model.recipe.budget.link_alpha))
+        raise ValueError(
+            f"{model.recipe.name} is a vote without a link, so a score defines no probability"
+        )
+    loss = model.recipe.loss(np.float32(model.recipe.reweighting.link_alpha))
     if not np.isfinite(loss.smoothness):
-        raise ValueError(f"the surrogate of {loss.name} has kinks, so a score defines no probability")
+        raise ValueError(
+            f"the surrogate of {loss.name} has kinks, so a score defines no probability"
+        )
     return loss.inverse_link(decision_function(model, splits))

@@ -1,19 +1,21 @@
-"""The privacy boundary: one private program, read in three ways.
+"""The privacy boundary: one private program, read in four ways.
 
 A weak learner is written once, as a program that asks for its random draws:
 
-    def program(draw, table, weights, budget):
+    def program(draw, table, weights, budget, public):
         statistic = ...                                 # reads private rows
-        output = draw("leaf", mechanisms.discrete_laplace, statistic, scale)  # the only way out
+        draw("leaf", mechanisms.discrete_laplace, statistic, scale)  # the only way out
 
-`weak_learner` runs it with a `draw` that samples (the release), with one that looks the outputs up in a
-recorded release and scores them (the exact log density), and twice side by side (the worst case over outputs).
-So an audit exercises the very code that ran. What the program returns is ignored.
+`private_program` runs it with a `draw` that samples (the release), with one that looks the outputs
+up in a recorded release and scores them (the exact log density), and twice side by side (the worst
+case over outputs). So an audit exercises the very code that ran. What the program returns is
+ignored.
 
 A fourth reading, `draws`, notes the mechanism and the scale of every draw. The ledger compares them
 with the learner's events, so that no line prices another draw than the one that runs.
 """
 
+import dataclasses
 import enum
 import hashlib
 import math
@@ -26,23 +28,28 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from dpbt.accounting import Event
 from dpbt.base import (
+    Allowance,
     Array,
     HypothesisClass,
     Mechanism,
+    PrivateProgram,
+    Prologue,
+    Public,
     Relation,
     Release,
     StepLoss,
-    Table,
     WeakLearner,
-    Weights,
 )
 
 
 class Draw(Protocol):
     """What a program asks for its outputs with."""
 
-    def __call__(self, site: str, mechanism: Mechanism, value: Array, scale: Any, unit: Any = 1.0) -> Array:
+    def __call__(
+        self, site: str, mechanism: Mechanism, value: Array, scale: Any, scale_unit: Any = 1.0
+    ) -> Array:
         """The output of a mechanism on a private value.
 
         Args:
@@ -50,13 +57,31 @@ class Draw(Protocol):
             mechanism: what makes the output of the value.
             value: the private statistic; it leaves through the mechanism alone.
             scale: public, the mechanism's noise.
-            unit: public, what the ledger's line measures the scale in. A scale that follows what has
-                been released has a line all the same if it does so in proportion to a sensitivity.
+            scale_unit: public, what the ledger's line measures the scale in. A scale that follows
+                what has been released has a line all the same if it does so in proportion to a
+                public number, such as a sensitivity.
         """
         ...
 
 
-Program = Callable[[Draw, Table, Weights, Any], None]
+class Program(Protocol):
+    """A private program."""
+
+    def __call__(self, draw: Draw, table: Any, weights: Array, budget: Any, public: Public) -> None:
+        """Ask for every output of a private statistic.
+
+        Args:
+            draw: the only way out.
+            table: the prepared rows; private.
+            weights: f32[N], integers 0..GRID, in units of `public.cap` / GRID; private.
+            budget: of the learner.
+            public: what is public in the round.
+        """
+        ...
+
+
+Events = Callable[[Any, Public], list[Event]]
+"""(budget, public) -> one event for each site of a program."""
 
 
 class Site(NamedTuple):
@@ -67,20 +92,28 @@ class Site(NamedTuple):
     scale: Array
 
 
-class Drawn(NamedTuple):
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class Drawn:
     """What one draw asked for, without its value.
 
     Attributes:
-        mechanism: of the draw.
         scale: f32[...], public, in the draw's unit.
         widest: f32[], the largest scale that the mechanism is given.
-        outputs: how many independent outputs it has.
+        mechanism: of the draw.
+        shape, dtype: of its output.
     """
 
-    mechanism: Mechanism
     scale: Array
     widest: Array
-    outputs: int
+    mechanism: Mechanism = dataclasses.field(metadata={"static": True})
+    shape: tuple[int, ...] = dataclasses.field(metadata={"static": True})
+    dtype: Any = dataclasses.field(metadata={"static": True})
+
+    @property
+    def outputs(self) -> int:
+        """How many independent outputs it has."""
+        return math.prod(self.shape)
 
 
 def _site_word(site: str) -> int:
@@ -101,59 +134,78 @@ def _check_new(site: str, known: dict) -> None:
     if site in known:
         raise ValueError(f"two draws are called {site!r}")
     if twin := [other for other in known if _site_word(other) == _site_word(site)]:
-        raise ValueError(f"the draws {site!r} and {twin[0]!r} would have one key; rename one of them")
+        raise ValueError(
+            f"the draws {site!r} and {twin[0]!r} would have one key; rename one of them"
+        )
 
 
-def sample(program: Program, key: Array, public_key: Array | None, table: Table, weights: Weights, budget) -> Release:
+def sample(
+    program: Program,
+    key: Array,
+    public_key: Array | None,
+    table: Any,
+    weights: Array,
+    budget: Any,
+    public: Public,
+) -> Release:
     """Run the program with fresh draws; the release holds every one of them by name.
 
     Args:
         program: the private program.
         key: of the noise; secret.
         public_key: of public draws, independent of `key`; None if there are none.
-        table: the prepared rows.
-        weights: of the rows.
-        budget: of the learner.
+        table: as `Program` has it, and so are the others.
+        weights: see table.
+        budget: see table.
+        public: see table.
 
     Raises:
         ValueError: for two draws of one name or one key, or a public draw without a public key.
     """
     outputs: Release = {}
 
-    def draw(site: str, mechanism: Mechanism, value: Array, scale, unit=1.0) -> Array:
-        del unit
+    def draw(
+        site: str, mechanism: Mechanism, value: Array, scale: Any, scale_unit: Any = 1.0
+    ) -> Array:
+        del scale_unit
         _check_new(site, outputs)
         own = public_key if mechanism.public else key
         if own is None:
             raise ValueError(
-                f"the draw {site!r} is public randomness: give public_key, a key that is independent "
-                "of the noise's, such as another dpbt.fresh_key()"
+                f"the draw {site!r} is public randomness: give public_key, a key that is "
+                "independent of the noise's, such as another dpbt.fresh_key()"
             )
         outputs[site] = mechanism.sample(site_key(own, site), value, scale)
         return outputs[site]
 
-    program(draw, table, weights, budget)
+    program(draw, table, weights, budget, public)
     return outputs
 
 
-def asked(program: Program, table: Table, weights: Weights, budget) -> dict[str, Drawn]:
+def asked(
+    program: Program, table: Any, weights: Array, budget: Any, public: Public
+) -> dict[str, Drawn]:
     """Run the program on outputs that are all 0, and note what each draw asked for."""
     sites: dict[str, Drawn] = {}
 
-    def draw(site: str, mechanism: Mechanism, value: Array, scale, unit=1.0) -> Array:
+    def draw(
+        site: str, mechanism: Mechanism, value: Array, scale: Any, scale_unit: Any = 1.0
+    ) -> Array:
         _check_new(site, sites)
         output = jax.eval_shape(mechanism.sample, jax.random.key(0), value, jnp.float32(1))
         given = jnp.asarray(scale, jnp.float32)
-        unit = jnp.asarray(unit, jnp.float32)
+        unit = jnp.asarray(scale_unit, jnp.float32)
         in_unit = jnp.where(unit > 0, given / unit, jnp.nan)
-        sites[site] = Drawn(mechanism, in_unit, jnp.max(given), math.prod(output.shape))
+        sites[site] = Drawn(in_unit, jnp.max(given), mechanism, output.shape, output.dtype)
         return jnp.zeros(output.shape, output.dtype)
 
-    program(draw, table, weights, budget)
+    program(draw, table, weights, budget, public)
     return sites
 
 
-def replay(program: Program, release: Release, table: Table, weights: Weights, budget) -> dict[str, Site]:
+def replay(
+    program: Program, release: Release, table: Any, weights: Array, budget: Any, public: Public
+) -> dict[str, Site]:
     """Run the program on recorded outputs; returns what each draw saw on this table.
 
     Raises:
@@ -161,17 +213,72 @@ def replay(program: Program, release: Release, table: Table, weights: Weights, b
     """
     sites: dict[str, Site] = {}
 
-    def draw(site: str, mechanism: Mechanism, value: Array, scale, unit=1.0) -> Array:
-        del unit
+    def draw(
+        site: str, mechanism: Mechanism, value: Array, scale: Any, scale_unit: Any = 1.0
+    ) -> Array:
+        del scale_unit
         if site not in release:
             raise ValueError(f"the release has no site {site!r}; it has {sorted(release)}")
         sites[site] = Site(mechanism, value, scale)
         return release[site]
 
-    program(draw, table, weights, budget)
+    program(draw, table, weights, budget, public)
     if set(sites) != set(release):
-        raise ValueError(f"the release has sites {sorted(release)}, the program draws {sorted(sites)}")
+        raise ValueError(
+            f"the release has sites {sorted(release)}, the program draws {sorted(sites)}"
+        )
     return sites
+
+
+def private_program(program: Program, events: Events) -> PrivateProgram:
+    """The four readings of a program, and the events that price its draws.
+
+    Args:
+        program: (draw, table, weights, budget, public); every output of a private statistic goes
+            through `draw`.
+        events: (budget, public) -> one `accounting.Event` for each site.
+    """
+
+    def release(
+        key: Array,
+        public_key: Array | None,
+        table: Any,
+        weights: Array,
+        budget: Any,
+        public: Public,
+    ) -> Release:
+        return sample(program, key, public_key, table, weights, budget, public)
+
+    def log_prob(
+        release: Release, table: Any, weights: Array, budget: Any, public: Public
+    ) -> dict[str, Array]:
+        sites = replay(program, release, table, weights, budget, public)
+        return {
+            name: jnp.sum(site.mechanism.log_prob(release[name], site.value, site.scale))
+            for name, site in sites.items()
+        }
+
+    def divergence(
+        release: Release,
+        table: Any,
+        weights: Array,
+        other_table: Any,
+        other_weights: Array,
+        budget: Any,
+        public: Public,
+    ) -> dict[str, StepLoss]:
+        mine = replay(program, release, table, weights, budget, public)
+        other = replay(program, release, other_table, other_weights, budget, public)
+        steps: dict[str, StepLoss] = {}
+        for name, site in mine.items():
+            pair = (site.value, site.scale, other[name].value, other[name].scale)
+            steps[name] = StepLoss(site.mechanism.divergence(*pair), site.mechanism.rho(*pair))
+        return steps
+
+    def draws(table: Any, weights: Array, budget: Any, public: Public) -> dict[str, Drawn]:
+        return asked(program, table, weights, budget, public)
+
+    return PrivateProgram(release, log_prob, divergence, draws, events)
 
 
 def code_tag(program: Callable) -> str:
@@ -215,12 +322,14 @@ def _contents(value: Any) -> Iterator[str]:
 
 def weak_learner(
     program: Program,
-    hypothesis: Callable[..., Any],
-    events: Callable[..., list],
+    hypothesis: Callable[[Release, Any, Public], Any],
+    events: Events,
     hypotheses: HypothesisClass,
     relation: Relation | None,
     *,
-    slick: bool = False,
+    calibrate: Callable[[Allowance, Any, Public], Any] | None = None,
+    prologue: Prologue | None = None,
+    coupled: bool = False,
     unprotected: tuple[str, ...] = (),
     tag: str | None = None,
     total: bool = False,
@@ -229,55 +338,37 @@ def weak_learner(
     """The weak learner of a private program.
 
     Args:
-        program: (draw, table, weights, budget); every output of a private statistic goes through `draw`.
-        hypothesis: (release, budget, unit) -> a hypothesis; sees no private data.
-        events: (budget) -> one `accounting.Event` for each site.
+        program: (draw, table, weights, budget, public); every output of a private statistic goes
+            through `draw`.
+        hypothesis: (release, budget, public) -> a hypothesis; sees no private data.
+        events: (budget, public) -> one `accounting.Event` for each site.
         hypotheses: the class of the hypotheses; `trees.TREES`, or one of your own.
-        relation: the neighbouring relation that the events' sensitivities hold under; None if under both.
-        slick: whether they hold for weights that all move at once, as `slickness` says. If not, no recipe lets the
-            learner have `reweighting.lazy_bregman`'s.
-        unprotected: what the program reads off private data without a mechanism and lets influence a draw in
-            a way its sensitivities do not count; empty for a calibration that is proved.
-        tag: names the learner and every static part of it: two learners whose draws differ under one
-            budget must have two tags. By default it is made of the program's name, code, defaults
-            and what it closes over; declare one where these are not plain values and functions,
-            or where globals of a module make a difference.
+        relation: the neighbouring relation that the events' sensitivities hold under; None if under
+            both.
+        calibrate: (allowance of all rounds, rounds, public) -> budget, for `recipes.custom`.
+        prologue: what is done once before the first round.
+        coupled: whether the sensitivities hold for weights that all move at once, as `slickness`
+            says. If not, no recipe lets the learner have `reweighting.lazy_bregman`'s.
+        unprotected: what the program reads off private data without a mechanism and lets influence
+            a draw in a way its sensitivities do not count; empty for a calibration that is proved.
+        tag: names the learner and every static part of it: two learners whose draws differ under
+            one budget must have two tags. By default it is made of the programs' names, code,
+            defaults and what they close over; declare one where these are not plain values and
+            functions, or where globals of a module make a difference.
         total: whether the events' sensitivities count on a total weight of kappa rows.
         withheld: sites that `fit` leaves out of the model, because their length is the number of
             private rows, for example.
     """
-
-    def release(key, public_key, table, weights, budget):
-        return sample(program, key, public_key, table, weights, budget)
-
-    def draws(table, weights, budget):
-        return asked(program, table, weights, budget)
-
-    def log_prob(release, table, weights, budget):
-        sites = replay(program, release, table, weights, budget)
-        return {name: s.mechanism.log_prob(release[name], s.value, s.scale).sum() for name, s in sites.items()}
-
-    def divergence(release, budget, table, weights, other_table, other_weights):
-        mine = replay(program, release, table, weights, budget)
-        other = replay(program, release, other_table, other_weights, budget)
-        steps = {}
-        for name, site in mine.items():
-            pair = (site.value, site.scale, other[name].value, other[name].scale)
-            steps[name] = StepLoss(site.mechanism.divergence(*pair), site.mechanism.rho(*pair))
-        return steps
-
     return WeakLearner(
         tag=code_tag(program) if tag is None else tag,
-        release=release,
-        log_prob=log_prob,
-        divergence=divergence,
+        program=private_program(program, events),
         hypothesis=hypothesis,
         hypotheses=hypotheses,
-        events=events,
         relation=relation,
-        slick=slick,
+        coupled=coupled,
         unprotected=unprotected,
-        draws=draws,
         total=total,
         withheld=withheld,
+        prologue=prologue,
+        calibrate=calibrate,
     )

@@ -70,7 +70,7 @@ def check(key: Array, table: Table, recipe: Recipe, public_key: Array | None = N
     rows = splits.shape[0]
     if label.shape[0] != rows or present.shape[0] != rows:
         raise ValueError("splits, label and present must have the same rows, and do not")
-    if np.ndim(recipe.budget.rows) > 0:
+    if np.ndim(recipe.rows) > 0:
         raise ValueError("fit takes one setting; vmap dpbt.boost over a recipe with several")
     _check_public_key(key, public_key)
     _check_rows(int(np.sum(np.asarray(present))), rows, recipe)
@@ -101,7 +101,7 @@ def _check_rows(present: int, places: int, recipe: Recipe) -> None:
     Raises:
         ValueError: saying so.
     """
-    rows = int(recipe.budget.rows)
+    rows = int(recipe.rows)
     if present > rows:
         raise ValueError(f"the recipe's noise was set for at most rows={rows}, the table has more rows present")
     if recipe.relation is REPLACE_ONE and places < rows:

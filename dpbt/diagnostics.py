@@ -15,12 +15,12 @@ import numpy as np
 
 from dpbt import trees
 from dpbt.accounting import align
-from dpbt.base import UNSPLIT, AnyArray, Array, Model, Recipe, Release, Table
-from dpbt.boosting import prepared_table, scan_rounds, score, start
+from dpbt.base import UNSPLIT, AnyArray, Array, Model, Public, Recipe, Release, Table, Transcript
+from dpbt.boosting import prepared_table, run_rounds, score
 from dpbt.domains import Domain, predicates
 
 
-def advantages(releases: Release, table: Table, recipe: Recipe) -> Array:
+def advantages(transcript: Transcript, table: Table, recipe: Recipe) -> Array:
     """f32[T]: the advantage of each round's hypothesis, 1/2 - (weighted error) under that round's measure.
 
     As long as the recipe's capacity; 0 from its number of rounds on.
@@ -29,24 +29,23 @@ def advantages(releases: Release, table: Table, recipe: Recipe) -> Array:
     et al. (2020), Definition 11; Asadi et al. (2022), Figure 1). Traceable: vmap it over keys.
 
     Args:
-        releases: as `boost` returns them, or `model.releases`.
+        transcript: as `boost` returns it, or `model.transcript`.
         table: the rows that were learned from, or others.
         recipe: the recipe.
     """
-    hypotheses = recipe.learner.hypotheses
-    prepared = prepared_table(table, recipe)
+    learner, prepared = recipe.learner, prepared_table(table, recipe)
     sign = jnp.where(prepared.label, 1.0, -1.0)
 
-    def one_round(state, release):
-        total, bound = state
-        weights = recipe.reweighter.weights(total, bound, prepared, recipe.budget)
-        hypothesis = recipe.learner.hypothesis(release, recipe.budget, weights.unit)
-        said = hypotheses.predict(hypothesis, prepared)
-        measure = jnp.where(prepared.present, weights.level, 0)
+    def judge(release: Release, weights: list[Array], public: Public) -> tuple[Release, Array]:
+        said = learner.hypotheses.predict(
+            learner.hypothesis(release, recipe.budget, public), prepared
+        )
+        measure = jnp.where(prepared.present, weights[0], 0)
         edge = jnp.sum(measure * sign * jnp.clip(said, -1, 1)) / jnp.maximum(jnp.sum(measure), 1)
-        return (total + said, bound + hypotheses.bound(hypothesis)), edge / 2
+        return release, edge / 2
 
-    return scan_rounds(recipe, one_round, start(prepared), releases)[1]
+    recorded = transcript.rounds
+    return run_rounds(recipe, transcript.prologue, [prepared], judge, recorded)[1]
 
 
 _advantages = jax.jit(advantages)
@@ -118,7 +117,9 @@ def votes(model: Model, domain: Domain | None = None) -> list[Vote]:
 
 def votes_table(lines: list[Vote]) -> str:
     """Votes as aligned text."""
-    return align([("votes", "(feature, value)"), *((f"{vote.votes:+d}", vote.words) for vote in lines)])
+    return align(
+        [("votes", "(feature, value)"), *((f"{vote.votes:+d}", vote.words) for vote in lines)]
+    )
 
 
 def features_used(model: Model) -> int:
@@ -163,7 +164,9 @@ def rademacher(key: Array, splits: Array, draws: int = 200) -> tuple[float, floa
     return float(found.mean()), float(found.std(ddof=1) / np.sqrt(draws))
 
 
-def report(model: Model, table: Table, test: Table, domain: Domain | None = None) -> Mapping[str, object]:
+def report(
+    model: Model, table: Table, test: Table, domain: Domain | None = None
+) -> Mapping[str, object]:
     """All of it for one model: advantages, margin histograms on train and test rows, features used, votes.
 
     Args:
@@ -178,9 +181,11 @@ def report(model: Model, table: Table, test: Table, domain: Domain | None = None
         return margin_histogram(margins(model, rows.splits, rows.label)[here])[0].tolist()
 
     of_trees = model.recipe.learner.hypotheses is trees.TREES
-    of_rules = of_trees and model.trees.split.shape[1] == 1 and bool(np.all(np.abs(_heaps(model)[1]) == 1))
+    of_rules = (
+        of_trees and model.trees.split.shape[1] == 1 and bool(np.all(np.abs(_heaps(model)[1]) == 1))
+    )
     return {
-        "advantage": np.asarray(_advantages(model.releases, table, model.recipe)).tolist(),
+        "advantage": np.asarray(_advantages(model.transcript, table, model.recipe)).tolist(),
         "margins_train": histogram(table),
         "margins_test": histogram(test),
         "features_used": features_used(model) if of_trees else None,

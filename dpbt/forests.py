@@ -13,7 +13,16 @@ import jax.numpy as jnp
 import numpy as np
 
 from dpbt import boosting, checks, keys
-from dpbt.base import Array, Model, Recipe, Release, Table, WeakLearner, Weights
+from dpbt.base import (
+    Array,
+    Model,
+    Public,
+    Recipe,
+    Release,
+    Table,
+    Transcript,
+    WeakLearner,
+)
 from dpbt.learners import random_tree
 from dpbt.learners.random_tree import Grove
 
@@ -33,12 +42,16 @@ def grow(key: Array, table: Table, recipe: Recipe, public_key: Array, batch: int
         batch: how many trees are grown side by side; the result does not depend on it.
     """
     prepared = boosting.prepared_table(table, recipe)
-    weights = recipe.reweighter.weights(*boosting.start(prepared), prepared, recipe.budget)
+    learner, public = recipe.learner, recipe.public()
+    score = jnp.zeros(prepared.present.shape, jnp.float32)
+    weighted = recipe.reweighter.weigh(score, jnp.float32(0), prepared, public)
+    public = public._replace(cap=weighted.cap)
 
-    def one(counted):
-        t, (round_key, public_round_key) = counted
-        release = recipe.learner.release(round_key, public_round_key, prepared, weights, recipe.budget)
-        tree = recipe.learner.hypothesis(release, recipe.budget, weights.unit)
+    def one(counted: tuple[Array, tuple[Array, Array]]) -> tuple[Release, Grove]:
+        t, keys_of_round = counted
+        read = prepared, weighted.weight, recipe.budget, public
+        release = learner.program.release(*keys_of_round, *read)
+        tree = learner.hypothesis(release, recipe.budget, public)
         return jax.tree.map(lambda x: jnp.where(t < recipe.rounds, x, jnp.zeros((), x.dtype)), (release, tree))
 
     entries = boosting.key_pairs(key, public_key, recipe)
@@ -53,9 +66,9 @@ _grow = jax.jit(grow, static_argnames="batch")
 def _leaves(learner: WeakLearner) -> int:
     """How many leaves one round of a learner of groves has, found by abstract evaluation."""
     rows = random_tree.prepare(random_tree.GROVES.example())
-    weights, budget = Weights(jnp.zeros(1), jnp.float32(1)), random_tree.ForestBudget(jnp.float32(1), jnp.float32(1))
-    key = jax.random.key(0)
-    shapes = jax.eval_shape(lambda: learner.release(key, key, rows, weights, budget))
+    one, key = jnp.float32(1), jax.random.key(0)
+    read = rows, jnp.zeros(1), random_tree.ForestBudget(one), Public(one, one, (), {})
+    shapes = jax.eval_shape(lambda: learner.program.release(key, key, *read))
     parts, nodes = shapes["threshold"].shape
     return parts * (nodes + 1)
 
@@ -94,9 +107,10 @@ def fit(
     each = 64 * table.label.shape[0] + 512 * _leaves(recipe.learner)
     batch = int(np.clip(memory_mb * 2**20 / each, 1, 64))
     releases, trees = _grow(key, table, recipe, public_key, batch=batch)
+    transcript = Transcript({}, releases)
     if not keep_withheld:
-        releases = boosting.published(releases, recipe.learner)
-    return Model(trees, releases, recipe)
+        transcript = boosting.published(transcript, recipe.learner)
+    return Model(trees, jnp.float32(0), transcript, recipe)
 
 
 def theta(trees: Grove, positions: Array) -> Array:

@@ -1,20 +1,24 @@
-"""Pricing: a recipe's ledger, compared with the draws that its program asks for."""
+"""Pricing: a recipe's ledger, compared with the draws that its programs ask for."""
 
 import functools
 from collections.abc import Callable
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from dpbt import accounting, keys
-from dpbt.base import Array, Recipe, Reweighter, WeakLearner
+from dpbt.base import Array, PrivateProgram, Public, Recipe, Reweighter, WeakLearner
+from dpbt.boundary import Drawn
+from dpbt.reweighting import uniform
 
 
 def ledger(recipe: Recipe, key: Array | None = None) -> accounting.Ledger:
     """The ledger of one setting: the learner's events, T times each, and what finite bits cost.
 
     Every event is compared with the draw that it prices: same site, same mechanism, no less noise.
+    The events of a prologue count once.
 
     Args:
         recipe: one setting.
@@ -24,60 +28,79 @@ def ledger(recipe: Recipe, key: Array | None = None) -> accounting.Ledger:
         ValueError: if the recipe holds several settings or no whole number of rounds, if its
             release has a site that no event covers, or if an event does not fit its draw.
     """
-    if np.ndim(recipe.budget.rows) > 0:
-        raise ValueError("a ledger is of one setting; take one with recipes.setting(recipe, index)")
-    rounds = np.asarray(recipe.rounds)
-    if rounds.dtype.kind not in "iu" or not 1 <= rounds <= recipe.capacity:
-        raise ValueError(f"rounds must be a whole number in 1..{recipe.capacity}, got {recipe.rounds!r}")
-    delta = float(recipe.delta)
-    if not 0 <= delta < 1:
-        raise ValueError(f"delta must be in [0, 1), got {delta}")
+    rounds, delta = _checked(recipe)
+    learner, public = recipe.learner, recipe.public()
 
-    events = recipe.learner.events(recipe.budget)
-    for draws in _draws(recipe):
-        events = accounting.compared(events, draws)
-    repeated = tuple(accounting.repeat(event, int(rounds)) for event in events)
-    kind = None if key is None else keys.kind(key)
+    lines: list[accounting.Line] = []
+    if learner.prologue is not None:
+        events = learner.prologue.program.events(recipe.budget, public)
+        lines += accounting.compared(events, drawn(recipe, learner.prologue.program), 1)
+    events = learner.program.events(recipe.budget, public)
+    for bound in (0.0, _FAR_BOUND):
+        in_rounds = accounting.compared(events, drawn(recipe, learner.program, bound), rounds)
+
     return accounting.Ledger(
         recipe.relation,
-        repeated,
+        (*lines, *in_rounds),
         delta,
-        recipe.learner.unprotected,
-        kind,
-        int(recipe.budget.rows),
+        learner.unprotected,
+        None if key is None else keys.kind(key),
+        int(recipe.rows),
     )
+
+
+def _checked(recipe: Recipe) -> tuple[int, float]:
+    """(rounds, delta) of one setting.
+
+    Raises:
+        ValueError: saying which of them is no such number.
+    """
+    if np.ndim(recipe.rows) > 0:
+        raise ValueError("a ledger is of one setting; take one with recipes.setting(recipe, index)")
+    rounds, delta = np.asarray(recipe.rounds), float(recipe.delta)
+    if rounds.dtype.kind not in "iu" or not 1 <= rounds <= recipe.capacity:
+        raise ValueError(
+            f"rounds must be a whole number in 1..{recipe.capacity}, got {recipe.rounds!r}"
+        )
+    if not 0 <= delta < 1:
+        raise ValueError(f"delta must be in [0, 1), got {delta}")
+    return int(rounds), delta
 
 
 _FAR_BOUND = 8.0
 """A bound on scores as after some rounds: draws are read at it, and at 0, as in the first round."""
 
 
-def _draws(recipe: Recipe) -> list[dict]:
-    """What the program asks for on a table of one row, in a first and in a later round."""
-    scales, asked = _reader(recipe.learner, recipe.reweighter)
-    found = []
-    for bound in (0.0, _FAR_BOUND):
-        at = scales(recipe.budget, jnp.float32(bound))
-        found.append({site: draw._replace(scale=at[site][0], widest=at[site][1]) for site, draw in asked.items()})
-    return found
+def drawn(recipe: Recipe, program: PrivateProgram, bound: float | None = None) -> dict[str, Drawn]:
+    """What a program of the recipe asks for, by site, on a table of one row.
+
+    Args:
+        recipe: one setting.
+        program: its learner's, or that of its learner's prologue.
+        bound: on the scores that the weights follow from; None for weights before all rounds.
+    """
+    reweighter = uniform if bound is None else recipe.reweighter
+    reading = _reading(recipe.learner, program, reweighter)
+    return reading(recipe.budget, recipe.public(), jnp.float32(bound or 0.0))
 
 
 @functools.cache
-def _reader(learner: WeakLearner, reweighter: Reweighter) -> tuple[Callable, dict]:
-    """(budget, bound) -> the scale of every draw by site, compiled once; and the draws, once it ran."""
-    asked = {}
+def _reading(
+    learner: WeakLearner, program: PrivateProgram, reweighter: Reweighter
+) -> Callable[[Any, Public, Array], dict[str, Drawn]]:
+    """(budget, public, bound) -> what the program asks for, compiled once."""
 
-    def scales(budget, bound):
+    def on_a_row(budget: Any, public: Public, bound: Array) -> dict[str, Drawn]:
+        if learner.prologue is not None and program is learner.program:
+            opening = _reading(learner, learner.prologue.program, uniform)
+            found = opening(budget, public, jnp.float32(0))
+            zeros = {site: jnp.zeros(draw.shape, draw.dtype) for site, draw in found.items()}
+            public = public._replace(prologue=zeros)
+
         prepared = learner.hypotheses.prepare(learner.hypotheses.example())
-        score = jnp.zeros(prepared.label.shape[0], jnp.float32)
-        weights = reweighter.weights(score, bound, prepared, budget)
-        draws = learner.draws(prepared, weights, budget)
-        asked.update({site: draw._replace(scale=None, widest=None) for site, draw in draws.items()})
-        return {site: (draw.scale, draw.widest) for site, draw in draws.items()}
+        score = jnp.zeros(prepared.present.shape[0], jnp.float32)
+        weighted = reweighter.weigh(score, bound, prepared, public)
+        public = public._replace(cap=weighted.cap)
+        return program.draws(prepared, weighted.weight, budget, public)
 
-    return jax.jit(scales), asked
-
-
-def release_sites(recipe: Recipe) -> list[str]:
-    """The sites of one round's release, found on a table of one row."""
-    return list(_draws(recipe)[0])
+    return jax.jit(on_a_row)

@@ -1,26 +1,50 @@
 """Re-weighters: from the released score of a row to its weight in the next round."""
 
 import functools
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 
-from dpbt.base import GRID, Array, LossFamily, Reweighter, Weights
+from dpbt.base import GRID, AnyArray, Array, LossFamily, Public, Reweighter, Weighted
 from dpbt.losses import family_name
 
 
-def on_grid(weight: Array, unit: Array) -> Weights:
-    """Weights in [0, unit] as grid integers 1..GRID; never 0, so no row is lost to rounding.
+class MirrorNumbers(NamedTuple):
+    """The traced numbers of `mirror`; each may have leading axes of settings.
 
-    A fixed map of each row's own weight, so what holds for weights in [0, unit] holds for the result.
+    Attributes:
+        link_alpha: f32[], alpha of the family of losses.
     """
-    level = jnp.clip(jnp.round(weight / unit * GRID), 1, GRID)
-    return Weights(level, jnp.asarray(unit, jnp.float32))
+
+    link_alpha: AnyArray
 
 
-def _ones(score: Array, bound: Array, table, budget) -> Weights:
-    del bound, table, budget
-    return Weights(jnp.full(score.shape, float(GRID), jnp.float32), jnp.float32(1))
+class LazyNumbers(NamedTuple):
+    """The traced numbers of `lazy_bregman`; each may have leading axes of settings.
+
+    Attributes:
+        density: f32[], kappa in (0, 1).
+        learning_rate: f32[], lambda on margins.
+    """
+
+    density: AnyArray
+    learning_rate: AnyArray
+
+
+def on_grid(weight: Array, cap: Array) -> Weighted:
+    """Weights in [0, cap] as grid integers 1..GRID; never 0, so no row is lost to rounding.
+
+    A fixed map of each row's own weight, so what holds for weights in [0, cap] holds for the
+    result.
+    """
+    quantized = jnp.clip(jnp.round(weight / cap * GRID), 1, GRID)
+    return Weighted(quantized, jnp.asarray(cap, jnp.float32))
+
+
+def _ones(score: Array, bound: Array, table: Any, public: Public) -> Weighted:
+    del bound, table, public
+    return Weighted(jnp.full(score.shape, float(GRID), jnp.float32), jnp.float32(1))
 
 
 uniform = Reweighter("uniform", False, _ones)
@@ -37,20 +61,20 @@ def mirror(family: LossFamily, bounded: bool) -> Reweighter:
     weights are inverse_link(0) = 1/2.
 
     Args:
-        family: the loss family; its alpha is `budget.link_alpha`.
+        family: the loss family; its alpha is that of `MirrorNumbers`.
         bounded: measure weights in units of inverse_link(sum over trees of the largest |leaf value|), a public
             bound on the weight of any row, instead of in units of 1. Perspectives, class weights and errors are
             homogeneous in the weights, so their sensitivities shrink by the same factor: by 1/2 in the first
             round.
     """
 
-    def reweight(score: Array, bound: Array, table, budget) -> Weights:
-        inverse_link = family(budget.link_alpha).inverse_link
+    def weigh(score: Array, bound: Array, table: Any, public: Public) -> Weighted:
+        inverse_link = family(public.reweighting.link_alpha).inverse_link
         weight = inverse_link(jnp.where(table.label, -score, score))
         return on_grid(weight, inverse_link(bound) if bounded else jnp.float32(1))
 
-    unit = "bounded" if bounded else "at most 1"
-    return Reweighter(f"mirror({family_name(family)}, {unit})", False, reweight)
+    words = "bounded" if bounded else "at most 1"
+    return Reweighter(f"mirror({family_name(family)}, {words})", False, weigh)
 
 
 _SCORE_LIMIT = 80.0
@@ -105,7 +129,7 @@ def lazy_bregman(bounded: bool = True) -> Reweighter:
 
     Guarantee: between neighbours the weights differ as `slickness` says, under add/remove and under replace-one, for
     any table of at most `rows` rows whose other rows keep their order; the total is kappa rows, exactly (on the grid),
-    or the cap for every row of a table too small for that; and no weight exceeds `unit`.
+    or the cap for every row of a table too small for that; and no weight exceeds `cap`.
     Every weight depends on all rows, so learners whose sensitivities are of one row's own weight (`greedy_tree`) must
     not be used with it.
 
@@ -116,7 +140,7 @@ def lazy_bregman(bounded: bool = True) -> Reweighter:
     1 - |h - y| / 2 = (1 + y h) / 2 for h in [-1, 1]: see `loss_rate`. |learning_rate y H| is clamped to 80, a fixed map
     of the row's own score.
 
-    Reads `budget.density` (kappa in (0, 1)), `budget.learning_rate` (lambda) and `budget.rows`.
+    Reads `LazyNumbers` and the public number of rows.
 
     Args:
         bounded: also cap weights at the public u = min(1, kappa exp(2 lambda bound)), where |H| <= bound for every
@@ -125,18 +149,19 @@ def lazy_bregman(bounded: bool = True) -> Reweighter:
             smaller tables does it change anything. Sensitivities then shrink by u, to kappa in the first round.
     """
 
-    def reweight(score: Array, bound: Array, table, budget) -> Weights:
-        rate, density = budget.learning_rate, budget.density
+    def weigh(score: Array, bound: Array, table: Any, public: Public) -> Weighted:
+        density, rate = public.reweighting
         signed = rate * jnp.where(table.label, score, -score)
         weight = jnp.exp(-jnp.clip(signed, -_SCORE_LIMIT, _SCORE_LIMIT))
-        unit = jnp.minimum(1, density * jnp.exp(jnp.minimum(2 * rate * bound, _SCORE_LIMIT))) if bounded else 1.0
-        unit = jnp.asarray(unit, jnp.float32)
-        total = jnp.round(budget.rows * (density / unit) * GRID).astype(jnp.int32)
-        level = dense_levels(jnp.where(table.present, weight, 0), total)
-        return Weights(level.astype(jnp.float32), unit)
 
-    unit = "bounded" if bounded else "at most 1"
-    return Reweighter(f"lazy_bregman({unit})", True, reweight)
+        growth = jnp.exp(jnp.minimum(2 * rate * bound, _SCORE_LIMIT))
+        cap = jnp.asarray(jnp.minimum(1, density * growth) if bounded else 1.0, jnp.float32)
+        total = jnp.round(public.rows * (density / cap) * GRID).astype(jnp.int32)
+        quantized = dense_levels(jnp.where(table.present, weight, 0), total)
+        return Weighted(quantized.astype(jnp.float32), cap)
+
+    words = "bounded" if bounded else "at most 1"
+    return Reweighter(f"lazy_bregman({words})", True, weigh)
 
 
 def loss_rate(learning_rate):

@@ -10,7 +10,7 @@ import math
 import jax.numpy as jnp
 import numpy as np
 
-from dpbt.base import ADD_REMOVE, GRID, REPLACE_ONE, ProperLoss, Relation
+from dpbt.base import ADD_REMOVE, GRID, REPLACE_ONE, ProperLoss, Relation, Sensitivity
 
 
 def perspective_bound(loss: ProperLoss, rows):
@@ -75,21 +75,20 @@ def split_moves(relation: Relation) -> int:
     return _by_relation(relation, 1, 2)
 
 
-def class_weights(relation: Relation) -> int:
-    """L1 sensitivity of the two class weights of all nodes of a level, in units of the weight bound.
+def class_weights(relation: Relation) -> Sensitivity:
+    """Sensitivity of the two class weights of all nodes of a level, in units of the weight bound.
 
-    A row adds its weight, at most 1, to one class of one node. Replace-one takes one away and adds one.
+    A row adds its weight, at most 1, to one class of one node: 1 in L1 and in L2 norm under
+    add/remove. Replace-one takes one away and adds one, 2 in L1 norm: two entries move by at most 1
+    each, or one by the difference of two weights, at most 1, so sqrt(2) in L2 norm.
     """
+    moves = _by_relation(relation, 1, 2)
+    return Sensitivity(moves, math.sqrt(moves))
+
+
+def moved_rows(relation: Relation) -> int:
+    """How many rows of a table differ between neighbours, and with them entries of a statistic."""
     return _by_relation(relation, 1, 2)
-
-
-def class_weights_l2(relation: Relation) -> float:
-    """L2 sensitivity of the same class weights.
-
-    Under add/remove one entry moves by at most 1. Under replace-one, two entries move by at most 1 each, or one by
-    the difference of two weights, at most 1: sqrt(2).
-    """
-    return math.sqrt(_by_relation(relation, 1, 2))
 
 
 def count_step(rows, exact: bool = False) -> np.ndarray:
@@ -107,13 +106,14 @@ def count_step(rows, exact: bool = False) -> np.ndarray:
     return GRID + np.where(exact | (most <= 2**24), 0.0, most * 2.0**-23)
 
 
-def error_weight(relation: Relation) -> int:
+def error_weight(relation: Relation) -> Sensitivity:
     """Sensitivity of the sum over nodes of min(w1, w0), in units of the weight bound.
 
     min(w1, w0) does not decrease in either argument and is 1-Lipschitz in each, so adding a row moves the sum by
     something in [0, 1]. Replace-one adds something in [0, 1] and takes something in [0, 1]: 1 again.
     """
-    return _by_relation(relation, 1, 1)
+    moves = _by_relation(relation, 1, 1)
+    return Sensitivity(moves, moves)
 
 
 def _by_relation(relation: Relation, add_remove: int, replace_one: int) -> int:

@@ -30,7 +30,7 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
-from dpbt.base import ADD_REMOVE, GRID, REPLACE_ONE, ProperLoss, Relation
+from dpbt.base import ADD_REMOVE, GRID, REPLACE_ONE, Array, ProperLoss, Relation
 
 
 def indicator(relation: Relation) -> int:
@@ -160,9 +160,12 @@ def center_step(step, relation: Relation, features: int) -> np.ndarray:
     return (center_l2(relation) + rounding) * (1 + 2.0**-20)
 
 
-def level_mass(rows, density, unit):
-    """M / u = m kappa / u, plus half a level: no less than the total weight in units of the cap; a public number."""
-    return jnp.asarray(rows, jnp.float32) * (density / unit) + 0.5 / GRID
+def total_mass(rows: Any, density: Any, cap: Any) -> Array:
+    """f32[...]: M / u = m kappa / u, plus half a grid unit; public.
+
+    No less than the total weight in units of the cap u.
+    """
+    return jnp.asarray(rows, jnp.float32) * (density / cap) + 0.5 / GRID
 
 
 def _known(relation: Relation) -> None:

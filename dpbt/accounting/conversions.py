@@ -3,23 +3,23 @@
 import functools
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
-from dp_accounting import dp_event
-from dp_accounting.pld import common, privacy_loss_distribution
+from dp_accounting.pld import privacy_loss_distribution
 from dp_accounting.rdp import RdpAccountant
 
-from dpbt.accounting.events import Event
+from dpbt.accounting.events import Line
 
 
-def advanced_epsilon(events: Sequence[Event], delta: float) -> float:
+def advanced_epsilon(lines: Sequence[Line], delta: float) -> float:
     """Advanced composition: sqrt(2 ln(1/delta) sum eps^2) + sum eps (e^eps - 1) over all draws.
 
     For k equal draws this is Asadi et al. (2022), Theorem 2.8; the form for unequal ones is that of Dwork, Rothblum
     & Vadhan (2010) as stated by Kairouz, Oh & Viswanath (2015).
     """
-    squares = math.fsum(e.count * e.epsilon**2 for e in events)
-    bias = math.fsum(e.count * e.epsilon * math.expm1(min(e.epsilon, 700)) for e in events)
+    squares = math.fsum(e.count * e.epsilon**2 for e in lines)
+    bias = math.fsum(e.count * e.epsilon * math.expm1(min(e.epsilon, 700)) for e in lines)
     return math.sqrt(2 * math.log(1 / delta) * squares) + bias
 
 
@@ -35,7 +35,10 @@ def advanced_each(epsilon: float, delta: float, parts: tuple[tuple[int, float], 
 
     def advanced(each: float) -> float:
         squares = math.fsum(count * (multiple * each) ** 2 for count, multiple in parts)
-        bias = math.fsum(count * multiple * each * math.expm1(min(multiple * each, 700)) for count, multiple in parts)
+        bias = math.fsum(
+            count * multiple * each * math.expm1(min(multiple * each, 700))
+            for count, multiple in parts
+        )
         return math.sqrt(2 * math.log(1 / delta) * squares) + bias
 
     low, high = 0.0, epsilon
@@ -99,64 +102,71 @@ def gdp_mu(epsilon: float, delta: float) -> float:
     return low
 
 
-@functools.cache
-def zcdp_rho(epsilon: float, delta: float) -> float:
-    """The largest rho with `zcdp_epsilon(rho, delta)` at most epsilon, to about 1e-12 relative.
+def zcdp_rho(epsilon: Any, delta: Any) -> np.ndarray:
+    """f64[...]: the largest rho with `zcdp_epsilon(rho, delta)` at most epsilon, to about 1e-11.
 
-    Cached: a sweep asks for few distinct pairs, many times.
+    epsilon(rho) is the least of alpha rho + c(alpha) over orders alpha > 1, so the largest rho is
+    the largest of (epsilon - c(alpha)) / alpha. All settings are searched at once.
+
+    Args:
+        epsilon: above 0; infinite where rho is to be infinite.
+        delta: in (0, 1).
     """
-    if math.isinf(epsilon):
-        return epsilon
-    low, high = 0.0, epsilon
-    while zcdp_epsilon(high, delta) < epsilon:
+    epsilon, delta = np.broadcast_arrays(*(np.asarray(x, np.float64) for x in (epsilon, delta)))
+    some = np.where(np.isfinite(epsilon), epsilon, 1.0)[..., None]
+    log_delta = np.log(delta)[..., None]
+
+    def largest(log_excess: np.ndarray) -> np.ndarray:
+        excess = np.exp(log_excess)
+        alpha = 1 + excess
+        offset = np.log1p(-1 / alpha) - (log_delta + np.log(alpha)) / excess
+        return (some - offset) / alpha
+
+    low, high = np.full(some.shape, -25.0), np.full(some.shape, 25.0)
+    for _ in range(12):
+        grid = low + (high - low) * np.linspace(0.0, 1.0, 33)
+        best = np.argmax(largest(grid), axis=-1)[..., None]
+        low = np.take_along_axis(grid, np.maximum(best - 1, 0), -1)
+        high = np.take_along_axis(grid, np.minimum(best + 1, 32), -1)
+    found = largest(low + (high - low) * np.linspace(0.0, 1.0, 33)).max(axis=-1)
+    return np.where(np.isfinite(epsilon), np.maximum(found, 0.0) * (1 - 1e-11), epsilon)
+
+
+def gdp_epsilon(mu: float, delta: float) -> float:
+    """The epsilon of mu-GDP at delta, to about 1e-12 relative; 0 for mu = 0, infinite for infinite mu.
+
+    Args:
+        mu: at least 0.
+        delta: in (0, 1).
+    """
+    if mu == 0 or math.isinf(mu):
+        return mu
+    if gaussian_delta(0.0, mu) <= delta:
+        return 0.0
+    low, high = 0.0, 1.0
+    while gaussian_delta(high, mu) > delta:
         low, high = high, 2 * high
-    for _ in range(80):
+    for _ in range(100):
         middle = (low + high) / 2
-        low, high = (middle, high) if zcdp_epsilon(middle, delta) <= epsilon else (low, middle)
-    return low
+        low, high = (middle, high) if gaussian_delta(middle, mu) > delta else (low, middle)
+    return high
 
 
-def rdp_epsilon(events: Sequence[Event], delta: float) -> float:
-    """Through dp_accounting's RDP accountant; multipliers are scale / sensitivity, so the relation is in them."""
+def rdp_epsilon(lines: Sequence[Line], delta: float) -> float:
+    """Through dp_accounting's RDP accountant, of each line's `Mechanism.dp_event`."""
     accountant = RdpAccountant()
-    for event in events:
-        match event.mechanism:
-            case "uniform" | "assignment":
-                one = dp_event.NoOpDpEvent()
-            case "exponential" | "noisy max":
-                one = dp_event.ZCDpEvent(event.rho)
-            case "discrete laplace":
-                one = dp_event.ZCDpEvent(event.rho)  # the continuous law is no bound for the discrete one
-            case "laplace":
-                one = dp_event.LaplaceDpEvent(event.scale / event.sensitivity)
-            case "gaussian" | "rounded gaussian":
-                one = dp_event.GaussianDpEvent(event.scale / event.sensitivity)
-            case _:
-                raise ValueError(f"no Renyi divergence is known for {event.mechanism!r}")
-        accountant.compose(one, event.count)
+    for line in lines:
+        if line.event.shift > 0:
+            event = line.mechanism.dp_event(line.sensitivity, line.scale)
+            accountant.compose(event, line.count)
     return float(accountant.get_epsilon(delta))
 
 
-def pld_epsilon(events: Sequence[Event], delta: float) -> float:
-    """Through dp_accounting's privacy loss distributions, an exponential mechanism as any epsilon-DP one."""
+def pld_epsilon(lines: Sequence[Line], delta: float) -> float:
+    """Through dp_accounting's privacy loss distributions, an exponential mechanism as any pure one."""
     total = privacy_loss_distribution.identity()
-    for event in events:
-        match event.mechanism:
-            case "uniform" | "assignment":
-                one = privacy_loss_distribution.identity()
-            case "exponential" | "noisy max":
-                one = privacy_loss_distribution.from_privacy_parameters(
-                    common.DifferentialPrivacyParameters(event.epsilon)
-                )
-            case "discrete laplace":
-                one = privacy_loss_distribution.from_discrete_laplace_mechanism(
-                    1 / event.scale, math.ceil(event.sensitivity)
-                )
-            case "laplace":
-                one = privacy_loss_distribution.from_laplace_mechanism(event.scale / event.sensitivity)
-            case "gaussian" | "rounded gaussian":
-                one = privacy_loss_distribution.from_gaussian_mechanism(event.scale / event.sensitivity)
-            case _:
-                raise ValueError(f"no privacy loss distribution is known for {event.mechanism!r}")
-        total = total.compose(one.self_compose(event.count))
+    for line in lines:
+        if line.event.shift > 0:
+            one = line.mechanism.price.loss_distribution(line.sensitivity, line.scale)
+            total = total.compose(one.self_compose(line.count))
     return float(total.get_epsilon_for_delta(delta))

@@ -1,14 +1,13 @@
-"""Events: one line of a ledger for each draw, compared with the draw itself."""
+"""Events: what a learner declares of each draw; and lines: events compared with the draws that run."""
 
 import dataclasses
-import math
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 import numpy as np
 
 from dpbt import mechanisms
-from dpbt.base import Mechanism, Sampler
+from dpbt.base import Cost, Mechanism, Sampler, shift
 
 _ROUNDED = 1 - 1e-6
 """Scales are float32, prices are float64: how much smaller a scale may look than it is."""
@@ -16,155 +15,142 @@ _ROUNDED = 1 - 1e-6
 
 @dataclasses.dataclass(frozen=True)
 class Event:
-    """One line of a ledger: a draw that is repeated in sequence.
+    """What a learner declares of one draw. Its mechanism says what that costs.
+
+    Numbers may be arrays of settings; a line of a ledger is of one setting.
 
     Attributes:
-        site: the site of the release it covers.
-        mechanism: the mechanism's name.
+        site: the site of the release that it covers.
+        mechanism: of the draw.
         releases: what it publishes, in words.
-        count: how often it is paid for.
-        epsilon: the pure cost of one of them; infinite if there is none.
-        rho: the zCDP cost of one of them.
-        scale: the noise scale.
-        sensitivity: the bound that the noise was set from, in the unit of the scale.
-        theorem: where the bound is proved.
-        unit: what the draw divides its scale by before it is compared with scale / unit.
+        sensitivity: how far one row moves the value, in the norm of `mechanism.price`: L1, L2, or
+            for selections the range of the change of scores.
+        scale: the noise, in the unit of the sensitivity.
+        theorem: where the sensitivity is proved.
+        count: how often a round pays for it.
+        scale_unit: what the draw's scale is divided by before it is compared with
+            scale / scale_unit: a scale that follows what was released is compared in units of a
+            public number that it is proportional to.
         moved: how many independent outputs of one draw a row moves, whatever `count` pays for;
             None for all of them.
-        gap, tail, exact: what finite bits cost the whole line in epsilon (half of it) and in delta,
-            and whether a bound on that is known. `compared` fills them in.
 
     Raises:
         ValueError: for a count that is no whole number of at least 1, for a number that is negative
-            or no number, and for a cost below the one that sensitivity and scale imply.
+            or no number, and for a sensitivity of a draw that never reads the rows.
     """
 
     site: str
-    mechanism: str
+    mechanism: Mechanism
     releases: str
-    count: int
-    epsilon: float
-    rho: float
-    scale: float
-    sensitivity: float
+    sensitivity: Any
+    scale: Any
     theorem: str
-    unit: float = 1.0
+    count: int = 1
+    scale_unit: Any = 1.0
     moved: int | None = None
-    gap: float = 0.0
-    tail: float = 0.0
-    exact: bool = True
 
     def __post_init__(self):
         counts = {"count": self.count, "moved": 1 if self.moved is None else self.moved}
         for name, value in counts.items():
-            if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
+            whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
+            if not whole or value < 1:
                 raise ValueError(
-                    f"{name} of the draw {self.site!r} must be a whole number of at least 1, got {value!r}"
+                    f"{name} of the draw {self.site!r} must be a whole number of at least 1, "
+                    f"got {value!r}"
                 )
-        for name in ("epsilon", "rho", "scale", "sensitivity", "unit", "gap", "tail"):
-            value = getattr(self, name)
-            if not value >= 0:
-                raise ValueError(f"{name} of the draw {self.site!r} must be at least 0, got {value!r}")
 
-        if self.unit == 0:
-            raise ValueError(f"unit of the draw {self.site!r} must be above 0, got {self.unit!r}")
-        epsilon, rho = self._least()
-        if self.epsilon < epsilon * _ROUNDED or self.rho < rho * _ROUNDED:
+        for name in ("sensitivity", "scale", "scale_unit"):
+            value = np.asarray(getattr(self, name), np.float64)
+            if not np.all(value >= 0):
+                raise ValueError(
+                    f"{name} of the draw {self.site!r} must be at least 0, got {value.tolist()}"
+                )
+        if not np.all(np.asarray(self.scale_unit) > 0):
+            raise ValueError(f"scale_unit of the draw {self.site!r} must be above 0")
+        if not self.mechanism.price.reads_rows and np.any(np.asarray(self.sensitivity) > 0):
             raise ValueError(
-                f"the draw {self.site!r} of sensitivity {self.sensitivity:g} and scale {self.scale:g} "
-                f"costs at least epsilon = {epsilon:g} and rho = {rho:g}, the line says "
-                f"{self.epsilon:g} and {self.rho:g}"
+                f"the draw {self.site!r} is called {self.mechanism.name} and has a sensitivity"
             )
 
-    def _least(self) -> tuple[float, float]:
-        """The smallest (epsilon, rho) that sensitivity and scale can mean, where the mechanism is known."""
-        if self.sensitivity == 0:
-            return 0.0, 0.0
-        shift = self.sensitivity / self.scale if self.scale > 0 else math.inf
-        match self.mechanism:
-            case "laplace" | "discrete laplace" | "noisy max":
-                return shift, shift**2 / 2
-            case "exponential":
-                return shift, shift**2 / 8
-            case "gaussian" | "rounded gaussian":
-                return math.inf, shift**2 / 2
-            case "uniform" | "assignment":
-                raise ValueError(f"the draw {self.site!r} is called {self.mechanism} and has a sensitivity")
-        return 0.0, 0.0
+    @property
+    def shift(self) -> Any:
+        """f64[...]: sensitivity / scale."""
+        return shift(self.sensitivity, self.scale)
+
+    @property
+    def cost(self) -> Cost:
+        """What one such draw costs."""
+        return self.mechanism.cost(self.sensitivity, self.scale)
 
 
-def selection(
+def public(
     site: str,
     releases: str,
     *,
-    epsilon: float,
-    sensitivity: float,
     scale: float,
     theorem: str,
-    count: int = 1,
-    unit: float = 1.0,
-    moved: int | None = None,
+    mechanism: Mechanism = mechanisms.uniform,
 ) -> Event:
-    """An exponential mechanism whose log ratios have range `epsilon`: epsilon-DP and (epsilon^2 / 8)-zCDP.
+    """The event of a uniform draw that never reads the rows: it costs nothing, under every relation."""
+    return Event(site, mechanism, releases, 0.0, scale, theorem)
 
-    The range of log p(k) - log p'(k) over k is at most epsilon, so this is bounded range (Durfee & Rogers, 2019),
-    and the zCDP bound is that of Cesar & Rogers (2021), not the epsilon^2 / 2 of any pure mechanism.
+
+@dataclasses.dataclass(frozen=True)
+class Line:
+    """A line of a ledger: an event of one setting, compared with its draw, all rounds together.
+
+    Attributes:
+        event: as the learner declares it.
+        times: how often it takes place: the number of rounds, or 1 for a prologue.
+        gap, tail: what finite bits cost the whole line in epsilon (half of it) and in delta.
+        exact: whether a bound on that is known.
     """
-    rho = epsilon**2 / 8
-    return Event(site, "exponential", releases, count, epsilon, rho, scale, sensitivity, theorem, unit, moved)
 
+    event: Event
+    times: int = 1
+    gap: float = 0.0
+    tail: float = 0.0
+    exact: bool = True
 
-def noisy_maximum(
-    site: str,
-    releases: str,
-    *,
-    epsilon: float,
-    sensitivity: float,
-    scale: float,
-    theorem: str,
-    count: int = 1,
-    unit: float = 1.0,
-    moved: int | None = None,
-) -> Event:
-    """Return-noisy-max with Laplace noise: epsilon-DP, and (epsilon^2 / 2)-zCDP as any pure mechanism."""
-    rho = epsilon**2 / 2
-    return Event(site, "noisy max", releases, count, epsilon, rho, scale, sensitivity, theorem, unit, moved)
+    @property
+    def site(self) -> str:
+        """The site of the release that it covers."""
+        return self.event.site
 
+    @property
+    def mechanism(self) -> Mechanism:
+        """The mechanism of the draw."""
+        return self.event.mechanism
 
-def noise(
-    site: str,
-    mechanism: str,
-    releases: str,
-    *,
-    l1: float,
-    l2: float,
-    scale: float,
-    theorem: str,
-    count: int = 1,
-    unit: float = 1.0,
-    moved: int | None = None,
-) -> Event:
-    """Additive noise on statistics of the given L1 and L2 sensitivities, in the unit of the scale.
+    @property
+    def count(self) -> int:
+        """How often it is paid for."""
+        return self.event.count * self.times
 
-    Laplace and discrete Laplace: epsilon = l1 / scale, rho = epsilon^2 / 2. Gaussian and rounded
-    Gaussian: rho = (l2 / scale)^2 / 2.
+    @property
+    def sensitivity(self) -> float:
+        """As the event has it."""
+        return float(self.event.sensitivity)
 
-    Raises:
-        ValueError: for any other mechanism.
-    """
-    if mechanism in ("laplace", "discrete laplace"):
-        epsilon = l1 / scale if scale > 0 else math.inf
-        rho = epsilon**2 / 2
-        return Event(site, mechanism, releases, count, epsilon, rho, scale, l1, theorem, unit, moved)
-    if mechanism in ("gaussian", "rounded gaussian"):
-        rho = (l2 / scale) ** 2 / 2 if scale > 0 else math.inf
-        return Event(site, mechanism, releases, count, math.inf, rho, scale, l2, theorem, unit, moved)
-    raise ValueError(f"no cost is known for noise called {mechanism!r}")
+    @property
+    def scale(self) -> float:
+        """As the event has it."""
+        return float(self.event.scale)
 
+    @property
+    def epsilon(self) -> float:
+        """The pure cost of one payment; infinite if there is none."""
+        return float(self.event.cost.epsilon)
 
-def public(site: str, releases: str, *, scale: float, theorem: str, mechanism: str = "uniform") -> Event:
-    """A uniform draw that never reads the rows: it costs nothing, under every relation."""
-    return Event(site, mechanism, releases, 1, 0.0, 0.0, scale, 0.0, theorem)
+    @property
+    def rho(self) -> float:
+        """The zCDP cost of one payment."""
+        return float(self.event.cost.rho)
+
+    @property
+    def mu(self) -> float:
+        """The Gaussian cost of one payment."""
+        return float(self.event.cost.mu)
 
 
 def cover(events: Sequence[Event], sites: Sequence[str]) -> None:
@@ -175,12 +161,16 @@ def cover(events: Sequence[Event], sites: Sequence[str]) -> None:
     """
     named = [event.site for event in events]
     if sorted(named) != sorted(sites):
-        missing, spare = sorted(set(sites) - set(named)), sorted(set(named) - set(sites))
-        raise ValueError(f"the ledger does not match the release: not covered {missing}, never released {spare}")
+        missing = sorted(set(sites) - set(named))
+        unknown = sorted(set(named) - set(sites))
+        raise ValueError(
+            f"the ledger does not match the release: not covered {missing}, "
+            f"never released {unknown}"
+        )
 
 
 class Asked(Protocol):
-    """What a draw asked for: its mechanism, its scale in the draw's unit, its number of outputs."""
+    """What a draw asked for: its mechanism, its scale in its unit, its number of outputs."""
 
     @property
     def mechanism(self) -> Mechanism:
@@ -203,73 +193,122 @@ class Asked(Protocol):
         ...
 
 
-def compared(events: Sequence[Event], draws: Mapping[str, Asked]) -> list[Event]:
-    """The events, each compared with the draw that it prices, and with what its finite bits cost.
+def compared(events: Sequence[Event], draws: Mapping[str, Asked], times: int) -> list[Line]:
+    """A line for each event, compared with the draw that it prices.
 
     A wrong sensitivity cannot be seen here: proofs, neighbour tests and audits are for that.
+
+    Args:
+        events: of one setting.
+        draws: what the program asks for, by site.
+        times: how often the program runs.
 
     Raises:
         ValueError: if events and draws have different sites, or a draw has another mechanism than
             its event, or less noise.
     """
     cover(events, list(draws))
-    return [_compared(event, draws[event.site]) for event in events]
+    return [_compared(event, draws[event.site], times) for event in events]
 
 
-def _compared(event: Event, draw: Asked) -> Event:
-    mechanism, site = draw.mechanism, event.site
-    if mechanism.name != event.mechanism:
-        raise ValueError(f"the ledger prices the draw {site!r} as {event.mechanism}, it is {mechanism.name}")
-    own = mechanisms.BY_NAME.get(mechanism.name)
-    if own is not None and own is not mechanism:
-        raise ValueError(
-            f"the draw {site!r} is by a mechanism of your own that is called {mechanism.name!r}; "
-            "give it a name of its own"
-        )
-    if own in (mechanisms.uniform, mechanisms.assignment):
-        return event
+def _compared(event: Event, draw: Asked, times: int) -> Line:
+    _check_mechanism(event, draw.mechanism)
+    if not event.mechanism.price.reads_rows:
+        return Line(event, times)
 
-    least = float(np.min(np.asarray(draw.scale, np.float64)))
-    if not least >= event.scale / event.unit * _ROUNDED:
-        raise ValueError(
-            f"the ledger prices the draw {site!r} at scale {event.scale / event.unit:g}, the program draws at {least:g}"
-        )
+    _check_scale(event, draw)
+    sampler = draw.mechanism.sampler
+    if sampler is None:
+        return Line(event, times, exact=False)
     moved = draw.outputs if event.moved is None else event.moved
-    if mechanism.sampler is None:
-        return dataclasses.replace(event, moved=moved, exact=False)
-    sampler, widest = mechanism.sampler, float(np.max(np.asarray(draw.widest, np.float64)))
-    if not widest <= sampler.most:
-        raise ValueError(f"the draw {site!r} has scale {widest:g}, and its sampler is known up to {sampler.most:g}")
-    shift = event.sensitivity / event.scale if event.scale > 0 else 0.0
-    gap, tail = sampler.gap * moved, tail_of_many(sampler, shift, moved)
-    return dataclasses.replace(event, moved=moved, gap=gap, tail=tail)
+    gap, tail = finite_bits(sampler, _finite_shift(event), moved)
+    return Line(event, times, gap * times, float(tail) * times)
 
 
-def tail_of_many(sampler: Sampler, shift: float, outputs: int) -> float:
-    """The mass of far outcomes of many outputs that a row moves by `shift` scales together.
-
-    Together means in L1 or L2 norm. At most 4 of them move by more than half of it.
-    """
-    if outputs <= 4:
-        return outputs * sampler.tail(shift)
-    return 4 * sampler.tail(shift) + (outputs - 4) * sampler.tail(shift / 2)
-
-
-def repeat(event: Event, times: int) -> Event:
-    """The event, `times` times in sequence."""
-    return dataclasses.replace(event, count=event.count * times, gap=event.gap * times, tail=event.tail * times)
-
-
-def parallel(events: Sequence[Event]) -> Event:
-    """Draws on disjoint rows, under add/remove: together they cost their dearest.
-
-    Parallel composition (McSherry, 2010, as in Asadi et al., Theorem 2.9). Under replace-one two of the disjoint
-    parts change, so this does not apply; pay twice instead.
+def _check_mechanism(event: Event, drawn: Mechanism) -> None:
+    """Refuse a draw by another mechanism than its event has.
 
     Raises:
-        ValueError: if there are no events, or their mechanisms or counts differ (the dearest by one accountant need
-            not be the dearest by another).
+        ValueError: saying which, or that one's own mechanism has the name of the library's, or the
+            price of draws that never read the rows.
     """
-    if len({(event.mechanism, event.count) for event in events}) != 1:
-        raise ValueError("parallel composition needs events of one mechanism and one count, at least one of them")
-    return max(events, key=lambda event: (event.epsilon, event.rho))
+    if drawn is not event.mechanism:
+        raise ValueError(
+            f"the ledger prices the draw {event.site!r} as {event.mechanism.name}, "
+            f"it is {drawn.name}"
+        )
+    library = mechanisms.BY_NAME.get(drawn.name)
+    if library is not None and library is not drawn:
+        raise ValueError(
+            f"the draw {event.site!r} is by a mechanism of your own that is called "
+            f"{drawn.name!r}; give it a name of its own"
+        )
+    if library is None and not drawn.price.reads_rows:
+        raise ValueError(
+            f"the draw {event.site!r} is by a mechanism of your own without a price; only "
+            "the library's uniform draws are free"
+        )
+
+
+def _check_scale(event: Event, draw: Asked) -> None:
+    """Refuse a draw with less noise than its event has, or with more than its sampler is known for.
+
+    Raises:
+        ValueError: saying so.
+    """
+    priced = float(event.scale) / float(event.scale_unit)
+    least = float(np.min(np.asarray(draw.scale, np.float64)))
+    if not least >= priced * _ROUNDED:
+        raise ValueError(
+            f"the ledger prices the draw {event.site!r} at scale {priced:g}, "
+            f"the program draws at {least:g}"
+        )
+    sampler, widest = draw.mechanism.sampler, float(np.max(np.asarray(draw.widest, np.float64)))
+    if sampler is not None and not widest <= sampler.most:
+        raise ValueError(
+            f"the draw {event.site!r} has scale {widest:g}, and its sampler is known up to "
+            f"{sampler.most:g}"
+        )
+
+
+def _finite_shift(event: Event) -> Any:
+    """The event's shift; 0 without noise, where no sampler runs."""
+    return np.where(np.isinf(event.shift), 0.0, event.shift)
+
+
+def finite_bits(sampler: Sampler, moved_by: Any, outputs: int) -> tuple[float, np.ndarray]:
+    """(gap, tail f64[...]): what finite bits cost one draw that a row moves.
+
+    Args:
+        sampler: of the mechanism.
+        moved_by: f64[...], by how many scales the outputs move together, in L1 or L2 norm. At most
+            4 of them move by more than half of it.
+        outputs: how many outputs a row moves.
+    """
+
+    def tail(distance: float) -> float:
+        if outputs <= 4:
+            return outputs * sampler.tail(distance)
+        return 4 * sampler.tail(distance) + (outputs - 4) * sampler.tail(distance / 2)
+
+    distinct, places = np.unique(np.asarray(moved_by, np.float64), return_inverse=True)
+    tails = np.array([tail(distance) for distance in distinct.tolist()])
+    return sampler.gap * outputs, tails[places].reshape(np.shape(moved_by))
+
+
+def sampler_costs(events: Sequence[Event]) -> tuple[float, np.ndarray]:
+    """(gap, tail f64[...]): what finite bits cost all draws of one run, for each setting.
+
+    Raises:
+        ValueError: for an event that does not say how many outputs a row moves.
+    """
+    gap, tail = 0.0, np.zeros(())
+    for event in events:
+        sampler = event.mechanism.sampler
+        if sampler is None or not event.mechanism.price.reads_rows:
+            continue
+        if event.moved is None:
+            raise ValueError(f"the event of {event.site!r} must say how many outputs a row moves")
+        more_gap, more_tail = finite_bits(sampler, _finite_shift(event), event.moved)
+        gap, tail = gap + more_gap, tail + more_tail
+    return gap, tail

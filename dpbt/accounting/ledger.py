@@ -6,11 +6,12 @@ from collections.abc import Callable, Sequence
 
 from dpbt.accounting.conversions import (
     advanced_epsilon,
+    gdp_epsilon,
     pld_epsilon,
     rdp_epsilon,
     zcdp_epsilon,
 )
-from dpbt.accounting.events import Event
+from dpbt.accounting.events import Line
 from dpbt.base import ADD_REMOVE, REPLACE_ONE, Relation, relation_name
 
 
@@ -18,7 +19,8 @@ def align(rows: Sequence[Sequence[str]]) -> str:
     """Rows of cells as lines with aligned columns."""
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
     return "\n".join(
-        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+        for row in rows
     )
 
 
@@ -29,13 +31,31 @@ RELATION_WORDS = {
 """What a neighbour is, and what `rows` means, in the words of README, ledger and docs/threats.md."""
 
 EXACT_WORDS = "finitely many bits, within a stated factor of their laws"
-FLOAT_WORDS = "FLOAT, real noise in float32, whose reachable values can name a neighbour; no release"
+FLOAT_WORDS = (
+    "FLOAT, real noise in float32, whose reachable values can name a neighbour; no release"
+)
 
 KEY_WORDS = {
     "release": "key: 256 bits of ChaCha20; the guarantee is against adversaries of bounded computation",
     "research": "RESEARCH KEY: it can be searched for, and with it the noise subtracted; no release",
 }
 """What a ledger says of the key that the noise came from."""
+
+
+def _cells(line: Line) -> tuple[str, ...]:
+    """A line of a ledger as cells of its table."""
+    theorem = line.event.theorem
+    return (
+        line.site,
+        line.mechanism.name,
+        line.event.releases,
+        str(line.count),
+        f"{line.scale:.4g}",
+        f"{line.sensitivity:.4g}",
+        f"{line.count * line.epsilon:.4g}",
+        f"{line.count * line.rho:.4g}",
+        theorem if line.exact else f"FLOAT {theorem}",
+    )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -49,7 +69,7 @@ class Ledger:
 
     Attributes:
         relation: the neighbouring relation.
-        events: the lines.
+        lines: one for each site.
         delta: 0 for a guarantee that is pure but for the samplers' t, which `sampler_delta` says.
         unprotected: what the calibration reads off private data without paying for it; when this is not
             empty, `epsilon` is the paper's claim and not a proof.
@@ -58,7 +78,7 @@ class Ledger:
     """
 
     relation: Relation
-    events: tuple[Event, ...]
+    lines: tuple[Line, ...]
     delta: float = 0.0
     unprotected: tuple[str, ...] = ()
     key: str | None = None
@@ -66,28 +86,33 @@ class Ledger:
 
     @property
     def pure_epsilon(self) -> float:
-        """The sum over events of count times epsilon; infinite if one of them has no pure cost."""
-        return math.fsum(event.count * event.epsilon for event in self.events)
+        """The sum over lines of count times epsilon; infinite if one of them has no pure cost."""
+        return math.fsum(line.count * line.epsilon for line in self.lines)
 
     @property
     def rho(self) -> float:
-        """The zCDP total (Bun & Steinke, 2016): the sum over events of count times rho."""
-        return math.fsum(event.count * event.rho for event in self.events)
+        """The zCDP total (Bun & Steinke, 2016): the sum over lines of count times rho."""
+        return math.fsum(line.count * line.rho for line in self.lines)
+
+    @property
+    def mu(self) -> float:
+        """The GDP total (Dong, Roth & Su, 2022): the root of the sum of count times mu^2."""
+        return math.sqrt(math.fsum(line.count * line.mu**2 for line in self.lines))
 
     @property
     def sampler_epsilon(self) -> float:
         """2 G: what finite bits add to epsilon."""
-        return 2 * math.fsum(event.gap for event in self.events)
+        return 2 * math.fsum(line.gap for line in self.lines)
 
     @property
     def sampler_delta(self) -> float:
         """t: what finite bits add to delta."""
-        return min(1.0, math.fsum(event.tail for event in self.events))
+        return min(1.0, math.fsum(line.tail for line in self.lines))
 
     @property
     def exact(self) -> bool:
         """Whether every sampler states how far it is from its law; if not, the total is FLOAT."""
-        return all(event.exact for event in self.events)
+        return all(line.exact for line in self.lines)
 
     @property
     def epsilon(self) -> float:
@@ -106,7 +131,8 @@ class Ledger:
 
         Args:
             delta: in (0, 1).
-            accountant: "pure", "advanced" (composition theorem of Asadi et al., 2.8), "zcdp", "rdp" or "pld".
+            accountant: "pure", "advanced" (composition theorem of Asadi et al., 2.8), "zcdp",
+                "gdp", "rdp" or "pld".
 
         Returns:
             Infinity where a draw has no noise, or where finite bits cost more than delta.
@@ -119,10 +145,11 @@ class Ledger:
         left = (delta - self.sampler_delta) * math.exp(-self.sampler_epsilon / 2)
         known: dict[str, Callable[[], float]] = {
             "pure": lambda: self.pure_epsilon,
-            "advanced": lambda: advanced_epsilon(self.events, left),
+            "advanced": lambda: advanced_epsilon(self.lines, left),
             "zcdp": lambda: zcdp_epsilon(self.rho, left),
-            "rdp": lambda: rdp_epsilon(self.events, left),
-            "pld": lambda: pld_epsilon(self.events, left),
+            "gdp": lambda: gdp_epsilon(self.mu, left),
+            "rdp": lambda: rdp_epsilon(self.lines, left),
+            "pld": lambda: pld_epsilon(self.lines, left),
         }
         if accountant not in known:
             raise ValueError(f"accountant must be one of {sorted(known)}, got {accountant!r}")
@@ -131,21 +158,18 @@ class Ledger:
         return known[accountant]() + self.sampler_epsilon
 
     def __str__(self) -> str:
-        head = ("site", "mechanism", "releases", "count", "scale", "sensitivity", "epsilon", "rho", "theorem")
-        rows = [
-            (
-                e.site,
-                e.mechanism,
-                e.releases,
-                str(e.count),
-                f"{e.scale:.4g}",
-                f"{e.sensitivity:.4g}",
-                f"{e.count * e.epsilon:.4g}",
-                f"{e.count * e.rho:.4g}",
-                e.theorem if e.exact else f"FLOAT {e.theorem}",
-            )
-            for e in self.events
-        ]
+        head = (
+            "site",
+            "mechanism",
+            "releases",
+            "count",
+            "scale",
+            "sensitivity",
+            "epsilon",
+            "rho",
+            "theorem",
+        )
+        rows = [_cells(line) for line in self.lines]
         bits = f"{self.sampler_epsilon:.4g}"
         where = f"delta {self.sampler_delta:.2g}; docs/privacy.md 14"
         rows.append(("(bits)", "samplers", "finite bits of all draws", "", "", "", bits, "", where))

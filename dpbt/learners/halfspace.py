@@ -1,20 +1,24 @@
 """Halfspaces: the noisy centre of the examples on the unit ball (Bun, Carmosino & Sorrell, 2020, section 5.2)."""
 
 import functools
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dpbt import accounting, boundary, mechanisms, slickness, variates
+from dpbt import boundary, mechanisms, slickness, variates
+from dpbt.accounting import Event
 from dpbt.base import (
     GRID,
     MAX_ROWS,
+    Allowance,
     AnyArray,
     Array,
     HypothesisClass,
+    Public,
     Relation,
+    Release,
     Table,
     WeakLearner,
     dtype_and_rank,
@@ -60,22 +64,38 @@ class Balls(NamedTuple):
 
 
 class CenterBudget(NamedTuple):
-    """The traced numbers of boosted halfspaces; each may have leading axes of settings.
+    """The traced numbers of noisy centres; each may have leading axes of settings.
 
     Attributes:
-        noise: f32[], sigma: the standard deviation of each coordinate's noise, when the weight cap is 1 (it is
-            multiplied by the round's public cap in the tight calibration); 0 in the non-private mode.
-        density: f32[], kappa: see `reweighting.lazy_bregman`.
-        learning_rate: f32[], lambda on margins, half of that on Bun et al.'s losses.
-        rows: f32[], m: the public bound on the number of rows (add/remove) or their number (replace-one).
+        noise: f32[], sigma: the standard deviation of each coordinate's noise, when the weight cap
+            is 1 (it is multiplied by the round's public cap in the tight calibration); 0 in the
+            non-private mode.
         step: f32[], a power of two: the public grid of the sums, `slickness.sum_step`.
     """
 
     noise: AnyArray
     step: AnyArray
-    density: AnyArray
-    learning_rate: AnyArray
-    rows: AnyArray
+
+
+class Kind(NamedTuple):
+    """What is static in a noisy centre.
+
+    Attributes:
+        relation: the neighbouring relation of the ledger.
+        calibration: "tight" or "published".
+        normalized: divide each released centre by its length.
+        features: a public bound on the number of features.
+    """
+
+    relation: Relation
+    calibration: str
+    normalized: bool
+    features: int
+
+    @property
+    def tight(self) -> bool:
+        """Whether the ledger claims what is proved, or what is published."""
+        return self.calibration == "tight"
 
 
 def to_ball(rows: Array) -> Array:
@@ -119,18 +139,21 @@ def signed_sums(signed: Array, digits: Array, step: Array) -> Array:
     """i32[d]: the sum over rows of signed times row, in units of 2^-14, over `step`, rounded down; exact.
 
     Args:
-        signed: i8[N], levels times labels, in -GRID..GRID; N at most `MAX_ROWS`.
+        signed: i8[N], quantized weights times labels, in -GRID..GRID; N at most `MAX_ROWS`.
         digits: i8[N, 2 d], see `Balls`.
         step: f32[], a power of two, at least as large as `slickness.sum_step` of N.
     """
     rows, width = digits.shape
     chunk = min(rows, _CHUNK)
     chunks = -(-rows // chunk)
-    spare = chunks * chunk - rows
-    signed = jnp.pad(signed, (0, spare)).reshape(chunks, chunk)
-    digits = jnp.pad(digits, ((0, spare), (0, 0))).reshape(chunks, chunk, width)
+    missing = chunks * chunk - rows
+    signed = jnp.pad(signed, (0, missing)).reshape(chunks, chunk)
+    digits = jnp.pad(digits, ((0, missing), (0, 0))).reshape(chunks, chunk, width)
     sums = jnp.einsum("cn,cnd->cd", signed, digits, preferred_element_type=jnp.int32)
-    coarse, fine = jnp.sum(sums >> 16, axis=0), jnp.sum(sums & 0xFFFF, axis=0)  # a sum is 2^16 coarse + fine
+    coarse, fine = (
+        jnp.sum(sums >> 16, axis=0),
+        jnp.sum(sums & 0xFFFF, axis=0),
+    )  # a sum is 2^16 coarse + fine
     half = width // 2
     fine = 128 * fine[:half] + fine[half:]
     coarse = 128 * coarse[:half] + coarse[half:] + (fine >> 16)
@@ -143,22 +166,108 @@ HALFSPACES = HypothesisClass(
     example=lambda: Table(jnp.zeros((1, 1), jnp.float32), jnp.zeros(1, bool), jnp.zeros(1, bool)),
     check=check,
     prepare=prepare,
-    predict=lambda hypothesis, table: jnp.matmul(table.rows, hypothesis.normal, precision=jax.lax.Precision.HIGHEST),
+    predict=lambda hypothesis, table: jnp.matmul(
+        table.rows, hypothesis.normal, precision=jax.lax.Precision.HIGHEST
+    ),
     bound=lambda hypothesis: jnp.sqrt(jnp.sum(hypothesis.normal**2)) * (1 + 2.0**-20),
 )
 """Linear functions of float32 features f32[N, d] (in the place of `Table.splits`), projected to the unit ball."""
 
 
-def moved(step, relation: Relation, tight: bool, features: int):
-    """The L2 sensitivity of the centre times kappa m, as the calibration has it: published, 4 or what is proved."""
-    proved = slickness.center_step(step, relation, features)
-    return proved if tight else np.maximum(proved, PUBLISHED_L2)
+def _mass(public: Public) -> Any:
+    """Kappa m: what sums are divided by to give a centre."""
+    return public.rows * public.reweighting.density
 
 
-def steps_to_center(budget: CenterBudget, unit) -> Array:
-    """f32[]: what one step of the sums' grid is of a centre, for weights in units of the cap `unit`."""
-    mass = jnp.asarray(budget.rows) * budget.density
-    return unit * budget.step / (mass * np.float32(GRID * 2**14))
+def _sensitivity(kind: Kind, step: Any, public: Public) -> np.ndarray:
+    """f64[...]: the L2 sensitivity of a centre: published, 4 / (kappa m), or what is proved."""
+    proved = slickness.center_step(step, kind.relation, kind.features)
+    claimed = proved if kind.tight else np.maximum(proved, PUBLISHED_L2)
+    return claimed / (np.asarray(public.rows, np.float64) * np.asarray(_density(public)))
+
+
+def _density(public: Public) -> np.ndarray:
+    """f64[...]: kappa as the program has it, in float32."""
+    return np.asarray(public.reweighting.density, np.float32).astype(np.float64)
+
+
+def grid(noise: Any, public: Public) -> np.ndarray:
+    """f64[...]: the public grid of the sums, fit for the rows and for noise sigma of a centre."""
+    units = np.asarray(public.rows, np.float64) * _density(public) * GRID * 2.0**14
+    finite = np.where(np.isfinite(noise), noise, 0).astype(np.float64)
+    return slickness.sum_step(public.rows, finite * units)
+
+
+def calibrate(kind: Kind, allowance: Allowance, rounds: Any, public: Public) -> CenterBudget:
+    """The budget: a round has one draw.
+
+    The grid enters the sensitivity, and the noise the choice of the grid: it is chosen for the
+    noise without it, which it hardly changes.
+    """
+    each, gaussian = allowance.part(1 / np.asarray(rounds)), mechanisms.rounded_gaussian
+    step = slickness.sum_step(public.rows)
+    for _ in range(2):
+        sigma = gaussian.scale(_sensitivity(kind, step, public), each)
+        step = np.maximum(step, grid(sigma, public))
+    return CenterBudget(gaussian.scale(_sensitivity(kind, step, public), each), step)
+
+
+def calibrate_for_noise(noise: Any, public: Public) -> CenterBudget:
+    """The budget of a given sigma; the ledger says what it costs."""
+    return CenterBudget(noise, grid(noise, public))
+
+
+def steps_to_center(budget: CenterBudget, public: Public, cap: Any = 1.0) -> Array:
+    """f32[]: what one step of the sums' grid is of a centre, for weights in units of the cap."""
+    return cap * budget.step / (jnp.asarray(_mass(public)) * np.float32(GRID * 2**14))
+
+
+def program(
+    kind: Kind,
+    draw: boundary.Draw,
+    table: Balls,
+    weights: Array,
+    budget: CenterBudget,
+    public: Public,
+) -> None:
+    """One vector: the weighted sum of signed rows, on a public grid.
+
+    Raises:
+        ValueError: for a table with more features than the recipe is for.
+    """
+    if table.rows.shape[1] > kind.features:
+        raise ValueError(
+            f"the recipe is for at most {kind.features} features, got {table.rows.shape[1]}"
+        )
+    signed = jnp.where(table.label, weights, -weights)
+    signed = jnp.where(table.present, signed, 0).astype(jnp.int8)
+    sums = signed_sums(signed, table.digits, budget.step)
+    steps = 1 / steps_to_center(budget, public)
+    draw("center", mechanisms.rounded_gaussian, sums, budget.noise * steps, steps)
+
+
+def hypothesis(kind: Kind, release: Release, budget: CenterBudget, public: Public) -> Halfspace:
+    """The released centre, or its direction."""
+    center = release["center"].astype(jnp.float32) * steps_to_center(budget, public, public.cap)
+    if kind.normalized:
+        length = jnp.sqrt(jnp.sum(center**2))
+        center = center / jnp.where(length > 0, length, 1)
+    return Halfspace(center)
+
+
+def events(kind: Kind, budget: CenterBudget, public: Public) -> list[Event]:
+    """One line: the centre."""
+    return [
+        Event(
+            "center",
+            mechanisms.rounded_gaussian,
+            "centre of the weighted examples",
+            sensitivity=_sensitivity(kind, budget.step, public),
+            scale=budget.noise,
+            theorem="docs/privacy.md 10" if kind.tight else "Bun et al., Thm 27",
+            moved=kind.features,
+        )
+    ]
 
 
 @functools.cache
@@ -188,40 +297,14 @@ def halfspace(
     Raises:
         ValueError: when the program reads a table with more features.
     """
-    tight = calibration == "tight"
-
-    def program(draw, table, weights, budget):
-        if table.rows.shape[1] > features:
-            raise ValueError(f"the recipe is for at most {features} features, got {table.rows.shape[1]}")
-        signed = jnp.where(table.present, jnp.where(table.label, weights.level, -weights.level), 0).astype(jnp.int8)
-        sums = signed_sums(signed, table.digits, budget.step)
-        steps = 1 / steps_to_center(budget, jnp.float32(1))
-        draw("center", mechanisms.rounded_gaussian, sums, budget.noise * steps, steps)
-
-    def hypothesis(release, budget, unit):
-        center = release["center"].astype(jnp.float32) * steps_to_center(budget, unit)
-        if normalized:
-            length = jnp.sqrt(jnp.sum(center**2))
-            center = center / jnp.where(length > 0, length, 1)
-        return Halfspace(center)
-
-    def events(budget):
-        bound = float(moved(budget.step, relation, tight, features))
-        bound /= float(budget.rows) * float(budget.density)
-        theorem = "docs/privacy.md 10" if tight else "Bun et al., Thm 27"
-        words, sigma = "centre of the weighted examples", float(budget.noise)
-        return [
-            accounting.noise(
-                "center",
-                "rounded gaussian",
-                words,
-                l1=bound,
-                l2=bound,
-                scale=sigma,
-                theorem=theorem,
-                moved=features,
-            )
-        ]
-
-    tag = f"halfspace({relation_name(relation)}, {calibration}, {normalized}, {features})"
-    return boundary.weak_learner(program, hypothesis, events, HALFSPACES, relation, slick=True, tag=tag)
+    kind = Kind(relation, calibration, normalized, features)
+    return boundary.weak_learner(
+        functools.partial(program, kind),
+        functools.partial(hypothesis, kind),
+        functools.partial(events, kind),
+        HALFSPACES,
+        relation,
+        calibrate=functools.partial(calibrate, kind),
+        coupled=True,
+        tag=f"halfspace({relation_name(relation)}, {calibration}, {normalized}, {features})",
+    )

@@ -10,19 +10,23 @@ exponential mechanism (RF-E of Nock & Henecka, 2020, section 17.2).
 """
 
 import functools
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from dpbt import accounting, boundary, mechanisms, sensitivity, trees
 from dpbt.accounting import Event
 from dpbt.base import (
+    Allowance,
     AnyArray,
     Array,
     HypothesisClass,
     Mechanism,
+    Public,
     Relation,
+    Release,
     Table,
     WeakLearner,
     dtype_and_rank,
@@ -38,13 +42,43 @@ class ForestBudget(NamedTuple):
     """The traced numbers of a random forest; each may have leading axes of settings.
 
     Attributes:
-        leaf_scale: f32[], in grid units: the noise of one class weight, or the temperature of one label (its
-            probability is proportional to exp(class weight / leaf_scale)). 0 in the non-private mode.
-        rows: f32[], m: the public bound on the number of rows (add/remove) or their number (replace-one).
+        leaf_scale: f32[], in grid units: the noise of one class weight, or the temperature of one
+            label (its probability is proportional to exp(class weight / leaf_scale)). 0 in the
+            non-private mode.
     """
 
     leaf_scale: AnyArray
-    rows: AnyArray
+
+
+class Kind(NamedTuple):
+    """What is static in a grove.
+
+    Attributes:
+        depth: D, in 1..20.
+        relation: the neighbouring relation of the ledger.
+        noise: `mechanisms.discrete_laplace` or `rounded_gaussian` on class weights, or
+            `exponential` for labels.
+        parts: P. Above 1, each row is given to one of the P trees.
+        per_leaf: let the ledger add up leaves in sequence (published) instead of in parallel.
+        negative: "zero" or "uniform", see `shares`.
+    """
+
+    depth: int
+    relation: Relation
+    noise: Mechanism
+    parts: int
+    per_leaf: bool
+    negative: str
+
+    @property
+    def labels(self) -> bool:
+        """Whether leaves state labels instead of class weights."""
+        return self.noise is mechanisms.exponential
+
+    @property
+    def leaves(self) -> int:
+        """How many leaves a tree has."""
+        return 2**self.depth
 
 
 class Grove(NamedTuple):
@@ -83,7 +117,9 @@ def prepare(table: Table) -> Positions:
         ValueError: if the table offers some of its columns only.
     """
     if table.offered is not None:
-        raise ValueError("random trees ask for every attribute with the same probability; table.offered must be None")
+        raise ValueError(
+            "random trees ask for every attribute with the same probability; table.offered must be None"
+        )
     return Positions(jnp.asarray(table.splits).astype(jnp.float32), table.label, table.present)
 
 
@@ -97,7 +133,9 @@ def check(table: Table) -> None:
     if splits.dtype == jnp.float32:
         splits = jax.ShapeDtypeStruct(splits.shape, bool)
     elif splits.dtype != bool:
-        raise ValueError(f"table.splits must be bool, or float32 positions, got {dtype_and_rank(splits)}")
+        raise ValueError(
+            f"table.splits must be bool, or float32 positions, got {dtype_and_rank(splits)}"
+        )
     trees.check(table._replace(splits=splits))
 
 
@@ -132,8 +170,8 @@ def routes(grove: Grove, position: Array) -> Array:
     """i32[P, N]: the leaf of each tree that each row ends in."""
 
     def one(attribute, threshold):
-        nobody = jnp.zeros(position.shape[0], jnp.int32)
-        return descend(attribute[None], threshold[None], position, nobody)[-1]
+        first_tree = jnp.zeros(position.shape[0], jnp.int32)
+        return descend(attribute[None], threshold[None], position, first_tree)[-1]
 
     return jax.lax.map(lambda tree: one(*tree), (grove.attribute, grove.threshold))
 
@@ -143,17 +181,17 @@ def leaf_shares(grove: Grove, position: Array) -> Array:
     return jnp.take_along_axis(grove.leaf, routes(grove, position), axis=1)
 
 
-def leaf_weights(leaf: Array, label: Array, level: Array, leaves: int) -> Array:
+def leaf_weights(leaf: Array, label: Array, weights: Array, leaves: int) -> Array:
     """i32[leaves, 2]: the weight of each leaf and class (0 negative, 1 positive), in grid units; exact.
 
     Args:
         leaf: i32[N], the leaf of each row.
         label: bool[N].
-        level: i32[N], the row's weight; 0 for absent rows.
+        weights: i32[N], the row's weight; 0 for absent rows.
         leaves: how many there are.
     """
     place = 2 * leaf + label.astype(jnp.int32)
-    return jax.ops.segment_sum(level, place, num_segments=2 * leaves).reshape(leaves, 2)
+    return jax.ops.segment_sum(weights, place, num_segments=2 * leaves).reshape(leaves, 2)
 
 
 def shares(weights: Array, fallback: Array, negative: str) -> Array:
@@ -197,9 +235,121 @@ def _statistic(noise: Mechanism, weights: Array) -> Array:
     return weights
 
 
+def _leaf_sensitivity(kind: Kind, rows: Any) -> np.ndarray:
+    """f64[...]: of the class weights of all leaves, or of the scores of all labels, in grid units.
+
+    A label's scores move one way by a row that comes or goes; the published exponent, leaf by leaf,
+    counts on both ways.
+    """
+    step = sensitivity.count_step(rows, exact=not kind.labels)
+    if kind.labels:
+        return step * (2 if kind.per_leaf else sensitivity.split_moves(kind.relation))
+    return step * kind.noise.bound(sensitivity.class_weights(kind.relation))
+
+
+def calibrate(kind: Kind, allowance: Allowance, rounds: Any, public: Public) -> ForestBudget:
+    """The budget: a tree's leaves have its allowance together, or in equal parts (published)."""
+    leaves = kind.leaves if kind.per_leaf else 1
+    each = allowance.part(1 / (np.asarray(rounds) * float(leaves)))
+    return ForestBudget(kind.noise.scale(_leaf_sensitivity(kind, public.rows), each))
+
+
+def program(
+    kind: Kind,
+    draw: boundary.Draw,
+    table: Positions,
+    weights: Array,
+    budget: ForestBudget,
+    public: Public,
+) -> None:
+    """A structure that never reads the rows, and what its leaves say of them."""
+    del public
+    rows, attributes = table.position.shape
+    parts, leaves = kind.parts, kind.leaves
+
+    # Public structure, and which tree each place of the table belongs to.
+    unread = jnp.zeros((parts, leaves - 1), jnp.int32)
+    attribute = draw("attribute", mechanisms.uniform, unread, jnp.int32(attributes))
+    numbers = unread.astype(jnp.float32)
+    threshold = draw("threshold", mechanisms.uniform, numbers, jnp.float32(1))
+    if not kind.labels:
+        fallback = jnp.zeros((parts, leaves), jnp.float32)
+        draw("fallback", mechanisms.uniform, fallback, jnp.float32(1))
+    tree = jnp.zeros(rows, jnp.int32)
+    if parts > 1:
+        tree = draw("part", mechanisms.assignment, tree, jnp.int32(parts))
+
+    # Private leaves.
+    leaf = tree * leaves + descend(attribute, threshold, table.position, tree)[-1]
+    weights = jnp.where(table.present, weights, 0).astype(jnp.int32)
+    counts = leaf_weights(leaf, table.label, weights, parts * leaves)
+    counts = counts.reshape(parts, leaves, 2)
+    draw("leaf", kind.noise, _statistic(kind.noise, counts), budget.leaf_scale)
+
+
+def hypothesis(kind: Kind, release: Release, budget: ForestBudget, public: Public) -> Grove:
+    """The trees; theta is a ratio, so it needs no unit."""
+    del budget, public
+    leaf = release["leaf"]
+    grown = jnp.ones(kind.parts, jnp.float32)
+    structure = release["attribute"], release["threshold"]
+    if kind.labels:
+        return Grove(*structure, leaf.astype(jnp.float32), grown)
+    return Grove(*structure, shares(leaf, release["fallback"], kind.negative), grown)
+
+
+def _structure_events(kind: Kind) -> list[Event]:
+    """Lines of what never reads the rows."""
+    public, theorem = accounting.public, "docs/privacy.md F1"
+    lines = [
+        public("attribute", "attributes of inner nodes", scale=0.0, theorem=theorem),
+        public("threshold", "thresholds of inner nodes", scale=1.0, theorem=theorem),
+    ]
+    if not kind.labels:
+        words = "theta of leaves without a usable weight"
+        lines.append(public("fallback", words, scale=1.0, theorem=theorem))
+    if kind.parts > 1:
+        words = "tree of each place, withheld unless asked for"
+        lines.append(
+            public(
+                "part",
+                words,
+                scale=float(kind.parts),
+                theorem="docs/privacy.md F3",
+                mechanism=mechanisms.assignment,
+            )
+        )
+    return lines
+
+
+def events(kind: Kind, budget: ForestBudget, public: Public) -> list[Event]:
+    """Lines of the structure, and one of the leaves."""
+    where = "all leaves" if kind.parts == 1 else "all leaves of all trees"
+    if kind.per_leaf:
+        where, theorem = "leaf by leaf", "section 17.2"
+    else:
+        theorem = "docs/privacy.md F2" if kind.labels else "docs/privacy.md F1"
+    leaves = Event(
+        "leaf",
+        kind.noise,
+        f"{'labels' if kind.labels else 'class weights'}, {where}",
+        sensitivity=_leaf_sensitivity(kind, public.rows),
+        scale=budget.leaf_scale,
+        theorem=theorem,
+        count=kind.leaves if kind.per_leaf else 1,
+        moved=sensitivity.moved_rows(kind.relation),
+    )
+    return [*_structure_events(kind), leaves]
+
+
 @functools.cache
 def random_tree(
-    depth: int, relation: Relation, noise: Mechanism, parts: int = 1, per_leaf: bool = False, negative: str = "zero"
+    depth: int,
+    relation: Relation,
+    noise: Mechanism,
+    parts: int = 1,
+    per_leaf: bool = False,
+    negative: str = "zero",
 ) -> WeakLearner:
     """Groves of `parts` trees with a structure drawn from public randomness and private leaves.
 
@@ -232,81 +382,15 @@ def random_tree(
         per_leaf: let the ledger add up leaves in sequence (published) instead of in parallel (tight).
         negative: "zero" or "uniform", see `shares`.
     """
-    nodes, leaves = 2**depth - 1, 2**depth
-    labels = noise is mechanisms.exponential
-
-    def program(draw, table, weights, budget):
-        rows, attributes = table.position.shape
-        unread = jnp.zeros((parts, nodes), jnp.int32)
-        attribute = draw("attribute", mechanisms.uniform, unread, jnp.int32(attributes))
-        threshold = draw("threshold", mechanisms.uniform, unread.astype(jnp.float32), jnp.float32(1))
-        if not labels:
-            draw("fallback", mechanisms.uniform, jnp.zeros((parts, leaves), jnp.float32), jnp.float32(1))
-        tree = jnp.zeros(rows, jnp.int32)
-        if parts > 1:
-            tree = draw("part", mechanisms.assignment, tree, jnp.int32(parts))
-        leaf = tree * leaves + descend(attribute, threshold, table.position, tree)[-1]
-        level = jnp.where(table.present, weights.level, 0).astype(jnp.int32)
-        counts = leaf_weights(leaf, table.label, level, parts * leaves).reshape(parts, leaves, 2)
-        draw("leaf", noise, _statistic(noise, counts), budget.leaf_scale)
-
-    def hypothesis(release, budget, unit):
-        del budget, unit  # theta is a ratio
-        leaf = release["leaf"]
-        theta = leaf.astype(jnp.float32) if labels else shares(leaf, release["fallback"], negative)
-        return Grove(release["attribute"], release["threshold"], theta, jnp.ones(parts, jnp.float32))
-
-    def events(budget) -> list[Event]:
-        theorem = "docs/privacy.md F1"
-        structure = [
-            accounting.public("attribute", "attributes of inner nodes", scale=0.0, theorem=theorem),
-            accounting.public("threshold", "thresholds of inner nodes", scale=1.0, theorem=theorem),
-        ]
-        if not labels:
-            words = "theta of leaves without a usable weight"
-            structure.append(accounting.public("fallback", words, scale=1.0, theorem=theorem))
-        if parts > 1:
-            words = "tree of each place, withheld unless asked for"
-            structure.append(
-                accounting.public(
-                    "part",
-                    words,
-                    scale=float(parts),
-                    theorem="docs/privacy.md F3",
-                    mechanism="assignment",
-                )
-            )
-        scale, count = float(budget.leaf_scale), leaves if per_leaf else 1
-        where = "leaf by leaf" if per_leaf else "all leaves" if parts == 1 else "all leaves of all trees"
-        step = float(sensitivity.count_step(budget.rows, exact=not labels))
-        moved = sensitivity.class_weights(relation)
-        if labels:
-            bound = step * (2.0 if per_leaf else float(sensitivity.split_moves(relation)))
-            line = accounting.selection(
-                "leaf",
-                f"labels, {where}",
-                count=count,
-                epsilon=bound / scale if scale > 0 else float("inf"),
-                scale=scale,
-                sensitivity=bound,
-                theorem="section 17.2" if per_leaf else "docs/privacy.md F2",
-                moved=moved,
-            )
-        else:
-            line = accounting.noise(
-                "leaf",
-                noise.name,
-                f"class weights, {where}",
-                count=count,
-                l1=step * sensitivity.class_weights(relation),
-                l2=step * sensitivity.class_weights_l2(relation),
-                scale=scale,
-                theorem="section 17.2" if per_leaf else theorem,
-                moved=moved,
-            )
-        return [*structure, line]
-
+    kind = Kind(depth, relation, noise, parts, per_leaf, negative)
     words = f"{depth}, {relation_name(relation)}, {noise.name}, {parts}, {per_leaf}, {negative}"
-    tag = f"random_tree({words})"
-    withheld = ("part",) if parts > 1 else ()
-    return boundary.weak_learner(program, hypothesis, events, GROVES, relation, tag=tag, withheld=withheld)
+    return boundary.weak_learner(
+        functools.partial(program, kind),
+        functools.partial(hypothesis, kind),
+        functools.partial(events, kind),
+        GROVES,
+        relation,
+        calibrate=functools.partial(calibrate, kind),
+        tag=f"random_tree({words})",
+        withheld=("part",) if parts > 1 else (),
+    )

@@ -4,22 +4,28 @@ A tree of t internal nodes under a depth cap D lives in a complete tree of depth
 """
 
 import functools
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
 
-from dpbt import accounting, boundary, mechanisms, sensitivity, slickness, trees
+from dpbt import boundary, mechanisms, sensitivity, slickness, trees
+from dpbt.accounting import Event
 from dpbt.base import (
     GRID,
     UNSPLIT,
+    Allowance,
     AnyArray,
     Array,
+    Mechanism,
     ProperLoss,
+    Public,
     Relation,
+    Release,
     Tree,
     WeakLearner,
     relation_name,
+    rounded_down,
 )
 from dpbt.losses import family_name, fixed
 
@@ -28,26 +34,51 @@ PUBLISHED_RANGE = 8
 
 
 class TopDownBudget(NamedTuple):
-    """The traced numbers of boosted top-down trees; each may have leading axes of settings.
+    """The traced numbers of top-down trees; each may have leading axes of settings.
 
     Attributes:
         split_epsilon: f32[], the cost of one selection; infinite in the non-private mode.
-        leaf_scale: f32[], the noise of the labels: temperature (tight) or Laplace scale (published), in levels.
-        density: f32[], kappa: see `reweighting.lazy_bregman`.
-        learning_rate: f32[], lambda on margins.
-        rows: f32[], m: the public bound on the number of rows (add/remove) or their number (replace-one).
+        leaf_scale: f32[], the noise of the labels: temperature (tight) or Laplace scale
+            (published), in grid units.
     """
 
     split_epsilon: AnyArray
     leaf_scale: AnyArray
-    density: AnyArray
-    learning_rate: AnyArray
-    rows: AnyArray
+
+
+class Kind(NamedTuple):
+    """What is static in a top-down tree.
+
+    Attributes:
+        splits: t, the number of internal nodes, at most 2**D - 1.
+        depth: D, the depth cap.
+        criterion: G.
+        relation: the neighbouring relation of the ledger.
+        calibration: "tight" or "published".
+    """
+
+    splits: int
+    depth: int
+    criterion: ProperLoss
+    relation: Relation
+    calibration: str
+
+    @property
+    def tight(self) -> bool:
+        """Whether the calibration is the tight one."""
+        return self.calibration == "tight"
+
+    @property
+    def labels(self) -> Mechanism:
+        """The mechanism of the labels."""
+        return mechanisms.exponential if self.tight else mechanisms.noisy_max
 
 
 def tight_range(criterion: ProperLoss, mass, relation: Relation):
     """`slickness.improvement_range` with its allowance for float32, in units of the weight cap."""
-    return slickness.improvement_range(criterion, mass, relation) + slickness.improvement_rounding(mass)
+    return slickness.improvement_range(criterion, mass, relation) + slickness.improvement_rounding(
+        mass
+    )
 
 
 def improvements(criterion: ProperLoss, products: Array, totals: Array) -> Array:
@@ -63,7 +94,11 @@ def improvements(criterion: ProperLoss, products: Array, totals: Array) -> Array
         weight = counts.astype(jnp.float32) / GRID
         return criterion.perspective(weight[:, 1], weight[:, 0])
 
-    return perspective(totals)[:, None] - perspective(products) - perspective(totals[:, :, None] - products)
+    return (
+        perspective(totals)[:, None]
+        - perspective(products)
+        - perspective(totals[:, :, None] - products)
+    )
 
 
 @functools.cache
@@ -75,19 +110,18 @@ def _first_leaf(depth: int) -> np.ndarray:
 
 def _grow(
     draw: boundary.Draw,
-    table,
-    weights,
-    splits: int,
-    depth: int,
-    criterion: ProperLoss,
+    table: trees.Prepared,
+    weights: Array,
+    kind: Kind,
     scale: tuple[Array, Array],
 ) -> Array:
-    """Draw `splits` pairs of leaf and split; returns the leaves' class weights i32[L, 2] in levels (private).
+    """Draw all pairs of leaf and split; returns the leaves' class weights i32[L, 2] in grid units (private).
 
     `scale` is the temperature of a selection and the public unit that the ledger measures it in.
     """
+    splits, depth, criterion = kind.splits, kind.depth, kind.criterion
     nodes, heap = 2**depth - 1, 2 ** (depth + 1) - 1
-    levels = trees.masked_levels(table, weights.level)
+    levels = trees.masked_levels(table, weights)
     together = jnp.zeros(table.label.shape[0], jnp.int32)
 
     def product(mask: Array) -> Array:
@@ -100,20 +134,126 @@ def _grow(
     position = together
     for k in range(splits):
         gains = improvements(criterion, products, totals[:nodes])
-        open_nodes = is_leaf[:nodes, None] if table.offered is None else is_leaf[:nodes, None] & table.offered[None, :]
-        scores = jnp.where(open_nodes, gains, -jnp.inf).T.reshape(-1)  # candidate = split * nodes + node
+        open_nodes = (
+            is_leaf[:nodes, None]
+            if table.offered is None
+            else is_leaf[:nodes, None] & table.offered[None, :]
+        )
+        scores = jnp.where(open_nodes, gains, -jnp.inf).T.reshape(
+            -1
+        )  # candidate = split * nodes + node
         choice = draw(f"split_{k}", mechanisms.exponential, scores, *scale)
         node, split = choice % nodes, choice // nodes
         left, right = 2 * node + 1, 2 * node + 2
-        position = jnp.where(position == node, left + table.columns[split].astype(jnp.int32), position)
+        position = jnp.where(
+            position == node, left + table.columns[split].astype(jnp.int32), position
+        )
         satisfied = products[node, :, split]
         totals = totals.at[left].set(totals[node] - satisfied).at[right].set(satisfied)
         is_leaf = is_leaf.at[node].set(False).at[left].set(True).at[right].set(True)
         if k + 1 < splits:
             below = product(position == right)
-            products = products.at[left].set(products[node] - below, mode="drop").at[right].set(below, mode="drop")
+            products = (
+                products.at[left]
+                .set(products[node] - below, mode="drop")
+                .at[right]
+                .set(below, mode="drop")
+            )
     counts = jnp.where(is_leaf[:, None], totals, 0)
     return jnp.zeros((2**depth, 2), jnp.int32).at[_first_leaf(depth)].add(counts)
+
+
+def _split_range(kind: Kind, public: Public, cap: Any = 1.0) -> Any:
+    """f32[...]: the range of the change of improvements, in units of the cap."""
+    mass = slickness.total_mass(public.rows, public.reweighting.density, cap)
+    proved = tight_range(kind.criterion, mass, kind.relation)
+    if kind.tight:
+        return proved
+    return jnp.maximum(proved, PUBLISHED_RANGE)  # 8, and float32's allowance beyond 1,000 rows
+
+
+def _leaf_sensitivity(kind: Kind, rows: Any) -> np.ndarray:
+    """f64[...]: the range of the change of all labels' scores, in grid units."""
+    return sensitivity.count_step(rows) * slickness.label_range(kind.relation)
+
+
+def calibrate(
+    kind: Kind, leaf_share: Any, allowance: Allowance, rounds: Any, public: Public
+) -> TopDownBudget:
+    """The budget: splits have equal parts of what labels leave.
+
+    Args:
+        kind: of the tree.
+        leaf_share: the share of a round's allowance for the labels.
+        allowance: of all rounds.
+        rounds: tau.
+        public: for the number of rows.
+    """
+    tree = allowance.part(1 / np.asarray(rounds))
+    leaf_share = np.asarray(leaf_share, np.float64)
+    split = tree.part((1 - leaf_share) / kind.splits)
+    return TopDownBudget(
+        rounded_down(mechanisms.exponential.price.shift(split)),
+        kind.labels.scale(_leaf_sensitivity(kind, public.rows), tree.part(leaf_share)),
+    )
+
+
+def program(
+    kind: Kind,
+    draw: boundary.Draw,
+    table: trees.Prepared,
+    weights: Array,
+    budget: TopDownBudget,
+    public: Public,
+) -> None:
+    """All pairs of leaf and split, and the labels of the leaves."""
+    unit = _split_range(kind, public, public.cap)
+    scale = unit / jnp.asarray(budget.split_epsilon)
+    counts = _grow(draw, table, weights, kind, (scale, unit))
+    behind = counts - jnp.max(counts, axis=1, keepdims=True)
+    draw("leaf", kind.labels, behind.astype(jnp.float32), budget.leaf_scale)
+
+
+def hypothesis(kind: Kind, release: Release, budget: TopDownBudget, public: Public) -> Tree:
+    """The tree; nodes that no selection chose are not split."""
+    del budget, public
+    nodes = 2**kind.depth - 1
+    split = jnp.full(nodes, UNSPLIT, jnp.int32)
+    for k in range(kind.splits):
+        choice = release[f"split_{k}"]
+        split = split.at[choice % nodes].set(choice // nodes)
+    return Tree(split, (2 * release["leaf"] - 1).astype(jnp.float32))
+
+
+def events(kind: Kind, budget: TopDownBudget, public: Public) -> list[Event]:
+    """A line for each selection, and one for all labels."""
+    theorem = "docs/privacy.md 9" if kind.tight else "Asadi et al., Thm 4.4"
+    widest = np.asarray(_split_range(kind, public), np.float64)
+    with np.errstate(divide="ignore"):  # an epsilon of 0 is refused by its scale
+        scale = widest / np.asarray(budget.split_epsilon, np.float64)
+    lines = [
+        Event(
+            f"split_{k}",
+            mechanisms.exponential,
+            f"leaf and split, number {k + 1}",
+            sensitivity=widest,
+            scale=scale,
+            theorem=theorem,
+            scale_unit=widest,
+            moved=1,
+        )
+        for k in range(kind.splits)
+    ]
+    labels = Event(
+        "leaf",
+        kind.labels,
+        "labels, all leaves",
+        sensitivity=_leaf_sensitivity(kind, public.rows),
+        scale=budget.leaf_scale,
+        theorem=theorem,
+        moved=2**kind.depth,
+    )
+    return [*lines, labels]
 
 
 @functools.cache
@@ -135,58 +275,15 @@ def top_down_tree(
         relation: the neighbouring relation the ledger speaks of.
         calibration: "tight" or "published".
     """
-    nodes = 2**depth - 1
-    tight = calibration == "tight"
-    labels = mechanisms.exponential if tight else mechanisms.noisy_max
-
-    def width(mass):
-        own = tight_range(criterion, mass, relation)
-        return own if tight else jnp.maximum(own, PUBLISHED_RANGE)  # 8, and float32's allowance beyond 1,000 rows
-
-    def program(draw, table, weights, budget):
-        mass = slickness.level_mass(budget.rows, budget.density, weights.unit)
-        unit = width(mass)
-        scale = unit / jnp.asarray(budget.split_epsilon)
-        counts = _grow(draw, table, weights, splits, depth, criterion, (scale, unit))
-        behind = counts - jnp.max(counts, axis=1, keepdims=True)
-        draw("leaf", labels, behind.astype(jnp.float32), budget.leaf_scale)
-
-    def hypothesis(release, budget, unit):
-        del budget, unit
-        split = jnp.full(nodes, UNSPLIT, jnp.int32)
-        for k in range(splits):
-            choice = release[f"split_{k}"]
-            split = split.at[choice % nodes].set(choice // nodes)
-        return Tree(split, (2 * release["leaf"] - 1).astype(jnp.float32))
-
-    def events(budget):
-        epsilon = float(budget.split_epsilon)
-        widest = float(width(slickness.level_mass(budget.rows, budget.density, 1.0)))
-        lines = [
-            accounting.selection(
-                f"split_{k}",
-                f"leaf and split, number {k + 1}",
-                epsilon=epsilon,
-                sensitivity=widest / 2,
-                scale=widest / epsilon,
-                theorem="docs/privacy.md 9" if tight else "Asadi et al., Thm 4.4",
-                unit=widest,
-            )
-            for k in range(splits)
-        ]
-        spread = float(sensitivity.count_step(budget.rows)) * slickness.label_range(relation)
-        scale = float(budget.leaf_scale)
-        label = accounting.selection if tight else accounting.noisy_maximum
-        leaf = label(
-            "leaf",
-            "labels, all leaves",
-            epsilon=spread / scale if scale > 0 else float("inf"),
-            sensitivity=spread / 2,
-            scale=scale,
-            theorem="docs/privacy.md 9" if tight else "Asadi et al., Thm 4.4",
-        )
-        return [*lines, leaf]
-
+    kind = Kind(splits, depth, criterion, relation, calibration)
     words = f"{splits}, {depth}, {family_name(fixed(criterion))}, {relation_name(relation)}"
-    tag = f"top_down_tree({words}, {calibration})"
-    return boundary.weak_learner(program, hypothesis, events, trees.TREES, relation, slick=True, tag=tag, total=True)
+    return boundary.weak_learner(
+        functools.partial(program, kind),
+        functools.partial(hypothesis, kind),
+        functools.partial(events, kind),
+        trees.TREES,
+        relation,
+        coupled=True,
+        tag=f"top_down_tree({words}, {calibration})",
+        total=True,
+    )

@@ -11,6 +11,7 @@ from dpbt import variates
 from dpbt.base import Array, Mechanism, Sampler
 from dpbt.keys import words
 from dpbt.mechanisms.common import exact, positive, squared
+from dpbt.mechanisms.prices import DISCRETE_LAPLACE, GAUSSIAN, LAPLACE
 
 MAX_DISCRETE_SCALE = 2.0**32
 """Largest scale of the integer noises whose samplers keep their bound."""
@@ -108,6 +109,7 @@ discrete_laplace = Mechanism(
     _discrete_laplace_log_prob,
     _additive_divergence,
     squared(_additive_divergence),
+    DISCRETE_LAPLACE,
     Sampler(gap=2.0**-28, tail=_laplace_tail, most=MAX_DISCRETE_SCALE),
 )
 """Integer value plus two-sided geometric noise, p(k) proportional to exp(-|k| / scale).
@@ -171,6 +173,7 @@ rounded_gaussian = Mechanism(
     _rounded_gaussian_log_prob,
     _gaussian_divergence,
     _gaussian_rho,
+    GAUSSIAN,
     Sampler(gap=2.0**-29, tail=_gaussian_tail, most=MAX_DISCRETE_SCALE),
 )
 """round(value + N(0, scale**2)) of an integer value, to multiples of `rounding_step(scale)`.
@@ -205,6 +208,7 @@ laplace = Mechanism(
     _laplace_log_prob,
     _additive_divergence,
     squared(_additive_divergence),
+    LAPLACE,
 )
 """Real value plus Laplace(scale) noise: epsilon = L1 sensitivity / scale (Dwork et al., 2006).
 
@@ -222,7 +226,14 @@ def _gaussian_log_prob(output, value, scale):
     return jnp.where(scale > 0, density, exact(output, value))
 
 
-gaussian = Mechanism("gaussian", _gaussian_sample, _gaussian_log_prob, _gaussian_divergence, _gaussian_rho)
+gaussian = Mechanism(
+    "gaussian",
+    _gaussian_sample,
+    _gaussian_log_prob,
+    _gaussian_divergence,
+    _gaussian_rho,
+    GAUSSIAN,
+)
 """Real value plus N(0, scale**2): (L2 sensitivity)**2 / (2 scale**2)-zCDP; no pure epsilon.
 
 FLOAT: for research. Put the value on a public grid and use `rounded_gaussian` to release it.

@@ -10,6 +10,7 @@ from dpbt import variates
 from dpbt.base import UNSPLIT, Array, Mechanism, Sampler
 from dpbt.keys import words
 from dpbt.mechanisms.common import exact, no_tail, positive, squared
+from dpbt.mechanisms.prices import BOUNDED_RANGE, PURE
 
 FLOOR = 32.0
 """No allowed candidate counts as more than this many scales behind the best one.
@@ -44,7 +45,9 @@ def _behind(scores, scale):
 
 def _check_candidates(scores) -> None:
     if scores.shape[-1] > MAX_CANDIDATES:
-        raise ValueError(f"a selection has at most {MAX_CANDIDATES} candidates, got {scores.shape[-1]}")
+        raise ValueError(
+            f"a selection has at most {MAX_CANDIDATES} candidates, got {scores.shape[-1]}"
+        )
 
 
 def _groups(candidates: int) -> tuple[int, int]:
@@ -150,6 +153,7 @@ exponential = Mechanism(
     _exponential_log_prob,
     _exponential_divergence,
     _exponential_rho,
+    BOUNDED_RANGE,
     Sampler(gap=2.0**-28, tail=no_tail),
 )
 """Candidate k of f32[..., K] with probability proportional to exp(score / scale) (McSherry & Talwar, 2007).
@@ -157,9 +161,9 @@ exponential = Mechanism(
 Drawn as an argmax under Gumbel noise (see `selection_noise`). Scores more than `FLOOR` scales behind
 the best count as that. A score of -inf forbids its candidate (the mask must be public, or the mode
 non-private); with no candidate left the output is `UNSPLIT`. Scale 0 is the argmax, lowest index
-first; scale inf is uniform. If the scores of neighbours differ by something in [0, d], or all in
-[-d, 0], it is d / scale-DP and (d / scale)**2 / 8-zCDP; in general, with |difference| <= d,
-2 d / scale-DP.
+first; scale inf is uniform. Its sensitivity is the range of the change of scores, the largest
+minus the smallest: d if the scores of neighbours differ by something in [0, d], or all in [-d, 0];
+2 d in general, with |difference| <= d. It is range / scale-DP and (range / scale)**2 / 8-zCDP.
 
 The sampler. Logits, masses and Gumbel variables, none beyond 100, are within 2**-43 of exact ones,
 which moves probabilities by factors of at most e**(2**-41). A race among K' candidates of which none
@@ -200,7 +204,9 @@ def _noisy_max_pmf(scores, scale):
     middle = (edges[1:] + edges[:-1]) / 2
     x = middle[:, None] + half[:, None] * jnp.asarray(_NODES, jnp.float32)[None, :]
     gap = x[..., None] - s[None, None, :]
-    log_cdf = jnp.where(gap < 0, gap - np.float32(np.log(2)), jnp.log1p(-0.5 * jnp.exp(-jnp.maximum(gap, 0))))
+    log_cdf = jnp.where(
+        gap < 0, gap - np.float32(np.log(2)), jnp.log1p(-0.5 * jnp.exp(-jnp.maximum(gap, 0)))
+    )
     log_pdf = -jnp.abs(gap) - np.float32(np.log(2))
     log_all = jnp.sum(log_cdf, axis=-1, keepdims=True) - log_cdf + log_pdf
     weight = half[:, None] * jnp.asarray(_NODE_WEIGHTS, jnp.float32)[None, :]
@@ -224,13 +230,16 @@ noisy_max = Mechanism(
     _noisy_max_log_prob,
     _noisy_max_divergence,
     squared(_noisy_max_divergence),
+    PURE,
     Sampler(gap=2.0**-28, tail=no_tail),
 )
 """Index of the largest of f32[..., K] finite scores after independent Laplace(scale) noise on each.
 
-2 d / scale-DP for |difference| <= d, d / scale-DP if all differences have one sign (Dwork & Roth,
-2014, Claim 3.9). Scores more than `FLOOR` scales behind the best count as that. `log_prob`
-integrates numerically, to about 1e-5 relative. `scale` is a scalar. The sampler is as far from its
-law as that of `exponential`, by the same argument in one stage: K' is at most 2**20, and lattices
-move less than 2**-39.
+Its sensitivity is the range of the change of scores, as for `exponential`, and it is
+range / scale-DP: a change that all scores share changes nothing, so that no score moves by more than
+half of the range (Dwork & Roth, 2014, Claim 3.9). Scores more than `FLOOR` scales behind the best
+count as that. `log_prob` integrates numerically, to about 1e-5 relative. `scale` is a scalar.
+
+The sampler is as far from its law as that of `exponential`, by the same argument in one stage: K'
+is at most 2**20, and lattices move less than 2**-39.
 """

@@ -6,6 +6,7 @@ import jax.numpy as jnp
 from dpbt.base import Mechanism, Sampler
 from dpbt.keys import words
 from dpbt.mechanisms.common import no_tail
+from dpbt.mechanisms.prices import FREE
 
 
 def _uniform_sample(key, value, scale):
@@ -13,7 +14,9 @@ def _uniform_sample(key, value, scale):
         count = jnp.asarray(scale).astype(jnp.uint32)
         high, low = words(key, 2, value.shape) % count
         radix = 2**16 % count
-        return ((high * (radix * radix % count) + low) % count).astype(value.dtype)  # of 2^32 high + low
+        return ((high * (radix * radix % count) + low) % count).astype(
+            value.dtype
+        )  # of 2^32 high + low
     return jax.random.uniform(key, value.shape, value.dtype) * scale
 
 
@@ -34,6 +37,7 @@ uniform = Mechanism(
     _uniform_log_prob,
     _uniform_divergence,
     _uniform_divergence,
+    FREE,
     Sampler(gap=0.0, tail=no_tail),
     public=True,
 )

@@ -1,22 +1,23 @@
 """Random decision forests: Bojarski et al. (2014), and RF-L and RF-E of Nock & Henecka (2020), section 17.2."""
 
+import dataclasses
+import functools
 from typing import Any
 
 import numpy as np
 
-from dpbt import accounting, mechanisms, sensitivity
-from dpbt.base import ADD_REMOVE, GRID, REPLACE_ONE, Mechanism, Recipe, Relation, positive
-from dpbt.base import relation as to_relation
+from dpbt import mechanisms
+from dpbt.base import ADD_REMOVE, Mechanism, Recipe, Relation
 from dpbt.learners import random_tree
-from dpbt.recipes.common import (
-    Moved,
-    after_samplers,
-    deltas,
-    known_calibration,
-    noise_scale,
-    public_rows,
+from dpbt.recipes.building import (
+    Parts,
+    Request,
+    build,
+    flag,
+    no_published_delta,
+    one_of,
+    request,
     whole,
-    wholes,
 )
 from dpbt.reweighting import uniform
 
@@ -65,11 +66,16 @@ def random_forest(
     Raises:
         ValueError: for a value outside these ranges, named with what was given.
     """
-    noise = _count_noise(delta, calibration)
-    moves = sensitivity.class_weights(to_relation(relation))
-    return _forest(
-        "random_forest", epsilon, rows, delta, rounds, depth, calibration, relation, disjoint, noise, moves, 1, negative
+    asked = request(
+        epsilon=epsilon,
+        delta=delta,
+        rows=rows,
+        rounds=rounds,
+        calibration=calibration,
+        relation=relation,
     )
+    kind = _kind(asked, depth, disjoint, _count_noise(asked), negative)
+    return _forest("random_forest", asked, kind)
 
 
 def rf_l(
@@ -92,12 +98,16 @@ def rf_l(
 
     Args: as `random_forest`.
     """
-    noise = _count_noise(delta, calibration)
-    moves = sensitivity.class_weights(to_relation(relation))
-    leaves = 2**depth if calibration == "published" else 1
-    return _forest(
-        "rf_l", epsilon, rows, delta, rounds, depth, calibration, relation, disjoint, noise, moves, leaves, negative
+    asked = request(
+        epsilon=epsilon,
+        delta=delta,
+        rows=rows,
+        rounds=rounds,
+        calibration=calibration,
+        relation=relation,
     )
+    kind = _kind(asked, depth, disjoint, _count_noise(asked), negative)
+    return _forest("rf_l", asked, kind._replace(per_leaf=not asked.tight))
 
 
 def rf_e(
@@ -120,89 +130,58 @@ def rf_e(
 
     Args: as `random_forest`.
     """
-    published = calibration == "published"
-    if published and np.any(np.asarray(delta, np.float64) > 0):
-        raise ValueError("the published calibration has no (epsilon, delta) guarantee; use delta = 0")
-    moves = 2 if published else sensitivity.split_moves(to_relation(relation))
-    leaves = 2**depth if published else 1
-    noise = mechanisms.exponential
-    return _forest(
-        "rf_e", epsilon, rows, delta, rounds, depth, calibration, relation, disjoint, noise, moves, leaves, None
+    asked = request(
+        epsilon=epsilon,
+        delta=delta,
+        rows=rows,
+        rounds=rounds,
+        calibration=calibration,
+        relation=relation,
     )
+    no_published_delta(asked)
+    kind = _kind(asked, depth, disjoint, mechanisms.exponential, None)
+    return _forest("rf_e", asked, kind._replace(per_leaf=not asked.tight))
 
 
-def _count_noise(delta: Any, calibration: str) -> Mechanism:
-    approximate = np.any(np.asarray(delta, np.float64) > 0)
-    if calibration == "published" and approximate:
-        raise ValueError("the published calibration has no (epsilon, delta) guarantee; use delta = 0")
-    return mechanisms.rounded_gaussian if approximate else mechanisms.discrete_laplace
+def _count_noise(asked: Request) -> Mechanism:
+    """The noise of class weights."""
+    no_published_delta(asked)
+    return mechanisms.rounded_gaussian if asked.approximate else mechanisms.discrete_laplace
 
 
-def _forest(
-    name: str,
-    epsilon: Any,
-    rows: Any,
-    delta: Any,
-    rounds: Any,
-    depth: int,
-    calibration: str,
-    relation: str | Relation,
-    disjoint: bool,
-    noise: Mechanism,
-    moves: int,
-    leaves: int,
-    negative: str | None,
-) -> Recipe:
-    """A forest whose leaf noise is `moves` rows over a tree's budget, which is split among `leaves` leaves."""
-    relation = to_relation(relation)
-    rounds, depth = wholes("rounds", rounds), whole("depth", depth)
+def _kind(
+    asked: Request, depth: int, disjoint: bool, noise: Mechanism, negative: str | None
+) -> random_tree.Kind:
+    """The static part of a forest's trees, checked.
+
+    Raises:
+        ValueError: for an option outside its range.
+    """
+    depth = whole("depth", depth)
     if depth > random_tree.MAX_DEPTH:
-        raise ValueError(f"depth must be at most {random_tree.MAX_DEPTH} for complete random trees, got {depth}")
-    known_calibration(calibration)
-    if disjoint and calibration == "published":
+        most = f"at most {random_tree.MAX_DEPTH} for complete random trees"
+        raise ValueError(f"depth must be {most}, got {depth}")
+    flag("disjoint", disjoint)
+    if disjoint and not asked.tight:
         raise ValueError("disjoint rows are not in the papers; use the tight calibration")
     if negative is None:
-        negative = "uniform" if calibration == "published" else "zero"
-    if negative not in random_tree.NEGATIVE:
-        raise ValueError(f"negative must be one of {random_tree.NEGATIVE}, got {negative!r}")
-    epsilon, rows = positive("epsilon", epsilon), public_rows(rows)
-    delta, approximate = deltas(delta)
-    shape = np.broadcast_shapes(epsilon.shape, rows.shape, delta.shape, rounds.shape)
+        negative = "zero" if asked.tight else "uniform"
+    one_of("negative", negative, random_tree.NEGATIVE)
+    parts = whole("rounds", asked.rounds) if disjoint else 1
+    return random_tree.Kind(depth, asked.relation, noise, parts, False, negative)
 
-    parts, trees = (whole("rounds", rounds), np.int32(1)) if disjoint else (1, rounds)
-    moved = 2 if relation is REPLACE_ONE else 1
-    left, left_delta = after_samplers(epsilon, delta, [Moved(noise, trees * moved, 1 / (trees * leaves), moved)])
-    if approximate:
-        share = np.vectorize(accounting.zcdp_rho)(left, left_delta) / trees
-        bound, share = (
-            (moves, np.sqrt(8 * share))
-            if noise is mechanisms.exponential
-            else (
-                sensitivity.class_weights_l2(relation),
-                np.sqrt(2 * share),
-            )
-        )
-    else:
-        bound, share = moves, left / (trees * leaves)
-    step = sensitivity.count_step(rows, exact=noise is not mechanisms.exponential)
-    scale = noise_scale(step * bound, share)
-    if not np.all(np.isfinite(scale) & ((scale > 0) | np.isinf(np.broadcast_to(epsilon, scale.shape)))):
-        raise ValueError(f"epsilon leaves float32: noise of scale {scale.tolist()} for epsilon {epsilon.tolist()}")
-    if noise is not mechanisms.exponential and np.any(scale > mechanisms.MAX_DISCRETE_SCALE):
-        raise ValueError(f"epsilon is too small: noise of scale {np.max(scale) / GRID:g} rows for the leaves")
-    budget = random_tree.ForestBudget(
-        leaf_scale=np.broadcast_to(scale, shape), rows=np.broadcast_to(rows.astype(np.float32), shape)
-    )
-    return Recipe(
-        budget=budget,
-        delta=np.broadcast_to(delta, shape),
-        rounds=np.broadcast_to(trees, shape),
-        learner=random_tree.random_tree(depth, relation, noise, parts, leaves > 1, negative),
+
+def _forest(name: str, asked: Request, kind: random_tree.Kind) -> Recipe:
+    """A forest; with disjoint rows, all of its trees are one round."""
+    disjoint = kind.parts > 1
+    if disjoint:
+        asked = dataclasses.replace(asked, rounds=np.ones_like(asked.rounds))
+    parts = Parts(
+        learner=random_tree.random_tree(*kind),
         reweighter=uniform,
+        reweighting=(),
         loss=None,
-        capacity=int(np.max(trees)),
-        relation=relation,
         name=name,
-        calibration=calibration,
         setting="disjoint rows" if disjoint else "all rows",
     )
+    return build(asked, parts, functools.partial(random_tree.calibrate, kind))

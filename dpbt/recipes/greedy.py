@@ -1,47 +1,52 @@
 """Boosting with greedy trees: Nock & Henecka (2020)."""
 
-from typing import Any
+import functools
+from typing import Any, NamedTuple
 
 import numpy as np
 import optax
 
-from dpbt import accounting, losses, mechanisms, sensitivity
-from dpbt.base import ADD_REMOVE, GRID, LossFamily, ProperLoss, Recipe, Relation, positive
-from dpbt.base import relation as to_relation
-from dpbt.learners import greedy_tree
-from dpbt.recipes.common import (
-    Moved,
-    after_samplers,
-    deltas,
-    down,
-    known_calibration,
-    noise_scale,
-    public_rows,
+from dpbt import losses, mechanisms
+from dpbt.base import ADD_REMOVE, LossFamily, ProperLoss, Recipe, Relation, positive, rounded_down
+from dpbt.learners import greedy_tree, published_greedy_tree
+from dpbt.recipes.building import (
+    Parts,
+    Request,
+    build,
+    no_published_delta,
+    request,
     whole,
-    wholes,
 )
-from dpbt.reweighting import mirror
+from dpbt.reweighting import MirrorNumbers, mirror
 
 
 def _family(loss: ProperLoss | LossFamily) -> LossFamily:
     return losses.fixed(loss) if isinstance(loss, ProperLoss) else loss
 
 
-def _boostable(loss: ProperLoss | LossFamily | None, criterion: ProperLoss | LossFamily) -> LossFamily:
+def _boostable(
+    loss: ProperLoss | LossFamily | None, criterion: ProperLoss | LossFamily
+) -> LossFamily:
     """The family of the link: the criterion's own where its surrogate is smooth, else Matsushita's."""
     family = _family(criterion if loss is None else loss)
     if np.isfinite(float(family(np.float32(1)).smoothness)):
         return family
     if loss is None:
         return losses.fixed(losses.matsushita)
-    raise ValueError(f"loss must have a smooth surrogate to be boosted, {family(np.float32(1)).name} has kinks")
+    raise ValueError(
+        f"loss must have a smooth surrogate to be boosted, {family(np.float32(1)).name} has kinks"
+    )
 
 
 def _depth_schedule(alpha: Any, depth: int) -> np.ndarray:
     """Float64[..., D]: alpha at each depth, from a number, an array of settings, or a schedule of the depth."""
-    values = np.stack([np.asarray(alpha(k) if callable(alpha) else alpha, np.float64) for k in range(depth)], -1)
+    values = np.stack(
+        [np.asarray(alpha(k) if callable(alpha) else alpha, np.float64) for k in range(depth)], -1
+    )
     if not np.all((values >= 0) & (values <= 1)):
-        raise ValueError(f"alpha must be in [0, 1], or a schedule with values there, got {values.tolist()}")
+        raise ValueError(
+            f"alpha must be in [0, 1], or a schedule with values there, got {values.tolist()}"
+        )
     return values
 
 
@@ -103,162 +108,123 @@ def bdpe(
     Raises:
         ValueError: for a value outside these ranges, named with what was given.
     """
-    relation = to_relation(relation)
-    known_calibration(calibration)
-    rounds, depth = wholes("rounds", rounds), whole("depth", depth)
-    if depth > 12:
-        raise ValueError(f"depth must be at most 12 for complete greedy trees, got {depth}")
+    asked = request(
+        epsilon=epsilon,
+        delta=delta,
+        rows=rows,
+        rounds=rounds,
+        calibration=calibration,
+        relation=relation,
+    )
+    no_published_delta(asked)
+    depth = _checked_depth(depth)
+    families = _families(alpha, criterion, loss)
+    shares = _shares(beta_tree, error_share)
+    settings = _settings(asked, families, alpha, depth, clip, zeta, pi, smoothing)
+
+    noise = mechanisms.rounded_gaussian if asked.approximate else mechanisms.discrete_laplace
+    static = (depth, families.criterion, families.link, families.objective)
+    if asked.tight:
+        kind = greedy_tree.Kind(*static, asked.relation, noise)
+        learner, calibrate = greedy_tree.greedy_tree(*kind), greedy_tree.calibrate
+        shares = shares._replace(errors=shares.errors if kind.counts_errors else 0.0)
+    else:
+        kind = greedy_tree.Kind(*static, None, noise)
+        learner = published_greedy_tree.published_greedy_tree(*static)
+        calibrate = published_greedy_tree.calibrate
+
+    parts = Parts(
+        learner=learner,
+        reweighter=mirror(families.link, bounded=asked.tight),
+        reweighting=MirrorNumbers(settings.link_alpha),
+        loss=families.link,
+        name="bdpe",
+        setting=families.words,
+    )
+    calibrated = functools.partial(calibrate, kind, shares, settings)
+    return build(asked, parts, calibrated, by_depth=greedy_tree.BY_DEPTH)
+
+
+MAX_DEPTH = 12
+
+
+def _checked_depth(depth: Any) -> int:
+    depth = whole("depth", depth)
+    if depth > MAX_DEPTH:
+        raise ValueError(f"depth must be at most {MAX_DEPTH} for complete trees, got {depth}")
+    return depth
+
+
+class _Families(NamedTuple):
+    """The losses of a recipe.
+
+    Attributes:
+        criterion: the family whose perspective scores splits.
+        link: the family of link, weights and leverage.
+        objective: whether alpha follows errors.
+        words: for tables.
+    """
+
+    criterion: LossFamily
+    link: LossFamily
+    objective: bool
+    words: str
+
+
+def _families(
+    alpha: Any, criterion: ProperLoss | LossFamily, loss: ProperLoss | LossFamily | None
+) -> _Families:
     objective = isinstance(alpha, str)
     if objective and alpha != "objective":
         raise ValueError(f'alpha must be "objective", a number, or a schedule, got {alpha!r}')
-    losses.check_criterion(_family(criterion))
-    criterion_family, link_family = _family(criterion), _boostable(loss, criterion)
+    family = _family(criterion)
+    losses.check_criterion(family)
+    link = _boostable(loss, criterion)
     if objective and isinstance(criterion, ProperLoss):
-        raise ValueError(f"objective calibration needs a family of losses indexed by alpha, got {criterion.name}")
-    by_depth = _depth_schedule(1.0 if objective else alpha, depth)
-    number = not objective and not callable(alpha)
-    link_alpha = by_depth[..., 0] if number else np.asarray(1.0)
-    if number and link_family(0.5).name == "m_alpha":
-        link_alpha = np.where(link_alpha > 0, link_alpha, 1.0)  # alpha = 0 has kinks; 1 is Matsushita's loss
+        raise ValueError(
+            f"objective calibration needs a family of losses indexed by alpha, got {criterion.name}"
+        )
+    name = family(0.5).name
+    words = "objective" if objective else ("alpha" if name == "m_alpha" else name)
+    return _Families(family, link, objective, words)
 
-    epsilon = positive("epsilon", epsilon)
-    rows = public_rows(rows)
-    beta_tree = positive("beta_tree", beta_tree, below=1)
-    error_share = positive("error_share", error_share, below=1)
+
+def _shares(beta_tree: Any, error_share: Any) -> greedy_tree.Shares:
+    structure = positive("beta_tree", beta_tree, below=1)
+    return greedy_tree.Shares(structure, positive("error_share", error_share, below=1))
+
+
+def _settings(
+    asked: Request,
+    families: _Families,
+    alpha: Any,
+    depth: int,
+    clip: Any,
+    zeta: Any,
+    pi: Any,
+    smoothing: Any,
+) -> greedy_tree.Settings:
+    """The numbers that have nothing to do with privacy, checked."""
+    by_depth = _depth_schedule(1.0 if families.objective else alpha, depth)
+    link_alpha = np.asarray(1.0)
+    if not families.objective and not callable(alpha):
+        link_alpha = by_depth[..., 0]
+        if families.link(0.5).name == "m_alpha":  # alpha = 0 has kinks; 1 is Matsushita's loss
+            link_alpha = np.where(link_alpha > 0, link_alpha, 1.0)
+
     clip = positive("clip", clip, finite=True)
     zeta = positive("zeta", zeta, below=0.5)
     if np.any((clip < 1e-6) | (clip > 1e6)) or np.any(zeta < 1e-6):
-        raise ValueError(f"float32 needs clip in [1e-6, 1e6] and zeta of at least 1e-6, got {clip!r} and {zeta!r}")
+        words = "float32 needs clip in [1e-6, 1e6] and zeta of at least 1e-6"
+        raise ValueError(f"{words}, got {clip!r} and {zeta!r}")
     pi, smoothing = np.asarray(pi, np.float64), np.asarray(smoothing, np.float64)
     if not np.all(np.abs(pi) < 1):
         raise ValueError(f"pi must be in (-1, 1), got {pi!r}")
     if not np.all((smoothing >= 0) & (smoothing <= 1e6)):
         raise ValueError(f"smoothing must be in [0, 1e6], got {smoothing!r}")
 
-    delta, approximate = deltas(delta)
-
-    shape = np.broadcast_shapes(
-        *(
-            np.shape(x)
-            for x in (epsilon, delta, rounds, rows, beta_tree, error_share, clip, zeta, pi, smoothing, by_depth[..., 0])
-        )
-    )
-    link = link_family(np.asarray(link_alpha, np.float32))
+    link = families.link(np.asarray(link_alpha, np.float32))
     widest = np.abs(np.asarray(link.link(np.asarray(1 - zeta, np.float32)), np.float64))
-    clip = np.where(np.isinf(epsilon), widest, clip)
+    clip = np.where(np.isinf(asked.epsilon), widest, clip)  # no clamping without privacy
     step = (1 + pi) / (4 * np.asarray(link.smoothness, np.float64) * clip**2)
-    counts_errors = objective and depth > 1
-    if calibration == "tight":
-        noise = mechanisms.rounded_gaussian if approximate else mechanisms.discrete_laplace
-        learner = greedy_tree.tight(depth, criterion_family, link_family, objective, relation, noise)
-        errors_too = error_share if counts_errors else None
-        moves = sensitivity.split_moves(relation)
-        _, error, leaf = _shares(1 / rounds, beta_tree, errors_too, depth)
-        draws = [
-            Moved(mechanisms.exponential, rounds * depth * moves),
-            Moved(noise, rounds * sensitivity.class_weights(relation), leaf),
-            *([Moved(noise, rounds * depth, error)] if counts_errors else []),
-        ]
-        left, left_delta = after_samplers(epsilon, delta, draws)
-        total = np.vectorize(accounting.zcdp_rho)(left, left_delta) if approximate else left
-        split, error, leaf = _shares(total / rounds, beta_tree, errors_too, depth)
-        errors = GRID * sensitivity.error_weight(relation)
-        leaves = GRID * sensitivity.class_weights(relation)
-        if approximate:
-            split, error, leaf = np.sqrt(8 * split), np.sqrt(2 * error), np.sqrt(2 * leaf)
-            leaves = GRID * sensitivity.class_weights_l2(relation)
-        split_epsilon = np.repeat((split / moves)[..., None], depth, -1)
-        error_scale, leaf_scale = noise_scale(errors, error), noise_scale(leaves, leaf)
-        for name, scale in (("errors", error_scale), ("leaves", leaf_scale)):
-            if np.any(scale > mechanisms.MAX_DISCRETE_SCALE):
-                raise ValueError(f"epsilon is too small: noise of scale {np.max(scale) / GRID:g} rows for the {name}")
-        leaf_step = np.asarray(1.0)
-        reweighter = mirror(link_family, bounded=True)
-    else:
-        if approximate:
-            raise ValueError("the published calibration has no (epsilon, delta) guarantee; use delta = 0")
-        learner = greedy_tree.published(depth, criterion_family, link_family, objective)
-        draws = [
-            Moved(mechanisms.exponential, rounds * (2**depth - 1)),
-            Moved(mechanisms.discrete_laplace, rounds * 2**depth, (1 - beta_tree) / rounds / 2**depth),
-        ]
-        left, _ = after_samplers(epsilon, delta, draws)
-        split, _, leaf = _shares(left / rounds, beta_tree, None, depth)
-        split_epsilon = split[..., None] / 2.0 ** np.arange(depth)
-        error_scale = np.asarray(0.0)
-        step = down(step).astype(np.float64)
-        clip = down(clip).astype(np.float64)
-        widest = 2 * (step.astype(np.float32) * clip.astype(np.float32) ** 2).astype(np.float64)
-        leaf_step = _leaf_step(widest, leaf / 2**depth)
-        steps = noise_scale(np.floor(widest / leaf_step) + 1, leaf / 2**depth)
-        if np.any(steps > mechanisms.MAX_DISCRETE_SCALE):
-            raise ValueError(f"epsilon is too small: noise of scale {np.max(steps):g} steps for the leaves")
-        leaf_scale = steps.astype(np.float64) * leaf_step
-        reweighter = mirror(link_family, bounded=False)
-
-    def spread(value) -> np.ndarray:
-        return np.broadcast_to(np.asarray(value, np.float32), shape)
-
-    def spread_depth(value) -> np.ndarray:
-        return np.broadcast_to(down(value), (*shape, depth))
-
-    budget = greedy_tree.TreeBudget(
-        split_epsilon=spread_depth(split_epsilon),
-        error_scale=spread(error_scale),
-        leaf_scale=spread(leaf_scale),
-        leaf_step=spread(leaf_step),
-        alpha=spread_depth(by_depth),
-        link_alpha=spread(link_alpha),
-        rows=spread(rows),
-        clip=spread(clip),
-        zeta=spread(zeta),
-        step=spread(step),
-        smoothing=spread(smoothing),
-    )
-    if bad := [field for field, value in budget._asdict().items() if not _sound(field, value, epsilon)]:
-        raise ValueError(f"these settings leave float32 in {bad}: no noise, or a value that is not finite")
-    name = criterion_family(0.5).name
-    setting = "objective" if objective else ("alpha" if name == "m_alpha" else name)
-    return Recipe(
-        budget=budget,
-        delta=np.broadcast_to(delta, shape),
-        rounds=np.broadcast_to(rounds, shape),
-        learner=learner,
-        reweighter=reweighter,
-        loss=link_family,
-        capacity=int(np.max(rounds)),
-        relation=relation,
-        name="bdpe",
-        calibration=calibration,
-        setting=setting,
-    )
-
-
-def _sound(field: str, value: np.ndarray, epsilon: np.ndarray) -> bool:
-    """Whether a float32 field of the budget is finite, and positive where noise or a step must not vanish."""
-    private = np.isfinite(epsilon)
-    if field == "split_epsilon":
-        return bool(np.all((value > 0) & (np.isfinite(value) | ~private[..., None])))
-    positive_fields = {"leaf_scale": private, "leaf_step": True, "step": True}
-    return bool(np.all(np.isfinite(value)) and np.all((value > 0) | ~np.asarray(positive_fields.get(field, False))))
-
-
-def _leaf_step(widest: np.ndarray, epsilon: np.ndarray) -> np.ndarray:
-    """The grid of published leaf values: a power of two, far finer than their range and their noise.
-
-    At most 2**-12 of the range or of the noise's scale, whichever is smaller, but not so fine that
-    the noise has a scale of more than 2**31 steps, or a value lies beyond 2**29 steps.
-    """
-    scale = widest / np.where(np.isfinite(epsilon), epsilon, 2.0**12)
-    step = np.minimum(widest, scale) * 2.0**-12
-    step = np.maximum(np.maximum(step, scale * 2.0**-31), widest * 2.0**-29)
-    return 2.0 ** np.floor(np.log2(step))
-
-
-def _shares(tree, beta_tree, error_share, depth: int):
-    """A tree's budget as that of one level's splits, one level's errors, and all leaves; additive (epsilon or rho)."""
-    structure = beta_tree * tree
-    leaf = (1 - beta_tree) * tree
-    if error_share is None:
-        return structure / depth, np.full_like(structure, np.inf), leaf
-    return (1 - error_share) * structure / depth, error_share * structure / depth, leaf
+    return greedy_tree.Settings(rounded_down(by_depth), link_alpha, clip, zeta, step, smoothing)

@@ -1,0 +1,78 @@
+"""A recipe of any weak learner: one's own, or one of the library under another re-weighter."""
+
+from typing import Any
+
+import numpy as np
+
+from dpbt.base import (
+    ADD_REMOVE,
+    LossFamily,
+    Recipe,
+    Relation,
+    Reweighter,
+    WeakLearner,
+    relation_name,
+)
+from dpbt.recipes.building import Calibrate, Parts, assemble, build, request
+from dpbt.reweighting import uniform
+
+
+def custom(
+    learner: WeakLearner,
+    *,
+    rows: Any,
+    rounds: Any,
+    epsilon: Any = None,
+    delta: Any = 0.0,
+    budget: Any = None,
+    calibrate: Calibrate | None = None,
+    reweighter: Reweighter = uniform,
+    reweighting: Any = (),
+    loss: LossFamily | None = None,
+    relation: str | Relation | None = None,
+    name: str = "custom",
+) -> Recipe:
+    """Boosting with any weak learner: Bun et al. (2020), Algorithm 4, for any re-weighter.
+
+    Guarantee: what the learner's events say, times `rounds`; see `dpbt.ledger`. With `epsilon` the
+    learner's `calibrate` sets the noise, after what finite bits cost is paid for.
+
+    Args:
+        learner: from `boundary.weak_learner`, or one of `dpbt.learners`.
+        rows: m. Under add/remove a public bound on the number of rows; under replace-one their
+            public number.
+        rounds: T.
+        epsilon: the total budget, for a learner that can be calibrated; or give `budget`.
+        delta: 0 for a pure guarantee, else in (0, 1), through zCDP.
+        budget: the learner's numbers, a NamedTuple, instead of `epsilon`.
+        calibrate: (allowance of all rounds, rounds, public) -> budget; the learner's by default.
+        reweighter: `reweighting.uniform`, `mirror(...)`, `lazy_bregman(...)` or one's own.
+        reweighting: its numbers, a NamedTuple; `reweighting.MirrorNumbers` for example.
+        loss: for `predict_proba`; its alpha is `reweighting.link_alpha`.
+        relation: the neighbouring relation; by default the learner's, or add/remove.
+        name: for tables.
+
+    Raises:
+        ValueError: for both or neither of `epsilon` and `budget`, for a learner that cannot be
+            calibrated, and as `Recipe` has it for parts that do not fit.
+    """
+    if (epsilon is None) == (budget is None):
+        raise ValueError(f"give either epsilon or budget, got {epsilon!r} and {budget!r}")
+    if relation is None:
+        relation = ADD_REMOVE if learner.relation is None else relation_name(learner.relation)
+    asked = request(
+        epsilon=np.inf if epsilon is None else epsilon,
+        delta=delta,
+        rows=rows,
+        rounds=rounds,
+        calibration="tight",
+        relation=relation,
+    )
+    parts = Parts(learner, reweighter, reweighting, loss, name, "custom")
+    if budget is not None:
+        return assemble(asked, parts, budget)
+
+    calibrate = learner.calibrate if calibrate is None else calibrate
+    if calibrate is None:
+        raise ValueError(f"{learner.tag} has no calibrate of its own; give one, or a budget")
+    return build(asked, parts, calibrate)

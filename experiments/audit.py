@@ -27,12 +27,12 @@ def _without_criterion(make):
 
 def _rules(*, depth, alpha, criterion, **settings) -> Recipe:
     del depth, alpha, criterion
-    return recipes.lazybb(**settings)
+    return recipes.lazybb_rules(**settings)
 
 
 def _top_down(*, depth, alpha, criterion, **settings) -> Recipe:
     del alpha, criterion  # Gini, which the published calibration is of
-    return recipes.lazybb(learner="top_down", depth=depth, splits=min(3, 2**depth - 1), **settings)
+    return recipes.lazybb_trees(depth=depth, splits=min(3, 2**depth - 1), **settings)
 
 
 ALGORITHMS = {

@@ -240,7 +240,7 @@ def _one_model(work: Job, line: dict, seed: int) -> None:
     taught = Table(work.task.table.splits[here], work.task.table.label[here], jnp.ones(here.sum(), bool))
     setting = {axis: line[axis] for axis in work.sweep.settings[0]}
     arguments = {**work.task.arguments, **setting, "rows": len(taught.label)}
-    model = dpbt.fit(key, taught, recipes.lazybb(**arguments))
+    model = dpbt.fit(key, taught, recipes.lazybb_rules(**arguments))
     votes = diagnostics.votes(model, dict.fromkeys(work.words, Boolean()))
     complexity, _ = diagnostics.rademacher(key, taught.splits, 32)
     bound = smooth_bounds.margin_accuracy(diagnostics.margins(model, taught.splits, taught.label), complexity)
@@ -297,7 +297,7 @@ def _speed(options: argparse.Namespace) -> None:
         work = job(dataset, [{**SPEED, **fixed}], options, keys=20)
         here = work.task.train[0]
         taught = jax.tree.map(lambda array, here=here: jnp.asarray(np.asarray(array)[here]), work.task.table)
-        recipe = recipes.lazybb(epsilon=1.0, rows=len(taught.label))
+        recipe = recipes.lazybb_rules(epsilon=1.0, rows=len(taught.label))
         seconds = []
         for key in jax.random.split(jax.random.key(options.seed), 8):
             start = time.perf_counter()

@@ -42,7 +42,7 @@ def lines(dataset: str, options: argparse.Namespace) -> list[dict]:
         chosen = settings(dataset, epsilon)
         line = {"dataset": dataset, "epsilon": epsilon, "rounds": chosen["rounds"], "paper": printed}
         for name, factor, calibration in SERIES:
-            recipe = recipes.lazybb(epsilon=factor * epsilon, rows=rows, calibration=calibration, **chosen)
+            recipe = recipes.lazybb_rules(epsilon=factor * epsilon, rows=rows, calibration=calibration, **chosen)
             recipe = dataclasses.replace(recipe, capacity=capacity)  # one program for all numbers of rounds
             splits = np.asarray(chosen_splits(keys, table, recipe))[:, : chosen["rounds"]]
             line[name] = float(np.mean([len(np.unique(own[own != UNSPLIT])) for own in splits]))

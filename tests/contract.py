@@ -109,12 +109,12 @@ def _rescale_center(budget, factor: float):
 
 
 def _rules(**fixed) -> Callable[..., Recipe]:
-    return lambda relation, depth, **settings: recipes.lazybb(relation=relation, **{**fixed, **settings})
+    return lambda relation, depth, **settings: recipes.lazybb_rules(relation=relation, **{**fixed, **settings})
 
 
 def _top_down(**fixed) -> Callable[..., Recipe]:
-    return lambda relation, depth, **settings: recipes.lazybb(
-        relation=relation, learner="top_down", splits=2**depth - 2, depth=depth, **{**fixed, **settings}
+    return lambda relation, depth, **settings: recipes.lazybb_trees(
+        relation=relation, splits=2**depth - 2, depth=depth, **{**fixed, **settings}
     )
 
 

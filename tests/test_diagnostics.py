@@ -19,7 +19,7 @@ DOMAIN = {f"x{k}": Boolean() for k in range(5)}
 @pytest.fixture(scope="module")
 def fitted():
     table = random_table(0, rows=120, splits=5)
-    recipe = recipes.lazybb(epsilon=6.0, rows=120, rounds=15, density=0.4, learning_rate=0.3)
+    recipe = recipes.lazybb_rules(epsilon=6.0, rows=120, rounds=15, density=0.4, learning_rate=0.3)
     return dpbt.fit(jax.random.key(0), table, recipe), table
 
 
@@ -87,7 +87,7 @@ def test_other_hypotheses_have_margins_and_no_votes():
         with pytest.raises(ValueError, match="of trees"):
             needs_trees(model)
     table = random_table(1, rows=60, splits=4)
-    deep = dpbt.fit(jax.random.key(0), table, recipes.lazybb(epsilon=5, rows=60, rounds=3, learner="top_down"))
+    deep = dpbt.fit(jax.random.key(0), table, recipes.lazybb_trees(epsilon=5, rows=60, rounds=3,))
     with pytest.raises(ValueError, match="depth one"):
         diagnostics.votes(deep)
     assert diagnostics.report(deep, table, table)["votes"] is None

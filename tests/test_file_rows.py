@@ -25,7 +25,7 @@ def forest(rows, relation):
 
 
 def rules(rows, relation):
-    return recipes.lazybb(epsilon=1.0, rows=rows, rounds=9, relation=relation)
+    return recipes.lazybb_rules(epsilon=1.0, rows=rows, rounds=9, relation=relation)
 
 
 LEARNERS = {"bdpe": (bdpe, "splits"), "forest": (forest, "positions"), "rules": (rules, "splits")}

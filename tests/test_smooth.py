@@ -51,19 +51,19 @@ def agree(table, recipe, seed):
 @calibrations
 @selections
 def test_same_rules_as_a_plain_loop_under_the_same_noise(small_table, calibration, selection):
-    recipe = recipes.lazybb(epsilon=40, rows=77, rounds=9, calibration=calibration, selection=selection)
+    recipe = recipes.lazybb_rules(epsilon=40, rows=77, rounds=9, calibration=calibration, selection=selection)
     agree(small_table, recipe, seed=5)
 
 
 @calibrations
 def test_same_rules_as_a_plain_loop_on_real_data(banknote, calibration):
-    recipe = recipes.lazybb(epsilon=5, rows=1372, rounds=12, density=0.3, learning_rate=0.4, calibration=calibration)
+    recipe = recipes.lazybb_rules(epsilon=5, rows=1372, rounds=12, density=0.3, learning_rate=0.4, calibration=calibration)
     agree(banknote, recipe, seed=1)
 
 
 def test_without_privacy_each_rule_is_nearly_the_best_under_the_exact_measure(banknote):
     """In float64 without a grid: the chosen rule's error is within 0.01 of the least, round by round."""
-    recipe = recipes.lazybb(epsilon=np.inf, rows=1372, rounds=15, density=0.35, learning_rate=0.4)
+    recipe = recipes.lazybb_rules(epsilon=np.inf, rows=1372, rounds=15, density=0.35, learning_rate=0.4)
     model = dpbt.fit(jax.random.key(0), banknote, recipe)
     y, x = np.where(banknote.label, 1, -1), np.where(banknote.splits, 1, -1)
     rules = np.concatenate([np.ones((1, len(y))), -np.ones((1, len(y))), np.repeat(x.T, 2, axis=0)])
@@ -82,12 +82,12 @@ def test_rules_are_trees_in_words():
     table = Table(jnp.array([[1, 0], [1, 1], [0, 0], [0, 1]], bool), label, jnp.ones(4, bool))
     for flip, sign in ((False, 1), (True, -1)):
         shown = table._replace(label=label ^ flip)
-        model = dpbt.fit(jax.random.key(0), shown, recipes.lazybb(epsilon=np.inf, rows=4, rounds=1))
+        model = dpbt.fit(jax.random.key(0), shown, recipes.lazybb_rules(epsilon=np.inf, rows=4, rounds=1))
         assert model.trees.split.tolist() == [[0]]
         assert model.trees.leaf.tolist() == [[-sign, sign]]
         np.testing.assert_array_equal(dpbt.predict(model, shown.splits), shown.label)
     constant = table._replace(label=jnp.ones(4, bool))
-    model = dpbt.fit(jax.random.key(0), constant, recipes.lazybb(epsilon=np.inf, rows=4, rounds=1))
+    model = dpbt.fit(jax.random.key(0), constant, recipes.lazybb_rules(epsilon=np.inf, rows=4, rounds=1))
     assert (model.trees.split.tolist(), model.trees.leaf.tolist()) == ([[UNSPLIT]], [[1, 1]])
     assert "add +1.0000" in dpbt.explain(model, {"a": dpbt.domains.Boolean(), "b": dpbt.domains.Boolean()})
     with pytest.raises(ValueError, match="vote without a link"):
@@ -97,10 +97,10 @@ def test_rules_are_trees_in_words():
 def test_published_noise_is_theorem_4_2_and_twice_the_tight_one():
     """eta = epsilon kappa n / (4 tau): in levels of the cap, scale = GRID kappa n / eta."""
     settings = {"epsilon": 0.7, "rows": 1000, "rounds": 20, "density": 0.3}
-    published = recipes.lazybb(calibration="published", **settings)
+    published = recipes.lazybb_rules(calibration="published", **settings)
     eta = 0.7 * 0.3 * 1000 / (4 * 20)
     assert float(published.budget.rule_scale) == pytest.approx(GRID * 0.3 * 1000 / eta, rel=1e-6)
-    tight = recipes.lazybb(**settings)
+    tight = recipes.lazybb_rules(**settings)
     assert float(published.budget.rule_scale) == pytest.approx(2 * float(tight.budget.rule_scale), rel=1e-6)
 
 
@@ -110,7 +110,7 @@ def test_published_noise_is_theorem_4_2_and_twice_the_tight_one():
 @pytest.mark.parametrize("delta", [0.0, 1e-5])
 def test_the_ledger_adds_up_to_the_request(relation, calibration, learner, delta):
     for epsilon, rounds in ((0.05, 5), (1.0, 39), (3.0, 99)):
-        recipe = recipes.lazybb(
+        recipe = recipes.lazybb_XX(
             epsilon=epsilon, rows=2000, delta=delta, rounds=rounds, learner=learner, calibration=calibration,
             relation=relation,
         )  # fmt: skip
@@ -125,15 +125,15 @@ def test_the_ledger_adds_up_to_the_request(relation, calibration, learner, delta
 
 @selections
 def test_noisy_max_is_known_to_every_accountant(selection):
-    book = dpbt.ledger(recipes.lazybb(epsilon=1, rows=500, rounds=10, selection=selection, delta=1e-5))
+    book = dpbt.ledger(recipes.lazybb_rules(epsilon=1, rows=500, rounds=10, selection=selection, delta=1e-5))
     for accountant in ("pure", "advanced", "zcdp", "rdp", "pld"):
         assert 0 < book.epsilon_at(1e-5, accountant) < 3
 
 
 def test_zcdp_by_bounded_range_buys_less_noise_than_advanced_composition():
-    tight = recipes.lazybb(epsilon=1, rows=32_561, rounds=99, delta=1e-5)
-    pure = recipes.lazybb(epsilon=1, rows=32_561, rounds=99)
-    published = recipes.lazybb(epsilon=1, rows=32_561, rounds=99, delta=1e-5, calibration="published")
+    tight = recipes.lazybb_rules(epsilon=1, rows=32_561, rounds=99, delta=1e-5)
+    pure = recipes.lazybb_rules(epsilon=1, rows=32_561, rounds=99)
+    published = recipes.lazybb_rules(epsilon=1, rows=32_561, rounds=99, delta=1e-5, calibration="published")
     assert float(tight.budget.rule_scale) < 0.35 * float(pure.budget.rule_scale)
     assert float(published.budget.rule_scale) > 2 * float(tight.budget.rule_scale)
 
@@ -162,7 +162,7 @@ BAD = {
 def test_bad_settings_are_refused(name):
     changes, words = BAD[name]
     with pytest.raises(ValueError, match=words):
-        recipes.lazybb(**{**GOOD, **changes})
+        recipes.lazybb_rules(**{**GOOD, **changes})
 
 
 def test_no_bound_is_invented_for_another_relation():
@@ -176,7 +176,7 @@ def test_no_bound_is_invented_for_another_relation():
 def test_one_program_serves_every_setting_and_vmap_is_a_loop(small_table):
     def go(**changes):
         given = {"epsilon": 1.0, "rows": 77, "rounds": 4, "relation": "add_remove", **changes}
-        recipe = recipes.lazybb(**given)
+        recipe = recipes.lazybb_rules(**given)
         return dpbt.fit(jax.random.key(1), small_table, recipe)
 
     go()
@@ -184,7 +184,7 @@ def test_one_program_serves_every_setting_and_vmap_is_a_loop(small_table):
     for changes in ({"epsilon": np.inf}, {"density": 0.7}, {"learning_rate": 0.1}, {"rows": 90}, {"delta": 1e-5}):
         go(**changes)
     assert boosting._boost._cache_size() == before
-    recipe = recipes.lazybb(epsilon=[1.0, 20.0], rows=77, rounds=4, density=[0.3, 0.6])
+    recipe = recipes.lazybb_rules(epsilon=[1.0, 20.0], rows=77, rounds=4, density=[0.3, 0.6])
     together = jax.jit(jax.vmap(lambda r: dpbt.boost(jax.random.key(1), small_table, r)[0]["rule"]))(recipe)
     for g in range(2):
         one = dpbt.fit(jax.random.key(1), small_table, recipes.setting(recipe, g))
@@ -192,24 +192,24 @@ def test_one_program_serves_every_setting_and_vmap_is_a_loop(small_table):
 
 
 def test_absent_rows_and_splits_that_are_not_offered_do_not_matter(small_table):
-    recipe = recipes.lazybb(epsilon=9, rows=77, rounds=5)
+    recipe = recipes.lazybb_rules(epsilon=9, rows=77, rounds=5)
     gone = ~small_table.present
     other = small_table._replace(label=small_table.label ^ gone, splits=small_table.splits ^ gone[:, None])
     first, second = (dpbt.fit(jax.random.key(3), t, recipe).releases["rule"] for t in (small_table, other))
     np.testing.assert_array_equal(first, second)
     offered = jnp.arange(7) < 3
     for learner in ("one_rule", "top_down"):
-        recipe = recipes.lazybb(epsilon=0.1, rows=77, rounds=30, learner=learner)
+        recipe = recipes.lazybb_XX(epsilon=0.1, rows=77, rounds=30, learner=learner)
         model = dpbt.fit(jax.random.key(4), small_table._replace(offered=offered), recipe)
         assert int(model.trees.split.max()) == 2
-    noisy = recipes.lazybb(epsilon=1, rows=77, rounds=2, selection="noisy_max")
+    noisy = recipes.lazybb_rules(epsilon=1, rows=77, rounds=2, selection="noisy_max")
     with pytest.raises(ValueError, match="no masked candidates"):
         dpbt.fit(jax.random.key(0), small_table._replace(offered=offered), noisy)
 
 
 def test_any_learner_can_be_lazily_boosted(small_table):
     """`lazy_breg_boost` of the one-rule learner with its budget is `lazybb`."""
-    recipe = recipes.lazybb(epsilon=5, rows=77, rounds=6)
+    recipe = recipes.lazybb_rules(epsilon=5, rows=77, rounds=6)
     again = recipes.lazy_breg_boost(one_rule.one_rule(REPLACE_ONE), recipe.budget, rounds=6, relation="replace_one")
     one, other = (dpbt.fit(jax.random.key(0), small_table, r).releases["rule"] for r in (recipe, again))
     np.testing.assert_array_equal(one, other)
@@ -218,7 +218,7 @@ def test_any_learner_can_be_lazily_boosted(small_table):
 
 def test_learners_whose_sensitivities_are_of_other_weights_or_neighbours_are_refused():
     """Weights that all move at once would cost a learner of one row's own weight more than its ledger says."""
-    recipe, tree = recipes.lazybb(epsilon=5, rows=77, rounds=6), recipes.bdpe(epsilon=5, rows=80).learner
+    recipe, tree = recipes.lazybb_rules(epsilon=5, rows=77, rounds=6), recipes.bdpe(epsilon=5, rows=80).learner
     with pytest.raises(ValueError, match="weights of each row's own"):
         recipes.lazy_breg_boost(tree, recipe.budget, rounds=6, relation="add_remove")
     with pytest.raises(ValueError, match="the learner's sensitivities are under"):
@@ -326,7 +326,7 @@ def test_halfspace_refusals():
     with pytest.raises(ValueError, match="float32 features"):
         dpbt.fit(jax.random.key(0), random_table(0, 20, 2), recipe)
     with pytest.raises(ValueError, match="splits must be bool"):
-        dpbt.fit(jax.random.key(0), features, recipes.lazybb(epsilon=1, rows=20))
+        dpbt.fit(jax.random.key(0), features, recipes.lazybb_rules(epsilon=1, rows=20))
     with pytest.raises(ValueError, match="offered must be None"):
         dpbt.fit(jax.random.key(0), features._replace(offered=jnp.ones(2, bool)), recipe)
     wide = recipes.halfspace_boost(rows=20, epsilon=1, rounds=2, features=1)

@@ -191,7 +191,7 @@ def forest(rows, rounds, selection):
         return recipes.random_forest(epsilon=1.0, rows=rows, rounds=rounds, depth=2)
     if selection == "halfspace":
         return recipes.halfspace_boost(epsilon=1.0, delta=1e-6, rows=rows, rounds=rounds)
-    return recipes.lazybb(epsilon=1.0, rows=rows, rounds=rounds, selection=selection)
+    return recipes.lazybb_rules(epsilon=1.0, rows=rows, rounds=rounds, selection=selection)
 
 
 @pytest.mark.parametrize("selection", ["forest", "noisy_max", "halfspace"])

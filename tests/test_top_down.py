@@ -69,9 +69,8 @@ def plain_tree(criterion, splits, label, levels, count, depth, select):
 def test_same_trees_as_a_plain_loop_under_the_same_noise(criterion, calibration):
     table = random_table(6, rows=200, splits=6, absent=10)
     count, depth, rounds = 4, 3, 3
-    recipe = recipes.lazybb(
-        epsilon=60, rows=200, relation="add_remove", rounds=rounds, density=0.4, learning_rate=0.5,
-        learner="top_down", splits=count,
+    recipe = recipes.lazybb_trees(
+        epsilon=60, rows=200, relation="add_remove", rounds=rounds, density=0.4, learning_rate=0.5, splits=count,
         depth=depth, criterion=criterion, calibration=calibration,
     )  # fmt: skip
     key = jax.random.key(2)
@@ -118,13 +117,13 @@ def test_without_privacy_it_splits_where_it_helps_and_respects_the_depth_cap():
     splits = rng.random((400, 3)) < np.array([0.5, 0.4, 0.5])
     label = (splits[:, 1] & splits[:, 2]) | (~splits[:, 1] & ~splits[:, 2])
     table = dpbt.Table(jnp.asarray(splits), jnp.asarray(label), jnp.ones(400, bool))
-    recipe = recipes.lazybb(epsilon=np.inf, rows=400, rounds=1, learner="top_down", splits=3, depth=2)
+    recipe = recipes.lazybb_trees(epsilon=np.inf, rows=400, rounds=1, splits=3, depth=2)
     model = dpbt.fit(jax.random.key(0), table, recipe)
     assert np.all(np.asarray(dpbt.predict(model, splits)) == label)
-    deep = recipes.lazybb(epsilon=0.1, rows=400, rounds=20, learner="top_down", splits=7, depth=3)
+    deep = recipes.lazybb_trees(epsilon=0.1, rows=400, rounds=20, splits=7, depth=3)
     noisy = dpbt.fit(jax.random.key(1), table, deep)
     assert int(jnp.sum(noisy.trees.split == UNSPLIT)) == 0
-    some = recipes.lazybb(epsilon=0.1, rows=400, rounds=20, learner="top_down", splits=4, depth=3)
+    some = recipes.lazybb_trees(epsilon=0.1, rows=400, rounds=20, splits=4, depth=3)
     assert int(jnp.sum(dpbt.fit(jax.random.key(1), table, some).trees.split != UNSPLIT)) == 20 * 4
 
 

@@ -95,7 +95,7 @@ MAKERS = {
         lambda rows: recipes.random_forest(epsilon=2.0, rows=rows, rounds=2, depth=2),
         random_table,
     ),
-    "lazybb": (lambda rows: recipes.lazybb(epsilon=2.0, rows=rows, rounds=2), random_table),
+    "lazybb": (lambda rows: recipes.lazybb_rules(epsilon=2.0, rows=rows, rounds=2), random_table),
     "halfspaces": (
         lambda rows: recipes.halfspace_boost(epsilon=2.0, rows=rows, rounds=2),
         random_features,

@@ -54,7 +54,7 @@ SMALL = {"epsilon": 1.0, "rows": 50}
 WAYS = {
     "loss": lambda own: recipes.bdpe(criterion=own, alpha=1.0, loss=losses.log, **SMALL),
     "family": lambda own: recipes.bdpe(criterion=lambda alpha: own, loss=losses.log, **SMALL),
-    "top-down": lambda own: recipes.lazybb(learner="top_down", criterion=own, **SMALL),
+    "top-down": lambda own: recipes.lazybb_trees(criterion=own, **SMALL),
 }
 
 

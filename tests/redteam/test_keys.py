@@ -111,7 +111,7 @@ def test_one_key_with_two_settings_of_lazybb_does_not_repeat_its_choice(selectio
     table = Table(
         *(jnp.asarray(rng.random(s) < 0.5) for s in ((80, 31), (80,))), jnp.ones(80, bool)
     )
-    both = recipes.lazybb(epsilon=np.array([1e-3, 2e-3]), rows=80, rounds=1, selection=selection)
+    both = recipes.lazybb_rules(epsilon=np.array([1e-3, 2e-3]), rows=80, rounds=1, selection=selection)
     one = jax.vmap(lambda key, r: dpbt.boost(key, table, r)[0]["rule"][0], (None, 0))
     keys = jax.random.split(jax.random.key(1), 200)
     chosen = np.asarray(jax.jit(jax.vmap(one, (0, None)))(keys, both))
@@ -222,7 +222,7 @@ def test_a_public_key_is_needed_and_must_be_another():
 
 def test_budgets_of_half_precision_are_refused():
     """Made whole, 3.25 and 3.5 would be one number, and their noise the same."""
-    recipe = recipes.lazybb(epsilon=1.0, rows=80, rounds=1)
+    recipe = recipes.lazybb_rules(epsilon=1.0, rows=80, rounds=1)
     half = recipe.budget._replace(rule_scale=np.float16(3.25))
     with pytest.raises(ValueError, match="numbers of 32 bits"):
         boosting.own_key(jax.random.key(0), dataclasses.replace(recipe, budget=half))

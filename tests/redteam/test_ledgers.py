@@ -184,7 +184,7 @@ def test_lines_that_mean_nothing_are_refused(name):
 
 
 RECIPE = recipes.bdpe(epsilon=1.0, rows=400, rounds=3, depth=2)
-SMOOTH = recipes.lazybb(epsilon=1.0, rows=400, rounds=3)
+SMOOTH = recipes.lazybb_rules(epsilon=1.0, rows=400, rounds=3)
 TAMPERED = {
     "rounds 2.9": lambda: dataclasses.replace(RECIPE, rounds=2.9),
     "rounds 2.9, numpy": lambda: dataclasses.replace(RECIPE, rounds=np.float32(2.9)),
@@ -241,7 +241,7 @@ def test_two_sites_of_one_key_are_refused():
 INFINITE = {
     "bdpe": recipes.bdpe(epsilon=np.inf, rows=80),
     "bdpe, delta": recipes.bdpe(epsilon=np.inf, rows=80, delta=1e-6),
-    "lazybb": recipes.lazybb(epsilon=np.inf, rows=80),
+    "lazybb": recipes.lazybb_rules(epsilon=np.inf, rows=80),
     "forest": recipes.random_forest(epsilon=np.inf, rows=80),
     "rf_e": recipes.rf_e(epsilon=np.inf, rows=80),
     "halfspaces": recipes.halfspace_boost(epsilon=np.inf, rows=80),
@@ -272,8 +272,8 @@ REQUESTS = {
     "rf_l, published": lambda **s: recipes.rf_l(calibration="published", **s),
     "rf_e": recipes.rf_e,
     "lazybb": recipes.lazybb,
-    "lazybb, top-down": lambda **s: recipes.lazybb(learner="top_down", **s),
-    "lazybb, noisy max": lambda **s: recipes.lazybb(selection="noisy_max", **s),
+    "lazybb, top-down": lambda **s: recipes.lazybb_trees(**s),
+    "lazybb, noisy max": lambda **s: recipes.lazybb_rules(selection="noisy_max", **s),
     "halfspaces": recipes.halfspace_boost,
 }
 
@@ -348,12 +348,11 @@ def lone_row_leaves(rows=400, splits=301):
 
 def test_a_smooth_learner_with_weights_of_another_total_is_refused_or_priced():
     """Top-down trees are priced for a total weight of kappa m."""
-    recipe = recipes.lazybb(
+    recipe = recipes.lazybb_trees(
         epsilon=1.0,
         rows=400,
         rounds=1,
         density=0.01,
-        learner="top_down",
         splits=1,
         depth=1,
         criterion=losses.matsushita,

@@ -16,7 +16,7 @@ import numpy as np
 from dpbt import trees
 from dpbt.accounting import align
 from dpbt.base import UNSPLIT, AnyArray, Array, Model, Recipe, Release, Table
-from dpbt.boosting import prepared_table, scan_rounds, score, start
+from dpbt.boosting import decision_function, prepared_table, scan_rounds, start
 from dpbt.domains import Domain, predicates
 
 
@@ -35,7 +35,7 @@ def advantages(releases: Release, table: Table, recipe: Recipe) -> Array:
     """
     hypotheses = recipe.learner.hypotheses
     prepared = prepared_table(table, recipe)
-    sign = jnp.where(prepared.label, 1.0, -1.0)
+    sign = jnp.where(prepared.target, 1.0, -1.0)
 
     def one_round(state, release):
         total, bound = state
@@ -52,16 +52,19 @@ def advantages(releases: Release, table: Table, recipe: Recipe) -> Array:
 _advantages = jax.jit(advantages)
 
 
-def margins(model: Model, rows: AnyArray, label: AnyArray) -> np.ndarray:
+def margins(model: Model, rows: Array | Table, target: AnyArray) -> np.ndarray:
     """f32[N]: y H / T of each row, in [-1, 1] for hypotheses in [-1, 1].
 
     Args:
         model: from `fit`.
-        rows: as the model reads them, splits bool[N, S] for example.
-        label: bool[N].
+        rows: as `boosting.decision_function` takes them.
+        target: bool[N].
+
+    Raises:
+        ValueError: as `boosting.decision_function`.
     """
-    found = score(model.trees, jnp.asarray(rows), model.recipe.learner.hypotheses)
-    return np.asarray(found) * np.where(np.asarray(label), 1, -1) / int(model.recipe.rounds)
+    sign = np.where(np.asarray(target), 1, -1)
+    return np.asarray(decision_function(model, rows)) * sign / int(model.recipe.rounds)
 
 
 def margin_histogram(values: np.ndarray, bins: int = 40) -> tuple[np.ndarray, np.ndarray]:
@@ -156,7 +159,7 @@ def rademacher(key: Array, splits: Array, draws: int = 200) -> tuple[float, floa
 
     Args:
         key: one typed key.
-        splits: bool[N, S].
+        splits: bool[N, S], such as `questions.splits_of` a table.
         draws: at least 2.
     """
     found = np.asarray(_correlations(key, jnp.asarray(splits).astype(jnp.int8), draws), np.float64)
@@ -175,7 +178,7 @@ def report(model: Model, table: Table, test: Table, domain: Domain | None = None
 
     def histogram(rows: Table) -> list[float]:
         here = np.asarray(rows.present)
-        return margin_histogram(margins(model, rows.splits, rows.label)[here])[0].tolist()
+        return margin_histogram(margins(model, rows, rows.target)[here])[0].tolist()
 
     of_trees = model.recipe.learner.hypotheses is trees.TREES
     of_rules = of_trees and model.trees.split.shape[1] == 1 and bool(np.all(np.abs(_heaps(model)[1]) == 1))

@@ -69,7 +69,7 @@ def _reader(learner: WeakLearner, reweighter: Reweighter) -> tuple[Callable, dic
 
     def scales(budget, bound):
         prepared = learner.hypotheses.prepare(learner.hypotheses.example())
-        score = jnp.zeros(prepared.label.shape[0], jnp.float32)
+        score = jnp.zeros(prepared.target.shape[0], jnp.float32)
         weights = reweighter.weights(score, bound, prepared, budget)
         draws = learner.draws(prepared, weights, budget)
         asked.update({site: draw._replace(scale=None, widest=None) for site, draw in draws.items()})

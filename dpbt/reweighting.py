@@ -46,7 +46,7 @@ def mirror(family: LossFamily, bounded: bool) -> Reweighter:
 
     def reweight(score: Array, bound: Array, table, budget) -> Weights:
         inverse_link = family(budget.link_alpha).inverse_link
-        weight = inverse_link(jnp.where(table.label, -score, score))
+        weight = inverse_link(jnp.where(table.target, -score, score))
         return on_grid(weight, inverse_link(bound) if bounded else jnp.float32(1))
 
     unit = "bounded" if bounded else "at most 1"
@@ -127,7 +127,7 @@ def lazy_bregman(bounded: bool = True) -> Reweighter:
 
     def reweight(score: Array, bound: Array, table, budget) -> Weights:
         rate, density = budget.learning_rate, budget.density
-        signed = rate * jnp.where(table.label, score, -score)
+        signed = rate * jnp.where(table.target, score, -score)
         weight = jnp.exp(-jnp.clip(signed, -_SCORE_LIMIT, _SCORE_LIMIT))
         unit = jnp.minimum(1, density * jnp.exp(jnp.minimum(2 * rate * bound, _SCORE_LIMIT))) if bounded else 1.0
         unit = jnp.asarray(unit, jnp.float32)

@@ -48,7 +48,7 @@ def error_levels(table: trees.Prepared, weights: Weights) -> Array:
     k // 2 - 1 (`UNSPLIT` for constants) and of sign + for even k, whatever S.
     """
     levels = trees.masked_levels(table, weights.level)
-    everywhere = jnp.zeros(table.label.shape[0], jnp.int32)
+    everywhere = jnp.zeros(table.target.shape[0], jnp.int32)
     right = trees.node_products(table, levels, everywhere, 1, None)[0]
     negative, positive = trees.node_totals(levels)[0]
     agreement = right[1] - right[0]  # the literal errs on positive rows without it and negative rows with it
@@ -89,11 +89,12 @@ def one_rule(
     def program(draw, table, weights, budget):
         errors = error_levels(table, weights)
         scores = (jnp.min(errors) - errors).astype(jnp.float32)
-        if table.offered is not None:
+        if table.allowed is not None:
             if mechanism is not mechanisms.exponential:
-                raise ValueError("noisy max has no masked candidates; use the exponential mechanism for offered splits")
-            offered = jnp.concatenate([jnp.ones(2, bool), jnp.repeat(table.offered, 2)])
-            scores = jnp.where(offered, scores, -jnp.inf)
+                words = "use the exponential mechanism where some splits are not allowed"
+                raise ValueError(f"noisy max has no masked candidates; {words}")
+            allowed = jnp.concatenate([jnp.ones(2, bool), jnp.repeat(table.allowed, 2)])
+            scores = jnp.where(allowed, scores, -jnp.inf)
         draw("rule", mechanism, scores, budget.rule_scale)
 
     def hypothesis(release, budget, unit):

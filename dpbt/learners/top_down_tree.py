@@ -88,7 +88,7 @@ def _grow(
     """
     nodes, heap = 2**depth - 1, 2 ** (depth + 1) - 1
     levels = trees.masked_levels(table, weights.level)
-    together = jnp.zeros(table.label.shape[0], jnp.int32)
+    together = jnp.zeros(table.target.shape[0], jnp.int32)
 
     def product(mask: Array) -> Array:
         return trees.node_products(table, jnp.where(mask[None], levels, 0), together, 1, None)[0]
@@ -100,7 +100,9 @@ def _grow(
     position = together
     for k in range(splits):
         gains = improvements(criterion, products, totals[:nodes])
-        open_nodes = is_leaf[:nodes, None] if table.offered is None else is_leaf[:nodes, None] & table.offered[None, :]
+        open_nodes = is_leaf[:nodes, None]
+        if table.allowed is not None:
+            open_nodes = open_nodes & table.allowed[None, :]
         scores = jnp.where(open_nodes, gains, -jnp.inf).T.reshape(-1)  # candidate = split * nodes + node
         choice = draw(f"split_{k}", mechanisms.exponential, scores, *scale)
         node, split = choice % nodes, choice // nodes

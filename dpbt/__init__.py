@@ -11,12 +11,13 @@ from dpbt import (
     keys,
     losses,
     mechanisms,
+    questions,
     recipes,
     runs,
     storage,
     sweeps,
 )
-from dpbt.base import Model, Recipe, Table, Tree
+from dpbt.base import Model, Questions, Recipe, Table, Tree
 from dpbt.boosting import boost, decision_function, fit, predict, predict_proba, replay
 from dpbt.keys import fresh_key
 from dpbt.pricing import ledger
@@ -25,6 +26,7 @@ from dpbt.tables import table
 
 __all__ = [
     "Model",
+    "Questions",
     "Recipe",
     "Table",
     "Tree",
@@ -46,6 +48,7 @@ __all__ = [
     "mechanisms",
     "predict",
     "predict_proba",
+    "questions",
     "recipes",
     "replay",
     "runs",

@@ -7,6 +7,7 @@ very program that released; they are exact formulas in float32, so a loss is exa
 
 import dataclasses
 import itertools
+import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -16,9 +17,10 @@ import numpy as np
 
 from dpbt.base import ADD_REMOVE, REPLACE_ONE, Array, Recipe, Relation, StepLoss, Table, Transcript
 from dpbt.boosting import boost, step_divergences, transcript_log_prob
-from dpbt.domains import Boolean, Domain, Nominal, Numeric, encode
+from dpbt.domains import Domain
 from dpbt.keys import pair
 from dpbt.pricing import ledger
+from dpbt.questions import of_splits, same
 
 
 class Neighbours(NamedTuple):
@@ -44,28 +46,29 @@ def neighbours(
     Args:
         table: N rows; only present ones can be removed or replaced.
         relation: the neighbouring relation.
-        candidates: splits bool[C, S] and label bool[C] of the rows that may be added or come in; None for none,
-            which leaves the removals. `public_rows` lists a whole public domain.
+        candidates: cells [C, F], of the table's type, and target bool[C] of the rows that may be
+            added or come in; None for none, which leaves the removals. `public_rows` lists a whole
+            public domain.
         pairs: under replace-one, which row goes out for which candidate; every row for every candidate by default.
 
     Raises:
         ValueError: if there are no neighbours (replacements without candidates, an empty table), or the candidates do
             not fit the table.
     """
-    splits, label, present = (np.asarray(array) for array in table[:3])
-    rows = splits.shape[0]
-    more, more_label = (
-        candidates if candidates is not None else (np.zeros((0, splits.shape[1]), bool), np.zeros(0, bool))
-    )
-    if more.ndim != 2 or more.shape[1] != splits.shape[1] or len(more_label) != len(more):
-        raise ValueError(
-            f"candidates must be bool[C, {splits.shape[1]}] and bool[C], got {more.shape}, {more_label.shape}"
-        )
+    cells, target, present = (np.asarray(array) for array in table[:3])
+    rows, features = cells.shape
+    if candidates is None:
+        candidates = np.zeros((0, features), cells.dtype), np.zeros(0, bool)
+    more, more_target = candidates
+    fits = more.ndim == 2 and more.shape[1] == features and more.dtype == cells.dtype
+    if not fits or more_target.shape != (len(more),):
+        words = f"candidates must be {cells.dtype}[C, {features}] and bool[C]"
+        raise ValueError(f"{words}, got {more.dtype}{more.shape}, {more_target.shape}")
     extended = Table(
-        jnp.asarray(np.concatenate([splits, more])),
-        jnp.asarray(np.concatenate([label, more_label])),
+        jnp.asarray(np.concatenate([cells, more])),
+        jnp.asarray(np.concatenate([target, more_target])),
         jnp.asarray(np.concatenate([present, np.zeros(len(more), bool)])),
-        table.offered,
+        table.questions,
     )
     out = np.flatnonzero(present)
     if relation is ADD_REMOVE:
@@ -84,36 +87,23 @@ def neighbours(
 
 
 def public_rows(domain: Domain, limit: int = 10_000) -> tuple[np.ndarray, np.ndarray]:
-    """Every distinct row that a public domain admits, with either label: splits bool[C, S], label bool[C].
-
-    One value from each cell of every column's grid, listed values and none of them, missing where declared.
+    """Every row that a public domain admits, with either label: cells u8[C, F], target bool[C].
 
     Raises:
         ValueError: if there are more than `limit`.
     """
-    cells: list[list] = []
-    for column in domain.values():
-        match column:
-            case Numeric():
-                edges = np.concatenate([[column.low], column.thresholds, [column.high]])
-                cells.append([*((edges[:-1] + edges[1:]) / 2), *([np.nan] if column.missing else [])])
-            case Nominal():
-                cells.append([*column.values, *([] if column.other is not None else [None])])
-            case Boolean():
-                cells.append([False, True, *([None] if column.missing else [])])
-    count = 2 * int(np.prod([float(len(values)) for values in cells]))
-    if count > limit:
-        raise ValueError(f"the domain admits {count} rows, more than the limit of {limit}")
-    product = list(itertools.product(*cells))
-    columns = {name: [row[k] for row in product] for k, name in enumerate(domain)}
-    splits = encode(domain, columns)
-    return np.concatenate([splits, splits]), np.repeat([False, True], len(splits))
+    counts = [column.cells for column in domain.values()]
+    rows = 2 * math.prod(counts)
+    if rows > limit:
+        raise ValueError(f"the domain admits {rows} rows, more than the limit of {limit}")
+    cells = np.array(list(itertools.product(*map(range, counts))), np.uint8)
+    return np.concatenate([cells, cells]), np.repeat([False, True], len(cells))
 
 
 def label_flips(table: Table) -> Neighbours:
     """The replacements of each present row by itself with the other label: neighbours that need no domain."""
     here = np.flatnonzero(np.asarray(table.present))
-    candidates = np.asarray(table.splits)[here], ~np.asarray(table.label)[here]
+    candidates = np.asarray(table.cells)[here], ~np.asarray(table.target)[here]
     return neighbours(table, REPLACE_ONE, candidates, [(int(i), j) for j, i in enumerate(here)])
 
 
@@ -203,7 +193,9 @@ def _over_rounds(loss: np.ndarray) -> np.ndarray:
 
 def _batches(near: Neighbours, recipe: Recipe, memory_mb: float) -> list[Neighbours]:
     """Neighbours in equal batches whose products fit the memory budget; the last is filled up with its first mask."""
-    rows, splits = near.table.splits.shape
+    rows, features = near.table.cells.shape
+    asked = near.table.questions
+    splits = features if asked is None else len(asked.feature)
     key = jax.random.key(0)
     hypotheses = jax.eval_shape(boost, key, near.table, recipe, key)[1]
     leaves = max(array.shape[-1] for array in hypotheses)  # of a tree; coefficients of a halfspace
@@ -271,6 +263,13 @@ def audit(
     )
 
 
+def _asked_alike(table: Table, other: Table) -> bool:
+    """Whether two tables have the same questions, or both none."""
+    if table.questions is None or other.questions is None:
+        return table.questions is other.questions
+    return same(table.questions, other.questions)
+
+
 @jax.jit
 def _table_log_prob(releases: Transcript, table: Table, recipe: Recipe) -> Array:
     """f32[R]: log density of each transcript on one table."""
@@ -298,12 +297,14 @@ def pair_loss(key: Array, table: Table, other: Table, recipe: Recipe, transcript
         transcripts: how many to record.
 
     Raises:
-        ValueError: if the tables have other shapes, have more rows than `rows`, or a log density is
-            not a number.
+        ValueError: if the tables have other shapes or questions, have more rows than `rows`, or a
+            log density is not a number.
     """
     table, other = jax.tree.map(jnp.asarray, table), jax.tree.map(jnp.asarray, other)
-    if table.splits.shape != other.splits.shape:
+    if table.cells.shape != other.cells.shape:
         raise ValueError("the tables must have one shape")
+    if not _asked_alike(table, other):
+        raise ValueError("the tables must have the same questions")
     if max(int(table.present.sum()), int(other.present.sum())) > float(recipe.rows):
         raise ValueError(f"a table has more rows than the recipe's {float(recipe.rows):g}")
     releases = _releases(jax.random.split(key, transcripts), table, recipe)
@@ -315,11 +316,19 @@ def pair_loss(key: Array, table: Table, other: Table, recipe: Recipe, transcript
 
 
 @jax.jit
-def _worst_steps(key: Array, splits: Array, label: Array, present: Array, masks: Array, claims: dict, recipe: Recipe):
+def _worst_steps(
+    key: Array,
+    splits: Array,
+    target: Array,
+    present: Array,
+    masks: Array,
+    claims: dict,
+    recipe: Recipe,
+) -> Array:
     """f32[R]: for each of R tables, the largest ratio of a step's worst case to its claim, over neighbours."""
 
-    def one(splits, label, present):
-        table = Table(splits, label, present)
+    def one(splits, target, present):
+        table = of_splits(splits, target, present)
         noise_key, public_key = pair(key)
         release = boost(noise_key, table, recipe, public_key)[0]
 
@@ -331,7 +340,7 @@ def _worst_steps(key: Array, splits: Array, label: Array, present: Array, masks:
 
         return jnp.max(jax.vmap(against)(masks))
 
-    return jax.vmap(one)(splits, label, present)
+    return jax.vmap(one)(splits, target, present)
 
 
 def search(
@@ -354,7 +363,7 @@ def search(
         key: one typed key.
         recipe: one setting; `rows` of its budget at least `rows`.
         rows: N of the tables; rows come and go, so sizes vary up to N.
-        splits: S of the tables; all bit patterns are allowed.
+        splits: S of the tables, of `questions.of_splits`; all bit patterns are allowed.
         restarts: tables improved side by side.
         sweeps: how many rounds of moves; each proposes one change of a few bits to every table.
         sites: judge these sites only; all by default. A site that attains its claim on any table hides the others.
@@ -402,4 +411,4 @@ def search(
             array[better] = change[better]
         best_score = np.where(better, proposed, best_score)
     winner = int(np.argmax(best_score))
-    return float(best_score[winner]), Table(*(jnp.asarray(array[winner]) for array in best))
+    return float(best_score[winner]), of_splits(*(array[winner] for array in best))

@@ -3,8 +3,9 @@
 Axis letters, used in every docstring:
 
     N rows of a table (its public capacity)      D depth of a tree
-    S public splits                              L = 2**D leaves
-    T rounds of boosting (trees)                 G settings of a sweep
+    F features: columns of a table               L = 2**D leaves
+    S public splits                              T rounds of boosting (trees)
+    A public attributes                          G settings of a sweep
 
 Axes of rounds are as long as the recipe's capacity, which is T unless settings of different T share a program.
 """
@@ -59,23 +60,52 @@ def relation_name(value: Relation) -> str:
     return next(name for name, known in _RELATIONS.items() if known is value)
 
 
-class Table(NamedTuple):
-    """Private rows, as the public splits see them.
+CELLS = 256
+"""Most cells of a feature: as many as a uint8 tells apart."""
+
+
+class Questions(NamedTuple):
+    """What may be asked of the cells of a row: splits, and places in a range. Public.
+
+    A value of a cell that no question knows satisfies no split and is at place 0 of every attribute.
+    `dpbt.questions` has what follows from questions and cells.
 
     Attributes:
-        splits: bool[N, S]: row n satisfies public split s. Learners of other hypotheses than trees read rows of
-            another kind here; their `HypothesisClass` checks it.
-        label: bool[N]: the row is of the positive class.
-        present: bool[N]: the row is there. Removing a row, choosing a fold and padding to a common
-            capacity change this mask only. What an absent row holds never matters.
-        offered: bool[S] or None: the splits that may be chosen; None for all. Public: it pads tables of different
-            domains to a common shape.
+        feature: i32[S]: the feature that split s reads.
+        low: u8[S]: a row satisfies split s if low[s] <= its cell of that feature <= high[s].
+        high: u8[S]: see `low`.
+        attribute: i32[A]: the feature that attribute a reads. Attributes are for learners that draw
+            thresholds or read numbers.
+        position: f32[A, CELLS]: the place in [0, 1] of each cell of the attribute's feature.
+        allowed: bool[S] or None: the splits that may be chosen; None for all. It pads tables of
+            different domains to a common shape.
     """
 
-    splits: Array
-    label: Array
+    feature: AnyArray
+    low: AnyArray
+    high: AnyArray
+    attribute: AnyArray
+    position: AnyArray
+    allowed: AnyArray | None = None
+
+
+class Table(NamedTuple):
+    """Private rows, as all learners read them.
+
+    Attributes:
+        cells: u8[N, F]: the public cell that each feature of a row lies in, which `questions` are
+            asked of. Or f32[N, F]: exact numbers, for learners that read places or numbers only;
+            then there are no questions. What a cell holds is private, and none is an error.
+        target: bool[N]: the row is of the positive class.
+        present: bool[N]: the row is there. Removing a row, choosing a fold and padding to a common
+            capacity change this mask only. What an absent row holds never matters.
+        questions: of the cells; None with exact numbers.
+    """
+
+    cells: Array
+    target: Array
     present: Array
-    offered: Array | None = None
+    questions: Questions | None = None
 
 
 class Tree(NamedTuple):
@@ -330,7 +360,8 @@ class HypothesisClass(NamedTuple):
     Attributes:
         example: () -> a table of one absent row that they can read.
         check: (table) -> None: raises ValueError, on the host, if the table is not of the kind they read.
-        prepare: (table) -> the same rows laid out for the loops, with attributes `label` and `present`.
+        prepare: (table) -> the same rows laid out for the loops, with attributes `target` and
+            `present`.
         predict: (hypothesis, prepared) -> f32[N], what the hypothesis adds to the score of each row.
         bound: (hypothesis) -> f32[]: no possible row's |prediction| exceeds it.
     """
@@ -538,12 +569,18 @@ class Model:
         transcript: what was released. The sites that the learner withholds are not in it, unless
             `fit` was asked for them.
         recipe: the recipe that made it.
+        questions: of the cells that it reads, as its table had them; None if it reads numbers.
+        features: F, how many features the rows have that it reads.
+        dtype: of these rows: "uint8" for cells, "float32" for numbers.
     """
 
     trees: Any
     intercept: Array
     transcript: Transcript
     recipe: Recipe
+    questions: Questions | None
+    features: int = dataclasses.field(metadata={"static": True})
+    dtype: str = dataclasses.field(metadata={"static": True})
 
     @property
     def releases(self) -> Release:

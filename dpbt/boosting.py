@@ -24,7 +24,7 @@ from dpbt.base import (
     Transcript,
     WeakLearner,
 )
-from dpbt.checks import as_array, check, on_device, refuse_sample_weight
+from dpbt.checks import check, on_device, refuse_sample_weight, rows_for
 from dpbt.reweighting import uniform
 
 
@@ -352,8 +352,9 @@ def fit(
         key: one typed key, a secret: who has it can subtract the noise. `keys.fresh_key()` makes
             one for a release; a key of a seed is for research, and a warning says so once. Use it
             on one table only.
-        table: splits bool[N, S], label bool[N], present bool[N], with at most the recipe's `rows`
-            rows present; under replace-one `rows` is their public number, and N at least that.
+        table: from `dpbt.table`; cells u8[N, F], target bool[N], present bool[N], with at most the
+            recipe's `rows` rows present; under replace-one `rows` is their public number, and N at
+            least that.
         recipe: one setting.
         public_key: one typed key that is independent of `key`, if the recipe draws public structure.
         sample_weight: not supported.
@@ -370,52 +371,73 @@ def fit(
     check(key, table, recipe, public_key)
     keys.warn_of_research(key)
     transcript, hypotheses, _ = _boost(key, table, recipe, public_key)
-    start = intercept(recipe, transcript.prologue)
     if not keep_withheld:
         transcript = published(transcript, recipe.learner)
-    return Model(hypotheses, start, transcript, recipe)
+    return model_of(hypotheses, transcript, recipe, table)
 
 
-def score(ensemble, rows: Array, hypotheses: HypothesisClass) -> Array:
-    """f32[N]: the summed predictions of hypotheses with a leading axis T, on rows such as splits bool[N, S]."""
-    unlabelled = jnp.zeros(rows.shape[0], bool)
-    table = hypotheses.prepare(Table(rows, unlabelled, unlabelled))
+def model_of(hypotheses: Any, transcript: Transcript, recipe: Recipe, table: Table) -> Model:
+    """The model, with what it keeps of the table: the public questions and the kind of its rows."""
+    return Model(
+        hypotheses,
+        intercept(recipe, transcript.prologue),
+        transcript,
+        recipe,
+        table.questions,
+        features=table.cells.shape[1],
+        dtype=str(table.cells.dtype),
+    )
+
+
+def score(ensemble: Any, table: Table, hypotheses: HypothesisClass) -> Array:
+    """f32[N]: the summed predictions of hypotheses, with a leading axis T, on all rows of a table."""
+    prepared = hypotheses.prepare(table)
 
     def add(total, hypothesis):
-        return total + hypotheses.predict(hypothesis, table), None
+        return total + hypotheses.predict(hypothesis, prepared), None
 
-    total, _ = jax.lax.scan(add, jnp.zeros(rows.shape[0], jnp.float32), ensemble)
-    return total
+    nothing = jnp.zeros(table.cells.shape[0], jnp.float32)
+    return jax.lax.scan(add, nothing, ensemble)[0]
 
 
 _score = jax.jit(score, static_argnums=2)
 
 
-def decision_function(model: Model, splits: Array) -> Array:
-    """f32[N]: the score H of each row of splits bool[N, S]; above 0 means the positive class.
+def decision_function(model: Model, rows: Array | Table) -> Array:
+    """f32[N]: the score H of each row; above 0 means the positive class.
+
+    Args:
+        model: from `fit`.
+        rows: cells u8[N, F] (`domains.encode`) or exact numbers f32[N, F], as the model was trained
+            on; a Table of either, whose absent rows have a score, too; or splits bool[N, S], if the
+            model was trained on a table of raw splits (`questions.of_splits`).
 
     Raises:
-        ValueError: if the rows are not of the kind that the model reads.
+        ValueError: if the rows are of another type than the model reads, or of another number of
+            features, or are a table with other questions (`checks.rows_for`).
     """
-    splits = as_array("splits", splits)
+    table = rows_for(model, rows)
     hypotheses = model.recipe.learner.hypotheses
-    hypotheses.check(
-        Table(splits, jnp.zeros(splits.shape[:1], bool), jnp.zeros(splits.shape[:1], bool))
-    )
-    return model.intercept + _score(model.trees, splits, hypotheses)
+    hypotheses.check(table)
+    return model.intercept + _score(model.trees, table, hypotheses)
 
 
-def predict(model: Model, splits: Array) -> Array:
-    """bool[N]: H > 0. A score of exactly 0 is the negative class."""
-    return decision_function(model, splits) > 0
+def predict(model: Model, rows: Array | Table) -> Array:
+    """bool[N]: H > 0, for rows as `decision_function` takes them.
+
+    A score of exactly 0 is the negative class.
+    """
+    return decision_function(model, rows) > 0
 
 
-def predict_proba(model: Model, splits: Array) -> Array:
+def predict_proba(model: Model, rows: Array | Table) -> Array:
     """f32[N]: inverse_link(H), the probability of the positive class that the loss reads off the score.
 
+    Rows are as `decision_function` takes them.
+
     Raises:
-        ValueError: if the recipe has no link, or one whose surrogate has kinks (the 0/1 loss), where the inverse
-            link is not a function.
+        ValueError: as `decision_function`; if the recipe has no link, or one whose surrogate has
+            kinks (the 0/1 loss), where the inverse link is not a function.
     """
     if model.recipe.loss is None:
         raise ValueError(
@@ -426,4 +448,4 @@ def predict_proba(model: Model, splits: Array) -> Array:
         raise ValueError(
             f"the surrogate of {loss.name} has kinks, so a score defines no probability"
         )
-    return loss.inverse_link(decision_function(model, splits))
+    return loss.inverse_link(decision_function(model, rows))

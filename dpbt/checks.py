@@ -7,7 +7,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from dpbt import keys
-from dpbt.base import REPLACE_ONE, Array, Recipe, Table, dtype_and_rank
+from dpbt.base import REPLACE_ONE, Array, Model, Recipe, Table, dtype_and_rank
+from dpbt.questions import are_bits, same
 
 
 def as_array(name: str, value: Any) -> Array:
@@ -28,13 +29,56 @@ def as_array(name: str, value: Any) -> Array:
 
 def on_device(table: Table) -> Table:
     """The table's fields as device arrays; ValueError as `as_array`."""
-    offered = None if table.offered is None else as_array("table.offered", table.offered)
+    asked = table.questions
+    if asked is not None:
+        given = {name: array for name, array in asked._asdict().items() if array is not None}
+        asked = asked._replace(**{k: as_array(f"questions.{k}", v) for k, v in given.items()})
     return Table(
-        as_array("table.splits", table.splits),
-        as_array("table.label", table.label),
+        as_array("table.cells", table.cells),
+        as_array("table.target", table.target),
         as_array("table.present", table.present),
-        offered,
+        asked,
     )
+
+
+def rows_for(model: Model, rows: Any) -> Table:
+    """Rows as the model reads them: a table of which only the cells and the questions matter.
+
+    Args:
+        model: from `fit`.
+        rows: cells u8[N, F], or numbers f32[N, F] if the model was trained on such; a Table of
+            either; or splits bool[N, S], if it was trained on a table of raw splits
+            (`questions.of_splits`), or of a domain of Booleans alone: each feature has two cells.
+
+    Raises:
+        ValueError: if the rows are not of the kind that the model reads, have another number of
+            features, or are a table with other questions.
+    """
+    if isinstance(rows, Table):
+        _check_questions(model, rows)
+        rows = rows.cells
+    cells = as_array("rows", rows)
+    if cells.dtype == bool and model.questions is not None and are_bits(model.questions):
+        cells = cells.astype(jnp.uint8)
+    if cells.dtype != model.dtype or cells.ndim != 2:
+        words = f"the model reads rows of {model.dtype} and rank 2"
+        raise ValueError(f"{words}, got {dtype_and_rank(cells)}")
+    if cells.shape[1] != model.features:
+        words = f"the model reads rows of {model.features} features"
+        raise ValueError(f"{words}, and these have another number of them")
+    nobody = jnp.zeros(cells.shape[:1], bool)
+    return Table(cells, nobody, nobody, model.questions)
+
+
+def _check_questions(model: Model, table: Table) -> None:
+    """Refuse a table that is asked other questions than the model asks.
+
+    Raises:
+        ValueError: saying so.
+    """
+    mine, theirs = model.questions, table.questions
+    if mine is not None and theirs is not None and not same(mine, theirs):
+        raise ValueError("the model was trained with other questions than the table has")
 
 
 def refuse_sample_weight(sample_weight: Any) -> None:
@@ -61,15 +105,15 @@ def check(key: Array, table: Table, recipe: Recipe, public_key: Array | None = N
             setting, and a table that its hypotheses read, of at most `rows` present rows and under
             replace-one of at least `rows` places.
     """
-    splits, label, present = table[:3]
+    cells, target, present = table[:3]
     keys.check(key)
-    for name, array in (("label", label), ("present", present)):
+    for name, array in (("target", target), ("present", present)):
         if array.dtype != bool or array.ndim != 1:
             raise ValueError(f"table.{name} must be bool of rank 1, got {dtype_and_rank(array)}")
     recipe.learner.hypotheses.check(table)
-    rows = splits.shape[0]
-    if label.shape[0] != rows or present.shape[0] != rows:
-        raise ValueError("splits, label and present must have the same rows, and do not")
+    rows = cells.shape[0]
+    if target.shape[0] != rows or present.shape[0] != rows:
+        raise ValueError("cells, target and present must have the same rows, and do not")
     if np.ndim(recipe.rows) > 0:
         raise ValueError("fit takes one setting; vmap dpbt.boost over a recipe with several")
     _check_public_key(key, public_key)

@@ -16,7 +16,7 @@ import numpy as np
 from dpbt import trees
 from dpbt.accounting import align
 from dpbt.base import UNSPLIT, AnyArray, Array, Model, Public, Recipe, Release, Table, Transcript
-from dpbt.boosting import prepared_table, run_rounds, score
+from dpbt.boosting import decision_function, prepared_table, run_rounds
 from dpbt.domains import Domain, predicates
 
 
@@ -34,7 +34,7 @@ def advantages(transcript: Transcript, table: Table, recipe: Recipe) -> Array:
         recipe: the recipe.
     """
     learner, prepared = recipe.learner, prepared_table(table, recipe)
-    sign = jnp.where(prepared.label, 1.0, -1.0)
+    sign = jnp.where(prepared.target, 1.0, -1.0)
 
     def judge(release: Release, weights: list[Array], public: Public) -> tuple[Release, Array]:
         said = learner.hypotheses.predict(
@@ -51,16 +51,19 @@ def advantages(transcript: Transcript, table: Table, recipe: Recipe) -> Array:
 _advantages = jax.jit(advantages)
 
 
-def margins(model: Model, rows: AnyArray, label: AnyArray) -> np.ndarray:
+def margins(model: Model, rows: Array | Table, target: AnyArray) -> np.ndarray:
     """f32[N]: y H / T of each row, in [-1, 1] for hypotheses in [-1, 1].
 
     Args:
         model: from `fit`.
-        rows: as the model reads them, splits bool[N, S] for example.
-        label: bool[N].
+        rows: as `boosting.decision_function` takes them.
+        target: bool[N].
+
+    Raises:
+        ValueError: as `boosting.decision_function`.
     """
-    found = score(model.trees, jnp.asarray(rows), model.recipe.learner.hypotheses)
-    return np.asarray(found) * np.where(np.asarray(label), 1, -1) / int(model.recipe.rounds)
+    sign = np.where(np.asarray(target), 1, -1)
+    return np.asarray(decision_function(model, rows)) * sign / int(model.recipe.rounds)
 
 
 def margin_histogram(values: np.ndarray, bins: int = 40) -> tuple[np.ndarray, np.ndarray]:
@@ -157,7 +160,7 @@ def rademacher(key: Array, splits: Array, draws: int = 200) -> tuple[float, floa
 
     Args:
         key: one typed key.
-        splits: bool[N, S].
+        splits: bool[N, S], such as `questions.splits_of` a table.
         draws: at least 2.
     """
     found = np.asarray(_correlations(key, jnp.asarray(splits).astype(jnp.int8), draws), np.float64)
@@ -178,7 +181,7 @@ def report(
 
     def histogram(rows: Table) -> list[float]:
         here = np.asarray(rows.present)
-        return margin_histogram(margins(model, rows.splits, rows.label)[here])[0].tolist()
+        return margin_histogram(margins(model, rows, rows.target)[here])[0].tolist()
 
     of_trees = model.recipe.learner.hypotheses is trees.TREES
     of_rules = (

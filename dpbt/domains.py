@@ -1,131 +1,45 @@
 """Public domains: what each column may hold, declared before anyone looks at the rows.
 
-A domain is an ordered mapping from column names to `Numeric`, `Nominal` or `Boolean`. It defines
-the public splits: predicates "column > threshold", "column = value". Nothing here is ever fitted
-from data. Encoding is a map of each row alone, cell by cell as `cells` says, and never raises on a
-cell: what lies outside the declaration has a declared place.
+A domain is an ordered mapping from column names to `Numeric`, `Nominal` or `Boolean` (`kinds`). It
+defines the public splits, predicates "column > threshold" and "column = value", which are questions
+of cells. Nothing here is ever fitted from data. Encoding is a map of each row alone, cell by cell
+as `cells` says, and never raises on a cell: what lies outside the declaration has a declared place.
 """
 
 import dataclasses
 import json
-import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from dpbt import cells
+from dpbt import cells, kinds
+from dpbt.base import Questions
 from dpbt.columns import cells_of, read_codes, read_numbers, read_truths
+from dpbt.kinds import Boolean, Column, Nominal, Numeric
+
+__all__ = [
+    "Boolean",
+    "Column",
+    "Columns",
+    "Domain",
+    "Label",
+    "Nominal",
+    "Numeric",
+    "Predicate",
+    "column_from_json",
+    "describe",
+    "encode",
+    "missing_cells",
+    "positions",
+    "predicates",
+    "questions",
+    "read_columns",
+    "read_domain",
+]
 
 
-def _refuse_unless_bool(missing: Any) -> None:
-    if not isinstance(missing, bool):
-        raise ValueError(f"missing must be true or false, got {missing!r}")
-
-
-@dataclasses.dataclass(frozen=True)
-class Numeric:
-    """Numbers in [low, high], cut by a regular grid into `bins` intervals.
-
-    The splits are bins - 1, "x > threshold".
-
-    Values outside are as good as the nearer end, infinite ones too. A missing number, which is
-    every cell that `cells.number` finds no number in, satisfies no threshold; with `missing` there
-    is one more split, "x is missing".
-
-    Raises:
-        ValueError: unless low < high are finite, bins is an integer of at least 2,
-            bins * (high - low) is finite, and missing is a bool.
-    """
-
-    low: float
-    high: float
-    bins: int = 10
-    missing: bool = False
-
-    def __post_init__(self):
-        if not (math.isfinite(self.low) and math.isfinite(self.high) and self.low < self.high):
-            raise ValueError(f"a numeric column needs finite low < high, got [{self.low}, {self.high}]")
-        if not isinstance(self.bins, int) or isinstance(self.bins, bool) or self.bins < 2:
-            raise ValueError(f"a numeric column needs at least 2 bins, got {self.bins!r}")
-        _refuse_unless_bool(self.missing)
-        if not math.isfinite((self.high - self.low) * self.bins):
-            ends = f"[{self.low}, {self.high}]"
-            raise ValueError(f"a numeric column needs a finite bins * (high - low), got {ends}")
-
-    @property
-    def thresholds(self) -> np.ndarray:
-        """float64[bins - 1], the interior points of the grid."""
-        return self.low + (self.high - self.low) * np.arange(1, self.bins) / self.bins
-
-
-@dataclasses.dataclass(frozen=True)
-class Nominal:
-    """One of the listed values: a split "x = value" for each.
-
-    Any other value, and a missing one, is read as `other`, which must be a listed value, or else
-    satisfies no split. Declared values are kept as `cells.declared` reads them, so that 3, "3" and
-    "3.0" are one value.
-
-    Raises:
-        ValueError: if there are no values, or two are read alike, or `other` is not one of them.
-    """
-
-    values: tuple[str, ...]
-    other: str | None = None
-
-    def __post_init__(self):
-        unordered = isinstance(self.values, str | bytes | set | frozenset)
-        if unordered or not isinstance(self.values, Iterable):
-            raise ValueError(f"a nominal column needs a list of values, got {self.values!r}")
-        object.__setattr__(self, "values", tuple(cells.declared(value) for value in self.values))
-        if not self.values or len(set(self.values)) != len(self.values):
-            raise ValueError(f"a nominal column needs distinct values, got {list(self.values)}")
-        if self.other is None:
-            return
-        object.__setattr__(self, "other", cells.declared(self.other))
-        if self.other not in self.values:
-            raise ValueError(f"other must be one of {list(self.values)}, got {self.other!r}")
-
-
-@dataclasses.dataclass(frozen=True)
-class Boolean:
-    """True or false: one split, "x".
-
-    Python and NumPy Booleans are themselves. Any other cell is true if it reads as the word `true`,
-    false if it reads as the word `false`, and else missing. A missing cell does not satisfy "x";
-    with `missing` there is one more split, "x is missing". The words are kept as `cells.declared`
-    reads them.
-
-    Attributes:
-        true: the word for true, "1" by default.
-        false: the word for false: "0" where `true` is "1", and to be declared for any other `true`.
-        missing: whether there is a split for missing cells.
-
-    Raises:
-        ValueError: if `true` is declared without `false`, or the two are read alike, or missing is
-            no bool.
-    """
-
-    true: str = "1"
-    false: str = dataclasses.field(default=None)  # type: ignore[assignment]
-    missing: bool = False
-
-    def __post_init__(self):
-        _refuse_unless_bool(self.missing)
-        true = cells.declared(self.true)
-        if self.false is None and true != "1":
-            words = f"a Boolean column with true={true!r}"
-            raise ValueError(f"{words} must declare its word for false, too")
-        false = "0" if self.false is None else cells.declared(self.false)
-        if true == false:
-            raise ValueError(f"the words for true and false must differ, got {true!r} twice")
-        object.__setattr__(self, "true", true)
-        object.__setattr__(self, "false", false)
-
-
-Column = Numeric | Nominal | Boolean
 Domain = Mapping[str, Column]
 
 
@@ -143,7 +57,7 @@ def _number(value: float) -> str:
 
 
 def predicates(domain: Domain) -> list[Predicate]:
-    """The public splits of a domain, in the order of the columns of `encode`."""
+    """The public splits of a domain, in the order of `questions`."""
     found: list[Predicate] = []
     for name, column in domain.items():
         match column:
@@ -181,10 +95,10 @@ Columns = Mapping[str, Any]
 
 
 def encode(domain: Domain, columns: Columns) -> np.ndarray:
-    """bool[N, S]: which row satisfies which public split.
+    """u8[N, F]: the public cell that each value lies in, a column for each column of the domain.
 
     Row n is a function of the cells of row n alone: the other rows of the result are the same
-    whatever it holds.
+    whatever it holds. `questions` has what is asked of the result.
 
     Args:
         domain: the public domain.
@@ -197,41 +111,68 @@ def encode(domain: Domain, columns: Columns) -> np.ndarray:
             No cell is an error.
     """
     read = read_columns(domain, columns)
-    blocks = [_encode_column(kind, read[name]) for name, kind in domain.items()]
-    return np.concatenate(blocks, axis=1)
+    return np.stack([kinds.cells_of(kind, read[name]) for name, kind in domain.items()], axis=1)
 
 
-def positions(
-    domain: Domain,
-    columns: Columns,
-    *,
-    grid: bool = False,
-    codes: bool = False,
-) -> np.ndarray:
-    """f32[N, A]: where each row lies in the public range of each attribute, in [0, 1].
+def questions(domain: Domain, *, codes: bool = False) -> Questions:
+    """What is asked of the cells that `encode` gives: the splits in the order of `predicates`.
+
+    A threshold t uniform in [0, 1) on "position > t" is a threshold uniform over the declared grid:
+    the position of a number is how many of the thresholds it exceeds, over their number.
+
+    Args:
+        domain: the public domain.
+        codes: as `positions` has it.
+
+    Raises:
+        ValueError: if the domain is empty, or one of its columns is of no known kind.
+    """
+    if not domain:
+        raise ValueError("a domain needs at least one column")
+    splits, attributes = [], []
+    for feature, kind in enumerate(domain.values()):
+        splits += [(feature, low, high) for low, high in kinds.splits_of(kind)]
+        attributes += [(feature, places) for places in kinds.places_of(kind, codes)]
+
+    of_split, low, high = zip(*splits, strict=True)
+    of_attribute, places = zip(*attributes, strict=True)
+    return Questions(
+        feature=np.array(of_split, np.int32),
+        low=np.array(low, np.uint8),
+        high=np.array(high, np.uint8),
+        attribute=np.array(of_attribute, np.int32),
+        position=np.stack(places),
+    )
+
+
+def positions(domain: Domain, columns: Columns, *, codes: bool = False) -> np.ndarray:
+    """f32[N, A]: where each row lies exactly in the public range of each attribute, in [0, 1].
 
     A threshold t uniform in [0, 1) on "position > t" is a threshold uniform in the attribute's
-    range; with `grid` it is uniform over the declared grid (a position is then a number of
-    thresholds passed, over their number), and on a Boolean it is the Boolean itself.
+    range. (`questions` has the same attributes with numbers placed on the declared grid.) On a
+    Boolean the position is the Boolean itself.
 
     Args:
         domain: the public domain.
         columns: as `encode` reads them.
-        grid: place numbers on the declared grid instead of exactly. Values outside the range count
-            as its nearer end either way.
         codes: give a nominal column one attribute, the place of its value in the list over the last
             place, instead of one Boolean for each value. A value that is not listed is at 0.
 
     Returns:
         The attributes in the order of the columns. A missing number or Boolean is at 0, and has a
-        Boolean of its own where declared. As in `encode`, a row of the result is a function of that
-        row alone.
+        Boolean of its own where declared. Values outside the range count as its nearer end. As in
+        `encode`, a row of the result is a function of that row alone.
 
     Raises:
         ValueError: as `encode`.
     """
     read = read_columns(domain, columns)
-    blocks = [_position_of(kind, read[name], grid, codes) for name, kind in domain.items()]
+    blocks = []
+    for name, kind in domain.items():
+        place = np.stack(kinds.places_of(kind, codes), axis=1)[kinds.cells_of(kind, read[name])]
+        if isinstance(kind, Numeric):
+            place[:, 0] = kinds.exact_place(kind, read[name])
+        blocks.append(place)
     return np.concatenate(blocks, axis=1)
 
 
@@ -260,45 +201,6 @@ def read_columns(domain: Domain, columns: Columns) -> dict[str, np.ndarray | lis
     if unlike:
         raise ValueError(f"columns must have the same length; {unlike} differ from {first!r}")
     return read
-
-
-def _position_of(kind: Column, values: np.ndarray | list, grid: bool, codes: bool) -> np.ndarray:
-    block = _encode_column(kind, values).astype(np.float32)
-    match kind:
-        case Numeric():
-            steps = kind.bins - 1
-            place = block[:, :steps].sum(axis=1) / np.float32(steps)
-            if not grid:
-                with np.errstate(all="ignore"):  # a warning would tell of some row's large number
-                    exact = (read_numbers(values) - kind.low) / (kind.high - kind.low)
-                place = np.nan_to_num(np.clip(exact, 0, 1), nan=0.0).astype(np.float32)
-            return np.concatenate([place[:, None], block[:, steps:]], axis=1)
-        case Nominal() if codes:
-            last = np.float32(max(len(kind.values) - 1, 1))
-            return np.argmax(block, axis=1).astype(np.float32)[:, None] / last
-        case _:
-            return block
-
-
-def _encode_column(kind: Column, values: np.ndarray | list) -> np.ndarray:
-    """bool[N, splits of the column]."""
-    match kind:
-        case Numeric():
-            number = read_numbers(values)
-            block = number[:, None] > kind.thresholds[None, :]
-            absent = np.isnan(number)
-        case Nominal():
-            code = read_codes(values, kind.values)
-            if kind.other is not None:
-                code = np.where(code < 0, kind.values.index(kind.other), code)
-            return code[:, None] == np.arange(len(kind.values))
-        case Boolean():
-            truth = read_truths(values, kind.true, kind.false)
-            block = (truth == 1)[:, None]
-            absent = truth == -1
-        case _:
-            raise ValueError(f"a column must be Numeric, Nominal or Boolean, got {kind!r}")
-    return np.concatenate([block, absent[:, None]], axis=1) if kind.missing else block
 
 
 def missing_cells(domain: Domain, columns: Columns) -> dict[str, int]:

@@ -25,6 +25,7 @@ from dpbt.base import (
 )
 from dpbt.learners import random_tree
 from dpbt.learners.random_tree import Grove
+from dpbt.questions import positions_of
 
 VOTINGS = ("majority", "threshold", "probabilistic")
 
@@ -87,7 +88,7 @@ def fit(
 
     Args:
         key: one typed key, a secret; see `boosting.fit`.
-        table: positions f32[N, A] (`domains.positions`) or Booleans bool[N, A]; label and present bool[N].
+        table: from `dpbt.table`, of cells or, with `exact`, of positions f32[N, A].
         recipe: one setting, from `recipes.random_forest`, `rf_l` or `rf_e`.
         public_key: one typed key that is independent of `key`, of the trees' structure.
         memory_mb: roughly how much memory the trees in the making may take, beside the table and the model.
@@ -104,13 +105,13 @@ def fit(
     table = checks.on_device(table)
     checks.check(key, table, recipe, public_key)
     keys.warn_of_research(key)
-    each = 64 * table.label.shape[0] + 512 * _leaves(recipe.learner)
+    each = 64 * table.target.shape[0] + 512 * _leaves(recipe.learner)
     batch = int(np.clip(memory_mb * 2**20 / each, 1, 64))
     releases, trees = _grow(key, table, recipe, public_key, batch=batch)
     transcript = Transcript({}, releases)
     if not keep_withheld:
         transcript = boosting.published(transcript, recipe.learner)
-    return Model(trees, jnp.float32(0), transcript, recipe)
+    return boosting.model_of(trees, transcript, recipe, table)
 
 
 def theta(trees: Grove, positions: Array) -> Array:
@@ -150,30 +151,41 @@ def vote(shares: Array, voting: str, key: Array | None = None) -> Array:
     raise ValueError(f"voting must be one of {VOTINGS}, got {voting!r}")
 
 
-_theta = jax.jit(theta)
+@jax.jit
+def _table_theta(trees: Grove, table: Table) -> Array:
+    return theta(trees, positions_of(table))
 
 
-def predict(model: Model, positions: Array, voting: str = "majority", key: Array | None = None) -> Array:
+def predict(
+    model: Model,
+    rows: Array | Table,
+    voting: str = "majority",
+    key: Array | None = None,
+) -> Array:
     """bool[N]: the answer for each row.
 
     Args:
         model: from `fit` (or `boosting.fit`) of a random forest.
-        positions: f32[N, A] or bool[N, A], as the table's were.
+        rows: as `boosting.decision_function` takes them.
         voting: as `vote`.
         key: for a probabilistic vote.
 
     Raises:
-        ValueError: if the rows are not of the kind that the model reads, or as `vote`.
+        ValueError: as `boosting.decision_function`, or as `vote`.
     """
-    positions = checks.as_array("positions", positions)
-    rows = jnp.zeros(positions.shape[:1], bool)
-    model.recipe.learner.hypotheses.check(Table(positions, rows, rows))
-    return vote(_theta(model.trees, positions), voting, key)
+    return vote(_shares(model, rows), voting, key)
 
 
-def predict_proba(model: Model, positions: Array) -> Array:
-    """f32[N]: the mean of theta over the trees."""
-    return jnp.nanmean(_theta(model.trees, checks.as_array("positions", positions)), axis=0)
+def predict_proba(model: Model, rows: Array | Table) -> Array:
+    """f32[N]: the mean of theta over the trees, for rows as `boosting.decision_function` takes them."""
+    return jnp.nanmean(_shares(model, rows), axis=0)
+
+
+def _shares(model: Model, rows: Array | Table) -> Array:
+    """f32[k, N]: `theta` of rows that the model reads."""
+    table = checks.rows_for(model, rows)
+    model.recipe.learner.hypotheses.check(table)
+    return _table_theta(model.trees, table)
 
 
 class Structure(NamedTuple):
@@ -209,10 +221,11 @@ def weights_at_all_heights(tree: Structure, rows: random_tree.Positions) -> tupl
         i32[H + 1, N], the heap index of each row's node at each height, absent rows' too; and i32[2**(H + 1) - 1, 2],
         the present rows of each node and class. Both are private.
     """
-    everyone = jnp.zeros(rows.label.shape[0], jnp.int32)
+    everyone = jnp.zeros(rows.target.shape[0], jnp.int32)
     node = random_tree.descend(tree.attribute[None], tree.threshold[None], rows.position, everyone)
     depth = node.shape[0]
-    count = random_tree.leaf_weights(node[-1], rows.label, rows.present.astype(jnp.int32), 2**depth)
+    here = rows.present.astype(jnp.int32)
+    count = random_tree.leaf_weights(node[-1], rows.target, here, 2**depth)
     levels = [count]
     for _ in range(depth):
         levels.append(levels[-1].reshape(-1, 2, 2).sum(axis=1))

@@ -70,7 +70,7 @@ def mirror(family: LossFamily, bounded: bool) -> Reweighter:
 
     def weigh(score: Array, bound: Array, table: Any, public: Public) -> Weighted:
         inverse_link = family(public.reweighting.link_alpha).inverse_link
-        weight = inverse_link(jnp.where(table.label, -score, score))
+        weight = inverse_link(jnp.where(table.target, -score, score))
         return on_grid(weight, inverse_link(bound) if bounded else jnp.float32(1))
 
     words = "bounded" if bounded else "at most 1"
@@ -151,7 +151,7 @@ def lazy_bregman(bounded: bool = True) -> Reweighter:
 
     def weigh(score: Array, bound: Array, table: Any, public: Public) -> Weighted:
         density, rate = public.reweighting
-        signed = rate * jnp.where(table.label, score, -score)
+        signed = rate * jnp.where(table.target, score, -score)
         weight = jnp.exp(-jnp.clip(signed, -_SCORE_LIMIT, _SCORE_LIMIT))
 
         growth = jnp.exp(jnp.minimum(2 * rate * bound, _SCORE_LIMIT))

@@ -12,6 +12,7 @@ no fingerprint, so its bytes do not depend on the secret, and it does not have t
 import dataclasses
 import itertools
 import json
+import math
 import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -29,7 +30,19 @@ from dpbt.boosting import boost
 from dpbt.fingerprints import fingerprint, shared_secret
 from dpbt.keys import pair
 from dpbt.storage import load_columns, provenance, save_columns, write_whole
-from dpbt.sweeps import Group, Shape, Sweep, Task, common_shapes, groups, id_words, setting_id, together, word
+from dpbt.sweeps import (
+    Group,
+    Shape,
+    Sweep,
+    Task,
+    common_shapes,
+    groups,
+    id_words,
+    lane_bytes,
+    setting_id,
+    together,
+    word,
+)
 
 SETTINGS_AXIS, ROWS_AXIS = "settings", "rows"
 
@@ -40,12 +53,12 @@ _LONGEST_BATCH = 64
 """Most chunks of lanes in a batch, which is what a kill can lose."""
 
 Measure = Callable[[Array, Array, Array, Array], dict[str, Array]]
-"""(score f32[N], label bool[N], trained bool[N], test bool[N]) -> name -> scalar, one column each."""
+"""(score f32[N], target bool[N], trained bool[N], test bool[N]) -> name -> scalar, one column each."""
 
 
-def error_rates(score: Array, label: Array, trained: Array, test: Array) -> dict[str, Array]:
+def error_rates(score: Array, target: Array, trained: Array, test: Array) -> dict[str, Array]:
     """Errors of the sign of the score on the tested rows and on those trained on; 0 counts as negative."""
-    wrong = (score > 0) != label
+    wrong = (score > 0) != target
 
     def rate(mask):
         return jnp.sum(wrong & mask) / jnp.maximum(jnp.sum(mask), 1)
@@ -80,6 +93,10 @@ class _Lanes(NamedTuple):
     words: Array
     evaluation: Array
     repeat: Array
+
+
+_Layout = tuple[int, int]
+"""(chunks, lanes) of a batch."""
 
 
 class _Batch(NamedTuple):
@@ -118,12 +135,14 @@ def shard_rows(table: Table, mesh: Mesh) -> Table:
     score where the row is. The sums are exact, so releases do not depend on the number of shards.
     """
     count = mesh.shape[ROWS_AXIS]
-    spare = -table.label.shape[0] % count
-    splits, label, present = (np.pad(np.asarray(a), [(0, spare)] + [(0, 0)] * (np.ndim(a) - 1)) for a in table[:3])
-    offered = None if table.offered is None else place(table.offered, mesh)
-    return Table(
-        place(splits, mesh, ROWS_AXIS), place(label, mesh, ROWS_AXIS), place(present, mesh, ROWS_AXIS), offered
-    )
+    spare = -table.target.shape[0] % count
+
+    def spread(rows: AnyArray) -> Array:
+        filled = np.pad(np.asarray(rows), [(0, spare)] + [(0, 0)] * (rows.ndim - 1))
+        return place(filled, mesh, ROWS_AXIS)
+
+    questions = jax.tree.map(lambda array: place(array, mesh), table.questions)
+    return Table(spread(table.cells), spread(table.target), spread(table.present), questions)
 
 
 def _evaluator(measure: Measure, mesh: Mesh):
@@ -140,7 +159,7 @@ def _evaluator(measure: Measure, mesh: Mesh):
             recipe = dataclasses.replace(lane.recipe, rounds=rounds)
             noise_key, public_key = pair(own)
             score = boost(noise_key, table._replace(present=present), recipe, public_key)[2]
-            return measure(score, table.label, present, test[lane.evaluation])
+            return measure(score, table.target, present, test[lane.evaluation])
 
         def chunk(counted):
             c, lanes = counted
@@ -163,44 +182,34 @@ def _evaluator(measure: Measure, mesh: Mesh):
     )
 
 
-def lane_bytes(shape: Shape, recipe: Recipe) -> int:
-    """About how much memory one fit takes at a time, from the widest part of its hypothesis."""
-    kind = recipe.learner.hypotheses.example().splits.dtype
-
-    def fit():
-        table = Table(jnp.zeros(shape, kind), jnp.zeros(shape[0], bool), jnp.zeros(shape[0], bool))
-        one = jax.tree.map(lambda leaf: jnp.asarray(leaf)[0], recipe)
-        key = jax.random.key(0)
-        return boost(key, table, one, key)[1]
-
-    trees = jax.eval_shape(fit)
-    width = max(leaf.shape[-1] for leaf in jax.tree.leaves(trees))
-    rows, splits = shape
-    return rows * (width + 32) + 24 * splits * width
-
-
-def _layout(sweep: Sweep, group: Group, shape: Shape, evaluations: int, devices: int, memory_mb: float) -> Shape:
-    """(chunks, lanes) of the group's batches: lanes within the memory budget and a multiple of the devices."""
-    most = evaluations * sweep.repeats * int(np.max(np.unique(group.recipe.rounds, return_counts=True)[1]))
-    lanes = int(np.clip(memory_mb * 2**20 // (lane_bytes(shape, group.recipe) * devices), 1, -(-most // devices)))
+def _layout(group: Group, shape: Shape, fits: int, devices: int, memory_mb: float) -> _Layout:
+    """Lanes within the memory budget, a multiple of the devices; with so many fits of a setting."""
+    most = fits * int(np.max(np.unique(group.recipe.rounds, return_counts=True)[1]))
+    each = lane_bytes(shape, group.recipe) * devices
+    lanes = int(np.clip(memory_mb * 2**20 // each, 1, -(-most // devices)))
     chunks = -(-most // (lanes * devices))
     lanes = -(-most // (chunks * devices))
     return min(chunks, _LONGEST_BATCH), lanes * devices
 
 
-def _batches(sweep: Sweep, number: int, group: Group, evaluations: int, layout: Shape) -> Iterator[_Batch]:
-    """The group's fits, T by T."""
-    size = layout[0] * layout[1]
+def _batches(sweep: Sweep, number: int, group: Group, folds: int, size: int) -> Iterator[_Batch]:
+    """The group's fits, T by T, at most `size` in a batch."""
     for rounds in np.unique(group.recipe.rounds):
         settings = np.flatnonzero(group.recipe.rounds == rounds)
-        fits = np.stack(np.meshgrid(settings, np.arange(evaluations), np.arange(sweep.repeats), indexing="ij"), -1)
-        fits = fits.reshape(-1, 3)
+        numbers = (settings, np.arange(folds), np.arange(sweep.repeats))
+        fits = np.stack(np.meshgrid(*numbers, indexing="ij"), -1).reshape(-1, 3)
         for k, start in enumerate(range(0, len(fits), size)):
             part = fits[start : start + size]
             yield _Batch(f"{number:03d}-{int(rounds):04d}-{k:04d}", int(rounds), *part.T)
 
 
-def _lanes(group: Group, batch: _Batch, words: np.ndarray, layout: Shape, mesh: Mesh) -> tuple[_Lanes, int]:
+def _lanes(
+    group: Group,
+    batch: _Batch,
+    words: np.ndarray,
+    layout: _Layout,
+    mesh: Mesh,
+) -> tuple[_Lanes, int]:
     """The batch on the devices, filled up with its first fit; and how many chunks are in use."""
     count = len(batch.settings)
     fill = np.concatenate([np.arange(count), np.zeros(layout[0] * layout[1] - count, int)])
@@ -283,9 +292,10 @@ def run(
                 work.setdefault(group.structure, []).append((task, number, group))
         for task, number, group in itertools.chain.from_iterable(work.values()):
             evaluations = len(task.train)
-            layout = _layout(sweep, group, shape, evaluations, mesh.shape[SETTINGS_AXIS], memory_mb)
+            fits_each = evaluations * sweep.repeats
+            layout = _layout(group, shape, fits_each, mesh.shape[SETTINGS_AXIS], memory_mb)
             inputs = None
-            for batch in _batches(sweep, number, group, evaluations, layout):
+            for batch in _batches(sweep, number, group, evaluations, math.prod(layout)):
                 if (task.name, batch.name) in done or (task.name, None) in done:
                     found += len(batch.settings)
                     progress(len(batch.settings))
@@ -324,7 +334,7 @@ def run(
 
 def _on_mesh(task: Task, seed: int, mesh: Mesh) -> tuple:
     table = shard_rows(task.table, mesh)
-    spare = table.label.shape[0] - task.train.shape[1]
+    spare = table.target.shape[0] - task.train.shape[1]
     train, test = (place(np.pad(mask, ((0, 0), (0, spare))), mesh, None, ROWS_AXIS) for mask in (task.train, task.test))
     key = jax.random.fold_in(jax.random.key(seed), word(task.name))
     return table, train, test, place(jax.random.key_data(key), mesh)
@@ -340,7 +350,7 @@ def gathered(array: Array) -> np.ndarray:
 def _fingerprint(task: Task, secret: bytes) -> str:
     """The keyed fingerprint of the table, the evaluations and the arguments."""
     arguments = json.dumps(dict(task.arguments), sort_keys=True, default=str)
-    arrays = (False if array is None else array for array in (*task.table, task.train, task.test))
+    arrays = [*jax.tree.leaves(task.table), task.train, task.test]
     return fingerprint(secret, arguments, map(np.asarray, arrays))
 
 

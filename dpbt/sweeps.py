@@ -11,7 +11,6 @@ import dataclasses
 import hashlib
 import itertools
 import json
-import math
 import zlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -20,7 +19,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dpbt.base import Recipe, Table
+from dpbt.base import CELLS, Questions, Recipe, Table
+from dpbt.boosting import boost
 
 Value = str | int | float | bool
 Setting = Mapping[str, Value]
@@ -47,9 +47,8 @@ class Task(NamedTuple):
 
     @property
     def shape(self) -> "Shape":
-        """(N, S)."""
-        rows, splits = self.table.splits.shape
-        return rows, splits
+        """Of the table."""
+        return shape_of(self.table)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -181,69 +180,161 @@ def _joined(structure: Any, parts: Sequence[tuple[Recipe, list[int]]]) -> Group:
     return Group(structure, jax.tree.map(lambda leaf: leaf[order], joined), numbers[order])
 
 
-Shape = tuple[int, int]
-"""Rows and splits."""
+class Shape(NamedTuple):
+    """Lengths of a table: N rows, F features, S splits, A attributes.
+
+    A table of exact numbers has no questions, so 0 splits and 0 attributes.
+    """
+
+    rows: int
+    features: int
+    splits: int
+    attributes: int
+
+    @property
+    def cost(self) -> int:
+        """What the learners lay out of the table: rows times splits, or times features."""
+        return self.rows * max(self[1:])
+
+
+def shape_of(table: Table) -> Shape:
+    """The lengths of a table."""
+    rows, features = table.cells.shape
+    asked = table.questions
+    if asked is None:
+        return Shape(rows, features, 0, 0)
+    return Shape(rows, features, len(asked.feature), len(asked.attribute))
 
 
 def common_shapes(shapes: Sequence[Shape], spare: int = 200_000) -> dict[Shape, Shape]:
     """Shape -> the padded shape whose program serves it.
 
-    Pairs of shapes are joined, cheapest first, as long as the cells (rows x splits) of padding that this adds, over all
-    tables, stay within `spare`: what a program costs to compile, in cells. A measured default for some hundred
-    ensembles a table.
+    Pairs of shapes are joined, cheapest first, as long as the padding that this adds (`Shape.cost`),
+    over all tables, stays within `spare`: what a program costs to compile, in rows times splits. A
+    measured default for some hundred ensembles a table. Tables of exact numbers are padded in their
+    rows only.
 
     Args:
         shapes: one for each table; repetitions count.
-        spare: cells, at least 0; 0 joins equal shapes only.
+        spare: rows times splits, at least 0; 0 joins equal shapes only.
     """
     members: dict[Shape, list[Shape]] = {}
     for shape in shapes:
         members.setdefault(shape, []).append(shape)
-    while len(members) > 1:
+    while True:
         added = {}
         for a, b in itertools.combinations(sorted(members), 2):
-            joint = (max(a[0], b[0]), max(a[1], b[1]))
-            before = len(members[a]) * math.prod(a) + len(members[b]) * math.prod(b)
-            added[a, b] = (len(members[a]) + len(members[b])) * math.prod(joint) - before, joint
-        (a, b), (cells, joint) = min(added.items(), key=lambda item: item[1][0])
-        if cells > spare:
+            if (joint := _joint(a, b)) is not None:
+                before = len(members[a]) * a.cost + len(members[b]) * b.cost
+                both = len(members[a]) + len(members[b])
+                added[a, b] = both * joint.cost - before, joint
+        if not added:
+            break
+        (a, b), (more, joint) = min(added.items(), key=lambda item: item[1][0])
+        if more > spare:
             break
         both = members.pop(a) + members.pop(b)
         members[joint] = members.get(joint, []) + both
     return {shape: joint for joint, shapes in members.items() for shape in shapes}
 
 
+def _joint(shape: Shape, other: Shape) -> Shape | None:
+    """The smallest shape that both can be padded to, if there is one."""
+    if 0 in (shape.splits, other.splits) and shape[1:] != other[1:]:
+        return None
+    return Shape(*(max(lengths) for lengths in zip(shape, other, strict=True)))
+
+
 def together(tasks: Sequence[Task], shape: Shape) -> list[Task]:
-    """Tasks padded to one shape; the splits they offer are listed for all of them or for none, so programs fit all."""
-    some = any(task.shape[1] < shape[1] or task.table.offered is not None for task in tasks)
+    """Tasks padded to one shape.
+
+    The splits that are allowed are listed for all of them or for none, so one program fits all.
+    """
+    asked = [task.table.questions for task in tasks]
+    listed = any(questions is not None and questions.allowed is not None for questions in asked)
+    some = listed or any(task.shape[1:] != shape[1:] for task in tasks)
     return [padded(task, shape, some) for task in tasks]
 
 
-def padded(task: Task, shape: Shape, offer: bool = True) -> Task:
-    """The task with absent rows, and splits that are not offered, up to a shape; results have the same distribution.
+def padded(task: Task, shape: Shape, allow: bool = True) -> Task:
+    """The task with absent rows, and splits that are not allowed, up to a shape.
+
+    Results have the same distribution.
 
     Args:
         task: the task.
-        shape: rows and splits, at least the task's.
-        offer: list the splits that are offered; learners without masked candidates need tables that do not.
+        shape: at least the task's, in each length.
+        allow: list the splits that are allowed; learners that read all splits, or attributes, need
+            tables that do not.
 
     Raises:
-        ValueError: if the shape is too small; the task's own, which may be private, is not shown.
+        ValueError: if the shape is too small, or has other features than exact numbers have; the
+            task's own number of rows, which may be private, is not shown.
     """
-    splits = np.asarray(task.table.splits)
-    more = (shape[0] - splits.shape[0], shape[1] - splits.shape[1])
-    if min(more) < 0:
+    more = Shape(*(wanted - own for wanted, own in zip(shape, task.shape, strict=True)))
+    if min(more) < 0 or (task.table.questions is None and any(more[1:])):
         raise ValueError(f"{task.name}: the table does not fit {shape}")
-    offered = np.ones(splits.shape[1], bool) if task.table.offered is None else np.asarray(task.table.offered)
-    rows = (0, more[0])
+    rows = (0, more.rows)
     table = Table(
-        jnp.asarray(np.pad(splits, (rows, (0, more[1])))),
-        jnp.asarray(np.pad(np.asarray(task.table.label), rows)),
+        jnp.asarray(np.pad(np.asarray(task.table.cells), (rows, (0, more.features)))),
+        jnp.asarray(np.pad(np.asarray(task.table.target), rows)),
         jnp.asarray(np.pad(np.asarray(task.table.present), rows)),
-        jnp.asarray(np.pad(offered, (0, more[1]))) if offer else None,
+        _padded_questions(task.table.questions, more, allow),
     )
-    evaluations = (np.pad(np.asarray(mask, bool), ((0, 0), rows)) for mask in (task.train, task.test))
-    return task._replace(table=table, **dict(zip(("train", "test"), evaluations, strict=True)))
+    masks = (task.train, task.test)
+    train, test = (np.pad(np.asarray(mask, bool), ((0, 0), rows)) for mask in masks)
+    return task._replace(table=table, train=train, test=test)
+
+
+def _padded_questions(asked: Questions | None, more: Shape, allow: bool) -> Questions | None:
+    """Questions with splits that no cell satisfies, and attributes at which all cells are at 0."""
+    if asked is None:
+        return None
+    splits, attributes = (0, more.splits), (0, more.attributes)
+    own = np.ones(len(asked.feature), bool) if asked.allowed is None else np.asarray(asked.allowed)
+    questions = Questions(
+        feature=np.pad(np.asarray(asked.feature), splits),
+        low=np.pad(np.asarray(asked.low), splits, constant_values=CELLS - 1),
+        high=np.pad(np.asarray(asked.high), splits),
+        attribute=np.pad(np.asarray(asked.attribute), attributes),
+        position=np.pad(np.asarray(asked.position), (attributes, (0, 0))),
+        allowed=np.pad(own, splits) if allow else None,
+    )
+    return jax.tree.map(jnp.asarray, questions)
+
+
+def lane_bytes(shape: Shape, recipe: Recipe) -> int:
+    """About how much memory one fit takes at a time, from the widest part of its hypothesis.
+
+    Args:
+        shape: of the table.
+        recipe: of a `Group`, with a leading axis of settings.
+    """
+
+    def fit():
+        one = jax.tree.map(lambda leaf: jnp.asarray(leaf)[0], recipe)
+        key = jax.random.key(0)
+        return boost(key, _blank(shape), one, key)[1]
+
+    hypotheses = jax.eval_shape(fit)
+    width = max(leaf.shape[-1] for leaf in jax.tree.leaves(hypotheses))
+    return shape.rows * (width + 32) + 24 * max(shape[1:]) * width
+
+
+def _blank(shape: Shape) -> Table:
+    """A table of a shape, of zeros."""
+    nobody = jnp.zeros(shape.rows, bool)
+    if not shape.splits:
+        return Table(jnp.zeros((shape.rows, shape.features), jnp.float32), nobody, nobody)
+    questions = Questions(
+        feature=jnp.zeros(shape.splits, jnp.int32),
+        low=jnp.zeros(shape.splits, jnp.uint8),
+        high=jnp.zeros(shape.splits, jnp.uint8),
+        attribute=jnp.zeros(shape.attributes, jnp.int32),
+        position=jnp.zeros((shape.attributes, CELLS), jnp.float32),
+    )
+    cells = jnp.zeros((shape.rows, shape.features), jnp.uint8)
+    return Table(cells, nobody, nobody, questions)
 
 
 def id_words(name: str) -> tuple[int, int]:

@@ -5,13 +5,14 @@ Rows are encoded, their classes told apart, and absent rows added up to a public
 
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
 from dpbt import cells
-from dpbt.base import Table
+from dpbt.base import AnyArray, Table
 from dpbt.columns import cells_of, read_truths
-from dpbt.domains import Columns, Domain, encode, positions
+from dpbt.domains import Columns, Domain, encode, positions, questions
 
 
 def table(
@@ -22,8 +23,7 @@ def table(
     negative: str,
     positive: str,
     capacity: int | None = None,
-    kind: str = "splits",
-    grid: bool = False,
+    exact: bool = False,
     codes: bool = False,
 ) -> Table:
     """The table of raw rows. Row n of it is a function of row n alone, and no cell and no label is
@@ -43,19 +43,20 @@ def table(
         positive: the word of the positive class.
         capacity: a public bound on the number of rows: absent rows are added up to it, so that the
             number of rows stays private. With None the table has N rows, which is then public.
-        kind: "splits" for Booleans, as most learners read them, or "positions" for those that draw
-            thresholds.
-        grid: for positions, as `domains.positions` has it.
-        codes: likewise.
+        exact: hold exact positions, `domains.positions`, in place of cells. Learners that draw
+            thresholds then read numbers exactly instead of on the declared grid; those that ask for
+            splits refuse the table.
+        codes: of the attributes, as `domains.positions` has it; the splits are the same.
 
     Returns:
-        Splits bool[capacity, S], or positions f32[capacity, A]; label and present bool[capacity].
-        The label of an absent row is False.
+        Cells u8[capacity, F] with the domain's questions, which every learner reads, or exact
+        positions f32[capacity, A]; target and present bool[capacity]. The target of an absent row
+        is False.
 
     Raises:
         ValueError: if the two words are read alike, `capacity` is no integer of at least 1 or there
-            are more rows, `kind` is another, `labels` has another length than the columns, or as
-            `domains.encode`. No message holds a cell or the number of rows.
+            are more rows, `labels` has another length than the columns, or as `domains.encode`. No
+            message holds a cell or the number of rows.
     """
     positive, negative = cells.declared(positive), cells.declared(negative)
     if positive == negative:
@@ -63,13 +64,8 @@ def table(
     whole = isinstance(capacity, int | np.integer) and not isinstance(capacity, bool)
     if capacity is not None and (not whole or capacity < 1):
         raise ValueError(f"capacity must be an integer of at least 1, got {capacity!r}")
-    if kind not in ("splits", "positions"):
-        raise ValueError(f'kind must be "splits" or "positions", got {kind!r}')
-    placed = kind == "positions"
-    if (grid or codes) and not placed:
-        raise ValueError('grid and codes are of kind="positions"')
 
-    rows = positions(domain, columns, grid=grid, codes=codes) if placed else encode(domain, columns)
+    rows = positions(domain, columns, codes=codes) if exact else encode(domain, columns)
     try:
         classes = read_truths(cells_of(labels), positive, negative)
     except ValueError as error:
@@ -85,4 +81,17 @@ def table(
         jnp.asarray(np.pad(rows, ((0, more), (0, 0)))),
         jnp.asarray(np.pad(classes == 1, (0, more))),
         jnp.asarray(np.pad(classes != -1, (0, more))),
+        None if exact else jax.tree.map(jnp.asarray, questions(domain, codes=codes)),
     )
+
+
+def take(table: Table, rows: AnyArray) -> Table:
+    """The table of some rows only, in their order; the questions stay.
+
+    Args:
+        table: N rows.
+        rows: bool[N], or i[M]: the numbers of the rows.
+    """
+    chosen = np.asarray(rows)
+    cells, target, present = (jnp.asarray(array)[chosen] for array in table[:3])
+    return Table(cells, target, present, table.questions)

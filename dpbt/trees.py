@@ -15,7 +15,8 @@ import chex
 import jax
 import jax.numpy as jnp
 
-from dpbt.base import GRID, MAX_ROWS, UNSPLIT, Array, HypothesisClass, Table, Tree, dtype_and_rank
+from dpbt import questions
+from dpbt.base import GRID, UNSPLIT, AnyArray, Array, HypothesisClass, Table, Tree, dtype_and_rank
 
 CHUNK_ROWS = 2**24 // GRID
 """Most rows whose levels a float32 accumulator sums exactly."""
@@ -40,20 +41,22 @@ class Prepared(NamedTuple):
     Attributes:
         splits: i8[N, S] of 0 and 1, for products.
         columns: i8[S, N], the same transposed, for routing and for products of many rows.
-        label, present, offered: as in `Table`.
+        target, present: as in `Table`.
+        allowed: bool[S] or None, as in `Questions`.
     """
 
     splits: Array
     columns: Array
-    label: Array
+    target: Array
     present: Array
-    offered: Array | None = None
+    allowed: AnyArray | None = None
 
 
 def prepare(table: Table) -> Prepared:
-    """The table in the layouts that `node_products` and `descend` read."""
-    splits = table.splits.astype(jnp.int8)
-    return Prepared(splits, splits.T, table.label, table.present, table.offered)
+    """The splits of the table's rows, in the layouts that `node_products` and `descend` read."""
+    columns = questions.columns_of(table).astype(jnp.int8)
+    allowed = None if table.questions is None else table.questions.allowed
+    return Prepared(columns.T, columns, table.target, table.present, allowed)
 
 
 def node_dtype(leaves: int):
@@ -63,7 +66,7 @@ def node_dtype(leaves: int):
 
 def masked_levels(table: Prepared, level: Array) -> Array:
     """i8[2, N]: each row's level under its class (0 negative, 1 positive); 0 for absent rows."""
-    positive = table.label[None, :] == jnp.array([[False], [True]])
+    positive = table.target[None, :] == jnp.array([[False], [True]])
     return jnp.where(positive & table.present[None, :], level.astype(jnp.int8)[None, :], jnp.int8(0))
 
 
@@ -209,23 +212,16 @@ def check(table: Table) -> None:
     """Refuse a table that trees cannot read.
 
     Raises:
-        ValueError: unless splits is bool[N, S] with N in 1..MAX_ROWS and S of at least 1.
+        ValueError: unless it holds uint8 cells with questions, as `questions.check` has it.
     """
-    splits = table.splits
-    if splits.dtype != bool or splits.ndim != 2:
-        raise ValueError(f"table.splits must be bool of rank 2, got {dtype_and_rank(splits)}")
-    rows, count = splits.shape
-    if rows == 0 or count == 0:
-        raise ValueError("a table needs a row and a split, and has none of one of them")
-    if rows > MAX_ROWS:
-        raise ValueError(f"a table has at most {MAX_ROWS} rows, and this one has more")
-    offered = table.offered
-    if offered is not None and (offered.dtype != bool or offered.shape != (count,) or not offered.any()):
-        raise ValueError(f"table.offered must be bool[{count}] with a split to offer, got {offered!r}")
+    questions.check(table)
+    if table.cells.dtype != jnp.uint8:
+        found = dtype_and_rank(table.cells)
+        raise ValueError(f"trees ask questions of uint8 table.cells, got {found}")
 
 
 TREES = HypothesisClass(
-    example=lambda: Table(jnp.zeros((1, 1), bool), jnp.zeros(1, bool), jnp.zeros(1, bool)),
+    example=questions.example,
     check=check,
     prepare=prepare,
     predict=lambda tree, table: predict(tree, table.columns),

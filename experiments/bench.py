@@ -15,9 +15,10 @@ import jax.numpy as jnp
 import numpy as np
 
 import dpbt
-from dpbt import domains, mechanisms, recipes, runs
+from dpbt import domains, mechanisms, recipes, runs, sweeps
 from dpbt.accounting import align
 from dpbt.base import Recipe, Table
+from dpbt.questions import of_splits
 from experiments import data, peers
 
 SWEEPS = {"banknote": (256, 20, 4), "adult": (32, 20, 4), "synthetic 1M x 50": (2, 20, 4)}
@@ -105,8 +106,9 @@ def time_sweep(
 
     With `release`, keys are of ChaCha20.
     """
-    models, (rows, columns) = np.shape(recipe.budget.rows)[0], table.splits.shape
-    lanes = int(np.clip(memory_mb * 2**20 // runs.lane_bytes((rows, columns), recipe), 1, models))
+    models = np.shape(recipe.budget.rows)[0]
+    each = sweeps.lane_bytes(sweeps.shape_of(table), recipe)
+    lanes = int(np.clip(memory_mb * 2**20 // each, 1, models))
     lanes = -(-models // -(-models // lanes))
     keys = jax.random.split(dpbt.fresh_key() if release else jax.random.key(0), models)
     start = time.perf_counter()
@@ -118,7 +120,8 @@ def time_sweep(
 def measure_sweep(name: str, table: Table, setting: tuple, peak: float, repeats: int, memory_mb: float) -> dict:
     """Models per second, the GFLOP/s they stand for, compiled programs."""
     models, rounds, depth = setting
-    (rows, splits), before = table.splits.shape, programs(_sweep)
+    shape, before = sweeps.shape_of(table), programs(_sweep)
+    rows, splits = shape.rows, shape.splits
     _say(f"{name}: {models} models of T = {rounds}, D = {depth}")
     seconds, first = time_sweep(table, greedy(models, rows, rounds, depth), repeats, memory_mb)
     compiles = programs(_sweep) - before
@@ -147,7 +150,7 @@ def synthetic(rows: int, splits: int) -> Table:
     rng = np.random.default_rng(0)
     satisfied = rng.random((rows, splits), np.float32) < 0.5
     label = (satisfied[:, 0] & satisfied[:, 1]) ^ (rng.random(rows) < 0.2)
-    return Table(jnp.asarray(satisfied), jnp.asarray(label), jnp.ones(rows, bool))
+    return of_splits(satisfied, label, np.ones(rows, bool))
 
 
 def draws(repeats: int) -> list[dict]:
@@ -200,9 +203,10 @@ def compare(name: str, fits: int, repeats: int, memory_mb: float) -> list[dict]:
     dataset = data.load(name)
     rows, trees, depth = len(dataset.label), PEER_SETTING["trees"], PEER_SETTING["depth"]
     numbers = domains.positions(dataset.domain, dataset.columns, codes=True)
+    placed = Table(jnp.asarray(numbers), dataset.table.target, dataset.table.present)
     makers = {
         "boosted trees": (greedy, dataset.table),
-        "random forest": (random_forests, dataset.table._replace(splits=jnp.asarray(numbers))),
+        "random forest": (random_forests, placed),
     }
     ours = {
         name: time_sweep(table, make(fits, rows, trees, depth), min(repeats, 2), memory_mb)[0] / fits

@@ -63,7 +63,7 @@ def _test_errors(keys, held_out, folds, table: Table, recipe: Recipe):
     def one(key, fold):
         test = folds == fold
         score = dpbt.boost(key, table._replace(present=table.present & ~test), recipe)[2]
-        wrong = (score > 0) != table.label
+        wrong = (score > 0) != table.target
         return jnp.sum(wrong & test) / jnp.sum(test)
 
     return jax.vmap(one)(keys, held_out)

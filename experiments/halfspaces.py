@@ -96,7 +96,7 @@ def sample(
 def task(name: str, seed: Sequence[int], rows: int, tau: float, noise: float) -> sweeps.Task:
     """One sample as a task with one evaluation; the number of training rows is public."""
     table, _ = sample(seed, rows, tau, noise)
-    train = np.arange(table.label.shape[0])[None] < rows
+    train = np.arange(table.target.shape[0])[None] < rows
     return sweeps.Task(name, table, train, ~train, {"rows": rows})
 
 
@@ -154,17 +154,17 @@ def curves(key: Array, table: Table, recipe) -> tuple[Array, Array, Array]:
     hypotheses = recipe.learner.hypotheses
     releases, found, _ = dpbt.boost(key, table, recipe)
     prepared = hypotheses.prepare(table)
-    sign = jnp.where(prepared.label, 1.0, -1.0)
+    sign = jnp.where(prepared.target, 1.0, -1.0)
 
     def after(total, counted):
         t, hypothesis = counted
         total = total + hypotheses.predict(hypothesis, prepared)
         margin = sign * total
         small = margin <= 2 * recipe.budget.learning_rate * t
-        return total, (jnp.mean((total > 0) != prepared.label), jnp.mean(small))
+        return total, (jnp.mean((total > 0) != prepared.target), jnp.mean(small))
 
     counts = jnp.arange(1, recipe.capacity + 1, dtype=jnp.float32)
-    _, (error, small) = jax.lax.scan(after, jnp.zeros(prepared.label.shape[0], jnp.float32), (counts, found))
+    _, (error, small) = jax.lax.scan(after, jnp.zeros(prepared.target.shape[0], jnp.float32), (counts, found))
     return error, small, dpbt.diagnostics.advantages(releases, table, recipe)
 
 

@@ -18,15 +18,15 @@ from pathlib import Path
 from typing import NamedTuple
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from tqdm import tqdm
 
 import dpbt
 from dpbt import diagnostics, recipes, runs, smooth_bounds, storage, sweeps
 from dpbt.accounting import align
-from dpbt.base import Table
 from dpbt.domains import Boolean
+from dpbt.questions import splits_of
+from dpbt.tables import take
 from experiments import protocols, results, smooth_sparsity
 from experiments.smooth_settings import (
     BOUND,
@@ -120,11 +120,11 @@ def job(
     seed = int(options.seed) if seed is None else seed
     table, test, words = load(dataset, options.features, options.data)
     if cross_validated and test is not None:
-        table = Table(table.splits[~test], table.label[~test], table.present[~test])
+        table = take(table, ~test)
         test = None
     if test is None:
         folds, repeats = options.folds, 1
-        split = protocols.cross_validation(np.asarray(table.label), folds, range(seed, seed + keys))
+        split = protocols.cross_validation(np.asarray(table.target), folds, range(seed, seed + keys))
     else:
         folds, repeats, split = 1, keys, protocols.canonical(test)
     rows = int(split.train.sum(axis=1).max())
@@ -237,13 +237,14 @@ def _lines(options: argparse.Namespace) -> None:
 def _one_model(work: Job, line: dict, seed: int) -> None:
     """One model as a table of votes, and what its margins promise."""
     key, here = jax.random.key(seed), work.task.train[0]
-    taught = Table(work.task.table.splits[here], work.task.table.label[here], jnp.ones(here.sum(), bool))
+    taught = take(work.task.table, here)
     setting = {axis: line[axis] for axis in work.sweep.settings[0]}
     arguments = {**work.task.arguments, **setting, "rows": len(taught.label)}
     model = dpbt.fit(key, taught, recipes.lazybb_rules(**arguments))
     votes = diagnostics.votes(model, dict.fromkeys(work.words, Boolean()))
-    complexity, _ = diagnostics.rademacher(key, taught.splits, 32)
-    bound = smooth_bounds.margin_accuracy(diagnostics.margins(model, taught.splits, taught.label), complexity)
+    complexity, _ = diagnostics.rademacher(key, splits_of(taught), 32)
+    margins = diagnostics.margins(model, taught, taught.target)
+    bound = smooth_bounds.margin_accuracy(margins, complexity)
     print(f"\none model ({line['calibration']}), {len(votes)} features:\n{diagnostics.votes_table(votes)}")
     print(f"\naccuracy by its margins and Rademacher complexity {complexity:.4f}: at least {bound:.2f}")
     print(f"(Table 11, at epsilon 1: {BOUND[work.task.name]})")

@@ -2,11 +2,11 @@
 
 import itertools
 
-import jax.numpy as jnp
 import numpy as np
 
 from dpbt.base import Table
 from dpbt.domains import Domain, Numeric, predicates
+from dpbt.questions import of_splits
 from experiments import data
 
 DATASETS = ("adult", "cod-rna", "mushroom")
@@ -108,4 +108,4 @@ def load(name: str, features: str = "intervals", folder: str | None = None) -> t
     label, test = dataset.label, dataset.test
     if name == "cod-rna" and test is not None:  # the paper cross-validates the training file
         splits, label, test = splits[~test], label[~test], None
-    return Table(jnp.asarray(splits), jnp.asarray(label), jnp.ones(len(label), bool)), test, words
+    return of_splits(splits, label, np.ones(len(label), bool)), test, words

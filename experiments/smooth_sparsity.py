@@ -8,12 +8,12 @@ import argparse
 import dataclasses
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 import dpbt
 from dpbt import recipes
 from dpbt.base import UNSPLIT, Array, Recipe, Table
+from dpbt.tables import take
 from experiments.smooth_settings import EPSILONS, FEATURE_COUNTS, ROUNDS, load, settings
 
 SERIES = (
@@ -34,8 +34,8 @@ def lines(dataset: str, options: argparse.Namespace) -> list[dict]:
     """A line for each epsilon of the tables: distinct features, the mean over keys, by series, and printed."""
     table, test, _ = load(dataset, options.features, options.data)
     if test is not None:
-        table = Table(*(jnp.asarray(np.asarray(array)[~test]) for array in table[:3]))
-    rows, capacity = table.label.shape[0], max(ROUNDS[dataset])
+        table = take(table, ~test)
+    rows, capacity = table.target.shape[0], max(ROUNDS[dataset])
     keys = jax.random.split(jax.random.key(options.seed), options.keys)
     found = []
     for epsilon, printed in zip(EPSILONS, FEATURE_COUNTS[dataset], strict=True):

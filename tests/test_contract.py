@@ -56,7 +56,7 @@ def test_exact_losses_are_within_the_ledger(row, relation):
 @files
 def test_a_line_of_a_file_costs_at_most_the_ledger(row, relation):
     """Files that differ in one line, odd ones among them, each read and encoded by itself."""
-    tables, others = filerows.stacked(relation, "splits" if row.table is tables_of_bits else "positions")
+    tables, others = filerows.stacked(relation, exact=row.table is not tables_of_bits)
     recipe = row.recipe(relation, epsilon=3.0, rows=filerows.CAPACITY, rounds=2, depth=2)
     book = dpbt.ledger(recipe)
 
@@ -73,7 +73,7 @@ def test_a_line_of_a_file_costs_at_most_the_ledger(row, relation):
 
         return jax.vmap(one)(keys, tables, others)
 
-    keys = jax.random.split(jax.random.key(0), len(tables.label))
+    keys = jax.random.split(jax.random.key(0), len(tables.target))
     loss, worst = (np.asarray(cost) for cost in costs(keys, tables, others))
     assert not np.isnan(loss).any()
     assert 0 < worst.max() <= (book.epsilon if row.delta == 0 else book.rho) + SLACK

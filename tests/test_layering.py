@@ -8,7 +8,8 @@ import pytest
 ROOT = Path(__file__).parent.parent
 FLOORS = [
     {"base", "cells"},
-    {"columns", "keys", "storage", "variates"},
+    {"columns", "keys", "questions", "storage", "variates"},
+    {"kinds"},
     {
         "domains",
         "fingerprints",

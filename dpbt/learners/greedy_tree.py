@@ -191,7 +191,7 @@ def grow(
     """
     depth = budget.alpha.shape[-1]
     levels = trees.masked_levels(table, weights)
-    node = jnp.zeros(table.label.shape[0], trees.node_dtype(2**depth))
+    node = jnp.zeros(table.target.shape[0], trees.node_dtype(2**depth))
     totals, products = trees.node_totals(levels), None
     alpha_of = alpha_rule(draw, budget)
     for level in range(depth):
@@ -201,8 +201,8 @@ def grow(
         epsilon = budget.split_epsilon[level]
         pure = jnp.min(totals, axis=-1) == 0
         scores = jnp.where((jnp.isinf(epsilon) & pure)[:, None], -jnp.inf, scores)
-        if table.offered is not None:
-            scores = jnp.where(table.offered[None, :], scores, -jnp.inf)
+        if table.allowed is not None:
+            scores = jnp.where(table.allowed[None, :], scores, -jnp.inf)
         unit = temperature(loss, jnp.asarray(public.rows))
         split = draw(f"split_{level}", mechanisms.exponential, scores, unit / epsilon, unit)
         totals = trees.child_totals(products, totals, split)

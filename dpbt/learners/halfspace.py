@@ -7,11 +7,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dpbt import boundary, mechanisms, slickness, variates
+from dpbt import boundary, mechanisms, questions, slickness, variates
 from dpbt.accounting import Event
 from dpbt.base import (
     GRID,
-    MAX_ROWS,
     Allowance,
     AnyArray,
     Array,
@@ -21,7 +20,6 @@ from dpbt.base import (
     Release,
     Table,
     WeakLearner,
-    dtype_and_rank,
     relation_name,
 )
 
@@ -54,12 +52,12 @@ class Balls(NamedTuple):
         rows: f32[N, d] in the unit ball, for predictions.
         digits: i8[N, 2 d], for sums: the rows in units of 2^-14, rounded towards 0, as 128 times the first d plus the
             last d.
-        label, present: as in `Table`.
+        target, present: as in `Table`.
     """
 
     rows: Array
     digits: Array
-    label: Array
+    target: Array
     present: Array
 
 
@@ -114,25 +112,19 @@ def check(table: Table) -> None:
     """Refuse a table that halfspaces cannot read.
 
     Raises:
-        ValueError: unless splits is float32[N, d] with N in 1..MAX_ROWS and d of at least 1.
+        ValueError: as `questions.check`, or if the table allows some of its splits only.
     """
-    rows = table.splits
-    if rows.dtype != jnp.float32 or rows.ndim != 2:
-        raise ValueError(f"halfspaces read float32 features of rank 2, got {dtype_and_rank(rows)}")
-    if rows.shape[0] == 0 or rows.shape[1] == 0:
-        raise ValueError("a table needs a row and a feature, and has none of one of them")
-    if rows.shape[0] > MAX_ROWS:
-        raise ValueError(f"a table has at most {MAX_ROWS} rows, and this one has more")
-    if table.offered is not None:
-        raise ValueError("halfspaces read features, not splits: table.offered must be None")
+    questions.check(table)
+    if table.questions is not None and table.questions.allowed is not None:
+        raise ValueError("halfspaces read all attributes: questions.allowed must be None")
 
 
 def prepare(table: Table) -> Balls:
-    """The table's rows in the unit ball."""
-    rows = to_ball(table.splits)
+    """The table's rows in the unit ball: exact numbers, or the positions of cells."""
+    rows = to_ball(questions.positions_of(table))
     whole = jnp.trunc(rows * 2.0**14).astype(jnp.int32)
     digits = jnp.concatenate([whole >> 7, whole & 127], axis=1).astype(jnp.int8)
-    return Balls(rows, digits, table.label, table.present)
+    return Balls(rows, digits, table.target, table.present)
 
 
 def signed_sums(signed: Array, digits: Array, step: Array) -> Array:
@@ -171,7 +163,8 @@ HALFSPACES = HypothesisClass(
     ),
     bound=lambda hypothesis: jnp.sqrt(jnp.sum(hypothesis.normal**2)) * (1 + 2.0**-20),
 )
-"""Linear functions of float32 features f32[N, d] (in the place of `Table.splits`), projected to the unit ball."""
+"""Linear functions of rows that are projected to the unit ball: of exact numbers, or of the positions
+of cells."""
 
 
 def _mass(public: Public) -> Any:
@@ -239,7 +232,7 @@ def program(
         raise ValueError(
             f"the recipe is for at most {kind.features} features, got {table.rows.shape[1]}"
         )
-    signed = jnp.where(table.label, weights, -weights)
+    signed = jnp.where(table.target, weights, -weights)
     signed = jnp.where(table.present, signed, 0).astype(jnp.int8)
     sums = signed_sums(signed, table.digits, budget.step)
     steps = 1 / steps_to_center(budget, public)

@@ -78,7 +78,7 @@ def error_weights(table: trees.Prepared, weights: Array) -> Array:
     k // 2 - 1 (`UNSPLIT` for constants) and of sign + for even k, whatever S.
     """
     levels = trees.masked_levels(table, weights)
-    everywhere = jnp.zeros(table.label.shape[0], jnp.int32)
+    everywhere = jnp.zeros(table.target.shape[0], jnp.int32)
     right = trees.node_products(table, levels, everywhere, 1, None)[0]
     negative, positive = trees.node_totals(levels)[0]
     agreement = (
@@ -109,13 +109,13 @@ def program(
     del public
     errors = error_weights(table, weights)
     scores = (jnp.min(errors) - errors).astype(jnp.float32)
-    if table.offered is not None:
+    if table.allowed is not None:
         if kind.mechanism is not mechanisms.exponential:
             raise ValueError(
-                "noisy max has no masked candidates; use the exponential mechanism for offered splits"
+                "noisy max has no masked candidates; use the exponential mechanism for allowed splits"
             )
-        offered = jnp.concatenate([jnp.ones(2, bool), jnp.repeat(table.offered, 2)])
-        scores = jnp.where(offered, scores, -jnp.inf)
+        allowed = jnp.concatenate([jnp.ones(2, bool), jnp.repeat(table.allowed, 2)])
+        scores = jnp.where(allowed, scores, -jnp.inf)
     draw("rule", kind.mechanism, scores, budget.rule_scale)
 
 

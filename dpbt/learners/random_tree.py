@@ -1,9 +1,10 @@
 """Random decision trees: a structure drawn without the rows, and private leaves (Bojarski et al., 2014).
 
 A grove is P complete trees of height D whose inner nodes ask "position of attribute a > t", with a uniform over
-the attributes and t uniform in [0, 1), Algorithm 1 of the paper. Rows are positions in [0, 1] in the attributes' public
-ranges, `domains.positions`, or Booleans. With P = 1 every tree sees all rows and trees compose in sequence; with P
-above 1 each row is given to one of the P trees by a draw that never reads the rows, and they compose in parallel.
+the attributes and t uniform in [0, 1), Algorithm 1 of the paper. Rows are read as positions in
+[0, 1] in the attributes' public ranges: those of their cells, or exact ones (`domains.positions`).
+With P = 1 every tree sees all rows and trees compose in sequence; with P above 1 each row is given
+to one of the P trees by a draw that never reads the rows, and they compose in parallel.
 
 Only the leaves read the rows: noisy class weights (RF-L and the paper's Algorithm 2), or a label drawn by the
 exponential mechanism (RF-E of Nock & Henecka, 2020, section 17.2).
@@ -16,7 +17,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dpbt import accounting, boundary, mechanisms, sensitivity, trees
+from dpbt import accounting, boundary, mechanisms, questions, sensitivity
 from dpbt.accounting import Event
 from dpbt.base import (
     Allowance,
@@ -29,7 +30,6 @@ from dpbt.base import (
     Release,
     Table,
     WeakLearner,
-    dtype_and_rank,
     relation_name,
 )
 
@@ -102,41 +102,24 @@ class Positions(NamedTuple):
 
     Attributes:
         position: f32[N, A].
-        label, present: as in `Table`.
+        target, present: as in `Table`.
     """
 
     position: Array
-    label: Array
+    target: Array
     present: Array
 
 
 def prepare(table: Table) -> Positions:
-    """The table's rows as positions; Booleans become 0 and 1.
+    """The table's rows as positions.
 
     Raises:
-        ValueError: if the table offers some of its columns only.
+        ValueError: if the table allows some of its splits only.
     """
-    if table.offered is not None:
-        raise ValueError(
-            "random trees ask for every attribute with the same probability; table.offered must be None"
-        )
-    return Positions(jnp.asarray(table.splits).astype(jnp.float32), table.label, table.present)
-
-
-def check(table: Table) -> None:
-    """Refuse a table that random trees cannot read.
-
-    Raises:
-        ValueError: unless splits is bool[N, A] or float32[N, A] with N in 1..`base.MAX_ROWS` and A of at least 1.
-    """
-    splits = table.splits
-    if splits.dtype == jnp.float32:
-        splits = jax.ShapeDtypeStruct(splits.shape, bool)
-    elif splits.dtype != bool:
-        raise ValueError(
-            f"table.splits must be bool, or float32 positions, got {dtype_and_rank(splits)}"
-        )
-    trees.check(table._replace(splits=splits))
+    if table.questions is not None and table.questions.allowed is not None:
+        words = "random trees ask for every attribute with the same probability"
+        raise ValueError(f"{words}; questions.allowed must be None")
+    return Positions(questions.positions_of(table), table.target, table.present)
 
 
 def descend(attribute: Array, threshold: Array, position: Array, tree: Array) -> Array:
@@ -181,16 +164,16 @@ def leaf_shares(grove: Grove, position: Array) -> Array:
     return jnp.take_along_axis(grove.leaf, routes(grove, position), axis=1)
 
 
-def leaf_weights(leaf: Array, label: Array, weights: Array, leaves: int) -> Array:
+def leaf_weights(leaf: Array, target: Array, weights: Array, leaves: int) -> Array:
     """i32[leaves, 2]: the weight of each leaf and class (0 negative, 1 positive), in grid units; exact.
 
     Args:
         leaf: i32[N], the leaf of each row.
-        label: bool[N].
+        target: bool[N].
         weights: i32[N], the row's weight; 0 for absent rows.
         leaves: how many there are.
     """
-    place = 2 * leaf + label.astype(jnp.int32)
+    place = 2 * leaf + target.astype(jnp.int32)
     return jax.ops.segment_sum(weights, place, num_segments=2 * leaves).reshape(leaves, 2)
 
 
@@ -218,8 +201,8 @@ def _votes(grove: Grove, table: Positions) -> Array:
 
 
 GROVES = HypothesisClass(
-    example=lambda: Table(jnp.zeros((1, 1), bool), jnp.zeros(1, bool), jnp.zeros(1, bool)),
-    check=check,
+    example=questions.example,
+    check=questions.check,
     prepare=prepare,
     predict=_votes,
     bound=lambda grove: jnp.sum(grove.grown),
@@ -282,7 +265,7 @@ def program(
     # Private leaves.
     leaf = tree * leaves + descend(attribute, threshold, table.position, tree)[-1]
     weights = jnp.where(table.present, weights, 0).astype(jnp.int32)
-    counts = leaf_weights(leaf, table.label, weights, parts * leaves)
+    counts = leaf_weights(leaf, table.target, weights, parts * leaves)
     counts = counts.reshape(parts, leaves, 2)
     draw("leaf", kind.noise, _statistic(kind.noise, counts), budget.leaf_scale)
 

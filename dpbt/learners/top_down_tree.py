@@ -122,7 +122,7 @@ def _grow(
     splits, depth, criterion = kind.splits, kind.depth, kind.criterion
     nodes, heap = 2**depth - 1, 2 ** (depth + 1) - 1
     levels = trees.masked_levels(table, weights)
-    together = jnp.zeros(table.label.shape[0], jnp.int32)
+    together = jnp.zeros(table.target.shape[0], jnp.int32)
 
     def product(mask: Array) -> Array:
         return trees.node_products(table, jnp.where(mask[None], levels, 0), together, 1, None)[0]
@@ -136,8 +136,8 @@ def _grow(
         gains = improvements(criterion, products, totals[:nodes])
         open_nodes = (
             is_leaf[:nodes, None]
-            if table.offered is None
-            else is_leaf[:nodes, None] & table.offered[None, :]
+            if table.allowed is None
+            else is_leaf[:nodes, None] & table.allowed[None, :]
         )
         scores = jnp.where(open_nodes, gains, -jnp.inf).T.reshape(
             -1

@@ -4,11 +4,13 @@ import dataclasses
 from collections.abc import Mapping
 from functools import cached_property
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
 from dpbt.base import Table
-from dpbt.domains import Boolean, Domain, encode
+from dpbt.domains import Boolean, Domain, encode, questions
+from dpbt.questions import splits_of
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -33,14 +35,17 @@ class Dataset:
     lines: int | None = None
 
     @cached_property
-    def splits(self) -> np.ndarray:
-        """bool[N, S]: which row satisfies which public split."""
-        return encode(self.domain, self.columns)
-
-    @property
     def table(self) -> Table:
         """All rows, present, test rows included (`experiments.protocols` makes masks)."""
-        return Table(jnp.asarray(self.splits), jnp.asarray(self.label), jnp.ones(len(self.label), bool))
+        cells = jnp.asarray(encode(self.domain, self.columns))
+        everyone = jnp.ones(len(self.label), bool)
+        asked = jax.tree.map(jnp.asarray, questions(self.domain))
+        return Table(cells, jnp.asarray(self.label), everyone, asked)
+
+    @property
+    def splits(self) -> np.ndarray:
+        """bool[N, S]: which row satisfies which public split."""
+        return np.asarray(splits_of(self.table))
 
     def where(self, rows: np.ndarray) -> "Dataset":
         """The data set of some rows only, such as `~dataset.test`; rows is bool[N] or i[M]."""

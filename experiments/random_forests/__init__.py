@@ -68,7 +68,7 @@ def task_of(name: str, options: argparse.Namespace) -> Task:
 
 def configuration(task: Task, options: argparse.Namespace) -> dict:
     """What every file of results says of the data and the runs."""
-    rows, attributes = task.table.splits.shape
+    rows, attributes = task.table.cells.shape
     return {
         "dataset": task.name,
         "rows": rows,
@@ -83,7 +83,7 @@ def configuration(task: Task, options: argparse.Namespace) -> dict:
 def one(name: str, options: argparse.Namespace) -> list[dict]:
     """Measure one data set, write its series, return its lines of Table 1 (CART last)."""
     task, settings = task_of(name, options), SMOKE if options.smoke else SETTINGS
-    rows, attributes = task.table.splits.shape
+    rows, attributes = task.table.cells.shape
     extra = ETA_SMOKE if options.smoke else {**ETA_SERIES, "trees": THIN} if rows > LARGE else ETA_SERIES
     grids = [(eta, settings) for eta in (np.inf, tables.BUDGET / task.trained)]
     if options.eta:
@@ -97,7 +97,8 @@ def one(name: str, options: argparse.Namespace) -> list[dict]:
             part = "" if grid is settings else "_eta"
             parts[part] += tables.series(found, bool(eta < np.inf), eta, task.trained, heights, sizes)
             seconds = seconds if part else time.perf_counter() - start
-    cart = tables.cart_error(np.asarray(task.table.splits), np.asarray(task.table.label), task.runs)
+    numbers, target = np.asarray(task.table.cells), np.asarray(task.table.target)
+    cart = tables.cart_error(numbers, target, task.runs)
     best = [
         *tables.table_lines(name, parts[""], rows),
         tables.table_line(name, False, "cart", cart, tables.PAPER[name][0], rows),

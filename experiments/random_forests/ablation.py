@@ -40,7 +40,7 @@ def ablate(name: str, table: Table, runs: list[Run], trained: int, grid: dict, s
         grid: its "heights" and "trees".
         seed: of the keys.
     """
-    eta, rows = tables.BUDGET / trained, len(table.label)
+    eta, rows = tables.BUDGET / trained, len(table.target)
     heights, sizes = grid["heights"], grid["trees"]
     variants = [(noise, factor, runs, False) for noise, factor in NOISE.items()]
     variants.append((f"{CLAIMED}, validation rows train too", 1.0, [_with_validation(run) for run in runs], False))

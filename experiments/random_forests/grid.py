@@ -136,7 +136,7 @@ def grid_errors(
     trees = jnp.asarray(sizes, jnp.int32)[:, None, None, None]
     mean = sums / trees.astype(jnp.float32)
     answers = jnp.stack([2 * votes > trees, mean > 0.5, jax.random.uniform(coin_key, shape) < mean])
-    wrong = jnp.moveaxis(answers != rows.label[held][None, None, None, None], 2, 0)
+    wrong = jnp.moveaxis(answers != rows.target[held][None, None, None, None], 2, 0)
 
     def error(mask):
         counted = jnp.sum(wrong & mask[None, None, None, None], axis=-1).astype(jnp.float32)

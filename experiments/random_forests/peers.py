@@ -48,8 +48,8 @@ def compare(task: Task, trees: int, height: int, repeats: int) -> list[dict]:
     import diffprivlib.models  # noqa: F401  # pyright: ignore[reportMissingImports]
 
     table, dataset = task.table, task.dataset
-    about = {"dataset": task.name, "rows": len(table.label), "trees": trees, "height": height, "epsilon": EPSILON}
-    label, lines = np.asarray(table.label), []
+    about = {"dataset": task.name, "rows": len(table.target), "trees": trees, "height": height, "epsilon": EPSILON}
+    label, lines = np.asarray(table.target), []
     for words, disjoint in OURS.items():
         rows = len(label)
         recipe = recipes.random_forest(epsilon=EPSILON, rows=rows, rounds=trees, depth=height, disjoint=disjoint)
@@ -59,7 +59,7 @@ def compare(task: Task, trees: int, height: int, repeats: int) -> list[dict]:
             return forests.fit(noise_key, table, recipe, public_key)
 
         seconds, model = median_seconds(grown, repeats)
-        answers = forests.predict(model, table.splits, "threshold" if disjoint else "majority")
+        answers = forests.predict(model, table, "threshold" if disjoint else "majority")
         lines.append({**about, "library": words, "seconds": seconds, "error": float(np.mean(answers != label))})
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # about its accountant and scikit-learn's names

@@ -18,10 +18,11 @@ from dpbt import (
     sweeps,
 )
 from dpbt.base import Model, Questions, Recipe, Table, Tree
-from dpbt.boosting import boost, decision_function, fit, predict, predict_proba, replay
+from dpbt.boosting import boost, fit, replay
+from dpbt.explain import explain
 from dpbt.keys import fresh_key
+from dpbt.prediction import decision_function, predict, predict_proba
 from dpbt.pricing import ledger
-from dpbt.rules import explain
 from dpbt.tables import table
 
 __all__ = [

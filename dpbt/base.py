@@ -364,6 +364,10 @@ class HypothesisClass(NamedTuple):
             `present`.
         predict: (hypothesis, prepared) -> f32[N], what the hypothesis adds to the score of each row.
         bound: (hypothesis) -> f32[]: no possible row's |prediction| exceeds it.
+        explain: (hypotheses of T rounds on the host, domain) -> the model in words.
+        shares: (hypotheses, prepared) -> f32[k, N], for hypotheses that state shares of the positive
+            class instead of scores: what each says of each row; NaN for rounds that did not take
+            place.
     """
 
     example: Callable[[], Table]
@@ -371,6 +375,8 @@ class HypothesisClass(NamedTuple):
     prepare: Callable[[Table], Any]
     predict: Callable[[Any, Any], Array]
     bound: Callable[[Any], Array]
+    explain: Callable[[Any, Any], str] | None = None
+    shares: Callable[[Any, Any], Array] | None = None
 
 
 class PrivateProgram(NamedTuple):

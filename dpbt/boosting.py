@@ -1,9 +1,10 @@
 """Boosting: re-weight, learn, add; the only state between rounds is what has been released.
 
-`boost`, `replay` and `trees_of` are pure and traceable: vmap them over keys, `present` masks and recipes.
-`fit` checks its input on the host, then runs `boost` under jit.
+`boost` and `replay` are pure and traceable: vmap them over keys, `present` masks and recipes. `fit`
+checks its input on the host, pads it to one of few shapes (`shapes`), then runs `boost` under jit.
 """
 
+import dataclasses
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -11,10 +12,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dpbt import keys
+from dpbt import keys, shapes
 from dpbt.base import (
     Array,
-    HypothesisClass,
     Model,
     Public,
     Recipe,
@@ -24,7 +24,7 @@ from dpbt.base import (
     Transcript,
     WeakLearner,
 )
-from dpbt.checks import check, on_device, refuse_sample_weight, rows_for
+from dpbt.checks import check, on_device, refuse_sample_weight
 from dpbt.reweighting import uniform
 
 
@@ -370,16 +370,27 @@ def fit(
     table = on_device(table)
     check(key, table, recipe, public_key)
     keys.warn_of_research(key)
-    transcript, hypotheses, _ = _boost(key, table, recipe, public_key)
+    room = dataclasses.replace(recipe, capacity=shapes.bucket(recipe.capacity))
+    transcript, hypotheses, _ = _boost(key, shapes.padded(table), room, public_key)
+    return model_of(hypotheses, transcript, recipe, table, keep_withheld)
+
+
+def model_of(
+    hypotheses: Any, transcript: Transcript, recipe: Recipe, table: Table, keep_withheld: bool
+) -> Model:
+    """The model of a run with room for more rounds than the recipe has, and on a padded table.
+
+    It keeps of the table the public questions and the kind of its rows.
+    """
+    rounds = {
+        site: array[:, : table.cells.shape[0]] if site in recipe.learner.withheld else array
+        for site, array in transcript.rounds.items()
+    }
+    transcript = transcript._replace(rounds=shapes.first(rounds, recipe.capacity))
     if not keep_withheld:
         transcript = published(transcript, recipe.learner)
-    return model_of(hypotheses, transcript, recipe, table)
-
-
-def model_of(hypotheses: Any, transcript: Transcript, recipe: Recipe, table: Table) -> Model:
-    """The model, with what it keeps of the table: the public questions and the kind of its rows."""
     return Model(
-        hypotheses,
+        shapes.first(hypotheses, recipe.capacity),
         intercept(recipe, transcript.prologue),
         transcript,
         recipe,
@@ -387,65 +398,3 @@ def model_of(hypotheses: Any, transcript: Transcript, recipe: Recipe, table: Tab
         features=table.cells.shape[1],
         dtype=str(table.cells.dtype),
     )
-
-
-def score(ensemble: Any, table: Table, hypotheses: HypothesisClass) -> Array:
-    """f32[N]: the summed predictions of hypotheses, with a leading axis T, on all rows of a table."""
-    prepared = hypotheses.prepare(table)
-
-    def add(total, hypothesis):
-        return total + hypotheses.predict(hypothesis, prepared), None
-
-    nothing = jnp.zeros(table.cells.shape[0], jnp.float32)
-    return jax.lax.scan(add, nothing, ensemble)[0]
-
-
-_score = jax.jit(score, static_argnums=2)
-
-
-def decision_function(model: Model, rows: Array | Table) -> Array:
-    """f32[N]: the score H of each row; above 0 means the positive class.
-
-    Args:
-        model: from `fit`.
-        rows: cells u8[N, F] (`domains.encode`) or exact numbers f32[N, F], as the model was trained
-            on; a Table of either, whose absent rows have a score, too; or splits bool[N, S], if the
-            model was trained on a table of raw splits (`questions.of_splits`).
-
-    Raises:
-        ValueError: if the rows are of another type than the model reads, or of another number of
-            features, or are a table with other questions (`checks.rows_for`).
-    """
-    table = rows_for(model, rows)
-    hypotheses = model.recipe.learner.hypotheses
-    hypotheses.check(table)
-    return model.intercept + _score(model.trees, table, hypotheses)
-
-
-def predict(model: Model, rows: Array | Table) -> Array:
-    """bool[N]: H > 0, for rows as `decision_function` takes them.
-
-    A score of exactly 0 is the negative class.
-    """
-    return decision_function(model, rows) > 0
-
-
-def predict_proba(model: Model, rows: Array | Table) -> Array:
-    """f32[N]: inverse_link(H), the probability of the positive class that the loss reads off the score.
-
-    Rows are as `decision_function` takes them.
-
-    Raises:
-        ValueError: as `decision_function`; if the recipe has no link, or one whose surrogate has
-            kinks (the 0/1 loss), where the inverse link is not a function.
-    """
-    if model.recipe.loss is None:
-        raise ValueError(
-            f"{model.recipe.name} is a vote without a link, so a score defines no probability"
-        )
-    loss = model.recipe.loss(np.float32(model.recipe.reweighting.link_alpha))
-    if not np.isfinite(loss.smoothness):
-        raise ValueError(
-            f"the surrogate of {loss.name} has kinks, so a score defines no probability"
-        )
-    return loss.inverse_link(decision_function(model, rows))

@@ -16,8 +16,9 @@ import numpy as np
 from dpbt import trees
 from dpbt.accounting import align
 from dpbt.base import UNSPLIT, AnyArray, Array, Model, Public, Recipe, Release, Table, Transcript
-from dpbt.boosting import decision_function, prepared_table, run_rounds
+from dpbt.boosting import prepared_table, run_rounds
 from dpbt.domains import Domain, predicates
+from dpbt.prediction import decision_function
 
 
 def advantages(transcript: Transcript, table: Table, recipe: Recipe) -> Array:

@@ -20,6 +20,7 @@ from dpbt.columns import cells_of, read_codes, read_numbers, read_truths
 from dpbt.kinds import Boolean, Column, Nominal, Numeric
 
 __all__ = [
+    "Attribute",
     "Boolean",
     "Column",
     "Columns",
@@ -28,6 +29,7 @@ __all__ = [
     "Nominal",
     "Numeric",
     "Predicate",
+    "attributes",
     "column_from_json",
     "describe",
     "encode",
@@ -75,6 +77,44 @@ def predicates(domain: Domain) -> list[Predicate]:
                     found.append(Predicate(name, f"{name} is missing", f"{name} is given"))
             case _:
                 raise ValueError(f"column {name!r} must be Numeric, Nominal or Boolean, got {column!r}")
+    return found
+
+
+@dataclasses.dataclass(frozen=True)
+class Attribute:
+    """A public attribute: a place in [0, 1] that a row's cell of one column has.
+
+    Calling it with a threshold t in [0, 1) gives the predicate "place > t" in words.
+
+    Attributes:
+        name: of the column, and of the value where the attribute is one of its values.
+        thresholds: float64[K]: the numbers that the column's cells lie between; empty for a Boolean.
+        yes, no: for a Boolean, what it says.
+    """
+
+    name: str
+    thresholds: tuple[float, ...] = ()
+    yes: str = ""
+    no: str = ""
+
+    def __call__(self, threshold: float) -> Predicate:
+        """The predicate "place > threshold" in words."""
+        if not self.thresholds:
+            return Predicate(self.name, self.yes, self.no)
+        passed = min(int(threshold * len(self.thresholds)), len(self.thresholds) - 1)
+        at = _number(self.thresholds[passed])
+        return Predicate(self.name, f"{self.name} > {at}", f"{self.name} <= {at}")
+
+
+def attributes(domain: Domain) -> list[Attribute]:
+    """The public attributes of a domain, in the order of `questions` without `codes`."""
+    found: list[Attribute] = []
+    for name, column in domain.items():
+        if isinstance(column, Numeric):
+            found.append(Attribute(name, tuple(float(t) for t in column.thresholds)))
+        for predicate in predicates({name: column}):
+            if not isinstance(column, Numeric) or predicate.yes == f"{name} is missing":
+                found.append(Attribute(predicate.yes, (), predicate.yes, predicate.no))
     return found
 
 

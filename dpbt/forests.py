@@ -1,10 +1,10 @@
-"""Forests of random trees: all trees at once, three voting rules, and what the trees of a data set are like.
+"""Forests of random trees: all trees at once, and what the trees of a data set are like.
 
-`fit` learns what `boosting.fit` learns under the same key, but as trees do not wait for each other, in batches. Voting
-is post-processing of the released leaves: majority voting, threshold averaging and probabilistic averaging of
-Bojarski et al. (2014), Algorithms 1 and 2.
+`fit` learns what `boosting.fit` learns under the same key, but as trees do not wait for each other,
+in batches. `dpbt.predict` has the voting rules of Bojarski et al. (2014), Algorithms 1 and 2.
 """
 
+import dataclasses
 import functools
 from typing import Any, NamedTuple
 
@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dpbt import boosting, checks, keys
+from dpbt import boosting, checks, keys, shapes
 from dpbt.base import (
     Array,
     Model,
@@ -25,9 +25,6 @@ from dpbt.base import (
 )
 from dpbt.learners import random_tree
 from dpbt.learners.random_tree import Grove
-from dpbt.questions import positions_of
-
-VOTINGS = ("majority", "threshold", "probabilistic")
 
 
 def grow(key: Array, table: Table, recipe: Recipe, public_key: Array, batch: int = 8) -> tuple[Release, Grove]:
@@ -107,85 +104,9 @@ def fit(
     keys.warn_of_research(key)
     each = 64 * table.target.shape[0] + 512 * _leaves(recipe.learner)
     batch = int(np.clip(memory_mb * 2**20 / each, 1, 64))
-    releases, trees = _grow(key, table, recipe, public_key, batch=batch)
-    transcript = Transcript({}, releases)
-    if not keep_withheld:
-        transcript = boosting.published(transcript, recipe.learner)
-    return boosting.model_of(trees, transcript, recipe, table)
-
-
-def theta(trees: Grove, positions: Array) -> Array:
-    """f32[k, N]: the share of the positive class that each tree's leaf states for each row.
-
-    Args:
-        trees: a Grove with any leading axes, such as `Model.trees`; NaN for rounds that did not take place.
-        positions: f32[N, A] or bool[N, A].
-    """
-    grown = trees.grown.reshape(-1)
-    attribute, threshold, leaf = (array.reshape(-1, array.shape[-1]) for array in trees[:3])
-    flat = Grove(attribute, threshold, leaf, grown)
-    shares = random_tree.leaf_shares(flat, jnp.asarray(positions).astype(jnp.float32))
-    return jnp.where(grown[:, None] > 0, shares, jnp.nan)
-
-
-def vote(shares: Array, voting: str, key: Array | None = None) -> Array:
-    """bool[...]: the forest's answers from theta f32[k, ...]; post-processing.
-
-    "majority": more than half of the trees have theta above 1/2. "threshold": the mean of theta is above 1/2.
-    "probabilistic": positive with probability the mean of theta, by independent coins from `key`, which
-    must be independent of the noise's key, as votes are published. Ties are
-    negative. Bojarski et al. (2014), Algorithm 1. Trees whose theta is NaN do not count.
-
-    Raises:
-        ValueError: for another rule, or a probabilistic vote without a key.
-    """
-    if voting == "majority":
-        return 2 * jnp.sum(shares > 0.5, axis=0) > jnp.sum(~jnp.isnan(shares), axis=0)
-    mean = jnp.nanmean(shares, axis=0)
-    if voting == "threshold":
-        return mean > 0.5
-    if voting == "probabilistic":
-        if key is None:
-            raise ValueError("a probabilistic vote needs a key")
-        return jax.random.uniform(key, mean.shape, mean.dtype) < mean
-    raise ValueError(f"voting must be one of {VOTINGS}, got {voting!r}")
-
-
-@jax.jit
-def _table_theta(trees: Grove, table: Table) -> Array:
-    return theta(trees, positions_of(table))
-
-
-def predict(
-    model: Model,
-    rows: Array | Table,
-    voting: str = "majority",
-    key: Array | None = None,
-) -> Array:
-    """bool[N]: the answer for each row.
-
-    Args:
-        model: from `fit` (or `boosting.fit`) of a random forest.
-        rows: as `boosting.decision_function` takes them.
-        voting: as `vote`.
-        key: for a probabilistic vote.
-
-    Raises:
-        ValueError: as `boosting.decision_function`, or as `vote`.
-    """
-    return vote(_shares(model, rows), voting, key)
-
-
-def predict_proba(model: Model, rows: Array | Table) -> Array:
-    """f32[N]: the mean of theta over the trees, for rows as `boosting.decision_function` takes them."""
-    return jnp.nanmean(_shares(model, rows), axis=0)
-
-
-def _shares(model: Model, rows: Array | Table) -> Array:
-    """f32[k, N]: `theta` of rows that the model reads."""
-    table = checks.rows_for(model, rows)
-    model.recipe.learner.hypotheses.check(table)
-    return _table_theta(model.trees, table)
+    room = dataclasses.replace(recipe, capacity=shapes.bucket(recipe.capacity))
+    releases, trees = _grow(key, shapes.padded(table), room, public_key, batch=batch)
+    return boosting.model_of(trees, Transcript({}, releases), recipe, table, keep_withheld)
 
 
 class Structure(NamedTuple):

@@ -17,6 +17,7 @@ import jax.numpy as jnp
 
 from dpbt import questions
 from dpbt.base import GRID, UNSPLIT, AnyArray, Array, HypothesisClass, Table, Tree, dtype_and_rank
+from dpbt.learners import rules
 
 CHUNK_ROWS = 2**24 // GRID
 """Most rows whose levels a float32 accumulator sums exactly."""
@@ -226,6 +227,7 @@ TREES = HypothesisClass(
     prepare=prepare,
     predict=lambda tree, table: predict(tree, table.columns),
     bound=lambda tree: jnp.max(jnp.abs(tree.leaf)),
+    explain=rules.of_trees,
 )
 """Trees of any depth over public splits."""
 

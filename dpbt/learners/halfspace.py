@@ -22,6 +22,7 @@ from dpbt.base import (
     WeakLearner,
     relation_name,
 )
+from dpbt.learners import rules
 
 PUBLISHED_L2 = 4
 """Bun et al. (2020), Theorem 27 at slickness 1 / (kappa n), where `slickness.center_l2` has 2."""
@@ -162,6 +163,7 @@ HALFSPACES = HypothesisClass(
         table.rows, hypothesis.normal, precision=jax.lax.Precision.HIGHEST
     ),
     bound=lambda hypothesis: jnp.sqrt(jnp.sum(hypothesis.normal**2)) * (1 + 2.0**-20),
+    explain=rules.of_halfspaces,
 )
 """Linear functions of rows that are projected to the unit ball: of exact numbers, or of the positions
 of cells."""

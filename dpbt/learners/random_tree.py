@@ -32,6 +32,7 @@ from dpbt.base import (
     WeakLearner,
     relation_name,
 )
+from dpbt.learners import rules
 
 MAX_DEPTH = 20
 NEGATIVE = ("zero", "uniform")
@@ -200,14 +201,30 @@ def _votes(grove: Grove, table: Positions) -> Array:
     return jnp.sum(jnp.where(positive, 1.0, -1.0) * grove.grown[:, None], axis=0)
 
 
+def theta(trees: Grove, rows: Positions) -> Array:
+    """f32[k, N]: the share of the positive class that each tree's leaf states for each row.
+
+    Args:
+        trees: a Grove with any leading axes, such as `Model.trees`; NaN for rounds that did not take
+            place.
+        rows: as `prepare` gives them.
+    """
+    grown = trees.grown.reshape(-1)
+    attribute, threshold, leaf = (array.reshape(-1, array.shape[-1]) for array in trees[:3])
+    stated = leaf_shares(Grove(attribute, threshold, leaf, grown), rows.position)
+    return jnp.where(grown[:, None] > 0, stated, jnp.nan)
+
+
 GROVES = HypothesisClass(
     example=questions.example,
     check=questions.check,
     prepare=prepare,
     predict=_votes,
     bound=lambda grove: jnp.sum(grove.grown),
+    explain=rules.of_groves,
+    shares=theta,
 )
-"""Groves over positions; they add up to a majority vote. `forests` has the other voting rules."""
+"""Groves over positions; they add up to a majority vote. `prediction` has the other voting rules."""
 
 
 def _statistic(noise: Mechanism, weights: Array) -> Array:

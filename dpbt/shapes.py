@@ -1,0 +1,54 @@
+"""Shapes that programs are compiled for: few of them, so that most fits find theirs compiled.
+
+Rows that are added are absent, and rounds that are added do not take place. Neither changes what is
+learned or predicted.
+"""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from dpbt.base import MAX_ROWS, Array, Table
+
+LEAST_ROWS = 64
+
+
+def bucket(count: int) -> int:
+    """The least size that is not below `count`, of four sizes in each octave: 8, 10, 12, 14, 16, ...
+
+    At most a quarter more than `count`. All sizes up to 8 are among them.
+    """
+    step = 2 ** max(int(count - 1).bit_length() - 3, 0)
+    return -(-count // step) * step
+
+
+def row_bucket(rows: int) -> int:
+    """How many rows a table of `rows` rows is padded to."""
+    return min(max(bucket(rows), LEAST_ROWS), MAX_ROWS)
+
+
+def padded(table: Table) -> Table:
+    """The table with absent rows added, up to the size that programs are compiled for."""
+    rows = table.cells.shape[0]
+    more = row_bucket(rows) - rows
+    if more <= 0:
+        return table
+
+    def pad(array: Array) -> Array:
+        host = np.asarray(array)
+        return jnp.asarray(np.pad(host, [(0, more)] + [(0, 0)] * (host.ndim - 1)))
+
+    return table._replace(
+        cells=pad(table.cells), target=pad(table.target), present=pad(table.present)
+    )
+
+
+def first(tree: Any, count: int) -> Any:
+    """The first `count` entries on the leading axis of every array, without compiling a program."""
+
+    def cut(array: Array) -> Array:
+        return array if array.shape[0] == count else jnp.asarray(np.asarray(array)[:count])
+
+    return jax.tree.map(cut, tree)

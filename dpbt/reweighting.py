@@ -81,19 +81,19 @@ _SCORE_LIMIT = 80.0
 """exp(+-80) and its products with the cap stay within float32's normal range."""
 
 _MANTISSA = 12
-"""Bits of the common factor: its steps are 2**-12, so one step moves a level by at most one."""
+"""Bits of the common factor: its steps are 2**-12, so one step moves a weight by at most one."""
 
 
-def dense_levels(weight: Array, total: Array) -> Array:
+def dense_weights(weight: Array, total: Array) -> Array:
     """Capped scaling: integers min(GRID, round(c weight)) with the one c that makes them add up to `total`.
 
     This is the Bregman projection of a measure onto those of a density (Bun et al. (2020), Lemma 9, for any c > 0),
     on a grid. c is found by bisection on a fixed, data-independent scale of 2**-12 relative steps; what is left to the
-    total goes, one unit each, to rows whose level changes on that step, in order. So the total is exact, and the pair
+    total goes, one unit each, to rows whose weight changes on that step, in order. So the total is exact, and the pair
     (step, how many rows took it) orders all outcomes: between two data sets that differ in one row, every other row's
-    level moves the same way. `slickness` rests on that, and on nothing else.
+    weight moves the same way. `slickness` rests on that, and on nothing else.
 
-    How close: c differs from the c of the exact projection by what rounding changes in the total, so a level is within
+    How close: c differs from the c of the exact projection by what rounding changes in the total, so a weight is within
     1 + GRID |c / c_exact - 1| of exact. On data that is 1 to 2 units
     (`tests/test_reweighting.py`); if most rows weigh less than half a unit, it can be more.
 
@@ -105,20 +105,20 @@ def dense_levels(weight: Array, total: Array) -> Array:
         i32[N] in 0..GRID.
     """
 
-    def levels(code: Array) -> Array:
+    def quantized(code: Array) -> Array:
         factor = jax.lax.bitcast_convert_type(code << (23 - _MANTISSA), jnp.float32)
         return jnp.minimum(factor * weight + 0.5, GRID).astype(jnp.int32)
 
     def halve(_, bracket: tuple[Array, Array]) -> tuple[Array, Array]:
         low, high = bracket
         middle = (low + high) // 2
-        fits = jnp.sum(levels(middle)) <= total
+        fits = jnp.sum(quantized(middle)) <= total
         return jnp.where(fits, middle, low), jnp.where(fits, high, middle)
 
     ends = jnp.int32(1 << _MANTISSA), jnp.int32(254 << _MANTISSA)  # all normal powers of two
     low, high = jax.lax.fori_loop(0, 8 + _MANTISSA, halve, ends)
-    base = levels(low)
-    step = levels(high) - base
+    base = quantized(low)
+    step = quantized(high) - base
     spare = total - jnp.sum(base)
     return base + jnp.clip(spare - (jnp.cumsum(step) - step), 0, step)
 
@@ -157,7 +157,7 @@ def lazy_bregman(bounded: bool = True) -> Reweighter:
         growth = jnp.exp(jnp.minimum(2 * rate * bound, _SCORE_LIMIT))
         cap = jnp.asarray(jnp.minimum(1, density * growth) if bounded else 1.0, jnp.float32)
         total = jnp.round(public.rows * (density / cap) * GRID).astype(jnp.int32)
-        quantized = dense_levels(jnp.where(table.present, weight, 0), total)
+        quantized = dense_weights(jnp.where(table.present, weight, 0), total)
         return Weighted(quantized.astype(jnp.float32), cap)
 
     words = "bounded" if bounded else "at most 1"

@@ -92,7 +92,7 @@ def moved_rows(relation: Relation) -> int:
 
 
 def count_step(rows, exact: bool = False) -> np.ndarray:
-    """The most that one row moves one count, in levels: GRID, and more where float32 rounds counts of many rows.
+    """The most that one row moves one count, in grid units: GRID, and more where float32 rounds counts of many rows.
 
     Counts are integers of at most GRID m. Discrete noise reads them as they are. Real noise, and scores, read them in
     float32, which is exact up to 2^24; beyond, two neighbours are rounded by half a spacing each, and a spacing is at

@@ -1,7 +1,7 @@
 """Smooth boosting: what one row moves when every weight depends on all rows, and why.
 
 Setting. `reweighting.lazy_bregman` gives row j a weight mu(j) in [0, u], u a public cap, with a public total
-M = kappa m (m the recipe's `rows`), or the cap to every row if even that falls short of M. In levels, integers in
+M = kappa m (m the recipe's `rows`), or the cap to every row if even that falls short of M. In grid units, integers in
 units of u / GRID, all of this is exact. The weight of row j is a fixed non-decreasing function of its own score and
 of one number (a step of a common, totally ordered scale), so between two tables the weights of all rows but the
 changed ones move the same way.
@@ -34,7 +34,7 @@ from dpbt.base import ADD_REMOVE, GRID, REPLACE_ONE, Array, ProperLoss, Relation
 
 
 def indicator(relation: Relation) -> int:
-    """1: the most that the weight of the rows with some public property moves, in units of u. In levels, GRID.
+    """1: the most that the weight of the rows with some public property moves, in units of u. In grid units, GRID.
 
     Proof. By the lemma it gains at most u and loses at most u. []
     Attained by a replaced row at the cap that gains or loses the property.
@@ -128,15 +128,15 @@ def center_l2(relation: Relation) -> int:
 
 
 def sum_step(rows, spread: Any = 0.0) -> np.ndarray:
-    """The public grid that weighted sums of rows are rounded down to, in units of 2^-14 levels.
+    """The public grid that weighted sums of rows are rounded down to, in units of 2^-14 grid units.
 
     The smallest power of two, at least 1, for which every sum fits 2^29 steps and the noise has a
-    standard deviation of at most 2^26: all levels together are at most GRID m, and a row is at most
+    standard deviation of at most 2^26: all weights together are at most GRID m, and a row is at most
     2^14 units long.
 
     Args:
         rows: m, scalar or array.
-        spread: the standard deviation of the noise, in units of 2^-14 levels.
+        spread: the standard deviation of the noise, in units of 2^-14 grid units.
     """
     largest = np.asarray(rows, np.float64) * GRID * 2.0**14
     most = np.maximum(largest / 2.0**29, np.asarray(spread, np.float64) / 2.0**26)
@@ -146,7 +146,7 @@ def sum_step(rows, spread: Any = 0.0) -> np.ndarray:
 def center_step(step, relation: Relation, features: int) -> np.ndarray:
     """`center_l2` + sqrt(d) h / (2^14 GRID), times 1 + 2^-20: the same for sums on a grid of steps h.
 
-    Proof. Sums of levels times rows, in units of 2^-14, are exact integers, and so is their quotient
+    Proof. Sums of weights times rows, in units of 2^-14, are exact integers, and so is their quotient
     by h, rounded down (`sum_step`). Rounding down moves each of d coordinates by less than one step
     more than the sums move: less than sqrt(d) steps in L2 norm. The scale of the noise is computed in
     float32 in at most 6 roundings of 2^-24: less than 2^-20. []

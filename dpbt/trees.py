@@ -4,7 +4,7 @@ The weight of the rows at every (node, class) that satisfy every split is one pr
 splits[N, S]. The left side of a split is the node's total minus the right side, and a left sibling's products
 are its parent's minus the right sibling's, so each level multiplies for its right siblings only.
 
-Levels are integers 0..GRID and splits are bits: both fit eight bits, and sums fit int32. So statistics are exact, and
+Weights are integers 0..GRID and splits are bits: both fit eight bits, and sums fit int32. So statistics are exact, and
 do not depend on row order, shards, padding, method or device.
 """
 
@@ -20,7 +20,7 @@ from dpbt.base import GRID, UNSPLIT, AnyArray, Array, HypothesisClass, Table, Tr
 from dpbt.learners import rules
 
 CHUNK_ROWS = 2**24 // GRID
-"""Most rows whose levels a float32 accumulator sums exactly."""
+"""Most rows whose weights a float32 accumulator sums exactly."""
 
 SEGMENT_NODES = 128
 """From this many right siblings on, sums by segment beat products on CPUs, at every N and S measured.
@@ -65,10 +65,10 @@ def node_dtype(leaves: int):
     return jnp.int8 if leaves <= 128 else jnp.int32
 
 
-def masked_levels(table: Prepared, level: Array) -> Array:
-    """i8[2, N]: each row's level under its class (0 negative, 1 positive); 0 for absent rows."""
+def weights_by_class(table: Prepared, weights: Array) -> Array:
+    """i8[2, N]: each row's weight under its class (0 negative, 1 positive); 0 for absent rows."""
     positive = table.target[None, :] == jnp.array([[False], [True]])
-    return jnp.where(positive & table.present[None, :], level.astype(jnp.int8)[None, :], jnp.int8(0))
+    return jnp.where(positive & table.present[None, :], weights.astype(jnp.int8)[None, :], jnp.int8(0))
 
 
 def product_int8(left: Array, right: Array, columns: Array) -> Array:
@@ -112,16 +112,16 @@ def _product(left: Array, right: Array, columns: Array) -> Array:
     return jax.lax.platform_dependent(left, right, columns, cpu=product_int8, default=product_bfloat16)
 
 
-def product_sums(table: Prepared, levels: Array, node: Array, wanted: Array, product=_product) -> Array:
+def product_sums(table: Prepared, by_class: Array, node: Array, wanted: Array, product=_product) -> Array:
     """i32[W, 2, S]: `node_products` of the wanted nodes, as one matrix product of small integers."""
     here = node[None, None, :] == wanted.astype(node.dtype)[:, None, None]
-    return product(jnp.where(here, levels[None], jnp.int8(0)), table.splits, table.columns)
+    return product(jnp.where(here, by_class[None], jnp.int8(0)), table.splits, table.columns)
 
 
-def segment_sums(table: Prepared, levels: Array, node: Array, nodes: int, chunk_rows: int = CHUNK_ROWS) -> Array:
+def segment_sums(table: Prepared, by_class: Array, node: Array, nodes: int, chunk_rows: int = CHUNK_ROWS) -> Array:
     """i32[nodes, 2, S]: `node_products` of all nodes of a level, each row added to its own node and class."""
-    segment = 2 * node.astype(jnp.int32) + (levels[1] > 0).astype(jnp.int32)
-    weight = jnp.max(levels, axis=0).astype(jnp.int32)
+    segment = 2 * node.astype(jnp.int32) + (by_class[1] > 0).astype(jnp.int32)
+    weight = jnp.max(by_class, axis=0).astype(jnp.int32)
 
     def add(total, part):
         bits, segment, weight = part
@@ -132,12 +132,12 @@ def segment_sums(table: Prepared, levels: Array, node: Array, nodes: int, chunk_
     return total.reshape(nodes, 2, -1)
 
 
-def node_products(table: Prepared, levels: Array, node: Array, nodes: int, parent: Array | None) -> Array:
+def node_products(table: Prepared, by_class: Array, node: Array, nodes: int, parent: Array | None) -> Array:
     """Weights of the rows of each node and class that satisfy each split.
 
     Args:
         table: as `prepare` makes it.
-        levels: i8[2, N] from `masked_levels`.
+        by_class: i8[2, N] from `weights_by_class`.
         node: i8 or i32[N], the node of this level that each row is in.
         nodes: how many nodes the level has, a power of two.
         parent: this function's result one level up, or None to sum for every node.
@@ -146,19 +146,19 @@ def node_products(table: Prepared, levels: Array, node: Array, nodes: int, paren
         i32[nodes, 2, S], in units of the grid; exact.
     """
     rows = table.splits.shape[0]
-    chex.assert_shape((levels, node), [(2, rows), (rows,)])
+    chex.assert_shape((by_class, node), [(2, rows), (rows,)])
     every = jnp.arange(nodes, dtype=jnp.int32)
     if nodes == 1 or parent is None:
-        return product_sums(table, levels, node, every)
+        return product_sums(table, by_class, node, every)
     if nodes // 2 >= SEGMENT_NODES:
-        return segment_sums(table, levels, node, nodes)
-    right = product_sums(table, levels, node, every[1::2])
+        return segment_sums(table, by_class, node, nodes)
+    right = product_sums(table, by_class, node, every[1::2])
     return jnp.stack([parent - right, right], axis=1).reshape(nodes, 2, -1)
 
 
-def node_totals(levels: Array) -> Array:
+def node_totals(by_class: Array) -> Array:
     """i32[1, 2]: the root's weight by class, in units of the grid; exact up to `MAX_ROWS` rows."""
-    return jnp.sum(levels.astype(jnp.int32), axis=-1)[None]
+    return jnp.sum(by_class.astype(jnp.int32), axis=-1)[None]
 
 
 def child_totals(products: Array, totals: Array, split: Array) -> Array:

@@ -190,12 +190,12 @@ def grow(
         i32[L, 2], the leaves' class weights in grid units; private.
     """
     depth = budget.alpha.shape[-1]
-    levels = trees.masked_levels(table, weights)
+    by_class = trees.weights_by_class(table, weights)
     node = jnp.zeros(table.target.shape[0], trees.node_dtype(2**depth))
-    totals, products = trees.node_totals(levels), None
+    totals, products = trees.node_totals(by_class), None
     alpha_of = alpha_rule(draw, budget)
     for level in range(depth):
-        products = trees.node_products(table, levels, node, 2**level, products)
+        products = trees.node_products(table, by_class, node, 2**level, products)
         loss = family(alpha_of(level, totals))
         scores = split_scores(loss, products, totals)
         epsilon = budget.split_epsilon[level]

@@ -77,10 +77,10 @@ def error_weights(table: trees.Prepared, weights: Array) -> Array:
     Order: constant +, constant -, then for each split the literal and its negation, so that 1-rule k is of split
     k // 2 - 1 (`UNSPLIT` for constants) and of sign + for even k, whatever S.
     """
-    levels = trees.masked_levels(table, weights)
+    by_class = trees.weights_by_class(table, weights)
     everywhere = jnp.zeros(table.target.shape[0], jnp.int32)
-    right = trees.node_products(table, levels, everywhere, 1, None)[0]
-    negative, positive = trees.node_totals(levels)[0]
+    right = trees.node_products(table, by_class, everywhere, 1, None)[0]
+    negative, positive = trees.node_totals(by_class)[0]
     agreement = (
         right[1] - right[0]
     )  # the literal errs on positive rows without it and negative rows with it

@@ -86,7 +86,7 @@ def improvements(criterion: ProperLoss, products: Array, totals: Array) -> Array
 
     Args:
         criterion: the loss whose perspective is w G(q).
-        products: i32[nodes, 2, S], levels that satisfy each split, by class.
+        products: i32[nodes, 2, S], weights that satisfy each split, by class.
         totals: i32[nodes, 2].
     """
 
@@ -121,14 +121,14 @@ def _grow(
     """
     splits, depth, criterion = kind.splits, kind.depth, kind.criterion
     nodes, heap = 2**depth - 1, 2 ** (depth + 1) - 1
-    levels = trees.masked_levels(table, weights)
+    by_class = trees.weights_by_class(table, weights)
     together = jnp.zeros(table.target.shape[0], jnp.int32)
 
     def product(mask: Array) -> Array:
-        return trees.node_products(table, jnp.where(mask[None], levels, 0), together, 1, None)[0]
+        return trees.node_products(table, jnp.where(mask[None], by_class, 0), together, 1, None)[0]
 
     root = product(table.present)
-    totals = jnp.zeros((heap, 2), jnp.int32).at[0].set(trees.node_totals(levels)[0])
+    totals = jnp.zeros((heap, 2), jnp.int32).at[0].set(trees.node_totals(by_class)[0])
     products = jnp.zeros((nodes, *root.shape), jnp.int32).at[0].set(root)
     is_leaf = jnp.zeros(heap, bool).at[0].set(True)
     position = together

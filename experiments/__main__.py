@@ -6,7 +6,17 @@ import os
 import sys
 from pathlib import Path
 
-NAMES = ("demo", "audit", "bench", "data", "nock_henecka", "smooth_boosting", "halfspaces", "random_forests")
+MODULES = {
+    "demo": "experiments.demo",
+    "audit": "experiments.audit",
+    "bench": "experiments.bench",
+    "data": "experiments.common.data",
+    "nock_henecka": "experiments.papers.nock_henecka_2020.run",
+    "smooth_boosting": "experiments.papers.asadi_2022.run",
+    "halfspaces": "experiments.papers.bun_2020.run",
+    "random_forests": "experiments.papers.bojarski_2014.run",
+}
+NAMES = tuple(MODULES)
 
 
 def use_compilation_cache(least_seconds: float = 0.5) -> None:
@@ -23,13 +33,13 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m experiments", description=__doc__)
     commands = parser.add_subparsers(dest="name", required=True, metavar="{" + ",".join(NAMES) + "}")
     for name in NAMES:
-        module = importlib.import_module(f"experiments.{name}")
+        module = importlib.import_module(MODULES[name])
         summary = (module.__doc__ or "").splitlines()[0]
         module.arguments(commands.add_parser(name, help=summary, description=summary))
     options = parser.parse_args(arguments)
     use_compilation_cache()
     try:
-        importlib.import_module(f"experiments.{options.name}").run(options)
+        importlib.import_module(MODULES[options.name]).run(options)
     except (ValueError, OSError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 2

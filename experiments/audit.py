@@ -17,7 +17,7 @@ from dpbt import audit as audits
 from dpbt import losses, recipes
 from dpbt.accounting import align
 from dpbt.base import ADD_REMOVE, Recipe, relation, relation_name
-from experiments import data, results
+from experiments.common import data, results
 
 
 def _without_criterion(make):

@@ -19,7 +19,7 @@ from dpbt import domains, mechanisms, recipes, runs, sweeps
 from dpbt.accounting import align
 from dpbt.base import Recipe, Table
 from dpbt.questions import of_splits
-from experiments import data, peers
+from experiments.common import data, peers
 
 SWEEPS = {"banknote": (256, 20, 4), "adult": (32, 20, 4), "synthetic 1M x 50": (2, 20, 4)}
 """Data set -> (models, T, D)."""

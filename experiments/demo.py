@@ -26,7 +26,7 @@ from dpbt.base import ADD_REMOVE, REPLACE_ONE, Recipe, Relation, Table, relation
 from dpbt.domains import read_domain
 from dpbt.files import read_csv
 from dpbt.storage import write_whole
-from experiments import data, protocols, results
+from experiments.common import data, protocols, results
 
 EPSILONS = (0.1, 1.0, 10.0)
 CALIBRATIONS = ("published", "tight")

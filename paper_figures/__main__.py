@@ -10,17 +10,18 @@ import matplotlib.pyplot as plt
 
 from dpbt.storage import write_whole
 
-NAMES = (
-    "nock_fig1",
-    "nock_fig5",
-    "nock_table1",
-    "privacy_audit",
-    "asadi_table2",
-    "asadi_fig2",
-    "asadi_sparsity",
-    "bun_halfspaces",
-    "bojarski_series",
-)
+MODULES = {
+    "nock_fig1": "nock_henecka_2020.fig1",
+    "nock_fig5": "nock_henecka_2020.fig5",
+    "nock_table1": "nock_henecka_2020.table1",
+    "privacy_audit": "privacy_audit",
+    "asadi_table2": "asadi_2022.table2",
+    "asadi_fig2": "asadi_2022.fig2",
+    "asadi_sparsity": "asadi_2022.sparsity",
+    "bun_halfspaces": "bun_2020.halfspaces",
+    "bojarski_series": "bojarski_2014.series",
+}
+NAMES = tuple(MODULES)
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -36,7 +37,7 @@ def main(arguments: list[str] | None = None) -> int:
     matplotlib.use("Agg")
     for name in options.names or NAMES:
         try:
-            drawn = importlib.import_module(f"paper_figures.{name}").draw()
+            drawn = importlib.import_module(f"paper_figures.{MODULES[name]}").draw()
         except ValueError as error:
             print(f"{'error' if options.names else 'left out'}: {name}: {error}", file=sys.stderr)
             if options.names:

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 from dpbt.domains import Boolean, Nominal, Numeric, predicates
-from experiments import data
-from experiments.data import registry, unpack
-from experiments.data.command import status
-from experiments.data.entry import Entry
-from experiments.data.reading import read
+from experiments.common import data
+from experiments.common.data import registry, unpack
+from experiments.common.data.command import status
+from experiments.common.data.entry import Entry
+from experiments.common.data.reading import read
 
 # m and n of Nock & Henecka (2020), Table 2, in its order; yeast has 8 features, the table says 7.
 TABLE_2 = [(748, 4), (1372, 4), (699, 9), (351, 33), (208, 60), (1484, 8), (1599, 11), (2126, 9), (1000, 23), (4177, 8)]

@@ -10,8 +10,9 @@ import pytest
 from dpbt import storage
 from dpbt.base import ADD_REMOVE, REPLACE_ONE
 from experiments import __main__ as command_line
-from experiments import bench, data
+from experiments import bench
 from experiments import demo as demos
+from experiments.common import data
 from paper_figures import __main__ as figures
 
 KEYS = {

@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 
 from experiments import __main__ as command_line
-from experiments import data
-from experiments.data.entry import File
-from experiments.data.fetch import fetch
-from experiments.data.unpack import uncompress, untar
+from experiments.common import data
+from experiments.common.data.entry import File
+from experiments.common.data.fetch import fetch
+from experiments.common.data.unpack import uncompress, untar
 
 TEXT = b"republican,y\ndemocrat,n\n" * 3
 ROWS = b"".join(party + b",y" * 16 + b"\n" for party in (b"republican", b"democrat"))

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from dpbt import forest_bounds, forests, recipes
 from dpbt.domains import positions
 from dpbt.learners import random_tree
-from experiments import data
+from experiments.common import data
 
 
 def by_loop(leaf, label, present):

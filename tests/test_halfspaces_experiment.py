@@ -11,7 +11,7 @@ import pytest
 import dpbt
 from dpbt import recipes
 from experiments import __main__ as command_line
-from experiments import halfspaces
+from experiments.papers.bun_2020 import run as halfspaces
 from paper_figures import __main__ as figures
 
 

@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 from sklearn.metrics import roc_auc_score
 
-from experiments import protocols
+from experiments.common import protocols
 
 RNG = np.random.default_rng(0)
 LABEL = RNG.random(137) < 0.3

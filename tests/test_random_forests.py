@@ -15,11 +15,12 @@ from dpbt import forest_bounds, forests, recipes
 from dpbt.domains import Nominal, Numeric
 from dpbt.learners import random_tree
 from experiments import __main__ as command_line
-from experiments import data, random_forests
-from experiments.random_forests import grid as grids
-from experiments.random_forests import rows as rows_of
-from experiments.random_forests import table as tables
-from paper_figures import bojarski_series
+from experiments.common import data
+from experiments.papers.bojarski_2014 import grid as grids
+from experiments.papers.bojarski_2014 import rows as rows_of
+from experiments.papers.bojarski_2014 import run as random_forests
+from experiments.papers.bojarski_2014 import table as tables
+from paper_figures.bojarski_2014 import series as bojarski_series
 
 
 @pytest.fixture(scope="module")

@@ -8,7 +8,7 @@ import dpbt
 from dpbt import audit, domains, forests, recipes, sweeps
 from dpbt.base import Table
 from dpbt.domains import Boolean, Numeric
-from experiments import protocols
+from experiments.common import protocols
 from tests.leaving import BOUND, N, Watch, found_in, private_task
 
 KEY = jax.random.key(0)

@@ -12,7 +12,9 @@ from dpbt import Table
 from dpbt.domains import Boolean, Nominal, Numeric, encode
 from dpbt.storage import load_columns
 from experiments import __main__ as command_line
-from experiments import smooth_boosting, smooth_settings, smooth_sparsity
+from experiments.papers.asadi_2022 import run as smooth_boosting
+from experiments.papers.asadi_2022 import settings as smooth_settings
+from experiments.papers.asadi_2022 import sparsity as smooth_sparsity
 from paper_figures import __main__ as figures
 
 KEYS = {"dataset", "epsilon", "calibration", "learner", "accuracy_mean", "accuracy_sd", "keys", "paper"}

@@ -1,0 +1,1 @@
+"""Bun et al. (2020): private boosting of halfspaces."""

@@ -5,6 +5,7 @@ trees the splits that the row satisfies, random trees and halfspaces its places 
 attributes. `dpbt.domains.questions` makes the questions of a domain.
 """
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
@@ -80,7 +81,8 @@ def of_splits(splits: AnyArray, target: AnyArray, present: AnyArray) -> Table:
     if splits.dtype != bool or splits.ndim != 2:
         raise ValueError(f"splits must be bool of rank 2, got {dtype_and_rank(splits)}")
     cells = jnp.asarray(splits).astype(jnp.uint8)
-    return Table(cells, jnp.asarray(target), jnp.asarray(present), of_bits(splits.shape[1]))
+    asked = jax.tree.map(jnp.asarray, of_bits(splits.shape[1]))
+    return Table(cells, jnp.asarray(target), jnp.asarray(present), asked)
 
 
 def example() -> Table:
@@ -151,7 +153,8 @@ def _check_questions(asked: Questions, features: int) -> None:
     for field in ("feature", "attribute"):
         read = np.asarray(getattr(asked, field))
         if read.min() < 0 or read.max() >= features:
-            raise ValueError(f"questions.{field} must be in 0..{features - 1}, got {read!r}")
+            words = "must number features that the table has, from 0 on"
+            raise ValueError(f"questions.{field} {words}, got {read!r}")
     allowed = asked.allowed
     if allowed is None:
         return

@@ -221,7 +221,7 @@ def common_shapes(shapes: Sequence[Shape], spare: int = 200_000) -> dict[Shape, 
     members: dict[Shape, list[Shape]] = {}
     for shape in shapes:
         members.setdefault(shape, []).append(shape)
-    while True:
+    while spare > 0:
         added = {}
         for a, b in itertools.combinations(sorted(members), 2):
             if (joint := _joint(a, b)) is not None:

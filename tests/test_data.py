@@ -203,7 +203,7 @@ def test_places_in_order(tmp_path, monkeypatch):
         assert registry.find(voting, voting.files[0], folders[0]) == path
     dataset = data.load("voting", folder=folders[0])
     assert dataset.splits.shape == (6, 48)
-    assert dataset.table.label.shape == (6,)
+    assert dataset.table.target.shape == (6,)
     write(path, voting, rows(voting, 5))
     with pytest.raises(ValueError, match=r"house-votes-84.data: 5 rows, the data set has 6"):
         data.load("voting", folder=folders[0])

@@ -26,9 +26,9 @@ def fitted():
 def test_votes_are_the_model(fitted):
     model, table = fitted
     lines = diagnostics.votes(model, DOMAIN)
-    x = np.where(table.splits, 1, -1)
+    x = np.where(table.cells, 1, -1)
     score = sum(vote.votes * (1 if vote.split < 0 else x[:, vote.split]) for vote in lines)
-    np.testing.assert_array_equal(score, dpbt.decision_function(model, table.splits))
+    np.testing.assert_array_equal(score, dpbt.decision_function(model, table))
     assert [abs(vote.votes) for vote in lines] == sorted((abs(vote.votes) for vote in lines), reverse=True)
     assert all(vote.votes != 0 for vote in lines)
     assert "x0" in diagnostics.votes_table(lines)
@@ -42,14 +42,14 @@ def test_votes_are_the_model(fitted):
 def test_advantages_are_those_of_the_exact_measure(fitted):
     model, table = fitted
     found = jax.jit(diagnostics.advantages)(model.releases, table, model.recipe)
-    y, x = np.where(table.label, 1, -1), np.where(table.splits, 1, -1)
+    y, x = np.where(table.target, 1, -1), np.where(table.cells, 1, -1)
     margins = np.zeros(len(y))
     for t, chosen in enumerate(np.asarray(model.releases["rule"])):
         h = (1 - 2 * (chosen % 2)) * (x[:, chosen // 2 - 1] if chosen > 1 else np.ones(len(y)))
         measure = reference_smooth.capped_scaling(np.exp(-0.3 * margins), 0.4 * len(y))
         assert found[t] == pytest.approx(0.5 - measure[h != y].sum() / measure.sum(), abs=0.01)
         margins += y * h
-    np.testing.assert_allclose(diagnostics.margins(model, table.splits, table.label), margins / 15, atol=1e-6)
+    np.testing.assert_allclose(diagnostics.margins(model, table, table.target), margins / 15, atol=1e-6)
 
 
 def test_margin_histograms_count_rows():

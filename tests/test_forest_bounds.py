@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dpbt import forest_bounds, forests, recipes
+from dpbt.base import Table
 from dpbt.domains import positions
 from dpbt.learners import random_tree
 from experiments.common import data
@@ -66,12 +67,13 @@ SLOW = [pytest.param(name, marks=pytest.mark.slow) for name in ("transfusion", "
 def test_theorems_5_1_and_5_2_hold_on_real_data(data_folder, name, depth):
     """Of 31 random trees on the training rows; where DPBT_DATA is not set the test is skipped, and says so."""
     dataset = data.load(name, folder=data_folder)
-    table = dataset.table._replace(splits=jnp.asarray(positions(dataset.domain, dataset.columns, codes=True)))
+    numbers = jnp.asarray(positions(dataset.domain, dataset.columns, codes=True))
+    table = Table(numbers, dataset.table.target, dataset.table.present)
     recipe = recipes.random_forest(epsilon=np.inf, rows=len(dataset.label), rounds=31, depth=depth)
     model = forests.fit(KEYS[0], table, recipe, KEYS[1])
     trees = jax.tree.map(lambda x: x[:, 0], model.trees)
-    label, present = jnp.asarray(table.label), jnp.asarray(table.present)
-    found = forest_bounds.points(random_tree.routes(trees, table.splits), label, present, 2**depth)
+    label, present = jnp.asarray(table.target), jnp.asarray(table.present)
+    found = forest_bounds.points(random_tree.routes(trees, table.cells), label, present, 2**depth)
     e = float(np.mean(forest_bounds.accuracy(found, present)))
     weight, goodness = forest_bounds.weight(found), forest_bounds.goodness(found)
     assert float(np.mean(goodness)) == pytest.approx(e, abs=1e-5)
@@ -92,9 +94,9 @@ def test_theorem_5_3_holds_in_simulation(banknote, voting):
     recipe = recipes.random_forest(epsilon=np.inf, rows=1372, rounds=200, depth=8)
     table = banknote._replace(present=jnp.arange(1372) % 7 == 0)
     trees = jax.tree.map(lambda x: x[:, 0], forests.fit(KEYS[0], table, recipe, KEYS[1]).trees)
-    position = table.splits[::7].astype(jnp.float32)
+    position = table.cells[::7].astype(jnp.float32)
     leaf = random_tree.routes(trees, position)
-    label, everyone = table.label[::7], jnp.ones(196, bool)
+    label, everyone = table.target[::7], jnp.ones(196, bool)
     found = forest_bounds.points(leaf, label, everyone, 2**8)
     margin = {"majority": forest_bounds.goodness, "threshold": forest_bounds.weight}[voting](found)
     bound = forest_bounds.by_points(forest_bounds.fraction_above(margin, 0.2, everyone), 196, 0.2, 0.2)

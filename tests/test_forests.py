@@ -9,9 +9,12 @@ from scipy import stats
 import dpbt
 from dpbt import accounting, boosting, boundary, forests, mechanisms, pricing, recipes
 from dpbt.base import GRID, Table
-from dpbt.domains import Boolean, Nominal, Numeric, encode, positions
+from dpbt.domains import Boolean, Nominal, Numeric, positions
 from dpbt.learners import random_tree
+from dpbt.questions import positions_of, splits_of
+from dpbt.tables import take
 from tests.conftest import random_table
+from tests.tables import allowing
 
 PUBLIC = jax.random.key(2**31)
 
@@ -109,13 +112,13 @@ def test_same_trees_as_boosting_under_the_same_key_whatever_the_batch(table, mak
     for memory in (0.001, 0.02, 256):
         model = grown(key, table, recipe, memory_mb=memory)
         jax.tree.map(same, (model.releases, model.trees), (boosted.releases, boosted.trees))
-    np.testing.assert_array_equal(forests.predict(model, table.splits), dpbt.predict(boosted, table.splits))
+    np.testing.assert_array_equal(forests.predict(model, table), dpbt.predict(boosted, table))
 
 
 @every_recipe
 def test_structure_does_not_depend_on_the_rows(table, make):
     recipe, key = make(epsilon=2.0), jax.random.key(3)
-    other = table._replace(label=~table.label, present=~table.present, splits=1 - table.splits)
+    other = table._replace(target=~table.target, present=~table.present, cells=1 - table.cells)
     mine, theirs = (grown(key, t, recipe).releases for t in (table, other))
     for site in set(mine) - {"leaf"}:
         np.testing.assert_array_equal(mine[site], theirs[site])
@@ -148,10 +151,10 @@ def test_the_first_levels_of_a_descent_are_shorter_trees(table):
         heap, counts = forests.weights_at_all_heights(tree, random_tree.prepare(table))
         for height in range(7):
             inner = 2**height - 1
-            expected = [leaf_of(attribute[:inner], threshold[:inner], row) for row in np.asarray(table.splits)]
+            expected = [leaf_of(attribute[:inner], threshold[:inner], row) for row in np.asarray(table.cells)]
             np.testing.assert_array_equal(heap[height] - inner, expected)
             count = np.zeros((2**height, 2), int)
-            for leaf, label, present in zip(expected, table.label, table.present, strict=True):
+            for leaf, label, present in zip(expected, table.target, table.present, strict=True):
                 count[leaf, int(label)] += int(present)
             np.testing.assert_array_equal(counts[inner : 2 * inner + 1], count)
 
@@ -179,15 +182,15 @@ def test_votes_are_those_of_a_loop():
 def test_votes_refuse_what_they_do_not_know(table):
     model = grown(jax.random.key(0), table, EVERY_RECIPE["forest"](epsilon=1.0))
     with pytest.raises(ValueError, match="voting must be one of"):
-        forests.predict(model, table.splits, "plurality")
+        forests.predict(model, table, "plurality")
     with pytest.raises(ValueError, match="needs a key"):
-        forests.predict(model, table.splits, "probabilistic")
-    with pytest.raises(ValueError, match="bool, or float32"):
+        forests.predict(model, table, "probabilistic")
+    with pytest.raises(ValueError, match="reads rows of float32 and rank 2"):
         forests.predict(model, np.zeros((3, 5), np.int32))
     with pytest.raises(ValueError, match="defines no probability"):
-        dpbt.predict_proba(model, table.splits)
-    proba = forests.predict_proba(model, table.splits)
-    np.testing.assert_array_equal(proba > 0.5, forests.predict(model, table.splits, "threshold"))
+        dpbt.predict_proba(model, table)
+    proba = forests.predict_proba(model, table)
+    np.testing.assert_array_equal(proba > 0.5, forests.predict(model, table, "threshold"))
     with pytest.raises(ValueError, match="recipe of random trees"):
         grown(jax.random.key(0), random_table(0, 20, 3), recipes.bdpe(epsilon=1.0, rows=20))
 
@@ -196,9 +199,9 @@ def test_absent_rows_and_their_order_do_not_matter(table):
     recipe, key = EVERY_RECIPE["forest"](epsilon=2.0), jax.random.key(1)
     gone = ~table.present
     order = np.random.default_rng(0).permutation(200)
-    changed = table._replace(label=table.label ^ gone, splits=jnp.where(gone[:, None], 0.5, table.splits))
+    changed = table._replace(target=table.target ^ gone, cells=jnp.where(gone[:, None], 0.5, table.cells))
     expected = grown(key, table, recipe).releases
-    for other in (changed, Table(*(array[order] for array in table[:3]))):
+    for other in (changed, take(table, order)):
         jax.tree.map(np.testing.assert_array_equal, grown(key, other, recipe).releases, expected)
 
 
@@ -223,12 +226,10 @@ def test_settings_of_different_sizes_share_a_program_and_rounds_that_did_not_hap
         jax.tree.map(lambda x, y: np.testing.assert_array_equal(x[:3], y), found.trees, same.trees)
         assert not np.any(found.trees.leaf[3:])
     for voting in ("majority", "threshold"):
-        expected = forests.predict(same, table.splits, voting)
-        np.testing.assert_array_equal(forests.predict(model, table.splits, voting), expected)
-    np.testing.assert_array_equal(dpbt.predict(boosted, table.splits), forests.predict(same, table.splits))
-    np.testing.assert_allclose(
-        forests.predict_proba(model, table.splits), forests.predict_proba(same, table.splits), rtol=1e-6
-    )
+        expected = forests.predict(same, table, voting)
+        np.testing.assert_array_equal(forests.predict(model, table, voting), expected)
+    np.testing.assert_array_equal(dpbt.predict(boosted, table), forests.predict(same, table))
+    np.testing.assert_allclose(forests.predict_proba(model, table), forests.predict_proba(same, table), rtol=1e-6)
     assert dpbt.ledger(small).epsilon == pytest.approx(2.0, rel=1e-6)
     with pytest.raises(ValueError, match="one integer"):
         recipes.random_forest(epsilon=2.0, rows=200, rounds=[3, 8], depth=4, disjoint=True)
@@ -237,7 +238,7 @@ def test_settings_of_different_sizes_share_a_program_and_rounds_that_did_not_hap
 def test_random_forests_learn_real_data(banknote):
     recipe = recipes.random_forest(epsilon=np.inf, rows=1372, rounds=51, depth=12)
     model = grown(jax.random.key(0), banknote, recipe)
-    assert float(np.mean(forests.predict(model, banknote.splits) != banknote.label)) < 0.1
+    assert float(np.mean(forests.predict(model, banknote) != banknote.target)) < 0.1
 
 
 LEDGERS = [
@@ -321,7 +322,9 @@ def test_positions_agree_with_splits_and_thresholds():
         "c": rng.choice(["a", "b", "c", "z"], 61),
         "d": rng.random(61) < 0.5,
     }
-    splits, exact, grid = encode(domain, columns), positions(domain, columns), positions(domain, columns, grid=True)
+    cells = dpbt.table(domain, columns, np.ones(61, bool), negative="0", positive="1")
+    splits, grid = np.asarray(splits_of(cells)), np.asarray(positions_of(cells))
+    exact = positions(domain, columns)
     assert exact.shape == grid.shape == (61, 7)
     assert exact.dtype == grid.dtype == np.float32
     assert np.all((exact >= 0) & (exact <= 1))
@@ -350,9 +353,10 @@ def test_uniform_is_public_randomness():
 
 
 def test_tables_that_random_trees_cannot_read_are_refused(table):
-    with pytest.raises(ValueError, match="offered must be None"):
-        grown(jax.random.key(0), table._replace(offered=jnp.ones(5, bool)), EVERY_RECIPE["forest"](epsilon=1.0))
-    with pytest.raises(ValueError, match="bool, or float32"):
-        random_tree.check(table._replace(splits=table.splits.astype(jnp.int32)))
+    bits, forest = random_table(0, 60, 5), EVERY_RECIPE["forest"](epsilon=1.0)
+    with pytest.raises(ValueError, match="allowed must be None"):
+        grown(jax.random.key(0), allowing(bits, np.ones(5, bool)), forest)
+    with pytest.raises(ValueError, match="uint8, or float32"):
+        grown(jax.random.key(0), table._replace(cells=table.cells.astype(jnp.int32)), forest)
     with pytest.raises(ValueError, match="rank 2"):
-        random_tree.check(table._replace(splits=table.splits[0]))
+        grown(jax.random.key(0), table._replace(cells=table.cells[0]), forest)

@@ -17,8 +17,8 @@ from paper_figures import __main__ as figures
 
 def test_rows_have_their_margin_on_the_unit_ball():
     table, target = halfspaces.sample((0, 1), 300, 0.2, 0.0, tests=50)
-    rows, sign = np.asarray(table.splits, np.float64), np.where(table.label, 1, -1)
-    assert table.splits.dtype == np.float32
+    rows, sign = np.asarray(table.cells, np.float64), np.where(table.target, 1, -1)
+    assert table.cells.dtype == np.float32
     np.testing.assert_allclose(np.linalg.norm(rows, axis=1), 1, atol=1e-6)
     assert np.all(sign * (rows @ target) >= 0.2 - 1e-6)
 
@@ -28,7 +28,7 @@ def test_label_noise_is_of_training_rows_only():
     clean, target = halfspaces.sample((0, 2), 5000, 0.1, 0.0, tests=500)
     noisy, same = halfspaces.sample((0, 2), 5000, 0.1, 0.1, tests=500)
     np.testing.assert_array_equal(target, same)
-    flipped = np.asarray(clean.label != noisy.label)
+    flipped = np.asarray(clean.target != noisy.target)
     assert not flipped[5000:].any()
     assert 0.079 < flipped[:5000].mean() < 0.121
 
@@ -45,8 +45,8 @@ def test_curves_end_in_the_models_own_error():
     error, small, advantage = halfspaces.curves(key, table, recipe)
     model = dpbt.fit(key, table, recipe)
     assert error.shape == small.shape == advantage.shape == (6,)
-    assert float(error[-1]) == pytest.approx(np.mean(dpbt.predict(model, table.splits) != table.label))
-    margin = dpbt.diagnostics.margins(model, table.splits, table.label)
+    assert float(error[-1]) == pytest.approx(np.mean(dpbt.predict(model, table) != table.target))
+    margin = dpbt.diagnostics.margins(model, table, table.target)
     assert float(small[-1]) == pytest.approx(np.mean(margin <= 2 * float(recipe.budget.learning_rate)), abs=0.005)
 
 

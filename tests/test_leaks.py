@@ -13,6 +13,7 @@ from dpbt import audit, boosting, boundary, domains, losses, mechanisms, recipes
 from dpbt.accounting import noise
 from dpbt.base import ADD_REMOVE, REPLACE_ONE, Table
 from dpbt.learners import greedy_tree
+from dpbt.questions import of_splits
 from tests.conftest import random_table
 
 
@@ -76,7 +77,7 @@ def alpha_leak_tables():
         splits[69 : 69 + positive, k + 1] = True
         splits[72 : 72 + deep, k + 1] = True
     splits[138, 1:] = late
-    more = Table(jnp.asarray(splits), jnp.asarray(label), jnp.ones(139, bool))
+    more = of_splits(splits, label, np.ones(139, bool))
     return more._replace(present=more.present.at[138].set(False)), more
 
 
@@ -122,9 +123,10 @@ def test_bounds_fitted_from_data_are_caught():
 
     def table(column, fitted):
         high = float(column.max()) if fitted else 100.0
-        splits = domains.encode({"x": domains.Numeric(0.0, high, bins=40)}, {"x": x})
+        domain = {"x": domains.Numeric(0.0, high, bins=40)}
+        cells, asked = domains.encode(domain, {"x": x}), domains.questions(domain)
         present = np.arange(41) < len(column)
-        return Table(jnp.asarray(splits), jnp.asarray(label), jnp.asarray(present))
+        return Table(jnp.asarray(cells), jnp.asarray(label), jnp.asarray(present), asked)
 
     recipe = recipes.bdpe(epsilon=2.0, rows=41, rounds=1, depth=1, alpha=0.0)
     boost, score = jax.jit(dpbt.boost), jax.jit(boosting.transcript_log_prob)
@@ -200,7 +202,7 @@ def sampled_epsilon(recipe, table, neighbour, draws=30_000):
 def test_a_statistical_audit_agrees_with_the_ledger_and_catches_too_little_noise():
     """One row of one split's one side comes or goes; nearly the whole budget is the leaf's."""
     splits = np.zeros((6, 1), bool)
-    table = Table(jnp.asarray(splits), jnp.zeros(6, bool), jnp.ones(6, bool))
+    table = of_splits(splits, np.zeros(6, bool), np.ones(6, bool))
     neighbour = table._replace(present=table.present.at[0].set(False))
     recipe = recipes.bdpe(epsilon=2.0, rows=6, rounds=1, depth=1, alpha=0.0, beta_tree=0.02)
     honest = sampled_epsilon(recipe, table, neighbour)
@@ -233,8 +235,10 @@ def test_audits_refuse_what_they_cannot_judge():
     with pytest.raises(ValueError, match="no neighbours"):
         audit.neighbours(table, REPLACE_ONE)
     with pytest.raises(ValueError, match="candidates must be"):
-        audit.neighbours(table, ADD_REMOVE, (np.zeros((1, 3), bool), np.zeros(1, bool)))
-    near = audit.neighbours(table, ADD_REMOVE, (np.zeros((1, 2), bool), np.zeros(1, bool)))
+        audit.neighbours(table, ADD_REMOVE, (np.zeros((1, 3), np.uint8), np.zeros(1, bool)))
+    with pytest.raises(ValueError, match=r"candidates must be uint8\[C, 2\]"):
+        audit.neighbours(table, ADD_REMOVE, (np.zeros((1, 2), bool), np.zeros(1, bool)))
+    near = audit.neighbours(table, ADD_REMOVE, (np.zeros((1, 2), np.uint8), np.zeros(1, bool)))
     with pytest.raises(ValueError, match="more rows than the recipe is for, 5"):
         audit.audit(jax.random.key(0), near, recipes.bdpe(epsilon=1.0, rows=5), 1)
     with pytest.raises(ValueError, match="admits"):
@@ -249,6 +253,6 @@ def test_public_rows_are_all_distinct_rows_of_a_domain():
         "e": domains.Boolean(),
         "f": domains.Boolean(missing=True),
     }
-    splits, label = audit.public_rows(domain)
-    assert len(splits) == 2 * (4 * 3 * 2 * 2 * 3)
-    assert len(np.unique(np.column_stack([splits, label]), axis=0)) == len(splits)
+    cells, target = audit.public_rows(domain)
+    assert len(cells) == 2 * (4 * 3 * 2 * 2 * 3)
+    assert len(np.unique(np.column_stack([cells, target]), axis=0)) == len(cells)

@@ -21,6 +21,7 @@ import dpbt
 from dpbt import domains, forests, recipes, runs, storage, sweeps
 from dpbt.base import Table
 from dpbt.domains import Boolean, Nominal, Numeric, missing_cells
+from dpbt.tables import take
 from experiments import __main__ as command_line
 from experiments import demo as demos
 from tests.leaving import BOUND, N, Watch, found_in, found_in_files, private_task, told_by
@@ -182,7 +183,7 @@ def test_a_sweep_leaves_no_number_of_rows_killed_resumed_or_refused(tmp_path, wa
     # Another last row, a row fewer, and another sweep are refused: neither digests nor N are shown.
     seen = re.compile(r"[0-9a-f]{12}")
     marks = set(seen.findall((folder / "sweep.json").read_text()))
-    fewer = Table(*(array[:-1] for array in task.table[:3]))
+    fewer = take(task.table, np.arange(len(task.table.target) - 1))
     masks = {"train": task.train[:, :-1], "test": task.test[:, :-1]}
     others = [
         (SWEEP, private_task(last=(False,) * 6)),
@@ -200,8 +201,7 @@ def test_a_sweep_leaves_no_number_of_rows_killed_resumed_or_refused(tmp_path, wa
 def unkeyed(task, keys=()):
     """Digests of a task that anybody can compute: without a key, or under keys that are public."""
     told = json.dumps(dict(task.arguments), sort_keys=True, default=str).encode()
-    for array in (*task.table, task.train, task.test):
-        array = np.asarray(False if array is None else array)
+    for array in map(np.asarray, (*jax.tree.leaves(task.table), task.train, task.test)):
         told += f"{array.dtype} {array.shape}".encode() + np.ascontiguousarray(array).tobytes()
     digests = [hashlib.sha256(told)] + [hmac.new(key, told, "sha256") for key in keys]
     return [digest.hexdigest()[:12] for digest in digests]
@@ -233,7 +233,7 @@ def test_guesses_of_a_row_find_nothing_in_the_files_of_a_sweep(tmp_path):
 @pytest.fixture(scope="module")
 def table():
     task = private_task()
-    return Table(*(jnp.asarray(array) for array in task.table[:3]))
+    return jax.tree.map(jnp.asarray, task.table)
 
 
 @pytest.mark.parametrize("name", MAKERS)
@@ -270,8 +270,9 @@ def test_a_fit_on_columns_says_nothing_of_a_rare_cell(watch):
     recipe = recipes.bdpe(epsilon=1.0, rows=BOUND, rounds=2, depth=2)
 
     def run():
-        splits = domains.encode(domain, columns)
-        model = dpbt.fit(jax.random.key(0), Table(splits, ages > 50, np.ones(N, bool)), recipe)
+        cells, asked = domains.encode(domain, columns), domains.questions(domain)
+        table = Table(cells, ages > 50, np.ones(N, bool), asked)
+        model = dpbt.fit(jax.random.key(0), table, recipe)
         return f"{dpbt.explain(model, domain)}\n{dpbt.ledger(recipe)}\n{model!r}"
 
     text = watch(run)

@@ -46,7 +46,7 @@ def test_the_grid_is_a_loop_over_trees_but_for_rows_in_empty_leaves(rows):
             counts = np.asarray(count)[np.asarray(heap[height])[held]]
             with np.errstate(invalid="ignore"):
                 shares[j, h] = counts[:, 1] / counts.sum(axis=1)
-    label = np.asarray(table.label)[held]
+    label = np.asarray(table.target)[held]
     for s, k in enumerate(sizes):
         for h in range(2):
             certain = ~np.isnan(shares[:k, h]).any(axis=0)
@@ -85,9 +85,9 @@ def test_private_errors_of_the_grid_are_those_of_the_library_on_average(rows):
             def one(key):
                 noise_key, public_key = dpbt.keys.pair(key)
                 trees = forests.grow(noise_key, table, recipe, public_key, 1)[1]
-                theta = forests.theta(trees, table.splits[held])
+                theta = forests.theta(trees, table.cells[held])
                 answers = [forests.vote(theta, voting, jax.random.fold_in(key, 9)) for voting in forests.VOTINGS]
-                return jnp.stack([jnp.mean(answer != table.label[held]) for answer in answers])
+                return jnp.stack([jnp.mean(answer != table.target[held]) for answer in answers])
 
             return jax.lax.map(one, keys, batch_size=50)
 
@@ -168,7 +168,7 @@ def test_canonical_test_rows_are_not_used(monkeypatch):
     )
     monkeypatch.setattr(data, "load", lambda name: whole)
     task = rows_of.prepare("mine", 2, 0)
-    assert task.table.splits.shape == (30, 1)
+    assert task.table.cells.shape == (30, 1)
     assert task.trained == 27
     assert len(task.runs) == 2
 

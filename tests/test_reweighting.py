@@ -8,8 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dpbt import audit, reweighting, slickness
-from dpbt.base import ADD_REMOVE, GRID, REPLACE_ONE, Table
+from dpbt.base import ADD_REMOVE, GRID, REPLACE_ONE
 from dpbt.learners.one_rule import RuleBudget
+from dpbt.questions import of_splits
 from tests import reference_smooth
 
 levels_of = jax.jit(reweighting.dense_levels)
@@ -21,7 +22,7 @@ def budget(rows, density=0.35, rate=0.45):
 
 
 def weights_of(score, label, present, settings, bound, cap):
-    table = Table(jnp.zeros((len(score), 1), bool), label, present)
+    table = of_splits(np.zeros((len(score), 1), bool), label, present)
     return reweighting.lazy_bregman(cap).weights(score, jnp.float32(bound), table, settings)
 
 
@@ -127,13 +128,14 @@ def test_slickness_between_all_neighbours(cap, seed, density, rate, relation):
     rng = np.random.default_rng(seed)
     rows, bound = 12, 6
     score = jnp.asarray(rng.integers(-bound, bound + 1, 16), jnp.float32)
-    table = Table(jnp.zeros((rows, 1), bool), jnp.asarray(rng.random(rows) < 0.5), jnp.asarray(rng.random(rows) < 0.9))
+    nothing, target = np.zeros((rows, 1), bool), rng.random(rows) < 0.5
+    table = of_splits(nothing, target, rng.random(rows) < 0.9)
     table = table._replace(present=table.present.at[0].set(True))
-    near = audit.neighbours(table, relation, (np.zeros((4, 1), bool), rng.random(4) < 0.5))
+    near = audit.neighbours(table, relation, (np.zeros((4, 1), np.uint8), rng.random(4) < 0.5))
     settings = budget(13 if relation is ADD_REMOVE else rows, density, rate)
 
-    before = levels_on(score, near.table.label, near.table.present, settings, bound, cap)
-    after = np.stack([levels_on(score, near.table.label, m, settings, bound, cap) for m in near.present])
+    before = levels_on(score, near.table.target, near.table.present, settings, bound, cap)
+    after = np.stack([levels_on(score, near.table.target, m, settings, bound, cap) for m in near.present])
     change = after - before
     assert np.maximum(change, 0).sum(axis=1).max() <= GRID * slickness.indicator(relation)
     assert np.maximum(-change, 0).sum(axis=1).max() <= GRID * slickness.indicator(relation)

@@ -8,9 +8,11 @@ import pytest
 import dpbt
 from dpbt import accounting, boosting, boundary, losses, mechanisms, recipes, slickness, smooth_bounds
 from dpbt.base import GRID, MAX_ROWS, REPLACE_ONE, UNSPLIT, Relation, Table
+from dpbt.domains import Boolean, Nominal, Numeric
 from dpbt.learners import halfspace, one_rule
+from dpbt.questions import of_splits, splits_of
 from tests import reference_smooth
-from tests.tables import random_features, random_table
+from tests.tables import allowing, random_features, random_table
 
 GOOD = {"epsilon": 1.0, "rows": 100}
 calibrations = pytest.mark.parametrize("calibration", ["tight", "published"])
@@ -44,8 +46,8 @@ def agree(table, recipe, seed):
         choose=library_choice(key, recipe, noise),
     )
     np.testing.assert_array_equal(model.releases["rule"], chosen)
-    score = np.asarray(dpbt.decision_function(model, table.splits))
-    np.testing.assert_array_equal(score, margins * np.where(table.label, 1, -1))
+    score = np.asarray(dpbt.decision_function(model, table))
+    np.testing.assert_array_equal(score, margins * np.where(table.target, 1, -1))
 
 
 @calibrations
@@ -65,7 +67,7 @@ def test_without_privacy_each_rule_is_nearly_the_best_under_the_exact_measure(ba
     """In float64 without a grid: the chosen rule's error is within 0.01 of the least, round by round."""
     recipe = recipes.lazybb_rules(epsilon=np.inf, rows=1372, rounds=15, density=0.35, learning_rate=0.4)
     model = dpbt.fit(jax.random.key(0), banknote, recipe)
-    y, x = np.where(banknote.label, 1, -1), np.where(banknote.splits, 1, -1)
+    y, x = np.where(banknote.target, 1, -1), np.where(splits_of(banknote), 1, -1)
     rules = np.concatenate([np.ones((1, len(y))), -np.ones((1, len(y))), np.repeat(x.T, 2, axis=0)])
     rules[3::2] *= -1
     margins = np.zeros(len(y))
@@ -74,24 +76,24 @@ def test_without_privacy_each_rule_is_nearly_the_best_under_the_exact_measure(ba
         errors = (measure * (rules != y)).sum(axis=1) / measure.sum()
         assert errors[chosen] <= errors.min() + 0.01
         margins += y * rules[chosen]
-    assert np.mean(np.asarray(dpbt.predict(model, banknote.splits)) == banknote.label) > 0.9
+    assert np.mean(np.asarray(dpbt.predict(model, banknote)) == banknote.target) > 0.9
 
 
 def test_rules_are_trees_in_words():
     label = jnp.array([True, True, False, False])
-    table = Table(jnp.array([[1, 0], [1, 1], [0, 0], [0, 1]], bool), label, jnp.ones(4, bool))
+    table = of_splits(np.array([[1, 0], [1, 1], [0, 0], [0, 1]], bool), label, np.ones(4, bool))
     for flip, sign in ((False, 1), (True, -1)):
-        shown = table._replace(label=label ^ flip)
+        shown = table._replace(target=label ^ flip)
         model = dpbt.fit(jax.random.key(0), shown, recipes.lazybb_rules(epsilon=np.inf, rows=4, rounds=1))
         assert model.trees.split.tolist() == [[0]]
         assert model.trees.leaf.tolist() == [[-sign, sign]]
-        np.testing.assert_array_equal(dpbt.predict(model, shown.splits), shown.label)
-    constant = table._replace(label=jnp.ones(4, bool))
+        np.testing.assert_array_equal(dpbt.predict(model, shown), shown.target)
+    constant = table._replace(target=jnp.ones(4, bool))
     model = dpbt.fit(jax.random.key(0), constant, recipes.lazybb_rules(epsilon=np.inf, rows=4, rounds=1))
     assert (model.trees.split.tolist(), model.trees.leaf.tolist()) == ([[UNSPLIT]], [[1, 1]])
     assert "add +1.0000" in dpbt.explain(model, {"a": dpbt.domains.Boolean(), "b": dpbt.domains.Boolean()})
     with pytest.raises(ValueError, match="vote without a link"):
-        dpbt.predict_proba(model, table.splits)
+        dpbt.predict_proba(model, table)
 
 
 def test_published_noise_is_theorem_4_2_and_twice_the_tight_one():
@@ -191,20 +193,21 @@ def test_one_program_serves_every_setting_and_vmap_is_a_loop(small_table):
         np.testing.assert_array_equal(together[g], one.releases["rule"])
 
 
-def test_absent_rows_and_splits_that_are_not_offered_do_not_matter(small_table):
+def test_absent_rows_and_splits_that_are_not_allowed_do_not_matter(small_table):
     recipe = recipes.lazybb_rules(epsilon=9, rows=77, rounds=5)
     gone = ~small_table.present
-    other = small_table._replace(label=small_table.label ^ gone, splits=small_table.splits ^ gone[:, None])
+    moved = gone[:, None].astype(np.uint8)
+    other = small_table._replace(target=small_table.target ^ gone, cells=small_table.cells ^ moved)
     first, second = (dpbt.fit(jax.random.key(3), t, recipe).releases["rule"] for t in (small_table, other))
     np.testing.assert_array_equal(first, second)
-    offered = jnp.arange(7) < 3
+    allowed = np.arange(7) < 3
     for learner in ("one_rule", "top_down"):
         recipe = recipes.lazybb_XX(epsilon=0.1, rows=77, rounds=30, learner=learner)
-        model = dpbt.fit(jax.random.key(4), small_table._replace(offered=offered), recipe)
+        model = dpbt.fit(jax.random.key(4), allowing(small_table, allowed), recipe)
         assert int(model.trees.split.max()) == 2
     noisy = recipes.lazybb_rules(epsilon=1, rows=77, rounds=2, selection="noisy_max")
     with pytest.raises(ValueError, match="no masked candidates"):
-        dpbt.fit(jax.random.key(0), small_table._replace(offered=offered), noisy)
+        dpbt.fit(jax.random.key(0), allowing(small_table, allowed), noisy)
 
 
 def test_any_learner_can_be_lazily_boosted(small_table):
@@ -238,14 +241,14 @@ def test_the_centre_is_the_weighted_mean_of_signed_rows_in_the_unit_ball():
     table = random_features(0, rows=60, splits=3)
     recipe = recipes.halfspace_boost(epsilon=np.inf, rows=60, rounds=4, density=0.4, learning_rate=0.8)
     model = dpbt.fit(jax.random.key(0), table, recipe)
-    x = np.asarray(table.splits, np.float64)
+    x = np.asarray(table.cells, np.float64)
     x /= np.maximum(1, np.linalg.norm(x, axis=1, keepdims=True))
-    y, margins = np.where(table.label, 1, -1), np.zeros(60)
+    y, margins = np.where(table.target, 1, -1), np.zeros(60)
     for normal in np.asarray(model.trees.normal):
         measure = reference_smooth.capped_scaling(np.exp(-0.4 * margins), 0.4 * 60)
         np.testing.assert_allclose(normal, (measure * y) @ x / (0.4 * 60), atol=0.01)
         margins += y * (x @ normal)
-    np.testing.assert_allclose(dpbt.decision_function(model, table.splits), margins * y, atol=0.02)
+    np.testing.assert_allclose(dpbt.decision_function(model, table), margins * y, atol=0.02)
 
 
 @pytest.mark.parametrize("rows", [1, 50, 2**17 + 3, 3 * 2**17])
@@ -320,15 +323,35 @@ def test_halfspace_noise_shrinks_with_the_public_cap():
     assert found["published"] == pytest.approx(3.0, rel=0.2)
 
 
+def test_halfspaces_read_cells_at_their_positions():
+    """A table of cells gives the release of the table of its positions."""
+    domain = {"x": Numeric(-1, 1, bins=9), "c": Nominal(("a", "b")), "b": Boolean(missing=True)}
+    rng = np.random.default_rng(0)
+    columns = {
+        "x": rng.uniform(-1.2, 1.2, 40),
+        "c": rng.choice(["a", "b", "z"], 40),
+        "b": rng.choice(["1", "0", "?"], 40),
+    }
+    labels = {"labels": columns["x"] > 0, "negative": "0", "positive": "1"}
+    cells = dpbt.table(domain, columns, **labels)
+    placed = dpbt.Table(dpbt.questions.positions_of(cells), cells.target, cells.present)
+    recipe = recipes.halfspace_boost(rows=40, epsilon=5, rounds=2)
+    models = [dpbt.fit(jax.random.key(0), table, recipe) for table in (cells, placed)]
+    jax.tree.map(np.testing.assert_array_equal, models[0].releases, models[1].releases)
+    np.testing.assert_array_equal(
+        dpbt.decision_function(models[0], cells),
+        dpbt.decision_function(models[1], placed),
+    )
+
+
 def test_halfspace_refusals():
     features = random_features(0, rows=20, splits=2)
     recipe = recipes.halfspace_boost(rows=20, epsilon=1, rounds=2)
-    with pytest.raises(ValueError, match="float32 features"):
-        dpbt.fit(jax.random.key(0), random_table(0, 20, 2), recipe)
-    with pytest.raises(ValueError, match="splits must be bool"):
+    with pytest.raises(ValueError, match=r"uint8 table.cells, got float32"):
         dpbt.fit(jax.random.key(0), features, recipes.lazybb_rules(epsilon=1, rows=20))
-    with pytest.raises(ValueError, match="offered must be None"):
-        dpbt.fit(jax.random.key(0), features._replace(offered=jnp.ones(2, bool)), recipe)
+    some = allowing(random_table(0, 20, 2), np.ones(2, bool))
+    with pytest.raises(ValueError, match="allowed must be None"):
+        dpbt.fit(jax.random.key(0), some, recipe)
     wide = recipes.halfspace_boost(rows=20, epsilon=1, rounds=2, features=1)
     with pytest.raises(ValueError, match="at most 1 features"):
         dpbt.fit(jax.random.key(0), features, wide)

@@ -19,8 +19,11 @@ from hypothesis import strategies as st
 
 import dpbt
 from dpbt import recipes, runs, storage, sweeps
+from dpbt.base import Table
+from dpbt.questions import positions_of, splits_of
 from tests import worker
 from tests.conftest import random_table
+from tests.tables import allowing
 
 AXES = {
     "rounds": (2, 5),
@@ -77,27 +80,41 @@ def test_structure_and_traced_axes_are_told_apart():
             jax.tree.map(np.testing.assert_array_equal, recipes.setting(group.recipe, k), alone)
 
 
+LENGTHS = [st.integers(1, most) for most in (60, 5, 20, 8)]
+SHAPES = st.one_of(
+    st.builds(sweeps.Shape, *LENGTHS),
+    st.builds(sweeps.Shape, *LENGTHS[:2], st.just(0), st.just(0)),
+)
+
+
 @given(
-    st.lists(st.tuples(st.integers(1, 60), st.integers(1, 20)), min_size=1, max_size=7),
+    st.lists(SHAPES, min_size=1, max_size=7),
     st.sampled_from([0, 50, 10**6]),
 )
 def test_common_shapes_hold_every_table(shapes, spare):
     joint = sweeps.common_shapes(shapes, spare)
     assert set(joint) == set(shapes)
-    assert all(big[0] >= rows and big[1] >= splits for (rows, splits), big in joint.items())
-    added = sum(np.prod(joint[shape]) - np.prod(shape) for shape in shapes)
-    assert added <= spare * len(shapes)
+    for own, big in joint.items():
+        assert all(wide >= length for length, wide in zip(own, big, strict=True))
+        assert big[1:] == own[1:] or 0 not in (own.splits, big.splits)
+    assert sum(joint[shape].cost - shape.cost for shape in shapes) <= spare * len(shapes)
     if spare == 0:
         assert joint == {shape: shape for shape in shapes}
     if spare == 10**6:
-        assert len(set(joint.values())) == 1
+        kinds = {shape[1:] if shape.splits == 0 else "cells" for shape in shapes}
+        assert len(set(joint.values())) == len(kinds)
 
 
 def test_padding_changes_no_noise_free_result_and_refuses_what_does_not_fit():
     task = worker.tasks()[0]
     recipe = recipes.bdpe(epsilon=np.inf, rows=60, rounds=3, depth=3)
-    big = sweeps.padded(task, (80, 11))
-    assert big.table.splits.shape == (80, 11)
+    shape = sweeps.Shape(rows=80, features=6, splits=11, attributes=9)
+    big = sweeps.padded(task, shape)
+    assert big.shape == shape
+    satisfied = np.asarray(splits_of(big.table))
+    np.testing.assert_array_equal(satisfied[:60, :5], splits_of(task.table))
+    assert not satisfied[:, 5:].any()
+    assert not np.asarray(positions_of(big.table))[:, 5:].any()
     assert big.train.shape == big.test.shape == (3, 80)
     fits = [
         dpbt.fit(
@@ -108,7 +125,12 @@ def test_padding_changes_no_noise_free_result_and_refuses_what_does_not_fit():
     np.testing.assert_array_equal(fits[0].trees.split, fits[1].trees.split)
     np.testing.assert_allclose(fits[0].trees.leaf, fits[1].trees.leaf, rtol=1e-6)
     with pytest.raises(ValueError, match="does not fit"):
-        sweeps.padded(task, (59, 11))
+        sweeps.padded(task, shape._replace(rows=59))
+    numbers = Table(task.table.cells.astype(np.float32), task.table.target, task.table.present)
+    exact = task._replace(table=numbers)
+    assert sweeps.padded(exact, exact.shape._replace(rows=70)).shape == (70, 5, 0, 0)
+    with pytest.raises(ValueError, match="does not fit"):
+        sweeps.padded(exact, exact.shape._replace(features=6))
 
 
 def direct(task, setting, evaluation, repeat):
@@ -119,7 +141,7 @@ def direct(task, setting, evaluation, repeat):
     recipe = worker.make(**task.arguments, **setting)
     table = task.table._replace(present=task.table.present & task.train[evaluation])
     model = dpbt.fit(dpbt.keys.pair(key)[0], table, recipe)
-    wrong = np.asarray(dpbt.predict(model, table.splits) != table.label)
+    wrong = np.asarray(dpbt.predict(model, table) != table.target)
     return wrong[task.test[evaluation]].mean()
 
 
@@ -177,8 +199,9 @@ def test_folders_are_not_mixed_up(tmp_path):
     sweep = sweeps.Sweep("own", by_size, ({"depth": (1,)},))
     task = worker.tasks()[0]
     runs.run(sweep, [task], tmp_path, about={})
-    offered = jax.numpy.asarray([True] * 4 + [False])
-    for table in (task.table._replace(label=~task.table.label), task.table._replace(offered=offered)):
+    allowed = np.array([True] * 4 + [False])
+    other = task.table._replace(target=~task.table.target)
+    for table in (other, allowing(task.table, allowed)):
         with pytest.raises(ValueError, match="begun otherwise: tasks"):
             runs.run(sweep, [task._replace(table=table)], tmp_path, about={})
     (tmp_path / "sweep.json").unlink()
@@ -199,7 +222,8 @@ def test_every_kind_of_learner_can_be_swept(tmp_path, selection):
     """Without padding of splits, tables list none, so learners that cannot mask them run."""
     task = worker.tasks()[0]
     if selection == "halfspace":
-        task = task._replace(table=task.table._replace(splits=task.table.splits.astype(np.float32)))
+        numbers = task.table.cells.astype(np.float32)
+        task = task._replace(table=Table(numbers, task.table.target, task.table.present))
     sweep = sweeps.Sweep("kinds", forest, ({"rounds": (1, 2), "selection": (selection,)},))
     report = runs.run(sweep, [task], tmp_path, about={})
     assert (report.fits, report.programs) == (2 * 3, 1)
@@ -290,10 +314,10 @@ def test_two_processes_agree_with_one(tmp_path):
 def test_meshes_and_shards_of_rows():
     with pytest.raises(ValueError, match="no multiple of row_shards"):
         runs.device_mesh(row_shards=3 * len(jax.devices()))
-    table = random_table(0, 13, 3)._replace(offered=np.array([True, True, False]))
+    table = allowing(random_table(0, 13, 3), np.array([True, True, False]))
     sharded = runs.shard_rows(table, runs.device_mesh())
-    np.testing.assert_array_equal(sharded.splits, table.splits)
-    assert not sharded.offered[2]
+    np.testing.assert_array_equal(sharded.cells, table.cells)
+    assert not sharded.questions.allowed[2]
 
 
 def test_files_of_columns(tmp_path):

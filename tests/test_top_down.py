@@ -11,6 +11,7 @@ import dpbt
 from dpbt import boosting, boundary, losses, mechanisms, recipes, slickness
 from dpbt.base import GRID, REPLACE_ONE, UNSPLIT
 from dpbt.learners import top_down_tree
+from dpbt.questions import of_splits, splits_of
 from tests import reference_smooth
 from tests.tables import random_table
 
@@ -76,7 +77,8 @@ def test_same_trees_as_a_plain_loop_under_the_same_noise(criterion, calibration)
     key = jax.random.key(2)
     model = dpbt.fit(key, table, recipe)
     keys = boosting.round_keys(boosting.own_key(key, recipe), rounds)
-    splits, label, present = (np.asarray(array) for array in table[:3])
+    splits = np.asarray(splits_of(table))
+    label, present = np.asarray(table.target), np.asarray(table.present)
     margins, tight = np.zeros(200), calibration == "tight"
     for t in range(rounds):
         cap = min(1.0, 0.4 * np.exp(2 * 0.5 * t)) if tight else 1.0
@@ -116,7 +118,7 @@ def test_without_privacy_it_splits_where_it_helps_and_respects_the_depth_cap():
     rng = np.random.default_rng(0)
     splits = rng.random((400, 3)) < np.array([0.5, 0.4, 0.5])
     label = (splits[:, 1] & splits[:, 2]) | (~splits[:, 1] & ~splits[:, 2])
-    table = dpbt.Table(jnp.asarray(splits), jnp.asarray(label), jnp.ones(400, bool))
+    table = of_splits(splits, label, np.ones(400, bool))
     recipe = recipes.lazybb_trees(epsilon=np.inf, rows=400, rounds=1, splits=3, depth=2)
     model = dpbt.fit(jax.random.key(0), table, recipe)
     assert np.all(np.asarray(dpbt.predict(model, splits)) == label)

@@ -8,6 +8,8 @@ import pytest
 import dpbt
 from dpbt import recipes, trees
 from dpbt.base import GRID, MAX_ROWS, UNSPLIT, Table, Tree
+from dpbt.questions import columns_of, of_splits
+from dpbt.tables import take
 from tests.conftest import random_table
 
 
@@ -53,7 +55,7 @@ def test_products_of_right_siblings_are_enough(nodes):
 def test_products_of_many_rows_stay_exact():
     """Beyond 2**24 grid units a float32 sum is not exact; int32 sums, and chunks of float32 ones, are."""
     rows = trees.CHUNK_ROWS + 12_345
-    table = trees.prepare(Table(jnp.ones((rows, 1), bool), jnp.zeros(rows, bool), jnp.ones(rows, bool)))
+    table = trees.prepare(of_splits(np.ones((rows, 1), bool), np.zeros(rows, bool), np.ones(rows, bool)))
     levels = jnp.full((2, rows), GRID, jnp.int8)
     assert rows > trees.MANY_ROWS
     for method in ("int8", "bfloat16", "segments"):
@@ -70,7 +72,7 @@ def test_products_stay_exact_up_to_the_most_rows():
 
 def test_deep_routing_agrees_with_shallow():
     """Above and below the number of nodes where the way of routing changes."""
-    columns = random_table(1, 200, 6).splits.T
+    columns = columns_of(random_table(1, 200, 6))
     split = jax.random.randint(jax.random.key(0), (32,), -1, 6)
     node = jax.random.randint(jax.random.key(1), (200,), 0, 32)
     right = [bool(split[n] >= 0 and columns[split[n], i]) for i, n in enumerate(np.asarray(node))]
@@ -100,13 +102,14 @@ def test_releases_do_not_depend_on_order_or_padding(small_table, calibration, al
             np.testing.assert_allclose(a[site], b[site], rtol=0 if exact else 1e-6)
 
     expected = release(small_table)
-    order = np.random.default_rng(0).permutation(small_table.label.shape[0])
-    same(expected, release(Table(*(array[order] for array in small_table[:3]))))
+    order = np.random.default_rng(0).permutation(small_table.target.shape[0])
+    same(expected, release(take(small_table, order)))
     rng = np.random.default_rng(1)
     padded = Table(
-        jnp.concatenate([small_table.splits, jnp.asarray(rng.random((40, 7)) < 0.5)]),
-        jnp.concatenate([small_table.label, jnp.asarray(rng.random(40) < 0.5)]),
+        jnp.concatenate([small_table.cells, jnp.asarray(rng.integers(0, 256, (40, 7)), jnp.uint8)]),
+        jnp.concatenate([small_table.target, jnp.asarray(rng.random(40) < 0.5)]),
         jnp.concatenate([small_table.present, jnp.zeros(40, bool)]),
+        small_table.questions,
     )
     same(expected, release(padded))
 

@@ -34,7 +34,7 @@ def tasks():
     found = []
     for seed, (rows, splits) in enumerate(((60, 5), (48, 4), (33, 5))):
         table = random_table(seed, rows, splits)
-        split = protocols.cross_validation(np.asarray(table.label), 3, [0])
+        split = protocols.cross_validation(np.asarray(table.target), 3, [0])
         found.append(sweeps.Task(f"t{seed}", table, split.train, split.test, {"rows": rows}))
     return found
 

@@ -10,6 +10,7 @@ import pytest
 import dpbt
 from dpbt import boosting, forests, recipes, runs, sweeps
 from dpbt.base import Table
+from dpbt.questions import of_splits, splits_of
 from tests.redteam.attacks import GRID, class_counts
 from tests.tables import random_features, random_table
 
@@ -21,7 +22,7 @@ def lone_first() -> Table:
     satisfied = np.ones((ROWS, 300), bool)
     satisfied[0, 1:] = False
     label = np.arange(ROWS) == 0
-    return Table(jnp.asarray(satisfied), jnp.asarray(label), jnp.ones(ROWS, bool))
+    return of_splits(satisfied, label, np.ones(ROWS, bool))
 
 
 def without(table: Table, row: int) -> Table:
@@ -35,7 +36,8 @@ def matsushita_loss(table: Table, other: Table, bound: int, epsilon: float) -> f
     """
     logs = []
     for one in (table, other):
-        splits, label, present = (np.asarray(a) for a in one[:3])
+        splits = np.asarray(splits_of(one))
+        label, present = np.asarray(one.target), np.asarray(one.present)
         weight = present.astype(np.float64)
         score = np.zeros(splits.shape[1])
         for side in (splits, ~splits):
@@ -138,7 +140,7 @@ def test_a_sweep_counts_the_first_rows_alone(tmp_path):
 
     found = []
     for name, one in (("all", table), ("few", first_rows(table, BOUND))):
-        held = Table(*(np.asarray(array) for array in one[:3]))
+        held = jax.tree.map(np.asarray, one)
         tasks = [sweeps.Task("own", held, train, train, {"rows": BOUND})]
         sweep = sweeps.Sweep("s", make, ({"epsilon": (1.0, 20.0)},), repeats=6)
 

@@ -7,7 +7,7 @@ import pytest
 
 import dpbt
 from dpbt import boosting, losses, recipes
-from dpbt.base import Table
+from dpbt.questions import of_splits
 
 
 def share(w1, w0):
@@ -89,7 +89,7 @@ def lone_row_loss(recipe, rows, most=1, others=0):
         satisfied = np.ones((rows, 300), bool)
         satisfied[: number + others, 1:] = False
         label = np.arange(rows) < number
-        table = Table(jnp.asarray(satisfied), jnp.asarray(label), jnp.ones(rows, bool))
+        table = of_splits(satisfied, label, np.ones(rows, bool))
         other = table._replace(present=table.present.at[0].set(False))
         release = jax.jit(dpbt.boost)(jax.random.key(0), table, recipe)[0]
         steps = jax.jit(boosting.step_divergences)(release, table, other, recipe)

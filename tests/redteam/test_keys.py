@@ -10,6 +10,7 @@ import pytest
 import dpbt
 from dpbt import boosting, boundary, forests, losses, mechanisms, recipes, reweighting
 from dpbt.base import Table
+from dpbt.questions import of_splits
 from tests.redteam.attacks import GRID, class_counts, one_split
 
 KEYS = 20
@@ -67,7 +68,7 @@ def test_one_key_under_vmap_over_settings_gives_no_counts():
 def test_one_key_with_two_forests_gives_no_counts():
     """Both forests have the public key, and so the structure, in common."""
     table = one_split()
-    positions = np.asarray(table.splits[:, 0], np.float32)
+    positions = np.asarray(table.cells[:, 0], np.float32)
     pairs, truth = [], []
     for seed in range(KEYS):
         models = [
@@ -81,7 +82,7 @@ def test_one_key_with_two_forests_gives_no_counts():
         ]
         pairs.append([np.asarray(m.releases["leaf"][0, 0], np.int64) for m in models])
         right = positions > np.asarray(models[0].releases["threshold"]).reshape(())
-        label = np.asarray(table.label)
+        label = np.asarray(table.target)
         truth.append([[np.sum((right == s) & (label == y)) for y in (0, 1)] for s in (0, 1)])
     assert_unknown(pairs, np.asarray(truth))
 
@@ -108,9 +109,8 @@ def test_one_key_with_two_halfspaces_gives_no_sums():
 def test_one_key_with_two_settings_of_lazybb_does_not_repeat_its_choice(selection):
     """At so little epsilon the noise alone chooses, and two settings must not share it."""
     rng = np.random.default_rng(0)
-    table = Table(
-        *(jnp.asarray(rng.random(s) < 0.5) for s in ((80, 31), (80,))), jnp.ones(80, bool)
-    )
+    bits, target = (rng.random(shape) < 0.5 for shape in ((80, 31), (80,)))
+    table = of_splits(bits, target, np.ones(80, bool))
     both = recipes.lazybb_rules(epsilon=np.array([1e-3, 2e-3]), rows=80, rounds=1, selection=selection)
     one = jax.vmap(lambda key, r: dpbt.boost(key, table, r)[0]["rule"][0], (None, 0))
     keys = jax.random.split(jax.random.key(1), 200)

@@ -13,7 +13,8 @@ import pytest
 import dpbt
 from dpbt import boosting, boundary, losses, mechanisms, recipes, reweighting, trees
 from dpbt.accounting import Event, Ledger, noise
-from dpbt.base import ADD_REMOVE, Mechanism, Table
+from dpbt.base import ADD_REMOVE, Mechanism
+from dpbt.questions import of_splits
 from tests.redteam.attacks import GRID, one_split
 
 
@@ -30,7 +31,7 @@ HONEST = np.float32(GRID)
 def sides(table, weights):
     """The class weights of the two sides of split 0."""
     levels = trees.masked_levels(table, weights.level)
-    everywhere = jnp.zeros(table.label.shape, jnp.int32)
+    everywhere = jnp.zeros(table.target.shape, jnp.int32)
     products = trees.node_products(table, levels, everywhere, 1, None)
     return trees.child_totals(products, trees.node_totals(levels), jnp.zeros(1, jnp.int32))
 
@@ -342,7 +343,7 @@ def lone_row_leaves(rows=400, splits=301):
     label = np.zeros(rows + 1, bool)
     label[[0, rows]] = True
     here = np.arange(rows + 1)
-    table = Table(jnp.asarray(satisfied), jnp.asarray(label), jnp.asarray(here < rows))
+    table = of_splits(satisfied, label, here < rows)
     return table, table._replace(present=jnp.asarray(here > 0))
 
 

@@ -79,7 +79,7 @@ def _fit_all(keys, table: Table, recipe: Recipe, lanes: int):
     def one(setting):
         key, recipe = setting
         noise_key, public_key = dpbt.keys.pair(key)
-        return dpbt.boost(noise_key, table, recipe, public_key)[1]
+        return dpbt.boost(noise_key, table, recipe, public_key).hypotheses
 
     return jax.lax.map(one, (keys, recipe), batch_size=lanes)
 
@@ -105,7 +105,7 @@ def time_sweep(
 
     With `release`, keys are of ChaCha20.
     """
-    models, (rows, columns) = np.shape(recipe.budget.rows)[0], table.splits.shape
+    models, (rows, columns) = np.shape(recipe.rows)[0], table.splits.shape
     lanes = int(np.clip(memory_mb * 2**20 // runs.lane_bytes((rows, columns), recipe), 1, models))
     lanes = -(-models // -(-models // lanes))
     keys = jax.random.split(dpbt.fresh_key() if release else jax.random.key(0), models)

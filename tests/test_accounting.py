@@ -127,7 +127,7 @@ def test_approximate_budgets_add_up_to_the_request(relation, alpha, epsilon, del
 
 def test_shares_of_rho():
     ledger = dpbt.ledger(recipes.bdpe(epsilon=2, delta=1e-6, rows=500, depth=4, beta_tree=0.6, error_share=0.25))
-    cost = {event.site: event.count * event.rho / ledger.rho for event in ledger.events}
+    cost = {event.site: event.count * event.rho / ledger.rho for event in ledger.lines}
     assert cost["leaf"] == pytest.approx(0.4, rel=1e-5)
     assert sum(cost[f"error_{k}"] for k in range(4)) == pytest.approx(0.15, rel=1e-5)
     assert cost["split_0"] == pytest.approx(0.45 / 4, rel=1e-5)

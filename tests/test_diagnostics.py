@@ -41,7 +41,7 @@ def test_votes_are_the_model(fitted):
 
 def test_advantages_are_those_of_the_exact_measure(fitted):
     model, table = fitted
-    found = jax.jit(diagnostics.advantages)(model.releases, table, model.recipe)
+    found = jax.jit(diagnostics.advantages)(model.transcript, table, model.recipe)
     y, x = np.where(table.label, 1, -1), np.where(table.splits, 1, -1)
     margins = np.zeros(len(y))
     for t, chosen in enumerate(np.asarray(model.releases["rule"])):

@@ -8,7 +8,7 @@ from scipy import stats
 
 import dpbt
 from dpbt import accounting, boosting, boundary, forests, mechanisms, pricing, recipes
-from dpbt.base import GRID, Table
+from dpbt.base import ADD_REMOVE, GRID, Table
 from dpbt.domains import Boolean, Nominal, Numeric, encode, positions
 from dpbt.learners import random_tree
 from tests.conftest import random_table
@@ -269,14 +269,15 @@ def test_ledgers_add_up_to_the_request(make, choice, factor, relation):
             same = make is recipes.rf_e and choice.get("calibration") == "published"
             twice = 2 if relation == "replace_one" and not same else 1
             assert float(recipe.budget.leaf_scale) / GRID == pytest.approx(factor * twice * 7 / epsilon, rel=1e-5)
-        assert set(pricing.release_sites(recipe)) == {event.site for event in book.events}
+        drawn = pricing.drawn(recipe, recipe.learner.program, 0.0)
+        assert set(drawn) == {line.site for line in book.lines}
 
 
 def test_public_draws_cost_nothing_by_every_accountant():
     free = accounting.public("attribute", "attributes", scale=3.0, theorem="none")
-    book = accounting.Ledger(recipes.random_forest(epsilon=1.0, rows=5).relation, (free,))
+    book = accounting.Ledger(ADD_REMOVE, (accounting.Line(free),))
     assert book.epsilon == 0
-    for accountant in ("pure", "advanced", "zcdp", "rdp", "pld"):
+    for accountant in ("pure", "advanced", "zcdp", "gdp", "rdp", "pld"):
         assert book.epsilon_at(1e-5, accountant) == pytest.approx(0, abs=1e-9)
 
 

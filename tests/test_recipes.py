@@ -61,12 +61,12 @@ def test_the_ledger_adds_up_to_the_request(calibration, relation, alpha, epsilon
     assert bool(ledger.unprotected) == (calibration == "published" and alpha == "objective")
     text = str(ledger)
     assert relation in text
-    assert all(event.site in text for event in ledger.events)
+    assert all(event.site in text for event in ledger.lines)
 
 
 def test_shares_of_the_budget():
     ledger = dpbt.ledger(recipes.bdpe(epsilon=2, rows=500, rounds=5, depth=4, beta_tree=0.6, error_share=0.25))
-    cost = {event.site: event.count * event.epsilon for event in ledger.events}
+    cost = {event.site: event.count * event.epsilon for event in ledger.lines}
     assert cost["leaf"] == pytest.approx(0.8, rel=1e-5)
     assert sum(cost[f"error_{k}"] for k in range(4)) == pytest.approx(0.3, rel=1e-5)
     assert cost["split_3"] == pytest.approx(0.9 / 4, rel=1e-5)
@@ -84,8 +84,8 @@ def test_no_privacy_has_an_infinite_ledger():
 
 def test_a_ledger_covers_every_site_or_raises():
     recipe = recipes.bdpe(**GOOD)
-    sites = release_sites(recipe)
-    assert set(sites) == {event.site for event in dpbt.ledger(recipe).events}
+    sites = drawn(recipe, recipe.learner.program, 0.0)
+    assert set(sites) == {event.site for event in dpbt.ledger(recipe).lines}
     events = recipe.learner.events(recipe.budget)
     with pytest.raises(ValueError, match="not covered \\['leaf'\\]"):
         accounting.cover([event for event in events if event.site != "leaf"], sites)
@@ -121,5 +121,5 @@ def test_schedules_give_alpha_by_depth():
     recipe = recipes.bdpe(epsilon=1, rows=50, depth=3, alpha=optax.linear_schedule(1.0, 0.0, 2))
     np.testing.assert_allclose(recipe.budget.alpha, [1.0, 0.5, 0.0], atol=1e-6)
     assert float(recipe.budget.link_alpha) == 1
-    bounds = [event.sensitivity for event in dpbt.ledger(recipe).events if event.site.startswith("split")]
+    bounds = [event.sensitivity for event in dpbt.ledger(recipe).lines if event.site.startswith("split")]
     np.testing.assert_allclose(bounds, [2 * np.sqrt(50), 2 + (np.sqrt(50) - 1), 2], rtol=2e-4)

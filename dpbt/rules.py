@@ -25,6 +25,8 @@ def explain(model: Model, domain: Domain) -> str:
     if largest >= len(words):
         raise ValueError(f"the model uses split {largest}, the domain has {len(words)} splits")
     blocks = []
+    if model.recipe.learner.prologue is not None:
+        blocks.append(f"start at {float(model.intercept):+.4f}")
     for t in range(int(model.recipe.rounds)):
         tree = jax.tree.map(lambda leaf, t=t: np.asarray(leaf[t]), model.trees)
         blocks.append("\n".join([f"tree {t + 1}", *_lines(tree, words, 0, 0, 0, "  ")]))

@@ -166,9 +166,7 @@ HALFSPACES = HypothesisClass(
     example=lambda: Table(jnp.zeros((1, 1), jnp.float32), jnp.zeros(1, bool), jnp.zeros(1, bool)),
     check=check,
     prepare=prepare,
-    predict=lambda hypothesis, table: jnp.matmul(
-        table.rows, hypothesis.normal, precision=jax.lax.Precision.HIGHEST
-    ),
+    predict=lambda hypothesis, table: jnp.matmul(table.rows, hypothesis.normal, precision=jax.lax.Precision.HIGHEST),
     bound=lambda hypothesis: jnp.sqrt(jnp.sum(hypothesis.normal**2)) * (1 + 2.0**-20),
 )
 """Linear functions of float32 features f32[N, d] (in the place of `Table.splits`), projected to the unit ball."""
@@ -236,9 +234,7 @@ def program(
         ValueError: for a table with more features than the recipe is for.
     """
     if table.rows.shape[1] > kind.features:
-        raise ValueError(
-            f"the recipe is for at most {kind.features} features, got {table.rows.shape[1]}"
-        )
+        raise ValueError(f"the recipe is for at most {kind.features} features, got {table.rows.shape[1]}")
     signed = jnp.where(table.label, weights, -weights)
     signed = jnp.where(table.present, signed, 0).astype(jnp.int8)
     sums = signed_sums(signed, table.digits, budget.step)

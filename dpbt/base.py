@@ -526,10 +526,7 @@ class Recipe:
                 f"of {learner.tag} are for weights of each row's own"
             )
         if learner.total and not reweighter.coupled:
-            raise ValueError(
-                f"{learner.tag} counts on a total weight of kappa rows, and {reweighter.tag} has "
-                "another"
-            )
+            raise ValueError(f"{learner.tag} counts on a total weight of kappa rows, and {reweighter.tag} has another")
         _check_rounds(self.rounds, self.capacity)
 
     def public(self, prologue: Release | None = None) -> Public:

@@ -47,9 +47,7 @@ from dpbt.base import (
 class Draw(Protocol):
     """What a program asks for its outputs with."""
 
-    def __call__(
-        self, site: str, mechanism: Mechanism, value: Array, scale: Any, scale_unit: Any = 1.0
-    ) -> Array:
+    def __call__(self, site: str, mechanism: Mechanism, value: Array, scale: Any, scale_unit: Any = 1.0) -> Array:
         """The output of a mechanism on a private value.
 
         Args:
@@ -134,9 +132,7 @@ def _check_new(site: str, known: dict) -> None:
     if site in known:
         raise ValueError(f"two draws are called {site!r}")
     if twin := [other for other in known if _site_word(other) == _site_word(site)]:
-        raise ValueError(
-            f"the draws {site!r} and {twin[0]!r} would have one key; rename one of them"
-        )
+        raise ValueError(f"the draws {site!r} and {twin[0]!r} would have one key; rename one of them")
 
 
 def sample(
@@ -164,9 +160,7 @@ def sample(
     """
     outputs: Release = {}
 
-    def draw(
-        site: str, mechanism: Mechanism, value: Array, scale: Any, scale_unit: Any = 1.0
-    ) -> Array:
+    def draw(site: str, mechanism: Mechanism, value: Array, scale: Any, scale_unit: Any = 1.0) -> Array:
         del scale_unit
         _check_new(site, outputs)
         own = public_key if mechanism.public else key
@@ -182,15 +176,11 @@ def sample(
     return outputs
 
 
-def asked(
-    program: Program, table: Any, weights: Array, budget: Any, public: Public
-) -> dict[str, Drawn]:
+def asked(program: Program, table: Any, weights: Array, budget: Any, public: Public) -> dict[str, Drawn]:
     """Run the program on outputs that are all 0, and note what each draw asked for."""
     sites: dict[str, Drawn] = {}
 
-    def draw(
-        site: str, mechanism: Mechanism, value: Array, scale: Any, scale_unit: Any = 1.0
-    ) -> Array:
+    def draw(site: str, mechanism: Mechanism, value: Array, scale: Any, scale_unit: Any = 1.0) -> Array:
         _check_new(site, sites)
         output = jax.eval_shape(mechanism.sample, jax.random.key(0), value, jnp.float32(1))
         given = jnp.asarray(scale, jnp.float32)
@@ -213,9 +203,7 @@ def replay(
     """
     sites: dict[str, Site] = {}
 
-    def draw(
-        site: str, mechanism: Mechanism, value: Array, scale: Any, scale_unit: Any = 1.0
-    ) -> Array:
+    def draw(site: str, mechanism: Mechanism, value: Array, scale: Any, scale_unit: Any = 1.0) -> Array:
         del scale_unit
         if site not in release:
             raise ValueError(f"the release has no site {site!r}; it has {sorted(release)}")
@@ -224,9 +212,7 @@ def replay(
 
     program(draw, table, weights, budget, public)
     if set(sites) != set(release):
-        raise ValueError(
-            f"the release has sites {sorted(release)}, the program draws {sorted(sites)}"
-        )
+        raise ValueError(f"the release has sites {sorted(release)}, the program draws {sorted(sites)}")
     return sites
 
 
@@ -249,9 +235,7 @@ def private_program(program: Program, events: Events) -> PrivateProgram:
     ) -> Release:
         return sample(program, key, public_key, table, weights, budget, public)
 
-    def log_prob(
-        release: Release, table: Any, weights: Array, budget: Any, public: Public
-    ) -> dict[str, Array]:
+    def log_prob(release: Release, table: Any, weights: Array, budget: Any, public: Public) -> dict[str, Array]:
         sites = replay(program, release, table, weights, budget, public)
         return {
             name: jnp.sum(site.mechanism.log_prob(release[name], site.value, site.scale))
@@ -281,14 +265,18 @@ def private_program(program: Program, events: Events) -> PrivateProgram:
     return PrivateProgram(release, log_prob, divergence, draws, events)
 
 
-def code_tag(program: Callable) -> str:
-    """A tag for a program that declares none: its name, its code, its defaults, what it closes over.
+def code_tag(program: Callable, *others: Callable) -> str:
+    """A tag for a learner that declares none: names, code, defaults and what they close over.
+
+    Args:
+        program: of a round, which names the learner.
+        others: what else the values of its draws follow from.
 
     Raises:
-        ValueError: for something among these whose content is not plain, so that two programs that
+        ValueError: for something among these whose content is not plain, so that two learners that
             differ in it could have one tag.
     """
-    words = "\n".join(_contents(program))
+    words = "\n".join(word for function in (program, *others) for word in _contents(function))
     digest = hashlib.sha256(words.encode()).hexdigest()[:16]
     return f"{program.__module__}.{program.__qualname__} {digest}"
 
@@ -315,8 +303,9 @@ def _contents(value: Any) -> Iterator[str]:
         yield repr(value)
     else:
         raise ValueError(
-            f"a weak learner needs a tag: its program depends on a {type(value).__name__}, whose content "
-            "is not seen; declare tag=, a text that names the learner and every static part of it"
+            f"a weak learner needs a tag: its code depends on a {type(value).__name__}, whose "
+            "content is not seen; declare tag=, a text that names the learner and every static "
+            "part of it"
         )
 
 
@@ -352,15 +341,19 @@ def weak_learner(
         unprotected: what the program reads off private data without a mechanism and lets influence
             a draw in a way its sensitivities do not count; empty for a calibration that is proved.
         tag: names the learner and every static part of it: two learners whose draws differ under
-            one budget must have two tags. By default it is made of the programs' names, code,
-            defaults and what they close over; declare one where these are not plain values and
-            functions, or where globals of a module make a difference.
+            one budget must have two tags. By default it is made of the names of the program, of
+            the hypothesis and of the prologue's parts, their code, their defaults and what they
+            close over; declare one where these are not plain values and functions, or where
+            globals of a module make a difference.
         total: whether the events' sensitivities count on a total weight of kappa rows.
         withheld: sites that `fit` leaves out of the model, because their length is the number of
             private rows, for example.
     """
+    if tag is None:
+        opening = () if prologue is None else (prologue.program.release, prologue.intercept)
+        tag = code_tag(program, hypothesis, *opening)
     return WeakLearner(
-        tag=code_tag(program) if tag is None else tag,
+        tag=tag,
         program=private_program(program, events),
         hypothesis=hypothesis,
         hypotheses=hypotheses,

@@ -30,4 +30,7 @@ def explain(model: Model, domain: Domain) -> str:
         raise ValueError("the model reads exact numbers, which a domain's cells do not describe")
     rounds = int(model.recipe.rounds)
     hypotheses = jax.tree.map(lambda array: np.asarray(array)[:rounds], model.trees)
-    return kind.explain(hypotheses, domain)
+    words = kind.explain(hypotheses, domain)
+    if model.recipe.learner.prologue is None:
+        return words
+    return f"start at {float(model.intercept):+.4f}\n{words}"

@@ -80,7 +80,7 @@ def _fit_all(keys, table: Table, recipe: Recipe, lanes: int):
     def one(setting):
         key, recipe = setting
         noise_key, public_key = dpbt.keys.pair(key)
-        return dpbt.boost(noise_key, table, recipe, public_key)[1]
+        return dpbt.boost(noise_key, table, recipe, public_key).hypotheses
 
     return jax.lax.map(one, (keys, recipe), batch_size=lanes)
 
@@ -106,7 +106,7 @@ def time_sweep(
 
     With `release`, keys are of ChaCha20.
     """
-    models = np.shape(recipe.budget.rows)[0]
+    models = np.shape(recipe.rows)[0]
     each = sweeps.lane_bytes(sweeps.shape_of(table), recipe)
     lanes = int(np.clip(memory_mb * 2**20 // each, 1, models))
     lanes = -(-models // -(-models // lanes))

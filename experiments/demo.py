@@ -62,7 +62,7 @@ def _test_errors(keys, held_out, folds, table: Table, recipe: Recipe):
 
     def one(key, fold):
         test = folds == fold
-        score = dpbt.boost(key, table._replace(present=table.present & ~test), recipe)[2]
+        score = dpbt.boost(key, table._replace(present=table.present & ~test), recipe).scores
         wrong = (score > 0) != table.target
         return jnp.sum(wrong & test) / jnp.sum(test)
 

@@ -87,7 +87,7 @@ MUTANTS = [
     Mutant(
         "all present rows are admitted",
         "dpbt/boosting.py",
-        "    return present & (place <= jnp.asarray(recipe.budget.rows).astype(jnp.int32))",
+        "    return present & (place <= jnp.asarray(recipe.rows).astype(jnp.int32))",
         "    return present",
         (attack("bounds", "a_table_far_beyond_its_bound_costs_at_most_twice_its_ledger"),),
     ),
@@ -108,8 +108,8 @@ MUTANTS = [
     Mutant(
         "the part of each row is left in the model",
         "dpbt/boosting.py",
-        " if site not in learner.withheld}",
-        "}",
+        "        site: array for site, array in transcript.rounds.items() if site not in learner.withheld",
+        "        site: array for site, array in transcript.rounds.items()",
         ("tests/test_leaving.py::test_no_array_of_a_model_is_as_long_as_the_table",),
     ),
     Mutant(
@@ -158,21 +158,21 @@ MUTANTS = [
     Mutant(
         "names of mechanisms are not compared",
         "dpbt/accounting/events.py",
-        "    if mechanism.name != event.mechanism:",
+        "    if drawn is not event.mechanism:",
         "    if False:",
         (attack("ledgers", "lines_that_lie_are_refused"),),
     ),
     Mutant(
         "a mechanism of one's own has a known name",
         "dpbt/accounting/events.py",
-        "    if own is not None and own is not mechanism:",
+        "    if library is not None and library is not drawn:",
         "    if False:",
         (attack("ledgers", "lines_that_lie_are_refused"),),
     ),
     Mutant(
         "scales are not compared",
         "dpbt/accounting/events.py",
-        "    if not least >= event.scale / event.unit * _ROUNDED:",
+        "    if not least >= priced * _ROUNDED:",
         "    if False:",
         (attack("ledgers", "lines_that_lie_are_refused"),),
     ),
@@ -186,7 +186,7 @@ MUTANTS = [
     Mutant(
         "learner and re-weighter are not compared",
         "dpbt/base.py",
-        "        if self.reweighter.joint and not self.learner.slick:",
+        "        if reweighter.coupled and not learner.coupled:",
         "        if False:",
         (attack("ledgers", "recipes_that_are_tampered_with_are_refused"),),
     ),
@@ -200,14 +200,14 @@ MUTANTS = [
     Mutant(
         "numbers of lines are not checked",
         "dpbt/accounting/events.py",
-        "            if not value >= 0:",
+        "            if not np.all(value >= 0):",
         "            if False:",
         (attack("ledgers", "lines_that_mean_nothing_are_refused"),),
     ),
     Mutant(
-        "prices of lines are not checked",
+        "public draws may have a sensitivity",
         "dpbt/accounting/events.py",
-        "        if self.epsilon < epsilon * _ROUNDED or self.rho < rho * _ROUNDED:",
+        "        if not self.mechanism.price.reads_rows and np.any(np.asarray(self.sensitivity) > 0):",
         "        if False:",
         (attack("ledgers", "lines_that_mean_nothing_are_refused"),),
     ),
@@ -234,16 +234,16 @@ MUTANTS = [
     ),
     Mutant(
         "published leaves without the step of their grid",
-        "dpbt/recipes/greedy.py",
-        "noise_scale(np.floor(widest / leaf_step) + 1, leaf / 2**depth)",
-        "noise_scale(widest / leaf_step, leaf / 2**depth)",
+        "dpbt/learners/published_greedy_tree.py",
+        "leaf_step, np.float64)) + 1",
+        "leaf_step, np.float64))",
         (attack("ledgers", "the_grid_of_published_leaves_is_in_their_sensitivity"),),
     ),
     Mutant(
         "finite bits are not paid for",
-        "dpbt/recipes/common.py",
-        "    return np.where(private, epsilon - 2 * gap, epsilon), np.where(private, left, delta)",
-        "    return epsilon, delta",
+        "dpbt/recipes/building.py",
+        "    left = after_samplers(asked, parts.learner, *calibrated(asked))",
+        "    left = asked",
         (attack("ledgers", "no_ledger_is_above_its_request"),),
     ),
     Mutant(
@@ -263,7 +263,7 @@ MUTANTS = [
     Mutant(
         "a total weight is not asked for",
         "dpbt/base.py",
-        "        if self.learner.total and not self.reweighter.joint:",
+        "        if learner.total and not reweighter.coupled:",
         "        if False:",
         (attack("ledgers", "a_smooth_learner_with_weights_of_another_total_is_refused_or_priced"),),
     ),

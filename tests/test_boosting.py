@@ -33,7 +33,8 @@ def library_noise(key, recipe):
 def plain(recipe, alpha):
     """A recipe as the plain settings of the reference."""
     budget = recipe.budget
-    scalars = ("link_alpha", "rows", "clip", "zeta", "step", "smoothing", "leaf_scale", "error_scale", "leaf_step")
+    scalars = ("link_alpha", "clip", "zeta", "step", "smoothing")
+    scales = ("leaf_scale", "error_scale", "leaf_step")
     return {
         "rounds": int(recipe.rounds),
         "depth": budget.alpha.shape[-1],
@@ -41,7 +42,8 @@ def plain(recipe, alpha):
         "loss": recipe.loss(0.5).name,
         "alpha": alpha,
         "split_epsilon": [float(e) for e in budget.split_epsilon],
-        **{name: float(getattr(budget, name)) for name in scalars},
+        "rows": float(recipe.rows),
+        **{name: float(getattr(budget, name)) for name in (*scalars, *scales)},
     }
 
 
@@ -163,7 +165,7 @@ def test_vmap_over_settings_keys_and_masks_is_a_loop(small_table):
     masks = jnp.stack([small_table.present, small_table.present.at[:5].set(False)])
 
     def score(key, present, one):
-        return dpbt.boost(key, small_table._replace(present=present), one)[2]
+        return dpbt.boost(key, small_table._replace(present=present), one).scores
 
     grid = jax.vmap(jax.vmap(jax.vmap(score, (0, None, None)), (None, 0, None)), (None, None, 0))
     got = jax.jit(grid)(keys, masks, recipe)
@@ -178,7 +180,8 @@ def test_vmap_over_settings_keys_and_masks_is_a_loop(small_table):
 def test_replay_rebuilds_the_model_and_ignores_absent_rows(small_table, case):
     recipe = recipes.bdpe(epsilon=4, rows=100, rounds=3, depth=2, **CASES[case])
     model = dpbt.fit(jax.random.key(7), small_table, recipe)
-    log_prob, rebuilt = jax.jit(dpbt.replay)(model.releases, small_table, recipe)
+    found = jax.jit(dpbt.replay)(model.transcript, small_table, recipe)
+    rebuilt = found.hypotheses
     np.testing.assert_array_equal(rebuilt.split, model.trees.split)
     np.testing.assert_allclose(rebuilt.leaf, model.trees.leaf, rtol=1e-5, atol=1e-7)  # two programs, one ulp apart
     gone = ~small_table.present
@@ -186,8 +189,8 @@ def test_replay_rebuilds_the_model_and_ignores_absent_rows(small_table, case):
         target=small_table.target ^ gone,
         cells=small_table.cells ^ gone[:, None].astype(np.uint8),
     )
-    again = jax.jit(dpbt.replay)(model.releases, other, recipe)
-    jax.tree.map(np.testing.assert_array_equal, (log_prob, rebuilt), again)
+    again = jax.jit(dpbt.replay)(model.transcript, other, recipe)
+    jax.tree.map(np.testing.assert_array_equal, found, again)
 
 
 def test_scores_and_probabilities(small_table):
@@ -198,7 +201,7 @@ def test_scores_and_probabilities(small_table):
     np.testing.assert_array_equal(dpbt.predict(model, small_table), score > 0)
     np.testing.assert_allclose(proba, losses.matsushita.inverse_link(score), rtol=1e-6)
     np.testing.assert_array_equal((proba > 0.5), score > 0)
-    _, _, in_training = jax.jit(dpbt.boost)(jax.random.key(0), small_table, recipe)
+    in_training = jax.jit(dpbt.boost)(jax.random.key(0), small_table, recipe).scores
     np.testing.assert_allclose(in_training, score, atol=1e-6)
 
 
@@ -283,11 +286,11 @@ def test_rounds_are_traced_and_capacity_changes_nothing(small_table, calibration
             assert not np.any(release[rounds:])
             if rounds == 2:
                 np.testing.assert_allclose(release[:2], expected.releases[site], rtol=1e-6)
-        density, _ = jax.jit(dpbt.replay)(model.releases, small_table, recipe)
+        density, _ = jax.jit(dpbt.replay)(model.transcript, small_table, recipe)
         assert all(not np.any(value[rounds:]) and np.all(value[:rounds] < 0) for value in density.values())
         again = jax.jit(dpbt.boost)(jax.random.key(0), small_table, recipe, None)
         score = dpbt.decision_function(model, small_table)
-        np.testing.assert_allclose(score, again[2], atol=1e-6)
+        np.testing.assert_allclose(score, again.scores, atol=1e-6)
     assert boosting._boost._cache_size() == programs + 1
 
 

@@ -49,7 +49,7 @@ def test_exact_losses_are_within_the_ledger(row, relation):
     if row.delta == 0:
         assert found.largest_loss <= found.claimed_epsilon + SLACK
     assert sum(found.by_site.values()) == pytest.approx(sum(found.by_mechanism.values()), abs=1e-6)
-    assert set(found.step_ratio) == {event.site for event in dpbt.ledger(recipe).events}
+    assert set(found.step_ratio) == {event.site for event in dpbt.ledger(recipe).lines}
     assert all(0 <= ratio <= 1 + SLACK for ratio in found.step_ratio.values())
 
 
@@ -64,7 +64,7 @@ def test_a_line_of_a_file_costs_at_most_the_ledger(row, relation):
     def costs(keys, tables, others):
         def one(key, table, other):
             noise_key, public_key = dpbt.keys.pair(key)
-            release = dpbt.boost(noise_key, table, recipe, public_key)[0]
+            release = dpbt.boost(noise_key, table, recipe, public_key).transcript
             here, there = (dpbt.boosting.transcript_log_prob(release, t, recipe) for t in (table, other))
             loss = sum(jnp.sum(here[site] - there[site]) for site in here)
             steps = dpbt.boosting.step_divergences(release, table, other, recipe)
@@ -87,13 +87,17 @@ def test_replay_on_a_neighbour_gives_the_identical_model(row):
     recipe = row.recipe(ADD_REMOVE, epsilon=3.0, rows=14, rounds=2, depth=2)
     near = audit.neighbours(table, ADD_REMOVE)
     noise_key, public_key = dpbt.keys.pair(jax.random.key(1))
-    releases = jax.jit(dpbt.boost)(noise_key, table, recipe, public_key)[0]
+    releases = jax.jit(dpbt.boost)(noise_key, table, recipe, public_key).transcript
     masks = jnp.concatenate([table.present[None], jnp.asarray(near.present)])
     copies = jax.tree.map(lambda x: jnp.broadcast_to(x, (len(masks), *x.shape)), releases)
 
     @jax.jit
     def models(copies, masks):
-        return jax.vmap(lambda r, p: dpbt.replay(r, table._replace(present=p), recipe)[1])(copies, masks)
+        def rebuilt(transcript, present):
+            near = table._replace(present=present)
+            return dpbt.replay(transcript, near, recipe).hypotheses
+
+        return jax.vmap(rebuilt)(copies, masks)
 
     for field in models(copies, masks):
         np.testing.assert_array_equal(field, np.broadcast_to(field[0], field.shape))
@@ -106,8 +110,8 @@ def test_sensitivities_are_attained(row):
     for relation, settings, near in row.extreme():
         recipe = row.recipe(relation, rounds=1, depth=2, **settings)
         found = audit.audit(jax.random.key(0), near, recipe, transcripts=40, steps=True)
-        for event in (event for event in dpbt.ledger(recipe).events if event.rho > 0):
-            group = event.mechanism if row.sites is None else event.site.split("_")[0]
+        for event in (event for event in dpbt.ledger(recipe).lines if event.rho > 0):
+            group = event.mechanism.name if row.sites is None else event.site.split("_")[0]
             best[group] = max(best.get(group, 0.0), found.step_ratio[event.site])
     assert max(best.values()) <= 1 + SLACK
     if row.tight:
@@ -127,7 +131,7 @@ def density_ratio_z(key, table, sampled, scored, wider):
     def ratios(keys, sampled, scored, wider):
         def one(key):
             noise_key, public_key = dpbt.keys.pair(key)
-            release = dpbt.boost(noise_key, table, sampled, public_key)[0]
+            release = dpbt.boost(noise_key, table, sampled, public_key).transcript
             p = boosting.transcript_log_prob(release, table, scored)
             q = boosting.transcript_log_prob(release, table, wider)
             return {site: jnp.exp(jnp.sum(q[site] - p[site])) for site in p}

@@ -41,7 +41,7 @@ def test_votes_are_the_model(fitted):
 
 def test_advantages_are_those_of_the_exact_measure(fitted):
     model, table = fitted
-    found = jax.jit(diagnostics.advantages)(model.releases, table, model.recipe)
+    found = jax.jit(diagnostics.advantages)(model.transcript, table, model.recipe)
     y, x = np.where(table.target, 1, -1), np.where(table.cells, 1, -1)
     margins = np.zeros(len(y))
     for t, chosen in enumerate(np.asarray(model.releases["rule"])):
@@ -87,7 +87,15 @@ def test_other_hypotheses_have_margins_and_no_votes():
         with pytest.raises(ValueError, match="of trees"):
             needs_trees(model)
     table = random_table(1, rows=60, splits=4)
-    deep = dpbt.fit(jax.random.key(0), table, recipes.lazybb_trees(epsilon=5, rows=60, rounds=3,))
+    deep = dpbt.fit(
+        jax.random.key(0),
+        table,
+        recipes.lazybb_trees(
+            epsilon=5,
+            rows=60,
+            rounds=3,
+        ),
+    )
     with pytest.raises(ValueError, match="depth one"):
         diagnostics.votes(deep)
     assert diagnostics.report(deep, table, table)["votes"] is None

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dpbt import forest_bounds, forests, recipes
+from dpbt import forest_bounds, forests, prediction, recipes
 from dpbt.base import Table
 from dpbt.domains import positions
 from dpbt.learners import random_tree
@@ -106,7 +106,7 @@ def test_theorem_5_3_holds_in_simulation(banknote, voting):
     def broken(trees):
         """How often in 300 forests."""
         chosen = jnp.asarray(theta[rng.integers(0, 200, (300, trees))])
-        wrong = jnp.mean(jax.vmap(lambda shares: forests.vote(shares, voting) != label)(chosen), axis=1)
+        wrong = jnp.mean(jax.vmap(lambda shares: prediction.vote(shares, voting) != label)(chosen), axis=1)
         return int(np.sum(wrong > float(bound.error)))
 
     # The theorem allows 300 n^-C = 104 on average; more than 160 has probability below 1e-10.

@@ -7,8 +7,8 @@ import pytest
 from scipy import stats
 
 import dpbt
-from dpbt import accounting, boosting, boundary, forests, mechanisms, pricing, recipes
-from dpbt.base import GRID, Table
+from dpbt import accounting, boosting, boundary, forests, mechanisms, prediction, pricing, recipes
+from dpbt.base import ADD_REMOVE, GRID, Table
 from dpbt.domains import Boolean, Nominal, Numeric, positions
 from dpbt.learners import random_tree
 from dpbt.questions import positions_of, splits_of
@@ -112,7 +112,7 @@ def test_same_trees_as_boosting_under_the_same_key_whatever_the_batch(table, mak
     for memory in (0.001, 0.02, 256):
         model = grown(key, table, recipe, memory_mb=memory)
         jax.tree.map(same, (model.releases, model.trees), (boosted.releases, boosted.trees))
-    np.testing.assert_array_equal(forests.predict(model, table), dpbt.predict(boosted, table))
+    np.testing.assert_array_equal(dpbt.predict(model, table), dpbt.predict(boosted, table))
 
 
 @every_recipe
@@ -168,9 +168,9 @@ def test_votes_are_those_of_a_loop():
         expected["majority"].append(sum(value > 0.5 for value in column) > 3)
         expected["threshold"].append(sum(column) / 6 > 0.5)
     for voting, answers in expected.items():
-        np.testing.assert_array_equal(forests.vote(jnp.asarray(theta), voting), answers)
+        np.testing.assert_array_equal(prediction.vote(jnp.asarray(theta), voting), answers)
     assert expected["majority"][2] != expected["threshold"][2]
-    coins = jax.vmap(lambda key: forests.vote(jnp.asarray(theta), "probabilistic", key))(
+    coins = jax.vmap(lambda key: prediction.vote(jnp.asarray(theta), "probabilistic", key))(
         jax.random.split(jax.random.key(0), 4000)
     )
     mean = theta.mean(axis=0)
@@ -182,15 +182,15 @@ def test_votes_are_those_of_a_loop():
 def test_votes_refuse_what_they_do_not_know(table):
     model = grown(jax.random.key(0), table, EVERY_RECIPE["forest"](epsilon=1.0))
     with pytest.raises(ValueError, match="voting must be one of"):
-        forests.predict(model, table, "plurality")
+        dpbt.predict(model, table, "plurality")
     with pytest.raises(ValueError, match="needs a key"):
-        forests.predict(model, table, "probabilistic")
+        dpbt.predict(model, table, "probabilistic")
     with pytest.raises(ValueError, match="reads rows of float32 and rank 2"):
-        forests.predict(model, np.zeros((3, 5), np.int32))
+        dpbt.predict(model, np.zeros((3, 5), np.int32))
     with pytest.raises(ValueError, match="defines no probability"):
         dpbt.predict_proba(model, table)
-    proba = forests.predict_proba(model, table)
-    np.testing.assert_array_equal(proba > 0.5, forests.predict(model, table, "threshold"))
+    proba = dpbt.predict_proba(model, table)
+    np.testing.assert_array_equal(proba > 0.5, dpbt.predict(model, table, "threshold"))
     with pytest.raises(ValueError, match="recipe of random trees"):
         grown(jax.random.key(0), random_table(0, 20, 3), recipes.bdpe(epsilon=1.0, rows=20))
 
@@ -226,10 +226,10 @@ def test_settings_of_different_sizes_share_a_program_and_rounds_that_did_not_hap
         jax.tree.map(lambda x, y: np.testing.assert_array_equal(x[:3], y), found.trees, same.trees)
         assert not np.any(found.trees.leaf[3:])
     for voting in ("majority", "threshold"):
-        expected = forests.predict(same, table, voting)
-        np.testing.assert_array_equal(forests.predict(model, table, voting), expected)
-    np.testing.assert_array_equal(dpbt.predict(boosted, table), forests.predict(same, table))
-    np.testing.assert_allclose(forests.predict_proba(model, table), forests.predict_proba(same, table), rtol=1e-6)
+        expected = dpbt.predict(same, table, voting)
+        np.testing.assert_array_equal(dpbt.predict(model, table, voting), expected)
+    np.testing.assert_array_equal(dpbt.predict(boosted, table), dpbt.predict(same, table))
+    np.testing.assert_allclose(dpbt.predict_proba(model, table), dpbt.predict_proba(same, table), rtol=1e-6)
     assert dpbt.ledger(small).epsilon == pytest.approx(2.0, rel=1e-6)
     with pytest.raises(ValueError, match="one integer"):
         recipes.random_forest(epsilon=2.0, rows=200, rounds=[3, 8], depth=4, disjoint=True)
@@ -238,7 +238,7 @@ def test_settings_of_different_sizes_share_a_program_and_rounds_that_did_not_hap
 def test_random_forests_learn_real_data(banknote):
     recipe = recipes.random_forest(epsilon=np.inf, rows=1372, rounds=51, depth=12)
     model = grown(jax.random.key(0), banknote, recipe)
-    assert float(np.mean(forests.predict(model, banknote) != banknote.target)) < 0.1
+    assert float(np.mean(dpbt.predict(model, banknote) != banknote.target)) < 0.1
 
 
 LEDGERS = [
@@ -270,14 +270,15 @@ def test_ledgers_add_up_to_the_request(make, choice, factor, relation):
             same = make is recipes.rf_e and choice.get("calibration") == "published"
             twice = 2 if relation == "replace_one" and not same else 1
             assert float(recipe.budget.leaf_scale) / GRID == pytest.approx(factor * twice * 7 / epsilon, rel=1e-5)
-        assert set(pricing.release_sites(recipe)) == {event.site for event in book.events}
+        drawn = pricing.drawn(recipe, recipe.learner.program, 0.0)
+        assert set(drawn) == {line.site for line in book.lines}
 
 
 def test_public_draws_cost_nothing_by_every_accountant():
     free = accounting.public("attribute", "attributes", scale=3.0, theorem="none")
-    book = accounting.Ledger(recipes.random_forest(epsilon=1.0, rows=5).relation, (free,))
+    book = accounting.Ledger(ADD_REMOVE, (accounting.Line(free),))
     assert book.epsilon == 0
-    for accountant in ("pure", "advanced", "zcdp", "rdp", "pld"):
+    for accountant in ("pure", "advanced", "zcdp", "gdp", "rdp", "pld"):
         assert book.epsilon_at(1e-5, accountant) == pytest.approx(0, abs=1e-9)
 
 

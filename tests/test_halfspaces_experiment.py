@@ -47,7 +47,7 @@ def test_curves_end_in_the_models_own_error():
     assert error.shape == small.shape == advantage.shape == (6,)
     assert float(error[-1]) == pytest.approx(np.mean(dpbt.predict(model, table) != table.target))
     margin = dpbt.diagnostics.margins(model, table, table.target)
-    assert float(small[-1]) == pytest.approx(np.mean(margin <= 2 * float(recipe.budget.learning_rate)), abs=0.005)
+    assert float(small[-1]) == pytest.approx(np.mean(margin <= 2 * float(recipe.reweighting.learning_rate)), abs=0.005)
 
 
 def test_the_printed_advantage_of_a_centre_does_not_hold():

@@ -10,9 +10,10 @@ from scipy import stats
 
 import dpbt
 from dpbt import audit, boosting, boundary, domains, losses, mechanisms, recipes, sensitivity, trees
-from dpbt.accounting import noise
+from dpbt.accounting import Event
 from dpbt.base import ADD_REMOVE, REPLACE_ONE, Table
 from dpbt.learners import greedy_tree
+from dpbt.learners.published_greedy_tree import private_objective
 from dpbt.questions import of_splits
 from tests.conftest import random_table
 
@@ -21,18 +22,25 @@ def replaced(recipe, program, events=None):
     """The recipe with another private program, and the ledger it had (or another)."""
     old = recipe.learner
     learner = boundary.weak_learner(
-        program, old.hypothesis, events or old.events, old.hypotheses, old.relation, slick=old.slick
+        program,
+        old.hypothesis,
+        events or old.program.events,
+        old.hypotheses,
+        old.relation,
+        coupled=old.coupled,
+        tag="a planted leak",
     )
     return dataclasses.replace(recipe, learner=learner)
 
 
-def grow(draw, table, weights, budget, alpha_rule):
+def grow(draw, table, weights, budget, public, alpha_rule):
     """The splits of a tight tree by M-alpha, with alpha from any rule; the leaves' class weights (private)."""
-    return greedy_tree._grow(
+    return greedy_tree.grow(
         draw,
         table,
         weights,
         budget,
+        public,
         losses.m_alpha,
         alpha_rule,
         sensitivity.perspective_bound,
@@ -42,8 +50,8 @@ def grow(draw, table, weights, budget, alpha_rule):
 def planted(alpha_rule, **settings):
     """A tight tree whose alphas come from `alpha_rule`; leaves as they should be."""
 
-    def program(draw, table, weights, budget):
-        leaves = grow(draw, table, weights, budget, alpha_rule)
+    def program(draw, table, weights, budget, public):
+        leaves = grow(draw, table, weights, budget, public, alpha_rule)
         draw("leaf", mechanisms.discrete_laplace, leaves, budget.leaf_scale)
 
     return replaced(recipes.bdpe(alpha=1.0, **settings), program)
@@ -86,31 +94,36 @@ def test_unprotected_alpha_breaks_the_tight_claim():
     table, more = alpha_leak_tables()
 
     def ratio(recipe):
-        release = jax.jit(dpbt.boost)(jax.random.key(0), table, recipe)[0]
-        release = {**release, "split_0": jnp.zeros_like(release["split_0"])}
+        release = jax.jit(dpbt.boost)(jax.random.key(0), table, recipe).transcript
+        rounds = {**release.rounds, "split_0": jnp.zeros_like(release.rounds["split_0"])}
+        release = release._replace(rounds=rounds)
         found = jax.jit(boosting.step_divergences)(release, table, more, recipe)["split_1"].pure
         return float(found[0] / recipe.budget.split_epsilon[1])
 
     settings = {"epsilon": 32.0, "rows": 140, "rounds": 1, "depth": 2, "beta_tree": 0.5}
     assert ratio(recipes.bdpe(alpha=0.05, **settings)) <= 1.002
     assert ratio(recipes.bdpe(alpha="objective", **settings)) <= 1.002
-    assert ratio(planted(greedy_tree.private_objective, **settings)) > 1.03
+    assert ratio(planted(private_objective, **settings)) > 1.03
 
 
 def test_beta_from_private_counts_is_caught():
-    """The leverage released as it is: an exact function of the rows, however small the leaf noise's cost."""
+    """The leverage released as it is, and called insensitive: an exact function of the rows."""
     table = random_table(5, rows=12, splits=3)
     recipe = recipes.bdpe(epsilon=4.0, rows=12, rounds=1, depth=1, alpha=1.0)
     old = recipe.learner
 
-    def program(draw, table, weights, budget):
-        leaves = grow(draw, table, weights, budget, greedy_tree.given_alpha)
+    def program(draw, table, weights, budget, public):
+        leaves = grow(draw, table, weights, budget, public, greedy_tree.given_alpha)
         draw("leaf", mechanisms.discrete_laplace, leaves, budget.leaf_scale)
         edge = jnp.sum(leaves[:, 1] - leaves[:, 0]).astype(jnp.float32)
         draw("beta", mechanisms.laplace, edge, jnp.float32(0))
 
-    free = noise("beta", "laplace", "leverage", l1=0.0, l2=0.0, scale=0.0, theorem="none")
-    leaky = replaced(recipe, program, lambda budget: [*old.events(budget), free])
+    free = Event("beta", mechanisms.laplace, "leverage", sensitivity=0.0, scale=0.0, theorem="none")
+
+    def events(budget, public):
+        return [*old.program.events(budget, public), free]
+
+    leaky = replaced(recipe, program, events)
     found = audit.audit(jax.random.key(0), audit.neighbours(table, ADD_REMOVE), leaky, transcripts=1)
     assert found.largest_loss == np.inf
     assert found.by_site["beta"] == np.inf
@@ -135,7 +148,7 @@ def test_bounds_fitted_from_data_are_caught():
         with_row, without = table(x, fitted), table(x[:-1], fitted)
         found = []
         for seed in range(10):
-            release = boost(jax.random.key(seed), without, recipe)[0]
+            release = boost(jax.random.key(seed), without, recipe).transcript
             here, there = (score(release, t, recipe) for t in (without, with_row))
             found.append(abs(float(sum(jnp.sum(here[site] - there[site]) for site in here))))
         loss[fitted] = max(found)
@@ -173,7 +186,10 @@ def sampled_epsilon(recipe, table, neighbour, draws=30_000):
 
     @jax.jit
     def last_leaf(keys, table):
-        return jax.lax.map(lambda key: dpbt.boost(key, table, recipe)[0]["leaf"][0, 0, 0], keys, batch_size=1000)
+        def one(key):
+            return dpbt.boost(key, table, recipe).transcript.rounds["leaf"][0, 0, 0]
+
+        return jax.lax.map(one, keys, batch_size=1000)
 
     first, second = jax.random.split(jax.random.key(9))
     samples = [
@@ -215,19 +231,20 @@ def test_a_statistical_audit_agrees_with_the_ledger_and_catches_too_little_noise
 def test_a_program_must_name_each_draw_once_and_replay_must_match():
     table = trees.prepare(random_table(0, 5, 2))
 
-    def twice(draw, table, weights, budget):
+    def twice(draw, table, weights, budget, public):
         for _ in range(2):
             draw("leaf", mechanisms.laplace, jnp.zeros(2), jnp.float32(1))
 
-    def once(draw, table, weights, budget):
+    def once(draw, table, weights, budget, public):
         draw("leaf", mechanisms.laplace, jnp.zeros(2), jnp.float32(1))
 
     with pytest.raises(ValueError, match="two draws are called 'leaf'"):
-        boundary.sample(twice, jax.random.key(0), None, table, None, None)
+        boundary.sample(twice, jax.random.key(0), None, table, None, None, None)
     with pytest.raises(ValueError, match="has no site 'leaf'"):
-        boundary.replay(once, {}, table, None, None)
+        boundary.replay(once, {}, table, None, None, None)
+    more = {"leaf": jnp.zeros(2), "more": jnp.zeros(1)}
     with pytest.raises(ValueError, match="the program draws"):
-        boundary.replay(once, {"leaf": jnp.zeros(2), "more": jnp.zeros(1)}, table, None, None)
+        boundary.replay(once, more, table, None, None, None)
 
 
 def test_audits_refuse_what_they_cannot_judge():

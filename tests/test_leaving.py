@@ -37,7 +37,7 @@ DOMAIN = {
 PUBLIC = jax.random.key(2**31)
 MAKERS = {
     "bdpe": (recipes.bdpe, {"rounds": 2, "depth": 2}, dpbt.fit),
-    "lazybb": (recipes.lazybb, {"rounds": 2, "relation": "add_remove"}, dpbt.fit),
+    "lazybb": (recipes.lazybb_rules, {"rounds": 2, "relation": "add_remove"}, dpbt.fit),
     "forest": (recipes.random_forest, {"rounds": 3, "depth": 2}, forests.fit),
     "disjoint": (recipes.random_forest, {"rounds": 3, "depth": 2, "disjoint": True}, forests.fit),
     "boosted disjoint": (recipes.rf_e, {"rounds": 3, "depth": 2, "disjoint": True}, dpbt.fit),

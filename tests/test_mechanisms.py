@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from dpbt import keys, mechanisms
-from dpbt.base import UNSPLIT
+from dpbt import keys, mechanisms, sensitivity
+from dpbt.base import ADD_REMOVE, REPLACE_ONE, UNSPLIT, Allowance
+from dpbt.mechanisms.prices import gdp_of_pure
 
 DRAWS = 20_000
 FALSE_ALARM = 1e-6
@@ -231,3 +232,139 @@ def test_uniform_integers_are_random_bits_modulo_the_scale(scale):
     whole = (high << np.uint64(32)) + low if scale <= 2**16 else low
     found = mechanisms.uniform.sample(key, jnp.zeros(shape, jnp.int32), jnp.int32(scale))
     np.testing.assert_array_equal(found, whole % np.uint64(scale))
+
+
+# Prices
+
+PURE = (
+    mechanisms.laplace,
+    mechanisms.discrete_laplace,
+    mechanisms.exponential,
+    mechanisms.noisy_max,
+)
+GAUSSIANS = (mechanisms.gaussian, mechanisms.rounded_gaussian)
+PRIVATE = (*PURE, *GAUSSIANS)
+priced = pytest.mark.parametrize("mechanism", PRIVATE, ids=lambda m: m.name)
+
+
+@priced
+def test_costs_are_those_of_theory(mechanism):
+    sensitivity, scale = np.array([0.0, 1.0, 127.0, 3.0]), np.array([2.0, 4.0, 50.0, 3e-3])
+    ratio = sensitivity / scale
+    cost = mechanism.cost(sensitivity, scale)
+    if mechanism in GAUSSIANS:
+        np.testing.assert_array_equal(cost.epsilon, np.where(ratio > 0, np.inf, 0))
+        np.testing.assert_allclose(cost.mu, ratio)
+    else:
+        np.testing.assert_allclose(cost.epsilon, ratio)
+        np.testing.assert_allclose(cost.mu, gdp_of_pure(ratio))
+    divisor = 8 if mechanism is mechanisms.exponential else 2
+    np.testing.assert_allclose(cost.rho, ratio**2 / divisor)
+
+
+@priced
+def test_no_noise_costs_everything_and_nothing_moved_costs_nothing(mechanism):
+    assert tuple(mechanism.cost(1.0, 0.0)) == (np.inf, np.inf, np.inf)
+    assert tuple(mechanism.cost(0.0, 0.0)) == (0, 0, 0)
+
+
+@pytest.mark.parametrize("mechanism", [mechanisms.uniform, mechanisms.assignment], ids=str)
+def test_draws_that_never_read_the_rows_are_free_and_have_no_sensitivity(mechanism):
+    assert tuple(mechanism.cost(0.0, 3.0)) == (0, 0, 0)
+    with pytest.raises(ValueError, match="never reads the rows"):
+        mechanism.cost(1.0, 3.0)
+    with pytest.raises(ValueError, match="needs no allowance"):
+        mechanism.scale(0.0, Allowance(np.float64(1), np.float64(0)))
+
+
+@priced
+def test_scale_is_the_least_noise_within_an_allowance(mechanism):
+    """The inverse of `cost`: a float32 that costs no more, where the next one below costs more."""
+    rng = np.random.default_rng(0)
+    sensitivity = rng.uniform(0.1, 300, 500)
+    wanted, nothing = np.exp(rng.uniform(-7, 5, 500)), np.zeros(500)
+    allowances = [("rho", Allowance(nothing, wanted))]
+    if mechanism in PURE:
+        allowances.append(("epsilon", Allowance(wanted, nothing)))
+    for currency, allowance in allowances:
+        scale = mechanism.scale(sensitivity, allowance)
+        assert scale.dtype == np.float32
+        assert np.all(getattr(mechanism.cost(sensitivity, scale), currency) <= wanted * (1 + 1e-12))
+        below = np.nextafter(scale, np.float32(0))
+        less = getattr(mechanism.cost(sensitivity, below), currency)
+        assert np.all(less > wanted * (1 - 1e-12))
+
+
+@priced
+def test_of_two_allowances_the_one_that_asks_for_less_noise_counts(mechanism):
+    one, none = np.float64(1), np.float64(0)
+    pure, zcdp = Allowance(one, none), Allowance(none, one)
+    found = mechanism.scale(5.0, Allowance(one, one))
+    assert found == min(mechanism.scale(5.0, pure), mechanism.scale(5.0, zcdp))
+    assert mechanism.scale(5.0, Allowance(np.float64(np.inf), none)) == 0
+    assert mechanism.scale(5.0, Allowance(none, np.float64(np.inf))) == 0
+    if mechanism in GAUSSIANS:
+        assert np.isinf(mechanism.scale(5.0, pure))  # no Gaussian noise is pure
+
+
+def test_sensitivities_are_in_the_norm_of_the_price():
+    pair = sensitivity.class_weights(REPLACE_ONE)
+    for mechanism in (mechanisms.laplace, mechanisms.discrete_laplace):
+        assert mechanism.bound(pair) == 2
+    for mechanism in GAUSSIANS:
+        assert mechanism.bound(pair) == np.sqrt(2)
+        assert mechanism.bound(pair.times(127)) == 127 * np.sqrt(2)
+        assert mechanism.bound(sensitivity.class_weights(ADD_REMOVE)) == 1
+
+
+@pytest.mark.parametrize("epsilon", [1e-3, 0.1, 1.0, 4.0, 20.0])
+def test_mu_of_a_pure_epsilon_is_the_least(epsilon):
+    """No test tells more by the Gaussian curve than by the two lines of epsilon; less mu fails."""
+    corner = 1 / (1 + np.exp(epsilon))
+    first = np.unique([*np.linspace(1e-9, 1 - 1e-9, 20_001), corner, *np.geomspace(1e-12, 0.5, 500)])
+    lines = np.maximum(1 - np.exp(epsilon) * first, np.exp(-epsilon) * (1 - first))
+    lines = np.maximum(lines, 0)
+
+    def gaussian(mu):
+        return stats.norm.cdf(stats.norm.isf(first) - mu)
+
+    mu = float(gdp_of_pure(epsilon))
+    assert np.all(gaussian(mu) <= lines + 1e-12)
+    assert np.any(gaussian(mu * 0.999) > lines * (1 + 1e-9) + 1e-15)
+    assert gdp_of_pure(0.0) == 0
+    assert gdp_of_pure(np.inf) == np.inf
+
+
+def renyi(p, q, order):
+    """The Renyi divergence of two mass functions."""
+    inside = (p > 0) & (q > 0)
+    return np.log(np.sum(p[inside] ** order * q[inside] ** (1 - order))) / (order - 1)
+
+
+@pytest.mark.parametrize("mechanism", [mechanisms.exponential, mechanisms.noisy_max], ids=lambda m: m.name)
+def test_a_selection_costs_by_the_range_of_the_change_of_scores(mechanism):
+    """Changes in [shared, shared + range]: pure and Renyi losses are within the price; one attains it."""
+    key, width, scale = jax.random.key(4), 1.4, jnp.float32(0.6)
+    scores = jax.random.normal(key, (60, 6)) * 2
+    shared = jax.random.normal(jax.random.fold_in(key, 1), (60, 1)) * 3
+    some = jax.random.bernoulli(jax.random.fold_in(key, 2), 0.5, (60, 6))
+    change = width * some.astype(jnp.float32) + shared
+    cost = mechanism.cost(width, 0.6)
+    loss = jax.vmap(lambda a, b: mechanism.divergence(a, scale, b, scale))(scores, scores + change)
+    assert float(loss.max()) <= cost.epsilon + 1e-3
+
+    def law(values):
+        every = jnp.arange(6)
+        return np.exp(np.asarray(jax.vmap(lambda k: mechanism.log_prob(k, values, scale))(every)))
+
+    for before, after in zip(scores[:10], (scores + change)[:10], strict=True):
+        p, q = law(before), law(after)
+        for order in (1.1, 2.0, 8.0, 32.0):
+            assert renyi(p, q, order) <= order * cost.rho + 1e-4
+
+    # The loser of two far apart gains the range while the winner stays.
+    behind = jnp.float32([0.0, -12.0])
+    gained = behind + jnp.float32([0.0, width])
+    worst = float(mechanism.divergence(behind, scale, gained, scale))
+    least = 0.99 if mechanism is mechanisms.exponential else 0.9
+    assert least * cost.epsilon <= worst <= cost.epsilon + 1e-3

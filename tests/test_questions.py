@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import dpbt
-from dpbt import diagnostics, domains, forests, questions, recipes, tables
+from dpbt import diagnostics, domains, questions, recipes, tables
 from dpbt.domains import Boolean, Nominal, Numeric
 from experiments import data
 from tests import reference_domains
@@ -143,8 +143,8 @@ def of_model(predict):
     if predict == "boosted":
         found["predict_proba"] = dpbt.predict_proba
     if predict == "forest":
-        found["forests.predict"] = forests.predict
-        found["forests.predict_proba"] = forests.predict_proba
+        found["dpbt.predict"] = dpbt.predict
+        found["dpbt.predict_proba"] = dpbt.predict_proba
     return found
 
 

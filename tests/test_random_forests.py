@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import dpbt
-from dpbt import forest_bounds, forests, recipes
+from dpbt import forest_bounds, forests, prediction, recipes
 from dpbt.domains import Nominal, Numeric
 from dpbt.learners import random_tree
 from experiments import __main__ as command_line
@@ -85,8 +85,8 @@ def test_private_errors_of_the_grid_are_those_of_the_library_on_average(rows):
             def one(key):
                 noise_key, public_key = dpbt.keys.pair(key)
                 trees = forests.grow(noise_key, table, recipe, public_key, 1)[1]
-                theta = forests.theta(trees, table.cells[held])
-                answers = [forests.vote(theta, voting, jax.random.fold_in(key, 9)) for voting in forests.VOTINGS]
+                theta = random_tree.theta(trees, random_tree.Positions(table.cells[held], None, None))
+                answers = [prediction.vote(theta, voting, jax.random.fold_in(key, 9)) for voting in prediction.VOTINGS]
                 return jnp.stack([jnp.mean(answer != table.target[held]) for answer in answers])
 
             return jax.lax.map(one, keys, batch_size=50)
@@ -121,7 +121,7 @@ def test_the_command_prints_table_1_and_saves_the_series(tmp_path, capsys, monke
     lines = json.loads(capsys.readouterr().out)
     assert [set(line) for line in lines] == [set(random_forests.FIELDS)] * 6
     assert [(line["private"], line["voting"]) for line in lines] == [
-        (private, voting) for private in (False, True) for voting in forests.VOTINGS
+        (private, voting) for private in (False, True) for voting in prediction.VOTINGS
     ]
     assert [line["paper_error"] for line in lines] == [3.09, 3.46, None, 5.44, 5.22, None]
     assert all(0 < line["error"] < 60 and 0 < line["interval"] < 10 for line in lines)
@@ -184,7 +184,7 @@ def test_without_the_peer_its_command_says_so(tmp_path, capsys, monkeypatch):
 
 def test_the_least_bound_is_among_those_that_hold():
     accuracy, sizes, heights = np.array([0.94, 0.9], np.float32), (1, 21, 101), (8, 12)
-    for voting in forests.VOTINGS:
+    for voting in prediction.VOTINGS:
         least = tables.least_bounds(voting, False, 1 - accuracy, 5000, np.inf, heights, sizes)
         assert np.isnan(least[:2]).all()
         assert 0.06 < least[2, 0] < least[2, 1] < 1

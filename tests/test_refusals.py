@@ -75,8 +75,8 @@ def test_rows_to_predict_are_not_shown_either(watch):
     forest = forests.fit(KEY, table, GROVE, jax.random.key(2**31))
     for predict in (
         lambda rows: dpbt.predict(model, rows),
-        lambda rows: forests.predict(forest, rows),
-        lambda rows: forests.predict_proba(forest, rows),
+        lambda rows: dpbt.predict(forest, rows),
+        lambda rows: dpbt.predict_proba(forest, rows),
     ):
         wrong = [NAMES[:, None], NAMES.tolist(), np.zeros((N, 5), "datetime64[D]")]
         wrong += [np.zeros(shape, bool) for shape in ((5, N), (N, 4), (N, 6), (N,))]

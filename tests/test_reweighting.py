@@ -8,29 +8,30 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dpbt import audit, reweighting, slickness
-from dpbt.base import ADD_REMOVE, GRID, REPLACE_ONE
-from dpbt.learners.one_rule import RuleBudget
+from dpbt.base import ADD_REMOVE, GRID, REPLACE_ONE, Public
 from dpbt.questions import of_splits
+from dpbt.reweighting import LazyNumbers
 from tests import reference_smooth
 
-levels_of = jax.jit(reweighting.dense_levels)
+levels_of = jax.jit(reweighting.dense_weights)
 bounded = pytest.mark.parametrize("cap", [False, True], ids=["cap 1", "public cap"])
 
 
-def budget(rows, density=0.35, rate=0.45):
-    return RuleBudget(*(jnp.float32(x) for x in (1, density, rate, rows)))
+def given_numbers(rows, density=0.35, rate=0.45):
+    numbers = LazyNumbers(jnp.float32(density), jnp.float32(rate))
+    return Public(jnp.float32(rows), jnp.float32(1), numbers, {})
 
 
 def weights_of(score, label, present, settings, bound, cap):
     table = of_splits(np.zeros((len(score), 1), bool), label, present)
-    return reweighting.lazy_bregman(cap).weights(score, jnp.float32(bound), table, settings)
+    return reweighting.lazy_bregman(cap).weigh(score, jnp.float32(bound), table, settings)
 
 
 _weights = jax.jit(weights_of, static_argnums=5)
 
 
 def levels_on(score, label, present, settings, bound, cap):
-    return np.asarray(_weights(score, label, present, settings, bound, cap).level).astype(int)
+    return np.asarray(_weights(score, label, present, settings, bound, cap).weight).astype(int)
 
 
 def levels(weight, total):
@@ -116,8 +117,10 @@ def test_losses_and_margins_are_one_measure():
     np.testing.assert_allclose(by_loss, by_margin, rtol=1e-12)
     score = jnp.asarray(h.sum(axis=0), jnp.float32)
     everyone = jnp.ones(40, bool)
-    found = weights_of(score, jnp.asarray(y > 0), everyone, budget(40, 0.3, reweighting.loss_rate(0.6)), 9, False)
-    np.testing.assert_allclose(found.level / GRID, by_loss, atol=1.5 / GRID)
+    found = weights_of(
+        score, jnp.asarray(y > 0), everyone, given_numbers(40, 0.3, reweighting.loss_rate(0.6)), 9, False
+    )
+    np.testing.assert_allclose(found.weight / GRID, by_loss, atol=1.5 / GRID)
 
 
 @bounded
@@ -132,7 +135,7 @@ def test_slickness_between_all_neighbours(cap, seed, density, rate, relation):
     table = of_splits(nothing, target, rng.random(rows) < 0.9)
     table = table._replace(present=table.present.at[0].set(True))
     near = audit.neighbours(table, relation, (np.zeros((4, 1), np.uint8), rng.random(4) < 0.5))
-    settings = budget(13 if relation is ADD_REMOVE else rows, density, rate)
+    settings = given_numbers(13 if relation is ADD_REMOVE else rows, density, rate)
 
     before = levels_on(score, near.table.target, near.table.present, settings, bound, cap)
     after = np.stack([levels_on(score, near.table.target, m, settings, bound, cap) for m in near.present])
@@ -150,10 +153,10 @@ def test_slickness_is_attained_over_examples_and_not_over_positions():
     score = jnp.array([-3.0, *[2.0] * 9, 3.0])
     present = jnp.ones(11, bool).at[10].set(False)
     swapped = present.at[0].set(False).at[10].set(True)
-    settings = budget(10, 0.3, 0.5)
+    settings = given_numbers(10, 0.3, 0.5)
     before, after = (weights_of(score, label, p, settings, 3, False) for p in (present, swapped))
     mass = 0.3 * 10 * GRID
-    distance = np.abs(np.asarray(before.level - after.level)).sum() / 2 / mass
+    distance = np.abs(np.asarray(before.weight - after.weight)).sum() / 2 / mass
     assert distance == pytest.approx(1 / (0.3 * 10), rel=1e-3)
 
 
@@ -161,22 +164,24 @@ def test_slickness_is_attained_over_examples_and_not_over_positions():
 def test_the_first_weights_are_uniform_and_the_public_cap_never_binds_in_a_full_table(cap):
     rng = np.random.default_rng(0)
     label, everyone = jnp.asarray(rng.random(300) < 0.3), jnp.ones(300, bool)
-    first = weights_of(jnp.zeros(300), label, everyone, budget(300), 0, cap)
-    np.testing.assert_allclose(first.level * first.unit / GRID, 0.35, atol=1 / GRID)
-    assert float(first.unit) == pytest.approx(0.35 if cap else 1.0)
+    first = weights_of(jnp.zeros(300), label, everyone, given_numbers(300), 0, cap)
+    np.testing.assert_allclose(first.weight * first.cap / GRID, 0.35, atol=1 / GRID)
+    assert float(first.cap) == pytest.approx(0.35 if cap else 1.0)
     score = jnp.asarray(rng.integers(-1, 2, 300), jnp.float32)
-    second = weights_of(score, label, everyone, budget(300, rate=0.2), 1, cap)
+    second = weights_of(score, label, everyone, given_numbers(300, rate=0.2), 1, cap)
     y = np.where(label, 1, -1)
     exact = reference_smooth.capped_scaling(np.exp(-0.2 * y * np.asarray(score)), 0.35 * 300)
-    np.testing.assert_allclose(second.level * second.unit / GRID, exact, atol=1.1 / GRID)
+    np.testing.assert_allclose(second.weight * second.cap / GRID, exact, atol=1.1 / GRID)
     assert exact.max() <= 0.35 * np.exp(2 * 0.2) + 1e-12
 
 
 def test_scores_of_any_size_give_weights():
     score = jnp.array([-1e6, 1e6, 0.0, jnp.float32(3e38)])
-    found = weights_of(score, jnp.array([True, True, False, True]), jnp.ones(4, bool), budget(4, 0.5), 3e38, True)
-    assert float(found.level.sum()) == 2 * GRID
-    assert found.level.tolist()[:2] == [GRID, 0]
+    found = weights_of(
+        score, jnp.array([True, True, False, True]), jnp.ones(4, bool), given_numbers(4, 0.5), 3e38, True
+    )
+    assert float(found.weight.sum()) == 2 * GRID
+    assert found.weight.tolist()[:2] == [GRID, 0]
 
 
 def test_vmap_over_density_and_rate_is_a_loop():
@@ -185,8 +190,9 @@ def test_vmap_over_density_and_rate_is_a_loop():
     density, rate = jnp.array([0.2, 0.5, 0.8]), jnp.array([0.1, 0.4, 0.9])
 
     def one(d, r):
-        return weights_of(score, label, jnp.ones(50, bool), budget(50)._replace(density=d, learning_rate=r), 5, True)
+        settings = given_numbers(50)._replace(reweighting=LazyNumbers(d, r))
+        return weights_of(score, label, jnp.ones(50, bool), settings, 5, True)
 
     together = jax.vmap(one)(density, rate)
     for g in range(3):
-        np.testing.assert_array_equal(together.level[g], one(density[g], rate[g]).level)
+        np.testing.assert_array_equal(together.weight[g], one(density[g], rate[g]).weight)

@@ -39,9 +39,9 @@ def agree(table, recipe, seed):
     chosen, margins = reference_smooth.lazybb(
         *(np.asarray(array) for array in table[:3]),
         rounds=int(recipe.rounds),
-        density=float(recipe.budget.density),
-        rate=float(recipe.budget.learning_rate),
-        rows=float(recipe.budget.rows),
+        density=float(recipe.reweighting.density),
+        rate=float(recipe.reweighting.learning_rate),
+        rows=float(recipe.rows),
         bounded=recipe.calibration == "tight",
         choose=library_choice(key, recipe, noise),
     )
@@ -59,7 +59,8 @@ def test_same_rules_as_a_plain_loop_under_the_same_noise(small_table, calibratio
 
 @calibrations
 def test_same_rules_as_a_plain_loop_on_real_data(banknote, calibration):
-    recipe = recipes.lazybb_rules(epsilon=5, rows=1372, rounds=12, density=0.3, learning_rate=0.4, calibration=calibration)
+    settings = {"rounds": 12, "density": 0.3, "learning_rate": 0.4}
+    recipe = recipes.lazybb_rules(epsilon=5, rows=1372, calibration=calibration, **settings)
     agree(banknote, recipe, seed=1)
 
 
@@ -108,14 +109,12 @@ def test_published_noise_is_theorem_4_2_and_twice_the_tight_one():
 
 @pytest.mark.parametrize("relation", ["add_remove", "replace_one"])
 @calibrations
-@pytest.mark.parametrize("learner", ["one_rule", "top_down"])
+@pytest.mark.parametrize("make", [recipes.lazybb_rules, recipes.lazybb_trees])
 @pytest.mark.parametrize("delta", [0.0, 1e-5])
-def test_the_ledger_adds_up_to_the_request(relation, calibration, learner, delta):
+def test_the_ledger_adds_up_to_the_request(relation, calibration, make, delta):
     for epsilon, rounds in ((0.05, 5), (1.0, 39), (3.0, 99)):
-        recipe = recipes.lazybb_XX(
-            epsilon=epsilon, rows=2000, delta=delta, rounds=rounds, learner=learner, calibration=calibration,
-            relation=relation,
-        )  # fmt: skip
+        settings = {"rounds": rounds, "calibration": calibration, "relation": relation}
+        recipe = make(epsilon=epsilon, rows=2000, delta=delta, **settings)
         book = dpbt.ledger(recipe)
         claim = book.epsilon
         if calibration == "published" and delta > 0:
@@ -151,11 +150,7 @@ BAD = {
     "mixed delta": ({"delta": [0, 1e-5]}, "delta must be 0, or in"),
     "calibration": ({"calibration": "loose"}, 'calibration must be "tight" or "published"'),
     "relation": ({"relation": "swap"}, "relation must be one of"),
-    "learner": ({"learner": "stump"}, 'learner must be "one_rule" or "top_down"'),
     "selection": ({"selection": "laplace"}, "selection must be one of"),
-    "splits": ({"learner": "top_down", "splits": 8, "depth": 3}, "at most 7 splits"),
-    "leaf share": ({"learner": "top_down", "leaf_share": 1.0}, "leaf_share must be"),
-    "entropy": ({"learner": "top_down", "criterion": losses.log, "calibration": "published"}, "Gini"),
     "too little": ({"epsilon": 1e-40}, "epsilon is too small"),
 }
 
@@ -165,6 +160,41 @@ def test_bad_settings_are_refused(name):
     changes, words = BAD[name]
     with pytest.raises(ValueError, match=words):
         recipes.lazybb_rules(**{**GOOD, **changes})
+
+
+BAD_TREES = {
+    "splits": ({"splits": 8, "depth": 3}, r"at most 2\^D - 1 splits"),
+    "no splits": ({"splits": 0}, "splits must be an integer of at least 1, got 0"),
+    "splits -5": ({"splits": -5}, "splits must be an integer of at least 1, got -5"),
+    "several depths": ({"depth": [2, 3]}, "depth must be one integer"),
+    "deep": ({"depth": 13}, "depth must be at most 12"),
+    "leaf share": ({"leaf_share": 1.0}, "leaf_share must be"),
+    "leaf share, published": ({"leaf_share": 0.4, "calibration": "published"}, "gives half"),
+    "entropy": ({"criterion": losses.log, "calibration": "published"}, "Gini"),
+    "density": ({"density": 1.0}, "density must be greater than 0 and less than 1"),
+    "rate": ({"learning_rate": np.inf}, "learning_rate must be greater than 0 and finite"),
+}
+
+
+@pytest.mark.parametrize("name", BAD_TREES)
+def test_bad_settings_of_trees_are_refused(name):
+    changes, words = BAD_TREES[name]
+    with pytest.raises(ValueError, match=words):
+        recipes.lazybb_trees(**{**GOOD, **changes})
+
+
+@pytest.mark.parametrize(
+    ("make", "option"),
+    [
+        (recipes.lazybb_rules, {"splits": 3}),
+        (recipes.lazybb_rules, {"depth": 3}),
+        (recipes.lazybb_rules, {"leaf_share": 0.5}),
+        (recipes.lazybb_trees, {"selection": "exponential"}),
+    ],
+)
+def test_an_option_of_another_learner_is_refused_by_name(make, option):
+    with pytest.raises(TypeError, match=next(iter(option))):
+        make(**GOOD, **option)
 
 
 def test_no_bound_is_invented_for_another_relation():
@@ -187,7 +217,11 @@ def test_one_program_serves_every_setting_and_vmap_is_a_loop(small_table):
         go(**changes)
     assert boosting._boost._cache_size() == before
     recipe = recipes.lazybb_rules(epsilon=[1.0, 20.0], rows=77, rounds=4, density=[0.3, 0.6])
-    together = jax.jit(jax.vmap(lambda r: dpbt.boost(jax.random.key(1), small_table, r)[0]["rule"]))(recipe)
+
+    def rules_of(one):
+        return dpbt.boost(jax.random.key(1), small_table, one).transcript.rounds["rule"]
+
+    together = jax.jit(jax.vmap(rules_of))(recipe)
     for g in range(2):
         one = dpbt.fit(jax.random.key(1), small_table, recipes.setting(recipe, g))
         np.testing.assert_array_equal(together[g], one.releases["rule"])
@@ -201,8 +235,8 @@ def test_absent_rows_and_splits_that_are_not_allowed_do_not_matter(small_table):
     first, second = (dpbt.fit(jax.random.key(3), t, recipe).releases["rule"] for t in (small_table, other))
     np.testing.assert_array_equal(first, second)
     allowed = np.arange(7) < 3
-    for learner in ("one_rule", "top_down"):
-        recipe = recipes.lazybb_XX(epsilon=0.1, rows=77, rounds=30, learner=learner)
+    for make in (recipes.lazybb_rules, recipes.lazybb_trees):
+        recipe = make(epsilon=0.1, rows=77, rounds=30)
         model = dpbt.fit(jax.random.key(4), allowing(small_table, allowed), recipe)
         assert int(model.trees.split.max()) == 2
     noisy = recipes.lazybb_rules(epsilon=1, rows=77, rounds=2, selection="noisy_max")
@@ -211,21 +245,31 @@ def test_absent_rows_and_splits_that_are_not_allowed_do_not_matter(small_table):
 
 
 def test_any_learner_can_be_lazily_boosted(small_table):
-    """`lazy_breg_boost` of the one-rule learner with its budget is `lazybb`."""
+    """`custom` with the one-rule learner, and its budget or an epsilon, is `lazybb_rules`."""
     recipe = recipes.lazybb_rules(epsilon=5, rows=77, rounds=6)
-    again = recipes.lazy_breg_boost(one_rule.one_rule(REPLACE_ONE), recipe.budget, rounds=6, relation="replace_one")
-    one, other = (dpbt.fit(jax.random.key(0), small_table, r).releases["rule"] for r in (recipe, again))
-    np.testing.assert_array_equal(one, other)
-    assert dpbt.ledger(again).epsilon == pytest.approx(5, rel=1e-5)
+    smooth = {"reweighter": recipe.reweighter, "reweighting": recipe.reweighting}
+    learner = one_rule.one_rule(REPLACE_ONE)
+    expected = dpbt.fit(jax.random.key(0), small_table, recipe).releases["rule"]
+    for by in ({"budget": recipe.budget}, {"epsilon": 5}):
+        again = recipes.custom(learner, rows=77, rounds=6, **by, **smooth)
+        found = dpbt.fit(jax.random.key(0), small_table, again).releases["rule"]
+        np.testing.assert_array_equal(found, expected)
+        assert dpbt.ledger(again).epsilon == pytest.approx(5, rel=1e-5)
 
 
 def test_learners_whose_sensitivities_are_of_other_weights_or_neighbours_are_refused():
     """Weights that all move at once would cost a learner of one row's own weight more than its ledger says."""
-    recipe, tree = recipes.lazybb_rules(epsilon=5, rows=77, rounds=6), recipes.bdpe(epsilon=5, rows=80).learner
+    recipe = recipes.lazybb_rules(epsilon=5, rows=77, rounds=6)
+    settings = {"rows": 77, "rounds": 6, "relation": "add_remove"}
+    smooth = {"reweighter": recipe.reweighter, "reweighting": recipe.reweighting, **settings}
+    trees = recipes.bdpe(epsilon=5, rows=80)
     with pytest.raises(ValueError, match="weights of each row's own"):
-        recipes.lazy_breg_boost(tree, recipe.budget, rounds=6, relation="add_remove")
+        recipes.custom(trees.learner, budget=trees.budget, **smooth)
     with pytest.raises(ValueError, match="the learner's sensitivities are under"):
-        recipes.lazy_breg_boost(one_rule.one_rule(REPLACE_ONE), recipe.budget, rounds=6, relation="add_remove")
+        recipes.custom(one_rule.one_rule(REPLACE_ONE), budget=recipe.budget, **smooth)
+    top_down = recipes.lazybb_trees(epsilon=5, rows=77, rounds=6, relation="add_remove")
+    with pytest.raises(ValueError, match="counts on a total weight"):
+        recipes.custom(top_down.learner, budget=top_down.budget, **settings)
 
 
 # Halfspaces

@@ -34,7 +34,7 @@ METHODS = {
 def test_every_method_gives_the_products_of_a_loop(method):
     table = trees.prepare(random_table(1, 300, 5, absent=20))
     level = jax.random.randint(jax.random.key(0), (300,), 1, GRID + 1)
-    levels = trees.masked_levels(table, level)
+    levels = trees.weights_by_class(table, level)
     node = jax.random.randint(jax.random.key(1), (300,), 0, 8).astype(trees.node_dtype(8))
     expected = reference_products(np.asarray(table.splits, np.int64), levels, node, 8)
     np.testing.assert_array_equal(METHODS[method](table, levels, node, jnp.arange(8)), expected)
@@ -43,7 +43,7 @@ def test_every_method_gives_the_products_of_a_loop(method):
 @pytest.mark.parametrize("nodes", [8, 2 * trees.SEGMENT_NODES])
 def test_products_of_right_siblings_are_enough(nodes):
     table = trees.prepare(random_table(1, 300, 5, absent=20))
-    levels = trees.masked_levels(table, jnp.full(300, GRID))
+    levels = trees.weights_by_class(table, jnp.full(300, GRID))
     parent = jax.random.randint(jax.random.key(1), (300,), 0, nodes // 2)
     node = 2 * parent + jax.random.bernoulli(jax.random.key(2), 0.4, (300,)).astype(jnp.int32)
     splits = np.asarray(table.splits, np.int64)

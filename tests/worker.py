@@ -49,7 +49,7 @@ def releases(mesh):
     digest = hashlib.sha256()
     for calibration in ("tight", "published"):
         recipe = recipes.bdpe(epsilon=5.0, rows=203, rounds=3, depth=3, calibration=calibration)
-        run = jax.jit(lambda key, table, recipe: dpbt.boost(key, table, recipe)[0])
+        run = jax.jit(lambda key, table, recipe: dpbt.boost(key, table, recipe).transcript.rounds)
         found = run(jax.random.key(1), runs.shard_rows(table, mesh), recipe)
         for site in sorted(found):
             digest.update(np.asarray(runs.gathered(found[site])).tobytes())
@@ -60,7 +60,7 @@ def collectives(mesh):
     """How often the row-sharded program sums over shards, and how often it gathers rows."""
     table = runs.shard_rows(random_table(7, 203, 9), mesh)
     recipe = recipes.bdpe(epsilon=5.0, rows=203, rounds=3, depth=3)
-    program = jax.jit(lambda key, table: dpbt.boost(key, table, recipe)[0])
+    program = jax.jit(lambda key, table: dpbt.boost(key, table, recipe).transcript)
     text = program.lower(jax.random.key(1), table).compile().as_text()
     return {name: text.count(f" {name}(") for name in ("all-reduce", "all-gather", "all-to-all")}
 

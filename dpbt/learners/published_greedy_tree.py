@@ -172,9 +172,7 @@ def events(kind: Kind, budget: TreeBudget, public: Public) -> list[Event]:
 
 
 @functools.cache
-def published_greedy_tree(
-    depth: int, criterion: LossFamily, link: LossFamily, objective: bool
-) -> WeakLearner:
+def published_greedy_tree(depth: int, criterion: LossFamily, link: LossFamily, objective: bool) -> WeakLearner:
     """The paper's calibration: a release of 2**D - 1 splits and 2**D leveraged leaf values.
 
     Guarantee claimed by the paper, for neighbours that differ by one example (so under both

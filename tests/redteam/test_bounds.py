@@ -58,7 +58,7 @@ def first_rows(table: Table, bound: int) -> Table:
 
 
 def worst_split(table, other, recipe):
-    release = jax.jit(dpbt.boost)(jax.random.key(0), table, recipe)[0]
+    release = jax.jit(dpbt.boost)(jax.random.key(0), table, recipe).transcript
     return jax.jit(boosting.step_divergences)(release, table, other, recipe)
 
 
@@ -119,7 +119,7 @@ def test_rows_beyond_the_bound_change_no_release(name):
     def grown(table, recipe):
         if name == "forest":
             return forests.grow(keys[0], table, recipe, keys[1])[0]
-        return dpbt.boost(keys[0], table, recipe, keys[1])[0]
+        return dpbt.boost(keys[0], table, recipe, keys[1]).transcript
 
     two = jax.tree.map(lambda *leaves: jnp.stack(leaves), *[recipe, recipe])
     many = jax.jit(jax.vmap(grown, (None, 0)))
@@ -186,7 +186,7 @@ def test_leaves_of_a_table_beyond_its_bound_hold_its_first_rows():
     """An own likelihood: without noise the counts are those of the first rows."""
     table = random_table(1, 60, 1)
     recipe = recipes.bdpe(epsilon=np.inf, rows=BOUND, rounds=1, depth=1, alpha=1.0)
-    release = dpbt.boost(jax.random.key(0), table, recipe)[0]
+    release = dpbt.boost(jax.random.key(0), table, recipe).transcript.rounds
     counts = class_counts(first_rows(table, BOUND))
     split = int(release["split_0"][0, 0])
     expected = counts if split == 0 else np.stack([counts.sum(axis=0), np.zeros(2, np.int64)])

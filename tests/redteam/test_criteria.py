@@ -91,7 +91,7 @@ def lone_row_loss(recipe, rows, most=1, others=0):
         label = np.arange(rows) < number
         table = of_splits(satisfied, label, np.ones(rows, bool))
         other = table._replace(present=table.present.at[0].set(False))
-        release = jax.jit(dpbt.boost)(jax.random.key(0), table, recipe)[0]
+        release = jax.jit(dpbt.boost)(jax.random.key(0), table, recipe).transcript
         steps = jax.jit(boosting.step_divergences)(release, table, other, recipe)
         worst = max(worst, float(steps["split_0"].pure.max()))
     return worst

@@ -15,7 +15,7 @@ import tempfile
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
@@ -60,7 +60,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         "--settings-at", type=float, help="use the paper's settings for this epsilon (for each its own)"
     )
     parser.add_argument("--delta", type=float, default=0.0, help="0 for a pure guarantee (%(default)s)")
-    parser.add_argument("--learner", choices=("one_rule", "top_down"), default="one_rule")
+    parser.add_argument("--learner", choices=tuple(LEARNERS), default="one_rule")
     parser.add_argument("--features", choices=FEATURES, default="intervals")
     parser.add_argument("--keys", type=int, default=20, help="repetitions (%(default)s)")
     parser.add_argument("--folds", type=int, default=5, help="of cross-validation (%(default)s)")
@@ -79,6 +79,20 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         "--out", default="results/smooth_boosting", help="folder of results; a run resumes there (%(default)s)"
     )
     parser.add_argument("--json", action="store_true", help="print a JSON list")
+
+
+LEARNERS = {"one_rule": recipes.lazybb_rules, "top_down": recipes.lazybb_trees}
+
+
+def lazybb(*, learner: str, **settings: Any) -> Recipe:
+    """LazyBB with the weak learner of this name, and the settings that it has.
+
+    Raises:
+        ValueError: for another learner.
+    """
+    if learner not in LEARNERS:
+        raise ValueError(f"learner must be one of {sorted(LEARNERS)}, got {learner!r}")
+    return LEARNERS[learner](**settings)
 
 
 class Job(NamedTuple):
@@ -111,7 +125,7 @@ def job(
 
     Args:
         dataset: its name.
-        blocks: of settings, with the axes of `recipes.lazybb`.
+        blocks: of settings, with the axes of `lazybb`.
         options: `features`, `folds`, `keys`, `seed`, `data` and `out` count.
         cross_validated: leave canonical test rows out and cross-validate the others.
         keys: in the place of the options'; and seed.
@@ -130,7 +144,7 @@ def job(
         folds, repeats, split = 1, keys, protocols.canonical(test)
     rows = int(split.train.sum(axis=1).max())
     task = sweeps.Task(dataset, table, split.train, split.test, {"rows": rows})
-    sweep = sweeps.Sweep(f"smooth_boosting_{dataset}", recipes.lazybb, tuple(blocks), repeats, seed)
+    sweep = sweeps.Sweep(f"smooth_boosting_{dataset}", lazybb, tuple(blocks), repeats, seed)
     plan = {
         "task": [options.features, folds, keys, *task.shape],
         "sweep": sweep.definition(),
@@ -241,7 +255,7 @@ def _one_model(work: Job, line: dict, seed: int) -> None:
     taught = take(work.task.table, here)
     setting = {axis: line[axis] for axis in work.sweep.settings[0]}
     arguments = {**work.task.arguments, **setting, "rows": len(taught.label)}
-    model = dpbt.fit(key, taught, recipes.lazybb_rules(**arguments))
+    model = dpbt.fit(key, taught, lazybb(**arguments))
     votes = diagnostics.votes(model, dict.fromkeys(work.words, Boolean()))
     complexity, _ = diagnostics.rademacher(key, splits_of(taught), 32)
     margins = diagnostics.margins(model, taught, taught.target)

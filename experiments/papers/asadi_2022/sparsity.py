@@ -27,7 +27,7 @@ SERIES = (
 @jax.jit
 def chosen_splits(keys: Array, table: Table, recipe: Recipe) -> Array:
     """i32[keys, T]: the split of every 1-rule."""
-    return jax.vmap(lambda key: dpbt.boost(key, table, recipe)[1].split[:, 0])(keys)
+    return jax.vmap(lambda key: dpbt.boost(key, table, recipe).hypotheses.split[:, 0])(keys)
 
 
 def lines(dataset: str, options: argparse.Namespace) -> list[dict]:

@@ -152,7 +152,7 @@ def curves(key: Array, table: Table, recipe) -> tuple[Array, Array, Array]:
     The margin is y H / t, and tau / 8 is the recipe's learning rate on the paper's losses, twice that on margins.
     """
     hypotheses = recipe.learner.hypotheses
-    releases, found, _ = dpbt.boost(key, table, recipe)
+    transcript, found, _ = dpbt.boost(key, table, recipe)
     prepared = hypotheses.prepare(table)
     sign = jnp.where(prepared.target, 1.0, -1.0)
 
@@ -160,12 +160,12 @@ def curves(key: Array, table: Table, recipe) -> tuple[Array, Array, Array]:
         t, hypothesis = counted
         total = total + hypotheses.predict(hypothesis, prepared)
         margin = sign * total
-        small = margin <= 2 * recipe.budget.learning_rate * t
+        small = margin <= 2 * recipe.reweighting.learning_rate * t
         return total, (jnp.mean((total > 0) != prepared.target), jnp.mean(small))
 
     counts = jnp.arange(1, recipe.capacity + 1, dtype=jnp.float32)
     _, (error, small) = jax.lax.scan(after, jnp.zeros(prepared.target.shape[0], jnp.float32), (counts, found))
-    return error, small, dpbt.diagnostics.advantages(releases, table, recipe)
+    return error, small, dpbt.diagnostics.advantages(transcript, table, recipe)
 
 
 def first(reached: np.ndarray) -> int | None:

@@ -6,7 +6,7 @@ from pathlib import Path
 import dpbt
 from dpbt import accounting
 from dpbt.base import relation_name
-from experiments.__main__ import NAMES
+from experiments.__main__ import COMMANDS
 from paper_figures.__main__ import NAMES as FIGURES
 
 README = (Path(__file__).parent.parent / "README.md").read_text()
@@ -41,8 +41,8 @@ def test_readme_ledger_and_threats_name_one_relation_one_rows_one_sampler_and_on
 def test_commands_and_links_exist():
     root = Path(__file__).parent.parent
     for name in re.findall(r"python -m experiments (\w+)", README):
-        assert name in NAMES
-    for name in re.findall(r"python -m paper_figures (\w+)", README):
+        assert name in COMMANDS
+    for name in re.findall(r"python -m paper_figures ([\w/]+)", README):
         assert name in FIGURES
     for target in re.findall(r"\]\((?!http)([^)#]+)\)", README):
         assert (root / target).exists(), target

@@ -16,9 +16,9 @@ from dpbt.domains import Nominal, Numeric
 from dpbt.learners import random_tree
 from experiments import __main__ as command_line
 from experiments.common import data
+from experiments.papers.bojarski_2014 import bounds, settings
 from experiments.papers.bojarski_2014 import grid as grids
 from experiments.papers.bojarski_2014 import rows as rows_of
-from experiments.papers.bojarski_2014 import run as random_forests
 from experiments.papers.bojarski_2014 import table as tables
 from paper_figures.bojarski_2014 import series as bojarski_series
 
@@ -116,10 +116,11 @@ def test_splits_are_disjoint_and_whole():
 
 def test_the_command_prints_table_1_and_saves_the_series(tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(data, "load", lambda name: data.breast_cancer())
-    words = ["random_forests", "--smoke", "--dataset", "banknote", "--eta", "--out", str(tmp_path)]
+    words = ["bojarski_2014", "run", "--smoke", "--dataset", "banknote", "--eta"]
+    words += ["--out", str(tmp_path)]
     assert command_line.main([*words, "--json"]) == 0
     lines = json.loads(capsys.readouterr().out)
-    assert [set(line) for line in lines] == [set(random_forests.FIELDS)] * 6
+    assert [set(line) for line in lines] == [set(tables.FIELDS)] * 6
     assert [(line["private"], line["voting"]) for line in lines] == [
         (private, voting) for private in (False, True) for voting in forests.VOTINGS
     ]
@@ -133,17 +134,20 @@ def test_the_command_prints_table_1_and_saves_the_series(tmp_path, capsys, monke
         assert {line["eta"] for line in csv.DictReader(file)} == {series[-1]["eta"], "inf"}
     assert command_line.main(words) == 0
     assert "cart" in capsys.readouterr().out
+    assert command_line.main(["bojarski_2014", "table", "--results", str(tmp_path), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == lines
     drawn = bojarski_series.draw(tmp_path)
     assert list(drawn) == ["banknote"]
     assert [panel.get_title()[:2] for panel in drawn["banknote"].axes] == ["5a", "5b", "6a", "5c", "5d", "6b"]
     plt.close(drawn["banknote"])
-    with pytest.raises(ValueError, match="run: python -m experiments random_forests --eta"):
+    with pytest.raises(ValueError, match="run: python -m experiments bojarski_2014 run --eta"):
         bojarski_series.draw(tmp_path / "elsewhere")
 
 
 def test_ablations_cover_every_noise_and_reading(tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(data, "load", lambda name: data.breast_cancer())
-    words = ["random_forests", "--smoke", "--dataset", "banknote", "--quintiles", "--ablate", "--out", str(tmp_path)]
+    words = ["bojarski_2014", "ablate", "--smoke", "--dataset", "banknote", "--quintiles"]
+    words += ["--out", str(tmp_path)]
     assert command_line.main(words) == 0
     assert capsys.readouterr().out.count("threshold") == 18
     with open(tmp_path / "banknote_quintiles_ablation.csv") as file:
@@ -176,7 +180,7 @@ def test_canonical_test_rows_are_not_used(monkeypatch):
 def test_without_the_peer_its_command_says_so(tmp_path, capsys, monkeypatch):
     monkeypatch.setitem(sys.modules, "diffprivlib.models", None)
     monkeypatch.setattr(data, "load", lambda name: data.breast_cancer())
-    words = ["random_forests", "--peers", "--dataset", "banknote", "--smoke", "--out", str(tmp_path)]
+    words = ["bojarski_2014", "peers", "--dataset", "banknote", "--smoke", "--out", str(tmp_path)]
     assert command_line.main(words) == 2
     assert "install the extra `peers`" in capsys.readouterr().err
     assert not list(tmp_path.iterdir())
@@ -185,21 +189,21 @@ def test_without_the_peer_its_command_says_so(tmp_path, capsys, monkeypatch):
 def test_the_least_bound_is_among_those_that_hold():
     accuracy, sizes, heights = np.array([0.94, 0.9], np.float32), (1, 21, 101), (8, 12)
     for voting in forests.VOTINGS:
-        least = tables.least_bounds(voting, False, 1 - accuracy, 5000, np.inf, heights, sizes)
+        least = bounds.least_bounds(voting, False, 1 - accuracy, 5000, np.inf, heights, sizes)
         assert np.isnan(least[:2]).all()
         assert 0.06 < least[2, 0] < least[2, 1] < 1
         c = np.sqrt(np.log(100) / 10_000)
         for delta in (0.1, 0.25, 0.4):  # no single delta that holds does better, but for the grid's step
             bound = forest_bounds.by_accuracy(voting, 0.1, 5000, delta, 202 * delta**2 / np.log(5000) - 1, c=c)
-            assert float(bound.probability) < tables.SURE or float(bound.error) >= least[2, 1] - 1e-3
-        private = tables.least_bounds(voting, True, 1 - accuracy, 5000, 0.2, heights, sizes)
+            assert float(bound.probability) < settings.SURE or float(bound.error) >= least[2, 1] - 1e-3
+        private = bounds.least_bounds(voting, True, 1 - accuracy, 5000, 0.2, heights, sizes)
         assert np.isnan(private).all()
-        assert not np.isnan(tables.least_bounds(voting, True, 1 - accuracy, 5000, 1e7, heights, (2001,))).all()
+        assert not np.isnan(bounds.least_bounds(voting, True, 1 - accuracy, 5000, 1e7, heights, (2001,))).all()
 
 
 @pytest.mark.parametrize("runs", ["0", "11"])
 def test_runs_out_of_range_are_refused(runs, capsys):
-    assert command_line.main(["random_forests", "--runs", runs]) == 2
+    assert command_line.main(["bojarski_2014", "run", "--runs", runs]) == 2
     assert "--runs must be in 1..10" in capsys.readouterr().err
 
 

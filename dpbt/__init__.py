@@ -1,5 +1,7 @@
 """Differentially private boosted decision trees in JAX, with guarantees that can be checked."""
 
+from importlib import metadata
+
 from dpbt import (
     audit,
     cells,
@@ -23,11 +25,15 @@ from dpbt.pricing import ledger
 from dpbt.rules import explain
 from dpbt.tables import table
 
+__version__ = metadata.version("dpbt")
+"""The version of the installed package, which pyproject.toml states."""
+
 __all__ = [
     "Model",
     "Recipe",
     "Table",
     "Tree",
+    "__version__",
     "audit",
     "boost",
     "cells",

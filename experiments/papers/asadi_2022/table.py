@@ -21,8 +21,20 @@ SHOWN = (
     *("dataset", "epsilon", "calibration", "learner"),
     *("accuracy_mean", "accuracy_sd", "keys", "paper"),
 )
+COUNTS = {
+    "sparsity": (
+        *("dataset", "epsilon", "rounds", "paper"),
+        *("published", "doubled", "tight", "no_privacy"),
+    ),
+    "speed": (
+        *("dataset", "rows", "features", "rounds", "one_fit_seconds", "fits", "programs"),
+        *("seconds_per_fit", "compile_seconds", "memory_mb"),
+    ),
+}
+"""The columns of what is no accuracy."""
+
 CONSTANT = ("features", "folds", "seed", "commit", "jax", "device")
-"""Columns that say how the lines were made."""
+"""Columns of accuracies that say how the lines were made."""
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -50,13 +62,12 @@ def show(folder: Path, saved: str, as_json: bool) -> None:
         ValueError: if it has not been saved.
     """
     lines = results.read_csv(folder / f"{saved}.csv", f"{NAME} {SAVED_BY[saved]}")
-    everything = [name for name in lines[0] if name not in CONSTANT]
     if as_json:
-        fields = SHOWN if saved in ("accuracy", *SERIES) else everything
+        everything = [name for name in lines[0] if name not in CONSTANT]
+        fields = everything if saved == "selected" else COUNTS.get(saved, SHOWN)
         print(json.dumps([{name: line[name] for name in fields} for line in lines], indent=1))
         return
-    shown = everything if saved in ("sparsity", "speed") else _columns(lines, saved)
-    print(tables.of_lines(lines, shown, ".4f"))
+    print(tables.of_lines(lines, COUNTS.get(saved) or _columns(lines, saved), ".4f"))
 
 
 def _columns(lines: Sequence[results.Line], saved: str) -> list[str]:

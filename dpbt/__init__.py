@@ -1,5 +1,7 @@
 """Differentially private boosted decision trees in JAX, with guarantees that can be checked."""
 
+from importlib import metadata
+
 from dpbt import (
     audit,
     cells,
@@ -25,12 +27,16 @@ from dpbt.prediction import decision_function, predict, predict_proba
 from dpbt.pricing import ledger
 from dpbt.tables import table
 
+__version__ = metadata.version("dpbt")
+"""The version of the installed package, which pyproject.toml states."""
+
 __all__ = [
     "Model",
     "Questions",
     "Recipe",
     "Table",
     "Tree",
+    "__version__",
     "audit",
     "boost",
     "cells",

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import settings
 
 import dpbt
-from experiments.__main__ import use_compilation_cache
 from experiments.common import data
+from experiments.common.cache import use_compilation_cache
 from tests.tables import random_table
 
 jax.config.update("jax_numpy_dtype_promotion", "strict")

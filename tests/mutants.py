@@ -350,6 +350,8 @@ def tested(folder: Path, tests: tuple[str, ...]) -> int:
     """The status of pytest in a folder."""
     # Bytecode is not kept: two sources of one size within a second would be taken for one.
     environment = {**os.environ, "PYTHONPATH": str(folder), "PYTHONDONTWRITEBYTECODE": "1"}
+    # All copies keep their compiled programs in one place.
+    environment.setdefault("JAX_COMPILATION_CACHE_DIR", str(ROOT / ".cache" / "jax"))
     command = [sys.executable, "-m", "pytest", "-n", "0", "-x", "-p", "no:cacheprovider", *tests]
     done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, timeout=LIMIT, check=False)
     return done.returncode

@@ -1,12 +1,14 @@
 """The README's example runs, and its names exist."""
 
+import importlib
 import re
+import tomllib
 from pathlib import Path
 
 import dpbt
 from dpbt import accounting
 from dpbt.base import relation_name
-from experiments.__main__ import NAMES
+from experiments.__main__ import COMMANDS, PAPERS
 from paper_figures.__main__ import NAMES as FIGURES
 
 README = (Path(__file__).parent.parent / "README.md").read_text()
@@ -40,11 +42,23 @@ def test_readme_ledger_and_threats_name_one_relation_one_rows_one_sampler_and_on
 
 def test_commands_and_links_exist():
     root = Path(__file__).parent.parent
-    for name in re.findall(r"python -m experiments (\w+)", README):
-        assert name in NAMES
-    for name in re.findall(r"python -m paper_figures (\w+)", README):
-        assert name in FIGURES
+    pages = [README, *(page.read_text() for page in (root / "docs").glob("*.md"))]
+    text = " ".join("\n".join(pages).split())
+    for name, program in re.findall(r"python -m experiments (\w+)(?: (\w+))?", text):
+        assert name in COMMANDS
+        if name in PAPERS:
+            assert program in importlib.import_module(COMMANDS[name]).PROGRAMS
+    for name in re.findall(r"paper_figures ([\w/]+)`", text):
+        assert name in FIGURES or name in PAPERS
     for target in re.findall(r"\]\((?!http)([^)#]+)\)", README):
         assert (root / target).exists(), target
     for name in re.findall(r"`dpbt\.(\w+)", README):
         assert hasattr(dpbt, name) or (root / "dpbt" / f"{name}.py").exists() or (root / "dpbt" / name).is_dir(), name
+
+
+def test_the_version_is_stated_once():
+    root = Path(__file__).parent.parent
+    stated = tomllib.loads((root / "pyproject.toml").read_text())["project"]["version"]
+    assert dpbt.__version__ == stated
+    assert stated not in (root / "dpbt" / "__init__.py").read_text()
+    assert f"## {stated}" in (root / "CHANGELOG.md").read_text()

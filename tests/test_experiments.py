@@ -15,6 +15,7 @@ from experiments import demo as demos
 from experiments.common import data
 from paper_figures import __main__ as figures
 
+PAPER = "nock_henecka_2020"
 KEYS = {
     "epsilon",
     "calibration",
@@ -187,11 +188,12 @@ def test_operation_count():
 
 
 def test_figures_are_drawn_by_name(tmp_path, capsys, monkeypatch):
-    assert figures.main(["nock_fig1", "nock_fig5", "--out", str(tmp_path)]) == 0
-    assert sorted(p.suffix for p in tmp_path.iterdir()) == [".pdf", ".pdf", ".png", ".png"]
-    assert all(p.stat().st_size > 5000 for p in tmp_path.iterdir())
+    assert figures.main([f"{PAPER}/fig1", f"{PAPER}/fig5", "--out", str(tmp_path)]) == 0
+    drawn = list((tmp_path / PAPER).iterdir())
+    assert sorted(p.name for p in drawn) == ["fig1.pdf", "fig1.png", "fig5.pdf", "fig5.png"]
+    assert all(p.stat().st_size > 5000 for p in drawn)
     monkeypatch.chdir(tmp_path)
     assert figures.main(["privacy_audit"]) == 2
     assert "run: python -m experiments audit --grid" in capsys.readouterr().err
-    assert figures.main(["nock_fig99"]) == 2
-    assert "no figure 'nock_fig99'" in capsys.readouterr().err
+    assert figures.main(["nock_henecka_2020/fig99"]) == 2
+    assert "no figure 'nock_henecka_2020/fig99'" in capsys.readouterr().err

@@ -58,3 +58,49 @@ def test_imports_point_down(path):
 @pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(ROOT)))
 def test_files_stay_short(path):
     assert len(path.read_text().splitlines()) <= 420
+
+
+ROOMS = {
+    "dpbt": set(),
+    "experiments/common": {"experiments.common"},
+    "experiments": {"experiments.common"},
+    "paper_figures": {"experiments.common", "paper_figures"},
+}
+"""What the modules of a folder may import beside the library; papers import their own folder, too."""
+
+
+def experiments_imported(path):
+    """The folders of experiments and figures that a module imports from: two parts of their names."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        names = []
+        if isinstance(node, ast.ImportFrom) and node.module:
+            inside = [f"{node.module}.{alias.name}" for alias in node.names]
+            names = inside if node.module.count(".") < 2 else [node.module]
+        elif isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        for name in names:
+            parts = name.split(".")
+            if parts[0] == "paper_figures":
+                yield parts[0]
+            if parts[0] == "experiments":
+                yield ".".join(parts[: 3 if parts[1] == "papers" else 2])
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(ROOT)))
+def test_papers_share_only_what_is_common(path):
+    place = path.relative_to(ROOT)
+    if place.parts[0] == "tests":
+        return
+    folders = [str(folder) for folder in place.parents if str(folder) in ROOMS]
+    allowed = set(ROOMS[folders[0]])
+    if place.parts[:2] == ("experiments", "papers") and len(place.parts) > 3:
+        allowed.add(".".join(place.parts[:3]))
+    assert set(experiments_imported(path)) <= allowed
+
+
+def test_each_paper_has_the_same_names():
+    for folder in (ROOT / "experiments" / "papers").iterdir():
+        if (folder / "__init__.py").exists():
+            names = {path.stem for path in folder.glob("*.py")}
+            assert {"settings", "run", "table"} <= names
+            assert list((ROOT / "paper_figures" / folder.name).glob("*.py"))

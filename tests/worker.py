@@ -16,8 +16,8 @@ import numpy as np
 
 import dpbt
 from dpbt import recipes, runs, sweeps
-from experiments.__main__ import use_compilation_cache
 from experiments.common import protocols
+from experiments.common.cache import use_compilation_cache
 from tests.conftest import random_table
 
 

@@ -1,17 +1,26 @@
-"""Other libraries' private classifiers, timed on the same data: needs the extra `peers`."""
+"""Other libraries' private classifiers on the same data: they need the extra `peers`."""
 
+import contextlib
 import importlib
-import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 
 from dpbt.domains import Numeric
+from experiments.common import timing
 from experiments.common.data import Dataset
 
 EPSILON = 1.0
+
+
+@contextlib.contextmanager
+def quiet() -> Iterator[None]:
+    """Keep the peers' warnings to themselves."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
 
 
 def check() -> None:
@@ -20,14 +29,16 @@ def check() -> None:
     Raises:
         ImportError: if one is not installed, or does not work with the scikit-learn that is.
     """
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with quiet():
         importlib.import_module("diffprivlib.models")
         importlib.import_module("interpret.privacy")
 
 
 def features(dataset: Dataset) -> tuple[np.ndarray, list[tuple[float, float]]]:
-    """float64[N, n]: numeric columns as they are (missing ones at their lower bound), others as codes; and bounds."""
+    """float64[N, n]: numeric columns as they are, others as codes; and the bounds of each.
+
+    Missing numbers are at the lower bound.
+    """
     columns, bounds = [], []
     for name, column in dataset.domain.items():
         values = np.asarray(dataset.columns[name])
@@ -43,7 +54,10 @@ def features(dataset: Dataset) -> tuple[np.ndarray, list[tuple[float, float]]]:
 
 
 def diffprivlib_forest(dataset: Dataset, trees: int, depth: int) -> Callable[[], Any]:
-    """One fit of diffprivlib's random forest (Holohan et al., 2019; random trees, permute-and-flip leaves)."""
+    """One fit of diffprivlib's random forest (Holohan et al., 2019).
+
+    Its trees are random, and its leaves are of permute-and-flip.
+    """
     from diffprivlib.models import RandomForestClassifier  # pyright: ignore[reportMissingImports]
 
     x, bounds = features(dataset)
@@ -52,7 +66,12 @@ def diffprivlib_forest(dataset: Dataset, trees: int, depth: int) -> Callable[[],
 
     def fit():
         forest = RandomForestClassifier(
-            n_estimators=trees, max_depth=depth, epsilon=EPSILON, bounds=(lows, highs), classes=[0, 1], random_state=0
+            n_estimators=trees,
+            max_depth=depth,
+            epsilon=EPSILON,
+            bounds=(lows, highs),
+            classes=[0, 1],
+            random_state=0,
         )
         return forest.fit(x, label)
 
@@ -60,7 +79,7 @@ def diffprivlib_forest(dataset: Dataset, trees: int, depth: int) -> Callable[[],
 
 
 def private_ebm(dataset: Dataset) -> Callable[[], Any]:
-    """One fit of interpret's DP-EBM (Nori et al., 2021) at its default 300 rounds, on one core as it comes."""
+    """One fit of interpret's DP-EBM (Nori et al., 2021) at its default 300 rounds, on one core."""
     from interpret.privacy import DPExplainableBoostingClassifier  # pyright: ignore[reportMissingImports]
 
     x, bounds = features(dataset)
@@ -77,12 +96,5 @@ def private_ebm(dataset: Dataset) -> Callable[[], Any]:
 
 def seconds(fit: Callable[[], Any], repeats: int) -> float:
     """Of the fastest of some fits, after one that is not counted."""
-    times = []
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        fit()
-        for _ in range(repeats):
-            start = time.perf_counter()
-            fit()
-            times.append(time.perf_counter() - start)
-    return min(times)
+    with quiet():
+        return timing.measure(lambda _: fit(), repeats).fastest

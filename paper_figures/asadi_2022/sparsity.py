@@ -1,10 +1,10 @@
-"""Tables 5-7 of Asadi et al. (2022): features used by LazyBB with 1-rules, printed and by calibration."""
+"""Tables 5-7: features used by LazyBB with 1-rules, printed and by calibration."""
 
 import matplotlib.pyplot as plt
 from matplotlib.figure import Figure
 
-from paper_figures.asadi_2022.by_epsilon import FOLDER, epsilon_axis
-from paper_figures.style import CALIBRATIONS, saved
+from paper_figures.asadi_2022.by_epsilon import epsilon_axis, saved
+from paper_figures.style import CALIBRATIONS
 
 SERIES = {"paper": ("k", "*"), **{name: (c, "o") for name, c in CALIBRATIONS.items()}}
 SERIES |= {"no_privacy": ("grey", ".")}
@@ -17,16 +17,19 @@ def draw() -> Figure:
     Raises:
         ValueError: if the counts have not been saved.
     """
-    lines = saved(FOLDER / "sparsity.csv", "smooth_boosting --sparsity")
+    lines = saved("sparsity", "sparsity")
     names = list(dict.fromkeys(line["dataset"] for line in lines))
-    figure, panels = plt.subplots(1, len(names), figsize=(4 * len(names), 3.6), layout="constrained", squeeze=False)
+    size = (4 * len(names), 3.6)
+    figure, panels = plt.subplots(1, len(names), figsize=size, layout="constrained", squeeze=False)
     for panel, name in zip(panels[0], names, strict=True):
         own = [line for line in lines if line["dataset"] == name]
-        epsilon = [float(line["epsilon"]) for line in own]
+        epsilon = [line["epsilon"] for line in own]
         for series, (colour, marker) in SERIES.items():
-            count = [float(line[series]) for line in own]
-            style = {"linestyle": "", "markersize": 10, "zorder": 5} if series == "paper" else {"markersize": 4}
-            panel.plot(epsilon, count, marker=marker, color=colour, label=WORDS.get(series, series), **style)
+            count = [line[series] for line in own]
+            style = {"marker": marker, "color": colour, "markersize": 4}
+            if series == "paper":
+                style |= {"linestyle": "", "markersize": 10, "zorder": 5}
+            panel.plot(epsilon, count, label=WORDS.get(series, series), **style)
         epsilon_axis(panel, title=name, yscale="log")
     panels[0][0].set_ylabel("features used, mean over keys")
     panels[0][0].legend(frameon=False, loc="lower right")

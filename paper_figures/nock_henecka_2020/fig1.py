@@ -9,12 +9,15 @@ from paper_figures.style import ALPHAS, colour, finish
 
 
 def draw() -> Figure:
-    """Bayes risk, link, inverse link, surrogate, and the sensitivities of a split (published and tight)."""
+    """Bayes risk, link, inverse link, surrogate, and both sensitivities of a split."""
     figure, axes = plt.subplots(2, 3, figsize=(11, 6.4), layout="constrained")
     risk, link, inverse, surrogate, bound, legend = axes.flat
     q = np.linspace(0, 1, 801, dtype=np.float32)
     # Curves jump at 1/2 and end at infinity; no line is drawn across either.
-    halves = [np.linspace(0.01, 0.4999, 300, dtype=np.float32), np.linspace(0.5001, 0.99, 300, dtype=np.float32)]
+    halves = [
+        np.linspace(0.01, 0.4999, 300, dtype=np.float32),
+        np.linspace(0.5001, 0.99, 300, dtype=np.float32),
+    ]
     z = np.linspace(-6, 6, 1201, dtype=np.float32)
     m = np.geomspace(10, 20_000, 100).astype(np.float32)
     for alpha in ALPHAS:

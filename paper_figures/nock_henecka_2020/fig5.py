@@ -11,7 +11,7 @@ from paper_figures.style import ALPHAS, colour, finish
 
 
 def draw() -> Figure:
-    """The derivative taken of the library's surrogate; dotted, equation (133), which is twice as large."""
+    """The derivative of the library's surrogate; dotted, equation (133), twice as large."""
     figure, panel = plt.subplots(figsize=(7, 4.4), layout="constrained")
     side = np.geomspace(1e-4, 4, 400).astype(np.float32)
     for alpha in ALPHAS[1:]:
@@ -19,8 +19,15 @@ def draw() -> Figure:
         second = np.asarray(jax.vmap(jax.grad(jax.grad(loss.surrogate)))(jnp.asarray(flat + side)))
         printed = 4 * alpha**2 / (4 * alpha**2 + side**2) ** 1.5
         for sign in (-1, 1):
-            panel.plot(sign * (flat + side), second, color=colour(alpha), label=f"{alpha:g}" if sign > 0 else None)
-            panel.plot(sign * (flat + side), printed, color=colour(alpha), linestyle=":", linewidth=0.9)
+            panel.plot(
+                sign * (flat + side),
+                second,
+                color=colour(alpha),
+                label=f"{alpha:g}" if sign > 0 else None,
+            )
+            panel.plot(
+                sign * (flat + side), printed, color=colour(alpha), linestyle=":", linewidth=0.9
+            )
         panel.plot([-flat, flat], [0, 0], color=colour(alpha))
     panel.plot([], [], color="grey", linestyle=":", label="eq. (133), twice F''")
     finish(panel, xlabel="z", ylabel="F''(z)", ylim=(0, 3), xlim=(-4, 4))

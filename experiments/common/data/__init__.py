@@ -1,11 +1,9 @@
-"""Data sets: list what is there, show what is known of one, or fetch it from its source.
+"""The data sets of the papers, with their public domains.
 
 `load(name)` finds a data set of the papers; `breast_cancer()` is bundled; `from_csv` reads a person's own file.
 """
 
 from experiments.common.data.bundled import breast_cancer as breast_cancer
-from experiments.common.data.command import arguments as arguments
-from experiments.common.data.command import run as run
 from experiments.common.data.dataset import Dataset as Dataset
 from experiments.common.data.dataset import from_splits as from_splits
 from experiments.common.data.own import from_csv as from_csv

@@ -1,4 +1,4 @@
-"""The command `python -m experiments data`: what is there, what is known of it, and how to get it."""
+"""Data sets: what is there, what is known of each, and how to get it."""
 
 import argparse
 import json

@@ -1,40 +1,61 @@
-"""One private forest's fit against diffprivlib's, at equal trees, height and epsilon: needs the extra `peers`."""
+"""Seconds of one private forest's fit beside diffprivlib's.
 
-import statistics
-import time
-import warnings
-from collections.abc import Callable
-from typing import Any
+Trees, height and epsilon are equal. It needs the extra `peers`.
+"""
+
+import argparse
+from pathlib import Path
 
 import jax
 import numpy as np
 
 from dpbt import forests, keys, recipes
-from dpbt.accounting import align
-from experiments.common import peers
-from experiments.papers.bojarski_2014.rows import Task
+from experiments.common import commands, results, tables, timing
+from experiments.common import peers as rivals
+from experiments.papers.bojarski_2014.rows import Task, add_options, task_of
+from experiments.papers.bojarski_2014.settings import NAME, PEER_SETTINGS
 
-EPSILON = peers.EPSILON
-SETTINGS = (("banknote", 21, 5), ("banknote", 21, 11), ("adult", 21, 8))
+EPSILON = rivals.EPSILON
 OURS = {"forests.fit": False, "disjoint=True": True}
+REPEATS = 5
 
 
-def median_seconds(fit: Callable[[int], Any], repeats: int) -> tuple[float, Any]:
-    """The median of the fits with seeds 1, 2, ..., after one with seed 0 that is not counted; and the last model."""
-    times, model = [], jax.block_until_ready(fit(0))
-    for seed in range(1, repeats + 1):
-        start = time.perf_counter()
-        model = jax.block_until_ready(fit(seed))
-        times.append(time.perf_counter() - start)
-    return statistics.median(times), model
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the options."""
+    add_options(parser)
+    commands.add_out(parser, results.folder(NAME))
 
 
-def compare(task: Task, trees: int, height: int, repeats: int) -> list[dict]:
-    """Seconds of a fit and its error on the training rows, ours on all rows and on disjoint ones, and diffprivlib's.
+def run(options: argparse.Namespace) -> None:
+    """Time one fit beside the peer's on each of its settings; write and print.
 
-    The peer's trees see disjoint rows too, and its leaves state labels. It reads the data set itself, nominal columns
-    as codes, and ours its positions. Errors are of one fit each and of the rule that is each one's default: majority
-    of the trees; the mean share where rows are disjoint, and for the peer.
+    Raises:
+        ValueError: without the peer.
+    """
+    repeats = 1 if options.smoke else REPEATS
+    lines = []
+    try:
+        for name, trees, height in PEER_SETTINGS:
+            if options.dataset in (None, name):
+                lines += compare(task_of(name, options), trees, height, repeats)
+    except ImportError as error:
+        words = "no comparison with diffprivlib, install the extra `peers`"
+        raise ValueError(f"{words}: {error}") from error
+    if not lines:
+        raise ValueError(f"no fit of {options.dataset} is timed; see PEER_SETTINGS")
+
+    results.write_csv(Path(options.out) / "peers.csv", lines, {"repeats": repeats})
+    print(as_text(lines))
+    print(f"median of {repeats} fits, after one that compiles")
+
+
+def compare(task: Task, trees: int, height: int, repeats: int) -> list[results.Line]:
+    """Seconds of a fit and its error on the training rows: ours, and diffprivlib's.
+
+    Ours is on all rows and on disjoint ones. The peer's trees see disjoint rows too, and its leaves
+    state labels. It reads the data set itself, nominal columns as codes, and ours its positions.
+    Errors are of one fit each and of the rule that is each one's default: majority of the trees;
+    the mean share where rows are disjoint, and for the peer.
 
     Args:
         task: the data set, all of its rows used.
@@ -47,37 +68,43 @@ def compare(task: Task, trees: int, height: int, repeats: int) -> list[dict]:
     """
     import diffprivlib.models  # noqa: F401  # pyright: ignore[reportMissingImports]
 
-    table, dataset = task.table, task.dataset
-    about = {"dataset": task.name, "rows": len(table.target), "trees": trees, "height": height, "epsilon": EPSILON}
-    label, lines = np.asarray(table.target), []
-    for words, disjoint in OURS.items():
-        rows = len(label)
-        recipe = recipes.random_forest(epsilon=EPSILON, rows=rows, rounds=trees, depth=height, disjoint=disjoint)
+    about = {"dataset": task.name, "rows": len(task.table.label), "trees": trees, "height": height}
+    about["epsilon"] = EPSILON
+    lines = [{**about, **_ours(task, trees, height, repeats, words)} for words in OURS]
 
-        def grown(seed, recipe=recipe):
-            noise_key, public_key = keys.pair(jax.random.key(seed))
-            return forests.fit(noise_key, table, recipe, public_key)
-
-        seconds, model = median_seconds(grown, repeats)
-        answers = forests.predict(model, table, "threshold" if disjoint else "majority")
-        lines.append({**about, "library": words, "seconds": seconds, "error": float(np.mean(answers != label))})
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # about its accountant and scikit-learn's names
-        fit = peers.diffprivlib_forest(dataset, trees, height)
-        seconds, model = median_seconds(lambda seed: fit(), repeats)
-        wrong = model.predict(peers.features(dataset)[0]) != np.asarray(dataset.label)
-    return [*lines, {**about, "library": "diffprivlib", "seconds": seconds, "error": float(np.mean(wrong))}]
+    with rivals.quiet():  # about its accountant and scikit-learn's names
+        fit = rivals.diffprivlib_forest(task.dataset, trees, height)
+        timed = timing.measure(lambda _: fit(), repeats)
+        answers = timed.last.predict(rivals.features(task.dataset)[0])
+    wrong = float(np.mean(answers != np.asarray(task.dataset.label)))
+    return [*lines, {**about, "library": "diffprivlib", "seconds": timed.median, "error": wrong}]
 
 
-def as_text(lines: list[dict]) -> str:
+def _ours(task: Task, trees: int, height: int, repeats: int, words: str) -> results.Line:
+    disjoint, table, label = OURS[words], task.table, np.asarray(task.table.label)
+    recipe = recipes.random_forest(
+        epsilon=EPSILON, rows=len(label), rounds=trees, depth=height, disjoint=disjoint
+    )
+
+    def grown(seed):
+        noise_key, public_key = keys.pair(jax.random.key(seed))
+        return forests.fit(noise_key, table, recipe, public_key)
+
+    timed = timing.measure(grown, repeats)
+    answers = forests.predict(timed.last, table.splits, "threshold" if disjoint else "majority")
+    wrong = float(np.mean(answers != label))
+    return {"library": words, "seconds": timed.median, "error": wrong}
+
+
+def as_text(lines: list[results.Line]) -> str:
     """One line for each fit."""
-    head = ("dataset", "rows", "trees", "height", "library", "ms a fit", "training error")
-    cells = [
+    names = ("dataset", "rows", "trees", "height", "library")
+    rows = [
         (
-            *(str(line[key]) for key in ("dataset", "rows", "trees", "height", "library")),
+            *(str(line[name]) for name in names),
             f"{1000 * line['seconds']:.3g}",
             f"{line['error']:.3f}",
         )
         for line in lines
     ]
-    return align([head, *cells])
+    return tables.aligned((*names, "ms a fit", "training error"), rows)

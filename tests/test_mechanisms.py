@@ -268,7 +268,7 @@ def test_no_noise_costs_everything_and_nothing_moved_costs_nothing(mechanism):
     assert tuple(mechanism.cost(0.0, 0.0)) == (0, 0, 0)
 
 
-@pytest.mark.parametrize("mechanism", [mechanisms.uniform, mechanisms.assignment], ids=str)
+@pytest.mark.parametrize("mechanism", [mechanisms.uniform, mechanisms.assignment], ids=lambda m: m.name)
 def test_draws_that_never_read_the_rows_are_free_and_have_no_sensitivity(mechanism):
     assert tuple(mechanism.cost(0.0, 3.0)) == (0, 0, 0)
     with pytest.raises(ValueError, match="never reads the rows"):

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 import dpbt
 from dpbt import diagnostics, domains, questions, recipes, tables
 from dpbt.domains import Boolean, Nominal, Numeric
-from experiments import data
+from experiments.common import data
 from tests import reference_domains
 from tests.test_cells import ODD, unwrapped
 

@@ -16,8 +16,9 @@ import jax.numpy as jnp
 import numpy as np
 
 import dpbt
-from dpbt import domains, mechanisms, recipes, runs
+from dpbt import domains, mechanisms, recipes, sweeps
 from dpbt.base import Recipe, Table
+from dpbt.questions import of_splits
 from experiments.common import commands, data, peers, tables, timing
 
 SWEEPS = {"banknote": (256, 20, 4), "adult": (32, 20, 4), "synthetic 1M x 50": (2, 20, 4)}
@@ -74,7 +75,7 @@ def _fit_all(keys, table: Table, recipe: Recipe, lanes: int):
     def one(setting):
         key, recipe = setting
         noise_key, public_key = dpbt.keys.pair(key)
-        return dpbt.boost(noise_key, table, recipe, public_key)[1]
+        return dpbt.boost(noise_key, table, recipe, public_key).hypotheses
 
     return jax.lax.map(one, (keys, recipe), batch_size=lanes)
 
@@ -109,8 +110,9 @@ def time_sweep(
         memory_mb: working memory.
         release: whether keys are of ChaCha20.
     """
-    models, (rows, columns) = np.shape(recipe.budget.rows)[0], table.splits.shape
-    lanes = int(np.clip(memory_mb * 2**20 // runs.lane_bytes((rows, columns), recipe), 1, models))
+    models = np.shape(recipe.rows)[0]
+    each = sweeps.lane_bytes(sweeps.shape_of(table), recipe)
+    lanes = int(np.clip(memory_mb * 2**20 // each, 1, models))
     lanes = -(-models // -(-models // lanes))
     keys = jax.random.split(dpbt.fresh_key() if release else jax.random.key(0), models)
     timed = timing.measure(lambda _: _sweep(keys, table, recipe, lanes=lanes), repeats)
@@ -122,7 +124,8 @@ def measure_sweep(
 ) -> dict:
     """Models per second, the GFLOP/s they stand for, compiled programs."""
     models, rounds, depth = setting
-    (rows, splits), before = table.splits.shape, programs(_sweep)
+    shape, before = sweeps.shape_of(table), programs(_sweep)
+    rows, splits = shape.rows, shape.splits
     _say(f"{name}: {models} models of T = {rounds}, D = {depth}")
     seconds, first = time_sweep(table, greedy(models, rows, rounds, depth), repeats, memory_mb)
     compiles = programs(_sweep) - before
@@ -153,7 +156,7 @@ def synthetic(rows: int, splits: int) -> Table:
     rng = np.random.default_rng(0)
     satisfied = rng.random((rows, splits), np.float32) < 0.5
     label = (satisfied[:, 0] & satisfied[:, 1]) ^ (rng.random(rows) < 0.2)
-    return Table(jnp.asarray(satisfied), jnp.asarray(label), jnp.ones(rows, bool))
+    return of_splits(satisfied, label, np.ones(rows, bool))
 
 
 def draws(repeats: int) -> list[dict]:
@@ -225,9 +228,10 @@ def compare(name: str, fits: int, repeats: int, memory_mb: float) -> list[dict]:
     dataset = data.load(name)
     rows, trees, depth = len(dataset.label), PEER_SETTING["trees"], PEER_SETTING["depth"]
     numbers = domains.positions(dataset.domain, dataset.columns, codes=True)
+    placed = Table(jnp.asarray(numbers), dataset.table.target, dataset.table.present)
     makers = {
         "boosted trees": (greedy, dataset.table),
-        "random forest": (random_forests, dataset.table._replace(splits=jnp.asarray(numbers))),
+        "random forest": (random_forests, placed),
     }
     ours = {
         name: time_sweep(table, make(fits, rows, trees, depth), min(repeats, 2), memory_mb)[0]
@@ -275,7 +279,7 @@ def run(options: argparse.Namespace) -> None:
     repeats, memory_mb = options.repeats, options.memory_mb
     peak = matrix_peak(repeats)
     chosen = QUICK if options.quick else SWEEPS
-    sweeps = [
+    measured = [
         measure_sweep(name, table, setting, peak, repeats, memory_mb)
         for (name, table), setting in zip(_tables(chosen), chosen.values(), strict=True)
     ]
@@ -284,7 +288,7 @@ def run(options: argparse.Namespace) -> None:
         "peak_int8_gops": matrix_peak(repeats, jnp.int8),
         "device": str(jax.devices()[0]),
         "cores": os.cpu_count(),
-        "sweeps": sweeps,
+        "sweeps": measured,
         "draws": draws(repeats),
         "peers": _peers(options.quick, repeats, memory_mb),
         "scaling": growth(QUICK_GROWTH if options.quick else GROWTH, repeats, memory_mb),

@@ -17,8 +17,8 @@ from paper_figures import __main__ as figures
 
 def test_rows_have_their_margin_on_the_unit_ball():
     table, target = samples.sample((0, 1), 300, 0.2, 0.0, tests=50)
-    rows, sign = np.asarray(table.splits, np.float64), np.where(table.label, 1, -1)
-    assert table.splits.dtype == np.float32
+    rows, sign = np.asarray(table.cells, np.float64), np.where(table.target, 1, -1)
+    assert table.cells.dtype == np.float32
     np.testing.assert_allclose(np.linalg.norm(rows, axis=1), 1, atol=1e-6)
     assert np.all(sign * (rows @ target) >= 0.2 - 1e-6)
 
@@ -28,7 +28,7 @@ def test_label_noise_is_of_training_rows_only():
     clean, target = samples.sample((0, 2), 5000, 0.1, 0.0, tests=500)
     noisy, same = samples.sample((0, 2), 5000, 0.1, 0.1, tests=500)
     np.testing.assert_array_equal(target, same)
-    flipped = np.asarray(clean.label != noisy.label)
+    flipped = np.asarray(clean.target != noisy.target)
     assert not flipped[5000:].any()
     assert 0.079 < flipped[:5000].mean() < 0.121
 
@@ -45,9 +45,10 @@ def test_curves_end_in_the_models_own_error():
     error, small, advantage = rounds.curves(key, table, recipe)
     model = dpbt.fit(key, table, recipe)
     assert error.shape == small.shape == advantage.shape == (6,)
-    assert float(error[-1]) == pytest.approx(np.mean(dpbt.predict(model, table.splits) != table.label))
-    margin = dpbt.diagnostics.margins(model, table.splits, table.label)
-    assert float(small[-1]) == pytest.approx(np.mean(margin <= 2 * float(recipe.budget.learning_rate)), abs=0.005)
+    assert float(error[-1]) == pytest.approx(np.mean(dpbt.predict(model, table) != table.target))
+    margin = dpbt.diagnostics.margins(model, table, table.target)
+    least = 2 * float(recipe.reweighting.learning_rate)
+    assert float(small[-1]) == pytest.approx(np.mean(margin <= least), abs=0.005)
 
 
 def test_the_printed_advantage_of_a_centre_does_not_hold():
@@ -55,7 +56,7 @@ def test_the_printed_advantage_of_a_centre_does_not_hold():
     tau, sign = 0.2, np.where(np.arange(40) % 2, 1, -1)
     rows = np.zeros((40, 3), np.float32)
     rows[:, 0] = tau * sign
-    table = dpbt.Table(*map(jnp.asarray, (rows, sign > 0, np.ones(40, bool))))
+    table = dpbt.Table(jnp.asarray(rows), jnp.asarray(sign > 0), jnp.ones(40, bool))
     for normalized, expected in ((False, tau**2 / 2), (True, tau / 2)):
         recipe = recipes.halfspace_boost(rows=40, epsilon=np.inf, rounds=1, normalized=normalized)
         advantage = rounds.curves(jax.random.key(0), table, recipe)[2]

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import dpbt
-from dpbt import forest_bounds, forests, recipes
+from dpbt import forest_bounds, forests, prediction, recipes
 from dpbt.domains import Nominal, Numeric
 from dpbt.learners import random_tree
 from experiments import __main__ as command_line
@@ -46,7 +46,7 @@ def test_the_grid_is_a_loop_over_trees_but_for_rows_in_empty_leaves(rows):
             counts = np.asarray(count)[np.asarray(heap[height])[held]]
             with np.errstate(invalid="ignore"):
                 shares[j, h] = counts[:, 1] / counts.sum(axis=1)
-    label = np.asarray(table.label)[held]
+    label = np.asarray(table.target)[held]
     for s, k in enumerate(sizes):
         for h in range(2):
             certain = ~np.isnan(shares[:k, h]).any(axis=0)
@@ -82,12 +82,14 @@ def test_private_errors_of_the_grid_are_those_of_the_library_on_average(rows):
 
         @jax.jit
         def library(keys, recipe=recipe):
+            tested = random_tree.prepare(dpbt.Table(*(array[held] for array in table[:3])))
+
             def one(key):
                 noise_key, public_key = dpbt.keys.pair(key)
                 trees = forests.grow(noise_key, table, recipe, public_key, 1)[1]
-                theta = forests.theta(trees, table.splits[held])
-                answers = [forests.vote(theta, voting, jax.random.fold_in(key, 9)) for voting in forests.VOTINGS]
-                return jnp.stack([jnp.mean(answer != table.label[held]) for answer in answers])
+                theta, coins = random_tree.theta(trees, tested), jax.random.fold_in(key, 9)
+                answers = [prediction.vote(theta, rule, coins) for rule in prediction.VOTINGS]
+                return jnp.stack([jnp.mean(answer != tested.target) for answer in answers])
 
             return jax.lax.map(one, keys, batch_size=50)
 
@@ -122,7 +124,7 @@ def test_the_command_prints_table_1_and_saves_the_series(tmp_path, capsys, monke
     lines = json.loads(capsys.readouterr().out)
     assert [set(line) for line in lines] == [set(tables.FIELDS)] * 6
     assert [(line["private"], line["voting"]) for line in lines] == [
-        (private, voting) for private in (False, True) for voting in forests.VOTINGS
+        (private, voting) for private in (False, True) for voting in prediction.VOTINGS
     ]
     assert [line["paper_error"] for line in lines] == [3.09, 3.46, None, 5.44, 5.22, None]
     assert all(0 < line["error"] < 60 and 0 < line["interval"] < 10 for line in lines)
@@ -172,7 +174,7 @@ def test_canonical_test_rows_are_not_used(monkeypatch):
     )
     monkeypatch.setattr(data, "load", lambda name: whole)
     task = rows_of.prepare("mine", 2, 0)
-    assert task.table.splits.shape == (30, 1)
+    assert task.table.cells.shape == (30, 1)
     assert task.trained == 27
     assert len(task.runs) == 2
 
@@ -188,7 +190,7 @@ def test_without_the_peer_its_command_says_so(tmp_path, capsys, monkeypatch):
 
 def test_the_least_bound_is_among_those_that_hold():
     accuracy, sizes, heights = np.array([0.94, 0.9], np.float32), (1, 21, 101), (8, 12)
-    for voting in forests.VOTINGS:
+    for voting in prediction.VOTINGS:
         least = bounds.least_bounds(voting, False, 1 - accuracy, 5000, np.inf, heights, sizes)
         assert np.isnan(least[:2]).all()
         assert 0.06 < least[2, 0] < least[2, 1] < 1

@@ -4,16 +4,16 @@ import argparse
 import csv
 import json
 
-import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from dpbt import Table
-from dpbt.domains import Boolean, Nominal, Numeric, encode
+from dpbt.domains import Boolean, Nominal, Numeric
+from dpbt.questions import of_splits
 from dpbt.storage import load_columns
 from experiments import __main__ as command_line
 from experiments.papers.asadi_2022 import features, jobs, settings, sparsity
 from paper_figures import __main__ as figures
+from tests.reference_domains import library_splits
 
 KEYS = {"dataset", "epsilon", "calibration", "learner", "accuracy_mean", "accuracy_sd", "keys", "paper"}
 
@@ -21,7 +21,7 @@ KEYS = {"dataset", "epsilon", "calibration", "learner", "accuracy_mean", "accura
 def test_intervals_are_one_hot():
     domain = {"x": Numeric(0, 3, bins=3, missing=True), "c": Nominal(("a", "b")), "f": Boolean()}
     columns = {"x": np.array([-1, 0.5, 1.5, 2.5, 9, np.nan]), "c": list("abbaab"), "f": [True, False] * 3}
-    found, words = features.one_hot(domain, encode(domain, columns))
+    found, words = features.one_hot(domain, library_splits(domain, columns))
     assert words == ["0 < x <= 1", "1 < x <= 2", "2 < x <= 3", "x is missing", "c = a", "c = b", "f"]
     inside = [[1, 0, 0, 0], [1, 0, 0, 0], [0, 1, 0, 0], [0, 0, 1, 0], [0, 0, 1, 0], [0, 0, 0, 1]]
     np.testing.assert_array_equal(found[:, :4], np.array(inside, bool))
@@ -43,7 +43,7 @@ def small(monkeypatch):
     """Sixty rows in the place of every data set; Adult has twelve test rows."""
     rng = np.random.default_rng(0)
     splits = rng.random((60, 5)) < 0.5
-    table = Table(jnp.asarray(splits), jnp.asarray(splits[:, 0]), jnp.ones(60, bool))
+    table = of_splits(splits, splits[:, 0], np.ones(60, bool))
 
     def load(name, features="intervals", folder=None):
         del features, folder

@@ -2,11 +2,12 @@
 
 import itertools
 
-import jax.numpy as jnp
 import numpy as np
 
 from dpbt.base import Table
 from dpbt.domains import Domain, Numeric, predicates
+from dpbt.questions import of_splits
+from dpbt.tables import take
 from experiments.common import data
 
 
@@ -17,7 +18,7 @@ def one_hot(domain: Domain, splits: np.ndarray) -> tuple[np.ndarray, list[str]]:
 
     Args:
         domain: the public domain.
-        splits: bool[N, S], its encoding.
+        splits: bool[N, S]: which row satisfies which of its splits.
     """
     words, found, names, start = predicates(domain), [], [], 0
     for name, column in domain.items():
@@ -63,12 +64,9 @@ def load(
     label, test = dataset.label, dataset.test
     if name == "cod-rna" and test is not None:  # the paper cross-validates the training file
         splits, label, test = splits[~test], label[~test], None
-    table = Table(jnp.asarray(splits), jnp.asarray(label), jnp.ones(len(label), bool))
-    return table, test, words
+    return of_splits(splits, label, np.ones(len(label), bool)), test, words
 
 
 def training_rows(table: Table, test: np.ndarray | None) -> Table:
     """The table without the canonical test rows, if there are any."""
-    if test is None:
-        return table
-    return Table(*(jnp.asarray(np.asarray(array)[~test]) for array in table[:3]))
+    return table if test is None else take(table, ~test)

@@ -9,15 +9,34 @@ import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from tqdm import tqdm
 
 from dpbt import recipes, runs, storage, sweeps
+from dpbt.base import Recipe
 from experiments.common import commands, protocols, results
 from experiments.papers.asadi_2022.features import load, training_rows
 from experiments.papers.asadi_2022.settings import DATASETS, FEATURES, LEARNERS, NAME, PAPER
+
+MAKERS = {"one_rule": recipes.lazybb_rules, "top_down": recipes.lazybb_trees}
+"""What makes the recipe of each weak learner among `settings.LEARNERS`."""
+
+
+def lazybb(*, learner: str, **settings: Any) -> Recipe:
+    """LazyBB with one of the weak learners, so that the learner can be an axis of a sweep.
+
+    Args:
+        learner: among MAKERS.
+        settings: what the learner's maker takes.
+
+    Raises:
+        ValueError: for another learner, or as its maker.
+    """
+    if learner not in MAKERS:
+        raise ValueError(f"learner must be one of {sorted(MAKERS)}, got {learner!r}")
+    return MAKERS[learner](**settings)
 
 
 def add_options(parser: argparse.ArgumentParser, datasets: Sequence[str] | None) -> None:
@@ -87,7 +106,7 @@ def job(
 
     Args:
         dataset: its name.
-        blocks: of settings, with the axes of `recipes.lazybb`.
+        blocks: of settings, with the axes of `lazybb`.
         options: `features`, `folds`, `keys`, `seed`, `data` and `out` count.
         cross_validated: leave canonical test rows out and cross-validate the others.
         keys: in the place of the options'; and seed.
@@ -100,7 +119,7 @@ def job(
         table, test = training_rows(table, test), None
 
     if test is None:
-        label, seeds = np.asarray(table.label), range(seed, seed + keys)
+        label, seeds = np.asarray(table.target), range(seed, seed + keys)
         folds, repeats = options.folds, 1
         split = protocols.cross_validation(label, folds, seeds)
     else:
@@ -109,7 +128,7 @@ def job(
     rows = int(split.train.sum(axis=1).max())
     task = sweeps.Task(dataset, table, split.train, split.test, {"rows": rows})
     name = f"smooth_boosting_{dataset}"
-    sweep = sweeps.Sweep(name, recipes.lazybb, tuple(blocks), repeats, seed)
+    sweep = sweeps.Sweep(name, lazybb, tuple(blocks), repeats, seed)
     plan = {
         "task": [options.features, folds, keys, *task.shape],
         "sweep": sweep.definition(),

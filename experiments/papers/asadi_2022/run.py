@@ -11,12 +11,12 @@ import itertools
 from pathlib import Path
 
 import jax
-import jax.numpy as jnp
 
 import dpbt
-from dpbt import diagnostics, recipes, smooth_bounds
-from dpbt.base import Table
+from dpbt import diagnostics, smooth_bounds
 from dpbt.domains import Boolean
+from dpbt.questions import splits_of
+from dpbt.tables import take
 from experiments.common import results
 from experiments.papers.asadi_2022 import table
 from experiments.papers.asadi_2022.jobs import (
@@ -27,6 +27,7 @@ from experiments.papers.asadi_2022.jobs import (
     block,
     fit_all,
     job,
+    lazybb,
     say,
     summary,
 )
@@ -77,18 +78,17 @@ def _blocks(dataset: str, options: argparse.Namespace) -> list[dict[str, tuple]]
 def _one_model(work: Job, line: dict, seed: int) -> None:
     """Print one model as a table of votes, and what its margins promise."""
     key, here = jax.random.key(seed), work.task.train[0]
-    splits, label = work.task.table.splits[here], work.task.table.label[here]
-    taught = Table(splits, label, jnp.ones(here.sum(), bool))
+    taught = take(work.task.table, here)
     setting = {axis: line[axis] for axis in work.sweep.settings[0]}
-    arguments = {**work.task.arguments, **setting, "rows": len(taught.label)}
-    model = dpbt.fit(key, taught, recipes.lazybb(**arguments))
+    arguments = {**work.task.arguments, **setting, "rows": len(taught.target)}
+    model = dpbt.fit(key, taught, lazybb(**arguments))
 
     votes = diagnostics.votes(model, dict.fromkeys(work.words, Boolean()))
     words = diagnostics.votes_table(votes)
     print(f"\none model ({line['calibration']}), {len(votes)} features:\n{words}")
 
-    complexity, _ = diagnostics.rademacher(key, taught.splits, 32)
-    margins = diagnostics.margins(model, taught.splits, taught.label)
+    complexity, _ = diagnostics.rademacher(key, splits_of(taught), 32)
+    margins = diagnostics.margins(model, taught, taught.target)
     bound = smooth_bounds.margin_accuracy(margins, complexity)
     words = f"accuracy by its margins and Rademacher complexity {complexity:.4f}"
     print(f"\n{words}: at least {bound:.2f}")

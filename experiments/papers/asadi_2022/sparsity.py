@@ -52,7 +52,7 @@ def run(options: argparse.Namespace) -> None:
 @jax.jit
 def chosen_splits(keys: Array, table: Table, recipe: Recipe) -> Array:
     """i32[keys, T]: the split of every 1-rule."""
-    return jax.vmap(lambda key: dpbt.boost(key, table, recipe)[1].split[:, 0])(keys)
+    return jax.vmap(lambda key: dpbt.boost(key, table, recipe).hypotheses.split[:, 0])(keys)
 
 
 def lines(dataset: str, options: argparse.Namespace) -> list[results.Line]:
@@ -64,7 +64,7 @@ def lines(dataset: str, options: argparse.Namespace) -> list[results.Line]:
     """
     table, test, _ = load(dataset, options.features, options.data)
     table = training_rows(table, test)
-    rows, capacity = table.label.shape[0], max(ROUNDS[dataset])
+    rows, capacity = table.target.shape[0], max(ROUNDS[dataset])
     keys = jax.random.split(jax.random.key(options.seed), options.keys)
     found = []
     for epsilon, printed in zip(EPSILONS, FEATURE_COUNTS[dataset], strict=True):
@@ -73,7 +73,7 @@ def lines(dataset: str, options: argparse.Namespace) -> list[results.Line]:
         line = {"dataset": dataset, "epsilon": epsilon, "rounds": rounds, "paper": printed}
         for name, factor, calibration in SERIES:
             budget = {"epsilon": factor * epsilon, "rows": rows, "calibration": calibration}
-            recipe = recipes.lazybb(**budget, **chosen)
+            recipe = recipes.lazybb_rules(**budget, **chosen)
             recipe = dataclasses.replace(recipe, capacity=capacity)  # one program for all rounds
             splits = np.asarray(chosen_splits(keys, table, recipe))[:, :rounds]
             line[name] = float(np.mean([len(np.unique(own[own != UNSPLIT])) for own in splits]))

@@ -8,11 +8,10 @@ import tempfile
 from pathlib import Path
 
 import jax
-import jax.numpy as jnp
-import numpy as np
 
 import dpbt
 from dpbt import recipes
+from dpbt.tables import take
 from experiments.common import results, timing
 from experiments.papers.asadi_2022 import table
 from experiments.papers.asadi_2022.jobs import add_folds, add_options, fit_all, job
@@ -39,10 +38,9 @@ def run(options: argparse.Namespace) -> None:
 def _line(dataset: str, options: argparse.Namespace) -> results.Line:
     fixed = {"rounds": (SPEED_ROUNDS,), "learner": ("one_rule",), "calibration": ("tight",)}
     work = job(dataset, [{**SPEED, **fixed}], options)
-    here = work.task.train[0]
-    taught = jax.tree.map(lambda array: jnp.asarray(np.asarray(array)[here]), work.task.table)
+    taught = take(work.task.table, work.task.train[0])
 
-    recipe = recipes.lazybb(epsilon=1.0, rows=len(taught.label))
+    recipe = recipes.lazybb_rules(epsilon=1.0, rows=len(taught.target))
     keys = jax.random.split(jax.random.key(options.seed), REPEATS + 1)
     one = timing.measure(lambda k: dpbt.fit(keys[k], taught, recipe).trees, REPEATS)
 

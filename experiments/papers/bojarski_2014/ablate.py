@@ -79,7 +79,7 @@ def ablate(
         grid: its "heights" and "trees".
         seed: of the keys.
     """
-    eta, rows = BUDGET / trained, len(table.label)
+    eta, rows = BUDGET / trained, len(table.target)
     heights, sizes = grid["heights"], grid["trees"]
     variants = [(noise, factor, runs, False) for noise, factor in NOISE.items()]
     more_rows = [_with_validation(run) for run in runs]

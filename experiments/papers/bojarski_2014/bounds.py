@@ -7,14 +7,14 @@ import jax.numpy as jnp
 import numpy as np
 
 from dpbt import forest_bounds
-from dpbt.base import Array
+from dpbt.base import AnyArray
 from experiments.papers.bojarski_2014.settings import ANALYSIS, SURE
 
 
 def bounds(
     voting: str,
     private: bool,
-    epsilon: Array,
+    epsilon: AnyArray,
     rows: int,
     eta: float,
     heights: Sequence[int],
@@ -52,7 +52,7 @@ def _bound(
 def least_bounds(
     voting: str,
     private: bool,
-    epsilon: Array,
+    epsilon: AnyArray,
     rows: int,
     eta: float,
     heights: Sequence[int],

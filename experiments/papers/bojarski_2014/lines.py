@@ -6,14 +6,13 @@ from collections.abc import Sequence
 import jax.numpy as jnp
 import numpy as np
 
-from dpbt import forest_bounds, forests
+from dpbt import forest_bounds
+from dpbt.prediction import VOTINGS
 from experiments.common import protocols
 from experiments.common.results import Line
 from experiments.papers.bojarski_2014.bounds import bounds, least_bounds
 from experiments.papers.bojarski_2014.grid import NEGATIVE, Errors, Run
 from experiments.papers.bojarski_2014.settings import PAPER, PAPER_FORESTS, PAPER_ROWS
-
-VOTINGS = forests.VOTINGS
 
 
 def cart_error(position: np.ndarray, label: np.ndarray, runs: list[Run]) -> float:

@@ -9,6 +9,7 @@ from pathlib import Path
 import jax
 import numpy as np
 
+import dpbt
 from dpbt import forests, keys, recipes
 from experiments.common import commands, results, tables, timing
 from experiments.common import peers as rivals
@@ -68,7 +69,7 @@ def compare(task: Task, trees: int, height: int, repeats: int) -> list[results.L
     """
     import diffprivlib.models  # noqa: F401  # pyright: ignore[reportMissingImports]
 
-    about = {"dataset": task.name, "rows": len(task.table.label), "trees": trees, "height": height}
+    about = {"dataset": task.name, "rows": len(task.table.target), "trees": trees, "height": height}
     about["epsilon"] = EPSILON
     lines = [{**about, **_ours(task, trees, height, repeats, words)} for words in OURS]
 
@@ -81,7 +82,7 @@ def compare(task: Task, trees: int, height: int, repeats: int) -> list[results.L
 
 
 def _ours(task: Task, trees: int, height: int, repeats: int, words: str) -> results.Line:
-    disjoint, table, label = OURS[words], task.table, np.asarray(task.table.label)
+    disjoint, table, label = OURS[words], task.table, np.asarray(task.table.target)
     recipe = recipes.random_forest(
         epsilon=EPSILON, rows=len(label), rounds=trees, depth=height, disjoint=disjoint
     )
@@ -91,7 +92,7 @@ def _ours(task: Task, trees: int, height: int, repeats: int, words: str) -> resu
         return forests.fit(noise_key, table, recipe, public_key)
 
     timed = timing.measure(grown, repeats)
-    answers = forests.predict(timed.last, table.splits, "threshold" if disjoint else "majority")
+    answers = dpbt.predict(timed.last, table, "threshold" if disjoint else "majority")
     wrong = float(np.mean(answers != label))
     return {"library": words, "seconds": timed.median, "error": wrong}
 

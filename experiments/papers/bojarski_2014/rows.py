@@ -101,7 +101,7 @@ class Task(NamedTuple):
     Attributes:
         name: of the data set.
         dataset: its rows.
-        table: the same as arrays, all present.
+        table: the same as exact positions, all present.
         runs: who trains, validates and is tested.
         trained: n_train, nine tenths of the rows.
     """
@@ -150,7 +150,7 @@ def task_of(name: str, options: argparse.Namespace) -> Task:
 
 def configuration(task: Task, options: argparse.Namespace) -> dict:
     """What every file of results says of the data and the runs."""
-    rows, attributes = task.table.splits.shape
+    rows, attributes = task.table.cells.shape
     return {
         "dataset": task.name,
         "rows": rows,

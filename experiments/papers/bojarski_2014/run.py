@@ -51,10 +51,11 @@ def run(options: argparse.Namespace) -> None:
 def _save(name: str, options: argparse.Namespace) -> None:
     """Measure one data set, and write its series and its lines of Table 1 (CART last)."""
     task = task_of(name, options)
-    rows, attributes = task.table.splits.shape
+    rows, attributes = task.table.cells.shape
     grid, by_eta, seconds = _measure(task, options)
 
-    cart = lines.cart_error(np.asarray(task.table.splits), np.asarray(task.table.label), task.runs)
+    numbers, target = np.asarray(task.table.cells), np.asarray(task.table.target)
+    cart = lines.cart_error(numbers, target, task.runs)
     best = lines.table_lines(name, grid, rows)
     best.append(lines.table_line(name, False, "cart", cart, settings.PAPER[name][0], rows))
 
@@ -77,7 +78,7 @@ def _measure(
     task: Task, options: argparse.Namespace
 ) -> tuple[list[results.Line], list[results.Line], float]:
     """The series of the grid, those by eta if asked for, and the seconds that the grid took."""
-    rows, unit = len(task.table.label), settings.BUDGET / task.trained
+    rows, unit = len(task.table.target), settings.BUDGET / task.trained
     main = settings.SMOKE if options.smoke else settings.SETTINGS
     grids = [(eta, main) for eta in (np.inf, unit)]
     if options.eta:

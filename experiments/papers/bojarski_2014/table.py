@@ -5,7 +5,7 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
-from dpbt import forests
+from dpbt.prediction import VOTINGS
 from experiments.common import commands, results, tables
 from experiments.papers.bojarski_2014.settings import DATASETS, EVERY_DATASET, NAME
 
@@ -46,7 +46,7 @@ def show(folder: Path, names: Sequence[str], as_json: bool) -> None:
         path = folder / f"{name}_table.csv"
         lines += results.read_csv(path, f"{NAME} run --dataset {name}")
     if as_json:
-        own = [line for line in lines if line["voting"] in forests.VOTINGS]
+        own = [line for line in lines if line["voting"] in VOTINGS]
         print(json.dumps([{field: line[field] for field in FIELDS} for line in own], indent=1))
         return
     print(as_text(lines))

@@ -26,7 +26,7 @@ from experiments.papers.bun_2020.settings import (
 def task(name: str, seed: Sequence[int], rows: int, tau: float, noise: float) -> sweeps.Task:
     """One sample as a task with one evaluation; the number of training rows is public."""
     table, _ = sample(seed, rows, tau, noise)
-    train = np.arange(table.label.shape[0])[None] < rows
+    train = np.arange(table.target.shape[0])[None] < rows
     return sweeps.Task(name, table, train, ~train, {"rows": rows})
 
 

@@ -33,21 +33,21 @@ def curves(key: Array, table: Table, recipe) -> tuple[Array, Array, Array]:
     paper's losses, twice that on margins.
     """
     hypotheses = recipe.learner.hypotheses
-    releases, found, _ = dpbt.boost(key, table, recipe)
+    transcript, found, _ = dpbt.boost(key, table, recipe)
     prepared = hypotheses.prepare(table)
-    sign = jnp.where(prepared.label, 1.0, -1.0)
+    sign = jnp.where(prepared.target, 1.0, -1.0)
 
     def after(total, counted):
         t, hypothesis = counted
         total = total + hypotheses.predict(hypothesis, prepared)
         margin = sign * total
-        small = margin <= 2 * recipe.budget.learning_rate * t
-        return total, (jnp.mean((total > 0) != prepared.label), jnp.mean(small))
+        small = margin <= 2 * recipe.reweighting.learning_rate * t
+        return total, (jnp.mean((total > 0) != prepared.target), jnp.mean(small))
 
     counts = jnp.arange(1, recipe.capacity + 1, dtype=jnp.float32)
-    start = jnp.zeros(prepared.label.shape[0], jnp.float32)
+    start = jnp.zeros(prepared.target.shape[0], jnp.float32)
     _, (error, small) = jax.lax.scan(after, start, (counts, found))
-    return error, small, dpbt.diagnostics.advantages(releases, table, recipe)
+    return error, small, dpbt.diagnostics.advantages(transcript, table, recipe)
 
 
 def first(reached: np.ndarray) -> int | None:
@@ -92,7 +92,7 @@ def _line(tau: float, count: int, options: argparse.Namespace) -> Line:
     by_advantage = None
     if advantage > 0:
         by_advantage = smooth_bounds.rounds_needed(advantage, chosen.density)
-    rho = accounting.zcdp_rho(EPSILON, DELTA)
+    rho = float(accounting.zcdp_rho(EPSILON, DELTA))
     rows = [smooth_bounds.halfspace_rows_for(chosen, rho, moved) for moved in _MOVED]
     total = smooth_bounds.halfspace_rows(ALPHA, BETA, tau, EPSILON, DELTA)["total"]
     return {

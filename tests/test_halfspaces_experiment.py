@@ -1,4 +1,4 @@
-"""`python -m experiments bun_2020`: its rows have the margin, its rounds are counted, its lines are whole."""
+"""`python -m experiments bun_2020`: its rows have the margin, its rounds are counted."""
 
 import csv
 import json

@@ -66,11 +66,11 @@ ROOMS = {
     "experiments": {"experiments.common"},
     "paper_figures": {"experiments.common", "paper_figures"},
 }
-"""What the modules of a folder may import beside the library; papers import their own folder, too."""
+"""What modules of a folder may import beside the library; papers import their own, too."""
 
 
 def experiments_imported(path):
-    """The folders of experiments and figures that a module imports from: two parts of their names."""
+    """The folders of experiments and figures that a module imports from."""
     for node in ast.walk(ast.parse(path.read_text())):
         names = []
         if isinstance(node, ast.ImportFrom) and node.module:

@@ -23,7 +23,8 @@ MORE = {
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     words = "data sets (those that were run)"
-    parser.add_argument("--dataset", nargs="+", choices=EVERY_DATASET, help=words)
+    names = {"nargs": "+", "choices": EVERY_DATASET, "metavar": "NAME"}
+    parser.add_argument("--dataset", **names, help=words)
     commands.add_results(parser, results.folder(NAME))
     commands.add_json(parser, "print a JSON list, without CART")
 

@@ -52,7 +52,9 @@ def tasks(names: list[str], bins: int, folder: str | None = None) -> list[sweeps
     return found
 
 
-def fit_all(sweep: sweeps.Sweep, work: list[sweeps.Task], options: argparse.Namespace):
+def fit_all(
+    sweep: sweeps.Sweep, work: list[sweeps.Task], options: argparse.Namespace
+) -> runs.Report:
     """Fit what is missing in the folder of the results, and report what that took."""
     total = len(sweep.settings) * settings.FOLDS * len(work)
     shown = {"unit": "fit", "smoothing": 0.1, "file": sys.stderr, "disable": options.json}

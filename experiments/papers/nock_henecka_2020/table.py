@@ -23,8 +23,9 @@ BY_ALPHA = ("counts", "best_error_mean", "paper")
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
-    words = "(those that were run)"
-    parser.add_argument("--calibration", nargs="+", choices=CALIBRATIONS, help=words)
+    words = f"among {', '.join(CALIBRATIONS)} (those that were run)"
+    names = {"nargs": "+", "choices": CALIBRATIONS, "metavar": "NAME"}
+    parser.add_argument("--calibration", **names, help=words)
     commands.add_results(parser, results.folder(NAME))
     commands.add_json(parser, "print the counts as a JSON list")
 

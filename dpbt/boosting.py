@@ -284,7 +284,7 @@ def model_of(ensemble: Any, releases: Release, recipe: Recipe, table: Table) -> 
 
 
 def score(ensemble: Any, table: Table, hypotheses: HypothesisClass) -> Array:
-    """f32[N]: the summed predictions of hypotheses, with a leading axis T, on all rows of a table."""
+    """f32[N]: the summed predictions of hypotheses [T, ...] on all rows of a table."""
     prepared = hypotheses.prepare(table)
 
     def add(total, hypothesis):

@@ -163,7 +163,10 @@ def predict(
 
 
 def predict_proba(model: Model, rows: Array | Table) -> Array:
-    """f32[N]: the mean of theta over the trees, for rows as `boosting.decision_function` takes them."""
+    """f32[N]: the mean of theta over the trees.
+
+    Rows are as `boosting.decision_function` takes them, which says what is refused.
+    """
     return jnp.nanmean(_shares(model, rows), axis=0)
 
 

@@ -164,7 +164,8 @@ def curves(key: Array, table: Table, recipe) -> tuple[Array, Array, Array]:
         return total, (jnp.mean((total > 0) != prepared.target), jnp.mean(small))
 
     counts = jnp.arange(1, recipe.capacity + 1, dtype=jnp.float32)
-    _, (error, small) = jax.lax.scan(after, jnp.zeros(prepared.target.shape[0], jnp.float32), (counts, found))
+    nothing = jnp.zeros(prepared.target.shape[0], jnp.float32)
+    _, (error, small) = jax.lax.scan(after, nothing, (counts, found))
     return error, small, dpbt.diagnostics.advantages(releases, table, recipe)
 
 

@@ -124,7 +124,8 @@ def job(
         test = None
     if test is None:
         folds, repeats = options.folds, 1
-        split = protocols.cross_validation(np.asarray(table.target), folds, range(seed, seed + keys))
+        seeds = range(seed, seed + keys)
+        split = protocols.cross_validation(np.asarray(table.target), folds, seeds)
     else:
         folds, repeats, split = 1, keys, protocols.canonical(test)
     rows = int(split.train.sum(axis=1).max())

@@ -138,8 +138,7 @@ HALFSPACES = HypothesisClass(
     predict=lambda hypothesis, table: jnp.matmul(table.rows, hypothesis.normal, precision=jax.lax.Precision.HIGHEST),
     bound=lambda hypothesis: jnp.sqrt(jnp.sum(hypothesis.normal**2)) * (1 + 2.0**-20),
 )
-"""Linear functions of rows that are projected to the unit ball: of exact numbers, or of the positions
-of cells."""
+"""Linear functions of rows in the unit ball: of exact numbers, or of the positions of cells."""
 
 
 def moved(step, relation: Relation, tight: bool, features: int):
@@ -186,7 +185,8 @@ def halfspace(
     def program(draw, table, weights, budget):
         if table.rows.shape[1] > features:
             raise ValueError(f"the recipe is for at most {features} features, got {table.rows.shape[1]}")
-        signed = jnp.where(table.present, jnp.where(table.target, weights.level, -weights.level), 0).astype(jnp.int8)
+        signed = jnp.where(table.target, weights.level, -weights.level)
+        signed = jnp.where(table.present, signed, 0).astype(jnp.int8)
         sums = signed_sums(signed, table.digits, budget.step)
         steps = 1 / steps_to_center(budget, jnp.float32(1))
         draw("center", mechanisms.rounded_gaussian, sums, budget.noise * steps, steps)

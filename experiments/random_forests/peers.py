@@ -48,7 +48,8 @@ def compare(task: Task, trees: int, height: int, repeats: int) -> list[dict]:
     import diffprivlib.models  # noqa: F401  # pyright: ignore[reportMissingImports]
 
     table, dataset = task.table, task.dataset
-    about = {"dataset": task.name, "rows": len(table.target), "trees": trees, "height": height, "epsilon": EPSILON}
+    about = {"dataset": task.name, "rows": len(table.target)}
+    about |= {"trees": trees, "height": height, "epsilon": EPSILON}
     label, lines = np.asarray(table.target), []
     for words, disjoint in OURS.items():
         rows = len(label)

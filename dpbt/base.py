@@ -67,7 +67,7 @@ CELLS = 256
 class Questions(NamedTuple):
     """What may be asked of the cells of a row: splits, and places in a range. Public.
 
-    A value of a cell that no question knows satisfies no split and is at place 0 of every attribute.
+    A cell that no question knows satisfies no split and is at place 0 of every attribute.
     `dpbt.questions` has what follows from questions and cells.
 
     Attributes:

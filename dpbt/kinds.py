@@ -50,7 +50,8 @@ class Numeric:
 
     def __post_init__(self):
         if not (math.isfinite(self.low) and math.isfinite(self.high) and self.low < self.high):
-            raise ValueError(f"a numeric column needs finite low < high, got [{self.low}, {self.high}]")
+            ends = f"[{self.low}, {self.high}]"
+            raise ValueError(f"a numeric column needs finite low < high, got {ends}")
         if not isinstance(self.bins, int) or isinstance(self.bins, bool) or self.bins < 2:
             raise ValueError(f"a numeric column needs at least 2 bins, got {self.bins!r}")
         _refuse_unless_bool(self.missing)
@@ -111,8 +112,8 @@ class Boolean:
 
     Python and NumPy Booleans are themselves. Any other cell is true if it reads as the word `true`,
     false if it reads as the word `false`, and else missing. A missing cell does not satisfy "x";
-    with `missing` it is told from false, by one more split, "x is missing". The words are kept as `cells.declared`
-    reads them.
+    with `missing` it is told from false, by one more split, "x is missing". The words are kept as
+    `cells.declared` reads them.
 
     Attributes:
         true: the word for true, "1" by default.

@@ -47,9 +47,9 @@ def positions_of(table: Table) -> Array:
     if cells.dtype == jnp.float32:
         return cells
     asked = _asked(table)
-    places = jnp.asarray(asked.position)
-    cell = cells.T[jnp.asarray(asked.attribute)]
-    return jnp.take_along_axis(places, cell.astype(jnp.int32), axis=1).T
+    cell = cells[:, jnp.asarray(asked.attribute)].astype(jnp.int32)
+    first = CELLS * jnp.arange(len(asked.attribute), dtype=jnp.int32)
+    return jnp.asarray(asked.position).reshape(-1)[first[None] + cell]
 
 
 def _asked(table: Table) -> Questions:
@@ -59,7 +59,7 @@ def _asked(table: Table) -> Questions:
 
 
 def of_bits(count: int) -> Questions:
-    """The questions of `count` features of two cells, 0 and 1: split and attribute s are feature s."""
+    """The questions of `count` features of two cells: split and attribute s are feature s."""
     features = np.arange(count, dtype=np.int32)
     ones = np.ones(count, np.uint8)
     position = np.zeros((count, CELLS), np.float32)
@@ -68,7 +68,7 @@ def of_bits(count: int) -> Questions:
 
 
 def of_splits(splits: AnyArray, target: AnyArray, present: AnyArray) -> Table:
-    """A table of rows that are known by the splits they satisfy; each split is a feature of two cells.
+    """A table of rows that are known by their splits; each is a feature of two cells, 0 and 1.
 
     Args:
         splits: bool[N, S].

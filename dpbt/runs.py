@@ -53,7 +53,7 @@ _LONGEST_BATCH = 64
 """Most chunks of lanes in a batch, which is what a kill can lose."""
 
 Measure = Callable[[Array, Array, Array, Array], dict[str, Array]]
-"""(score f32[N], target bool[N], trained bool[N], test bool[N]) -> name -> scalar, one column each."""
+"""(score f32[N], target bool[N], trained bool[N], test bool[N]) -> name -> scalar: the columns."""
 
 
 def error_rates(score: Array, target: Array, trained: Array, test: Array) -> dict[str, Array]:

@@ -209,10 +209,10 @@ def shape_of(table: Table) -> Shape:
 def common_shapes(shapes: Sequence[Shape], spare: int = 200_000) -> dict[Shape, Shape]:
     """Shape -> the padded shape whose program serves it.
 
-    Pairs of shapes are joined, cheapest first, as long as the padding that this adds (`Shape.cost`),
-    over all tables, stays within `spare`: what a program costs to compile, in rows times splits. A
-    measured default for some hundred ensembles a table. Tables of exact numbers are padded in their
-    rows only.
+    Pairs of shapes are joined, cheapest first, as long as the padding that this adds, in
+    `Shape.cost` over all tables, stays within `spare`: what a program costs to compile, in rows
+    times splits. A measured default for some hundred ensembles a table. Tables of exact numbers are
+    padded in their rows only.
 
     Args:
         shapes: one for each table; repetitions count.

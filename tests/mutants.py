@@ -291,6 +291,20 @@ MUTANTS = [
         (attack("files", "labels_of_neither_class_are_absent_and_raise_nothing"),),
     ),
     Mutant(
+        "a model reads rows of any width",
+        "dpbt/checks.py",
+        "    if cells.shape[1] != model.features:",
+        "    if cells.shape[1] < 0:",
+        ("tests/test_questions.py::test_a_model_of_cells_refuses_all_other_rows",),
+    ),
+    Mutant(
+        "a cell that no question knows satisfies a threshold",
+        "dpbt/questions.py",
+        "    return (low <= cell) & (cell <= high)",
+        "    return low <= cell",
+        ("tests/test_questions.py::test_values_that_no_question_knows_satisfy_nothing",),
+    ),
+    Mutant(
         "a label of neither class is an error",
         "dpbt/tables.py",
         "    if len(classes) != len(rows):",

@@ -1,4 +1,4 @@
-"""Splits and positions on the grid, written from raw columns without cells: what questions must give."""
+"""Splits and positions on the grid of raw columns, without cells: what questions must give."""
 
 import numpy as np
 

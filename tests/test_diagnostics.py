@@ -49,7 +49,8 @@ def test_advantages_are_those_of_the_exact_measure(fitted):
         measure = reference_smooth.capped_scaling(np.exp(-0.3 * margins), 0.4 * len(y))
         assert found[t] == pytest.approx(0.5 - measure[h != y].sum() / measure.sum(), abs=0.01)
         margins += y * h
-    np.testing.assert_allclose(diagnostics.margins(model, table, table.target), margins / 15, atol=1e-6)
+    found = diagnostics.margins(model, table, table.target)
+    np.testing.assert_allclose(found, margins / 15, atol=1e-6)
 
 
 def test_margin_histograms_count_rows():

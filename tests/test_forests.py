@@ -151,7 +151,8 @@ def test_the_first_levels_of_a_descent_are_shorter_trees(table):
         heap, counts = forests.weights_at_all_heights(tree, random_tree.prepare(table))
         for height in range(7):
             inner = 2**height - 1
-            expected = [leaf_of(attribute[:inner], threshold[:inner], row) for row in np.asarray(table.cells)]
+            top = attribute[:inner], threshold[:inner]
+            expected = [leaf_of(*top, row) for row in np.asarray(table.cells)]
             np.testing.assert_array_equal(heap[height] - inner, expected)
             count = np.zeros((2**height, 2), int)
             for leaf, label, present in zip(expected, table.target, table.present, strict=True):
@@ -199,7 +200,8 @@ def test_absent_rows_and_their_order_do_not_matter(table):
     recipe, key = EVERY_RECIPE["forest"](epsilon=2.0), jax.random.key(1)
     gone = ~table.present
     order = np.random.default_rng(0).permutation(200)
-    changed = table._replace(target=table.target ^ gone, cells=jnp.where(gone[:, None], 0.5, table.cells))
+    moved = jnp.where(gone[:, None], 0.5, table.cells)
+    changed = table._replace(target=table.target ^ gone, cells=moved)
     expected = grown(key, table, recipe).releases
     for other in (changed, take(table, order)):
         jax.tree.map(np.testing.assert_array_equal, grown(key, other, recipe).releases, expected)

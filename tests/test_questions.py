@@ -1,4 +1,4 @@
-"""Questions of cells: the splits and positions of raw columns, and rows that a model does not read."""
+"""Questions of cells: splits and positions of raw columns, and rows that a model does not read."""
 
 import jax
 import jax.numpy as jnp

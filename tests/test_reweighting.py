@@ -138,7 +138,8 @@ def test_slickness_between_all_neighbours(cap, seed, density, rate, relation):
     settings = given_numbers(13 if relation is ADD_REMOVE else rows, density, rate)
 
     before = levels_on(score, near.table.target, near.table.present, settings, bound, cap)
-    after = np.stack([levels_on(score, near.table.target, m, settings, bound, cap) for m in near.present])
+    target = near.table.target
+    after = np.stack([levels_on(score, target, m, settings, bound, cap) for m in near.present])
     change = after - before
     assert np.maximum(change, 0).sum(axis=1).max() <= GRID * slickness.indicator(relation)
     assert np.maximum(-change, 0).sum(axis=1).max() <= GRID * slickness.indicator(relation)

@@ -37,7 +37,7 @@ def agree(table, recipe, seed):
     model = dpbt.fit(key, table, recipe)
     noise = mechanisms.noisy_max if "noisy_max" in recipe.setting else mechanisms.exponential
     chosen, margins = reference_smooth.lazybb(
-        *(np.asarray(array) for array in table[:3]),
+        *(np.asarray(array) for array in (splits_of(table), table.target, table.present)),
         rounds=int(recipe.rounds),
         density=float(recipe.reweighting.density),
         rate=float(recipe.reweighting.learning_rate),

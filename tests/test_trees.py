@@ -55,7 +55,8 @@ def test_products_of_right_siblings_are_enough(nodes):
 def test_products_of_many_rows_stay_exact():
     """Beyond 2**24 grid units a float32 sum is not exact; int32 sums, and chunks of float32 ones, are."""
     rows = trees.CHUNK_ROWS + 12_345
-    table = trees.prepare(of_splits(np.ones((rows, 1), bool), np.zeros(rows, bool), np.ones(rows, bool)))
+    everyone = np.ones(rows, bool)
+    table = trees.prepare(of_splits(everyone[:, None], ~everyone, everyone))
     levels = jnp.full((2, rows), GRID, jnp.int8)
     assert rows > trees.MANY_ROWS
     for method in ("int8", "bfloat16", "segments"):

@@ -163,8 +163,7 @@ HALFSPACES = HypothesisClass(
     bound=lambda hypothesis: jnp.sqrt(jnp.sum(hypothesis.normal**2)) * (1 + 2.0**-20),
     explain=rules.of_halfspaces,
 )
-"""Linear functions of rows that are projected to the unit ball: of exact numbers, or of the positions
-of cells."""
+"""Linear functions of rows in the unit ball: of exact numbers, or of the positions of cells."""
 
 
 def _mass(public: Public) -> Any:

@@ -243,10 +243,11 @@ def halfspace_boost(
 
     Guarantee: (epsilon, delta)-DP under `relation`, through zCDP, with the lines of `dpbt.ledger`: per round rho =
     2 / (kappa m sigma)^2 (tight; noise in units of a public cap on weights, so at most sigma) or 8 / (kappa m
-    sigma)^2 (published). Tables hold float32 features f32[N, d] in the place of splits; rows outside the unit ball are
-    projected onto it; sums are exact integers (see `learners.halfspace`). Neighbours are tables whose other rows keep
-    their order. The hypotheses are not clipped to [-1, 1], so that their sum is a halfspace; where |h| > 1 the
-    loss is (1 + y h) / 2, which continues the paper's.
+    sigma)^2 (published). Tables hold exact numbers f32[N, d], or cells, which are read at their
+    positions; rows outside the unit ball are projected onto it; sums are exact integers (see
+    `learners.halfspace`). Neighbours are tables whose other rows keep their order. The hypotheses
+    are not clipped to [-1, 1], so that their sum is a halfspace; where |h| > 1 the loss is
+    (1 + y h) / 2, which continues the paper's.
 
     Arguments of type Any may be arrays; they broadcast to settings. `hs_stl` sets them as the paper does.
 

@@ -135,7 +135,7 @@ def prepare(table: Table) -> Balls:
     return Balls(rows, digits, table.label, table.present)
 
 
-def signed_sums(signed: Array, digits: Array, step: Array) -> Array:
+def signed_sums(signed: Array, digits: Array, step: AnyArray) -> Array:
     """i32[d]: the sum over rows of signed times row, in units of 2^-14, over `step`, rounded down; exact.
 
     Args:
@@ -166,7 +166,9 @@ HALFSPACES = HypothesisClass(
     example=lambda: Table(jnp.zeros((1, 1), jnp.float32), jnp.zeros(1, bool), jnp.zeros(1, bool)),
     check=check,
     prepare=prepare,
-    predict=lambda hypothesis, table: jnp.matmul(table.rows, hypothesis.normal, precision=jax.lax.Precision.HIGHEST),
+    predict=lambda hypothesis, table: jnp.matmul(
+        table.rows, hypothesis.normal, precision=jax.lax.Precision.HIGHEST
+    ),
     bound=lambda hypothesis: jnp.sqrt(jnp.sum(hypothesis.normal**2)) * (1 + 2.0**-20),
 )
 """Linear functions of float32 features f32[N, d] (in the place of `Table.splits`), projected to the unit ball."""
@@ -234,7 +236,9 @@ def program(
         ValueError: for a table with more features than the recipe is for.
     """
     if table.rows.shape[1] > kind.features:
-        raise ValueError(f"the recipe is for at most {kind.features} features, got {table.rows.shape[1]}")
+        raise ValueError(
+            f"the recipe is for at most {kind.features} features, got {table.rows.shape[1]}"
+        )
     signed = jnp.where(table.label, weights, -weights)
     signed = jnp.where(table.present, signed, 0).astype(jnp.int8)
     sums = signed_sums(signed, table.digits, budget.step)

@@ -81,7 +81,9 @@ def error_weights(table: trees.Prepared, weights: Array) -> Array:
     everywhere = jnp.zeros(table.label.shape[0], jnp.int32)
     right = trees.node_products(table, levels, everywhere, 1, None)[0]
     negative, positive = trees.node_totals(levels)[0]
-    agreement = right[1] - right[0]  # the literal errs on positive rows without it and negative rows with it
+    agreement = (
+        right[1] - right[0]
+    )  # the literal errs on positive rows without it and negative rows with it
     literals = jnp.stack([positive - agreement, negative + agreement], axis=1)
     return jnp.concatenate([jnp.stack([negative, positive]), literals.reshape(-1)])
 
@@ -109,7 +111,9 @@ def program(
     scores = (jnp.min(errors) - errors).astype(jnp.float32)
     if table.offered is not None:
         if kind.mechanism is not mechanisms.exponential:
-            raise ValueError("noisy max has no masked candidates; use the exponential mechanism for offered splits")
+            raise ValueError(
+                "noisy max has no masked candidates; use the exponential mechanism for offered splits"
+            )
         offered = jnp.concatenate([jnp.ones(2, bool), jnp.repeat(table.offered, 2)])
         scores = jnp.where(offered, scores, -jnp.inf)
     draw("rule", kind.mechanism, scores, budget.rule_scale)

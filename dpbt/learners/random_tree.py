@@ -117,7 +117,9 @@ def prepare(table: Table) -> Positions:
         ValueError: if the table offers some of its columns only.
     """
     if table.offered is not None:
-        raise ValueError("random trees ask for every attribute with the same probability; table.offered must be None")
+        raise ValueError(
+            "random trees ask for every attribute with the same probability; table.offered must be None"
+        )
     return Positions(jnp.asarray(table.splits).astype(jnp.float32), table.label, table.present)
 
 
@@ -131,7 +133,9 @@ def check(table: Table) -> None:
     if splits.dtype == jnp.float32:
         splits = jax.ShapeDtypeStruct(splits.shape, bool)
     elif splits.dtype != bool:
-        raise ValueError(f"table.splits must be bool, or float32 positions, got {dtype_and_rank(splits)}")
+        raise ValueError(
+            f"table.splits must be bool, or float32 positions, got {dtype_and_rank(splits)}"
+        )
     trees.check(table._replace(splits=splits))
 
 

@@ -516,22 +516,33 @@ class Recipe:
     setting: str = dataclasses.field(metadata={"static": True})
 
     def __post_init__(self):
-        learner, reweighter = self.learner, self.reweighter
-        if learner.relation not in (None, self.relation):
-            words = f"the learner's sensitivities are under {learner.relation.name}"
-            raise ValueError(f"{words}, the recipe says {self.relation.name}")
-        if reweighter.coupled and not learner.coupled:
-            raise ValueError(
-                f"{reweighter.tag} moves the weights of all rows at once, and the sensitivities "
-                f"of {learner.tag} are for weights of each row's own"
-            )
-        if learner.total and not reweighter.coupled:
-            raise ValueError(f"{learner.tag} counts on a total weight of kappa rows, and {reweighter.tag} has another")
+        check_parts(self.learner, self.reweighter, self.relation)
         _check_rounds(self.rounds, self.capacity)
 
     def public(self, prologue: Release | None = None) -> Public:
         """What is public in every round: with a cap of 1, and the prologue's release."""
         return Public(self.rows, np.float32(1), self.reweighting, prologue or {})
+
+
+def check_parts(learner: WeakLearner, reweighter: Reweighter, relation: Relation) -> None:
+    """Refuse parts that do not fit: the learner's events would not hold.
+
+    Raises:
+        ValueError: if they speak of another relation, if weights that depend on all rows go to a
+            learner whose events do not count on that, or the other way round.
+    """
+    if learner.relation not in (None, relation):
+        words = f"the learner's sensitivities are under {learner.relation.name}"
+        raise ValueError(f"{words}, the recipe says {relation.name}")
+    if reweighter.coupled and not learner.coupled:
+        raise ValueError(
+            f"{reweighter.tag} moves the weights of all rows at once, and the sensitivities "
+            f"of {learner.tag} are for weights of each row's own"
+        )
+    if learner.total and not reweighter.coupled:
+        raise ValueError(
+            f"{learner.tag} counts on a total weight of kappa rows, and {reweighter.tag} has another"
+        )
 
 
 def _check_rounds(rounds: Any, capacity: int) -> None:
@@ -600,7 +611,9 @@ def dtype_and_rank(array: AnyArray) -> str:
     return f"{array.dtype if numbers else 'text or objects'} of rank {array.ndim}"
 
 
-def positive(name: str, value: Any, *, below: float | None = None, finite: bool = False) -> np.ndarray:
+def positive(
+    name: str, value: Any, *, below: float | None = None, finite: bool = False
+) -> np.ndarray:
     """`value` as float64, if every entry is above 0 (and below `below`; and finite, if so asked).
 
     Raises:

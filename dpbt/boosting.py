@@ -58,7 +58,9 @@ def scan_rounds(recipe: Recipe, one_round: Callable, state: Any, entries: Any) -
         def run(state, entry):
             new, out = one_round(state, entry)
             kept = jax.tree.map(lambda a, b: jnp.where(active, a, b), new, state)
-            return kept, jax.tree.map(lambda array: jnp.where(active, array, jnp.zeros_like(array)), out)
+            return kept, jax.tree.map(
+                lambda array: jnp.where(active, array, jnp.zeros_like(array)), out
+            )
 
         return jax.lax.cond(_anywhere(active), run, skip, state, entry)
 
@@ -86,7 +88,9 @@ def _words_of(leaf: Any) -> Array:
     """u32[K]: the bits of a leaf of a budget."""
     leaf = jnp.asarray(leaf).reshape(-1)
     if leaf.dtype not in (jnp.float32, jnp.int32, jnp.uint32):
-        raise ValueError(f"a budget holds numbers of 32 bits, so that none is lost in the key; got {leaf.dtype}")
+        raise ValueError(
+            f"a budget holds numbers of 32 bits, so that none is lost in the key; got {leaf.dtype}"
+        )
     return jax.lax.bitcast_convert_type(leaf, jnp.uint32)
 
 
@@ -164,14 +168,16 @@ def run_rounds(
     def one_round(state: Any, entry: Any) -> tuple[Any, Any]:
         scores, bound = state
         weighted = [
-            recipe.reweighter.weigh(score, bound, table, opening) for score, table in zip(scores, tables, strict=True)
+            recipe.reweighter.weigh(score, bound, table, opening)
+            for score, table in zip(scores, tables, strict=True)
         ]
         public = opening._replace(cap=weighted[0].cap)
         release, kept = visit(entry, [each.weight for each in weighted], public)
 
         hypothesis = learner.hypothesis(release, recipe.budget, public)
         scores = [
-            score + learner.hypotheses.predict(hypothesis, table) for score, table in zip(scores, tables, strict=True)
+            score + learner.hypotheses.predict(hypothesis, table)
+            for score, table in zip(scores, tables, strict=True)
         ]
         return (scores, bound + learner.hypotheses.bound(hypothesis)), (kept, hypothesis)
 
@@ -274,7 +280,9 @@ def transcript_log_prob(transcript: Transcript, table: Table, recipe: Recipe) ->
     return replay(transcript, table, recipe).log_prob
 
 
-def step_divergences(transcript: Transcript, table: Table, other: Table, recipe: Recipe) -> dict[str, StepLoss]:
+def step_divergences(
+    transcript: Transcript, table: Table, other: Table, recipe: Recipe
+) -> dict[str, StepLoss]:
     """Site -> StepLoss of f32[T]: the worst case of each draw over all its outputs, between tables.
 
     Everything released before the draw is as recorded; the draw itself takes the output that tells
@@ -300,10 +308,14 @@ def step_divergences(transcript: Transcript, table: Table, other: Table, recipe:
 
     def compare(release: Release, weights: list[Array], public: Public) -> tuple[Release, Any]:
         here, there = weights
-        divergence = learner.program.divergence(release, mine, here, theirs, there, recipe.budget, public)
+        divergence = learner.program.divergence(
+            release, mine, here, theirs, there, recipe.budget, public
+        )
         return release, divergence
 
-    _, divergences, _ = run_rounds(recipe, transcript.prologue, [mine, theirs], compare, transcript.rounds)
+    _, divergences, _ = run_rounds(
+        recipe, transcript.prologue, [mine, theirs], compare, transcript.rounds
+    )
     return {**opening, **divergences}
 
 
@@ -319,7 +331,9 @@ def published(transcript: Transcript, learner: WeakLearner) -> Transcript:
     if unknown := set(learner.withheld) - set(transcript.rounds):
         words = f"its sites are {sorted(transcript.rounds)}"
         raise ValueError(f"the learner withholds {sorted(unknown)}, {words}")
-    kept = {site: array for site, array in transcript.rounds.items() if site not in learner.withheld}
+    kept = {
+        site: array for site, array in transcript.rounds.items() if site not in learner.withheld
+    }
     return transcript._replace(rounds=kept)
 
 

@@ -47,7 +47,9 @@ from dpbt.base import (
 class Draw(Protocol):
     """What a program asks for its outputs with."""
 
-    def __call__(self, site: str, mechanism: Mechanism, value: Array, scale: Any, scale_unit: Any = 1.0) -> Array:
+    def __call__(
+        self, site: str, mechanism: Mechanism, value: Array, scale: Any, scale_unit: Any = 1.0
+    ) -> Array:
         """The output of a mechanism on a private value.
 
         Args:
@@ -132,7 +134,9 @@ def _check_new(site: str, known: dict) -> None:
     if site in known:
         raise ValueError(f"two draws are called {site!r}")
     if twin := [other for other in known if _site_word(other) == _site_word(site)]:
-        raise ValueError(f"the draws {site!r} and {twin[0]!r} would have one key; rename one of them")
+        raise ValueError(
+            f"the draws {site!r} and {twin[0]!r} would have one key; rename one of them"
+        )
 
 
 def sample(
@@ -160,7 +164,9 @@ def sample(
     """
     outputs: Release = {}
 
-    def draw(site: str, mechanism: Mechanism, value: Array, scale: Any, scale_unit: Any = 1.0) -> Array:
+    def draw(
+        site: str, mechanism: Mechanism, value: Array, scale: Any, scale_unit: Any = 1.0
+    ) -> Array:
         del scale_unit
         _check_new(site, outputs)
         own = public_key if mechanism.public else key
@@ -176,11 +182,15 @@ def sample(
     return outputs
 
 
-def asked(program: Program, table: Any, weights: Array, budget: Any, public: Public) -> dict[str, Drawn]:
+def asked(
+    program: Program, table: Any, weights: Array, budget: Any, public: Public
+) -> dict[str, Drawn]:
     """Run the program on outputs that are all 0, and note what each draw asked for."""
     sites: dict[str, Drawn] = {}
 
-    def draw(site: str, mechanism: Mechanism, value: Array, scale: Any, scale_unit: Any = 1.0) -> Array:
+    def draw(
+        site: str, mechanism: Mechanism, value: Array, scale: Any, scale_unit: Any = 1.0
+    ) -> Array:
         _check_new(site, sites)
         output = jax.eval_shape(mechanism.sample, jax.random.key(0), value, jnp.float32(1))
         given = jnp.asarray(scale, jnp.float32)
@@ -203,7 +213,9 @@ def replay(
     """
     sites: dict[str, Site] = {}
 
-    def draw(site: str, mechanism: Mechanism, value: Array, scale: Any, scale_unit: Any = 1.0) -> Array:
+    def draw(
+        site: str, mechanism: Mechanism, value: Array, scale: Any, scale_unit: Any = 1.0
+    ) -> Array:
         del scale_unit
         if site not in release:
             raise ValueError(f"the release has no site {site!r}; it has {sorted(release)}")
@@ -212,7 +224,9 @@ def replay(
 
     program(draw, table, weights, budget, public)
     if set(sites) != set(release):
-        raise ValueError(f"the release has sites {sorted(release)}, the program draws {sorted(sites)}")
+        raise ValueError(
+            f"the release has sites {sorted(release)}, the program draws {sorted(sites)}"
+        )
     return sites
 
 
@@ -235,7 +249,9 @@ def private_program(program: Program, events: Events) -> PrivateProgram:
     ) -> Release:
         return sample(program, key, public_key, table, weights, budget, public)
 
-    def log_prob(release: Release, table: Any, weights: Array, budget: Any, public: Public) -> dict[str, Array]:
+    def log_prob(
+        release: Release, table: Any, weights: Array, budget: Any, public: Public
+    ) -> dict[str, Array]:
         sites = replay(program, release, table, weights, budget, public)
         return {
             name: jnp.sum(site.mechanism.log_prob(release[name], site.value, site.scale))

@@ -38,7 +38,9 @@ def advantages(transcript: Transcript, table: Table, recipe: Recipe) -> Array:
     sign = jnp.where(prepared.target, 1.0, -1.0)
 
     def judge(release: Release, weights: list[Array], public: Public) -> tuple[Release, Array]:
-        said = learner.hypotheses.predict(learner.hypothesis(release, recipe.budget, public), prepared)
+        said = learner.hypotheses.predict(
+            learner.hypothesis(release, recipe.budget, public), prepared
+        )
         measure = jnp.where(prepared.present, weights[0], 0)
         edge = jnp.sum(measure * sign * jnp.clip(said, -1, 1)) / jnp.maximum(jnp.sum(measure), 1)
         return release, edge / 2
@@ -119,7 +121,9 @@ def votes(model: Model, domain: Domain | None = None) -> list[Vote]:
 
 def votes_table(lines: list[Vote]) -> str:
     """Votes as aligned text."""
-    return align([("votes", "(feature, value)"), *((f"{vote.votes:+d}", vote.words) for vote in lines)])
+    return align(
+        [("votes", "(feature, value)"), *((f"{vote.votes:+d}", vote.words) for vote in lines)]
+    )
 
 
 def features_used(model: Model) -> int:
@@ -164,7 +168,9 @@ def rademacher(key: Array, splits: Array, draws: int = 200) -> tuple[float, floa
     return float(found.mean()), float(found.std(ddof=1) / np.sqrt(draws))
 
 
-def report(model: Model, table: Table, test: Table, domain: Domain | None = None) -> Mapping[str, object]:
+def report(
+    model: Model, table: Table, test: Table, domain: Domain | None = None
+) -> Mapping[str, object]:
     """All of it for one model: advantages, margin histograms on train and test rows, features used, votes.
 
     Args:
@@ -179,7 +185,9 @@ def report(model: Model, table: Table, test: Table, domain: Domain | None = None
         return margin_histogram(margins(model, rows, rows.target)[here])[0].tolist()
 
     of_trees = model.recipe.learner.hypotheses is trees.TREES
-    of_rules = of_trees and model.trees.split.shape[1] == 1 and bool(np.all(np.abs(_heaps(model)[1]) == 1))
+    of_rules = (
+        of_trees and model.trees.split.shape[1] == 1 and bool(np.all(np.abs(_heaps(model)[1]) == 1))
+    )
     return {
         "advantage": np.asarray(_advantages(model.transcript, table, model.recipe)).tolist(),
         "margins_train": histogram(table),

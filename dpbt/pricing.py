@@ -59,7 +59,9 @@ def _checked(recipe: Recipe) -> tuple[int, float]:
         raise ValueError("a ledger is of one setting; take one with recipes.setting(recipe, index)")
     rounds, delta = np.asarray(recipe.rounds), float(recipe.delta)
     if rounds.dtype.kind not in "iu" or not 1 <= rounds <= recipe.capacity:
-        raise ValueError(f"rounds must be a whole number in 1..{recipe.capacity}, got {recipe.rounds!r}")
+        raise ValueError(
+            f"rounds must be a whole number in 1..{recipe.capacity}, got {recipe.rounds!r}"
+        )
     if not 0 <= delta < 1:
         raise ValueError(f"delta must be in [0, 1), got {delta}")
     return int(rounds), delta

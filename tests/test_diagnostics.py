@@ -88,15 +88,7 @@ def test_other_hypotheses_have_margins_and_no_votes():
         with pytest.raises(ValueError, match="of trees"):
             needs_trees(model)
     table = random_table(1, rows=60, splits=4)
-    deep = dpbt.fit(
-        jax.random.key(0),
-        table,
-        recipes.lazybb_trees(
-            epsilon=5,
-            rows=60,
-            rounds=3,
-        ),
-    )
+    deep = dpbt.fit(jax.random.key(0), table, recipes.lazybb_trees(epsilon=5, rows=60, rounds=3,))
     with pytest.raises(ValueError, match="depth one"):
         diagnostics.votes(deep)
     assert diagnostics.report(deep, table, table)["votes"] is None

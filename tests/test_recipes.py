@@ -58,7 +58,13 @@ def test_bad_settings_are_refused(name):
 @pytest.mark.parametrize("epsilon", [0.013, 1.0, 25.0])
 def test_the_ledger_adds_up_to_the_request(calibration, relation, alpha, epsilon):
     recipe = recipes.bdpe(
-        epsilon=epsilon, rows=500, rounds=7, depth=3, calibration=calibration, relation=relation, alpha=alpha
+        epsilon=epsilon,
+        rows=500,
+        rounds=7,
+        depth=3,
+        calibration=calibration,
+        relation=relation,
+        alpha=alpha,
     )
     ledger = dpbt.ledger(recipe)
     assert epsilon * (1 - 1e-6) <= ledger.epsilon <= epsilon
@@ -69,7 +75,9 @@ def test_the_ledger_adds_up_to_the_request(calibration, relation, alpha, epsilon
 
 
 def test_shares_of_the_budget():
-    ledger = dpbt.ledger(recipes.bdpe(epsilon=2, rows=500, rounds=5, depth=4, beta_tree=0.6, error_share=0.25))
+    ledger = dpbt.ledger(
+        recipes.bdpe(epsilon=2, rows=500, rounds=5, depth=4, beta_tree=0.6, error_share=0.25)
+    )
     cost = {event.site: event.count * event.epsilon for event in ledger.lines}
     assert cost["leaf"] == pytest.approx(0.8, rel=1e-5)
     assert sum(cost[f"error_{k}"] for k in range(4)) == pytest.approx(0.3, rel=1e-5)
@@ -77,7 +85,9 @@ def test_shares_of_the_budget():
 
 
 def test_published_node_budgets_are_equation_17():
-    recipe = recipes.bdpe(epsilon=2, rows=500, rounds=5, depth=3, beta_tree=0.6, calibration="published", alpha=0.5)
+    recipe = recipes.bdpe(
+        epsilon=2, rows=500, rounds=5, depth=3, beta_tree=0.6, calibration="published", alpha=0.5
+    )
     expected = [0.6 * 2 / (5 * 3 * 2**k) for k in range(3)]
     np.testing.assert_allclose(recipe.budget.split_epsilon, expected, rtol=1e-6)
 
@@ -125,7 +135,9 @@ def test_schedules_give_alpha_by_depth():
     recipe = recipes.bdpe(epsilon=1, rows=50, depth=3, alpha=optax.linear_schedule(1.0, 0.0, 2))
     np.testing.assert_allclose(recipe.budget.alpha, [1.0, 0.5, 0.0], atol=1e-6)
     assert float(recipe.budget.link_alpha) == 1
-    bounds = [event.sensitivity for event in dpbt.ledger(recipe).lines if event.site.startswith("split")]
+    bounds = [
+        event.sensitivity for event in dpbt.ledger(recipe).lines if event.site.startswith("split")
+    ]
     np.testing.assert_allclose(bounds, [2 * np.sqrt(50), 2 + (np.sqrt(50) - 1), 2], rtol=2e-4)
 
 
@@ -163,7 +175,9 @@ def test_a_recipe_of_any_learner_is_calibrated_to_the_request():
         assert recipe.relation is dpbt.base.ADD_REMOVE
     several = recipes.custom(RULE, rows=200, rounds=[3, 9], epsilon=[0.5, 2.0])
     alone = recipes.custom(RULE, rows=200, rounds=9, epsilon=2.0)
-    np.testing.assert_array_equal(recipes.setting(several, 1).budget.rule_scale, alone.budget.rule_scale)
+    np.testing.assert_array_equal(
+        recipes.setting(several, 1).budget.rule_scale, alone.budget.rule_scale
+    )
 
 
 def test_the_budget_of_a_custom_recipe_is_the_given_one():
@@ -176,7 +190,9 @@ def test_the_budget_of_a_custom_recipe_is_the_given_one():
 def test_a_custom_recipe_may_bring_its_own_calibration():
     def calibrate(allowance, rounds, public):
         each = allowance.part(1 / (2 * np.asarray(rounds)))
-        return one_rule.calibrate(one_rule.Kind(dpbt.base.ADD_REMOVE, "tight", RULE_MECHANISM), each, 1, public)
+        return one_rule.calibrate(
+            one_rule.Kind(dpbt.base.ADD_REMOVE, "tight", RULE_MECHANISM), each, 1, public
+        )
 
     recipe = recipes.custom(RULE, rows=200, rounds=9, epsilon=1.0, calibrate=calibrate)
     assert dpbt.ledger(recipe).epsilon == pytest.approx(0.5, rel=1e-4)
@@ -187,7 +203,11 @@ CUSTOM = {"rows": 200, "rounds": 9}
 GREEDY = greedy_tree.greedy_tree(2, losses.m_alpha, losses.m_alpha, True, dpbt.base.ADD_REMOVE)
 BAD_CUSTOM = {
     "neither": (RULE, {}, "either epsilon or budget"),
-    "both": (RULE, {"epsilon": 1.0, "budget": one_rule.RuleBudget(np.float32(9))}, "either epsilon"),
+    "both": (
+        RULE,
+        {"epsilon": 1.0, "budget": one_rule.RuleBudget(np.float32(9))},
+        "either epsilon",
+    ),
     "no calibrate": (GREEDY, {"epsilon": 1.0}, "has no calibrate of its own"),
     "epsilon": (RULE, {"epsilon": -1.0}, "epsilon must be greater than 0"),
     "delta": (RULE, {"epsilon": 1.0, "delta": 2.0}, "delta must be 0, or in"),
@@ -195,7 +215,11 @@ BAD_CUSTOM = {
     "rounds": (RULE, {"epsilon": 1.0, "rounds": 0}, "rounds must be an integer"),
     "relation": (RULE, {"epsilon": 1.0, "relation": "replace_one"}, "sensitivities are under"),
     "too little": (RULE, {"epsilon": 1e-12}, "epsilon is too small"),
-    "a scale that is no number": (RULE, {"budget": one_rule.RuleBudget(np.float32("nan"))}, "float32"),
+    "a scale that is no number": (
+        RULE,
+        {"budget": one_rule.RuleBudget(np.float32("nan"))},
+        "float32",
+    ),
     "a negative scale": (RULE, {"budget": one_rule.RuleBudget(np.float32(-1))}, "float32"),
 }
 

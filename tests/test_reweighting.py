@@ -117,9 +117,8 @@ def test_losses_and_margins_are_one_measure():
     np.testing.assert_allclose(by_loss, by_margin, rtol=1e-12)
     score = jnp.asarray(h.sum(axis=0), jnp.float32)
     everyone = jnp.ones(40, bool)
-    found = weights_of(
-        score, jnp.asarray(y > 0), everyone, given_numbers(40, 0.3, reweighting.loss_rate(0.6)), 9, False
-    )
+    settings = given_numbers(40, 0.3, reweighting.loss_rate(0.6))
+    found = weights_of(score, jnp.asarray(y > 0), everyone, settings, 9, False)
     np.testing.assert_allclose(found.weight / GRID, by_loss, atol=1.5 / GRID)
 
 
@@ -178,9 +177,8 @@ def test_the_first_weights_are_uniform_and_the_public_cap_never_binds_in_a_full_
 
 def test_scores_of_any_size_give_weights():
     score = jnp.array([-1e6, 1e6, 0.0, jnp.float32(3e38)])
-    found = weights_of(
-        score, jnp.array([True, True, False, True]), jnp.ones(4, bool), given_numbers(4, 0.5), 3e38, True
-    )
+    label, settings = jnp.array([True, True, False, True]), given_numbers(4, 0.5)
+    found = weights_of(score, label, jnp.ones(4, bool), settings, 3e38, True)
     assert float(found.weight.sum()) == 2 * GRID
     assert found.weight.tolist()[:2] == [GRID, 0]
 

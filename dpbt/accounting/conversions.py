@@ -35,7 +35,10 @@ def advanced_each(epsilon: float, delta: float, parts: tuple[tuple[int, float], 
 
     def advanced(each: float) -> float:
         squares = math.fsum(count * (multiple * each) ** 2 for count, multiple in parts)
-        bias = math.fsum(count * multiple * each * math.expm1(min(multiple * each, 700)) for count, multiple in parts)
+        bias = math.fsum(
+            count * multiple * each * math.expm1(min(multiple * each, 700))
+            for count, multiple in parts
+        )
         return math.sqrt(2 * math.log(1 / delta) * squares) + bias
 
     low, high = 0.0, epsilon

@@ -55,17 +55,22 @@ class Event:
             whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
             if not whole or value < 1:
                 raise ValueError(
-                    f"{name} of the draw {self.site!r} must be a whole number of at least 1, got {value!r}"
+                    f"{name} of the draw {self.site!r} must be a whole number of at least 1, "
+                    f"got {value!r}"
                 )
 
         for name in ("sensitivity", "scale", "scale_unit"):
             value = np.asarray(getattr(self, name), np.float64)
             if not np.all(value >= 0):
-                raise ValueError(f"{name} of the draw {self.site!r} must be at least 0, got {value.tolist()}")
+                raise ValueError(
+                    f"{name} of the draw {self.site!r} must be at least 0, got {value.tolist()}"
+                )
         if not np.all(np.asarray(self.scale_unit) > 0):
             raise ValueError(f"scale_unit of the draw {self.site!r} must be above 0")
         if not self.mechanism.price.reads_rows and np.any(np.asarray(self.sensitivity) > 0):
-            raise ValueError(f"the draw {self.site!r} is called {self.mechanism.name} and has a sensitivity")
+            raise ValueError(
+                f"the draw {self.site!r} is called {self.mechanism.name} and has a sensitivity"
+            )
 
     @property
     def shift(self) -> Any:
@@ -158,7 +163,10 @@ def cover(events: Sequence[Event], sites: Sequence[str]) -> None:
     if sorted(named) != sorted(sites):
         missing = sorted(set(sites) - set(named))
         unknown = sorted(set(named) - set(sites))
-        raise ValueError(f"the ledger does not match the release: not covered {missing}, never released {unknown}")
+        raise ValueError(
+            f"the ledger does not match the release: not covered {missing}, "
+            f"never released {unknown}"
+        )
 
 
 class Asked(Protocol):
@@ -225,7 +233,10 @@ def _check_mechanism(event: Event, drawn: Mechanism) -> None:
             price of draws that never read the rows.
     """
     if drawn is not event.mechanism:
-        raise ValueError(f"the ledger prices the draw {event.site!r} as {event.mechanism.name}, it is {drawn.name}")
+        raise ValueError(
+            f"the ledger prices the draw {event.site!r} as {event.mechanism.name}, "
+            f"it is {drawn.name}"
+        )
     library = mechanisms.BY_NAME.get(drawn.name)
     if library is not None and library is not drawn:
         raise ValueError(
@@ -249,12 +260,14 @@ def _check_scale(event: Event, draw: Asked) -> None:
     least = float(np.min(np.asarray(draw.scale, np.float64)))
     if not least >= priced * _ROUNDED:
         raise ValueError(
-            f"the ledger prices the draw {event.site!r} at scale {priced:g}, the program draws at {least:g}"
+            f"the ledger prices the draw {event.site!r} at scale {priced:g}, "
+            f"the program draws at {least:g}"
         )
     sampler, widest = draw.mechanism.sampler, float(np.max(np.asarray(draw.widest, np.float64)))
     if sampler is not None and not widest <= sampler.most:
         raise ValueError(
-            f"the draw {event.site!r} has scale {widest:g}, and its sampler is known up to {sampler.most:g}"
+            f"the draw {event.site!r} has scale {widest:g}, and its sampler is known up to "
+            f"{sampler.most:g}"
         )
 
 

@@ -19,7 +19,8 @@ def align(rows: Sequence[Sequence[str]]) -> str:
     """Rows of cells as lines with aligned columns."""
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
     return "\n".join(
-        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+        for row in rows
     )
 
 
@@ -30,7 +31,9 @@ RELATION_WORDS = {
 """What a neighbour is, and what `rows` means, in the words of README, ledger and docs/threats.md."""
 
 EXACT_WORDS = "finitely many bits, within a stated factor of their laws"
-FLOAT_WORDS = "FLOAT, real noise in float32, whose reachable values can name a neighbour; no release"
+FLOAT_WORDS = (
+    "FLOAT, real noise in float32, whose reachable values can name a neighbour; no release"
+)
 
 KEY_WORDS = {
     "release": "key: 256 bits of ChaCha20; the guarantee is against adversaries of bounded computation",

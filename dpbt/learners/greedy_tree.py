@@ -229,7 +229,7 @@ class SplitPrice(NamedTuple):
         bound: (loss, rows) -> the sensitivity of a score.
         factor: the temperature is factor * bound / epsilon.
         moves: the change of scores has a range of moves * bound.
-        count: (level) -> how often a level pays.
+        pays: (level) -> how often a level pays.
         moved: (level) -> how many nodes' draws one row moves.
         nodes, theorem: words: what is released at once, and where the bound is proved.
     """
@@ -237,12 +237,12 @@ class SplitPrice(NamedTuple):
     bound: Callable[[ProperLoss, AnyArray], Array]
     factor: int
     moves: int
-    count: Callable[[int], int]
+    pays: Callable[[int], int]
     moved: Callable[[int], int]
     nodes: str
     theorem: str
 
-    def temperature(self, loss: ProperLoss, rows: Array) -> Array:
+    def temperature(self, loss: ProperLoss, rows: AnyArray) -> Array:
         """f32[]: the temperature of a draw at epsilon 1."""
         return self.factor * self.bound(loss, rows)
 
@@ -275,7 +275,7 @@ def split_events(
                 sensitivity=price.moves * unit / price.factor,
                 scale=scale,
                 theorem=price.theorem,
-                count=price.count(level),
+                count=price.pays(level),
                 scale_unit=unit,
                 moved=price.moved(level),
             )
@@ -322,7 +322,7 @@ def _price(kind: Kind) -> SplitPrice:
         bound=sensitivity.tight_split,
         factor=1,
         moves=moves,
-        count=lambda level: 1,
+        pays=lambda level: 1,
         moved=lambda level: moves,
         nodes="all nodes at once",
         theorem="docs/privacy.md 1-3",
@@ -375,7 +375,7 @@ def calibrate(
         split_epsilon=np.repeat(rounded_down(split_epsilon)[..., None], depth, -1),
         error_scale=error_scale,
         leaf_scale=kind.noise.scale(_leaf_sensitivity(kind), leaves),
-        leaf_step=1.0,
+        leaf_step=np.ones(()),
         **settings._asdict(),
     )
 
@@ -405,7 +405,7 @@ def hypothesis(kind: Kind, release: Release, budget: TreeBudget, public: Public)
 
     edge = jnp.sum((noisy[:, 1] - noisy[:, 0]) * value) / public.rows
     most = public.cap * budget.clip
-    leverage = budget.step * jnp.clip(edge, -most, most)
+    leverage = jnp.asarray(budget.step) * jnp.clip(edge, -most, most)
     return Tree(gathered_splits(release), leverage * value)
 
 

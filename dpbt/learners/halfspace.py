@@ -128,7 +128,7 @@ def prepare(table: Table) -> Balls:
     return Balls(rows, digits, table.target, table.present)
 
 
-def signed_sums(signed: Array, digits: Array, step: Array) -> Array:
+def signed_sums(signed: Array, digits: Array, step: AnyArray) -> Array:
     """i32[d]: the sum over rows of signed times row, in units of 2^-14, over `step`, rounded down; exact.
 
     Args:
@@ -159,7 +159,9 @@ HALFSPACES = HypothesisClass(
     example=lambda: Table(jnp.zeros((1, 1), jnp.float32), jnp.zeros(1, bool), jnp.zeros(1, bool)),
     check=check,
     prepare=prepare,
-    predict=lambda hypothesis, table: jnp.matmul(table.rows, hypothesis.normal, precision=jax.lax.Precision.HIGHEST),
+    predict=lambda hypothesis, table: jnp.matmul(
+        table.rows, hypothesis.normal, precision=jax.lax.Precision.HIGHEST
+    ),
     bound=lambda hypothesis: jnp.sqrt(jnp.sum(hypothesis.normal**2)) * (1 + 2.0**-20),
     explain=rules.of_halfspaces,
 )

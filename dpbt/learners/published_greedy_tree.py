@@ -46,7 +46,7 @@ PRICE = SplitPrice(
     bound=sensitivity.published_split,
     factor=2,
     moves=2,
-    count=lambda level: 2**level,
+    pays=lambda level: 2**level,
     moved=lambda level: 2**level,
     nodes="node by node",
     theorem="Thm 3, eq. (15), (17)",
@@ -116,7 +116,7 @@ def calibrate(
     noise_steps = kind.noise.scale(_leaf_sensitivity(widest, leaf_step), leaf)
     return TreeBudget(
         split_epsilon=rounded_down(level[..., None] / 2.0 ** np.arange(depth)),
-        error_scale=0.0,
+        error_scale=np.zeros(()),
         leaf_scale=quotient_up(noise_steps.astype(np.float64) * leaf_step, 1.0),
         leaf_step=leaf_step,
         **settings._replace(step=step, clip=clip)._asdict(),
@@ -172,7 +172,9 @@ def events(kind: Kind, budget: TreeBudget, public: Public) -> list[Event]:
 
 
 @functools.cache
-def published_greedy_tree(depth: int, criterion: LossFamily, link: LossFamily, objective: bool) -> WeakLearner:
+def published_greedy_tree(
+    depth: int, criterion: LossFamily, link: LossFamily, objective: bool
+) -> WeakLearner:
     """The paper's calibration: a release of 2**D - 1 splits and 2**D leveraged leaf values.
 
     Guarantee claimed by the paper, for neighbours that differ by one example (so under both

@@ -76,7 +76,9 @@ class Kind(NamedTuple):
 
 def tight_range(criterion: ProperLoss, mass, relation: Relation):
     """`slickness.improvement_range` with its allowance for float32, in units of the weight cap."""
-    return slickness.improvement_range(criterion, mass, relation) + slickness.improvement_rounding(mass)
+    return slickness.improvement_range(criterion, mass, relation) + slickness.improvement_rounding(
+        mass
+    )
 
 
 def improvements(criterion: ProperLoss, products: Array, totals: Array) -> Array:
@@ -92,7 +94,11 @@ def improvements(criterion: ProperLoss, products: Array, totals: Array) -> Array
         weight = counts.astype(jnp.float32) / GRID
         return criterion.perspective(weight[:, 1], weight[:, 0])
 
-    return perspective(totals)[:, None] - perspective(products) - perspective(totals[:, :, None] - products)
+    return (
+        perspective(totals)[:, None]
+        - perspective(products)
+        - perspective(totals[:, :, None] - products)
+    )
 
 
 @functools.cache
@@ -139,13 +145,20 @@ def _grow(
         choice = draw(f"split_{k}", mechanisms.exponential, scores, *scale)
         node, split = choice % nodes, choice // nodes
         left, right = 2 * node + 1, 2 * node + 2
-        position = jnp.where(position == node, left + table.columns[split].astype(jnp.int32), position)
+        position = jnp.where(
+            position == node, left + table.columns[split].astype(jnp.int32), position
+        )
         satisfied = products[node, :, split]
         totals = totals.at[left].set(totals[node] - satisfied).at[right].set(satisfied)
         is_leaf = is_leaf.at[node].set(False).at[left].set(True).at[right].set(True)
         if k + 1 < splits:
             below = product(position == right)
-            products = products.at[left].set(products[node] - below, mode="drop").at[right].set(below, mode="drop")
+            products = (
+                products.at[left]
+                .set(products[node] - below, mode="drop")
+                .at[right]
+                .set(below, mode="drop")
+            )
     counts = jnp.where(is_leaf[:, None], totals, 0)
     return jnp.zeros((2**depth, 2), jnp.int32).at[_first_leaf(depth)].add(counts)
 
@@ -164,7 +177,9 @@ def _leaf_sensitivity(kind: Kind, rows: Any) -> np.ndarray:
     return sensitivity.count_step(rows) * slickness.label_range(kind.relation)
 
 
-def calibrate(kind: Kind, leaf_share: Any, allowance: Allowance, rounds: Any, public: Public) -> TopDownBudget:
+def calibrate(
+    kind: Kind, leaf_share: Any, allowance: Allowance, rounds: Any, public: Public
+) -> TopDownBudget:
     """The budget: splits have equal parts of what labels leave.
 
     Args:

@@ -45,7 +45,9 @@ def _behind(scores, scale):
 
 def _check_candidates(scores) -> None:
     if scores.shape[-1] > MAX_CANDIDATES:
-        raise ValueError(f"a selection has at most {MAX_CANDIDATES} candidates, got {scores.shape[-1]}")
+        raise ValueError(
+            f"a selection has at most {MAX_CANDIDATES} candidates, got {scores.shape[-1]}"
+        )
 
 
 def _groups(candidates: int) -> tuple[int, int]:
@@ -202,7 +204,9 @@ def _noisy_max_pmf(scores, scale):
     middle = (edges[1:] + edges[:-1]) / 2
     x = middle[:, None] + half[:, None] * jnp.asarray(_NODES, jnp.float32)[None, :]
     gap = x[..., None] - s[None, None, :]
-    log_cdf = jnp.where(gap < 0, gap - np.float32(np.log(2)), jnp.log1p(-0.5 * jnp.exp(-jnp.maximum(gap, 0))))
+    log_cdf = jnp.where(
+        gap < 0, gap - np.float32(np.log(2)), jnp.log1p(-0.5 * jnp.exp(-jnp.maximum(gap, 0)))
+    )
     log_pdf = -jnp.abs(gap) - np.float32(np.log(2))
     log_all = jnp.sum(log_cdf, axis=-1, keepdims=True) - log_cdf + log_pdf
     weight = half[:, None] * jnp.asarray(_NODE_WEIGHTS, jnp.float32)[None, :]

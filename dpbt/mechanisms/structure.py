@@ -14,7 +14,9 @@ def _uniform_sample(key, value, scale):
         count = jnp.asarray(scale).astype(jnp.uint32)
         high, low = words(key, 2, value.shape) % count
         radix = 2**16 % count
-        return ((high * (radix * radix % count) + low) % count).astype(value.dtype)  # of 2^32 high + low
+        return ((high * (radix * radix % count) + low) % count).astype(
+            value.dtype
+        )  # of 2^32 high + low
     return jax.random.uniform(key, value.shape, value.dtype) * scale
 
 

@@ -59,7 +59,9 @@ def public_rows(rows: Any) -> np.ndarray:
     if np.any(rows != np.floor(rows)):
         raise ValueError(f"rows must be whole numbers, got {rows!r}")
     if np.any(rows > MAX_ROWS):
-        raise ValueError(f"rows must be at most {MAX_ROWS}, which int32 sums of weights hold, got {rows!r}")
+        raise ValueError(
+            f"rows must be at most {MAX_ROWS}, which int32 sums of weights hold, got {rows!r}"
+        )
     return rows
 
 
@@ -138,7 +140,9 @@ class Request:
     @property
     def shape(self) -> tuple[int, ...]:
         """The axes of settings."""
-        return np.broadcast_shapes(self.epsilon.shape, self.delta.shape, self.rows.shape, self.rounds.shape)
+        return np.broadcast_shapes(
+            self.epsilon.shape, self.delta.shape, self.rows.shape, self.rounds.shape
+        )
 
 
 def request(
@@ -181,7 +185,9 @@ def no_published_delta(asked: Request) -> None:
         ValueError: saying so.
     """
     if asked.approximate and not asked.tight:
-        raise ValueError("the published calibration has no (epsilon, delta) guarantee; use delta = 0")
+        raise ValueError(
+            "the published calibration has no (epsilon, delta) guarantee; use delta = 0"
+        )
 
 
 class Parts(NamedTuple):
@@ -260,7 +266,9 @@ def given(asked: Request, parts: Parts) -> Public:
     return Public(asked.rows, np.float32(1), parts.reweighting, {})
 
 
-def assemble(asked: Request, parts: Parts, budget: Any, *, by_depth: tuple[str, ...] = ()) -> Recipe:
+def assemble(
+    asked: Request, parts: Parts, budget: Any, *, by_depth: tuple[str, ...] = ()
+) -> Recipe:
     """The recipe of a budget that is calibrated.
 
     Args:
@@ -292,7 +300,9 @@ def assemble(asked: Request, parts: Parts, budget: Any, *, by_depth: tuple[str, 
     )
 
 
-def _spread(budget: Any, public: Public, shape: tuple[int, ...], by_depth: tuple[str, ...]) -> tuple[Any, Public]:
+def _spread(
+    budget: Any, public: Public, shape: tuple[int, ...], by_depth: tuple[str, ...]
+) -> tuple[Any, Public]:
     """Budget and public numbers as float32 with all axes of settings.
 
     Args:
@@ -310,7 +320,8 @@ def _spread(budget: Any, public: Public, shape: tuple[int, ...], by_depth: tuple
         return np.broadcast_to(np.asarray(value, np.float32), (*shape, *more))
 
     spread = {
-        name: wide(value, *np.shape(value)[-1:]) if name in by_depth else wide(value) for name, value in fields.items()
+        name: wide(value, *np.shape(value)[-1:]) if name in by_depth else wide(value)
+        for name, value in fields.items()
     }
     reweighting = public.reweighting
     if reweighting:
@@ -395,7 +406,8 @@ def check_float32(asked: Request, learner: WeakLearner, budget: Any, public: Pub
         private = np.isfinite(asked.epsilon) & (np.asarray(event.sensitivity) > 0)
         if np.any(private & ~((scale > 0) & np.isfinite(scale))):
             raise ValueError(
-                f"epsilon is too small or too large: the noise of {event.site!r} is not a positive finite float32"
+                f"epsilon is too small or too large: the noise of {event.site!r} is not a "
+                "positive finite float32"
             )
         sampler = event.mechanism.sampler
         if sampler is not None and np.any(private & (scale > sampler.most)):

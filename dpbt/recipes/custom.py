@@ -11,6 +11,7 @@ from dpbt.base import (
     Relation,
     Reweighter,
     WeakLearner,
+    check_parts,
     relation_name,
 )
 from dpbt.recipes.building import Calibrate, Parts, assemble, build, request
@@ -68,6 +69,7 @@ def custom(
         calibration="tight",
         relation=relation,
     )
+    check_parts(learner, reweighter, asked.relation)
     parts = Parts(learner, reweighter, reweighting, loss, name, "custom")
     if budget is not None:
         return assemble(asked, parts, budget)

@@ -149,7 +149,9 @@ def _count_noise(asked: Request) -> Mechanism:
     return mechanisms.rounded_gaussian if asked.approximate else mechanisms.discrete_laplace
 
 
-def _kind(asked: Request, depth: int, disjoint: bool, noise: Mechanism, negative: str | None) -> random_tree.Kind:
+def _kind(
+    asked: Request, depth: int, disjoint: bool, noise: Mechanism, negative: str | None
+) -> random_tree.Kind:
     """The static part of a forest's trees, checked.
 
     Raises:

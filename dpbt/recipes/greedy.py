@@ -24,21 +24,29 @@ def _family(loss: ProperLoss | LossFamily) -> LossFamily:
     return losses.fixed(loss) if isinstance(loss, ProperLoss) else loss
 
 
-def _boostable(loss: ProperLoss | LossFamily | None, criterion: ProperLoss | LossFamily) -> LossFamily:
+def _boostable(
+    loss: ProperLoss | LossFamily | None, criterion: ProperLoss | LossFamily
+) -> LossFamily:
     """The family of the link: the criterion's own where its surrogate is smooth, else Matsushita's."""
     family = _family(criterion if loss is None else loss)
     if np.isfinite(float(family(np.float32(1)).smoothness)):
         return family
     if loss is None:
         return losses.fixed(losses.matsushita)
-    raise ValueError(f"loss must have a smooth surrogate to be boosted, {family(np.float32(1)).name} has kinks")
+    raise ValueError(
+        f"loss must have a smooth surrogate to be boosted, {family(np.float32(1)).name} has kinks"
+    )
 
 
 def _depth_schedule(alpha: Any, depth: int) -> np.ndarray:
     """Float64[..., D]: alpha at each depth, from a number, an array of settings, or a schedule of the depth."""
-    values = np.stack([np.asarray(alpha(k) if callable(alpha) else alpha, np.float64) for k in range(depth)], -1)
+    values = np.stack(
+        [np.asarray(alpha(k) if callable(alpha) else alpha, np.float64) for k in range(depth)], -1
+    )
     if not np.all((values >= 0) & (values <= 1)):
-        raise ValueError(f"alpha must be in [0, 1], or a schedule with values there, got {values.tolist()}")
+        raise ValueError(
+            f"alpha must be in [0, 1], or a schedule with values there, got {values.tolist()}"
+        )
     return values
 
 
@@ -163,7 +171,9 @@ class _Families(NamedTuple):
     words: str
 
 
-def _families(alpha: Any, criterion: ProperLoss | LossFamily, loss: ProperLoss | LossFamily | None) -> _Families:
+def _families(
+    alpha: Any, criterion: ProperLoss | LossFamily, loss: ProperLoss | LossFamily | None
+) -> _Families:
     objective = isinstance(alpha, str)
     if objective and alpha != "objective":
         raise ValueError(f'alpha must be "objective", a number, or a schedule, got {alpha!r}')
@@ -171,7 +181,9 @@ def _families(alpha: Any, criterion: ProperLoss | LossFamily, loss: ProperLoss |
     losses.check_criterion(family)
     link = _boostable(loss, criterion)
     if objective and isinstance(criterion, ProperLoss):
-        raise ValueError(f"objective calibration needs a family of losses indexed by alpha, got {criterion.name}")
+        raise ValueError(
+            f"objective calibration needs a family of losses indexed by alpha, got {criterion.name}"
+        )
     name = family(0.5).name
     words = "objective" if objective else ("alpha" if name == "m_alpha" else name)
     return _Families(family, link, objective, words)

@@ -152,7 +152,10 @@ def lazybb_trees(
     kind = _tree(asked, splits, depth, criterion)
     leaf_share = positive("leaf_share", leaf_share, below=1)
     if not asked.tight and (criterion is not losses.square or np.any(leaf_share != 0.5)):
-        raise ValueError("the published calibration is of the Gini criterion and gives half of a round to the labels")
+        raise ValueError(
+            "the published calibration is of the Gini criterion and gives half of a round to the "
+            "labels"
+        )
 
     by_splits = functools.partial(_by_splits, split_share=(1 - leaf_share) / kind.splits)
     published = functools.partial(_composed, draws=kind.splits, labels=True)
@@ -179,12 +182,16 @@ def _numbers(asked: Request, density: Any, learning_rate: Any) -> LazyNumbers:
     """The re-weighter's numbers, checked; a smaller density than asked for has less noise."""
     density = positive("density", density, below=1)
     if np.any(density * asked.rows < 1):
-        raise ValueError(f"density times rows must be at least 1, got {density!r} times {asked.rows!r}")
+        raise ValueError(
+            f"density times rows must be at least 1, got {density!r} times {asked.rows!r}"
+        )
     rate = positive("learning_rate", learning_rate, finite=True)
     return LazyNumbers(rounded_down(density), rate)
 
 
-def _parts(asked: Request, learner: WeakLearner, numbers: LazyNumbers, name: str, setting: str) -> Parts:
+def _parts(
+    asked: Request, learner: WeakLearner, numbers: LazyNumbers, name: str, setting: str
+) -> Parts:
     """A vote of hypotheses on lazily projected weights."""
     return Parts(learner, lazy_bregman(asked.tight), numbers, None, name, setting)
 
@@ -270,7 +277,9 @@ def halfspace_boost(
         ValueError: for a value outside these ranges, or for both or neither of epsilon and noise.
     """
     if (epsilon is None) == (noise is None):
-        raise ValueError(f"give either epsilon or noise, got epsilon={epsilon!r} and noise={noise!r}")
+        raise ValueError(
+            f"give either epsilon or noise, got epsilon={epsilon!r} and noise={noise!r}"
+        )
     if np.any(np.asarray(delta, np.float64) == 0):
         raise ValueError("Gaussian noise has no pure guarantee; delta must be in (0, 1), got 0")
     asked = request(
@@ -284,7 +293,9 @@ def halfspace_boost(
     numbers = _numbers(asked, density, learning_rate)
     numbers = numbers._replace(learning_rate=loss_rate(numbers.learning_rate))
     flag("normalized", normalized)
-    learner = halfspace.halfspace(asked.relation, calibration, bool(normalized), whole("features", features))
+    learner = halfspace.halfspace(
+        asked.relation, calibration, bool(normalized), whole("features", features)
+    )
     setting = "normalized" if normalized else "gaussian"
     parts = _parts(asked, learner, numbers, "halfspace_boost", setting)
     assert learner.calibrate is not None

@@ -9,7 +9,7 @@ import pytest
 
 import dpbt
 from dpbt import boosting, forests, recipes, runs, sweeps
-from dpbt.base import Table
+from dpbt.base import Table, Transcript
 from dpbt.questions import of_splits, splits_of
 from tests.redteam.attacks import GRID, class_counts
 from tests.tables import random_features, random_table
@@ -118,7 +118,7 @@ def test_rows_beyond_the_bound_change_no_release(name):
 
     def grown(table, recipe):
         if name == "forest":
-            return forests.grow(keys[0], table, recipe, keys[1])[0]
+            return Transcript({}, forests.grow(keys[0], table, recipe, keys[1])[0])
         return dpbt.boost(keys[0], table, recipe, keys[1]).transcript
 
     two = jax.tree.map(lambda *leaves: jnp.stack(leaves), *[recipe, recipe])
@@ -196,5 +196,5 @@ def test_leaves_of_a_table_beyond_its_bound_hold_its_first_rows():
 def test_a_bound_of_no_number_counts_no_row():
     table = random_table(1, 20, 2)
     recipe = recipes.bdpe(epsilon=1.0, rows=20, rounds=1, depth=1)
-    nothing = dataclasses.replace(recipe, budget=recipe.budget._replace(rows=np.float32("nan")))
+    nothing = dataclasses.replace(recipe, rows=np.float32("nan"))
     assert not np.any(boosting.admitted(table.present, nothing))

@@ -77,7 +77,7 @@ def recipe_of(program, *events, rounds=2, scale=HONEST):
 
 
 def drawing(mechanism=mechanisms.discrete_laplace, scale=None, unit=1.0, site="leaf"):
-    """A program of one draw; `scale` is a function of the budget, the weights and the public cap."""
+    """A program of one draw; `scale` is a function of budget, weights and public cap."""
 
     def program(draw, table, weights, budget, public):
         own = budget.leaf_scale if scale is None else scale(budget, weights, public.cap)

@@ -7,7 +7,8 @@ Axis letters, used in every docstring:
     S public splits                              T rounds of boosting (trees)
     A public attributes                          G settings of a sweep
 
-Axes of rounds are as long as the recipe's capacity, which is T unless settings of different T share a program.
+Axes of rounds are as long as the recipe's capacity, which is T unless settings of different T share
+a program.
 """
 
 import dataclasses
@@ -30,7 +31,8 @@ UNSPLIT = -1
 """The split of a node that is not split; it routes every row left."""
 
 GRID = 127
-"""Weights that depend on their own row alone are integers in 0..GRID, in units of `Weighted.cap` / GRID.
+"""Weights that depend on their own row alone are integers in 0..GRID, in units of `Weighted.cap` /
+GRID.
 
 The largest grid that fits eight signed bits, whose exact products are the fastest a CPU has.
 """
@@ -112,8 +114,8 @@ class Tree(NamedTuple):
     """A complete binary tree of depth D.
 
     Attributes:
-        split: i32[2**D - 1], heap order: the children of node i are 2i+1 (split false) and 2i+2 (true).
-            `UNSPLIT` routes every row left.
+        split: i32[2**D - 1], heap order: the children of node i are 2i+1 (split false) and 2i+2
+            (true). `UNSPLIT` routes every row left.
         leaf: f32[2**D]: the value added to the score of a row that ends there.
     """
 
@@ -359,15 +361,17 @@ class HypothesisClass(NamedTuple):
 
     Attributes:
         example: () -> a table of one absent row that they can read.
-        check: (table) -> None: raises ValueError, on the host, if the table is not of the kind they read.
+        check: (table) -> None: raises ValueError, on the host, if the table is not of the kind they
+            read.
         prepare: (table) -> the same rows laid out for the loops, with attributes `target` and
             `present`.
-        predict: (hypothesis, prepared) -> f32[N], what the hypothesis adds to the score of each row.
+        predict: (hypothesis, prepared) -> f32[N], what the hypothesis adds to the score of each
+            row.
         bound: (hypothesis) -> f32[]: no possible row's |prediction| exceeds it.
         explain: (hypotheses of T rounds on the host, domain) -> the model in words.
-        shares: (hypotheses, prepared) -> f32[k, N], for hypotheses that state shares of the positive
-            class instead of scores: what each says of each row; NaN for rounds that did not take
-            place.
+        shares: (hypotheses, prepared) -> f32[k, N], for hypotheses that state shares of the
+            positive class instead of scores: what each says of each row; NaN for rounds that did
+            not take place.
     """
 
     example: Callable[[], Table]
@@ -489,7 +493,8 @@ class Recipe:
         rounds: i32[], T. Traced, so that settings with different T share a program.
         learner: the weak learner.
         reweighter: how scores become the next round's weights.
-        loss: the loss of the link of `predict_proba`, a function of `reweighting`; None without one.
+        loss: the loss of the link of `predict_proba`, a function of `reweighting`; None without
+            one.
         capacity: the most rounds that the program has room for; releases and hypotheses beyond T
             are zeros.
         relation: the neighbouring relation of the guarantee.

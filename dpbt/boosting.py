@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dpbt import keys, shapes
+from dpbt import shapes
 from dpbt.base import (
     Array,
     Model,
@@ -25,12 +25,15 @@ from dpbt.base import (
     WeakLearner,
 )
 from dpbt.checks import check, on_device, refuse_sample_weight
+from dpbt.privacy import keys
 from dpbt.reweighting import uniform
 
 
 @jax.custom_batching.custom_vmap
 def _anywhere(flag: Array) -> Array:
-    """The flag, or under vmap whether any lane has it: one for all lanes, so that a cond on it stays a cond."""
+    """The flag, or under vmap whether any lane has it: one for all lanes, so that a cond on it
+    stays a cond.
+    """
     return flag
 
 
@@ -43,8 +46,8 @@ def _anywhere_in_a_batch(axis_size, in_batched, flag):
 def scan_rounds(recipe: Recipe, one_round: Callable, state: Any, entries: Any) -> tuple[Any, Any]:
     """`lax.scan` of `one_round` over the first T of `capacity` entries; the others give zeros.
 
-    They cost nothing where no other lane of a vmap needs them. (A cond on a batched flag would run both branches and
-    copy the table for every lane.)
+    They cost nothing where no other lane of a vmap needs them. (A cond on a batched flag would run
+    both branches and copy the table for every lane.)
     """
 
     def skip(state, entry):
@@ -68,7 +71,8 @@ def scan_rounds(recipe: Recipe, one_round: Callable, state: Any, entries: Any) -
 
 
 def own_key(key: Array, recipe: Recipe) -> Array:
-    """The key of a recipe's noise: a function of the key, of every number of the budget and of the parts.
+    """The key of a recipe's noise: a function of the key, of every number of the budget and of the
+    parts.
 
     So one key gives independent noise to two recipes that differ in any scale, share or learner.
     If they shared their noise at two scales, two releases would give the private statistic away.
@@ -346,7 +350,8 @@ def fit(
     sample_weight: Any = None,
     keep_withheld: bool = False,
 ) -> Model:
-    """Learn an ensemble. The model is a function of noisy releases alone; see `ledger(recipe)` for its guarantee.
+    """Learn an ensemble. The model is a function of noisy releases alone; see `ledger(recipe)` for
+    its guarantee.
 
     Args:
         key: one typed key, a secret: who has it can subtract the noise. `keys.fresh_key()` makes
@@ -356,7 +361,8 @@ def fit(
             recipe's `rows` rows present; under replace-one `rows` is their public number, and N at
             least that.
         recipe: one setting.
-        public_key: one typed key that is independent of `key`, if the recipe draws public structure.
+        public_key: one typed key that is independent of `key`, if the recipe draws public
+            structure.
         sample_weight: not supported.
         keep_withheld: leave the sites that the learner withholds in `Model.releases`, for `replay`
             and audits. The site "part" of disjoint forests is i32[T, N]: its length is the private

@@ -1,4 +1,6 @@
-"""What one fit refuses, before a mechanism runs: public things by name, and of private ones the number of rows."""
+"""What one fit refuses, before a mechanism runs: public things by name, and of private ones the
+number of rows.
+"""
 
 from typing import Any
 
@@ -6,9 +8,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dpbt import keys
 from dpbt.base import REPLACE_ONE, Array, Model, Recipe, Table, dtype_and_rank
-from dpbt.questions import are_bits, same
+from dpbt.data.questions import are_bits, same
+from dpbt.privacy import keys
 
 
 def as_array(name: str, value: Any) -> Array:
@@ -23,7 +25,9 @@ def as_array(name: str, value: Any) -> Array:
         if not isinstance(value, np.ndarray | np.generic):
             raise ValueError(f"{name} must be an array, got {type(value).__name__}")
         if value.dtype.kind not in "biufcV":  # V: bfloat16 and the like
-            raise ValueError(f"{name} must hold numbers or Booleans, got {dtype_and_rank(np.asarray(value))}")
+            raise ValueError(
+                f"{name} must hold numbers or Booleans, got {dtype_and_rank(np.asarray(value))}"
+            )
     return jnp.asarray(value)
 
 
@@ -147,7 +151,9 @@ def _check_rows(present: int, places: int, recipe: Recipe) -> None:
     """
     rows = int(recipe.rows)
     if present > rows:
-        raise ValueError(f"the recipe's noise was set for at most rows={rows}, the table has more rows present")
+        raise ValueError(
+            f"the recipe's noise was set for at most rows={rows}, the table has more rows present"
+        )
     if recipe.relation is REPLACE_ONE and places < rows:
         raise ValueError(
             f"under replace_one rows is the public number of rows, and the table has room for fewer than "

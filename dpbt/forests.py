@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dpbt import boosting, checks, keys, shapes
+from dpbt import boosting, checks, shapes
 from dpbt.base import (
     Array,
     Model,
@@ -25,17 +25,22 @@ from dpbt.base import (
 )
 from dpbt.learners import random_tree
 from dpbt.learners.random_tree import Grove
+from dpbt.privacy import keys
 
 
-def grow(key: Array, table: Table, recipe: Recipe, public_key: Array, batch: int = 8) -> tuple[Release, Grove]:
-    """The releases and trees of `boosting.boost` under the same key, in batches; pure and traceable.
+def grow(
+    key: Array, table: Table, recipe: Recipe, public_key: Array, batch: int = 8
+) -> tuple[Release, Grove]:
+    """The releases and trees of `boosting.boost` under the same key, in batches; pure and
+    traceable.
 
     The guarantee is that of `dpbt.ledger(recipe)`. The key is a secret of the release.
 
     Args:
         key: a typed key, of the noise; see `keys`.
         table: N rows.
-        recipe: one setting of a recipe whose rounds do not depend on each other, such as `recipes.random_forest`.
+        recipe: one setting of a recipe whose rounds do not depend on each other, such as
+            `recipes.random_forest`.
         public_key: a typed key that is independent of `key`, of the trees' structure.
         batch: how many trees are grown side by side; the result does not depend on it.
     """
@@ -50,7 +55,9 @@ def grow(key: Array, table: Table, recipe: Recipe, public_key: Array, batch: int
         read = prepared, weighted.weight, recipe.budget, public
         release = learner.program.release(*keys_of_round, *read)
         tree = learner.hypothesis(release, recipe.budget, public)
-        return jax.tree.map(lambda x: jnp.where(t < recipe.rounds, x, jnp.zeros((), x.dtype)), (release, tree))
+        return jax.tree.map(
+            lambda x: jnp.where(t < recipe.rounds, x, jnp.zeros((), x.dtype)), (release, tree)
+        )
 
     entries = boosting.key_pairs(key, public_key, recipe)
     rounds = jnp.arange(recipe.capacity, dtype=jnp.int32), entries
@@ -81,14 +88,16 @@ def fit(
     sample_weight: Any = None,
     keep_withheld: bool = False,
 ) -> Model:
-    """Learn a random forest. The model is a function of noisy releases alone; see `dpbt.ledger(recipe)`.
+    """Learn a random forest. The model is a function of noisy releases alone; see
+    `dpbt.ledger(recipe)`.
 
     Args:
         key: one typed key, a secret; see `boosting.fit`.
         table: from `dpbt.table`, of cells or, with `exact`, of positions f32[N, A].
         recipe: one setting, from `recipes.random_forest`, `rf_l` or `rf_e`.
         public_key: one typed key that is independent of `key`, of the trees' structure.
-        memory_mb: roughly how much memory the trees in the making may take, beside the table and the model.
+        memory_mb: roughly how much memory the trees in the making may take, beside the table and
+            the model.
         sample_weight: not supported.
         keep_withheld: as `boosting.fit`.
 
@@ -122,24 +131,30 @@ class Structure(NamedTuple):
 
 
 def structure(key: Array, depth: int, attributes: int) -> Structure:
-    """A random structure of height H over A attributes, distributed as the learner draws it; sees no rows."""
+    """A random structure of height H over A attributes, distributed as the learner draws it; sees
+    no rows.
+    """
     first, second = jax.random.split(key)
     nodes = (2**depth - 1,)
-    return Structure(jax.random.randint(first, nodes, 0, attributes), jax.random.uniform(second, nodes))
+    return Structure(
+        jax.random.randint(first, nodes, 0, attributes), jax.random.uniform(second, nodes)
+    )
 
 
 def weights_at_all_heights(tree: Structure, rows: random_tree.Positions) -> tuple[Array, Array]:
-    """Nodes and class counts of one tree at every height 0..H, in heap order: node i of level h is at 2**h - 1 + i.
+    """Nodes and class counts of one tree at every height 0..H, in heap order: node i of level h is
+    at 2**h - 1 + i.
 
-    A random tree of height h is the top of a taller one, so one descent serves all heights, and the counts of a node
-    are the sums of its children's.
+    A random tree of height h is the top of a taller one, so one descent serves all heights, and the
+    counts of a node are the sums of its children's.
 
     Args:
         tree: the structure.
         rows: from `random_tree.prepare`.
 
     Returns:
-        i32[H + 1, N], the heap index of each row's node at each height, absent rows' too; and i32[2**(H + 1) - 1, 2],
+        i32[H + 1, N], the heap index of each row's node at each height, absent rows' too; and
+        i32[2**(H + 1) - 1, 2],
         the present rows of each node and class. Both are private.
     """
     everyone = jnp.zeros(rows.target.shape[0], jnp.int32)

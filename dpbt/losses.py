@@ -1,10 +1,11 @@
 """Symmetric proper losses: Bayes risk, canonical link, inverse link, surrogate, perspective.
 
-Conventions of Nock & Henecka (2020), sections 2 to 4: the Bayes risk L is normalised to L(0) = L(1) = 0
-and L(1/2) = 1; the canonical link is -L'; the surrogate is F(z) = (-L)*(-z), so that
+Conventions of Nock & Henecka (2020), sections 2 to 4: the Bayes risk L is normalised to L(0) = L(1)
+= 0 and L(1/2) = 1; the canonical link is -L'; the surrogate is F(z) = (-L)*(-z), so that
 inverse_link(-z) = -F'(z); the perspective is f(w1, w0) = (w1 + w0) L(w1 / (w1 + w0)).
 
-A loss of your own is one `ProperLoss`; everything else (sensitivity, splits, boosting) follows from it.
+A loss of your own is one `ProperLoss`; everything else (sensitivity, splits, boosting) follows from
+it.
 """
 
 import functools
@@ -22,15 +23,16 @@ from dpbt.base import LossFamily, ProperLoss
 def m_alpha(alpha) -> ProperLoss:
     """The M-alpha loss: alpha times Matsushita's plus (1 - alpha) times the 0/1 loss.
 
-    Nock & Henecka (2020), Definition 6 and Theorem 8, equations (86), (87), (103), (105). The second derivative
-    of the surrogate beyond the flat part is 2 alpha^2 / (4 alpha^2 + (|z| - 2(1-alpha))^2)^(3/2), half of what
-    their equation (133) says, so its supremum is 1 / (4 alpha).
+    Nock & Henecka (2020), Definition 6 and Theorem 8, equations (86), (87), (103), (105). The
+    second derivative of the surrogate beyond the flat part is 2 alpha^2 / (4 alpha^2 + (|z| -
+    2(1-alpha))^2)^(3/2), half of what their equation (133) says, so its supremum is 1 / (4 alpha).
 
     Args:
         alpha: a number in [0, 1], possibly traced. At 1 it is Matsushita's loss, at 0 the 0/1 loss.
 
     At u = 1/2 the link is 0, one element of the subdifferential [-2(1-alpha), 2(1-alpha)]. For
-    |z| <= 2(1-alpha) the inverse link is 1/2. For alpha = 0 and |z| = 2 the inverse link is 1/2, too.
+    |z| <= 2(1-alpha) the inverse link is 1/2. For alpha = 0 and |z| = 2 the inverse link is 1/2,
+    too.
     """
 
     def bayes_risk(u):
@@ -56,7 +58,9 @@ def m_alpha(alpha) -> ProperLoss:
     def perspective(w1, w0):
         return 2 * alpha * jnp.sqrt(w1) * jnp.sqrt(w0) + 2 * (1 - alpha) * jnp.minimum(w1, w0)
 
-    return ProperLoss("m_alpha", bayes_risk, link, inverse_link, surrogate, perspective, _quarter_over(alpha))
+    return ProperLoss(
+        "m_alpha", bayes_risk, link, inverse_link, surrogate, perspective, _quarter_over(alpha)
+    )
 
 
 def _quarter_over(alpha):
@@ -69,7 +73,9 @@ def _quarter_over(alpha):
 
 def _ratio(numerator, denominator):
     """Numerator / denominator, for weights: what is far below a grid unit counts as 0."""
-    return jnp.where(denominator > 1e-20, numerator / jnp.where(denominator > 1e-20, denominator, 1), 0)
+    return jnp.where(
+        denominator > 1e-20, numerator / jnp.where(denominator > 1e-20, denominator, 1), 0
+    )
 
 
 square = ProperLoss(
@@ -110,7 +116,9 @@ matsushita = m_alpha(1.0)._replace(name="matsushita")
 """Matsushita's loss, 2 sqrt(u(1-u)): the fastest boosting rate and the largest sensitivity."""
 
 zero_one = m_alpha(0.0)._replace(name="zero_one", smoothness=math.inf)
-"""The 0/1 loss, 2 min(u, 1-u): the smallest sensitivity; its surrogate has kinks, so it cannot be boosted."""
+"""The 0/1 loss, 2 min(u, 1-u): the smallest sensitivity; its surrogate has kinks, so it cannot be
+boosted.
+"""
 
 
 @functools.cache
@@ -192,7 +200,9 @@ def _is_own(family: LossFamily) -> bool:
 
 @functools.cache
 def family_name(family: LossFamily) -> str:
-    """A name that tells families apart: of the loss, and of some of its values where it is not dpbt's."""
+    """A name that tells families apart: of the loss, and of some of its values where it is not
+    dpbt's.
+    """
     name = family(0.5).name
     if _is_own(family):
         return name

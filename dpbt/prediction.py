@@ -1,9 +1,9 @@
 """What a model says of rows: one interface for all hypotheses. All of it is post-processing.
 
-Rows are cells u8[N, F] (`domains.encode`) or exact numbers f32[N, F], as the model was trained on; a
-Table of either, whose absent rows are answered, too; or splits bool[N, S], if the model was trained
-on a table of raw splits (`questions.of_splits`). Rows of another type or of another number of
-features are refused, and so is a table with other questions.
+Rows are cells u8[N, F] (`domains.encode`) or exact numbers f32[N, F], as the model was trained on;
+a Table of either, whose absent rows are answered, too; or splits bool[N, S], if the model was
+trained on a table of raw splits (`questions.of_splits`). Rows of another type or of another number
+of features are refused, and so is a table with other questions.
 """
 
 from typing import Any
@@ -21,7 +21,9 @@ VOTINGS = ("majority", "threshold", "probabilistic")
 
 
 def score(hypotheses: Any, table: Table, kind: HypothesisClass) -> Array:
-    """f32[N]: the summed predictions of hypotheses, with a leading axis T, on all rows of a table."""
+    """f32[N]: the summed predictions of hypotheses, with a leading axis T, on all rows of a
+    table.
+    """
     prepared = kind.prepare(table)
 
     def add(total: Array, hypothesis: Any) -> tuple[Array, None]:
@@ -34,10 +36,10 @@ def score(hypotheses: Any, table: Table, kind: HypothesisClass) -> Array:
 def vote(shares: Array, voting: str, key: Array | None = None) -> Array:
     """bool[...]: the answers of trees that state shares f32[k, ...] of the positive class.
 
-    "majority": more than half of the trees state more than 1/2. "threshold": the mean share is above
-    1/2. "probabilistic": positive with probability the mean share, by independent coins from `key`,
-    which must be independent of the noise's key, as votes are published. Ties are negative. Bojarski
-    et al. (2014), Algorithm 1. Trees whose share is NaN do not count.
+    "majority": more than half of the trees state more than 1/2. "threshold": the mean share is
+    above 1/2. "probabilistic": positive with probability the mean share, by independent coins from
+    `key`, which must be independent of the noise's key, as votes are published. Ties are negative.
+    Bojarski et al. (2014), Algorithm 1. Trees whose share is NaN do not count.
 
     Raises:
         ValueError: for another rule, or a probabilistic vote without a key.

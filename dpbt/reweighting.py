@@ -55,17 +55,17 @@ uniform = Reweighter("uniform", False, _ones)
 def mirror(family: LossFamily, bounded: bool) -> Reweighter:
     """W = inverse_link(-y H), the mirror update of Nock & Henecka (2020), equation (13).
 
-    H is the row's score so far. The paper's step form applies the link to the weight and adds -y beta h; where
-    the link is one-to-one both are the same. On the flat part of M-alpha's inverse link (alpha < 1) the step
-    form forgets scores; the cumulative form here is the one their proof uses (equations 128-129). The first
-    weights are inverse_link(0) = 1/2.
+    H is the row's score so far. The paper's step form applies the link to the weight and adds -y
+    beta h; where the link is one-to-one both are the same. On the flat part of M-alpha's inverse
+    link (alpha < 1) the step form forgets scores; the cumulative form here is the one their proof
+    uses (equations 128-129). The first weights are inverse_link(0) = 1/2.
 
     Args:
         family: the loss family; its alpha is that of `MirrorNumbers`.
-        bounded: measure weights in units of inverse_link(sum over trees of the largest |leaf value|), a public
-            bound on the weight of any row, instead of in units of 1. Perspectives, class weights and errors are
-            homogeneous in the weights, so their sensitivities shrink by the same factor: by 1/2 in the first
-            round.
+        bounded: measure weights in units of inverse_link(sum over trees of the largest |leaf
+            value|), a public bound on the weight of any row, instead of in units of 1.
+            Perspectives, class weights and errors are homogeneous in the weights, so their
+            sensitivities shrink by the same factor: by 1/2 in the first round.
     """
 
     def weigh(score: Array, bound: Array, table: Any, public: Public) -> Weighted:
@@ -85,21 +85,24 @@ _MANTISSA = 12
 
 
 def dense_weights(weight: Array, total: Array) -> Array:
-    """Capped scaling: integers min(GRID, round(c weight)) with the one c that makes them add up to `total`.
+    """Capped scaling: integers min(GRID, round(c weight)) with the one c that makes them add up to
+    `total`.
 
-    This is the Bregman projection of a measure onto those of a density (Bun et al. (2020), Lemma 9, for any c > 0),
-    on a grid. c is found by bisection on a fixed, data-independent scale of 2**-12 relative steps; what is left to the
-    total goes, one unit each, to rows whose weight changes on that step, in order. So the total is exact, and the pair
-    (step, how many rows took it) orders all outcomes: between two data sets that differ in one row, every other row's
-    weight moves the same way. `slickness` rests on that, and on nothing else.
+    This is the Bregman projection of a measure onto those of a density (Bun et al. (2020), Lemma 9,
+    for any c > 0), on a grid. c is found by bisection on a fixed, data-independent scale of 2**-12
+    relative steps; what is left to the total goes, one unit each, to rows whose weight changes on
+    that step, in order. So the total is exact, and the pair (step, how many rows took it) orders
+    all outcomes: between two data sets that differ in one row, every other row's weight moves the
+    same way. `slickness` rests on that, and on nothing else.
 
-    How close: c differs from the c of the exact projection by what rounding changes in the total, so a weight is within
-    1 + GRID |c / c_exact - 1| of exact. On data that is 1 to 2 units
+    How close: c differs from the c of the exact projection by what rounding changes in the total,
+    so a weight is within 1 + GRID |c / c_exact - 1| of exact. On data that is 1 to 2 units
     (`tests/test_reweighting.py`); if most rows weigh less than half a unit, it can be more.
 
     Args:
         weight: f32[N], at least 0, finite; 0 for absent rows.
-        total: i32[], at least 0; if it exceeds GRID times the number of positive weights, they all get GRID.
+        total: i32[], at least 0; if it exceeds GRID times the number of positive weights, they all
+            get GRID.
 
     Returns:
         i32[N] in 0..GRID.
@@ -125,28 +128,31 @@ def dense_weights(weight: Array, total: Array) -> Array:
 
 @functools.cache
 def lazy_bregman(bounded: bool = True) -> Reweighter:
-    """The lazily projected multiplicative update: weights exp(-learning_rate y H), scaled and capped to a density.
+    """The lazily projected multiplicative update: weights exp(-learning_rate y H), scaled and
+    capped to a density.
 
-    Guarantee: between neighbours the weights differ as `slickness` says, under add/remove and under replace-one, for
-    any table of at most `rows` rows whose other rows keep their order; the total is kappa rows, exactly (on the grid),
-    or the cap for every row of a table too small for that; and no weight exceeds `cap`.
-    Every weight depends on all rows, so learners whose sensitivities are of one row's own weight (`greedy_tree`) must
-    not be used with it.
+    Guarantee: between neighbours the weights differ as `slickness` says, under add/remove and under
+    replace-one, for any table of at most `rows` rows whose other rows keep their order; the total
+    is kappa rows, exactly (on the grid), or the cap for every row of a table too small for that;
+    and no weight exceeds `cap`. Every weight depends on all rows, so learners whose sensitivities
+    are of one row's own weight (`greedy_tree`) must not be used with it.
 
-    This is LazyBB's measure (Asadi et al. (2022), Algorithm 1), with H the sum of hypotheses and kappa n the total.
-    The unprojected measure exceeds 1 for rows with negative margins and its density can exceed kappa, where the paper's
-    projection (c >= 1) would leave it alone and lose slickness; here the density is kappa always, as its Theorem
-    3.1 needs. Bun et al.'s (2020) Algorithm 4 is the same with half the learning rate, its losses being
-    1 - |h - y| / 2 = (1 + y h) / 2 for h in [-1, 1]: see `loss_rate`. |learning_rate y H| is clamped to 80, a fixed map
-    of the row's own score.
+    This is LazyBB's measure (Asadi et al. (2022), Algorithm 1), with H the sum of hypotheses and
+    kappa n the total. The unprojected measure exceeds 1 for rows with negative margins and its
+    density can exceed kappa, where the paper's projection (c >= 1) would leave it alone and lose
+    slickness; here the density is kappa always, as its Theorem 3.1 needs. Bun et al.'s (2020)
+    Algorithm 4 is the same with half the learning rate, its losses being 1 - |h - y| / 2 = (1 + y
+    h) / 2 for h in [-1, 1]: see `loss_rate`. |learning_rate y H| is clamped to 80, a fixed map of
+    the row's own score.
 
     Reads `LazyNumbers` and the public number of rows.
 
     Args:
-        bounded: also cap weights at the public u = min(1, kappa exp(2 lambda bound)), where |H| <= bound for every
-            possible row. With all `rows` rows present no projected weight exceeds that: the largest is at most
-            exp(2 lambda bound) times any other (unless that is the cap, too), and their mean is kappa. Only for
-            smaller tables does it change anything. Sensitivities then shrink by u, to kappa in the first round.
+        bounded: also cap weights at the public u = min(1, kappa exp(2 lambda bound)), where |H| <=
+            bound for every possible row. With all `rows` rows present no projected weight exceeds
+            that: the largest is at most exp(2 lambda bound) times any other (unless that is the
+            cap, too), and their mean is kappa. Only for smaller tables does it change anything.
+            Sensitivities then shrink by u, to kappa in the first round.
     """
 
     def weigh(score: Array, bound: Array, table: Any, public: Public) -> Weighted:
@@ -167,6 +173,7 @@ def lazy_bregman(bounded: bool = True) -> Reweighter:
 def loss_rate(learning_rate):
     """The rate on margins that equals a rate on Bun et al.'s losses: half of it.
 
-    exp(-lambda sum (1 + y h) / 2) = exp(-(lambda / 2) y H) times a constant, and projection forgets constants.
+    exp(-lambda sum (1 + y h) / 2) = exp(-(lambda / 2) y H) times a constant, and projection forgets
+    constants.
     """
     return learning_rate / 2

@@ -16,7 +16,8 @@ LEAST_ROWS = 64
 
 
 def bucket(count: int) -> int:
-    """The least size that is not below `count`, of four sizes in each octave: 8, 10, 12, 14, 16, ...
+    """The least size that is not below `count`, of four sizes in each octave: 8, 10, 12, 14, 16,
+    ...
 
     At most a quarter more than `count`. All sizes up to 8 are among them.
     """

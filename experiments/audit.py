@@ -16,8 +16,8 @@ from pathlib import Path
 import jax
 from tqdm import tqdm
 
-from dpbt import audit as audits
 from dpbt import losses, recipes
+from dpbt.analysis import audit as audits
 from dpbt.base import ADD_REMOVE, Recipe, relation, relation_name
 from experiments.common import commands, data, results, tables
 

@@ -16,9 +16,12 @@ import jax.numpy as jnp
 import numpy as np
 
 import dpbt
-from dpbt import domains, mechanisms, recipes, sweeps
+from dpbt import recipes
 from dpbt.base import Recipe, Table
-from dpbt.questions import of_splits
+from dpbt.data import domains
+from dpbt.data.questions import of_splits
+from dpbt.privacy import mechanisms
+from dpbt.sweeps import plan as sweeps
 from experiments.common import commands, data, peers, tables, timing
 
 SWEEPS = {"banknote": (256, 20, 4), "adult": (32, 20, 4), "synthetic 1M x 50": (2, 20, 4)}

@@ -23,9 +23,9 @@ from tqdm import tqdm
 import dpbt
 from dpbt import losses, recipes
 from dpbt.base import ADD_REMOVE, REPLACE_ONE, Recipe, Relation, Table, relation_name
-from dpbt.domains import read_domain
-from dpbt.files import read_csv
-from dpbt.storage import write_whole
+from dpbt.data.domains import read_domain
+from dpbt.data.files import read_csv
+from dpbt.sweeps.storage import write_whole
 from experiments.common import commands, data, protocols, results, tables
 
 EPSILONS = (0.1, 1.0, 10.0)

@@ -22,7 +22,9 @@ settings.load_profile("dpbt")
 
 
 _MOST_MAPS = 30_000
-"""Programs take memory maps, of which a Linux process has 65,530: one that compiles beyond them is aborted."""
+"""Programs take memory maps, of which a Linux process has 65,530: one that compiles beyond them is
+aborted.
+"""
 _finished = itertools.count(1)
 
 
@@ -36,7 +38,9 @@ def secret_of_the_tests(tmp_path_factory):
 
 @pytest.fixture(autouse=True)
 def forget_programs():
-    """Now and then, after a test, drop compiled programs before they are too many; the disk cache still has them."""
+    """Now and then, after a test, drop compiled programs before they are too many; the disk cache
+    still has them.
+    """
     yield
     maps = Path("/proc/self/maps")
     if next(_finished) % 20 == 0 and maps.exists() and maps.read_bytes().count(b"\n") > _MOST_MAPS:

@@ -11,8 +11,8 @@ import numpy as np
 import dpbt
 from dpbt import base
 from dpbt.base import ADD_REMOVE, REPLACE_ONE, Table
-from dpbt.domains import Boolean, Label, Nominal, Numeric
-from dpbt.files import read_csv
+from dpbt.data.domains import Boolean, Label, Nominal, Numeric
+from dpbt.data.files import read_csv
 
 DOMAIN = {
     "age": Numeric(0, 100, bins=6, missing=True),
@@ -118,4 +118,6 @@ def pairs(
 def stacked(relation: base.Relation, exact: bool) -> tuple[Table, Table]:
     """The first and the second tables of `pairs`, with a leading axis for pairs."""
     first, second = zip(*pairs(relation, 1, exact), strict=True)
-    return jax.tree.map(lambda *rows: jnp.stack(rows), *first), jax.tree.map(lambda *rows: jnp.stack(rows), *second)
+    return jax.tree.map(lambda *rows: jnp.stack(rows), *first), jax.tree.map(
+        lambda *rows: jnp.stack(rows), *second
+    )

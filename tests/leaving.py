@@ -6,8 +6,9 @@ import warnings
 
 import numpy as np
 
-from dpbt import storage, sweeps
-from dpbt.questions import of_splits
+from dpbt.data.questions import of_splits
+from dpbt.sweeps import plan as sweeps
+from dpbt.sweeps import storage
 
 N = 1237
 """The exact number of private rows; nothing else is of this size."""

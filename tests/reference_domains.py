@@ -2,10 +2,10 @@
 
 import numpy as np
 
-from dpbt.columns import cells_of, read_codes, read_numbers, read_truths
-from dpbt.domains import Boolean, Column, Domain, Nominal, Numeric
-from dpbt.questions import splits_of
-from dpbt.tables import table
+from dpbt.data.columns import cells_of, read_codes, read_numbers, read_truths
+from dpbt.data.domains import Boolean, Column, Domain, Nominal, Numeric
+from dpbt.data.questions import splits_of
+from dpbt.data.tables import table
 
 
 def splits(domain: Domain, columns: dict) -> np.ndarray:

@@ -1,11 +1,14 @@
-"""Tables to test on: random ones of every kind, whole public domains, and pairs that attain sensitivities."""
+"""Tables to test on: random ones of every kind, whole public domains, and pairs that attain
+sensitivities.
+"""
 
 import jax.numpy as jnp
 import numpy as np
 
-from dpbt import audit, domains
+from dpbt.analysis import audit
 from dpbt.base import ADD_REMOVE, REPLACE_ONE, Relation, Table
-from dpbt.questions import of_splits
+from dpbt.data import domains
+from dpbt.data.questions import of_splits
 
 Extreme = tuple[Relation, dict, audit.Neighbours]
 """A relation, settings of a recipe, and a table with one neighbour."""
@@ -33,7 +36,9 @@ def every_pattern(splits: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def random_features(seed: int, rows: int, splits: int, absent: int = 0) -> Table:
-    """Real features, some rows outside the unit ball, with a label that a halfspace mostly gives."""
+    """Real features, some rows outside the unit ball, with a label that a halfspace mostly
+    gives.
+    """
     rng = np.random.default_rng(seed)
     features = rng.normal(0, 0.7, (rows, splits)).astype(np.float32)
     label = (features[:, 0] > 0) ^ (rng.random(rows) < 0.1)
@@ -43,13 +48,17 @@ def random_features(seed: int, rows: int, splits: int, absent: int = 0) -> Table
 
 
 def corners(features: int) -> tuple[np.ndarray, np.ndarray]:
-    """Rows at both ends of every axis, with either label: half of them on the unit sphere, half far outside."""
+    """Rows at both ends of every axis, with either label: half of them on the unit sphere, half far
+    outside.
+    """
     ends = np.concatenate([np.eye(features), -1000 * np.eye(features)]).astype(np.float32)
     return np.concatenate([ends, ends]), np.repeat([False, True], len(ends))
 
 
 def lone_row(apart: bool = True, rows: int = 160) -> list[Extreme]:
-    """One class and a row of the other, set apart by all splits but the first or by none; with and without it."""
+    """One class and a row of the other, set apart by all splits but the first or by none; with and
+    without it.
+    """
     splits = 300
     satisfied = np.ones((rows, splits), bool)
     satisfied[-1, 1:] = not apart
@@ -67,7 +76,9 @@ def _flip(table: Table, row: int) -> audit.Neighbours:
 
 
 def flipped_rule() -> list[Extreme]:
-    """All literals are right on all rows, until one row changes its label: they lose it, their negations gain it."""
+    """All literals are right on all rows, until one row changes its label: they lose it, their
+    negations gain it.
+    """
     label = np.arange(160) % 2 == 0
     splits = np.repeat(label[:, None], 300, axis=1)
     table = of_splits(splits, label, np.ones(160, bool))
@@ -75,7 +86,8 @@ def flipped_rule() -> list[Extreme]:
 
 
 def moved_row() -> list[Extreme]:
-    """Two pairs. The only row of class 1 leaves where 300 splits single it out and comes where one split does.
+    """Two pairs. The only row of class 1 leaves where 300 splits single it out and comes where one
+    split does.
 
     And a row changes class in a leaf of one class, for the labels.
     """

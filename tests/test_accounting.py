@@ -1,4 +1,6 @@
-"""Ledgers: composition, conversions, budgets set from (epsilon, delta), and what accountants refuse."""
+"""Ledgers: composition, conversions, budgets set from (epsilon, delta), and what accountants
+refuse.
+"""
 
 import math
 
@@ -8,8 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import dpbt
-from dpbt import accounting, mechanisms, recipes
+from dpbt import recipes
 from dpbt.base import ADD_REMOVE
+from dpbt.privacy import accounting, mechanisms
 
 
 def line(epsilon=0.1, count=10, mechanism="laplace", times=1):
@@ -55,7 +58,9 @@ def test_sequential_composition():
 
 def test_advanced_composition_is_asadi_2_8():
     k, epsilon, delta = 50, 0.05, 1e-6
-    expected = math.sqrt(2 * k * math.log(1 / delta)) * epsilon + k * epsilon * (math.exp(epsilon) - 1)
+    expected = math.sqrt(2 * k * math.log(1 / delta)) * epsilon + k * epsilon * (
+        math.exp(epsilon) - 1
+    )
     assert book(line(epsilon, k)).epsilon_at(delta, "advanced") == pytest.approx(expected)
 
 
@@ -65,7 +70,9 @@ def test_zcdp_conversion_against_the_classical_bound_and_brute_force():
             epsilon = accounting.zcdp_epsilon(rho, delta)
             assert epsilon <= rho + 2 * math.sqrt(rho * math.log(1 / delta))
             alpha = 1 + np.geomspace(1e-6, 1e6, 2_000_001)
-            brute = np.min(alpha * rho + np.log1p(-1 / alpha) - (math.log(delta) + np.log(alpha)) / (alpha - 1))
+            brute = np.min(
+                alpha * rho + np.log1p(-1 / alpha) - (math.log(delta) + np.log(alpha)) / (alpha - 1)
+            )
             assert epsilon == pytest.approx(max(brute, 0), rel=1e-6, abs=1e-9)
     assert accounting.zcdp_epsilon(0.0, 0.1) == 0
     assert accounting.zcdp_epsilon(math.inf, 0.1) == math.inf
@@ -128,8 +135,12 @@ def test_gaussians_agree_with_dp_accounting():
 
 
 def test_discrete_laplace_is_not_accounted_as_the_continuous_one():
-    """Scale 1, sensitivity 4: delta(0) of the discrete law is the total variation of two shifted laws."""
-    event = accounting.Event("s", mechanisms.discrete_laplace, "x", sensitivity=4.0, scale=1.0, theorem="")
+    """Scale 1, sensitivity 4: delta(0) of the discrete law is the total variation of two shifted
+    laws.
+    """
+    event = accounting.Event(
+        "s", mechanisms.discrete_laplace, "x", sensitivity=4.0, scale=1.0, theorem=""
+    )
     draw = accounting.Line(event)
     k = np.arange(-60, 61)
     p, q = np.exp(-np.abs(k)) * np.tanh(0.5), np.exp(-np.abs(k - 4)) * np.tanh(0.5)
@@ -163,7 +174,9 @@ def test_unknown_accountants_and_deltas_raise():
 @pytest.mark.parametrize("alpha", ["objective", 0.4])
 @pytest.mark.parametrize(("epsilon", "delta"), [(0.1, 1e-9), (1.0, 1e-6), (8.0, 1e-3)])
 def test_approximate_budgets_add_up_to_the_request(relation, alpha, epsilon, delta):
-    recipe = recipes.bdpe(epsilon=epsilon, delta=delta, rows=500, rounds=6, depth=3, relation=relation, alpha=alpha)
+    recipe = recipes.bdpe(
+        epsilon=epsilon, delta=delta, rows=500, rounds=6, depth=3, relation=relation, alpha=alpha
+    )
     ledger = dpbt.ledger(recipe)
     assert epsilon * (1 - 1e-6) <= ledger.epsilon <= epsilon
     assert ledger.epsilon_at(delta, "rdp") <= epsilon * 1.03
@@ -173,7 +186,9 @@ def test_approximate_budgets_add_up_to_the_request(relation, alpha, epsilon, del
 
 
 def test_shares_of_rho():
-    ledger = dpbt.ledger(recipes.bdpe(epsilon=2, delta=1e-6, rows=500, depth=4, beta_tree=0.6, error_share=0.25))
+    ledger = dpbt.ledger(
+        recipes.bdpe(epsilon=2, delta=1e-6, rows=500, depth=4, beta_tree=0.6, error_share=0.25)
+    )
     cost = {event.site: event.count * event.rho / ledger.rho for event in ledger.lines}
     assert cost["leaf"] == pytest.approx(0.4, rel=1e-5)
     assert sum(cost[f"error_{k}"] for k in range(4)) == pytest.approx(0.15, rel=1e-5)

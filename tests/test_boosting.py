@@ -1,4 +1,6 @@
-"""The whole algorithm: against a plain loop, against Algorithm 1, without privacy, under every transform."""
+"""The whole algorithm: against a plain loop, against Algorithm 1, without privacy, under every
+transform.
+"""
 
 import jax
 import jax.numpy as jnp
@@ -7,10 +9,12 @@ import optax
 import pytest
 
 import dpbt
-from dpbt import boosting, boundary, losses, mechanisms, recipes, trees, variates
+from dpbt import boosting, losses, recipes
 from dpbt.base import UNSPLIT
-from dpbt.questions import columns_of, of_splits, splits_of
-from dpbt.tables import take
+from dpbt.data.questions import columns_of, of_splits, splits_of
+from dpbt.data.tables import take
+from dpbt.learners import trees
+from dpbt.privacy import boundary, mechanisms, variates
 from tests import reference
 from tests.conftest import random_table
 from tests.tables import allowing
@@ -25,7 +29,11 @@ def library_noise(key, recipe):
         if site.startswith("split"):
             with variates.double_precision():
                 return [np.asarray(part) for part in mechanisms.selection_noise(site_key, shape)]
-        return np.asarray(mechanisms.discrete_laplace.sample(site_key, jnp.zeros(shape, jnp.int32), jnp.float32(scale)))
+        return np.asarray(
+            mechanisms.discrete_laplace.sample(
+                site_key, jnp.zeros(shape, jnp.int32), jnp.float32(scale)
+            )
+        )
 
     return noise
 
@@ -64,7 +72,9 @@ def agree(table, recipe, alpha, seed):
     arrays = [np.asarray(array) for array in (splits_of(table), table.target, table.present)]
     expected = reference.boost(*arrays, plain(recipe, alpha), library_noise(key, recipe))
     np.testing.assert_array_equal(model.trees.split, [heap for heap, _ in expected])
-    np.testing.assert_allclose(model.trees.leaf, [leaves for _, leaves in expected], rtol=2e-3, atol=2e-3)
+    np.testing.assert_allclose(
+        model.trees.leaf, [leaves for _, leaves in expected], rtol=2e-3, atol=2e-3
+    )
 
 
 FAST = ("tight-objective", "tight-square", "published-objective")
@@ -86,9 +96,13 @@ def test_same_splits_as_a_plain_loop_on_real_data(banknote, case):
 
 
 def test_weights_and_leverage_are_algorithm_1():
-    """The step form of (126) with beta = (a / m) sum w y h, in float64, from the exact leaves of each round."""
+    """The step form of (126) with beta = (a / m) sum w y h, in float64, from the exact leaves of
+    each round.
+    """
     table = random_table(4, 400, 6)
-    recipe = recipes.bdpe(epsilon=np.inf, rows=400, rounds=5, depth=2, alpha=1.0, pi=0.25, zeta=0.01)
+    recipe = recipes.bdpe(
+        epsilon=np.inf, rows=400, rounds=5, depth=2, alpha=1.0, pi=0.25, zeta=0.01
+    )
     model = dpbt.fit(jax.random.key(0), table, recipe)
     bound = (1 - 0.02) / np.sqrt(0.01 * 0.99)
     assert float(recipe.budget.clip) == pytest.approx(bound, rel=1e-5)
@@ -97,7 +111,12 @@ def test_weights_and_leverage_are_algorithm_1():
     for t in range(5):
         tree = jax.tree.map(lambda leaf, t=t: leaf[t], model.trees)
         leaf = np.asarray(trees.route(tree, columns_of(table)))
-        share = np.array([weight[(leaf == k) & (y > 0)].sum() / max(weight[leaf == k].sum(), 1e-12) for k in range(4)])
+        share = np.array(
+            [
+                weight[(leaf == k) & (y > 0)].sum() / max(weight[leaf == k].sum(), 1e-12)
+                for k in range(4)
+            ]
+        )
         share = np.clip(share, 0.01, 0.99)
         h = ((2 * share - 1) / np.sqrt(share * (1 - share)))[leaf]
         beta = a / 400 * np.sum(weight * y * h)
@@ -122,12 +141,17 @@ def test_without_privacy_pure_nodes_stay_and_empty_leaves_follow_their_parents()
 
 @pytest.mark.parametrize(
     "criterion",
-    [losses.m_alpha, *(pytest.param(loss, marks=pytest.mark.slow) for loss in (losses.square, losses.log))],
+    [
+        losses.m_alpha,
+        *(pytest.param(loss, marks=pytest.mark.slow) for loss in (losses.square, losses.log)),
+    ],
     ids=lambda c: getattr(c, "name", "m"),
 )
 def test_without_privacy_boosting_learns(banknote, criterion):
     alpha = "objective" if criterion is losses.m_alpha else 1.0
-    recipe = recipes.bdpe(epsilon=np.inf, rows=1372, rounds=20, depth=4, alpha=alpha, criterion=criterion)
+    recipe = recipes.bdpe(
+        epsilon=np.inf, rows=1372, rounds=20, depth=4, alpha=alpha, criterion=criterion
+    )
     model = dpbt.fit(jax.random.key(0), banknote, recipe)
     assert float(np.mean(dpbt.predict(model, banknote) != banknote.target)) < 0.06
 
@@ -173,7 +197,9 @@ def test_vmap_over_settings_keys_and_masks_is_a_loop(small_table):
     assert got.shape == (3, 2, 2, 80)
     for e in range(3):
         for p in range(2):
-            model = dpbt.fit(keys[1], small_table._replace(present=masks[p]), recipes.setting(recipe, e))
+            model = dpbt.fit(
+                keys[1], small_table._replace(present=masks[p]), recipes.setting(recipe, e)
+            )
             score = dpbt.decision_function(model, small_table)
             np.testing.assert_allclose(got[e, p, 1], score, atol=1e-5)
 
@@ -185,7 +211,9 @@ def test_replay_rebuilds_the_model_and_ignores_absent_rows(small_table, case):
     found = jax.jit(dpbt.replay)(model.transcript, small_table, recipe)
     rebuilt = found.hypotheses
     np.testing.assert_array_equal(rebuilt.split, model.trees.split)
-    np.testing.assert_allclose(rebuilt.leaf, model.trees.leaf, rtol=1e-5, atol=1e-7)  # two programs, one ulp apart
+    np.testing.assert_allclose(
+        rebuilt.leaf, model.trees.leaf, rtol=1e-5, atol=1e-7
+    )  # two programs, one ulp apart
     gone = ~small_table.present
     other = small_table._replace(
         target=small_table.target ^ gone,
@@ -208,7 +236,9 @@ def test_scores_and_probabilities(small_table):
 
 
 def test_kinked_losses_split_but_do_not_boost(small_table):
-    recipe = recipes.bdpe(epsilon=5, rows=80, rounds=2, depth=2, alpha=1.0, criterion=losses.zero_one)
+    recipe = recipes.bdpe(
+        epsilon=5, rows=80, rounds=2, depth=2, alpha=1.0, criterion=losses.zero_one
+    )
     assert recipe.loss(1.0).name == "matsushita"
     dpbt.fit(jax.random.key(0), small_table, recipe)
     with pytest.raises(ValueError, match="smooth surrogate"):
@@ -255,7 +285,11 @@ def test_bad_tables_are_refused(small_table, name):
 def test_bad_keys_and_batched_recipes_are_refused(small_table):
     recipe = recipes.bdpe(epsilon=1, rows=80)
     several = jax.random.split(jax.random.key(0))
-    for key, words in ((0, "typed key"), (jax.random.PRNGKey(0), "typed key"), (several, "one key")):
+    for key, words in (
+        (0, "typed key"),
+        (jax.random.PRNGKey(0), "typed key"),
+        (several, "one key"),
+    ):
         with pytest.raises(ValueError, match=words):
             dpbt.fit(key, small_table, recipe)
     with pytest.raises(ValueError, match="chacha20 or threefry2x32"):
@@ -272,7 +306,9 @@ def test_fresh_keys_differ_and_fit(small_table):
 
 @pytest.mark.parametrize("calibration", ["tight", "published"])
 def test_rounds_are_traced_and_capacity_changes_nothing(small_table, calibration):
-    """T = 2 alone, and T = 2 in a program with room for 5: the same releases, then zeros; one program for all T."""
+    """T = 2 alone, and T = 2 in a program with room for 5: the same releases, then zeros; one
+    program for all T.
+    """
     settings = {"epsilon": 4.0, "rows": 90, "depth": 2, "calibration": calibration}
     alone = recipes.bdpe(rounds=2, **settings)
     several = recipes.bdpe(rounds=[2, 5], **settings)
@@ -289,7 +325,9 @@ def test_rounds_are_traced_and_capacity_changes_nothing(small_table, calibration
             if rounds == 2:
                 np.testing.assert_allclose(release[:2], expected.releases[site], rtol=1e-6)
         density, _ = jax.jit(dpbt.replay)(model.transcript, small_table, recipe)
-        assert all(not np.any(value[rounds:]) and np.all(value[:rounds] < 0) for value in density.values())
+        assert all(
+            not np.any(value[rounds:]) and np.all(value[:rounds] < 0) for value in density.values()
+        )
         again = jax.jit(dpbt.boost)(jax.random.key(0), small_table, recipe, None)
         score = dpbt.decision_function(model, small_table)
         np.testing.assert_allclose(score, again.scores, atol=1e-6)

@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dpbt import cells, columns, domains
-from dpbt.domains import Boolean, Nominal, Numeric
+from dpbt.data import cells, columns, domains
+from dpbt.data.domains import Boolean, Nominal, Numeric
 
 NAN, INF = math.nan, math.inf
 ZONE = datetime.timezone(datetime.timedelta(hours=2))
@@ -253,7 +253,9 @@ DOMAIN = {
 
 @dataclasses.dataclass(frozen=True)
 class Place:
-    """A cell of TABLE by its place: some of them must not be shown or compared, by hypothesis either."""
+    """A cell of TABLE by its place: some of them must not be shown or compared, by hypothesis
+    either.
+    """
 
     number: int
 

@@ -7,7 +7,7 @@ import jax
 import numpy as np
 import pytest
 
-from dpbt import storage
+from dpbt.sweeps import storage
 from experiments import __main__ as command_line
 from experiments.common import cache, results, tables, timing
 from experiments.papers.nock_henecka_2020 import settings, table

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 import dpbt
-from dpbt import diagnostics, recipes
-from dpbt.domains import Boolean
+from dpbt import recipes
+from dpbt.analysis import diagnostics
+from dpbt.data.domains import Boolean
 from tests import reference_smooth
 from tests.tables import random_features, random_table
 
@@ -29,7 +30,9 @@ def test_votes_are_the_model(fitted):
     x = np.where(table.cells, 1, -1)
     score = sum(vote.votes * (1 if vote.split < 0 else x[:, vote.split]) for vote in lines)
     np.testing.assert_array_equal(score, dpbt.decision_function(model, table))
-    assert [abs(vote.votes) for vote in lines] == sorted((abs(vote.votes) for vote in lines), reverse=True)
+    assert [abs(vote.votes) for vote in lines] == sorted(
+        (abs(vote.votes) for vote in lines), reverse=True
+    )
     assert all(vote.votes != 0 for vote in lines)
     assert "x0" in diagnostics.votes_table(lines)
     used = set(np.asarray(model.trees.split).ravel().tolist()) - {-1}
@@ -63,9 +66,13 @@ def test_rademacher_is_the_mean_over_all_signs():
     rng = np.random.default_rng(0)
     splits = rng.random((9, 3)) < 0.5
     rules = np.concatenate([np.ones((9, 1)), np.where(splits, 1, -1)], axis=1)
-    exact = np.mean([np.abs(np.array(sign) @ rules).max() / 9 for sign in itertools.product([-1, 1], repeat=9)])
+    exact = np.mean(
+        [np.abs(np.array(sign) @ rules).max() / 9 for sign in itertools.product([-1, 1], repeat=9)]
+    )
     estimate, error = diagnostics.rademacher(jax.random.key(0), jnp.asarray(splits), draws=4000)
-    assert abs(estimate - exact) < 5 * error < 0.02  # five standard errors: a false alarm once in 1.7 million
+    assert (
+        abs(estimate - exact) < 5 * error < 0.02
+    )  # five standard errors: a false alarm once in 1.7 million
 
 
 def test_a_report_holds_everything(fitted):
@@ -79,7 +86,9 @@ def test_a_report_holds_everything(fitted):
 
 def test_other_hypotheses_have_margins_and_no_votes():
     features = random_features(0, rows=60, splits=3)
-    model = dpbt.fit(jax.random.key(0), features, recipes.halfspace_boost(epsilon=5, rows=60, rounds=3))
+    model = dpbt.fit(
+        jax.random.key(0), features, recipes.halfspace_boost(epsilon=5, rows=60, rounds=3)
+    )
     found = diagnostics.report(model, features, features)
     assert found["votes"] is None
     assert found["features_used"] is None
@@ -88,7 +97,15 @@ def test_other_hypotheses_have_margins_and_no_votes():
         with pytest.raises(ValueError, match="of trees"):
             needs_trees(model)
     table = random_table(1, rows=60, splits=4)
-    deep = dpbt.fit(jax.random.key(0), table, recipes.lazybb_trees(epsilon=5, rows=60, rounds=3,))
+    deep = dpbt.fit(
+        jax.random.key(0),
+        table,
+        recipes.lazybb_trees(
+            epsilon=5,
+            rows=60,
+            rounds=3,
+        ),
+    )
     with pytest.raises(ValueError, match="depth one"):
         diagnostics.votes(deep)
     assert diagnostics.report(deep, table, table)["votes"] is None

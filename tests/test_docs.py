@@ -6,8 +6,8 @@ import tomllib
 from pathlib import Path
 
 import dpbt
-from dpbt import accounting
 from dpbt.base import relation_name
+from dpbt.privacy import accounting
 from experiments.__main__ import COMMANDS, PAPERS
 from paper_figures.__main__ import NAMES as FIGURES
 
@@ -29,7 +29,9 @@ def test_readme_ledger_and_threats_name_one_relation_one_rows_one_sampler_and_on
     threats = (Path(__file__).parent.parent / "docs" / "threats.md").read_text()
     pages = [" ".join(text.replace("`", "").split()) for text in (README, threats)]
     for relation, words in accounting.RELATION_WORDS.items():
-        book = dpbt.ledger(dpbt.recipes.bdpe(epsilon=1.0, rows=50, relation=relation), dpbt.fresh_key())
+        book = dpbt.ledger(
+            dpbt.recipes.bdpe(epsilon=1.0, rows=50, relation=relation), dpbt.fresh_key()
+        )
         printed = str(book)
         assert words.replace("rows is", "rows = 50 is") in printed
         assert accounting.EXACT_WORDS in printed
@@ -53,7 +55,11 @@ def test_commands_and_links_exist():
     for target in re.findall(r"\]\((?!http)([^)#]+)\)", README):
         assert (root / target).exists(), target
     for name in re.findall(r"`dpbt\.(\w+)", README):
-        assert hasattr(dpbt, name) or (root / "dpbt" / f"{name}.py").exists() or (root / "dpbt" / name).is_dir(), name
+        assert (
+            hasattr(dpbt, name)
+            or (root / "dpbt" / f"{name}.py").exists()
+            or (root / "dpbt" / name).is_dir()
+        ), name
 
 
 def test_the_version_is_stated_once():

@@ -9,9 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import dpbt
-from dpbt import domains, recipes
-from dpbt.domains import Boolean, Nominal, Numeric
-from dpbt.questions import splits_of
+from dpbt import recipes
+from dpbt.data import domains
+from dpbt.data.domains import Boolean, Nominal, Numeric
+from dpbt.data.questions import splits_of
 from tests.reference_domains import library_splits
 
 DOMAIN = {
@@ -104,7 +105,10 @@ BAD = {
     "one word": (lambda: Boolean("yes"), "true='yes' must declare its word for false"),
     "words alike": (lambda: Boolean("1", "1.0"), "true and false must differ"),
     "classes alike": (lambda: domains.Label("y", "1", "1.0"), "classes must differ"),
-    "missing column": (lambda: domains.encode(DOMAIN, {"age": [1]}), r"lacks columns \['job', 'member'\]"),
+    "missing column": (
+        lambda: domains.encode(DOMAIN, {"age": [1]}),
+        r"lacks columns \['job', 'member'\]",
+    ),
     "lengths": (lambda: domains.encode(DOMAIN, {**COLUMNS, "age": [1.0]}), r"'member'\] differ"),
     "text": (lambda: domains.encode({"x": Boolean()}, {"x": "01"}), "'x': .*sequence of cells"),
     "scalar": (lambda: domains.encode({"x": Boolean()}, {"x": True}), "column 'x': .*got bool"),
@@ -123,7 +127,10 @@ def test_bad_declarations_and_data_are_refused(name):
 
 
 GOOD_JSON = {
-    "columns": {"x": {"type": "numeric", "low": 0, "high": 1}, "c": {"type": "nominal", "values": ["a", "b"]}},
+    "columns": {
+        "x": {"type": "numeric", "low": 0, "high": 1},
+        "c": {"type": "nominal", "values": ["a", "b"]},
+    },
     "label": {"column": "y", "positive": "1", "negative": "0"},
 }
 

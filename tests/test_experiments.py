@@ -7,8 +7,8 @@ import re
 import numpy as np
 import pytest
 
-from dpbt import storage
 from dpbt.base import ADD_REMOVE, REPLACE_ONE
+from dpbt.sweeps import storage
 from experiments import __main__ as command_line
 from experiments import bench
 from experiments import demo as demos
@@ -44,14 +44,19 @@ def person(tmp_path):
     rng = np.random.default_rng(0)
     age, smoker = rng.uniform(20, 90, 60), rng.choice(["yes", "no"], 60)
     lines = ["name, age, weight, smoker, ill"]
-    lines += [f"p{i}, {age[i]:.1f}, {'' if i == 3 else 70}, {smoker[i]}, {int(age[i] > 50)}" for i in range(60)]
+    lines += [
+        f"p{i}, {age[i]:.1f}, {'' if i == 3 else 70}, {smoker[i]}, {int(age[i] > 50)}"
+        for i in range(60)
+    ]
     (tmp_path / "mine.csv").write_text("\n".join(lines) + "\n\n")
     (tmp_path / "domain.json").write_text(json.dumps(DOMAIN))
     return tmp_path / "mine.csv", tmp_path / "domain.json"
 
 
 def demo(tmp_path, *arguments):
-    return command_line.main(["demo", "--smoke", "--out", str(tmp_path / "out"), *map(str, arguments)])
+    return command_line.main(
+        ["demo", "--smoke", "--out", str(tmp_path / "out"), *map(str, arguments)]
+    )
 
 
 @pytest.mark.slow
@@ -151,7 +156,9 @@ def test_bad_options(tmp_path, capsys, person):
 
 def test_the_private_number_of_rows_is_no_bound():
     """Without a public bound the number of rows is public, and the relation says so."""
-    bundled, own, bounded = (argparse.Namespace(data=d, rows=r) for d, r in ((None, None), ("x", None), ("x", 80)))
+    bundled, own, bounded = (
+        argparse.Namespace(data=d, rows=r) for d, r in ((None, None), ("x", None), ("x", 80))
+    )
     assert demos.public_size(bundled, 569) == (600, ADD_REMOVE)
     assert demos.public_size(own, 60) == (60, REPLACE_ONE)
     assert demos.public_size(bounded, 60) == (80, ADD_REMOVE)

@@ -1,15 +1,19 @@
-"""Neighbours made of file rows: a line is a row. `test_contract.py` has what a line costs each learner."""
+"""Neighbours made of file rows: a line is a row. `test_contract.py` has what a line costs each
+learner.
+"""
 
 import jax
 import numpy as np
 import pytest
 
 import dpbt
-from dpbt import audit, domains, recipes
+from dpbt import recipes
+from dpbt.analysis import audit
 from dpbt.base import ADD_REMOVE, REPLACE_ONE
-from dpbt.domains import Boolean
-from dpbt.questions import of_splits
-from dpbt.tables import take
+from dpbt.data import domains
+from dpbt.data.domains import Boolean
+from dpbt.data.questions import of_splits
+from dpbt.data.tables import take
 from tests import filerows
 
 RELATIONS = {"add_remove": ADD_REMOVE, "replace_one": REPLACE_ONE}

@@ -8,9 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import dpbt
-from dpbt import domains, recipes
-from dpbt.domains import Boolean, Label, Numeric
-from dpbt.files import read_csv
+from dpbt import recipes
+from dpbt.data import domains
+from dpbt.data.domains import Boolean, Label, Numeric
+from dpbt.data.files import read_csv
 from tests import filerows
 
 SMALL = {"age": Numeric(0, 100, bins=2, missing=True), "member": Boolean("yes", "no")}

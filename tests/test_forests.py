@@ -1,4 +1,6 @@
-"""Random forests against plain loops: leaf counts, noise, votes; structure is public; equal keys, equal trees."""
+"""Random forests against plain loops: leaf counts, noise, votes; structure is public; equal keys,
+equal trees.
+"""
 
 import jax
 import jax.numpy as jnp
@@ -7,12 +9,13 @@ import pytest
 from scipy import stats
 
 import dpbt
-from dpbt import accounting, boosting, boundary, forests, mechanisms, prediction, pricing, recipes
+from dpbt import boosting, forests, prediction, recipes
 from dpbt.base import ADD_REMOVE, GRID, Table
-from dpbt.domains import Boolean, Nominal, Numeric, positions
+from dpbt.data.domains import Boolean, Nominal, Numeric, positions
+from dpbt.data.questions import positions_of, splits_of
+from dpbt.data.tables import take
 from dpbt.learners import random_tree
-from dpbt.questions import positions_of, splits_of
-from dpbt.tables import take
+from dpbt.privacy import accounting, boundary, mechanisms, pricing
 from tests.conftest import random_table
 from tests.tables import allowing
 
@@ -25,9 +28,15 @@ def grown(key, table, recipe, **more):
 
 
 EVERY_RECIPE = {
-    "forest": lambda **more: recipes.random_forest(rows=200, rounds=7, depth=4, negative="uniform", **more),
-    "published": lambda **more: recipes.random_forest(rows=200, rounds=7, depth=4, calibration="published", **more),
-    "disjoint": lambda **more: recipes.random_forest(rows=200, rounds=7, depth=4, disjoint=True, **more),
+    "forest": lambda **more: recipes.random_forest(
+        rows=200, rounds=7, depth=4, negative="uniform", **more
+    ),
+    "published": lambda **more: recipes.random_forest(
+        rows=200, rounds=7, depth=4, calibration="published", **more
+    ),
+    "disjoint": lambda **more: recipes.random_forest(
+        rows=200, rounds=7, depth=4, disjoint=True, **more
+    ),
     "rf_e": lambda **more: recipes.rf_e(rows=200, rounds=7, depth=4, **more),
 }
 every_recipe = pytest.mark.parametrize("make", EVERY_RECIPE.values(), ids=EVERY_RECIPE)
@@ -54,7 +63,9 @@ def leaf_of(attribute, threshold, row):
 
 
 def plain_theta(release, table, noise, scale, unit=1.0, zero=False):
-    """theta[k][leaf] of every tree by a loop over rows, in float64, from the structure and the noise of a release."""
+    """theta[k][leaf] of every tree by a loop over rows, in float64, from the structure and the
+    noise of a release.
+    """
     position, label, present = (np.asarray(array) for array in table[:3])
     attribute, threshold = np.asarray(release["attribute"]), np.asarray(release["threshold"])
     theta, counts = np.zeros((*attribute.shape[:2], attribute.shape[2] + 1)), []
@@ -63,13 +74,17 @@ def plain_theta(release, table, noise, scale, unit=1.0, zero=False):
             count = np.zeros((attribute.shape[2] + 1, 2), np.int64)
             for i in np.flatnonzero(present):
                 if "part" not in release or int(release["part"][t, i]) == p:
-                    count[leaf_of(attribute[t, p], threshold[t, p], position[i]), int(label[i])] += 1
+                    count[
+                        leaf_of(attribute[t, p], threshold[t, p], position[i]), int(label[i])
+                    ] += 1
             counts.append(count)
             noisy = count * unit + noise(t, scale)[p]
             for leaf, (negative, positive) in enumerate(np.maximum(noisy, 0) if zero else noisy):
                 usable = negative >= 0 and positive >= 0 and negative + positive > 0
                 theta[t, p, leaf] = (
-                    positive / (negative + positive) if usable else float(release["fallback"][t, p, leaf])
+                    positive / (negative + positive)
+                    if usable
+                    else float(release["fallback"][t, p, leaf])
                 )
     return theta, counts
 
@@ -87,7 +102,9 @@ def test_leaves_are_those_of_a_loop_under_the_same_noise(table, name, epsilon):
         site_key = boundary.site_key(keys[t], "leaf")
         return np.asarray(mechanisms.discrete_laplace.sample(site_key, zero, scale), np.float64)
 
-    theta, counts = plain_theta(model.releases, table, noise, recipe.budget.leaf_scale, GRID, name == "disjoint")
+    theta, counts = plain_theta(
+        model.releases, table, noise, recipe.budget.leaf_scale, GRID, name == "disjoint"
+    )
     np.testing.assert_allclose(model.trees.leaf, theta, atol=2e-4)
     used = sum(count.sum() for count in counts)
     assert used == (190 if name == "disjoint" else 7 * 190)
@@ -95,7 +112,11 @@ def test_leaves_are_those_of_a_loop_under_the_same_noise(table, name, epsilon):
 
 def test_labels_without_privacy_are_majorities(table):
     model = grown(jax.random.key(0), table, EVERY_RECIPE["rf_e"](epsilon=np.inf))
-    counts = np.array(plain_theta({**model.releases, "fallback": np.zeros((7, 1, 16))}, table, lambda t, s: [0], 0)[1])
+    counts = np.array(
+        plain_theta(
+            {**model.releases, "fallback": np.zeros((7, 1, 16))}, table, lambda t, s: [0], 0
+        )[1]
+    )
     np.testing.assert_array_equal(model.releases["leaf"][:, 0], counts[..., 1] > counts[..., 0])
 
 
@@ -140,7 +161,9 @@ def test_rows_are_given_to_trees_uniformly_and_once():
     model = grown(jax.random.key(0), table, recipe, keep_withheld=True)
     sizes = np.asarray(model.releases["leaf"])[0].sum(axis=(1, 2)) / GRID
     assert sizes.sum() == 4000
-    np.testing.assert_array_equal(sizes, np.bincount(np.asarray(model.releases["part"])[0], minlength=5))
+    np.testing.assert_array_equal(
+        sizes, np.bincount(np.asarray(model.releases["part"])[0], minlength=5)
+    )
     assert stats.chisquare(sizes).pvalue > 1e-6
 
 
@@ -217,7 +240,9 @@ def test_one_program_serves_every_budget(table):
     assert forests._grow._cache_size() == before
 
 
-def test_settings_of_different_sizes_share_a_program_and_rounds_that_did_not_happen_have_no_vote(table):
+def test_settings_of_different_sizes_share_a_program_and_rounds_that_did_not_happen_have_no_vote(
+    table,
+):
     many = recipes.random_forest(epsilon=2.0, rows=200, rounds=[3, 8], depth=4)
     key, small = jax.random.key(0), recipes.setting(many, 0)
     assert small.capacity == 8
@@ -231,7 +256,9 @@ def test_settings_of_different_sizes_share_a_program_and_rounds_that_did_not_hap
         expected = dpbt.predict(same, table, voting)
         np.testing.assert_array_equal(dpbt.predict(model, table, voting), expected)
     np.testing.assert_array_equal(dpbt.predict(boosted, table), dpbt.predict(same, table))
-    np.testing.assert_allclose(dpbt.predict_proba(model, table), dpbt.predict_proba(same, table), rtol=1e-6)
+    np.testing.assert_allclose(
+        dpbt.predict_proba(model, table), dpbt.predict_proba(same, table), rtol=1e-6
+    )
     assert dpbt.ledger(small).epsilon == pytest.approx(2.0, rel=1e-6)
     with pytest.raises(ValueError, match="one integer"):
         recipes.random_forest(epsilon=2.0, rows=200, rounds=[3, 8], depth=4, disjoint=True)
@@ -260,18 +287,23 @@ LEDGERS = [
 @pytest.mark.parametrize("relation", ["add_remove", "replace_one"])
 @pytest.mark.parametrize(("make", "choice", "factor"), LEDGERS)
 def test_ledgers_add_up_to_the_request(make, choice, factor, relation):
-    """And the noise is `factor` times k / epsilon rows (twice that under replace-one, but for RF-E as published)."""
+    """And the noise is `factor` times k / epsilon rows (twice that under replace-one, but for RF-E
+    as published).
+    """
     for epsilon in (0.03, 1.0, 20.0):
         recipe = make(epsilon=epsilon, rows=500, rounds=7, depth=4, relation=relation, **choice)
         book = dpbt.ledger(recipe)
         assert book.epsilon <= epsilon
-        # With a delta, the noise is set by zCDP, and basic composition of the same draws may be smaller still.
+        # With a delta, the noise is set by zCDP, and basic composition of the same draws may be
+        # smaller still.
         asked = book.epsilon_at(book.delta, "zcdp") if book.delta else book.epsilon
         assert epsilon * (1 - 1e-6) <= asked <= epsilon
         if factor is not None:
             same = make is recipes.rf_e and choice.get("calibration") == "published"
             twice = 2 if relation == "replace_one" and not same else 1
-            assert float(recipe.budget.leaf_scale) / GRID == pytest.approx(factor * twice * 7 / epsilon, rel=1e-5)
+            assert float(recipe.budget.leaf_scale) / GRID == pytest.approx(
+                factor * twice * 7 / epsilon, rel=1e-5
+            )
         drawn = pricing.drawn(recipe, recipe.learner.program, 0.0)
         assert set(drawn) == {line.site for line in book.lines}
 
@@ -290,7 +322,10 @@ BAD = {
     "trees": ({"rounds": 0}, "rounds must be an integer"),
     "height": ({"depth": 21}, "at most 20"),
     "calibration": ({"calibration": "loose"}, "calibration must be"),
-    "published delta": ({"calibration": "published", "delta": 1e-6}, "no .epsilon, delta. guarantee"),
+    "published delta": (
+        {"calibration": "published", "delta": 1e-6},
+        "no .epsilon, delta. guarantee",
+    ),
     "negative": ({"negative": "ignore"}, "negative must be one of"),
     "published disjoint": ({"calibration": "published", "disjoint": True}, "not in the papers"),
     "delta": ({"delta": 1.0}, "delta must be 0, or in"),
@@ -338,7 +373,9 @@ def test_positions_agree_with_splits_and_thresholds():
     np.testing.assert_allclose(exact[:60, 0], np.clip(columns["x"][:60] / 10, 0, 1), atol=1e-6)
     assert exact[60, :2].tolist() == [0.0, 1.0]
     coded = positions(domain, columns, codes=True)
-    np.testing.assert_array_equal(coded[:, 3], [{"a": 0, "b": 0.5, "z": 0.5, "c": 1}[c] for c in columns["c"]])
+    np.testing.assert_array_equal(
+        coded[:, 3], [{"a": 0, "b": 0.5, "z": 0.5, "c": 1}[c] for c in columns["c"]]
+    )
     with pytest.raises(ValueError, match="lacks columns"):
         positions(domain, {"x": columns["x"]})
 
@@ -347,8 +384,12 @@ def test_uniform_is_public_randomness():
     key = jax.random.key(0)
     ints = mechanisms.uniform.sample(key, jnp.zeros(9000, jnp.int32), jnp.int32(7))
     assert stats.chisquare(np.bincount(ints, minlength=7)).pvalue > 1e-6
-    np.testing.assert_array_equal(ints, mechanisms.uniform.sample(key, jnp.full(9000, 3), jnp.int32(7)))
-    np.testing.assert_allclose(mechanisms.uniform.log_prob(ints, ints, jnp.int32(7)), -np.log(7), rtol=1e-6)
+    np.testing.assert_array_equal(
+        ints, mechanisms.uniform.sample(key, jnp.full(9000, 3), jnp.int32(7))
+    )
+    np.testing.assert_allclose(
+        mechanisms.uniform.log_prob(ints, ints, jnp.int32(7)), -np.log(7), rtol=1e-6
+    )
     outside = mechanisms.uniform.log_prob(jnp.array([-1, 7]), jnp.zeros(2, jnp.int32), jnp.int32(7))
     assert np.all(np.isneginf(outside))
     assert float(mechanisms.uniform.divergence(ints, 7, ints + 1, 7)) == 0

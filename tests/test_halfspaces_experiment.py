@@ -60,7 +60,9 @@ def test_the_printed_advantage_of_a_centre_does_not_hold():
     for normalized, expected in ((False, tau**2 / 2), (True, tau / 2)):
         recipe = recipes.halfspace_boost(rows=40, epsilon=np.inf, rounds=1, normalized=normalized)
         advantage = rounds.curves(jax.random.key(0), table, recipe)[2]
-        assert float(advantage[0]) == pytest.approx(expected, rel=1e-3)  # rows are multiples of 2^-14
+        assert float(advantage[0]) == pytest.approx(
+            expected, rel=1e-3
+        )  # rows are multiples of 2^-14
     assert tau**2 / 2 < tau / 4 < tau / 2
 
 
@@ -73,10 +75,15 @@ def test_the_first_round_is_of_those_that_stay():
 @pytest.mark.slow
 def test_the_smallest_axes_run_and_are_drawn(tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    assert command_line.main(["bun_2020", "run", "--smoke", "--samples", "1", "--keys", "2", "--json"]) == 0
+    assert (
+        command_line.main(["bun_2020", "run", "--smoke", "--samples", "1", "--keys", "2", "--json"])
+        == 0
+    )
     found = json.loads(capsys.readouterr().out)
     assert {line["axis"] for line in found["errors"]} == set(settings.AXES)
-    assert all(0 <= line["test_error_mean"] <= 0.6 and line["fits"] == 2 for line in found["errors"])
+    assert all(
+        0 <= line["test_error_mean"] <= 0.6 and line["fits"] == 2 for line in found["errors"]
+    )
     assert all(
         line["rows_for_tight"] * 2 in (line["rows_for_published"], line["rows_for_published"] + 1)
         for line in found["rounds"]

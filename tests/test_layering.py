@@ -1,37 +1,55 @@
 """Imports point down, files stay short, nothing runs at import."""
 
 import ast
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
+import dpbt
+
 ROOT = Path(__file__).parent.parent
 FLOORS = [
-    {"base", "cells"},
-    {"columns", "keys", "questions", "storage", "variates"},
-    {"kinds"},
+    {"base", "data.cells"},
     {
-        "domains",
-        "fingerprints",
-        "forest_bounds",
+        "data.columns",
+        "data.questions",
         "losses",
-        "mechanisms",
-        "sensitivity",
-        "slickness",
-        "smooth_bounds",
+        "privacy.keys",
+        "privacy.sensitivity",
+        "privacy.slickness",
+        "privacy.variates",
+        "shapes",
+        "sweeps.storage",
+        "theory",
     },
-    {"accounting", "boundary", "files", "tables", "trees"},
-    {"reweighting", "rules", "learners"},
-    {"pricing", "recipes"},
+    {"data.kinds", "reweighting", "sweeps.fingerprints"},
+    {"data.domains", "privacy.mechanisms"},
+    {"data.files", "data.tables", "privacy.accounting"},
+    {"privacy.boundary"},
+    {"learners", "privacy.pricing"},
+    {"recipes"},
     {"checks"},
-    {"boosting"},
-    {"audit", "diagnostics", "forests", "sweeps"},
-    {"runs"},
+    {"boosting", "prediction"},
+    {"analysis", "forests", "sweeps.plan"},
+    {"sweeps.runner"},
 ]
 """Modules import from lower floors."""
 FILES = sorted(
-    path for folder in ("dpbt", "experiments", "paper_figures", "tests") for path in ROOT.glob(f"{folder}/**/*.py")
+    path
+    for folder in ("dpbt", "experiments", "paper_figures", "tests")
+    for path in ROOT.glob(f"{folder}/**/*.py")
 )
+
+
+PACKAGES = {"data", "privacy", "sweeps"}
+"""Packages whose modules have floors of their own."""
+
+
+def room(parts):
+    """The module that has a floor: of a package's modules, or a whole package."""
+    return ".".join(parts[: 2 if parts[0] in PACKAGES else 1])
 
 
 def floor(name):
@@ -42,17 +60,33 @@ def imported(path):
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.ImportFrom) and node.module and node.module.split(".")[0] == "dpbt":
             parts = node.module.split(".")[1:]
-            yield from [parts[0]] if parts else [alias.name for alias in node.names]
+            inside = parts and (ROOT / "dpbt" / "/".join(parts)).is_dir()
+            names = [alias.name for alias in node.names] if inside or not parts else [""]
+            yield from (room([part for part in (*parts, name) if part]) for name in names)
 
 
-@pytest.mark.parametrize("path", sorted((ROOT / "dpbt").glob("**/*.py")), ids=lambda p: str(p.relative_to(ROOT)))
+@pytest.mark.parametrize(
+    "path",
+    sorted((ROOT / "dpbt").glob("**/*.py")),
+    ids=lambda p: str(p.relative_to(ROOT)),
+)
 def test_imports_point_down(path):
-    name = path.relative_to(ROOT / "dpbt").parts[0].removesuffix(".py")
-    if name == "__init__":
+    parts = path.relative_to(ROOT / "dpbt").with_suffix("").parts
+    if parts[-1] == "__init__" and (len(parts) == 1 or parts[0] in PACKAGES and len(parts) == 2):
         return
+    name = room(parts)
     for other in imported(path):
         if other != name:
             assert floor(other) < floor(name), f"{name} imports {other}"
+
+
+def test_importing_the_library_needs_no_jax():
+    words = "import sys, dpbt; sys.exit('jax' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", words], cwd=ROOT, check=False).returncode == 0
+
+
+def test_every_public_name_is_there():
+    assert all(hasattr(dpbt, name) for name in dpbt.__all__)
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(ROOT)))

@@ -1,4 +1,6 @@
-"""Planted leaks are caught, and a statistical audit that uses no log_prob agrees with the ledger."""
+"""Planted leaks are caught, and a statistical audit that uses no log_prob agrees with the
+ledger.
+"""
 
 import dataclasses
 
@@ -9,12 +11,15 @@ import pytest
 from scipy import stats
 
 import dpbt
-from dpbt import audit, boosting, boundary, domains, losses, mechanisms, recipes, sensitivity, trees
-from dpbt.accounting import Event
+from dpbt import boosting, losses, recipes
+from dpbt.analysis import audit
 from dpbt.base import ADD_REMOVE, REPLACE_ONE, Table
-from dpbt.learners import greedy_tree
+from dpbt.data import domains
+from dpbt.data.questions import of_splits
+from dpbt.learners import greedy_tree, trees
 from dpbt.learners.published_greedy_tree import private_objective
-from dpbt.questions import of_splits
+from dpbt.privacy import boundary, mechanisms, sensitivity
+from dpbt.privacy.accounting import Event
 from tests.conftest import random_table
 
 
@@ -34,7 +39,9 @@ def replaced(recipe, program, events=None):
 
 
 def grow(draw, table, weights, budget, public, alpha_rule):
-    """The splits of a tight tree by M-alpha, with alpha from any rule; the leaves' class weights (private)."""
+    """The splits of a tight tree by M-alpha, with alpha from any rule; the leaves' class weights
+    (private).
+    """
     return greedy_tree.grow(
         draw,
         table,
@@ -61,7 +68,9 @@ def planted(alpha_rule, **settings):
 def test_no_small_table_breaks_the_tight_claim(relation):
     recipe = recipes.bdpe(epsilon=4.0, rows=12, rounds=2, depth=2, relation=relation)
     for sites, least in ((None, 0.99), (("split_0", "split_1"), 0.3)):
-        ratio, _ = audit.search(jax.random.key(0), recipe, rows=12, splits=3, restarts=8, sweeps=60, sites=sites)
+        ratio, _ = audit.search(
+            jax.random.key(0), recipe, rows=12, splits=3, restarts=8, sweeps=60, sites=sites
+        )
         assert least < ratio <= 1.002
     with pytest.raises(ValueError, match="no sites"):
         audit.search(jax.random.key(0), recipe, rows=12, splits=3, sites=["split_9"])
@@ -70,17 +79,18 @@ def test_no_small_table_breaks_the_tight_claim(relation):
 def alpha_leak_tables():
     """A table that `audit.search`-like moves on its counts found, and the same with one row more.
 
-    Split 0 sends 69 negative and 3 positive rows left and 66 positive ones right. Of the others some set the 3 apart
-    and some do not. A fourth positive row, on the wrong side of the former, moves alpha of the second level from
-    3/69 to 4/69, and with it the draws of both nodes.
-    """
+    Split 0 sends 69 negative and 3 positive rows left and 66 positive ones right. Of the others
+    some set the 3 apart and some do not. A fourth positive row, on the wrong side of the former,
+    moves alpha of the second level from 3/69 to 4/69, and with it the draws of both nodes."""
     right_of_left = [(0, 3), (0, 3), (0, 3), (0, 3), (49, 3), (3, 3), (69, 0), (0, 3)]
     right_of_right = [24, 66, 53, 1, 57, 25, 48, 29]
     late = [False, False, False, False, False, True, True, False]
     splits = np.zeros((139, 9), bool)
     label = np.arange(139) >= 69
     splits[72:138, 0] = True
-    for k, ((negative, positive), deep) in enumerate(zip(right_of_left, right_of_right, strict=True)):
+    for k, ((negative, positive), deep) in enumerate(
+        zip(right_of_left, right_of_right, strict=True)
+    ):
         splits[:negative, k + 1] = True
         splits[69 : 69 + positive, k + 1] = True
         splits[72 : 72 + deep, k + 1] = True
@@ -90,7 +100,9 @@ def alpha_leak_tables():
 
 
 def test_unprotected_alpha_breaks_the_tight_claim():
-    """One level's worst case exceeds the level's epsilon if alpha is read off the rows; not if it is noisy or given."""
+    """One level's worst case exceeds the level's epsilon if alpha is read off the rows; not if it
+    is noisy or given.
+    """
     table, more = alpha_leak_tables()
 
     def ratio(recipe):
@@ -124,7 +136,9 @@ def test_beta_from_private_counts_is_caught():
         return [*old.program.events(budget, public), free]
 
     leaky = replaced(recipe, program, events)
-    found = audit.audit(jax.random.key(0), audit.neighbours(table, ADD_REMOVE), leaky, transcripts=1)
+    found = audit.audit(
+        jax.random.key(0), audit.neighbours(table, ADD_REMOVE), leaky, transcripts=1
+    )
     assert found.largest_loss == np.inf
     assert found.by_site["beta"] == np.inf
 
@@ -159,13 +173,21 @@ def test_bounds_fitted_from_data_are_caught():
 def test_forgotten_factor_under_replace_one_is_caught():
     """Noise for add/remove, claimed for replace-one: the audit finds up to twice the claim."""
     recipe = recipes.bdpe(epsilon=2.0, rows=8, rounds=1, depth=1, alpha=0.0, beta_tree=0.1)
-    wrong = dataclasses.replace(recipe, relation=REPLACE_ONE, learner=recipe.learner._replace(relation=REPLACE_ONE))
+    wrong = dataclasses.replace(
+        recipe, relation=REPLACE_ONE, learner=recipe.learner._replace(relation=REPLACE_ONE)
+    )
     table = random_table(6, rows=8, splits=3)
-    found = audit.audit(jax.random.key(0), audit.label_flips(table), wrong, transcripts=20, steps=True)
+    found = audit.audit(
+        jax.random.key(0), audit.label_flips(table), wrong, transcripts=20, steps=True
+    )
     assert found.step_ratio["leaf"] == pytest.approx(2.0, rel=1e-3)
     assert found.largest_loss > found.claimed_epsilon
-    right = recipes.bdpe(epsilon=2.0, rows=8, rounds=1, depth=1, alpha=0.0, beta_tree=0.1, relation="replace_one")
-    honest = audit.audit(jax.random.key(0), audit.label_flips(table), right, transcripts=20, steps=True)
+    right = recipes.bdpe(
+        epsilon=2.0, rows=8, rounds=1, depth=1, alpha=0.0, beta_tree=0.1, relation="replace_one"
+    )
+    honest = audit.audit(
+        jax.random.key(0), audit.label_flips(table), right, transcripts=20, steps=True
+    )
     assert max(honest.step_ratio.values()) <= 1.002
 
 
@@ -178,11 +200,11 @@ def clopper_pearson(count, draws, confidence):
 
 
 def sampled_epsilon(recipe, table, neighbour, draws=30_000):
-    """A lower bound on epsilon from sampled models alone (no densities), wrong with probability under 2e-6.
+    """A lower bound on epsilon from sampled models alone (no densities), wrong with probability
+    under 2e-6.
 
-    The event, a threshold on the last leaf's value, is chosen on the first half of the draws and measured on the
-    second.
-    """
+    The event, a threshold on the last leaf's value, is chosen on the first half of the draws and
+    measured on the second."""
 
     @jax.jit
     def last_leaf(keys, table):
@@ -193,7 +215,8 @@ def sampled_epsilon(recipe, table, neighbour, draws=30_000):
 
     first, second = jax.random.split(jax.random.key(9))
     samples = [
-        np.asarray(last_leaf(jax.random.split(key, draws), t)) for key, t in ((first, table), (second, neighbour))
+        np.asarray(last_leaf(jax.random.split(key, draws), t))
+        for key, t in ((first, table), (second, neighbour))
     ]
     half = draws // 2
     learn, test = [s[:half] for s in samples], [s[half:] for s in samples]

@@ -18,10 +18,14 @@ import numpy as np
 import pytest
 
 import dpbt
-from dpbt import domains, forests, recipes, runs, storage, sweeps
+from dpbt import forests, recipes
 from dpbt.base import Table
-from dpbt.domains import Boolean, Nominal, Numeric, missing_cells
-from dpbt.tables import take
+from dpbt.data import domains
+from dpbt.data.domains import Boolean, Nominal, Numeric, missing_cells
+from dpbt.data.tables import take
+from dpbt.sweeps import plan as sweeps
+from dpbt.sweeps import runner as runs
+from dpbt.sweeps import storage
 from experiments import __main__ as command_line
 from experiments import demo as demos
 from tests.leaving import BOUND, N, Watch, found_in, found_in_files, private_task, told_by

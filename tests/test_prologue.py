@@ -1,4 +1,6 @@
-"""Prologues: what a learner does once before the rounds is priced, replayed and audited like them."""
+"""Prologues: what a learner does once before the rounds is priced, replayed and audited like
+them.
+"""
 
 import dataclasses
 from typing import Any, NamedTuple
@@ -9,9 +11,12 @@ import numpy as np
 import pytest
 
 import dpbt
-from dpbt import audit, boosting, boundary, diagnostics, mechanisms, recipes, sensitivity, trees
-from dpbt.accounting import Event
+from dpbt import boosting, recipes
+from dpbt.analysis import audit, diagnostics
 from dpbt.base import ADD_REMOVE, GRID, REPLACE_ONE, Prologue
+from dpbt.learners import trees
+from dpbt.privacy import boundary, mechanisms, sensitivity
+from dpbt.privacy.accounting import Event
 from tests.tables import every_pattern, random_table
 
 NOISE = mechanisms.discrete_laplace

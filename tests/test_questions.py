@@ -8,8 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import dpbt
-from dpbt import diagnostics, domains, questions, recipes, tables
-from dpbt.domains import Boolean, Nominal, Numeric
+from dpbt import recipes
+from dpbt.analysis import diagnostics
+from dpbt.data import domains, questions, tables
+from dpbt.data.domains import Boolean, Nominal, Numeric
 from experiments.common import data
 from tests import reference_domains
 from tests.test_cells import ODD, unwrapped

@@ -1,4 +1,6 @@
-"""The experiment on random forests: its grid is what the library learns, its table and JSON are whole."""
+"""The experiment on random forests: its grid is what the library learns, its table and JSON are
+whole.
+"""
 
 import csv
 import json
@@ -11,9 +13,10 @@ import numpy as np
 import pytest
 
 import dpbt
-from dpbt import forest_bounds, forests, prediction, recipes
-from dpbt.domains import Nominal, Numeric
+from dpbt import forests, prediction, recipes
+from dpbt.data.domains import Nominal, Numeric
 from dpbt.learners import random_tree
+from dpbt.theory import forest_bounds
 from experiments import __main__ as command_line
 from experiments.common import data
 from experiments.papers.bojarski_2014 import bounds, settings
@@ -30,14 +33,18 @@ def rows():
     position = rng.random((400, 3)).astype(np.float32)
     label = (position[:, 0] > 0.5) ^ (rng.random(400) < 0.1)
     train = np.arange(400) < 300
-    return dpbt.Table(jnp.asarray(position), jnp.asarray(label), jnp.asarray(train)), np.arange(300, 400)
+    return dpbt.Table(jnp.asarray(position), jnp.asarray(label), jnp.asarray(train)), np.arange(
+        300, 400
+    )
 
 
 def test_the_grid_is_a_loop_over_trees_but_for_rows_in_empty_leaves(rows):
     table, held = rows
     key, heights, sizes = jax.random.key(4), (2, 4), (1, 3)
     masks = np.stack([held < 350, held >= 350])
-    found = grids.grid_errors(key, table, held, masks, np.zeros(2, np.float32), heights=heights, sizes=sizes)
+    found = grids.grid_errors(
+        key, table, held, masks, np.zeros(2, np.float32), heights=heights, sizes=sizes
+    )
     shares = np.full((3, 2, 100), np.nan)
     for j, tree_key in enumerate(jax.random.split(jax.random.split(key, 3)[0], 3)):
         tree = forests.structure(tree_key, 4, 3)
@@ -50,7 +57,9 @@ def test_the_grid_is_a_loop_over_trees_but_for_rows_in_empty_leaves(rows):
     for s, k in enumerate(sizes):
         for h in range(2):
             certain = ~np.isnan(shares[:k, h]).any(axis=0)
-            for v, answer in enumerate([(shares[:k, h] > 0.5).sum(axis=0) > k / 2, shares[:k, h].mean(axis=0) > 0.5]):
+            for v, answer in enumerate(
+                [(shares[:k, h] > 0.5).sum(axis=0) > k / 2, shares[:k, h].mean(axis=0) > 0.5]
+            ):
                 for mask, errors in zip(masks, (found.validation, found.test), strict=True):
                     wrong = np.sum((answer != label) & certain & mask)
                     doubt = np.sum(~certain & mask)
@@ -61,7 +70,9 @@ def test_the_grid_is_a_loop_over_trees_but_for_rows_in_empty_leaves(rows):
 
 
 def test_private_errors_of_the_grid_are_those_of_the_library_on_average(rows):
-    """400 forests each way; a false alarm (six comparisons) has probability below 1e-5. Other noise is told apart."""
+    """400 forests each way; a false alarm (six comparisons) has probability below 1e-5. Other noise
+    is told apart.
+    """
     table, held = rows
     keys, masks = jax.random.split(jax.random.key(0), 400), np.ones((2, 100), bool)
     scales = grids.grid_scales(0.5, (3,), 400)
@@ -70,7 +81,9 @@ def test_private_errors_of_the_grid_are_those_of_the_library_on_average(rows):
     @jax.jit
     def grid(keys, scales):
         def one(key):
-            return grids.grid_errors(key, table, held, masks, scales, heights=(4,), sizes=(3,)).test[..., 0, 0]
+            return grids.grid_errors(
+                key, table, held, masks, scales, heights=(4,), sizes=(3,)
+            ).test[..., 0, 0]
 
         return jax.lax.map(one, keys, batch_size=50)
 
@@ -140,7 +153,14 @@ def test_the_command_prints_table_1_and_saves_the_series(tmp_path, capsys, monke
     assert json.loads(capsys.readouterr().out) == lines
     drawn = bojarski_series.draw(tmp_path)
     assert list(drawn) == ["banknote"]
-    assert [panel.get_title()[:2] for panel in drawn["banknote"].axes] == ["5a", "5b", "6a", "5c", "5d", "6b"]
+    assert [panel.get_title()[:2] for panel in drawn["banknote"].axes] == [
+        "5a",
+        "5b",
+        "6a",
+        "5c",
+        "5d",
+        "6b",
+    ]
     plt.close(drawn["banknote"])
     with pytest.raises(ValueError, match="run: python -m experiments bojarski_2014 run --eta"):
         bojarski_series.draw(tmp_path / "elsewhere")
@@ -160,7 +180,11 @@ def test_ablations_cover_every_noise_and_reading(tmp_path, capsys, monkeypatch):
 
 def test_quintile_indicators_part_the_rows_and_pass_over_what_is_missing():
     domain = {"x": Numeric(0, 9), "same": Numeric(0, 9), "word": Nominal(("a", "b", "?"))}
-    columns = {"x": np.arange(10.0), "same": np.array([0.0] * 9 + [5.0]), "word": np.array(list("abab?abab?"))}
+    columns = {
+        "x": np.arange(10.0),
+        "same": np.array([0.0] * 9 + [5.0]),
+        "word": np.array(list("abab?abab?")),
+    }
     found = rows_of.quintile_attributes(data.Dataset("mine", domain, columns, np.arange(10) > 4))
     assert found.shape == (10, 5 + 2 + 2)
     np.testing.assert_array_equal(found[:, :5].sum(axis=0), [2, 2, 2, 2, 2])
@@ -170,7 +194,11 @@ def test_quintile_indicators_part_the_rows_and_pass_over_what_is_missing():
 
 def test_canonical_test_rows_are_not_used(monkeypatch):
     whole = data.Dataset(
-        "mine", {"x": Numeric(0, 9)}, {"x": np.arange(40.0)}, np.arange(40) % 2 == 0, np.arange(40) > 29
+        "mine",
+        {"x": Numeric(0, 9)},
+        {"x": np.arange(40.0)},
+        np.arange(40) % 2 == 0,
+        np.arange(40) > 29,
     )
     monkeypatch.setattr(data, "load", lambda name: whole)
     task = rows_of.prepare("mine", 2, 0)
@@ -195,12 +223,22 @@ def test_the_least_bound_is_among_those_that_hold():
         assert np.isnan(least[:2]).all()
         assert 0.06 < least[2, 0] < least[2, 1] < 1
         c = np.sqrt(np.log(100) / 10_000)
-        for delta in (0.1, 0.25, 0.4):  # no single delta that holds does better, but for the grid's step
-            bound = forest_bounds.by_accuracy(voting, 0.1, 5000, delta, 202 * delta**2 / np.log(5000) - 1, c=c)
-            assert float(bound.probability) < settings.SURE or float(bound.error) >= least[2, 1] - 1e-3
+        for delta in (
+            0.1,
+            0.25,
+            0.4,
+        ):  # no single delta that holds does better, but for the grid's step
+            bound = forest_bounds.by_accuracy(
+                voting, 0.1, 5000, delta, 202 * delta**2 / np.log(5000) - 1, c=c
+            )
+            assert (
+                float(bound.probability) < settings.SURE or float(bound.error) >= least[2, 1] - 1e-3
+            )
         private = bounds.least_bounds(voting, True, 1 - accuracy, 5000, 0.2, heights, sizes)
         assert np.isnan(private).all()
-        assert not np.isnan(bounds.least_bounds(voting, True, 1 - accuracy, 5000, 1e7, heights, (2001,))).all()
+        assert not np.isnan(
+            bounds.least_bounds(voting, True, 1 - accuracy, 5000, 1e7, heights, (2001,))
+        ).all()
 
 
 @pytest.mark.parametrize("runs", ["0", "11"])
@@ -212,7 +250,18 @@ def test_runs_out_of_range_are_refused(runs, capsys):
 @pytest.mark.slow
 @pytest.mark.parametrize("algorithm", ["random-forest", "rf-l", "rf-e"])
 def test_the_audit_command_knows_forests(algorithm, capsys):
-    words = ["audit", "--algorithm", algorithm, "--rounds", "3", "--depth", "2", "--transcripts", "2", "--json"]
+    words = [
+        "audit",
+        "--algorithm",
+        algorithm,
+        "--rounds",
+        "3",
+        "--depth",
+        "2",
+        "--transcripts",
+        "2",
+        "--json",
+    ]
     assert command_line.main(words) == 0
     found = json.loads(capsys.readouterr().out)
     assert 0 < found["largest_loss"] <= found["claimed_epsilon"] + 2e-3

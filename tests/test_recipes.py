@@ -6,9 +6,10 @@ import optax
 import pytest
 
 import dpbt
-from dpbt import accounting, losses, recipes
+from dpbt import losses, recipes
 from dpbt.learners import greedy_tree, one_rule
-from dpbt.pricing import drawn
+from dpbt.privacy import accounting
+from dpbt.privacy.pricing import drawn
 
 GOOD = {"epsilon": 1.0, "rows": 100}
 

@@ -5,10 +5,13 @@ import numpy as np
 import pytest
 
 import dpbt
-from dpbt import audit, domains, forests, recipes, sweeps
+from dpbt import forests, recipes
+from dpbt.analysis import audit
 from dpbt.base import Table
-from dpbt.domains import Boolean, Numeric
-from dpbt.questions import of_splits
+from dpbt.data import domains
+from dpbt.data.domains import Boolean, Numeric
+from dpbt.data.questions import of_splits
+from dpbt.sweeps import plan as sweeps
 from experiments.common import protocols
 from tests.leaving import BOUND, N, Watch, found_in, private_task
 

@@ -1,4 +1,6 @@
-"""Lazy Bregman weights: the projection, its properties, and slickness between all neighbours of small tables."""
+"""Lazy Bregman weights: the projection, its properties, and slickness between all neighbours of
+small tables.
+"""
 
 import jax
 import jax.numpy as jnp
@@ -7,9 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dpbt import audit, reweighting, slickness
+from dpbt import reweighting
+from dpbt.analysis import audit
 from dpbt.base import ADD_REMOVE, GRID, REPLACE_ONE, Public
-from dpbt.questions import of_splits
+from dpbt.data.questions import of_splits
+from dpbt.privacy import slickness
 from dpbt.reweighting import LazyNumbers
 from tests import reference_smooth
 
@@ -65,7 +69,9 @@ def test_the_total_is_exact_caps_hold_and_order_is_kept(rows, seed, density, rat
 def test_levels_are_those_of_the_plain_reference(rows, seed, density):
     weight = np.exp(-0.37 * margins(np.random.default_rng(seed), rows)).astype(np.float32)
     total = round(density * rows * GRID)
-    np.testing.assert_array_equal(levels(weight, total), reference_smooth.grid_levels(weight.astype(float), total))
+    np.testing.assert_array_equal(
+        levels(weight, total), reference_smooth.grid_levels(weight.astype(float), total)
+    )
 
 
 @given(rows=sizes, seed=seeds, power=st.integers(-60, 60), factor=st.floats(0.5, 2))
@@ -78,7 +84,9 @@ def test_a_constant_factor_does_not_matter(rows, seed, power, factor):
 
 @given(rows=st.integers(2, 7), seed=seeds, density=st.floats(0.1, 0.9))
 def test_it_is_the_divergence_projection(rows, seed, density):
-    """The reference beats every feasible measure tried, near and far; the levels are within two units of it."""
+    """The reference beats every feasible measure tried, near and far; the levels are within two
+    units of it.
+    """
     rng = np.random.default_rng(seed)
     weight, total = np.exp(-0.5 * rng.normal(0, 3, rows)), density * rows
     best = reference_smooth.capped_scaling(weight, total)
@@ -108,12 +116,16 @@ def test_everyone_is_at_the_cap_where_the_total_is_out_of_reach():
 
 
 def test_losses_and_margins_are_one_measure():
-    """Bun et al.'s 1 - |h - y| / 2 at rate lambda, and Asadi et al.'s y h at `loss_rate(lambda)`."""
+    """Bun et al.'s 1 - |h - y| / 2 at rate lambda, and Asadi et al.'s y h at
+    `loss_rate(lambda)`.
+    """
     rng = np.random.default_rng(1)
     y, h = rng.choice([-1, 1], 40), rng.uniform(-1, 1, (9, 40))
     loss = (1 - np.abs(h - y) / 2).sum(axis=0)
     by_loss = reference_smooth.capped_scaling(np.exp(-0.6 * loss), 0.3 * 40)
-    by_margin = reference_smooth.capped_scaling(np.exp(-reweighting.loss_rate(0.6) * y * h.sum(axis=0)), 0.3 * 40)
+    by_margin = reference_smooth.capped_scaling(
+        np.exp(-reweighting.loss_rate(0.6) * y * h.sum(axis=0)), 0.3 * 40
+    )
     np.testing.assert_allclose(by_loss, by_margin, rtol=1e-12)
     score = jnp.asarray(h.sum(axis=0), jnp.float32)
     everyone = jnp.ones(40, bool)
@@ -123,9 +135,16 @@ def test_losses_and_margins_are_one_measure():
 
 
 @bounded
-@given(seed=seeds, density=st.floats(0.15, 0.9), rate=st.floats(0.05, 1.0), relation=st.sampled_from([0, 1]))
+@given(
+    seed=seeds,
+    density=st.floats(0.15, 0.9),
+    rate=st.floats(0.05, 1.0),
+    relation=st.sampled_from([0, 1]),
+)
 def test_slickness_between_all_neighbours(cap, seed, density, rate, relation):
-    """Mass of at most one cap leaves and at most one cap enters, and all unchanged rows move the same way."""
+    """Mass of at most one cap leaves and at most one cap enters, and all unchanged rows move the
+    same way.
+    """
     relation = (ADD_REMOVE, REPLACE_ONE)[relation]
     rng = np.random.default_rng(seed)
     rows, bound = 12, 6
@@ -148,7 +167,9 @@ def test_slickness_between_all_neighbours(cap, seed, density, rate, relation):
 
 
 def test_slickness_is_attained_over_examples_and_not_over_positions():
-    """A row at the cap is replaced by one at the cap: distance 1 / (kappa n) over examples, 0 over positions."""
+    """A row at the cap is replaced by one at the cap: distance 1 / (kappa n) over examples, 0 over
+    positions.
+    """
     label = jnp.array([True] * 10 + [False])
     score = jnp.array([-3.0, *[2.0] * 9, 3.0])
     present = jnp.ones(11, bool).at[10].set(False)

@@ -8,7 +8,7 @@ import pytest
 import dpbt
 from dpbt import boosting, forests, prediction, recipes, shapes
 from dpbt.base import MAX_ROWS
-from dpbt.questions import of_splits
+from dpbt.data.questions import of_splits
 
 
 def table_of(rows, splits=4, seed=0):

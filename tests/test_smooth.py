@@ -1,4 +1,6 @@
-"""LazyBB and LazyBregBoost: against plain loops, published against tight, ledgers, refusals, halfspaces."""
+"""LazyBB and LazyBregBoost: against plain loops, published against tight, ledgers, refusals,
+halfspaces.
+"""
 
 import jax
 import jax.numpy as jnp
@@ -6,11 +8,13 @@ import numpy as np
 import pytest
 
 import dpbt
-from dpbt import accounting, boosting, boundary, losses, mechanisms, recipes, slickness, smooth_bounds
+from dpbt import boosting, losses, recipes
 from dpbt.base import GRID, MAX_ROWS, REPLACE_ONE, UNSPLIT, Relation, Table
-from dpbt.domains import Boolean, Nominal, Numeric
+from dpbt.data.domains import Boolean, Nominal, Numeric
+from dpbt.data.questions import of_splits, splits_of
 from dpbt.learners import halfspace, one_rule
-from dpbt.questions import of_splits, splits_of
+from dpbt.privacy import accounting, boundary, mechanisms, slickness
+from dpbt.theory import smooth_bounds
 from tests import reference_smooth
 from tests.tables import allowing, random_features, random_table
 
@@ -53,7 +57,9 @@ def agree(table, recipe, seed):
 @calibrations
 @selections
 def test_same_rules_as_a_plain_loop_under_the_same_noise(small_table, calibration, selection):
-    recipe = recipes.lazybb_rules(epsilon=40, rows=77, rounds=9, calibration=calibration, selection=selection)
+    recipe = recipes.lazybb_rules(
+        epsilon=40, rows=77, rounds=9, calibration=calibration, selection=selection
+    )
     agree(small_table, recipe, seed=5)
 
 
@@ -65,8 +71,12 @@ def test_same_rules_as_a_plain_loop_on_real_data(banknote, calibration):
 
 
 def test_without_privacy_each_rule_is_nearly_the_best_under_the_exact_measure(banknote):
-    """In float64 without a grid: the chosen rule's error is within 0.01 of the least, round by round."""
-    recipe = recipes.lazybb_rules(epsilon=np.inf, rows=1372, rounds=15, density=0.35, learning_rate=0.4)
+    """In float64 without a grid: the chosen rule's error is within 0.01 of the least, round by
+    round.
+    """
+    recipe = recipes.lazybb_rules(
+        epsilon=np.inf, rows=1372, rounds=15, density=0.35, learning_rate=0.4
+    )
     model = dpbt.fit(jax.random.key(0), banknote, recipe)
     y, x = np.where(banknote.target, 1, -1), np.where(splits_of(banknote), 1, -1)
     rules = np.concatenate([np.ones((1, len(y))), -np.ones((1, len(y))), np.repeat(x.T, 2, axis=0)])
@@ -85,14 +95,20 @@ def test_rules_are_trees_in_words():
     table = of_splits(np.array([[1, 0], [1, 1], [0, 0], [0, 1]], bool), label, np.ones(4, bool))
     for flip, sign in ((False, 1), (True, -1)):
         shown = table._replace(target=label ^ flip)
-        model = dpbt.fit(jax.random.key(0), shown, recipes.lazybb_rules(epsilon=np.inf, rows=4, rounds=1))
+        model = dpbt.fit(
+            jax.random.key(0), shown, recipes.lazybb_rules(epsilon=np.inf, rows=4, rounds=1)
+        )
         assert model.trees.split.tolist() == [[0]]
         assert model.trees.leaf.tolist() == [[-sign, sign]]
         np.testing.assert_array_equal(dpbt.predict(model, shown), shown.target)
     constant = table._replace(target=jnp.ones(4, bool))
-    model = dpbt.fit(jax.random.key(0), constant, recipes.lazybb_rules(epsilon=np.inf, rows=4, rounds=1))
+    model = dpbt.fit(
+        jax.random.key(0), constant, recipes.lazybb_rules(epsilon=np.inf, rows=4, rounds=1)
+    )
     assert (model.trees.split.tolist(), model.trees.leaf.tolist()) == ([[UNSPLIT]], [[1, 1]])
-    assert "add +1.0000" in dpbt.explain(model, {"a": dpbt.domains.Boolean(), "b": dpbt.domains.Boolean()})
+    assert "add +1.0000" in dpbt.explain(
+        model, {"a": dpbt.domains.Boolean(), "b": dpbt.domains.Boolean()}
+    )
     with pytest.raises(ValueError, match="vote without a link"):
         dpbt.predict_proba(model, table)
 
@@ -104,7 +120,9 @@ def test_published_noise_is_theorem_4_2_and_twice_the_tight_one():
     eta = 0.7 * 0.3 * 1000 / (4 * 20)
     assert float(published.budget.rule_scale) == pytest.approx(GRID * 0.3 * 1000 / eta, rel=1e-6)
     tight = recipes.lazybb_rules(**settings)
-    assert float(published.budget.rule_scale) == pytest.approx(2 * float(tight.budget.rule_scale), rel=1e-6)
+    assert float(published.budget.rule_scale) == pytest.approx(
+        2 * float(tight.budget.rule_scale), rel=1e-6
+    )
 
 
 @pytest.mark.parametrize("relation", ["add_remove", "replace_one"])
@@ -126,7 +144,9 @@ def test_the_ledger_adds_up_to_the_request(relation, calibration, make, delta):
 
 @selections
 def test_noisy_max_is_known_to_every_accountant(selection):
-    book = dpbt.ledger(recipes.lazybb_rules(epsilon=1, rows=500, rounds=10, selection=selection, delta=1e-5))
+    book = dpbt.ledger(
+        recipes.lazybb_rules(epsilon=1, rows=500, rounds=10, selection=selection, delta=1e-5)
+    )
     for accountant in ("pure", "advanced", "zcdp", "rdp", "pld"):
         assert 0 < book.epsilon_at(1e-5, accountant) < 3
 
@@ -134,7 +154,9 @@ def test_noisy_max_is_known_to_every_accountant(selection):
 def test_zcdp_by_bounded_range_buys_less_noise_than_advanced_composition():
     tight = recipes.lazybb_rules(epsilon=1, rows=32_561, rounds=99, delta=1e-5)
     pure = recipes.lazybb_rules(epsilon=1, rows=32_561, rounds=99)
-    published = recipes.lazybb_rules(epsilon=1, rows=32_561, rounds=99, delta=1e-5, calibration="published")
+    published = recipes.lazybb_rules(
+        epsilon=1, rows=32_561, rounds=99, delta=1e-5, calibration="published"
+    )
     assert float(tight.budget.rule_scale) < 0.35 * float(pure.budget.rule_scale)
     assert float(published.budget.rule_scale) > 2 * float(tight.budget.rule_scale)
 
@@ -198,7 +220,12 @@ def test_an_option_of_another_learner_is_refused_by_name(make, option):
 
 
 def test_no_bound_is_invented_for_another_relation():
-    for bound in (slickness.indicator, slickness.rule_range, slickness.label_range, slickness.center_l2):
+    for bound in (
+        slickness.indicator,
+        slickness.rule_range,
+        slickness.label_range,
+        slickness.center_l2,
+    ):
         with pytest.raises(ValueError, match="no bound is known"):
             bound(Relation.REPLACE_SPECIAL)
     with pytest.raises(ValueError, match="no bound is known"):
@@ -213,7 +240,13 @@ def test_one_program_serves_every_setting_and_vmap_is_a_loop(small_table):
 
     go()
     before = boosting._boost._cache_size()
-    for changes in ({"epsilon": np.inf}, {"density": 0.7}, {"learning_rate": 0.1}, {"rows": 90}, {"delta": 1e-5}):
+    for changes in (
+        {"epsilon": np.inf},
+        {"density": 0.7},
+        {"learning_rate": 0.1},
+        {"rows": 90},
+        {"delta": 1e-5},
+    ):
         go(**changes)
     assert boosting._boost._cache_size() == before
     recipe = recipes.lazybb_rules(epsilon=[1.0, 20.0], rows=77, rounds=4, density=[0.3, 0.6])
@@ -232,7 +265,9 @@ def test_absent_rows_and_splits_that_are_not_allowed_do_not_matter(small_table):
     gone = ~small_table.present
     moved = gone[:, None].astype(np.uint8)
     other = small_table._replace(target=small_table.target ^ gone, cells=small_table.cells ^ moved)
-    first, second = (dpbt.fit(jax.random.key(3), t, recipe).releases["rule"] for t in (small_table, other))
+    first, second = (
+        dpbt.fit(jax.random.key(3), t, recipe).releases["rule"] for t in (small_table, other)
+    )
     np.testing.assert_array_equal(first, second)
     allowed = np.arange(7) < 3
     for make in (recipes.lazybb_rules, recipes.lazybb_trees):
@@ -258,7 +293,9 @@ def test_any_learner_can_be_lazily_boosted(small_table):
 
 
 def test_learners_whose_sensitivities_are_of_other_weights_or_neighbours_are_refused():
-    """Weights that all move at once would cost a learner of one row's own weight more than its ledger says."""
+    """Weights that all move at once would cost a learner of one row's own weight more than its
+    ledger says.
+    """
     recipe = recipes.lazybb_rules(epsilon=5, rows=77, rounds=6)
     settings = {"rows": 77, "rounds": 6, "relation": "add_remove"}
     smooth = {"reweighter": recipe.reweighter, "reweighting": recipe.reweighting, **settings}
@@ -283,7 +320,9 @@ def test_tables_of_more_rows_than_int32_sums_are_refused():
 
 def test_the_centre_is_the_weighted_mean_of_signed_rows_in_the_unit_ball():
     table = random_features(0, rows=60, splits=3)
-    recipe = recipes.halfspace_boost(epsilon=np.inf, rows=60, rounds=4, density=0.4, learning_rate=0.8)
+    recipe = recipes.halfspace_boost(
+        epsilon=np.inf, rows=60, rounds=4, density=0.4, learning_rate=0.8
+    )
     model = dpbt.fit(jax.random.key(0), table, recipe)
     x = np.asarray(table.cells, np.float64)
     x /= np.maximum(1, np.linalg.norm(x, axis=1, keepdims=True))
@@ -299,11 +338,15 @@ def test_the_centre_is_the_weighted_mean_of_signed_rows_in_the_unit_ball():
 def test_sums_of_rows_are_exact_integers(rows):
     """Against int64, on rows that make int32 sums as large as they get."""
     rng = np.random.default_rng(rows)
-    x = np.where(rng.random((rows, 3)) < 0.9, 0.999 * np.float32(1), rng.uniform(-1, 1, (rows, 3))).astype(np.float32)
+    x = np.where(
+        rng.random((rows, 3)) < 0.9, 0.999 * np.float32(1), rng.uniform(-1, 1, (rows, 3))
+    ).astype(np.float32)
     x[:, 1] *= -1
     x[:, 2] = 0
     x /= np.maximum(1, np.linalg.norm(x, axis=1, keepdims=True)).astype(np.float32)
-    table = halfspace.prepare(dpbt.Table(jnp.asarray(x), jnp.ones(rows, bool), jnp.ones(rows, bool)))
+    table = halfspace.prepare(
+        dpbt.Table(jnp.asarray(x), jnp.ones(rows, bool), jnp.ones(rows, bool))
+    )
     signed = np.where(rng.random(rows) < 0.99, GRID, -rng.integers(0, GRID + 1, rows))
     whole = np.trunc(np.asarray(table.rows, np.float64) * 2**14).astype(np.int64)
     digits = np.asarray(table.digits, np.int64)
@@ -315,10 +358,14 @@ def test_sums_of_rows_are_exact_integers(rows):
 
 @pytest.mark.parametrize("rows", [50, 730_000])
 def test_centres_of_neighbours_are_within_the_claim(rows):
-    """A row at the cap flips its label, among rows of many directions; the distance is all but 2 / (kappa m)."""
+    """A row at the cap flips its label, among rows of many directions; the distance is all but 2 /
+    (kappa m).
+    """
     rng = np.random.default_rng(rows)
     x = rng.normal(0, 1, (rows, 4)).astype(np.float32) + np.float32(0.7)
-    table = halfspace.prepare(dpbt.Table(jnp.asarray(x), jnp.ones(rows, bool), jnp.ones(rows, bool)))
+    table = halfspace.prepare(
+        dpbt.Table(jnp.asarray(x), jnp.ones(rows, bool), jnp.ones(rows, bool))
+    )
     level = jnp.full(rows, GRID, jnp.int8)  # every row is at the cap
     step = slickness.sum_step(rows)
     claim = float(slickness.center_step(step, REPLACE_ONE, features=4))
@@ -334,28 +381,47 @@ def test_centres_of_neighbours_are_within_the_claim(rows):
 
 
 def test_rows_are_projected_to_the_unit_ball_whatever_they_hold():
-    rows = np.array([[3, 4], [0.3, 0.4], [np.inf, 0], [np.nan, 0.5], [1e30, 1e30], [0, 0], [1e38, -3e38]], np.float32)
+    rows = np.array(
+        [[3, 4], [0.3, 0.4], [np.inf, 0], [np.nan, 0.5], [1e30, 1e30], [0, 0], [1e38, -3e38]],
+        np.float32,
+    )
     found = np.asarray(halfspace.to_ball(jnp.asarray(rows)), np.float64)
-    expected = [[0.6, 0.8], [0.3, 0.4], [0, 0], [0, 0.5], [0.5**0.5, 0.5**0.5], [0, 0], [0.5**0.5, -(0.5**0.5)]]
+    expected = [
+        [0.6, 0.8],
+        [0.3, 0.4],
+        [0, 0],
+        [0, 0.5],
+        [0.5**0.5, 0.5**0.5],
+        [0, 0],
+        [0.5**0.5, -(0.5**0.5)],
+    ]
     np.testing.assert_allclose(found, expected, atol=2e-6)
     assert np.linalg.norm(found, axis=1).max() <= 1
 
 
 @calibrations
 def test_halfspace_costs(calibration):
-    recipe = recipes.halfspace_boost(rows=500, noise=0.2, rounds=7, density=0.25, calibration=calibration)
+    recipe = recipes.halfspace_boost(
+        rows=500, noise=0.2, rounds=7, density=0.25, calibration=calibration
+    )
     book = dpbt.ledger(recipe)
     step = 2 + 16 * 2 / (127 * 2**14) if calibration == "tight" else 4
     assert book.rho == pytest.approx(7 * step**2 / 2 / (0.25 * 500 * 0.2) ** 2, rel=1e-5)
-    by_budget = recipes.halfspace_boost(rows=500, epsilon=0.8, delta=1e-5, rounds=7, calibration=calibration)
+    by_budget = recipes.halfspace_boost(
+        rows=500, epsilon=0.8, delta=1e-5, rounds=7, calibration=calibration
+    )
     assert dpbt.ledger(by_budget).epsilon == pytest.approx(0.8, rel=1e-5)
     for density in np.random.default_rng(0).uniform(0.05, 0.95, 20):
-        recipe = recipes.halfspace_boost(rows=503, epsilon=0.8, delta=1e-5, density=density, calibration=calibration)
+        recipe = recipes.halfspace_boost(
+            rows=503, epsilon=0.8, delta=1e-5, density=density, calibration=calibration
+        )
         assert dpbt.ledger(recipe).epsilon <= 0.8
 
 
 def test_halfspace_noise_shrinks_with_the_public_cap():
-    """One round: the cap is kappa, so the tight centre's noise has standard deviation kappa sigma."""
+    """One round: the cap is kappa, so the tight centre's noise has standard deviation kappa
+    sigma.
+    """
     table = random_features(1, rows=50, splits=400)
     found = {}
     for calibration in ("tight", "published"):
@@ -424,8 +490,12 @@ def test_hs_stl_learns_a_halfspace_with_a_margin():
 
 
 def test_calculators():
-    assert smooth_bounds.rounds_needed(0.05, 0.5) == int(np.ceil(16 * np.log(2) / 0.0025))  # "approximately 4,000"
-    assert smooth_bounds.rule_advantage(0.1, 100, 20, 0.05) == pytest.approx(0.1 - np.log(400) / 100)
+    assert smooth_bounds.rounds_needed(0.05, 0.5) == int(
+        np.ceil(16 * np.log(2) / 0.0025)
+    )  # "approximately 4,000"
+    assert smooth_bounds.rule_advantage(0.1, 100, 20, 0.05) == pytest.approx(
+        0.1 - np.log(400) / 100
+    )
     small, large = (smooth_bounds.halfspace_rows(0.1, 0.1, 0.2, e, 1e-6) for e in (1.0, 0.1))
     assert large["privacy"] == pytest.approx(10 * small["privacy"])
     assert large["accuracy"] == small["accuracy"]

@@ -7,22 +7,43 @@ import json
 import numpy as np
 import pytest
 
-from dpbt.domains import Boolean, Nominal, Numeric
-from dpbt.questions import of_splits
-from dpbt.storage import load_columns
+from dpbt.data.domains import Boolean, Nominal, Numeric
+from dpbt.data.questions import of_splits
+from dpbt.sweeps.storage import load_columns
 from experiments import __main__ as command_line
 from experiments.papers.asadi_2022 import features, jobs, settings, sparsity
 from paper_figures import __main__ as figures
 from tests.reference_domains import library_splits
 
-KEYS = {"dataset", "epsilon", "calibration", "learner", "accuracy_mean", "accuracy_sd", "keys", "paper"}
+KEYS = {
+    "dataset",
+    "epsilon",
+    "calibration",
+    "learner",
+    "accuracy_mean",
+    "accuracy_sd",
+    "keys",
+    "paper",
+}
 
 
 def test_intervals_are_one_hot():
     domain = {"x": Numeric(0, 3, bins=3, missing=True), "c": Nominal(("a", "b")), "f": Boolean()}
-    columns = {"x": np.array([-1, 0.5, 1.5, 2.5, 9, np.nan]), "c": list("abbaab"), "f": [True, False] * 3}
+    columns = {
+        "x": np.array([-1, 0.5, 1.5, 2.5, 9, np.nan]),
+        "c": list("abbaab"),
+        "f": [True, False] * 3,
+    }
     found, words = features.one_hot(domain, library_splits(domain, columns))
-    assert words == ["0 < x <= 1", "1 < x <= 2", "2 < x <= 3", "x is missing", "c = a", "c = b", "f"]
+    assert words == [
+        "0 < x <= 1",
+        "1 < x <= 2",
+        "2 < x <= 3",
+        "x is missing",
+        "c = a",
+        "c = b",
+        "f",
+    ]
     inside = [[1, 0, 0, 0], [1, 0, 0, 0], [0, 1, 0, 0], [0, 0, 1, 0], [0, 0, 1, 0], [0, 0, 0, 1]]
     np.testing.assert_array_equal(found[:, :4], np.array(inside, bool))
     np.testing.assert_array_equal(found[:, 4:6].sum(axis=1), 1)
@@ -30,10 +51,22 @@ def test_intervals_are_one_hot():
 
 
 def test_settings_are_those_of_the_papers_tables():
-    assert settings.of_tables("adult", 1.0) == {"density": 0.35, "learning_rate": 0.45, "rounds": 39}
+    assert settings.of_tables("adult", 1.0) == {
+        "density": 0.35,
+        "learning_rate": 0.45,
+        "rounds": 39,
+    }
     assert settings.of_tables("adult", 0.4) == {"density": 0.35, "learning_rate": 0.5, "rounds": 9}
-    assert settings.of_tables("cod-rna", 1.1) == {"density": 0.4, "learning_rate": 0.5, "rounds": 99}
-    assert settings.of_tables("mushroom", 5.0) == {"density": 0.2, "learning_rate": 0.5, "rounds": 29}
+    assert settings.of_tables("cod-rna", 1.1) == {
+        "density": 0.4,
+        "learning_rate": 0.5,
+        "rounds": 99,
+    }
+    assert settings.of_tables("mushroom", 5.0) == {
+        "density": 0.2,
+        "learning_rate": 0.5,
+        "rounds": 29,
+    }
     for by_dataset in (settings.DENSITY, settings.RATE, settings.ROUNDS):
         assert all(len(values) == len(settings.EPSILONS) for values in by_dataset.values())
 
@@ -47,7 +80,11 @@ def small(monkeypatch):
 
     def load(name, features="intervals", folder=None):
         del features, folder
-        return table, np.arange(60) < 12 if name == "adult" else None, [f"split {s}" for s in range(5)]
+        return (
+            table,
+            np.arange(60) < 12 if name == "adult" else None,
+            [f"split {s}" for s in range(5)],
+        )
 
     monkeypatch.setattr(jobs, "load", load)
     monkeypatch.setattr(sparsity, "load", load)
@@ -59,7 +96,9 @@ def run(program, *words):
 
 def test_keys_differ_and_folds_of_one_key_are_averaged(small, tmp_path):
     del small
-    options = argparse.Namespace(features="intervals", folds=2, keys=3, seed=0, data=None, out=str(tmp_path))
+    options = argparse.Namespace(
+        features="intervals", folds=2, keys=3, seed=0, data=None, out=str(tmp_path)
+    )
     setting = {"density": 0.5, "learning_rate": 0.4, "rounds": 3}
 
     def block(epsilon, calibration):
@@ -73,7 +112,9 @@ def test_keys_differ_and_folds_of_one_key_are_averaged(small, tmp_path):
         assert accuracy.shape == (2, 3)
         assert report.fits == 2 * shape[0] * shape[1]
         columns, _ = load_columns(work.folder / f"{dataset}.npz")
-        own = 1 - columns["test_error"].reshape(2, -1, work.folds, work.sweep.repeats).astype(np.float64)
+        own = 1 - columns["test_error"].reshape(2, -1, work.folds, work.sweep.repeats).astype(
+            np.float64
+        )
         assert accuracy[1, 2] == pytest.approx(own[1, -1, :, -1].mean())
         again, report = jobs.fit_all(work, quiet=True)
         np.testing.assert_array_equal(accuracy, again)
@@ -117,15 +158,18 @@ def test_a_grid_is_searched_on_training_rows(small, tmp_path, capsys, monkeypatc
     monkeypatch.setitem(settings.GRID, "one_rule", grid)
     assert run("grid", "--keys", "2", "--folds", "2", "--out", str(tmp_path)) == 0
     lines = json.loads(capsys.readouterr().out)
-    assert [(line["calibration"], line["of"], line["keys"]) for line in lines] == [("published", 2, 2), ("tight", 2, 2)]
+    assert [(line["calibration"], line["of"], line["keys"]) for line in lines] == [
+        ("published", 2, 2),
+        ("tight", 2, 2),
+    ]
     assert all(line["rounds"] in (2, 3) and 0 <= line["selected_by"] <= 1 for line in lines)
 
 
-@pytest.mark.parametrize("algorithm", ["lazybb", pytest.param("lazybb-trees", marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    "algorithm", ["lazybb", pytest.param("lazybb-trees", marks=pytest.mark.slow)]
+)
 def test_audits_know_smooth_boosting(capsys, algorithm):
-    command = (
-        f"audit --algorithm {algorithm} --relation replace_one --transcripts 2 --rounds 2 --depth 2 --steps --json"
-    )
+    command = f"audit --algorithm {algorithm} --relation replace_one --transcripts 2 --rounds 2 --depth 2 --steps --json"
     assert command_line.main(command.split()) == 0
     found = json.loads(capsys.readouterr().out)
     assert 0 < found["largest_loss"] <= found["claimed_epsilon"] == pytest.approx(1, rel=1e-5)
@@ -135,7 +179,18 @@ def test_audits_know_smooth_boosting(capsys, algorithm):
 @pytest.mark.slow
 def test_mushrooms_come_out_near_the_paper(data_folder, tmp_path, capsys):
     del data_folder
-    command = ["asadi_2022", "run", "--dataset", "mushroom", "--epsilon", "1", "--keys", "2", "--out", str(tmp_path)]
+    command = [
+        "asadi_2022",
+        "run",
+        "--dataset",
+        "mushroom",
+        "--epsilon",
+        "1",
+        "--keys",
+        "2",
+        "--out",
+        str(tmp_path),
+    ]
     assert command_line.main([*command, "--json"]) == 0
     lines = json.loads(capsys.readouterr().out)
     assert all(set(line) == KEYS for line in lines)

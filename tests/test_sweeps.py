@@ -1,4 +1,6 @@
-"""Sweeps: data that plans itself into few programs, and runs that resume, spread and agree with single fits."""
+"""Sweeps: data that plans itself into few programs, and runs that resume, spread and agree with
+single fits.
+"""
 
 import dataclasses
 import hashlib
@@ -18,9 +20,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import dpbt
-from dpbt import recipes, runs, storage, sweeps
+from dpbt import recipes
 from dpbt.base import Table
-from dpbt.questions import positions_of, splits_of
+from dpbt.data.questions import positions_of, splits_of
+from dpbt.sweeps import plan as sweeps
+from dpbt.sweeps import runner as runs
+from dpbt.sweeps import storage
 from tests import worker
 from tests.conftest import random_table
 from tests.tables import allowing
@@ -35,7 +40,9 @@ AXES = {
 
 
 def make(rows, rounds, depth, alpha, epsilon, beta_tree):
-    return recipes.bdpe(rows=rows, rounds=rounds, depth=depth, alpha=alpha, epsilon=epsilon, beta_tree=beta_tree)
+    return recipes.bdpe(
+        rows=rows, rounds=rounds, depth=depth, alpha=alpha, epsilon=epsilon, beta_tree=beta_tree
+    )
 
 
 def sweep_of(*blocks, **options):
@@ -66,12 +73,16 @@ def test_bad_sweeps_are_refused():
 
 
 def test_structure_and_traced_axes_are_told_apart():
-    """Depth and objective calibration change the program; T, epsilon, numbers for alpha and shares do not."""
+    """Depth and objective calibration change the program; T, epsilon, numbers for alpha and shares
+    do not.
+    """
     sweep = sweep_of(AXES, {**AXES, "epsilon": (float("inf"),)})
     task = worker.tasks()[0]
     found = sweeps.groups(sweep, task)
     assert len(found) == 2 * 2
-    assert sorted(np.concatenate([group.places for group in found])) == list(range(len(sweep.settings)))
+    assert sorted(np.concatenate([group.places for group in found])) == list(
+        range(len(sweep.settings))
+    )
     for group in found:
         assert group.recipe.capacity == 5
         assert np.all(np.diff(group.recipe.rounds) >= 0)
@@ -148,9 +159,16 @@ def test_runs_agree_with_single_fits_and_compile_once(tmp_path):
     report = worker.sweep(tmp_path / "out", spare=0, progress=seen.append)
     fits = 3 * 9 * 3 * 2
     assert (report.fits, report.found, sum(seen)) == (fits, 0, fits)
-    assert report.programs == 3  # three shapes, one structure; T, epsilon, folds and keys share them
+    assert (
+        report.programs == 3
+    )  # three shapes, one structure; T, epsilon, folds and keys share them
     assert len(seen) == 9  # one batch for each task and T
-    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["sweep.json", "t0.npz", "t1.npz", "t2.npz"]
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == [
+        "sweep.json",
+        "t0.npz",
+        "t1.npz",
+        "t2.npz",
+    ]
     for task in worker.tasks()[:2]:
         columns, about = storage.load_columns(tmp_path / "out" / f"{task.name}.npz")
         assert about["task"] == task.name
@@ -178,7 +196,9 @@ def test_runs_agree_with_single_fits_and_compile_once(tmp_path):
 def by_size(rows, depth):
     """A maker with a structure of its own for small tables, where depths are all one."""
     deepest = int(np.max(np.minimum(depth, 1 if rows < 50 else 2)))
-    return recipes.bdpe(epsilon=np.ones(np.shape(depth)), rows=rows, rounds=1, depth=deepest, alpha=1.0)
+    return recipes.bdpe(
+        epsilon=np.ones(np.shape(depth)), rows=rows, rounds=1, depth=deepest, alpha=1.0
+    )
 
 
 @pytest.mark.parametrize("spare", [0, pytest.param(10**6, marks=pytest.mark.slow)])
@@ -186,7 +206,9 @@ def test_tasks_may_have_structures_of_their_own(tmp_path, spare):
     tasks = worker.tasks()
     sweep = sweeps.Sweep("own", by_size, ({"depth": (1, 2)},))
     report = runs.run(sweep, tasks, tmp_path, spare=spare, about={})
-    assert report.programs == (4 if spare == 0 else 3)  # of depth 1 for one setting and for two, and of depth 2
+    assert report.programs == (
+        4 if spare == 0 else 3
+    )  # of depth 1 for one setting and for two, and of depth 2
     for task in tasks:
         columns, _ = storage.load_columns(tmp_path / f"{task.name}.npz")
         assert len(columns["test_error"]) == 2 * 3
@@ -228,14 +250,20 @@ def test_every_kind_of_learner_can_be_swept(tmp_path, selection):
 
 
 def digests(folder):
-    return {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in folder.iterdir() if path.is_file()}
+    return {
+        path.name: hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in folder.iterdir()
+        if path.is_file()
+    }
 
 
 def spawn(*arguments, devices=1, **variables):
     flags = f"{os.environ.get('XLA_FLAGS', '')} --xla_force_host_platform_device_count={devices}"
     environment = {**os.environ, "XLA_FLAGS": flags, **variables}
     command = [sys.executable, "-m", "tests.worker", *map(str, arguments)]
-    return subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    return subprocess.Popen(
+        command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
 
 
 def finished(process):
@@ -272,7 +300,9 @@ def test_devices_and_shards_change_nothing(tmp_path):
     assert set(found["releases"]) == {"1", "2", "8"}
     assert set(found["releases"].values()) == {worker.releases(runs.device_mesh(row_shards=1))}
     assert found["collectives"]["all-reduce"] > 0
-    assert found["collectives"]["all-gather"] <= 1  # of the mask, for which rows are within the bound
+    assert (
+        found["collectives"]["all-gather"] <= 1
+    )  # of the mask, for which rows are within the bound
     assert found["collectives"]["all-to-all"] == 0
     same_columns(tmp_path / "one", tmp_path / "eight")
 

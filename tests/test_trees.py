@@ -1,4 +1,6 @@
-"""Level statistics are exact and do not depend on order, method or padding; routing and shrinkage."""
+"""Level statistics are exact and do not depend on order, method or padding; routing and
+shrinkage.
+"""
 
 import jax
 import jax.numpy as jnp
@@ -6,10 +8,11 @@ import numpy as np
 import pytest
 
 import dpbt
-from dpbt import recipes, trees
+from dpbt import recipes
 from dpbt.base import GRID, MAX_ROWS, UNSPLIT, Table, Tree
-from dpbt.questions import columns_of, of_splits
-from dpbt.tables import take
+from dpbt.data.questions import columns_of, of_splits
+from dpbt.data.tables import take
+from dpbt.learners import trees
 from tests.conftest import random_table
 
 
@@ -24,9 +27,15 @@ def reference_products(splits, levels, node, nodes):
 METHODS = {
     "int8": lambda *args: trees.product_sums(*args, trees.product_int8),
     "bfloat16": lambda *args: trees.product_sums(*args, trees.product_bfloat16),
-    "bfloat16 in chunks": lambda *args: trees.product_sums(*args, lambda *ab: trees.product_bfloat16(*ab, 64)),
-    "segments": lambda table, levels, node, every: trees.segment_sums(table, levels, node, len(every)),
-    "segments in chunks": lambda table, levels, node, every: trees.segment_sums(table, levels, node, len(every), 7),
+    "bfloat16 in chunks": lambda *args: trees.product_sums(
+        *args, lambda *ab: trees.product_bfloat16(*ab, 64)
+    ),
+    "segments": lambda table, levels, node, every: trees.segment_sums(
+        table, levels, node, len(every)
+    ),
+    "segments in chunks": lambda table, levels, node, every: trees.segment_sums(
+        table, levels, node, len(every), 7
+    ),
 }
 
 
@@ -53,7 +62,9 @@ def test_products_of_right_siblings_are_enough(nodes):
 
 
 def test_products_of_many_rows_stay_exact():
-    """Beyond 2**24 grid units a float32 sum is not exact; int32 sums, and chunks of float32 ones, are."""
+    """Beyond 2**24 grid units a float32 sum is not exact; int32 sums, and chunks of float32 ones,
+    are.
+    """
     rows = trees.CHUNK_ROWS + 12_345
     everyone = np.ones(rows, bool)
     table = trees.prepare(of_splits(everyone[:, None], ~everyone, everyone))
@@ -80,7 +91,9 @@ def test_deep_routing_agrees_with_shallow():
     np.testing.assert_array_equal(trees.descend(columns, node, split), 2 * np.asarray(node) + right)
     half = node % 16
     right = [bool(split[n] >= 0 and columns[split[n], i]) for i, n in enumerate(np.asarray(half))]
-    np.testing.assert_array_equal(trees.descend(columns, half, split[:16]), 2 * np.asarray(half) + right)
+    np.testing.assert_array_equal(
+        trees.descend(columns, half, split[:16]), 2 * np.asarray(half) + right
+    )
 
 
 CASES = [
@@ -93,11 +106,15 @@ CASES = [
 @pytest.mark.parametrize(("calibration", "alpha"), CASES)
 def test_releases_do_not_depend_on_order_or_padding(small_table, calibration, alpha):
     def release(table):
-        recipe = recipes.bdpe(epsilon=20, rows=128, rounds=4, depth=3, calibration=calibration, alpha=alpha)
+        recipe = recipes.bdpe(
+            epsilon=20, rows=128, rounds=4, depth=3, calibration=calibration, alpha=alpha
+        )
         return dpbt.fit(jax.random.key(5), table, recipe).releases
 
     def same(a, b):
-        """Integers are identical; the published calibration's real-valued leaves may round differently by program."""
+        """Integers are identical; the published calibration's real-valued leaves may round
+        differently by program.
+        """
         for site in a:
             exact = a[site].dtype == jnp.int32
             np.testing.assert_allclose(a[site], b[site], rtol=0 if exact else 1e-6)

@@ -15,7 +15,9 @@ import jax
 import numpy as np
 
 import dpbt
-from dpbt import recipes, runs, sweeps
+from dpbt import recipes
+from dpbt.sweeps import plan as sweeps
+from dpbt.sweeps import runner as runs
 from experiments.common import protocols
 from experiments.common.cache import use_compilation_cache
 from tests.conftest import random_table
@@ -26,7 +28,11 @@ def make(rows, rounds, depth, epsilon):
 
 
 SWEEP = sweeps.Sweep(
-    "tiny", make, ({"rounds": (1, 2, 3), "depth": (1,), "epsilon": (0.5, 1.0, 4.0)},), repeats=2, seed=3
+    "tiny",
+    make,
+    ({"rounds": (1, 2, 3), "depth": (1,), "epsilon": (0.5, 1.0, 4.0)},),
+    repeats=2,
+    seed=3,
 )
 
 
@@ -40,7 +46,9 @@ def tasks():
 
 
 def sweep(folder, **options):
-    return runs.run(SWEEP, tasks(), Path(folder), memory_mb=0.02, about={"test": "worker"}, **options)
+    return runs.run(
+        SWEEP, tasks(), Path(folder), memory_mb=0.02, about={"test": "worker"}, **options
+    )
 
 
 def releases(mesh):
@@ -76,17 +84,31 @@ def main(mode, *rest):
         meshes = {count: runs.device_mesh(devices[:count], count) for count in (1, 2, 8)}
         spread = sweep(rest[0], mesh=runs.device_mesh(devices[:8], 2))
         found = {str(count): releases(mesh) for count, mesh in meshes.items()}
-        print(json.dumps({"releases": found, "collectives": collectives(meshes[8]), "programs": spread.programs}))
+        print(
+            json.dumps(
+                {
+                    "releases": found,
+                    "collectives": collectives(meshes[8]),
+                    "programs": spread.programs,
+                }
+            )
+        )
     elif mode == "distributed":
         process, count, port, folder = rest
         jax.distributed.initialize(f"localhost:{port}", int(count), int(process))
         mesh = runs.device_mesh(row_shards=len(jax.devices()))
         report = sweep(folder)
-        print(json.dumps({"releases": releases(mesh), "devices": len(jax.devices()), "fits": report.fits}))
+        print(
+            json.dumps(
+                {"releases": releases(mesh), "devices": len(jax.devices()), "fits": report.fits}
+            )
+        )
     else:
         raise ValueError(mode)
 
 
 if __name__ == "__main__":
     jax.config.update("jax_numpy_dtype_promotion", "strict")
-    importlib.import_module("tests.worker").main(*sys.argv[1:])  # so that functions have their module's name
+    importlib.import_module("tests.worker").main(
+        *sys.argv[1:]
+    )  # so that functions have their module's name

@@ -12,8 +12,6 @@ from typing import Any, NamedTuple
 import jax.numpy as jnp
 import numpy as np
 
-from dpbt import boundary, mechanisms, sensitivity, trees
-from dpbt.accounting import Event
 from dpbt.base import (
     GRID,
     Allowance,
@@ -30,7 +28,10 @@ from dpbt.base import (
     relation_name,
     rounded_down,
 )
+from dpbt.learners import trees
 from dpbt.losses import family_name
+from dpbt.privacy import boundary, mechanisms, sensitivity
+from dpbt.privacy.accounting import Event
 
 TINY_PRIOR = 1e-6
 
@@ -124,8 +125,8 @@ def given_alpha(draw: boundary.Draw, budget: TreeBudget) -> AlphaOfLevel:
 def objective_alpha(noisy_errors: Array) -> Array:
     """f32[K] non-increasing alphas from noisy errors [K] of the levels 0..K-1; the first is 1.
 
-    Post-processing: ratios to the root's, clamped to [0, 1], each at most the one above. A root count below one
-    grid unit counts as one.
+    Post-processing: ratios to the root's, clamped to [0, 1], each at most the one above. A root
+    count below one grid unit counts as one.
     """
     ratio = noisy_errors.astype(jnp.float32) / jnp.maximum(noisy_errors[0], 1).astype(jnp.float32)
     ratio = jnp.clip(ratio, 0, 1).at[0].set(1)

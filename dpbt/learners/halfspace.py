@@ -1,4 +1,6 @@
-"""Halfspaces: the noisy centre of the examples on the unit ball (Bun, Carmosino & Sorrell, 2020, section 5.2)."""
+"""Halfspaces: the noisy centre of the examples on the unit ball (Bun, Carmosino & Sorrell, 2020,
+section 5.2).
+"""
 
 import functools
 from typing import Any, NamedTuple
@@ -7,8 +9,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dpbt import boundary, mechanisms, questions, slickness, variates
-from dpbt.accounting import Event
 from dpbt.base import (
     GRID,
     Allowance,
@@ -22,13 +22,18 @@ from dpbt.base import (
     WeakLearner,
     relation_name,
 )
+from dpbt.data import questions
 from dpbt.learners import rules
+from dpbt.privacy import boundary, mechanisms, slickness, variates
+from dpbt.privacy.accounting import Event
 
 PUBLISHED_L2 = 4
 """Bun et al. (2020), Theorem 27 at slickness 1 / (kappa n), where `slickness.center_l2` has 2."""
 
 _INSIDE = 1 - 2.0**-20
-"""Rows are projected to a ball this much smaller, so that float32 leaves none outside the unit ball."""
+"""Rows are projected to a ball this much smaller, so that float32 leaves none outside the unit
+ball.
+"""
 
 _LARGEST = 1e18
 
@@ -51,8 +56,8 @@ class Balls(NamedTuple):
 
     Attributes:
         rows: f32[N, d] in the unit ball, for predictions.
-        digits: i8[N, 2 d], for sums: the rows in units of 2^-14, rounded towards 0, as 128 times the first d plus the
-            last d.
+        digits: i8[N, 2 d], for sums: the rows in units of 2^-14, rounded towards 0, as 128 times
+            the first d plus the last d.
         target, present: as in `Table`.
     """
 
@@ -100,8 +105,9 @@ class Kind(NamedTuple):
 def to_ball(rows: Array) -> Array:
     """f32[N, d]: each row x as x / max(1, |x|), up to 1e-6.
 
-    A fixed map of a row: nothing is rejected and nothing is learned from other rows. Entries that are no finite number
-    count as 0, entries beyond +-1e18 as that: float32 reciprocals of larger ones are flushed to 0.
+    A fixed map of a row: nothing is rejected and nothing is learned from other rows. Entries that
+    are no finite number count as 0, entries beyond +-1e18 as that: float32 reciprocals of larger
+    ones are flushed to 0.
     """
     rows = jnp.clip(jnp.where(jnp.isfinite(rows), rows, 0), -_LARGEST, _LARGEST)
     largest = jnp.maximum(jnp.max(jnp.abs(rows), axis=1, keepdims=True), 1)
@@ -129,7 +135,8 @@ def prepare(table: Table) -> Balls:
 
 
 def signed_sums(signed: Array, digits: Array, step: AnyArray) -> Array:
-    """i32[d]: the sum over rows of signed times row, in units of 2^-14, over `step`, rounded down; exact.
+    """i32[d]: the sum over rows of signed times row, in units of 2^-14, over `step`, rounded down;
+    exact.
 
     Args:
         signed: i8[N], quantized weights times labels, in -GRID..GRID; N at most `MAX_ROWS`.
@@ -268,24 +275,26 @@ def events(kind: Kind, budget: CenterBudget, public: Public) -> list[Event]:
 def halfspace(
     relation: Relation, calibration: str = "tight", normalized: bool = False, features: int = 256
 ) -> WeakLearner:
-    """The noisy centre: a release of one vector, sum of mu(j) y_j x_j / (kappa m) plus N(0, sigma^2 I).
+    """The noisy centre: a release of one vector, sum of mu(j) y_j x_j / (kappa m) plus N(0, sigma^2
+    I).
 
-    Guarantee, under `relation`, with `reweighting.lazy_bregman` (or with weights of each row's own, of at most u):
-    rho-zCDP with rho = 2 / (kappa m sigma)^2 and what rounding adds, by `slickness.center_step`; sigma is multiplied by
-    the round's public weight cap u. The published calibration's ledger has 8 / (kappa n sigma)^2 (Bun et al. (2020),
-    Theorem 30's proof), true and four times what is needed. There is no pure guarantee.
+    Guarantee, under `relation`, with `reweighting.lazy_bregman` (or with weights of each row's own,
+    of at most u): rho-zCDP with rho = 2 / (kappa m sigma)^2 and what rounding adds, by
+    `slickness.center_step`; sigma is multiplied by the round's public weight cap u. The published
+    calibration's ledger has 8 / (kappa n sigma)^2 (Bun et al. (2020), Theorem 30's proof), true and
+    four times what is needed. There is no pure guarantee.
 
-    Sums are exact integers of rows rounded towards 0 to multiples of 2^-14; they are rounded down to
-    a public grid, which `slickness.center_step` allows for, and the release is a rounded Gaussian on
-    it. The centre is the release times a public factor.
+    Sums are exact integers of rows rounded towards 0 to multiples of 2^-14; they are rounded down
+    to a public grid, which `slickness.center_step` allows for, and the release is a rounded
+    Gaussian on it. The centre is the release times a public factor.
 
     Args:
         relation: the neighbouring relation the ledger speaks of.
         calibration: "tight" or "published".
-        normalized: state z / |z| for the released z: post-processing. Over the rows' measure, h(x) = z . x has
-            advantage |z|^2 / 2 for the centre z without noise, which is tau^2 / 2 where all rows are +-tau u, and
-            not the tau / 4 of the paper's Theorem 26; z / |z| has |z| / 2, at least tau / 2 for rows of margin tau,
-            as |z| >= z . u >= tau.
+        normalized: state z / |z| for the released z: post-processing. Over the rows' measure, h(x)
+            = z . x has advantage |z|^2 / 2 for the centre z without noise, which is tau^2 / 2 where
+            all rows are +-tau u, and not the tau / 4 of the paper's Theorem 26; z / |z| has |z| /
+            2, at least tau / 2 for rows of margin tau, as |z| >= z . u >= tau.
         features: a public bound on d.
 
     Raises:

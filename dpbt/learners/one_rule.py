@@ -1,4 +1,5 @@
-"""1-rules: a signed literal or a constant, selected by weighted error (Asadi et al., 2022, section 4.1, Algorithm 3).
+"""1-rules: a signed literal or a constant, selected by weighted error (Asadi et al., 2022, section
+4.1, Algorithm 3).
 
 A 1-rule is a tree of depth one with leaves +-1; a constant is one whose node is not split.
 """
@@ -9,8 +10,6 @@ from typing import Any, NamedTuple
 import jax.numpy as jnp
 import numpy as np
 
-from dpbt import boundary, mechanisms, sensitivity, slickness, trees
-from dpbt.accounting import Event
 from dpbt.base import (
     Allowance,
     AnyArray,
@@ -23,6 +22,9 @@ from dpbt.base import (
     WeakLearner,
     relation_name,
 )
+from dpbt.learners import trees
+from dpbt.privacy import boundary, mechanisms, sensitivity, slickness
+from dpbt.privacy.accounting import Event
 
 PUBLISHED_RANGE = 4
 """Asadi et al. (2022), Theorem 8.2: 4 eta zeta, where `slickness.rule_range` has 2."""
@@ -74,8 +76,8 @@ def calibrate(kind: Kind, allowance: Allowance, rounds: Any, public: Public) -> 
 def error_weights(table: trees.Prepared, weights: Array) -> Array:
     """i32[2 S + 2]: the weight that each 1-rule gets wrong, in grid units; exact.
 
-    Order: constant +, constant -, then for each split the literal and its negation, so that 1-rule k is of split
-    k // 2 - 1 (`UNSPLIT` for constants) and of sign + for even k, whatever S.
+    Order: constant +, constant -, then for each split the literal and its negation, so that 1-rule
+    k is of split k // 2 - 1 (`UNSPLIT` for constants) and of sign + for even k, whatever S.
     """
     by_class = trees.weights_by_class(table, weights)
     everywhere = jnp.zeros(table.target.shape[0], jnp.int32)
@@ -146,13 +148,15 @@ def one_rule(
 ) -> WeakLearner:
     """DP-1R: a release of one index into the signed literals and the two constants.
 
-    Guarantee, under `relation`, with `reweighting.lazy_bregman` (or with weights of each row's own): errors move by at
-    most GRID grid units, so the exponential mechanism and return-noisy-max with Laplace noise are both
-    (2 GRID / scale)-DP, and the former (2 GRID / scale)^2 / 8-zCDP. Proofs are in `slickness`. In the papers' terms
-    scale = GRID kappa n / eta, so this is 2 eta / (kappa n). The published calibration's ledger has the paper's
-    4 eta / (kappa n), true and twice what is needed.
+    Guarantee, under `relation`, with `reweighting.lazy_bregman` (or with weights of each row's
+    own): errors move by at most GRID grid units, so the exponential mechanism and return-noisy-max
+    with Laplace noise are both (2 GRID / scale)-DP, and the former (2 GRID / scale)^2 / 8-zCDP.
+    Proofs are in `slickness`. In the papers' terms scale = GRID kappa n / eta, so this is 2 eta /
+    (kappa n). The published calibration's ledger has the paper's 4 eta / (kappa n), true and twice
+    what is needed.
 
-    Error counts are exact integers; only their differences are turned into float32 (`sensitivity.count_step`).
+    Error counts are exact integers; only their differences are turned into float32
+    (`sensitivity.count_step`).
 
     Args:
         relation: the neighbouring relation the ledger speaks of.

@@ -1,7 +1,7 @@
 """Greedy trees as published: Nock & Henecka (2020), section 6.
 
-Exponent eps / (2 max{3, 1 + f(1, m)}) with the node budgets of equation (17), alpha of equation (16)
-read off the data, discrete Laplace noise on leveraged links.
+Exponent eps / (2 max{3, 1 + f(1, m)}) with the node budgets of equation (17), alpha of equation
+(16) read off the data, discrete Laplace noise on leveraged links.
 """
 
 import functools
@@ -10,8 +10,6 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
-from dpbt import boundary, mechanisms, sensitivity, trees
-from dpbt.accounting import Event
 from dpbt.base import (
     GRID,
     Allowance,
@@ -24,6 +22,7 @@ from dpbt.base import (
     quotient_up,
     rounded_down,
 )
+from dpbt.learners import trees
 from dpbt.learners.greedy_tree import (
     TINY_PRIOR,
     AlphaOfLevel,
@@ -39,6 +38,8 @@ from dpbt.learners.greedy_tree import (
     link_values,
     split_events,
 )
+from dpbt.privacy import boundary, mechanisms, sensitivity
+from dpbt.privacy.accounting import Event
 
 ALPHA_LEAK = "alpha of equation (16), a ratio of error counts read off the private rows"
 
@@ -55,9 +56,11 @@ PRICE = SplitPrice(
 
 
 def private_objective(draw: boundary.Draw, budget: TreeBudget) -> AlphaOfLevel:
-    """Objective calibration as published: alpha_k = errors_k / errors_0 of the private rows, equation (16).
+    """Objective calibration as published: alpha_k = errors_k / errors_0 of the private rows,
+    equation (16).
 
-    Level by level, where the paper goes leaf by leaf. With no error at the root, alpha is 1 there and 0 below.
+    Level by level, where the paper goes leaf by leaf. With no error at the root, alpha is 1 there
+    and 0 below.
     """
     del draw, budget
     seen: list[Array] = []

@@ -1,13 +1,15 @@
-"""Random decision trees: a structure drawn without the rows, and private leaves (Bojarski et al., 2014).
+"""Random decision trees: a structure drawn without the rows, and private leaves (Bojarski et al.,
+2014).
 
-A grove is P complete trees of height D whose inner nodes ask "position of attribute a > t", with a uniform over
-the attributes and t uniform in [0, 1), Algorithm 1 of the paper. Rows are read as positions in
-[0, 1] in the attributes' public ranges: those of their cells, or exact ones (`domains.positions`).
-With P = 1 every tree sees all rows and trees compose in sequence; with P above 1 each row is given
-to one of the P trees by a draw that never reads the rows, and they compose in parallel.
+A grove is P complete trees of height D whose inner nodes ask "position of attribute a > t", with a
+uniform over the attributes and t uniform in [0, 1), Algorithm 1 of the paper. Rows are read as
+positions in [0, 1] in the attributes' public ranges: those of their cells, or exact ones
+(`domains.positions`). With P = 1 every tree sees all rows and trees compose in sequence; with P
+above 1 each row is given to one of the P trees by a draw that never reads the rows, and they
+compose in parallel.
 
-Only the leaves read the rows: noisy class weights (RF-L and the paper's Algorithm 2), or a label drawn by the
-exponential mechanism (RF-E of Nock & Henecka, 2020, section 17.2).
+Only the leaves read the rows: noisy class weights (RF-L and the paper's Algorithm 2), or a label
+drawn by the exponential mechanism (RF-E of Nock & Henecka, 2020, section 17.2).
 """
 
 import functools
@@ -17,8 +19,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dpbt import accounting, boundary, mechanisms, questions, sensitivity
-from dpbt.accounting import Event
 from dpbt.base import (
     Allowance,
     AnyArray,
@@ -32,7 +32,10 @@ from dpbt.base import (
     WeakLearner,
     relation_name,
 )
+from dpbt.data import questions
 from dpbt.learners import rules
+from dpbt.privacy import accounting, boundary, mechanisms, sensitivity
+from dpbt.privacy.accounting import Event
 
 MAX_DEPTH = 20
 NEGATIVE = ("zero", "uniform")
@@ -89,7 +92,8 @@ class Grove(NamedTuple):
         attribute: i32[P, 2**D - 1], heap order: the children of node i are 2i+1 and 2i+2 (right).
         threshold: f32[P, 2**D - 1] in [0, 1): a row goes right where its position is above it.
         leaf: f32[P, 2**D]: theta, the share of the positive class that the leaf states, in [0, 1].
-        grown: f32[P]: 1, and 0 for the zeros that stand for rounds that did not take place; they have no vote.
+        grown: f32[P]: 1, and 0 for the zeros that stand for rounds that did not take place; they
+            have no vote.
     """
 
     attribute: Array
@@ -124,10 +128,11 @@ def prepare(table: Table) -> Positions:
 
 
 def descend(attribute: Array, threshold: Array, position: Array, tree: Array) -> Array:
-    """i32[D, N]: the node, counted within its level, that each row is in after 1, 2, ..., D questions.
+    """i32[D, N]: the node, counted within its level, that each row is in after 1, 2, ..., D
+    questions.
 
-    Gathers only, so a level costs N whatever its number of nodes. The first h rows of the result are a random tree of
-    height h: its structure is the top of the taller one's.
+    Gathers only, so a level costs N whatever its number of nodes. The first h rows of the result
+    are a random tree of height h: its structure is the top of the taller one's.
 
     Args:
         attribute: i32[P, 2**D - 1].
@@ -166,7 +171,8 @@ def leaf_shares(grove: Grove, position: Array) -> Array:
 
 
 def leaf_weights(leaf: Array, target: Array, weights: Array, leaves: int) -> Array:
-    """i32[leaves, 2]: the weight of each leaf and class (0 negative, 1 positive), in grid units; exact.
+    """i32[leaves, 2]: the weight of each leaf and class (0 negative, 1 positive), in grid units;
+    exact.
 
     Args:
         leaf: i32[N], the leaf of each row.
@@ -179,11 +185,13 @@ def leaf_weights(leaf: Array, target: Array, weights: Array, leaves: int) -> Arr
 
 
 def shares(weights: Array, fallback: Array, negative: str) -> Array:
-    """f32[...]: theta = n+ / (n+ + n-) of noisy class weights [..., 2], and `fallback` where they say nothing.
+    """f32[...]: theta = n+ / (n+ + n-) of noisy class weights [..., 2], and `fallback` where they
+    say nothing.
 
-    "uniform": Algorithm 2 as printed, where a weight is negative or both are 0. "zero": negative weights count as 0,
-    and the fallback is for leaves where both do. The first throws the other weight away, and with it half of all pure
-    leaves. `fallback` is uniform in [0, 1]. Both are post-processing.
+    "uniform": Algorithm 2 as printed, where a weight is negative or both are 0. "zero": negative
+    weights count as 0, and the fallback is for leaves where both do. The first throws the other
+    weight away, and with it half of all pure leaves. `fallback` is uniform in [0, 1]. Both are
+    post-processing.
     """
     noisy = weights.astype(jnp.float32)
     if negative == "zero":
@@ -196,7 +204,9 @@ def shares(weights: Array, fallback: Array, negative: str) -> Array:
 
 
 def _votes(grove: Grove, table: Positions) -> Array:
-    """f32[N]: the trees that say positive minus those that say negative; above 0 is the majority vote."""
+    """f32[N]: the trees that say positive minus those that say negative; above 0 is the majority
+    vote.
+    """
     positive = leaf_shares(grove, table.position) > 0.5
     return jnp.sum(jnp.where(positive, 1.0, -1.0) * grove.grown[:, None], axis=0)
 
@@ -205,8 +215,8 @@ def theta(trees: Grove, rows: Positions) -> Array:
     """f32[k, N]: the share of the positive class that each tree's leaf states for each row.
 
     Args:
-        trees: a Grove with any leading axes, such as `Model.trees`; NaN for rounds that did not take
-            place.
+        trees: a Grove with any leading axes, such as `Model.trees`; NaN for rounds that did not
+            take place.
         rows: as `prepare` gives them.
     """
     grown = trees.grown.reshape(-1)
@@ -224,11 +234,15 @@ GROVES = HypothesisClass(
     explain=rules.of_groves,
     shares=theta,
 )
-"""Groves over positions; they add up to a majority vote. `prediction` has the other voting rules."""
+"""Groves over positions; they add up to a majority vote. `prediction` has the other voting
+rules.
+"""
 
 
 def _statistic(noise: Mechanism, weights: Array) -> Array:
-    """Class weights as the mechanism reads them; labels only need differences, which float32 then resolves."""
+    """Class weights as the mechanism reads them; labels only need differences, which float32 then
+    resolves.
+    """
     if noise is mechanisms.exponential:
         weights = weights - jnp.max(weights, axis=-1, keepdims=True)
         return weights.astype(jnp.float32)
@@ -353,33 +367,36 @@ def random_tree(
 ) -> WeakLearner:
     """Groves of `parts` trees with a structure drawn from public randomness and private leaves.
 
-    Guarantee, under `relation`, for all leaves of all trees of the grove together: with noise on class weights,
-    sensitivity / leaf_scale, the L1 (or L2) sensitivity being that of `sensitivity.class_weights`; with labels,
-    `sensitivity.split_moves` / leaf_scale. Structure and fallbacks cost nothing, as they never read the rows.
+    Guarantee, under `relation`, for all leaves of all trees of the grove together: with noise on
+    class weights, sensitivity / leaf_scale, the L1 (or L2) sensitivity being that of
+    `sensitivity.class_weights`; with labels, `sensitivity.split_moves` / leaf_scale. Structure and
+    fallbacks cost nothing, as they never read the rows.
 
-    Proof. Given the structure, and the tree that each row is given to, a row is in one leaf of one tree. Adding it
-    raises one class weight by at most 1 row, so the weights of all leaves move by 1 in L1 and L2 norm; replacing a row
-    is a removal and an addition, 2 in L1 and at most sqrt(2) in L2 norm. For labels, the added row raises one score of
-    one leaf by at most 1 row: scores of one sign, so (`sensitivity.perspective_bound`) the leaf's draw costs
-    1 / leaf_scale, and all others nothing; replace-one pays twice, in two leaves or twice in one. []
+    Proof. Given the structure, and the tree that each row is given to, a row is in one leaf of one
+    tree. Adding it raises one class weight by at most 1 row, so the weights of all leaves move by 1
+    in L1 and L2 norm; replacing a row is a removal and an addition, 2 in L1 and at most sqrt(2) in
+    L2 norm. For labels, the added row raises one score of one leaf by at most 1 row: scores of one
+    sign, so (`sensitivity.perspective_bound`) the leaf's draw costs 1 / leaf_scale, and all others
+    nothing; replace-one pays twice, in two leaves or twice in one. []
 
-    Which tree a row is given to is a function of its place in the table, so neighbours must agree on the places
-    of the rows they share; tables with a `present` mask do (a removed row leaves its place empty). If rows have no
-    public places, the site "part" must not be published: trees are given uniformly and
-    independently, so two neighbours' releases without it are mixtures, with the same weights, of
-    releases that satisfy the guarantee, whatever the order of the rows. The length of "part" is N,
-    too. So the learner withholds it, and `fit` leaves it out of the model.
+    Which tree a row is given to is a function of its place in the table, so neighbours must agree
+    on the places of the rows they share; tables with a `present` mask do (a removed row leaves its
+    place empty). If rows have no public places, the site "part" must not be published: trees are
+    given uniformly and independently, so two neighbours' releases without it are mixtures, with the
+    same weights, of releases that satisfy the guarantee, whatever the order of the rows. The length
+    of "part" is N, too. So the learner withholds it, and `fit` leaves it out of the model.
 
-    With `per_leaf` the ledger counts every leaf of a tree, as RF-L and RF-E do that split the budget evenly among
-    leaves. The noise is what `budget` says either way.
+    With `per_leaf` the ledger counts every leaf of a tree, as RF-L and RF-E do that split the
+    budget evenly among leaves. The noise is what `budget` says either way.
 
     Args:
         depth: D, in 1..20.
         relation: the neighbouring relation the ledger speaks of.
-        noise: `mechanisms.discrete_laplace` or `rounded_gaussian` on class weights, or `exponential`
-            for labels.
+        noise: `mechanisms.discrete_laplace` or `rounded_gaussian` on class weights, or
+            `exponential` for labels.
         parts: P. Above 1, each row is given to one of the P trees.
-        per_leaf: let the ledger add up leaves in sequence (published) instead of in parallel (tight).
+        per_leaf: let the ledger add up leaves in sequence (published) instead of in parallel
+            (tight).
         negative: "zero" or "uniform", see `shares`.
     """
     kind = Kind(depth, relation, noise, parts, per_leaf, negative)

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from dpbt.base import UNSPLIT
-from dpbt.domains import Domain, Predicate, attributes, predicates
+from dpbt.data.domains import Domain, Predicate, attributes, predicates
 
 
 def of_trees(trees: Any, domain: Domain) -> str:
@@ -61,8 +61,8 @@ def of_groves(groves: Any, domain: Domain) -> str:
 def of_halfspaces(halfspaces: Any, domain: Domain) -> str:
     """What each attribute adds to the score at the upper end of its range, largest first.
 
-    The score of a row is the sum over attributes of that number times the row's place in [0, 1]; all
-    places of a row are divided by their length where that is above 1.
+    The score of a row is the sum over attributes of that number times the row's place in [0, 1];
+    all places of a row are divided by their length where that is above 1.
 
     Args:
         halfspaces: normal f32[T, d].

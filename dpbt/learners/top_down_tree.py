@@ -1,6 +1,8 @@
-"""Top-down trees: leaf and split chosen together among all current leaves (Asadi et al., 2022, Algorithm 2).
+"""Top-down trees: leaf and split chosen together among all current leaves (Asadi et al., 2022,
+Algorithm 2).
 
-A tree of t internal nodes under a depth cap D lives in a complete tree of depth D; what is not split routes left.
+A tree of t internal nodes under a depth cap D lives in a complete tree of depth D; what is not
+split routes left.
 """
 
 import functools
@@ -9,8 +11,6 @@ from typing import Any, NamedTuple
 import jax.numpy as jnp
 import numpy as np
 
-from dpbt import boundary, mechanisms, sensitivity, slickness, trees
-from dpbt.accounting import Event
 from dpbt.base import (
     GRID,
     UNSPLIT,
@@ -27,7 +27,10 @@ from dpbt.base import (
     relation_name,
     rounded_down,
 )
+from dpbt.learners import trees
 from dpbt.losses import family_name, fixed
+from dpbt.privacy import boundary, mechanisms, sensitivity, slickness
+from dpbt.privacy.accounting import Event
 
 PUBLISHED_RANGE = 8
 """Asadi et al. (2022), section 9: one selection by Gini improvement is 8 eta zeta-DP."""
@@ -82,7 +85,8 @@ def tight_range(criterion: ProperLoss, mass, relation: Relation):
 
 
 def improvements(criterion: ProperLoss, products: Array, totals: Array) -> Array:
-    """f32[nodes, S]: what splitting each node by each split takes off the sum of perspectives, in units of the cap.
+    """f32[nodes, S]: what splitting each node by each split takes off the sum of perspectives, in
+    units of the cap.
 
     Args:
         criterion: the loss whose perspective is w G(q).
@@ -103,7 +107,9 @@ def improvements(criterion: ProperLoss, products: Array, totals: Array) -> Array
 
 @functools.cache
 def _first_leaf(depth: int) -> np.ndarray:
-    """i32[2**(D+1) - 1]: the leaf in which a row ends that is routed left from each heap node on."""
+    """i32[2**(D+1) - 1]: the leaf in which a row ends that is routed left from each heap node
+    on.
+    """
     ends = [(np.arange(2**level) << (depth - level)) for level in range(depth + 1)]
     return np.concatenate(ends).astype(np.int32)
 
@@ -115,7 +121,8 @@ def _grow(
     kind: Kind,
     scale: tuple[Array, Array],
 ) -> Array:
-    """Draw all pairs of leaf and split; returns the leaves' class weights i32[L, 2] in grid units (private).
+    """Draw all pairs of leaf and split; returns the leaves' class weights i32[L, 2] in grid units
+    (private).
 
     `scale` is the temperature of a selection and the public unit that the ledger measures it in.
     """
@@ -262,11 +269,11 @@ def top_down_tree(
 ) -> WeakLearner:
     """DP-TopDown: a release of t pairs of leaf and split, and of 2**D labels.
 
-    Guarantee, under `relation`, with `reweighting.lazy_bregman`, on whose total weight it counts: every selection is
-    `split_epsilon`-DP, all labels together (2 GRID / leaf_scale)-DP; both are proved in `slickness`. The published
-    calibration differs in its constant 8 for Gini, in labels by return-noisy-max where the tight one has the
-    exponential mechanism (the same cost for less noise), and in weights that are not measured in units of a public
-    cap below 1.
+    Guarantee, under `relation`, with `reweighting.lazy_bregman`, on whose total weight it counts:
+    every selection is `split_epsilon`-DP, all labels together (2 GRID / leaf_scale)-DP; both are
+    proved in `slickness`. The published calibration differs in its constant 8 for Gini, in labels
+    by return-noisy-max where the tight one has the exponential mechanism (the same cost for less
+    noise), and in weights that are not measured in units of a public cap below 1.
 
     Args:
         splits: t, the number of internal nodes, at most 2**D - 1.

@@ -11,7 +11,6 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-from dpbt import accounting
 from dpbt.base import (
     MAX_ROWS,
     Allowance,
@@ -24,6 +23,7 @@ from dpbt.base import (
     positive,
 )
 from dpbt.base import relation as to_relation
+from dpbt.privacy import accounting
 
 
 def whole(name: str, value: Any) -> int:
@@ -334,7 +334,9 @@ MOST_OF_EPSILON, MOST_OF_DELTA = 0.005, 0.01
 """What finite bits of the samplers may cost at most, as a share of the budget."""
 
 MOST_DELTA = 1e-6
-"""What finite bits may cost a pure guarantee at most, in delta; below 1e-15 for epsilon up to 10."""
+"""What finite bits may cost a pure guarantee at most, in delta; below 1e-15 for epsilon up to
+10.
+"""
 
 
 def after_samplers(asked: Request, learner: WeakLearner, budget: Any, public: Public) -> Request:

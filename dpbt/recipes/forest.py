@@ -1,4 +1,6 @@
-"""Random decision forests: Bojarski et al. (2014), and RF-L and RF-E of Nock & Henecka (2020), section 17.2."""
+"""Random decision forests: Bojarski et al. (2014), and RF-L and RF-E of Nock & Henecka (2020),
+section 17.2.
+"""
 
 import dataclasses
 import functools
@@ -6,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from dpbt import mechanisms
 from dpbt.base import ADD_REMOVE, Mechanism, Recipe, Relation
 from dpbt.learners import random_tree
+from dpbt.privacy import mechanisms
 from dpbt.recipes.building import (
     Parts,
     Request,
@@ -34,34 +36,39 @@ def random_forest(
     disjoint: bool = False,
     negative: str | None = None,
 ) -> Recipe:
-    """Random decision trees with noisy class counts in their leaves: Bojarski et al. (2014), Algorithm 2.
+    """Random decision trees with noisy class counts in their leaves: Bojarski et al. (2014),
+    Algorithm 2.
 
-    Guarantee: epsilon-DP (or (epsilon, delta)-DP) under `relation`, with the lines of `dpbt.ledger`. In both
-    calibrations the noise of a count is Laplace of scale k / epsilon under add/remove, as published: leaves are
-    disjoint, so a tree has its whole share (the paper's proof). Under replace-one a row that changes moves two counts
-    of a tree, so the scale is 2 k / epsilon; the paper's own scale would cost 2 epsilon there.
-    `learners.random_tree` has the proofs.
+    Guarantee: epsilon-DP (or (epsilon, delta)-DP) under `relation`, with the lines of
+    `dpbt.ledger`. In both calibrations the noise of a count is Laplace of scale k / epsilon under
+    add/remove, as published: leaves are disjoint, so a tree has its whole share (the paper's
+    proof). Under replace-one a row that changes moves two counts of a tree, so the scale is 2 k /
+    epsilon; the paper's own scale would cost 2 epsilon there. `learners.random_tree` has the
+    proofs.
 
-    Voting is chosen when predicting, `forests.predict`; `dpbt.predict` is the majority vote. Arguments of type Any may
-    be arrays, and the recipe then holds one setting for each entry.
+    Voting is chosen when predicting, `forests.predict`; `dpbt.predict` is the majority vote.
+    Arguments of type Any may be arrays, and the recipe then holds one setting for each entry.
 
     Args:
         epsilon: the total budget (the paper's eta), above 0. Infinite means exact counts.
-        rows: m. Under add/remove a public bound on the number of rows; under replace-one their public number.
-        delta: 0 for a pure guarantee; else in (0, 1), with rounded Gaussian noise through zCDP (tight).
-        rounds: k, the number of trees. Settings of different k share a program (one k if `disjoint`).
+        rows: m. Under add/remove a public bound on the number of rows; under replace-one their
+            public number.
+        delta: 0 for a pure guarantee; else in (0, 1), with rounded Gaussian noise through zCDP
+            (tight).
+        rounds: k, the number of trees. Settings of different k share a program (one k if
+            `disjoint`).
         depth: h, their height, in 1..20.
-        calibration: "published" or "tight"; for these forests both are discrete Laplace noise on exact
-            counts, which is the published law on a grid of 1/127 of a row.
+        calibration: "published" or "tight"; for these forests both are discrete Laplace noise on
+            exact counts, which is the published law on a grid of 1/127 of a row.
         relation: "add_remove" or "replace_one".
-        disjoint: give each row to one of the k trees (tight). Each tree then sees about n / k rows and has the whole
-            budget: noise of scale 1 / epsilon instead of k / epsilon, on counts that are k times smaller. The release
-            then says which place of the table went to which tree, in the site "part" of length N.
-            `fit` leaves that site out of the model, unless called with `keep_withheld=True`
-            (`learners.random_tree` has the reason).
-        negative: what negative noisy counts mean, at no cost: "zero" (the default of the tight calibration) or
-            "uniform", theta uniform at random as Algorithm 2 prints it (the published one's). See
-            `random_tree.shares`; the paper's own numbers are those of "zero".
+        disjoint: give each row to one of the k trees (tight). Each tree then sees about n / k rows
+            and has the whole budget: noise of scale 1 / epsilon instead of k / epsilon, on counts
+            that are k times smaller. The release then says which place of the table went to which
+            tree, in the site "part" of length N. `fit` leaves that site out of the model, unless
+            called with `keep_withheld=True` (`learners.random_tree` has the reason).
+        negative: what negative noisy counts mean, at no cost: "zero" (the default of the tight
+            calibration) or "uniform", theta uniform at random as Algorithm 2 prints it (the
+            published one's). See `random_tree.shares`; the paper's own numbers are those of "zero".
 
     Raises:
         ValueError: for a value outside these ranges, named with what was given.
@@ -92,9 +99,10 @@ def rf_l(
 ) -> Recipe:
     """RF-L: random trees whose leaves state Laplace counts; Nock & Henecka (2020), section 17.2.
 
-    Guarantee: as `random_forest`. In the published calibration a leaf has the budget epsilon / (k 2^h) for its two
-    counts, of L1 sensitivity 1 (add/remove) or 2 (replace-one). Leaves are disjoint, so the tight one gives every leaf
-    epsilon / k: 2^h times less noise, and the same program as `random_forest`.
+    Guarantee: as `random_forest`. In the published calibration a leaf has the budget epsilon / (k
+    2^h) for its two counts, of L1 sensitivity 1 (add/remove) or 2 (replace-one). Leaves are
+    disjoint, so the tight one gives every leaf epsilon / k: 2^h times less noise, and the same
+    program as `random_forest`.
 
     Args: as `random_forest`.
     """
@@ -121,12 +129,14 @@ def rf_e(
     relation: str | Relation = ADD_REMOVE,
     disjoint: bool = False,
 ) -> Recipe:
-    """RF-E: random trees whose leaves state a label, drawn by the exponential mechanism on the class counts.
+    """RF-E: random trees whose leaves state a label, drawn by the exponential mechanism on the
+    class counts.
 
-    Guarantee: as `random_forest`. Published (Nock & Henecka, 2020, section 17.2): p(label) proportional to
-    exp(e count / 2) with e = epsilon / (k 2^h) for each leaf, valid under both relations. Tight: leaves are disjoint
-    and a row moves scores one way, so p is proportional to exp(e count) with e = epsilon / k (add/remove) or
-    epsilon / (2 k) (replace-one): 2^(h+1) or 2^h times the published exponent.
+    Guarantee: as `random_forest`. Published (Nock & Henecka, 2020, section 17.2): p(label)
+    proportional to exp(e count / 2) with e = epsilon / (k 2^h) for each leaf, valid under both
+    relations. Tight: leaves are disjoint and a row moves scores one way, so p is proportional to
+    exp(e count) with e = epsilon / k (add/remove) or epsilon / (2 k) (replace-one): 2^(h+1) or 2^h
+    times the published exponent.
 
     Args: as `random_forest`.
     """

@@ -6,9 +6,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import optax
 
-from dpbt import losses, mechanisms
+from dpbt import losses
 from dpbt.base import ADD_REMOVE, LossFamily, ProperLoss, Recipe, Relation, positive, rounded_down
 from dpbt.learners import greedy_tree, published_greedy_tree
+from dpbt.privacy import mechanisms
 from dpbt.recipes.building import (
     Parts,
     Request,
@@ -27,7 +28,9 @@ def _family(loss: ProperLoss | LossFamily) -> LossFamily:
 def _boostable(
     loss: ProperLoss | LossFamily | None, criterion: ProperLoss | LossFamily
 ) -> LossFamily:
-    """The family of the link: the criterion's own where its surrogate is smooth, else Matsushita's."""
+    """The family of the link: the criterion's own where its surrogate is smooth, else
+    Matsushita's.
+    """
     family = _family(criterion if loss is None else loss)
     if np.isfinite(float(family(np.float32(1)).smoothness)):
         return family
@@ -39,7 +42,9 @@ def _boostable(
 
 
 def _depth_schedule(alpha: Any, depth: int) -> np.ndarray:
-    """Float64[..., D]: alpha at each depth, from a number, an array of settings, or a schedule of the depth."""
+    """Float64[..., D]: alpha at each depth, from a number, an array of settings, or a schedule of
+    the depth.
+    """
     values = np.stack(
         [np.asarray(alpha(k) if callable(alpha) else alpha, np.float64) for k in range(depth)], -1
     )
@@ -69,41 +74,49 @@ def bdpe(
     pi: Any = 0.0,
     smoothing: Any = 1.0,
 ) -> Recipe:
-    """Boosted differentially private ensembles of trees: Nock & Henecka (2020), Algorithm 1 and section 6.
+    """Boosted differentially private ensembles of trees: Nock & Henecka (2020), Algorithm 1 and
+    section 6.
 
-    Guarantee: epsilon-DP (or (epsilon, delta)-DP) under `relation`, with the lines of `dpbt.ledger`. In the
-    tight calibration every line is proved in `sensitivity`; in the published one epsilon is the paper's claim and
-    the ledger names what stays unprotected. Rows beyond the bound `rows` do not count; `fit` refuses them.
+    Guarantee: epsilon-DP (or (epsilon, delta)-DP) under `relation`, with the lines of
+    `dpbt.ledger`. In the tight calibration every line is proved in `sensitivity`; in the published
+    one epsilon is the paper's claim and the ledger names what stays unprotected. Rows beyond the
+    bound `rows` do not count; `fit` refuses them.
 
-    Every argument of type Any but `alpha` as a word or a schedule may be an array; they broadcast, and the recipe
-    then holds one setting for each entry (vmap over it). None of these values causes a recompile.
+    Every argument of type Any but `alpha` as a word or a schedule may be an array; they broadcast,
+    and the recipe then holds one setting for each entry (vmap over it). None of these values causes
+    a recompile.
 
     Args:
-        epsilon: the total budget, above 0. Infinite means no privacy: best splits, exact leaves, pure nodes not
-            split, empty leaves predict their parent's value, no clamping to `clip`.
-        rows: m. Under add/remove a public bound on the number of rows; under replace-one their public number.
-        delta: 0 for a pure guarantee, with discrete Laplace counts; else in (0, 1), for (epsilon, delta)-DP through
-            zCDP, with rounded Gaussian counts and bounded-range selections, the shares being shares of
-            rho (tight calibration).
-        rounds: T, the number of trees. Settings of different T share a program, with room for the largest.
+        epsilon: the total budget, above 0. Infinite means no privacy: best splits, exact leaves,
+            pure nodes not split, empty leaves predict their parent's value, no clamping to `clip`.
+        rows: m. Under add/remove a public bound on the number of rows; under replace-one their
+            public number.
+        delta: 0 for a pure guarantee, with discrete Laplace counts; else in (0, 1), for (epsilon,
+            delta)-DP through zCDP, with rounded Gaussian counts and bounded-range selections, the
+            shares being shares of rho (tight calibration).
+        rounds: T, the number of trees. Settings of different T share a program, with room for the
+            largest.
         depth: D, the depth of every tree.
         calibration: "tight" or "published".
         relation: "add_remove" or "replace_one". The published noise is the same for both.
-        alpha: the criterion's alpha: "objective" (equation (16): the ratio of errors to the root's; noisy in the
-            tight calibration, read off the data in the published one), a number in [0, 1], or a schedule of the depth,
-            such as any `optax.Schedule`.
+        alpha: the criterion's alpha: "objective" (equation (16): the ratio of errors to the root's;
+            noisy in the tight calibration, read off the data in the published one), a number in [0,
+            1], or a schedule of the depth, such as any `optax.Schedule`.
         criterion: the loss, or the family indexed by alpha, whose perspective scores the splits.
-        loss: the loss or family of link, re-weighting and leverage; the criterion's own by default, Matsushita's
-            where that one has kinks. Its alpha is 1 unless `alpha` is a number (the paper leaves this open).
-        beta_tree: share of epsilon that goes to the trees' structure; the rest goes to leaves. In (0, 1).
-        error_share: share of the structure's budget that pays for noisy errors (tight, objective, D > 1). In (0, 1).
+        loss: the loss or family of link, re-weighting and leverage; the criterion's own by default,
+            Matsushita's where that one has kinks. Its alpha is 1 unless `alpha` is a number (the
+            paper leaves this open).
+        beta_tree: share of epsilon that goes to the trees' structure; the rest goes to leaves. In
+            (0, 1).
+        error_share: share of the structure's budget that pays for noisy errors (tight, objective, D
+            > 1). In (0, 1).
         clip: M, in [1e-6, 1e6]: the bound on a leaf's value before leverage.
         zeta: shares are clamped to [zeta, 1 - zeta] before the link; in [1e-6, 1/2).
-        pi: places a in (1 / (4 F'' M**2)) [1 - pi, 1 + pi], F'' the surrogate's smoothness, which is
-            (alpha / M**2) [1 - pi, 1 + pi] for M-alpha (equation (125)); in (-1, 1), a negative value being a
-            smaller step.
-        smoothing: tight calibration: weight of a leaf's parent in its share, in units of the leaf's noise. At
-            least 0.
+        pi: places a in (1 / (4 F'' M**2)) [1 - pi, 1 + pi], F'' the surrogate's smoothness, which
+            is (alpha / M**2) [1 - pi, 1 + pi] for M-alpha (equation (125)); in (-1, 1), a negative
+            value being a smaller step.
+        smoothing: tight calibration: weight of a leaf's parent in its share, in units of the leaf's
+            noise. At least 0.
 
     Raises:
         ValueError: for a value outside these ranges, named with what was given.

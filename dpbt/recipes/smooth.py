@@ -1,4 +1,5 @@
-"""Smooth boosting: LazyBB (Asadi et al., 2022) and LazyBregBoost with halfspaces (Bun et al., 2020).
+"""Smooth boosting: LazyBB (Asadi et al., 2022) and LazyBregBoost with halfspaces (Bun et al.,
+2020).
 
 The same noise serves both neighbouring relations: the total weight is set to kappa `rows`, a public
 number, whatever the number of rows present, up to `rows` (`slickness`). Neighbours are tables whose
@@ -10,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from dpbt import accounting, losses, mechanisms, smooth_bounds
+from dpbt import losses
 from dpbt.base import (
     REPLACE_ONE,
     Allowance,
@@ -22,6 +23,7 @@ from dpbt.base import (
     rounded_down,
 )
 from dpbt.learners import halfspace, one_rule, top_down_tree
+from dpbt.privacy import accounting, mechanisms
 from dpbt.recipes.building import (
     Parts,
     Request,
@@ -35,6 +37,7 @@ from dpbt.recipes.building import (
     whole,
 )
 from dpbt.reweighting import LazyNumbers, lazy_bregman, loss_rate
+from dpbt.theory import smooth_bounds
 
 _SELECTIONS = {"exponential": mechanisms.exponential, "noisy_max": mechanisms.noisy_max}
 MAX_DEPTH = 12
@@ -246,17 +249,19 @@ def halfspace_boost(
     calibration: str = "tight",
     relation: str | Relation = REPLACE_ONE,
 ) -> Recipe:
-    """LazyBregBoost with the noisy centre: one halfspace, the sum of T noisy centres (Bun et al., 2020, Algorithm 5).
+    """LazyBregBoost with the noisy centre: one halfspace, the sum of T noisy centres (Bun et al.,
+    2020, Algorithm 5).
 
-    Guarantee: (epsilon, delta)-DP under `relation`, through zCDP, with the lines of `dpbt.ledger`: per round rho =
-    2 / (kappa m sigma)^2 (tight; noise in units of a public cap on weights, so at most sigma) or 8 / (kappa m
-    sigma)^2 (published). Tables hold exact numbers f32[N, d], or cells, which are read at their
-    positions; rows outside the unit ball are projected onto it; sums are exact integers (see
-    `learners.halfspace`). Neighbours are tables whose other rows keep their order. The hypotheses
-    are not clipped to [-1, 1], so that their sum is a halfspace; where |h| > 1 the loss is
-    (1 + y h) / 2, which continues the paper's.
+    Guarantee: (epsilon, delta)-DP under `relation`, through zCDP, with the lines of `dpbt.ledger`:
+    per round rho = 2 / (kappa m sigma)^2 (tight; noise in units of a public cap on weights, so at
+    most sigma) or 8 / (kappa m sigma)^2 (published). Tables hold exact numbers f32[N, d], or cells,
+    which are read at their positions; rows outside the unit ball are projected onto it; sums are
+    exact integers (see `learners.halfspace`). Neighbours are tables whose other rows keep their
+    order. The hypotheses are not clipped to [-1, 1], so that their sum is a halfspace; where |h| >
+    1 the loss is (1 + y h) / 2, which continues the paper's.
 
-    Arguments of type Any may be arrays; they broadcast to settings. `hs_stl` sets them as the paper does.
+    Arguments of type Any may be arrays; they broadcast to settings. `hs_stl` sets them as the paper
+    does.
 
     Args:
         rows: m. Under replace-one the public number of rows, under add/remove a public bound on it.
@@ -266,8 +271,9 @@ def halfspace_boost(
         rounds: T.
         density: kappa, in (0, 1), with kappa m of at least 1.
         learning_rate: lambda, on the paper's losses: half of it on margins.
-        normalized: divide each released centre by its length, at no cost in privacy: see `learners.halfspace`. The
-            paper does not. Hypotheses are then in [-1, 1] and many times larger, so rates are to be smaller.
+        normalized: divide each released centre by its length, at no cost in privacy: see
+            `learners.halfspace`. The paper does not. Hypotheses are then in [-1, 1] and many times
+            larger, so rates are to be smaller.
         features: a public bound on the number of features; tables with more are refused. Sums are
             rounded to a grid, which adds sqrt(features) of its steps to the sensitivity.
         calibration: "tight" or "published".

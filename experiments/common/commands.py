@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from types import ModuleType
 from typing import NoReturn
 
-from dpbt import runs
+from dpbt.sweeps import runner as runs
 from experiments.common.cache import NOTE
 from experiments.common.tables import align
 

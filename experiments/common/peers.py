@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from dpbt.domains import Numeric
+from dpbt.data.domains import Numeric
 from experiments.common import timing
 from experiments.common.data import Dataset
 

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from dpbt.storage import provenance, write_whole
+from dpbt.sweeps.storage import provenance, write_whole
 
 Line = dict[str, Any]
 """One line of results: text, numbers, Booleans and None by column."""

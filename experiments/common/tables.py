@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from dpbt.accounting import align
+from dpbt.privacy.accounting import align
 
 
 def aligned(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:

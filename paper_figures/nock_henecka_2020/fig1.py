@@ -4,7 +4,8 @@ import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.figure import Figure
 
-from dpbt import losses, sensitivity
+from dpbt import losses
+from dpbt.privacy import sensitivity
 from paper_figures.style import ALPHAS, colour, finish
 
 

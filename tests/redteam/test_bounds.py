@@ -8,9 +8,11 @@ import numpy as np
 import pytest
 
 import dpbt
-from dpbt import boosting, forests, recipes, runs, sweeps
+from dpbt import boosting, forests, recipes
 from dpbt.base import Table, Transcript
-from dpbt.questions import of_splits, splits_of
+from dpbt.data.questions import of_splits, splits_of
+from dpbt.sweeps import plan as sweeps
+from dpbt.sweeps import runner as runs
 from tests.redteam.attacks import GRID, class_counts
 from tests.tables import random_features, random_table
 

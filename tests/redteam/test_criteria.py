@@ -7,7 +7,7 @@ import pytest
 
 import dpbt
 from dpbt import boosting, losses, recipes
-from dpbt.questions import of_splits
+from dpbt.data.questions import of_splits
 
 
 def share(w1, w0):

@@ -7,9 +7,10 @@ import numpy as np
 import pytest
 
 import dpbt
-from dpbt import audit, recipes
+from dpbt import recipes
+from dpbt.analysis import audit
 from dpbt.base import ADD_REMOVE
-from dpbt.questions import splits_of
+from dpbt.data.questions import splits_of
 from tests import filerows
 from tests.redteam.attacks import GRID, one_split
 

@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 
 import dpbt
-from dpbt import boosting, boundary, forests, losses, mechanisms, recipes, reweighting
+from dpbt import boosting, forests, losses, recipes, reweighting
 from dpbt.base import Table
-from dpbt.questions import of_splits
+from dpbt.data.questions import of_splits
+from dpbt.privacy import boundary, mechanisms
 from tests.redteam.attacks import GRID, class_counts, one_split
 
 KEYS = 20

@@ -11,11 +11,13 @@ import numpy as np
 import pytest
 
 import dpbt
-from dpbt import boosting, boundary, losses, mechanisms, recipes, reweighting, trees
-from dpbt.accounting import Event, Ledger, Line
+from dpbt import boosting, losses, recipes, reweighting
 from dpbt.base import ADD_REMOVE
-from dpbt.mechanisms.prices import FREE
-from dpbt.questions import of_splits
+from dpbt.data.questions import of_splits
+from dpbt.learners import trees
+from dpbt.privacy import boundary, mechanisms
+from dpbt.privacy.accounting import Event, Ledger, Line
+from dpbt.privacy.mechanisms.prices import FREE
 from dpbt.reweighting import MirrorNumbers
 from tests.redteam.attacks import GRID, one_split
 

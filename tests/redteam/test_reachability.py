@@ -14,8 +14,9 @@ import pytest
 from scipy import stats
 
 import dpbt
-from dpbt import mechanisms, recipes
-from dpbt.mechanisms import additive, selection
+from dpbt import recipes
+from dpbt.privacy import mechanisms
+from dpbt.privacy.mechanisms import additive, selection
 from tests import contract
 from tests.redteam.attacks import (
     GRID,

@@ -1,6 +1,7 @@
 """The data sets of the papers, with their public domains.
 
-`load(name)` finds a data set of the papers; `breast_cancer()` is bundled; `from_csv` reads a person's own file.
+`load(name)` finds a data set of the papers; `breast_cancer()` is bundled; `from_csv` reads a
+person's own file.
 """
 
 from experiments.common.data.bundled import breast_cancer as breast_cancer

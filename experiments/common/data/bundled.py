@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from dpbt.domains import Numeric
+from dpbt.data.domains import Numeric
 from experiments.common.data.dataset import Dataset
 
 # Round bounds around the ranges that scikit-learn's description of the data set prints, by feature:
@@ -24,7 +24,8 @@ _CANCER_BOUNDS = {
 
 
 def breast_cancer(bins: int = 10) -> Dataset:
-    """Breast Cancer Wisconsin (Diagnostic), bundled with scikit-learn: 569 x 30, positive class malignant.
+    """Breast Cancer Wisconsin (Diagnostic), bundled with scikit-learn: 569 x 30, positive class
+    malignant.
 
     Args:
         bins: intervals of each column, within round bounds.

@@ -5,8 +5,8 @@ import json
 import sys
 from collections.abc import Iterable
 
-from dpbt.accounting import align
-from dpbt.domains import Boolean, Column, Nominal, Numeric, predicates
+from dpbt.data.domains import Boolean, Column, Nominal, Numeric, predicates
+from dpbt.privacy.accounting import align
 from experiments.common.data.entry import Entry
 from experiments.common.data.fetch import fetch, sha256
 from experiments.common.data.registry import ENTRIES, NOCK_HENECKA, entry, find, places
@@ -17,11 +17,15 @@ FIELDS = ("name", "rows", "columns", "splits", "status", "where", "licence")
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the sub-commands and their options."""
     commands = parser.add_subparsers(dest="action", required=True, metavar="{check,show,fetch}")
-    check = commands.add_parser("check", help="list all data sets: whether they are there, and have the known sha256")
+    check = commands.add_parser(
+        "check", help="list all data sets: whether they are there, and have the known sha256"
+    )
     check.add_argument("--json", action="store_true", help="print a list of JSON objects")
     show = commands.add_parser("show", help="print what the registry knows of a data set")
     show.add_argument("dataset", metavar="NAME")
-    get = commands.add_parser("fetch", help="download from the original source; files that are there are kept")
+    get = commands.add_parser(
+        "fetch", help="download from the original source; files that are there are kept"
+    )
     get.add_argument("dataset", metavar="NAME", help="a data set, or all")
     get.add_argument("--mirror", metavar="URL", help="fetch URL/<folder>/<file> instead")
     for command in (check, show, get):
@@ -33,7 +37,8 @@ def run(options: argparse.Namespace) -> None:
     """Do what was asked for.
 
     Raises:
-        ValueError: for a data set that is not in the registry; OSError or ValueError if something was not fetched.
+        ValueError: for a data set that is not in the registry; OSError or ValueError if something
+            was not fetched.
     """
     match options.action:
         case "check":
@@ -49,8 +54,9 @@ def run(options: argparse.Namespace) -> None:
 def status(found: Entry, folder: str | None) -> tuple[str, str]:
     """What is there of a data set, in words, and in which folder.
 
-    "ok": all files have the sha256 that is known. "other copy": one differs from the copy that the registry was made
-    with, which may not be the source's own. "CHANGED": one is not the source's file. "absent": one is not there.
+    "ok": all files have the sha256 that is known. "other copy": one differs from the copy that the
+    registry was made with, which may not be the source's own. "CHANGED": one is not the source's
+    file. "absent": one is not there.
     """
     paths = [(file, find(found, file, folder)) for file in found.files]
     where = {str(path.parent) for _, path in paths if path is not None}
@@ -69,7 +75,15 @@ def _check(options: argparse.Namespace) -> None:
     for found in ENTRIES.values():
         domain = found.domain(10)
         words, where = status(found, options.data)
-        values = (found.name, found.rows, len(domain), len(predicates(domain)), words, where, found.licence)
+        values = (
+            found.name,
+            found.rows,
+            len(domain),
+            len(predicates(domain)),
+            words,
+            where,
+            found.licence,
+        )
         lines.append(dict(zip(FIELDS, values, strict=True)))
     if options.json:
         print(json.dumps(lines, indent=1))
@@ -90,7 +104,8 @@ def _show(found: Entry, options: argparse.Namespace) -> None:
     words, where = status(found, options.data)
     pairs = {
         "title": found.title,
-        "rows": f"{found.rows}" + (", the last file's rows are the canonical test set" if len(found.files) > 1 else ""),
+        "rows": f"{found.rows}"
+        + (", the last file's rows are the canonical test set" if len(found.files) > 1 else ""),
         "rule": found.rule,
         "missing": found.missing,
         "note": found.note,
@@ -104,7 +119,14 @@ def _show(found: Entry, options: argparse.Namespace) -> None:
     print(f"{found.name}\n")
     print(align([(name, text) for name, text in pairs.items() if text]))
     print("\nfiles:")
-    print(align([(file.name, file.url or "by hand", file.sha256 or "sha256 not known") for file in found.files]))
+    print(
+        align(
+            [
+                (file.name, file.url or "by hand", file.sha256 or "sha256 not known")
+                for file in found.files
+            ]
+        )
+    )
     print("\npublic domain:")
     print(align(list(_domain(found.domain(10).items()))))
 
@@ -113,7 +135,11 @@ def _domain(columns: Iterable[tuple[str, Column]]) -> Iterable[tuple[str, str]]:
     for name, column in columns:
         match column:
             case Numeric():
-                yield name, f"{column.low:g} to {column.high:g}" + (", may be missing" if column.missing else "")
+                yield (
+                    name,
+                    f"{column.low:g} to {column.high:g}"
+                    + (", may be missing" if column.missing else ""),
+                )
             case Nominal():
                 yield name, " ".join(column.values)
             case Boolean():
@@ -139,4 +165,6 @@ def _fetch(options: argparse.Namespace) -> None:
         for path, fresh in done:
             print(f"{found.name}: {'fetched' if fresh else 'already there:'} {path}")
     if failed:
-        raise OSError(f"{len(failed)} of {len(wanted)} data sets were not fetched: {', '.join(failed)}")
+        raise OSError(
+            f"{len(failed)} of {len(wanted)} data sets were not fetched: {', '.join(failed)}"
+        )

@@ -9,8 +9,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from dpbt.base import Table
-from dpbt.domains import Boolean, Domain, encode, questions
-from dpbt.questions import splits_of
+from dpbt.data.domains import Boolean, Domain, encode, questions
+from dpbt.data.questions import splits_of
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

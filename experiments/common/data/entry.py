@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from urllib.parse import quote
 
-from dpbt.domains import Domain, Nominal, Numeric
+from dpbt.data.domains import Domain, Nominal, Numeric
 from experiments.common.data.reading import Layout
 
 _UCI = "https://archive.ics.uci.edu"
@@ -18,9 +18,11 @@ class File:
     Attributes:
         name: the file that is read, as it is called at its source (after unpacking).
         sha256: of its bytes; "" where no copy has been seen.
-        url: where it, or the archive or workbook that holds it, can be downloaded; "" where it cannot.
-        exact: whether these bytes are known to be the source's. If not, the sha256 is of the copy that this registry
-            was made with, and a download that differs from it is kept if it can be read, with a note.
+        url: where it, or the archive or workbook that holds it, can be downloaded; "" where it
+            cannot.
+        exact: whether these bytes are known to be the source's. If not, the sha256 is of the copy
+            that this registry was made with, and a download that differs from it is kept if it can
+            be read, with a note.
         unpack: (download, file) -> None, for an archive or a workbook.
         download_sha256: of the archive or workbook, where it is known.
         copies: sha256 of other forms in which the file may lie in the folder, by name.
@@ -36,7 +38,9 @@ class File:
 
     @property
     def hashes(self) -> dict[str, str]:
-        """The sha256 of each name under which the file may lie in the folder, the preferred one first."""
+        """The sha256 of each name under which the file may lie in the folder, the preferred one
+        first.
+        """
         return {self.name: self.sha256, **self.copies}
 
 
@@ -49,7 +53,8 @@ class Entry:
         title: as at the source, with what was left out.
         page: the source's page.
         citation: whom to cite.
-        files: whose rows make the data set, in order. Where there are two, the second is the canonical test set.
+        files: whose rows make the data set, in order. Where there are two, the second is the
+            canonical test set.
         rows: N.
         rule: how the label is made binary, and why so.
         domain: from the number of intervals of a numeric column to the public domain.
@@ -102,7 +107,10 @@ Bounds = Mapping[str, tuple[float, float]]
 
 def numeric(bounds: Bounds, bins: int, missing: bool = False) -> dict[str, Numeric]:
     """A numeric column for each name, in [low, high]."""
-    return {name: Numeric(float(low), float(high), bins, missing) for name, (low, high) in bounds.items()}
+    return {
+        name: Numeric(float(low), float(high), bins, missing)
+        for name, (low, high) in bounds.items()
+    }
 
 
 def words(text: str) -> tuple[str, ...]:

@@ -1,4 +1,6 @@
-"""Downloads: streamed, hashed on the way, unpacked, and renamed into place only when all is well."""
+"""Downloads: streamed, hashed on the way, unpacked, and renamed into place only when all is
+well.
+"""
 
 import contextlib
 import hashlib
@@ -14,7 +16,7 @@ from urllib.request import Request, urlopen
 
 from tqdm import tqdm
 
-from dpbt.storage import write_whole
+from dpbt.sweeps.storage import write_whole
 from experiments.common.data.entry import Entry, File
 from experiments.common.data.reading import read
 from experiments.common.data.registry import find, places
@@ -31,21 +33,25 @@ def sha256(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def fetch(entry: Entry, folder: str | Path | None = None, mirror: str | None = None) -> list[tuple[Path, bool]]:
+def fetch(
+    entry: Entry, folder: str | Path | None = None, mirror: str | None = None
+) -> list[tuple[Path, bool]]:
     """Download what is not there yet of a data set, into the first of `registry.places`.
 
     Args:
         entry: of the registry.
         folder: the first place, if given.
-        mirror: address of a folder with the layout of ours, MIRROR/<folder>/<file>, instead of the source.
+        mirror: address of a folder with the layout of ours, MIRROR/<folder>/<file>, instead of the
+            source.
 
     Returns:
         The path of each file, and whether it was downloaded.
 
     Raises:
-        ValueError: if the data set cannot be downloaded from its source, or a file is not the one that the registry
-            knows, or cannot be unpacked.
-        OSError: if the connection fails or is cut, naming the address. Nothing of such a file is left behind.
+        ValueError: if the data set cannot be downloaded from its source, or a file is not the one
+            that the registry knows, or cannot be unpacked.
+        OSError: if the connection fails or is cut, naming the address. Nothing of such a file is
+            left behind.
     """
     done = []
     for file in entry.files:
@@ -55,7 +61,9 @@ def fetch(entry: Entry, folder: str | Path | None = None, mirror: str | None = N
             continue
         target = places(folder)[0] / entry.folder
         if mirror is not None:
-            done.append((_from_mirror(file, target, f"{mirror.rstrip('/')}/{quote(entry.folder)}"), True))
+            done.append(
+                (_from_mirror(file, target, f"{mirror.rstrip('/')}/{quote(entry.folder)}"), True)
+            )
         elif file.url:
             done.append((_from_source(entry, file, target), True))
         else:
@@ -64,7 +72,9 @@ def fetch(entry: Entry, folder: str | Path | None = None, mirror: str | None = N
 
 
 def _from_mirror(file: File, target: Path, address: str) -> Path:
-    """The first of the file's forms that the mirror has; a mirror's bytes must be the ones we know."""
+    """The first of the file's forms that the mirror has; a mirror's bytes must be the ones we
+    know.
+    """
     *others, last = file.hashes.items()
     for name, expected in others:
         try:
@@ -75,7 +85,9 @@ def _from_mirror(file: File, target: Path, address: str) -> Path:
 
 
 def _from_source(entry: Entry, file: File, target: Path) -> Path:
-    """The source's file, unpacked if need be; a download by hand that lies in the folder is taken instead."""
+    """The source's file, unpacked if need be; a download by hand that lies in the folder is taken
+    instead.
+    """
     path = target / file.name
     accept = _expect(file.sha256) if file.exact else partial(_accept_table, entry, file)
     if file.unpack is None:
@@ -98,19 +110,25 @@ def _expect(expected: str) -> Accept:
 
     def accept(part: Path, found: str, url: str) -> None:
         if expected not in ("", found):
-            raise ValueError(f"{url}: its sha256 is {found}, the registry has {expected}; nothing was kept")
+            raise ValueError(
+                f"{url}: its sha256 is {found}, the registry has {expected}; nothing was kept"
+            )
 
     return accept
 
 
 def _accept_table(entry: Entry, file: File, part: Path, found: str, url: str) -> None:
-    """Where our bytes may not be the source's, others will do if they can be read; a page that says sorry cannot."""
+    """Where our bytes may not be the source's, others will do if they can be read; a page that says
+    sorry cannot.
+    """
     if found == file.sha256:
         return
     try:
         read(part, entry.layout, entry.domain(2))
     except ValueError as error:
-        raise ValueError(f"{url}: {str(error).replace(str(part), file.name)}; nothing was kept") from None
+        raise ValueError(
+            f"{url}: {str(error).replace(str(part), file.name)}; nothing was kept"
+        ) from None
     words = f"its sha256 is {found}, that of the copy behind the registry {file.sha256 or 'is not known'}"
     print(f"note: {url}: {words}; it can be read, and was kept", file=sys.stderr)
 
@@ -119,7 +137,8 @@ def _download(url: str, path: Path, accept: Accept) -> Path:
     """Stream an address to a file that appears only when it is complete and accepted.
 
     Raises:
-        FileNotFoundError: if the server does not have it; OSError if it cannot be reached or the connection is cut.
+        FileNotFoundError: if the server does not have it; OSError if it cannot be reached or the
+            connection is cut.
         ValueError: if it is not accepted.
     """
     return _place(path, lambda part: accept(part, _stream(url, part, path.name), url))
@@ -149,7 +168,9 @@ def _stream(url: str, part: Path, name: str) -> str:
             length = response.headers.get("Content-Length")
             size = int(length) if length else None
             received = 0
-            with tqdm(total=size, unit="B", unit_scale=True, desc=name, file=sys.stderr, leave=False) as progress:
+            with tqdm(
+                total=size, unit="B", unit_scale=True, desc=name, file=sys.stderr, leave=False
+            ) as progress:
                 while chunk := response.read(CHUNK):
                     out.write(chunk)
                     digest.update(chunk)

@@ -5,8 +5,18 @@ Bounds and classes are declared as in `nock_henecka_small`.
 
 from functools import partial
 
-from dpbt.domains import Boolean, Domain, Nominal, Numeric
-from experiments.common.data.entry import Entry, File, at_least, largest, numeric, page, uci, uci_url, words
+from dpbt.data.domains import Boolean, Domain, Nominal, Numeric
+from experiments.common.data.entry import (
+    Entry,
+    File,
+    at_least,
+    largest,
+    numeric,
+    page,
+    uci,
+    uci_url,
+    words,
+)
 from experiments.common.data.reading import Layout, separated
 from experiments.common.data.unpack import uncompress, workbook
 
@@ -31,14 +41,23 @@ abalone = Entry(
     title="Abalone",
     page=page(1),
     citation="Nash et al. (1994)",
-    files=(uci("abalone/abalone.data", "de37cdcdcaaa50c309d514f248f7c2302a5f1f88c168905eba23fe2fbc78449f"),),
+    files=(
+        uci(
+            "abalone/abalone.data",
+            "de37cdcdcaaa50c309d514f248f7c2302a5f1f88c168905eba23fe2fbc78449f",
+        ),
+    ),
     rows=4177,
     rule="positive: at least 10 rings, near the documented mean of 9.9",
     domain=_abalone,
     layout=Layout(("sex", *_ABALONE, "rings"), "rings", at_least(10, range(1, 30))),
 )
 
-_COUNT, _FEW, _PRESENCE = (0, 20), (0, 5), None  # numbers of atoms or groups, of rare ones, and yes or no
+_COUNT, _FEW, _PRESENCE = (
+    (0, 20),
+    (0, 5),
+    None,
+)  # numbers of atoms or groups, of rare ones, and yes or no
 _QSAR = {
     "SpMax_L": (0, 10),
     "J_Dz(e)": (0, 10),
@@ -85,7 +104,10 @@ _QSAR = {
 
 
 def _qsar(bins: int) -> Domain:
-    return {name: Boolean() if pair is _PRESENCE else Numeric(pair[0], pair[1], bins) for name, pair in _QSAR.items()}
+    return {
+        name: Boolean() if pair is _PRESENCE else Numeric(pair[0], pair[1], bins)
+        for name, pair in _QSAR.items()
+    }
 
 
 qsar = Entry(
@@ -93,14 +115,17 @@ qsar = Entry(
     title="QSAR Biodegradation",
     page=page(254),
     citation="Mansouri et al. (2013)",
-    files=(uci("00254/biodeg.csv", "c66ac1a23aba11fb166fd5054fea14ac97b8e4f7e4940ae679dc863d1cc4b3c9"),),
+    files=(
+        uci("00254/biodeg.csv", "c66ac1a23aba11fb166fd5054fea14ac97b8e4f7e4940ae679dc863d1cc4b3c9"),
+    ),
     rows=1055,
     rule="positive: RB, ready biodegradable; the label has two values",
     domain=_qsar,
     layout=Layout((*_QSAR, "class"), "class", {"RB": True, "NRB": False}, separated(";")),
 )
 
-# Blocks of a scanned page, in pixels; a line of text is some ten pixels high and at most a page wide.
+# Blocks of a scanned page, in pixels; a line of text is some ten pixels high and at most a page
+# wide.
 _BLOCK = {
     "height": (0, 50),
     "lenght": (0, 600),
@@ -140,8 +165,8 @@ _PROTEINS = words("""
     pP70S6 NUMB P70S6 pGSK3B pPKCG CDK5 S6 ADARB1 AcetylH3K9 RRP1 BAX ARC ERBB4 nNOS Tau GFAP GluR3 GluR4 IL1B P3525
     pCASP9 PSD95 SNCA Ubiquitin pGSK3B_Tyr216 SHH BAD BCL2 pS6 pCFOS SYP H3AcK18 EGR1 H3MeK4 CaNA
 """)
-# The documentation gives no bounds. Signals are relative to a control: of the order of 1, and some times that for
-# the receptors, kinases and scaffolds that synapses are full of.
+# The documentation gives no bounds. Signals are relative to a control: of the order of 1, and some
+# times that for the receptors, kinases and scaffolds that synapses are full of.
 _ABUNDANT = words("NR1 NR2A pNR2B PSD95 pCAMKII pPKCAB pPKCG ERK pELK Bcatenin")
 _MICE = {f"{name}_N": (0, 6) if name in _ABUNDANT else (0, 1.5) for name in _PROTEINS}
 _MICE_NAMES = ("MouseID", *_MICE, "Genotype", "Treatment", "Behavior", "class")
@@ -163,7 +188,9 @@ mice = Entry(
     rows=1080,
     rule="positive: genotype Ts65Dn, against Control; the disease, of the three factors behind the eight classes",
     domain=partial(numeric, _MICE, missing=True),
-    layout=Layout(_MICE_NAMES, "Genotype", {"Ts65Dn": True, "Control": False}, header=True, missing=""),
+    layout=Layout(
+        _MICE_NAMES, "Genotype", {"Ts65Dn": True, "Control": False}, header=True, missing=""
+    ),
     missing="an empty cell, possible for every protein: a split of its own",
     note="15 rows come from each of 72 mice",
 )
@@ -269,7 +296,11 @@ magic = Entry(
     title="MAGIC Gamma Telescope",
     page=page(159),
     citation="Bock (2004)",
-    files=(uci("magic/magic04.data", "e9314b7ebd4b4b59a3b3d65f7316663963777b16a46786877651dbbaa640b36a"),),
+    files=(
+        uci(
+            "magic/magic04.data", "e9314b7ebd4b4b59a3b3d65f7316663963777b16a46786877651dbbaa640b36a"
+        ),
+    ),
     rows=19_020,
     rule="positive: g, gamma; the label has two values",
     domain=partial(numeric, _SHOWER),
@@ -285,7 +316,13 @@ eeg = Entry(
     title="EEG Eye State",
     page=page(264),
     citation="Rösler (2013)",
-    files=(uci("00264/EEG Eye State.arff", "693c689be416df0b487b45b5b58a44896fbcd0be72b4ef161d5cc34e2c66c928", False),),
+    files=(
+        uci(
+            "00264/EEG Eye State.arff",
+            "693c689be416df0b487b45b5b58a44896fbcd0be72b4ef161d5cc34e2c66c928",
+            False,
+        ),
+    ),
     rows=14_980,
     rule="positive: 1, eyes closed; the label has two values",
     domain=partial(

@@ -1,15 +1,26 @@
 """The smaller domains of Nock & Henecka (2020), Table 2: transfusion to creditcard.
 
-Bounds are round numbers from each data set's documentation and from what its quantities are; none is fitted to the
-rows. The paper does not say how labels with more than two values are made binary. Here unordered classes become the
-largest one against the rest, ordered ones are cut near the middle.
+Bounds are round numbers from each data set's documentation and from what its quantities are; none
+is fitted to the rows. The paper does not say how labels with more than two values are made binary.
+Here unordered classes become the largest one against the rest, ordered ones are cut near the
+middle.
 """
 
 import dataclasses
 from functools import partial
 
-from dpbt.domains import Boolean, Domain, Nominal, Numeric
-from experiments.common.data.entry import Entry, File, at_least, largest, numeric, page, uci, uci_url, words
+from dpbt.data.domains import Boolean, Domain, Nominal, Numeric
+from experiments.common.data.entry import (
+    Entry,
+    File,
+    at_least,
+    largest,
+    numeric,
+    page,
+    uci,
+    uci_url,
+    words,
+)
 from experiments.common.data.reading import Layout, separated
 from experiments.common.data.unpack import workbook
 
@@ -27,7 +38,10 @@ transfusion = Entry(
     page=page(176),
     citation="Yeh, Yang & Ting (2009)",
     files=(
-        uci("blood-transfusion/transfusion.data", "96c8e1091b9c037bcaf25a19b24b49d07771cd88689ffd273e056e9e8845ffe7"),
+        uci(
+            "blood-transfusion/transfusion.data",
+            "96c8e1091b9c037bcaf25a19b24b49d07771cd88689ffd273e056e9e8845ffe7",
+        ),
     ),
     rows=748,
     rule="positive: donated in March 2007; the label has two values",
@@ -95,7 +109,9 @@ _PULSES = tuple(f"pulse {k} {part}" for k in range(1, 18) for part in ("real", "
 
 
 def _ionosphere(bins: int) -> Domain:
-    used = (name for name in _PULSES if name != "pulse 1 imaginary")  # always 0, and not among the paper's 33
+    used = (
+        name for name in _PULSES if name != "pulse 1 imaginary"
+    )  # always 0, and not among the paper's 33
     return {name: Boolean() if name == "pulse 1 real" else Numeric(-1, 1, bins) for name in used}
 
 
@@ -104,7 +120,12 @@ ionosphere = Entry(
     title="Ionosphere, without its constant second column",
     page=page(52),
     citation="Sigillito et al. (1989)",
-    files=(uci("ionosphere/ionosphere.data", "46d52186b84e20be52918adb93e8fb9926b34795ff7504c24350ae0616a04bbd"),),
+    files=(
+        uci(
+            "ionosphere/ionosphere.data",
+            "46d52186b84e20be52918adb93e8fb9926b34795ff7504c24350ae0616a04bbd",
+        ),
+    ),
     rows=351,
     rule="positive: g, good; the label has two values",
     domain=_ionosphere,
@@ -138,7 +159,9 @@ yeast = Entry(
     title="Yeast",
     page=page(110),
     citation="Nakai & Kanehisa (1991)",
-    files=(uci("yeast/yeast.data", "7cf61776fc04f527f93bf57a327b863893a1225d82df02d457e8950173218258"),),
+    files=(
+        uci("yeast/yeast.data", "7cf61776fc04f527f93bf57a327b863893a1225d82df02d457e8950173218258"),
+    ),
     rows=1484,
     rule="positive: CYT, the largest of ten unordered classes, against the rest",
     domain=partial(numeric, dict.fromkeys(_SIGNALS, (0, 1))),
@@ -159,7 +182,9 @@ _WINE = {
     "sulphates": (0, 2),  # g/l
     "alcohol": (8, 15),  # percent by volume
 }
-_WINE_LAYOUT = Layout((*_WINE, "quality"), "quality", at_least(6, range(11)), separated(";"), header=True)
+_WINE_LAYOUT = Layout(
+    (*_WINE, "quality"), "quality", at_least(6, range(11)), separated(";"), header=True
+)
 _WINE_RULE = "positive: quality of at least 6, above the middle of its scale of 0 to 10"
 
 wine_red = Entry(
@@ -168,7 +193,10 @@ wine_red = Entry(
     page=page(186),
     citation="Cortez et al. (2009)",
     files=(
-        uci("wine-quality/winequality-red.csv", "4a402cf041b025d4566d954c3b9ba8635a3a8a01e039005d97d6a710278cf05e"),
+        uci(
+            "wine-quality/winequality-red.csv",
+            "4a402cf041b025d4566d954c3b9ba8635a3a8a01e039005d97d6a710278cf05e",
+        ),
     ),
     rows=1599,
     rule=_WINE_RULE,
@@ -182,7 +210,10 @@ wine_white = Entry(
     page=page(186),
     citation="Cortez et al. (2009)",
     files=(
-        uci("wine-quality/winequality-white.csv", "76c3f809815c17c07212622f776311faeb31e87610d52c26d87d6e361b169836"),
+        uci(
+            "wine-quality/winequality-white.csv",
+            "76c3f809815c17c07212622f776311faeb31e87610d52c26d87d6e361b169836",
+        ),
     ),
     rows=4898,
     rule=_WINE_RULE,
@@ -234,7 +265,9 @@ _CREDIT_NAMES = (
 
 
 def _credit(bins: int) -> Domain:
-    """Amounts in New Taiwan dollars; undocumented codes count as "others", the last documented one."""
+    """Amounts in New Taiwan dollars; undocumented codes count as "others", the last documented
+    one.
+    """
     codes = {
         "SEX": Nominal(("1", "2")),
         "EDUCATION": Nominal(("1", "2", "3", "4"), other="4"),
@@ -267,7 +300,9 @@ creditcard = Entry(
     rows=30_000,
     rule="positive: defaults next month; the label has two values",
     domain=_credit,
-    layout=Layout(_CREDIT_NAMES, "default_payment_next_month", {"1": True, "0": False}, header=True),
+    layout=Layout(
+        _CREDIT_NAMES, "default_payment_next_month", {"1": True, "0": False}, header=True
+    ),
 )
 
 creditcard_small = dataclasses.replace(

@@ -6,8 +6,18 @@ Bounds and categories are those of the documentation, or round numbers; none is 
 import dataclasses
 from functools import partial
 
-from dpbt.domains import Boolean, Domain, Nominal, Numeric
-from experiments.common.data.entry import Entry, File, largest, nominal, numeric, page, uci, uci_url, words
+from dpbt.data.domains import Boolean, Domain, Nominal, Numeric
+from experiments.common.data.entry import (
+    Entry,
+    File,
+    largest,
+    nominal,
+    numeric,
+    page,
+    uci,
+    uci_url,
+    words,
+)
 from experiments.common.data.reading import Layout, libsvm, separated
 from experiments.common.data.unpack import untar
 
@@ -97,7 +107,12 @@ mushroom = Entry(
     title="Mushroom",
     page=page(73),
     citation="Schlimmer (1987)",
-    files=(uci("mushroom/agaricus-lepiota.data", "e65d082030501a3ebcbcd7c9f7c71aa9d28fdfff463bf4cf4716a3fe13ac360e"),),
+    files=(
+        uci(
+            "mushroom/agaricus-lepiota.data",
+            "e65d082030501a3ebcbcd7c9f7c71aa9d28fdfff463bf4cf4716a3fe13ac360e",
+        ),
+    ),
     rows=8124,
     rule="positive: p, poisonous; the label has two values",
     domain=lambda bins: nominal(_MUSHROOM),
@@ -106,8 +121,13 @@ mushroom = Entry(
     note="veil-type is always p",
 )
 
-_COD_RNA = {"energy": (-1500, 0), "length": (50, 150)}  # ten times the free energy, and that of the shorter sequence
-_COD_RNA |= {f"frequency of {base} in {which}": (0, 0.5) for which in ("first", "second") for base in "AUC"}
+_COD_RNA = {
+    "energy": (-1500, 0),
+    "length": (50, 150),
+}  # ten times the free energy, and that of the shorter sequence
+_COD_RNA |= {
+    f"frequency of {base} in {which}": (0, 0.5) for which in ("first", "second") for base in "AUC"
+}
 
 
 def _cod_rna_file(name: str, sha256: str, packed: str) -> File:
@@ -154,7 +174,10 @@ voting = Entry(
     page=page(105),
     citation="Schlimmer (1987)",
     files=(
-        uci("voting-records/house-votes-84.data", "c87c14110a5ba91d4a1e313ec7392824458152bf071fa5f5452340488337936e"),
+        uci(
+            "voting-records/house-votes-84.data",
+            "c87c14110a5ba91d4a1e313ec7392824458152bf071fa5f5452340488337936e",
+        ),
     ),
     rows=435,
     rule="positive: republican; the label has two values",
@@ -166,7 +189,9 @@ voting = Entry(
 
 def _mammographic(bins: int) -> Domain:
     return {
-        "BI-RADS": Numeric(1, 5, bins, missing=True),  # documented as 1 to 5: a 55 in the file is as good as 5
+        "BI-RADS": Numeric(
+            1, 5, bins, missing=True
+        ),  # documented as 1 to 5: a 55 in the file is as good as 5
         "age": Numeric(0, 100, bins, missing=True),
         "shape": Nominal(("1", "2", "3", "4", "?")),
         "margin": Nominal(("1", "2", "3", "4", "5", "?")),
@@ -205,7 +230,10 @@ _TERRAIN = {
     "hillshade 3pm": (0, 255),
     "horizontal distance to fire points": (0, 7000),
 }
-_COVER_FLAGS = (*(f"wilderness area {k}" for k in range(1, 5)), *(f"soil type {k}" for k in range(1, 41)))
+_COVER_FLAGS = (
+    *(f"wilderness area {k}" for k in range(1, 5)),
+    *(f"soil type {k}" for k in range(1, 41)),
+)
 
 covertype_full = Entry(
     name="covertype-full",
@@ -223,7 +251,9 @@ covertype_full = Entry(
     rows=581_012,
     rule="positive: 2, lodgepole pine, the largest of seven unordered classes, against the rest (as LIBSVM has it)",
     domain=lambda bins: {**numeric(_TERRAIN, bins), **dict.fromkeys(_COVER_FLAGS, Boolean())},
-    layout=Layout((*_TERRAIN, *_COVER_FLAGS, "type"), "type", largest("2", "1", "3", "4", "5", "6", "7")),
+    layout=Layout(
+        (*_TERRAIN, *_COVER_FLAGS, "type"), "type", largest("2", "1", "3", "4", "5", "6", "7")
+    ),
     licence="CC BY 4.0, with the copyright notice of J. A. Blackard and Colorado State University",
     folder="covertype",
 )
@@ -233,7 +263,12 @@ covertype = dataclasses.replace(
     name="covertype",
     title="Covertype, 20,000 of its 581,012 rows",
     files=(
-        File("covtype-min.data", "80558f267915e67c46115a120c6e4c3a002846c307aa21bc9a574bac8d8d65cf", "", exact=False),
+        File(
+            "covtype-min.data",
+            "80558f267915e67c46115a120c6e4c3a002846c307aa21bc9a574bac8d8d65cf",
+            "",
+            exact=False,
+        ),
     ),
     rows=20_000,
     note="rows drawn at random without repeats: not to be compared with results on the full set",
@@ -245,8 +280,13 @@ _PARTLY_MEASURED = {20, 21, 22, 29, 44, 45, 46, 55}
 
 
 def _quantum(bins: int) -> Domain:
-    """Neither meaning nor range of a feature is documented; that eight of them can be missing is."""
-    return {name: Numeric(-10, 10, bins, k in _PARTLY_MEASURED) for k, name in enumerate(_PHYSICS, start=1)}
+    """Neither meaning nor range of a feature is documented; that eight of them can be missing
+    is.
+    """
+    return {
+        name: Numeric(-10, 10, bins, k in _PARTLY_MEASURED)
+        for k, name in enumerate(_PHYSICS, start=1)
+    }
 
 
 quantum = Entry(
@@ -267,7 +307,11 @@ quantum = Entry(
     rule="positive: 1; the label has two values",
     domain=_quantum,
     layout=Layout(
-        ("id", "target", *_PHYSICS), "target", {"1": True, "0": False}, separated(None), missing_numbers=(999, 9999)
+        ("id", "target", *_PHYSICS),
+        "target",
+        {"1": True, "0": False},
+        separated(None),
+        missing_numbers=(999, 9999),
     ),
     missing="999 and 9999 in eight features: a split of its own",
     licence="not stated",

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import numpy as np
 
-from dpbt.columns import read_truths
-from dpbt.domains import read_domain
-from dpbt.files import read_csv
+from dpbt.data.columns import read_truths
+from dpbt.data.domains import read_domain
+from dpbt.data.files import read_csv
 from experiments.common.data.dataset import Dataset
 
 

@@ -1,4 +1,6 @@
-"""From the text of a file to columns and labels; every complaint names file, line, column and reason."""
+"""From the text of a file to columns and labels; every complaint names file, line, column and
+reason.
+"""
 
 import dataclasses
 import gzip
@@ -9,13 +11,15 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dpbt.domains import Boolean, Column, Domain, Nominal, Numeric
+from dpbt.data.domains import Boolean, Column, Domain, Nominal, Numeric
 
 Split = Callable[[str], list[str]]
 
 
 def separated(separator: str | None = ",") -> Split:
-    """Cells between separators (None: runs of blanks), without the blanks and quotes around them."""
+    """Cells between separators (None: runs of blanks), without the blanks and quotes around
+    them.
+    """
     return lambda line: [cell.strip(' \t"') for cell in line.split(separator)]
 
 
@@ -29,7 +33,9 @@ def libsvm(features: int) -> Split:
     def split(line: str) -> list[str]:
         label, *pairs = line.replace(":", " ").split()
         if pairs[::2] != indices:
-            raise ValueError(f"expected a label and the indices 1 to {features} in order, each as index:value")
+            raise ValueError(
+                f"expected a label and the indices 1 to {features} in order, each as index:value"
+            )
         return [label.removeprefix("+"), *pairs[1::2]]
 
     return split
@@ -77,9 +83,9 @@ def read(path: Path, layout: Layout, domain: Domain, rows: int | None = None) ->
         rows: read only this many rows, or all.
 
     Raises:
-        ValueError: naming file, line and column: another header, a line of another length, a cell that is neither a
-            finite number nor a declared missing one, a value that the documentation does not list, a label without a
-            class; or a file without rows.
+        ValueError: naming file, line and column: another header, a line of another length, a cell
+            that is neither a finite number nor a declared missing one, a value that the
+            documentation does not list, a label without a class; or a file without rows.
     """
     numbers: list[int] = []
     lines: list[list[str]] = []
@@ -93,7 +99,9 @@ def read(path: Path, layout: Layout, domain: Domain, rows: int | None = None) ->
     cells = dict(zip(layout.names, zip(*lines, strict=True), strict=True))
 
     def refuse(name: str, row: int, reason: str) -> ValueError:
-        return ValueError(f"{path}, line {numbers[row]}, column {name!r}: {reason}, got {cells[name][row]!r}")
+        return ValueError(
+            f"{path}, line {numbers[row]}, column {name!r}: {reason}, got {cells[name][row]!r}"
+        )
 
     columns = {}
     for name, column in domain.items():
@@ -122,7 +130,9 @@ def _cells(path: Path, layout: Layout) -> Iterator[tuple[int, list[str]]]:
                         raise ValueError(f"{len(cells)} cells, expected {expected}")
                     if header and tuple(cells) != layout.names:
                         wrong = next(k for k in range(expected) if cells[k] != layout.names[k])
-                        raise ValueError(f"the header has {cells[wrong]!r}, expected {layout.names[wrong]!r}")
+                        raise ValueError(
+                            f"the header has {cells[wrong]!r}, expected {layout.names[wrong]!r}"
+                        )
                 except ValueError as error:
                     raise ValueError(f"{path}, line {number}: {error}") from None
                 if not header:
@@ -134,7 +144,9 @@ def _cells(path: Path, layout: Layout) -> Iterator[tuple[int, list[str]]]:
         raise ValueError(f"{path}: a broken gzip file: {error}") from None
 
 
-def _convert(column: Column, cells: Sequence[str], layout: Layout) -> tuple[np.ndarray, int | None, str]:
+def _convert(
+    column: Column, cells: Sequence[str], layout: Layout
+) -> tuple[np.ndarray, int | None, str]:
     """The column's values, the first bad row or None, and what is wrong there."""
     text = np.array(cells)
     match column:
@@ -143,7 +155,11 @@ def _convert(column: Column, cells: Sequence[str], layout: Layout) -> tuple[np.n
             try:
                 values = np.where(absent, "nan", text).astype(np.float64)
             except ValueError:
-                return text, _first_bad_number(cells, layout.missing if column.missing else None), "not a number"
+                return (
+                    text,
+                    _first_bad_number(cells, layout.missing if column.missing else None),
+                    "not a number",
+                )
             bad, reason = ~(np.isfinite(values) | absent), "not a finite number"
             if column.missing:
                 values[np.isin(values, layout.missing_numbers)] = np.nan

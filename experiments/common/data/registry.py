@@ -12,7 +12,12 @@ from experiments.common.data.entry import Entry, File
 from experiments.common.data.reading import read
 
 _MODULES = (nock_henecka_small, nock_henecka_large, other_papers)
-ENTRIES = {entry.name: entry for module in _MODULES for entry in vars(module).values() if isinstance(entry, Entry)}
+ENTRIES = {
+    entry.name: entry
+    for module in _MODULES
+    for entry in vars(module).values()
+    if isinstance(entry, Entry)
+}
 
 # The 19 domains of Nock & Henecka (2020) in the order of Table 2: by rows times features.
 NOCK_HENECKA = (
@@ -45,7 +50,9 @@ def entry(name: str) -> Entry:
         ValueError: if there is none.
     """
     if name not in ENTRIES:
-        raise ValueError(f"no data set is called {name!r}; there are breast-cancer (bundled), {', '.join(ENTRIES)}")
+        raise ValueError(
+            f"no data set is called {name!r}; there are breast-cancer (bundled), {', '.join(ENTRIES)}"
+        )
     return ENTRIES[name]
 
 
@@ -71,8 +78,8 @@ def load(name: str, bins: int = 10, folder: str | Path | None = None) -> Dataset
         folder: looked into first; see `places`.
 
     Raises:
-        ValueError: for another name, a data set that is in none of the places, or a file that cannot be read: where
-            in it, and why.
+        ValueError: for another name, a data set that is in none of the places, or a file that
+            cannot be read: where in it, and why.
     """
     if name == "breast-cancer":
         return breast_cancer(bins)
@@ -84,11 +91,17 @@ def load(name: str, bins: int = 10, folder: str | Path | None = None) -> Dataset
             raise ValueError(_absent(found, file, folder))
         paths.append(path)
     domain = found.domain(bins)
-    parts = [read(path, found.layout, domain, found.rows if found.first else None) for path in paths]
-    columns = {column: np.concatenate([part.columns[column] for part in parts]) for column in domain}
+    parts = [
+        read(path, found.layout, domain, found.rows if found.first else None) for path in paths
+    ]
+    columns = {
+        column: np.concatenate([part.columns[column] for part in parts]) for column in domain
+    }
     label = np.concatenate([part.label for part in parts])
     if len(label) != found.rows:
-        raise ValueError(f"{paths[0]}: {len(label)} rows, the data set has {found.rows}: cut, or another version?")
+        raise ValueError(
+            f"{paths[0]}: {len(label)} rows, the data set has {found.rows}: cut, or another version?"
+        )
     if label.all() or not label.any():
         raise ValueError(f"{paths[0]}: all {len(label)} rows are of one class; {found.rule}")
     test = np.arange(len(label)) >= len(parts[0].label) if len(parts) > 1 else None

@@ -21,7 +21,9 @@ def uncompress(download: Path, file: Path) -> None:
     except FileNotFoundError:
         raise ValueError(f"{download.name}: the program gzip is needed to unpack it") from None
     except subprocess.CalledProcessError as error:
-        raise ValueError(f"{download.name}: {error.stderr.decode(errors='replace').strip()}") from None
+        raise ValueError(
+            f"{download.name}: {error.stderr.decode(errors='replace').strip()}"
+        ) from None
     file.write_bytes(found.stdout)
 
 
@@ -43,19 +45,24 @@ def untar(download: Path, file: Path, *, member: str) -> None:
         raise ValueError(f"{download.name}: a broken archive: {error}") from None
 
 
-def workbook(download: Path, file: Path, *, sheet: str | int, header: int, names: Sequence[str]) -> None:
-    """Write columns of a workbook's sheet (.xls) as CSV; values stay as they are, whole numbers without ".0".
+def workbook(
+    download: Path, file: Path, *, sheet: str | int, header: int, names: Sequence[str]
+) -> None:
+    """Write columns of a workbook's sheet (.xls) as CSV; values stay as they are, whole numbers
+    without ".0".
 
     Args:
         download: the workbook.
         file: the CSV file to write.
         sheet: its name or number.
-        header: the line of the sheet, from 0, that holds the names; blanks in them become underscores.
-        names: of the columns to keep; of two with the same name the later one. Lines without a value in the last of
-            them (blank ones and totals) are left out.
+        header: the line of the sheet, from 0, that holds the names; blanks in them become
+            underscores.
+        names: of the columns to keep; of two with the same name the later one. Lines without a
+            value in the last of them (blank ones and totals) are left out.
 
     Raises:
-        ValueError: naming the file: no workbook, no such sheet or column, or the package xlrd is not installed.
+        ValueError: naming the file: no workbook, no such sheet or column, or the package xlrd is
+            not installed.
     """
     try:
         import xlrd
@@ -63,14 +70,24 @@ def workbook(download: Path, file: Path, *, sheet: str | int, header: int, names
         raise ValueError(f"{download.name}: reading a workbook needs the package xlrd") from None
     try:
         book: Any = xlrd.open_workbook(str(download))
-        content = book.sheet_by_name(sheet) if isinstance(sheet, str) else book.sheet_by_index(sheet)
-        place = {str(cell).strip().replace(" ", "_"): k for k, cell in enumerate(content.row_values(header))}
+        content = (
+            book.sheet_by_name(sheet) if isinstance(sheet, str) else book.sheet_by_index(sheet)
+        )
+        place = {
+            str(cell).strip().replace(" ", "_"): k
+            for k, cell in enumerate(content.row_values(header))
+        }
     except (xlrd.biffh.XLRDError, IndexError) as error:
         raise ValueError(f"{download.name}: {error}") from None
     absent = [name for name in names if name not in place]
     if absent:
-        raise ValueError(f"{download.name}, line {header + 1}: no column {absent[0]!r}; there are {list(place)}")
-    rows = ([content.cell_value(k, place[name]) for name in names] for k in range(header + 1, content.nrows))
+        raise ValueError(
+            f"{download.name}, line {header + 1}: no column {absent[0]!r}; there are {list(place)}"
+        )
+    rows = (
+        [content.cell_value(k, place[name]) for name in names]
+        for k in range(header + 1, content.nrows)
+    )
     with open(file, "w", newline="") as out:
         writer = csv.writer(out, lineterminator="\n")
         writer.writerow(names)

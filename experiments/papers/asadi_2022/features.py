@@ -5,9 +5,9 @@ import itertools
 import numpy as np
 
 from dpbt.base import Table
-from dpbt.domains import Domain, Numeric, predicates
-from dpbt.questions import of_splits
-from dpbt.tables import take
+from dpbt.data.domains import Domain, Numeric, predicates
+from dpbt.data.questions import of_splits
+from dpbt.data.tables import take
 from experiments.common import data
 
 

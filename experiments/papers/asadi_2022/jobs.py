@@ -14,8 +14,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from tqdm import tqdm
 
-from dpbt import recipes, runs, storage, sweeps
+from dpbt import recipes
 from dpbt.base import Recipe
+from dpbt.sweeps import plan as sweeps
+from dpbt.sweeps import runner as runs
+from dpbt.sweeps import storage
 from experiments.common import commands, protocols, results
 from experiments.papers.asadi_2022.features import load, training_rows
 from experiments.papers.asadi_2022.settings import DATASETS, FEATURES, LEARNERS, NAME, PAPER

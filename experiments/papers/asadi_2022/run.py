@@ -13,10 +13,11 @@ from pathlib import Path
 import jax
 
 import dpbt
-from dpbt import diagnostics, smooth_bounds
-from dpbt.domains import Boolean
-from dpbt.questions import splits_of
-from dpbt.tables import take
+from dpbt.analysis import diagnostics
+from dpbt.data.domains import Boolean
+from dpbt.data.questions import splits_of
+from dpbt.data.tables import take
+from dpbt.theory import smooth_bounds
 from experiments.common import results
 from experiments.papers.asadi_2022 import table
 from experiments.papers.asadi_2022.jobs import (

@@ -11,7 +11,7 @@ import jax
 
 import dpbt
 from dpbt import recipes
-from dpbt.tables import take
+from dpbt.data.tables import take
 from experiments.common import results, timing
 from experiments.papers.asadi_2022 import table
 from experiments.papers.asadi_2022.jobs import add_folds, add_options, fit_all, job

@@ -6,8 +6,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dpbt import forest_bounds
 from dpbt.base import AnyArray
+from dpbt.theory import forest_bounds
 from experiments.papers.bojarski_2014.settings import ANALYSIS, SURE
 
 

@@ -8,9 +8,10 @@ import jax.numpy as jnp
 import numpy as np
 from tqdm import tqdm
 
-from dpbt import forests, mechanisms, recipes
+from dpbt import forests, recipes
 from dpbt.base import GRID, Array, Table
 from dpbt.learners import random_tree
+from dpbt.privacy import mechanisms
 from experiments.common import protocols
 
 NEGATIVE = random_tree.NEGATIVE

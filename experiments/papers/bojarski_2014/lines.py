@@ -6,8 +6,8 @@ from collections.abc import Sequence
 import jax.numpy as jnp
 import numpy as np
 
-from dpbt import forest_bounds
 from dpbt.prediction import VOTINGS
+from dpbt.theory import forest_bounds
 from experiments.common import protocols
 from experiments.common.results import Line
 from experiments.papers.bojarski_2014.bounds import bounds, least_bounds

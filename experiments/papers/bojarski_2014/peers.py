@@ -10,7 +10,8 @@ import jax
 import numpy as np
 
 import dpbt
-from dpbt import forests, keys, recipes
+from dpbt import forests, recipes
+from dpbt.privacy import keys
 from experiments.common import commands, results, tables, timing
 from experiments.common import peers as rivals
 from experiments.papers.bojarski_2014.rows import Task, add_options, task_of

@@ -9,7 +9,11 @@ from pathlib import Path
 import numpy as np
 from tqdm import tqdm
 
-from dpbt import recipes, runs, smooth_bounds, storage, sweeps
+from dpbt import recipes
+from dpbt.sweeps import plan as sweeps
+from dpbt.sweeps import runner as runs
+from dpbt.sweeps import storage
+from dpbt.theory import smooth_bounds
 from experiments.common.results import Line
 from experiments.papers.bun_2020.samples import sample
 from experiments.papers.bun_2020.settings import (

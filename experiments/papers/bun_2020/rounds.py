@@ -7,9 +7,11 @@ import jax.numpy as jnp
 import numpy as np
 
 import dpbt
-from dpbt import accounting, recipes, slickness, smooth_bounds
+from dpbt import recipes
 from dpbt.base import REPLACE_ONE, Array, Table
 from dpbt.learners.halfspace import PUBLISHED_L2
+from dpbt.privacy import accounting, slickness
+from dpbt.theory import smooth_bounds
 from experiments.common.results import Line
 from experiments.papers.bun_2020.samples import sample
 from experiments.papers.bun_2020.settings import (

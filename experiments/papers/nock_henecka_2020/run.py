@@ -13,7 +13,8 @@ from pathlib import Path
 
 from tqdm import tqdm
 
-from dpbt import runs, sweeps
+from dpbt.sweeps import plan as sweeps
+from dpbt.sweeps import runner as runs
 from experiments.common import commands, data, protocols, results
 from experiments.papers.nock_henecka_2020 import settings, table
 

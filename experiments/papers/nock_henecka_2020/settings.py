@@ -1,6 +1,7 @@
 """The grid of Nock & Henecka (2020), section 17, and what their Table 1 prints."""
 
-from dpbt import recipes, sweeps
+from dpbt import recipes
+from dpbt.sweeps import plan as sweeps
 
 NAME = "nock_henecka_2020"
 ALPHAS = ("objective", 0.1, 1.0)

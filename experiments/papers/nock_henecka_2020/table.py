@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from dpbt import storage
+from dpbt.sweeps import storage
 from experiments.common import commands, results, tables
 from experiments.papers.nock_henecka_2020.settings import (
     ALPHAS,

@@ -1,0 +1,36 @@
+"""Models in words."""
+
+import jax
+import numpy as np
+
+from dpbt.base import Model
+from dpbt.data.domains import Domain
+
+
+def explain(model: Model, domain: Domain) -> str:
+    """The model in words; post-processing of what was released.
+
+    Trees are shown as rules, branches whose leaves are all equal as one leaf; halfspaces as what
+    each attribute adds.
+
+    Args:
+        model: from `fit`, trained on cells.
+        domain: the domain that encoded the table it was fitted on.
+
+    Raises:
+        ValueError: if the arguments are something else, or the model uses something that the domain
+            does not have.
+    """
+    if not isinstance(model, Model):
+        raise ValueError(f"explain takes a model and a domain, got {type(model).__name__}")
+    kind = model.recipe.learner.hypotheses
+    if kind.explain is None:
+        raise ValueError(f"the hypotheses of {model.recipe.name} have no words")
+    if model.questions is None:
+        raise ValueError("the model reads exact numbers, which a domain's cells do not describe")
+    rounds = int(model.recipe.rounds)
+    hypotheses = jax.tree.map(lambda array: np.asarray(array)[:rounds], model.trees)
+    words = kind.explain(hypotheses, domain)
+    if model.recipe.learner.prologue is None:
+        return words
+    return f"start at {float(model.intercept):+.4f}\n{words}"

@@ -1,0 +1,97 @@
+"""From raw rows to the table that learners read.
+
+Rows are encoded, their classes told apart, and absent rows added up to a public capacity.
+"""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from dpbt.base import AnyArray, Table
+from dpbt.data import cells
+from dpbt.data.columns import cells_of, read_truths
+from dpbt.data.domains import Columns, Domain, encode, positions, questions
+
+
+def table(
+    domain: Domain,
+    columns: Columns,
+    labels: Any,
+    *,
+    negative: str,
+    positive: str,
+    capacity: int | None = None,
+    exact: bool = False,
+    codes: bool = False,
+) -> Table:
+    """The table of raw rows. Row n of it is a function of row n alone, and no cell and no label is
+    an error.
+
+    The two classes are declared, never read off the labels. A row is present if its label is one of
+    them; a row with another label, or without one, is absent by itself. So neighbouring rows give
+    neighbouring tables, whatever their cells hold: where one row is added, removed or replaced, one
+    row of the table is.
+
+    Args:
+        domain: the public domain.
+        columns: for every column of the domain N cells, as `domains.encode` reads them.
+        labels: N cells. A Boolean is positive if it is true; any other cell by its word, as
+            `cells.truth` reads it.
+        negative: the word of the negative class.
+        positive: the word of the positive class.
+        capacity: a public bound on the number of rows: absent rows are added up to it, so that the
+            number of rows stays private. With None the table has N rows, which is then public.
+        exact: hold exact positions, `domains.positions`, in place of cells. Learners that draw
+            thresholds then read numbers exactly instead of on the declared grid; those that ask for
+            splits refuse the table.
+        codes: of the attributes, as `domains.positions` has it; the splits are the same.
+
+    Returns:
+        Cells u8[capacity, F] with the domain's questions, which every learner reads, or exact
+        positions f32[capacity, A]; target and present bool[capacity]. The target of an absent row
+        is False.
+
+    Raises:
+        ValueError: if the two words are read alike, `capacity` is no integer of at least 1 or there
+            are more rows, `labels` has another length than the columns, or as `domains.encode`. No
+            message holds a cell or the number of rows.
+    """
+    positive, negative = cells.declared(positive), cells.declared(negative)
+    if positive == negative:
+        raise ValueError(f"the two classes must differ, got {positive!r} twice")
+    whole = isinstance(capacity, int | np.integer) and not isinstance(capacity, bool)
+    if capacity is not None and (not whole or capacity < 1):
+        raise ValueError(f"capacity must be an integer of at least 1, got {capacity!r}")
+
+    rows = positions(domain, columns, codes=codes) if exact else encode(domain, columns)
+    try:
+        classes = read_truths(cells_of(labels), positive, negative)
+    except ValueError as error:
+        raise ValueError(f"labels: {error}") from None
+    if len(classes) != len(rows):
+        raise ValueError("the labels must have the same length as the columns")
+
+    room = len(rows) if capacity is None else capacity
+    if len(rows) > room:
+        raise ValueError(f"there are more rows than the capacity of {capacity}")
+    more = room - len(rows)
+    return Table(
+        jnp.asarray(np.pad(rows, ((0, more), (0, 0)))),
+        jnp.asarray(np.pad(classes == 1, (0, more))),
+        jnp.asarray(np.pad(classes != -1, (0, more))),
+        None if exact else jax.tree.map(jnp.asarray, questions(domain, codes=codes)),
+    )
+
+
+def take(table: Table, rows: AnyArray) -> Table:
+    """The table of some rows only, in their order; the questions stay.
+
+    Args:
+        table: N rows.
+        rows: bool[N], or i[M]: the numbers of the rows.
+    """
+    chosen = np.asarray(rows)
+    cells, target, present = (jnp.asarray(array)[chosen] for array in table[:3])
+    return Table(cells, target, present, table.questions)

@@ -1,0 +1,57 @@
+"""Randomness that never reads the rows: public structure, and which part each place belongs to."""
+
+import jax
+import jax.numpy as jnp
+
+from dpbt.base import Mechanism, Sampler
+from dpbt.privacy.keys import words
+from dpbt.privacy.mechanisms.common import no_tail
+from dpbt.privacy.mechanisms.prices import FREE
+
+
+def _uniform_sample(key, value, scale):
+    if jnp.issubdtype(value.dtype, jnp.integer):
+        count = jnp.asarray(scale).astype(jnp.uint32)
+        high, low = words(key, 2, value.shape) % count
+        radix = 2**16 % count
+        return ((high * (radix * radix % count) + low) % count).astype(
+            value.dtype
+        )  # of 2^32 high + low
+    return jax.random.uniform(key, value.shape, value.dtype) * scale
+
+
+def _uniform_log_prob(output, value, scale):
+    del value
+    inside = (output >= 0) & (output < scale)
+    return jnp.where(inside, -jnp.log(jnp.asarray(scale, jnp.float32)), -jnp.inf)
+
+
+def _uniform_divergence(value, scale, other_value, other_scale):
+    del value, other_value
+    return jnp.where(scale == other_scale, 0.0, jnp.inf)
+
+
+uniform = Mechanism(
+    "uniform",
+    _uniform_sample,
+    _uniform_log_prob,
+    _uniform_divergence,
+    _uniform_divergence,
+    FREE,
+    Sampler(gap=0.0, tail=no_tail),
+    public=True,
+)
+"""Public randomness: reals in [0, scale), or integers 0..scale - 1 where the value holds integers.
+
+0-DP: only the shape and the dtype of the value are read, which are public, and never what it holds.
+`scale` must be public too. It is drawn with the public key, as what it says is published: known
+output must tell nothing of the key that the noise comes from. Integers are drawn from 64 random
+bits modulo scale, so uniform to within scale * 2^-64 (from 32 bits where scale is above 2^16);
+reals are multiples of 2^-23 times scale.
+"""
+
+assignment = uniform._replace(name="assignment", public=False)
+"""`uniform`, drawn with the key of the noise: for what never reads the rows and is withheld.
+
+0-DP as `uniform`. Which part of a table a place belongs to is an example.
+"""

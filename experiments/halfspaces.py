@@ -200,7 +200,7 @@ def rounds(options: argparse.Namespace) -> list[dict]:
             for s, table in enumerate(tables)
         ]
         advantage = min(float(curve[2].min()) for curve in found)
-        rho = accounting.zcdp_rho(EPSILON, DELTA)
+        rho = float(accounting.zcdp_rho(EPSILON, DELTA))
         needed = [smooth_bounds.halfspace_rows_for(chosen, rho, moved) for moved in _MOVED]
         lines.append(
             {

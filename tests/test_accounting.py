@@ -129,7 +129,8 @@ def test_gaussians_agree_with_dp_accounting():
 
 def test_discrete_laplace_is_not_accounted_as_the_continuous_one():
     """Scale 1, sensitivity 4: delta(0) of the discrete law is the total variation of two shifted laws."""
-    event = accounting.Event("s", mechanisms.discrete_laplace, "x", sensitivity=4.0, scale=1.0, theorem="")
+    noise = mechanisms.discrete_laplace
+    event = accounting.Event("s", noise, "x", sensitivity=4.0, scale=1.0, theorem="")
     draw = accounting.Line(event)
     k = np.arange(-60, 61)
     p, q = np.exp(-np.abs(k)) * np.tanh(0.5), np.exp(-np.abs(k - 4)) * np.tanh(0.5)

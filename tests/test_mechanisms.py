@@ -322,7 +322,8 @@ def test_sensitivities_are_in_the_norm_of_the_price():
 def test_mu_of_a_pure_epsilon_is_the_least(epsilon):
     """No test tells more by the Gaussian curve than by the two lines of epsilon; less mu fails."""
     corner = 1 / (1 + np.exp(epsilon))
-    first = np.unique([*np.linspace(1e-9, 1 - 1e-9, 20_001), corner, *np.geomspace(1e-12, 0.5, 500)])
+    even, small = np.linspace(1e-9, 1 - 1e-9, 20_001), np.geomspace(1e-12, 0.5, 500)
+    first = np.unique([*even, corner, *small])
     lines = np.maximum(1 - np.exp(epsilon) * first, np.exp(-epsilon) * (1 - first))
     lines = np.maximum(lines, 0)
 
@@ -343,7 +344,7 @@ def renyi(p, q, order):
 
 @pytest.mark.parametrize("mechanism", [mechanisms.exponential, mechanisms.noisy_max], ids=lambda m: m.name)
 def test_a_selection_costs_by_the_range_of_the_change_of_scores(mechanism):
-    """Changes in [shared, shared + range]: pure and Renyi losses are within the price; one attains it."""
+    """Pure and Renyi losses of changes in [shared, shared + range] are within the price."""
     key, width, scale = jax.random.key(4), 1.4, jnp.float32(0.6)
     scores = jax.random.normal(key, (60, 6)) * 2
     shared = jax.random.normal(jax.random.fold_in(key, 1), (60, 1)) * 3

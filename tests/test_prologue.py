@@ -1,4 +1,4 @@
-"""Prologues: what a learner does once before the rounds is priced, replayed and audited like them."""
+"""Prologues: what is done once before the rounds is priced, replayed and audited like them."""
 
 import dataclasses
 from typing import Any, NamedTuple

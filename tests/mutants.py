@@ -186,8 +186,8 @@ MUTANTS = [
     Mutant(
         "learner and re-weighter are not compared",
         "dpbt/base.py",
-        "        if reweighter.coupled and not learner.coupled:",
-        "        if False:",
+        "    if reweighter.coupled and not learner.coupled:",
+        "    if False:",
         (attack("ledgers", "recipes_that_are_tampered_with_are_refused"),),
     ),
     Mutant(
@@ -263,8 +263,8 @@ MUTANTS = [
     Mutant(
         "a total weight is not asked for",
         "dpbt/base.py",
-        "        if learner.total and not reweighter.coupled:",
-        "        if False:",
+        "    if learner.total and not reweighter.coupled:",
+        "    if False:",
         (attack("ledgers", "a_smooth_learner_with_weights_of_another_total_is_refused_or_priced"),),
     ),
     Mutant(

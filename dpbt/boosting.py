@@ -13,19 +13,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from dpbt import shapes
-from dpbt.base import (
-    Array,
-    Model,
-    Public,
-    Recipe,
-    Release,
-    StepLoss,
-    Table,
-    Transcript,
-    WeakLearner,
-)
+from dpbt.base import Array, Model, Public, Recipe, Release, Table, Transcript, WeakLearner
 from dpbt.checks import check, on_device, refuse_sample_weight
 from dpbt.privacy import keys
+from dpbt.privacy.mechanism import StepLoss
 from dpbt.reweighting import uniform
 
 

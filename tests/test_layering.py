@@ -11,7 +11,8 @@ import dpbt
 
 ROOT = Path(__file__).parent.parent
 FLOORS = [
-    {"base", "data.cells"},
+    {"data.cells", "privacy.mechanism"},
+    {"base"},
     {
         "data.columns",
         "data.questions",
@@ -72,7 +73,7 @@ def imported(path):
 )
 def test_imports_point_down(path):
     parts = path.relative_to(ROOT / "dpbt").with_suffix("").parts
-    if parts[-1] == "__init__" and (len(parts) == 1 or parts[0] in PACKAGES and len(parts) == 2):
+    if parts[-1] == "__init__" and (len(parts) == 1 or (parts[0] in PACKAGES and len(parts) == 2)):
         return
     name = room(parts)
     for other in imported(path):
@@ -91,7 +92,8 @@ def test_every_public_name_is_there():
 
 @pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(ROOT)))
 def test_files_stay_short(path):
-    assert len(path.read_text().splitlines()) <= 420
+    most = 600 if path.is_relative_to(ROOT / "tests") else 500
+    assert len(path.read_text().splitlines()) <= most
 
 
 ROOMS = {

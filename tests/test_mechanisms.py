@@ -7,8 +7,9 @@ import pytest
 from scipy import stats
 from scipy.special import logsumexp
 
-from dpbt.base import ADD_REMOVE, REPLACE_ONE, UNSPLIT, Allowance
+from dpbt.base import ADD_REMOVE, REPLACE_ONE, UNSPLIT
 from dpbt.privacy import keys, mechanisms, sensitivity
+from dpbt.privacy.mechanism import Allowance
 from dpbt.privacy.mechanisms.prices import gdp_of_pure
 
 DRAWS = 20_000

@@ -17,11 +17,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dpbt.base import ADD_REMOVE, REPLACE_ONE, Array, Recipe, Relation, StepLoss, Table, Transcript
+from dpbt.base import ADD_REMOVE, REPLACE_ONE, Array, Recipe, Relation, Table, Transcript
 from dpbt.boosting import boost, step_divergences, transcript_log_prob
 from dpbt.data.domains import Domain
 from dpbt.data.questions import of_splits, same
 from dpbt.privacy.keys import pair
+from dpbt.privacy.mechanism import StepLoss
 from dpbt.privacy.pricing import ledger
 
 

@@ -14,11 +14,9 @@ import numpy as np
 
 from dpbt.base import (
     GRID,
-    Allowance,
     AnyArray,
     Array,
     LossFamily,
-    Mechanism,
     ProperLoss,
     Public,
     Relation,
@@ -26,12 +24,12 @@ from dpbt.base import (
     Tree,
     WeakLearner,
     relation_name,
-    rounded_down,
 )
 from dpbt.learners import trees
 from dpbt.losses import family_name
 from dpbt.privacy import boundary, mechanisms, sensitivity
 from dpbt.privacy.accounting import Event
+from dpbt.privacy.mechanism import Allowance, Mechanism, rounded_down
 
 TINY_PRIOR = 1e-6
 

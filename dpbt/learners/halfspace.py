@@ -11,7 +11,6 @@ import numpy as np
 
 from dpbt.base import (
     GRID,
-    Allowance,
     AnyArray,
     Array,
     HypothesisClass,
@@ -26,6 +25,7 @@ from dpbt.data import questions
 from dpbt.learners import rules
 from dpbt.privacy import boundary, mechanisms, slickness, variates
 from dpbt.privacy.accounting import Event
+from dpbt.privacy.mechanism import Allowance
 
 PUBLISHED_L2 = 4
 """Bun et al. (2020), Theorem 27 at slickness 1 / (kappa n), where `slickness.center_l2` has 2."""

@@ -10,21 +10,11 @@ from typing import Any, NamedTuple
 import jax.numpy as jnp
 import numpy as np
 
-from dpbt.base import (
-    Allowance,
-    AnyArray,
-    Array,
-    Mechanism,
-    Public,
-    Relation,
-    Release,
-    Tree,
-    WeakLearner,
-    relation_name,
-)
+from dpbt.base import AnyArray, Array, Public, Relation, Release, Tree, WeakLearner, relation_name
 from dpbt.learners import trees
 from dpbt.privacy import boundary, mechanisms, sensitivity, slickness
 from dpbt.privacy.accounting import Event
+from dpbt.privacy.mechanism import Allowance, Mechanism
 
 PUBLISHED_RANGE = 4
 """Asadi et al. (2022), Theorem 8.2: 4 eta zeta, where `slickness.rule_range` has 2."""

@@ -10,18 +10,7 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
-from dpbt.base import (
-    GRID,
-    Allowance,
-    Array,
-    LossFamily,
-    Public,
-    Release,
-    Tree,
-    WeakLearner,
-    quotient_up,
-    rounded_down,
-)
+from dpbt.base import GRID, Array, LossFamily, Public, Release, Tree, WeakLearner
 from dpbt.learners import trees
 from dpbt.learners.greedy_tree import (
     TINY_PRIOR,
@@ -40,6 +29,7 @@ from dpbt.learners.greedy_tree import (
 )
 from dpbt.privacy import boundary, mechanisms, sensitivity
 from dpbt.privacy.accounting import Event
+from dpbt.privacy.mechanism import Allowance, quotient_up, rounded_down
 
 ALPHA_LEAK = "alpha of equation (16), a ratio of error counts read off the private rows"
 

@@ -20,11 +20,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from dpbt.base import (
-    Allowance,
     AnyArray,
     Array,
     HypothesisClass,
-    Mechanism,
     Public,
     Relation,
     Release,
@@ -36,6 +34,7 @@ from dpbt.data import questions
 from dpbt.learners import rules
 from dpbt.privacy import accounting, boundary, mechanisms, sensitivity
 from dpbt.privacy.accounting import Event
+from dpbt.privacy.mechanism import Allowance, Mechanism
 
 MAX_DEPTH = 20
 NEGATIVE = ("zero", "uniform")

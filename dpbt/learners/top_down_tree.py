@@ -14,10 +14,8 @@ import numpy as np
 from dpbt.base import (
     GRID,
     UNSPLIT,
-    Allowance,
     AnyArray,
     Array,
-    Mechanism,
     ProperLoss,
     Public,
     Relation,
@@ -25,12 +23,12 @@ from dpbt.base import (
     Tree,
     WeakLearner,
     relation_name,
-    rounded_down,
 )
 from dpbt.learners import trees
 from dpbt.losses import family_name, fixed
 from dpbt.privacy import boundary, mechanisms, sensitivity, slickness
 from dpbt.privacy.accounting import Event
+from dpbt.privacy.mechanism import Allowance, Mechanism, rounded_down
 
 PUBLISHED_RANGE = 8
 """Asadi et al. (2022), section 9: one selection by Gini improvement is 8 eta zeta-DP."""

@@ -29,19 +29,17 @@ import jax.numpy as jnp
 import numpy as np
 
 from dpbt.base import (
-    Allowance,
     Array,
     HypothesisClass,
-    Mechanism,
     PrivateProgram,
     Prologue,
     Public,
     Relation,
     Release,
-    StepLoss,
     WeakLearner,
 )
 from dpbt.privacy.accounting import Event
+from dpbt.privacy.mechanism import Allowance, Mechanism, StepLoss
 
 
 class Draw(Protocol):

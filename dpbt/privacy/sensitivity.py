@@ -10,7 +10,8 @@ import math
 import jax.numpy as jnp
 import numpy as np
 
-from dpbt.base import ADD_REMOVE, GRID, REPLACE_ONE, ProperLoss, Relation, Sensitivity
+from dpbt.base import ADD_REMOVE, GRID, REPLACE_ONE, ProperLoss, Relation
+from dpbt.privacy.mechanism import Sensitivity
 
 
 def perspective_bound(loss: ProperLoss, rows):

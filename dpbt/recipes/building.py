@@ -13,7 +13,6 @@ import numpy as np
 
 from dpbt.base import (
     MAX_ROWS,
-    Allowance,
     LossFamily,
     Public,
     Recipe,
@@ -24,6 +23,7 @@ from dpbt.base import (
 )
 from dpbt.base import relation as to_relation
 from dpbt.privacy import accounting
+from dpbt.privacy.mechanism import Allowance
 
 
 def whole(name: str, value: Any) -> int:

@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from dpbt.base import ADD_REMOVE, Mechanism, Recipe, Relation
+from dpbt.base import ADD_REMOVE, Recipe, Relation
 from dpbt.learners import random_tree
 from dpbt.privacy import mechanisms
+from dpbt.privacy.mechanism import Mechanism
 from dpbt.recipes.building import (
     Parts,
     Request,

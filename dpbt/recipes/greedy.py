@@ -7,9 +7,10 @@ import numpy as np
 import optax
 
 from dpbt import losses
-from dpbt.base import ADD_REMOVE, LossFamily, ProperLoss, Recipe, Relation, positive, rounded_down
+from dpbt.base import ADD_REMOVE, LossFamily, ProperLoss, Recipe, Relation, positive
 from dpbt.learners import greedy_tree, published_greedy_tree
 from dpbt.privacy import mechanisms
+from dpbt.privacy.mechanism import rounded_down
 from dpbt.recipes.building import (
     Parts,
     Request,

@@ -12,18 +12,10 @@ from typing import Any
 import numpy as np
 
 from dpbt import losses
-from dpbt.base import (
-    REPLACE_ONE,
-    Allowance,
-    ProperLoss,
-    Recipe,
-    Relation,
-    WeakLearner,
-    positive,
-    rounded_down,
-)
+from dpbt.base import REPLACE_ONE, ProperLoss, Recipe, Relation, WeakLearner, positive
 from dpbt.learners import halfspace, one_rule, top_down_tree
 from dpbt.privacy import accounting, mechanisms
+from dpbt.privacy.mechanism import Allowance, rounded_down
 from dpbt.recipes.building import (
     Parts,
     Request,

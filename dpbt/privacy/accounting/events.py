@@ -8,8 +8,8 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from dpbt.base import Cost, Mechanism, Sampler, shift
 from dpbt.privacy import mechanisms
+from dpbt.privacy.mechanism import Cost, Mechanism, Sampler, shift
 
 _ROUNDED = 1 - 1e-6
 """Scales are float32, prices are float64: how much smaller a scale may look than it is."""

@@ -9,9 +9,10 @@ import jax.numpy as jnp
 import numpy as np
 from jax.scipy.special import log_ndtr
 
-from dpbt.base import Array, Mechanism, Sampler
+from dpbt.base import Array
 from dpbt.privacy import variates
 from dpbt.privacy.keys import words
+from dpbt.privacy.mechanism import Mechanism, Sampler
 from dpbt.privacy.mechanisms.common import exact, positive, squared
 from dpbt.privacy.mechanisms.prices import DISCRETE_LAPLACE, GAUSSIAN, LAPLACE
 

@@ -9,7 +9,7 @@ from dp_accounting import DpEvent, dp_event
 from dp_accounting.pld import common, privacy_loss_distribution
 from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution
 
-from dpbt.base import Allowance, Cost, Price
+from dpbt.privacy.mechanism import Allowance, Cost, Price
 
 
 def gdp_of_pure(epsilon: Any) -> Any:

@@ -6,9 +6,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dpbt.base import UNSPLIT, Array, Mechanism, Sampler
+from dpbt.base import UNSPLIT, Array
 from dpbt.privacy import variates
 from dpbt.privacy.keys import words
+from dpbt.privacy.mechanism import Mechanism, Sampler
 from dpbt.privacy.mechanisms.common import exact, no_tail, positive, squared
 from dpbt.privacy.mechanisms.prices import BOUNDED_RANGE, PURE
 

@@ -3,8 +3,8 @@
 import jax
 import jax.numpy as jnp
 
-from dpbt.base import Mechanism, Sampler
 from dpbt.privacy.keys import words
+from dpbt.privacy.mechanism import Mechanism, Sampler
 from dpbt.privacy.mechanisms.common import no_tail
 from dpbt.privacy.mechanisms.prices import FREE
 

@@ -211,8 +211,6 @@ def test_votes_refuse_what_they_do_not_know(table):
         dpbt.predict(model, table, "probabilistic")
     with pytest.raises(ValueError, match="reads rows of float32 and rank 2"):
         dpbt.predict(model, np.zeros((3, 5), np.int32))
-    with pytest.raises(ValueError, match="defines no probability"):
-        dpbt.predict_proba(model, table)
     proba = dpbt.predict_proba(model, table)
     np.testing.assert_array_equal(proba > 0.5, dpbt.predict(model, table, "threshold"))
     with pytest.raises(ValueError, match="recipe of random trees"):

@@ -276,15 +276,15 @@ def test_the_intercept_reaches_every_score():
     assert float(model.intercept) == pytest.approx(start, rel=1e-6)
 
     votes = np.zeros(14)
-    right = np.asarray(table.splits)[:, 0].astype(int)
+    right = np.asarray(table.cells)[:, 0].astype(int)
     for leaf in np.asarray(model.trees.leaf):
         votes += leaf[right]
-    score = np.asarray(dpbt.decision_function(model, table.splits))
+    score = np.asarray(dpbt.decision_function(model, table))
     np.testing.assert_allclose(score, start + votes, rtol=1e-6)
 
     boosted = jax.jit(dpbt.boost)(jax.random.key(2), table, recipe)
     np.testing.assert_allclose(boosted.scores, score, rtol=1e-6)
-    np.testing.assert_array_equal(dpbt.predict(model, table.splits), score > 0)
+    np.testing.assert_array_equal(dpbt.predict(model, table), score > 0)
     signs = np.where(np.asarray(table.target), 1, -1)
     found = diagnostics.margins(model, table, table.target)
     np.testing.assert_allclose(found, score * signs / 2, rtol=1e-6)

@@ -13,6 +13,7 @@ from dpbt.base import Table, Transcript
 from dpbt.data.questions import of_splits, splits_of
 from dpbt.sweeps import plan as sweeps
 from dpbt.sweeps import runner as runs
+from dpbt.sweeps.storage import load_columns
 from tests.redteam.attacks import GRID, class_counts
 from tests.tables import random_features, random_table
 
@@ -150,7 +151,7 @@ def test_a_sweep_counts_the_first_rows_alone(tmp_path):
             return {"score": jnp.sum(score)}
 
         runs.run(sweep, tasks, tmp_path / name, measure=spread)
-        found.append(dpbt.storage.load_columns(tmp_path / name / "own.npz")[0]["score"])
+        found.append(load_columns(tmp_path / name / "own.npz")[0]["score"])
     np.testing.assert_array_equal(*found)
     assert len(set(found[0].tolist())) > 3
 

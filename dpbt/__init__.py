@@ -7,7 +7,7 @@ from importlib import import_module, metadata
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from dpbt import forests, losses, prediction, recipes, sweeps
+    from dpbt import boosting, forests, losses, prediction, recipes, sweeps
     from dpbt.analysis import audit, diagnostics
     from dpbt.analysis.explain import explain
     from dpbt.base import Model, Questions, Recipe, Table, Tree

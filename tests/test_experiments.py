@@ -85,10 +85,16 @@ def test_demo_on_a_persons_own_file(tmp_path, capsys, person):
 
 
 def test_audit_prints_one_json_object(capsys):
-    arguments = "audit --algorithm bdpe --calibration tight --epsilon 1 --transcripts 2 --rounds 2 --depth 2 --json"
+    arguments = (
+        "audit --algorithm bdpe --calibration tight --epsilon 1 --transcripts 2 --rounds 2 "
+        "--depth 2 --json"
+    )
     assert command_line.main(arguments.split()) == 0
     found = json.loads(capsys.readouterr().out)
-    expected = "algorithm calibration relation claimed_epsilon largest_loss neighbours transcripts by_mechanism seconds"
+    expected = (
+        "algorithm calibration relation claimed_epsilon largest_loss neighbours transcripts "
+        "by_mechanism seconds"
+    )
     assert set(expected.split()) <= set(found)
     assert found["neighbours"] == 569
     assert 0 < found["largest_loss"] <= found["claimed_epsilon"] <= 1

@@ -78,9 +78,17 @@ def test_same_trees_as_a_plain_loop_under_the_same_noise(criterion, calibration)
     table = random_table(6, rows=200, splits=6, absent=10)
     count, depth, rounds = 4, 3, 3
     recipe = recipes.lazybb_trees(
-        epsilon=60, rows=200, relation="add_remove", rounds=rounds, density=0.4, learning_rate=0.5, splits=count,
-        depth=depth, criterion=criterion, calibration=calibration,
-    )  # fmt: skip
+        epsilon=60,
+        rows=200,
+        relation="add_remove",
+        rounds=rounds,
+        density=0.4,
+        learning_rate=0.5,
+        splits=count,
+        depth=depth,
+        criterion=criterion,
+        calibration=calibration,
+    )
     key = jax.random.key(2)
     model = dpbt.fit(key, table, recipe)
     keys = boosting.round_keys(boosting.own_key(key, recipe), rounds)

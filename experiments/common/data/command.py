@@ -92,11 +92,13 @@ def _check(options: argparse.Namespace) -> None:
     print(align([head, *([str(cell) for cell in line.values()] for line in lines)]))
     absent = [line["name"] for line in lines if line["status"] == "absent"]
     print(
-        f"\nlooked in {', '.join(map(str, places(options.data)))}; {len(lines) - len(absent)} of {len(lines)} are there"
+        f"\nlooked in {', '.join(map(str, places(options.data)))}; "
+        f"{len(lines) - len(absent)} of {len(lines)} are there"
     )
     if absent:
         print(
-            f"absent: {', '.join(absent)}; `python -m experiments data fetch NAME` gets one, `... show NAME` its source"
+            f"absent: {', '.join(absent)}; `python -m experiments data fetch NAME` gets "
+            f"one, `... show NAME` its source"
         )
 
 

@@ -129,7 +129,10 @@ def _accept_table(entry: Entry, file: File, part: Path, found: str, url: str) ->
         raise ValueError(
             f"{url}: {str(error).replace(str(part), file.name)}; nothing was kept"
         ) from None
-    words = f"its sha256 is {found}, that of the copy behind the registry {file.sha256 or 'is not known'}"
+    words = (
+        f"its sha256 is {found}, that of the copy behind the registry "
+        f"{file.sha256 or 'is not known'}"
+    )
     print(f"note: {url}: {words}; it can be read, and was kept", file=sys.stderr)
 
 

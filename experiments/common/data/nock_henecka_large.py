@@ -160,10 +160,11 @@ page_blocks = Entry(
 )
 
 _PROTEINS = words("""
-    DYRK1A ITSN1 BDNF NR1 NR2A pAKT pBRAF pCAMKII pCREB pELK pERK pJNK PKCA pMEK pNR1 pNR2A pNR2B pPKCAB pRSK AKT BRAF
-    CAMKII CREB ELK ERK GSK3B JNK MEK TRKA RSK APP Bcatenin SOD1 MTOR P38 pMTOR DSCR1 AMPKA NR2B pNUMB RAPTOR TIAM1
-    pP70S6 NUMB P70S6 pGSK3B pPKCG CDK5 S6 ADARB1 AcetylH3K9 RRP1 BAX ARC ERBB4 nNOS Tau GFAP GluR3 GluR4 IL1B P3525
-    pCASP9 PSD95 SNCA Ubiquitin pGSK3B_Tyr216 SHH BAD BCL2 pS6 pCFOS SYP H3AcK18 EGR1 H3MeK4 CaNA
+    DYRK1A ITSN1 BDNF NR1 NR2A pAKT pBRAF pCAMKII pCREB pELK pERK pJNK PKCA pMEK pNR1 pNR2A pNR2B
+    pPKCAB pRSK AKT BRAF CAMKII CREB ELK ERK GSK3B JNK MEK TRKA RSK APP Bcatenin SOD1 MTOR P38
+    pMTOR DSCR1 AMPKA NR2B pNUMB RAPTOR TIAM1 pP70S6 NUMB P70S6 pGSK3B pPKCG CDK5 S6 ADARB1
+    AcetylH3K9 RRP1 BAX ARC ERBB4 nNOS Tau GFAP GluR3 GluR4 IL1B P3525 pCASP9 PSD95 SNCA Ubiquitin
+    pGSK3B_Tyr216 SHH BAD BCL2 pS6 pCFOS SYP H3AcK18 EGR1 H3MeK4 CaNA
 """)
 # The documentation gives no bounds. Signals are relative to a control: of the order of 1, and some
 # times that for the receptors, kinases and scaffolds that synapses are full of.
@@ -186,7 +187,10 @@ mice = Entry(
         ),
     ),
     rows=1080,
-    rule="positive: genotype Ts65Dn, against Control; the disease, of the three factors behind the eight classes",
+    rule=(
+        "positive: genotype Ts65Dn, against Control; the disease, of the three factors behind"
+        " the eight classes"
+    ),
     domain=partial(numeric, _MICE, missing=True),
     layout=Layout(
         _MICE_NAMES, "Genotype", {"Ts65Dn": True, "Control": False}, header=True, missing=""
@@ -267,7 +271,8 @@ firmteacher = Entry(
         ),
     ),
     rows=10_800,
-    rule="positive: forward clave, the largest class, against the rest; the flag alone decides, so that the two rows "
+    rule="positive: forward clave, the largest class, against the rest; the flag alone "
+    "decides, so that the two rows "
     "without a class are in the rest and the two rows with two classes count by it",
     domain=lambda bins: dict.fromkeys(_STROKES, Boolean()),
     layout=Layout(
@@ -329,5 +334,8 @@ eeg = Entry(
         numeric, dict.fromkeys(_ELECTRODES, (3900, 4700))
     ),  # microvolts, of which some 4300 are the device's offset
     layout=Layout((*_ELECTRODES, "eyes"), "eyes", {"1": True, "0": False}, comments=("@", "%")),
-    note="rows are in time order, so that folds at random share moments; a few rows are gross outliers",
+    note=(
+        "rows are in time order, so that folds at random share moments; a few rows are gross "
+        "outliers"
+    ),
 )

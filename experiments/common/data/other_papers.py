@@ -30,23 +30,35 @@ _ADULT_NUMBERS = {
     "hours-per-week": (0, 100),
 }
 _ADULT_WORDS = {
-    "workclass": "Private Self-emp-not-inc Self-emp-inc Federal-gov Local-gov State-gov Without-pay Never-worked ?",
-    "education": "Bachelors Some-college 11th HS-grad Prof-school Assoc-acdm Assoc-voc 9th 7th-8th 12th Masters "
+    "workclass": (
+        "Private Self-emp-not-inc Self-emp-inc Federal-gov Local-gov State-gov Without-pay "
+        "Never-worked ?"
+    ),
+    "education": "Bachelors Some-college 11th HS-grad Prof-school Assoc-acdm Assoc-voc 9th 7th-8th "
+    "12th Masters "
     "1st-4th 10th Doctorate 5th-6th Preschool",
-    "marital-status": "Married-civ-spouse Divorced Never-married Separated Widowed Married-spouse-absent "
+    "marital-status": "Married-civ-spouse Divorced Never-married Separated Widowed "
+    "Married-spouse-absent "
     "Married-AF-spouse",
-    "occupation": "Tech-support Craft-repair Other-service Sales Exec-managerial Prof-specialty Handlers-cleaners "
-    "Machine-op-inspct Adm-clerical Farming-fishing Transport-moving Priv-house-serv Protective-serv Armed-Forces ?",
+    "occupation": "Tech-support Craft-repair Other-service Sales Exec-managerial Prof-specialty "
+    "Handlers-cleaners "
+    "Machine-op-inspct Adm-clerical Farming-fishing Transport-moving Priv-house-serv "
+    "Protective-serv Armed-Forces ?",
     "relationship": "Wife Own-child Husband Not-in-family Other-relative Unmarried",
     "race": "White Asian-Pac-Islander Amer-Indian-Eskimo Other Black",
     "sex": "Female Male",
-    "native-country": "United-States Cambodia England Puerto-Rico Canada Germany Outlying-US(Guam-USVI-etc) India "
-    "Japan Greece South China Cuba Iran Honduras Philippines Italy Poland Jamaica Vietnam Mexico Portugal Ireland "
-    "France Dominican-Republic Laos Ecuador Taiwan Haiti Columbia Hungary Guatemala Nicaragua Scotland Thailand "
+    "native-country": "United-States Cambodia England Puerto-Rico Canada Germany "
+    "Outlying-US(Guam-USVI-etc)"
+    " India "
+    "Japan Greece South China Cuba Iran Honduras Philippines Italy Poland Jamaica Vietnam"
+    " Mexico Portugal Ireland "
+    "France Dominican-Republic Laos Ecuador Taiwan Haiti Columbia Hungary Guatemala "
+    "Nicaragua Scotland Thailand "
     "Yugoslavia El-Salvador Trinadad&Tobago Peru Hong Holand-Netherlands ?",
 }
 _ADULT = words(
-    "age workclass fnlwgt education education-num marital-status occupation relationship race sex capital-gain "
+    "age workclass fnlwgt education education-num marital-status occupation relationship "
+    "race sex capital-gain "
     "capital-loss hours-per-week native-country"
 )
 
@@ -162,9 +174,12 @@ cod_rna = Entry(
 )
 
 _VOTES = words(
-    "handicapped-infants water-project-cost-sharing adoption-of-the-budget-resolution physician-fee-freeze "
-    "el-salvador-aid religious-groups-in-schools anti-satellite-test-ban aid-to-nicaraguan-contras mx-missile "
-    "immigration synfuels-corporation-cutback education-spending superfund-right-to-sue crime duty-free-exports "
+    "handicapped-infants water-project-cost-sharing adoption-of-the-budget-resolution "
+    "physician-fee-freeze "
+    "el-salvador-aid religious-groups-in-schools anti-satellite-test-ban "
+    "aid-to-nicaraguan-contras mx-missile "
+    "immigration synfuels-corporation-cutback education-spending superfund-right-to-sue "
+    "crime duty-free-exports "
     "export-administration-act-south-africa"
 )
 
@@ -215,7 +230,10 @@ mammographic = Entry(
     domain=_mammographic,
     layout=Layout((*_mammographic(2), "severity"), "severity", {"1": True, "0": False}),
     missing="'?' in every column: a split or a value of its own",
-    note="BI-RADS is an assessment of the same picture, not a measurement; the paper's 6 attributes count the label",
+    note=(
+        "BI-RADS is an assessment of the same picture, not a measurement; the paper's 6 "
+        "attributes count the label"
+    ),
 )
 
 _TERRAIN = {
@@ -243,13 +261,17 @@ covertype_full = Entry(
     files=(
         File(
             "covtype.data.gz",
-            "614360d0257557dd1792834a85a1cdebfadc3c4f30b011d56afee7ffb5b15771",  # as scikit-learn publishes it
+            # as scikit-learn publishes it
+            "614360d0257557dd1792834a85a1cdebfadc3c4f30b011d56afee7ffb5b15771",
             uci_url("covtype/covtype.data.gz"),
             exact=False,
         ),
     ),
     rows=581_012,
-    rule="positive: 2, lodgepole pine, the largest of seven unordered classes, against the rest (as LIBSVM has it)",
+    rule=(
+        "positive: 2, lodgepole pine, the largest of seven unordered classes, against the "
+        "rest (as LIBSVM has it)"
+    ),
     domain=lambda bins: {**numeric(_TERRAIN, bins), **dict.fromkeys(_COVER_FLAGS, Boolean())},
     layout=Layout(
         (*_TERRAIN, *_COVER_FLAGS, "type"), "type", largest("2", "1", "3", "4", "5", "6", "7")
@@ -315,5 +337,8 @@ quantum = Entry(
     ),
     missing="999 and 9999 in eight features: a split of its own",
     licence="not stated",
-    note="no copy was at hand: the format is tested on made-up rows, sha256 and bounds are not checked",
+    note=(
+        "no copy was at hand: the format is tested on made-up rows, sha256 and bounds are not"
+        " checked"
+    ),
 )

@@ -51,7 +51,8 @@ def entry(name: str) -> Entry:
     """
     if name not in ENTRIES:
         raise ValueError(
-            f"no data set is called {name!r}; there are breast-cancer (bundled), {', '.join(ENTRIES)}"
+            f"no data set is called {name!r}; there are breast-cancer (bundled), "
+            f"{', '.join(ENTRIES)}"
         )
     return ENTRIES[name]
 
@@ -100,7 +101,8 @@ def load(name: str, bins: int = 10, folder: str | Path | None = None) -> Dataset
     label = np.concatenate([part.label for part in parts])
     if len(label) != found.rows:
         raise ValueError(
-            f"{paths[0]}: {len(label)} rows, the data set has {found.rows}: cut, or another version?"
+            f"{paths[0]}: {len(label)} rows, the data set has {found.rows}: cut, or "
+            f"another version?"
         )
     if label.all() or not label.any():
         raise ValueError(f"{paths[0]}: all {len(label)} rows are of one class; {found.rule}")
@@ -110,6 +112,9 @@ def load(name: str, bins: int = 10, folder: str | Path | None = None) -> Dataset
 
 def _absent(found: Entry, file: File, folder: str | Path | None) -> str:
     looked = ", ".join(str(place / found.folder) for place in places(folder))
-    command = f"fetch it with `python -m experiments data fetch {found.name}`, or set DPBT_DATA to the folder that has "
+    command = (
+        f"fetch it with `python -m experiments data fetch {found.name}`, or set DPBT_DATA to "
+        f"the folder that has "
+    )
     advice = found.unavailable or f"{command}{found.folder}/"
     return f"{found.name}: no {file.name} in {looked}; {advice}"

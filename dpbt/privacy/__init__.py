@@ -1,1 +1,1 @@
-"""What the guarantee rests on: the boundary, mechanisms and prices, sensitivities, ledgers, keys."""
+"""What the guarantee rests on: the boundary, mechanisms, sensitivities, ledgers and keys."""

@@ -7,8 +7,7 @@ Axis letters, used in every docstring:
     S public splits                              T rounds of boosting (trees)
     A public attributes                          G settings of a sweep
 
-Axes of rounds are as long as the recipe's capacity: T, unless settings of different T share a
-program.
+Axes of rounds have the recipe's capacity: T, unless settings of different T share a program.
 """
 
 import dataclasses
@@ -84,9 +83,9 @@ CELLS = 256
 
 
 class Questions(NamedTuple):
-    """What may be asked of the cells of a row: splits, and places in a range. Public.
+    """What may be asked of the cells of a row: splits, and positions in a range. Public.
 
-    A cell that no question knows satisfies no split and is at place 0 of every attribute.
+    A cell that no question knows satisfies no split and is at position 0 of every attribute.
     `dpbt.questions` has what follows from questions and cells.
 
     Attributes:
@@ -95,7 +94,7 @@ class Questions(NamedTuple):
         high: u8[S]: see `low`.
         attribute: i32[A]: the feature that attribute a reads. Attributes are for learners that draw
             thresholds or read numbers.
-        position: f32[A, CELLS]: the place in [0, 1] of each cell of the attribute's feature.
+        position: f32[A, CELLS]: the position in [0, 1] of each cell of the attribute's feature.
         allowed: bool[S] or None: the splits that may be chosen; None for all. It pads tables of
             different domains to a common shape.
     """
@@ -113,7 +112,7 @@ class Table(NamedTuple):
 
     Attributes:
         cells: u8[N, F]: the public cell that each feature of a row lies in, which `questions` are
-            asked of. Or f32[N, F]: exact numbers, for learners that read places or numbers only;
+            asked of. Or f32[N, F]: exact numbers, for learners that read positions or numbers only;
             then there are no questions. What a cell holds is private, and none is an error.
         target: bool[N]: the row is of the positive class.
         present: bool[N]: the row is there. Removing a row, choosing a fold and padding to a common

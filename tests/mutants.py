@@ -207,8 +207,8 @@ MUTANTS = [
     Mutant(
         "public draws may have a sensitivity",
         "dpbt/privacy/accounting/events.py",
-        "        if not self.mechanism.price.reads_rows and np.any(np.asarray(self.sensitivity) > 0):",
-        "        if False:",
+        "if not self.mechanism.price.reads_rows and np.any(np.asarray(self.sensitivity) > 0):",
+        "if False:",
         (attack("ledgers", "lines_that_mean_nothing_are_refused"),),
     ),
     Mutant(
@@ -256,8 +256,8 @@ MUTANTS = [
     Mutant(
         "the library's own log1p",
         "dpbt/privacy/variates.py",
-        "    return jnp.where(moved == 0, x, x * jnp.log(shifted) / jnp.where(moved == 0, 1.0, moved))",
-        "    return jnp.log1p(x)",
+        "return jnp.where(moved == 0, x, x * jnp.log(shifted) / jnp.where(moved == 0, 1.0, moved))",
+        "return jnp.log1p(x)",
         ("tests/test_variates.py::test_elementary_functions_are_right_relatively",),
     ),
     Mutant(
@@ -286,7 +286,7 @@ MUTANTS = [
     Mutant(
         "what is not true is false",
         "dpbt/data/columns.py",
-        "        return -1 if found is None else int(found)",
+        "        return -1 if value is None else int(value)",
         "        return int(bool(found))",
         (attack("files", "labels_of_neither_class_are_absent_and_raise_nothing"),),
     ),

@@ -309,7 +309,11 @@ def private_program(program: Program, events: Events) -> PrivateProgram:
     )
 
 
-def code_tag(program: Callable, *parts: Callable) -> str:
+Part = Callable[..., object]
+"""A function of a learner, of any arguments: its code is read, and it is not called."""
+
+
+def code_tag(program: Part, *parts: Part) -> str:
     """A tag for a learner that declares none: names, code, defaults and what they close over.
 
     Args:

@@ -37,8 +37,8 @@ def perspective_bound(loss: ProperLoss, rows: Numbers) -> Array:
         rows: m, the public bound on the number of rows; scalar or array.
 
     Returns:
-        f(1, m): 2 sqrt(m) (Matsushita), below 4 (square), 2 (0/1), 2 + 2 alpha (sqrt(m) - 1)
-        (M-alpha).
+        f(1, m): 2 sqrt(m) for Matsushita, below 4 for square, 2 for 0/1 and
+        2 + 2 alpha (sqrt(m) - 1) for M-alpha.
     """
     rows = jnp.asarray(rows, jnp.float32)
     return loss.perspective(jnp.ones_like(rows), rows)
@@ -63,9 +63,9 @@ def tight_split(loss: ProperLoss, rows: Numbers) -> Array:
 def published_split(loss: ProperLoss, rows: Numbers) -> Array:
     """max{3, 1 + f(1, m)}: Nock & Henecka (2020), Theorem 3.
 
-    The paper's bound on the change of one leaf's f between neighbours that differ by one example (a
-    row that comes, goes, or changes class or weight); used with the exponent eps / (2 sensitivity)
-    of equation (15).
+    The paper's bound on the change of one leaf's f between neighbours that differ by one example: a
+    row that comes, goes, or changes class or weight. Equation (15) has it with the exponent
+    eps / (2 sensitivity).
     """
     return jnp.maximum(3.0, 1.0 + perspective_bound(loss, rows))
 

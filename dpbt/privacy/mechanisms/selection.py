@@ -60,7 +60,7 @@ def _groups(candidates: int) -> tuple[int, int]:
 def selection_noise(key: Array, shape: tuple[int, ...]) -> tuple[Array, Array]:
     """The Gumbel noise of `exponential` for scores [..., K] under this key, in float64.
 
-    -log of exponential variables: of the groups, and within the winner. For use within
+    It is -log of exponential variables: of the groups, and within the winner. Use it within
     `variates.double_precision`.
     """
     groups, size = _groups(shape[-1])

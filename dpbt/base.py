@@ -1,4 +1,4 @@
-"""The words of the library: bundles of arrays and tuples of pure functions.
+"""The types of the library: bundles of arrays and tuples of pure functions.
 
 Axis letters, used in every docstring:
 
@@ -7,19 +7,18 @@ Axis letters, used in every docstring:
     S public splits                              T rounds of boosting (trees)
     A public attributes                          G settings of a sweep
 
-Axes of rounds are as long as the recipe's capacity, which is T unless settings of different T share
-a program.
+Axes of rounds have the recipe's capacity: T, unless settings of different T share a program.
 """
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import jax
 import numpy as np
 from dp_accounting import NeighboringRelation
 
-from dpbt.privacy.mechanism import Allowance, StepLoss
+from dpbt.privacy.mechanism import Allowance, DrawRequest, Numbers, StepLoss
 
 Array = jax.Array
 AnyArray = jax.Array | np.ndarray
@@ -27,14 +26,31 @@ Relation = NeighboringRelation
 Release = dict[str, Array]
 """Everything that leaves one run of a weak learner: one array for each named site."""
 
+Budget = Any
+"""A learner's own NamedTuple of numbers: noise scales and settings."""
+
+Reweighting = Any
+"""A re-weighter's own NamedTuple of numbers."""
+
+Prepared = Any
+"""A table laid out by its hypothesis class, with attributes `target` and `present`."""
+
+Hypothesis = Any
+"""What a weak learner makes of one release: a Tree, for example."""
+
+Hypotheses = Any
+"""Hypotheses that are stacked, with a leading axis for rounds."""
+
+LedgerEvent = Any
+"""An `accounting.Event`: what a learner declares of one draw."""
+
 UNSPLIT = -1
 """The split of a node that is not split; it routes every row left."""
 
 GRID = 127
-"""Weights that depend on their own row alone are integers in 0..GRID, in units of `Weighted.cap` /
-GRID.
+"""Weights of rows are integers in 0..GRID, in units of `Weighted.cap` / GRID.
 
-The largest grid that fits eight signed bits, whose exact products are the fastest a CPU has.
+It is the largest grid that fits eight signed bits, whose exact products are the fastest a CPU has.
 """
 
 MAX_ROWS = 2**24
@@ -51,10 +67,10 @@ def relation(name: str | Relation) -> Relation:
     Raises:
         ValueError: for any other name.
     """
-    found = _RELATIONS.get(name) if isinstance(name, str) else name
-    if found is None or found not in _RELATIONS.values():
+    value = _RELATIONS.get(name) if isinstance(name, str) else name
+    if value is None or value not in _RELATIONS.values():
         raise ValueError(f"relation must be one of {sorted(_RELATIONS)}, got {name!r}")
-    return found
+    return value
 
 
 def relation_name(value: Relation) -> str:
@@ -67,9 +83,9 @@ CELLS = 256
 
 
 class Questions(NamedTuple):
-    """What may be asked of the cells of a row: splits, and places in a range. Public.
+    """What may be asked of the cells of a row: splits, and positions in a range. Public.
 
-    A cell that no question knows satisfies no split and is at place 0 of every attribute.
+    A cell that no question knows satisfies no split and is at position 0 of every attribute.
     `dpbt.questions` has what follows from questions and cells.
 
     Attributes:
@@ -78,7 +94,7 @@ class Questions(NamedTuple):
         high: u8[S]: see `low`.
         attribute: i32[A]: the feature that attribute a reads. Attributes are for learners that draw
             thresholds or read numbers.
-        position: f32[A, CELLS]: the place in [0, 1] of each cell of the attribute's feature.
+        position: f32[A, CELLS]: the position in [0, 1] of each cell of the attribute's feature.
         allowed: bool[S] or None: the splits that may be chosen; None for all. It pads tables of
             different domains to a common shape.
     """
@@ -96,7 +112,7 @@ class Table(NamedTuple):
 
     Attributes:
         cells: u8[N, F]: the public cell that each feature of a row lies in, which `questions` are
-            asked of. Or f32[N, F]: exact numbers, for learners that read places or numbers only;
+            asked of. Or f32[N, F]: exact numbers, for learners that read positions or numbers only;
             then there are no questions. What a cell holds is private, and none is an error.
         target: bool[N]: the row is of the positive class.
         present: bool[N]: the row is there. Removing a row, choosing a fold and padding to a common
@@ -147,9 +163,9 @@ class Public(NamedTuple):
         prologue: what the learner's prologue released; empty where there is none.
     """
 
-    rows: Any
-    cap: Any
-    reweighting: Any
+    rows: Numbers
+    cap: Numbers
+    reweighting: Reweighting
     prologue: Release
 
 
@@ -167,15 +183,15 @@ class ProperLoss(NamedTuple):
     """
 
     name: str
-    bayes_risk: Callable[[Any], Array]
-    link: Callable[[Any], Array]
-    inverse_link: Callable[[Any], Array]
-    surrogate: Callable[[Any], Array]
-    perspective: Callable[[Any, Any], Array]
-    smoothness: Any
+    bayes_risk: Callable[[Numbers], Array]
+    link: Callable[[Numbers], Array]
+    inverse_link: Callable[[Numbers], Array]
+    surrogate: Callable[[Numbers], Array]
+    perspective: Callable[[Numbers, Numbers], Array]
+    smoothness: Numbers
 
 
-LossFamily = Callable[[Any], ProperLoss]
+LossFamily = Callable[[Numbers], ProperLoss]
 """A family of losses indexed by alpha in [0, 1]; alpha may be traced."""
 
 
@@ -193,17 +209,31 @@ class HypothesisClass(NamedTuple):
         bound: (hypothesis) -> f32[]: no possible row's |prediction| exceeds it.
         explain: (hypotheses of T rounds on the host, domain) -> the model in words.
         shares: (hypotheses, prepared) -> f32[k, N], for hypotheses that state shares of the
-            positive class instead of scores: what each says of each row; NaN for rounds that did
-            not take place.
+            positive class instead of scores: what each says of each row, NaN for rounds beyond T.
     """
 
     example: Callable[[], Table]
     check: Callable[[Table], None]
-    prepare: Callable[[Table], Any]
-    predict: Callable[[Any, Any], Array]
-    bound: Callable[[Any], Array]
-    explain: Callable[[Any, Any], str] | None = None
-    shares: Callable[[Any, Any], Array] | None = None
+    prepare: Callable[[Table], Prepared]
+    predict: Callable[[Hypothesis, Prepared], Array]
+    bound: Callable[[Hypothesis], Array]
+    explain: Callable[[Hypotheses, Mapping[str, Any]], str] | None = None
+    shares: Callable[[Hypotheses, Prepared], Array] | None = None
+
+
+Sampling = Callable[[Array, Array | None, Prepared, Array, Budget, Public], Release]
+"""(key, public key, table, weights, budget, public) -> what fresh draws release."""
+
+LogDensities = Callable[[Release, Prepared, Array, Budget, Public], dict[str, Array]]
+"""(release, table, weights, budget, public) -> f32[] for each site."""
+
+Divergences = Callable[
+    [Release, Prepared, Array, Prepared, Array, Budget, Public], dict[str, StepLoss]
+]
+"""(release, table, weights, other table, its weights, budget, public) -> the loss of each site."""
+
+Requests = Callable[[Prepared, Array, Budget, Public], Mapping[str, DrawRequest]]
+"""(table, weights, budget, public) -> what the program asks for at each site."""
 
 
 class PrivateProgram(NamedTuple):
@@ -225,11 +255,11 @@ class PrivateProgram(NamedTuple):
             of settings that the budget has.
     """
 
-    release: Callable[..., Release]
-    log_prob: Callable[..., dict[str, Array]]
-    divergence: Callable[..., dict[str, StepLoss]]
-    draws: Callable[..., dict[str, Any]]
-    events: Callable[[Any, Public], list[Any]]
+    release: Sampling
+    log_prob: LogDensities
+    divergence: Divergences
+    draws: Requests
+    events: Callable[[Budget, Public], list[LedgerEvent]]
 
 
 class Prologue(NamedTuple):
@@ -237,12 +267,11 @@ class Prologue(NamedTuple):
 
     Attributes:
         program: its private program. The weights that it reads are those of `uniform` re-weighting.
-        intercept: (prologue's release, budget) -> f32[], the score that every row starts from:
-            post-processing.
+        intercept: (its release, budget) -> f32[], the score that every row starts from.
     """
 
     program: PrivateProgram
-    intercept: Callable[[Release, Any], Array]
+    intercept: Callable[[Release, Budget], Array]
 
 
 class WeakLearner(NamedTuple):
@@ -271,7 +300,7 @@ class WeakLearner(NamedTuple):
 
     tag: str
     program: PrivateProgram
-    hypothesis: Callable[[Release, Any, Public], Any]
+    hypothesis: Callable[[Release, Budget, Public], Hypothesis]
     hypotheses: HypothesisClass
     relation: Relation | None
     coupled: bool
@@ -279,7 +308,7 @@ class WeakLearner(NamedTuple):
     total: bool = False
     withheld: tuple[str, ...] = ()
     prologue: Prologue | None = None
-    calibrate: Callable[[Allowance, Any, Public], Any] | None = None
+    calibrate: Callable[[Allowance, Numbers, Public], Budget] | None = None
 
 
 class Reweighter(NamedTuple):
@@ -295,7 +324,7 @@ class Reweighter(NamedTuple):
 
     tag: str
     coupled: bool
-    weigh: Callable[[Array, Array, Any, Public], Weighted]
+    weigh: Callable[[Array, Array, Prepared, Public], Weighted]
 
 
 @jax.tree_util.register_dataclass
@@ -329,8 +358,8 @@ class Recipe:
             rounds are not whole numbers from 1 to the capacity.
     """
 
-    budget: Any
-    reweighting: Any
+    budget: Budget
+    reweighting: Reweighting
     rows: AnyArray
     delta: AnyArray
     rounds: AnyArray
@@ -360,8 +389,10 @@ def check_parts(learner: WeakLearner, reweighter: Reweighter, relation: Relation
             learner whose events do not count on that, or the other way round.
     """
     if learner.relation not in (None, relation):
-        words = f"the learner's sensitivities are under {learner.relation.name}"
-        raise ValueError(f"{words}, the recipe says {relation.name}")
+        raise ValueError(
+            f"the learner's sensitivities are under {learner.relation.name}, "
+            f"the recipe says {relation.name}"
+        )
     if reweighter.coupled and not learner.coupled:
         raise ValueError(
             f"{reweighter.tag} moves the weights of all rows at once, and the sensitivities "
@@ -369,7 +400,8 @@ def check_parts(learner: WeakLearner, reweighter: Reweighter, relation: Relation
         )
     if learner.total and not reweighter.coupled:
         raise ValueError(
-            f"{learner.tag} counts on a total weight of kappa rows, and {reweighter.tag} has another"
+            f"{learner.tag} counts on a total weight of kappa rows, "
+            f"and {reweighter.tag} has another"
         )
 
 
@@ -416,7 +448,7 @@ class Model:
         dtype: of these rows: "uint8" for cells, "float32" for numbers.
     """
 
-    trees: Any
+    trees: Hypotheses
     intercept: Array
     transcript: Transcript
     recipe: Recipe
@@ -440,22 +472,22 @@ def dtype_and_rank(array: AnyArray) -> str:
 
 
 def positive(
-    name: str, value: Any, *, below: float | None = None, finite: bool = False
+    name: str, value: Numbers, *, below: float | None = None, finite: bool = False
 ) -> np.ndarray:
-    """`value` as float64, if every entry is above 0 (and below `below`; and finite, if so asked).
+    """`value` as float64, if every entry is above 0, below `below`, and finite where asked.
 
     Raises:
         ValueError: naming the parameter, what was expected and what was given.
     """
     array = np.asarray(value, np.float64)
     good = array > 0
-    words = "greater than 0"
+    expected = "greater than 0"
     if below is not None:
         good &= array < below
-        words += f" and less than {below:g}"
+        expected += f" and less than {below:g}"
     if finite:
         good &= np.isfinite(array)
-        words += " and finite"
+        expected += " and finite"
     if not good.all():
-        raise ValueError(f"{name} must be {words}, got {value!r}")
+        raise ValueError(f"{name} must be {expected}, got {value!r}")
     return array

@@ -225,11 +225,16 @@ def boost(key: Array, table: Table, recipe: Recipe, public_key: Array | None = N
 
     prologue: Release = {}
     if learner.prologue is not None:
-        pair = [None if k is None else jax.random.fold_in(k, _PROLOGUE) for k in (own, public_key)]
-        prologue = learner.prologue.program.release(*pair, *before_rounds(prepared, recipe))
+        noise_key = jax.random.fold_in(own, _PROLOGUE)
+        structure_key = None if public_key is None else jax.random.fold_in(public_key, _PROLOGUE)
+        read = before_rounds(prepared, recipe)
+        prologue = learner.prologue.program.release(noise_key, structure_key, *read)
 
     def learn(entry: Any, weights: list[Array], public: Public) -> tuple[Release, Release]:
-        release = learner.program.release(*entry, prepared, *weights, recipe.budget, public)
+        noise_key, structure_key = entry
+        release = learner.program.release(
+            noise_key, structure_key, prepared, weights[0], recipe.budget, public
+        )
         return release, release
 
     entries = key_pairs(key, public_key, recipe)
@@ -259,7 +264,7 @@ def replay(transcript: Transcript, table: Table, recipe: Recipe) -> Replayed:
         opening = learner.prologue.program.log_prob(transcript.prologue, *read)
 
     def judge(release: Release, weights: list[Array], public: Public) -> tuple[Release, Any]:
-        judged = learner.program.log_prob(release, prepared, *weights, recipe.budget, public)
+        judged = learner.program.log_prob(release, prepared, weights[0], recipe.budget, public)
         return release, judged
 
     recorded = transcript.rounds

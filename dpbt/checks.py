@@ -1,5 +1,6 @@
-"""What one fit refuses, before a mechanism runs: public things by name, and of private ones the
-number of rows.
+"""What one fit refuses, before a mechanism runs.
+
+Public things are refused by name; of private ones only the number of rows, without saying it.
 """
 
 from typing import Any
@@ -33,15 +34,16 @@ def as_array(name: str, value: Any) -> Array:
 
 def on_device(table: Table) -> Table:
     """The table's fields as device arrays; ValueError as `as_array`."""
-    asked = table.questions
-    if asked is not None:
-        given = {name: array for name, array in asked._asdict().items() if array is not None}
-        asked = asked._replace(**{k: as_array(f"questions.{k}", v) for k, v in given.items()})
+    questions = table.questions
+    if questions is not None:
+        fields = {name: array for name, array in questions._asdict().items() if array is not None}
+        arrays = {name: as_array(f"questions.{name}", array) for name, array in fields.items()}
+        questions = questions._replace(**arrays)
     return Table(
         as_array("table.cells", table.cells),
         as_array("table.target", table.target),
         as_array("table.present", table.present),
-        asked,
+        questions,
     )
 
 
@@ -61,17 +63,23 @@ def rows_for(model: Model, rows: Any) -> Table:
     if isinstance(rows, Table):
         _check_questions(model, rows)
         rows = rows.cells
+
+    # Boolean splits are cells 0 and 1.
     cells = as_array("rows", rows)
     if cells.dtype == bool and model.questions is not None and are_bits(model.questions):
         cells = cells.astype(jnp.uint8)
+
     if cells.dtype != model.dtype or cells.ndim != 2:
-        words = f"the model reads rows of {model.dtype} and rank 2"
-        raise ValueError(f"{words}, got {dtype_and_rank(cells)}")
+        raise ValueError(
+            f"the model reads rows of {model.dtype} and rank 2, got {dtype_and_rank(cells)}"
+        )
     if cells.shape[1] != model.features:
-        words = f"the model reads rows of {model.features} features"
-        raise ValueError(f"{words}, and these have another number of them")
-    nobody = jnp.zeros(cells.shape[:1], bool)
-    return Table(cells, nobody, nobody, model.questions)
+        raise ValueError(
+            f"the model reads rows of {model.features} features, "
+            "and these have another number of them"
+        )
+    no_rows = jnp.zeros(cells.shape[:1], bool)  # prediction reads neither target nor present
+    return Table(cells, no_rows, no_rows, model.questions)
 
 
 def _check_questions(model: Model, table: Table) -> None:
@@ -80,8 +88,8 @@ def _check_questions(model: Model, table: Table) -> None:
     Raises:
         ValueError: saying so.
     """
-    mine, theirs = model.questions, table.questions
-    if mine is not None and theirs is not None and not same(mine, theirs):
+    trained_on, questions = model.questions, table.questions
+    if trained_on is not None and questions is not None and not same(trained_on, questions):
         raise ValueError("the model was trained with other questions than the table has")
 
 
@@ -107,7 +115,7 @@ def check(key: Array, table: Table, recipe: Recipe, public_key: Array | None = N
     Raises:
         ValueError: unless there are one typed key, another one or none for public structure, one
             setting, and a table that its hypotheses read, of at most `rows` present rows and under
-            replace-one of at least `rows` places.
+            replace-one of a capacity of at least `rows`.
     """
     cells, target, present = table[:3]
     keys.check(key)
@@ -140,11 +148,11 @@ def _check_public_key(key: Array, public_key: Array | None) -> None:
         raise ValueError("public_key must be independent of key: what it says is published")
 
 
-def _check_rows(present: int, places: int, recipe: Recipe) -> None:
+def _check_rows(present: int, capacity: int, recipe: Recipe) -> None:
     """Refuse a table that the noise was not set for, without any number of its rows.
 
-    Under replace-one the number of places is compared too, which is public there. The number of
-    present rows may be smaller: a row whose label is neither class is absent, by itself.
+    Under replace-one the capacity of the table is compared too, which is public there. The number
+    of present rows may be smaller: a row whose label is neither class is absent, by itself.
 
     Raises:
         ValueError: saying so.
@@ -154,8 +162,9 @@ def _check_rows(present: int, places: int, recipe: Recipe) -> None:
         raise ValueError(
             f"the recipe's noise was set for at most rows={rows}, the table has more rows present"
         )
-    if recipe.relation is REPLACE_ONE and places < rows:
+    if recipe.relation is REPLACE_ONE and capacity < rows:
         raise ValueError(
-            f"under replace_one rows is the public number of rows, and the table has room for fewer than "
-            f"rows={rows}; set rows to their number, or choose relation='add_remove' for a bound on it"
+            "under replace_one rows is the public number of rows, and the table has room for fewer "
+            f"than rows={rows}; set rows to their number, or choose relation='add_remove' for a "
+            "bound on it"
         )

@@ -1,12 +1,22 @@
 """Re-weighters: from the released score of a row to its weight in the next round."""
 
 import functools
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 
-from dpbt.base import GRID, AnyArray, Array, LossFamily, Public, Reweighter, Weighted
+from dpbt.base import (
+    GRID,
+    AnyArray,
+    Array,
+    LossFamily,
+    Numbers,
+    Prepared,
+    Public,
+    Reweighter,
+    Weighted,
+)
 from dpbt.losses import family_name
 
 
@@ -35,14 +45,13 @@ class LazyNumbers(NamedTuple):
 def on_grid(weight: Array, cap: Array) -> Weighted:
     """Weights in [0, cap] as grid integers 1..GRID; never 0, so no row is lost to rounding.
 
-    A fixed map of each row's own weight, so what holds for weights in [0, cap] holds for the
-    result.
+    It is a fixed map of each row's own weight: what holds for weights in [0, cap] holds for these.
     """
     quantized = jnp.clip(jnp.round(weight / cap * GRID), 1, GRID)
     return Weighted(quantized, jnp.asarray(cap, jnp.float32))
 
 
-def _ones(score: Array, bound: Array, table: Any, public: Public) -> Weighted:
+def _ones(score: Array, bound: Array, table: Prepared, public: Public) -> Weighted:
     del bound, table, public
     return Weighted(jnp.full(score.shape, float(GRID), jnp.float32), jnp.float32(1))
 
@@ -68,13 +77,13 @@ def mirror(family: LossFamily, bounded: bool) -> Reweighter:
             sensitivities shrink by the same factor: by 1/2 in the first round.
     """
 
-    def weigh(score: Array, bound: Array, table: Any, public: Public) -> Weighted:
+    def weigh(score: Array, bound: Array, table: Prepared, public: Public) -> Weighted:
         inverse_link = family(public.reweighting.link_alpha).inverse_link
         weight = inverse_link(jnp.where(table.target, -score, score))
         return on_grid(weight, inverse_link(bound) if bounded else jnp.float32(1))
 
-    words = "bounded" if bounded else "at most 1"
-    return Reweighter(f"mirror({family_name(family)}, {words})", False, weigh)
+    cap = "bounded" if bounded else "at most 1"
+    return Reweighter(f"mirror({family_name(family)}, {cap})", False, weigh)
 
 
 _SCORE_LIMIT = 80.0
@@ -85,8 +94,7 @@ _MANTISSA = 12
 
 
 def dense_weights(weight: Array, total: Array) -> Array:
-    """Capped scaling: integers min(GRID, round(c weight)) with the one c that makes them add up to
-    `total`.
+    """Capped scaling: integers min(GRID, round(c weight)), with the c that makes their sum `total`.
 
     This is the Bregman projection of a measure onto those of a density (Bun et al. (2020), Lemma 9,
     for any c > 0), on a grid. c is found by bisection on a fixed, data-independent scale of 2**-12
@@ -112,18 +120,21 @@ def dense_weights(weight: Array, total: Array) -> Array:
         factor = jax.lax.bitcast_convert_type(code << (23 - _MANTISSA), jnp.float32)
         return jnp.minimum(factor * weight + 0.5, GRID).astype(jnp.int32)
 
-    def halve(_, bracket: tuple[Array, Array]) -> tuple[Array, Array]:
+    def halve(_: Array, bracket: tuple[Array, Array]) -> tuple[Array, Array]:
         low, high = bracket
         middle = (low + high) // 2
         fits = jnp.sum(quantized(middle)) <= total
         return jnp.where(fits, middle, low), jnp.where(fits, high, middle)
 
+    # The largest code whose weights fit the total, and the next one.
     ends = jnp.int32(1 << _MANTISSA), jnp.int32(254 << _MANTISSA)  # all normal powers of two
     low, high = jax.lax.fori_loop(0, 8 + _MANTISSA, halve, ends)
+
+    # What is left to the total, to the first rows that change on the step between them.
     base = quantized(low)
     step = quantized(high) - base
-    spare = total - jnp.sum(base)
-    return base + jnp.clip(spare - (jnp.cumsum(step) - step), 0, step)
+    remainder = total - jnp.sum(base)
+    return base + jnp.clip(remainder - (jnp.cumsum(step) - step), 0, step)
 
 
 @functools.cache
@@ -155,7 +166,7 @@ def lazy_bregman(bounded: bool = True) -> Reweighter:
             Sensitivities then shrink by u, to kappa in the first round.
     """
 
-    def weigh(score: Array, bound: Array, table: Any, public: Public) -> Weighted:
+    def weigh(score: Array, bound: Array, table: Prepared, public: Public) -> Weighted:
         density, rate = public.reweighting
         signed = rate * jnp.where(table.target, score, -score)
         weight = jnp.exp(-jnp.clip(signed, -_SCORE_LIMIT, _SCORE_LIMIT))
@@ -166,14 +177,14 @@ def lazy_bregman(bounded: bool = True) -> Reweighter:
         quantized = dense_weights(jnp.where(table.present, weight, 0), total)
         return Weighted(quantized.astype(jnp.float32), cap)
 
-    words = "bounded" if bounded else "at most 1"
-    return Reweighter(f"lazy_bregman({words})", True, weigh)
+    weight_cap = "bounded" if bounded else "at most 1"
+    return Reweighter(f"lazy_bregman({weight_cap})", True, weigh)
 
 
-def loss_rate(learning_rate):
+def loss_rate(learning_rate: Numbers) -> Numbers:
     """The rate on margins that equals a rate on Bun et al.'s losses: half of it.
 
-    exp(-lambda sum (1 + y h) / 2) = exp(-(lambda / 2) y H) times a constant, and projection forgets
-    constants.
+    exp(-lambda sum (1 + y h) / 2) = exp(-(lambda / 2) y H) times a constant, which does not outlast
+    the projection.
     """
     return learning_rate / 2

@@ -16,10 +16,9 @@ LEAST_ROWS = 64
 
 
 def bucket(count: int) -> int:
-    """The least size that is not below `count`, of four sizes in each octave: 8, 10, 12, 14, 16,
-    ...
+    """The least size that is not below `count`, of four sizes in each octave.
 
-    At most a quarter more than `count`. All sizes up to 8 are among them.
+    The sizes are 1 to 8, then 10, 12, 14, 16, 20 and so on: at most a quarter more than `count`.
     """
     step = 2 ** max(int(count - 1).bit_length() - 3, 0)
     return -(-count // step) * step
@@ -33,13 +32,13 @@ def row_bucket(rows: int) -> int:
 def padded(table: Table) -> Table:
     """The table with absent rows added, up to the size that programs are compiled for."""
     rows = table.cells.shape[0]
-    more = row_bucket(rows) - rows
-    if more <= 0:
+    padding = row_bucket(rows) - rows
+    if padding <= 0:
         return table
 
     def pad(array: Array) -> Array:
         host = np.asarray(array)
-        return jnp.asarray(np.pad(host, [(0, more)] + [(0, 0)] * (host.ndim - 1)))
+        return jnp.asarray(np.pad(host, [(0, padding)] + [(0, 0)] * (host.ndim - 1)))
 
     return table._replace(
         cells=pad(table.cells), target=pad(table.target), present=pad(table.present)

@@ -66,14 +66,14 @@ MUTANTS = [
     Mutant(
         "public draws from the noise key",
         "dpbt/privacy/boundary.py",
-        "own = public_key if mechanism.public else key",
+        "root = public_key if mechanism.public else key",
         "own = key",
         (attack("keys", "public_structure_and_noise_have_nothing_in_common"),),
     ),
     Mutant(
         "noise from the public key",
         "dpbt/privacy/boundary.py",
-        "own = public_key if mechanism.public else key",
+        "root = public_key if mechanism.public else key",
         "own = key if public_key is None else public_key",
         (attack("keys", "a_search_for_the_seed_finds_the_public_key_alone"),),
     ),
@@ -122,22 +122,22 @@ MUTANTS = [
     Mutant(
         "an exponential variable of 24 bits",
         "dpbt/privacy/variates.py",
-        "place = (place + unit_interval(words[1], words[2], words[3])) * np.float64(2.0**-31)",
-        "place = (jnp.floor(place / 128) + 0.5) * np.float64(2.0**-24)",
+        "distance = (distance + unit_interval(bits[1], bits[2], bits[3])) * np.float64(2.0**-31)",
+        "distance = (jnp.floor(distance / 128) + 0.5) * np.float64(2.0**-24)",
         (attack("samplers", "one_digit_of_laplace_noise_is_within_its_gap"),),
     ),
     Mutant(
         "an exponential variable without fine ends",
         "dpbt/privacy/variates.py",
-        "jnp.where(from_one, log1p(-place), jnp.log(place))",
-        "jnp.where(from_one, log1p(-place), jnp.log(jnp.maximum(place, 2.0**-32)))",
+        "jnp.where(from_one, log1p(-distance), jnp.log(distance))",
+        "jnp.where(from_one, log1p(-distance), jnp.log(jnp.maximum(distance, 2.0**-32)))",
         (attack("samplers", "words_at_their_ends_give_finite_noise"),),
     ),
     Mutant(
         "the sign is the bit of the size",
         "dpbt/privacy/variates.py",
-        "return (words[0] >> np.uint32(30)) & np.uint32(1) == 1",
-        "return (words[0] >> np.uint32(31)) & np.uint32(1) == 1",
+        "return (bits[0] >> np.uint32(30)) & np.uint32(1) == 1",
+        "return (bits[0] >> np.uint32(31)) & np.uint32(1) == 1",
         (attack("samplers", "many_draws_have_their_law"),),
     ),
     Mutant(
@@ -207,8 +207,8 @@ MUTANTS = [
     Mutant(
         "public draws may have a sensitivity",
         "dpbt/privacy/accounting/events.py",
-        "        if not self.mechanism.price.reads_rows and np.any(np.asarray(self.sensitivity) > 0):",
-        "        if False:",
+        "if not self.mechanism.price.reads_rows and np.any(np.asarray(self.sensitivity) > 0):",
+        "if False:",
         (attack("ledgers", "lines_that_mean_nothing_are_refused"),),
     ),
     Mutant(
@@ -221,7 +221,7 @@ MUTANTS = [
     Mutant(
         "sites of one key are taken",
         "dpbt/privacy/boundary.py",
-        "if _site_word(other) == _site_word(site)]:",
+        "if _site_word(earlier) == _site_word(site)]",
         "if False]:",
         (attack("ledgers", "two_sites_of_one_key_are_refused"),),
     ),
@@ -249,15 +249,15 @@ MUTANTS = [
     Mutant(
         "an exponential variable on a lattice of 2**-95",
         "dpbt/privacy/variates.py",
-        "unit_interval(words[1], words[2], words[3])",
-        "unit_interval(words[1], words[2])",
+        "unit_interval(bits[1], bits[2], bits[3])",
+        "unit_interval(bits[1], bits[2])",
         (attack("samplers", "one_digit_of_laplace_noise_is_within_its_gap"),),
     ),
     Mutant(
         "the library's own log1p",
         "dpbt/privacy/variates.py",
-        "    return jnp.where(moved == 0, x, x * jnp.log(shifted) / jnp.where(moved == 0, 1.0, moved))",
-        "    return jnp.log1p(x)",
+        "return jnp.where(moved == 0, x, x * jnp.log(shifted) / jnp.where(moved == 0, 1.0, moved))",
+        "return jnp.log1p(x)",
         ("tests/test_variates.py::test_elementary_functions_are_right_relatively",),
     ),
     Mutant(
@@ -286,7 +286,7 @@ MUTANTS = [
     Mutant(
         "what is not true is false",
         "dpbt/data/columns.py",
-        "        return -1 if found is None else int(found)",
+        "        return -1 if value is None else int(value)",
         "        return int(bool(found))",
         (attack("files", "labels_of_neither_class_are_absent_and_raise_nothing"),),
     ),

@@ -59,6 +59,9 @@ MISSING_WORDS = frozenset({"", "?", "na", "n/a", "<na>", "nan", "nat", "null", "
 MOST_DIGITS = 400
 """Whole numbers of more digits that are not text have no word: every float64 has fewer digits."""
 
+Cell = Any
+"""One cell of a private file: anything at all."""
+
 _MOST_BITS = int(MOST_DIGITS * math.log2(10))
 _WHOLE = re.compile(r"(-?)(0|[1-9][0-9]*)(?:\.0+)?", re.ASCII)
 _LARGE_FLOAT = re.compile(r"-?[1-9](?:\.[0-9]+)?e\+[0-9]{2,3}", re.ASCII)
@@ -69,13 +72,13 @@ _NUMPY_INTEGERS = (
 )
 
 
-def number(cell: Any) -> float:
+def number(cell: Cell) -> float:
     """The cell of a numeric column; NaN if it is missing. It may be infinite."""
     readers, plain = _readers(cell)
     return readers[0](plain)
 
 
-def word(cell: Any, listed: Container[str] = ()) -> str | None:
+def word(cell: Cell, listed: Container[str] = ()) -> str | None:
     """The cell of a nominal column; None if it is missing.
 
     Args:
@@ -90,9 +93,8 @@ def word(cell: Any, listed: Container[str] = ()) -> str | None:
     return None if text.lower() in MISSING_WORDS else text
 
 
-def truth(cell: Any, true: str, false: str) -> bool | None:
-    """The cell of a Boolean column; None if it is neither a Boolean nor one of the two declared
-    words.
+def truth(cell: Cell, true: str, false: str) -> bool | None:
+    """The cell of a Boolean column; None if it is no Boolean and neither declared word.
 
     Args:
         cell: anything. A Python or NumPy Boolean is itself, whatever the words.
@@ -107,7 +109,7 @@ def truth(cell: Any, true: str, false: str) -> bool | None:
     return True if text == true else False if text == false else None
 
 
-def declared(value: Any) -> str:
+def declared(value: Cell) -> str:
     """A declared word as cells are read: without blanks around it, a whole number by its digits.
 
     Raises:
@@ -120,25 +122,25 @@ def declared(value: Any) -> str:
     return text
 
 
-Readers = tuple[Callable[[Any], float], Callable[[Any], str | None]]
+Readers = tuple[Callable[[Cell], float], Callable[[Cell], str | None]]
 """A cell of one kind as a number and as text."""
 
 
-def _readers(cell: Any) -> tuple[Readers, Any]:
+def _readers(cell: Cell) -> tuple[Readers, Cell]:
     """How cells of this kind are read, and the cell as its built-in kind.
 
     The type is found by `type` and looked up by identity, as `isinstance`, hashes and comparisons
     may run code of the cell's class.
     """
     kind = type(cell)
-    found = _BY_KIND.get(id(kind))
-    if found is not None:
-        return found, cell
-    for base, readers, plain in _BY_BASE:
+    readers = _BY_KIND.get(id(kind))
+    if readers is not None:
+        return readers, cell
+    for base, base_readers, to_base in _BY_BASE:
         if issubclass(kind, base):
             if base is datetime.datetime and _name_of(kind) == "NaTType":
                 break
-            return readers, plain(cell)
+            return base_readers, to_base(cell)
     return _ABSENT, None
 
 
@@ -146,33 +148,33 @@ def _name_of(kind: type) -> str:
     return type.__dict__["__name__"].__get__(kind)
 
 
-def _nan(cell: Any) -> float:
+def _nan(cell: Cell) -> float:
     del cell
     return math.nan
 
 
-def _no_text(cell: Any) -> None:
+def _no_text(cell: Cell) -> None:
     del cell
 
 
-def _number_of_int(cell: Any) -> float:
+def _number_of_int(cell: Cell) -> float:
     try:
         return float(cell)
     except OverflowError:
         return math.inf if cell > 0 else -math.inf
 
 
-def _digits(cell: Any) -> str | None:
+def _digits(cell: Cell) -> str | None:
     whole = int(cell)
     return str(whole) if whole.bit_length() <= _MOST_BITS else None
 
 
-def _number_of_float(cell: Any) -> float:
+def _number_of_float(cell: Cell) -> float:
     value = float(cell)
     return math.nan if value != value else value  # one NaN for all payloads
 
 
-def _text_of_float(cell: Any) -> str | None:
+def _text_of_float(cell: Cell) -> str | None:
     value = float(cell)
     if value != value:
         return None
@@ -192,10 +194,11 @@ def _number_of_text(cell: str) -> float:
 
 
 def _canonical(cell: str) -> str:
+    """The text without blanks around it; a whole number by its digits."""
     text = cell.strip()
-    found = _WHOLE.fullmatch(text)
-    if found:
-        sign, digits = found.groups()
+    whole = _WHOLE.fullmatch(text)
+    if whole:
+        sign, digits = whole.groups()
         return digits if digits == "0" else sign + digits
     if _LARGE_FLOAT.fullmatch(text):
         return _text_of_decimal(decimal.Decimal(text), text)
@@ -238,18 +241,18 @@ def _text_of_decimal(cell: decimal.Decimal, otherwise: str) -> str:
     text = "".join(map(str, digits)).lstrip("0")
     if not text:
         return "0"
-    places = int(exponent)
-    if len(text) + places > MOST_DIGITS:
+    power = int(exponent)
+    if len(text) + power > MOST_DIGITS:
         return otherwise
-    if places < 0:
-        if text[places:].strip("0") or len(text) <= -places:
+    if power < 0:
+        if text[power:].strip("0") or len(text) <= -power:
             return otherwise
-        text = text[:places]
-    return "-" * sign + text + "0" * max(places, 0)
+        text = text[:power]
+    return "-" * sign + text + "0" * max(power, 0)
 
 
 def _parts(cell: fractions.Fraction) -> tuple[int, int] | None:
-    """Numerator and denominator; None if somebody has put anything else in their place."""
+    """Numerator and denominator; None if they are no plain integers."""
     try:
         above, below = cell.numerator, cell.denominator
     except AttributeError:
@@ -284,10 +287,10 @@ def _text_of_datetime(cell: datetime.datetime) -> str | None:
 def _text_of_datetime64(cell: np.datetime64) -> str | None:
     if np.isnat(cell):
         return None
-    unit = np.datetime_data(cell.dtype)[0]
-    if unit in ("Y", "M"):
+    resolution = np.datetime_data(cell.dtype)[0]
+    if resolution in ("Y", "M"):
         return str(cell)
-    too_fine = unit in ("ns", "ps", "fs", "as")
+    too_fine = resolution in ("ns", "ps", "fs", "as")
     value: Any = (cell.astype("datetime64[us]") if too_fine else cell).item()
     return value.isoformat() if isinstance(value, datetime.date) else None
 
@@ -316,7 +319,7 @@ _KINDS: list[tuple[type, Readers]] = [
     *((kind, _FLOAT) for kind in (float, *_NUMPY_FLOATS)),
 ]
 _BY_KIND = {id(kind): readers for kind, readers in _KINDS}
-_BY_BASE: list[tuple[type, Readers, Callable[[Any], Any]]] = [
+_BY_BASE: list[tuple[type, Readers, Callable[[Cell], Cell]]] = [
     (str, _TEXT, str.__str__),
     (bytes, _BYTES, lambda cell: cell),
     (decimal.Decimal, _DECIMAL, decimal.Decimal),

@@ -10,13 +10,19 @@ import dataclasses
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from dpbt.base import Questions
 from dpbt.data import cells, kinds
-from dpbt.data.columns import cells_of, read_codes, read_numbers, read_truths
+from dpbt.data.columns import (
+    ColumnCells,
+    RawColumn,
+    cells_of,
+    read_codes,
+    read_numbers,
+    read_truths,
+)
 from dpbt.data.kinds import Boolean, Column, Nominal, Numeric
 
 __all__ = [
@@ -43,6 +49,7 @@ __all__ = [
 
 
 Domain = Mapping[str, Column]
+"""The public columns by name."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -60,36 +67,33 @@ def _number(value: float) -> str:
 
 def predicates(domain: Domain) -> list[Predicate]:
     """The public splits of a domain, in the order of `questions`."""
-    found: list[Predicate] = []
-    for name, column in domain.items():
-        match column:
-            case Numeric():
-                for threshold in column.thresholds:
-                    at = _number(float(threshold))
-                    found.append(Predicate(name, f"{name} > {at}", f"{name} <= {at}"))
-                if column.missing:
-                    found.append(Predicate(name, f"{name} is missing", f"{name} is given"))
-            case Nominal():
-                found += [
-                    Predicate(name, f"{name} = {value}", f"{name} is not {value}")
-                    for value in column.values
-                ]
-            case Boolean():
-                found.append(Predicate(name, f"{name}", f"not {name}"))
-                if column.missing:
-                    found.append(Predicate(name, f"{name} is missing", f"{name} is given"))
-            case _:
-                raise ValueError(
-                    f"column {name!r} must be Numeric, Nominal or Boolean, got {column!r}"
-                )
-    return found
+    return [predicate for name, column in domain.items() for predicate in _of_column(name, column)]
+
+
+def _of_column(name: str, column: Column) -> list[Predicate]:
+    """The public splits of one column."""
+    missing = Predicate(name, f"{name} is missing", f"{name} is given")
+    match column:
+        case Numeric():
+            thresholds = [_number(float(threshold)) for threshold in column.thresholds]
+            above = [Predicate(name, f"{name} > {at}", f"{name} <= {at}") for at in thresholds]
+            return above + [missing] * column.missing
+        case Nominal():
+            return [
+                Predicate(name, f"{name} = {value}", f"{name} is not {value}")
+                for value in column.values
+            ]
+        case Boolean():
+            return [Predicate(name, f"{name}", f"not {name}")] + [missing] * column.missing
+        case _:
+            raise ValueError(f"column {name!r} must be Numeric, Nominal or Boolean, got {column!r}")
 
 
 @dataclasses.dataclass(frozen=True)
 class Attribute:
-    """A public attribute: a place in [0, 1] that a row's cell of one column has.
+    """A public attribute: a position in [0, 1] that a row's cell of one column has.
 
-    Calling it with a threshold t in [0, 1) gives the predicate "place > t" in words.
+    Calling it with a threshold t in [0, 1) gives the predicate "position > t" in words.
 
     Attributes:
         name: of the column, and of the value where the attribute is one of its values.
@@ -104,24 +108,24 @@ class Attribute:
     no: str = ""
 
     def __call__(self, threshold: float) -> Predicate:
-        """The predicate "place > threshold" in words."""
+        """The predicate "position > threshold" in words."""
         if not self.thresholds:
             return Predicate(self.name, self.yes, self.no)
-        passed = min(int(threshold * len(self.thresholds)), len(self.thresholds) - 1)
-        at = _number(self.thresholds[passed])
+        index = min(int(threshold * len(self.thresholds)), len(self.thresholds) - 1)
+        at = _number(self.thresholds[index])
         return Predicate(self.name, f"{self.name} > {at}", f"{self.name} <= {at}")
 
 
 def attributes(domain: Domain) -> list[Attribute]:
     """The public attributes of a domain, in the order of `questions` without `codes`."""
-    found: list[Attribute] = []
+    listed: list[Attribute] = []
     for name, column in domain.items():
         if isinstance(column, Numeric):
-            found.append(Attribute(name, tuple(float(t) for t in column.thresholds)))
-        for predicate in predicates({name: column}):
+            listed.append(Attribute(name, tuple(float(t) for t in column.thresholds)))
+        for predicate in _of_column(name, column):
             if not isinstance(column, Numeric) or predicate.yes == f"{name} is missing":
-                found.append(Attribute(predicate.yes, (), predicate.yes, predicate.no))
-    return found
+                listed.append(Attribute(predicate.yes, (), predicate.yes, predicate.no))
+    return listed
 
 
 def describe(domain: Domain, split: int, satisfied: bool = True) -> str:
@@ -136,7 +140,7 @@ def describe(domain: Domain, split: int, satisfied: bool = True) -> str:
     return all_splits[split].yes if satisfied else all_splits[split].no
 
 
-Columns = Mapping[str, Any]
+Columns = Mapping[str, RawColumn]
 """Raw columns by name, of N cells each: whatever `columns.cells_of` takes."""
 
 
@@ -178,16 +182,16 @@ def questions(domain: Domain, *, codes: bool = False) -> Questions:
     splits, attributes = [], []
     for feature, kind in enumerate(domain.values()):
         splits += [(feature, low, high) for low, high in kinds.splits_of(kind)]
-        attributes += [(feature, places) for places in kinds.places_of(kind, codes)]
+        attributes += [(feature, position) for position in kinds.positions_of(kind, codes)]
 
     of_split, low, high = zip(*splits, strict=True)
-    of_attribute, places = zip(*attributes, strict=True)
+    of_attribute, position = zip(*attributes, strict=True)
     return Questions(
         feature=np.array(of_split, np.int32),
         low=np.array(low, np.uint8),
         high=np.array(high, np.uint8),
         attribute=np.array(of_attribute, np.int32),
-        position=np.stack(places),
+        position=np.stack(position),
     )
 
 
@@ -195,14 +199,14 @@ def positions(domain: Domain, columns: Columns, *, codes: bool = False) -> np.nd
     """f32[N, A]: where each row lies exactly in the public range of each attribute, in [0, 1].
 
     A threshold t uniform in [0, 1) on "position > t" is a threshold uniform in the attribute's
-    range. (`questions` has the same attributes with numbers placed on the declared grid.) On a
+    range. (`questions` has the same attributes with numbers on the declared grid.) On a
     Boolean the position is the Boolean itself.
 
     Args:
         domain: the public domain.
         columns: as `encode` reads them.
-        codes: give a nominal column one attribute, the place of its value in the list over the last
-            place, instead of one Boolean for each value. A value that is not listed is at 0.
+        codes: give a nominal column one attribute, the index of its value in the list over the
+            last index, instead of one Boolean for each value. A value that is not listed is at 0.
 
     Returns:
         The attributes in the order of the columns. A missing number or Boolean is at 0, and has a
@@ -215,14 +219,15 @@ def positions(domain: Domain, columns: Columns, *, codes: bool = False) -> np.nd
     read = read_columns(domain, columns)
     blocks = []
     for name, kind in domain.items():
-        place = np.stack(kinds.places_of(kind, codes), axis=1)[kinds.cells_of(kind, read[name])]
+        of_cells = np.stack(kinds.positions_of(kind, codes), axis=1)
+        block = of_cells[kinds.cells_of(kind, read[name])]
         if isinstance(kind, Numeric):
-            place[:, 0] = kinds.exact_place(kind, read[name])
-        blocks.append(place)
+            block[:, 0] = kinds.exact_position(kind, read[name])
+        blocks.append(block)
     return np.concatenate(blocks, axis=1)
 
 
-def read_columns(domain: Domain, columns: Columns) -> dict[str, np.ndarray | list]:
+def read_columns(domain: Domain, columns: Columns) -> dict[str, ColumnCells]:
     """The cells of the domain's columns, N each, as `columns.cells_of` gives them.
 
     Raises:
@@ -232,10 +237,11 @@ def read_columns(domain: Domain, columns: Columns) -> dict[str, np.ndarray | lis
         raise ValueError("a domain needs at least one column")
     if not hasattr(columns, "keys") or not hasattr(columns, "__getitem__"):
         raise ValueError(f"columns must map names to cells, got {type(columns).__name__}")
+
     absent = [name for name in domain if name not in columns]
     if absent:
         raise ValueError(f"the data lacks columns {absent} of the domain")
-    read: dict[str, np.ndarray | list] = {}
+    read: dict[str, ColumnCells] = {}
     for name in domain:
         try:
             read[name] = cells_of(columns[name])
@@ -263,7 +269,7 @@ def missing_cells(domain: Domain, columns: Columns) -> dict[str, int]:
     return {name: _missing(kind, read[name]) for name, kind in domain.items()}
 
 
-def _missing(kind: Column, values: np.ndarray | list) -> int:
+def _missing(kind: Column, values: ColumnCells) -> int:
     match kind:
         case Numeric():
             return int(np.isnan(read_numbers(values)).sum())
@@ -280,12 +286,12 @@ def column_from_json(name: str, entry: Mapping) -> Column:
     Raises:
         ValueError: naming the column and what is wrong with it.
     """
-    kinds = {"numeric": Numeric, "nominal": Nominal, "boolean": Boolean}
-    if not isinstance(entry, Mapping) or entry.get("type") not in kinds:
-        raise ValueError(f"column {name!r}: type must be one of {sorted(kinds)}, got {entry!r}")
+    types = {"numeric": Numeric, "nominal": Nominal, "boolean": Boolean}
+    if not isinstance(entry, Mapping) or entry.get("type") not in types:
+        raise ValueError(f"column {name!r}: type must be one of {sorted(types)}, got {entry!r}")
     fields = {key: value for key, value in entry.items() if key != "type"}
     try:
-        return kinds[entry["type"]](**fields)
+        return types[entry["type"]](**fields)
     except (TypeError, ValueError) as error:
         raise ValueError(f"column {name!r}: {error}") from error
 
@@ -324,19 +330,26 @@ def read_domain(path: str | Path) -> tuple[Domain, Label]:
     except json.JSONDecodeError as error:
         raise ValueError(f"{path}, line {error.lineno}: not JSON: {error.msg}") from error
     try:
-        if (
-            not isinstance(content, dict)
-            or not isinstance(content.get("columns"), dict)
-            or not content["columns"]
-        ):
-            raise ValueError('expected an object with "columns" and "label"')
-        domain = {name: column_from_json(name, entry) for name, entry in content["columns"].items()}
-        label = content.get("label")
-        if not isinstance(label, dict) or set(label) != {"column", "positive", "negative"}:
-            raise ValueError(f'"label" needs column, positive and negative, got {label!r}')
-        words = Label(str(label["column"]), label["positive"], label["negative"])
-        if words.column in domain:
-            raise ValueError(f"the label {words.column!r} is among the columns")
+        return _declaration(content)
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from error
-    return domain, words
+
+
+def _declaration(content: object) -> tuple[Domain, Label]:
+    """The domain and the label of a JSON object, as `read_domain` has it.
+
+    Raises:
+        ValueError: saying what is wrong.
+    """
+    columns = content.get("columns") if isinstance(content, dict) else None
+    if not isinstance(content, dict) or not isinstance(columns, dict) or not columns:
+        raise ValueError('expected an object with "columns" and "label"')
+    domain = {name: column_from_json(name, entry) for name, entry in columns.items()}
+
+    entry = content.get("label")
+    if not isinstance(entry, dict) or set(entry) != {"column", "positive", "negative"}:
+        raise ValueError(f'"label" needs column, positive and negative, got {entry!r}')
+    label = Label(str(entry["column"]), entry["positive"], entry["negative"])
+    if label.column in domain:
+        raise ValueError(f"the label {label.column!r} is among the columns")
+    return domain, label

@@ -14,21 +14,23 @@ import numpy as np
 from dpbt.data.domains import Boolean, Domain, Label, missing_cells
 
 Cells = list[str | None]
+"""The cells of a column: text, or None in a malformed row."""
+
 _MARK = b"\xef\xbb\xbf"
 
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
 class Rows:
-    """The rows of a file, all of them private. Row n is line n + 2 of the file and a function of it
-    alone.
+    """The rows of a file, all of them private.
+
+    Row n is line n + 2 of the file and a function of it alone.
 
     Attributes:
         columns: for every column of the domain N cells: text, or None in a malformed row.
         labels: N cells of the label's column, likewise.
         malformed: bool[N]: the line could not be read.
         missing: for every column of the domain the number of cells without a value
-            (`domains.missing_cells`), and for the label's column the number of cells that are
-            neither class.
+            (`domains.missing_cells`), and for the label's column that of cells of neither class.
     """
 
     columns: dict[str, Cells]
@@ -41,14 +43,14 @@ class Rows:
 
 
 def read_csv(path: str | Path, domain: Domain, label: Label) -> Rows:
-    """The rows of a CSV file: UTF-8 text, cells separated by commas and perhaps in double quotes,
-    below a header.
+    """The rows of a CSV file: a header, then cells separated by commas, as UTF-8 text.
 
-    Each physical line is a row. A line break within quotes is not supported: the lines on its two
-    sides are two rows, and as a rule both are malformed. A line is malformed if it is blank, has
-    another number of cells than the header, a quote that is not closed or closed before the cell
-    ends, a NUL, a byte that is not UTF-8, or a cell beyond `csv.field_size_limit()`. All cells of a
-    malformed row are missing, its label too, so that the row is absent from `dpbt.table` by itself.
+    Cells may be in double quotes. Each physical line is a row. A line break within quotes is not
+    supported: the lines on its two sides are two rows, and as a rule both are malformed. A line is
+    malformed if it is blank, has another number of cells than the header, a quote that is not
+    closed or closed before the cell ends, a NUL, a byte that is not UTF-8, or a cell beyond
+    `csv.field_size_limit()`. All cells of a malformed row are missing, its label too, so that the
+    row is absent from `dpbt.table` by itself.
 
     Lines end with a line feed, with or without a carriage return before it. A byte order mark is
     dropped. Columns that neither the domain nor the label names are not read.
@@ -71,17 +73,17 @@ def read_csv(path: str | Path, domain: Domain, label: Label) -> Rows:
         raise ValueError(f"the label {label.column!r} is among the columns of the domain")
     with open(path, "rb") as file:
         lines = iter(file)
-        width, places = _header(path, next(lines, b""), (*domain, label.column))
-        found, malformed = _read(lines, width, places)
+        width, indices = _header(path, next(lines, b""), (*domain, label.column))
+        columns, malformed = _read(lines, width, indices)
 
     classes = Boolean(label.positive, label.negative)
-    missing = missing_cells({**domain, label.column: classes}, found)
-    labels = found.pop(label.column)
-    return Rows(found, labels, malformed, missing)
+    missing = missing_cells({**domain, label.column: classes}, columns)
+    labels = columns.pop(label.column)
+    return Rows(columns, labels, malformed, missing)
 
 
-def _header(path, line: bytes, names: tuple[str, ...]) -> tuple[int, dict[str, int]]:
-    """The number of cells of a row, and the place of each named column."""
+def _header(path: str | Path, line: bytes, names: tuple[str, ...]) -> tuple[int, dict[str, int]]:
+    """The number of cells of a row, and the index of each named column."""
     if not line:
         raise ValueError(f"{path}: the file is empty")
     cells = _split(line.removeprefix(_MARK))
@@ -97,19 +99,18 @@ def _header(path, line: bytes, names: tuple[str, ...]) -> tuple[int, dict[str, i
 
 
 def _read(
-    lines: Iterator[bytes],
-    width: int,
-    places: dict[str, int],
+    lines: Iterator[bytes], width: int, indices: dict[str, int]
 ) -> tuple[dict[str, Cells], np.ndarray]:
-    columns: dict[str, Cells] = {name: [] for name in places}
+    """The cells of each named column, and bool[N]: the line could not be read."""
+    columns: dict[str, Cells] = {name: [] for name in indices}
     malformed = []
     for line in lines:
         cells = _split(line)
         if cells is not None and len(cells) != width:
             cells = None
         malformed.append(cells is None)
-        for name, place in places.items():
-            columns[name].append(None if cells is None else cells[place])
+        for name, index in indices.items():
+            columns[name].append(None if cells is None else cells[index])
     return columns, np.array(malformed, bool)
 
 

@@ -7,24 +7,25 @@ one for what is missing or not listed, where it is told apart.
 import dataclasses
 import math
 from collections.abc import Iterable
-from typing import Any
 
 import numpy as np
 
 from dpbt.base import CELLS
 from dpbt.data import cells
-from dpbt.data.columns import read_codes, read_numbers, read_truths
+from dpbt.data.columns import ColumnCells, read_codes, read_numbers, read_truths
 
 
-def _refuse_unless_bool(missing: Any) -> None:
+def _refuse_unless_bool(missing: object) -> None:
     if not isinstance(missing, bool):
         raise ValueError(f"missing must be true or false, got {missing!r}")
 
 
 def _refuse_too_many(count: int) -> None:
     if count > CELLS:
-        words = "counting missing or unlisted values that have a cell of their own"
-        raise ValueError(f"a column has at most {CELLS} cells, {words}; got {count}")
+        raise ValueError(
+            f"a column has at most {CELLS} cells, counting missing or unlisted values that have a "
+            f"cell of their own; got {count}"
+        )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -133,8 +134,9 @@ class Boolean:
         _refuse_unless_bool(self.missing)
         true = cells.declared(self.true)
         if self.false is None and true != "1":
-            words = f"a Boolean column with true={true!r}"
-            raise ValueError(f"{words} must declare its word for false, too")
+            raise ValueError(
+                f"a Boolean column with true={true!r} must declare its word for false, too"
+            )
         false = "0" if self.false is None else cells.declared(self.false)
         if true == false:
             raise ValueError(f"the words for true and false must differ, got {true!r} twice")
@@ -150,11 +152,11 @@ class Boolean:
 Column = Numeric | Nominal | Boolean
 
 
-def _unknown(kind: Any) -> ValueError:
+def _unknown(kind: object) -> ValueError:
     return ValueError(f"a column must be Numeric, Nominal or Boolean, got {kind!r}")
 
 
-def cells_of(kind: Column, values: np.ndarray | list) -> np.ndarray:
+def cells_of(kind: Column, values: ColumnCells) -> np.ndarray:
     """u8[N]: the cell of each value.
 
     A missing value without a cell of its own is in cell 0 of a numeric or a Boolean column.
@@ -162,18 +164,18 @@ def cells_of(kind: Column, values: np.ndarray | list) -> np.ndarray:
     match kind:
         case Numeric():
             number = read_numbers(values)
-            passed = np.searchsorted(kind.thresholds, number, side="left")
-            found = np.where(np.isnan(number), kind.bins if kind.missing else 0, passed)
+            exceeded = np.searchsorted(kind.thresholds, number, side="left")
+            cell = np.where(np.isnan(number), kind.bins if kind.missing else 0, exceeded)
         case Nominal():
             code = read_codes(values, kind.values)
             unlisted = len(kind.values) if kind.other is None else kind.values.index(kind.other)
-            found = np.where(code < 0, unlisted, code)
+            cell = np.where(code < 0, unlisted, code)
         case Boolean():
             truth = read_truths(values, kind.true, kind.false)
-            found = np.where(truth < 0, 2 if kind.missing else 0, truth)
+            cell = np.where(truth < 0, 2 if kind.missing else 0, truth)
         case _:
             raise _unknown(kind)
-    return found.astype(np.uint8)
+    return cell.astype(np.uint8)
 
 
 def splits_of(kind: Column) -> list[tuple[int, int]]:
@@ -190,8 +192,8 @@ def splits_of(kind: Column) -> list[tuple[int, int]]:
             raise _unknown(kind)
 
 
-def places_of(kind: Column, codes: bool) -> list[np.ndarray]:
-    """f32[CELLS] for each attribute of a column: the place of each of its cells."""
+def positions_of(kind: Column, codes: bool) -> list[np.ndarray]:
+    """f32[CELLS] for each attribute of a column: the position of each of its cells."""
     match kind:
         case Numeric():
             return [_grid(kind.bins)] + [_only(kind.bins)] * kind.missing
@@ -207,9 +209,9 @@ def places_of(kind: Column, codes: bool) -> list[np.ndarray]:
 
 def _grid(count: int) -> np.ndarray:
     """f32[CELLS]: the first `count` cells at equal distances from 0 to 1, all others at 0."""
-    places = np.zeros(CELLS, np.float32)
-    places[:count] = np.arange(count, dtype=np.float32) / np.float32(max(count - 1, 1))
-    return places
+    position = np.zeros(CELLS, np.float32)
+    position[:count] = np.arange(count, dtype=np.float32) / np.float32(max(count - 1, 1))
+    return position
 
 
 def _only(cell: int) -> np.ndarray:
@@ -217,7 +219,7 @@ def _only(cell: int) -> np.ndarray:
     return (np.arange(CELLS) == cell).astype(np.float32)
 
 
-def exact_place(kind: Numeric, values: np.ndarray | list) -> np.ndarray:
+def exact_position(kind: Numeric, values: ColumnCells) -> np.ndarray:
     """f32[N]: numbers in the range as parts of it; missing ones are at 0."""
     with np.errstate(all="ignore"):  # a warning would tell of some row's large number
         exact = (read_numbers(values) - kind.low) / (kind.high - kind.low)

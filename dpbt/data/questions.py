@@ -1,8 +1,8 @@
-"""What follows from public questions and private cells: the splits of each row, and its places.
+"""What follows from public questions and private cells: splits and positions of each row.
 
 A table holds one cell for each feature of a row, and learners derive from the cells what they read:
-trees the splits that the row satisfies, random trees and halfspaces its places in the ranges of the
-attributes. `dpbt.domains.questions` makes the questions of a domain.
+trees the splits that the row satisfies, random trees and halfspaces its positions in the ranges of
+the attributes. `dpbt.domains.questions` makes the questions of a domain.
 """
 
 import jax
@@ -22,9 +22,9 @@ from dpbt.base import (
 
 def columns_of(table: Table) -> Array:
     """bool[S, N]: which split is satisfied by which row; the transpose of `splits_of`."""
-    asked = _asked(table)
-    cell = jnp.asarray(table.cells).T[jnp.asarray(asked.feature)]
-    low, high = (jnp.asarray(bound)[:, None] for bound in (asked.low, asked.high))
+    questions = _questions_of(table)
+    cell = jnp.asarray(table.cells).T[jnp.asarray(questions.feature)]
+    low, high = (jnp.asarray(bound)[:, None] for bound in (questions.low, questions.high))
     return (low <= cell) & (cell <= high)
 
 
@@ -38,7 +38,7 @@ def splits_of(table: Table) -> Array:
 
 
 def positions_of(table: Table) -> Array:
-    """f32[N, A]: the place of each row in the range of each attribute; exact numbers as they are.
+    """f32[N, A]: the position of each row in each attribute's range; exact numbers as they are.
 
     Raises:
         ValueError: if the table holds cells and has no questions.
@@ -46,13 +46,14 @@ def positions_of(table: Table) -> Array:
     cells = jnp.asarray(table.cells)
     if cells.dtype == jnp.float32:
         return cells
-    asked = _asked(table)
-    cell = cells[:, jnp.asarray(asked.attribute)].astype(jnp.int32)
-    first = CELLS * jnp.arange(len(asked.attribute), dtype=jnp.int32)
-    return jnp.asarray(asked.position).reshape(-1)[first[None] + cell]
+    questions = _questions_of(table)
+    cell = cells[:, jnp.asarray(questions.attribute)].astype(jnp.int32)
+    first = CELLS * jnp.arange(len(questions.attribute), dtype=jnp.int32)
+    return jnp.asarray(questions.position).reshape(-1)[first[None] + cell]
 
 
-def _asked(table: Table) -> Questions:
+def _questions_of(table: Table) -> Questions:
+    """The questions that are asked of a table's cells; ValueError if there are none."""
     if table.questions is None:
         raise ValueError("the table has no questions")
     return table.questions
@@ -81,14 +82,14 @@ def of_splits(splits: AnyArray, target: AnyArray, present: AnyArray) -> Table:
     if splits.dtype != bool or splits.ndim != 2:
         raise ValueError(f"splits must be bool of rank 2, got {dtype_and_rank(splits)}")
     cells = jnp.asarray(splits).astype(jnp.uint8)
-    asked = jax.tree.map(jnp.asarray, of_bits(splits.shape[1]))
-    return Table(cells, jnp.asarray(target), jnp.asarray(present), asked)
+    questions = jax.tree.map(jnp.asarray, of_bits(splits.shape[1]))
+    return Table(cells, jnp.asarray(target), jnp.asarray(present), questions)
 
 
 def example() -> Table:
     """A table of one absent row and one split."""
-    nobody = np.zeros(1, bool)
-    return of_splits(nobody[:, None], nobody, nobody)
+    absent = np.zeros(1, bool)
+    return of_splits(absent[:, None], absent, absent)
 
 
 def are_bits(questions: Questions) -> bool:
@@ -97,10 +98,10 @@ def are_bits(questions: Questions) -> bool:
     return same(questions._replace(allowed=None), bits)
 
 
-def same(questions: Questions, other: Questions) -> bool:
+def same(first: Questions, second: Questions) -> bool:
     """Whether two sets of questions are equal; which splits are allowed does not count."""
-    pairs = zip(questions[:-1], other[:-1], strict=True)
-    return all(np.array_equal(np.asarray(here), np.asarray(there)) for here, there in pairs)
+    pairs = zip(first[:-1], second[:-1], strict=True)
+    return all(np.array_equal(np.asarray(left), np.asarray(right)) for left, right in pairs)
 
 
 def check(table: Table) -> None:
@@ -112,7 +113,7 @@ def check(table: Table) -> None:
     Raises:
         ValueError: saying what was expected; no number of rows is shown.
     """
-    cells, asked = table.cells, table.questions
+    cells, questions = table.cells, table.questions
     if cells.dtype not in (jnp.uint8, jnp.float32) or cells.ndim != 2:
         expected = "table.cells must be uint8, or float32 numbers, of rank 2"
         raise ValueError(f"{expected}; got {dtype_and_rank(cells)}")
@@ -122,22 +123,25 @@ def check(table: Table) -> None:
     if rows > MAX_ROWS:
         raise ValueError(f"a table has at most {MAX_ROWS} rows, and this one has more")
     if cells.dtype == jnp.float32:
-        if asked is not None:
+        if questions is not None:
             raise ValueError("questions are asked of uint8 cells: with float32, must be None")
         return
-    if asked is None:
-        words = "`dpbt.table` makes them, and `dpbt.questions.of_splits` for Boolean splits"
-        raise ValueError(f"a table of uint8 cells needs questions; {words}")
-    _check_questions(asked, features)
+    if questions is None:
+        raise ValueError(
+            "a table of uint8 cells needs questions; `dpbt.table` makes them, "
+            "and `dpbt.questions.of_splits` for Boolean splits"
+        )
+    _check_questions(questions, features)
 
 
-def _check_questions(asked: Questions, features: int) -> None:
+def _check_questions(questions: Questions, features: int) -> None:
     """Refuse questions that are none of `features` features.
 
     Raises:
         ValueError: naming the field.
     """
-    splits, attributes = np.shape(asked.feature)[:1], np.shape(asked.attribute)[:1]
+    # Dtypes and shapes.
+    splits, attributes = np.shape(questions.feature)[:1], np.shape(questions.attribute)[:1]
     expected = {
         "feature": (jnp.int32, splits),
         "low": (jnp.uint8, splits),
@@ -146,18 +150,28 @@ def _check_questions(asked: Questions, features: int) -> None:
         "position": (jnp.float32, (*attributes, CELLS)),
     }
     for field, (dtype, shape) in expected.items():
-        array = getattr(asked, field)
+        array = getattr(questions, field)
         if array.dtype != dtype or array.shape != shape or 0 in shape or not shape:
-            words = f"{jnp.dtype(dtype)}, one for each split or attribute"
-            raise ValueError(f"questions.{field} must be {words}; got {array.dtype}{array.shape}")
+            raise ValueError(
+                f"questions.{field} must be {jnp.dtype(dtype)}, one for each split or attribute; "
+                f"got {array.dtype}{array.shape}"
+            )
+
+    # Features that the table has.
     for field in ("feature", "attribute"):
-        read = np.asarray(getattr(asked, field))
+        read = np.asarray(getattr(questions, field))
         if read.min() < 0 or read.max() >= features:
-            words = "must number features that the table has, from 0 on"
-            raise ValueError(f"questions.{field} {words}, got {read!r}")
-    allowed = asked.allowed
+            raise ValueError(
+                f"questions.{field} must number features that the table has, from 0 on, "
+                f"got {read!r}"
+            )
+
+    # Splits that may be chosen.
+    allowed = questions.allowed
     if allowed is None:
         return
     if allowed.dtype != bool or allowed.shape != splits or not np.asarray(allowed).any():
-        words = f"bool[{splits[0]}] with a split that may be chosen"
-        raise ValueError(f"questions.allowed must be {words}, got {allowed!r}")
+        raise ValueError(
+            f"questions.allowed must be bool[{splits[0]}] with a split that may be chosen, "
+            f"got {allowed!r}"
+        )

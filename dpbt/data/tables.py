@@ -3,22 +3,20 @@
 Rows are encoded, their classes told apart, and absent rows added up to a public capacity.
 """
 
-from typing import Any
-
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from dpbt.base import AnyArray, Table
 from dpbt.data import cells
-from dpbt.data.columns import cells_of, read_truths
+from dpbt.data.columns import RawColumn, cells_of, read_truths
 from dpbt.data.domains import Columns, Domain, encode, positions, questions
 
 
 def table(
     domain: Domain,
     columns: Columns,
-    labels: Any,
+    labels: RawColumn,
     *,
     negative: str,
     positive: str,
@@ -26,8 +24,9 @@ def table(
     exact: bool = False,
     codes: bool = False,
 ) -> Table:
-    """The table of raw rows. Row n of it is a function of row n alone, and no cell and no label is
-    an error.
+    """The table of raw rows: row n of it is a function of row n alone.
+
+    No cell and no label is an error.
 
     The two classes are declared, never read off the labels. A row is present if its label is one of
     them; a row with another label, or without one, is absent by itself. So neighbouring rows give
@@ -58,6 +57,7 @@ def table(
             are more rows, `labels` has another length than the columns, or as `domains.encode`. No
             message holds a cell or the number of rows.
     """
+    # What is public.
     positive, negative = cells.declared(positive), cells.declared(negative)
     if positive == negative:
         raise ValueError(f"the two classes must differ, got {positive!r} twice")
@@ -65,6 +65,7 @@ def table(
     if capacity is not None and (not whole or capacity < 1):
         raise ValueError(f"capacity must be an integer of at least 1, got {capacity!r}")
 
+    # What is private: each row by itself.
     rows = positions(domain, columns, codes=codes) if exact else encode(domain, columns)
     try:
         classes = read_truths(cells_of(labels), positive, negative)
@@ -73,14 +74,15 @@ def table(
     if len(classes) != len(rows):
         raise ValueError("the labels must have the same length as the columns")
 
-    room = len(rows) if capacity is None else capacity
-    if len(rows) > room:
+    # Absent rows up to the capacity.
+    size = len(rows) if capacity is None else capacity
+    if len(rows) > size:
         raise ValueError(f"there are more rows than the capacity of {capacity}")
-    more = room - len(rows)
+    padding = size - len(rows)
     return Table(
-        jnp.asarray(np.pad(rows, ((0, more), (0, 0)))),
-        jnp.asarray(np.pad(classes == 1, (0, more))),
-        jnp.asarray(np.pad(classes != -1, (0, more))),
+        jnp.asarray(np.pad(rows, ((0, padding), (0, 0)))),
+        jnp.asarray(np.pad(classes == 1, (0, padding))),
+        jnp.asarray(np.pad(classes != -1, (0, padding))),
         None if exact else jax.tree.map(jnp.asarray, questions(domain, codes=codes)),
     )
 

@@ -17,11 +17,12 @@ with the learner's events, so that no line prices another draw than the one that
 
 import dataclasses
 import enum
+import functools
 import hashlib
 import math
 import types
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple, Protocol
 
 import jax
@@ -30,7 +31,10 @@ import numpy as np
 
 from dpbt.base import (
     Array,
+    Budget,
+    Hypothesis,
     HypothesisClass,
+    Prepared,
     PrivateProgram,
     Prologue,
     Public,
@@ -39,14 +43,19 @@ from dpbt.base import (
     WeakLearner,
 )
 from dpbt.privacy.accounting import Event
-from dpbt.privacy.mechanism import Allowance, Mechanism, StepLoss
+from dpbt.privacy.mechanism import Allowance, Mechanism, Numbers, StepLoss
 
 
 class Draw(Protocol):
     """What a program asks for its outputs with."""
 
     def __call__(
-        self, site: str, mechanism: Mechanism, value: Array, scale: Any, scale_unit: Any = 1.0
+        self,
+        site: str,
+        mechanism: Mechanism,
+        value: Array,
+        scale: Numbers,
+        scale_unit: Numbers = 1.0,
     ) -> Array:
         """The output of a mechanism on a private value.
 
@@ -65,7 +74,9 @@ class Draw(Protocol):
 class Program(Protocol):
     """A private program."""
 
-    def __call__(self, draw: Draw, table: Any, weights: Array, budget: Any, public: Public) -> None:
+    def __call__(
+        self, draw: Draw, table: Prepared, weights: Array, budget: Budget, public: Public
+    ) -> None:
         """Ask for every output of a private statistic.
 
         Args:
@@ -78,7 +89,7 @@ class Program(Protocol):
         ...
 
 
-Events = Callable[[Any, Public], list[Event]]
+Events = Callable[[Budget, Public], list[Event]]
 """(budget, public) -> one event for each site of a program."""
 
 
@@ -123,7 +134,7 @@ def site_key(key: Array, site: str) -> Array:
     return jax.random.fold_in(key, _site_word(site))
 
 
-def _check_new(site: str, known: dict) -> None:
+def _check_new(site: str, known: Mapping[str, object]) -> None:
     """Refuse a second draw of one name, or of a name with the same key.
 
     Raises:
@@ -131,9 +142,10 @@ def _check_new(site: str, known: dict) -> None:
     """
     if site in known:
         raise ValueError(f"two draws are called {site!r}")
-    if twin := [other for other in known if _site_word(other) == _site_word(site)]:
+    twins = [earlier for earlier in known if _site_word(earlier) == _site_word(site)]
+    if twins:
         raise ValueError(
-            f"the draws {site!r} and {twin[0]!r} would have one key; rename one of them"
+            f"the draws {site!r} and {twins[0]!r} would have one key; rename one of them"
         )
 
 
@@ -141,9 +153,9 @@ def sample(
     program: Program,
     key: Array,
     public_key: Array | None,
-    table: Any,
+    table: Prepared,
     weights: Array,
-    budget: Any,
+    budget: Budget,
     public: Public,
 ) -> Release:
     """Run the program with fresh draws; the release holds every one of them by name.
@@ -163,38 +175,38 @@ def sample(
     outputs: Release = {}
 
     def draw(
-        site: str, mechanism: Mechanism, value: Array, scale: Any, scale_unit: Any = 1.0
+        site: str, mechanism: Mechanism, value: Array, scale: Numbers, scale_unit: Numbers = 1.0
     ) -> Array:
         del scale_unit
         _check_new(site, outputs)
-        own = public_key if mechanism.public else key
-        if own is None:
+        root = public_key if mechanism.public else key
+        if root is None:
             raise ValueError(
                 f"the draw {site!r} is public randomness: give public_key, a key that is "
                 "independent of the noise's, such as another dpbt.fresh_key()"
             )
-        outputs[site] = mechanism.sample(site_key(own, site), value, scale)
+        outputs[site] = mechanism.sample(site_key(root, site), value, scale)
         return outputs[site]
 
     program(draw, table, weights, budget, public)
     return outputs
 
 
-def asked(
-    program: Program, table: Any, weights: Array, budget: Any, public: Public
+def requests(
+    program: Program, table: Prepared, weights: Array, budget: Budget, public: Public
 ) -> dict[str, Drawn]:
     """Run the program on outputs that are all 0, and note what each draw asked for."""
     sites: dict[str, Drawn] = {}
 
     def draw(
-        site: str, mechanism: Mechanism, value: Array, scale: Any, scale_unit: Any = 1.0
+        site: str, mechanism: Mechanism, value: Array, scale: Numbers, scale_unit: Numbers = 1.0
     ) -> Array:
         _check_new(site, sites)
         output = jax.eval_shape(mechanism.sample, jax.random.key(0), value, jnp.float32(1))
-        given = jnp.asarray(scale, jnp.float32)
-        unit = jnp.asarray(scale_unit, jnp.float32)
-        in_unit = jnp.where(unit > 0, given / unit, jnp.nan)
-        sites[site] = Drawn(in_unit, jnp.max(given), mechanism, output.shape, output.dtype)
+        noise = jnp.asarray(scale, jnp.float32)
+        divisor = jnp.asarray(scale_unit, jnp.float32)
+        in_units = jnp.where(divisor > 0, noise / divisor, jnp.nan)
+        sites[site] = Drawn(in_units, jnp.max(noise), mechanism, output.shape, output.dtype)
         return jnp.zeros(output.shape, output.dtype)
 
     program(draw, table, weights, budget, public)
@@ -202,7 +214,12 @@ def asked(
 
 
 def replay(
-    program: Program, release: Release, table: Any, weights: Array, budget: Any, public: Public
+    program: Program,
+    release: Release,
+    table: Prepared,
+    weights: Array,
+    budget: Budget,
+    public: Public,
 ) -> dict[str, Site]:
     """Run the program on recorded outputs; returns what each draw saw on this table.
 
@@ -212,7 +229,7 @@ def replay(
     sites: dict[str, Site] = {}
 
     def draw(
-        site: str, mechanism: Mechanism, value: Array, scale: Any, scale_unit: Any = 1.0
+        site: str, mechanism: Mechanism, value: Array, scale: Numbers, scale_unit: Numbers = 1.0
     ) -> Array:
         del scale_unit
         if site not in release:
@@ -228,6 +245,42 @@ def replay(
     return sites
 
 
+def log_densities(
+    program: Program,
+    release: Release,
+    table: Prepared,
+    weights: Array,
+    budget: Budget,
+    public: Public,
+) -> dict[str, Array]:
+    """The exact log density f32[] of each recorded output, on this table."""
+    sites = replay(program, release, table, weights, budget, public)
+    return {
+        name: jnp.sum(site.mechanism.log_prob(release[name], site.value, site.scale))
+        for name, site in sites.items()
+    }
+
+
+def divergences(
+    program: Program,
+    release: Release,
+    table: Prepared,
+    weights: Array,
+    other_table: Prepared,
+    other_weights: Array,
+    budget: Budget,
+    public: Public,
+) -> dict[str, StepLoss]:
+    """What each site costs between two tables, in the worst case, given the earlier outputs."""
+    sites = replay(program, release, table, weights, budget, public)
+    neighbour = replay(program, release, other_table, other_weights, budget, public)
+    losses: dict[str, StepLoss] = {}
+    for name, site in sites.items():
+        pair = (site.value, site.scale, neighbour[name].value, neighbour[name].scale)
+        losses[name] = StepLoss(site.mechanism.divergence(*pair), site.mechanism.rho(*pair))
+    return losses
+
+
 def private_program(program: Program, events: Events) -> PrivateProgram:
     """The four readings of a program, and the events that price its draws.
 
@@ -240,63 +293,44 @@ def private_program(program: Program, events: Events) -> PrivateProgram:
     def release(
         key: Array,
         public_key: Array | None,
-        table: Any,
+        table: Prepared,
         weights: Array,
-        budget: Any,
+        budget: Budget,
         public: Public,
     ) -> Release:
         return sample(program, key, public_key, table, weights, budget, public)
 
-    def log_prob(
-        release: Release, table: Any, weights: Array, budget: Any, public: Public
-    ) -> dict[str, Array]:
-        sites = replay(program, release, table, weights, budget, public)
-        return {
-            name: jnp.sum(site.mechanism.log_prob(release[name], site.value, site.scale))
-            for name, site in sites.items()
-        }
-
-    def divergence(
-        release: Release,
-        table: Any,
-        weights: Array,
-        other_table: Any,
-        other_weights: Array,
-        budget: Any,
-        public: Public,
-    ) -> dict[str, StepLoss]:
-        mine = replay(program, release, table, weights, budget, public)
-        other = replay(program, release, other_table, other_weights, budget, public)
-        steps: dict[str, StepLoss] = {}
-        for name, site in mine.items():
-            pair = (site.value, site.scale, other[name].value, other[name].scale)
-            steps[name] = StepLoss(site.mechanism.divergence(*pair), site.mechanism.rho(*pair))
-        return steps
-
-    def draws(table: Any, weights: Array, budget: Any, public: Public) -> dict[str, Drawn]:
-        return asked(program, table, weights, budget, public)
-
-    return PrivateProgram(release, log_prob, divergence, draws, events)
+    return PrivateProgram(
+        release=release,  # a plain function, whose code `code_tag` can read
+        log_prob=functools.partial(log_densities, program),
+        divergence=functools.partial(divergences, program),
+        draws=functools.partial(requests, program),
+        events=events,
+    )
 
 
-def code_tag(program: Callable, *others: Callable) -> str:
+Part = Callable[..., object]
+"""A function of a learner, of any arguments: its code is read, and it is not called."""
+
+
+def code_tag(program: Part, *parts: Part) -> str:
     """A tag for a learner that declares none: names, code, defaults and what they close over.
 
     Args:
         program: of a round, which names the learner.
-        others: what else the values of its draws follow from.
+        parts: what else the values of its draws follow from.
 
     Raises:
         ValueError: for something among these whose content is not plain, so that two learners that
             differ in it could have one tag.
     """
-    words = "\n".join(word for function in (program, *others) for word in _contents(function))
-    digest = hashlib.sha256(words.encode()).hexdigest()[:16]
+    contents = "\n".join(text for function in (program, *parts) for text in _contents(function))
+    digest = hashlib.sha256(contents.encode()).hexdigest()[:16]
     return f"{program.__module__}.{program.__qualname__} {digest}"
 
 
 def _contents(value: Any) -> Iterator[str]:
-    """What tells a value apart, in words; functions by code, defaults and what they close over."""
+    """What tells a value apart, as text; functions by code, defaults and what they close over."""
     if isinstance(value, types.FunctionType):
         yield f"{value.__module__}.{value.__qualname__}"
         closed = [cell.cell_contents for cell in value.__closure__ or ()]
@@ -325,12 +359,12 @@ def _contents(value: Any) -> Iterator[str]:
 
 def weak_learner(
     program: Program,
-    hypothesis: Callable[[Release, Any, Public], Any],
+    hypothesis: Callable[[Release, Budget, Public], Hypothesis],
     events: Events,
     hypotheses: HypothesisClass,
     relation: Relation | None,
     *,
-    calibrate: Callable[[Allowance, Any, Public], Any] | None = None,
+    calibrate: Callable[[Allowance, Numbers, Public], Budget] | None = None,
     prologue: Prologue | None = None,
     coupled: bool = False,
     unprotected: tuple[str, ...] = (),

@@ -108,11 +108,11 @@ def block(key: Array, counter: Array, nonce: Array) -> Array:
     )
     start = jnp.concatenate(parts, axis=-1)
 
-    def one_round(_, state):
+    def permuted(_: Array, state: Array) -> Array:
         mixed = _quarter_rounds(*jnp.split(state, 4, axis=-1))
         return jnp.concatenate(mixed, axis=-1)[..., _NEXT_LANES]
 
-    return start + jax.lax.fori_loop(0, _ROUNDS, one_round, start)
+    return start + jax.lax.fori_loop(0, _ROUNDS, permuted, start)
 
 
 def _stream(key: Array, blocks: int, purpose: int, detail: int = 0) -> Array:
@@ -255,7 +255,7 @@ def check(key: Array, name: str = "key") -> None:
     """Refuse what is not one key.
 
     Args:
-        key: what is given.
+        key: what is to be one key.
         name: what an error calls it.
 
     Raises:

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import jax
 import numpy as np
@@ -10,6 +10,9 @@ from dp_accounting import DpEvent
 from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution
 
 Array = jax.Array
+
+Numbers = Any
+"""A number, or an array with axes of settings, of NumPy or JAX and perhaps traced."""
 
 
 class Sampler(NamedTuple):
@@ -40,9 +43,9 @@ class Cost(NamedTuple):
         mu: of Gaussian differential privacy.
     """
 
-    epsilon: Any
-    rho: Any
-    mu: Any
+    epsilon: Numbers
+    rho: Numbers
+    mu: Numbers
 
 
 class Allowance(NamedTuple):
@@ -56,7 +59,7 @@ class Allowance(NamedTuple):
     epsilon: np.ndarray
     rho: np.ndarray
 
-    def part(self, share: Any) -> "Allowance":
+    def part(self, share: Numbers) -> "Allowance":
         """A share of it: shares of draws in sequence add up to 1."""
         share = np.asarray(share, np.float64)
         return Allowance(self.epsilon * share, self.rho * share)
@@ -76,7 +79,7 @@ class Price(NamedTuple):
     """
 
     norm: str
-    cost: Callable[[Any], Cost]
+    cost: Callable[[Numbers], Cost]
     shift: Callable[[Allowance], np.ndarray]
     dp_event: Callable[[float], DpEvent]
     loss_distribution: Callable[[float, float], PrivacyLossDistribution]
@@ -90,10 +93,10 @@ class Sensitivity(NamedTuple):
         l1, l2: in these norms.
     """
 
-    l1: Any
-    l2: Any
+    l1: Numbers
+    l2: Numbers
 
-    def times(self, factor: Any) -> "Sensitivity":
+    def times(self, factor: Numbers) -> "Sensitivity":
         """That of the statistic in another unit."""
         return Sensitivity(self.l1 * factor, self.l2 * factor)
 
@@ -124,7 +127,7 @@ class Mechanism(NamedTuple):
     sampler: Sampler | None = None
     public: bool = False
 
-    def cost(self, sensitivity: Any, scale: Any) -> Cost:
+    def cost(self, sensitivity: Numbers, scale: Numbers) -> Cost:
         """What one draw costs, in epsilon, rho and mu.
 
         Args:
@@ -137,11 +140,11 @@ class Mechanism(NamedTuple):
         """The draw as dp_accounting knows it."""
         return self.price.dp_event(float(shift(sensitivity, scale)))
 
-    def bound(self, sensitivity: Sensitivity) -> Any:
+    def bound(self, sensitivity: Sensitivity) -> Numbers:
         """The sensitivity in the norm that this mechanism is priced by."""
         return sensitivity.l2 if self.price.norm == "l2" else sensitivity.l1
 
-    def scale(self, sensitivity: Any, allowance: Allowance) -> np.ndarray:
+    def scale(self, sensitivity: Numbers, allowance: Allowance) -> np.ndarray:
         """f32[...]: the least noise that costs no more than the allowance, rounded up.
 
         0 for an infinite allowance.
@@ -153,14 +156,14 @@ class Mechanism(NamedTuple):
         return quotient_up(sensitivity, self.price.shift(allowance))
 
 
-def shift(sensitivity: Any, scale: Any) -> Any:
+def shift(sensitivity: Numbers, scale: Numbers) -> Numbers:
     """f64[...]: sensitivity / scale; 0 for a sensitivity of 0, infinite without noise."""
     sensitivity, scale = np.asarray(sensitivity, np.float64), np.asarray(scale, np.float64)
     noisy = np.divide(sensitivity, np.where(scale > 0, scale, 1.0))
     return np.where(sensitivity == 0, 0.0, np.where(scale > 0, noisy, np.inf))[()]
 
 
-def quotient_up(bound: Any, divisor: Any) -> np.ndarray:
+def quotient_up(bound: Numbers, divisor: Numbers) -> np.ndarray:
     """f32[...], never below bound / divisor; 0 for an infinite divisor."""
     with np.errstate(over="ignore", divide="ignore"):  # infinite scales are refused by name
         value = np.asarray(bound, np.float64) / np.asarray(divisor, np.float64)
@@ -169,12 +172,46 @@ def quotient_up(bound: Any, divisor: Any) -> np.ndarray:
     return np.where(rounded < value, above, rounded).astype(np.float32)
 
 
-def rounded_down(value: Any) -> np.ndarray:
+def rounded_down(value: Numbers) -> np.ndarray:
     """f32[...], never above the float64 value."""
     value = np.asarray(value, np.float64)
     rounded = value.astype(np.float32)
     below = np.nextafter(rounded, np.float32(0))
     return np.where(rounded > value, below, rounded).astype(np.float32)
+
+
+class DrawRequest(Protocol):
+    """What a program asks for at one site, without the private value."""
+
+    @property
+    def mechanism(self) -> Mechanism:
+        """The mechanism of the draw."""
+        ...
+
+    @property
+    def scale(self) -> Numbers:
+        """f32[...]: the public scale, in the draw's unit."""
+        ...
+
+    @property
+    def widest(self) -> Numbers:
+        """f32[]: the largest scale that the mechanism is given."""
+        ...
+
+    @property
+    def outputs(self) -> int:
+        """How many independent outputs it has."""
+        ...
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape of its output."""
+        ...
+
+    @property
+    def dtype(self) -> Any:
+        """The dtype of its output."""
+        ...
 
 
 class StepLoss(NamedTuple):

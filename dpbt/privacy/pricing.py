@@ -1,16 +1,15 @@
 """Pricing: a recipe's ledger, compared with the draws that its programs ask for."""
 
 import functools
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Mapping
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dpbt.base import Array, PrivateProgram, Public, Recipe, Reweighter, WeakLearner
+from dpbt.base import Array, Budget, PrivateProgram, Public, Recipe, Reweighter, WeakLearner
 from dpbt.privacy import accounting, keys
-from dpbt.privacy.boundary import Drawn
+from dpbt.privacy.mechanism import DrawRequest
 from dpbt.reweighting import uniform
 
 
@@ -71,7 +70,9 @@ _FAR_BOUND = 8.0
 """A bound on scores as after some rounds: draws are read at it, and at 0, as in the first round."""
 
 
-def drawn(recipe: Recipe, program: PrivateProgram, bound: float | None = None) -> dict[str, Drawn]:
+def drawn(
+    recipe: Recipe, program: PrivateProgram, bound: float | None = None
+) -> Mapping[str, DrawRequest]:
     """What a program of the recipe asks for, by site, on a table of one row.
 
     Args:
@@ -87,14 +88,14 @@ def drawn(recipe: Recipe, program: PrivateProgram, bound: float | None = None) -
 @functools.cache
 def _reading(
     learner: WeakLearner, program: PrivateProgram, reweighter: Reweighter
-) -> Callable[[Any, Public, Array], dict[str, Drawn]]:
+) -> Callable[[Budget, Public, Array], Mapping[str, DrawRequest]]:
     """(budget, public, bound) -> what the program asks for, compiled once."""
 
-    def on_a_row(budget: Any, public: Public, bound: Array) -> dict[str, Drawn]:
+    def on_a_row(budget: Budget, public: Public, bound: Array) -> Mapping[str, DrawRequest]:
         if learner.prologue is not None and program is learner.program:
             opening = _reading(learner, learner.prologue.program, uniform)
-            found = opening(budget, public, jnp.float32(0))
-            zeros = {site: jnp.zeros(draw.shape, draw.dtype) for site, draw in found.items()}
+            sites = opening(budget, public, jnp.float32(0))
+            zeros = {site: jnp.zeros(draw.shape, draw.dtype) for site, draw in sites.items()}
             public = public._replace(prologue=zeros)
 
         prepared = learner.hypotheses.prepare(learner.hypotheses.example())

@@ -10,11 +10,11 @@ import math
 import jax.numpy as jnp
 import numpy as np
 
-from dpbt.base import ADD_REMOVE, GRID, REPLACE_ONE, ProperLoss, Relation
-from dpbt.privacy.mechanism import Sensitivity
+from dpbt.base import ADD_REMOVE, GRID, REPLACE_ONE, Array, ProperLoss, Relation
+from dpbt.privacy.mechanism import Numbers, Sensitivity
 
 
-def perspective_bound(loss: ProperLoss, rows):
+def perspective_bound(loss: ProperLoss, rows: Numbers) -> Array:
     """f(1, m): the most that adding one row of weight at most 1 moves the score of a split.
 
     Proof. f is concave and homogeneous of degree one, and it does not decrease in either argument:
@@ -37,15 +37,15 @@ def perspective_bound(loss: ProperLoss, rows):
         rows: m, the public bound on the number of rows; scalar or array.
 
     Returns:
-        f(1, m): 2 sqrt(m) (Matsushita), below 4 (square), 2 (0/1), 2 + 2 alpha (sqrt(m) - 1)
-        (M-alpha).
+        f(1, m): 2 sqrt(m) for Matsushita, below 4 for square, 2 for 0/1 and
+        2 + 2 alpha (sqrt(m) - 1) for M-alpha.
     """
     rows = jnp.asarray(rows, jnp.float32)
     return loss.perspective(jnp.ones_like(rows), rows)
 
 
-def rounding_allowance(rows):
-    """2^-18 m: the most that float32 can add to the spread of score changes between two neighbours.
+def rounding_allowance(rows: Numbers) -> Array:
+    """2^-18 m: the most that float32 adds to the spread of score changes between neighbours.
 
     A perspective is at most the weight in its child, and is evaluated in at most 8 roundings of
     2^-24 relative to it; with the sum over children, a score is off by at most 9 * 2^-24 m, a
@@ -55,19 +55,17 @@ def rounding_allowance(rows):
     return jnp.asarray(rows, jnp.float32) * 2.0**-18
 
 
-def tight_split(loss: ProperLoss, rows):
-    """f(1, m) plus the allowance for float32 scores: the tight calibration's sensitivity of a
-    split.
-    """
+def tight_split(loss: ProperLoss, rows: Numbers) -> Array:
+    """The tight calibration's sensitivity of a split: f(1, m), and what float32 scores may add."""
     return perspective_bound(loss, rows) + rounding_allowance(rows)
 
 
-def published_split(loss: ProperLoss, rows):
+def published_split(loss: ProperLoss, rows: Numbers) -> Array:
     """max{3, 1 + f(1, m)}: Nock & Henecka (2020), Theorem 3.
 
-    The paper's bound on the change of one leaf's f between neighbours that differ by one example (a
-    row that comes, goes, or changes class or weight); used with the exponent eps / (2 sensitivity)
-    of equation (15).
+    The paper's bound on the change of one leaf's f between neighbours that differ by one example: a
+    row that comes, goes, or changes class or weight. Equation (15) has it with the exponent
+    eps / (2 sensitivity).
     """
     return jnp.maximum(3.0, 1.0 + perspective_bound(loss, rows))
 
@@ -98,13 +96,13 @@ def moved_rows(relation: Relation) -> int:
     return _by_relation(relation, 1, 2)
 
 
-def count_step(rows, exact: bool = False) -> np.ndarray:
-    """The most that one row moves one count, in grid units: GRID, and more where float32 rounds
-    counts of many rows.
+def count_step(rows: Numbers, exact: bool = False) -> np.ndarray:
+    """The most that one row moves one count, in grid units.
 
-    Counts are integers of at most GRID m. Discrete noise reads them as they are. Real noise, and
-    scores, read them in float32, which is exact up to 2^24; beyond, two neighbours are rounded by
-    half a spacing each, and a spacing is at most 2^-23 GRID m.
+    It is GRID, and larger where float32 rounds counts of many rows. Counts are integers of at most
+    GRID m. Discrete noise reads them as they are. Real noise, and scores, read them in float32,
+    which is exact up to 2^24; beyond, two neighbours are rounded by half a spacing each, and a
+    spacing is at most 2^-23 GRID m.
 
     Args:
         rows: m, scalar or array.
@@ -126,6 +124,7 @@ def error_weight(relation: Relation) -> Sensitivity:
 
 
 def _by_relation(relation: Relation, add_remove: int, replace_one: int) -> int:
+    """The number for this relation; ValueError for any other than the two."""
     if relation is ADD_REMOVE:
         return add_remove
     if relation is REPLACE_ONE:

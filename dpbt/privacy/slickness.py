@@ -16,7 +16,7 @@ one way. The number of rows is the same, so the totals are equal, and the others
 mu'(i) in sum. If that is not positive, the mass taken is mu(i) + (mu'(i) - mu(i)) = mu'(i) <= u,
 and the mass put back is mu'(i). Else the mass taken is mu(i) and the mass put back is mu'(i) +
 (mu(i) - mu'(i)) = mu(i) <= u. Add/remove, a row i added: the total does not fall, and the others do
-not rise, since the total is either the same M or had everyone at the cap. The mass put back is
+not rise, since the total is either the same M or had every row at the cap. The mass put back is
 mu'(i) <= u, the mass taken is mu'(i) minus what the total gained, so at most u. []
 
 As distributions mu / M this is a total variation of at most u / (kappa m) over examples, with
@@ -29,17 +29,17 @@ a weight are resolved in order of the rows. That is so for the masks of `audit.n
 inserting, deleting or overwriting a row.
 """
 
-from typing import Any
-
 import jax.numpy as jnp
 import numpy as np
 
 from dpbt.base import ADD_REMOVE, GRID, REPLACE_ONE, Array, ProperLoss, Relation
+from dpbt.privacy.mechanism import Numbers
 
 
 def indicator(relation: Relation) -> int:
-    """1: the most that the weight of the rows with some public property moves, in units of u. In
-    grid units, GRID.
+    """1: the most that the weight of the rows with some public property moves, in units of u.
+
+    In grid units it is GRID.
 
     Proof. By the lemma it gains at most u and loses at most u. []
     Attained by a replaced row at the cap that gains or loses the property.
@@ -74,8 +74,9 @@ def class_weights_l1(relation: Relation) -> int:
 
 
 def label_range(relation: Relation) -> int:
-    """2: the sum over leaves of |change of w1 - w0|, in units of u, which is what labelling all
-    leaves costs.
+    """2: the sum over leaves of |change of w1 - w0|, in units of u.
+
+    It is what labelling all leaves costs.
 
     Proof. In a leaf, |change of w1 - w0| <= |change of w1| + |change of w0|; the sum is
     `class_weights_l1`. [] A label drawn from {0, 1} by the exponential mechanism is a logistic
@@ -87,11 +88,10 @@ def label_range(relation: Relation) -> int:
     return class_weights_l1(relation)
 
 
-def improvement_range(loss: ProperLoss, mass, relation: Relation):
-    """2 f(1, M): the range, over all leaves and splits, of the change of a top-down improvement, in
-    units of u.
+def improvement_range(loss: ProperLoss, mass: Numbers, relation: Relation) -> Array:
+    """2 f(1, M): the range over leaves and splits of the change of a top-down improvement.
 
-    M is the total weight in units of u, and f the perspective of the criterion
+    It is in units of u. M is the total weight in units of u, and f the perspective of the criterion
     (`sensitivity.perspective_bound`).
 
     Proof. The improvement of (leaf, split) is G(T) - G(T(leaf, split)), G the sum of f over the
@@ -119,20 +119,18 @@ def improvement_range(loss: ProperLoss, mass, relation: Relation):
     return 2 * loss.perspective(jnp.ones_like(mass), mass)
 
 
-def improvement_rounding(mass):
-    """2^-17 M: the most that float32 adds to the spread of the changes of improvements, in units of
-    u.
+def improvement_rounding(mass: Numbers) -> Array:
+    """2^-17 M: the most that float32 adds to the spread of the changes of improvements.
 
-    A perspective is evaluated in at most 8 roundings of 2^-24 relative to the weight in its leaf; a
-    leaf, its two children and two subtractions make 18 * 2^-24 M. A change has twice that, the
-    spread of two changes four times: 72 * 2^-24 M < 2^-17 M.
+    It is in units of u. A perspective is evaluated in at most 8 roundings of 2^-24 relative to the
+    weight in its leaf; a leaf, its two children and two subtractions make 18 * 2^-24 M. A change
+    has twice that, the spread of two changes four times: 72 * 2^-24 M < 2^-17 M.
     """
     return jnp.asarray(mass, jnp.float32) * 2.0**-17
 
 
 def center_l2(relation: Relation) -> int:
-    """2: the L2 distance, in units of u, between sums of mu(j) y_j x_j with rows x_j in the unit
-    ball.
+    """2: the L2 distance, in units of u, between sums of mu(j) y_j x_j, x_j in the unit ball.
 
     Proof. Mass of at most u is taken away and at most u is put back, each times a vector of norm at
     most 1. [] Attained by a replaced row at the cap whose label flips. After division by M = kappa
@@ -143,8 +141,8 @@ def center_l2(relation: Relation) -> int:
     return 2 * indicator(relation)
 
 
-def sum_step(rows, spread: Any = 0.0) -> np.ndarray:
-    """The public grid that weighted sums of rows are rounded down to, in units of 2^-14 grid units.
+def sum_step(rows: Numbers, spread: Numbers = 0.0) -> np.ndarray:
+    """The public step that weighted sums of rows are rounded down to, in 2^-14 grid units.
 
     The smallest power of two, at least 1, for which every sum fits 2^29 steps and the noise has a
     standard deviation of at most 2^26: all weights together are at most GRID m, and a row is at
@@ -155,13 +153,12 @@ def sum_step(rows, spread: Any = 0.0) -> np.ndarray:
         spread: the standard deviation of the noise, in units of 2^-14 grid units.
     """
     largest = np.asarray(rows, np.float64) * GRID * 2.0**14
-    most = np.maximum(largest / 2.0**29, np.asarray(spread, np.float64) / 2.0**26)
-    return 2.0 ** np.ceil(np.log2(np.maximum(most, 1.0)))
+    least = np.maximum(largest / 2.0**29, np.asarray(spread, np.float64) / 2.0**26)
+    return 2.0 ** np.ceil(np.log2(np.maximum(least, 1.0)))
 
 
-def center_step(step, relation: Relation, features: int) -> np.ndarray:
-    """`center_l2` + sqrt(d) h / (2^14 GRID), times 1 + 2^-20: the same for sums on a grid of steps
-    h.
+def center_step(step: Numbers, relation: Relation, features: int) -> np.ndarray:
+    """`center_l2` for sums on a grid of steps h: (2 + sqrt(d) h / (2^14 GRID)) (1 + 2^-20).
 
     Proof. Sums of weights times rows, in units of 2^-14, are exact integers, and so is their
     quotient by h, rounded down (`sum_step`). Rounding down moves each of d coordinates by less than
@@ -177,7 +174,7 @@ def center_step(step, relation: Relation, features: int) -> np.ndarray:
     return (center_l2(relation) + rounding) * (1 + 2.0**-20)
 
 
-def total_mass(rows: Any, density: Any, cap: Any) -> Array:
+def total_mass(rows: Numbers, density: Numbers, cap: Numbers) -> Array:
     """f32[...]: M / u = m kappa / u, plus half a grid unit; public.
 
     No less than the total weight in units of the cap u.
@@ -186,5 +183,6 @@ def total_mass(rows: Any, density: Any, cap: Any) -> Array:
 
 
 def _known(relation: Relation) -> None:
+    """Refuse a relation that no bound is known under, with a ValueError."""
     if relation is not ADD_REMOVE and relation is not REPLACE_ONE:
         raise ValueError(f"no bound is known under {relation!r}")

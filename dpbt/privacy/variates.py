@@ -4,7 +4,7 @@ What a mechanism promises is a law; what runs is a function of finitely many bit
 come so close to their laws that the distance has a price in the ledger (`base.Sampler`), and one
 that is small. Two things make that so.
 
-Words. An exponential variable is -log(U) with U on a lattice of 2**-127 at *both* ends of (0, 1),
+Bits. An exponential variable is -log(U) with U on a lattice of 2**-127 at *both* ends of (0, 1),
 so that neither a large value nor a small one is coarse: beyond E = e the lattice moves the
 probability of an outcome by at most 2**-127 e**e of it. An angle has 64 bits.
 
@@ -17,10 +17,12 @@ JAX keeps its default of 32 bits: `double_precision` opens a scope, and no 64-bi
 """
 
 import math
+from contextlib import AbstractContextManager
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from numpy.typing import ArrayLike
 
 from dpbt.base import Array
 
@@ -34,19 +36,17 @@ RELATIVE_ERROR = 2.0**-50
 """No exponential variable is further from an exact one, relatively, up to `REACH`."""
 
 REACH = 44.0
-"""Up to it, and with probability 1 - e**-44 > 1 - 2**-63, a lattice of 2**-127 moves less than
-2**-63.
-"""
+"""Up to it a lattice of 2**-127 moves less than 2**-63; a mass of e**-44 < 2**-63 is beyond."""
 
 _HALF_WORD = np.float64(2.0**-32)
 
 
-def double_precision():
+def double_precision() -> AbstractContextManager[None]:
     """A scope in which arrays may be float64, whatever the global setting."""
     return jax.enable_x64(True)
 
 
-def double(array) -> Array:
+def double(array: ArrayLike) -> Array:
     """The same numbers in float64; for use within `double_precision`."""
     return jnp.asarray(array).astype(jnp.float64)
 
@@ -73,38 +73,38 @@ def unit_interval(*bits: Array) -> Array:
     return below
 
 
-def exponential(words: Array) -> Array:
+def exponential(bits: Array) -> Array:
     """f64[...]: Exp(1) variables from u32[4, ...]; for use within `double_precision`.
 
-    The first bit chooses the half of (0, 1) that U lies in, 126 bits the place in it as a distance
-    from 0 or from 1. The second bit is not used: `sign_bit` reads it.
+    The first bit chooses the half of (0, 1) that U lies in, 126 bits its distance from 0 or
+    from 1. The second bit is not used: `sign_bit` reads it.
     """
-    place = double(words[0] & np.uint32(2**30 - 1))
-    place = (place + unit_interval(words[1], words[2], words[3])) * np.float64(2.0**-31)
-    from_one = words[0] >> np.uint32(31) == 1
-    return -jnp.where(from_one, log1p(-place), jnp.log(place))
+    distance = double(bits[0] & np.uint32(2**30 - 1))
+    distance = (distance + unit_interval(bits[1], bits[2], bits[3])) * np.float64(2.0**-31)
+    from_one = bits[0] >> np.uint32(31) == 1
+    return -jnp.where(from_one, log1p(-distance), jnp.log(distance))
 
 
-def sign_bit(words: Array) -> Array:
-    """bool[...]: a fair coin from u32[4, ...], independent of `exponential` of the same words."""
-    return (words[0] >> np.uint32(30)) & np.uint32(1) == 1
+def sign_bit(bits: Array) -> Array:
+    """bool[...]: a fair coin from u32[4, ...], independent of `exponential` of the same bits."""
+    return (bits[0] >> np.uint32(30)) & np.uint32(1) == 1
 
 
-def normal(words: Array) -> Array:
+def normal(bits: Array) -> Array:
     """f64[2, ...]: independent standard normal variables (Box & Muller) from u32[6, ...].
 
     For use within `double_precision`. The absolute error is at most 2**-48 times the radius, which
     is at most sqrt(2 `REACH`) < 9.4 but with probability e**-44.
     """
-    radius = jnp.sqrt(np.float64(2) * exponential(words[:4]))
-    angle = np.float64(2 * np.pi) * unit_interval(words[4], words[5])
+    radius = jnp.sqrt(np.float64(2) * exponential(bits[:4]))
+    angle = np.float64(2 * np.pi) * unit_interval(bits[4], bits[5])
     return jnp.stack([radius * jnp.cos(angle), radius * jnp.sin(angle)])
 
 
-def normals(words: Array, shape: tuple[int, ...]) -> Array:
+def normals(bits: Array, shape: tuple[int, ...]) -> Array:
     """f64[shape]: `normal` of u32[6, pairs], the second of each pair in the second half."""
-    both = normal(words).reshape(-1)
-    return both[: math.prod(shape)].reshape(shape)
+    pairs = normal(bits).reshape(-1)
+    return pairs[: math.prod(shape)].reshape(shape)
 
 
 def power_of_two(scale: Array, digits: int) -> Array:

@@ -3,13 +3,13 @@
 import functools
 import math
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 from dp_accounting.pld import privacy_loss_distribution
 from dp_accounting.rdp import RdpAccountant
 
 from dpbt.privacy.accounting.events import Line
+from dpbt.privacy.mechanism import Numbers
 
 
 def advanced_epsilon(lines: Sequence[Line], delta: float) -> float:
@@ -25,12 +25,11 @@ def advanced_epsilon(lines: Sequence[Line], delta: float) -> float:
 
 @functools.cache
 def advanced_each(epsilon: float, delta: float, parts: tuple[tuple[int, float], ...]) -> float:
-    """The largest x for which draws of cost `multiple` x, `count` times for each (count, multiple),
-    compose to epsilon.
+    """The largest x for which `count` draws of cost `multiple` x for each part compose to epsilon.
 
-    By basic composition, or by advanced composition at delta (as `advanced_epsilon`; Asadi et al.
-    (2022), Theorem 2.8), whichever allows more. Cached: a sweep asks for few distinct settings,
-    many times.
+    Parts are pairs (count, multiple). They compose by basic composition, or by advanced composition
+    at delta (as `advanced_epsilon`; Asadi et al. (2022), Theorem 2.8), whichever allows more.
+    Cached: a sweep asks for few distinct settings, many times.
     """
     if math.isinf(epsilon):
         return epsilon
@@ -73,24 +72,24 @@ def zcdp_epsilon(rho: float, delta: float) -> float:
 
 
 def gaussian_delta(epsilon: float, mu: float) -> float:
-    """The delta of mu-GDP at epsilon: Phi(-e/mu + mu/2) - e^e Phi(-e/mu - mu/2) (Dong, Roth & Su,
-    2022).
+    """The delta of mu-GDP at epsilon (Dong, Roth & Su, 2022).
+
+    It is Phi(-epsilon / mu + mu / 2) - e^epsilon Phi(-epsilon / mu - mu / 2).
     """
 
     def phi(x: float) -> float:
         return 0.5 * math.erfc(-x / math.sqrt(2))
 
-    other = phi(-epsilon / mu - mu / 2)
-    weighed = math.exp(min(epsilon + math.log(other), 0.0)) if other > 0 else 0.0
-    return phi(-epsilon / mu + mu / 2) - weighed
+    tail = phi(-epsilon / mu - mu / 2)
+    scaled_tail = math.exp(min(epsilon + math.log(tail), 0.0)) if tail > 0 else 0.0
+    return phi(-epsilon / mu + mu / 2) - scaled_tail
 
 
 @functools.cache
 def gdp_mu(epsilon: float, delta: float) -> float:
-    """The largest mu of which mu-GDP satisfies (epsilon, delta), to about 1e-9 relative; infinite
-    for epsilon.
+    """The largest mu of which mu-GDP satisfies (epsilon, delta), to about 1e-9 relative.
 
-    Cached: a sweep asks for few distinct pairs, many times.
+    It is infinite where epsilon is. Cached: a sweep asks for few distinct pairs, many times.
 
     Args:
         epsilon: above 0.
@@ -107,7 +106,7 @@ def gdp_mu(epsilon: float, delta: float) -> float:
     return low
 
 
-def zcdp_rho(epsilon: Any, delta: Any) -> np.ndarray:
+def zcdp_rho(epsilon: Numbers, delta: Numbers) -> np.ndarray:
     """f64[...]: the largest rho with `zcdp_epsilon(rho, delta)` at most epsilon, to about 1e-11.
 
     epsilon(rho) is the least of alpha rho + c(alpha) over orders alpha > 1, so the largest rho is
@@ -118,28 +117,29 @@ def zcdp_rho(epsilon: Any, delta: Any) -> np.ndarray:
         delta: in (0, 1).
     """
     epsilon, delta = np.broadcast_arrays(*(np.asarray(x, np.float64) for x in (epsilon, delta)))
-    some = np.where(np.isfinite(epsilon), epsilon, 1.0)[..., None]
+    finite = np.where(np.isfinite(epsilon), epsilon, 1.0)[..., None]
     log_delta = np.log(delta)[..., None]
 
     def largest(log_excess: np.ndarray) -> np.ndarray:
         excess = np.exp(log_excess)
         alpha = 1 + excess
         offset = np.log1p(-1 / alpha) - (log_delta + np.log(alpha)) / excess
-        return (some - offset) / alpha
+        return (finite - offset) / alpha
 
-    low, high = np.full(some.shape, -25.0), np.full(some.shape, 25.0)
+    low, high = np.full(finite.shape, -25.0), np.full(finite.shape, 25.0)
     for _ in range(12):
         grid = low + (high - low) * np.linspace(0.0, 1.0, 33)
         best = np.argmax(largest(grid), axis=-1)[..., None]
         low = np.take_along_axis(grid, np.maximum(best - 1, 0), -1)
         high = np.take_along_axis(grid, np.minimum(best + 1, 32), -1)
-    found = largest(low + (high - low) * np.linspace(0.0, 1.0, 33)).max(axis=-1)
-    return np.where(np.isfinite(epsilon), np.maximum(found, 0.0) * (1 - 1e-11), epsilon)
+    rho = largest(low + (high - low) * np.linspace(0.0, 1.0, 33)).max(axis=-1)
+    return np.where(np.isfinite(epsilon), np.maximum(rho, 0.0) * (1 - 1e-11), epsilon)
 
 
 def gdp_epsilon(mu: float, delta: float) -> float:
-    """The epsilon of mu-GDP at delta, to about 1e-12 relative; 0 for mu = 0, infinite for infinite
-    mu.
+    """The epsilon of mu-GDP at delta, to about 1e-12 relative.
+
+    It is 0 for mu = 0 and infinite for infinite mu.
 
     Args:
         mu: at least 0.
@@ -169,12 +169,13 @@ def rdp_epsilon(lines: Sequence[Line], delta: float) -> float:
 
 
 def pld_epsilon(lines: Sequence[Line], delta: float) -> float:
-    """Through dp_accounting's privacy loss distributions, an exponential mechanism as any pure
-    one.
+    """Through dp_accounting's privacy loss distributions.
+
+    An exponential mechanism counts as any pure one.
     """
     total = privacy_loss_distribution.identity()
     for line in lines:
         if line.event.shift > 0:
-            one = line.mechanism.price.loss_distribution(line.sensitivity, line.scale)
-            total = total.compose(one.self_compose(line.count))
+            loss = line.mechanism.price.loss_distribution(line.sensitivity, line.scale)
+            total = total.compose(loss.self_compose(line.count))
     return float(total.get_epsilon_for_delta(delta))

@@ -1,15 +1,12 @@
-"""Events: what a learner declares of each draw; and lines: events compared with the draws that
-run.
-"""
+"""Events: what a learner declares of each draw; lines: events compared with the draws that run."""
 
 import dataclasses
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
 
 import numpy as np
 
 from dpbt.privacy import mechanisms
-from dpbt.privacy.mechanism import Cost, Mechanism, Sampler, shift
+from dpbt.privacy.mechanism import Cost, DrawRequest, Mechanism, Numbers, Sampler, shift
 
 _ROUNDED = 1 - 1e-6
 """Scales are float32, prices are float64: how much smaller a scale may look than it is."""
@@ -44,14 +41,15 @@ class Event:
     site: str
     mechanism: Mechanism
     releases: str
-    sensitivity: Any
-    scale: Any
+    sensitivity: Numbers
+    scale: Numbers
     theorem: str
     count: int = 1
-    scale_unit: Any = 1.0
+    scale_unit: Numbers = 1.0
     moved: int | None = None
 
     def __post_init__(self):
+        # Counts are whole numbers.
         counts = {"count": self.count, "moved": 1 if self.moved is None else self.moved}
         for name, value in counts.items():
             whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
@@ -61,6 +59,7 @@ class Event:
                     f"got {value!r}"
                 )
 
+        # Sensitivities and scales are numbers of at least 0, and units are above 0.
         for name in ("sensitivity", "scale", "scale_unit"):
             value = np.asarray(getattr(self, name), np.float64)
             if not np.all(value >= 0):
@@ -69,13 +68,15 @@ class Event:
                 )
         if not np.all(np.asarray(self.scale_unit) > 0):
             raise ValueError(f"scale_unit of the draw {self.site!r} must be above 0")
+
+        # What never reads the rows cannot move with them.
         if not self.mechanism.price.reads_rows and np.any(np.asarray(self.sensitivity) > 0):
             raise ValueError(
                 f"the draw {self.site!r} is called {self.mechanism.name} and has a sensitivity"
             )
 
     @property
-    def shift(self) -> Any:
+    def shift(self) -> Numbers:
         """f64[...]: sensitivity / scale."""
         return shift(self.sensitivity, self.scale)
 
@@ -93,9 +94,7 @@ def public(
     theorem: str,
     mechanism: Mechanism = mechanisms.uniform,
 ) -> Event:
-    """The event of a uniform draw that never reads the rows: it costs nothing, under every
-    relation.
-    """
+    """The event of a uniform draw that never reads the rows; it is free under every relation."""
     return Event(site, mechanism, releases, 0.0, scale, theorem)
 
 
@@ -173,31 +172,7 @@ def cover(events: Sequence[Event], sites: Sequence[str]) -> None:
         )
 
 
-class Asked(Protocol):
-    """What a draw asked for: its mechanism, its scale in its unit, its number of outputs."""
-
-    @property
-    def mechanism(self) -> Mechanism:
-        """The mechanism."""
-        ...
-
-    @property
-    def scale(self) -> Any:
-        """The scale, in the draw's unit."""
-        ...
-
-    @property
-    def widest(self) -> Any:
-        """The largest scale that the mechanism is given."""
-        ...
-
-    @property
-    def outputs(self) -> int:
-        """How many independent outputs it has."""
-        ...
-
-
-def compared(events: Sequence[Event], draws: Mapping[str, Asked], times: int) -> list[Line]:
+def compared(events: Sequence[Event], draws: Mapping[str, DrawRequest], times: int) -> list[Line]:
     """A line for each event, compared with the draw that it prices.
 
     A wrong sensitivity cannot be seen here: proofs, neighbour tests and audits are for that.
@@ -215,7 +190,8 @@ def compared(events: Sequence[Event], draws: Mapping[str, Asked], times: int) ->
     return [_compared(event, draws[event.site], times) for event in events]
 
 
-def _compared(event: Event, draw: Asked, times: int) -> Line:
+def _compared(event: Event, draw: DrawRequest, times: int) -> Line:
+    """The line of one event, compared with its draw; ValueError as `compared`."""
     _check_mechanism(event, draw.mechanism)
     if not event.mechanism.price.reads_rows:
         return Line(event, times)
@@ -254,7 +230,7 @@ def _check_mechanism(event: Event, drawn: Mechanism) -> None:
         )
 
 
-def _check_scale(event: Event, draw: Asked) -> None:
+def _check_scale(event: Event, draw: DrawRequest) -> None:
     """Refuse a draw with less noise than its event has, or with more than its sampler is known for.
 
     Raises:
@@ -275,12 +251,12 @@ def _check_scale(event: Event, draw: Asked) -> None:
         )
 
 
-def _finite_shift(event: Event) -> Any:
+def _finite_shift(event: Event) -> np.ndarray:
     """The event's shift; 0 without noise, where no sampler runs."""
     return np.where(np.isinf(event.shift), 0.0, event.shift)
 
 
-def finite_bits(sampler: Sampler, moved_by: Any, outputs: int) -> tuple[float, np.ndarray]:
+def finite_bits(sampler: Sampler, moved_by: Numbers, outputs: int) -> tuple[float, np.ndarray]:
     """(gap, tail f64[...]): what finite bits cost one draw that a row moves.
 
     Args:
@@ -295,9 +271,9 @@ def finite_bits(sampler: Sampler, moved_by: Any, outputs: int) -> tuple[float, n
             return outputs * sampler.tail(distance)
         return 4 * sampler.tail(distance) + (outputs - 4) * sampler.tail(distance / 2)
 
-    distinct, places = np.unique(np.asarray(moved_by, np.float64), return_inverse=True)
+    distinct, inverse = np.unique(np.asarray(moved_by, np.float64), return_inverse=True)
     tails = np.array([tail(distance) for distance in distinct.tolist()])
-    return sampler.gap * outputs, tails[places].reshape(np.shape(moved_by))
+    return sampler.gap * outputs, tails[inverse].reshape(np.shape(moved_by))
 
 
 def sampler_costs(events: Sequence[Event]) -> tuple[float, np.ndarray]:
@@ -313,6 +289,6 @@ def sampler_costs(events: Sequence[Event]) -> tuple[float, np.ndarray]:
             continue
         if event.moved is None:
             raise ValueError(f"the event of {event.site!r} must say how many outputs a row moves")
-        more_gap, more_tail = finite_bits(sampler, _finite_shift(event), event.moved)
-        gap, tail = gap + more_gap, tail + more_tail
+        draw_gap, draw_tail = finite_bits(sampler, _finite_shift(event), event.moved)
+        gap, tail = gap + draw_gap, tail + draw_tail
     return gap, tail

@@ -28,9 +28,7 @@ RELATION_WORDS = {
     ADD_REMOVE: "one row is there or not, and rows is a public bound on their number",
     REPLACE_ONE: "one row is exchanged, and rows is their public number",
 }
-"""What a neighbour is, and what `rows` means, in the words of README, ledger and
-docs/threats.md.
-"""
+"""What a neighbour is and what `rows` means, as README, ledger and docs/threats.md say it."""
 
 EXACT_WORDS = "finitely many bits, within a stated factor of their laws"
 FLOAT_WORDS = (
@@ -38,8 +36,12 @@ FLOAT_WORDS = (
 )
 
 KEY_WORDS = {
-    "release": "key: 256 bits of ChaCha20; the guarantee is against adversaries of bounded computation",
-    "research": "RESEARCH KEY: it can be searched for, and with it the noise subtracted; no release",
+    "release": (
+        "key: 256 bits of ChaCha20; the guarantee is against adversaries of bounded computation"
+    ),
+    "research": (
+        "RESEARCH KEY: it can be searched for, and with it the noise subtracted; no release"
+    ),
 }
 """What a ledger says of the key that the noise came from."""
 
@@ -118,8 +120,7 @@ class Ledger:
 
     @property
     def epsilon(self) -> float:
-        """The claim: pure for delta = 0, else through zCDP at the ledger's delta, or pure where
-        that is smaller.
+        """The claim: pure for delta = 0, else through zCDP at that delta, or pure if smaller.
 
         What finite bits cost is in it.
         """
@@ -145,8 +146,10 @@ class Ledger:
         """
         if not 0 < delta < 1:
             raise ValueError(f"delta must be in (0, 1), got {delta}")
+
+        # What finite bits leave of delta to the laws of the mechanisms.
         left = (delta - self.sampler_delta) * math.exp(-self.sampler_epsilon / 2)
-        known: dict[str, Callable[[], float]] = {
+        accountants: dict[str, Callable[[], float]] = {
             "pure": lambda: self.pure_epsilon,
             "advanced": lambda: advanced_epsilon(self.lines, left),
             "zcdp": lambda: zcdp_epsilon(self.rho, left),
@@ -154,11 +157,11 @@ class Ledger:
             "rdp": lambda: rdp_epsilon(self.lines, left),
             "pld": lambda: pld_epsilon(self.lines, left),
         }
-        if accountant not in known:
-            raise ValueError(f"accountant must be one of {sorted(known)}, got {accountant!r}")
+        if accountant not in accountants:
+            raise ValueError(f"accountant must be one of {sorted(accountants)}, got {accountant!r}")
         if left <= 0 or math.isinf(self.rho):
             return math.inf
-        return known[accountant]() + self.sampler_epsilon
+        return accountants[accountant]() + self.sampler_epsilon
 
     def __str__(self) -> str:
         head = (
@@ -188,12 +191,12 @@ class Ledger:
             total += f", delta = {self.sampler_delta:.2g}"
         lines = [f"{total} under {relation_name(self.relation)}", self._neighbours()]
         lines.append(f"samplers: {EXACT_WORDS if self.exact else FLOAT_WORDS}")
-        lines += [f"UNPROTECTED: {words}" for words in self.unprotected]
+        lines += [f"UNPROTECTED: {reading}" for reading in self.unprotected]
         return [*lines, *([KEY_WORDS[self.key]] if self.key else [])]
 
     def _neighbours(self) -> str:
         """The neighbouring relation in words, with the number that `rows` is."""
-        words = RELATION_WORDS.get(self.relation, "")
+        meaning = RELATION_WORDS.get(self.relation, "")
         if self.rows is not None:
-            words = words.replace("rows is", f"rows = {self.rows} is")
-        return f"neighbours: {words}"
+            meaning = meaning.replace("rows is", f"rows = {self.rows} is")
+        return f"neighbours: {meaning}"

@@ -1,6 +1,4 @@
-"""Additive noise: discrete Laplace and rounded Gaussian on integers; their real laws in float32,
-for research.
-"""
+"""Additive noise: discrete Laplace and rounded Gaussian; for research, real noise in float32."""
 
 import math
 
@@ -12,7 +10,7 @@ from jax.scipy.special import log_ndtr
 from dpbt.base import Array
 from dpbt.privacy import variates
 from dpbt.privacy.keys import words
-from dpbt.privacy.mechanism import Mechanism, Sampler
+from dpbt.privacy.mechanism import Mechanism, Numbers, Sampler
 from dpbt.privacy.mechanisms.common import exact, positive, squared
 from dpbt.privacy.mechanisms.prices import DISCRETE_LAPLACE, GAUSSIAN, LAPLACE
 
@@ -38,9 +36,12 @@ def _gaussian_tail(shift: float) -> float:
     return math.exp(-(max(9.3 - shift, 0.0) ** 2) / 2)
 
 
-def _additive_divergence(value, scale, other_value, other_scale):
-    """Sum of |difference| / scale, the max-divergence of Laplace noise; infinite if scales
-    differ.
+def _additive_divergence(
+    value: Array, scale: Numbers, other_value: Array, other_scale: Numbers
+) -> Array:
+    """Sum of |difference| / scale, the max-divergence of Laplace noise.
+
+    It is infinite if the scales differ.
     """
     moved = jnp.abs(jnp.asarray(value - other_value, jnp.float32))
     noisy = jnp.where(moved > 0, moved / positive(scale), 0)
@@ -49,24 +50,26 @@ def _additive_divergence(value, scale, other_value, other_scale):
     return jnp.sum(each)
 
 
-def _gaussian_divergence(value, scale, other_value, other_scale):
+def _gaussian_divergence(
+    value: Array, scale: Numbers, other_value: Array, other_scale: Numbers
+) -> Array:
     same = jnp.all((value == other_value) & (scale == other_scale))
     return jnp.where(same, 0.0, jnp.inf)
 
 
-def _gaussian_rho(value, scale, other_value, other_scale):
+def _gaussian_rho(value: Array, scale: Numbers, other_value: Array, other_scale: Numbers) -> Array:
     same = jnp.where(scale == other_scale, 0.0, jnp.inf)
     moved = jnp.abs(jnp.asarray(value - other_value, jnp.float32))
     private = jnp.where(scale > 0, (moved / positive(scale)) ** 2 / 2, jnp.inf)
     return jnp.sum(jnp.where(moved > 0, private, 0)) + same
 
 
-def _saturated(total):
+def _saturated(total: Array) -> Array:
     """i32 of float64 integers, clamped to +-SATURATION; within `variates.double_precision`."""
     return jnp.clip(total, -np.float64(SATURATION), np.float64(SATURATION)).astype(jnp.int32)
 
 
-def _magnitude(bits: Array, scale) -> Array:
+def _magnitude(bits: Array, scale: Numbers) -> Array:
     """f64[...]: |k| for p(k) proportional to exp(-|k| / scale), from u32[8, ...].
 
     Up to scale 2**13, |k| = floor(scale (E + c)) with E ~ Exp(1) and exp(c) = 2 / (1 + exp(-1 /
@@ -76,10 +79,13 @@ def _magnitude(bits: Array, scale) -> Array:
     """
     step = variates.double(variates.power_of_two(scale, _LAPLACE_DIGITS))
     scale = variates.double(scale)
+
+    # One digit.
     shift = -variates.log1p(np.float64(0.5) * jnp.expm1(-1 / scale))
     waited = variates.exponential(bits[:4])
     direct = jnp.floor(scale * (waited + shift))
 
+    # Two digits.
     high = jnp.floor(scale / step * waited)
     below = -jnp.expm1(-step / scale) * variates.unit_interval(bits[4], bits[5])
     low = jnp.minimum(jnp.floor(-scale * variates.log1p(-below)), step - 1)
@@ -88,7 +94,7 @@ def _magnitude(bits: Array, scale) -> Array:
     return jnp.where(step > 1, digits, direct)
 
 
-def _discrete_laplace_sample(key, value, scale):
+def _discrete_laplace_sample(key: Array, value: Array, scale: Numbers) -> Array:
     bits = words(key, 8, jnp.shape(value))
     scale = jnp.broadcast_to(jnp.asarray(scale, jnp.float32), jnp.shape(value))
     with variates.double_precision():
@@ -98,7 +104,7 @@ def _discrete_laplace_sample(key, value, scale):
         return _saturated(total)
 
 
-def _discrete_laplace_log_prob(output, value, scale):
+def _discrete_laplace_log_prob(output: Array, value: Array, scale: Numbers) -> Array:
     safe = positive(scale)
     above = (output - value).astype(jnp.uint32)  # modulo 2**32, where the true distance fits
     distance = jnp.where(output >= value, above, -above).astype(jnp.float32) / safe
@@ -127,10 +133,11 @@ The sampler, up to 44 scales; beyond is a mass below 2**-63. A value that is flo
 within 2**-50 of itself (`variates`). In one digit it is below 44 * 2**13, so its error is below
 2**-31.5 and moves the probability of an outcome by less than 2**-30.5 of it. In two digits the
 higher is below 44 * 2**13 as well; the lower is below 2**20, and its error moves less than 2**-29;
-the choice of 0 moves less than 2**-31. The lattice moves less than 2**-62. """
+the choice of 0 moves less than 2**-31. The lattice moves less than 2**-62.
+"""
 
 
-def rounding_step(scale) -> Array:
+def rounding_step(scale: Numbers) -> Array:
     """f32[...]: the public step that `rounded_gaussian` rounds to: 1 up to scale 2**12.
 
     Beyond, the largest power of two that is at most scale / 2**11, so that rounding adds less than
@@ -139,7 +146,7 @@ def rounding_step(scale) -> Array:
     return variates.power_of_two(positive(jnp.asarray(scale, jnp.float32)), _GAUSSIAN_DIGITS)
 
 
-def _rounded_gaussian_sample(key, value, scale):
+def _rounded_gaussian_sample(key: Array, value: Array, scale: Numbers) -> Array:
     shape = jnp.shape(value)
     pairs = (math.prod(shape) + 1) // 2
     bits = words(key, variates.NORMAL_WORDS, (pairs,))
@@ -153,9 +160,10 @@ def _rounded_gaussian_sample(key, value, scale):
         return _saturated(jnp.where(scale > 0, noisy, exactly))
 
 
-def _rounded_gaussian_log_prob(output, value, scale):
-    """Log of Phi((o + step / 2 - v) / scale) - Phi((o - step / 2 - v) / scale), from the lower
-    tail.
+def _rounded_gaussian_log_prob(output: Array, value: Array, scale: Numbers) -> Array:
+    """Log of Phi((o + step / 2 - v) / scale) - Phi((o - step / 2 - v) / scale).
+
+    It is computed from the lower tail.
     """
     with variates.double_precision():
         step = variates.double(rounding_step(scale))
@@ -195,7 +203,7 @@ than 2**-31 of it, the pair's by 2**-30. The lattices of radius and angle move l
 """
 
 
-def _laplace_sample(key, value, scale):
+def _laplace_sample(key: Array, value: Array, scale: Numbers) -> Array:
     bits = words(key, variates.EXPONENTIAL_WORDS, jnp.shape(value))
     with variates.double_precision():
         size = variates.exponential(bits)
@@ -203,7 +211,7 @@ def _laplace_sample(key, value, scale):
     return value + scale * noise
 
 
-def _laplace_log_prob(output, value, scale):
+def _laplace_log_prob(output: Array, value: Array, scale: Numbers) -> Array:
     density = -jnp.abs(output - value) / positive(scale) - jnp.log(2 * positive(scale))
     return jnp.where(scale > 0, density, exact(output, value))
 
@@ -222,11 +230,11 @@ FLOAT: for research. Put the value on a public grid and use `discrete_laplace` t
 """
 
 
-def _gaussian_sample(key, value, scale):
+def _gaussian_sample(key: Array, value: Array, scale: Numbers) -> Array:
     return value + scale * jax.random.normal(key, jnp.shape(value), jnp.float32)
 
 
-def _gaussian_log_prob(output, value, scale):
+def _gaussian_log_prob(output: Array, value: Array, scale: Numbers) -> Array:
     z = (output - value) / positive(scale)
     density = -0.5 * z**2 - jnp.log(positive(scale)) - 0.5 * np.log(2 * np.pi).astype(np.float32)
     return jnp.where(scale > 0, density, exact(output, value))

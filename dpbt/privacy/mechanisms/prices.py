@@ -2,17 +2,16 @@
 
 import math
 from statistics import NormalDist
-from typing import Any
 
 import numpy as np
 from dp_accounting import DpEvent, dp_event
 from dp_accounting.pld import common, privacy_loss_distribution
 from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution
 
-from dpbt.privacy.mechanism import Allowance, Cost, Price
+from dpbt.privacy.mechanism import Allowance, Cost, Numbers, Price
 
 
-def gdp_of_pure(epsilon: Any) -> Any:
+def gdp_of_pure(epsilon: Numbers) -> Numbers:
     """The mu of which every epsilon-DP mechanism is mu-GDP: -2 Phi^-1(1 / (1 + e^epsilon)).
 
     The trade-off curve of epsilon-DP is two lines that meet at type I and type II errors of
@@ -20,13 +19,13 @@ def gdp_of_pure(epsilon: Any) -> Any:
     it lies below both lines.
     """
 
-    def one(value: float) -> float:
+    def mu_of(value: float) -> float:
         if value == 0 or math.isinf(value):
             return value
         below = math.exp(-value) / (1 + math.exp(-value))
         return -2 * NormalDist().inv_cdf(below) if below > 0 else math.inf
 
-    return np.vectorize(one, otypes=[float])(np.asarray(epsilon, np.float64))[()]
+    return np.vectorize(mu_of, otypes=[float])(np.asarray(epsilon, np.float64))[()]
 
 
 def _no_event(shift: float) -> DpEvent:
@@ -36,7 +35,7 @@ def _no_event(shift: float) -> DpEvent:
 # Pure differential privacy: epsilon = shift.
 
 
-def _pure_cost(shift: Any) -> Cost:
+def _pure_cost(shift: Numbers) -> Cost:
     return Cost(shift, shift**2 / 2, gdp_of_pure(shift))
 
 
@@ -81,7 +80,7 @@ DISCRETE_LAPLACE = PURE._replace(norm="l1", loss_distribution=_discrete_laplace_
 # Bounded range: the log ratio of two probabilities of one outcome has range shift over outcomes.
 
 
-def _range_cost(shift: Any) -> Cost:
+def _range_cost(shift: Numbers) -> Cost:
     return Cost(shift, shift**2 / 8, gdp_of_pure(shift))
 
 
@@ -94,14 +93,16 @@ def _range_event(shift: float) -> DpEvent:
 
 
 BOUNDED_RANGE = PURE._replace(cost=_range_cost, shift=_range_shift, dp_event=_range_event)
-"""epsilon = shift, and epsilon^2 / 8 of zCDP: bounded range (Durfee & Rogers, 2019; Cesar & Rogers,
-2021), where any pure mechanism has epsilon^2 / 2."""
+"""epsilon = shift, and epsilon^2 / 8 of zCDP, where any pure mechanism has epsilon^2 / 2.
+
+This is bounded range (Durfee & Rogers, 2019; Cesar & Rogers, 2021).
+"""
 
 
 # Gaussian differential privacy: mu = shift.
 
 
-def _gaussian_cost(shift: Any) -> Cost:
+def _gaussian_cost(shift: Numbers) -> Cost:
     return Cost(np.where(shift > 0, np.inf, 0.0)[()], shift**2 / 2, shift)
 
 
@@ -125,7 +126,7 @@ GAUSSIAN = Price("l2", _gaussian_cost, _gaussian_shift, _gaussian_event, _gaussi
 # Nothing.
 
 
-def _free_cost(shift: Any) -> Cost:
+def _free_cost(shift: Numbers) -> Cost:
     if np.any(shift > 0):
         raise ValueError("it never reads the rows, and its line has a sensitivity")
     return Cost(shift, shift, shift)

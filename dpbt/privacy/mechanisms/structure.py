@@ -3,30 +3,32 @@
 import jax
 import jax.numpy as jnp
 
+from dpbt.base import Array
 from dpbt.privacy.keys import words
-from dpbt.privacy.mechanism import Mechanism, Sampler
+from dpbt.privacy.mechanism import Mechanism, Numbers, Sampler
 from dpbt.privacy.mechanisms.common import no_tail
 from dpbt.privacy.mechanisms.prices import FREE
 
 
-def _uniform_sample(key, value, scale):
+def _uniform_sample(key: Array, value: Array, scale: Numbers) -> Array:
     if jnp.issubdtype(value.dtype, jnp.integer):
         count = jnp.asarray(scale).astype(jnp.uint32)
         high, low = words(key, 2, value.shape) % count
         radix = 2**16 % count
-        return ((high * (radix * radix % count) + low) % count).astype(
-            value.dtype
-        )  # of 2^32 high + low
+        remainder = (high * (radix * radix % count) + low) % count  # of 2^32 high + low
+        return remainder.astype(value.dtype)
     return jax.random.uniform(key, value.shape, value.dtype) * scale
 
 
-def _uniform_log_prob(output, value, scale):
+def _uniform_log_prob(output: Array, value: Array, scale: Numbers) -> Array:
     del value
     inside = (output >= 0) & (output < scale)
     return jnp.where(inside, -jnp.log(jnp.asarray(scale, jnp.float32)), -jnp.inf)
 
 
-def _uniform_divergence(value, scale, other_value, other_scale):
+def _uniform_divergence(
+    value: Array, scale: Numbers, other_value: Array, other_scale: Numbers
+) -> Array:
     del value, other_value
     return jnp.where(scale == other_scale, 0.0, jnp.inf)
 

@@ -242,8 +242,8 @@ MUTANTS = [
     Mutant(
         "finite bits are not paid for",
         "dpbt/recipes/building.py",
-        "    left = after_samplers(asked, parts.learner, *calibrated(asked))",
-        "    left = asked",
+        "    left = after_samplers(request, parts.learner, *calibrated(request))",
+        "    left = request",
         (attack("ledgers", "no_ledger_is_above_its_request"),),
     ),
     Mutant(

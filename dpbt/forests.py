@@ -133,8 +133,9 @@ def structure(key: Array, depth: int, attributes: int) -> Structure:
 def weights_at_all_heights(tree: Structure, rows: random_tree.Positions) -> tuple[Array, Array]:
     """Nodes and class counts of one tree at every height 0..H.
 
-    They are in heap order: node i of level h is at 2**h - 1 + i. A random tree of height h is the top of a taller one, so one descent serves all heights, and the
-    counts of a node are the sums of its children's.
+    They are in heap order: node i of level h is at 2**h - 1 + i. A random tree of height h is the
+    top of a taller one, so one descent serves all heights, and the counts of a node are the sums of
+    its children's.
 
     Args:
         tree: the structure.

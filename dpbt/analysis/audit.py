@@ -262,8 +262,7 @@ def audit(
         memory_mb: how much memory a batch of neighbours may take.
 
     Raises:
-        ValueError: if `rows` is smaller than the largest neighbour, or a log density is not a
-            number.
+        ValueError: if `rows` is smaller than the largest neighbour, or a log density is NaN.
     """
     largest = int(np.max(near.present.sum(axis=1)))
     if max(largest, int(near.table.present.sum())) > float(recipe.rows):

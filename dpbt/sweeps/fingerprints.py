@@ -3,8 +3,8 @@
 A hash without a key lets whoever holds it check guesses: who knows all rows but one finds that
 row by hashing every value it may have. HMAC-SHA256 under 256 secret bits tells equal content from
 other content to whoever has the secret, and is as good as random bits to everybody else (Bellare,
-Canetti & Krawczyk, 1996). Equal content has equal fingerprints under one secret, which everybody
-can see.
+Canetti & Krawczyk, 1996). Everybody can see that equal fingerprints under one secret are of equal
+content.
 """
 
 import hmac

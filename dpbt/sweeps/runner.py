@@ -154,6 +154,14 @@ def shard_rows(table: Table, mesh: Mesh) -> Table:
     return Table(spread(table.cells), spread(table.target), spread(table.present), questions)
 
 
+def _fit_key(root: Array, lane: _Lanes) -> Array:
+    """The key of one fit, from the task's."""
+    key = root
+    for number in (lane.setting_bits[0], lane.setting_bits[1], lane.evaluation, lane.repeat):
+        key = jax.random.fold_in(key, number)
+    return key
+
+
 def _evaluator(measure: Measure, mesh: Mesh) -> Wrapped:
     """The program of one batch: `used` chunks of lanes in sequence, each spread over the mesh."""
 
@@ -169,13 +177,9 @@ def _evaluator(measure: Measure, mesh: Mesh) -> Wrapped:
         root = jax.random.wrap_key_data(key, impl="threefry2x32")
 
         def evaluate(lane: _Lanes) -> dict[str, Array]:
-            fit_key = root
-            high, low = lane.setting_bits[0], lane.setting_bits[1]
-            for number in (high, low, lane.evaluation, lane.repeat):
-                fit_key = jax.random.fold_in(fit_key, number)
             present = table.present & train[lane.evaluation]
             recipe = dataclasses.replace(lane.recipe, rounds=rounds)
-            noise_key, public_key = pair(fit_key)
+            noise_key, public_key = pair(_fit_key(root, lane))
             score = boost(noise_key, table._replace(present=present), recipe, public_key)[2]
             return measure(score, table.target, present, test[lane.evaluation])
 
@@ -355,11 +359,12 @@ def run(
             otherwise (with other rows, for example), or `fingerprints.local_secret` refuses the
             secret's file. Neither fingerprints nor numbers of rows are shown.
     """
-    mesh = device_mesh() if mesh is None else mesh
-    about = provenance() if about is None else dict(about)
     names = [task.name for task in tasks]
     if len(set(names)) < len(names):
         raise ValueError(f"tasks need distinct names, got {names}")
+
+    mesh = device_mesh() if mesh is None else mesh
+    about = provenance() if about is None else dict(about)
     # "spare" is the padding: folders that were begun, and published files, have it by this name.
     plan = {
         **sweep.definition(),
@@ -381,11 +386,7 @@ def run(
         for task, number, group in _work(sweep, members):
             _run_group(this, programs, shape, task, number, group)
 
-    if jax.process_index() == 0:
-        for task in tasks:
-            if not (folder / f"{task.name}.npz").exists():
-                _finish(sweep, task, folder, plan)
-        shutil.rmtree(folder / "parts", ignore_errors=True)
+    _finish_all(sweep, tasks, folder, plan)
     return Report(**dataclasses.asdict(tally))
 
 
@@ -538,7 +539,17 @@ def _done(folder: Path, names: Sequence[str]) -> set[tuple[str, str | None]]:
     return done
 
 
-def _finish(sweep: Sweep, task: Task, folder: Path, plan: Mapping) -> None:
+def _finish_all(sweep: Sweep, tasks: Sequence[Task], folder: Path, plan: Mapping[str, Any]) -> None:
+    """Write the files of the tasks that have none yet, on the first process."""
+    if jax.process_index() != 0:
+        return
+    for task in tasks:
+        if not (folder / f"{task.name}.npz").exists():
+            _finish(sweep, task, folder, plan)
+    shutil.rmtree(folder / "parts", ignore_errors=True)
+
+
+def _finish(sweep: Sweep, task: Task, folder: Path, plan: Mapping[str, Any]) -> None:
     """Join a task's parts into its file, a row for each fit, by setting, evaluation and repeat.
 
     Raises:

@@ -22,39 +22,42 @@ from dpbt.reweighting import uniform
 
 @jax.custom_batching.custom_vmap
 def _anywhere(flag: Array) -> Array:
-    """The flag, or under vmap whether any lane has it: one for all lanes, so that a cond on it
-    stays a cond.
-    """
+    """The flag, or under vmap whether any lane has it, so that a cond on it stays a cond."""
     return flag
 
 
 @_anywhere.def_vmap
-def _anywhere_in_a_batch(axis_size, in_batched, flag):
+def _anywhere_in_a_batch(
+    axis_size: int, in_batched: Sequence[bool], flag: Array
+) -> tuple[Array, bool]:
     del axis_size
     return (_anywhere(jnp.any(flag, axis=0)) if in_batched[0] else flag), False
 
 
-def scan_rounds(recipe: Recipe, one_round: Callable, state: Any, entries: Any) -> tuple[Any, Any]:
+RoundStep = Callable[[Any, Any], tuple[Any, Any]]
+"""(state, entry of the round) -> (next state, what to keep of the round); all are pytrees."""
+
+
+def scan_rounds(recipe: Recipe, one_round: RoundStep, state: Any, entries: Any) -> tuple[Any, Any]:
     """`lax.scan` of `one_round` over the first T of `capacity` entries; the others give zeros.
 
     They cost nothing where no other lane of a vmap needs them. (A cond on a batched flag would run
     both branches and copy the table for every lane.)
     """
 
-    def skip(state, entry):
-        _, out = jax.eval_shape(one_round, state, entry)
-        return state, jax.tree.map(lambda array: jnp.zeros(array.shape, array.dtype), out)
+    def skip(state: Any, entry: Any) -> tuple[Any, Any]:
+        _, kept = jax.eval_shape(one_round, state, entry)
+        return state, jax.tree.map(lambda array: jnp.zeros(array.shape, array.dtype), kept)
 
-    def step(state, counted):
-        t, entry = counted
+    def step(state: Any, numbered: tuple[Array, Any]) -> tuple[Any, Any]:
+        t, entry = numbered
         active = t < recipe.rounds
 
-        def run(state, entry):
-            new, out = one_round(state, entry)
-            kept = jax.tree.map(lambda a, b: jnp.where(active, a, b), new, state)
-            return kept, jax.tree.map(
-                lambda array: jnp.where(active, array, jnp.zeros_like(array)), out
-            )
+        def run(state: Any, entry: Any) -> tuple[Any, Any]:
+            after, kept = one_round(state, entry)
+            after = jax.tree.map(lambda a, b: jnp.where(active, a, b), after, state)
+            kept = jax.tree.map(lambda a: jnp.where(active, a, jnp.zeros_like(a)), kept)
+            return after, kept
 
         return jax.lax.cond(_anywhere(active), run, skip, state, entry)
 
@@ -62,8 +65,7 @@ def scan_rounds(recipe: Recipe, one_round: Callable, state: Any, entries: Any) -
 
 
 def own_key(key: Array, recipe: Recipe) -> Array:
-    """The key of a recipe's noise: a function of the key, of every number of the budget and of the
-    parts.
+    """The key of a recipe's noise: a function of the key, of every budget number and of the parts.
 
     So one key gives independent noise to two recipes that differ in any scale, share or learner.
     If they shared their noise at two scales, two releases would give the private statistic away.
@@ -75,11 +77,11 @@ def own_key(key: Array, recipe: Recipe) -> Array:
     """
     tag = keys.text_words(f"{recipe.learner.tag} | {recipe.reweighter.tag}")
     numbers = (recipe.budget, recipe.reweighting, recipe.rows)
-    budget = [_words_of(leaf) for leaf in jax.tree.leaves(numbers)]
+    budget = [_bits_of(leaf) for leaf in jax.tree.leaves(numbers)]
     return keys.fold_words(key, jnp.concatenate([jnp.asarray(tag), *budget]))
 
 
-def _words_of(leaf: Any) -> Array:
+def _bits_of(leaf: Any) -> Array:
     """u32[K]: the bits of a leaf of a budget."""
     leaf = jnp.asarray(leaf).reshape(-1)
     if leaf.dtype not in (jnp.float32, jnp.int32, jnp.uint32):
@@ -100,8 +102,8 @@ def admitted(present: Array, recipe: Recipe) -> Array:
     The noise was set for `rows` rows. A row more or less then moves at most one other row out or
     in, so a table beyond the bound costs what two rows cost: 2 epsilon, or 4 rho.
     """
-    place = jnp.cumsum(present.astype(jnp.int32))
-    return present & (place <= jnp.asarray(recipe.rows).astype(jnp.int32))
+    rank = jnp.cumsum(present.astype(jnp.int32))
+    return present & (rank <= jnp.asarray(recipe.rows).astype(jnp.int32))
 
 
 def prepared_table(table: Table, recipe: Recipe) -> Any:
@@ -221,11 +223,10 @@ def boost(key: Array, table: Table, recipe: Recipe, public_key: Array | None = N
         ValueError: for public structure without a public key.
     """
     learner, prepared = recipe.learner, prepared_table(table, recipe)
-    own = own_key(key, recipe)
 
     prologue: Release = {}
     if learner.prologue is not None:
-        noise_key = jax.random.fold_in(own, _PROLOGUE)
+        noise_key = jax.random.fold_in(own_key(key, recipe), _PROLOGUE)
         structure_key = None if public_key is None else jax.random.fold_in(public_key, _PROLOGUE)
         read = before_rounds(prepared, recipe)
         prologue = learner.prologue.program.release(noise_key, structure_key, *read)
@@ -281,7 +282,7 @@ def transcript_log_prob(transcript: Transcript, table: Table, recipe: Recipe) ->
 
 
 def step_divergences(
-    transcript: Transcript, table: Table, other: Table, recipe: Recipe
+    transcript: Transcript, table: Table, neighbour: Table, recipe: Recipe
 ) -> dict[str, StepLoss]:
     """Site -> StepLoss of f32[T]: the worst case of each draw over all its outputs, between tables.
 
@@ -292,30 +293,29 @@ def step_divergences(
     Args:
         transcript: as `boost` returns it.
         table: a table.
-        other: another of the same shape.
+        neighbour: another of the same shape.
         recipe: the recipe.
     """
     learner = recipe.learner
-    mine, theirs = prepared_table(table, recipe), prepared_table(other, recipe)
+    rows, neighbour_rows = prepared_table(table, recipe), prepared_table(neighbour, recipe)
 
     opening: dict[str, StepLoss] = {}
     if learner.prologue is not None:
-        rows, weights, *public = before_rounds(mine, recipe)
-        other_rows, other_weights, *_ = before_rounds(theirs, recipe)
+        *read, budget, public = before_rounds(rows, recipe)
+        *neighbour_read, _, _ = before_rounds(neighbour_rows, recipe)
         opening = learner.prologue.program.divergence(
-            transcript.prologue, rows, weights, other_rows, other_weights, *public
+            transcript.prologue, *read, *neighbour_read, budget, public
         )
 
     def compare(release: Release, weights: list[Array], public: Public) -> tuple[Release, Any]:
-        here, there = weights
+        weight, neighbour_weight = weights
         divergence = learner.program.divergence(
-            release, mine, here, theirs, there, recipe.budget, public
+            release, rows, weight, neighbour_rows, neighbour_weight, recipe.budget, public
         )
         return release, divergence
 
-    _, divergences, _ = run_rounds(
-        recipe, transcript.prologue, [mine, theirs], compare, transcript.rounds
-    )
+    tables, recorded = [rows, neighbour_rows], transcript.rounds
+    _, divergences, _ = run_rounds(recipe, transcript.prologue, tables, compare, recorded)
     return {**opening, **divergences}
 
 
@@ -329,11 +329,10 @@ def published(transcript: Transcript, learner: WeakLearner) -> Transcript:
         ValueError: if the learner withholds a site that it does not draw.
     """
     if unknown := set(learner.withheld) - set(transcript.rounds):
-        words = f"its sites are {sorted(transcript.rounds)}"
-        raise ValueError(f"the learner withholds {sorted(unknown)}, {words}")
-    kept = {
-        site: array for site, array in transcript.rounds.items() if site not in learner.withheld
-    }
+        sites = sorted(transcript.rounds)
+        raise ValueError(f"the learner withholds {sorted(unknown)}, its sites are {sites}")
+    rounds = transcript.rounds.items()
+    kept = {site: array for site, array in rounds if site not in learner.withheld}
     return transcript._replace(rounds=kept)
 
 
@@ -346,8 +345,7 @@ def fit(
     sample_weight: Any = None,
     keep_withheld: bool = False,
 ) -> Model:
-    """Learn an ensemble. The model is a function of noisy releases alone; see `ledger(recipe)` for
-    its guarantee.
+    """Learn an ensemble: a function of noisy releases alone, with the guarantee of its ledger.
 
     Args:
         key: one typed key, a secret: who has it can subtract the noise. `keys.fresh_key()` makes
@@ -372,6 +370,7 @@ def fit(
     table = on_device(table)
     check(key, table, recipe, public_key)
     keys.warn_of_research(key)
+
     room = dataclasses.replace(recipe, capacity=shapes.bucket(recipe.capacity))
     transcript, hypotheses, _ = _boost(key, shapes.padded(table), room, public_key)
     return model_of(hypotheses, transcript, recipe, table, keep_withheld)

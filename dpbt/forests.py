@@ -13,16 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from dpbt import boosting, checks, shapes
-from dpbt.base import (
-    Array,
-    Model,
-    Public,
-    Recipe,
-    Release,
-    Table,
-    Transcript,
-    WeakLearner,
-)
+from dpbt.base import Array, Model, Public, Recipe, Release, Table, Transcript, WeakLearner
 from dpbt.learners import random_tree
 from dpbt.learners.random_tree import Grove
 from dpbt.privacy import keys
@@ -31,8 +22,7 @@ from dpbt.privacy import keys
 def grow(
     key: Array, table: Table, recipe: Recipe, public_key: Array, batch: int = 8
 ) -> tuple[Release, Grove]:
-    """The releases and trees of `boosting.boost` under the same key, in batches; pure and
-    traceable.
+    """The releases and trees of `boosting.boost` under the same key, in batches; traceable.
 
     The guarantee is that of `dpbt.ledger(recipe)`. The key is a secret of the release.
 
@@ -50,8 +40,8 @@ def grow(
     weighted = recipe.reweighter.weigh(score, jnp.float32(0), prepared, public)
     public = public._replace(cap=weighted.cap)
 
-    def one(counted: tuple[Array, tuple[Array, Array]]) -> tuple[Release, Grove]:
-        t, keys_of_round = counted
+    def one_round(numbered: tuple[Array, tuple[Array, Array]]) -> tuple[Release, Grove]:
+        t, keys_of_round = numbered
         read = prepared, weighted.weight, recipe.budget, public
         release = learner.program.release(*keys_of_round, *read)
         tree = learner.hypothesis(release, recipe.budget, public)
@@ -61,7 +51,7 @@ def grow(
 
     entries = boosting.key_pairs(key, public_key, recipe)
     rounds = jnp.arange(recipe.capacity, dtype=jnp.int32), entries
-    return jax.lax.map(one, rounds, batch_size=min(batch, recipe.capacity))
+    return jax.lax.map(one_round, rounds, batch_size=min(batch, recipe.capacity))
 
 
 _grow = jax.jit(grow, static_argnames="batch")
@@ -71,10 +61,10 @@ _grow = jax.jit(grow, static_argnames="batch")
 def _leaves(learner: WeakLearner) -> int:
     """How many leaves one round of a learner of groves has, found by abstract evaluation."""
     rows = random_tree.prepare(random_tree.GROVES.example())
-    one, key = jnp.float32(1), jax.random.key(0)
-    read = rows, jnp.zeros(1), random_tree.ForestBudget(one), Public(one, one, (), {})
-    shapes = jax.eval_shape(lambda: learner.program.release(key, key, *read))
-    parts, nodes = shapes["threshold"].shape
+    scale, key = jnp.float32(1), jax.random.key(0)
+    read = rows, jnp.zeros(1), random_tree.ForestBudget(scale), Public(scale, scale, (), {})
+    release = jax.eval_shape(lambda: learner.program.release(key, key, *read))
+    parts, nodes = release["threshold"].shape
     return parts * (nodes + 1)
 
 
@@ -88,8 +78,7 @@ def fit(
     sample_weight: Any = None,
     keep_withheld: bool = False,
 ) -> Model:
-    """Learn a random forest. The model is a function of noisy releases alone; see
-    `dpbt.ledger(recipe)`.
+    """Learn a random forest: a function of noisy releases alone; see `dpbt.ledger(recipe)`.
 
     Args:
         key: one typed key, a secret; see `boosting.fit`.
@@ -111,8 +100,9 @@ def fit(
     table = checks.on_device(table)
     checks.check(key, table, recipe, public_key)
     keys.warn_of_research(key)
-    each = 64 * table.target.shape[0] + 512 * _leaves(recipe.learner)
-    batch = int(np.clip(memory_mb * 2**20 / each, 1, 64))
+
+    tree_bytes = 64 * table.target.shape[0] + 512 * _leaves(recipe.learner)
+    batch = int(np.clip(memory_mb * 2**20 / tree_bytes, 1, 64))
     room = dataclasses.replace(recipe, capacity=shapes.bucket(recipe.capacity))
     releases, trees = _grow(key, shapes.padded(table), room, public_key, batch=batch)
     return boosting.model_of(trees, Transcript({}, releases), recipe, table, keep_withheld)
@@ -131,22 +121,21 @@ class Structure(NamedTuple):
 
 
 def structure(key: Array, depth: int, attributes: int) -> Structure:
-    """A random structure of height H over A attributes, distributed as the learner draws it; sees
-    no rows.
-    """
-    first, second = jax.random.split(key)
+    """A structure of height H over A attributes, distributed as the learner draws it."""
+    attribute_key, threshold_key = jax.random.split(key)
     nodes = (2**depth - 1,)
     return Structure(
-        jax.random.randint(first, nodes, 0, attributes), jax.random.uniform(second, nodes)
+        attribute=jax.random.randint(attribute_key, nodes, 0, attributes),
+        threshold=jax.random.uniform(threshold_key, nodes),
     )
 
 
 def weights_at_all_heights(tree: Structure, rows: random_tree.Positions) -> tuple[Array, Array]:
-    """Nodes and class counts of one tree at every height 0..H, in heap order: node i of level h is
-    at 2**h - 1 + i.
+    """Nodes and class counts of one tree at every height 0..H.
 
-    A random tree of height h is the top of a taller one, so one descent serves all heights, and the
-    counts of a node are the sums of its children's.
+    They are in heap order: node i of level h is at 2**h - 1 + i. A random tree of height h is the
+    top of a taller one, so one descent serves all heights, and the counts of a node are the sums of
+    its children's.
 
     Args:
         tree: the structure.
@@ -154,16 +143,17 @@ def weights_at_all_heights(tree: Structure, rows: random_tree.Positions) -> tupl
 
     Returns:
         i32[H + 1, N], the heap index of each row's node at each height, absent rows' too; and
-        i32[2**(H + 1) - 1, 2],
-        the present rows of each node and class. Both are private.
+        i32[2**(H + 1) - 1, 2], the present rows of each node and class. Both are private.
     """
-    everyone = jnp.zeros(rows.target.shape[0], jnp.int32)
-    node = random_tree.descend(tree.attribute[None], tree.threshold[None], rows.position, everyone)
+    root = jnp.zeros(rows.target.shape[0], jnp.int32)
+    node = random_tree.descend(tree.attribute[None], tree.threshold[None], rows.position, root)
     depth = node.shape[0]
-    here = rows.present.astype(jnp.int32)
-    count = random_tree.leaf_weights(node[-1], rows.target, here, 2**depth)
+
+    present = rows.present.astype(jnp.int32)
+    count = random_tree.leaf_weights(node[-1], rows.target, present, 2**depth)
     levels = [count]
     for _ in range(depth):
         levels.append(levels[-1].reshape(-1, 2, 2).sum(axis=1))
+
     first = 2 ** (jnp.arange(depth, dtype=jnp.int32) + 1) - 1
-    return jnp.concatenate([everyone[None], node + first[:, None]]), jnp.concatenate(levels[::-1])
+    return jnp.concatenate([root[None], node + first[:, None]]), jnp.concatenate(levels[::-1])

@@ -21,16 +21,14 @@ VOTINGS = ("majority", "threshold", "probabilistic")
 
 
 def score(hypotheses: Any, table: Table, kind: HypothesisClass) -> Array:
-    """f32[N]: the summed predictions of hypotheses, with a leading axis T, on all rows of a
-    table.
-    """
+    """f32[N]: the summed predictions of hypotheses, with leading axis T, on all rows of a table."""
     prepared = kind.prepare(table)
 
     def add(total: Array, hypothesis: Any) -> tuple[Array, None]:
         return total + kind.predict(hypothesis, prepared), None
 
-    nothing = jnp.zeros(table.cells.shape[0], jnp.float32)
-    return jax.lax.scan(add, nothing, hypotheses)[0]
+    start = jnp.zeros(table.cells.shape[0], jnp.float32)
+    return jax.lax.scan(add, start, hypotheses)[0]
 
 
 def vote(shares: Array, voting: str, key: Array | None = None) -> Array:
@@ -61,6 +59,7 @@ _score = jax.jit(score, static_argnums=2)
 
 @jax.jit
 def _shares(model: Model, table: Table) -> Array:
+    """f32[k, N]: `shares` of a padded table."""
     kind = model.recipe.learner.hypotheses
     assert kind.shares is not None
     return kind.shares(model.trees, kind.prepare(table))
@@ -84,8 +83,8 @@ def decision_function(model: Model, rows: Array | Table) -> Array:
         ValueError: if the rows are not of the kind that the model reads (`checks.rows_for`).
     """
     table, count = _read(model, rows)
-    found = model.intercept + _score(model.trees, table, model.recipe.learner.hypotheses)
-    return shapes.first(found, count)
+    scores = model.intercept + _score(model.trees, table, model.recipe.learner.hypotheses)
+    return shapes.first(scores, count)
 
 
 def shares(model: Model, rows: Array | Table) -> Array:

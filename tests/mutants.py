@@ -87,7 +87,7 @@ MUTANTS = [
     Mutant(
         "all present rows are admitted",
         "dpbt/boosting.py",
-        "    return present & (place <= jnp.asarray(recipe.rows).astype(jnp.int32))",
+        "    return present & (rank <= jnp.asarray(recipe.rows).astype(jnp.int32))",
         "    return present",
         (attack("bounds", "a_table_far_beyond_its_bound_costs_at_most_twice_its_ledger"),),
     ),
@@ -108,8 +108,8 @@ MUTANTS = [
     Mutant(
         "the part of each row is left in the model",
         "dpbt/boosting.py",
-        "        site: array for site, array in transcript.rounds.items() if site not in learner.withheld",
-        "        site: array for site, array in transcript.rounds.items()",
+        "{site: array for site, array in rounds if site not in learner.withheld}",
+        "dict(rounds)",
         ("tests/test_leaving.py::test_no_array_of_a_model_is_as_long_as_the_table",),
     ),
     Mutant(
@@ -242,8 +242,8 @@ MUTANTS = [
     Mutant(
         "finite bits are not paid for",
         "dpbt/recipes/building.py",
-        "    left = after_samplers(asked, parts.learner, *calibrated(asked))",
-        "    left = asked",
+        "    left = after_samplers(request, parts.learner, *calibrated(request))",
+        "    left = request",
         (attack("ledgers", "no_ledger_is_above_its_request"),),
     ),
     Mutant(

@@ -125,7 +125,7 @@ def test_beta_from_private_counts_is_caught():
     old = recipe.learner
 
     def program(draw, table, weights, budget, public):
-        leaves = grow(draw, table, weights, budget, public, greedy_tree.given_alpha)
+        leaves = grow(draw, table, weights, budget, public, greedy_tree.public_alpha)
         draw("leaf", mechanisms.discrete_laplace, leaves, budget.leaf_scale)
         edge = jnp.sum(leaves[:, 1] - leaves[:, 0]).astype(jnp.float32)
         draw("beta", mechanisms.laplace, edge, jnp.float32(0))

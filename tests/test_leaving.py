@@ -181,7 +181,7 @@ def test_a_sweep_leaves_no_number_of_rows_killed_resumed_or_refused(tmp_path, wa
     assert found_in(watch.said) == found_in_files(folder) == []
 
     report = watch(lambda: runs.run(SWEEP, [task], folder))
-    assert report.found > 0
+    assert report.reused > 0
     assert found_in(watch.said) == found_in_files(folder) == []
 
     # Another last row, a row fewer, and another sweep are refused: neither digests nor N are shown.

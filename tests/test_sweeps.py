@@ -80,13 +80,13 @@ def test_structure_and_traced_axes_are_told_apart():
     task = worker.tasks()[0]
     found = sweeps.groups(sweep, task)
     assert len(found) == 2 * 2
-    assert sorted(np.concatenate([group.places for group in found])) == list(
+    assert sorted(np.concatenate([group.indices for group in found])) == list(
         range(len(sweep.settings))
     )
     for group in found:
         assert group.recipe.capacity == 5
         assert np.all(np.diff(group.recipe.rounds) >= 0)
-        for k, place in enumerate(group.places):
+        for k, place in enumerate(group.indices):
             alone = dataclasses.replace(make(**task.arguments, **sweep.settings[place]), capacity=5)
             jax.tree.map(np.testing.assert_array_equal, recipes.setting(group.recipe, k), alone)
 
@@ -156,9 +156,9 @@ def direct(task, setting, evaluation, repeat):
 
 def test_runs_agree_with_single_fits_and_compile_once(tmp_path):
     seen = []
-    report = worker.sweep(tmp_path / "out", spare=0, progress=seen.append)
+    report = worker.sweep(tmp_path / "out", padding=0, progress=seen.append)
     fits = 3 * 9 * 3 * 2
-    assert (report.fits, report.found, sum(seen)) == (fits, 0, fits)
+    assert (report.fits, report.reused, sum(seen)) == (fits, 0, fits)
     assert (
         report.programs == 3
     )  # three shapes, one structure; T, epsilon, folds and keys share them
@@ -185,10 +185,10 @@ def test_runs_agree_with_single_fits_and_compile_once(tmp_path):
             expected = direct(task, settings[k], evaluation, repeat)
             np.testing.assert_allclose(columns["test_error"][row], expected, rtol=1e-6)
         assert np.all((columns["train_error"] >= 0) & (columns["train_error"] <= 1))
-    again = worker.sweep(tmp_path / "out", spare=0)
-    assert (again.fits, again.found, again.programs) == (0, fits, 0)
+    again = worker.sweep(tmp_path / "out", padding=0)
+    assert (again.fits, again.reused, again.programs) == (0, fits, 0)
     with pytest.raises(ValueError, match=r"begun otherwise: lanes was .*; finish it"):
-        worker.sweep(tmp_path / "out", spare=1)
+        worker.sweep(tmp_path / "out", padding=1)
     with pytest.raises(ValueError, match="distinct names"):
         runs.run(worker.SWEEP, worker.tasks()[:1] * 2, tmp_path / "twice")
 
@@ -205,7 +205,7 @@ def by_size(rows, depth):
 def test_tasks_may_have_structures_of_their_own(tmp_path, spare):
     tasks = worker.tasks()
     sweep = sweeps.Sweep("own", by_size, ({"depth": (1, 2)},))
-    report = runs.run(sweep, tasks, tmp_path, spare=spare, about={})
+    report = runs.run(sweep, tasks, tmp_path, padding=spare, about={})
     assert report.programs == (
         4 if spare == 0 else 3
     )  # of depth 1 for one setting and for two, and of depth 2
@@ -288,8 +288,8 @@ def test_a_killed_run_resumes_to_the_same_bytes(tmp_path):
     assert parts >= 1
     (folder / "parts" / "t0" / ".000-0001-0000-left.npz").write_bytes(b"half")
     report = worker.sweep(folder)
-    assert report.found > 0
-    assert report.fits + report.found == 162
+    assert report.reused > 0
+    assert report.fits + report.reused == 162
     assert digests(folder) == digests(tmp_path / "whole")
 
 

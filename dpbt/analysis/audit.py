@@ -1,5 +1,4 @@
-"""Exact audits: neighbours of a table, and what a recorded transcript would have cost on each of
-them.
+"""Exact audits: neighbours of a table, and what a recorded transcript would have cost on each.
 
 Every neighbour is a mask over one extended table: the table's rows, then candidate rows that are
 absent. So all neighbours share their splits and are one vmapped program. What is audited is
@@ -60,26 +59,16 @@ def neighbours(
         ValueError: if there are no neighbours (replacements without candidates, an empty table), or
             the candidates do not fit the table.
     """
-    cells, target, present = (np.asarray(array) for array in table[:3])
-    rows, features = cells.shape
+    rows, features = table.cells.shape
     if candidates is None:
-        candidates = np.zeros((0, features), cells.dtype), np.zeros(0, bool)
-    more, more_target = candidates
-    fits = more.ndim == 2 and more.shape[1] == features and more.dtype == cells.dtype
-    if not fits or more_target.shape != (len(more),):
-        words = f"candidates must be {cells.dtype}[C, {features}] and bool[C]"
-        raise ValueError(f"{words}, got {more.dtype}{more.shape}, {more_target.shape}")
-    extended = Table(
-        jnp.asarray(np.concatenate([cells, more])),
-        jnp.asarray(np.concatenate([target, more_target])),
-        jnp.asarray(np.concatenate([present, np.zeros(len(more), bool)])),
-        table.questions,
-    )
-    out = np.flatnonzero(present)
+        candidates = np.zeros((0, features), table.cells.dtype), np.zeros(0, bool)
+    extended = _extended(table, *candidates)
+    here, count = np.flatnonzero(np.asarray(table.present)), len(candidates[0])
+
     if relation is ADD_REMOVE:
-        moves = [(i,) for i in (*out, *range(rows, rows + len(more)))]
+        moves = [(i,) for i in (*here, *range(rows, rows + count))]
     elif relation is REPLACE_ONE:
-        chosen = itertools.product(out, range(len(more))) if pairs is None else pairs
+        chosen = itertools.product(here, range(count)) if pairs is None else pairs
         moves = [(i, rows + j) for i, j in chosen]
     else:
         raise ValueError(f"no neighbours are defined under {relation!r}")
@@ -87,10 +76,33 @@ def neighbours(
         raise ValueError(
             "the table has no neighbours: no present row, or no candidate to put in its place"
         )
+
     masks = np.repeat(np.asarray(extended.present)[None], len(moves), axis=0)
     for mask, move in zip(masks, moves, strict=True):
         mask[list(move)] ^= True
     return Neighbours(extended, masks)
+
+
+def _extended(table: Table, candidates: np.ndarray, labels: np.ndarray) -> Table:
+    """The table with candidate rows that are absent.
+
+    Raises:
+        ValueError: if the candidates do not fit the table.
+    """
+    cells, target, present = (np.asarray(array) for array in table[:3])
+    features = cells.shape[1]
+    fits = candidates.ndim == 2 and candidates.shape[1] == features
+    if not fits or candidates.dtype != cells.dtype or labels.shape != (len(candidates),):
+        raise ValueError(
+            f"candidates must be {cells.dtype}[C, {features}] and bool[C], "
+            f"got {candidates.dtype}{candidates.shape}, {labels.shape}"
+        )
+    return Table(
+        jnp.asarray(np.concatenate([cells, candidates])),
+        jnp.asarray(np.concatenate([target, labels])),
+        jnp.asarray(np.concatenate([present, np.zeros(len(candidates), bool)])),
+        table.questions,
+    )
 
 
 def public_rows(domain: Domain, limit: int = 10_000) -> tuple[np.ndarray, np.ndarray]:
@@ -108,9 +120,7 @@ def public_rows(domain: Domain, limit: int = 10_000) -> tuple[np.ndarray, np.nda
 
 
 def label_flips(table: Table) -> Neighbours:
-    """The replacements of each present row by itself with the other label: neighbours that need no
-    domain.
-    """
+    """The replacements of each present row by itself with the opposite label; of any domain."""
     here = np.flatnonzero(np.asarray(table.present))
     candidates = np.asarray(table.cells)[here], ~np.asarray(table.target)[here]
     return neighbours(table, REPLACE_ONE, candidates, [(int(i), j) for j, i in enumerate(here)])
@@ -118,7 +128,7 @@ def label_flips(table: Table) -> Neighbours:
 
 @dataclasses.dataclass(frozen=True)
 class Audit:
-    """What an audit found.
+    """The result of an audit.
 
     Attributes:
         claimed_epsilon: the ledger's epsilon; with a delta above 0 a transcript may, rarely, lose
@@ -145,44 +155,47 @@ class Audit:
 
 @jax.jit
 def _releases(keys: Array, table: Table, recipe: Recipe) -> Transcript:
-    def one(key):
+    """The transcripts of runs under R keys."""
+
+    def record(key: Array) -> Transcript:
         noise_key, public_key = pair(key)
         return boost(noise_key, table, recipe, public_key)[0]
 
-    return jax.lax.map(one, keys)
+    return jax.lax.map(record, keys)
+
+
+SiteArrays = dict[str, Array]
+"""Site -> array."""
 
 
 @jax.jit
-def _log_probs(releases: Transcript, near: Neighbours, recipe: Recipe):
-    """Site -> f32[R, T] on the table itself, and f32[R, B, T] on each neighbour: log densities of
-    each round.
-    """
+def _log_probs(
+    transcripts: Transcript, near: Neighbours, recipe: Recipe
+) -> tuple[SiteArrays, SiteArrays]:
+    """Log densities of each round: f32[R, T] on the table, and f32[R, B, T] on each neighbour."""
 
-    def score(release, present):
-        return transcript_log_prob(release, near.table._replace(present=present), recipe)
+    def log_prob(transcript: Transcript, present: Array) -> SiteArrays:
+        return transcript_log_prob(transcript, near.table._replace(present=present), recipe)
 
-    def one(release):
-        over = jax.vmap(lambda present: score(release, present))
-        return score(release, near.table.present), over(jnp.asarray(near.present))
+    def on_all(transcript: Transcript) -> tuple[SiteArrays, SiteArrays]:
+        on_neighbours = jax.vmap(lambda present: log_prob(transcript, present))
+        return log_prob(transcript, near.table.present), on_neighbours(jnp.asarray(near.present))
 
-    return jax.lax.map(one, releases)
+    return jax.lax.map(on_all, transcripts)
 
 
 @jax.jit
-def _divergences(releases: Transcript, near: Neighbours, recipe: Recipe):
-    """Site -> StepLoss of f32[]: the largest worst-case loss of one step, over rounds, transcripts
-    and neighbours.
-    """
+def _divergences(transcripts: Transcript, near: Neighbours, recipe: Recipe) -> dict[str, StepLoss]:
+    """Site -> StepLoss of f32[]: of one step, over rounds, transcripts and neighbours."""
 
-    def one(release):
-        def against(present):
-            return step_divergences(
-                release, near.table, near.table._replace(present=present), recipe
-            )
+    def worst(transcript: Transcript) -> dict[str, StepLoss]:
+        def against(present: Array) -> dict[str, StepLoss]:
+            neighbour = near.table._replace(present=present)
+            return step_divergences(transcript, near.table, neighbour, recipe)
 
         return jax.tree.map(jnp.max, jax.vmap(against)(jnp.asarray(near.present)))
 
-    return jax.tree.map(jnp.max, jax.lax.map(one, releases))
+    return jax.tree.map(jnp.max, jax.lax.map(worst, transcripts))
 
 
 def _step_claims(recipe: Recipe) -> dict[str, float]:
@@ -194,11 +207,11 @@ def _step_claims(recipe: Recipe) -> dict[str, float]:
 
 
 def _step_cost(step: StepLoss, recipe: Recipe) -> Array:
-    """The step's loss in the unit of `_step_claims`."""
+    """The step's loss, as an epsilon or the square root of a rho, as `_step_claims` has it."""
     return jnp.where(jnp.asarray(recipe.delta) == 0, step.pure, jnp.sqrt(step.rho))
 
 
-def _ratio(cost: Array, claim) -> Array:
+def _ratio(cost: Array, claim: Array | np.float32 | float) -> Array:
     """Cost / claim; 0 where public randomness claims nothing and costs nothing."""
     return jnp.where(cost == 0, 0.0, cost / claim)
 
@@ -209,23 +222,22 @@ def _over_rounds(loss: np.ndarray) -> np.ndarray:
 
 
 def _batches(near: Neighbours, recipe: Recipe, memory_mb: float) -> list[Neighbours]:
-    """Neighbours in equal batches whose products fit the memory budget; the last is filled up with
-    its first mask.
-    """
+    """Neighbours in equal batches that fit the memory budget; the last is filled up with a mask."""
     rows, features = near.table.cells.shape
-    asked = near.table.questions
-    splits = features if asked is None else len(asked.feature)
+    questions = near.table.questions
+    splits = features if questions is None else len(questions.feature)
     key = jax.random.key(0)
     hypotheses = jax.eval_shape(boost, key, near.table, recipe, key)[1]
     leaves = max(array.shape[-1] for array in hypotheses)  # of a tree; coefficients of a halfspace
-    each = 4 * leaves * (2 * rows + 6 * splits)
-    size = int(np.clip(memory_mb * 2**20 / each, 1, len(near.present)))
-    count = -(-len(near.present) // size)
-    size = -(-len(near.present) // count)
-    filled = np.concatenate(
-        [near.present, np.repeat(near.present[:1], count * size - len(near.present), axis=0)]
-    )
-    return [near._replace(present=part) for part in np.split(filled, count)]
+    mask_bytes = 4 * leaves * (2 * rows + 6 * splits)
+
+    masks = near.present
+    size = int(np.clip(memory_mb * 2**20 / mask_bytes, 1, len(masks)))
+    count = -(-len(masks) // size)
+    size = -(-len(masks) // count)
+    filling = np.repeat(masks[:1], count * size - len(masks), axis=0)
+    parts = np.split(np.concatenate([masks, filling]), count)
+    return [near._replace(present=part) for part in parts]
 
 
 def audit(
@@ -250,56 +262,69 @@ def audit(
         memory_mb: how much memory a batch of neighbours may take.
 
     Raises:
-        ValueError: if `rows` is smaller than the largest neighbour, or a log density is not a
-            number.
+        ValueError: if `rows` is smaller than the largest neighbour, or a log density is NaN.
     """
     largest = int(np.max(near.present.sum(axis=1)))
     if max(largest, int(near.table.present.sum())) > float(recipe.rows):
         bound = float(recipe.rows)
         raise ValueError(f"the largest neighbour has more rows than the recipe is for, {bound:g}")
-    releases = _releases(jax.random.split(key, transcripts), near.table, recipe)
-    parts = _batches(near, recipe, memory_mb)
-    found: list[dict[str, np.ndarray]] = []
-    ratios: dict[str, float] = {}
-    book, claims = ledger(recipe), _step_claims(recipe)
-    for part in parts:
-        here, there = jax.tree.map(
-            lambda x: np.asarray(x, np.float64), _log_probs(releases, part, recipe)
-        )
-        found.append({site: _over_rounds(here[site][:, None] - there[site]) for site in here})
-        if steps:
-            for site, step in _divergences(releases, part, recipe).items():
-                ratios[site] = float(
-                    np.maximum(
-                        ratios.get(site, 0.0), _ratio(_step_cost(step, recipe), claims[site])
-                    )
-                )
-    count = len(near.present)
-    loss = {
-        site: np.concatenate([part[site] for part in found], axis=1)[:, :count] for site in found[0]
-    }
+    recorded = _releases(jax.random.split(key, transcripts), near.table, recipe)
+    batches = _batches(near, recipe, memory_mb)
+
+    loss = _losses(recorded, batches, recipe, len(near.present))
+    ratios = _step_ratios(recorded, batches, recipe) if steps else {}
     total = np.abs(sum(loss.values()))
     if np.isnan(total).any() or np.isnan(list(ratios.values())).any():
         raise ValueError("a log density is not a number; the audit cannot judge this recipe")
+
     worst = tuple(int(i) for i in np.unravel_index(int(np.argmax(total)), total.shape))
+    book = ledger(recipe)
     by_site = {site: float(values[worst]) for site, values in loss.items()}
-    mechanism = {line.site: line.mechanism.name for line in book.lines}
+    names = {line.site: line.mechanism.name for line in book.lines}
     by_mechanism: dict[str, float] = {}
     for site, value in by_site.items():
-        by_mechanism[mechanism[site]] = by_mechanism.get(mechanism[site], 0.0) + value
+        by_mechanism[names[site]] = by_mechanism.get(names[site], 0.0) + value
     return Audit(
         claimed_epsilon=book.epsilon,
         largest_loss=float(total[worst]),
         by_site=by_site,
         by_mechanism=by_mechanism,
-        neighbours=count,
+        neighbours=len(near.present),
         transcripts=transcripts,
         worst=(worst[0], worst[1]),
         step_ratio=ratios,
     )
 
 
-def _asked_alike(table: Table, other: Table) -> bool:
+def _losses(
+    transcripts: Transcript, batches: Sequence[Neighbours], recipe: Recipe, count: int
+) -> dict[str, np.ndarray]:
+    """Site -> f64[R, B]: log p(transcript | table) - log p(transcript | neighbour), of `count`."""
+    parts: list[dict[str, np.ndarray]] = []
+    for batch in batches:
+        here, there = jax.tree.map(
+            lambda array: np.asarray(array, np.float64), _log_probs(transcripts, batch, recipe)
+        )
+        parts.append({site: _over_rounds(here[site][:, None] - there[site]) for site in here})
+    return {
+        site: np.concatenate([part[site] for part in parts], axis=1)[:, :count] for site in parts[0]
+    }
+
+
+def _step_ratios(
+    transcripts: Transcript, batches: Sequence[Neighbours], recipe: Recipe
+) -> dict[str, float]:
+    """Site -> the largest worst-case loss of a step, divided by its claim."""
+    claims = _step_claims(recipe)
+    largest: dict[str, float] = {}
+    for batch in batches:
+        for site, step in _divergences(transcripts, batch, recipe).items():
+            ratio = _ratio(_step_cost(step, recipe), claims[site])
+            largest[site] = float(np.maximum(largest.get(site, 0.0), ratio))
+    return largest
+
+
+def _same_questions(table: Table, other: Table) -> bool:
     """Whether two tables have the same questions, or both none."""
     if table.questions is None or other.questions is None:
         return table.questions is other.questions
@@ -310,15 +335,15 @@ def _asked_alike(table: Table, other: Table) -> bool:
 def _table_log_prob(releases: Transcript, table: Table, recipe: Recipe) -> Array:
     """f32[R]: log density of each transcript on one table."""
 
-    def one(release):
+    def log_prob(release: Transcript) -> Array:
         by_site = transcript_log_prob(release, table, recipe)
         return jnp.sum(jnp.stack([jnp.sum(by_site[site]) for site in sorted(by_site)]))
 
-    return jax.lax.map(one, releases)
+    return jax.lax.map(log_prob, releases)
 
 
 def pair_loss(key: Array, table: Table, other: Table, recipe: Recipe, transcripts: int) -> float:
-    """The largest exact |log p(transcript | table) - log p(transcript | other)| that is found.
+    """The largest exact |log p(transcript | table) - log p(transcript | other)|, over transcripts.
 
     `audit` takes neighbours that share all rows but one by construction. The two tables here are
     taken as they come, such as from two files that were read and encoded each by itself, so that
@@ -339,7 +364,7 @@ def pair_loss(key: Array, table: Table, other: Table, recipe: Recipe, transcript
     table, other = jax.tree.map(jnp.asarray, table), jax.tree.map(jnp.asarray, other)
     if table.cells.shape != other.cells.shape:
         raise ValueError("the tables must have one shape")
-    if not _asked_alike(table, other):
+    if not _same_questions(table, other):
         raise ValueError("the tables must have the same questions")
     if max(int(table.present.sum()), int(other.present.sum())) > float(recipe.rows):
         raise ValueError(f"a table has more rows than the recipe's {float(recipe.rows):g}")
@@ -358,27 +383,25 @@ def _worst_steps(
     target: Array,
     present: Array,
     masks: Array,
-    claims: dict,
+    claims: dict[str, np.float32],
     recipe: Recipe,
 ) -> Array:
-    """f32[R]: for each of R tables, the largest ratio of a step's worst case to its claim, over
-    neighbours.
-    """
+    """f32[R]: the largest ratio, over neighbours of each table, of a step's loss to its claim."""
 
-    def one(splits, target, present):
+    def worst(splits: Array, target: Array, present: Array) -> Array:
         table = of_splits(splits, target, present)
         noise_key, public_key = pair(key)
         release = boost(noise_key, table, recipe, public_key)[0]
 
-        def against(flip):
-            other = table._replace(present=present ^ flip)
-            by_site = step_divergences(release, table, other, recipe)
+        def against(flip: Array) -> Array:
+            neighbour = table._replace(present=present ^ flip)
+            by_site = step_divergences(release, table, neighbour, recipe)
             cost = {site: jnp.max(_step_cost(by_site[site], recipe)) for site in claims}
             return jnp.max(jnp.stack([_ratio(cost[site], claims[site]) for site in sorted(claims)]))
 
         return jnp.max(jax.vmap(against)(masks))
 
-    return jax.vmap(one)(splits, target, present)
+    return jax.vmap(worst)(splits, target, present)
 
 
 def search(
@@ -391,8 +414,7 @@ def search(
     sweeps: int = 60,
     sites: Sequence[str] | None = None,
 ) -> tuple[float, Table]:
-    """Try to break a claim: random small tables, improved by coordinate moves, against all their
-    neighbours.
+    """Try to break a claim: improve random small tables by moves, against all their neighbours.
 
     The score of a table is the largest, over neighbours, rounds and sites, of a step's worst-case
     loss over its outputs divided by what the ledger claims for that step. Above 1, the claim is
@@ -415,49 +437,68 @@ def search(
     Returns:
         The largest ratio found, and its table.
     """
-    known = _step_claims(recipe)
-    if unknown := set(sites or ()) - set(known):
-        raise ValueError(f"the ledger has no sites {sorted(unknown)}; it has {sorted(known)}")
-    claims = {
-        site: np.float32(claim) for site, claim in known.items() if sites is None or site in sites
-    }
-    eye, even = np.eye(rows, dtype=bool), np.arange(rows) % 2 == 0
-    if recipe.relation is ADD_REMOVE:
-        masks = eye
-    else:
-        masks = np.array(
-            [eye[i] ^ eye[j] for i in np.flatnonzero(even) for j in np.flatnonzero(~even)]
-        )
+    claims = _judged(recipe, sites)
+    masks = jnp.asarray(_flips(rows, recipe.relation))
     rng = np.random.default_rng(int(jax.random.bits(key)))
 
-    def valid(present: np.ndarray) -> np.ndarray:
-        """Under replace-one, even rows are in the table and odd ones are what may come in."""
-        return (
-            present
-            if recipe.relation is ADD_REMOVE
-            else np.broadcast_to(even, present.shape).copy()
-        )
-
-    def score(tables):
+    def score(tables: Sequence[np.ndarray]) -> np.ndarray:
         arrays = (jnp.asarray(array) for array in tables)
-        found = np.asarray(_worst_steps(key, *arrays, jnp.asarray(masks), claims, recipe))
-        if np.isnan(found).any():
+        ratios = np.asarray(_worst_steps(key, *arrays, masks, claims, recipe))
+        if np.isnan(ratios).any():
             raise ValueError("a worst case is not a number; the search cannot judge this recipe")
-        return found
+        return ratios
 
     best = [
         rng.random((restarts, rows, splits)) < 0.5,
         rng.random((restarts, rows)) < rng.uniform(0.02, 0.98, (restarts, 1)),
-        valid(rng.random((restarts, rows)) < 0.8),
+        _valid(rng.random((restarts, rows)) < 0.8, recipe.relation),
     ]
     best_score = score(best)
     for _ in range(sweeps):
         proposal = [array ^ (rng.random(array.shape) < 1.5 / array[0].size) for array in best]
-        proposal[2] = valid(proposal[2])
+        proposal[2] = _valid(proposal[2], recipe.relation)
         proposed = score(proposal)
         better = proposed > best_score
         for array, change in zip(best, proposal, strict=True):
             array[better] = change[better]
         best_score = np.where(better, proposed, best_score)
+
     winner = int(np.argmax(best_score))
     return float(best_score[winner]), of_splits(*(array[winner] for array in best))
+
+
+def _judged(recipe: Recipe, sites: Sequence[str] | None) -> dict[str, np.float32]:
+    """Site -> the claim of one step, for the given sites, or for all.
+
+    Raises:
+        ValueError: for a site that the ledger does not have.
+    """
+    claims = _step_claims(recipe)
+    if unknown := set(sites or ()) - set(claims):
+        raise ValueError(f"the ledger has no sites {sorted(unknown)}; it has {sorted(claims)}")
+    chosen = claims if sites is None else sites
+    return {site: np.float32(claim) for site, claim in claims.items() if site in chosen}
+
+
+def _flips(rows: int, relation: Relation) -> np.ndarray:
+    """bool[B, N]: what to flip of `present` for each neighbour.
+
+    Under replace-one, even rows are in the table and odd ones are what may come in.
+    """
+    eye, even = np.eye(rows, dtype=bool), _even(rows)
+    if relation is ADD_REMOVE:
+        return eye
+    pairs = itertools.product(np.flatnonzero(even), np.flatnonzero(~even))
+    return np.array([eye[i] ^ eye[j] for i, j in pairs])
+
+
+def _even(rows: int) -> np.ndarray:
+    """bool[N]: the rows of even number."""
+    return np.arange(rows) % 2 == 0
+
+
+def _valid(present: np.ndarray, relation: Relation) -> np.ndarray:
+    """bool[..., N]: masks that `_flips` turns into those of neighbours."""
+    if relation is ADD_REMOVE:
+        return present
+    return np.broadcast_to(_even(present.shape[-1]), present.shape).copy()

@@ -1,5 +1,4 @@
-"""Diagnostics of boosted votes: advantages, margins, features used, the model as a table of votes,
-complexity.
+"""Diagnostics of boosted votes: advantages, margins, features, tables of votes, complexity.
 
 What is computed from private rows (`advantages`, `margins`, `rademacher`) is for research: it is
 not private, and is in no ledger. What is computed from a model alone (`votes`, `features_used`) is
@@ -24,8 +23,7 @@ from dpbt.privacy.accounting import align
 
 
 def advantages(transcript: Transcript, table: Table, recipe: Recipe) -> Array:
-    """f32[T]: the advantage of each round's hypothesis, 1/2 - (weighted error) under that round's
-    measure.
+    """f32[T]: the advantage of each round's hypothesis, 1/2 - error under that round's measure.
 
     As long as the recipe's capacity; 0 from its number of rounds on.
 
@@ -42,11 +40,10 @@ def advantages(transcript: Transcript, table: Table, recipe: Recipe) -> Array:
     sign = jnp.where(prepared.target, 1.0, -1.0)
 
     def judge(release: Release, weights: list[Array], public: Public) -> tuple[Release, Array]:
-        said = learner.hypotheses.predict(
-            learner.hypothesis(release, recipe.budget, public), prepared
-        )
+        hypothesis = learner.hypothesis(release, recipe.budget, public)
+        answer = jnp.clip(learner.hypotheses.predict(hypothesis, prepared), -1, 1)
         measure = jnp.where(prepared.present, weights[0], 0)
-        edge = jnp.sum(measure * sign * jnp.clip(said, -1, 1)) / jnp.maximum(jnp.sum(measure), 1)
+        edge = jnp.sum(measure * sign * answer) / jnp.maximum(jnp.sum(measure), 1)
         return release, edge / 2
 
     recorded = transcript.rounds
@@ -72,8 +69,7 @@ def margins(model: Model, rows: Array | Table, target: AnyArray) -> np.ndarray:
 
 
 def margin_histogram(values: np.ndarray, bins: int = 40) -> tuple[np.ndarray, np.ndarray]:
-    """The share of rows in each of `bins` equal bins of [-1, 1], f[bins], and the edges f[bins +
-    1].
+    """The share of rows in each of equal bins of [-1, 1], f[bins], and the edges f[bins + 1].
 
     Values outside count in the end bins.
     """
@@ -82,8 +78,12 @@ def margin_histogram(values: np.ndarray, bins: int = 40) -> tuple[np.ndarray, np
 
 
 class Vote(NamedTuple):
-    """One line of a table of votes: the net count, the split (`UNSPLIT` for the constant) and its
-    words.
+    """One line of a table of votes.
+
+    Attributes:
+        votes: the net count.
+        split: the split, or `UNSPLIT` for the constant.
+        words: what the split asks.
     """
 
     votes: int
@@ -103,15 +103,15 @@ def votes(model: Model, domain: Domain | None = None) -> list[Vote]:
         domain: for the words; without it, splits are numbered.
 
     Raises:
-        ValueError: if the model is no sum of 1-rules, or uses a split that the domain does not
-            have.
+        ValueError: if the model is no sum of 1-rules, or uses a split that is not in the domain.
     """
     split, leaf = _heaps(model)
     if split.shape[1] != 1 or not np.all(np.abs(leaf) == 1):
         raise ValueError("a table of votes needs trees of depth one with leaves +-1")
-    words = None if domain is None else predicates(domain)
-    if words is not None and split.max() >= len(words):
-        raise ValueError(f"the model uses split {split.max()}, the domain has {len(words)} splits")
+    known = None if domain is None else predicates(domain)
+    if known is not None and split.max() >= len(known):
+        raise ValueError(f"the model uses split {split.max()}, the domain has {len(known)} splits")
+
     net: collections.Counter[int] = collections.Counter()
     for (s,), (no, yes) in zip(split, leaf, strict=True):
         if s == UNSPLIT:
@@ -122,7 +122,7 @@ def votes(model: Model, domain: Domain | None = None) -> list[Vote]:
     def name(s: int) -> str:
         if s == UNSPLIT:
             return "(always)"
-        return f"split {s}" if words is None else words[s].yes
+        return f"split {s}" if known is None else known[s].yes
 
     lines = [Vote(count, s, name(s)) for s, count in net.items() if count != 0]
     return sorted(lines, key=lambda vote: (-abs(vote.votes), vote.split))
@@ -130,9 +130,8 @@ def votes(model: Model, domain: Domain | None = None) -> list[Vote]:
 
 def votes_table(lines: list[Vote]) -> str:
     """Votes as aligned text."""
-    return align(
-        [("votes", "(feature, value)"), *((f"{vote.votes:+d}", vote.words) for vote in lines)]
-    )
+    cells = [(f"{vote.votes:+d}", vote.words) for vote in lines]
+    return align([("votes", "(feature, value)"), *cells])
 
 
 def features_used(model: Model) -> int:
@@ -145,6 +144,7 @@ def features_used(model: Model) -> int:
 
 
 def _heaps(model: Model) -> tuple[np.ndarray, np.ndarray]:
+    """The splits i32[T, 2**D - 1] and leaves f32[T, 2**D] of a model of trees."""
     if model.recipe.learner.hypotheses is not trees.TREES:
         raise ValueError("this diagnostic is of trees")
     rounds = int(model.recipe.rounds)
@@ -153,18 +153,19 @@ def _heaps(model: Model) -> tuple[np.ndarray, np.ndarray]:
 
 @functools.partial(jax.jit, static_argnums=2)
 def _correlations(key: Array, splits: Array, draws: int) -> Array:
-    def one(key):
+    """f32[draws]: the largest |average of sign times rule| over all 1-rules, by random signs."""
+
+    def sums(key: Array) -> tuple[Array, Array]:
         sign = jax.random.rademacher(key, splits.shape[:1], jnp.int8)
         return trees.product_int8(sign[None], splits, splits.T)[0], jnp.sum(sign.astype(jnp.int32))
 
-    satisfied, everyone = jax.lax.map(one, jax.random.split(key, draws), batch_size=16)
-    literals = jnp.abs(2 * satisfied - everyone[:, None])
-    return jnp.maximum(jnp.max(literals, axis=1), jnp.abs(everyone)) / splits.shape[0]
+    satisfied, total = jax.lax.map(sums, jax.random.split(key, draws), batch_size=16)
+    literals = jnp.abs(2 * satisfied - total[:, None])
+    return jnp.maximum(jnp.max(literals, axis=1), jnp.abs(total)) / splits.shape[0]
 
 
 def rademacher(key: Array, splits: Array, draws: int = 200) -> tuple[float, float]:
-    """The empirical Rademacher complexity of 1-rules on the given rows, and the standard error of
-    the estimate.
+    """The empirical Rademacher complexity of 1-rules on the given rows, and its standard error.
 
     The mean over random signs of the largest |average of sign times rule| over literals and
     constants, by `draws` draws (the estimate behind Asadi et al. (2022), Table 11;
@@ -175,15 +176,15 @@ def rademacher(key: Array, splits: Array, draws: int = 200) -> tuple[float, floa
         splits: bool[N, S], such as `questions.splits_of` a table.
         draws: at least 2.
     """
-    found = np.asarray(_correlations(key, jnp.asarray(splits).astype(jnp.int8), draws), np.float64)
-    return float(found.mean()), float(found.std(ddof=1) / np.sqrt(draws))
+    largest = _correlations(key, jnp.asarray(splits).astype(jnp.int8), draws)
+    largest = np.asarray(largest, np.float64)
+    return float(largest.mean()), float(largest.std(ddof=1) / np.sqrt(draws))
 
 
 def report(
     model: Model, table: Table, test: Table, domain: Domain | None = None
 ) -> Mapping[str, object]:
-    """All of it for one model: advantages, margin histograms on train and test rows, features used,
-    votes.
+    """All of it for one model: advantages, margin histograms, features used, votes.
 
     Args:
         model: from `fit`.
@@ -193,13 +194,12 @@ def report(
     """
 
     def histogram(rows: Table) -> list[float]:
-        here = np.asarray(rows.present)
-        return margin_histogram(margins(model, rows, rows.target)[here])[0].tolist()
+        present = np.asarray(rows.present)
+        return margin_histogram(margins(model, rows, rows.target)[present])[0].tolist()
 
     of_trees = model.recipe.learner.hypotheses is trees.TREES
-    of_rules = (
-        of_trees and model.trees.split.shape[1] == 1 and bool(np.all(np.abs(_heaps(model)[1]) == 1))
-    )
+    of_stumps = of_trees and model.trees.split.shape[1] == 1
+    of_rules = of_stumps and bool(np.all(np.abs(_heaps(model)[1]) == 1))
     return {
         "advantage": np.asarray(_advantages(model.transcript, table, model.recipe)).tolist(),
         "margins_train": histogram(table),

@@ -18,8 +18,7 @@ def explain(model: Model, domain: Domain) -> str:
         domain: the domain that encoded the table it was fitted on.
 
     Raises:
-        ValueError: if the arguments are something else, or the model uses something that the domain
-            does not have.
+        ValueError: if the arguments are something else, or the domain is not that of the model.
     """
     if not isinstance(model, Model):
         raise ValueError(f"explain takes a model and a domain, got {type(model).__name__}")
@@ -30,7 +29,7 @@ def explain(model: Model, domain: Domain) -> str:
         raise ValueError("the model reads exact numbers, which a domain's cells do not describe")
     rounds = int(model.recipe.rounds)
     hypotheses = jax.tree.map(lambda array: np.asarray(array)[:rounds], model.trees)
-    words = kind.explain(hypotheses, domain)
+    lines = kind.explain(hypotheses, domain)
     if model.recipe.learner.prologue is None:
-        return words
-    return f"start at {float(model.intercept):+.4f}\n{words}"
+        return lines
+    return f"start at {float(model.intercept):+.4f}\n{lines}"

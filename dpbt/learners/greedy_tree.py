@@ -1,8 +1,7 @@
 """Level-wise greedy trees with private splits and private leaves (Nock & Henecka, 2020, section 6).
 
 This is the tight calibration: exponent eps / f(1, m) for all nodes of a level at once, alpha from
-noisy errors, leaves from noisy class weights. `published_greedy_tree` has the paper's own, on the
-same way to grow.
+noisy errors, leaves from noisy class weights. `published_greedy_tree` has the paper's calibration.
 """
 
 import functools
@@ -50,8 +49,7 @@ class TreeBudget(NamedTuple):
         clip: f32[], M: leaf values before leverage are clamped to [-M, M].
         zeta: f32[], shares of a class are clamped to [zeta, 1 - zeta] before the link.
         step: f32[], a of Algorithm 1.
-        smoothing: f32[], the weight of a leaf's parent in its share, in units of the leaf's noise
-            scale.
+        smoothing: f32[], a parent's weight in the share of its leaf, over the leaf's noise scale.
     """
 
     split_epsilon: AnyArray
@@ -101,7 +99,7 @@ AlphaOfLevel = Callable[[int, Array], Array]
 """(level, class weights i32[nodes, 2]) -> the criterion's alpha at that level."""
 
 AlphaRule = Callable[[boundary.Draw, TreeBudget], AlphaOfLevel]
-"""How alpha is found: given the program's draw and the learner's budget."""
+"""(the program's draw, the learner's budget) -> where alpha comes from at each level."""
 
 
 def errors(totals: Array) -> Array:
@@ -109,7 +107,7 @@ def errors(totals: Array) -> Array:
     return jnp.sum(jnp.min(totals, axis=-1))
 
 
-def given_alpha(draw: boundary.Draw, budget: TreeBudget) -> AlphaOfLevel:
+def public_alpha(draw: boundary.Draw, budget: TreeBudget) -> AlphaOfLevel:
     """Alpha is public: a constant or a schedule of the depth."""
     del draw
 
@@ -137,13 +135,14 @@ def noisy_objective(noise: Mechanism) -> AlphaRule:
 
     def rule(draw: boundary.Draw, budget: TreeBudget) -> AlphaOfLevel:
         depth = budget.alpha.shape[-1]
-        seen: list[Array] = []
+        noisy_errors: list[Array] = []
 
         def alpha(level: int, totals: Array) -> Array:
             if depth == 1:
                 return jnp.float32(1)
-            seen.append(draw(f"error_{level}", noise, errors(totals), budget.error_scale))
-            return objective_alpha(jnp.stack(seen))[-1]
+            released = draw(f"error_{level}", noise, errors(totals), budget.error_scale)
+            noisy_errors.append(released)
+            return objective_alpha(jnp.stack(noisy_errors))[-1]
 
         return alpha
 
@@ -163,6 +162,10 @@ def split_scores(loss: ProperLoss, products: Array, totals: Array) -> Array:
     return -(loss.perspective(right[:, 1], right[:, 0]) + loss.perspective(left[:, 1], left[:, 0]))
 
 
+Temperature = Callable[[ProperLoss, Array], Array]
+"""(loss, rows) -> the temperature of a draw of splits at epsilon 1."""
+
+
 def grow(
     draw: boundary.Draw,
     table: trees.Prepared,
@@ -171,19 +174,19 @@ def grow(
     public: Public,
     family: LossFamily,
     alpha_rule: AlphaRule,
-    temperature: Callable[[ProperLoss, Array], Array],
+    temperature: Temperature,
 ) -> Array:
     """Draw all splits, level by level.
 
     Args:
-        draw: of the program, and so are the next four.
-        table: see draw.
-        weights: see draw.
-        budget: see draw.
-        public: see draw.
+        draw: what the program asks for its draws.
+        table: the prepared rows.
+        weights: f32[N], integers 0..GRID.
+        budget: the learner's numbers.
+        public: what is public in the round.
         family: the criterion by alpha.
-        alpha_rule: how alpha is found.
-        temperature: (loss, rows) -> of a draw at epsilon 1.
+        alpha_rule: where alpha comes from.
+        temperature: of a draw at epsilon 1.
 
     Returns:
         i32[L, 2], the leaves' class weights in grid units; private.
@@ -196,14 +199,18 @@ def grow(
     for level in range(depth):
         products = trees.node_products(table, by_class, node, 2**level, products)
         loss = family(alpha_of(level, totals))
-        scores = split_scores(loss, products, totals)
         epsilon = budget.split_epsilon[level]
+
+        # Without privacy, pure nodes are left alone.
+        scores = split_scores(loss, products, totals)
         pure = jnp.min(totals, axis=-1) == 0
         scores = jnp.where((jnp.isinf(epsilon) & pure)[:, None], -jnp.inf, scores)
         if table.allowed is not None:
             scores = jnp.where(table.allowed[None, :], scores, -jnp.inf)
-        unit = temperature(loss, jnp.asarray(public.rows))
-        split = draw(f"split_{level}", mechanisms.exponential, scores, unit / epsilon, unit)
+
+        at_epsilon_1 = temperature(loss, jnp.asarray(public.rows))
+        scale = at_epsilon_1 / epsilon
+        split = draw(f"split_{level}", mechanisms.exponential, scores, scale, at_epsilon_1)
         totals = trees.child_totals(products, totals, split)
         node = trees.descend(table.columns, node, split)
     return totals
@@ -230,7 +237,8 @@ class SplitPrice(NamedTuple):
         moves: the change of scores has a range of moves * bound.
         pays: (level) -> how often a level pays.
         moved: (level) -> how many nodes' draws one row moves.
-        nodes, theorem: words: what is released at once, and where the bound is proved.
+        nodes: what is released at once, for the ledger.
+        theorem: where the bound is proved.
     """
 
     bound: Callable[[ProperLoss, AnyArray], Array]
@@ -262,20 +270,20 @@ def split_events(
     events = []
     for level in range(np.shape(budget.alpha)[-1]):
         alpha = np.float32(1) if objective else np.asarray(budget.alpha, np.float32)[..., level]
-        unit = np.asarray(price.temperature(criterion(alpha), rows), np.float64)
+        at_epsilon_1 = np.asarray(price.temperature(criterion(alpha), rows), np.float64)
         epsilon = np.asarray(budget.split_epsilon, np.float64)[..., level]
         with np.errstate(divide="ignore"):  # an epsilon of 0 is refused by its scale
-            scale = unit / epsilon
+            scale = at_epsilon_1 / epsilon
         events.append(
             Event(
                 f"split_{level}",
                 mechanisms.exponential,
                 f"splits at depth {level}, {price.nodes}",
-                sensitivity=price.moves * unit / price.factor,
+                sensitivity=price.moves * at_epsilon_1 / price.factor,
                 scale=scale,
                 theorem=price.theorem,
                 count=price.pays(level),
-                scale_unit=unit,
+                scale_unit=at_epsilon_1,
                 moved=price.moved(level),
             )
         )
@@ -308,7 +316,7 @@ class Kind(NamedTuple):
 
     @property
     def tag(self) -> str:
-        """Every static part in words."""
+        """Every static part as text."""
         families = f"{family_name(self.criterion)}, {family_name(self.link)}"
         under = "both" if self.relation is None else relation_name(self.relation)
         return f"{self.depth}, {self.objective}, {families}, {under}, {self.noise.name}"
@@ -329,15 +337,18 @@ def _price(kind: Kind) -> SplitPrice:
 
 
 def _relation(kind: Kind) -> Relation:
+    """The relation of a tight tree, which has one."""
     assert kind.relation is not None
     return kind.relation
 
 
 def _error_sensitivity(kind: Kind) -> Any:
+    """The sensitivity of one count of errors, in grid units."""
     return kind.noise.bound(sensitivity.error_weight(_relation(kind)).times(GRID))
 
 
 def _leaf_sensitivity(kind: Kind) -> Any:
+    """The sensitivity of the class weights of all leaves together, in grid units."""
     return kind.noise.bound(sensitivity.class_weights(_relation(kind)).times(GRID))
 
 
@@ -363,8 +374,8 @@ def calibrate(
     depth, moves = kind.depth, sensitivity.split_moves(_relation(kind))
     tree = allowance.part(1 / np.asarray(rounds))
     structure, leaves = tree.part(shares.structure), tree.part(1 - np.asarray(shares.structure))
-    level = structure.part((1 - np.asarray(shares.errors)) / depth)
-    split_epsilon = mechanisms.exponential.price.shift(level) / moves
+    of_level = structure.part((1 - np.asarray(shares.errors)) / depth)
+    split_epsilon = mechanisms.exponential.price.shift(of_level) / moves
 
     error_scale: Any = 0.0
     if kind.counts_errors:
@@ -388,7 +399,7 @@ def program(
     public: Public,
 ) -> None:
     """Splits level by level, and the class weights of the leaves."""
-    rule = noisy_objective(kind.noise) if kind.objective else given_alpha
+    rule = noisy_objective(kind.noise) if kind.objective else public_alpha
     temperature = _price(kind).temperature
     leaves = grow(draw, table, weights, budget, public, kind.criterion, rule, temperature)
     draw("leaf", kind.noise, leaves, budget.leaf_scale)
@@ -403,8 +414,8 @@ def hypothesis(kind: Kind, release: Release, budget: TreeBudget, public: Public)
     value = link_values(kind.link, budget, share)
 
     edge = jnp.sum((noisy[:, 1] - noisy[:, 0]) * value) / public.rows
-    most = public.cap * budget.clip
-    leverage = jnp.asarray(budget.step) * jnp.clip(edge, -most, most)
+    edge_bound = public.cap * budget.clip
+    leverage = jnp.asarray(budget.step) * jnp.clip(edge, -edge_bound, edge_bound)
     return Tree(gathered_splits(release), leverage * value)
 
 

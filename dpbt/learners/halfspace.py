@@ -1,5 +1,6 @@
-"""Halfspaces: the noisy centre of the examples on the unit ball (Bun, Carmosino & Sorrell, 2020,
-section 5.2).
+"""Halfspaces: the noisy centre of the examples on the unit ball.
+
+Bun, Carmosino & Sorrell (2020), section 5.2.
 """
 
 import functools
@@ -31,9 +32,7 @@ PUBLISHED_L2 = 4
 """Bun et al. (2020), Theorem 27 at slickness 1 / (kappa n), where `slickness.center_l2` has 2."""
 
 _INSIDE = 1 - 2.0**-20
-"""Rows are projected to a ball this much smaller, so that float32 leaves none outside the unit
-ball.
-"""
+"""The radius that rows are projected to, so that float32 leaves none outside the unit ball."""
 
 _LARGEST = 1e18
 
@@ -106,8 +105,8 @@ def to_ball(rows: Array) -> Array:
     """f32[N, d]: each row x as x / max(1, |x|), up to 1e-6.
 
     A fixed map of a row: nothing is rejected and nothing is learned from other rows. Entries that
-    are no finite number count as 0, entries beyond +-1e18 as that: float32 reciprocals of larger
-    ones are flushed to 0.
+    are no finite number count as 0. Entries are clipped to +-1e18, as float32 flushes reciprocals
+    of larger numbers to 0.
     """
     rows = jnp.clip(jnp.where(jnp.isfinite(rows), rows, 0), -_LARGEST, _LARGEST)
     largest = jnp.maximum(jnp.max(jnp.abs(rows), axis=1, keepdims=True), 1)
@@ -135,8 +134,7 @@ def prepare(table: Table) -> Balls:
 
 
 def signed_sums(signed: Array, digits: Array, step: AnyArray) -> Array:
-    """i32[d]: the sum over rows of signed times row, in units of 2^-14, over `step`, rounded down;
-    exact.
+    """i32[d]: the exact sum of signed times row, in units of 2^-14, over `step`, rounded down.
 
     Args:
         signed: i8[N], quantized weights times labels, in -GRID..GRID; N at most `MAX_ROWS`.
@@ -150,13 +148,13 @@ def signed_sums(signed: Array, digits: Array, step: AnyArray) -> Array:
     signed = jnp.pad(signed, (0, missing)).reshape(chunks, chunk)
     digits = jnp.pad(digits, ((0, missing), (0, 0))).reshape(chunks, chunk, width)
     sums = jnp.einsum("cn,cnd->cd", signed, digits, preferred_element_type=jnp.int32)
-    coarse, fine = (
-        jnp.sum(sums >> 16, axis=0),
-        jnp.sum(sums & 0xFFFF, axis=0),
-    )  # a sum is 2^16 coarse + fine
+
+    # A sum is 2^16 coarse + fine.
+    coarse, fine = jnp.sum(sums >> 16, axis=0), jnp.sum(sums & 0xFFFF, axis=0)
     half = width // 2
     fine = 128 * fine[:half] + fine[half:]
     coarse = 128 * coarse[:half] + coarse[half:] + (fine >> 16)
+
     with variates.double_precision():
         whole = variates.double(coarse) * np.float64(2.0**16) + variates.double(fine & 0xFFFF)
         return jnp.floor(whole / variates.double(step)).astype(jnp.int32)
@@ -205,12 +203,12 @@ def calibrate(kind: Kind, allowance: Allowance, rounds: Any, public: Public) -> 
     The grid enters the sensitivity, and the noise the choice of the grid: it is chosen for the
     noise without it, which it hardly changes.
     """
-    each, gaussian = allowance.part(1 / np.asarray(rounds)), mechanisms.rounded_gaussian
+    of_round, gaussian = allowance.part(1 / np.asarray(rounds)), mechanisms.rounded_gaussian
     step = slickness.sum_step(public.rows)
     for _ in range(2):
-        sigma = gaussian.scale(_sensitivity(kind, step, public), each)
+        sigma = gaussian.scale(_sensitivity(kind, step, public), of_round)
         step = np.maximum(step, grid(sigma, public))
-    return CenterBudget(gaussian.scale(_sensitivity(kind, step, public), each), step)
+    return CenterBudget(gaussian.scale(_sensitivity(kind, step, public), of_round), step)
 
 
 def calibrate_for_noise(noise: Any, public: Public) -> CenterBudget:
@@ -275,8 +273,7 @@ def events(kind: Kind, budget: CenterBudget, public: Public) -> list[Event]:
 def halfspace(
     relation: Relation, calibration: str = "tight", normalized: bool = False, features: int = 256
 ) -> WeakLearner:
-    """The noisy centre: a release of one vector, sum of mu(j) y_j x_j / (kappa m) plus N(0, sigma^2
-    I).
+    """The noisy centre: a release of the vector sum of mu(j) y_j x_j / (kappa m) + N(0, sigma^2 I).
 
     Guarantee, under `relation`, with `reweighting.lazy_bregman` (or with weights of each row's own,
     of at most u): rho-zCDP with rho = 2 / (kappa m sigma)^2 and what rounding adds, by

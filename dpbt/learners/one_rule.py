@@ -1,7 +1,7 @@
-"""1-rules: a signed literal or a constant, selected by weighted error (Asadi et al., 2022, section
-4.1, Algorithm 3).
+"""1-rules: a signed literal or a constant, selected by weighted error.
 
-A 1-rule is a tree of depth one with leaves +-1; a constant is one whose node is not split.
+Asadi et al. (2022), section 4.1, Algorithm 3. A 1-rule is a tree of depth one with leaves +-1; a
+constant is one whose node is not split.
 """
 
 import functools
@@ -25,8 +25,7 @@ class RuleBudget(NamedTuple):
 
     Attributes:
         rule_scale: f32[], the temperature of the exponential mechanism, or the scale of Laplace
-            noise, in grid units (of the weight cap / GRID); 0 in the non-private mode, which takes
-            the best rule.
+            noise, in grid units (of the weight cap / GRID); 0 for the best rule, without privacy.
     """
 
     rule_scale: AnyArray
@@ -59,8 +58,8 @@ def _sensitivity(kind: Kind, rows: Any) -> np.ndarray:
 
 def calibrate(kind: Kind, allowance: Allowance, rounds: Any, public: Public) -> RuleBudget:
     """The budget: a round has one draw."""
-    each = allowance.part(1 / np.asarray(rounds))
-    return RuleBudget(kind.mechanism.scale(_sensitivity(kind, public.rows), each))
+    of_round = allowance.part(1 / np.asarray(rounds))
+    return RuleBudget(kind.mechanism.scale(_sensitivity(kind, public.rows), of_round))
 
 
 def error_weights(table: trees.Prepared, weights: Array) -> Array:
@@ -70,12 +69,12 @@ def error_weights(table: trees.Prepared, weights: Array) -> Array:
     k is of split k // 2 - 1 (`UNSPLIT` for constants) and of sign + for even k, whatever S.
     """
     by_class = trees.weights_by_class(table, weights)
-    everywhere = jnp.zeros(table.target.shape[0], jnp.int32)
-    right = trees.node_products(table, by_class, everywhere, 1, None)[0]
+    root = jnp.zeros(table.target.shape[0], jnp.int32)
+    right = trees.node_products(table, by_class, root, 1, None)[0]
     negative, positive = trees.node_totals(by_class)[0]
-    agreement = (
-        right[1] - right[0]
-    )  # the literal errs on positive rows without it and negative rows with it
+
+    # A literal errs on the positive rows without it and on the negative rows with it.
+    agreement = right[1] - right[0]
     literals = jnp.stack([positive - agreement, negative + agreement], axis=1)
     return jnp.concatenate([jnp.stack([negative, positive]), literals.reshape(-1)])
 
@@ -83,10 +82,8 @@ def error_weights(table: trees.Prepared, weights: Array) -> Array:
 def rule(choice: Array) -> Tree:
     """The tree of 1-rule `choice` of `error_weights`."""
     split, sign = choice // 2 - 1, (1 - 2 * (choice % 2)).astype(jnp.float32)
-    return Tree(
-        split[None],
-        sign * jnp.where(split < 0, jnp.ones(2), jnp.array([-1.0, 1.0])).astype(jnp.float32),
-    )
+    leaf = jnp.where(split < 0, jnp.ones(2), jnp.array([-1.0, 1.0])).astype(jnp.float32)
+    return Tree(split[None], sign * leaf)
 
 
 def program(
@@ -104,7 +101,8 @@ def program(
     if table.allowed is not None:
         if kind.mechanism is not mechanisms.exponential:
             raise ValueError(
-                "noisy max has no masked candidates; use the exponential mechanism for allowed splits"
+                "noisy max has no masked candidates; use the exponential mechanism for allowed "
+                "splits"
             )
         allowed = jnp.concatenate([jnp.ones(2, bool), jnp.repeat(table.allowed, 2)])
         scores = jnp.where(allowed, scores, -jnp.inf)

@@ -22,9 +22,9 @@ from dpbt.learners.greedy_tree import (
     TreeBudget,
     errors,
     gathered_splits,
-    given_alpha,
     grow,
     link_values,
+    public_alpha,
     split_events,
 )
 from dpbt.privacy import boundary, mechanisms, sensitivity
@@ -46,25 +46,26 @@ PRICE = SplitPrice(
 
 
 def private_objective(draw: boundary.Draw, budget: TreeBudget) -> AlphaOfLevel:
-    """Objective calibration as published: alpha_k = errors_k / errors_0 of the private rows,
-    equation (16).
+    """Objective calibration as published, equation (16): alpha_k = errors_k / errors_0, exact.
 
-    Level by level, where the paper goes leaf by leaf. With no error at the root, alpha is 1 there
-    and 0 below.
+    Level by level, where the paper goes leaf by leaf. Without an error at the root, alpha is 1 at
+    the root and 0 below.
     """
     del draw, budget
-    seen: list[Array] = []
+    exact_errors: list[Array] = []
 
     def alpha(level: int, totals: Array) -> Array:
-        seen.append(errors(totals).astype(jnp.float32))
-        return jnp.float32(1) if level == 0 else seen[-1] / jnp.maximum(seen[0], 1)
+        exact_errors.append(errors(totals).astype(jnp.float32))
+        if level == 0:
+            return jnp.float32(1)
+        return exact_errors[-1] / jnp.maximum(exact_errors[0], 1)
 
     return alpha
 
 
-def leaf_range(budget_step: Any, clip: Any) -> np.ndarray:
+def leaf_range(step: Any, clip: Any) -> np.ndarray:
     """f64[...]: 2 a M^2, the range of a leveraged leaf value, of numbers rounded to float32."""
-    step, clip = np.asarray(budget_step, np.float32), np.asarray(clip, np.float32)
+    step, clip = np.asarray(step, np.float32), np.asarray(clip, np.float32)
     return 2 * (step * clip**2).astype(np.float64)
 
 
@@ -100,7 +101,7 @@ def calibrate(
     del public
     depth = kind.depth
     tree = allowance.part(1 / np.asarray(rounds))
-    level = tree.part(np.asarray(shares.structure) / depth).epsilon
+    level_epsilon = tree.part(np.asarray(shares.structure) / depth).epsilon
     leaf = tree.part((1 - np.asarray(shares.structure)) / 2**depth)
 
     step, clip = rounded_down(settings.step), rounded_down(settings.clip)
@@ -108,7 +109,7 @@ def calibrate(
     leaf_step = _leaf_step(widest, leaf.epsilon)
     noise_steps = kind.noise.scale(_leaf_sensitivity(widest, leaf_step), leaf)
     return TreeBudget(
-        split_epsilon=rounded_down(level[..., None] / 2.0 ** np.arange(depth)),
+        split_epsilon=rounded_down(level_epsilon[..., None] / 2.0 ** np.arange(depth)),
         error_scale=np.zeros(()),
         leaf_scale=quotient_up(noise_steps.astype(np.float64) * leaf_step, 1.0),
         leaf_step=leaf_step,
@@ -125,7 +126,7 @@ def program(
     public: Public,
 ) -> None:
     """Splits level by level, and leveraged leaf values in steps of their grid."""
-    rule = private_objective if kind.objective else given_alpha
+    rule = private_objective if kind.objective else public_alpha
     totals = grow(draw, table, weights, budget, public, kind.criterion, rule, PRICE.temperature)
     counts = totals.astype(jnp.float32) * (public.cap / GRID)
     share = trees.shrink_to_parents(counts, jnp.float32(TINY_PRIOR))
@@ -133,8 +134,8 @@ def program(
 
     rows = jnp.maximum(jnp.sum(table.present.astype(jnp.float32)), 1)
     leverage = budget.step * jnp.sum((counts[:, 1] - counts[:, 0]) * value) / rows
-    most = budget.step * budget.clip**2
-    steps = jnp.round(jnp.clip(leverage * value, -most, most) / budget.leaf_step)
+    largest = budget.step * budget.clip**2
+    steps = jnp.round(jnp.clip(leverage * value, -largest, largest) / budget.leaf_step)
     scale = jnp.asarray(budget.leaf_scale / budget.leaf_step)
     draw("leaf", kind.noise, steps.astype(jnp.int32), scale)
 
@@ -142,9 +143,9 @@ def program(
 def hypothesis(kind: Kind, release: Release, budget: TreeBudget, public: Public) -> Tree:
     """The tree: noisy leaf values, clamped to their range again."""
     del kind, public
-    most = budget.step * budget.clip**2
+    largest = budget.step * budget.clip**2
     value = release["leaf"].astype(jnp.float32) * budget.leaf_step
-    return Tree(gathered_splits(release), jnp.clip(value, -most, most))
+    return Tree(gathered_splits(release), jnp.clip(value, -largest, largest))
 
 
 def events(kind: Kind, budget: TreeBudget, public: Public) -> list[Event]:

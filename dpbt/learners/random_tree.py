@@ -1,9 +1,8 @@
-"""Random decision trees: a structure drawn without the rows, and private leaves (Bojarski et al.,
-2014).
+"""Random decision trees: a structure drawn without the rows, and private leaves.
 
-A grove is P complete trees of height D whose inner nodes ask "position of attribute a > t", with a
-uniform over the attributes and t uniform in [0, 1), Algorithm 1 of the paper. Rows are read as
-positions in [0, 1] in the attributes' public ranges: those of their cells, or exact ones
+Bojarski et al. (2014). A grove is P complete trees of height D whose inner nodes ask "position of
+attribute a > t", with a uniform over the attributes and t uniform in [0, 1), Algorithm 1. Rows are
+read as positions in [0, 1] in the attributes' public ranges: those of their cells, or exact ones
 (`domains.positions`). With P = 1 every tree sees all rows and trees compose in sequence; with P
 above 1 each row is given to one of the P trees by a draw that never reads the rows, and they
 compose in parallel.
@@ -46,8 +45,7 @@ class ForestBudget(NamedTuple):
 
     Attributes:
         leaf_scale: f32[], in grid units: the noise of one class weight, or the temperature of one
-            label (its probability is proportional to exp(class weight / leaf_scale)). 0 in the
-            non-private mode.
+            label (its probability is proportional to exp(class weight / leaf_scale)); 0 for none.
     """
 
     leaf_scale: AnyArray
@@ -91,8 +89,7 @@ class Grove(NamedTuple):
         attribute: i32[P, 2**D - 1], heap order: the children of node i are 2i+1 and 2i+2 (right).
         threshold: f32[P, 2**D - 1] in [0, 1): a row goes right where its position is above it.
         leaf: f32[P, 2**D]: theta, the share of the positive class that the leaf states, in [0, 1].
-        grown: f32[P]: 1, and 0 for the zeros that stand for rounds that did not take place; they
-            have no vote.
+        grown: f32[P]: 1, and 0 (no vote) for the zeros of rounds that did not take place.
     """
 
     attribute: Array
@@ -121,14 +118,15 @@ def prepare(table: Table) -> Positions:
         ValueError: if the table allows some of its splits only.
     """
     if table.questions is not None and table.questions.allowed is not None:
-        words = "random trees ask for every attribute with the same probability"
-        raise ValueError(f"{words}; questions.allowed must be None")
+        raise ValueError(
+            "random trees ask for every attribute with the same probability; questions.allowed "
+            "must be None"
+        )
     return Positions(questions.positions_of(table), table.target, table.present)
 
 
 def descend(attribute: Array, threshold: Array, position: Array, tree: Array) -> Array:
-    """i32[D, N]: the node, counted within its level, that each row is in after 1, 2, ..., D
-    questions.
+    """i32[D, N]: the node, numbered in its level, of each row after 1, 2, ..., D questions.
 
     Gathers only, so a level costs N whatever its number of nodes. The first h rows of the result
     are a random tree of height h: its structure is the top of the taller one's.
@@ -143,10 +141,10 @@ def descend(attribute: Array, threshold: Array, position: Array, tree: Array) ->
     depth = (nodes + 1).bit_length() - 1
     attributes, thresholds = attribute.reshape(-1), threshold.reshape(-1)
 
-    def ask(node, _):
-        place = tree * nodes + node
-        value = jnp.take_along_axis(position, attributes[place][:, None], axis=1)[:, 0]
-        node = 2 * node + 1 + (value > thresholds[place]).astype(jnp.int32)
+    def ask(node: Array, _: None) -> tuple[Array, Array]:
+        question = tree * nodes + node
+        value = jnp.take_along_axis(position, attributes[question][:, None], axis=1)[:, 0]
+        node = 2 * node + 1 + (value > thresholds[question]).astype(jnp.int32)
         return node, node
 
     _, heap = jax.lax.scan(ask, jnp.zeros(position.shape[0], jnp.int32), length=depth)
@@ -157,11 +155,12 @@ def descend(attribute: Array, threshold: Array, position: Array, tree: Array) ->
 def routes(grove: Grove, position: Array) -> Array:
     """i32[P, N]: the leaf of each tree that each row ends in."""
 
-    def one(attribute, threshold):
-        first_tree = jnp.zeros(position.shape[0], jnp.int32)
-        return descend(attribute[None], threshold[None], position, first_tree)[-1]
+    def leaves_of_tree(structure: tuple[Array, Array]) -> Array:
+        attribute, threshold = structure
+        only_tree = jnp.zeros(position.shape[0], jnp.int32)
+        return descend(attribute[None], threshold[None], position, only_tree)[-1]
 
-    return jax.lax.map(lambda tree: one(*tree), (grove.attribute, grove.threshold))
+    return jax.lax.map(leaves_of_tree, (grove.attribute, grove.threshold))
 
 
 def leaf_shares(grove: Grove, position: Array) -> Array:
@@ -170,8 +169,7 @@ def leaf_shares(grove: Grove, position: Array) -> Array:
 
 
 def leaf_weights(leaf: Array, target: Array, weights: Array, leaves: int) -> Array:
-    """i32[leaves, 2]: the weight of each leaf and class (0 negative, 1 positive), in grid units;
-    exact.
+    """i32[leaves, 2]: the exact weight of each leaf and class (negative, positive), in grid units.
 
     Args:
         leaf: i32[N], the leaf of each row.
@@ -179,18 +177,17 @@ def leaf_weights(leaf: Array, target: Array, weights: Array, leaves: int) -> Arr
         weights: i32[N], the row's weight; 0 for absent rows.
         leaves: how many there are.
     """
-    place = 2 * leaf + target.astype(jnp.int32)
-    return jax.ops.segment_sum(weights, place, num_segments=2 * leaves).reshape(leaves, 2)
+    segment = 2 * leaf + target.astype(jnp.int32)
+    return jax.ops.segment_sum(weights, segment, num_segments=2 * leaves).reshape(leaves, 2)
 
 
 def shares(weights: Array, fallback: Array, negative: str) -> Array:
-    """f32[...]: theta = n+ / (n+ + n-) of noisy class weights [..., 2], and `fallback` where they
-    say nothing.
+    """f32[...]: theta = n+ / (n+ + n-) of noisy class weights [..., 2], or `fallback` without any.
 
     "uniform": Algorithm 2 as printed, where a weight is negative or both are 0. "zero": negative
     weights count as 0, and the fallback is for leaves where both do. The first throws the other
     weight away, and with it half of all pure leaves. `fallback` is uniform in [0, 1]. Both are
-    post-processing.
+    post-processing of a release.
     """
     noisy = weights.astype(jnp.float32)
     if negative == "zero":
@@ -203,9 +200,7 @@ def shares(weights: Array, fallback: Array, negative: str) -> Array:
 
 
 def _votes(grove: Grove, table: Positions) -> Array:
-    """f32[N]: the trees that say positive minus those that say negative; above 0 is the majority
-    vote.
-    """
+    """f32[N]: the number of trees that say positive minus that of those that say negative."""
     positive = leaf_shares(grove, table.position) > 0.5
     return jnp.sum(jnp.where(positive, 1.0, -1.0) * grove.grown[:, None], axis=0)
 
@@ -233,15 +228,11 @@ GROVES = HypothesisClass(
     explain=rules.of_groves,
     shares=theta,
 )
-"""Groves over positions; they add up to a majority vote. `prediction` has the other voting
-rules.
-"""
+"""Groves over positions; they add up to a majority vote. `prediction` has all voting rules."""
 
 
 def _statistic(noise: Mechanism, weights: Array) -> Array:
-    """Class weights as the mechanism reads them; labels only need differences, which float32 then
-    resolves.
-    """
+    """Class weights as the mechanism reads them: their differences, as float32, for labels."""
     if noise is mechanisms.exponential:
         weights = weights - jnp.max(weights, axis=-1, keepdims=True)
         return weights.astype(jnp.float32)
@@ -251,8 +242,8 @@ def _statistic(noise: Mechanism, weights: Array) -> Array:
 def _leaf_sensitivity(kind: Kind, rows: Any) -> np.ndarray:
     """f64[...]: of the class weights of all leaves, or of the scores of all labels, in grid units.
 
-    A label's scores move one way by a row that comes or goes; the published exponent, leaf by leaf,
-    counts on both ways.
+    A row that comes or goes moves a label's scores one way; the published exponent, leaf by leaf,
+    allows for both ways.
     """
     step = sensitivity.count_step(rows, exact=not kind.labels)
     if kind.labels:
@@ -263,8 +254,8 @@ def _leaf_sensitivity(kind: Kind, rows: Any) -> np.ndarray:
 def calibrate(kind: Kind, allowance: Allowance, rounds: Any, public: Public) -> ForestBudget:
     """The budget: a tree's leaves have its allowance together, or in equal parts (published)."""
     leaves = kind.leaves if kind.per_leaf else 1
-    each = allowance.part(1 / (np.asarray(rounds) * float(leaves)))
-    return ForestBudget(kind.noise.scale(_leaf_sensitivity(kind, public.rows), each))
+    of_draw = allowance.part(1 / (np.asarray(rounds) * float(leaves)))
+    return ForestBudget(kind.noise.scale(_leaf_sensitivity(kind, public.rows), of_draw))
 
 
 def program(
@@ -301,7 +292,7 @@ def program(
 
 
 def hypothesis(kind: Kind, release: Release, budget: ForestBudget, public: Public) -> Grove:
-    """The trees; theta is a ratio, so it needs no unit."""
+    """The trees; theta is a ratio of weights, so their scale does not matter."""
     del budget, public
     leaf = release["leaf"]
     grown = jnp.ones(kind.parts, jnp.float32)
@@ -319,19 +310,17 @@ def _structure_events(kind: Kind) -> list[Event]:
         public("threshold", "thresholds of inner nodes", scale=1.0, theorem=theorem),
     ]
     if not kind.labels:
-        words = "theta of leaves without a usable weight"
-        lines.append(public("fallback", words, scale=1.0, theorem=theorem))
+        what = "theta of leaves without a usable weight"
+        lines.append(public("fallback", what, scale=1.0, theorem=theorem))
     if kind.parts > 1:
-        words = "tree of each place, withheld unless asked for"
-        lines.append(
-            public(
-                "part",
-                words,
-                scale=float(kind.parts),
-                theorem="docs/privacy.md F3",
-                mechanism=mechanisms.assignment,
-            )
+        part = public(
+            "part",
+            "tree of each place, withheld unless asked for",
+            scale=float(kind.parts),
+            theorem="docs/privacy.md F3",
+            mechanism=mechanisms.assignment,
         )
+        lines.append(part)
     return lines
 
 
@@ -399,7 +388,7 @@ def random_tree(
         negative: "zero" or "uniform", see `shares`.
     """
     kind = Kind(depth, relation, noise, parts, per_leaf, negative)
-    words = f"{depth}, {relation_name(relation)}, {noise.name}, {parts}, {per_leaf}, {negative}"
+    static = f"{depth}, {relation_name(relation)}, {noise.name}, {parts}, {per_leaf}, {negative}"
     return boundary.weak_learner(
         functools.partial(program, kind),
         functools.partial(hypothesis, kind),
@@ -407,6 +396,6 @@ def random_tree(
         GROVES,
         relation,
         calibrate=functools.partial(calibrate, kind),
-        tag=f"random_tree({words})",
+        tag=f"random_tree({static})",
         withheld=("part",) if parts > 1 else (),
     )

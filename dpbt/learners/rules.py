@@ -8,6 +8,9 @@ import numpy as np
 from dpbt.base import UNSPLIT
 from dpbt.data.domains import Domain, Predicate, attributes, predicates
 
+PredicateOf = Callable[[int], Predicate | None]
+"""node of a tree -> what the node asks, or None where it is not split."""
+
 
 def of_trees(trees: Any, domain: Domain) -> str:
     """The rules of each tree; a row's score is the sum of what its leaves add.
@@ -21,15 +24,15 @@ def of_trees(trees: Any, domain: Domain) -> str:
     Raises:
         ValueError: if a tree splits on something that the domain does not have.
     """
-    words = predicates(domain)
+    known = predicates(domain)
     split, leaf = np.asarray(trees.split), np.asarray(trees.leaf)
-    if split.max() >= len(words):
-        raise ValueError(f"the model uses split {split.max()}, the domain has {len(words)} splits")
+    if split.max() >= len(known):
+        raise ValueError(f"the model uses split {split.max()}, the domain has {len(known)} splits")
 
-    def asked(t: int) -> Callable[[int], Predicate | None]:
-        return lambda node: None if split[t, node] == UNSPLIT else words[split[t, node]]
+    def predicates_of(t: int) -> PredicateOf:
+        return lambda node: None if split[t, node] == UNSPLIT else known[split[t, node]]
 
-    return _blocks(asked, leaf, "add {:+.4f}".format)
+    return _blocks(predicates_of, leaf, "add {:+.4f}".format)
 
 
 def of_groves(groves: Any, domain: Domain) -> str:
@@ -42,20 +45,20 @@ def of_groves(groves: Any, domain: Domain) -> str:
     Raises:
         ValueError: if a tree asks for an attribute that the domain does not have.
     """
-    words = attributes(domain)
+    known = attributes(domain)
+    arrays = (groves.attribute, groves.threshold, groves.leaf)
     attribute, threshold, leaf = (
-        np.asarray(array).reshape(-1, np.shape(array)[-1])
-        for array in (groves.attribute, groves.threshold, groves.leaf)
+        np.asarray(array).reshape(-1, np.shape(array)[-1]) for array in arrays
     )
-    if attribute.max() >= len(words):
+    if attribute.max() >= len(known):
         raise ValueError(
-            f"the model uses attribute {attribute.max()}, the domain has {len(words)} attributes"
+            f"the model uses attribute {attribute.max()}, the domain has {len(known)} attributes"
         )
 
-    def asked(t: int) -> Callable[[int], Predicate | None]:
-        return lambda node: words[attribute[t, node]](float(threshold[t, node]))
+    def predicates_of(t: int) -> PredicateOf:
+        return lambda node: known[attribute[t, node]](float(threshold[t, node]))
 
-    return _blocks(asked, leaf, "state {:.4f}".format)
+    return _blocks(predicates_of, leaf, "state {:.4f}".format)
 
 
 def of_halfspaces(halfspaces: Any, domain: Domain) -> str:
@@ -71,29 +74,29 @@ def of_halfspaces(halfspaces: Any, domain: Domain) -> str:
     Raises:
         ValueError: if the halfspaces have another number of attributes than the domain.
     """
-    words = attributes(domain)
+    known = attributes(domain)
     total = np.asarray(halfspaces.normal, np.float64).sum(axis=0)
-    if len(total) != len(words):
-        raise ValueError(f"the model has {len(total)} attributes, the domain {len(words)}")
+    if len(total) != len(known):
+        raise ValueError(f"the model has {len(total)} attributes, the domain {len(known)}")
     order = np.argsort(-np.abs(total), kind="stable")
-    return "\n".join(f"{total[a]:+.4f}  {words[a].name}" for a in order)
+    return "\n".join(f"{total[a]:+.4f}  {known[a].name}" for a in order)
 
 
 def _blocks(
-    asked: Callable[[int], Callable[[int], Predicate | None]],
+    predicates_of: Callable[[int], PredicateOf],
     leaf: np.ndarray,
     says: Callable[[float], str],
 ) -> str:
     """All trees, one after the other."""
     blocks = []
     for t in range(len(leaf)):
-        lines = _lines(asked(t), leaf[t], says, 0, 0, len(leaf[t]), "  ")
+        lines = _lines(predicates_of(t), leaf[t], says, 0, 0, len(leaf[t]), "  ")
         blocks.append("\n".join([f"tree {t + 1}", *lines]))
     return "\n".join(blocks)
 
 
 def _lines(
-    asked: Callable[[int], Predicate | None],
+    predicate_of: PredicateOf,
     leaf: np.ndarray,
     says: Callable[[float], str],
     node: int,
@@ -108,12 +111,12 @@ def _lines(
 
     half, deeper = width // 2, indent + "  "
     left, right = (2 * node + 1, first, half), (2 * node + 2, first + half, half)
-    predicate = asked(node)
+    predicate = predicate_of(node)
     if predicate is None:
-        return _lines(asked, leaf, says, *left, indent)
+        return _lines(predicate_of, leaf, says, *left, indent)
     return [
         f"{indent}if {predicate.yes}:",
-        *_lines(asked, leaf, says, *right, deeper),
+        *_lines(predicate_of, leaf, says, *right, deeper),
         f"{indent}else:",
-        *_lines(asked, leaf, says, *left, deeper),
+        *_lines(predicate_of, leaf, says, *left, deeper),
     ]

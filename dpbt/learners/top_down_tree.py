@@ -1,8 +1,7 @@
-"""Top-down trees: leaf and split chosen together among all current leaves (Asadi et al., 2022,
-Algorithm 2).
+"""Top-down trees: leaf and split are chosen together among all current leaves.
 
-A tree of t internal nodes under a depth cap D lives in a complete tree of depth D; what is not
-split routes left.
+Asadi et al. (2022), Algorithm 2. A tree of t internal nodes under a depth cap D lives in a complete
+tree of depth D, in which nodes that are not split route left.
 """
 
 import functools
@@ -75,16 +74,14 @@ class Kind(NamedTuple):
         return mechanisms.exponential if self.tight else mechanisms.noisy_max
 
 
-def tight_range(criterion: ProperLoss, mass, relation: Relation):
+def tight_range(criterion: ProperLoss, mass: Any, relation: Relation) -> Any:
     """`slickness.improvement_range` with its allowance for float32, in units of the weight cap."""
-    return slickness.improvement_range(criterion, mass, relation) + slickness.improvement_rounding(
-        mass
-    )
+    exact = slickness.improvement_range(criterion, mass, relation)
+    return exact + slickness.improvement_rounding(mass)
 
 
 def improvements(criterion: ProperLoss, products: Array, totals: Array) -> Array:
-    """f32[nodes, S]: what splitting each node by each split takes off the sum of perspectives, in
-    units of the cap.
+    """f32[nodes, S]: what each split of each node takes off the perspectives, in units of the cap.
 
     Args:
         criterion: the loss whose perspective is w G(q).
@@ -104,12 +101,67 @@ def improvements(criterion: ProperLoss, products: Array, totals: Array) -> Array
 
 
 @functools.cache
-def _first_leaf(depth: int) -> np.ndarray:
-    """i32[2**(D+1) - 1]: the leaf in which a row ends that is routed left from each heap node
-    on.
-    """
+def _leftmost_leaf(depth: int) -> np.ndarray:
+    """i32[2**(D+1) - 1]: where a row ends that is routed left from each heap node on."""
     ends = [(np.arange(2**level) << (depth - level)) for level in range(depth + 1)]
     return np.concatenate(ends).astype(np.int32)
+
+
+class _Growth(NamedTuple):
+    """A tree in the making, over a heap of 2**(D+1) - 1 nodes; all of it is private.
+
+    Attributes:
+        node: i32[N], the heap node of each row.
+        totals: i32[heap, 2], the class weights of each node, in grid units.
+        products: i32[2**D - 1, 2, S], those of its rows that satisfy each split.
+        is_leaf: bool[heap].
+    """
+
+    node: Array
+    totals: Array
+    products: Array
+    is_leaf: Array
+
+
+def _mask_products(table: trees.Prepared, by_class: Array, mask: Array) -> Array:
+    """i32[2, S]: `trees.node_products` of the rows of a mask bool[N]."""
+    root = jnp.zeros(table.target.shape[0], jnp.int32)
+    return trees.node_products(table, jnp.where(mask[None], by_class, 0), root, 1, None)[0]
+
+
+def _root(table: trees.Prepared, by_class: Array, depth: int) -> _Growth:
+    """A tree whose only leaf is the root."""
+    nodes, heap = 2**depth - 1, 2 ** (depth + 1) - 1
+    root = _mask_products(table, by_class, table.present)
+    return _Growth(
+        node=jnp.zeros(table.target.shape[0], jnp.int32),
+        totals=jnp.zeros((heap, 2), jnp.int32).at[0].set(trees.node_totals(by_class)[0]),
+        products=jnp.zeros((nodes, *root.shape), jnp.int32).at[0].set(root),
+        is_leaf=jnp.zeros(heap, bool).at[0].set(True),
+    )
+
+
+def _scores(criterion: ProperLoss, growth: _Growth, allowed: AnyArray | None) -> Array:
+    """f32[S * (2**D - 1)]: of candidate split * nodes + node; -inf for those that are not open."""
+    nodes = growth.products.shape[0]
+    gains = improvements(criterion, growth.products, growth.totals[:nodes])
+    is_open = growth.is_leaf[:nodes, None]
+    if allowed is not None:
+        is_open = is_open & allowed[None, :]
+    return jnp.where(is_open, gains, -jnp.inf).T.reshape(-1)
+
+
+def _split_leaf(table: trees.Prepared, growth: _Growth, node: Array, split: Array) -> _Growth:
+    """The tree with one leaf split; the products of its children are not made yet."""
+    left, right = 2 * node + 1, 2 * node + 2
+    child = left + table.columns[split].astype(jnp.int32)
+    satisfied = growth.products[node, :, split]
+    unsatisfied = growth.totals[node] - satisfied
+    return growth._replace(
+        node=jnp.where(growth.node == node, child, growth.node),
+        totals=growth.totals.at[left].set(unsatisfied).at[right].set(satisfied),
+        is_leaf=growth.is_leaf.at[node].set(False).at[left].set(True).at[right].set(True),
+    )
 
 
 def _grow(
@@ -119,53 +171,37 @@ def _grow(
     kind: Kind,
     scale: tuple[Array, Array],
 ) -> Array:
-    """Draw all pairs of leaf and split; returns the leaves' class weights i32[L, 2] in grid units
-    (private).
+    """Draw all pairs of leaf and split.
 
-    `scale` is the temperature of a selection and the public unit that the ledger measures it in.
+    Args:
+        draw: what the program asks for its draws.
+        table: the prepared rows.
+        weights: f32[N], integers 0..GRID.
+        kind: of the tree.
+        scale: the temperature of a selection, and what the ledger measures it in.
+
+    Returns:
+        i32[L, 2], the leaves' class weights in grid units; private.
     """
-    splits, depth, criterion = kind.splits, kind.depth, kind.criterion
-    nodes, heap = 2**depth - 1, 2 ** (depth + 1) - 1
+    nodes = 2**kind.depth - 1
     by_class = trees.weights_by_class(table, weights)
-    together = jnp.zeros(table.target.shape[0], jnp.int32)
-
-    def product(mask: Array) -> Array:
-        return trees.node_products(table, jnp.where(mask[None], by_class, 0), together, 1, None)[0]
-
-    root = product(table.present)
-    totals = jnp.zeros((heap, 2), jnp.int32).at[0].set(trees.node_totals(by_class)[0])
-    products = jnp.zeros((nodes, *root.shape), jnp.int32).at[0].set(root)
-    is_leaf = jnp.zeros(heap, bool).at[0].set(True)
-    position = together
-    for k in range(splits):
-        gains = improvements(criterion, products, totals[:nodes])
-        open_nodes = (
-            is_leaf[:nodes, None]
-            if table.allowed is None
-            else is_leaf[:nodes, None] & table.allowed[None, :]
-        )
-        scores = jnp.where(open_nodes, gains, -jnp.inf).T.reshape(
-            -1
-        )  # candidate = split * nodes + node
+    growth = _root(table, by_class, kind.depth)
+    for k in range(kind.splits):
+        scores = _scores(kind.criterion, growth, table.allowed)
         choice = draw(f"split_{k}", mechanisms.exponential, scores, *scale)
         node, split = choice % nodes, choice // nodes
-        left, right = 2 * node + 1, 2 * node + 2
-        position = jnp.where(
-            position == node, left + table.columns[split].astype(jnp.int32), position
-        )
-        satisfied = products[node, :, split]
-        totals = totals.at[left].set(totals[node] - satisfied).at[right].set(satisfied)
-        is_leaf = is_leaf.at[node].set(False).at[left].set(True).at[right].set(True)
-        if k + 1 < splits:
-            below = product(position == right)
-            products = (
-                products.at[left]
-                .set(products[node] - below, mode="drop")
-                .at[right]
-                .set(below, mode="drop")
-            )
-    counts = jnp.where(is_leaf[:, None], totals, 0)
-    return jnp.zeros((2**depth, 2), jnp.int32).at[_first_leaf(depth)].add(counts)
+        growth = _split_leaf(table, growth, node, split)
+
+        # The next selection needs the children's products.
+        if k + 1 < kind.splits:
+            left, right = 2 * node + 1, 2 * node + 2
+            below = _mask_products(table, by_class, growth.node == right)
+            products = growth.products.at[left].set(growth.products[node] - below, mode="drop")
+            growth = growth._replace(products=products.at[right].set(below, mode="drop"))
+
+    counts = jnp.where(growth.is_leaf[:, None], growth.totals, 0)
+    leaves = jnp.zeros((2**kind.depth, 2), jnp.int32)
+    return leaves.at[_leftmost_leaf(kind.depth)].add(counts)
 
 
 def _split_range(kind: Kind, public: Public, cap: Any = 1.0) -> Any:
@@ -212,9 +248,9 @@ def program(
     public: Public,
 ) -> None:
     """All pairs of leaf and split, and the labels of the leaves."""
-    unit = _split_range(kind, public, public.cap)
-    scale = unit / jnp.asarray(budget.split_epsilon)
-    counts = _grow(draw, table, weights, kind, (scale, unit))
+    widest = _split_range(kind, public, public.cap)
+    scale = widest / jnp.asarray(budget.split_epsilon)
+    counts = _grow(draw, table, weights, kind, (scale, widest))
     behind = counts - jnp.max(counts, axis=1, keepdims=True)
     draw("leaf", kind.labels, behind.astype(jnp.float32), budget.leaf_scale)
 
@@ -281,7 +317,7 @@ def top_down_tree(
         calibration: "tight" or "published".
     """
     kind = Kind(splits, depth, criterion, relation, calibration)
-    words = f"{splits}, {depth}, {family_name(fixed(criterion))}, {relation_name(relation)}"
+    static = f"{splits}, {depth}, {family_name(fixed(criterion))}, {relation_name(relation)}"
     return boundary.weak_learner(
         functools.partial(program, kind),
         functools.partial(hypothesis, kind),
@@ -289,6 +325,6 @@ def top_down_tree(
         trees.TREES,
         relation,
         coupled=True,
-        tag=f"top_down_tree({words}, {calibration})",
+        tag=f"top_down_tree({static}, {calibration})",
         total=True,
     )

@@ -10,11 +10,13 @@ statistics are exact, and do not depend on row order, shards, padding, method or
 """
 
 import functools
+from collections.abc import Callable
 from typing import NamedTuple
 
 import chex
 import jax
 import jax.numpy as jnp
+from jax.typing import DTypeLike
 
 from dpbt.base import GRID, UNSPLIT, AnyArray, Array, HypothesisClass, Table, Tree, dtype_and_rank
 from dpbt.data import questions
@@ -24,17 +26,15 @@ CHUNK_ROWS = 2**24 // GRID
 """Most rows whose weights a float32 accumulator sums exactly."""
 
 SEGMENT_NODES = 128
-"""From this many right siblings on, sums by segment beat products on CPUs, at every N and S
-measured.
+"""From this many right siblings on, sums by segment beat products on CPUs.
 
 Milliseconds by product / by segment, 2 cores with eight-bit matrix units, at 8, 64, 256 and 1024
 right siblings: 16 trees on 1372 x 36: .3/.6, .6/.5, 3/.6, 12/1; 8 trees on 5473 x 90: .4/4, 1/4,
-3/3, 27/5; one tree on 16384 x 160: .6/1.4, .7/1.6, 2.5/1.4, 11/1.3. """
+3/3, 27/5; one tree on 16384 x 160: .6/1.4, .7/1.6, 2.5/1.4, 11/1.3.
+"""
 
 MANY_ROWS = 2**17
-"""From this many rows on, products read the transposed table; sweeps of larger tables run few lanes
-at a time.
-"""
+"""From this many rows on, products read the transposed table."""
 
 _ONE_HOT_NODES = 16
 
@@ -63,48 +63,45 @@ def prepare(table: Table) -> Prepared:
     return Prepared(columns.T, columns, table.target, table.present, allowed)
 
 
-def node_dtype(leaves: int):
+def node_dtype(leaves: int) -> DTypeLike:
     """The smallest integers that number the nodes of a level: narrow ones compare faster."""
     return jnp.int8 if leaves <= 128 else jnp.int32
 
 
 def weights_by_class(table: Prepared, weights: Array) -> Array:
     """i8[2, N]: each row's weight under its class (0 negative, 1 positive); 0 for absent rows."""
-    positive = table.target[None, :] == jnp.array([[False], [True]])
-    return jnp.where(
-        positive & table.present[None, :], weights.astype(jnp.int8)[None, :], jnp.int8(0)
-    )
+    of_class = table.target[None, :] == jnp.array([[False], [True]])
+    counted = of_class & table.present[None, :]
+    return jnp.where(counted, weights.astype(jnp.int8)[None, :], jnp.int8(0))
+
+
+Product = Callable[[Array, Array, Array], Array]
+"""(left i8[..., N], right i8[N, S], right's transpose) -> left @ right, i32[..., S]; exact."""
 
 
 def product_int8(left: Array, right: Array, columns: Array) -> Array:
-    """i32[..., S]: left i8[..., N] @ right i8[N, S], accumulated in int32; exact up to `MAX_ROWS`
-    rows.
+    """i32[..., S]: left i8[..., N] @ right i8[N, S], summed in int32; exact up to `MAX_ROWS` rows.
 
     Of many rows it is taken from `columns`, right's transpose: then the small operand is the one
-    that is rearranged, and not the table (measured at 2^20 x 50 and 16 rows of left: 7 ms against
-    52).
+    that is rearranged, and not the table (7 ms against 52 at 2^20 x 50 and 16 rows of left).
     """
     if right.shape[0] < MANY_ROWS:
         return jnp.matmul(left, right, preferred_element_type=jnp.int32)
-    return jnp.moveaxis(
-        jnp.tensordot(columns, left, (-1, -1), preferred_element_type=jnp.int32), 0, -1
-    )
+    transposed = jnp.tensordot(columns, left, (-1, -1), preferred_element_type=jnp.int32)
+    return jnp.moveaxis(transposed, 0, -1)
 
 
 def product_bfloat16(
     left: Array, right: Array, columns: Array, chunk_rows: int = CHUNK_ROWS
 ) -> Array:
-    """The same on bfloat16 units, which hold 0..GRID exactly: float32 sums of `chunk_rows` rows,
-    added in int32.
-    """
+    """The same by bfloat16, which holds 0..GRID exactly: float32 sums of chunks, added in int32."""
     del right
     left, right = _row_chunks((left, columns), chunk_rows)
 
-    def add(total, parts):
-        a, b = (part.astype(jnp.bfloat16) for part in parts)
-        return total + jnp.matmul(a, b.T, preferred_element_type=jnp.float32).astype(
-            jnp.int32
-        ), None
+    def add(total: Array, chunk: tuple[Array, ...]) -> tuple[Array, None]:
+        a, b = (part.astype(jnp.bfloat16) for part in chunk)
+        exact = jnp.matmul(a, b.T, preferred_element_type=jnp.float32)
+        return total + exact.astype(jnp.int32), None
 
     start = jnp.zeros((*left.shape[1:-1], right.shape[1]), jnp.int32)
     return jax.lax.scan(add, start, (left, right))[0]
@@ -116,7 +113,7 @@ def _row_chunks(arrays: tuple[Array, ...], chunk_rows: int) -> tuple[Array, ...]
     size = min(chunk_rows, rows)
     chunks = -(-rows // size)
 
-    def cut(array):
+    def cut(array: Array) -> Array:
         filled = jnp.pad(array, [(0, 0)] * (array.ndim - 1) + [(0, chunks * size - rows)])
         return jnp.moveaxis(filled.reshape(*array.shape[:-1], chunks, size), -2, 0)
 
@@ -130,11 +127,9 @@ def _product(left: Array, right: Array, columns: Array) -> Array:
 
 
 def product_sums(
-    table: Prepared, by_class: Array, node: Array, wanted: Array, product=_product
+    table: Prepared, by_class: Array, node: Array, wanted: Array, product: Product = _product
 ) -> Array:
-    """i32[W, 2, S]: `node_products` of the wanted nodes, as one matrix product of small
-    integers.
-    """
+    """i32[W, 2, S]: `node_products` of the wanted nodes, as one product of small integers."""
     here = node[None, None, :] == wanted.astype(node.dtype)[:, None, None]
     return product(jnp.where(here, by_class[None], jnp.int8(0)), table.splits, table.columns)
 
@@ -142,14 +137,12 @@ def product_sums(
 def segment_sums(
     table: Prepared, by_class: Array, node: Array, nodes: int, chunk_rows: int = CHUNK_ROWS
 ) -> Array:
-    """i32[nodes, 2, S]: `node_products` of all nodes of a level, each row added to its own node and
-    class.
-    """
+    """i32[nodes, 2, S]: `node_products` of a level, each row added to its node and class."""
     segment = 2 * node.astype(jnp.int32) + (by_class[1] > 0).astype(jnp.int32)
     weight = jnp.max(by_class, axis=0).astype(jnp.int32)
 
-    def add(total, part):
-        bits, segment, weight = part
+    def add(total: Array, chunk: tuple[Array, ...]) -> tuple[Array, None]:
+        bits, segment, weight = chunk
         return total.at[segment].add(weight[:, None] * bits.T.astype(jnp.int32)), None
 
     start = jnp.zeros((2 * nodes, table.splits.shape[1]), jnp.int32)
@@ -189,8 +182,12 @@ def node_totals(by_class: Array) -> Array:
 
 
 def child_totals(products: Array, totals: Array, split: Array) -> Array:
-    """i32[2 nodes, 2]: class weights of the children, from i32[nodes, 2, S], i32[nodes, 2] and
-    i32[nodes].
+    """i32[2 nodes, 2]: the children's class weights.
+
+    Args:
+        products: i32[nodes, 2, S], from `node_products`.
+        totals: i32[nodes, 2], the class weights of the nodes.
+        split: i32[nodes].
     """
     chosen = jnp.take_along_axis(products, jnp.maximum(split, 0)[:, None, None], axis=2)[..., 0]
     right = jnp.where(split[:, None] == UNSPLIT, 0, chosen)
@@ -206,10 +203,9 @@ def descend(columns: Array, node: Array, split: Array) -> Array:
         split: i32[nodes], the splits of this level.
     """
     if split.shape[0] > _ONE_HOT_NODES:
-        own = split[node.astype(jnp.int32)]
-        right = columns[jnp.maximum(own, 0), jnp.arange(columns.shape[1])].astype(bool) & (
-            own != UNSPLIT
-        )
+        of_row = split[node.astype(jnp.int32)]
+        satisfied = columns[jnp.maximum(of_row, 0), jnp.arange(columns.shape[1])].astype(bool)
+        right = satisfied & (of_row != UNSPLIT)
     else:
         satisfied = columns[jnp.maximum(split, 0)].astype(bool) & (split != UNSPLIT)[:, None]
         here = node[None, :] == jnp.arange(split.shape[0], dtype=node.dtype)[:, None]
@@ -248,8 +244,9 @@ def check(table: Table) -> None:
     """
     questions.check(table)
     if table.cells.dtype != jnp.uint8:
-        found = dtype_and_rank(table.cells)
-        raise ValueError(f"trees ask questions of uint8 table.cells, got {found}")
+        raise ValueError(
+            f"trees ask questions of uint8 table.cells, got {dtype_and_rank(table.cells)}"
+        )
 
 
 TREES = HypothesisClass(
@@ -264,7 +261,8 @@ TREES = HypothesisClass(
 
 
 @functools.cache
-def _parents(leaves: int) -> int:
+def _ancestors(leaves: int) -> int:
+    """How many levels are above the leaves of a complete tree."""
     if leaves < 1 or leaves & (leaves - 1):
         raise ValueError(f"a complete tree has a power of two leaves, got {leaves}")
     return leaves.bit_length() - 1
@@ -281,8 +279,9 @@ def shrink_to_parents(counts: Array, prior: Array) -> Array:
         prior: f32[], above 0: how much weight the parent's share has.
     """
     sums = [counts]
-    for _ in range(_parents(counts.shape[0])):
+    for _ in range(_ancestors(counts.shape[0])):
         sums.append(sums[-1].reshape(-1, 2, 2).sum(axis=1))
+
     share = jnp.full(1, 0.5, jnp.float32)
     for count in reversed(sums):
         above = share if count.shape[0] == 1 else jnp.repeat(share, 2)

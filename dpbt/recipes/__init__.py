@@ -1,6 +1,4 @@
-"""Recipes: an algorithm's parts, its budget and its relation, set together so that noise and ledger
-agree.
-"""
+"""Recipes: an algorithm's parts, budget and relation, together, so that noise and ledger agree."""
 
 from dpbt.recipes.building import setting
 from dpbt.recipes.custom import custom

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import jax
 import numpy as np
+from numpy.typing import ArrayLike
 
 from dpbt.base import (
     MAX_ROWS,
@@ -26,7 +27,7 @@ from dpbt.privacy import accounting
 from dpbt.privacy.mechanism import Allowance
 
 
-def whole(name: str, value: Any) -> int:
+def whole(name: str, value: ArrayLike) -> int:
     """`value`, if it is an integer of at least 1.
 
     Raises:
@@ -37,7 +38,7 @@ def whole(name: str, value: Any) -> int:
     return int(wholes(name, value))
 
 
-def wholes(name: str, value: Any) -> np.ndarray:
+def wholes(name: str, value: ArrayLike) -> np.ndarray:
     """`value` as i32 array, if every entry is an integer of at least 1.
 
     Raises:
@@ -49,20 +50,20 @@ def wholes(name: str, value: Any) -> np.ndarray:
     return array.astype(np.int32)
 
 
-def public_rows(rows: Any) -> np.ndarray:
+def public_rows(rows: ArrayLike) -> np.ndarray:
     """`rows` as float64, if every entry is a whole number in 1..MAX_ROWS.
 
     Raises:
         ValueError: saying what was given.
     """
-    rows = positive("rows", rows, finite=True)
-    if np.any(rows != np.floor(rows)):
-        raise ValueError(f"rows must be whole numbers, got {rows!r}")
-    if np.any(rows > MAX_ROWS):
+    numbers = positive("rows", rows, finite=True)
+    if np.any(numbers != np.floor(numbers)):
+        raise ValueError(f"rows must be whole numbers, got {numbers!r}")
+    if np.any(numbers > MAX_ROWS):
         raise ValueError(
-            f"rows must be at most {MAX_ROWS}, which int32 sums of weights hold, got {rows!r}"
+            f"rows must be at most {MAX_ROWS}, which int32 sums of weights hold, got {numbers!r}"
         )
-    return rows
+    return numbers
 
 
 def flag(name: str, value: Any) -> None:
@@ -76,25 +77,26 @@ def flag(name: str, value: Any) -> None:
 
 
 def one_of(name: str, value: Any, known: Iterable[str]) -> None:
-    """Check an option that is one of some words.
+    """Check an option that is one of some names.
 
     Raises:
-        ValueError: naming the parameter, the words and what was given.
+        ValueError: naming the parameter, the known names and what was given.
     """
     if not isinstance(value, str) or value not in tuple(known):
         raise ValueError(f"{name} must be one of {sorted(known)}, got {value!r}")
 
 
-def deltas(delta: Any) -> np.ndarray:
+def deltas(delta: ArrayLike) -> np.ndarray:
     """`delta` as float64.
 
     Raises:
         ValueError: unless it is 0 for every setting, or in (0, 1) for every setting.
     """
-    delta = np.asarray(delta, np.float64)
-    if not np.all((delta >= 0) & (delta < 1)) or (np.any(delta > 0) and not np.all(delta > 0)):
-        raise ValueError(f"delta must be 0, or in (0, 1) for every setting, got {delta!r}")
-    return delta
+    numbers = np.asarray(delta, np.float64)
+    mixed = np.any(numbers > 0) and not np.all(numbers > 0)
+    if mixed or not np.all((numbers >= 0) & (numbers < 1)):
+        raise ValueError(f"delta must be 0, or in (0, 1) for every setting, got {numbers!r}")
+    return numbers
 
 
 def known_calibration(calibration: str) -> None:
@@ -145,12 +147,12 @@ class Request:
         )
 
 
-def request(
+def checked_request(
     *,
-    epsilon: Any,
-    delta: Any,
-    rows: Any,
-    rounds: Any,
+    epsilon: ArrayLike,
+    delta: ArrayLike,
+    rows: ArrayLike,
+    rounds: ArrayLike,
     calibration: str,
     relation: str | Relation,
 ) -> Request:
@@ -178,27 +180,28 @@ def request(
     )
 
 
-def no_published_delta(asked: Request) -> None:
+def no_published_delta(request: Request) -> None:
     """Refuse a delta for an algorithm whose paper proves a pure guarantee only.
 
     Raises:
-        ValueError: saying so.
+        ValueError: for a delta above 0 with the published calibration.
     """
-    if asked.approximate and not asked.tight:
+    if request.approximate and not request.tight:
         raise ValueError(
             "the published calibration has no (epsilon, delta) guarantee; use delta = 0"
         )
 
 
 class Parts(NamedTuple):
-    """The static parts of a recipe, and words for tables.
+    """The static parts of a recipe, and what tables call them.
 
     Attributes:
         learner: the weak learner.
         reweighter: the re-weighter.
         reweighting: its numbers.
         loss: the loss of `predict_proba`, or None.
-        name, setting: words.
+        name: of the algorithm.
+        setting: what tables say of its options.
     """
 
     learner: WeakLearner
@@ -212,36 +215,38 @@ class Parts(NamedTuple):
 Calibrate = Callable[[Allowance, Any, Public], Any]
 """(allowance of all rounds, rounds, public) -> the learner's budget."""
 
+Allow = Callable[[Request], Allowance]
+"""request -> what all rounds may cost together."""
 
-def one_accountant(asked: Request) -> Allowance:
+
+def one_accountant(request: Request) -> Allowance:
     """The whole budget: an epsilon for a pure guarantee, a rho of zCDP for one with a delta."""
-    nothing = np.zeros(asked.shape)
-    if not asked.approximate:
-        return Allowance(asked.epsilon, nothing)
-    return Allowance(nothing, accounting.zcdp_rho(asked.epsilon, asked.delta))
+    zero = np.zeros(request.shape)
+    if not request.approximate:
+        return Allowance(request.epsilon, zero)
+    return Allowance(zero, accounting.zcdp_rho(request.epsilon, request.delta))
 
 
-def either_accountant(asked: Request) -> Allowance:
+def either_accountant(request: Request) -> Allowance:
     """The whole budget as an epsilon, and for a guarantee with a delta also as a rho of zCDP.
 
     For recipes whose draws in a round are one, or use one of the two for all of them.
     """
-    allowed = one_accountant(asked)
-    return allowed._replace(epsilon=asked.epsilon)
+    return one_accountant(request)._replace(epsilon=request.epsilon)
 
 
 def build(
-    asked: Request,
+    request: Request,
     parts: Parts,
     calibrate: Calibrate,
-    allow: Callable[[Request], Allowance] = one_accountant,
+    allow: Allow = one_accountant,
     *,
     by_depth: tuple[str, ...] = (),
 ) -> Recipe:
     """The recipe: what finite bits cost is taken off the request, the rest is calibrated.
 
     Args:
-        asked: the request.
+        request: the request.
         parts: the static parts.
         calibrate: how the rest is shared among the learner's draws.
         allow: the rest as an allowance.
@@ -250,29 +255,29 @@ def build(
     Raises:
         ValueError: if the settings leave float32, or finite bits cost too much of the request.
     """
-    public = given(asked, parts)
-    shape = asked.shape
+    public = public_numbers(request, parts)
+    shape = request.shape
 
-    def calibrated(request: Request) -> tuple[Any, Public]:
-        budget = calibrate(allow(request), request.rounds, public)
+    def calibrated(affordable: Request) -> tuple[Any, Public]:
+        budget = calibrate(allow(affordable), affordable.rounds, public)
         return _spread(budget, public, shape, by_depth)
 
-    left = after_samplers(asked, parts.learner, *calibrated(asked))
-    return assemble(asked, parts, calibrated(left)[0], by_depth=by_depth)
+    left = after_samplers(request, parts.learner, *calibrated(request))
+    return assemble(request, parts, calibrated(left)[0], by_depth=by_depth)
 
 
-def given(asked: Request, parts: Parts) -> Public:
+def public_numbers(request: Request, parts: Parts) -> Public:
     """The public numbers that a budget is calibrated for."""
-    return Public(asked.rows, np.float32(1), parts.reweighting, {})
+    return Public(request.rows, np.float32(1), parts.reweighting, {})
 
 
 def assemble(
-    asked: Request, parts: Parts, budget: Any, *, by_depth: tuple[str, ...] = ()
+    request: Request, parts: Parts, budget: Any, *, by_depth: tuple[str, ...] = ()
 ) -> Recipe:
     """The recipe of a budget that is calibrated.
 
     Args:
-        asked: the request.
+        request: the request.
         parts: the static parts.
         budget: a NamedTuple of numbers.
         by_depth: as `build` has it.
@@ -280,22 +285,22 @@ def assemble(
     Raises:
         ValueError: if a number leaves float32, or noise is not what its sampler is for.
     """
-    budget, public = _spread(budget, given(asked, parts), asked.shape, by_depth)
-    check_float32(asked, parts.learner, budget, public)
+    budget, public = _spread(budget, public_numbers(request, parts), request.shape, by_depth)
+    check_float32(request, parts.learner, budget, public)
     shape = np.shape(public.rows)
     return Recipe(
         budget=budget,
         reweighting=public.reweighting,
         rows=public.rows,
-        delta=np.broadcast_to(asked.delta, shape),
-        rounds=np.broadcast_to(asked.rounds, shape),
+        delta=np.broadcast_to(request.delta, shape),
+        rounds=np.broadcast_to(request.rounds, shape),
         learner=parts.learner,
         reweighter=parts.reweighter,
         loss=parts.loss,
-        capacity=int(np.max(asked.rounds)),
-        relation=asked.relation,
+        capacity=int(np.max(request.rounds)),
+        relation=request.relation,
         name=parts.name,
-        calibration=asked.calibration,
+        calibration=request.calibration,
         setting=parts.setting,
     )
 
@@ -312,12 +317,15 @@ def _spread(
         by_depth: fields of the budget with one more axis, the last one.
     """
     fields = budget._asdict()
-    own = [np.shape(value)[: -1 if name in by_depth else None] for name, value in fields.items()]
-    others = [np.shape(value) for value in public.reweighting]
-    shape = np.broadcast_shapes(shape, *own, *others)
+    of_budget = [
+        np.shape(value)[:-1] if name in by_depth else np.shape(value)
+        for name, value in fields.items()
+    ]
+    of_reweighting = [np.shape(value) for value in public.reweighting]
+    shape = np.broadcast_shapes(shape, *of_budget, *of_reweighting)
 
-    def wide(value: Any, *more: int) -> np.ndarray:
-        return np.broadcast_to(np.asarray(value, np.float32), (*shape, *more))
+    def wide(value: Any, *depths: int) -> np.ndarray:
+        return np.broadcast_to(np.asarray(value, np.float32), (*shape, *depths))
 
     spread = {
         name: wide(value, *np.shape(value)[-1:]) if name in by_depth else wide(value)
@@ -334,18 +342,16 @@ MOST_OF_EPSILON, MOST_OF_DELTA = 0.005, 0.01
 """What finite bits of the samplers may cost at most, as a share of the budget."""
 
 MOST_DELTA = 1e-6
-"""What finite bits may cost a pure guarantee at most, in delta; below 1e-15 for epsilon up to
-10.
-"""
+"""What finite bits may cost a pure guarantee in delta; it is below 1e-15 for epsilon up to 10."""
 
 
-def after_samplers(asked: Request, learner: WeakLearner, budget: Any, public: Public) -> Request:
+def after_samplers(request: Request, learner: WeakLearner, budget: Any, public: Public) -> Request:
     """The request that is left for the laws, once the samplers' finite bits are paid for.
 
     See `accounting.Ledger` for why 2 G of epsilon, and (1 - e^-G) delta + t of delta, pay for it.
 
     Args:
-        asked: the request.
+        request: the request.
         learner: its events say how many outputs a row moves, and how far.
         budget: calibrated for the whole request: its draws move no less than those of what is left.
         public: as the events read it.
@@ -355,41 +361,56 @@ def after_samplers(asked: Request, learner: WeakLearner, budget: Any, public: Pu
             more than `MOST_DELTA` for a pure guarantee.
     """
     gap, tail = accounting.sampler_costs(learner.program.events(budget, public))
-    gap, tail = gap * asked.rounds.astype(np.float64), tail * asked.rounds
+    gap, tail = gap * request.rounds.astype(np.float64), tail * request.rounds
     if learner.prologue is not None:
-        more = accounting.sampler_costs(learner.prologue.program.events(budget, public))
-        gap, tail = gap + more[0], tail + more[1]
+        opening = learner.prologue.program.events(budget, public)
+        opening_gap, opening_tail = accounting.sampler_costs(opening)
+        gap, tail = gap + opening_gap, tail + opening_tail
+    _check_sampler_costs(request, gap, tail)
 
-    private = np.isfinite(asked.epsilon)
-    finite = np.where(private, asked.epsilon, 1.0)
+    private = np.isfinite(request.epsilon)
+    left = np.where(request.delta > 0, (request.delta - tail) * np.exp(-gap), 0.0)
+    return dataclasses.replace(
+        request,
+        epsilon=np.where(private, request.epsilon - 2 * gap, request.epsilon),
+        delta=np.where(private, left, request.delta),
+    )
+
+
+def _check_sampler_costs(request: Request, gap: np.ndarray, tail: np.ndarray) -> None:
+    """Refuse a request of which the samplers' finite bits would cost too much.
+
+    Args:
+        request: the request.
+        gap: f64[...], G of all rounds.
+        tail: f64[...], t of all rounds.
+
+    Raises:
+        ValueError: as `after_samplers`.
+    """
+    private = np.isfinite(request.epsilon)
+    finite = np.where(private, request.epsilon, 1.0)
     if np.any(private & (2 * gap > MOST_OF_EPSILON * finite)):
         cost = np.max(2 * gap)
         raise ValueError(
             f"epsilon is too small for so many draws: their finite bits cost {cost:.2g}; ask "
             f"for at least {cost / MOST_OF_EPSILON:.2g}, or for fewer rounds"
         )
-    if np.any(private & (asked.delta > 0) & (tail > MOST_OF_DELTA * asked.delta)):
+    if np.any(private & (request.delta > 0) & (tail > MOST_OF_DELTA * request.delta)):
         raise ValueError(
             f"delta is too small for this epsilon: finite bits cost {np.max(tail):.2g}, "
             f"more than {MOST_OF_DELTA:g} of it; ask for a larger delta, a smaller epsilon or "
             "more rounds"
         )
-    if np.any(private & (asked.delta == 0) & (tail > MOST_DELTA)):
+    if np.any(private & (request.delta == 0) & (tail > MOST_DELTA)):
         raise ValueError(
             "epsilon is too large for samplers of finitely many bits: they cost a delta of "
             f"{min(np.max(tail), 1.0):.2g}; ask for a smaller epsilon, more rounds, or no privacy "
             "(epsilon=inf)"
         )
 
-    left = np.where(asked.delta > 0, (asked.delta - tail) * np.exp(-gap), 0.0)
-    return dataclasses.replace(
-        asked,
-        epsilon=np.where(private, asked.epsilon - 2 * gap, asked.epsilon),
-        delta=np.where(private, left, asked.delta),
-    )
 
-
-def check_float32(asked: Request, learner: WeakLearner, budget: Any, public: Public) -> None:
+def check_float32(request: Request, learner: WeakLearner, budget: Any, public: Public) -> None:
     """Refuse settings whose numbers leave float32, or whose noise leaves what its sampler is for.
 
     Raises:
@@ -403,9 +424,10 @@ def check_float32(asked: Request, learner: WeakLearner, budget: Any, public: Pub
     programs = [learner.program]
     if learner.prologue is not None:
         programs.append(learner.prologue.program)
-    for event in (event for program in programs for event in program.events(budget, public)):
+    events = [event for program in programs for event in program.events(budget, public)]
+    for event in events:
         scale = np.asarray(event.scale, np.float64)
-        private = np.isfinite(asked.epsilon) & (np.asarray(event.sensitivity) > 0)
+        private = np.isfinite(request.epsilon) & (np.asarray(event.sensitivity) > 0)
         if np.any(private & ~((scale > 0) & np.isfinite(scale))):
             raise ValueError(
                 f"epsilon is too small or too large: the noise of {event.site!r} is not a "

@@ -3,6 +3,7 @@
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from dpbt.base import (
     ADD_REMOVE,
@@ -14,17 +15,17 @@ from dpbt.base import (
     check_parts,
     relation_name,
 )
-from dpbt.recipes.building import Calibrate, Parts, assemble, build, request
+from dpbt.recipes.building import Calibrate, Parts, assemble, build, checked_request
 from dpbt.reweighting import uniform
 
 
 def custom(
     learner: WeakLearner,
     *,
-    rows: Any,
-    rounds: Any,
-    epsilon: Any = None,
-    delta: Any = 0.0,
+    rows: ArrayLike,
+    rounds: ArrayLike,
+    epsilon: ArrayLike | None = None,
+    delta: ArrayLike = 0.0,
     budget: Any = None,
     calibrate: Calibrate | None = None,
     reweighter: Reweighter = uniform,
@@ -59,9 +60,10 @@ def custom(
     """
     if (epsilon is None) == (budget is None):
         raise ValueError(f"give either epsilon or budget, got {epsilon!r} and {budget!r}")
+
     if relation is None:
         relation = ADD_REMOVE if learner.relation is None else relation_name(learner.relation)
-    asked = request(
+    request = checked_request(
         epsilon=np.inf if epsilon is None else epsilon,
         delta=delta,
         rows=rows,
@@ -69,12 +71,13 @@ def custom(
         calibration="tight",
         relation=relation,
     )
-    check_parts(learner, reweighter, asked.relation)
+    check_parts(learner, reweighter, request.relation)
+
     parts = Parts(learner, reweighter, reweighting, loss, name, "custom")
     if budget is not None:
-        return assemble(asked, parts, budget)
+        return assemble(request, parts, budget)
 
     calibrate = learner.calibrate if calibrate is None else calibrate
     if calibrate is None:
         raise ValueError(f"{learner.tag} has no calibrate of its own; give one, or a budget")
-    return build(asked, parts, calibrate)
+    return build(request, parts, calibrate)

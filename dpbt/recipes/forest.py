@@ -1,12 +1,10 @@
-"""Random decision forests: Bojarski et al. (2014), and RF-L and RF-E of Nock & Henecka (2020),
-section 17.2.
-"""
+"""Random decision forests: Bojarski et al. (2014); RF-L, RF-E of Nock & Henecka (2020), 17.2."""
 
 import dataclasses
 import functools
-from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from dpbt.base import ADD_REMOVE, Recipe, Relation
 from dpbt.learners import random_tree
@@ -16,10 +14,10 @@ from dpbt.recipes.building import (
     Parts,
     Request,
     build,
+    checked_request,
     flag,
     no_published_delta,
     one_of,
-    request,
     whole,
 )
 from dpbt.reweighting import uniform
@@ -27,18 +25,17 @@ from dpbt.reweighting import uniform
 
 def random_forest(
     *,
-    epsilon: Any,
-    rows: Any,
-    delta: Any = 0.0,
-    rounds: Any = 21,
+    epsilon: ArrayLike,
+    rows: ArrayLike,
+    delta: ArrayLike = 0.0,
+    rounds: ArrayLike = 21,
     depth: int = 10,
     calibration: str = "tight",
     relation: str | Relation = ADD_REMOVE,
     disjoint: bool = False,
     negative: str | None = None,
 ) -> Recipe:
-    """Random decision trees with noisy class counts in their leaves: Bojarski et al. (2014),
-    Algorithm 2.
+    """Random decision trees with noisy counts in their leaves: Bojarski et al. (2014), Algorithm 2.
 
     Guarantee: epsilon-DP (or (epsilon, delta)-DP) under `relation`, with the lines of
     `dpbt.ledger`. In both calibrations the noise of a count is Laplace of scale k / epsilon under
@@ -48,7 +45,7 @@ def random_forest(
     proofs.
 
     Voting is chosen when predicting, `forests.predict`; `dpbt.predict` is the majority vote.
-    Arguments of type Any may be arrays, and the recipe then holds one setting for each entry.
+    Arguments of type ArrayLike may be arrays, and the recipe then holds one setting for each entry.
 
     Args:
         epsilon: the total budget (the paper's eta), above 0. Infinite means exact counts.
@@ -74,7 +71,7 @@ def random_forest(
     Raises:
         ValueError: for a value outside these ranges, named with what was given.
     """
-    asked = request(
+    request = checked_request(
         epsilon=epsilon,
         delta=delta,
         rows=rows,
@@ -82,16 +79,16 @@ def random_forest(
         calibration=calibration,
         relation=relation,
     )
-    kind = _kind(asked, depth, disjoint, _count_noise(asked), negative)
-    return _forest("random_forest", asked, kind)
+    kind = _kind(request, depth, disjoint, _count_noise(request), negative)
+    return _forest("random_forest", request, kind)
 
 
 def rf_l(
     *,
-    epsilon: Any,
-    rows: Any,
-    delta: Any = 0.0,
-    rounds: Any = 21,
+    epsilon: ArrayLike,
+    rows: ArrayLike,
+    delta: ArrayLike = 0.0,
+    rounds: ArrayLike = 21,
     depth: int = 10,
     calibration: str = "tight",
     relation: str | Relation = ADD_REMOVE,
@@ -107,7 +104,7 @@ def rf_l(
 
     Args: as `random_forest`.
     """
-    asked = request(
+    request = checked_request(
         epsilon=epsilon,
         delta=delta,
         rows=rows,
@@ -115,23 +112,22 @@ def rf_l(
         calibration=calibration,
         relation=relation,
     )
-    kind = _kind(asked, depth, disjoint, _count_noise(asked), negative)
-    return _forest("rf_l", asked, kind._replace(per_leaf=not asked.tight))
+    kind = _kind(request, depth, disjoint, _count_noise(request), negative)
+    return _forest("rf_l", request, kind._replace(per_leaf=not request.tight))
 
 
 def rf_e(
     *,
-    epsilon: Any,
-    rows: Any,
-    delta: Any = 0.0,
-    rounds: Any = 21,
+    epsilon: ArrayLike,
+    rows: ArrayLike,
+    delta: ArrayLike = 0.0,
+    rounds: ArrayLike = 21,
     depth: int = 10,
     calibration: str = "tight",
     relation: str | Relation = ADD_REMOVE,
     disjoint: bool = False,
 ) -> Recipe:
-    """RF-E: random trees whose leaves state a label, drawn by the exponential mechanism on the
-    class counts.
+    """RF-E: random trees whose leaves state a label, drawn by the exponential mechanism.
 
     Guarantee: as `random_forest`. Published (Nock & Henecka, 2020, section 17.2): p(label)
     proportional to exp(e count / 2) with e = epsilon / (k 2^h) for each leaf, valid under both
@@ -141,7 +137,7 @@ def rf_e(
 
     Args: as `random_forest`.
     """
-    asked = request(
+    request = checked_request(
         epsilon=epsilon,
         delta=delta,
         rows=rows,
@@ -149,19 +145,19 @@ def rf_e(
         calibration=calibration,
         relation=relation,
     )
-    no_published_delta(asked)
-    kind = _kind(asked, depth, disjoint, mechanisms.exponential, None)
-    return _forest("rf_e", asked, kind._replace(per_leaf=not asked.tight))
+    no_published_delta(request)
+    kind = _kind(request, depth, disjoint, mechanisms.exponential, None)
+    return _forest("rf_e", request, kind._replace(per_leaf=not request.tight))
 
 
-def _count_noise(asked: Request) -> Mechanism:
+def _count_noise(request: Request) -> Mechanism:
     """The noise of class weights."""
-    no_published_delta(asked)
-    return mechanisms.rounded_gaussian if asked.approximate else mechanisms.discrete_laplace
+    no_published_delta(request)
+    return mechanisms.rounded_gaussian if request.approximate else mechanisms.discrete_laplace
 
 
 def _kind(
-    asked: Request, depth: int, disjoint: bool, noise: Mechanism, negative: str | None
+    request: Request, depth: int, disjoint: bool, noise: Mechanism, negative: str | None
 ) -> random_tree.Kind:
     """The static part of a forest's trees, checked.
 
@@ -170,23 +166,24 @@ def _kind(
     """
     depth = whole("depth", depth)
     if depth > random_tree.MAX_DEPTH:
-        most = f"at most {random_tree.MAX_DEPTH} for complete random trees"
-        raise ValueError(f"depth must be {most}, got {depth}")
+        raise ValueError(
+            f"depth must be at most {random_tree.MAX_DEPTH} for complete random trees, got {depth}"
+        )
     flag("disjoint", disjoint)
-    if disjoint and not asked.tight:
+    if disjoint and not request.tight:
         raise ValueError("disjoint rows are not in the papers; use the tight calibration")
     if negative is None:
-        negative = "zero" if asked.tight else "uniform"
+        negative = "zero" if request.tight else "uniform"
     one_of("negative", negative, random_tree.NEGATIVE)
-    parts = whole("rounds", asked.rounds) if disjoint else 1
-    return random_tree.Kind(depth, asked.relation, noise, parts, False, negative)
+    parts = whole("rounds", request.rounds) if disjoint else 1
+    return random_tree.Kind(depth, request.relation, noise, parts, False, negative)
 
 
-def _forest(name: str, asked: Request, kind: random_tree.Kind) -> Recipe:
+def _forest(name: str, request: Request, kind: random_tree.Kind) -> Recipe:
     """A forest; with disjoint rows, all of its trees are one round."""
     disjoint = kind.parts > 1
     if disjoint:
-        asked = dataclasses.replace(asked, rounds=np.ones_like(asked.rounds))
+        request = dataclasses.replace(request, rounds=np.ones_like(request.rounds))
     parts = Parts(
         learner=random_tree.random_tree(*kind),
         reweighter=uniform,
@@ -195,4 +192,4 @@ def _forest(name: str, asked: Request, kind: random_tree.Kind) -> Recipe:
         name=name,
         setting="disjoint rows" if disjoint else "all rows",
     )
-    return build(asked, parts, functools.partial(random_tree.calibrate, kind))
+    return build(request, parts, functools.partial(random_tree.calibrate, kind))

@@ -1,37 +1,41 @@
 """Boosting with greedy trees: Nock & Henecka (2020)."""
 
 import functools
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import optax
+from numpy.typing import ArrayLike
 
 from dpbt import losses
-from dpbt.base import ADD_REMOVE, LossFamily, ProperLoss, Recipe, Relation, positive
+from dpbt.base import ADD_REMOVE, LossFamily, ProperLoss, Recipe, Relation, WeakLearner, positive
 from dpbt.learners import greedy_tree, published_greedy_tree
 from dpbt.privacy import mechanisms
 from dpbt.privacy.mechanism import rounded_down
 from dpbt.recipes.building import (
+    Calibrate,
     Parts,
     Request,
     build,
+    checked_request,
     no_published_delta,
-    request,
     whole,
 )
 from dpbt.reweighting import MirrorNumbers, mirror
 
+Alpha = ArrayLike | optax.Schedule
+"""The criterion's alpha: "objective", a number, an array of settings, or a schedule of depths."""
+
 
 def _family(loss: ProperLoss | LossFamily) -> LossFamily:
+    """A loss as the family of which every member is that loss."""
     return losses.fixed(loss) if isinstance(loss, ProperLoss) else loss
 
 
 def _boostable(
     loss: ProperLoss | LossFamily | None, criterion: ProperLoss | LossFamily
 ) -> LossFamily:
-    """The family of the link: the criterion's own where its surrogate is smooth, else
-    Matsushita's.
-    """
+    """The family of the link: the criterion's where its surrogate is smooth, else Matsushita's."""
     family = _family(criterion if loss is None else loss)
     if np.isfinite(float(family(np.float32(1)).smoothness)):
         return family
@@ -42,13 +46,10 @@ def _boostable(
     )
 
 
-def _depth_schedule(alpha: Any, depth: int) -> np.ndarray:
-    """Float64[..., D]: alpha at each depth, from a number, an array of settings, or a schedule of
-    the depth.
-    """
-    values = np.stack(
-        [np.asarray(alpha(k) if callable(alpha) else alpha, np.float64) for k in range(depth)], -1
-    )
+def _depth_schedule(alpha: Alpha, depth: int) -> np.ndarray:
+    """f64[..., D]: alpha at each depth, from a number, an array of settings, or a schedule."""
+    by_depth = [alpha(k) if callable(alpha) else alpha for k in range(depth)]
+    values = np.stack([np.asarray(value, np.float64) for value in by_depth], -1)
     if not np.all((values >= 0) & (values <= 1)):
         raise ValueError(
             f"alpha must be in [0, 1], or a schedule with values there, got {values.tolist()}"
@@ -58,34 +59,32 @@ def _depth_schedule(alpha: Any, depth: int) -> np.ndarray:
 
 def bdpe(
     *,
-    epsilon: Any,
-    rows: Any,
-    delta: Any = 0.0,
-    rounds: Any = 5,
+    epsilon: ArrayLike,
+    rows: ArrayLike,
+    delta: ArrayLike = 0.0,
+    rounds: ArrayLike = 5,
     depth: int = 3,
     calibration: str = "tight",
     relation: str | Relation = ADD_REMOVE,
-    alpha: str | float | np.ndarray | optax.Schedule = "objective",
+    alpha: Alpha = "objective",
     criterion: ProperLoss | LossFamily = losses.m_alpha,
     loss: ProperLoss | LossFamily | None = None,
-    beta_tree: Any = 0.5,
-    error_share: Any = 0.1,
-    clip: Any = 10.0,
-    zeta: Any = 1e-4,
-    pi: Any = 0.0,
-    smoothing: Any = 1.0,
+    beta_tree: ArrayLike = 0.5,
+    error_share: ArrayLike = 0.1,
+    clip: ArrayLike = 10.0,
+    zeta: ArrayLike = 1e-4,
+    pi: ArrayLike = 0.0,
+    smoothing: ArrayLike = 1.0,
 ) -> Recipe:
-    """Boosted differentially private ensembles of trees: Nock & Henecka (2020), Algorithm 1 and
-    section 6.
+    """Boosted private ensembles of trees: Nock & Henecka (2020), Algorithm 1 and section 6.
 
     Guarantee: epsilon-DP (or (epsilon, delta)-DP) under `relation`, with the lines of
     `dpbt.ledger`. In the tight calibration every line is proved in `sensitivity`; in the published
     one epsilon is the paper's claim and the ledger names what stays unprotected. Rows beyond the
     bound `rows` do not count; `fit` refuses them.
 
-    Every argument of type Any but `alpha` as a word or a schedule may be an array; they broadcast,
-    and the recipe then holds one setting for each entry (vmap over it). None of these values causes
-    a recompile.
+    Every argument of type ArrayLike, and `alpha`, may be an array; they broadcast, and the recipe
+    then holds one setting for each entry (vmap over it). None of their values causes a recompile.
 
     Args:
         epsilon: the total budget, above 0. Infinite means no privacy: best splits, exact leaves,
@@ -122,7 +121,7 @@ def bdpe(
     Raises:
         ValueError: for a value outside these ranges, named with what was given.
     """
-    asked = request(
+    request = checked_request(
         epsilon=epsilon,
         delta=delta,
         rows=rows,
@@ -130,39 +129,27 @@ def bdpe(
         calibration=calibration,
         relation=relation,
     )
-    no_published_delta(asked)
+    no_published_delta(request)
     depth = _checked_depth(depth)
     families = _families(alpha, criterion, loss)
     shares = _shares(beta_tree, error_share)
-    settings = _settings(asked, families, alpha, depth, clip, zeta, pi, smoothing)
+    settings = _settings(request, families, alpha, depth, clip, zeta, pi, smoothing)
 
-    noise = mechanisms.rounded_gaussian if asked.approximate else mechanisms.discrete_laplace
-    static = (depth, families.criterion, families.link, families.objective)
-    if asked.tight:
-        kind = greedy_tree.Kind(*static, asked.relation, noise)
-        learner, calibrate = greedy_tree.greedy_tree(*kind), greedy_tree.calibrate
-        shares = shares._replace(errors=shares.errors if kind.counts_errors else 0.0)
-    else:
-        kind = greedy_tree.Kind(*static, None, noise)
-        learner = published_greedy_tree.published_greedy_tree(*static)
-        calibrate = published_greedy_tree.calibrate
-
-    parts = Parts(
-        learner=learner,
-        reweighter=mirror(families.link, bounded=asked.tight),
-        reweighting=MirrorNumbers(settings.link_alpha),
-        loss=families.link,
-        name="bdpe",
-        setting=families.words,
-    )
-    calibrated = functools.partial(calibrate, kind, shares, settings)
-    return build(asked, parts, calibrated, by_depth=greedy_tree.BY_DEPTH)
+    kind = _kind(request, depth, families)
+    parts = _parts(request, kind, families, settings)
+    calibrate = _calibrate(kind, shares, settings)
+    return build(request, parts, calibrate, by_depth=greedy_tree.BY_DEPTH)
 
 
 MAX_DEPTH = 12
 
 
-def _checked_depth(depth: Any) -> int:
+def _checked_depth(depth: int) -> int:
+    """D, if a complete tree of that depth is not too large.
+
+    Raises:
+        ValueError: if it is, or D is no integer of at least 1.
+    """
     depth = whole("depth", depth)
     if depth > MAX_DEPTH:
         raise ValueError(f"depth must be at most {MAX_DEPTH} for complete trees, got {depth}")
@@ -176,18 +163,23 @@ class _Families(NamedTuple):
         criterion: the family whose perspective scores splits.
         link: the family of link, weights and leverage.
         objective: whether alpha follows errors.
-        words: for tables.
+        setting: what tables call them.
     """
 
     criterion: LossFamily
     link: LossFamily
     objective: bool
-    words: str
+    setting: str
 
 
 def _families(
-    alpha: Any, criterion: ProperLoss | LossFamily, loss: ProperLoss | LossFamily | None
+    alpha: Alpha, criterion: ProperLoss | LossFamily, loss: ProperLoss | LossFamily | None
 ) -> _Families:
+    """The losses, checked.
+
+    Raises:
+        ValueError: for losses that do not fit `alpha`, or cannot score splits or be boosted.
+    """
     objective = isinstance(alpha, str)
     if objective and alpha != "objective":
         raise ValueError(f'alpha must be "objective", a number, or a schedule, got {alpha!r}')
@@ -199,26 +191,78 @@ def _families(
             f"objective calibration needs a family of losses indexed by alpha, got {criterion.name}"
         )
     name = family(0.5).name
-    words = "objective" if objective else ("alpha" if name == "m_alpha" else name)
-    return _Families(family, link, objective, words)
+    setting = "alpha" if name == "m_alpha" else name
+    return _Families(family, link, objective, "objective" if objective else setting)
 
 
-def _shares(beta_tree: Any, error_share: Any) -> greedy_tree.Shares:
+def _kind(request: Request, depth: int, families: _Families) -> greedy_tree.Kind:
+    """The static part of the trees; published ones have no relation."""
+    return greedy_tree.Kind(
+        depth=depth,
+        criterion=families.criterion,
+        link=families.link,
+        objective=families.objective,
+        relation=request.relation if request.tight else None,
+        noise=mechanisms.rounded_gaussian if request.approximate else mechanisms.discrete_laplace,
+    )
+
+
+def _parts(
+    request: Request,
+    kind: greedy_tree.Kind,
+    families: _Families,
+    settings: greedy_tree.Settings,
+) -> Parts:
+    """A sum of trees on mirrored weights."""
+    return Parts(
+        learner=_learner(kind),
+        reweighter=mirror(families.link, bounded=request.tight),
+        reweighting=MirrorNumbers(settings.link_alpha),
+        loss=families.link,
+        name="bdpe",
+        setting=families.setting,
+    )
+
+
+def _learner(kind: greedy_tree.Kind) -> WeakLearner:
+    """The learner of tight or of published trees."""
+    families = kind.criterion, kind.link
+    if kind.relation is None:
+        return published_greedy_tree.published_greedy_tree(kind.depth, *families, kind.objective)
+    return greedy_tree.greedy_tree(kind.depth, *families, kind.objective, kind.relation, kind.noise)
+
+
+def _calibrate(
+    kind: greedy_tree.Kind, shares: greedy_tree.Shares, settings: greedy_tree.Settings
+) -> Calibrate:
+    """How the trees' budget is set."""
+    if kind.relation is None:
+        return functools.partial(published_greedy_tree.calibrate, kind, shares, settings)
+    shares = shares._replace(errors=shares.errors if kind.counts_errors else 0.0)
+    return functools.partial(greedy_tree.calibrate, kind, shares, settings)
+
+
+def _shares(beta_tree: ArrayLike, error_share: ArrayLike) -> greedy_tree.Shares:
+    """How a tree's budget is shared, checked."""
     structure = positive("beta_tree", beta_tree, below=1)
     return greedy_tree.Shares(structure, positive("error_share", error_share, below=1))
 
 
 def _settings(
-    asked: Request,
+    request: Request,
     families: _Families,
-    alpha: Any,
+    alpha: Alpha,
     depth: int,
-    clip: Any,
-    zeta: Any,
-    pi: Any,
-    smoothing: Any,
+    clip: ArrayLike,
+    zeta: ArrayLike,
+    pi: ArrayLike,
+    smoothing: ArrayLike,
 ) -> greedy_tree.Settings:
-    """The numbers that have nothing to do with privacy, checked."""
+    """The numbers that have nothing to do with privacy, checked.
+
+    Raises:
+        ValueError: for a number outside its range.
+    """
     by_depth = _depth_schedule(1.0 if families.objective else alpha, depth)
     link_alpha = np.asarray(1.0)
     if not families.objective and not callable(alpha):
@@ -229,8 +273,10 @@ def _settings(
     clip = positive("clip", clip, finite=True)
     zeta = positive("zeta", zeta, below=0.5)
     if np.any((clip < 1e-6) | (clip > 1e6)) or np.any(zeta < 1e-6):
-        words = "float32 needs clip in [1e-6, 1e6] and zeta of at least 1e-6"
-        raise ValueError(f"{words}, got {clip!r} and {zeta!r}")
+        raise ValueError(
+            "float32 needs clip in [1e-6, 1e6] and zeta of at least 1e-6, "
+            f"got {clip!r} and {zeta!r}"
+        )
     pi, smoothing = np.asarray(pi, np.float64), np.asarray(smoothing, np.float64)
     if not np.all(np.abs(pi) < 1):
         raise ValueError(f"pi must be in (-1, 1), got {pi!r}")
@@ -239,6 +285,6 @@ def _settings(
 
     link = families.link(np.asarray(link_alpha, np.float32))
     widest = np.abs(np.asarray(link.link(np.asarray(1 - zeta, np.float32)), np.float64))
-    clip = np.where(np.isinf(asked.epsilon), widest, clip)  # no clamping without privacy
+    clip = np.where(np.isinf(request.epsilon), widest, clip)  # no clamping without privacy
     step = (1 + pi) / (4 * np.asarray(link.smoothness, np.float64) * clip**2)
     return greedy_tree.Settings(rounded_down(by_depth), link_alpha, clip, zeta, step, smoothing)

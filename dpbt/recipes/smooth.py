@@ -1,5 +1,4 @@
-"""Smooth boosting: LazyBB (Asadi et al., 2022) and LazyBregBoost with halfspaces (Bun et al.,
-2020).
+"""Smooth boosting: LazyBB (Asadi et al., 2022), LazyBregBoost with halfspaces (Bun et al., 2020).
 
 The same noise serves both neighbouring relations: the total weight is set to kappa `rows`, a public
 number, whatever the number of rows present, up to `rows` (`slickness`). Neighbours are tables whose
@@ -7,9 +6,9 @@ other rows keep their order.
 """
 
 import functools
-from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from dpbt import losses
 from dpbt.base import REPLACE_ONE, ProperLoss, Recipe, Relation, WeakLearner, positive
@@ -21,11 +20,11 @@ from dpbt.recipes.building import (
     Request,
     assemble,
     build,
+    checked_request,
     either_accountant,
     flag,
-    given,
     one_of,
-    request,
+    public_numbers,
     whole,
 )
 from dpbt.reweighting import LazyNumbers, lazy_bregman, loss_rate
@@ -37,12 +36,12 @@ MAX_DEPTH = 12
 
 def lazybb_rules(
     *,
-    epsilon: Any,
-    rows: Any,
-    delta: Any = 0.0,
-    rounds: Any = 39,
-    density: Any = 0.35,
-    learning_rate: Any = 0.45,
+    epsilon: ArrayLike,
+    rows: ArrayLike,
+    delta: ArrayLike = 0.0,
+    rounds: ArrayLike = 39,
+    density: ArrayLike = 0.35,
+    learning_rate: ArrayLike = 0.45,
     selection: str = "exponential",
     calibration: str = "tight",
     relation: str | Relation = REPLACE_ONE,
@@ -56,8 +55,8 @@ def lazybb_rules(
     (Theorem 2.8); the ledger's epsilon is then smaller than asked for where zCDP composes the same
     draws to less, and `ledger.epsilon_at(delta, "advanced")` is the paper's.
 
-    Arguments of type Any may be arrays; they broadcast to settings. None of their values causes a
-    recompile.
+    Arguments of type ArrayLike may be arrays; they broadcast to settings. None of their values
+    causes a recompile.
 
     Args:
         epsilon: the total budget, above 0. Infinite means no privacy: the best rule.
@@ -73,7 +72,7 @@ def lazybb_rules(
     Raises:
         ValueError: for a value outside these ranges, named with what was given.
     """
-    asked = request(
+    request = checked_request(
         epsilon=epsilon,
         delta=delta,
         rows=rows,
@@ -81,28 +80,28 @@ def lazybb_rules(
         calibration=calibration,
         relation=relation,
     )
-    numbers = _numbers(asked, density, learning_rate)
+    numbers = _numbers(request, density, learning_rate)
     one_of("selection", selection, _SELECTIONS)
-    learner = one_rule.one_rule(asked.relation, calibration, _SELECTIONS[selection])
+    learner = one_rule.one_rule(request.relation, calibration, _SELECTIONS[selection])
 
-    allow = either_accountant if asked.tight else functools.partial(_composed, draws=1)
+    allow = either_accountant if request.tight else functools.partial(_composed, draws=1)
     assert learner.calibrate is not None
-    parts = _parts(asked, learner, numbers, "lazybb_rules", selection)
-    return build(asked, parts, learner.calibrate, allow)
+    parts = _parts(request, learner, numbers, "lazybb_rules", selection)
+    return build(request, parts, learner.calibrate, allow)
 
 
 def lazybb_trees(
     *,
-    epsilon: Any,
-    rows: Any,
-    delta: Any = 0.0,
-    rounds: Any = 39,
-    density: Any = 0.35,
-    learning_rate: Any = 0.45,
+    epsilon: ArrayLike,
+    rows: ArrayLike,
+    delta: ArrayLike = 0.0,
+    rounds: ArrayLike = 39,
+    density: ArrayLike = 0.35,
+    learning_rate: ArrayLike = 0.45,
     splits: int = 3,
     depth: int = 3,
     criterion: ProperLoss = losses.square,
-    leaf_share: Any = 0.5,
+    leaf_share: ArrayLike = 0.5,
     calibration: str = "tight",
     relation: str | Relation = REPLACE_ONE,
 ) -> Recipe:
@@ -113,8 +112,8 @@ def lazybb_trees(
     that gives the splits more. Published: 16 t eta / (kappa n) for a tree (Theorem 4.5), and with a
     delta the better of basic and advanced composition, as `lazybb_rules`.
 
-    Arguments of type Any may be arrays; they broadcast to settings. None of their values causes a
-    recompile.
+    Arguments of type ArrayLike may be arrays; they broadcast to settings. None of their values
+    causes a recompile.
 
     Args:
         epsilon: the total budget, above 0. Infinite means no privacy: the best split, majority
@@ -135,7 +134,7 @@ def lazybb_trees(
     Raises:
         ValueError: for a value outside these ranges, named with what was given.
     """
-    asked = request(
+    request = checked_request(
         epsilon=epsilon,
         delta=delta,
         rows=rows,
@@ -143,25 +142,25 @@ def lazybb_trees(
         calibration=calibration,
         relation=relation,
     )
-    numbers = _numbers(asked, density, learning_rate)
-    kind = _tree(asked, splits, depth, criterion)
-    leaf_share = positive("leaf_share", leaf_share, below=1)
-    if not asked.tight and (criterion is not losses.square or np.any(leaf_share != 0.5)):
+    numbers = _numbers(request, density, learning_rate)
+    kind = _tree(request, splits, depth, criterion)
+    label_share = positive("leaf_share", leaf_share, below=1)
+    if not request.tight and (criterion is not losses.square or np.any(label_share != 0.5)):
         raise ValueError(
             "the published calibration is of the Gini criterion and gives half of a round to the "
             "labels"
         )
 
-    by_splits = functools.partial(_by_splits, split_share=(1 - leaf_share) / kind.splits)
+    by_splits = functools.partial(_by_splits, split_share=(1 - label_share) / kind.splits)
     published = functools.partial(_composed, draws=kind.splits, labels=True)
     learner = top_down_tree.top_down_tree(*kind)
-    words = f"{kind.splits}, {criterion.name}"
-    parts = _parts(asked, learner, numbers, "lazybb_trees", words)
-    calibrate = functools.partial(top_down_tree.calibrate, kind, leaf_share)
-    return build(asked, parts, calibrate, by_splits if asked.tight else published)
+    setting = f"{kind.splits}, {criterion.name}"
+    parts = _parts(request, learner, numbers, "lazybb_trees", setting)
+    calibrate = functools.partial(top_down_tree.calibrate, kind, label_share)
+    return build(request, parts, calibrate, by_splits if request.tight else published)
 
 
-def _tree(asked: Request, splits: Any, depth: Any, criterion: ProperLoss) -> top_down_tree.Kind:
+def _tree(request: Request, splits: int, depth: int, criterion: ProperLoss) -> top_down_tree.Kind:
     """The static part of top-down trees, checked."""
     splits, depth = whole("splits", splits), whole("depth", depth)
     losses.check_criterion(losses.fixed(criterion))
@@ -170,79 +169,83 @@ def _tree(asked: Request, splits: Any, depth: Any, criterion: ProperLoss) -> top
             f"depth must be at most {MAX_DEPTH}, and a tree of depth D has at most 2^D - 1 splits; "
             f"got depth={depth} and splits={splits}"
         )
-    return top_down_tree.Kind(splits, depth, criterion, asked.relation, asked.calibration)
+    return top_down_tree.Kind(splits, depth, criterion, request.relation, request.calibration)
 
 
-def _numbers(asked: Request, density: Any, learning_rate: Any) -> LazyNumbers:
+def _numbers(request: Request, density: ArrayLike, learning_rate: ArrayLike) -> LazyNumbers:
     """The re-weighter's numbers, checked; a smaller density than asked for has less noise."""
-    density = positive("density", density, below=1)
-    if np.any(density * asked.rows < 1):
+    kappa = positive("density", density, below=1)
+    if np.any(kappa * request.rows < 1):
         raise ValueError(
-            f"density times rows must be at least 1, got {density!r} times {asked.rows!r}"
+            f"density times rows must be at least 1, got {kappa!r} times {request.rows!r}"
         )
     rate = positive("learning_rate", learning_rate, finite=True)
-    return LazyNumbers(rounded_down(density), rate)
+    return LazyNumbers(rounded_down(kappa), rate)
 
 
 def _parts(
-    asked: Request, learner: WeakLearner, numbers: LazyNumbers, name: str, setting: str
+    request: Request, learner: WeakLearner, numbers: LazyNumbers, name: str, setting: str
 ) -> Parts:
     """A vote of hypotheses on lazily projected weights."""
-    return Parts(learner, lazy_bregman(asked.tight), numbers, None, name, setting)
+    return Parts(learner, lazy_bregman(request.tight), numbers, None, name, setting)
 
 
-def _composed(asked: Request, draws: int, labels: bool = False) -> Allowance:
+def _composed(request: Request, draws: int, labels: bool = False) -> Allowance:
     """The whole budget as an epsilon of basic or of advanced composition, whichever is more.
 
     Args:
-        asked: the request.
+        request: the request.
         draws: equal draws of a round.
         labels: whether a round has one more draw, of so many times the epsilon of one of these.
     """
-    if not asked.approximate:
-        return either_accountant(asked)
+    if not request.approximate:
+        return either_accountant(request)
     in_round = draws * (2 if labels else 1)
 
     def total(epsilon: float, delta: float, rounds: int) -> float:
-        parts = ((int(rounds) * draws, 1.0), *(((int(rounds), float(draws)),) if labels else ()))
-        each = accounting.advanced_each(float(epsilon), float(delta), parts)
-        return each * in_round * int(rounds)
+        parts = [(int(rounds) * draws, 1.0)]
+        if labels:
+            parts.append((int(rounds), float(draws)))
+        of_draw = accounting.advanced_each(float(epsilon), float(delta), tuple(parts))
+        return of_draw * in_round * int(rounds)
 
-    whole_budget = np.vectorize(total, otypes=[float])(asked.epsilon, asked.delta, asked.rounds)
-    return Allowance(whole_budget, np.zeros_like(whole_budget))
+    totals = np.vectorize(total, otypes=[float])
+    epsilon = totals(request.epsilon, request.delta, request.rounds)
+    return Allowance(epsilon, np.zeros_like(epsilon))
 
 
-def _by_splits(asked: Request, split_share: Any) -> Allowance:
+def _by_splits(request: Request, split_share: np.ndarray) -> Allowance:
     """The whole budget by one accountant: the one that gives a split more.
 
     Args:
-        asked: the request.
+        request: the request.
         split_share: of a round's budget, for one split.
     """
-    both = either_accountant(asked)
-    one = both.part(split_share / asked.rounds)
-    price = mechanisms.exponential.price
-    nothing = np.zeros_like(one.epsilon)
-    by_zcdp = price.shift(one._replace(epsilon=nothing)) > price.shift(one._replace(rho=nothing))
+    both = either_accountant(request)
+    of_split = both.part(split_share / request.rounds)
+    zero = np.zeros_like(of_split.epsilon)
+    shift = mechanisms.exponential.price.shift
+    by_zcdp = shift(of_split._replace(epsilon=zero)) > shift(of_split._replace(rho=zero))
     return Allowance(np.where(by_zcdp, 0.0, both.epsilon), np.where(by_zcdp, both.rho, 0.0))
 
 
 def halfspace_boost(
     *,
-    rows: Any,
-    epsilon: Any = None,
-    delta: Any = 1e-6,
-    noise: Any = None,
-    rounds: Any = 50,
-    density: Any = 0.25,
-    learning_rate: Any = 0.5,
+    rows: ArrayLike,
+    epsilon: ArrayLike | None = None,
+    delta: ArrayLike = 1e-6,
+    noise: ArrayLike | None = None,
+    rounds: ArrayLike = 50,
+    density: ArrayLike = 0.25,
+    learning_rate: ArrayLike = 0.5,
     normalized: bool = False,
     features: int = 256,
     calibration: str = "tight",
     relation: str | Relation = REPLACE_ONE,
 ) -> Recipe:
-    """LazyBregBoost with the noisy centre: one halfspace, the sum of T noisy centres (Bun et al.,
-    2020, Algorithm 5).
+    """LazyBregBoost with the noisy centre: one halfspace, the sum of T noisy centres.
+
+    Bun et al. (2020), Algorithm 5.
 
     Guarantee: (epsilon, delta)-DP under `relation`, through zCDP, with the lines of `dpbt.ledger`:
     per round rho = 2 / (kappa m sigma)^2 (tight; noise in units of a public cap on weights, so at
@@ -252,8 +255,8 @@ def halfspace_boost(
     order. The hypotheses are not clipped to [-1, 1], so that their sum is a halfspace; where |h| >
     1 the loss is (1 + y h) / 2, which continues the paper's.
 
-    Arguments of type Any may be arrays; they broadcast to settings. `hs_stl` sets them as the paper
-    does.
+    Arguments of type ArrayLike may be arrays; they broadcast to settings. `hs_stl` sets them as the
+    paper does.
 
     Args:
         rows: m. Under replace-one the public number of rows, under add/remove a public bound on it.
@@ -274,13 +277,8 @@ def halfspace_boost(
     Raises:
         ValueError: for a value outside these ranges, or for both or neither of epsilon and noise.
     """
-    if (epsilon is None) == (noise is None):
-        raise ValueError(
-            f"give either epsilon or noise, got epsilon={epsilon!r} and noise={noise!r}"
-        )
-    if np.any(np.asarray(delta, np.float64) == 0):
-        raise ValueError("Gaussian noise has no pure guarantee; delta must be in (0, 1), got 0")
-    asked = request(
+    _check_noise(epsilon, noise, delta)
+    request = checked_request(
         epsilon=1.0 if epsilon is None else epsilon,
         delta=delta,
         rows=rows,
@@ -288,19 +286,34 @@ def halfspace_boost(
         calibration=calibration,
         relation=relation,
     )
-    numbers = _numbers(asked, density, learning_rate)
+    numbers = _numbers(request, density, learning_rate)
     numbers = numbers._replace(learning_rate=loss_rate(numbers.learning_rate))
     flag("normalized", normalized)
     learner = halfspace.halfspace(
-        asked.relation, calibration, bool(normalized), whole("features", features)
+        request.relation, calibration, bool(normalized), whole("features", features)
     )
     setting = "normalized" if normalized else "gaussian"
-    parts = _parts(asked, learner, numbers, "halfspace_boost", setting)
-    assert learner.calibrate is not None
+    parts = _parts(request, learner, numbers, "halfspace_boost", setting)
     if noise is None:
-        return build(asked, parts, learner.calibrate)
+        assert learner.calibrate is not None
+        return build(request, parts, learner.calibrate)
     sigma = positive("noise", noise, finite=True).astype(np.float32)
-    return assemble(asked, parts, halfspace.calibrate_for_noise(sigma, given(asked, parts)))
+    budget = halfspace.calibrate_for_noise(sigma, public_numbers(request, parts))
+    return assemble(request, parts, budget)
+
+
+def _check_noise(epsilon: ArrayLike | None, noise: ArrayLike | None, delta: ArrayLike) -> None:
+    """Refuse what does not set the noise of halfspaces.
+
+    Raises:
+        ValueError: for both or neither of epsilon and noise, or a delta of 0.
+    """
+    if (epsilon is None) == (noise is None):
+        raise ValueError(
+            f"give either epsilon or noise, got epsilon={epsilon!r} and noise={noise!r}"
+        )
+    if np.any(np.asarray(delta, np.float64) == 0):
+        raise ValueError("Gaussian noise has no pure guarantee; delta must be in (0, 1), got 0")
 
 
 def hs_stl(
@@ -308,8 +321,8 @@ def hs_stl(
     alpha: float,
     beta: float,
     tau: float,
-    rows: Any,
-    delta: Any = 1e-6,
+    rows: ArrayLike,
+    delta: ArrayLike = 1e-6,
     features: int = 256,
     calibration: str = "tight",
     relation: str | Relation = REPLACE_ONE,

@@ -3,8 +3,8 @@
 A hash without a key lets whoever holds it check guesses: who knows all rows but one finds that
 row by hashing every value it may have. HMAC-SHA256 under 256 secret bits tells equal content from
 other content to whoever has the secret, and is as good as random bits to everybody else (Bellare,
-Canetti & Krawczyk, 1996). Equal content has equal fingerprints under one secret, which everybody
-can see.
+Canetti & Krawczyk, 1996). Everybody can see that equal fingerprints under one secret are of equal
+content.
 """
 
 import hmac
@@ -49,8 +49,10 @@ def local_secret(results: Path) -> bytes:
     """
     path = secret_path()
     if path.resolve().is_relative_to(results.resolve()):
-        words = "may be handed over; let $DPBT_SECRET name a file elsewhere"
-        raise ValueError(f"the secret {path} lies in the results folder {results}, which {words}")
+        raise ValueError(
+            f"the secret {path} lies in the results folder {results}, which may be handed over; "
+            "let $DPBT_SECRET name a file elsewhere"
+        )
     if not path.exists():
         _create(path)
     return _read(path)
@@ -64,8 +66,8 @@ def shared_secret(results: Path) -> bytes:
     """
     if jax.process_count() == 1:
         return local_secret(results)
-    own = local_secret(results) if jax.process_index() == 0 else bytes(BYTES)
-    sent = multihost_utils.broadcast_one_to_all(np.frombuffer(own, np.uint8).astype(np.int32))
+    secret = local_secret(results) if jax.process_index() == 0 else bytes(BYTES)
+    sent = multihost_utils.broadcast_one_to_all(np.frombuffer(secret, np.uint8).astype(np.int32))
     return np.asarray(sent).astype(np.uint8).tobytes()
 
 
@@ -86,10 +88,10 @@ def _create(path: Path) -> None:
 
 
 def _name_once(name: str, path: Path) -> None:
-    """Give a whole file its name, if nobody was first.
+    """Give a whole file its name, unless another process did.
 
     Raises:
-        FileExistsError: if somebody was.
+        FileExistsError: if another process did.
     """
     try:
         os.link(name, path)
@@ -101,6 +103,11 @@ def _name_once(name: str, path: Path) -> None:
 
 
 def _read(path: Path) -> bytes:
+    """The secret in a file.
+
+    Raises:
+        ValueError: as `local_secret`.
+    """
     if os.name == "posix" and stat.S_IMODE(path.stat().st_mode) & 0o077:
         raise ValueError(f"others may read the secret {path}; run: chmod 600 {path}")
     secret = path.read_bytes()
@@ -109,16 +116,16 @@ def _read(path: Path) -> bytes:
     return secret
 
 
-def fingerprint(secret: bytes, words: str, arrays: Iterable[AnyArray]) -> str:
-    """64 hexadecimal digits of words and arrays, with their dtypes and shapes, under a secret.
+def fingerprint(secret: bytes, text: str, arrays: Iterable[AnyArray]) -> str:
+    """64 hexadecimal digits of a text and arrays, with their dtypes and shapes, under a secret.
 
     Args:
         secret: from `local_secret`.
-        words: a text.
+        text: any text.
         arrays: host or device arrays of numbers or Booleans.
     """
     digest = hmac.new(secret, digestmod="sha256")
-    parts = [words.encode()]
+    parts = [text.encode()]
     for array in map(np.asarray, arrays):
         parts += [f"{array.dtype} {array.shape}".encode(), np.ascontiguousarray(array).tobytes()]
     for part in parts:

@@ -1,4 +1,4 @@
-"""Sweeps as data: grids of settings over tables, planned into few programs. `dpbt.runs` runs them.
+"""Sweeps as data: grids of settings over tables, planned into few programs. `runner` runs them.
 
 A sweep names its axes; whether a value of an axis changes the program (a depth, "objective" instead
 of a number) or only its input (an epsilon, a share, a number of rounds) is found by building
@@ -26,6 +26,9 @@ from dpbt.boosting import boost
 Value = str | int | float | bool
 Setting = Mapping[str, Value]
 Block = Mapping[str, tuple[Value, ...]]
+
+RecipeMaker = Callable[..., Recipe]
+"""(**axes, **task arguments) -> a recipe."""
 
 
 class Task(NamedTuple):
@@ -58,11 +61,10 @@ class Sweep:
 
     Attributes:
         name: of the folder of results.
-        make: (**axes, **task arguments) -> Recipe. Called with one value for an axis, or with an
-            array for an axis that it can broadcast over. A module-level function, so that its name
-            can be recorded.
+        make: of the recipes. Called with one value for an axis, or with an array for an axis that
+            it can broadcast over. A module-level function, so that its name can be recorded.
         blocks: axis -> values, for each block; all blocks have the same axes. Values are numbers,
-            words or bools.
+            texts or bools.
         repeats: how many keys for each setting and evaluation.
         seed: of all keys.
 
@@ -71,18 +73,15 @@ class Sweep:
     """
 
     name: str
-    make: Callable[..., Recipe]
+    make: RecipeMaker
     blocks: tuple[Block, ...]
     repeats: int = 1
     seed: int = 0
 
-    def __post_init__(self):
-        axes = [tuple(sorted(block)) for block in self.blocks]
-        if (
-            not axes
-            or len(set(axes)) > 1
-            or any(not values for block in self.blocks for values in block.values())
-        ):
+    def __post_init__(self) -> None:
+        axes = {tuple(sorted(block)) for block in self.blocks}
+        empty = any(not values for block in self.blocks for values in block.values())
+        if len(axes) != 1 or empty:
             raise ValueError(
                 f"blocks need the same axes, with a value each, got {list(self.blocks)}"
             )
@@ -90,7 +89,8 @@ class Sweep:
             raise ValueError(f"repeats must be at least 1, got {self.repeats}")
         ids = [setting_id(setting) for setting in self.settings]
         if len(set(ids)) < len(ids):
-            twice = next(s for s, i in zip(self.settings, ids, strict=True) if ids.count(i) > 1)
+            counts = [ids.count(name) for name in ids]
+            twice = next(s for s, n in zip(self.settings, counts, strict=True) if n > 1)
             raise ValueError(f"a setting occurs twice: {twice}")
 
     @property
@@ -130,40 +130,70 @@ class Group(NamedTuple):
     Attributes:
         structure: what they share: equal for two groups if and only if one program serves both.
         recipe: their recipes, every leaf with a leading axis [K].
-        places: i64[K], their places in `Sweep.settings`.
+        indices: i64[K], which of `Sweep.settings` they are.
     """
 
     structure: Any
     recipe: Recipe
-    places: np.ndarray
+    indices: np.ndarray
 
 
 _ANY_CAPACITY = 2**31 - 1
 
 
 def _structure(recipe: Recipe) -> Any:
-    """What makes recipes need different programs, room for rounds apart: static parts, and shapes
-    of one setting.
-    """
+    """What a program depends on, except for room for rounds: static parts, shapes of a setting."""
     bare = dataclasses.replace(recipe, capacity=_ANY_CAPACITY)
-    lead = np.ndim(recipe.rounds)
-    return jax.tree.structure(bare), tuple(np.shape(leaf)[lead:] for leaf in jax.tree.leaves(bare))
+    axes = np.ndim(recipe.rounds)
+    return jax.tree.structure(bare), tuple(np.shape(leaf)[axes:] for leaf in jax.tree.leaves(bare))
 
 
-def _classes(sweep: Sweep, block: Block, arguments: Mapping) -> list[dict[str, list[Value]]]:
-    """The block as products of classes of values: within a class, a value changes nothing
-    static.
-    """
+_Classes = dict[str, list[Value]]
+"""axis -> values that change nothing static."""
+
+
+def _classes(sweep: Sweep, block: Block, arguments: Mapping[str, Any]) -> list[_Classes]:
+    """The block as products of classes of values: in a class, a value changes nothing static."""
     first = {axis: values[0] for axis, values in block.items()}
     by_axis = []
     for axis, values in block.items():
-        found: dict[Any, list[Value]] = {}
+        alike: dict[Any, list[Value]] = {}
         for value in values:
-            found.setdefault(
-                _structure(sweep.make(**arguments, **{**first, axis: value})), []
-            ).append(value)
-        by_axis.append([(axis, same) for same in found.values()])
+            structure = _structure(sweep.make(**arguments, **{**first, axis: value}))
+            alike.setdefault(structure, []).append(value)
+        by_axis.append([(axis, same) for same in alike.values()])
     return [dict(choice) for choice in itertools.product(*by_axis)]
+
+
+def _products(classes: _Classes) -> list[dict[str, Value]]:
+    """The settings of a product of classes, in order."""
+    return [
+        dict(zip(classes, values, strict=True)) for values in itertools.product(*classes.values())
+    ]
+
+
+def _recipe_of(
+    sweep: Sweep, classes: _Classes, settings: Sequence[Setting], arguments: Mapping[str, Any]
+) -> tuple[Any, Recipe]:
+    """The structure and the recipe of a product of classes, every leaf with a leading axis.
+
+    Raises:
+        ValueError: as `groups`.
+    """
+    varied = {
+        axis: np.asarray([setting[axis] for setting in settings])
+        for axis, values in classes.items()
+        if len(values) > 1
+    }
+    single = {axis: values[0] for axis, values in classes.items() if len(values) == 1}
+    recipe = sweep.make(**arguments, **single, **varied)
+    structure = _structure(recipe)
+    ends = [_structure(sweep.make(**arguments, **settings[k])) for k in (0, -1)]
+    if any(end != structure for end in ends):
+        raise ValueError(f"{sweep.name}: the recipes of {classes} do not share a program")
+    if not varied:
+        recipe = jax.tree.map(lambda leaf: np.asarray(leaf)[None], recipe)
+    return structure, recipe
 
 
 def groups(sweep: Sweep, task: Task) -> list[Group]:
@@ -177,39 +207,22 @@ def groups(sweep: Sweep, task: Task) -> list[Group]:
         ValueError: if the maker treats values alike one by one that it does not treat alike
             together (judged by the first and the last setting of a group).
     """
-    place = {setting_id(setting): k for k, setting in enumerate(sweep.settings)}
-    found: dict[Any, list[tuple[Recipe, list[int]]]] = {}
+    index = {setting_id(setting): k for k, setting in enumerate(sweep.settings)}
+    by_structure: dict[Any, list[tuple[Recipe, list[int]]]] = {}
     for block in sweep.blocks:
         for classes in _classes(sweep, block, task.arguments):
-            settings = [
-                dict(zip(classes, values, strict=True))
-                for values in itertools.product(*classes.values())
-            ]
-            varied = {
-                axis: np.asarray([s[axis] for s in settings])
-                for axis in classes
-                if len(classes[axis]) > 1
-            }
-            single = {axis: values[0] for axis, values in classes.items() if len(values) == 1}
-            recipe = sweep.make(**task.arguments, **single, **varied)
-            expected = _structure(recipe)
-            if any(
-                _structure(sweep.make(**task.arguments, **settings[k])) != expected for k in (0, -1)
-            ):
-                raise ValueError(f"{sweep.name}: the recipes of {classes} do not share a program")
-            if not varied:
-                recipe = jax.tree.map(lambda leaf: np.asarray(leaf)[None], recipe)
-            found.setdefault(expected, []).append(
-                (recipe, [place[setting_id(setting)] for setting in settings])
-            )
-    return [_joined(structure, parts) for structure, parts in found.items()]
+            settings = _products(classes)
+            structure, recipe = _recipe_of(sweep, classes, settings, task.arguments)
+            indices = [index[setting_id(setting)] for setting in settings]
+            by_structure.setdefault(structure, []).append((recipe, indices))
+    return [_joined(structure, parts) for structure, parts in by_structure.items()]
 
 
 def _joined(structure: Any, parts: Sequence[tuple[Recipe, list[int]]]) -> Group:
     """The parts of one structure as one group, sorted by rounds."""
     capacity = max(recipe.capacity for recipe, _ in parts)
     recipes = [dataclasses.replace(recipe, capacity=capacity) for recipe, _ in parts]
-    numbers = np.concatenate([np.asarray(places) for _, places in parts])
+    numbers = np.concatenate([np.asarray(indices) for _, indices in parts])
     joined = jax.tree.map(
         lambda *leaves: np.concatenate([np.asarray(leaf) for leaf in leaves]), *recipes
     )
@@ -237,42 +250,47 @@ class Shape(NamedTuple):
 def shape_of(table: Table) -> Shape:
     """The lengths of a table."""
     rows, features = table.cells.shape
-    asked = table.questions
-    if asked is None:
+    questions = table.questions
+    if questions is None:
         return Shape(rows, features, 0, 0)
-    return Shape(rows, features, len(asked.feature), len(asked.attribute))
+    return Shape(rows, features, len(questions.feature), len(questions.attribute))
 
 
-def common_shapes(shapes: Sequence[Shape], spare: int = 200_000) -> dict[Shape, Shape]:
+def common_shapes(shapes: Sequence[Shape], padding: int = 200_000) -> dict[Shape, Shape]:
     """Shape -> the padded shape whose program serves it.
 
     Pairs of shapes are joined, cheapest first, as long as the padding that this adds, in
-    `Shape.cost` over all tables, stays within `spare`: what a program costs to compile, in rows
-    times splits. A measured default for some hundred ensembles a table. Tables of exact numbers are
-    padded in their rows only.
+    `Shape.cost` over all tables, stays within `padding`: what a program costs to compile, in rows
+    times splits. The default is measured, for some hundred ensembles a table. Tables of exact
+    numbers are padded in their rows only.
 
     Args:
         shapes: one for each table; repetitions count.
-        spare: rows times splits, at least 0; 0 joins equal shapes only.
+        padding: rows times splits, at least 0; 0 joins equal shapes only.
     """
     members: dict[Shape, list[Shape]] = {}
     for shape in shapes:
         members.setdefault(shape, []).append(shape)
-    while spare > 0:
-        added = {}
-        for a, b in itertools.combinations(sorted(members), 2):
-            if (joint := _joint(a, b)) is not None:
-                before = len(members[a]) * a.cost + len(members[b]) * b.cost
-                both = len(members[a]) + len(members[b])
-                added[a, b] = both * joint.cost - before, joint
-        if not added:
-            break
-        (a, b), (more, joint) = min(added.items(), key=lambda item: item[1][0])
-        if more > spare:
+    while padding > 0 and (pair := _cheapest_pair(members)) is not None:
+        added, (a, b), joint = pair
+        if added > padding:
             break
         both = members.pop(a) + members.pop(b)
         members[joint] = members.get(joint, []) + both
     return {shape: joint for joint, shapes in members.items() for shape in shapes}
+
+
+def _cheapest_pair(
+    members: Mapping[Shape, Sequence[Shape]],
+) -> tuple[int, tuple[Shape, Shape], Shape] | None:
+    """(cost that joining adds, pair, joint shape) of the pair that adds the least; None without."""
+    pairs = []
+    for a, b in itertools.combinations(sorted(members), 2):
+        if (joint := _joint(a, b)) is not None:
+            before = len(members[a]) * a.cost + len(members[b]) * b.cost
+            after = (len(members[a]) + len(members[b])) * joint.cost
+            pairs.append((after - before, (a, b), joint))
+    return min(pairs, key=lambda pair: pair[0], default=None)
 
 
 def _joint(shape: Shape, other: Shape) -> Shape | None:
@@ -287,10 +305,10 @@ def together(tasks: Sequence[Task], shape: Shape) -> list[Task]:
 
     The splits that are allowed are listed for all of them or for none, so one program fits all.
     """
-    asked = [task.table.questions for task in tasks]
-    listed = any(questions is not None and questions.allowed is not None for questions in asked)
-    some = listed or any(task.shape[1:] != shape[1:] for task in tasks)
-    return [padded(task, shape, some) for task in tasks]
+    of_tasks = [task.table.questions for task in tasks]
+    listed = any(questions is not None and questions.allowed is not None for questions in of_tasks)
+    allow = listed or any(task.shape[1:] != shape[1:] for task in tasks)
+    return [padded(task, shape, allow) for task in tasks]
 
 
 def padded(task: Task, shape: Shape, allow: bool = True) -> Task:
@@ -308,36 +326,38 @@ def padded(task: Task, shape: Shape, allow: bool = True) -> Task:
         ValueError: if the shape is too small, or has other features than exact numbers have; the
             task's own number of rows, which may be private, is not shown.
     """
-    more = Shape(*(wanted - own for wanted, own in zip(shape, task.shape, strict=True)))
-    if min(more) < 0 or (task.table.questions is None and any(more[1:])):
+    lacking = Shape(*(wanted - has for wanted, has in zip(shape, task.shape, strict=True)))
+    if min(lacking) < 0 or (task.table.questions is None and any(lacking[1:])):
         raise ValueError(f"{task.name}: the table does not fit {shape}")
-    rows = (0, more.rows)
+
+    rows = (0, lacking.rows)
     table = Table(
-        jnp.asarray(np.pad(np.asarray(task.table.cells), (rows, (0, more.features)))),
+        jnp.asarray(np.pad(np.asarray(task.table.cells), (rows, (0, lacking.features)))),
         jnp.asarray(np.pad(np.asarray(task.table.target), rows)),
         jnp.asarray(np.pad(np.asarray(task.table.present), rows)),
-        _padded_questions(task.table.questions, more, allow),
+        _padded_questions(task.table.questions, lacking, allow),
     )
     masks = (task.train, task.test)
     train, test = (np.pad(np.asarray(mask, bool), ((0, 0), rows)) for mask in masks)
     return task._replace(table=table, train=train, test=test)
 
 
-def _padded_questions(asked: Questions | None, more: Shape, allow: bool) -> Questions | None:
+def _padded_questions(questions: Questions | None, lacking: Shape, allow: bool) -> Questions | None:
     """Questions with splits that no cell satisfies, and attributes at which all cells are at 0."""
-    if asked is None:
+    if questions is None:
         return None
-    splits, attributes = (0, more.splits), (0, more.attributes)
-    own = np.ones(len(asked.feature), bool) if asked.allowed is None else np.asarray(asked.allowed)
-    questions = Questions(
-        feature=np.pad(np.asarray(asked.feature), splits),
-        low=np.pad(np.asarray(asked.low), splits, constant_values=CELLS - 1),
-        high=np.pad(np.asarray(asked.high), splits),
-        attribute=np.pad(np.asarray(asked.attribute), attributes),
-        position=np.pad(np.asarray(asked.position), (attributes, (0, 0))),
-        allowed=np.pad(own, splits) if allow else None,
+    splits, attributes = (0, lacking.splits), (0, lacking.attributes)
+    allowed = questions.allowed
+    allowed = np.ones(len(questions.feature), bool) if allowed is None else np.asarray(allowed)
+    wide = Questions(
+        feature=np.pad(np.asarray(questions.feature), splits),
+        low=np.pad(np.asarray(questions.low), splits, constant_values=CELLS - 1),
+        high=np.pad(np.asarray(questions.high), splits),
+        attribute=np.pad(np.asarray(questions.attribute), attributes),
+        position=np.pad(np.asarray(questions.position), (attributes, (0, 0))),
+        allowed=np.pad(allowed, splits) if allow else None,
     )
-    return jax.tree.map(jnp.asarray, questions)
+    return jax.tree.map(jnp.asarray, wide)
 
 
 def lane_bytes(shape: Shape, recipe: Recipe) -> int:
@@ -348,10 +368,10 @@ def lane_bytes(shape: Shape, recipe: Recipe) -> int:
         recipe: of a `Group`, with a leading axis of settings.
     """
 
-    def fit():
-        one = jax.tree.map(lambda leaf: jnp.asarray(leaf)[0], recipe)
+    def fit() -> Any:
+        setting = jax.tree.map(lambda leaf: jnp.asarray(leaf)[0], recipe)
         key = jax.random.key(0)
-        return boost(key, _blank(shape), one, key)[1]
+        return boost(key, _blank(shape), setting, key)[1]
 
     hypotheses = jax.eval_shape(fit)
     width = max(leaf.shape[-1] for leaf in jax.tree.leaves(hypotheses))
@@ -360,9 +380,9 @@ def lane_bytes(shape: Shape, recipe: Recipe) -> int:
 
 def _blank(shape: Shape) -> Table:
     """A table of a shape, of zeros."""
-    nobody = jnp.zeros(shape.rows, bool)
+    absent = jnp.zeros(shape.rows, bool)
     if not shape.splits:
-        return Table(jnp.zeros((shape.rows, shape.features), jnp.float32), nobody, nobody)
+        return Table(jnp.zeros((shape.rows, shape.features), jnp.float32), absent, absent)
     questions = Questions(
         feature=jnp.zeros(shape.splits, jnp.int32),
         low=jnp.zeros(shape.splits, jnp.uint8),
@@ -371,13 +391,11 @@ def _blank(shape: Shape) -> Table:
         position=jnp.zeros((shape.attributes, CELLS), jnp.float32),
     )
     cells = jnp.zeros((shape.rows, shape.features), jnp.uint8)
-    return Table(cells, nobody, nobody, questions)
+    return Table(cells, absent, absent, questions)
 
 
 def id_words(name: str) -> tuple[int, int]:
-    """The 48 bits of a setting's id as two numbers to fold into a key, so that no two settings
-    share one.
-    """
+    """The 48 bits of a setting's id, as two numbers to fold into a key."""
     return int(name[:6], 16), int(name[6:], 16)
 
 

@@ -1,5 +1,4 @@
-"""Running a sweep: few programs, batches from a memory budget, all devices, and results that
-survive a kill.
+"""Running a sweep: few programs, batches in a memory budget, all devices, and safe results.
 
 Results lie in one folder: `sweep.json` says what is run; `parts/` holds a file for each finished
 batch; `TASK.npz` is written when a task is complete, one row for each fit, and takes the place of
@@ -26,6 +25,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.experimental import multihost_utils
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
+from jax.stages import Compiled, Wrapped
 
 from dpbt.base import AnyArray, Array, Recipe, Table
 from dpbt.boosting import boost
@@ -59,12 +59,10 @@ Measure = Callable[[Array, Array, Array, Array], dict[str, Array]]
 
 
 def error_rates(score: Array, target: Array, trained: Array, test: Array) -> dict[str, Array]:
-    """Errors of the sign of the score on the tested rows and on those trained on; 0 counts as
-    negative.
-    """
+    """Errors of the score's sign on the tested rows and those trained on; 0 counts as negative."""
     wrong = (score > 0) != target
 
-    def rate(mask):
+    def rate(mask: Array) -> Array:
         return jnp.sum(wrong & mask) / jnp.maximum(jnp.sum(mask), 1)
 
     return {"test_error": rate(test), "train_error": rate(trained)}
@@ -75,7 +73,7 @@ class Report(NamedTuple):
 
     Attributes:
         fits: ensembles fitted now.
-        found: ensembles that were in the folder already.
+        reused: ensembles that were in the folder already.
         programs: compiled programs; each is compiled once.
         compile_seconds: spent compiling (or reading the compilation cache).
         run_seconds: spent fitting.
@@ -83,7 +81,7 @@ class Report(NamedTuple):
     """
 
     fits: int
-    found: int
+    reused: int
     programs: int
     compile_seconds: float
     run_seconds: float
@@ -91,12 +89,17 @@ class Report(NamedTuple):
 
 
 class _Lanes(NamedTuple):
-    """Fits of one batch, [chunks, lanes]: what differs between them; `words` is [chunks, lanes,
-    2].
+    """What differs between the fits of one batch; all arrays have leading axes [chunks, lanes].
+
+    Attributes:
+        recipe: one setting each.
+        setting_bits: u32[chunks, lanes, 2], from `plan.id_words`.
+        evaluation: u32[chunks, lanes].
+        repeat: u32[chunks, lanes].
     """
 
     recipe: Recipe
-    words: Array
+    setting_bits: Array
     evaluation: Array
     repeat: Array
 
@@ -116,8 +119,7 @@ class _Batch(NamedTuple):
 
 
 def device_mesh(devices: Sequence[Any] | None = None, row_shards: int = 1) -> Mesh:
-    """A mesh of all devices (of all processes): settings are spread over them, and rows over
-    `row_shards` of them.
+    """A mesh of all devices of all processes, for settings and for `row_shards` shards of rows.
 
     Raises:
         ValueError: if the devices are not a multiple of `row_shards`.
@@ -129,58 +131,66 @@ def device_mesh(devices: Sequence[Any] | None = None, row_shards: int = 1) -> Me
 
 
 def place(array: AnyArray, mesh: Mesh, *axes: str | None) -> Array:
-    """A host array that every process holds, on the mesh: dimension k is cut along the axis named
-    k-th.
-    """
+    """A host array, the same in every process, on the mesh: dimension k is cut along axes[k]."""
     array = np.asarray(array)
     sharding = NamedSharding(mesh, PartitionSpec(*axes))
     return jax.make_array_from_callback(array.shape, sharding, lambda index: array[index])
 
 
 def shard_rows(table: Table, mesh: Mesh) -> Table:
-    """The table with its rows spread over the mesh, filled up with absent ones: for tables that
-    outgrow one device.
+    """The table, filled up with absent rows and spread over the mesh, to outgrow one device.
 
     `boost` under jit then sums every level statistic over the shards (an integer all-reduce), and
     keeps each row's score where the row is. The sums are exact, so releases do not depend on the
     number of shards.
     """
-    count = mesh.shape[ROWS_AXIS]
-    spare = -table.target.shape[0] % count
+    absent = -table.target.shape[0] % mesh.shape[ROWS_AXIS]
 
     def spread(rows: AnyArray) -> Array:
-        filled = np.pad(np.asarray(rows), [(0, spare)] + [(0, 0)] * (rows.ndim - 1))
+        filled = np.pad(np.asarray(rows), [(0, absent)] + [(0, 0)] * (rows.ndim - 1))
         return place(filled, mesh, ROWS_AXIS)
 
     questions = jax.tree.map(lambda array: place(array, mesh), table.questions)
     return Table(spread(table.cells), spread(table.target), spread(table.present), questions)
 
 
-def _evaluator(measure: Measure, mesh: Mesh):
-    """The program of one batch: `used` chunks of lanes, one after the other, each spread over the
-    mesh.
-    """
+def _fit_key(root: Array, lane: _Lanes) -> Array:
+    """The key of one fit, from the task's."""
+    key = root
+    for number in (lane.setting_bits[0], lane.setting_bits[1], lane.evaluation, lane.repeat):
+        key = jax.random.fold_in(key, number)
+    return key
 
-    def local(table: Table, train, test, key, rounds, used, lanes: _Lanes):
+
+def _evaluator(measure: Measure, mesh: Mesh) -> Wrapped:
+    """The program of one batch: `used` chunks of lanes in sequence, each spread over the mesh."""
+
+    def local(
+        table: Table,
+        train: Array,
+        test: Array,
+        key: Array,
+        rounds: Array,
+        used: Array,
+        lanes: _Lanes,
+    ) -> dict[str, Array]:
         root = jax.random.wrap_key_data(key, impl="threefry2x32")
 
-        def one(lane: _Lanes):
-            own = root
-            for number in (lane.words[0], lane.words[1], lane.evaluation, lane.repeat):
-                own = jax.random.fold_in(own, number)
+        def evaluate(lane: _Lanes) -> dict[str, Array]:
             present = table.present & train[lane.evaluation]
             recipe = dataclasses.replace(lane.recipe, rounds=rounds)
-            noise_key, public_key = pair(own)
+            noise_key, public_key = pair(_fit_key(root, lane))
             score = boost(noise_key, table._replace(present=present), recipe, public_key)[2]
             return measure(score, table.target, present, test[lane.evaluation])
 
-        def chunk(counted):
-            c, lanes = counted
-            shapes = jax.eval_shape(jax.vmap(one), lanes)
-            nothing = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), shapes)
-            return jax.lax.cond(c < used, jax.vmap(one), lambda _: nothing, lanes)
+        def evaluate_chunk(numbered: tuple[Array, _Lanes]) -> dict[str, Array]:
+            c, lanes = numbered
+            shapes = jax.eval_shape(jax.vmap(evaluate), lanes)
+            zeros = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), shapes)
+            return jax.lax.cond(c < used, jax.vmap(evaluate), lambda _: zeros, lanes)
 
-        return jax.lax.map(chunk, (jnp.arange(lanes.words.shape[0], dtype=jnp.int32), lanes))
+        chunks = jnp.arange(lanes.repeat.shape[0], dtype=jnp.int32)
+        return jax.lax.map(evaluate_chunk, (chunks, lanes))
 
     everywhere, by_lane = PartitionSpec(), PartitionSpec(None, SETTINGS_AXIS)
     return jax.jit(
@@ -197,11 +207,11 @@ def _evaluator(measure: Measure, mesh: Mesh):
 
 def _layout(group: Group, shape: Shape, fits: int, devices: int, memory_mb: float) -> _Layout:
     """Lanes within the memory budget, a multiple of the devices; with so many fits of a setting."""
-    most = fits * int(np.max(np.unique(group.recipe.rounds, return_counts=True)[1]))
-    each = lane_bytes(shape, group.recipe) * devices
-    lanes = int(np.clip(memory_mb * 2**20 // each, 1, -(-most // devices)))
-    chunks = -(-most // (lanes * devices))
-    lanes = -(-most // (chunks * devices))
+    largest = fits * int(np.max(np.unique(group.recipe.rounds, return_counts=True)[1]))
+    step_bytes = lane_bytes(shape, group.recipe) * devices
+    lanes = int(np.clip(memory_mb * 2**20 // step_bytes, 1, -(-largest // devices)))
+    chunks = -(-largest // (lanes * devices))
+    lanes = -(-largest // (chunks * devices))
     return min(chunks, _LONGEST_BATCH), lanes * devices
 
 
@@ -219,7 +229,7 @@ def _batches(sweep: Sweep, number: int, group: Group, folds: int, size: int) -> 
 def _lanes(
     group: Group,
     batch: _Batch,
-    words: np.ndarray,
+    setting_bits: np.ndarray,
     layout: _Layout,
     mesh: Mesh,
 ) -> tuple[_Lanes, int]:
@@ -227,15 +237,84 @@ def _lanes(
     count = len(batch.settings)
     fill = np.concatenate([np.arange(count), np.zeros(layout[0] * layout[1] - count, int)])
 
-    def arranged(array):
-        array = np.asarray(array)
+    def arranged(fits: AnyArray) -> Array:
+        array = np.asarray(fits)
         return place(array[fill].reshape(*layout, *array.shape[1:]), mesh, None, SETTINGS_AXIS)
 
     recipe = jax.tree.map(lambda leaf: arranged(leaf[batch.settings]), group.recipe)
-    numbers = (words[group.places[batch.settings]], batch.evaluation, batch.repeat)
-    return _Lanes(recipe, *(arranged(number.astype(np.uint32)) for number in numbers)), -(
-        -count // layout[1]
-    )
+    numbers = (setting_bits[group.indices[batch.settings]], batch.evaluation, batch.repeat)
+    lanes = _Lanes(recipe, *(arranged(number.astype(np.uint32)) for number in numbers))
+    return lanes, -(-count // layout[1])
+
+
+@dataclasses.dataclass
+class _Tally:
+    """What a run has done so far; the fields of `Report`."""
+
+    fits: int = 0
+    reused: int = 0
+    programs: int = 0
+    compile_seconds: float = 0.0
+    run_seconds: float = 0.0
+    memory_mb: float = 0.0
+
+
+@dataclasses.dataclass
+class _Programs:
+    """The compiled programs for tables of one shape.
+
+    Attributes:
+        evaluate: from `_evaluator`.
+        tally: of the run.
+        compiled: by signature, which is all that a program depends on besides the shape.
+    """
+
+    evaluate: Wrapped
+    tally: _Tally
+    compiled: dict[Any, Compiled] = dataclasses.field(default_factory=dict)
+
+    def run(self, signature: Any, arguments: tuple) -> dict[str, np.ndarray]:
+        """The columns of a batch, compiling its program if there is none yet."""
+        if signature not in self.compiled:
+            start = time.perf_counter()
+            program = self.evaluate.lower(*arguments).compile()
+            self.compiled[signature] = program
+            self.tally.compile_seconds += time.perf_counter() - start
+            self.tally.programs += 1
+            planned = program.memory_analysis()
+            assert planned is not None
+            memory_mb = planned.temp_size_in_bytes / 2**20
+            self.tally.memory_mb = max(self.tally.memory_mb, memory_mb)
+
+        start = time.perf_counter()
+        columns = self.compiled[signature](*arguments)
+        columns = {name: gathered(column) for name, column in columns.items()}
+        self.tally.run_seconds += time.perf_counter() - start
+        return columns
+
+
+class _Run(NamedTuple):
+    """What is the same for all groups of a run.
+
+    Attributes:
+        sweep: the settings.
+        folder: of the results.
+        mesh: the devices.
+        memory_mb: working memory of the lanes on each device.
+        progress: called with the number of fits of each batch.
+        setting_bits: u64[settings, 2], from `plan.id_words`.
+        done: what the folder holds, from `_done`.
+        tally: of the run.
+    """
+
+    sweep: Sweep
+    folder: Path
+    mesh: Mesh
+    memory_mb: float
+    progress: Callable[[int], object]
+    setting_bits: np.ndarray
+    done: set[tuple[str, str | None]]
+    tally: _Tally
 
 
 def run(
@@ -246,12 +325,11 @@ def run(
     measure: Measure = error_rates,
     mesh: Mesh | None = None,
     memory_mb: float = MEMORY_MB,
-    spare: int = 200_000,
+    padding: int = 200_000,
     progress: Callable[[int], object] = lambda fits: None,
     about: Mapping[str, Any] | None = None,
 ) -> Report:
-    """Fit every setting on every evaluation of every task, and leave one file of columns for each
-    task.
+    """Fit every setting on every evaluation of every task; leave a file of columns for each task.
 
     Run again on a folder that was begun, it does what is missing. With several processes
     (`jax.distributed`), all call this with the same arguments and a folder they share; the first
@@ -271,7 +349,7 @@ def run(
         measure: from scores to the columns of the result.
         mesh: from `device_mesh`; all devices by default.
         memory_mb: working memory of the lanes on each device.
-        spare: see `sweeps.common_shapes`.
+        padding: see `plan.common_shapes`.
         progress: called with the number of fits that a batch finished.
         about: provenance of the results; commit, versions and device by default. It must not change
             between runs.
@@ -281,88 +359,103 @@ def run(
             otherwise (with other rows, for example), or `fingerprints.local_secret` refuses the
             secret's file. Neither fingerprints nor numbers of rows are shown.
     """
-    mesh = device_mesh() if mesh is None else mesh
-    about = provenance() if about is None else dict(about)
     names = [task.name for task in tasks]
     if len(set(names)) < len(names):
         raise ValueError(f"tasks need distinct names, got {names}")
-    words = np.asarray([id_words(setting_id(setting)) for setting in sweep.settings])
-    secret = shared_secret(folder)
+
+    mesh = device_mesh() if mesh is None else mesh
+    about = provenance() if about is None else dict(about)
+    # "spare" is the padding: folders that were begun, and published files, have it by this name.
     plan = {
         **sweep.definition(),
-        "tasks": {task.name: _fingerprint(task, secret) for task in tasks},
+        "tasks": _fingerprints(tasks, shared_secret(folder)),
         "measure": f"{measure.__module__}.{measure.__qualname__}",
-        "lanes": {"memory_mb": memory_mb, "spare": spare, "devices": mesh.devices.shape},
+        "lanes": {"memory_mb": memory_mb, "spare": padding, "devices": mesh.devices.shape},
         "about": about,
     }
     _claim(folder, plan)
-    done = _done(folder, names)
-    shapes = common_shapes([task.shape for task in tasks], spare)
-    evaluate = _evaluator(measure, mesh)
-    fits = found = programs = 0
-    compile_seconds = run_seconds = memory = 0.0
 
+    bits = np.asarray([id_words(setting_id(setting)) for setting in sweep.settings])
+    tally, done = _Tally(), _done(folder, names)
+    this = _Run(sweep, folder, mesh, memory_mb, progress, bits, done, tally)
+    shapes = common_shapes([task.shape for task in tasks], padding)
+    evaluate = _evaluator(measure, mesh)
     for shape in sorted(set(shapes.values())):
         members = together([task for task in tasks if shapes[task.shape] == shape], shape)
-        compiled: dict[Any, Any] = {}
-        work: dict[Any, list[tuple[Task, int, Group]]] = {}
-        for task in members:
-            for number, group in enumerate(groups(sweep, task)):
-                work.setdefault(group.structure, []).append((task, number, group))
-        for task, number, group in itertools.chain.from_iterable(work.values()):
-            evaluations = len(task.train)
-            fits_each = evaluations * sweep.repeats
-            layout = _layout(group, shape, fits_each, mesh.shape[SETTINGS_AXIS], memory_mb)
-            inputs = None
-            for batch in _batches(sweep, number, group, evaluations, math.prod(layout)):
-                if (task.name, batch.name) in done or (task.name, None) in done:
-                    found += len(batch.settings)
-                    progress(len(batch.settings))
-                    continue
-                inputs = _on_mesh(task, sweep.seed, mesh) if inputs is None else inputs
-                lanes, used = _lanes(group, batch, words, layout, mesh)
-                arguments = (*inputs, np.int32(batch.rounds), np.int32(used), lanes)
-                signature = (group.structure, group.recipe.capacity, layout, evaluations)
-                if signature not in compiled:
-                    start = time.perf_counter()
-                    compiled[signature] = evaluate.lower(*arguments).compile()
-                    compile_seconds += time.perf_counter() - start
-                    programs += 1
-                    memory = max(
-                        memory, compiled[signature].memory_analysis().temp_size_in_bytes / 2**20
-                    )
-                start = time.perf_counter()
-                columns = {
-                    name: gathered(column)
-                    for name, column in compiled[signature](*arguments).items()
-                }
-                run_seconds += time.perf_counter() - start
-                count = len(batch.settings)
-                flat = {name: column.reshape(-1)[:count] for name, column in columns.items()}
-                where = {
-                    "setting": group.places[batch.settings],
-                    "evaluation": batch.evaluation,
-                    "repeat": batch.repeat,
-                }
-                if jax.process_index() == 0:
-                    save_columns(
-                        folder / "parts" / task.name / f"{batch.name}.npz", {**where, **flat}, {}
-                    )
-                fits += count
-                progress(count)
-    if jax.process_index() == 0:
-        for task in tasks:
-            if not (folder / f"{task.name}.npz").exists():
-                _finish(sweep, task, folder, plan)
-        shutil.rmtree(folder / "parts", ignore_errors=True)
-    return Report(fits, found, programs, compile_seconds, run_seconds, memory)
+        programs = _Programs(evaluate, tally)
+        for task, number, group in _work(sweep, members):
+            _run_group(this, programs, shape, task, number, group)
+
+    _finish_all(sweep, tasks, folder, plan)
+    return Report(**dataclasses.asdict(tally))
 
 
-def _on_mesh(task: Task, seed: int, mesh: Mesh) -> tuple:
+def _work(sweep: Sweep, tasks: Sequence[Task]) -> Iterator[tuple[Task, int, Group]]:
+    """(task, number of the group among the task's, group), those of one structure together."""
+    by_structure: dict[Any, list[tuple[Task, int, Group]]] = {}
+    for task in tasks:
+        for number, group in enumerate(groups(sweep, task)):
+            by_structure.setdefault(group.structure, []).append((task, number, group))
+    return itertools.chain.from_iterable(by_structure.values())
+
+
+def _run_group(
+    this: _Run, programs: _Programs, shape: Shape, task: Task, number: int, group: Group
+) -> None:
+    """Fit the settings of a group on a task, and save each batch.
+
+    Args:
+        this: the run.
+        programs: for the shape.
+        shape: of the task's table.
+        task: padded to the shape.
+        number: of the group among the task's.
+        group: the settings.
+    """
+    evaluations, devices = len(task.train), this.mesh.shape[SETTINGS_AXIS]
+    fits = evaluations * this.sweep.repeats
+    layout = _layout(group, shape, fits, devices, this.memory_mb)
+    signature = (group.structure, group.recipe.capacity, layout, evaluations)
+    inputs = None
+    for batch in _batches(this.sweep, number, group, evaluations, math.prod(layout)):
+        count = len(batch.settings)
+        if (task.name, batch.name) in this.done or (task.name, None) in this.done:
+            this.tally.reused += count
+            this.progress(count)
+            continue
+
+        inputs = _on_mesh(task, this.sweep.seed, this.mesh) if inputs is None else inputs
+        lanes, used = _lanes(group, batch, this.setting_bits, layout, this.mesh)
+        arguments = (*inputs, np.int32(batch.rounds), np.int32(used), lanes)
+        columns = programs.run(signature, arguments)
+        _save(this.folder, task, group, batch, columns)
+        this.tally.fits += count
+        this.progress(count)
+
+
+def _save(
+    folder: Path, task: Task, group: Group, batch: _Batch, columns: Mapping[str, np.ndarray]
+) -> None:
+    """Write the columns of a batch, on the first process."""
+    if jax.process_index() != 0:
+        return
+    count = len(batch.settings)
+    ids = {
+        "setting": group.indices[batch.settings],
+        "evaluation": batch.evaluation,
+        "repeat": batch.repeat,
+    }
+    measured = {name: column.reshape(-1)[:count] for name, column in columns.items()}
+    path = folder / "parts" / task.name / f"{batch.name}.npz"
+    save_columns(path, {**ids, **measured}, {})
+
+
+def _on_mesh(task: Task, seed: int, mesh: Mesh) -> tuple[Table, Array, Array, Array]:
+    """The table, the masks of trained and tested rows, and the task's key, on the mesh."""
     table = shard_rows(task.table, mesh)
-    spare = table.target.shape[0] - task.train.shape[1]
+    absent = table.target.shape[0] - task.train.shape[1]
     train, test = (
-        place(np.pad(mask, ((0, 0), (0, spare))), mesh, None, ROWS_AXIS)
+        place(np.pad(mask, ((0, 0), (0, absent))), mesh, None, ROWS_AXIS)
         for mask in (task.train, task.test)
     )
     key = jax.random.fold_in(jax.random.key(seed), word(task.name))
@@ -376,49 +469,62 @@ def gathered(array: Array) -> np.ndarray:
     return np.asarray(array)
 
 
-def _fingerprint(task: Task, secret: bytes) -> str:
-    """The keyed fingerprint of the table, the evaluations and the arguments."""
-    arguments = json.dumps(dict(task.arguments), sort_keys=True, default=str)
-    arrays = [*jax.tree.leaves(task.table), task.train, task.test]
-    return fingerprint(secret, arguments, map(np.asarray, arrays))
+def _fingerprints(tasks: Sequence[Task], secret: bytes) -> dict[str, str]:
+    """Task -> the keyed fingerprint of its table, its evaluations and its arguments."""
+
+    def of_task(task: Task) -> str:
+        arguments = json.dumps(dict(task.arguments), sort_keys=True, default=str)
+        arrays = [*jax.tree.leaves(task.table), task.train, task.test]
+        return fingerprint(secret, arguments, map(np.asarray, arrays))
+
+    return {task.name: of_task(task) for task in tasks}
 
 
 def _claim(folder: Path, plan: dict) -> None:
     """Record the plan in the folder, or check that it is the one that was begun."""
     path, text = folder / "sweep.json", json.dumps(plan, sort_keys=True, indent=1) + "\n"
     if path.exists():
-        begun, mine = json.loads(path.read_text()), json.loads(text)
-        if changed := sorted(
-            key for key in mine.keys() | begun.keys() if begun.get(key) != mine.get(key)
-        ):
-            key = changed[0]
-            words = f"{key} was {begun.get(key)!r} and is {mine.get(key)!r}"
-            if key == "tasks":
-                words = _changed_tasks(begun.get(key), mine[key])
-            raise ValueError(
-                f"{folder} was begun otherwise: {words}; finish it as it was begun, or use another folder"
-            )
+        _check_begun(folder, json.loads(path.read_text()), json.loads(text))
     elif jax.process_index() == 0:
-        if found := [*folder.glob("*.npz"), *folder.glob("parts/*/*.npz")]:
+        if results := [*folder.glob("*.npz"), *folder.glob("parts/*/*.npz")]:
             raise ValueError(
-                f"{folder} holds results ({found[0].name}) but no sweep.json to say of what; use another folder"
+                f"{folder} holds results ({results[0].name}) but no sweep.json to say of what; use "
+                "another folder"
             )
         write_whole(path, lambda name: name.write_text(text))
 
 
-def _changed_tasks(begun: Any, mine: Mapping[str, str]) -> str:
-    """What is not as it was begun, in words that show no fingerprint."""
+def _check_begun(folder: Path, begun: Mapping[str, Any], plan: Mapping[str, Any]) -> None:
+    """Refuse a plan that is not the one that was begun.
+
+    Raises:
+        ValueError: saying what differs; neither fingerprints nor numbers of rows are shown.
+    """
+    keys = sorted(begun.keys() | plan.keys())
+    changed = [key for key in keys if begun.get(key) != plan.get(key)]
+    if not changed:
+        return
+    key = changed[0]
+    difference = f"{key} was {begun.get(key)!r} and is {plan.get(key)!r}"
+    if key == "tasks":
+        difference = _changed_tasks(begun.get(key), plan[key])
+    raise ValueError(
+        f"{folder} was begun otherwise: {difference}; finish it as it was begun, or use another "
+        "folder"
+    )
+
+
+def _changed_tasks(begun: Any, tasks: Mapping[str, str]) -> str:
+    """What is not as it was begun, without any fingerprint."""
     begun = begun if isinstance(begun, Mapping) else {}
-    if begun.keys() != mine.keys():
-        return f"tasks were {sorted(begun)} and are {sorted(mine)}"
-    names = sorted(name for name in mine if begun[name] != mine[name])
+    if begun.keys() != tasks.keys():
+        return f"tasks were {sorted(begun)} and are {sorted(tasks)}"
+    names = sorted(name for name in tasks if begun[name] != tasks[name])
     return f"tasks {names} have other rows, evaluations or arguments, or the secret is another one"
 
 
 def _done(folder: Path, names: Sequence[str]) -> set[tuple[str, str | None]]:
-    """(task, batch) of every part, and (task, None) of every finished task; the same on all
-    processes.
-    """
+    """(task, batch) of every part, and (task, None) of every finished task, for all processes."""
     if jax.process_count() > 1:
         multihost_utils.sync_global_devices("parts")
     done: set[tuple[str, str | None]] = {
@@ -433,35 +539,45 @@ def _done(folder: Path, names: Sequence[str]) -> set[tuple[str, str | None]]:
     return done
 
 
-def _finish(sweep: Sweep, task: Task, folder: Path, plan: Mapping) -> None:
-    """Join a task's parts into its file, one row for each fit, in the order of settings,
-    evaluations and repeats.
+def _finish_all(sweep: Sweep, tasks: Sequence[Task], folder: Path, plan: Mapping[str, Any]) -> None:
+    """Write the files of the tasks that have none yet, on the first process."""
+    if jax.process_index() != 0:
+        return
+    for task in tasks:
+        if not (folder / f"{task.name}.npz").exists():
+            _finish(sweep, task, folder, plan)
+    shutil.rmtree(folder / "parts", ignore_errors=True)
+
+
+def _finish(sweep: Sweep, task: Task, folder: Path, plan: Mapping[str, Any]) -> None:
+    """Join a task's parts into its file, a row for each fit, by setting, evaluation and repeat.
+
+    Raises:
+        ValueError: if the parts are not one fit of each kind.
     """
     parts = [load_columns(path)[0] for path in sorted((folder / "parts" / task.name).glob("*.npz"))]
     columns = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
     order = np.lexsort((columns["repeat"], columns["evaluation"], columns["setting"]))
     columns = {name: column[order] for name, column in columns.items()}
-    whole = np.indices((len(sweep.settings), len(task.train), sweep.repeats)).reshape(3, -1)
-    if not all(
-        np.array_equal(columns[k], v)
-        for k, v in zip(("setting", "evaluation", "repeat"), whole, strict=True)
-    ):
+    expected = np.indices((len(sweep.settings), len(task.train), sweep.repeats)).reshape(3, -1)
+    present = [columns[name] for name in ("setting", "evaluation", "repeat")]
+    if not all(map(np.array_equal, present, expected)):
         raise ValueError(f"{folder}: the parts of {task.name} do not make up one fit of each kind")
-    place_of = columns.pop("setting")
-    settings = sweep.settings
+
+    index, settings = columns.pop("setting"), sweep.settings
     ids = np.asarray([setting_id(setting) for setting in settings])
-    axes = {
-        axis: _column([setting[axis] for setting in settings])[place_of] for axis in settings[0]
-    }
+    axes = {axis: _column([setting[axis] for setting in settings])[index] for axis in settings[0]}
     public = {key: value for key, value in plan.items() if key != "tasks"}
     about = {**public, "task": task.name, "arguments": dict(task.arguments)}
-    save_columns(folder / f"{task.name}.npz", {"setting": ids[place_of], **axes, **columns}, about)
+    save_columns(folder / f"{task.name}.npz", {"setting": ids[index], **axes, **columns}, about)
 
 
 def _column(values: Sequence) -> np.ndarray:
     """Numbers as numbers; anything else, and mixtures, as text."""
-    numbers = all(
-        isinstance(value, int | float | np.number) and not isinstance(value, bool)
-        for value in values
-    )
-    return np.asarray(values) if numbers else np.asarray([str(value) for value in values])
+
+    def is_number(value: object) -> bool:
+        return isinstance(value, int | float | np.number) and not isinstance(value, bool)
+
+    if all(map(is_number, values)):
+        return np.asarray(values)
+    return np.asarray([str(value) for value in values])

@@ -22,17 +22,16 @@ def provenance() -> dict[str, str]:
         ["git", "rev-parse", "HEAD"], cwd=here, capture_output=True, text=True, check=False
     )
     device = jax.devices()[0]
+    machine = f"{os.cpu_count()} cores, {platform.machine()}"
     return {
         "commit": commit.stdout.strip() or "unknown",
         "jax": jax.__version__,
-        "device": f"{device.platform} {device.device_kind}, {os.cpu_count()} cores, {platform.machine()}",
+        "device": f"{device.platform} {device.device_kind}, {machine}",
     }
 
 
 def write_whole(path: Path, write: Callable[[Path], object]) -> None:
-    """Call `write` on a temporary name beside `path`, then rename it; no half-written file is ever
-    seen.
-    """
+    """Call `write` on a temporary name beside `path`, then rename it: no file is half-written."""
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.stem}-", suffix=path.suffix)
     os.close(handle)

@@ -12,20 +12,26 @@ in (0, 1) that of the coins.
 """
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dpbt.base import Array
+from dpbt.base import AnyArray, Array
+
+Numbers = AnyArray | float
+"""A number, or an array of them that broadcasts with the others."""
 
 
 class Bound(NamedTuple):
-    """With `trees` trees, the error is at most `error` with probability at least `probability`."""
+    """With `trees` trees, the error is at most `error` with probability at least `probability`.
 
-    trees: Array
-    error: Array
+    All are arrays; `error` is a plain number where it follows from plain numbers.
+    """
+
+    trees: AnyArray
+    error: Any
     probability: Array
 
 
@@ -51,85 +57,88 @@ def points(leaf: Array, label: Array, present: Array, leaves: int) -> Points:
         leaves: 2**h.
     """
 
-    def one(leaf):
-        place = 2 * leaf + label.astype(jnp.int32)
-        count = jax.ops.segment_sum(present.astype(jnp.int32), place, num_segments=2 * leaves)
-        same, other = count[place], count[place ^ 1]
-        weight = same.astype(jnp.float32) / jnp.maximum(same + other, 1).astype(jnp.float32)
-        return Points(weight, jnp.where(label, same >= other, same > other))
+    def points_of_tree(leaf: Array) -> Points:
+        segment = 2 * leaf + label.astype(jnp.int32)
+        count = jax.ops.segment_sum(present.astype(jnp.int32), segment, num_segments=2 * leaves)
+        same, opposite = count[segment], count[segment ^ 1]
+        weight = same.astype(jnp.float32) / jnp.maximum(same + opposite, 1).astype(jnp.float32)
+        return Points(weight, jnp.where(label, same >= opposite, same > opposite))
 
-    return jax.vmap(one)(leaf)
+    return jax.vmap(points_of_tree)(leaf)
 
 
 def _mean_over_rows(values: Array, present: Array) -> Array:
-    here = jnp.where(present, values.astype(jnp.float32), 0)
-    return jnp.sum(here, axis=-1) / jnp.maximum(jnp.sum(present), 1).astype(jnp.float32)
+    """f32[...]: the mean of values [..., N] over the rows that are present."""
+    counted = jnp.where(present, values.astype(jnp.float32), 0)
+    return jnp.sum(counted, axis=-1) / jnp.maximum(jnp.sum(present), 1).astype(jnp.float32)
 
 
-def goodness(found: Points) -> Array:
+def goodness(stated: Points) -> Array:
     """f32[N]: sigma(d), the fraction of trees that classify row d correctly.
 
     Theorem 5.1: its mean over rows is at least e (it is e). The paper's words ask that *most* rows
     of a leaf have d's label, which a tie fulfils for neither class; then the theorem fails. Its
     proof counts ties as positive, as here.
     """
-    return jnp.mean(found.right.astype(jnp.float32), axis=0)
+    return jnp.mean(stated.right.astype(jnp.float32), axis=0)
 
 
-def weight(found: Points) -> Array:
-    """f32[N]: w_d, the mean over trees of the row's weight. Theorem 5.2: its mean is at least e^2 +
-    (1 - e)^2.
+def weight(stated: Points) -> Array:
+    """f32[N]: w_d, the mean over trees of the row's weight.
+
+    Theorem 5.2: its mean is at least e^2 + (1 - e)^2.
     """
-    return jnp.mean(found.weight, axis=0)
+    return jnp.mean(stated.weight, axis=0)
 
 
-def accuracy(found: Points, present: Array) -> Array:
-    """f32[k]: e^i, the fraction of rows that each tree classifies correctly; their mean is e, at
-    least 1/2.
+def accuracy(stated: Points, present: Array) -> Array:
+    """f32[k]: e^i, the fraction of rows that each tree classifies correctly.
+
+    Their mean is e, at least 1/2.
     """
-    return _mean_over_rows(found.right, present)
+    return _mean_over_rows(stated.right, present)
 
 
-def fraction_above(values: Array, margin, present: Array) -> Array:
+def fraction_above(values: Array, margin: Numbers, present: Array) -> Array:
     """f32[]: mu, the fraction of rows whose goodness or weight is at least 1/2 + margin."""
     return _mean_over_rows(values >= 0.5 + margin, present)
 
 
-def _phi(height, delta, big_k):
+def _phi(height: Numbers, delta: Numbers, big_k: Numbers) -> AnyArray:
+    """The phi of `overfitting`."""
     return delta / (2 * (4 + delta) * jnp.exp2(jnp.asarray(height, jnp.float32)) * big_k)
 
 
-def overfitting(rows, trees, height, delta, big_k) -> Array:
-    """2^(h + 3) k exp(-2 n phi^2), phi = delta / (2 (4 + delta) 2^h K): what all theorems lose on
-    unseen rows.
+def overfitting(
+    rows: Numbers, trees: Numbers, height: Numbers, delta: Numbers, big_k: Numbers
+) -> Array:
+    """What all theorems lose on unseen rows.
 
-    At least the probability that some leaf of the forest has shares on n unseen rows that differ by
-    more than delta / 2 from those on the training rows, among leaves with n / (2^h K) rows or more.
+    2^(h + 3) k exp(-2 n phi^2), phi = delta / (2 (4 + delta) 2^h K). It is at least the probability
+    that some leaf of the forest has shares on n unseen rows that differ by more than delta / 2 from
+    those on the training rows, among leaves with n / (2^h K) rows or more.
     """
     doublings = jnp.exp2(jnp.asarray(height, jnp.float32) + 3)
     return doublings * trees * jnp.exp(-2 * rows * _phi(height, delta, big_k) ** 2)
 
 
-def _trees_needed(rows, delta, big_c) -> Array:
-    return (
-        (1 + big_c)
-        * jnp.log(jnp.asarray(rows, jnp.float32))
-        / (2 * jnp.asarray(delta, jnp.float32) ** 2)
-    )
+def _trees_needed(rows: Numbers, delta: Numbers, big_c: Numbers) -> AnyArray:
+    """(1 + C) ln n / (2 delta^2)."""
+    variance = 2 * jnp.asarray(delta, jnp.float32) ** 2
+    return (1 + big_c) * jnp.log(jnp.asarray(rows, jnp.float32)) / variance
 
 
-def _almost(rows, big_c) -> Array:
+def _almost(rows: Numbers, big_c: Numbers) -> Array:
+    """1 - n^-C."""
     return 1 - jnp.asarray(rows, jnp.float32) ** (-jnp.asarray(big_c, jnp.float32))
 
 
-def _mix(x):
-    """2x - 2x^2: one minus the mean weight that an average accuracy of 1 - x guarantees (Theorem
-    5.2).
-    """
+def _mix(x: Numbers) -> Numbers:
+    """2x - 2x^2: one minus the mean weight that an average accuracy of 1 - x guarantees."""
     return 2 * x - 2 * x**2
 
 
-def _error(voting: str, x, margin, c):
+def _error(voting: str, x: Numbers, margin: Numbers, c: Numbers) -> Numbers:
     """The error of a voting rule whose trees err on x of the rows on average."""
     match voting:
         case "majority":
@@ -144,18 +153,22 @@ def _error(voting: str, x, margin, c):
             )
 
 
-def _coins(voting: str, rows, c):
-    """The probability that the coins of a probabilistic vote stay within c of their mean; 1 without
-    coins.
-    """
-    return (
-        1 - jnp.exp(-2 * rows * jnp.asarray(c, jnp.float32) ** 2)
-        if voting == "probabilistic"
-        else 1.0
-    )
+def _coins(voting: str, rows: Numbers, c: Numbers) -> Array | float:
+    """The probability that the coins of a vote stay within c of their mean; 1 without coins."""
+    if voting != "probabilistic":
+        return 1.0
+    return 1 - jnp.exp(-2 * rows * jnp.asarray(c, jnp.float32) ** 2)
 
 
-def by_points(mu, rows, delta, big_c, *, height=None, big_k=None) -> Bound:
+def by_points(
+    mu: Numbers,
+    rows: Numbers,
+    delta: Numbers,
+    big_c: Numbers,
+    *,
+    height: Numbers | None = None,
+    big_k: Numbers | None = None,
+) -> Bound:
     """Theorem 5.3: without privacy, error at most 1 - mu (majority voting and threshold averaging).
 
     Args:
@@ -183,10 +196,19 @@ def by_points(mu, rows, delta, big_c, *, height=None, big_k=None) -> Bound:
 
 
 def by_accuracy(
-    voting: str, epsilon, rows, delta, big_c, *, c=0.0, height=None, big_k=None
+    voting: str,
+    epsilon: Numbers,
+    rows: Numbers,
+    delta: Numbers,
+    big_c: Numbers,
+    *,
+    c: Numbers = 0.0,
+    height: Numbers | None = None,
+    big_k: Numbers | None = None,
 ) -> Bound:
-    """Theorems 5.4 (majority, threshold) and 5.5 (probabilistic; 8.1): without privacy, by the
-    average accuracy alone.
+    """Theorems 5.4 (majority, threshold) and 5.5 (probabilistic; 8.1): by the accuracy alone.
+
+    They are without privacy, and read the average accuracy of the trees.
 
     Error epsilon / (1/2 - delta), (2 epsilon - 2 epsilon^2) / (1/2 - delta), or 2 epsilon - 2
     epsilon^2 + delta + c; for unseen rows with epsilon + 1/K in place of epsilon.
@@ -214,28 +236,35 @@ def by_accuracy(
     )
 
 
-def _noisy(rows, trees, eta, height, delta, big_k, proved: bool):
+def _noisy(
+    rows: Numbers,
+    trees: Numbers,
+    eta: Numbers,
+    height: Numbers,
+    delta: Numbers,
+    big_k: Numbers,
+    proved: bool,
+) -> Array:
     """The sum over rows of the probability that noise and bad luck misclassify a good row."""
     trees, rows = jnp.asarray(trees, jnp.float32), jnp.asarray(rows, jnp.float32)
     rate = delta / (24 * big_k * jnp.exp2(jnp.asarray(height, jnp.float32)))
     luck = jnp.exp(-trees * delta**2 / 2)
     if proved:
-        return rows * (
-            luck + jnp.exp(-rows / 2) + 2 * trees * jnp.exp(-rate * jnp.sqrt(rows) * eta / trees)
-        )
+        noise = 2 * trees * jnp.exp(-rate * jnp.sqrt(rows) * eta / trees)
+        return rows * (luck + jnp.exp(-rows / 2) + noise)
     return rows * (luck + jnp.exp(-trees / 2) + trees * jnp.exp(-rate * rows * eta / trees))
 
 
 def private_by_points(
     voting: str,
-    mu,
-    rows,
-    trees,
-    eta,
-    delta,
+    mu: Numbers,
+    rows: Numbers,
+    trees: Numbers,
+    eta: Numbers,
+    delta: Numbers,
     *,
-    height,
-    big_k,
+    height: Numbers,
+    big_k: Numbers,
     unseen: bool = False,
     proved: bool = False,
 ) -> Bound:
@@ -270,20 +299,19 @@ def private_by_points(
 
 def private_by_accuracy(
     voting: str,
-    epsilon,
-    rows,
-    trees,
-    eta,
-    delta,
+    epsilon: Numbers,
+    rows: Numbers,
+    trees: Numbers,
+    eta: Numbers,
+    delta: Numbers,
     *,
-    height,
-    big_k,
-    c=0.0,
+    height: Numbers,
+    big_k: Numbers,
+    c: Numbers = 0.0,
     unseen: bool = False,
     proved: bool = False,
 ) -> Bound:
-    """Theorems 5.6, last sentence (majority, threshold), and 5.8 (probabilistic; 8.2): by the
-    average accuracy alone.
+    """Theorems 5.6, last sentence, and 5.8 (probabilistic; 8.2): by the average accuracy alone.
 
     Error epsilon / (1/2 - delta - 1/K), (2 epsilon - 2 epsilon^2) / (1/2 - delta - 1/K), or 2 x - 2
     x^2 + delta + c with x = epsilon + 1/K; for unseen rows with 2/K in place of 1/K. Infinite where
@@ -320,18 +348,16 @@ _SLOW = 200.0
 """2 / delta^2 of Theorems 5.7 and 5.9, where delta = 1/10."""
 
 
-def _exponent(rows, eta, height):
+def _exponent(rows: Numbers, eta: Numbers, height: Numbers) -> Array:
     """The exponent gamma sqrt(n) eta, gamma = 1 / (9600 * 2^h)."""
-    return (
-        jnp.sqrt(jnp.asarray(rows, jnp.float32))
-        * eta
-        / (9600 * jnp.exp2(jnp.asarray(height, jnp.float32)))
-    )
+    scale = 9600 * jnp.exp2(jnp.asarray(height, jnp.float32))
+    return jnp.sqrt(jnp.asarray(rows, jnp.float32)) * eta / scale
 
 
-def best_trees(rows, eta, height) -> Array:
-    """i32[...]: k_opt of Theorems 5.7 and 5.9, the k >= 1 that minimises e^(-k / 200) + 2 k
-    e^(-gamma sqrt(n) eta / k).
+def best_trees(rows: Numbers, eta: Numbers, height: Numbers) -> Array:
+    """i32[...]: k_opt of Theorems 5.7 and 5.9.
+
+    The k >= 1 that minimises e^(-k / 200) + 2 k e^(-gamma sqrt(n) eta / k).
 
     Both terms are convex in k (the second's derivative 2 e^(-g/k) (1 + g/k) increases), so the
     smallest k at which one more tree does not lower the sum is found by bisection, on logarithms of
@@ -341,12 +367,12 @@ def best_trees(rows, eta, height) -> Array:
     g = _exponent(rows, eta, height)
     drop = math.log(-math.expm1(-1 / _SLOW))
 
-    def enough(k):
+    def enough(k: Array) -> Array:
         x = g / (k * (k + 1))
         rise = math.log(2) - g / (k + 1) + jnp.log1p(-k * jnp.expm1(-x))
         return rise >= drop - k / _SLOW
 
-    def halve(_, ends):
+    def halve(_: Array, ends: tuple[Array, Array]) -> tuple[Array, Array]:
         low, high = ends
         middle = (low + high) // 2
         good = enough(middle.astype(jnp.float32))
@@ -356,9 +382,10 @@ def best_trees(rows, eta, height) -> Array:
     return jax.lax.fori_loop(0, 25, halve, (low, jnp.full_like(low, 2**24)))[1]
 
 
-def at_best_trees(voting: str, epsilon, rows, eta, height) -> Bound:
-    """Theorems 5.7 (threshold) and 5.9 (probabilistic; 8.3): the empirical error with k_opt trees,
-    as printed.
+def at_best_trees(
+    voting: str, epsilon: Numbers, rows: Numbers, eta: Numbers, height: Numbers
+) -> Bound:
+    """Theorems 5.7 (threshold) and 5.9 (probabilistic; 8.3) as printed: the error of k_opt trees.
 
     Threshold: 1/8 + 9/2 epsilon - 5 epsilon^2; probabilistic: 1/5 + 19/10 epsilon - 2 epsilon^2.
     They are Theorems 5.6 and 5.8 at K = 40, delta = 1/10, c = 1/20. The first does not follow: (2 x
@@ -382,8 +409,7 @@ def at_best_trees(voting: str, epsilon, rows, eta, height) -> Bound:
         case "threshold":
             return Bound(trees, 1 / 8 + 9 / 2 * epsilon - 5 * epsilon**2, 1 - lost)
         case "probabilistic":
-            # The paper's line reads 1 - n(...)(1 - e^(-n/200)); the proof multiplies the two
-            # probabilities.
+            # The paper prints 1 - n(...)(1 - e^(-n/200)); its proof multiplies two probabilities.
             kept = (1 - lost) * (1 - jnp.exp(-n / np.float32(_SLOW)))
             return Bound(trees, 1 / 5 + 19 / 10 * epsilon - 2 * epsilon**2, kept)
         case _:

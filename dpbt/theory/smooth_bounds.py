@@ -1,6 +1,4 @@
-"""Calculators of the bounds of Asadi et al. (2022) and Bun et al. (2020). Logarithms are
-natural.
-"""
+"""Calculators of the bounds of Asadi et al. (2022) and Bun et al. (2020), in natural logarithms."""
 
 import math
 from typing import NamedTuple
@@ -9,8 +7,7 @@ import numpy as np
 
 
 def rounds_needed(advantage: float, density: float) -> int:
-    """Bun et al. (2020), Theorem 24: T = 16 log(1 / kappa) / gamma^2 rounds, with lambda = gamma /
-    4.
+    """Bun et al. (2020), Theorem 24: T = 16 log(1 / kappa) / gamma^2, with lambda = gamma / 4.
 
     After that many rounds of weak hypotheses of advantage gamma over their measures, all but a
     kappa fraction of the training rows have a normalised margin above gamma. A guarantee of
@@ -28,8 +25,9 @@ def rounds_needed(advantage: float, density: float) -> int:
 
 
 def rule_advantage(gamma: float, eta: float, rules: int, failure: float) -> float:
-    """Asadi et al. (2022), Theorem 4.3: DP-1R has advantage gamma - ln(|H| / beta) / eta but with
-    probability beta.
+    """Asadi et al. (2022), Theorem 4.3: the advantage gamma - ln(|H| / beta) / eta of DP-1R.
+
+    It holds but with probability beta.
 
     Args:
         gamma: the advantage of the best rule.
@@ -52,9 +50,9 @@ class HalfspaceSettings(NamedTuple):
 
 
 def hs_stl(alpha: float, beta: float, tau: float) -> HalfspaceSettings:
-    """Bun et al. (2020), Algorithm 5: kappa = alpha / 4, lambda = tau / 8, T = 1024 log(1/kappa) /
-    tau^2, and sigma.
+    """Bun et al. (2020), Algorithm 5: its noise, rounds, density and learning rate.
 
+    kappa = alpha / 4, lambda = tau / 8, T = 1024 log(1/kappa) / tau^2, and
     sigma = tau / (8 c sqrt(log(3072 log(1/kappa) / (beta tau^2)))). The paper leaves c open; c =
     sqrt(2) is enough for the advantage, as |N(0, 1)| exceeds sqrt(2 log(1/xi)) with probability at
     most xi. Lemma 29 also wants |nu| <= tau / 8 for the whole noise vector, whose length grows as
@@ -68,16 +66,14 @@ def hs_stl(alpha: float, beta: float, tau: float) -> HalfspaceSettings:
     density = alpha / 4
     spread = math.log(3072 * math.log(1 / density) / (beta * tau**2))
     noise = tau / (8 * math.sqrt(2) * math.sqrt(spread))
-    return HalfspaceSettings(
-        noise, math.ceil(1024 * math.log(1 / density) / tau**2), density, tau / 8
-    )
+    rounds = math.ceil(1024 * math.log(1 / density) / tau**2)
+    return HalfspaceSettings(noise, rounds, density, learning_rate=tau / 8)
 
 
 def halfspace_rows(
     alpha: float, beta: float, tau: float, epsilon: float, delta: float, constant: float = 1.0
 ) -> dict[str, float]:
-    """Bun et al. (2020), Theorem 30: the orders of the rows that HS-StL needs, term by term and
-    their sum.
+    """Bun et al. (2020), Theorem 30: the orders of the rows that HS-StL needs, and their sum.
 
     privacy: sqrt(log(1/alpha) log(1/delta) log(log(1/alpha) / (beta tau^2))) / (epsilon alpha
     tau^2); accuracy: log(1/(tau alpha)) log(1/alpha) / (alpha^2 tau^2) + log(1/beta) / (kappa tau),
@@ -97,9 +93,8 @@ def halfspace_rows(
     log_alpha = math.log(1 / alpha)
     inner = max(math.log(log_alpha / (beta * tau**2)), 0.0)
     privacy = math.sqrt(log_alpha * math.log(1 / delta) * inner) / (epsilon * alpha * tau**2)
-    accuracy = math.log(1 / (tau * alpha)) * log_alpha / (alpha * tau) ** 2 + 4 * math.log(
-        1 / beta
-    ) / (alpha * tau)
+    failure = 4 * math.log(1 / beta) / (alpha * tau)
+    accuracy = math.log(1 / (tau * alpha)) * log_alpha / (alpha * tau) ** 2 + failure
     return {
         "privacy": constant * privacy,
         "accuracy": constant * accuracy,
@@ -108,17 +103,17 @@ def halfspace_rows(
 
 
 def halfspace_rows_for(settings: HalfspaceSettings, rho: float, moved: float) -> int:
-    """The rows at which T rounds of noise sigma cost rho-zCDP: n = moved sqrt(T / (2 rho)) / (kappa
-    sigma).
+    """The rows at which T rounds of noise sigma cost rho-zCDP.
+
+    n = moved sqrt(T / (2 rho)) / (kappa sigma).
 
     Args:
         settings: from `hs_stl`.
         rho: the total; `accounting.zcdp_rho(epsilon, delta)`.
         moved: L2 sensitivity times kappa n: 2 (`slickness.center_l2`), or 4 as published.
     """
-    return math.ceil(
-        moved * math.sqrt(settings.rounds / (2 * rho)) / (settings.density * settings.noise)
-    )
+    noise = settings.density * settings.noise
+    return math.ceil(moved * math.sqrt(settings.rounds / (2 * rho)) / noise)
 
 
 def margin_accuracy(margins: np.ndarray, rademacher: float, delta: float = 0.05) -> float:
@@ -145,6 +140,11 @@ def margin_accuracy(margins: np.ndarray, rademacher: float, delta: float = 0.05)
 
 
 def _inside(**ranges: tuple[float, float]) -> None:
+    """Refuse a number that is not above 0 and below its bound; (number, bound) by name.
+
+    Raises:
+        ValueError: naming the number, its range and what was given.
+    """
     for name, (value, below) in ranges.items():
         if not 0 < value < below:
             raise ValueError(

@@ -65,7 +65,7 @@ def fit_all(
             work,
             Path(options.out),
             memory_mb=options.memory_mb,
-            spare=settings.SPARE_CELLS,
+            padding=settings.SPARE_CELLS,
             progress=lambda fits: bar.update(fits),
         )
 
@@ -92,7 +92,7 @@ def run(options: argparse.Namespace) -> None:
         print(json.dumps({"seconds": seconds, **report._asdict(), "table_1": lines}, indent=1))
         return
     print(
-        f"{report.fits} fits in {seconds:.0f} s ({report.found} were there): "
+        f"{report.fits} fits in {seconds:.0f} s ({report.reused} were there): "
         f"{report.run_seconds:.0f} s fitting, {report.compile_seconds:.0f} s compiling "
         f"{report.programs} programs of up to {report.memory_mb:.0f} MB\n"
     )

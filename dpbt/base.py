@@ -320,11 +320,13 @@ class Reweighter(NamedTuple):
             depends on its own row alone, and on what has been released.
         weigh: (score f32[N], bound f32[], prepared table, public) -> Weighted. `bound` is public:
             no row's |score| exceeds it.
+        numbers: the class of its numbers, `Recipe.reweighting`; an empty tuple has none.
     """
 
     tag: str
     coupled: bool
     weigh: Callable[[Array, Array, Prepared, Public], Weighted]
+    numbers: type[tuple] = tuple
 
 
 @jax.tree_util.register_dataclass

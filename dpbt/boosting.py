@@ -301,10 +301,10 @@ def step_divergences(
 
     opening: dict[str, StepLoss] = {}
     if learner.prologue is not None:
-        *read, budget, public = before_rounds(rows, recipe)
-        *neighbour_read, _, _ = before_rounds(neighbour_rows, recipe)
+        _, weight, budget, public = before_rounds(rows, recipe)
+        _, neighbour_weight, _, _ = before_rounds(neighbour_rows, recipe)
         opening = learner.prologue.program.divergence(
-            transcript.prologue, *read, *neighbour_read, budget, public
+            transcript.prologue, rows, weight, neighbour_rows, neighbour_weight, budget, public
         )
 
     def compare(release: Release, weights: list[Array], public: Public) -> tuple[Release, Any]:
@@ -328,12 +328,14 @@ def published(transcript: Transcript, learner: WeakLearner) -> Transcript:
     Raises:
         ValueError: if the learner withholds a site that it does not draw.
     """
-    if unknown := set(learner.withheld) - set(transcript.rounds):
-        sites = sorted(transcript.rounds)
-        raise ValueError(f"the learner withholds {sorted(unknown)}, its sites are {sites}")
-    rounds = transcript.rounds.items()
-    kept = {site: array for site, array in rounds if site not in learner.withheld}
-    return transcript._replace(rounds=kept)
+    sites = {*transcript.prologue, *transcript.rounds}
+    if unknown := set(learner.withheld) - sites:
+        raise ValueError(f"the learner withholds {sorted(unknown)}, its sites are {sorted(sites)}")
+
+    def kept(release: Release) -> Release:
+        return {site: array for site, array in release.items() if site not in learner.withheld}
+
+    return Transcript(kept(transcript.prologue), kept(transcript.rounds))
 
 
 def fit(

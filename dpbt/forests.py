@@ -17,6 +17,7 @@ from dpbt.base import Array, Model, Public, Recipe, Release, Table, Transcript, 
 from dpbt.learners import random_tree
 from dpbt.learners.random_tree import Grove
 from dpbt.privacy import keys
+from dpbt.reweighting import uniform
 
 
 def grow(
@@ -96,6 +97,10 @@ def fit(
     """
     if recipe.learner.hypotheses is not random_tree.GROVES:
         raise ValueError(f"forests.fit takes a recipe of random trees, got {recipe.name}")
+    if recipe.learner.prologue is not None or recipe.reweighter is not uniform:
+        raise ValueError(
+            "forests.fit grows trees side by side, and these wait for each other; use dpbt.fit"
+        )
     checks.refuse_sample_weight(sample_weight)
     table = checks.on_device(table)
     checks.check(key, table, recipe, public_key)

@@ -83,7 +83,7 @@ def mirror(family: LossFamily, bounded: bool) -> Reweighter:
         return on_grid(weight, inverse_link(bound) if bounded else jnp.float32(1))
 
     cap = "bounded" if bounded else "at most 1"
-    return Reweighter(f"mirror({family_name(family)}, {cap})", False, weigh)
+    return Reweighter(f"mirror({family_name(family)}, {cap})", False, weigh, MirrorNumbers)
 
 
 _SCORE_LIMIT = 80.0
@@ -178,7 +178,7 @@ def lazy_bregman(bounded: bool = True) -> Reweighter:
         return Weighted(quantized.astype(jnp.float32), cap)
 
     weight_cap = "bounded" if bounded else "at most 1"
-    return Reweighter(f"lazy_bregman({weight_cap})", True, weigh)
+    return Reweighter(f"lazy_bregman({weight_cap})", True, weigh, LazyNumbers)
 
 
 def loss_rate(learning_rate: Numbers) -> Numbers:

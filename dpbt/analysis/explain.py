@@ -4,7 +4,7 @@ import jax
 import numpy as np
 
 from dpbt.base import Model
-from dpbt.data.domains import Domain
+from dpbt.data.domains import Domain, questions
 
 
 def explain(model: Model, domain: Domain) -> str:
@@ -27,6 +27,11 @@ def explain(model: Model, domain: Domain) -> str:
         raise ValueError(f"the hypotheses of {model.recipe.name} have no words")
     if model.questions is None:
         raise ValueError("the model reads exact numbers, which a domain's cells do not describe")
+    asked, declared = model.questions, questions(domain)
+    for name in ("feature", "low", "high"):
+        if not np.array_equal(getattr(asked, name), getattr(declared, name)):
+            raise ValueError("the model was trained with other questions than the domain asks")
+
     rounds = int(model.recipe.rounds)
     hypotheses = jax.tree.map(lambda array: np.asarray(array)[:rounds], model.trees)
     lines = kind.explain(hypotheses, domain)

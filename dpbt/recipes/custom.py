@@ -56,7 +56,8 @@ def custom(
 
     Raises:
         ValueError: for both or neither of `epsilon` and `budget`, for a learner that cannot be
-            calibrated, and as `Recipe` has it for parts that do not fit.
+            calibrated, for numbers of another re-weighter, and as `Recipe` has it for parts that do
+            not fit.
     """
     if (epsilon is None) == (budget is None):
         raise ValueError(f"give either epsilon or budget, got {epsilon!r} and {budget!r}")
@@ -72,6 +73,11 @@ def custom(
         relation=relation,
     )
     check_parts(learner, reweighter, request.relation)
+    if not isinstance(reweighting, reweighter.numbers):
+        raise ValueError(
+            f"{reweighter.tag} needs reweighting={reweighter.numbers.__name__}(...), "
+            f"got {reweighting!r}"
+        )
 
     parts = Parts(learner, reweighter, reweighting, loss, name, "custom")
     if budget is not None:

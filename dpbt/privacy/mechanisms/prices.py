@@ -10,18 +10,21 @@ from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution
 
 from dpbt.privacy.mechanism import Allowance, Cost, Numbers, Price
 
+_TINY = 1e-6
+
 
 def gdp_of_pure(epsilon: Numbers) -> Numbers:
     """The mu of which every epsilon-DP mechanism is mu-GDP: -2 Phi^-1(1 / (1 + e^epsilon)).
 
     The trade-off curve of epsilon-DP is two lines that meet at type I and type II errors of
     1 / (1 + e^epsilon) each. The Gaussian curve through that corner and the two ends is convex, so
-    it lies below both lines.
+    it lies below both lines. mu / epsilon falls with epsilon, from sqrt(pi / 2); that is taken for
+    tiny ones, where the difference from 1 / 2 would be lost.
     """
 
     def mu_of(value: float) -> float:
-        if value == 0 or math.isinf(value):
-            return value
+        if value < _TINY or math.isinf(value):
+            return value * math.sqrt(math.pi / 2)
         below = math.exp(-value) / (1 + math.exp(-value))
         return -2 * NormalDist().inv_cdf(below) if below > 0 else math.inf
 

@@ -390,6 +390,8 @@ def test_mu_of_a_pure_epsilon_is_the_least(epsilon):
     assert np.all(gaussian(mu) <= lines + 1e-12)
     assert np.any(gaussian(mu * 0.999) > lines * (1 + 1e-9) + 1e-15)
     assert gdp_of_pure(0.0) == 0
+    tiny = np.array([1e-18, 9e-7, 1.1e-6, 1e-4])
+    np.testing.assert_allclose(gdp_of_pure(tiny) / tiny, np.sqrt(np.pi / 2), rtol=1e-8)
     assert gdp_of_pure(np.inf) == np.inf
 
 

@@ -349,3 +349,16 @@ def test_learners_that_differ_in_their_prologue_alone_do_not_share_noise():
         )
         tags.append(weak.tag)
     assert len(set(tags)) == 4
+
+
+def test_a_site_of_the_prologue_may_be_withheld():
+    recipe, table = recipe_of(epsilon=5.0), random_table(7, 14, 3)
+    shy = dataclasses.replace(recipe, learner=recipe.learner._replace(withheld=("classes",)))
+    model = dpbt.fit(jax.random.key(0), table, shy)
+    assert model.transcript.prologue == {}
+    assert set(model.releases) == {"leaf"}
+    kept = dpbt.fit(jax.random.key(0), table, shy, keep_withheld=True)
+    assert set(kept.transcript.prologue) == {"classes"}
+    wrong = dataclasses.replace(recipe, learner=recipe.learner._replace(withheld=("no site",)))
+    with pytest.raises(ValueError, match="withholds"):
+        dpbt.fit(jax.random.key(0), table, wrong)

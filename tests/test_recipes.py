@@ -6,7 +6,7 @@ import optax
 import pytest
 
 import dpbt
-from dpbt import losses, recipes
+from dpbt import losses, recipes, reweighting
 from dpbt.learners import greedy_tree, one_rule
 from dpbt.privacy import accounting
 from dpbt.privacy.pricing import drawn
@@ -220,6 +220,11 @@ BAD_CUSTOM = {
         RULE,
         {"budget": one_rule.RuleBudget(np.float32("nan"))},
         "float32",
+    ),
+    "numbers of no re-weighter": (
+        RULE,
+        {"epsilon": 1.0, "reweighter": reweighting.lazy_bregman()},
+        r"needs reweighting=LazyNumbers\(",
     ),
     "a negative scale": (RULE, {"budget": one_rule.RuleBudget(np.float32(-1))}, "float32"),
 }

@@ -34,6 +34,7 @@ FLOORS = [
     {"checks"},
     {"boosting", "prediction"},
     {"analysis", "forests", "sweeps.plan"},
+    {"sweeps.folders"},
     {"sweeps.runner"},
 ]
 """Modules import from lower floors."""

@@ -485,20 +485,16 @@ def _flips(rows: int, relation: Relation) -> np.ndarray:
 
     Under replace-one, even rows are in the table and odd ones are what may come in.
     """
-    eye, even = np.eye(rows, dtype=bool), _even(rows)
+    eye, even = np.eye(rows, dtype=bool), np.arange(rows) % 2 == 0
     if relation is ADD_REMOVE:
         return eye
     pairs = itertools.product(np.flatnonzero(even), np.flatnonzero(~even))
     return np.array([eye[i] ^ eye[j] for i, j in pairs])
 
 
-def _even(rows: int) -> np.ndarray:
-    """bool[N]: the rows of even number."""
-    return np.arange(rows) % 2 == 0
-
-
 def _valid(present: np.ndarray, relation: Relation) -> np.ndarray:
     """bool[..., N]: masks that `_flips` turns into those of neighbours."""
     if relation is ADD_REMOVE:
         return present
-    return np.broadcast_to(_even(present.shape[-1]), present.shape).copy()
+    even = np.arange(present.shape[-1]) % 2 == 0
+    return np.broadcast_to(even, present.shape).copy()

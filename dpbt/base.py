@@ -407,7 +407,7 @@ def check_parts(learner: WeakLearner, reweighter: Reweighter, relation: Relation
         )
 
 
-def _check_rounds(rounds: Any, capacity: int) -> None:
+def _check_rounds(rounds: object, capacity: int) -> None:
     """Refuse rounds that are no whole numbers in 1..capacity, where they are numbers at all.
 
     A recipe is a pytree, so `rounds` may be anything that stands for a leaf: a tracer, an axis.

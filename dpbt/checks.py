@@ -3,8 +3,6 @@
 Public things are refused by name; of private ones only the number of rows, without saying it.
 """
 
-from typing import Any
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -14,7 +12,7 @@ from dpbt.data.questions import are_bits, same
 from dpbt.privacy import keys
 
 
-def as_array(name: str, value: Any) -> Array:
+def as_array(name: str, value: object) -> Array:
     """`value` as a device array.
 
     Raises:
@@ -47,7 +45,7 @@ def on_device(table: Table) -> Table:
     )
 
 
-def rows_for(model: Model, rows: Any) -> Table:
+def rows_for(model: Model, rows: object) -> Table:
     """Rows as the model reads them: a table of which only the cells and the questions matter.
 
     Args:
@@ -93,7 +91,7 @@ def _check_questions(model: Model, table: Table) -> None:
         raise ValueError("the model was trained with other questions than the table has")
 
 
-def refuse_sample_weight(sample_weight: Any) -> None:
+def refuse_sample_weight(sample_weight: object) -> None:
     """Refuse weights of rows, whatever they are.
 
     Raises:

@@ -4,7 +4,7 @@ Rows that are added are absent, and rounds that are added do not take place. Nei
 learned or predicted.
 """
 
-from typing import Any
+from typing import TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -13,6 +13,10 @@ import numpy as np
 from dpbt.base import MAX_ROWS, Array, Table
 
 LEAST_ROWS = 64
+"""Fewest rows that a table is padded to."""
+
+Arrays = TypeVar("Arrays")
+"""A pytree of arrays."""
 
 
 def bucket(count: int) -> int:
@@ -45,7 +49,7 @@ def padded(table: Table) -> Table:
     )
 
 
-def first(tree: Any, count: int) -> Any:
+def first(tree: Arrays, count: int) -> Arrays:
     """The first `count` entries on the leading axis of every array, without compiling a program."""
 
     def cut(array: Array) -> Array:

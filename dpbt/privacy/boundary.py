@@ -23,7 +23,7 @@ import math
 import types
 import zlib
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 import jax
 import jax.numpy as jnp
@@ -117,7 +117,7 @@ class Drawn:
     widest: Array
     mechanism: Mechanism = dataclasses.field(metadata={"static": True})
     shape: tuple[int, ...] = dataclasses.field(metadata={"static": True})
-    dtype: Any = dataclasses.field(metadata={"static": True})
+    dtype: np.dtype = dataclasses.field(metadata={"static": True})
 
     @property
     def outputs(self) -> int:
@@ -329,7 +329,7 @@ def code_tag(program: Part, *parts: Part) -> str:
     return f"{program.__module__}.{program.__qualname__} {digest}"
 
 
-def _contents(value: Any) -> Iterator[str]:
+def _contents(value: object) -> Iterator[str]:
     """What tells a value apart, as text; functions by code, defaults and what they close over."""
     if isinstance(value, types.FunctionType):
         yield f"{value.__module__}.{value.__qualname__}"

@@ -209,7 +209,7 @@ class DrawRequest(Protocol):
         ...
 
     @property
-    def dtype(self) -> Any:
+    def dtype(self) -> np.dtype:
         """The dtype of its output."""
         ...
 

@@ -385,8 +385,17 @@ def model_of(
 
     It keeps of the table the public questions and the kind of its rows.
     """
+    rows = table.cells.shape[0]
+    start = intercept(recipe, transcript.prologue)
+
+    def of_rows(array: Array) -> Array:
+        """A withheld array with a place for each row, without the places of padding."""
+        placed = array.ndim > 1 and array.shape[1] == shapes.row_bucket(rows)
+        return array[:, :rows] if placed else array
+
+    withheld = recipe.learner.withheld
     rounds = {
-        site: array[:, : table.cells.shape[0]] if site in recipe.learner.withheld else array
+        site: of_rows(array) if site in withheld else array
         for site, array in transcript.rounds.items()
     }
     transcript = transcript._replace(rounds=shapes.first(rounds, recipe.capacity))
@@ -394,7 +403,7 @@ def model_of(
         transcript = published(transcript, recipe.learner)
     return Model(
         shapes.first(hypotheses, recipe.capacity),
-        intercept(recipe, transcript.prologue),
+        start,
         transcript,
         recipe,
         table.questions,

@@ -7,8 +7,7 @@ import warnings
 import numpy as np
 
 from dpbt.data.questions import of_splits
-from dpbt.sweeps import plan as sweeps
-from dpbt.sweeps import storage
+from dpbt.sweeps import plan, storage
 
 N = 1237
 """The exact number of private rows; nothing else is of this size."""
@@ -74,4 +73,4 @@ def private_task(last=(True, False, True, True, False, True)):
     bits[-1] = last
     train = rng.random((1, N)) < 0.7
     table = of_splits(bits[:, :5], bits[:, 5], np.ones(N, bool))
-    return sweeps.Task("own", table, train, ~train, {"rows": BOUND})
+    return plan.Task("own", table, train, ~train, {"rows": BOUND})

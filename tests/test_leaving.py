@@ -23,9 +23,7 @@ from dpbt.base import Table
 from dpbt.data import domains
 from dpbt.data.domains import Boolean, Nominal, Numeric, missing_cells
 from dpbt.data.tables import take
-from dpbt.sweeps import plan as sweeps
-from dpbt.sweeps import runner as runs
-from dpbt.sweeps import storage
+from dpbt.sweeps import plan, runner, storage
 from experiments import __main__ as command_line
 from experiments import demo as demos
 from tests.leaving import BOUND, N, Watch, found_in, found_in_files, private_task, told_by
@@ -166,7 +164,7 @@ def make(rows, rounds):
     return recipes.bdpe(rows=rows, rounds=rounds, depth=1, epsilon=1.0, alpha=1.0)
 
 
-SWEEP = sweeps.Sweep("leaving", make, ({"rounds": (1, 2)},))
+SWEEP = plan.Sweep("leaving", make, ({"rounds": (1, 2)},))
 
 
 def killed(fits):
@@ -175,12 +173,12 @@ def killed(fits):
 
 def test_a_sweep_leaves_no_number_of_rows_killed_resumed_or_refused(tmp_path, watch):
     task, folder = private_task(), tmp_path / "results"
-    watch(lambda: runs.run(SWEEP, [task], folder, progress=killed))
+    watch(lambda: runner.run(SWEEP, [task], folder, progress=killed))
     assert isinstance(watch.error, KeyboardInterrupt)
     assert list(folder.glob("parts/*/*.npz"))
     assert found_in(watch.said) == found_in_files(folder) == []
 
-    report = watch(lambda: runs.run(SWEEP, [task], folder))
+    report = watch(lambda: runner.run(SWEEP, [task], folder))
     assert report.reused > 0
     assert found_in(watch.said) == found_in_files(folder) == []
 
@@ -193,10 +191,10 @@ def test_a_sweep_leaves_no_number_of_rows_killed_resumed_or_refused(tmp_path, wa
         (SWEEP, private_task(last=(False,) * 6)),
         (SWEEP, task._replace(table=fewer, **masks)),
         (SWEEP, task._replace(name="other")),
-        (sweeps.Sweep("leaving", make, ({"rounds": (1, 3)},)), task),
+        (plan.Sweep("leaving", make, ({"rounds": (1, 3)},)), task),
     ]
     for sweep, other in others:
-        watch(lambda sweep=sweep, other=other: runs.run(sweep, [other], folder))
+        watch(lambda sweep=sweep, other=other: runner.run(sweep, [other], folder))
         assert "begun otherwise" in str(watch.error)
         assert found_in(watch.said.replace(str(N - 1), str(N))) == []
         assert not marks & set(seen.findall(watch.said))
@@ -223,7 +221,7 @@ def guessed(folder):
 def test_guesses_of_a_row_find_nothing_in_the_files_of_a_sweep(tmp_path):
     """And they find it, in 64 guesses, where a file holds a digest without a key."""
     task = private_task()
-    runs.run(SWEEP, [task], tmp_path / "results")
+    runner.run(SWEEP, [task], tmp_path / "results")
     assert guessed(tmp_path / "results") == []
 
     (tmp_path / "plain").mkdir()

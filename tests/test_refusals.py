@@ -11,7 +11,7 @@ from dpbt.base import Table
 from dpbt.data import domains
 from dpbt.data.domains import Boolean, Numeric
 from dpbt.data.questions import of_splits
-from dpbt.sweeps import plan as sweeps
+from dpbt.sweeps import plan
 from experiments.common import protocols
 from tests.leaving import BOUND, N, Watch, found_in, private_task
 
@@ -60,7 +60,7 @@ REFUSALS = {
     "numbers in a square": lambda: domains.positions(NUMBER, {"a": np.zeros((N, 2))}),
     "too many folds": lambda: protocols.stratified_folds(LABEL, N + 1000, seed=0),
     "nobody to test": lambda: protocols.holdout(LABEL, 1e-9, seeds=(0,)),
-    "shape": lambda: sweeps.padded(private_task(), sweeps.Shape(5, 5, 5, 5)),
+    "shape": lambda: plan.padded(private_task(), plan.Shape(5, 5, 5, 5)),
     "neighbours": lambda: audit.audit(KEY, audit.label_flips(ZEROS), SMALL, 1),
 }
 

@@ -23,9 +23,7 @@ import dpbt
 from dpbt import recipes
 from dpbt.base import Table
 from dpbt.data.questions import positions_of, splits_of
-from dpbt.sweeps import plan as sweeps
-from dpbt.sweeps import runner as runs
-from dpbt.sweeps import storage
+from dpbt.sweeps import plan, runner, storage
 from tests import worker
 from tests.conftest import random_table
 from tests.tables import allowing
@@ -46,18 +44,18 @@ def make(rows, rounds, depth, alpha, epsilon, beta_tree):
 
 
 def sweep_of(*blocks, **options):
-    return sweeps.Sweep("s", make, blocks, **options)
+    return plan.Sweep("s", make, blocks, **options)
 
 
 def test_settings_are_products_with_stable_ids():
     without = {**AXES, "epsilon": (float("inf"),), "beta_tree": (0.5,)}
     sweep = sweep_of(AXES, without)
     assert len(sweep.settings) == 2 * 2 * 3 * 2 * 2 + 2 * 2 * 3
-    ids = [sweeps.setting_id(setting) for setting in sweep.settings]
+    ids = [plan.setting_id(setting) for setting in sweep.settings]
     assert len(set(ids)) == len(ids)
     backwards = dict(reversed(sweep.settings[5].items()))
-    assert sweeps.setting_id(backwards) == ids[5]
-    assert sweeps.setting_id({"epsilon": np.float64(0.5), "rounds": np.int64(2)}) == "23bf80914a53"
+    assert plan.setting_id(backwards) == ids[5]
+    assert plan.setting_id({"epsilon": np.float64(0.5), "rounds": np.int64(2)}) == "23bf80914a53"
     assert json.loads(json.dumps(sweep.definition()))["make"] == "tests.test_sweeps.make"
 
 
@@ -78,7 +76,7 @@ def test_structure_and_traced_axes_are_told_apart():
     """
     sweep = sweep_of(AXES, {**AXES, "epsilon": (float("inf"),)})
     task = worker.tasks()[0]
-    found = sweeps.groups(sweep, task)
+    found = plan.groups(sweep, task)
     assert len(found) == 2 * 2
     assert sorted(np.concatenate([group.indices for group in found])) == list(
         range(len(sweep.settings))
@@ -93,8 +91,8 @@ def test_structure_and_traced_axes_are_told_apart():
 
 LENGTHS = [st.integers(1, most) for most in (60, 5, 20, 8)]
 SHAPES = st.one_of(
-    st.builds(sweeps.Shape, *LENGTHS),
-    st.builds(sweeps.Shape, *LENGTHS[:2], st.just(0), st.just(0)),
+    st.builds(plan.Shape, *LENGTHS),
+    st.builds(plan.Shape, *LENGTHS[:2], st.just(0), st.just(0)),
 )
 
 
@@ -103,7 +101,7 @@ SHAPES = st.one_of(
     st.sampled_from([0, 50, 10**6]),
 )
 def test_common_shapes_hold_every_table(shapes, spare):
-    joint = sweeps.common_shapes(shapes, spare)
+    joint = plan.common_shapes(shapes, spare)
     assert set(joint) == set(shapes)
     for own, big in joint.items():
         assert all(wide >= length for length, wide in zip(own, big, strict=True))
@@ -119,8 +117,8 @@ def test_common_shapes_hold_every_table(shapes, spare):
 def test_padding_changes_no_noise_free_result_and_refuses_what_does_not_fit():
     task = worker.tasks()[0]
     recipe = recipes.bdpe(epsilon=np.inf, rows=60, rounds=3, depth=3)
-    shape = sweeps.Shape(rows=80, features=6, splits=11, attributes=9)
-    big = sweeps.padded(task, shape)
+    shape = plan.Shape(rows=80, features=6, splits=11, attributes=9)
+    big = plan.padded(task, shape)
     assert big.shape == shape
     satisfied = np.asarray(splits_of(big.table))
     np.testing.assert_array_equal(satisfied[:60, :5], splits_of(task.table))
@@ -134,18 +132,18 @@ def test_padding_changes_no_noise_free_result_and_refuses_what_does_not_fit():
     np.testing.assert_array_equal(fits[0].trees.split, fits[1].trees.split)
     np.testing.assert_allclose(fits[0].trees.leaf, fits[1].trees.leaf, rtol=1e-6)
     with pytest.raises(ValueError, match="does not fit"):
-        sweeps.padded(task, shape._replace(rows=59))
+        plan.padded(task, shape._replace(rows=59))
     numbers = Table(task.table.cells.astype(np.float32), task.table.target, task.table.present)
     exact = task._replace(table=numbers)
-    assert sweeps.padded(exact, exact.shape._replace(rows=70)).shape == (70, 5, 0, 0)
+    assert plan.padded(exact, exact.shape._replace(rows=70)).shape == (70, 5, 0, 0)
     with pytest.raises(ValueError, match="does not fit"):
-        sweeps.padded(exact, exact.shape._replace(features=6))
+        plan.padded(exact, exact.shape._replace(features=6))
 
 
 def direct(task, setting, evaluation, repeat):
     """The test error of one fit, made by hand."""
-    key = jax.random.fold_in(jax.random.key(worker.SWEEP.seed), sweeps.word(task.name))
-    for number in (*sweeps.id_words(sweeps.setting_id(setting)), evaluation, repeat):
+    key = jax.random.fold_in(jax.random.key(worker.SWEEP.seed), plan.word(task.name))
+    for number in (*plan.id_words(plan.setting_id(setting)), evaluation, repeat):
         key = jax.random.fold_in(key, number)
     recipe = worker.make(**task.arguments, **setting)
     table = task.table._replace(present=task.table.present & task.train[evaluation])
@@ -178,7 +176,7 @@ def test_runs_agree_with_single_fits_and_compile_once(tmp_path):
         assert {len(column) for column in columns.values()} == {9 * 3 * 2}
         settings = worker.SWEEP.settings
         order = list(itertools.product(range(9), range(3), range(2)))
-        assert list(columns["setting"]) == [sweeps.setting_id(settings[k]) for k, _, _ in order]
+        assert list(columns["setting"]) == [plan.setting_id(settings[k]) for k, _, _ in order]
         assert list(columns["rounds"]) == [settings[k]["rounds"] for k, _, _ in order]
         for row in (0, 17, 53):
             k, evaluation, repeat = order[row]
@@ -190,7 +188,7 @@ def test_runs_agree_with_single_fits_and_compile_once(tmp_path):
     with pytest.raises(ValueError, match=r"begun otherwise: lanes was .*; finish it"):
         worker.sweep(tmp_path / "out", padding=1)
     with pytest.raises(ValueError, match="distinct names"):
-        runs.run(worker.SWEEP, worker.tasks()[:1] * 2, tmp_path / "twice")
+        runner.run(worker.SWEEP, worker.tasks()[:1] * 2, tmp_path / "twice")
 
 
 def by_size(rows, depth):
@@ -204,8 +202,8 @@ def by_size(rows, depth):
 @pytest.mark.parametrize("spare", [0, pytest.param(10**6, marks=pytest.mark.slow)])
 def test_tasks_may_have_structures_of_their_own(tmp_path, spare):
     tasks = worker.tasks()
-    sweep = sweeps.Sweep("own", by_size, ({"depth": (1, 2)},))
-    report = runs.run(sweep, tasks, tmp_path, padding=spare, about={})
+    sweep = plan.Sweep("own", by_size, ({"depth": (1, 2)},))
+    report = runner.run(sweep, tasks, tmp_path, padding=spare, about={})
     assert report.programs == (
         4 if spare == 0 else 3
     )  # of depth 1 for one setting and for two, and of depth 2
@@ -216,17 +214,17 @@ def test_tasks_may_have_structures_of_their_own(tmp_path, spare):
 
 def test_folders_are_not_mixed_up(tmp_path):
     """Another table, another mask of splits, or results that nothing speaks for are refused."""
-    sweep = sweeps.Sweep("own", by_size, ({"depth": (1,)},))
+    sweep = plan.Sweep("own", by_size, ({"depth": (1,)},))
     task = worker.tasks()[0]
-    runs.run(sweep, [task], tmp_path, about={})
+    runner.run(sweep, [task], tmp_path, about={})
     allowed = np.array([True] * 4 + [False])
     other = task.table._replace(target=~task.table.target)
     for table in (other, allowing(task.table, allowed)):
         with pytest.raises(ValueError, match="begun otherwise: tasks"):
-            runs.run(sweep, [task._replace(table=table)], tmp_path, about={})
+            runner.run(sweep, [task._replace(table=table)], tmp_path, about={})
     (tmp_path / "sweep.json").unlink()
     with pytest.raises(ValueError, match=r"holds results \(t0.npz\) but no sweep.json"):
-        runs.run(sweep, [task], tmp_path, about={})
+        runner.run(sweep, [task], tmp_path, about={})
 
 
 def forest(rows, rounds, selection):
@@ -244,8 +242,8 @@ def test_every_kind_of_learner_can_be_swept(tmp_path, selection):
     if selection == "halfspace":
         numbers = task.table.cells.astype(np.float32)
         task = task._replace(table=Table(numbers, task.table.target, task.table.present))
-    sweep = sweeps.Sweep("kinds", forest, ({"rounds": (1, 2), "selection": (selection,)},))
-    report = runs.run(sweep, [task], tmp_path, about={})
+    sweep = plan.Sweep("kinds", forest, ({"rounds": (1, 2), "selection": (selection,)},))
+    report = runner.run(sweep, [task], tmp_path, about={})
     assert (report.fits, report.programs) == (2 * 3, 1)
 
 
@@ -298,7 +296,7 @@ def test_devices_and_shards_change_nothing(tmp_path):
     worker.sweep(tmp_path / "one")
     found = finished(spawn("releases", tmp_path / "eight", devices=8))
     assert set(found["releases"]) == {"1", "2", "8"}
-    assert set(found["releases"].values()) == {worker.releases(runs.device_mesh(row_shards=1))}
+    assert set(found["releases"].values()) == {worker.releases(runner.device_mesh(row_shards=1))}
     assert found["collectives"]["all-reduce"] > 0
     assert (
         found["collectives"]["all-gather"] <= 1
@@ -330,7 +328,7 @@ def test_two_processes_agree_with_one(tmp_path):
 
     found = both()
     assert [f["devices"] for f in found] == [2, 2]
-    assert {f["releases"] for f in found} == {worker.releases(runs.device_mesh(row_shards=1))}
+    assert {f["releases"] for f in found} == {worker.releases(runner.device_mesh(row_shards=1))}
     same_columns(tmp_path / "one", tmp_path / "two")
 
     # Both check the fingerprints of the folder that they find.
@@ -341,9 +339,9 @@ def test_two_processes_agree_with_one(tmp_path):
 
 def test_meshes_and_shards_of_rows():
     with pytest.raises(ValueError, match="no multiple of row_shards"):
-        runs.device_mesh(row_shards=3 * len(jax.devices()))
+        runner.device_mesh(row_shards=3 * len(jax.devices()))
     table = allowing(random_table(0, 13, 3), np.array([True, True, False]))
-    sharded = runs.shard_rows(table, runs.device_mesh())
+    sharded = runner.shard_rows(table, runner.device_mesh())
     np.testing.assert_array_equal(sharded.cells, table.cells)
     assert not sharded.questions.allowed[2]
 

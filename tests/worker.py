@@ -16,8 +16,7 @@ import numpy as np
 
 import dpbt
 from dpbt import recipes
-from dpbt.sweeps import plan as sweeps
-from dpbt.sweeps import runner as runs
+from dpbt.sweeps import plan, runner
 from experiments.common import protocols
 from experiments.common.cache import use_compilation_cache
 from tests.conftest import random_table
@@ -27,7 +26,7 @@ def make(rows, rounds, depth, epsilon):
     return recipes.bdpe(rows=rows, rounds=rounds, depth=depth, epsilon=epsilon, alpha=1.0)
 
 
-SWEEP = sweeps.Sweep(
+SWEEP = plan.Sweep(
     "tiny",
     make,
     ({"rounds": (1, 2, 3), "depth": (1,), "epsilon": (0.5, 1.0, 4.0)},),
@@ -41,12 +40,12 @@ def tasks():
     for seed, (rows, splits) in enumerate(((60, 5), (48, 4), (33, 5))):
         table = random_table(seed, rows, splits)
         split = protocols.cross_validation(np.asarray(table.target), 3, [0])
-        found.append(sweeps.Task(f"t{seed}", table, split.train, split.test, {"rows": rows}))
+        found.append(plan.Task(f"t{seed}", table, split.train, split.test, {"rows": rows}))
     return found
 
 
 def sweep(folder, **options):
-    return runs.run(
+    return runner.run(
         SWEEP, tasks(), Path(folder), memory_mb=0.02, about={"test": "worker"}, **options
     )
 
@@ -58,15 +57,15 @@ def releases(mesh):
     for calibration in ("tight", "published"):
         recipe = recipes.bdpe(epsilon=5.0, rows=203, rounds=3, depth=3, calibration=calibration)
         run = jax.jit(lambda key, table, recipe: dpbt.boost(key, table, recipe).transcript.rounds)
-        found = run(jax.random.key(1), runs.shard_rows(table, mesh), recipe)
+        found = run(jax.random.key(1), runner.shard_rows(table, mesh), recipe)
         for site in sorted(found):
-            digest.update(np.asarray(runs.gathered(found[site])).tobytes())
+            digest.update(np.asarray(runner.gathered(found[site])).tobytes())
     return digest.hexdigest()
 
 
 def collectives(mesh):
     """How often the row-sharded program sums over shards, and how often it gathers rows."""
-    table = runs.shard_rows(random_table(7, 203, 9), mesh)
+    table = runner.shard_rows(random_table(7, 203, 9), mesh)
     recipe = recipes.bdpe(epsilon=5.0, rows=203, rounds=3, depth=3)
     program = jax.jit(lambda key, table: dpbt.boost(key, table, recipe).transcript)
     text = program.lower(jax.random.key(1), table).compile().as_text()
@@ -81,8 +80,8 @@ def main(mode, *rest):
         sweep(rest[0], progress=lambda fits: time.sleep(0.2))
     elif mode == "releases":
         devices = jax.devices()
-        meshes = {count: runs.device_mesh(devices[:count], count) for count in (1, 2, 8)}
-        spread = sweep(rest[0], mesh=runs.device_mesh(devices[:8], 2))
+        meshes = {count: runner.device_mesh(devices[:count], count) for count in (1, 2, 8)}
+        spread = sweep(rest[0], mesh=runner.device_mesh(devices[:8], 2))
         found = {str(count): releases(mesh) for count, mesh in meshes.items()}
         print(
             json.dumps(
@@ -96,7 +95,7 @@ def main(mode, *rest):
     elif mode == "distributed":
         process, count, port, folder = rest
         jax.distributed.initialize(f"localhost:{port}", int(count), int(process))
-        mesh = runs.device_mesh(row_shards=len(jax.devices()))
+        mesh = runner.device_mesh(row_shards=len(jax.devices()))
         report = sweep(folder)
         print(
             json.dumps(

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from types import ModuleType
 from typing import NoReturn
 
-from dpbt.sweeps import runner as runs
+from dpbt.sweeps import runner
 from experiments.common.cache import NOTE
 from experiments.common.tables import align
 
@@ -113,7 +113,7 @@ def add_data(parser: argparse.ArgumentParser) -> None:
 def add_memory(parser: argparse.ArgumentParser) -> None:
     """Add --memory-mb, the working memory of a sweep's programs."""
     words = "working memory of a program (%(default)s)"
-    parser.add_argument("--memory-mb", type=float, default=runs.MEMORY_MB, help=words)
+    parser.add_argument("--memory-mb", type=float, default=runner.MEMORY_MB, help=words)
 
 
 def add_smoke(parser: argparse.ArgumentParser) -> None:

@@ -16,9 +16,7 @@ from tqdm import tqdm
 
 from dpbt import recipes
 from dpbt.base import Recipe
-from dpbt.sweeps import plan as sweeps
-from dpbt.sweeps import runner as runs
-from dpbt.sweeps import storage
+from dpbt.sweeps import plan, runner, storage
 from experiments.common import commands, protocols, results
 from experiments.papers.asadi_2022.features import load, training_rows
 from experiments.papers.asadi_2022.settings import DATASETS, FEATURES, LEARNERS, NAME, PAPER
@@ -90,8 +88,8 @@ class Job(NamedTuple):
         folder: where its results go, another one for every definition and commit.
     """
 
-    sweep: sweeps.Sweep
-    task: sweeps.Task
+    sweep: plan.Sweep
+    task: plan.Task
     folds: int
     words: list[str]
     folder: Path
@@ -99,7 +97,7 @@ class Job(NamedTuple):
 
 def job(
     dataset: str,
-    blocks: Sequence[sweeps.Block],
+    blocks: Sequence[plan.Block],
     options: argparse.Namespace,
     cross_validated: bool = False,
     keys: int | None = None,
@@ -129,15 +127,15 @@ def job(
         folds, repeats, split = 1, keys, protocols.canonical(test)
 
     rows = int(split.train.sum(axis=1).max())
-    task = sweeps.Task(dataset, table, split.train, split.test, {"rows": rows})
+    task = plan.Task(dataset, table, split.train, split.test, {"rows": rows})
     name = f"smooth_boosting_{dataset}"
-    sweep = sweeps.Sweep(name, lazybb, tuple(blocks), repeats, seed)
-    plan = {
+    sweep = plan.Sweep(name, lazybb, tuple(blocks), repeats, seed)
+    definition = {
         "task": [options.features, folds, keys, *task.shape],
         "sweep": sweep.definition(),
         "of": storage.provenance(),
     }
-    digest = sweeps.setting_id({"plan": json.dumps(plan, sort_keys=True)})
+    digest = plan.setting_id({"plan": json.dumps(definition, sort_keys=True)})
     return Job(sweep, task, folds, words, Path(options.out) / f"{dataset}-{digest}")
 
 
@@ -150,7 +148,7 @@ def block(
     return {axis: (value,) for axis, value in single.items()}
 
 
-def fit_all(work: Job, quiet: bool) -> tuple[np.ndarray, runs.Report]:
+def fit_all(work: Job, quiet: bool) -> tuple[np.ndarray, runner.Report]:
     """f64[settings, keys]: accuracy on test rows, the folds of one key averaged.
 
     What is there is not run again.
@@ -158,7 +156,7 @@ def fit_all(work: Job, quiet: bool) -> tuple[np.ndarray, runs.Report]:
     total = len(work.sweep.settings) * len(work.task.train) * work.sweep.repeats
     shown = {"unit": "fit", "smoothing": 0.1, "file": sys.stderr, "disable": quiet}
     with tqdm(total=total, desc=work.task.name, **shown) as bar:
-        report = runs.run(
+        report = runner.run(
             work.sweep, [work.task], work.folder, progress=lambda fits: bar.update(fits)
         )
     columns, _ = storage.load_columns(work.folder / f"{work.task.name}.npz")
@@ -196,7 +194,7 @@ def summary(work: Job, accuracy: np.ndarray, comparable: bool) -> list[results.L
     return lines
 
 
-def say(work: Job, report: runs.Report) -> None:
+def say(work: Job, report: runner.Report) -> None:
     """Print what was fitted, and how long it took."""
     rows, fits = work.task.arguments["rows"], f"{report.fits} fits in {report.run_seconds:.1f} s"
     print(f"{work.task.name}: {rows} rows, {len(work.words)} features; {fits}")

@@ -10,9 +10,7 @@ import numpy as np
 from tqdm import tqdm
 
 from dpbt import recipes
-from dpbt.sweeps import plan as sweeps
-from dpbt.sweeps import runner as runs
-from dpbt.sweeps import storage
+from dpbt.sweeps import plan, runner, storage
 from dpbt.theory import smooth_bounds
 from experiments.common.results import Line
 from experiments.papers.bun_2020.samples import sample
@@ -27,11 +25,11 @@ from experiments.papers.bun_2020.settings import (
 )
 
 
-def task(name: str, seed: Sequence[int], rows: int, tau: float, noise: float) -> sweeps.Task:
+def task(name: str, seed: Sequence[int], rows: int, tau: float, noise: float) -> plan.Task:
     """One sample as a task with one evaluation; the number of training rows is public."""
     table, _ = sample(seed, rows, tau, noise)
     train = np.arange(table.target.shape[0])[None] < rows
-    return sweeps.Task(name, table, train, ~train, {"rows": rows})
+    return plan.Task(name, table, train, ~train, {"rows": rows})
 
 
 def measure(axes: dict, options: argparse.Namespace) -> list[Line]:
@@ -61,7 +59,7 @@ def _fit(
     """For each point, the columns of its fits on all samples."""
     grid = {**BOOSTING, "epsilon": epsilons, "calibration": CALIBRATIONS}
     name = f"halfspaces_{axis}"
-    sweep = sweeps.Sweep(name, recipes.halfspace_boost, (grid,), options.keys, options.seed)
+    sweep = plan.Sweep(name, recipes.halfspace_boost, (grid,), options.keys, options.seed)
     work = [
         task(f"{p}-{s}", (options.seed, s, p), **point)
         for p, point in enumerate(points)
@@ -69,7 +67,7 @@ def _fit(
     ]
 
     with tempfile.TemporaryDirectory() as folder:
-        runs.run(sweep, work, Path(folder))
+        runner.run(sweep, work, Path(folder))
         found = [storage.load_columns(Path(folder) / f"{one.name}.npz")[0] for one in work]
 
     starts = range(0, len(found), options.samples)

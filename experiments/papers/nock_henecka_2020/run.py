@@ -13,8 +13,7 @@ from pathlib import Path
 
 from tqdm import tqdm
 
-from dpbt.sweeps import plan as sweeps
-from dpbt.sweeps import runner as runs
+from dpbt.sweeps import plan, runner
 from experiments.common import commands, data, protocols, results
 from experiments.papers.nock_henecka_2020 import settings, table
 
@@ -42,25 +41,23 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     commands.add_json(parser, "print what the run took and Table 1's counts as JSON")
 
 
-def tasks(names: list[str], bins: int, folder: str | None = None) -> list[sweeps.Task]:
+def tasks(names: list[str], bins: int, folder: str | None = None) -> list[plan.Task]:
     """One task a domain; the number of rows is the public bound."""
     found = []
     for name in names:
         dataset = data.load(name, bins, folder)
         split = protocols.cross_validation(dataset.label, settings.FOLDS, [settings.SEED])
         public = {"rows": len(dataset.label)}
-        found.append(sweeps.Task(name, dataset.table, split.train, split.test, public))
+        found.append(plan.Task(name, dataset.table, split.train, split.test, public))
     return found
 
 
-def fit_all(
-    sweep: sweeps.Sweep, work: list[sweeps.Task], options: argparse.Namespace
-) -> runs.Report:
+def fit_all(sweep: plan.Sweep, work: list[plan.Task], options: argparse.Namespace) -> runner.Report:
     """Fit what is missing in the folder of the results, and report what that took."""
     total = len(sweep.settings) * settings.FOLDS * len(work)
     shown = {"unit": "fit", "smoothing": 0.1, "file": sys.stderr, "disable": options.json}
     with tqdm(total=total, **shown) as bar:
-        return runs.run(
+        return runner.run(
             sweep,
             work,
             Path(options.out),

@@ -1,7 +1,7 @@
 """The grid of Nock & Henecka (2020), section 17, and what their Table 1 prints."""
 
 from dpbt import recipes
-from dpbt.sweeps import plan as sweeps
+from dpbt.sweeps import plan
 
 NAME = "nock_henecka_2020"
 ALPHAS = ("objective", 0.1, 1.0)
@@ -22,13 +22,13 @@ PAPER_TABLE_1 = {
 """Counts of domains by (O.C., 0.1, 1) that the paper prints."""
 
 SPARE_CELLS = 2_000_000
-"""For `sweeps.common_shapes`. A table and a calibration have 11,520 fits, so that a program costs
+"""For `plan.common_shapes`. A table and a calibration have 11,520 fits, so that a program costs
 as much as so many cells."""
 
 
 def grid(
     calibrations: tuple[str, ...], bins: int, clip: tuple[float, ...], smoke: bool = False
-) -> sweeps.Sweep:
+) -> plan.Sweep:
     """The paper's grid for one v_q.
 
     Without privacy there is one calibration, and beta_tree and M mean nothing.
@@ -48,4 +48,4 @@ def grid(
         "clip": clip[:1],
         "calibration": ("tight",),
     }
-    return sweeps.Sweep(f"nock_henecka_{bins}", recipes.bdpe, (private, without), seed=SEED)
+    return plan.Sweep(f"nock_henecka_{bins}", recipes.bdpe, (private, without), seed=SEED)

@@ -13,7 +13,19 @@ import jax.numpy as jnp
 import numpy as np
 
 from dpbt import shapes
-from dpbt.base import Array, Model, Public, Recipe, Release, Table, Transcript, WeakLearner
+from dpbt.base import (
+    Array,
+    Budget,
+    Hypotheses,
+    Model,
+    Prepared,
+    Public,
+    Recipe,
+    Release,
+    Table,
+    Transcript,
+    WeakLearner,
+)
 from dpbt.checks import check, on_device, refuse_sample_weight
 from dpbt.privacy import keys
 from dpbt.privacy.mechanism import StepLoss
@@ -106,7 +118,7 @@ def admitted(present: Array, recipe: Recipe) -> Array:
     return present & (rank <= jnp.asarray(recipe.rows).astype(jnp.int32))
 
 
-def prepared_table(table: Table, recipe: Recipe) -> Any:
+def prepared_table(table: Table, recipe: Recipe) -> Prepared:
     """The table laid out for the loops, with the rows that count."""
     prepared = recipe.learner.hypotheses.prepare(table)
     return prepared._replace(present=admitted(prepared.present, recipe))
@@ -124,7 +136,7 @@ class Boosted(NamedTuple):
     """
 
     transcript: Transcript
-    hypotheses: Any
+    hypotheses: Hypotheses
     scores: Array
 
 
@@ -138,7 +150,7 @@ class Replayed(NamedTuple):
     """
 
     log_prob: dict[str, Array]
-    hypotheses: Any
+    hypotheses: Hypotheses
 
 
 RoundVisitor = Callable[[Any, list[Array], Public], tuple[Release, Any]]
@@ -146,7 +158,7 @@ RoundVisitor = Callable[[Any, list[Array], Public], tuple[Release, Any]]
 
 
 def run_rounds(
-    recipe: Recipe, prologue: Release, tables: Sequence[Any], visit: RoundVisitor, entries: Any
+    recipe: Recipe, prologue: Release, tables: Sequence[Prepared], visit: RoundVisitor, entries: Any
 ) -> tuple[list[Array], Any, Any]:
     """The loop: re-weight, visit, absorb what the round's release says; for each of some tables.
 
@@ -192,7 +204,7 @@ def intercept(recipe: Recipe, prologue: Release) -> Array:
     return jnp.asarray(recipe.learner.prologue.intercept(prologue, recipe.budget), jnp.float32)
 
 
-def before_rounds(table: Any, recipe: Recipe) -> tuple[Any, Array, Any, Public]:
+def before_rounds(table: Prepared, recipe: Recipe) -> tuple[Prepared, Array, Budget, Public]:
     """(rows, weights, budget, public) as the program of the learner's prologue reads them."""
     score = jnp.zeros(table.present.shape, jnp.float32)
     weighted = uniform.weigh(score, jnp.float32(0), table, recipe.public())
@@ -379,7 +391,11 @@ def fit(
 
 
 def model_of(
-    hypotheses: Any, transcript: Transcript, recipe: Recipe, table: Table, keep_withheld: bool
+    hypotheses: Hypotheses,
+    transcript: Transcript,
+    recipe: Recipe,
+    table: Table,
+    keep_withheld: bool,
 ) -> Model:
     """The model of a run with room for more rounds than the recipe has, and on a padded table.
 

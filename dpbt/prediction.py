@@ -6,25 +6,23 @@ trained on a table of raw splits (`questions.of_splits`). Rows of another type o
 of features are refused, and so is a table with other questions.
 """
 
-from typing import Any
-
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from dpbt import shapes
-from dpbt.base import Array, HypothesisClass, Model, Table
+from dpbt.base import Array, Hypotheses, Hypothesis, HypothesisClass, Model, Table
 from dpbt.checks import rows_for
 
 VOTINGS = ("majority", "threshold", "probabilistic")
 """The voting rules of hypotheses that state shares of the positive class."""
 
 
-def score(hypotheses: Any, table: Table, kind: HypothesisClass) -> Array:
+def score(hypotheses: Hypotheses, table: Table, kind: HypothesisClass) -> Array:
     """f32[N]: the summed predictions of hypotheses, with leading axis T, on all rows of a table."""
     prepared = kind.prepare(table)
 
-    def add(total: Array, hypothesis: Any) -> tuple[Array, None]:
+    def add(total: Array, hypothesis: Hypothesis) -> tuple[Array, None]:
         return total + kind.predict(hypothesis, prepared), None
 
     start = jnp.zeros(table.cells.shape[0], jnp.float32)

@@ -6,7 +6,7 @@ noisy errors, leaves from noisy class weights. `published_greedy_tree` has the p
 
 import functools
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
@@ -28,7 +28,7 @@ from dpbt.learners import trees
 from dpbt.losses import family_name
 from dpbt.privacy import boundary, mechanisms, sensitivity
 from dpbt.privacy.accounting import Event
-from dpbt.privacy.mechanism import Allowance, Mechanism, rounded_down
+from dpbt.privacy.mechanism import Allowance, Mechanism, Numbers, rounded_down
 
 TINY_PRIOR = 1e-6
 
@@ -76,8 +76,8 @@ class Shares(NamedTuple):
         errors: of the structure's share, for noisy errors; 0 without them.
     """
 
-    structure: Any
-    errors: Any
+    structure: Numbers
+    errors: Numbers
 
 
 class Settings(NamedTuple):
@@ -87,12 +87,12 @@ class Settings(NamedTuple):
         alpha: f64[..., D]; link_alpha, clip, zeta, step, smoothing: as in `TreeBudget`.
     """
 
-    alpha: Any
-    link_alpha: Any
-    clip: Any
-    zeta: Any
-    step: Any
-    smoothing: Any
+    alpha: Numbers
+    link_alpha: Numbers
+    clip: Numbers
+    zeta: Numbers
+    step: Numbers
+    smoothing: Numbers
 
 
 AlphaOfLevel = Callable[[int, Array], Array]
@@ -342,12 +342,12 @@ def _relation(kind: Kind) -> Relation:
     return kind.relation
 
 
-def _error_sensitivity(kind: Kind) -> Any:
+def _error_sensitivity(kind: Kind) -> Numbers:
     """The sensitivity of one count of errors, in grid units."""
     return kind.noise.bound(sensitivity.error_weight(_relation(kind)).times(GRID))
 
 
-def _leaf_sensitivity(kind: Kind) -> Any:
+def _leaf_sensitivity(kind: Kind) -> Numbers:
     """The sensitivity of the class weights of all leaves together, in grid units."""
     return kind.noise.bound(sensitivity.class_weights(_relation(kind)).times(GRID))
 
@@ -357,7 +357,7 @@ def calibrate(
     shares: Shares,
     settings: Settings,
     allowance: Allowance,
-    rounds: Any,
+    rounds: Numbers,
     public: Public,
 ) -> TreeBudget:
     """The budget of the tight calibration.
@@ -377,7 +377,7 @@ def calibrate(
     of_level = structure.part((1 - np.asarray(shares.errors)) / depth)
     split_epsilon = mechanisms.exponential.price.shift(of_level) / moves
 
-    error_scale: Any = 0.0
+    error_scale: Numbers = 0.0
     if kind.counts_errors:
         errors = structure.part(np.asarray(shares.errors) / depth)
         error_scale = kind.noise.scale(_error_sensitivity(kind), errors)

@@ -4,7 +4,7 @@ Bun, Carmosino & Sorrell (2020), section 5.2.
 """
 
 import functools
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -26,7 +26,7 @@ from dpbt.data import questions
 from dpbt.learners import rules
 from dpbt.privacy import boundary, mechanisms, slickness, variates
 from dpbt.privacy.accounting import Event
-from dpbt.privacy.mechanism import Allowance
+from dpbt.privacy.mechanism import Allowance, Numbers
 
 PUBLISHED_L2 = 4
 """Bun et al. (2020), Theorem 27 at slickness 1 / (kappa n), where `slickness.center_l2` has 2."""
@@ -173,12 +173,12 @@ HALFSPACES = HypothesisClass(
 """Linear functions of rows in the unit ball: of exact numbers, or of the positions of cells."""
 
 
-def _mass(public: Public) -> Any:
+def _mass(public: Public) -> Numbers:
     """Kappa m: what sums are divided by to give a centre."""
     return public.rows * public.reweighting.density
 
 
-def _sensitivity(kind: Kind, step: Any, public: Public) -> np.ndarray:
+def _sensitivity(kind: Kind, step: Numbers, public: Public) -> np.ndarray:
     """f64[...]: the L2 sensitivity of a centre: published, 4 / (kappa m), or what is proved."""
     proved = slickness.center_step(step, kind.relation, kind.features)
     claimed = proved if kind.tight else np.maximum(proved, PUBLISHED_L2)
@@ -190,14 +190,14 @@ def _density(public: Public) -> np.ndarray:
     return np.asarray(public.reweighting.density, np.float32).astype(np.float64)
 
 
-def grid(noise: Any, public: Public) -> np.ndarray:
+def grid(noise: Numbers, public: Public) -> np.ndarray:
     """f64[...]: the public grid of the sums, fit for the rows and for noise sigma of a centre."""
     units = np.asarray(public.rows, np.float64) * _density(public) * GRID * 2.0**14
     finite = np.where(np.isfinite(noise), noise, 0).astype(np.float64)
     return slickness.sum_step(public.rows, finite * units)
 
 
-def calibrate(kind: Kind, allowance: Allowance, rounds: Any, public: Public) -> CenterBudget:
+def calibrate(kind: Kind, allowance: Allowance, rounds: Numbers, public: Public) -> CenterBudget:
     """The budget: a round has one draw.
 
     The grid enters the sensitivity, and the noise the choice of the grid: it is chosen for the
@@ -211,12 +211,12 @@ def calibrate(kind: Kind, allowance: Allowance, rounds: Any, public: Public) -> 
     return CenterBudget(gaussian.scale(_sensitivity(kind, step, public), of_round), step)
 
 
-def calibrate_for_noise(noise: Any, public: Public) -> CenterBudget:
+def calibrate_for_noise(noise: Numbers, public: Public) -> CenterBudget:
     """The budget of a given sigma; the ledger says what it costs."""
     return CenterBudget(noise, grid(noise, public))
 
 
-def steps_to_center(budget: CenterBudget, public: Public, cap: Any = 1.0) -> Array:
+def steps_to_center(budget: CenterBudget, public: Public, cap: Numbers = 1.0) -> Array:
     """f32[]: what one step of the sums' grid is of a centre, for weights in units of the cap."""
     return cap * budget.step / (jnp.asarray(_mass(public)) * np.float32(GRID * 2**14))
 

@@ -5,7 +5,7 @@ constant is one whose node is not split.
 """
 
 import functools
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
@@ -14,7 +14,7 @@ from dpbt.base import AnyArray, Array, Public, Relation, Release, Tree, WeakLear
 from dpbt.learners import trees
 from dpbt.privacy import boundary, mechanisms, sensitivity, slickness
 from dpbt.privacy.accounting import Event
-from dpbt.privacy.mechanism import Allowance, Mechanism
+from dpbt.privacy.mechanism import Allowance, Mechanism, Numbers
 
 PUBLISHED_RANGE = 4
 """Asadi et al. (2022), Theorem 8.2: 4 eta zeta, where `slickness.rule_range` has 2."""
@@ -50,13 +50,13 @@ class Kind(NamedTuple):
         return self.calibration == "tight"
 
 
-def _sensitivity(kind: Kind, rows: Any) -> np.ndarray:
+def _sensitivity(kind: Kind, rows: Numbers) -> np.ndarray:
     """f64[...]: the range of the change of the errors of all rules, in grid units."""
     spread = slickness.rule_range(kind.relation) if kind.tight else PUBLISHED_RANGE
     return spread * sensitivity.count_step(rows)
 
 
-def calibrate(kind: Kind, allowance: Allowance, rounds: Any, public: Public) -> RuleBudget:
+def calibrate(kind: Kind, allowance: Allowance, rounds: Numbers, public: Public) -> RuleBudget:
     """The budget: a round has one draw."""
     of_round = allowance.part(1 / np.asarray(rounds))
     return RuleBudget(kind.mechanism.scale(_sensitivity(kind, public.rows), of_round))

@@ -5,7 +5,6 @@ Exponent eps / (2 max{3, 1 + f(1, m)}) with the node budgets of equation (17), a
 """
 
 import functools
-from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
@@ -29,7 +28,7 @@ from dpbt.learners.greedy_tree import (
 )
 from dpbt.privacy import boundary, mechanisms, sensitivity
 from dpbt.privacy.accounting import Event
-from dpbt.privacy.mechanism import Allowance, quotient_up, rounded_down
+from dpbt.privacy.mechanism import Allowance, Numbers, quotient_up, rounded_down
 
 ALPHA_LEAK = "alpha of equation (16), a ratio of error counts read off the private rows"
 
@@ -63,13 +62,13 @@ def private_objective(draw: boundary.Draw, budget: TreeBudget) -> AlphaOfLevel:
     return alpha
 
 
-def leaf_range(step: Any, clip: Any) -> np.ndarray:
+def leaf_range(step: Numbers, clip: Numbers) -> np.ndarray:
     """f64[...]: 2 a M^2, the range of a leveraged leaf value, of numbers rounded to float32."""
     step, clip = np.asarray(step, np.float32), np.asarray(clip, np.float32)
     return 2 * (step * clip**2).astype(np.float64)
 
 
-def _leaf_sensitivity(widest: Any, leaf_step: Any) -> np.ndarray:
+def _leaf_sensitivity(widest: Numbers, leaf_step: Numbers) -> np.ndarray:
     """f64[...]: the range of a leaf in steps of its grid, and one step for rounding to the grid."""
     return np.floor(np.asarray(widest, np.float64) / np.asarray(leaf_step, np.float64)) + 1
 
@@ -91,7 +90,7 @@ def calibrate(
     shares: Shares,
     settings: Settings,
     allowance: Allowance,
-    rounds: Any,
+    rounds: Numbers,
     public: Public,
 ) -> TreeBudget:
     """The paper's budget: equal shares of depths among their nodes, and of all leaves.

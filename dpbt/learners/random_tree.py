@@ -12,7 +12,7 @@ drawn by the exponential mechanism (RF-E of Nock & Henecka, 2020, section 17.2).
 """
 
 import functools
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -33,7 +33,7 @@ from dpbt.data import questions
 from dpbt.learners import rules
 from dpbt.privacy import accounting, boundary, mechanisms, sensitivity
 from dpbt.privacy.accounting import Event
-from dpbt.privacy.mechanism import Allowance, Mechanism
+from dpbt.privacy.mechanism import Allowance, Mechanism, Numbers
 
 MAX_DEPTH = 20
 NEGATIVE = ("zero", "uniform")
@@ -239,7 +239,7 @@ def _statistic(noise: Mechanism, weights: Array) -> Array:
     return weights
 
 
-def _leaf_sensitivity(kind: Kind, rows: Any) -> np.ndarray:
+def _leaf_sensitivity(kind: Kind, rows: Numbers) -> np.ndarray:
     """f64[...]: of the class weights of all leaves, or of the scores of all labels, in grid units.
 
     A row that comes or goes moves a label's scores one way; the published exponent, leaf by leaf,
@@ -251,7 +251,7 @@ def _leaf_sensitivity(kind: Kind, rows: Any) -> np.ndarray:
     return step * kind.noise.bound(sensitivity.class_weights(kind.relation))
 
 
-def calibrate(kind: Kind, allowance: Allowance, rounds: Any, public: Public) -> ForestBudget:
+def calibrate(kind: Kind, allowance: Allowance, rounds: Numbers, public: Public) -> ForestBudget:
     """The budget: a tree's leaves have its allowance together, or in equal parts (published)."""
     leaves = kind.leaves if kind.per_leaf else 1
     of_draw = allowance.part(1 / (np.asarray(rounds) * float(leaves)))

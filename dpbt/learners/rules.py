@@ -1,18 +1,17 @@
 """Hypotheses in words, by a public domain. All of it is post-processing."""
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
-from dpbt.base import UNSPLIT
+from dpbt.base import UNSPLIT, Hypotheses
 from dpbt.data.domains import Domain, Predicate, attributes, predicates
 
 PredicateOf = Callable[[int], Predicate | None]
 """node of a tree -> what the node asks, or None where it is not split."""
 
 
-def of_trees(trees: Any, domain: Domain) -> str:
+def of_trees(trees: Hypotheses, domain: Domain) -> str:
     """The rules of each tree; a row's score is the sum of what its leaves add.
 
     Branches whose leaves are all equal are shown as one leaf.
@@ -35,7 +34,7 @@ def of_trees(trees: Any, domain: Domain) -> str:
     return _blocks(predicates_of, leaf, "add {:+.4f}".format)
 
 
-def of_groves(groves: Any, domain: Domain) -> str:
+def of_groves(groves: Hypotheses, domain: Domain) -> str:
     """The rules of each random tree, and the share of the positive class that its leaves state.
 
     Args:
@@ -61,7 +60,7 @@ def of_groves(groves: Any, domain: Domain) -> str:
     return _blocks(predicates_of, leaf, "state {:.4f}".format)
 
 
-def of_halfspaces(halfspaces: Any, domain: Domain) -> str:
+def of_halfspaces(halfspaces: Hypotheses, domain: Domain) -> str:
     """What each attribute adds to the score at the upper end of its range, largest first.
 
     The score of a row is the sum over attributes of that number times the row's place in [0, 1];

@@ -5,7 +5,7 @@ tree of depth D, in which nodes that are not split route left.
 """
 
 import functools
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
@@ -27,7 +27,7 @@ from dpbt.learners import trees
 from dpbt.losses import family_name, fixed
 from dpbt.privacy import boundary, mechanisms, sensitivity, slickness
 from dpbt.privacy.accounting import Event
-from dpbt.privacy.mechanism import Allowance, Mechanism, rounded_down
+from dpbt.privacy.mechanism import Allowance, Mechanism, Numbers, rounded_down
 
 PUBLISHED_RANGE = 8
 """Asadi et al. (2022), section 9: one selection by Gini improvement is 8 eta zeta-DP."""
@@ -74,7 +74,7 @@ class Kind(NamedTuple):
         return mechanisms.exponential if self.tight else mechanisms.noisy_max
 
 
-def tight_range(criterion: ProperLoss, mass: Any, relation: Relation) -> Any:
+def tight_range(criterion: ProperLoss, mass: Numbers, relation: Relation) -> Numbers:
     """`slickness.improvement_range` with its allowance for float32, in units of the weight cap."""
     exact = slickness.improvement_range(criterion, mass, relation)
     return exact + slickness.improvement_rounding(mass)
@@ -204,7 +204,7 @@ def _grow(
     return leaves.at[_leftmost_leaf(kind.depth)].add(counts)
 
 
-def _split_range(kind: Kind, public: Public, cap: Any = 1.0) -> Any:
+def _split_range(kind: Kind, public: Public, cap: Numbers = 1.0) -> Numbers:
     """f32[...]: the range of the change of improvements, in units of the cap."""
     mass = slickness.total_mass(public.rows, public.reweighting.density, cap)
     proved = tight_range(kind.criterion, mass, kind.relation)
@@ -213,13 +213,13 @@ def _split_range(kind: Kind, public: Public, cap: Any = 1.0) -> Any:
     return jnp.maximum(proved, PUBLISHED_RANGE)  # 8, and float32's allowance beyond 1,000 rows
 
 
-def _leaf_sensitivity(kind: Kind, rows: Any) -> np.ndarray:
+def _leaf_sensitivity(kind: Kind, rows: Numbers) -> np.ndarray:
     """f64[...]: the range of the change of all labels' scores, in grid units."""
     return sensitivity.count_step(rows) * slickness.label_range(kind.relation)
 
 
 def calibrate(
-    kind: Kind, leaf_share: Any, allowance: Allowance, rounds: Any, public: Public
+    kind: Kind, leaf_share: Numbers, allowance: Allowance, rounds: Numbers, public: Public
 ) -> TopDownBudget:
     """The budget: splits have equal parts of what labels leave.
 

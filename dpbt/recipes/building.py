@@ -14,11 +14,13 @@ from numpy.typing import ArrayLike
 
 from dpbt.base import (
     MAX_ROWS,
+    Budget,
     LossFamily,
     Public,
     Recipe,
     Relation,
     Reweighter,
+    Reweighting,
     WeakLearner,
     positive,
 )
@@ -206,7 +208,7 @@ class Parts(NamedTuple):
 
     learner: WeakLearner
     reweighter: Reweighter
-    reweighting: Any
+    reweighting: Reweighting
     loss: LossFamily | None
     name: str
     setting: str
@@ -258,7 +260,7 @@ def build(
     public = public_numbers(request, parts)
     shape = request.shape
 
-    def calibrated(affordable: Request) -> tuple[Any, Public]:
+    def calibrated(affordable: Request) -> tuple[Budget, Public]:
         budget = calibrate(allow(affordable), affordable.rounds, public)
         return _spread(budget, public, shape, by_depth)
 
@@ -272,7 +274,7 @@ def public_numbers(request: Request, parts: Parts) -> Public:
 
 
 def assemble(
-    request: Request, parts: Parts, budget: Any, *, by_depth: tuple[str, ...] = ()
+    request: Request, parts: Parts, budget: Budget, *, by_depth: tuple[str, ...] = ()
 ) -> Recipe:
     """The recipe of a budget that is calibrated.
 
@@ -306,8 +308,8 @@ def assemble(
 
 
 def _spread(
-    budget: Any, public: Public, shape: tuple[int, ...], by_depth: tuple[str, ...]
-) -> tuple[Any, Public]:
+    budget: Budget, public: Public, shape: tuple[int, ...], by_depth: tuple[str, ...]
+) -> tuple[Budget, Public]:
     """Budget and public numbers as float32 with all axes of settings.
 
     Args:
@@ -345,7 +347,9 @@ MOST_DELTA = 1e-6
 """What finite bits may cost a pure guarantee in delta; it is below 1e-15 for epsilon up to 10."""
 
 
-def after_samplers(request: Request, learner: WeakLearner, budget: Any, public: Public) -> Request:
+def after_samplers(
+    request: Request, learner: WeakLearner, budget: Budget, public: Public
+) -> Request:
     """The request that is left for the laws, once the samplers' finite bits are paid for.
 
     See `accounting.Ledger` for why 2 G of epsilon, and (1 - e^-G) delta + t of delta, pay for it.
@@ -410,7 +414,7 @@ def _check_sampler_costs(request: Request, gap: np.ndarray, tail: np.ndarray) ->
         )
 
 
-def check_float32(request: Request, learner: WeakLearner, budget: Any, public: Public) -> None:
+def check_float32(request: Request, learner: WeakLearner, budget: Budget, public: Public) -> None:
     """Refuse settings whose numbers leave float32, or whose noise leaves what its sampler is for.
 
     Raises:

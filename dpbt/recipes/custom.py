@@ -1,16 +1,16 @@
 """A recipe of any weak learner: one's own, or one of the library under another re-weighter."""
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import ArrayLike
 
 from dpbt.base import (
     ADD_REMOVE,
+    Budget,
     LossFamily,
     Recipe,
     Relation,
     Reweighter,
+    Reweighting,
     WeakLearner,
     check_parts,
     relation_name,
@@ -26,10 +26,10 @@ def custom(
     rounds: ArrayLike,
     epsilon: ArrayLike | None = None,
     delta: ArrayLike = 0.0,
-    budget: Any = None,
+    budget: Budget | None = None,
     calibrate: Calibrate | None = None,
     reweighter: Reweighter = uniform,
-    reweighting: Any = (),
+    reweighting: Reweighting = (),
     loss: LossFamily | None = None,
     relation: str | Relation | None = None,
     name: str = "custom",

@@ -268,10 +268,13 @@ class Prologue(NamedTuple):
     Attributes:
         program: its private program. The weights that it reads are those of `uniform` re-weighting.
         intercept: (its release, budget) -> f32[], the score that every row starts from.
+        tag: names the prologue and every static part of it, for a learner that is given another
+            prologue under its own tag.
     """
 
     program: PrivateProgram
     intercept: Callable[[Release, Budget], Array]
+    tag: str = "prologue"
 
 
 class WeakLearner(NamedTuple):

@@ -5,7 +5,7 @@ checks its input on the host, pads it to one of few shapes (`shapes`), then runs
 """
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -14,6 +14,7 @@ import numpy as np
 
 from dpbt import shapes
 from dpbt.base import (
+    GRID,
     Array,
     Budget,
     Hypotheses,
@@ -87,7 +88,9 @@ def own_key(key: Array, recipe: Recipe) -> Array:
         key: a typed key.
         recipe: one setting; its budget may be traced.
     """
-    tag = keys.text_words(f"{recipe.learner.tag} | {recipe.reweighter.tag}")
+    prologue = recipe.learner.prologue
+    parts = [recipe.learner.tag, recipe.reweighter.tag, *([prologue.tag] if prologue else [])]
+    tag = keys.text_words(" | ".join(parts))
     numbers = (recipe.budget, recipe.reweighting, recipe.rows)
     budget = [_bits_of(leaf) for leaf in jax.tree.leaves(numbers)]
     return keys.fold_words(key, jnp.concatenate([jnp.asarray(tag), *budget]))
@@ -119,7 +122,13 @@ def admitted(present: Array, recipe: Recipe) -> Array:
 
 
 def prepared_table(table: Table, recipe: Recipe) -> Prepared:
-    """The table laid out for the loops, with the rows that count."""
+    """The table laid out for the loops, with the rows that count.
+
+    Raises:
+        ValueError: if cells, target and present have different rows; no length is shown.
+    """
+    if len({np.shape(array)[:1] for array in table[:3]}) > 1:
+        raise ValueError("cells, target and present must have the same rows, and do not")
     prepared = recipe.learner.hypotheses.prepare(table)
     return prepared._replace(present=admitted(prepared.present, recipe))
 
@@ -153,6 +162,26 @@ class Replayed(NamedTuple):
     hypotheses: Hypotheses
 
 
+def counted_weights(weight: Array, present: Array) -> Array:
+    """f32[N]: the weights as integers in 0..GRID, whatever a re-weighter gives; 0 for absent rows.
+
+    A map of each row's own weight, and the identity for those of the library.
+    """
+    number = jnp.where(jnp.isnan(weight) | ~present, 0, weight)
+    return jnp.round(jnp.clip(number, 0, GRID))
+
+
+def check_sites(prologue: Collection[str], rounds: Collection[str]) -> None:
+    """Refuse a site that both the prologue and the rounds have: audits and models name each once.
+
+    Raises:
+        ValueError: naming the sites.
+    """
+    common = sorted(set(prologue) & set(rounds))
+    if common:
+        raise ValueError(f"the prologue and the rounds both draw {common}; rename one of them")
+
+
 RoundVisitor = Callable[[Any, list[Array], Public], tuple[Release, Any]]
 """(entry, weights of each table, public) -> (the round's release, what to keep of the round)."""
 
@@ -181,7 +210,12 @@ def run_rounds(
             for score, table in zip(scores, tables, strict=True)
         ]
         public = opening._replace(cap=weighted[0].cap)
-        release, kept = visit(entry, [each.weight for each in weighted], public)
+        weights = [
+            counted_weights(each.weight, table.present)
+            for each, table in zip(weighted, tables, strict=True)
+        ]
+        release, kept = visit(entry, weights, public)
+        check_sites(prologue, release)
 
         hypothesis = learner.hypothesis(release, recipe.budget, public)
         scores = [
@@ -208,7 +242,8 @@ def before_rounds(table: Prepared, recipe: Recipe) -> tuple[Prepared, Array, Bud
     """(rows, weights, budget, public) as the program of the learner's prologue reads them."""
     score = jnp.zeros(table.present.shape, jnp.float32)
     weighted = uniform.weigh(score, jnp.float32(0), table, recipe.public())
-    return table, weighted.weight, recipe.budget, recipe.public()._replace(cap=weighted.cap)
+    weights = counted_weights(weighted.weight, table.present)
+    return table, weights, recipe.budget, recipe.public()._replace(cap=weighted.cap)
 
 
 _PROLOGUE = np.uint32(2**32 - 1)

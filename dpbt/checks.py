@@ -23,7 +23,8 @@ def as_array(name: str, value: object) -> Array:
         value = np.asarray(value) if hasattr(value, "__array__") else value
         if not isinstance(value, np.ndarray | np.generic):
             raise ValueError(f"{name} must be an array, got {type(value).__name__}")
-        if value.dtype.kind not in "biufcV":  # V: bfloat16 and the like
+        extended = value.dtype.kind == "V" and value.dtype.names is None  # bfloat16 and the like
+        if value.dtype.kind not in "biufc" and not extended:
             raise ValueError(
                 f"{name} must hold numbers or Booleans, got {dtype_and_rank(np.asarray(value))}"
             )

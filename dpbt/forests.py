@@ -40,10 +40,11 @@ def grow(
     score = jnp.zeros(prepared.present.shape, jnp.float32)
     weighted = recipe.reweighter.weigh(score, jnp.float32(0), prepared, public)
     public = public._replace(cap=weighted.cap)
+    weights = boosting.counted_weights(weighted.weight, prepared.present)
 
     def one_round(numbered: tuple[Array, tuple[Array, Array]]) -> tuple[Release, Grove]:
         t, keys_of_round = numbered
-        read = prepared, weighted.weight, recipe.budget, public
+        read = prepared, weights, recipe.budget, public
         release = learner.program.release(*keys_of_round, *read)
         tree = learner.hypothesis(release, recipe.budget, public)
         return jax.tree.map(

@@ -119,6 +119,19 @@ Its surrogate has kinks, so it cannot be boosted.
 """
 
 
+def as_family(loss: ProperLoss | LossFamily) -> LossFamily:
+    """The family itself, or that of which every member is the loss.
+
+    Raises:
+        ValueError: for what is neither.
+    """
+    if isinstance(loss, ProperLoss):
+        return fixed(loss)
+    if not callable(loss):
+        raise ValueError(f"expected a loss or a family of losses, got {loss!r}")
+    return loss
+
+
 @functools.cache
 def fixed(loss: ProperLoss) -> LossFamily:
     """The family that holds one loss whatever alpha is. The same loss gives the same object."""

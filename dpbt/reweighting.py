@@ -13,11 +13,12 @@ from dpbt.base import (
     LossFamily,
     Numbers,
     Prepared,
+    ProperLoss,
     Public,
     Reweighter,
     Weighted,
 )
-from dpbt.losses import family_name
+from dpbt.losses import as_family, family_name
 
 
 class MirrorNumbers(NamedTuple):
@@ -60,8 +61,7 @@ uniform = Reweighter("uniform", False, _ones)
 """Weight 1 for every row, whatever has been learned."""
 
 
-@functools.cache
-def mirror(family: LossFamily, bounded: bool) -> Reweighter:
+def mirror(loss: ProperLoss | LossFamily, bounded: bool = True) -> Reweighter:
     """W = inverse_link(-y H), the mirror update of Nock & Henecka (2020), equation (13).
 
     H is the row's score so far. The paper's step form applies the link to the weight and adds -y
@@ -70,13 +70,17 @@ def mirror(family: LossFamily, bounded: bool) -> Reweighter:
     uses (equations 128-129). The first weights are inverse_link(0) = 1/2.
 
     Args:
-        family: the loss family; its alpha is that of `MirrorNumbers`.
+        loss: a loss, or a family of them whose alpha is that of `MirrorNumbers`.
         bounded: measure weights in units of inverse_link(sum over trees of the largest |leaf
             value|), a public bound on the weight of any row, instead of in units of 1.
             Perspectives, class weights and errors are homogeneous in the weights, so their
             sensitivities shrink by the same factor: by 1/2 in the first round.
     """
+    return _mirror(as_family(loss), bounded)
 
+
+@functools.cache
+def _mirror(family: LossFamily, bounded: bool) -> Reweighter:
     def weigh(score: Array, bound: Array, table: Prepared, public: Public) -> Weighted:
         inverse_link = family(public.reweighting.link_alpha).inverse_link
         weight = inverse_link(jnp.where(table.target, -score, score))

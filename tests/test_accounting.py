@@ -25,6 +25,7 @@ def line(epsilon=0.1, count=10, mechanism="laplace", times=1):
         scale=1 / epsilon,
         theorem="",
         count=count,
+        moved=1,
     )
     return accounting.Line(event, times)
 
@@ -139,7 +140,7 @@ def test_discrete_laplace_is_not_accounted_as_the_continuous_one():
     laws.
     """
     event = accounting.Event(
-        "s", mechanisms.discrete_laplace, "x", sensitivity=4.0, scale=1.0, theorem=""
+        "s", mechanisms.discrete_laplace, "x", sensitivity=4.0, scale=1.0, theorem="", moved=1
     )
     draw = accounting.Line(event)
     k = np.arange(-60, 61)

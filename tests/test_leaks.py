@@ -130,7 +130,9 @@ def test_beta_from_private_counts_is_caught():
         edge = jnp.sum(leaves[:, 1] - leaves[:, 0]).astype(jnp.float32)
         draw("beta", mechanisms.laplace, edge, jnp.float32(0))
 
-    free = Event("beta", mechanisms.laplace, "leverage", sensitivity=0.0, scale=0.0, theorem="none")
+    free = Event(
+        "beta", mechanisms.laplace, "leverage", sensitivity=0.0, scale=0.0, theorem="none", moved=1
+    )
 
     def events(budget, public):
         return [*old.program.events(budget, public), free]

@@ -7,6 +7,7 @@ import pytest
 
 import dpbt
 from dpbt import losses, recipes, reweighting
+from dpbt.base import ADD_REMOVE
 from dpbt.learners import greedy_tree, one_rule
 from dpbt.privacy import accounting
 from dpbt.privacy.pricing import drawn
@@ -226,8 +227,28 @@ BAD_CUSTOM = {
         {"epsilon": 1.0, "reweighter": reweighting.lazy_bregman()},
         r"needs reweighting=LazyNumbers\(",
     ),
+    "a loss without numbers": (
+        RULE,
+        {"epsilon": 1.0, "loss": losses.log},
+        "needs reweighting with link_alpha",
+    ),
+    "a word as a loss": (RULE, {"epsilon": 1.0, "loss": "log"}, "a loss or a family"),
     "a negative scale": (RULE, {"budget": one_rule.RuleBudget(np.float32(-1))}, "float32"),
 }
+
+
+def test_a_loss_is_taken_as_its_family():
+    assert reweighting.mirror(losses.log) is reweighting.mirror(losses.fixed(losses.log), True)
+    recipe = recipes.custom(
+        greedy_tree.greedy_tree(2, losses.m_alpha, losses.fixed(losses.log), False, ADD_REMOVE),
+        rows=100,
+        rounds=2,
+        budget=recipes.bdpe(epsilon=1.0, rows=100, depth=2, alpha=0.5).budget,
+        reweighter=reweighting.mirror(losses.log),
+        reweighting=reweighting.MirrorNumbers(np.float32(1)),
+        loss=losses.log,
+    )
+    assert recipe.loss is losses.fixed(losses.log)
 
 
 @pytest.mark.parametrize("name", BAD_CUSTOM)

@@ -35,6 +35,9 @@ MAKERS = {
     "forest": lambda rows, rounds: recipes.random_forest(
         epsilon=2.0, rows=rows, rounds=rounds, depth=3
     ),
+    "disjoint": lambda rows, rounds: recipes.random_forest(
+        epsilon=2.0, rows=rows, rounds=rounds, depth=3, disjoint=True
+    ),
 }
 
 
@@ -42,11 +45,11 @@ MAKERS = {
 def test_a_fit_is_what_boost_learns_without_padding(name):
     table, recipe = table_of(75), MAKERS[name](75, 9)
     keys = jax.random.split(jax.random.key(3))
-    model = dpbt.fit(keys[0], table, recipe, keys[1])
+    model = dpbt.fit(keys[0], table, recipe, keys[1], keep_withheld=True)
     bare = jax.jit(dpbt.boost)(keys[0], table, recipe, keys[1])
     jax.tree.map(np.testing.assert_array_equal, model.trees, bare.hypotheses)
     jax.tree.map(np.testing.assert_array_equal, model.transcript, bare.transcript)
-    if name == "forest":
+    if name in ("forest", "disjoint"):
         batched = forests.fit(keys[0], table, recipe, keys[1])
         jax.tree.map(np.testing.assert_array_equal, model.trees, batched.trees)
 

@@ -361,3 +361,20 @@ def test_files_of_columns(tmp_path):
     path.write_text("text")
     with pytest.raises(ValueError, match=r"a.npz: not a file of columns"):
         storage.load_columns(path)
+
+
+BAD_MASKS = {
+    "too short": lambda mask: mask[:, :3],
+    "one evaluation": lambda mask: mask[0],
+    "numbers": lambda mask: mask * 0.5,
+    "none": lambda mask: mask[:0],
+}
+
+
+@pytest.mark.parametrize("name", BAD_MASKS)
+def test_masks_that_do_not_fit_their_table_are_refused(name, tmp_path):
+    task = worker.tasks()[0]
+    bad = task._replace(train=BAD_MASKS[name](np.asarray(task.train)))
+    with pytest.raises(ValueError, match="train of task") as refused:
+        runner.run(worker.SWEEP, [bad], tmp_path)
+    assert str(task.table.target.shape[0]) not in str(refused.value)

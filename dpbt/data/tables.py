@@ -93,7 +93,12 @@ def take(table: Table, rows: AnyArray) -> Table:
     Args:
         table: N rows.
         rows: bool[N], or i[M]: the numbers of the rows.
+
+    Raises:
+        ValueError: for a mask of another length; no length is shown.
     """
     chosen = np.asarray(rows)
+    if chosen.dtype == bool and chosen.shape != (len(table.present),):
+        raise ValueError("a mask of rows must have an entry for each row of the table")
     cells, target, present = (jnp.asarray(array)[chosen] for array in table[:3])
     return Table(cells, target, present, table.questions)

@@ -57,7 +57,7 @@ def of_groves(groves: Hypotheses, domain: Domain) -> str:
     def predicates_of(t: int) -> PredicateOf:
         return lambda node: known[attribute[t, node]](float(threshold[t, node]))
 
-    return _blocks(predicates_of, leaf, "state {:.4f}".format)
+    return _blocks(predicates_of, leaf, "share of positive {:.4f}".format)
 
 
 def of_halfspaces(halfspaces: Hypotheses, domain: Domain) -> str:

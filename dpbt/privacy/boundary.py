@@ -42,6 +42,7 @@ from dpbt.base import (
     Release,
     WeakLearner,
 )
+from dpbt.base import relation as to_relation
 from dpbt.privacy.accounting import Event
 from dpbt.privacy.mechanism import Allowance, Mechanism, Numbers, StepLoss
 
@@ -134,12 +135,17 @@ def site_key(key: Array, site: str) -> Array:
     return jax.random.fold_in(key, _site_word(site))
 
 
-def _check_new(site: str, known: Mapping[str, object]) -> None:
-    """Refuse a second draw of one name, or of a name with the same key.
+def _check_draw(site: str, mechanism: Mechanism, known: Mapping[str, object]) -> None:
+    """Refuse a second draw of one name or one key, and noise that the public key would make.
 
     Raises:
         ValueError: naming the sites.
     """
+    if mechanism.public and mechanism.price.reads_rows:
+        raise ValueError(
+            f"the draw {site!r} reads rows, and {mechanism.name} draws with the public key, so "
+            "that everyone could subtract its noise"
+        )
     if site in known:
         raise ValueError(f"two draws are called {site!r}")
     twins = [earlier for earlier in known if _site_word(earlier) == _site_word(site)]
@@ -178,7 +184,7 @@ def sample(
         site: str, mechanism: Mechanism, value: Array, scale: Numbers, scale_unit: Numbers = 1.0
     ) -> Array:
         del scale_unit
-        _check_new(site, outputs)
+        _check_draw(site, mechanism, outputs)
         root = public_key if mechanism.public else key
         if root is None:
             raise ValueError(
@@ -201,7 +207,7 @@ def requests(
     def draw(
         site: str, mechanism: Mechanism, value: Array, scale: Numbers, scale_unit: Numbers = 1.0
     ) -> Array:
-        _check_new(site, sites)
+        _check_draw(site, mechanism, sites)
         output = jax.eval_shape(mechanism.sample, jax.random.key(0), value, jnp.float32(1))
         noise = jnp.asarray(scale, jnp.float32)
         divisor = jnp.asarray(scale_unit, jnp.float32)
@@ -329,22 +335,29 @@ def code_tag(program: Part, *parts: Part) -> str:
     return f"{program.__module__}.{program.__qualname__} {digest}"
 
 
-def _contents(value: object) -> Iterator[str]:
-    """What tells a value apart, as text; functions by code, defaults and what they close over."""
+def _contents(value: object, within: tuple[int, ...] = ()) -> Iterator[str]:
+    """What tells a value apart, as text; functions by code, defaults and what they close over.
+
+    Containers say their type and their length, so that no two of them read alike.
+    """
+    if id(value) in within:
+        yield "itself"
+        return
+    within = (*within, id(value))
+
     if isinstance(value, types.FunctionType):
-        yield f"{value.__module__}.{value.__qualname__}"
-        closed = [cell.cell_contents for cell in value.__closure__ or ()]
-        kept = sorted((value.__kwdefaults__ or {}).items())
-        parts = (value.__code__, *closed, *(value.__defaults__ or ()), *kept)
-        for part in parts:
-            yield from _contents(part)
+        yield f"function {value.__module__}.{value.__qualname__}"
+        closed = tuple(cell.cell_contents for cell in value.__closure__ or ())
+        by_name = tuple(sorted((value.__kwdefaults__ or {}).items()))
+        for part in (value.__code__, closed, value.__defaults__ or (), by_name):
+            yield from _contents(part, within)
     elif isinstance(value, types.CodeType):
-        yield f"{value.co_code!r} {value.co_names!r}"
-        for part in value.co_consts:
-            yield from _contents(part)
+        yield f"code {value.co_code!r} {value.co_names!r}"
+        yield from _contents(value.co_consts, within)
     elif isinstance(value, tuple | frozenset):
+        yield f"{type(value).__name__} of {len(value)}"
         for part in value if isinstance(value, tuple) else sorted(value, key=repr):
-            yield from _contents(part)
+            yield from _contents(part, within)
     elif isinstance(value, np.generic | np.ndarray):
         yield f"{value.dtype} {np.shape(value)} {np.asarray(value).tobytes()!r}"
     elif isinstance(value, str | bytes | int | float | complex | enum.Enum | None | type(...)):
@@ -362,7 +375,7 @@ def weak_learner(
     hypothesis: Callable[[Release, Budget, Public], Hypothesis],
     events: Events,
     hypotheses: HypothesisClass,
-    relation: Relation | None,
+    relation: str | Relation | None,
     *,
     calibrate: Callable[[Allowance, Numbers, Public], Budget] | None = None,
     prologue: Prologue | None = None,
@@ -390,22 +403,23 @@ def weak_learner(
             a draw in a way its sensitivities do not count; empty for a calibration that is proved.
         tag: names the learner and every static part of it: two learners whose draws differ under
             one budget must have two tags. By default it is made of the names of the program, of
-            the hypothesis and of the prologue's parts, their code, their defaults and what they
-            close over; declare one where these are not plain values and functions, or where
-            globals of a module make a difference.
+            the hypothesis, of its class's and of the prologue's parts, their code, their defaults
+            and what they close over; declare one where these are not plain values and functions,
+            or where globals of a module make a difference.
         total: whether the events' sensitivities count on a total weight of kappa rows.
         withheld: sites that `fit` leaves out of the model, because their length is the number of
             private rows, for example.
     """
     if tag is None:
         opening = () if prologue is None else (prologue.program.release, prologue.intercept)
-        tag = code_tag(program, hypothesis, *opening)
+        reading = hypotheses.prepare, hypotheses.predict, hypotheses.bound
+        tag = code_tag(program, hypothesis, *reading, *opening)
     return WeakLearner(
         tag=tag,
         program=private_program(program, events),
         hypothesis=hypothesis,
         hypotheses=hypotheses,
-        relation=relation,
+        relation=None if relation is None else to_relation(relation),
         coupled=coupled,
         unprotected=unprotected,
         total=total,

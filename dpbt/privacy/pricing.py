@@ -35,6 +35,9 @@ def ledger(recipe: Recipe, key: Array | None = None) -> accounting.Ledger:
         events = learner.prologue.program.events(recipe.budget, public)
         lines += accounting.compared(events, drawn(recipe, learner.prologue.program), 1)
     events = learner.program.events(recipe.budget, public)
+    common = sorted({line.site for line in lines} & {event.site for event in events})
+    if common:
+        raise ValueError(f"the prologue and the rounds both draw {common}; rename one of them")
     for bound in (0.0, _FAR_BOUND):
         in_rounds = accounting.compared(events, drawn(recipe, learner.program, bound), rounds)
 

@@ -4,6 +4,8 @@ A recipe's function states the options of one algorithm and how its budget is sh
 algorithms have in common is here, once.
 """
 
+from __future__ import annotations  # so that help() shows ArrayLike by its name
+
 import dataclasses
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
@@ -41,7 +43,7 @@ def whole(name: str, value: ArrayLike) -> int:
 
 
 def wholes(name: str, value: ArrayLike) -> np.ndarray:
-    """`value` as i32 array, if every entry is an integer of at least 1.
+    """`value` as i32 array, if every entry is an integer from 1 to the largest of 32 bits.
 
     Raises:
         ValueError: naming the parameter and what was given.
@@ -49,6 +51,8 @@ def wholes(name: str, value: ArrayLike) -> np.ndarray:
     array = np.asarray(value)
     if array.dtype.kind not in "iu" or array.size == 0 or np.any(array < 1):
         raise ValueError(f"{name} must be an integer of at least 1, got {value!r}")
+    if np.any(array > np.iinfo(np.int32).max):
+        raise ValueError(f"{name} must be an integer of 32 bits, got {value!r}")
     return array.astype(np.int32)
 
 

@@ -1,5 +1,7 @@
 """A recipe of any weak learner: one's own, or one of the library under another re-weighter."""
 
+from __future__ import annotations  # so that help() shows ArrayLike by its name
+
 import numpy as np
 from numpy.typing import ArrayLike
 
@@ -7,6 +9,7 @@ from dpbt.base import (
     ADD_REMOVE,
     Budget,
     LossFamily,
+    ProperLoss,
     Recipe,
     Relation,
     Reweighter,
@@ -15,6 +18,7 @@ from dpbt.base import (
     check_parts,
     relation_name,
 )
+from dpbt.losses import as_family
 from dpbt.recipes.building import Calibrate, Parts, assemble, build, checked_request
 from dpbt.reweighting import uniform
 
@@ -30,7 +34,7 @@ def custom(
     calibrate: Calibrate | None = None,
     reweighter: Reweighter = uniform,
     reweighting: Reweighting = (),
-    loss: LossFamily | None = None,
+    loss: ProperLoss | LossFamily | None = None,
     relation: str | Relation | None = None,
     name: str = "custom",
 ) -> Recipe:
@@ -79,7 +83,11 @@ def custom(
             f"got {reweighting!r}"
         )
 
-    parts = Parts(learner, reweighter, reweighting, loss, name, "custom")
+    family = None if loss is None else as_family(loss)
+    if family is not None and not hasattr(reweighting, "link_alpha"):
+        raise ValueError("a loss needs reweighting with link_alpha, as MirrorNumbers has it")
+
+    parts = Parts(learner, reweighter, reweighting, family, name, "custom")
     if budget is not None:
         return assemble(request, parts, budget)
 

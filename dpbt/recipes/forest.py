@@ -1,5 +1,7 @@
 """Random decision forests: Bojarski et al. (2014); RF-L, RF-E of Nock & Henecka (2020), 17.2."""
 
+from __future__ import annotations  # so that help() shows ArrayLike by its name
+
 import dataclasses
 import functools
 
@@ -11,12 +13,15 @@ from dpbt.learners import random_tree
 from dpbt.privacy import mechanisms
 from dpbt.privacy.mechanism import Mechanism
 from dpbt.recipes.building import (
+    Allow,
     Parts,
     Request,
     build,
     checked_request,
+    either_accountant,
     flag,
     no_published_delta,
+    one_accountant,
     one_of,
     whole,
 )
@@ -44,7 +49,7 @@ def random_forest(
     epsilon; the paper's own scale would cost 2 epsilon there. `learners.random_tree` has the
     proofs.
 
-    Voting is chosen when predicting, `forests.predict`; `dpbt.predict` is the majority vote.
+    Voting is chosen when predicting, `dpbt.predict(model, rows, voting)`; by default by majority.
     Arguments of type ArrayLike may be arrays, and the recipe then holds one setting for each entry.
 
     Args:
@@ -147,7 +152,8 @@ def rf_e(
     )
     no_published_delta(request)
     kind = _kind(request, depth, disjoint, mechanisms.exponential, None)
-    return _forest("rf_e", request, kind._replace(per_leaf=not request.tight))
+    kind = kind._replace(per_leaf=not request.tight)
+    return _forest("rf_e", request, kind, either_accountant)  # a round has one draw
 
 
 def _count_noise(request: Request) -> Mechanism:
@@ -179,7 +185,9 @@ def _kind(
     return random_tree.Kind(depth, request.relation, noise, parts, False, negative)
 
 
-def _forest(name: str, request: Request, kind: random_tree.Kind) -> Recipe:
+def _forest(
+    name: str, request: Request, kind: random_tree.Kind, allow: Allow = one_accountant
+) -> Recipe:
     """A forest; with disjoint rows, all of its trees are one round."""
     disjoint = kind.parts > 1
     if disjoint:
@@ -192,4 +200,4 @@ def _forest(name: str, request: Request, kind: random_tree.Kind) -> Recipe:
         name=name,
         setting="disjoint rows" if disjoint else "all rows",
     )
-    return build(request, parts, functools.partial(random_tree.calibrate, kind))
+    return build(request, parts, functools.partial(random_tree.calibrate, kind), allow)

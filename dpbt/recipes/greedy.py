@@ -1,5 +1,7 @@
 """Boosting with greedy trees: Nock & Henecka (2020)."""
 
+from __future__ import annotations  # so that help() shows ArrayLike by its name
+
 import functools
 from typing import NamedTuple
 
@@ -27,16 +29,11 @@ Alpha = ArrayLike | optax.Schedule
 """The criterion's alpha: "objective", a number, an array of settings, or a schedule of depths."""
 
 
-def _family(loss: ProperLoss | LossFamily) -> LossFamily:
-    """A loss as the family of which every member is that loss."""
-    return losses.fixed(loss) if isinstance(loss, ProperLoss) else loss
-
-
 def _boostable(
     loss: ProperLoss | LossFamily | None, criterion: ProperLoss | LossFamily
 ) -> LossFamily:
     """The family of the link: the criterion's where its surrogate is smooth, else Matsushita's."""
-    family = _family(criterion if loss is None else loss)
+    family = losses.as_family(criterion if loss is None else loss)
     if np.isfinite(float(family(np.float32(1)).smoothness)):
         return family
     if loss is None:
@@ -183,7 +180,7 @@ def _families(
     objective = isinstance(alpha, str)
     if objective and alpha != "objective":
         raise ValueError(f'alpha must be "objective", a number, or a schedule, got {alpha!r}')
-    family = _family(criterion)
+    family = losses.as_family(criterion)
     losses.check_criterion(family)
     link = _boostable(loss, criterion)
     if objective and isinstance(criterion, ProperLoss):

@@ -5,6 +5,8 @@ number, whatever the number of rows present, up to `rows` (`slickness`). Neighbo
 other rows keep their order.
 """
 
+from __future__ import annotations  # so that help() shows ArrayLike by its name
+
 import functools
 
 import numpy as np

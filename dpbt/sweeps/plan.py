@@ -40,7 +40,8 @@ class Task(NamedTuple):
         train: bool[F, N], test bool[F, N]: the rows of each of F evaluations, folds say.
         test: see `train`.
         arguments: what the recipe's maker needs to know of the table: its public `rows`, say. The
-            results hold them, so they must be public.
+            results hold them, so they must be public. Of an evaluation with more than `rows`
+            rows to train on, only the first `rows` count (`boosting.admitted`).
     """
 
     name: str
@@ -53,6 +54,24 @@ class Task(NamedTuple):
     def shape(self) -> "Shape":
         """Of the table."""
         return shape_of(self.table)
+
+
+def check_masks(task: Task) -> None:
+    """Refuse masks that do not fit the table of their task.
+
+    Raises:
+        ValueError: naming the task and the mask; no number of rows is shown.
+    """
+    rows = task.table.target.shape[0]
+    for name in ("train", "test"):
+        mask = np.asarray(getattr(task, name))
+        if mask.dtype != bool or mask.ndim != 2 or mask.shape[1] != rows or not len(mask):
+            raise ValueError(
+                f"{name} of task {task.name!r} must be bool[F, N], an entry for each row of its "
+                f"table; got {mask.dtype} of rank {mask.ndim}, or another number of entries"
+            )
+    if np.shape(task.train) != np.shape(task.test):
+        raise ValueError(f"train and test of task {task.name!r} must have one shape")
 
 
 @dataclasses.dataclass(frozen=True)

@@ -35,6 +35,7 @@ from dpbt.sweeps.plan import (
     Shape,
     Sweep,
     Task,
+    check_masks,
     common_shapes,
     groups,
     id_words,
@@ -361,6 +362,8 @@ def run(
     names = [task.name for task in tasks]
     if len(set(names)) < len(names):
         raise ValueError(f"tasks need distinct names, got {names}")
+    for task in tasks:
+        check_masks(task)
 
     mesh = device_mesh() if mesh is None else mesh
     about = provenance() if about is None else dict(about)

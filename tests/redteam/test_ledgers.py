@@ -48,6 +48,7 @@ def line(site="leaf", mechanism=mechanisms.discrete_laplace, **changes):
             "scale": float(HONEST),
             "sensitivity": float(GRID),
             "theorem": "a row is on one side",
+            "moved": 1,
             **changes,
         }
     )

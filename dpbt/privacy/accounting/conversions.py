@@ -136,10 +136,15 @@ def zcdp_rho(epsilon: Numbers, delta: Numbers) -> np.ndarray:
     return np.where(np.isfinite(epsilon), np.maximum(rho, 0.0) * (1 - 1e-11), epsilon)
 
 
-def gdp_epsilon(mu: float, delta: float) -> float:
-    """The epsilon of mu-GDP at delta, to about 1e-12 relative.
+_ROUNDING = 1e-12
+"""Deltas below this are within what `gaussian_delta` may be off by in double precision."""
 
-    It is 0 for mu = 0 and infinite for infinite mu.
+
+def gdp_epsilon(mu: float, delta: float) -> float:
+    """The epsilon of mu-GDP at delta, to about 1e-12 relative; never below it.
+
+    It is 0 for mu = 0 and infinite for infinite mu. For a delta too small to be told from rounding
+    it is that of (mu^2 / 2)-zCDP, which mu-GDP implies.
 
     Args:
         mu: at least 0.
@@ -147,6 +152,9 @@ def gdp_epsilon(mu: float, delta: float) -> float:
     """
     if mu == 0 or math.isinf(mu):
         return mu
+    if delta < _ROUNDING:
+        return zcdp_epsilon(mu**2 / 2, delta)
+    delta *= 1 - 1e-9
     if gaussian_delta(0.0, mu) <= delta:
         return 0.0
     low, high = 0.0, 1.0

@@ -31,7 +31,7 @@ class Event:
             scale / scale_unit: a scale that follows what was released is compared in units of a
             public number that it is proportional to.
         moved: how many independent outputs of one draw a row moves, whatever `count` pays for;
-            None for all of them.
+            None for draws that never read the rows.
 
     Raises:
         ValueError: for a count that is no whole number of at least 1, for a number that is negative
@@ -60,12 +60,19 @@ class Event:
                 )
 
         # Sensitivities and scales are numbers of at least 0, and units are above 0.
+        if self.moved is None and self.mechanism.price.reads_rows:
+            raise ValueError(
+                f"moved of the draw {self.site!r} must say how many of its outputs a row moves"
+            )
         for name in ("sensitivity", "scale", "scale_unit"):
             value = np.asarray(getattr(self, name), np.float64)
             if not np.all(value >= 0):
                 raise ValueError(
                     f"{name} of the draw {self.site!r} must be at least 0, got {value.tolist()}"
                 )
+        for name in ("sensitivity", "scale_unit"):
+            if not np.all(np.isfinite(np.asarray(getattr(self, name), np.float64))):
+                raise ValueError(f"{name} of the draw {self.site!r} must be finite")
         if not np.all(np.asarray(self.scale_unit) > 0):
             raise ValueError(f"scale_unit of the draw {self.site!r} must be above 0")
 
@@ -114,6 +121,10 @@ class Line:
     gap: float = 0.0
     tail: float = 0.0
     exact: bool = True
+
+    def __post_init__(self):
+        if self.times < 1 or not (self.gap >= 0 and self.tail >= 0):
+            raise ValueError(f"a line is of at least one draw, at no negative cost, got {self}")
 
     @property
     def site(self) -> str:
@@ -200,7 +211,7 @@ def _compared(event: Event, draw: DrawRequest, times: int) -> Line:
     sampler = draw.mechanism.sampler
     if sampler is None:
         return Line(event, times, exact=False)
-    moved = draw.outputs if event.moved is None else event.moved
+    moved = draw.outputs if event.moved is None else event.moved  # None is refused by Event
     gap, tail = finite_bits(sampler, _finite_shift(event), moved)
     return Line(event, times, gap * times, float(tail) * times)
 

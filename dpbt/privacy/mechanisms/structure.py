@@ -10,14 +10,29 @@ from dpbt.privacy.mechanisms.common import no_tail
 from dpbt.privacy.mechanisms.prices import FREE
 
 
+def _remainder(high: Array, low: Array, scale: Numbers) -> Array:
+    """u32[...]: 2^32 high + low modulo scale; of low alone where scale is above 2^16."""
+    count = jnp.asarray(scale).astype(jnp.uint32)
+    radix = 2**16 % count
+    return ((high % count) * (radix * radix % count) + low % count) % count
+
+
 def _uniform_sample(key: Array, value: Array, scale: Numbers) -> Array:
     if jnp.issubdtype(value.dtype, jnp.integer):
-        count = jnp.asarray(scale).astype(jnp.uint32)
-        high, low = words(key, 2, value.shape) % count
-        radix = 2**16 % count
-        remainder = (high * (radix * radix % count) + low) % count  # of 2^32 high + low
-        return remainder.astype(value.dtype)
+        high, low = words(key, 2, value.shape)
+        return _remainder(high, low, scale).astype(value.dtype)
     return jax.random.uniform(key, value.shape, value.dtype) * scale
+
+
+def _assignment_sample(key: Array, value: Array, scale: Numbers) -> Array:
+    """Each place has a key of its own, so that it does not depend on how many places follow."""
+    places = jnp.arange(value.size, dtype=jnp.uint32)
+
+    def bits_of(place: Array) -> Array:
+        return jax.random.bits(jax.random.fold_in(key, place), (2,), jnp.uint32)
+
+    high, low = jax.vmap(bits_of)(places).T
+    return _remainder(high, low, scale).astype(value.dtype).reshape(value.shape)
 
 
 def _uniform_log_prob(output: Array, value: Array, scale: Numbers) -> Array:
@@ -52,8 +67,9 @@ bits modulo scale, so uniform to within scale * 2^-64 (from 32 bits where scale 
 reals are multiples of 2^-23 times scale.
 """
 
-assignment = uniform._replace(name="assignment", public=False)
-"""`uniform`, drawn with the key of the noise: for what never reads the rows and is withheld.
+assignment = uniform._replace(name="assignment", sample=_assignment_sample, public=False)
+"""`uniform` integers from the key of the noise, for what never reads the rows and is withheld.
 
-0-DP as `uniform`. Which part of a table a place belongs to is an example.
+0-DP as `uniform`. The first outputs do not depend on how many follow. Which part of a table a place
+belongs to is an example.
 """

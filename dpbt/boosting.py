@@ -134,7 +134,7 @@ def prepared_table(table: Table, recipe: Recipe) -> Prepared:
 
 
 class Boosted(NamedTuple):
-    """What `boost` returns.
+    """What `boost` returns; `model_of` makes a Model of it, to predict other rows with.
 
     Attributes:
         transcript: all that left the private side, with the sites that the learner withholds from a

@@ -7,11 +7,20 @@ from importlib import import_module, metadata
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from dpbt import boosting, forests, losses, prediction, recipes, sweeps
+    from dpbt import (
+        boosting,
+        forests,
+        learners,
+        losses,
+        prediction,
+        recipes,
+        reweighting,
+        sweeps,
+    )
     from dpbt.analysis import audit, diagnostics
     from dpbt.analysis.explain import explain
-    from dpbt.base import Model, Questions, Recipe, Table, Tree
-    from dpbt.boosting import boost, fit, replay
+    from dpbt.base import Model, Questions, Recipe, Table, Transcript, Tree
+    from dpbt.boosting import Boosted, boost, fit, replay
     from dpbt.data import cells, domains, files, questions
     from dpbt.data.tables import table
     from dpbt.prediction import decision_function, predict, predict_proba
@@ -32,19 +41,23 @@ _MODULES = {
     "forest_bounds": "dpbt.theory.forest_bounds",
     "forests": "dpbt.forests",
     "keys": "dpbt.privacy.keys",
+    "learners": "dpbt.learners",
     "losses": "dpbt.losses",
     "mechanisms": "dpbt.privacy.mechanisms",
     "prediction": "dpbt.prediction",
     "questions": "dpbt.data.questions",
     "recipes": "dpbt.recipes",
+    "reweighting": "dpbt.reweighting",
     "smooth_bounds": "dpbt.theory.smooth_bounds",
     "sweeps": "dpbt.sweeps",
 }
 _NAMES = {
+    "Boosted": "dpbt.boosting",
     "Model": "dpbt.base",
     "Questions": "dpbt.base",
     "Recipe": "dpbt.base",
     "Table": "dpbt.base",
+    "Transcript": "dpbt.base",
     "Tree": "dpbt.base",
     "boost": "dpbt.boosting",
     "decision_function": "dpbt.prediction",
@@ -62,10 +75,12 @@ __version__ = metadata.version("dpbt")
 """The version of the installed package, which pyproject.toml states."""
 
 __all__ = [
+    "Boosted",
     "Model",
     "Questions",
     "Recipe",
     "Table",
+    "Transcript",
     "Tree",
     "__version__",
     "accounting",
@@ -84,6 +99,7 @@ __all__ = [
     "forests",
     "fresh_key",
     "keys",
+    "learners",
     "ledger",
     "losses",
     "mechanisms",
@@ -93,6 +109,7 @@ __all__ = [
     "questions",
     "recipes",
     "replay",
+    "reweighting",
     "smooth_bounds",
     "sweeps",
     "table",

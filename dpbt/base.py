@@ -297,6 +297,7 @@ class WeakLearner(NamedTuple):
         withheld: the sites that `fit` leaves out of the model, as their length or their order
             follows the private rows (the tree of each row, for example).
         prologue: what is done once before the first round, if anything.
+        by_depth: the fields of its budget that have an entry for each depth on their last axis.
         calibrate: (allowance of all rounds, rounds, public) -> budget, for `recipes.custom`; None
             for a learner whose recipe says how its budget is shared.
     """
@@ -311,6 +312,7 @@ class WeakLearner(NamedTuple):
     total: bool = False
     withheld: tuple[str, ...] = ()
     prologue: Prologue | None = None
+    by_depth: tuple[str, ...] = ()
     calibrate: Callable[[Allowance, Numbers, Public], Budget] | None = None
 
 
@@ -395,8 +397,8 @@ def check_parts(learner: WeakLearner, reweighter: Reweighter, relation: Relation
     """
     if learner.relation not in (None, relation):
         raise ValueError(
-            f"the learner's sensitivities are under {learner.relation.name}, "
-            f"the recipe says {relation.name}"
+            f"the learner's sensitivities are under {relation_name(learner.relation)}, "
+            f"the recipe says {relation_name(relation)}"
         )
     if reweighter.coupled and not learner.coupled:
         raise ValueError(

@@ -369,7 +369,7 @@ def step_divergences(
 _boost = jax.jit(boost)
 
 
-def published(transcript: Transcript, learner: WeakLearner) -> Transcript:
+def without_withheld(transcript: Transcript, learner: WeakLearner) -> Transcript:
     """The transcript without the sites that the learner withholds.
 
     Raises:
@@ -439,19 +439,20 @@ def model_of(
     rows = table.cells.shape[0]
     start = intercept(recipe, transcript.prologue)
 
-    def of_rows(array: Array) -> Array:
-        """A withheld array with a place for each row, without the places of padding."""
-        placed = array.ndim > 1 and array.shape[1] == shapes.row_bucket(rows)
-        return array[:, :rows] if placed else array
+    def of_rows(release: Release, axis: int) -> Release:
+        """Withheld arrays with a place for each row on the axis, without the places of padding."""
+        padded = shapes.row_bucket(rows)
+        return {
+            site: jnp.take(array, jnp.arange(rows), axis=axis)
+            if site in recipe.learner.withheld and array.shape[axis : axis + 1] == (padded,)
+            else array
+            for site, array in release.items()
+        }
 
-    withheld = recipe.learner.withheld
-    rounds = {
-        site: of_rows(array) if site in withheld else array
-        for site, array in transcript.rounds.items()
-    }
-    transcript = transcript._replace(rounds=shapes.first(rounds, recipe.capacity))
+    rounds = shapes.first(of_rows(transcript.rounds, 1), recipe.capacity)
+    transcript = Transcript(of_rows(transcript.prologue, 0), rounds)
     if not keep_withheld:
-        transcript = published(transcript, recipe.learner)
+        transcript = without_withheld(transcript, recipe.learner)
     return Model(
         shapes.first(hypotheses, recipe.capacity),
         start,

@@ -112,6 +112,18 @@ def test_words_are_refused_for_another_domain_and_for_exact_numbers(model, table
         dpbt.explain(exact, DOMAIN)
 
 
+def test_words_are_refused_where_attributes_are_codes(columns):
+    """A nominal column as one number has no words for its thresholds."""
+    words = {"negative": "0", "positive": "1"}
+    coded = dpbt.table(DOMAIN, columns, columns["age"] > 55, codes=True, **words)
+    keys = jax.random.split(jax.random.key(0))
+    forest = dpbt.fit(keys[0], coded, MAKERS["forest"](), keys[1])
+    with pytest.raises(ValueError, match="as codes"):
+        dpbt.explain(forest, DOMAIN)
+    boosted = dpbt.fit(keys[0], coded, MAKERS["bdpe"]())
+    assert dpbt.explain(boosted, DOMAIN).startswith("tree 1")
+
+
 def test_forests_side_by_side_refuse_rounds_that_wait_for_each_other(table):
     recipe = MAKERS["forest"]()
     keys = jax.random.split(jax.random.key(0))

@@ -8,9 +8,16 @@ import pytest
 import dpbt
 from dpbt import losses, recipes, reweighting
 from dpbt.base import ADD_REMOVE
-from dpbt.learners import greedy_tree, one_rule
-from dpbt.privacy import accounting
+from dpbt.learners import (
+    greedy_tree,
+    one_rule,
+    published_greedy_tree,
+    random_tree,
+    top_down_tree,
+)
+from dpbt.privacy import accounting, mechanisms
 from dpbt.privacy.pricing import drawn
+from tests.tables import random_table
 
 GOOD = {"epsilon": 1.0, "rows": 100}
 
@@ -210,7 +217,11 @@ BAD_CUSTOM = {
         {"epsilon": 1.0, "budget": one_rule.RuleBudget(np.float32(9))},
         "either epsilon",
     ),
-    "no calibrate": (GREEDY, {"epsilon": 1.0}, "has no calibrate of its own"),
+    "no calibrate": (
+        GREEDY._replace(calibrate=None),
+        {"epsilon": 1.0},
+        "has no calibrate of its own",
+    ),
     "epsilon": (RULE, {"epsilon": -1.0}, "epsilon must be greater than 0"),
     "delta": (RULE, {"epsilon": 1.0, "delta": 2.0}, "delta must be 0, or in"),
     "rows": (RULE, {"epsilon": 1.0, "rows": 0.5}, "whole numbers"),
@@ -249,6 +260,38 @@ def test_a_loss_is_taken_as_its_family():
         loss=losses.log,
     )
     assert recipe.loss is losses.fixed(losses.log)
+
+
+EVERY_LEARNER = {
+    "greedy": lambda: greedy_tree.greedy_tree(3, losses.m_alpha, losses.m_alpha, True, ADD_REMOVE),
+    "published": lambda: published_greedy_tree.published_greedy_tree(
+        3, losses.m_alpha, losses.m_alpha, True
+    ),
+    "rule": lambda: one_rule.one_rule(ADD_REMOVE),
+    "top-down": lambda: top_down_tree.top_down_tree(3, 2, losses.square, ADD_REMOVE),
+    "random": lambda: random_tree.random_tree(3, ADD_REMOVE, mechanisms.discrete_laplace),
+}
+MIRROR = {
+    "reweighter": reweighting.mirror(losses.m_alpha),
+    "reweighting": reweighting.MirrorNumbers(np.float32(1)),
+}
+LAZY = {
+    "reweighter": reweighting.lazy_bregman(),
+    "reweighting": reweighting.LazyNumbers(np.float32(0.4), np.float32(0.3)),
+}
+
+
+@pytest.mark.parametrize("name", EVERY_LEARNER)
+def test_every_learner_of_the_library_trains_at_once(name):
+    """With arrays of settings, too: each number has an axis of settings."""
+    weights = {"greedy": MIRROR, "published": MIRROR, "top-down": LAZY}.get(name, {})
+    several = np.array([1.0, 4.0])
+    many = recipes.custom(EVERY_LEARNER[name](), epsilon=several, rows=100, rounds=3, **weights)
+    recipe = recipes.setting(many, 1)
+    assert dpbt.ledger(recipe).epsilon == pytest.approx(4.0, rel=1e-5)
+    keys = jax.random.split(jax.random.key(0))
+    model = dpbt.fit(keys[0], random_table(0, 60, 3), recipe, keys[1])
+    assert np.asarray(dpbt.predict(model, random_table(0, 60, 3))).shape == (60,)
 
 
 @pytest.mark.parametrize("name", BAD_CUSTOM)

@@ -159,7 +159,7 @@ def _releases(keys: Array, table: Table, recipe: Recipe) -> Transcript:
 
     def record(key: Array) -> Transcript:
         noise_key, public_key = pair(key)
-        return boost(noise_key, table, recipe, public_key)[0]
+        return boost(noise_key, table, recipe, public_key).transcript
 
     return jax.lax.map(record, keys)
 
@@ -391,7 +391,7 @@ def _worst_steps(
     def worst(splits: Array, target: Array, present: Array) -> Array:
         table = of_splits(splits, target, present)
         noise_key, public_key = pair(key)
-        release = boost(noise_key, table, recipe, public_key)[0]
+        release = boost(noise_key, table, recipe, public_key).transcript
 
         def against(flip: Array) -> Array:
             neighbour = table._replace(present=present ^ flip)

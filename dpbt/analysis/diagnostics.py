@@ -58,11 +58,11 @@ def margins(model: Model, rows: Array | Table, target: AnyArray) -> np.ndarray:
 
     Args:
         model: from `fit`.
-        rows: as `boosting.decision_function` takes them.
+        rows: as `prediction.decision_function` takes them.
         target: bool[N].
 
     Raises:
-        ValueError: as `boosting.decision_function`.
+        ValueError: as `prediction.decision_function`.
     """
     sign = np.where(np.asarray(target), 1, -1)
     return np.asarray(decision_function(model, rows)) * sign / int(model.recipe.rounds)

@@ -5,6 +5,8 @@ import numpy as np
 
 from dpbt.base import Model
 from dpbt.data.domains import Domain, questions
+from dpbt.data.questions import same
+from dpbt.learners.trees import TREES
 
 
 def explain(model: Model, domain: Domain) -> str:
@@ -31,6 +33,8 @@ def explain(model: Model, domain: Domain) -> str:
     for name in ("feature", "low", "high"):
         if not np.array_equal(getattr(asked, name), getattr(declared, name)):
             raise ValueError("the model was trained with other questions than the domain asks")
+    if kind is not TREES and not same(asked, declared):
+        raise ValueError("nominal columns as codes have no words: make the table without codes")
 
     rounds = int(model.recipe.rounds)
     hypotheses = jax.tree.map(lambda array: np.asarray(array)[:rounds], model.trees)

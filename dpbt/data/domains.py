@@ -278,6 +278,8 @@ def _missing(kind: Column, values: ColumnCells) -> int:
             return int((code < (0 if kind.other is None else -1)).sum())
         case Boolean():
             return int((read_truths(values, kind.true, kind.false) == -1).sum())
+        case _:
+            raise ValueError(f"a column must be Numeric, Nominal or Boolean, got {kind!r}")
 
 
 def column_from_json(name: str, entry: Mapping) -> Column:

@@ -95,6 +95,12 @@ class Settings(NamedTuple):
     smoothing: Numbers
 
 
+def default_settings(link: LossFamily, depth: int) -> Settings:
+    """Those of `recipes.bdpe` for alpha = 1."""
+    clip, smoothness = 10.0, float(link(np.float32(1)).smoothness)
+    return Settings(np.ones(depth), 1.0, clip, 1e-4, 1 / (4 * smoothness * clip**2), 1.0)
+
+
 AlphaOfLevel = Callable[[int, Array], Array]
 """(level, class weights i32[nodes, 2]) -> the criterion's alpha at that level."""
 
@@ -315,6 +321,11 @@ class Kind(NamedTuple):
         return self.objective and self.depth > 1
 
     @property
+    def default_shares(self) -> Shares:
+        """Those of `recipes.bdpe`: half for structure, and a tenth of that for errors."""
+        return Shares(0.5, 0.1 if self.counts_errors else 0.0)
+
+    @property
     def tag(self) -> str:
         """Every static part as text."""
         families = f"{family_name(self.criterion)}, {family_name(self.link)}"
@@ -472,11 +483,14 @@ def greedy_tree(
             `mechanisms.rounded_gaussian` for zCDP.
     """
     kind = Kind(depth, criterion, link, objective, relation, noise)
+    shares, settings = kind.default_shares, default_settings(link, depth)
     return boundary.weak_learner(
         functools.partial(program, kind),
         functools.partial(hypothesis, kind),
         functools.partial(events, kind),
         trees.TREES,
         relation,
+        calibrate=functools.partial(calibrate, kind, shares, settings),
+        by_depth=BY_DEPTH,
         tag=f"greedy_tree({kind.tag})",
     )

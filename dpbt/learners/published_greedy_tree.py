@@ -12,6 +12,7 @@ import numpy as np
 from dpbt.base import GRID, Array, LossFamily, Public, Release, Tree, WeakLearner
 from dpbt.learners import trees
 from dpbt.learners.greedy_tree import (
+    BY_DEPTH,
     TINY_PRIOR,
     AlphaOfLevel,
     Kind,
@@ -19,6 +20,7 @@ from dpbt.learners.greedy_tree import (
     Shares,
     SplitPrice,
     TreeBudget,
+    default_settings,
     errors,
     gathered_splits,
     grow,
@@ -186,12 +188,15 @@ def published_greedy_tree(
     Args: as `greedy_tree.greedy_tree`, without the relation.
     """
     kind = Kind(depth, criterion, link, objective, None, mechanisms.discrete_laplace)
+    shares, settings = kind.default_shares, default_settings(link, depth)
     return boundary.weak_learner(
         functools.partial(program, kind),
         functools.partial(hypothesis, kind),
         functools.partial(events, kind),
         trees.TREES,
         None,
+        calibrate=functools.partial(calibrate, kind, shares, settings),
+        by_depth=BY_DEPTH,
         unprotected=(ALPHA_LEAK,) if objective else (),
         tag=f"published_greedy_tree({kind.tag})",
     )

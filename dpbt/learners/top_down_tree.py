@@ -324,6 +324,7 @@ def top_down_tree(
         functools.partial(events, kind),
         trees.TREES,
         relation,
+        calibrate=functools.partial(calibrate, kind, 0.5),
         coupled=True,
         tag=f"top_down_tree({static}, {calibration})",
         total=True,

@@ -384,6 +384,7 @@ def weak_learner(
     tag: str | None = None,
     total: bool = False,
     withheld: tuple[str, ...] = (),
+    by_depth: tuple[str, ...] = (),
 ) -> WeakLearner:
     """The weak learner of a private program.
 
@@ -409,6 +410,7 @@ def weak_learner(
         total: whether the events' sensitivities count on a total weight of kappa rows.
         withheld: sites that `fit` leaves out of the model, because their length is the number of
             private rows, for example.
+        by_depth: fields of its budget that have an entry for each depth on their last axis.
     """
     if tag is None:
         opening = () if prologue is None else (prologue.program.release, prologue.intercept)
@@ -425,5 +427,6 @@ def weak_learner(
         total=total,
         withheld=withheld,
         prologue=prologue,
+        by_depth=by_depth,
         calibrate=calibrate,
     )

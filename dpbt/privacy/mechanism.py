@@ -141,8 +141,17 @@ class Mechanism(NamedTuple):
         return self.price.dp_event(float(shift(sensitivity, scale)))
 
     def bound(self, sensitivity: Sensitivity) -> Numbers:
-        """The sensitivity in the norm that this mechanism is priced by."""
-        return sensitivity.l2 if self.price.norm == "l2" else sensitivity.l1
+        """The sensitivity in the norm that this mechanism is priced by.
+
+        Raises:
+            ValueError: for a mechanism that is priced by a range, which no norm bounds.
+        """
+        norms = {"l1": sensitivity.l1, "l2": sensitivity.l2}
+        if self.price.norm not in norms:
+            raise ValueError(
+                f"{self.name} is priced by the {self.price.norm} of a change of scores"
+            )
+        return norms[self.price.norm]
 
     def scale(self, sensitivity: Numbers, allowance: Allowance) -> np.ndarray:
         """f32[...]: the least noise that costs no more than the allowance, rounded up.

@@ -1,8 +1,8 @@
 """Random variates in double precision, from uniform 32-bit words, inside single-precision programs.
 
 What a mechanism promises is a law; what runs is a function of finitely many bits. The variates here
-come so close to their laws that the distance has a price in the ledger (`base.Sampler`), and one
-that is small. Two things make that so.
+come so close to their laws that the distance has a price in the ledger (`mechanism.Sampler`), and
+one that is small. Two things make that so.
 
 Bits. An exponential variable is -log(U) with U on a lattice of 2**-127 at *both* ends of (0, 1),
 so that neither a large value nor a small one is coarse: beyond E = e the lattice moves the
@@ -31,9 +31,6 @@ EXPONENTIAL_WORDS = 4
 
 NORMAL_WORDS = 6
 """Words of two normal variables."""
-
-RELATIVE_ERROR = 2.0**-50
-"""No exponential variable is further from an exact one, relatively, up to `REACH`."""
 
 REACH = 44.0
 """Up to it a lattice of 2**-127 moves less than 2**-63; a mass of e**-44 < 2**-63 is beyond."""

@@ -246,8 +246,6 @@ def build(
     parts: Parts,
     calibrate: Calibrate,
     allow: Allow = one_accountant,
-    *,
-    by_depth: tuple[str, ...] = (),
 ) -> Recipe:
     """The recipe: what finite bits cost is taken off the request, the rest is calibrated.
 
@@ -256,7 +254,6 @@ def build(
         parts: the static parts.
         calibrate: how the rest is shared among the learner's draws.
         allow: the rest as an allowance.
-        by_depth: fields of the budget that have one entry for each depth on their last axis.
 
     Raises:
         ValueError: if the settings leave float32, or finite bits cost too much of the request.
@@ -266,10 +263,10 @@ def build(
 
     def calibrated(affordable: Request) -> tuple[Budget, Public]:
         budget = calibrate(allow(affordable), affordable.rounds, public)
-        return _spread(budget, public, shape, by_depth)
+        return _spread(budget, public, shape, parts.learner.by_depth)
 
     left = after_samplers(request, parts.learner, *calibrated(request))
-    return assemble(request, parts, calibrated(left)[0], by_depth=by_depth)
+    return assemble(request, parts, calibrated(left)[0])
 
 
 def public_numbers(request: Request, parts: Parts) -> Public:
@@ -277,21 +274,19 @@ def public_numbers(request: Request, parts: Parts) -> Public:
     return Public(request.rows, np.float32(1), parts.reweighting, {})
 
 
-def assemble(
-    request: Request, parts: Parts, budget: Budget, *, by_depth: tuple[str, ...] = ()
-) -> Recipe:
+def assemble(request: Request, parts: Parts, budget: Budget) -> Recipe:
     """The recipe of a budget that is calibrated.
 
     Args:
         request: the request.
         parts: the static parts.
         budget: a NamedTuple of numbers.
-        by_depth: as `build` has it.
 
     Raises:
         ValueError: if a number leaves float32, or noise is not what its sampler is for.
     """
-    budget, public = _spread(budget, public_numbers(request, parts), request.shape, by_depth)
+    public = public_numbers(request, parts)
+    budget, public = _spread(budget, public, request.shape, parts.learner.by_depth)
     check_float32(request, parts.learner, budget, public)
     shape = np.shape(public.rows)
     return Recipe(
@@ -426,8 +421,10 @@ def check_float32(request: Request, learner: WeakLearner, budget: Budget, public
     """
     for name, value in budget._asdict().items():
         value = np.asarray(value, np.float32)
-        if np.any(np.isnan(value)) or np.any(value < 0):
+        if np.any(np.isnan(value)):
             raise ValueError(f"epsilon is too small or too large: {name} leaves float32")
+        if np.any(value < 0):
+            raise ValueError(f"the budget's {name} must be at least 0 in float32, and is not")
 
     programs = [learner.program]
     if learner.prologue is not None:

@@ -135,7 +135,7 @@ def bdpe(
     kind = _kind(request, depth, families)
     parts = _parts(request, kind, families, settings)
     calibrate = _calibrate(kind, shares, settings)
-    return build(request, parts, calibrate, by_depth=greedy_tree.BY_DEPTH)
+    return build(request, parts, calibrate)
 
 
 MAX_DEPTH = 12

@@ -390,7 +390,7 @@ def lane_bytes(shape: Shape, recipe: Recipe) -> int:
     def fit() -> Any:
         setting = jax.tree.map(lambda leaf: jnp.asarray(leaf)[0], recipe)
         key = jax.random.key(0)
-        return boost(key, _blank(shape), setting, key)[1]
+        return boost(key, _blank(shape), setting, key).hypotheses
 
     hypotheses = jax.eval_shape(fit)
     width = max(leaf.shape[-1] for leaf in jax.tree.leaves(hypotheses))

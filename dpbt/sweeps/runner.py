@@ -180,7 +180,7 @@ def _evaluator(measure: Measure, mesh: Mesh) -> Wrapped:
             present = table.present & train[lane.evaluation]
             recipe = dataclasses.replace(lane.recipe, rounds=rounds)
             noise_key, public_key = pair(_fit_key(root, lane))
-            score = boost(noise_key, table._replace(present=present), recipe, public_key)[2]
+            score = boost(noise_key, table._replace(present=present), recipe, public_key).scores
             return measure(score, table.target, present, test[lane.evaluation])
 
         def evaluate_chunk(numbered: tuple[Array, _Lanes]) -> dict[str, Array]:

@@ -1,13 +1,14 @@
-"""Mechanisms: (sample, log_prob, divergence, rho) for every draw that leaves the private side.
+"""Mechanisms: sampler, density, divergence and price of every draw that leaves the private side.
 
 `scale` is the noise: the Laplace or Gaussian scale, or the temperature of the exponential mechanism
 (p proportional to exp(score / scale)). Scale 0 is the noise-free limit, used by the non-private
 mode; its log probability is 0 for the limit's output and -inf for every other.
 
 Densities are exact formulas. Samplers draw from finitely many bits in double precision, and each
-mechanism says how far its sampler can be from its law (`base.Sampler`); the ledger has a line for
-it. `laplace` and `gaussian` add real noise in float32, whose reachable values depend on the private
-value (Mironov, 2012): they state no such bound, and a ledger with one of them is marked FLOAT.
+mechanism says how far its sampler can be from its law (`mechanism.Sampler`); the ledger has a line
+for it. `laplace` and `gaussian` add real noise in float32, whose reachable values depend on the
+private value (Mironov, 2012): they state no such bound, and a ledger with one of them is marked
+FLOAT.
 """
 
 from dpbt.privacy.mechanisms.additive import (

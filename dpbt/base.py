@@ -444,7 +444,7 @@ class Model:
     """An ensemble: all that was released, and what follows from it.
 
     Attributes:
-        trees: the hypotheses, a Tree say, with a leading axis for rounds; the score of a row is
+        hypotheses: trees, say, with a leading axis for rounds; the score of a row is
             `intercept` and the sum of their predictions.
         intercept: f32[], where every score starts; 0 for a learner without a prologue.
         transcript: what was released. The sites that the learner withholds are not in it, unless
@@ -455,7 +455,7 @@ class Model:
         dtype: of these rows: "uint8" for cells, "float32" for numbers.
     """
 
-    trees: Hypotheses
+    hypotheses: Hypotheses
     intercept: Array
     transcript: Transcript
     recipe: Recipe

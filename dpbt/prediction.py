@@ -60,7 +60,7 @@ def _shares(model: Model, table: Table) -> Array:
     """f32[k, N]: `shares` of a padded table."""
     kind = model.recipe.learner.hypotheses
     assert kind.shares is not None
-    return kind.shares(model.trees, kind.prepare(table))
+    return kind.shares(model.hypotheses, kind.prepare(table))
 
 
 def _read(model: Model, rows: Array | Table) -> tuple[Table, int]:
@@ -81,7 +81,7 @@ def decision_function(model: Model, rows: Array | Table) -> Array:
         ValueError: if the rows are not of the kind that the model reads (`checks.rows_for`).
     """
     table, count = _read(model, rows)
-    scores = model.intercept + _score(model.trees, table, model.recipe.learner.hypotheses)
+    scores = model.intercept + _score(model.hypotheses, table, model.recipe.learner.hypotheses)
     return shapes.first(scores, count)
 
 

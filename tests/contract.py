@@ -229,7 +229,7 @@ ROWS = [
         _bdpe(alpha="objective", calibration="published"),
         _rescale_tree,
         tight=False,
-        sampled=False,
+        slow=True,
     ),
     Row(
         "bdpe-published-alpha",

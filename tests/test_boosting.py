@@ -71,9 +71,9 @@ def agree(table, recipe, alpha, seed):
     model = dpbt.fit(key, table, recipe)
     arrays = [np.asarray(array) for array in (splits_of(table), table.target, table.present)]
     expected = reference.boost(*arrays, plain(recipe, alpha), library_noise(key, recipe))
-    np.testing.assert_array_equal(model.trees.split, [heap for heap, _ in expected])
+    np.testing.assert_array_equal(model.hypotheses.split, [heap for heap, _ in expected])
     np.testing.assert_allclose(
-        model.trees.leaf, [leaves for _, leaves in expected], rtol=2e-3, atol=2e-3
+        model.hypotheses.leaf, [leaves for _, leaves in expected], rtol=2e-3, atol=2e-3
     )
 
 
@@ -109,7 +109,7 @@ def test_weights_and_leverage_are_algorithm_1():
     a = 1.25 / bound**2
     y, weight = np.where(np.asarray(table.target), 1.0, -1.0), np.full(400, 0.5)
     for t in range(5):
-        tree = jax.tree.map(lambda leaf, t=t: leaf[t], model.trees)
+        tree = jax.tree.map(lambda leaf, t=t: leaf[t], model.hypotheses)
         leaf = np.asarray(trees.route(tree, columns_of(table)))
         share = np.array(
             [
@@ -132,8 +132,8 @@ def test_without_privacy_pure_nodes_stay_and_empty_leaves_follow_their_parents()
     table = of_splits(splits, label, np.ones(5, bool))
     recipe = recipes.bdpe(epsilon=np.inf, rows=5, rounds=1, depth=2, alpha=1.0)
     model = dpbt.fit(jax.random.key(0), table, recipe)
-    assert model.trees.split[0].tolist() == [0, UNSPLIT, 0]
-    leaf = np.asarray(model.trees.leaf[0])
+    assert model.hypotheses.split[0].tolist() == [0, UNSPLIT, 0]
+    leaf = np.asarray(model.hypotheses.leaf[0])
     assert leaf[0] == leaf[1] < 0
     assert leaf[2] == pytest.approx(leaf[3], rel=1e-4)
     assert np.all(np.asarray(dpbt.predict(model, table)) == [False, False, True, True, True])
@@ -210,9 +210,9 @@ def test_replay_rebuilds_the_model_and_ignores_absent_rows(small_table, case):
     model = dpbt.fit(jax.random.key(7), small_table, recipe)
     found = jax.jit(dpbt.replay)(model.transcript, small_table, recipe)
     rebuilt = found.hypotheses
-    np.testing.assert_array_equal(rebuilt.split, model.trees.split)
+    np.testing.assert_array_equal(rebuilt.split, model.hypotheses.split)
     np.testing.assert_allclose(
-        rebuilt.leaf, model.trees.leaf, rtol=1e-5, atol=1e-7
+        rebuilt.leaf, model.hypotheses.leaf, rtol=1e-5, atol=1e-7
     )  # two programs, one ulp apart
     gone = ~small_table.present
     other = small_table._replace(
@@ -338,6 +338,6 @@ def test_splits_that_are_not_allowed_are_never_chosen(small_table):
     allowed = np.array([True, False, True, False, False, False, False])
     recipe = recipes.bdpe(epsilon=0.01, rows=90, rounds=5, depth=3)
     model = dpbt.fit(jax.random.key(0), allowing(small_table, allowed), recipe)
-    assert set(np.unique(model.trees.split)) == {0, 2}
+    assert set(np.unique(model.hypotheses.split)) == {0, 2}
     with pytest.raises(ValueError, match=r"questions.allowed must be bool\[7\]"):
         dpbt.fit(jax.random.key(0), allowing(small_table, allowed[:3]), recipe)

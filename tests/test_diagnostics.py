@@ -35,7 +35,7 @@ def test_votes_are_the_model(fitted):
     )
     assert all(vote.votes != 0 for vote in lines)
     assert "x0" in diagnostics.votes_table(lines)
-    used = set(np.asarray(model.trees.split).ravel().tolist()) - {-1}
+    used = set(np.asarray(model.hypotheses.split).ravel().tolist()) - {-1}
     assert diagnostics.features_used(model) == len(used)
     assert {vote.split for vote in lines} - {-1} <= used
     with pytest.raises(ValueError, match="the domain has 2 splits"):

@@ -21,7 +21,7 @@ def test_the_examples_run(tmp_path, monkeypatch):
     scope: dict = {}
     for block in blocks:
         exec(compile(block, "README.md", "exec"), scope)
-    assert scope["model"].trees.split.shape[0] == scope["model"].recipe.rounds
+    assert scope["model"].hypotheses.split.shape[0] == scope["model"].recipe.rounds
 
 
 def test_readme_ledger_and_threats_name_one_relation_one_rows_one_sampler_and_one_key():

@@ -90,7 +90,7 @@ def test_theorems_5_1_and_5_2_hold_on_real_data(data_folder, name, depth):
     table = Table(numbers, dataset.table.target, dataset.table.present)
     recipe = recipes.random_forest(epsilon=np.inf, rows=len(dataset.label), rounds=31, depth=depth)
     model = forests.fit(KEYS[0], table, recipe, KEYS[1])
-    trees = jax.tree.map(lambda x: x[:, 0], model.trees)
+    trees = jax.tree.map(lambda x: x[:, 0], model.hypotheses)
     label, present = jnp.asarray(table.target), jnp.asarray(table.present)
     found = forest_bounds.points(random_tree.routes(trees, table.cells), label, present, 2**depth)
     e = float(np.mean(forest_bounds.accuracy(found, present)))
@@ -114,7 +114,7 @@ def test_theorem_5_3_holds_in_simulation(banknote, voting):
     """
     recipe = recipes.random_forest(epsilon=np.inf, rows=1372, rounds=200, depth=8)
     table = banknote._replace(present=jnp.arange(1372) % 7 == 0)
-    trees = jax.tree.map(lambda x: x[:, 0], forests.fit(KEYS[0], table, recipe, KEYS[1]).trees)
+    trees = jax.tree.map(lambda x: x[:, 0], forests.fit(KEYS[0], table, recipe, KEYS[1]).hypotheses)
     position = table.cells[::7].astype(jnp.float32)
     leaf = random_tree.routes(trees, position)
     label, everyone = table.target[::7], jnp.ones(196, bool)

@@ -105,7 +105,7 @@ def test_leaves_are_those_of_a_loop_under_the_same_noise(table, name, epsilon):
     theta, counts = plain_theta(
         model.releases, table, noise, recipe.budget.leaf_scale, GRID, name == "disjoint"
     )
-    np.testing.assert_allclose(model.trees.leaf, theta, atol=2e-4)
+    np.testing.assert_allclose(model.hypotheses.leaf, theta, atol=2e-4)
     used = sum(count.sum() for count in counts)
     assert used == (190 if name == "disjoint" else 7 * 190)
 
@@ -132,7 +132,9 @@ def test_same_trees_as_boosting_under_the_same_key_whatever_the_batch(table, mak
     boosted = dpbt.fit(key, table, recipe, PUBLIC)
     for memory in (0.001, 0.02, 256):
         model = grown(key, table, recipe, memory_mb=memory)
-        jax.tree.map(same, (model.releases, model.trees), (boosted.releases, boosted.trees))
+        jax.tree.map(
+            same, (model.releases, model.hypotheses), (boosted.releases, boosted.hypotheses)
+        )
     np.testing.assert_array_equal(dpbt.predict(model, table), dpbt.predict(boosted, table))
 
 
@@ -248,8 +250,10 @@ def test_settings_of_different_sizes_share_a_program_and_rounds_that_did_not_hap
     model, same = grown(key, table, small), grown(key, table, alone)
     boosted = dpbt.fit(key, table, small, PUBLIC)
     for found in (model, boosted):
-        jax.tree.map(lambda x, y: np.testing.assert_array_equal(x[:3], y), found.trees, same.trees)
-        assert not np.any(found.trees.leaf[3:])
+        jax.tree.map(
+            lambda x, y: np.testing.assert_array_equal(x[:3], y), found.hypotheses, same.hypotheses
+        )
+        assert not np.any(found.hypotheses.leaf[3:])
     for voting in ("majority", "threshold"):
         expected = dpbt.predict(same, table, voting)
         np.testing.assert_array_equal(dpbt.predict(model, table, voting), expected)

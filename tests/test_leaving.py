@@ -255,7 +255,7 @@ def test_no_array_of_a_model_is_as_long_as_the_table(table, name, watch):
     more = set(asked.releases) - set(model.releases)
     assert more == set(recipe.learner.withheld) == ({"part"} if "disjoint" in name else set())
     assert all(asked.releases[site].shape == (recipe.capacity, N) for site in more)
-    jax.tree.map(np.testing.assert_array_equal, asked.trees, model.trees)
+    jax.tree.map(np.testing.assert_array_equal, asked.hypotheses, model.hypotheses)
 
 
 def test_a_learner_cannot_withhold_a_site_that_it_does_not_draw(table):

@@ -401,7 +401,11 @@ def renyi(p, q, order):
 
 
 @pytest.mark.parametrize(
-    "mechanism", [mechanisms.exponential, mechanisms.noisy_max], ids=lambda m: m.name
+    "mechanism",
+    [
+        pytest.param(mechanisms.exponential, id="exponential"),
+        pytest.param(mechanisms.noisy_max, id="noisy max", marks=pytest.mark.slow),
+    ],
 )
 def test_a_selection_costs_by_the_range_of_the_change_of_scores(mechanism):
     """Changes in [shared, shared + range]: pure and Renyi losses are within the price; one attains

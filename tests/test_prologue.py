@@ -181,7 +181,7 @@ def test_replay_on_every_neighbour_gives_the_identical_model():
         return jax.jit(dpbt.replay)(model.transcript, one, recipe).hypotheses
 
     expected = rebuilt(table.present)
-    jax.tree.map(np.testing.assert_array_equal, expected, model.trees)
+    jax.tree.map(np.testing.assert_array_equal, expected, model.hypotheses)
     for present in near.present:
         jax.tree.map(np.testing.assert_array_equal, rebuilt(jnp.asarray(present)), expected)
 
@@ -277,7 +277,7 @@ def test_the_intercept_reaches_every_score():
 
     votes = np.zeros(14)
     right = np.asarray(table.cells)[:, 0].astype(int)
-    for leaf in np.asarray(model.trees.leaf):
+    for leaf in np.asarray(model.hypotheses.leaf):
         votes += leaf[right]
     score = np.asarray(dpbt.decision_function(model, table))
     np.testing.assert_allclose(score, start + votes, rtol=1e-6)
@@ -299,6 +299,7 @@ def test_a_model_holds_what_the_prologue_released():
     assert dpbt.ledger(recipe).epsilon == np.inf
 
 
+@pytest.mark.slow
 def test_vmap_over_recipes_keys_and_masks_is_a_loop():
     table = random_table(1, 14, 3)
     several = recipe_of(epsilon=np.array([1.0, 20.0]), rounds=np.array([2, 3]))

@@ -64,10 +64,21 @@ MANY = 560
 """A fixed number of rows, above that of thresholds: each new shape compiles its programs."""
 
 
-@settings(max_examples=6)
-@given(st.lists(KINDS, min_size=2, max_size=4), st.data())
+@settings(max_examples=3)
+@given(st.lists(KINDS, min_size=3, max_size=5), st.data())
 def test_questions_of_cells_are_the_splits_of_raw_columns(kinds, drawn):
     """Over odd cells of every kind, and numbers on the thresholds themselves."""
+    columns_agree(kinds, drawn)
+
+
+@pytest.mark.slow
+@settings(max_examples=60)
+@given(st.lists(KINDS, min_size=1, max_size=4), st.data())
+def test_questions_of_more_cells_are_the_splits_of_raw_columns(kinds, drawn):
+    columns_agree(kinds, drawn)
+
+
+def columns_agree(kinds, drawn):
     domain = {f"x{k}": kind for k, kind in enumerate(kinds)}
     rows = drawn.draw(st.lists(st.tuples(*[ODD] * len(kinds)), min_size=12, max_size=16))
     rows = [unwrapped(row) for row in rows]

@@ -30,7 +30,7 @@ def test_buckets_are_few_and_waste_at_most_a_quarter():
 
 
 MAKERS = {
-    "bdpe": lambda rows, rounds: recipes.bdpe(epsilon=2.0, rows=rows, rounds=rounds, depth=2),
+    "bdpe": lambda rows, rounds: recipes.bdpe(epsilon=2.0, rows=rows, rounds=rounds, depth=1),
     "rules": lambda rows, rounds: recipes.lazybb_rules(epsilon=2.0, rows=rows, rounds=rounds),
     "forest": lambda rows, rounds: recipes.random_forest(
         epsilon=2.0, rows=rows, rounds=rounds, depth=3
@@ -47,11 +47,11 @@ def test_a_fit_is_what_boost_learns_without_padding(name):
     keys = jax.random.split(jax.random.key(3))
     model = dpbt.fit(keys[0], table, recipe, keys[1], keep_withheld=True)
     bare = jax.jit(dpbt.boost)(keys[0], table, recipe, keys[1])
-    jax.tree.map(np.testing.assert_array_equal, model.trees, bare.hypotheses)
+    jax.tree.map(np.testing.assert_array_equal, model.hypotheses, bare.hypotheses)
     jax.tree.map(np.testing.assert_array_equal, model.transcript, bare.transcript)
     if name in ("forest", "disjoint"):
         batched = forests.fit(keys[0], table, recipe, keys[1])
-        jax.tree.map(np.testing.assert_array_equal, model.trees, batched.trees)
+        jax.tree.map(np.testing.assert_array_equal, model.hypotheses, batched.hypotheses)
 
 
 def test_a_withheld_site_has_as_many_places_as_the_table():
@@ -60,7 +60,7 @@ def test_a_withheld_site_has_as_many_places_as_the_table():
     model = dpbt.fit(keys[0], table, recipe, keys[1], keep_withheld=True)
     assert model.releases["part"].shape == (1, 75)
     replayed = boosting.replay(model.transcript, table, recipe)
-    jax.tree.map(np.testing.assert_array_equal, model.trees, replayed.hypotheses)
+    jax.tree.map(np.testing.assert_array_equal, model.hypotheses, replayed.hypotheses)
 
 
 def test_rows_and_rounds_of_one_bucket_share_a_program():
@@ -70,7 +70,7 @@ def test_rows_and_rounds_of_one_bucket_share_a_program():
     before = compiled()
     for rows, rounds in ((81, 9), (88, 10), (96, 9)):
         model = dpbt.fit(key, table_of(rows), make(rows, rounds))
-        assert model.trees.leaf.shape[0] == rounds
+        assert model.hypotheses.leaf.shape[0] == rounds
     assert compiled() == before
     dpbt.fit(key, table_of(97), make(97, 10))
     assert compiled() == before + 1

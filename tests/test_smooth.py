@@ -98,14 +98,17 @@ def test_rules_are_trees_in_words():
         model = dpbt.fit(
             jax.random.key(0), shown, recipes.lazybb_rules(epsilon=np.inf, rows=4, rounds=1)
         )
-        assert model.trees.split.tolist() == [[0]]
-        assert model.trees.leaf.tolist() == [[-sign, sign]]
+        assert model.hypotheses.split.tolist() == [[0]]
+        assert model.hypotheses.leaf.tolist() == [[-sign, sign]]
         np.testing.assert_array_equal(dpbt.predict(model, shown), shown.target)
     constant = table._replace(target=jnp.ones(4, bool))
     model = dpbt.fit(
         jax.random.key(0), constant, recipes.lazybb_rules(epsilon=np.inf, rows=4, rounds=1)
     )
-    assert (model.trees.split.tolist(), model.trees.leaf.tolist()) == ([[UNSPLIT]], [[1, 1]])
+    assert (model.hypotheses.split.tolist(), model.hypotheses.leaf.tolist()) == (
+        [[UNSPLIT]],
+        [[1, 1]],
+    )
     assert "add +1.0000" in dpbt.explain(
         model, {"a": dpbt.domains.Boolean(), "b": dpbt.domains.Boolean()}
     )
@@ -273,7 +276,7 @@ def test_absent_rows_and_splits_that_are_not_allowed_do_not_matter(small_table):
     for make in (recipes.lazybb_rules, recipes.lazybb_trees):
         recipe = make(epsilon=0.1, rows=77, rounds=30)
         model = dpbt.fit(jax.random.key(4), allowing(small_table, allowed), recipe)
-        assert int(model.trees.split.max()) == 2
+        assert int(model.hypotheses.split.max()) == 2
     noisy = recipes.lazybb_rules(epsilon=1, rows=77, rounds=2, selection="noisy_max")
     with pytest.raises(ValueError, match="no masked candidates"):
         dpbt.fit(jax.random.key(0), allowing(small_table, allowed), noisy)
@@ -327,7 +330,7 @@ def test_the_centre_is_the_weighted_mean_of_signed_rows_in_the_unit_ball():
     x = np.asarray(table.cells, np.float64)
     x /= np.maximum(1, np.linalg.norm(x, axis=1, keepdims=True))
     y, margins = np.where(table.target, 1, -1), np.zeros(60)
-    for normal in np.asarray(model.trees.normal):
+    for normal in np.asarray(model.hypotheses.normal):
         measure = reference_smooth.capped_scaling(np.exp(-0.4 * margins), 0.4 * 60)
         np.testing.assert_allclose(normal, (measure * y) @ x / (0.4 * 60), atol=0.01)
         margins += y * (x @ normal)
@@ -428,7 +431,7 @@ def test_halfspace_noise_shrinks_with_the_public_cap():
         recipe = recipes.halfspace_boost(
             rows=50, noise=3.0, rounds=1, density=0.25, features=400, calibration=calibration
         )
-        found[calibration] = np.std(dpbt.fit(jax.random.key(0), table, recipe).trees.normal)
+        found[calibration] = np.std(dpbt.fit(jax.random.key(0), table, recipe).hypotheses.normal)
     assert found["tight"] == pytest.approx(0.75, rel=0.2)
     assert found["published"] == pytest.approx(3.0, rel=0.2)
 
@@ -472,6 +475,7 @@ def test_halfspace_refusals():
             recipes.halfspace_boost(rows=20, **both)
 
 
+@pytest.mark.slow
 def test_hs_stl_learns_a_halfspace_with_a_margin():
     """Algorithm 5 as it is, on rows of margin 0.4: the error on fresh rows is below alpha."""
     rng = np.random.default_rng(0)

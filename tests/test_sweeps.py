@@ -129,8 +129,8 @@ def test_padding_changes_no_noise_free_result_and_refuses_what_does_not_fit():
         dpbt.fit(jax.random.key(0), t.table, dataclasses.replace(recipe, rows=np.float32(80)))
         for t in (task, big)
     ]
-    np.testing.assert_array_equal(fits[0].trees.split, fits[1].trees.split)
-    np.testing.assert_allclose(fits[0].trees.leaf, fits[1].trees.leaf, rtol=1e-6)
+    np.testing.assert_array_equal(fits[0].hypotheses.split, fits[1].hypotheses.split)
+    np.testing.assert_allclose(fits[0].hypotheses.leaf, fits[1].hypotheses.leaf, rtol=1e-6)
     with pytest.raises(ValueError, match="does not fit"):
         plan.padded(task, shape._replace(rows=59))
     numbers = Table(task.table.cells.astype(np.float32), task.table.target, task.table.present)
@@ -291,6 +291,7 @@ def test_a_killed_run_resumes_to_the_same_bytes(tmp_path):
     assert digests(folder) == digests(tmp_path / "whole")
 
 
+@pytest.mark.slow
 def test_devices_and_shards_change_nothing(tmp_path):
     """Eight virtual devices: rows over 1, 2 and 8 of them, and a sweep over four by two."""
     worker.sweep(tmp_path / "one")

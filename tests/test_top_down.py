@@ -117,7 +117,7 @@ def test_same_trees_as_a_plain_loop_under_the_same_noise(criterion, calibration)
         heap, leaves, leaf_weight = plain_tree(
             criterion, splits, label, levels, count, depth, select
         )
-        np.testing.assert_array_equal(model.trees.split[t], heap)
+        np.testing.assert_array_equal(model.hypotheses.split[t], heap)
         counts = np.zeros((8, 2))
         for leaf in leaves:
             first = (leaf.heap - (2**leaf.level - 1)) << (depth - leaf.level)
@@ -126,7 +126,7 @@ def test_same_trees_as_a_plain_loop_under_the_same_noise(criterion, calibration)
         labels = mechanisms.exponential if tight else mechanisms.noisy_max
         leaf_scale = jnp.float32(2 * GRID / (60 / rounds / 2))
         drawn = labels.sample(boundary.site_key(keys[t], "leaf"), jnp.asarray(behind), leaf_scale)
-        np.testing.assert_array_equal(model.trees.leaf[t], 2 * np.asarray(drawn) - 1)
+        np.testing.assert_array_equal(model.hypotheses.leaf[t], 2 * np.asarray(drawn) - 1)
         for leaf in leaves:
             first = (leaf.heap - (2**leaf.level - 1)) << (depth - leaf.level)
             margins[leaf.rows] += np.where(label[leaf.rows], 1, -1) * (2 * int(drawn[first]) - 1)
@@ -145,9 +145,11 @@ def test_without_privacy_it_splits_where_it_helps_and_respects_the_depth_cap():
     assert np.all(np.asarray(dpbt.predict(model, splits)) == label)
     deep = recipes.lazybb_trees(epsilon=0.1, rows=400, rounds=20, splits=7, depth=3)
     noisy = dpbt.fit(jax.random.key(1), table, deep)
-    assert int(jnp.sum(noisy.trees.split == UNSPLIT)) == 0
+    assert int(jnp.sum(noisy.hypotheses.split == UNSPLIT)) == 0
     some = recipes.lazybb_trees(epsilon=0.1, rows=400, rounds=20, splits=4, depth=3)
-    assert int(jnp.sum(dpbt.fit(jax.random.key(1), table, some).trees.split != UNSPLIT)) == 20 * 4
+    assert (
+        int(jnp.sum(dpbt.fit(jax.random.key(1), table, some).hypotheses.split != UNSPLIT)) == 20 * 4
+    )
 
 
 def gini(w1, w0):

@@ -148,7 +148,7 @@ def _heaps(model: Model) -> tuple[np.ndarray, np.ndarray]:
     if model.recipe.learner.hypotheses is not trees.TREES:
         raise ValueError("this diagnostic is of trees")
     rounds = int(model.recipe.rounds)
-    return np.asarray(model.trees.split)[:rounds], np.asarray(model.trees.leaf)[:rounds]
+    return np.asarray(model.hypotheses.split)[:rounds], np.asarray(model.hypotheses.leaf)[:rounds]
 
 
 @functools.partial(jax.jit, static_argnums=2)
@@ -198,7 +198,7 @@ def report(
         return margin_histogram(margins(model, rows, rows.target)[present])[0].tolist()
 
     of_trees = model.recipe.learner.hypotheses is trees.TREES
-    of_stumps = of_trees and model.trees.split.shape[1] == 1
+    of_stumps = of_trees and model.hypotheses.split.shape[1] == 1
     of_rules = of_stumps and bool(np.all(np.abs(_heaps(model)[1]) == 1))
     return {
         "advantage": np.asarray(_advantages(model.transcript, table, model.recipe)).tolist(),

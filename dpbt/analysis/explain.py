@@ -37,7 +37,7 @@ def explain(model: Model, domain: Domain) -> str:
         raise ValueError("nominal columns as codes have no words: make the table without codes")
 
     rounds = int(model.recipe.rounds)
-    hypotheses = jax.tree.map(lambda array: np.asarray(array)[:rounds], model.trees)
+    hypotheses = jax.tree.map(lambda array: np.asarray(array)[:rounds], model.hypotheses)
     lines = kind.explain(hypotheses, domain)
     if model.recipe.learner.prologue is None:
         return lines

@@ -209,7 +209,7 @@ def theta(trees: Grove, rows: Positions) -> Array:
     """f32[k, N]: the share of the positive class that each tree's leaf states for each row.
 
     Args:
-        trees: a Grove with any leading axes, such as `Model.trees`; NaN for rounds that did not
+        trees: a Grove with any leading axes, such as `Model.hypotheses`; NaN for rounds that did not
             take place.
         rows: as `prepare` gives them.
     """

@@ -42,7 +42,7 @@ def _line(dataset: str, options: argparse.Namespace) -> results.Line:
 
     recipe = recipes.lazybb_rules(epsilon=1.0, rows=len(taught.target))
     keys = jax.random.split(jax.random.key(options.seed), REPEATS + 1)
-    one = timing.measure(lambda k: dpbt.fit(keys[k], taught, recipe).trees, REPEATS)
+    one = timing.measure(lambda k: dpbt.fit(keys[k], taught, recipe).hypotheses, REPEATS)
 
     with tempfile.TemporaryDirectory() as folder:
         _, report = fit_all(work._replace(folder=Path(folder)), options.json)

@@ -209,8 +209,8 @@ def theta(trees: Grove, rows: Positions) -> Array:
     """f32[k, N]: the share of the positive class that each tree's leaf states for each row.
 
     Args:
-        trees: a Grove with any leading axes, such as `Model.hypotheses`; NaN for rounds that did not
-            take place.
+        trees: a Grove with any leading axes, such as `Model.hypotheses`. Rounds that did not take
+            place state NaN.
         rows: as `prepare` gives them.
     """
     grown = trees.grown.reshape(-1)

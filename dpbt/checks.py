@@ -32,7 +32,16 @@ def as_array(name: str, value: object) -> Array:
 
 
 def on_device(table: Table) -> Table:
-    """The table's fields as device arrays; ValueError as `as_array`."""
+    """The table's fields as device arrays.
+
+    Raises:
+        ValueError: for what is no table, and as `as_array`.
+    """
+    if not isinstance(table, Table):
+        raise ValueError(
+            f"expected a table, as dpbt.table makes it, got {type(table).__name__}; the order is "
+            "key, table, recipe"
+        )
     questions = table.questions
     if questions is not None:
         fields = {name: array for name, array in questions._asdict().items() if array is not None}

@@ -138,3 +138,14 @@ def test_a_leaf_that_says_nothing_states_its_fallback():
     np.testing.assert_allclose(leaf_shares(weights, fallback, "zero"), [0.25, 0.25, 0.25])
     weights = np.array([[1, 3]], np.int32)
     np.testing.assert_allclose(leaf_shares(weights, fallback[:1], "zero"), [0.75])
+
+
+def test_arguments_in_another_order_are_refused_by_name(table):
+    recipe = MAKERS["bdpe"]()
+    with pytest.raises(ValueError, match="key, table, recipe"):
+        dpbt.fit(jax.random.key(0), recipe, table)
+    with pytest.raises(ValueError, match="key, table, recipe"):
+        dpbt.fit(jax.random.key(0), {"cells": table.cells}, recipe)
+    for other in (None, table):
+        with pytest.raises(ValueError, match="a ledger is of a recipe"):
+            dpbt.ledger(other)

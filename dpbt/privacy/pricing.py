@@ -57,6 +57,8 @@ def _checked(recipe: Recipe) -> tuple[int, float]:
     Raises:
         ValueError: saying which of them is no such number.
     """
+    if not isinstance(recipe, Recipe):
+        raise ValueError(f"a ledger is of a recipe, got {type(recipe).__name__}")
     if np.ndim(recipe.rows) > 0:
         raise ValueError("a ledger is of one setting; take one with recipes.setting(recipe, index)")
     rounds, delta = np.asarray(recipe.rounds), float(recipe.delta)

@@ -278,7 +278,7 @@ MUTANTS = [
         "sites of one key are taken",
         "dpbt/privacy/boundary.py",
         "if _site_word(earlier) == _site_word(site)]",
-        "if False]:",
+        "if False]",
         (attack("ledgers", "two_sites_of_one_key_are_refused"),),
     ),
     Mutant(

@@ -216,6 +216,7 @@ def test_a_line_cannot_say_what_it_costs():
 
 RECIPE = recipes.bdpe(epsilon=1.0, rows=400, rounds=3, depth=2)
 SMOOTH = recipes.lazybb_rules(epsilon=1.0, rows=400, rounds=3)
+LAZY = reweighting.LazyNumbers(np.float32(0.4), np.float32(0.3))
 TAMPERED = {
     "rounds 2.9": lambda: dataclasses.replace(RECIPE, rounds=2.9),
     "rounds 2.9, numpy": lambda: dataclasses.replace(RECIPE, rounds=np.float32(2.9)),
@@ -232,10 +233,12 @@ TAMPERED = {
     "negated errors": lambda: _with(RECIPE, error_scale=-RECIPE.budget.error_scale),
     "negated splits": lambda: _with(RECIPE, split_epsilon=-RECIPE.budget.split_epsilon),
     "smooth weights": lambda: dataclasses.replace(
-        RECIPE, reweighter=reweighting.lazy_bregman(True)
+        RECIPE, reweighter=reweighting.lazy_bregman(True), reweighting=LAZY
     ),
     "smooth weights, forest": lambda: dataclasses.replace(
-        recipes.random_forest(epsilon=1.0, rows=400), reweighter=reweighting.lazy_bregman(False)
+        recipes.random_forest(epsilon=1.0, rows=400),
+        reweighter=reweighting.lazy_bregman(False),
+        reweighting=LAZY,
     ),
 }
 

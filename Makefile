@@ -1,4 +1,5 @@
 # Two commands do everything, the virtual environment included: `make demo` and `make test`.
+# Only dpbt is installed; experiments and figures run from this folder.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin

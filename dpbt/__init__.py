@@ -1,35 +1,93 @@
-"""Differentially private boosted decision trees in JAX, with guarantees that can be checked."""
+"""Differentially private boosted decision trees in JAX, with guarantees that can be checked.
 
-from dpbt import (
-    audit,
-    cells,
-    diagnostics,
-    domains,
-    files,
-    forest_bounds,
-    forests,
-    keys,
-    losses,
-    mechanisms,
-    recipes,
-    runs,
-    storage,
-    sweeps,
-)
-from dpbt.base import Model, Recipe, Table, Tree
-from dpbt.boosting import boost, decision_function, fit, predict, predict_proba, replay
-from dpbt.keys import fresh_key
-from dpbt.pricing import ledger
-from dpbt.rules import explain
-from dpbt.tables import table
+Names are imported when they are first used, so that `import dpbt` itself needs no JAX.
+"""
+
+from importlib import import_module, metadata
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from dpbt import (
+        boosting,
+        forests,
+        learners,
+        losses,
+        prediction,
+        recipes,
+        reweighting,
+        sweeps,
+    )
+    from dpbt.analysis import audit, diagnostics
+    from dpbt.analysis.explain import explain
+    from dpbt.base import Model, Questions, Recipe, Table, Transcript, Tree
+    from dpbt.boosting import Boosted, boost, fit, replay
+    from dpbt.data import cells, domains, files, questions
+    from dpbt.data.tables import table
+    from dpbt.prediction import decision_function, predict, predict_proba
+    from dpbt.privacy import accounting, boundary, keys, mechanisms
+    from dpbt.privacy.keys import fresh_key
+    from dpbt.privacy.pricing import ledger
+    from dpbt.theory import forest_bounds, smooth_bounds
+
+_MODULES = {
+    "accounting": "dpbt.privacy.accounting",
+    "audit": "dpbt.analysis.audit",
+    "boosting": "dpbt.boosting",
+    "boundary": "dpbt.privacy.boundary",
+    "cells": "dpbt.data.cells",
+    "diagnostics": "dpbt.analysis.diagnostics",
+    "domains": "dpbt.data.domains",
+    "files": "dpbt.data.files",
+    "forest_bounds": "dpbt.theory.forest_bounds",
+    "forests": "dpbt.forests",
+    "keys": "dpbt.privacy.keys",
+    "learners": "dpbt.learners",
+    "losses": "dpbt.losses",
+    "mechanisms": "dpbt.privacy.mechanisms",
+    "prediction": "dpbt.prediction",
+    "questions": "dpbt.data.questions",
+    "recipes": "dpbt.recipes",
+    "reweighting": "dpbt.reweighting",
+    "smooth_bounds": "dpbt.theory.smooth_bounds",
+    "sweeps": "dpbt.sweeps",
+}
+_NAMES = {
+    "Boosted": "dpbt.boosting",
+    "Model": "dpbt.base",
+    "Questions": "dpbt.base",
+    "Recipe": "dpbt.base",
+    "Table": "dpbt.base",
+    "Transcript": "dpbt.base",
+    "Tree": "dpbt.base",
+    "boost": "dpbt.boosting",
+    "decision_function": "dpbt.prediction",
+    "explain": "dpbt.analysis.explain",
+    "fit": "dpbt.boosting",
+    "fresh_key": "dpbt.privacy.keys",
+    "ledger": "dpbt.privacy.pricing",
+    "predict": "dpbt.prediction",
+    "predict_proba": "dpbt.prediction",
+    "replay": "dpbt.boosting",
+    "table": "dpbt.data.tables",
+}
+
+__version__ = metadata.version("dpbt")
+"""The version of the installed package, which pyproject.toml states."""
 
 __all__ = [
+    "Boosted",
     "Model",
+    "Questions",
     "Recipe",
     "Table",
+    "Transcript",
     "Tree",
+    "__version__",
+    "accounting",
     "audit",
     "boost",
+    "boosting",
+    "boundary",
     "cells",
     "decision_function",
     "diagnostics",
@@ -41,15 +99,31 @@ __all__ = [
     "forests",
     "fresh_key",
     "keys",
+    "learners",
     "ledger",
     "losses",
     "mechanisms",
     "predict",
     "predict_proba",
+    "prediction",
+    "questions",
     "recipes",
     "replay",
-    "runs",
-    "storage",
+    "reweighting",
+    "smooth_bounds",
     "sweeps",
     "table",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """The module or the name, imported when it is first asked for."""
+    if name in _MODULES:
+        return import_module(_MODULES[name])
+    if name in _NAMES:
+        return getattr(import_module(_NAMES[name]), name)
+    raise AttributeError(f"module 'dpbt' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

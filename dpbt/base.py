@@ -1,16 +1,16 @@
-"""The words of the library: bundles of arrays and tuples of pure functions.
+"""The types of the library: bundles of arrays and tuples of pure functions.
 
 Axis letters, used in every docstring:
 
     N rows of a table (its public capacity)      D depth of a tree
-    S public splits                              L = 2**D leaves
-    T rounds of boosting (trees)                 G settings of a sweep
+    F features: columns of a table               L = 2**D leaves
+    S public splits                              T rounds of boosting (trees)
+    A public attributes                          G settings of a sweep
 
-Axes of rounds are as long as the recipe's capacity, which is T unless settings of different T share a program.
+Axes of rounds have the recipe's capacity: T, unless settings of different T share a program.
 """
 
 import dataclasses
-import math
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
@@ -18,19 +18,39 @@ import jax
 import numpy as np
 from dp_accounting import NeighboringRelation
 
+from dpbt.privacy.mechanism import Allowance, DrawRequest, Numbers, StepLoss
+
 Array = jax.Array
 AnyArray = jax.Array | np.ndarray
 Relation = NeighboringRelation
 Release = dict[str, Array]
 """Everything that leaves one run of a weak learner: one array for each named site."""
 
+Budget = Any
+"""A learner's own NamedTuple of numbers: noise scales and settings."""
+
+Reweighting = Any
+"""A re-weighter's own NamedTuple of numbers."""
+
+Prepared = Any
+"""A table laid out by its hypothesis class, with attributes `target` and `present`."""
+
+Hypothesis = Any
+"""What a weak learner makes of one release: a Tree, for example."""
+
+Hypotheses = Any
+"""Hypotheses that are stacked, with a leading axis for rounds."""
+
+LedgerEvent = Any
+"""An `accounting.Event`: what a learner declares of one draw."""
+
 UNSPLIT = -1
 """The split of a node that is not split; it routes every row left."""
 
 GRID = 127
-"""Weights that depend on their own row alone are integers in 0..GRID, in units of `Weights.unit` / GRID.
+"""Weights of rows are integers in 0..GRID, in units of `Weighted.cap` / GRID.
 
-The largest grid that fits eight signed bits, whose exact products are the fastest a CPU has.
+It is the largest grid that fits eight signed bits, whose exact products are the fastest a CPU has.
 """
 
 MAX_ROWS = 2**24
@@ -47,10 +67,10 @@ def relation(name: str | Relation) -> Relation:
     Raises:
         ValueError: for any other name.
     """
-    found = _RELATIONS.get(name) if isinstance(name, str) else name
-    if found is None or found not in _RELATIONS.values():
+    value = _RELATIONS.get(name) if isinstance(name, str) else name
+    if value is None or value not in _RELATIONS.values():
         raise ValueError(f"relation must be one of {sorted(_RELATIONS)}, got {name!r}")
-    return found
+    return value
 
 
 def relation_name(value: Relation) -> str:
@@ -58,31 +78,60 @@ def relation_name(value: Relation) -> str:
     return next(name for name, known in _RELATIONS.items() if known is value)
 
 
-class Table(NamedTuple):
-    """Private rows, as the public splits see them.
+CELLS = 256
+"""Most cells of a feature: as many as a uint8 tells apart."""
+
+
+class Questions(NamedTuple):
+    """What may be asked of the cells of a row: splits, and positions in a range. Public.
+
+    A cell that no question knows satisfies no split and is at position 0 of every attribute.
+    `dpbt.questions` has what follows from questions and cells.
 
     Attributes:
-        splits: bool[N, S]: row n satisfies public split s. Learners of other hypotheses than trees read rows of
-            another kind here; their `HypothesisClass` checks it.
-        label: bool[N]: the row is of the positive class.
-        present: bool[N]: the row is there. Removing a row, choosing a fold and padding to a common
-            capacity change this mask only. What an absent row holds never matters.
-        offered: bool[S] or None: the splits that may be chosen; None for all. Public: it pads tables of different
-            domains to a common shape.
+        feature: i32[S]: the feature that split s reads.
+        low: u8[S]: a row satisfies split s if low[s] <= its cell of that feature <= high[s].
+        high: u8[S]: see `low`.
+        attribute: i32[A]: the feature that attribute a reads. Attributes are for learners that draw
+            thresholds or read numbers.
+        position: f32[A, CELLS]: the position in [0, 1] of each cell of the attribute's feature.
+        allowed: bool[S] or None: the splits that may be chosen; None for all. It pads tables of
+            different domains to a common shape.
     """
 
-    splits: Array
-    label: Array
+    feature: AnyArray
+    low: AnyArray
+    high: AnyArray
+    attribute: AnyArray
+    position: AnyArray
+    allowed: AnyArray | None = None
+
+
+class Table(NamedTuple):
+    """Private rows, as all learners read them.
+
+    Attributes:
+        cells: u8[N, F]: the public cell that each feature of a row lies in, which `questions` are
+            asked of. Or f32[N, F]: exact numbers, for learners that read positions or numbers only;
+            then there are no questions. What a cell holds is private, and none is an error.
+        target: bool[N]: the row is of the positive class.
+        present: bool[N]: the row is there. Removing a row, choosing a fold and padding to a common
+            capacity change this mask only. What an absent row holds never matters.
+        questions: of the cells; None with exact numbers.
+    """
+
+    cells: Array
+    target: Array
     present: Array
-    offered: Array | None = None
+    questions: Questions | None = None
 
 
 class Tree(NamedTuple):
     """A complete binary tree of depth D.
 
     Attributes:
-        split: i32[2**D - 1], heap order: the children of node i are 2i+1 (split false) and 2i+2 (true).
-            `UNSPLIT` routes every row left.
+        split: i32[2**D - 1], heap order: the children of node i are 2i+1 (split false) and 2i+2
+            (true). `UNSPLIT` routes every row left.
         leaf: f32[2**D]: the value added to the score of a row that ends there.
     """
 
@@ -90,74 +139,34 @@ class Tree(NamedTuple):
     leaf: Array
 
 
-class Weights(NamedTuple):
+class Weighted(NamedTuple):
     """Weights of the rows in one round.
 
     Attributes:
-        level: f32[N]: for a re-weighting of a row by itself, an integer 0..GRID; the row's weight is
-            level * unit / GRID.
-        unit: f32[]: a public upper bound on every weight of every possible row, a function of what
+        weight: f32[N], integers 0..GRID; the weight of a row is weight * cap / GRID.
+        cap: f32[]: a public upper bound on every weight of every possible row, a function of what
             has been released before.
     """
 
-    level: Array
-    unit: Array
+    weight: Array
+    cap: Array
 
 
-class Sampler(NamedTuple):
-    """How far a sampler of finitely many bits can be from the law of its mechanism.
-
-    Attributes:
-        gap: g: each outcome has a probability within a factor of e**(+-g) of the law's, but for
-            outcomes far from the value.
-        tail: (shift) -> t, the mass of outcomes that are so far from one of two values that lie
-            `shift` scales apart.
-        most: the largest scale for which this holds.
-
-    For each draw that a row moves, neighbours whose laws satisfy epsilon have samplers that satisfy
-    epsilon + 2 g, with t of delta (`accounting.Ledger`).
-    """
-
-    gap: float
-    tail: Callable[[float], float]
-    most: float = math.inf
-
-
-class Mechanism(NamedTuple):
-    """A randomised map from a private value to an output that may be published.
+class Public(NamedTuple):
+    """What is public in a round, beside the learner's own budget.
 
     Attributes:
-        name: what the ledger calls it.
-        sample: (key, value, scale) -> output.
-        log_prob: (output, value, scale) -> the exact log density (or probability) of each draw, one
-            for each independent draw.
-        divergence: (value, scale, other_value, other_scale) -> f32[]: the largest absolute log ratio
-            of the two densities over all outputs (the max-divergence, both directions).
-        rho: the same arguments -> f32[]: the zCDP cost of telling the two values apart.
-        sampler: how far `sample` can be from `log_prob`; None if no bound is proved, which marks a
-            ledger FLOAT.
-        public: whether the output is public randomness, drawn with the public key.
+        rows: f32[], m: the public bound on the number of rows (add/remove), or their number
+            (replace-one).
+        cap: f32[], the public upper bound on the weights of the round; 1 where no round is meant.
+        reweighting: the numbers of the re-weighter.
+        prologue: what the learner's prologue released; empty where there is none.
     """
 
-    name: str
-    sample: Callable[[Array, Array, Array], Array]
-    log_prob: Callable[[Array, Array, Array], Array]
-    divergence: Callable[[Array, Array, Array, Array], Array]
-    rho: Callable[[Array, Array, Array, Array], Array]
-    sampler: Sampler | None = None
-    public: bool = False
-
-
-class StepLoss(NamedTuple):
-    """What one draw costs between two tables, in the worst case over its outputs.
-
-    Attributes:
-        pure: f32[]: the max-divergence.
-        rho: f32[]: the zCDP cost.
-    """
-
-    pure: Array
-    rho: Array
+    rows: Numbers
+    cap: Numbers
+    reweighting: Reweighting
+    prologue: Release
 
 
 class ProperLoss(NamedTuple):
@@ -174,15 +183,15 @@ class ProperLoss(NamedTuple):
     """
 
     name: str
-    bayes_risk: Callable[[Any], Array]
-    link: Callable[[Any], Array]
-    inverse_link: Callable[[Any], Array]
-    surrogate: Callable[[Any], Array]
-    perspective: Callable[[Any, Any], Array]
-    smoothness: Any
+    bayes_risk: Callable[[Numbers], Array]
+    link: Callable[[Numbers], Array]
+    inverse_link: Callable[[Numbers], Array]
+    surrogate: Callable[[Numbers], Array]
+    perspective: Callable[[Numbers, Numbers], Array]
+    smoothness: Numbers
 
 
-LossFamily = Callable[[Any], ProperLoss]
+LossFamily = Callable[[Numbers], ProperLoss]
 """A family of losses indexed by alpha in [0, 1]; alpha may be traced."""
 
 
@@ -191,61 +200,120 @@ class HypothesisClass(NamedTuple):
 
     Attributes:
         example: () -> a table of one absent row that they can read.
-        check: (table) -> None: raises ValueError, on the host, if the table is not of the kind they read.
-        prepare: (table) -> the same rows laid out for the loops, with attributes `label` and `present`.
-        predict: (hypothesis, prepared) -> f32[N], what the hypothesis adds to the score of each row.
+        check: (table) -> None: raises ValueError, on the host, if the table is not of the kind they
+            read.
+        prepare: (table) -> the same rows laid out for the loops, with attributes `target` and
+            `present`.
+        predict: (hypothesis, prepared) -> f32[N], what the hypothesis adds to the score of each
+            row.
         bound: (hypothesis) -> f32[]: no possible row's |prediction| exceeds it.
+        explain: (hypotheses of T rounds on the host, domain) -> the model in words.
+        shares: (hypotheses, prepared) -> f32[k, N], for hypotheses that state shares of the
+            positive class instead of scores: what each says of each row, NaN for rounds beyond T.
     """
 
     example: Callable[[], Table]
     check: Callable[[Table], None]
-    prepare: Callable[[Table], Any]
-    predict: Callable[[Any, Any], Array]
-    bound: Callable[[Any], Array]
+    prepare: Callable[[Table], Prepared]
+    predict: Callable[[Hypothesis, Prepared], Array]
+    bound: Callable[[Hypothesis], Array]
+    explain: Callable[[Hypotheses, Mapping[str, Any]], str] | None = None
+    shares: Callable[[Hypotheses, Prepared], Array] | None = None
+
+
+Sampling = Callable[[Array, Array | None, Prepared, Array, Budget, Public], Release]
+"""(key, public key, table, weights, budget, public) -> what fresh draws release."""
+
+LogDensities = Callable[[Release, Prepared, Array, Budget, Public], dict[str, Array]]
+"""(release, table, weights, budget, public) -> f32[] for each site."""
+
+Divergences = Callable[
+    [Release, Prepared, Array, Prepared, Array, Budget, Public], dict[str, StepLoss]
+]
+"""(release, table, weights, other table, its weights, budget, public) -> the loss of each site."""
+
+Requests = Callable[[Prepared, Array, Budget, Public], Mapping[str, DrawRequest]]
+"""(table, weights, budget, public) -> what the program asks for at each site."""
+
+
+class PrivateProgram(NamedTuple):
+    """A private program, read in four ways, and the ledger's lines for it.
+
+    `boundary.private_program` derives the four from one program. `table` and `weights` are private;
+    `public` is a `Public`.
+
+    Attributes:
+        release: (key, public_key, table, weights, budget, public) -> Release: the only door from
+            private to public. The public key is None where nothing public is drawn.
+        log_prob: (release, table, weights, budget, public) -> dict of f32[]: exact log density by
+            site.
+        divergence: (release, table, weights, other_table, other_weights, budget, public) -> dict of
+            StepLoss: for each site, the worst case over its outputs, given the earlier sites.
+        draws: (table, weights, budget, public) -> dict of site -> what the program asks for there,
+            without drawing it; the ledger compares it with `events`.
+        events: (budget, public) -> one accounting.Event for each site. Their numbers have the axes
+            of settings that the budget has.
+    """
+
+    release: Sampling
+    log_prob: LogDensities
+    divergence: Divergences
+    draws: Requests
+    events: Callable[[Budget, Public], list[LedgerEvent]]
+
+
+class Prologue(NamedTuple):
+    """What a learner does once, before the first round; round 0 for audits and ledgers.
+
+    Attributes:
+        program: its private program. The weights that it reads are those of `uniform` re-weighting.
+        intercept: (its release, budget) -> f32[], the score that every row starts from.
+        tag: names the prologue and every static part of it, for a learner that is given another
+            prologue under its own tag.
+    """
+
+    program: PrivateProgram
+    intercept: Callable[[Release, Budget], Array]
+    tag: str = "prologue"
 
 
 class WeakLearner(NamedTuple):
-    """Three pure functions around the privacy boundary, and the ledger's lines for them.
-
-    Build one with `boundary.weak_learner`, which derives `release`, `log_prob` and `divergence` from
-    a single program.
+    """Private programs, and what is made of their releases. Build one with `boundary.weak_learner`.
 
     Attributes:
         tag: names the learner and every static part of it, so that two learners under one key have
             independent noise (`boosting.boost`).
-        release: (key, public_key, table, weights, budget) -> Release: the only door from private to
-            public. The public key is None where nothing public is drawn.
-        log_prob: (release, table, weights, budget) -> dict of f32[]: exact log density by site.
-        divergence: (release, budget, table, weights, other_table, other_weights) -> dict of StepLoss:
-            for each site, the worst case over its outputs, given the earlier sites of `release`.
-        hypothesis: (release, budget, unit) -> a hypothesis, a Tree say: post-processing, never sees the table.
+        program: of one round.
+        hypothesis: (release, budget, public) -> a hypothesis, a Tree say: post-processing, never
+            sees the table.
         hypotheses: the class that it belongs to.
-        events: (budget) -> list of accounting.Event, one for each site of the release.
-        relation: the neighbouring relation that `events` speak of; None if they hold under both.
-        slick: whether `events` hold where all rows' weights depend on each other, moving as `slickness` says
-            (`reweighting.lazy_bregman`). If not, they count on weights that depend on each row alone.
+        relation: the neighbouring relation that the events speak of; None if they hold under both.
+        coupled: whether the events hold where all rows' weights depend on each other, moving as
+            `slickness` says (`reweighting.lazy_bregman`). If not, they count on weights that depend
+            on each row alone.
         unprotected: what the calibration reads off the private data without any mechanism.
-        draws: (table, weights, budget) -> dict of site -> Drawn: what the program asks for, without
-            drawing it; the ledger compares it with `events`.
-        total: whether `events` count on a total weight of kappa rows, as `reweighting.lazy_bregman`
-            has it.
+        total: whether the events count on a total weight of kappa rows, as
+            `reweighting.lazy_bregman` has it.
         withheld: the sites that `fit` leaves out of the model, as their length or their order
             follows the private rows (the tree of each row, for example).
+        prologue: what is done once before the first round, if anything.
+        by_depth: the fields of its budget that have an entry for each depth on their last axis.
+        calibrate: (allowance of all rounds, rounds, public) -> budget, for `recipes.custom`; None
+            for a learner whose recipe says how its budget is shared.
     """
 
     tag: str
-    release: Callable[..., Release]
-    log_prob: Callable[..., dict[str, Array]]
-    divergence: Callable[..., dict[str, StepLoss]]
-    hypothesis: Callable[..., Any]
+    program: PrivateProgram
+    hypothesis: Callable[[Release, Budget, Public], Hypothesis]
     hypotheses: HypothesisClass
-    events: Callable[..., list[Any]]
     relation: Relation | None
-    slick: bool
+    coupled: bool
     unprotected: tuple[str, ...]
-    draws: Callable[..., dict[str, Any]]
     total: bool = False
     withheld: tuple[str, ...] = ()
+    prologue: Prologue | None = None
+    by_depth: tuple[str, ...] = ()
+    calibrate: Callable[[Allowance, Numbers, Public], Budget] | None = None
 
 
 class Reweighter(NamedTuple):
@@ -253,35 +321,41 @@ class Reweighter(NamedTuple):
 
     Attributes:
         tag: names the re-weighter and every static part of it.
-        joint: whether every weight depends on all rows (`reweighting.lazy_bregman`). If not, it
+        coupled: whether every weight depends on all rows (`reweighting.lazy_bregman`). If not, it
             depends on its own row alone, and on what has been released.
-        weights: (score f32[N], bound f32[], prepared table, budget) -> Weights. `bound` is public:
+        weigh: (score f32[N], bound f32[], prepared table, public) -> Weighted. `bound` is public:
             no row's |score| exceeds it.
+        numbers: the class of its numbers, `Recipe.reweighting`; an empty tuple has none.
     """
 
     tag: str
-    joint: bool
-    weights: Callable[[Array, Array, Any, Any], Weights]
+    coupled: bool
+    weigh: Callable[[Array, Array, Prepared, Public], Weighted]
+    numbers: type[tuple] = tuple
 
 
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class Recipe:
-    """An algorithm: static parts, and a budget whose leaves are arrays.
+    """An algorithm: static parts, and numbers that are traced.
 
-    Two recipes with equal static fields run the same compiled program; `jax.vmap` over a recipe maps
-    over its budget. Build one with `dpbt.recipes`.
+    Two recipes with equal static fields run the same compiled program; `jax.vmap` over a recipe
+    maps over its numbers. Build one with `dpbt.recipes`.
 
     Attributes:
-        budget: a pytree of arrays of 32 bits: noise scales and every other traced number, with a field
-            `rows`, and what the re-weighter reads (`link_alpha` for `mirror`; `density` and
-            `learning_rate` for `lazy_bregman`). Leading axes, if any, are axes of settings.
+        budget: the learner's numbers: noise scales and settings, a pytree of arrays of 32 bits.
+            Leading axes, if any, are axes of settings; so have all numbers below.
+        reweighting: the re-weighter's numbers, likewise.
+        rows: f32[], m: the public bound on the number of rows (add/remove), or their number
+            (replace-one).
         delta: f32[], the delta of the guarantee; 0 for a pure one.
+        rounds: i32[], T. Traced, so that settings with different T share a program.
         learner: the weak learner.
         reweighter: how scores become the next round's weights.
-        loss: the loss family of the link, and `predict_proba`.
-        rounds: i32[], T. Traced, so that settings with different T share a program.
-        capacity: the most rounds that the program has room for; releases and trees beyond T are zeros.
+        loss: the loss of the link of `predict_proba`, a function of `reweighting`; None without
+            one.
+        capacity: the most rounds that the program has room for; releases and hypotheses beyond T
+            are zeros.
         relation: the neighbouring relation of the guarantee.
         name, calibration, setting: words for tables.
 
@@ -291,7 +365,9 @@ class Recipe:
             rounds are not whole numbers from 1 to the capacity.
     """
 
-    budget: Any
+    budget: Budget
+    reweighting: Reweighting
+    rows: AnyArray
     delta: AnyArray
     rounds: AnyArray
     learner: WeakLearner = dataclasses.field(metadata={"static": True})
@@ -304,22 +380,39 @@ class Recipe:
     setting: str = dataclasses.field(metadata={"static": True})
 
     def __post_init__(self):
-        if self.learner.relation not in (None, self.relation):
-            words = f"the learner's sensitivities are under {self.learner.relation.name}, the recipe says"
-            raise ValueError(f"{words} {self.relation.name}")
-        if self.reweighter.joint and not self.learner.slick:
-            raise ValueError(
-                f"{self.reweighter.tag} moves the weights of all rows at once, and the sensitivities "
-                f"of {self.learner.tag} are for weights of each row's own"
-            )
-        if self.learner.total and not self.reweighter.joint:
-            raise ValueError(
-                f"{self.learner.tag} counts on a total weight of kappa rows, and {self.reweighter.tag} has another"
-            )
+        check_parts(self.learner, self.reweighter, self.relation)
         _check_rounds(self.rounds, self.capacity)
 
+    def public(self, prologue: Release | None = None) -> Public:
+        """What is public in every round: with a cap of 1, and the prologue's release."""
+        return Public(self.rows, np.float32(1), self.reweighting, prologue or {})
 
-def _check_rounds(rounds: Any, capacity: int) -> None:
+
+def check_parts(learner: WeakLearner, reweighter: Reweighter, relation: Relation) -> None:
+    """Refuse parts that do not fit: the learner's events would not hold.
+
+    Raises:
+        ValueError: if they speak of another relation, if weights that depend on all rows go to a
+            learner whose events do not count on that, or the other way round.
+    """
+    if learner.relation not in (None, relation):
+        raise ValueError(
+            f"the learner's sensitivities are under {relation_name(learner.relation)}, "
+            f"the recipe says {relation_name(relation)}"
+        )
+    if reweighter.coupled and not learner.coupled:
+        raise ValueError(
+            f"{reweighter.tag} moves the weights of all rows at once, and the sensitivities "
+            f"of {learner.tag} are for weights of each row's own"
+        )
+    if learner.total and not reweighter.coupled:
+        raise ValueError(
+            f"{learner.tag} counts on a total weight of kappa rows, "
+            f"and {reweighter.tag} has another"
+        )
+
+
+def _check_rounds(rounds: object, capacity: int) -> None:
     """Refuse rounds that are no whole numbers in 1..capacity, where they are numbers at all.
 
     A recipe is a pytree, so `rounds` may be anything that stands for a leaf: a tracer, an axis.
@@ -333,22 +426,47 @@ def _check_rounds(rounds: Any, capacity: int) -> None:
         raise ValueError(f"rounds must be in 1..{capacity}, the recipe's capacity, got {rounds!r}")
 
 
+class Transcript(NamedTuple):
+    """All that leaves one run.
+
+    Attributes:
+        prologue: the release of the learner's prologue; empty where there is none.
+        rounds: the stacked releases of all rounds, with a leading axis for rounds.
+    """
+
+    prologue: Release
+    rounds: Release
+
+
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class Model:
     """An ensemble: all that was released, and what follows from it.
 
     Attributes:
-        trees: the hypotheses, a Tree say, with a leading axis for rounds; the score of a row is the sum of their
-            predictions.
-        releases: the stacked releases of all rounds, with a leading axis for rounds. The sites that
-            the learner withholds are not among them, unless `fit` was asked for them.
+        hypotheses: trees, say, with a leading axis for rounds; the score of a row is
+            `intercept` and the sum of their predictions.
+        intercept: f32[], where every score starts; 0 for a learner without a prologue.
+        transcript: what was released. The sites that the learner withholds are not in it, unless
+            `fit` was asked for them.
         recipe: the recipe that made it.
+        questions: of the cells that it reads, as its table had them; None if it reads numbers.
+        features: F, how many features the rows have that it reads.
+        dtype: of these rows: "uint8" for cells, "float32" for numbers.
     """
 
-    trees: Any
-    releases: Mapping[str, Array]
+    hypotheses: Hypotheses
+    intercept: Array
+    transcript: Transcript
     recipe: Recipe
+    questions: Questions | None
+    features: int = dataclasses.field(metadata={"static": True})
+    dtype: str = dataclasses.field(metadata={"static": True})
+
+    @property
+    def releases(self) -> Release:
+        """The stacked releases of all rounds."""
+        return self.transcript.rounds
 
 
 def dtype_and_rank(array: AnyArray) -> str:
@@ -360,21 +478,23 @@ def dtype_and_rank(array: AnyArray) -> str:
     return f"{array.dtype if numbers else 'text or objects'} of rank {array.ndim}"
 
 
-def positive(name: str, value: Any, *, below: float | None = None, finite: bool = False) -> np.ndarray:
-    """`value` as float64, if every entry is above 0 (and below `below`; and finite, if so asked).
+def positive(
+    name: str, value: Numbers, *, below: float | None = None, finite: bool = False
+) -> np.ndarray:
+    """`value` as float64, if every entry is above 0, below `below`, and finite where asked.
 
     Raises:
         ValueError: naming the parameter, what was expected and what was given.
     """
     array = np.asarray(value, np.float64)
     good = array > 0
-    words = "greater than 0"
+    expected = "greater than 0"
     if below is not None:
         good &= array < below
-        words += f" and less than {below:g}"
+        expected += f" and less than {below:g}"
     if finite:
         good &= np.isfinite(array)
-        words += " and finite"
+        expected += " and finite"
     if not good.all():
-        raise ValueError(f"{name} must be {words}, got {value!r}")
+        raise ValueError(f"{name} must be {expected}, got {value!r}")
     return array

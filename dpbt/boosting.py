@@ -1,79 +1,84 @@
 """Boosting: re-weight, learn, add; the only state between rounds is what has been released.
 
-`boost`, `replay` and `trees_of` are pure and traceable: vmap them over keys, `present` masks and recipes.
-`fit` checks its input on the host, then runs `boost` under jit.
+`boost` and `replay` are pure and traceable: vmap them over keys, `present` masks and recipes. `fit`
+checks its input on the host, pads it to one of few shapes (`shapes`), then runs `boost` under jit.
 """
 
-from collections.abc import Callable
-from typing import Any
+import dataclasses
+from collections.abc import Callable, Collection, Sequence
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dpbt import keys
+from dpbt import shapes
 from dpbt.base import (
+    GRID,
     Array,
-    HypothesisClass,
+    Budget,
+    Hypotheses,
     Model,
+    Prepared,
+    Public,
     Recipe,
     Release,
-    StepLoss,
     Table,
+    Transcript,
     WeakLearner,
 )
-from dpbt.checks import as_array, check, on_device, refuse_sample_weight
-
-
-def _absorb(recipe: Recipe, hypothesis, table, score: Array, bound: Array) -> tuple[Array, Array]:
-    hypotheses = recipe.learner.hypotheses
-    return score + hypotheses.predict(hypothesis, table), bound + hypotheses.bound(hypothesis)
+from dpbt.checks import check, on_device, refuse_sample_weight
+from dpbt.privacy import keys
+from dpbt.privacy.mechanism import StepLoss
+from dpbt.reweighting import uniform
 
 
 @jax.custom_batching.custom_vmap
 def _anywhere(flag: Array) -> Array:
-    """The flag, or under vmap whether any lane has it: one for all lanes, so that a cond on it stays a cond."""
+    """The flag, or under vmap whether any lane has it, so that a cond on it stays a cond."""
     return flag
 
 
 @_anywhere.def_vmap
-def _anywhere_in_a_batch(axis_size, in_batched, flag):
+def _anywhere_in_a_batch(
+    axis_size: int, in_batched: Sequence[bool], flag: Array
+) -> tuple[Array, bool]:
     del axis_size
     return (_anywhere(jnp.any(flag, axis=0)) if in_batched[0] else flag), False
 
 
-def scan_rounds(recipe: Recipe, one_round: Callable, state: Any, entries: Any) -> tuple[Any, Any]:
+RoundStep = Callable[[Any, Any], tuple[Any, Any]]
+"""(state, entry of the round) -> (next state, what to keep of the round); all are pytrees."""
+
+
+def scan_rounds(recipe: Recipe, one_round: RoundStep, state: Any, entries: Any) -> tuple[Any, Any]:
     """`lax.scan` of `one_round` over the first T of `capacity` entries; the others give zeros.
 
-    They cost nothing where no other lane of a vmap needs them. (A cond on a batched flag would run both branches and
-    copy the table for every lane.)
+    They cost nothing where no other lane of a vmap needs them. (A cond on a batched flag would run
+    both branches and copy the table for every lane.)
     """
 
-    def skip(state, entry):
-        _, out = jax.eval_shape(one_round, state, entry)
-        return state, jax.tree.map(lambda array: jnp.zeros(array.shape, array.dtype), out)
+    def skip(state: Any, entry: Any) -> tuple[Any, Any]:
+        _, kept = jax.eval_shape(one_round, state, entry)
+        return state, jax.tree.map(lambda array: jnp.zeros(array.shape, array.dtype), kept)
 
-    def step(state, counted):
-        t, entry = counted
+    def step(state: Any, numbered: tuple[Array, Any]) -> tuple[Any, Any]:
+        t, entry = numbered
         active = t < recipe.rounds
 
-        def run(state, entry):
-            new, out = one_round(state, entry)
-            kept = jax.tree.map(lambda a, b: jnp.where(active, a, b), new, state)
-            return kept, jax.tree.map(lambda array: jnp.where(active, array, jnp.zeros_like(array)), out)
+        def run(state: Any, entry: Any) -> tuple[Any, Any]:
+            after, kept = one_round(state, entry)
+            after = jax.tree.map(lambda a, b: jnp.where(active, a, b), after, state)
+            kept = jax.tree.map(lambda a: jnp.where(active, a, jnp.zeros_like(a)), kept)
+            return after, kept
 
         return jax.lax.cond(_anywhere(active), run, skip, state, entry)
 
     return jax.lax.scan(step, state, (jnp.arange(recipe.capacity, dtype=jnp.int32), entries))
 
 
-def start(table) -> tuple[Array, Array]:
-    """The score of every row, and the bound on it, before the first round."""
-    return jnp.zeros(table.label.shape[0], jnp.float32), jnp.float32(0)
-
-
 def own_key(key: Array, recipe: Recipe) -> Array:
-    """The key of a recipe's noise: a function of the key, of every number of the budget and of the parts.
+    """The key of a recipe's noise: a function of the key, of every budget number and of the parts.
 
     So one key gives independent noise to two recipes that differ in any scale, share or learner.
     If they shared their noise at two scales, two releases would give the private statistic away.
@@ -83,16 +88,21 @@ def own_key(key: Array, recipe: Recipe) -> Array:
         key: a typed key.
         recipe: one setting; its budget may be traced.
     """
-    tag = keys.text_words(f"{recipe.learner.tag} | {recipe.reweighter.tag}")
-    budget = [_words_of(leaf) for leaf in jax.tree.leaves(recipe.budget)]
+    prologue = recipe.learner.prologue
+    parts = [recipe.learner.tag, recipe.reweighter.tag, *([prologue.tag] if prologue else [])]
+    tag = keys.text_words(" | ".join(parts))
+    numbers = (recipe.budget, recipe.reweighting, recipe.rows)
+    budget = [_bits_of(leaf) for leaf in jax.tree.leaves(numbers)]
     return keys.fold_words(key, jnp.concatenate([jnp.asarray(tag), *budget]))
 
 
-def _words_of(leaf: Any) -> Array:
+def _bits_of(leaf: Any) -> Array:
     """u32[K]: the bits of a leaf of a budget."""
     leaf = jnp.asarray(leaf).reshape(-1)
     if leaf.dtype not in (jnp.float32, jnp.int32, jnp.uint32):
-        raise ValueError(f"a budget holds numbers of 32 bits, so that none is lost in the key; got {leaf.dtype}")
+        raise ValueError(
+            f"a budget holds numbers of 32 bits, so that none is lost in the key; got {leaf.dtype}"
+        )
     return jax.lax.bitcast_convert_type(leaf, jnp.uint32)
 
 
@@ -107,17 +117,140 @@ def admitted(present: Array, recipe: Recipe) -> Array:
     The noise was set for `rows` rows. A row more or less then moves at most one other row out or
     in, so a table beyond the bound costs what two rows cost: 2 epsilon, or 4 rho.
     """
-    place = jnp.cumsum(present.astype(jnp.int32))
-    return present & (place <= jnp.asarray(recipe.budget.rows).astype(jnp.int32))
+    rank = jnp.cumsum(present.astype(jnp.int32))
+    return present & (rank <= jnp.asarray(recipe.rows).astype(jnp.int32))
 
 
-def prepared_table(table: Table, recipe: Recipe) -> Any:
-    """The table laid out for the loops, with the rows that count."""
+def prepared_table(table: Table, recipe: Recipe) -> Prepared:
+    """The table laid out for the loops, with the rows that count.
+
+    Raises:
+        ValueError: if cells, target and present have different rows; no length is shown.
+    """
+    if len({np.shape(array)[:1] for array in table[:3]}) > 1:
+        raise ValueError("cells, target and present must have the same rows, and do not")
     prepared = recipe.learner.hypotheses.prepare(table)
     return prepared._replace(present=admitted(prepared.present, recipe))
 
 
-def boost(key: Array, table: Table, recipe: Recipe, public_key: Array | None = None) -> tuple[Release, Any, Array]:
+class Boosted(NamedTuple):
+    """What `boost` returns; `model_of` makes a Model of it, to predict other rows with.
+
+    Attributes:
+        transcript: all that left the private side, with the sites that the learner withholds from a
+            model.
+        hypotheses: what follows from it, trees say, with a leading axis for rounds.
+        scores: f32[N], of every row, absent ones too (a test fold, say): the model applied to
+            private rows. They are for evaluation and are not part of the release.
+    """
+
+    transcript: Transcript
+    hypotheses: Hypotheses
+    scores: Array
+
+
+class Replayed(NamedTuple):
+    """What `replay` returns.
+
+    Attributes:
+        log_prob: site -> f32[T], exact log densities given all earlier releases; f32[] for a site
+            of the prologue.
+        hypotheses: what follows from the transcript alone.
+    """
+
+    log_prob: dict[str, Array]
+    hypotheses: Hypotheses
+
+
+def counted_weights(weight: Array, present: Array) -> Array:
+    """f32[N]: the weights as integers in 0..GRID, whatever a re-weighter gives; 0 for absent rows.
+
+    A map of each row's own weight, and the identity for those of the library.
+    """
+    number = jnp.where(jnp.isnan(weight) | ~present, 0, weight)
+    return jnp.round(jnp.clip(number, 0, GRID))
+
+
+def check_sites(prologue: Collection[str], rounds: Collection[str]) -> None:
+    """Refuse a site that both the prologue and the rounds have: audits and models name each once.
+
+    Raises:
+        ValueError: naming the sites.
+    """
+    common = sorted(set(prologue) & set(rounds))
+    if common:
+        raise ValueError(f"the prologue and the rounds both draw {common}; rename one of them")
+
+
+RoundVisitor = Callable[[Any, list[Array], Public], tuple[Release, Any]]
+"""(entry, weights of each table, public) -> (the round's release, what to keep of the round)."""
+
+
+def run_rounds(
+    recipe: Recipe, prologue: Release, tables: Sequence[Prepared], visit: RoundVisitor, entries: Any
+) -> tuple[list[Array], Any, Any]:
+    """The loop: re-weight, visit, absorb what the round's release says; for each of some tables.
+
+    Args:
+        recipe: one setting.
+        prologue: the release of the learner's prologue.
+        tables: prepared rows. They have the same releases, and scores of their own.
+        visit: makes a release, or judges a recorded one.
+        entries: what `visit` is given, with a leading axis for rounds.
+
+    Returns:
+        The scores f32[N] of each table, what was kept, and the hypotheses.
+    """
+    learner, opening = recipe.learner, recipe.public(prologue)
+
+    def one_round(state: Any, entry: Any) -> tuple[Any, Any]:
+        scores, bound = state
+        weighted = [
+            recipe.reweighter.weigh(score, bound, table, opening)
+            for score, table in zip(scores, tables, strict=True)
+        ]
+        public = opening._replace(cap=weighted[0].cap)
+        weights = [
+            counted_weights(each.weight, table.present)
+            for each, table in zip(weighted, tables, strict=True)
+        ]
+        release, kept = visit(entry, weights, public)
+        check_sites(prologue, release)
+
+        hypothesis = learner.hypothesis(release, recipe.budget, public)
+        scores = [
+            score + learner.hypotheses.predict(hypothesis, table)
+            for score, table in zip(scores, tables, strict=True)
+        ]
+        return (scores, bound + learner.hypotheses.bound(hypothesis)), (kept, hypothesis)
+
+    start = intercept(recipe, prologue)
+    scores = [jnp.full(table.present.shape, start, jnp.float32) for table in tables]
+    state = scores, jnp.abs(start)
+    (scores, _), (kept, hypotheses) = scan_rounds(recipe, one_round, state, entries)
+    return scores, kept, hypotheses
+
+
+def intercept(recipe: Recipe, prologue: Release) -> Array:
+    """f32[]: the score that every row starts from."""
+    if recipe.learner.prologue is None:
+        return jnp.float32(0)
+    return jnp.asarray(recipe.learner.prologue.intercept(prologue, recipe.budget), jnp.float32)
+
+
+def before_rounds(table: Prepared, recipe: Recipe) -> tuple[Prepared, Array, Budget, Public]:
+    """(rows, weights, budget, public) as the program of the learner's prologue reads them."""
+    score = jnp.zeros(table.present.shape, jnp.float32)
+    weighted = uniform.weigh(score, jnp.float32(0), table, recipe.public())
+    weights = counted_weights(weighted.weight, table.present)
+    return table, weights, recipe.budget, recipe.public()._replace(cap=weighted.cap)
+
+
+_PROLOGUE = np.uint32(2**32 - 1)
+"""What is folded into a key for the prologue; rounds fold in their number, which is smaller."""
+
+
+def boost(key: Array, table: Table, recipe: Recipe, public_key: Array | None = None) -> Boosted:
     """Run T rounds of a recipe. The first T rounds are the same whatever the recipe's capacity.
 
     The guarantee is that of `ledger(recipe)`, for tables of at most `rows` rows; of a larger one
@@ -133,28 +266,28 @@ def boost(key: Array, table: Table, recipe: Recipe, public_key: Array | None = N
         public_key: of public structure, such as a random tree's questions; needed if the learner
             draws any. Independent of `key`, as what it says is published.
 
-    Returns:
-        The stacked releases of all rounds (with the sites that the learner withholds from a model),
-        and the hypotheses (trees) that follow from them, with leading axes T; and
-        f32[N], the score of every row, absent ones too (a test fold, say). The scores are the model applied to private
-        rows: they are for evaluation and are not part of the release.
-
     Raises:
         ValueError: for public structure without a public key.
     """
-    prepared = prepared_table(table, recipe)
+    learner, prepared = recipe.learner, prepared_table(table, recipe)
 
-    def one_round(state, entry):
-        score, bound = state
-        round_key, public_round_key = entry
-        weights = recipe.reweighter.weights(score, bound, prepared, recipe.budget)
-        release = recipe.learner.release(round_key, public_round_key, prepared, weights, recipe.budget)
-        tree = recipe.learner.hypothesis(release, recipe.budget, weights.unit)
-        return _absorb(recipe, tree, prepared, score, bound), (release, tree)
+    prologue: Release = {}
+    if learner.prologue is not None:
+        noise_key = jax.random.fold_in(own_key(key, recipe), _PROLOGUE)
+        structure_key = None if public_key is None else jax.random.fold_in(public_key, _PROLOGUE)
+        read = before_rounds(prepared, recipe)
+        prologue = learner.prologue.program.release(noise_key, structure_key, *read)
+
+    def learn(entry: Any, weights: list[Array], public: Public) -> tuple[Release, Release]:
+        noise_key, structure_key = entry
+        release = learner.program.release(
+            noise_key, structure_key, prepared, weights[0], recipe.budget, public
+        )
+        return release, release
 
     entries = key_pairs(key, public_key, recipe)
-    (score, _), (releases, ensemble) = scan_rounds(recipe, one_round, start(prepared), entries)
-    return releases, ensemble, score
+    (scores,), releases, hypotheses = run_rounds(recipe, prologue, [prepared], learn, entries)
+    return Boosted(Transcript(prologue, releases), hypotheses, scores)
 
 
 def key_pairs(key: Array, public_key: Array | None, recipe: Recipe) -> tuple[Array, Array | None]:
@@ -163,79 +296,93 @@ def key_pairs(key: Array, public_key: Array | None, recipe: Recipe) -> tuple[Arr
     return round_keys(own_key(key, recipe), recipe.capacity), public
 
 
-def replay(releases: Release, table: Table, recipe: Recipe) -> tuple[dict[str, Array], Any]:
+def replay(transcript: Transcript, table: Table, recipe: Recipe) -> Replayed:
     """Score a recorded transcript on a table, and rebuild the model from it.
 
     Args:
-        releases: as `boost` returns them.
-        table: any table with the same splits: the recorded one, or a neighbour.
+        transcript: as `boost` returns it.
+        table: any table with the same questions: the recorded one, or a neighbour.
         recipe: the recipe.
-
-    Returns:
-        f32[T] exact log densities by site, given all earlier releases; and the trees, which depend on the
-        releases alone.
     """
-    prepared = prepared_table(table, recipe)
+    learner, prepared = recipe.learner, prepared_table(table, recipe)
 
-    def one_round(state, release):
-        score, bound = state
-        weights = recipe.reweighter.weights(score, bound, prepared, recipe.budget)
-        log_prob = recipe.learner.log_prob(release, prepared, weights, recipe.budget)
-        tree = recipe.learner.hypothesis(release, recipe.budget, weights.unit)
-        return _absorb(recipe, tree, prepared, score, bound), (log_prob, tree)
+    opening: dict[str, Array] = {}
+    if learner.prologue is not None:
+        read = before_rounds(prepared, recipe)
+        opening = learner.prologue.program.log_prob(transcript.prologue, *read)
 
-    _, out = scan_rounds(recipe, one_round, start(prepared), releases)
-    return out
+    def judge(release: Release, weights: list[Array], public: Public) -> tuple[Release, Any]:
+        judged = learner.program.log_prob(release, prepared, weights[0], recipe.budget, public)
+        return release, judged
 
-
-def transcript_log_prob(releases: Release, table: Table, recipe: Recipe) -> dict[str, Array]:
-    """Site -> f32[T]: exact log density of each round's release on a table, given all earlier ones."""
-    return replay(releases, table, recipe)[0]
+    recorded = transcript.rounds
+    _, log_prob, hypotheses = run_rounds(recipe, transcript.prologue, [prepared], judge, recorded)
+    return Replayed({**opening, **log_prob}, hypotheses)
 
 
-def step_divergences(releases: Release, table: Table, other: Table, recipe: Recipe) -> dict[str, StepLoss]:
-    """Site -> StepLoss of f32[T]: the worst case of each draw over all its outputs, between two tables.
+def transcript_log_prob(transcript: Transcript, table: Table, recipe: Recipe) -> dict[str, Array]:
+    """Site -> f32[T]: exact log density of each round's release on a table, given all earlier ones.
 
-    Everything released before the draw is as recorded; the draw itself takes the output that tells the two tables
-    apart best. By adaptive composition the sum over sites and rounds bounds any transcript's loss.
+    f32[] for a site of the prologue.
+    """
+    return replay(transcript, table, recipe).log_prob
+
+
+def step_divergences(
+    transcript: Transcript, table: Table, neighbour: Table, recipe: Recipe
+) -> dict[str, StepLoss]:
+    """Site -> StepLoss of f32[T]: the worst case of each draw over all its outputs, between tables.
+
+    Everything released before the draw is as recorded; the draw itself takes the output that tells
+    the two tables apart best. By adaptive composition the sum over sites and rounds bounds any
+    transcript's loss. A site of the prologue has a StepLoss of f32[].
 
     Args:
-        releases: a transcript, as `boost` returns it.
+        transcript: as `boost` returns it.
         table: a table.
-        other: another of the same shape.
+        neighbour: another of the same shape.
         recipe: the recipe.
     """
-    mine, theirs = prepared_table(table, recipe), prepared_table(other, recipe)
+    learner = recipe.learner
+    rows, neighbour_rows = prepared_table(table, recipe), prepared_table(neighbour, recipe)
 
-    def one_round(state, release):
-        scores, bound = state
-        here, there = (
-            recipe.reweighter.weights(score, bound, prepared, recipe.budget)
-            for score, prepared in zip(scores, (mine, theirs), strict=True)
+    opening: dict[str, StepLoss] = {}
+    if learner.prologue is not None:
+        _, weight, budget, public = before_rounds(rows, recipe)
+        _, neighbour_weight, _, _ = before_rounds(neighbour_rows, recipe)
+        opening = learner.prologue.program.divergence(
+            transcript.prologue, rows, weight, neighbour_rows, neighbour_weight, budget, public
         )
-        divergence = recipe.learner.divergence(release, recipe.budget, mine, here, theirs, there)
-        tree = recipe.learner.hypothesis(release, recipe.budget, here.unit)
-        after = [_absorb(recipe, tree, rows, score, bound) for score, rows in zip(scores, (mine, theirs), strict=True)]
-        return ((after[0][0], after[1][0]), after[0][1]), divergence
 
-    score, bound = start(mine)
-    _, out = scan_rounds(recipe, one_round, ((score, score), bound), releases)
-    return out
+    def compare(release: Release, weights: list[Array], public: Public) -> tuple[Release, Any]:
+        weight, neighbour_weight = weights
+        divergence = learner.program.divergence(
+            release, rows, weight, neighbour_rows, neighbour_weight, recipe.budget, public
+        )
+        return release, divergence
+
+    tables, recorded = [rows, neighbour_rows], transcript.rounds
+    _, divergences, _ = run_rounds(recipe, transcript.prologue, tables, compare, recorded)
+    return {**opening, **divergences}
 
 
 _boost = jax.jit(boost)
 
 
-def published(releases: Release, learner: WeakLearner) -> Release:
-    """The releases without the sites that the learner withholds.
+def without_withheld(transcript: Transcript, learner: WeakLearner) -> Transcript:
+    """The transcript without the sites that the learner withholds.
 
     Raises:
         ValueError: if the learner withholds a site that it does not draw.
     """
-    if unknown := set(learner.withheld) - set(releases):
-        words = f"its sites are {sorted(releases)}"
-        raise ValueError(f"the learner withholds {sorted(unknown)}, {words}")
-    return {site: array for site, array in releases.items() if site not in learner.withheld}
+    sites = {*transcript.prologue, *transcript.rounds}
+    if unknown := set(learner.withheld) - sites:
+        raise ValueError(f"the learner withholds {sorted(unknown)}, its sites are {sorted(sites)}")
+
+    def kept(release: Release) -> Release:
+        return {site: array for site, array in release.items() if site not in learner.withheld}
+
+    return Transcript(kept(transcript.prologue), kept(transcript.rounds))
 
 
 def fit(
@@ -247,16 +394,18 @@ def fit(
     sample_weight: Any = None,
     keep_withheld: bool = False,
 ) -> Model:
-    """Learn an ensemble. The model is a function of noisy releases alone; see `ledger(recipe)` for its guarantee.
+    """Learn an ensemble: a function of noisy releases alone, with the guarantee of its ledger.
 
     Args:
         key: one typed key, a secret: who has it can subtract the noise. `keys.fresh_key()` makes
             one for a release; a key of a seed is for research, and a warning says so once. Use it
             on one table only.
-        table: splits bool[N, S], label bool[N], present bool[N], with at most the recipe's `rows`
-            rows present; under replace-one `rows` is their public number, and N at least that.
+        table: from `dpbt.table`; cells u8[N, F], target bool[N], present bool[N], with at most the
+            recipe's `rows` rows present; under replace-one `rows` is their public number, and N at
+            least that.
         recipe: one setting.
-        public_key: one typed key that is independent of `key`, if the recipe draws public structure.
+        public_key: one typed key that is independent of `key`, if the recipe draws public
+            structure.
         sample_weight: not supported.
         keep_withheld: leave the sites that the learner withholds in `Model.releases`, for `replay`
             and audits. The site "part" of disjoint forests is i32[T, N]: its length is the private
@@ -270,54 +419,46 @@ def fit(
     table = on_device(table)
     check(key, table, recipe, public_key)
     keys.warn_of_research(key)
-    releases, ensemble, _ = _boost(key, table, recipe, public_key)
+
+    room = dataclasses.replace(recipe, capacity=shapes.bucket(recipe.capacity))
+    transcript, hypotheses, _ = _boost(key, shapes.padded(table), room, public_key)
+    return model_of(hypotheses, transcript, recipe, table, keep_withheld)
+
+
+def model_of(
+    hypotheses: Hypotheses,
+    transcript: Transcript,
+    recipe: Recipe,
+    table: Table,
+    keep_withheld: bool,
+) -> Model:
+    """The model of a run with room for more rounds than the recipe has, and on a padded table.
+
+    It keeps of the table the public questions and the kind of its rows.
+    """
+    rows = table.cells.shape[0]
+    start = intercept(recipe, transcript.prologue)
+
+    def of_rows(release: Release, axis: int) -> Release:
+        """Withheld arrays with a place for each row on the axis, without the places of padding."""
+        padded = shapes.row_bucket(rows)
+        return {
+            site: jnp.take(array, jnp.arange(rows), axis=axis)
+            if site in recipe.learner.withheld and array.shape[axis : axis + 1] == (padded,)
+            else array
+            for site, array in release.items()
+        }
+
+    rounds = shapes.first(of_rows(transcript.rounds, 1), recipe.capacity)
+    transcript = Transcript(of_rows(transcript.prologue, 0), rounds)
     if not keep_withheld:
-        releases = published(releases, recipe.learner)
-    return Model(ensemble, releases, recipe)
-
-
-def score(ensemble, rows: Array, hypotheses: HypothesisClass) -> Array:
-    """f32[N]: the summed predictions of hypotheses with a leading axis T, on rows such as splits bool[N, S]."""
-    unlabelled = jnp.zeros(rows.shape[0], bool)
-    table = hypotheses.prepare(Table(rows, unlabelled, unlabelled))
-
-    def add(total, hypothesis):
-        return total + hypotheses.predict(hypothesis, table), None
-
-    total, _ = jax.lax.scan(add, jnp.zeros(rows.shape[0], jnp.float32), ensemble)
-    return total
-
-
-_score = jax.jit(score, static_argnums=2)
-
-
-def decision_function(model: Model, splits: Array) -> Array:
-    """f32[N]: the score H of each row of splits bool[N, S]; above 0 means the positive class.
-
-    Raises:
-        ValueError: if the rows are not of the kind that the model reads.
-    """
-    splits = as_array("splits", splits)
-    hypotheses = model.recipe.learner.hypotheses
-    hypotheses.check(Table(splits, jnp.zeros(splits.shape[:1], bool), jnp.zeros(splits.shape[:1], bool)))
-    return _score(model.trees, splits, hypotheses)
-
-
-def predict(model: Model, splits: Array) -> Array:
-    """bool[N]: H > 0. A score of exactly 0 is the negative class."""
-    return decision_function(model, splits) > 0
-
-
-def predict_proba(model: Model, splits: Array) -> Array:
-    """f32[N]: inverse_link(H), the probability of the positive class that the loss reads off the score.
-
-    Raises:
-        ValueError: if the recipe has no link, or one whose surrogate has kinks (the 0/1 loss), where the inverse
-            link is not a function.
-    """
-    if model.recipe.loss is None:
-        raise ValueError(f"{model.recipe.name} is a vote without a link, so a score defines no probability")
-    loss = model.recipe.loss(np.float32(model.recipe.budget.link_alpha))
-    if not np.isfinite(loss.smoothness):
-        raise ValueError(f"the surrogate of {loss.name} has kinks, so a score defines no probability")
-    return loss.inverse_link(decision_function(model, splits))
+        transcript = without_withheld(transcript, recipe.learner)
+    return Model(
+        shapes.first(hypotheses, recipe.capacity),
+        start,
+        transcript,
+        recipe,
+        table.questions,
+        features=table.cells.shape[1],
+        dtype=str(table.cells.dtype),
+    )

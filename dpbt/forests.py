@@ -1,10 +1,10 @@
-"""Forests of random trees: all trees at once, three voting rules, and what the trees of a data set are like.
+"""Forests of random trees: all trees at once, and what the trees of a data set are like.
 
-`fit` learns what `boosting.fit` learns under the same key, but as trees do not wait for each other, in batches. Voting
-is post-processing of the released leaves: majority voting, threshold averaging and probabilistic averaging of
-Bojarski et al. (2014), Algorithms 1 and 2.
+`fit` learns what `boosting.fit` learns under the same key, but as trees do not wait for each other,
+in batches. `dpbt.predict` has the voting rules of Bojarski et al. (2014), Algorithms 1 and 2.
 """
 
+import dataclasses
 import functools
 from typing import Any, NamedTuple
 
@@ -12,38 +12,48 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dpbt import boosting, checks, keys
-from dpbt.base import Array, Model, Recipe, Release, Table, WeakLearner, Weights
+from dpbt import boosting, checks, shapes
+from dpbt.base import Array, Model, Public, Recipe, Release, Table, Transcript, WeakLearner
 from dpbt.learners import random_tree
 from dpbt.learners.random_tree import Grove
+from dpbt.privacy import keys
+from dpbt.reweighting import uniform
 
-VOTINGS = ("majority", "threshold", "probabilistic")
 
-
-def grow(key: Array, table: Table, recipe: Recipe, public_key: Array, batch: int = 8) -> tuple[Release, Grove]:
-    """The releases and trees of `boosting.boost` under the same key, in batches; pure and traceable.
+def grow(
+    key: Array, table: Table, recipe: Recipe, public_key: Array, batch: int = 8
+) -> tuple[Release, Grove]:
+    """The releases and trees of `boosting.boost` under the same key, in batches; traceable.
 
     The guarantee is that of `dpbt.ledger(recipe)`. The key is a secret of the release.
 
     Args:
         key: a typed key, of the noise; see `keys`.
         table: N rows.
-        recipe: one setting of a recipe whose rounds do not depend on each other, such as `recipes.random_forest`.
+        recipe: one setting of a recipe whose rounds do not depend on each other, such as
+            `recipes.random_forest`.
         public_key: a typed key that is independent of `key`, of the trees' structure.
         batch: how many trees are grown side by side; the result does not depend on it.
     """
     prepared = boosting.prepared_table(table, recipe)
-    weights = recipe.reweighter.weights(*boosting.start(prepared), prepared, recipe.budget)
+    learner, public = recipe.learner, recipe.public()
+    score = jnp.zeros(prepared.present.shape, jnp.float32)
+    weighted = recipe.reweighter.weigh(score, jnp.float32(0), prepared, public)
+    public = public._replace(cap=weighted.cap)
+    weights = boosting.counted_weights(weighted.weight, prepared.present)
 
-    def one(counted):
-        t, (round_key, public_round_key) = counted
-        release = recipe.learner.release(round_key, public_round_key, prepared, weights, recipe.budget)
-        tree = recipe.learner.hypothesis(release, recipe.budget, weights.unit)
-        return jax.tree.map(lambda x: jnp.where(t < recipe.rounds, x, jnp.zeros((), x.dtype)), (release, tree))
+    def one_round(numbered: tuple[Array, tuple[Array, Array]]) -> tuple[Release, Grove]:
+        t, keys_of_round = numbered
+        read = prepared, weights, recipe.budget, public
+        release = learner.program.release(*keys_of_round, *read)
+        tree = learner.hypothesis(release, recipe.budget, public)
+        return jax.tree.map(
+            lambda x: jnp.where(t < recipe.rounds, x, jnp.zeros((), x.dtype)), (release, tree)
+        )
 
     entries = boosting.key_pairs(key, public_key, recipe)
     rounds = jnp.arange(recipe.capacity, dtype=jnp.int32), entries
-    return jax.lax.map(one, rounds, batch_size=min(batch, recipe.capacity))
+    return jax.lax.map(one_round, rounds, batch_size=min(batch, recipe.capacity))
 
 
 _grow = jax.jit(grow, static_argnames="batch")
@@ -53,10 +63,10 @@ _grow = jax.jit(grow, static_argnames="batch")
 def _leaves(learner: WeakLearner) -> int:
     """How many leaves one round of a learner of groves has, found by abstract evaluation."""
     rows = random_tree.prepare(random_tree.GROVES.example())
-    weights, budget = Weights(jnp.zeros(1), jnp.float32(1)), random_tree.ForestBudget(jnp.float32(1), jnp.float32(1))
-    key = jax.random.key(0)
-    shapes = jax.eval_shape(lambda: learner.release(key, key, rows, weights, budget))
-    parts, nodes = shapes["threshold"].shape
+    scale, key = jnp.float32(1), jax.random.key(0)
+    read = rows, jnp.zeros(1), random_tree.ForestBudget(scale), Public(scale, scale, (), {})
+    release = jax.eval_shape(lambda: learner.program.release(key, key, *read))
+    parts, nodes = release["threshold"].shape
     return parts * (nodes + 1)
 
 
@@ -70,14 +80,15 @@ def fit(
     sample_weight: Any = None,
     keep_withheld: bool = False,
 ) -> Model:
-    """Learn a random forest. The model is a function of noisy releases alone; see `dpbt.ledger(recipe)`.
+    """Learn a random forest: a function of noisy releases alone; see `dpbt.ledger(recipe)`.
 
     Args:
         key: one typed key, a secret; see `boosting.fit`.
-        table: positions f32[N, A] (`domains.positions`) or Booleans bool[N, A]; label and present bool[N].
+        table: from `dpbt.table`, of cells or, with `exact`, of positions f32[N, A].
         recipe: one setting, from `recipes.random_forest`, `rf_l` or `rf_e`.
         public_key: one typed key that is independent of `key`, of the trees' structure.
-        memory_mb: roughly how much memory the trees in the making may take, beside the table and the model.
+        memory_mb: roughly how much memory the trees in the making may take, beside the table and
+            the model.
         sample_weight: not supported.
         keep_withheld: as `boosting.fit`.
 
@@ -87,79 +98,20 @@ def fit(
     """
     if recipe.learner.hypotheses is not random_tree.GROVES:
         raise ValueError(f"forests.fit takes a recipe of random trees, got {recipe.name}")
+    if recipe.learner.prologue is not None or recipe.reweighter is not uniform:
+        raise ValueError(
+            "forests.fit grows trees side by side, and these wait for each other; use dpbt.fit"
+        )
     checks.refuse_sample_weight(sample_weight)
     table = checks.on_device(table)
     checks.check(key, table, recipe, public_key)
     keys.warn_of_research(key)
-    each = 64 * table.label.shape[0] + 512 * _leaves(recipe.learner)
-    batch = int(np.clip(memory_mb * 2**20 / each, 1, 64))
-    releases, trees = _grow(key, table, recipe, public_key, batch=batch)
-    if not keep_withheld:
-        releases = boosting.published(releases, recipe.learner)
-    return Model(trees, releases, recipe)
 
-
-def theta(trees: Grove, positions: Array) -> Array:
-    """f32[k, N]: the share of the positive class that each tree's leaf states for each row.
-
-    Args:
-        trees: a Grove with any leading axes, such as `Model.trees`; NaN for rounds that did not take place.
-        positions: f32[N, A] or bool[N, A].
-    """
-    grown = trees.grown.reshape(-1)
-    attribute, threshold, leaf = (array.reshape(-1, array.shape[-1]) for array in trees[:3])
-    flat = Grove(attribute, threshold, leaf, grown)
-    shares = random_tree.leaf_shares(flat, jnp.asarray(positions).astype(jnp.float32))
-    return jnp.where(grown[:, None] > 0, shares, jnp.nan)
-
-
-def vote(shares: Array, voting: str, key: Array | None = None) -> Array:
-    """bool[...]: the forest's answers from theta f32[k, ...]; post-processing.
-
-    "majority": more than half of the trees have theta above 1/2. "threshold": the mean of theta is above 1/2.
-    "probabilistic": positive with probability the mean of theta, by independent coins from `key`, which
-    must be independent of the noise's key, as votes are published. Ties are
-    negative. Bojarski et al. (2014), Algorithm 1. Trees whose theta is NaN do not count.
-
-    Raises:
-        ValueError: for another rule, or a probabilistic vote without a key.
-    """
-    if voting == "majority":
-        return 2 * jnp.sum(shares > 0.5, axis=0) > jnp.sum(~jnp.isnan(shares), axis=0)
-    mean = jnp.nanmean(shares, axis=0)
-    if voting == "threshold":
-        return mean > 0.5
-    if voting == "probabilistic":
-        if key is None:
-            raise ValueError("a probabilistic vote needs a key")
-        return jax.random.uniform(key, mean.shape, mean.dtype) < mean
-    raise ValueError(f"voting must be one of {VOTINGS}, got {voting!r}")
-
-
-_theta = jax.jit(theta)
-
-
-def predict(model: Model, positions: Array, voting: str = "majority", key: Array | None = None) -> Array:
-    """bool[N]: the answer for each row.
-
-    Args:
-        model: from `fit` (or `boosting.fit`) of a random forest.
-        positions: f32[N, A] or bool[N, A], as the table's were.
-        voting: as `vote`.
-        key: for a probabilistic vote.
-
-    Raises:
-        ValueError: if the rows are not of the kind that the model reads, or as `vote`.
-    """
-    positions = checks.as_array("positions", positions)
-    rows = jnp.zeros(positions.shape[:1], bool)
-    model.recipe.learner.hypotheses.check(Table(positions, rows, rows))
-    return vote(_theta(model.trees, positions), voting, key)
-
-
-def predict_proba(model: Model, positions: Array) -> Array:
-    """f32[N]: the mean of theta over the trees."""
-    return jnp.nanmean(_theta(model.trees, checks.as_array("positions", positions)), axis=0)
+    tree_bytes = 64 * table.target.shape[0] + 512 * _leaves(recipe.learner)
+    batch = int(np.clip(memory_mb * 2**20 / tree_bytes, 1, 64))
+    room = dataclasses.replace(recipe, capacity=shapes.bucket(recipe.capacity))
+    releases, trees = _grow(key, shapes.padded(table), room, public_key, batch=batch)
+    return boosting.model_of(trees, Transcript({}, releases), recipe, table, keep_withheld)
 
 
 class Structure(NamedTuple):
@@ -175,32 +127,39 @@ class Structure(NamedTuple):
 
 
 def structure(key: Array, depth: int, attributes: int) -> Structure:
-    """A random structure of height H over A attributes, distributed as the learner draws it; sees no rows."""
-    first, second = jax.random.split(key)
+    """A structure of height H over A attributes, distributed as the learner draws it."""
+    attribute_key, threshold_key = jax.random.split(key)
     nodes = (2**depth - 1,)
-    return Structure(jax.random.randint(first, nodes, 0, attributes), jax.random.uniform(second, nodes))
+    return Structure(
+        attribute=jax.random.randint(attribute_key, nodes, 0, attributes),
+        threshold=jax.random.uniform(threshold_key, nodes),
+    )
 
 
 def weights_at_all_heights(tree: Structure, rows: random_tree.Positions) -> tuple[Array, Array]:
-    """Nodes and class counts of one tree at every height 0..H, in heap order: node i of level h is at 2**h - 1 + i.
+    """Nodes and class counts of one tree at every height 0..H.
 
-    A random tree of height h is the top of a taller one, so one descent serves all heights, and the counts of a node
-    are the sums of its children's.
+    They are in heap order: node i of level h is at 2**h - 1 + i. A random tree of height h is the
+    top of a taller one, so one descent serves all heights, and the counts of a node are the sums of
+    its children's.
 
     Args:
         tree: the structure.
         rows: from `random_tree.prepare`.
 
     Returns:
-        i32[H + 1, N], the heap index of each row's node at each height, absent rows' too; and i32[2**(H + 1) - 1, 2],
-        the present rows of each node and class. Both are private.
+        i32[H + 1, N], the heap index of each row's node at each height, absent rows' too; and
+        i32[2**(H + 1) - 1, 2], the present rows of each node and class. Both are private.
     """
-    everyone = jnp.zeros(rows.label.shape[0], jnp.int32)
-    node = random_tree.descend(tree.attribute[None], tree.threshold[None], rows.position, everyone)
+    root = jnp.zeros(rows.target.shape[0], jnp.int32)
+    node = random_tree.descend(tree.attribute[None], tree.threshold[None], rows.position, root)
     depth = node.shape[0]
-    count = random_tree.leaf_weights(node[-1], rows.label, rows.present.astype(jnp.int32), 2**depth)
+
+    present = rows.present.astype(jnp.int32)
+    count = random_tree.leaf_weights(node[-1], rows.target, present, 2**depth)
     levels = [count]
     for _ in range(depth):
         levels.append(levels[-1].reshape(-1, 2, 2).sum(axis=1))
+
     first = 2 ** (jnp.arange(depth, dtype=jnp.int32) + 1) - 1
-    return jnp.concatenate([everyone[None], node + first[:, None]]), jnp.concatenate(levels[::-1])
+    return jnp.concatenate([root[None], node + first[:, None]]), jnp.concatenate(levels[::-1])

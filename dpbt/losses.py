@@ -1,10 +1,10 @@
 """Symmetric proper losses: Bayes risk, canonical link, inverse link, surrogate, perspective.
 
-Conventions of Nock & Henecka (2020), sections 2 to 4: the Bayes risk L is normalised to L(0) = L(1) = 0
-and L(1/2) = 1; the canonical link is -L'; the surrogate is F(z) = (-L)*(-z), so that
+Conventions of Nock & Henecka (2020), sections 2 to 4: the Bayes risk L is normalised to L(0) = L(1)
+= 0 and L(1/2) = 1; the canonical link is -L'; the surrogate is F(z) = (-L)*(-z), so that
 inverse_link(-z) = -F'(z); the perspective is f(w1, w0) = (w1 + w0) L(w1 / (w1 + w0)).
 
-A loss of your own is one `ProperLoss`; everything else (sensitivity, splits, boosting) follows from it.
+A loss of your own is one `ProperLoss`: sensitivity, splits and boosting follow from it.
 """
 
 import functools
@@ -16,50 +16,52 @@ import numpy as np
 from jax.core import Tracer
 from jax.scipy.special import xlogy
 
-from dpbt.base import LossFamily, ProperLoss
+from dpbt.base import Array, LossFamily, Numbers, ProperLoss
 
 
-def m_alpha(alpha) -> ProperLoss:
+def m_alpha(alpha: Numbers) -> ProperLoss:
     """The M-alpha loss: alpha times Matsushita's plus (1 - alpha) times the 0/1 loss.
 
-    Nock & Henecka (2020), Definition 6 and Theorem 8, equations (86), (87), (103), (105). The second derivative
-    of the surrogate beyond the flat part is 2 alpha^2 / (4 alpha^2 + (|z| - 2(1-alpha))^2)^(3/2), half of what
-    their equation (133) says, so its supremum is 1 / (4 alpha).
+    Nock & Henecka (2020), Definition 6 and Theorem 8, equations (86), (87), (103), (105). The
+    second derivative of the surrogate beyond the flat part is 2 alpha^2 / (4 alpha^2 + (|z| -
+    2(1-alpha))^2)^(3/2), half of what their equation (133) says, so its supremum is 1 / (4 alpha).
 
     Args:
         alpha: a number in [0, 1], possibly traced. At 1 it is Matsushita's loss, at 0 the 0/1 loss.
 
-    At u = 1/2 the link is 0, one element of the subdifferential [-2(1-alpha), 2(1-alpha)]. For
-    |z| <= 2(1-alpha) the inverse link is 1/2. For alpha = 0 and |z| = 2 the inverse link is 1/2, too.
+    At u = 1/2 the link is 0, one element of the subdifferential [-2(1-alpha), 2(1-alpha)]. The
+    inverse link is 1/2 for |z| <= 2(1-alpha), at alpha = 0 too.
     """
 
-    def bayes_risk(u):
+    def bayes_risk(u: Numbers) -> Array:
         return 2 * alpha * jnp.sqrt(u * (1 - u)) + 2 * (1 - alpha) * jnp.minimum(u, 1 - u)
 
-    def link(u):
+    def link(u: Numbers) -> Array:
         curved = (2 * u - 1) / jnp.sqrt(jnp.maximum(u * (1 - u), 1e-30))
         return alpha * curved + 2 * (1 - alpha) * jnp.sign(2 * u - 1)
 
-    def excess(z):
+    def excess(z: Numbers) -> Array:
         """How far |z|/2 is beyond the flat part; 0 on it."""
         return jnp.maximum(jnp.abs(z) / 2 - (1 - alpha), 0)
 
-    def inverse_link(z):
+    def inverse_link(z: Numbers) -> Array:
         e = excess(z)
         norm = jnp.hypot(jnp.asarray(alpha, e.dtype), e)
         return (1 + jnp.sign(z) * jnp.where(e > 0, e / jnp.where(e > 0, norm, 1), 0)) / 2
 
-    def surrogate(z):
+    def surrogate(z: Numbers) -> Array:
         e = excess(z)
         return 1 - z / 2 + jnp.hypot(jnp.asarray(alpha, e.dtype), e) - alpha
 
-    def perspective(w1, w0):
+    def perspective(w1: Numbers, w0: Numbers) -> Array:
         return 2 * alpha * jnp.sqrt(w1) * jnp.sqrt(w0) + 2 * (1 - alpha) * jnp.minimum(w1, w0)
 
-    return ProperLoss("m_alpha", bayes_risk, link, inverse_link, surrogate, perspective, _quarter_over(alpha))
+    return ProperLoss(
+        "m_alpha", bayes_risk, link, inverse_link, surrogate, perspective, _quarter_over(alpha)
+    )
 
 
-def _quarter_over(alpha):
+def _quarter_over(alpha: Numbers) -> Numbers:
     """1 / (4 alpha): the largest second derivative of M-alpha's surrogate, infinite at 0."""
     if isinstance(alpha, Tracer):
         return 0.25 / alpha
@@ -67,9 +69,10 @@ def _quarter_over(alpha):
         return np.divide(0.25, alpha)
 
 
-def _ratio(numerator, denominator):
+def _ratio(numerator: Array, denominator: Array) -> Array:
     """Numerator / denominator, for weights: what is far below a grid unit counts as 0."""
-    return jnp.where(denominator > 1e-20, numerator / jnp.where(denominator > 1e-20, denominator, 1), 0)
+    large = denominator > 1e-20
+    return jnp.where(large, numerator / jnp.where(large, denominator, 1), 0)
 
 
 square = ProperLoss(
@@ -86,11 +89,11 @@ square = ProperLoss(
 _LN2 = math.log(2.0)
 
 
-def _log_surrogate(z):
+def _log_surrogate(z: Numbers) -> Array:
     return jnp.logaddexp(-z * _LN2, 0) / _LN2
 
 
-def _log_perspective(w1, w0):
+def _log_perspective(w1: Numbers, w0: Numbers) -> Array:
     # Sums of positive terms: differences of w log w would lose the digits that one row moves.
     return (w1 * jnp.log1p(_ratio(w0, w1)) + w0 * jnp.log1p(_ratio(w1, w0))) / _LN2
 
@@ -110,14 +113,30 @@ matsushita = m_alpha(1.0)._replace(name="matsushita")
 """Matsushita's loss, 2 sqrt(u(1-u)): the fastest boosting rate and the largest sensitivity."""
 
 zero_one = m_alpha(0.0)._replace(name="zero_one", smoothness=math.inf)
-"""The 0/1 loss, 2 min(u, 1-u): the smallest sensitivity; its surrogate has kinks, so it cannot be boosted."""
+"""The 0/1 loss, 2 min(u, 1-u): the smallest sensitivity.
+
+Its surrogate has kinks, so it cannot be boosted.
+"""
+
+
+def as_family(loss: ProperLoss | LossFamily) -> LossFamily:
+    """The family itself, or that of which every member is the loss.
+
+    Raises:
+        ValueError: for what is neither.
+    """
+    if isinstance(loss, ProperLoss):
+        return fixed(loss)
+    if not callable(loss):
+        raise ValueError(f"expected a loss or a family of losses, got {loss!r}")
+    return loss
 
 
 @functools.cache
 def fixed(loss: ProperLoss) -> LossFamily:
     """The family that holds one loss whatever alpha is. The same loss gives the same object."""
 
-    def family(alpha) -> ProperLoss:
+    def family(alpha: Numbers) -> ProperLoss:
         del alpha
         return loss
 
@@ -157,31 +176,38 @@ def check_criterion(family: LossFamily) -> None:
 def failed_property(loss: ProperLoss) -> str | None:
     """The first property of `check_criterion` that the loss fails, in words; None if it has all."""
 
-    def perspective(w1, w0):
+    def perspective(w1: np.ndarray, w0: np.ndarray) -> np.ndarray:
         return np.asarray(loss.perspective(jnp.asarray(w1), jnp.asarray(w0)), np.float64)
 
-    one, zero = (grid.ravel() for grid in np.meshgrid(_WEIGHTS, _WEIGHTS, indexing="ij"))
-    here = perspective(one, zero)
-    room = _TOLERANCE * (one + zero).astype(np.float64) + 1e-30
-    if not np.all(np.isfinite(here)):
+    # The perspective on the grid, and how far float32 may be off.
+    w1, w0 = (grid.ravel() for grid in np.meshgrid(_WEIGHTS, _WEIGHTS, indexing="ij"))
+    values = perspective(w1, w0)
+    slack = _TOLERANCE * (w1 + w0).astype(np.float64) + 1e-30
+    pure = (w1 == 0) | (w0 == 0)
+
+    # What it is at each point.
+    if not np.all(np.isfinite(values)):
         return "finite"
-    if np.any(np.abs(here[(one == 0) | (zero == 0)]) > room[(one == 0) | (zero == 0)]):
+    if np.any(np.abs(values[pure]) > slack[pure]):
         return "0 where one class has no weight"
-    if np.any(np.abs(here - perspective(zero, one)) > room):
+    if np.any(np.abs(values - perspective(w0, w1)) > slack):
         return "symmetric"
-    if not np.any(here > room):
+    if not np.any(values > slack):
         return "positive anywhere"
+
+    # How it grows.
     for factor in np.asarray([0.5, 2, 8], np.float32):
-        if np.any(np.abs(perspective(factor * one, factor * zero) - factor * here) > factor * room):
+        scaled = perspective(factor * w1, factor * w0)
+        if np.any(np.abs(scaled - factor * values) > factor * slack):
             return "homogeneous of degree one"
     for step in np.asarray([1 / 127, 1, 100], np.float32):
-        if np.any(perspective(one + step, zero) < here - room - _TOLERANCE * step):
+        if np.any(perspective(w1 + step, w0) < values - slack - _TOLERANCE * step):
             return "non-decreasing in each weight"
 
     # Concavity at the middle of every pair of points.
-    first, second = np.triu_indices(len(one), 1)
-    middle = perspective((one[first] + one[second]) / 2, (zero[first] + zero[second]) / 2)
-    if np.any(middle < (here[first] + here[second]) / 2 - room[first] - room[second]):
+    first, second = np.triu_indices(len(w1), 1)
+    middle = perspective((w1[first] + w1[second]) / 2, (w0[first] + w0[second]) / 2)
+    if np.any(middle < (values[first] + values[second]) / 2 - slack[first] - slack[second]):
         return "concave"
     return None
 
@@ -192,7 +218,7 @@ def _is_own(family: LossFamily) -> bool:
 
 @functools.cache
 def family_name(family: LossFamily) -> str:
-    """A name that tells families apart: of the loss, and of some of its values where it is not dpbt's."""
+    """A name that tells families apart: of the loss, and of its values where it is not dpbt's."""
     name = family(0.5).name
     if _is_own(family):
         return name
@@ -200,7 +226,7 @@ def family_name(family: LossFamily) -> str:
     points = jnp.asarray(np.linspace(0.01, 0.99, 99), jnp.float32)
     for alpha in _ALPHAS:
         loss = family(alpha)
-        values += [*np.asarray(loss.perspective(points, 1 - points)).tolist()]
-        values += [*np.asarray(loss.inverse_link(points - 0.2)).tolist()]
-    words = " ".join(f"{value:.6g}" for value in values)
-    return f"{name} {hashlib.sha256(words.encode()).hexdigest()[:8]}"
+        values += np.asarray(loss.perspective(points, 1 - points)).tolist()
+        values += np.asarray(loss.inverse_link(points - 0.2)).tolist()
+    text = " ".join(f"{value:.6g}" for value in values)
+    return f"{name} {hashlib.sha256(text.encode()).hexdigest()[:8]}"

@@ -1,147 +1,194 @@
 """Re-weighters: from the released score of a row to its weight in the next round."""
 
 import functools
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 
-from dpbt.base import GRID, Array, LossFamily, Reweighter, Weights
-from dpbt.losses import family_name
+from dpbt.base import (
+    GRID,
+    AnyArray,
+    Array,
+    LossFamily,
+    Numbers,
+    Prepared,
+    ProperLoss,
+    Public,
+    Reweighter,
+    Weighted,
+)
+from dpbt.losses import as_family, family_name
 
 
-def on_grid(weight: Array, unit: Array) -> Weights:
-    """Weights in [0, unit] as grid integers 1..GRID; never 0, so no row is lost to rounding.
+class MirrorNumbers(NamedTuple):
+    """The traced numbers of `mirror`; each may have leading axes of settings.
 
-    A fixed map of each row's own weight, so what holds for weights in [0, unit] holds for the result.
+    Attributes:
+        link_alpha: f32[], alpha of the family of losses.
     """
-    level = jnp.clip(jnp.round(weight / unit * GRID), 1, GRID)
-    return Weights(level, jnp.asarray(unit, jnp.float32))
+
+    link_alpha: AnyArray
 
 
-def _ones(score: Array, bound: Array, table, budget) -> Weights:
-    del bound, table, budget
-    return Weights(jnp.full(score.shape, float(GRID), jnp.float32), jnp.float32(1))
+class LazyNumbers(NamedTuple):
+    """The traced numbers of `lazy_bregman`; each may have leading axes of settings.
+
+    Attributes:
+        density: f32[], kappa in (0, 1).
+        learning_rate: f32[], lambda on margins.
+    """
+
+    density: AnyArray
+    learning_rate: AnyArray
+
+
+def on_grid(weight: Array, cap: Array) -> Weighted:
+    """Weights in [0, cap] as grid integers 1..GRID; never 0, so no row is lost to rounding.
+
+    It is a fixed map of each row's own weight: what holds for weights in [0, cap] holds for these.
+    """
+    quantized = jnp.clip(jnp.round(weight / cap * GRID), 1, GRID)
+    return Weighted(quantized, jnp.asarray(cap, jnp.float32))
+
+
+def _ones(score: Array, bound: Array, table: Prepared, public: Public) -> Weighted:
+    del bound, table, public
+    return Weighted(jnp.full(score.shape, float(GRID), jnp.float32), jnp.float32(1))
 
 
 uniform = Reweighter("uniform", False, _ones)
 """Weight 1 for every row, whatever has been learned."""
 
 
-@functools.cache
-def mirror(family: LossFamily, bounded: bool) -> Reweighter:
+def mirror(loss: ProperLoss | LossFamily, bounded: bool = True) -> Reweighter:
     """W = inverse_link(-y H), the mirror update of Nock & Henecka (2020), equation (13).
 
-    H is the row's score so far. The paper's step form applies the link to the weight and adds -y beta h; where
-    the link is one-to-one both are the same. On the flat part of M-alpha's inverse link (alpha < 1) the step
-    form forgets scores; the cumulative form here is the one their proof uses (equations 128-129). The first
-    weights are inverse_link(0) = 1/2.
+    H is the row's score so far. The paper's step form applies the link to the weight and adds -y
+    beta h; where the link is one-to-one both are the same. On the flat part of M-alpha's inverse
+    link (alpha < 1) the step form forgets scores; the cumulative form here is the one their proof
+    uses (equations 128-129). The first weights are inverse_link(0) = 1/2.
 
     Args:
-        family: the loss family; its alpha is `budget.link_alpha`.
-        bounded: measure weights in units of inverse_link(sum over trees of the largest |leaf value|), a public
-            bound on the weight of any row, instead of in units of 1. Perspectives, class weights and errors are
-            homogeneous in the weights, so their sensitivities shrink by the same factor: by 1/2 in the first
-            round.
+        loss: a loss, or a family of them whose alpha is that of `MirrorNumbers`.
+        bounded: measure weights in units of inverse_link(sum over trees of the largest |leaf
+            value|), a public bound on the weight of any row, instead of in units of 1.
+            Perspectives, class weights and errors are homogeneous in the weights, so their
+            sensitivities shrink by the same factor: by 1/2 in the first round.
     """
+    return _mirror(as_family(loss), bounded)
 
-    def reweight(score: Array, bound: Array, table, budget) -> Weights:
-        inverse_link = family(budget.link_alpha).inverse_link
-        weight = inverse_link(jnp.where(table.label, -score, score))
+
+@functools.cache
+def _mirror(family: LossFamily, bounded: bool) -> Reweighter:
+    def weigh(score: Array, bound: Array, table: Prepared, public: Public) -> Weighted:
+        inverse_link = family(public.reweighting.link_alpha).inverse_link
+        weight = inverse_link(jnp.where(table.target, -score, score))
         return on_grid(weight, inverse_link(bound) if bounded else jnp.float32(1))
 
-    unit = "bounded" if bounded else "at most 1"
-    return Reweighter(f"mirror({family_name(family)}, {unit})", False, reweight)
+    cap = "bounded" if bounded else "at most 1"
+    return Reweighter(f"mirror({family_name(family)}, {cap})", False, weigh, MirrorNumbers)
 
 
 _SCORE_LIMIT = 80.0
 """exp(+-80) and its products with the cap stay within float32's normal range."""
 
 _MANTISSA = 12
-"""Bits of the common factor: its steps are 2**-12, so one step moves a level by at most one."""
+"""Bits of the common factor: its steps are 2**-12, so one step moves a weight by at most one."""
 
 
-def dense_levels(weight: Array, total: Array) -> Array:
-    """Capped scaling: integers min(GRID, round(c weight)) with the one c that makes them add up to `total`.
+def dense_weights(weight: Array, total: Array) -> Array:
+    """Capped scaling: integers min(GRID, round(c weight)), with the c that makes their sum `total`.
 
-    This is the Bregman projection of a measure onto those of a density (Bun et al. (2020), Lemma 9, for any c > 0),
-    on a grid. c is found by bisection on a fixed, data-independent scale of 2**-12 relative steps; what is left to the
-    total goes, one unit each, to rows whose level changes on that step, in order. So the total is exact, and the pair
-    (step, how many rows took it) orders all outcomes: between two data sets that differ in one row, every other row's
-    level moves the same way. `slickness` rests on that, and on nothing else.
+    This is the Bregman projection of a measure onto those of a density (Bun et al. (2020), Lemma 9,
+    for any c > 0), on a grid. c is found by bisection on a fixed, data-independent scale of 2**-12
+    relative steps; what is left to the total goes, one unit each, to rows whose weight changes on
+    that step, in order. So the total is exact, and the pair (step, how many rows took it) orders
+    all outcomes: between two data sets that differ in one row, every other row's weight moves the
+    same way. `slickness` rests on that, and on nothing else.
 
-    How close: c differs from the c of the exact projection by what rounding changes in the total, so a level is within
-    1 + GRID |c / c_exact - 1| of exact. On data that is 1 to 2 units
+    How close: c differs from the c of the exact projection by what rounding changes in the total,
+    so a weight is within 1 + GRID |c / c_exact - 1| of exact. On data that is 1 to 2 units
     (`tests/test_reweighting.py`); if most rows weigh less than half a unit, it can be more.
 
     Args:
         weight: f32[N], at least 0, finite; 0 for absent rows.
-        total: i32[], at least 0; if it exceeds GRID times the number of positive weights, they all get GRID.
+        total: i32[], at least 0; if it exceeds GRID times the number of positive weights, they all
+            get GRID.
 
     Returns:
         i32[N] in 0..GRID.
     """
 
-    def levels(code: Array) -> Array:
+    def quantized(code: Array) -> Array:
         factor = jax.lax.bitcast_convert_type(code << (23 - _MANTISSA), jnp.float32)
         return jnp.minimum(factor * weight + 0.5, GRID).astype(jnp.int32)
 
-    def halve(_, bracket: tuple[Array, Array]) -> tuple[Array, Array]:
+    def halve(_: Array, bracket: tuple[Array, Array]) -> tuple[Array, Array]:
         low, high = bracket
         middle = (low + high) // 2
-        fits = jnp.sum(levels(middle)) <= total
+        fits = jnp.sum(quantized(middle)) <= total
         return jnp.where(fits, middle, low), jnp.where(fits, high, middle)
 
+    # The largest code whose weights fit the total, and the next one.
     ends = jnp.int32(1 << _MANTISSA), jnp.int32(254 << _MANTISSA)  # all normal powers of two
     low, high = jax.lax.fori_loop(0, 8 + _MANTISSA, halve, ends)
-    base = levels(low)
-    step = levels(high) - base
-    spare = total - jnp.sum(base)
-    return base + jnp.clip(spare - (jnp.cumsum(step) - step), 0, step)
+
+    # What is left to the total, to the first rows that change on the step between them.
+    base = quantized(low)
+    step = quantized(high) - base
+    remainder = total - jnp.sum(base)
+    return base + jnp.clip(remainder - (jnp.cumsum(step) - step), 0, step)
 
 
 @functools.cache
 def lazy_bregman(bounded: bool = True) -> Reweighter:
-    """The lazily projected multiplicative update: weights exp(-learning_rate y H), scaled and capped to a density.
+    """The lazily projected multiplicative update: weights exp(-learning_rate y H), scaled and
+    capped to a density.
 
-    Guarantee: between neighbours the weights differ as `slickness` says, under add/remove and under replace-one, for
-    any table of at most `rows` rows whose other rows keep their order; the total is kappa rows, exactly (on the grid),
-    or the cap for every row of a table too small for that; and no weight exceeds `unit`.
-    Every weight depends on all rows, so learners whose sensitivities are of one row's own weight (`greedy_tree`) must
-    not be used with it.
+    Guarantee: between neighbours the weights differ as `slickness` says, under add/remove and under
+    replace-one, for any table of at most `rows` rows whose other rows keep their order; the total
+    is kappa rows, exactly (on the grid), or the cap for every row of a table too small for that;
+    and no weight exceeds `cap`. Every weight depends on all rows, so learners whose sensitivities
+    are of one row's own weight (`greedy_tree`) must not be used with it.
 
-    This is LazyBB's measure (Asadi et al. (2022), Algorithm 1), with H the sum of hypotheses and kappa n the total.
-    The unprojected measure exceeds 1 for rows with negative margins and its density can exceed kappa, where the paper's
-    projection (c >= 1) would leave it alone and lose slickness; here the density is kappa always, as its Theorem
-    3.1 needs. Bun et al.'s (2020) Algorithm 4 is the same with half the learning rate, its losses being
-    1 - |h - y| / 2 = (1 + y h) / 2 for h in [-1, 1]: see `loss_rate`. |learning_rate y H| is clamped to 80, a fixed map
-    of the row's own score.
+    This is LazyBB's measure (Asadi et al. (2022), Algorithm 1), with H the sum of hypotheses and
+    kappa n the total. The unprojected measure exceeds 1 for rows with negative margins and its
+    density can exceed kappa, where the paper's projection (c >= 1) would leave it alone and lose
+    slickness; here the density is kappa always, as its Theorem 3.1 needs. Bun et al.'s (2020)
+    Algorithm 4 is the same with half the learning rate, its losses being 1 - |h - y| / 2 = (1 + y
+    h) / 2 for h in [-1, 1]: see `loss_rate`. |learning_rate y H| is clamped to 80, a fixed map of
+    the row's own score.
 
-    Reads `budget.density` (kappa in (0, 1)), `budget.learning_rate` (lambda) and `budget.rows`.
+    Reads `LazyNumbers` and the public number of rows.
 
     Args:
-        bounded: also cap weights at the public u = min(1, kappa exp(2 lambda bound)), where |H| <= bound for every
-            possible row. With all `rows` rows present no projected weight exceeds that: the largest is at most
-            exp(2 lambda bound) times any other (unless that is the cap, too), and their mean is kappa. Only for
-            smaller tables does it change anything. Sensitivities then shrink by u, to kappa in the first round.
+        bounded: also cap weights at the public u = min(1, kappa exp(2 lambda bound)), where |H| <=
+            bound for every possible row. With all `rows` rows present no projected weight exceeds
+            that: the largest is at most exp(2 lambda bound) times any other (unless that is the
+            cap, too), and their mean is kappa. Only for smaller tables does it change anything.
+            Sensitivities then shrink by u, to kappa in the first round.
     """
 
-    def reweight(score: Array, bound: Array, table, budget) -> Weights:
-        rate, density = budget.learning_rate, budget.density
-        signed = rate * jnp.where(table.label, score, -score)
+    def weigh(score: Array, bound: Array, table: Prepared, public: Public) -> Weighted:
+        density, rate = public.reweighting
+        signed = rate * jnp.where(table.target, score, -score)
         weight = jnp.exp(-jnp.clip(signed, -_SCORE_LIMIT, _SCORE_LIMIT))
-        unit = jnp.minimum(1, density * jnp.exp(jnp.minimum(2 * rate * bound, _SCORE_LIMIT))) if bounded else 1.0
-        unit = jnp.asarray(unit, jnp.float32)
-        total = jnp.round(budget.rows * (density / unit) * GRID).astype(jnp.int32)
-        level = dense_levels(jnp.where(table.present, weight, 0), total)
-        return Weights(level.astype(jnp.float32), unit)
 
-    unit = "bounded" if bounded else "at most 1"
-    return Reweighter(f"lazy_bregman({unit})", True, reweight)
+        growth = jnp.exp(jnp.minimum(2 * rate * bound, _SCORE_LIMIT))
+        cap = jnp.asarray(jnp.minimum(1, density * growth) if bounded else 1.0, jnp.float32)
+        total = jnp.round(public.rows * (density / cap) * GRID).astype(jnp.int32)
+        quantized = dense_weights(jnp.where(table.present, weight, 0), total)
+        return Weighted(quantized.astype(jnp.float32), cap)
+
+    weight_cap = "bounded" if bounded else "at most 1"
+    return Reweighter(f"lazy_bregman({weight_cap})", True, weigh, LazyNumbers)
 
 
-def loss_rate(learning_rate):
+def loss_rate(learning_rate: Numbers) -> Numbers:
     """The rate on margins that equals a rate on Bun et al.'s losses: half of it.
 
-    exp(-lambda sum (1 + y h) / 2) = exp(-(lambda / 2) y H) times a constant, and projection forgets constants.
+    exp(-lambda sum (1 + y h) / 2) = exp(-(lambda / 2) y H) times a constant, which does not outlast
+    the projection.
     """
     return learning_rate / 2

@@ -1,1 +1,4 @@
-"""Experiments, thin over the library: `python -m experiments NAME --help`."""
+"""Experiments, thin over the library: `python -m experiments` lists them.
+
+They run from the root of the checkout and are not installed.
+"""

@@ -1,35 +1,37 @@
-"""The command line: one sub-command for each experiment."""
+"""Experiments: `python -m experiments COMMAND --help` says what each one has.
 
-import argparse
-import importlib
-import os
+A paper is a command of programs: `run` computes and saves, `table` prints what was saved, and
+`python -m paper_figures` draws it.
+"""
+
 import sys
-from pathlib import Path
 
-NAMES = ("demo", "audit", "bench", "data", "nock_henecka", "smooth_boosting", "halfspaces", "random_forests")
+from experiments.common.cache import use_compilation_cache
+from experiments.common.commands import Parser, add_commands
 
-
-def use_compilation_cache(least_seconds: float = 0.5) -> None:
-    """Keep compiled programs in $DPBT_CACHE, or the user's cache folder, across processes."""
-    import jax
-
-    home = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache"))
-    jax.config.update("jax_compilation_cache_dir", os.environ.get("DPBT_CACHE", str(home / "dpbt" / "jax")))
-    jax.config.update("jax_persistent_cache_min_compile_time_secs", least_seconds)
+PAPERS = ("nock_henecka_2020", "asadi_2022", "bun_2020", "bojarski_2014")
+COMMANDS = {
+    "demo": "experiments.demo",
+    "audit": "experiments.audit",
+    "bench": "experiments.bench",
+    "data": "experiments.common.data.command",
+    **{name: f"experiments.papers.{name}" for name in PAPERS},
+}
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Run one experiment; bad input ends in one line on standard error and exit status 2."""
-    parser = argparse.ArgumentParser(prog="python -m experiments", description=__doc__)
-    commands = parser.add_subparsers(dest="name", required=True, metavar="{" + ",".join(NAMES) + "}")
-    for name in NAMES:
-        module = importlib.import_module(f"experiments.{name}")
-        summary = (module.__doc__ or "").splitlines()[0]
-        module.arguments(commands.add_parser(name, help=summary, description=summary))
-    options = parser.parse_args(arguments)
+    given = sys.argv[1:] if arguments is None else arguments
+    parser = Parser(prog="python -m experiments", description=__doc__)
+    add_commands(parser, COMMANDS)
+    if not given:
+        parser.print_help()
+        return 0
+
     use_compilation_cache()
     try:
-        importlib.import_module(f"experiments.{options.name}").run(options)
+        options = parser.parse_args(given)
+        options.program(options)
     except (ValueError, OSError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 2

@@ -1,10 +1,13 @@
-"""Exact audit: the largest privacy loss of recorded transcripts over all neighbours, beside the claim.
+"""Largest exact privacy loss over all neighbours, beside the claim.
 
-Neighbours are every removal of a row (add/remove), or every flip of a row's label (replace-one).
-The data sets are public: losses and the number of neighbours are exact functions of the rows.
+The loss is of recorded transcripts. Neighbours are every removal of a row (add/remove), or every
+flip of a row's label (replace-one). The data sets are public: losses and the number of neighbours
+are exact functions of the rows. `--grid` audits every calibration, criterion, relation and epsilon
+of one algorithm, and saves the lines.
 """
 
 import argparse
+import itertools
 import json
 import sys
 import time
@@ -13,11 +16,10 @@ from pathlib import Path
 import jax
 from tqdm import tqdm
 
-from dpbt import audit as audits
 from dpbt import losses, recipes
-from dpbt.accounting import align
+from dpbt.analysis import audit as audits
 from dpbt.base import ADD_REMOVE, Recipe, relation, relation_name
-from experiments import data, results
+from experiments.common import commands, data, results, tables
 
 
 def _without_criterion(make):
@@ -27,12 +29,12 @@ def _without_criterion(make):
 
 def _rules(*, depth, alpha, criterion, **settings) -> Recipe:
     del depth, alpha, criterion
-    return recipes.lazybb(**settings)
+    return recipes.lazybb_rules(**settings)
 
 
 def _top_down(*, depth, alpha, criterion, **settings) -> Recipe:
     del alpha, criterion  # Gini, which the published calibration is of
-    return recipes.lazybb(learner="top_down", depth=depth, splits=min(3, 2**depth - 1), **settings)
+    return recipes.lazybb_trees(depth=depth, splits=min(3, 2**depth - 1), **settings)
 
 
 ALGORITHMS = {
@@ -48,35 +50,50 @@ CRITERIA = {
     "alpha-1": {"alpha": 1.0, "criterion": losses.m_alpha},
     "gini": {"alpha": 1.0, "criterion": losses.square},
 }
-GRID = {"epsilon": (0.1, 1.0, 10.0), "calibration": ("published", "tight"), "relation": ("add_remove", "replace_one")}
-FIELDS = ("algorithm", "calibration", "relation", "claimed_epsilon", "largest_loss", "neighbours", "transcripts")
+GRID = {
+    "epsilon": (0.1, 1.0, 10.0),
+    "calibration": ("published", "tight"),
+    "relation": ("add_remove", "replace_one"),
+}
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
-    parser.add_argument("--algorithm", choices=ALGORITHMS, default="bdpe")
-    parser.add_argument("--calibration", choices=GRID["calibration"], default="tight")
-    parser.add_argument("--criterion", choices=CRITERIA, default="objective")
-    parser.add_argument("--relation", choices=GRID["relation"], default="add_remove")
-    parser.add_argument("--dataset", default="breast-cancer", help="breast-cancer or banknote (%(default)s)")
-    parser.add_argument("--epsilon", type=float, default=1.0, help="the total budget (%(default)s)")
-    parser.add_argument("--delta", type=float, default=0.0, help="0 for a pure guarantee (%(default)s)")
-    parser.add_argument("--rounds", type=int, default=20, help="trees of a transcript (%(default)s)")
+    for name, choices, default in (
+        ("--algorithm", ALGORITHMS, "bdpe"),
+        ("--calibration", GRID["calibration"], "tight"),
+        ("--criterion", CRITERIA, "objective"),
+        ("--relation", GRID["relation"], "add_remove"),
+    ):
+        parser.add_argument(name, choices=choices, default=default, help="(%(default)s)")
+    words = "breast-cancer or banknote (%(default)s)"
+    parser.add_argument("--dataset", metavar="NAME", default="breast-cancer", help=words)
+    words = "the total budget (%(default)s)"
+    parser.add_argument("--epsilon", type=float, default=1.0, help=words)
+    words = "0 for a pure guarantee (%(default)s)"
+    parser.add_argument("--delta", type=float, default=0.0, help=words)
+    parser.add_argument(
+        "--rounds", type=int, default=20, help="trees of a transcript (%(default)s)"
+    )
     parser.add_argument("--depth", type=int, default=4, help="their depth (%(default)s)")
-    parser.add_argument("--transcripts", type=int, default=20, help="recorded transcripts (%(default)s)")
-    parser.add_argument("--seed", type=int, default=0, help="of the key (%(default)s)")
-    parser.add_argument("--steps", action="store_true", help="also the worst case of each step over its outputs")
-    parser.add_argument("--grid", action="store_true", help="all calibrations, criteria, relations and epsilons")
-    parser.add_argument("--out", default="results/audit", help="folder of the grid's results (%(default)s)")
-    parser.add_argument("--json", action="store_true", help="print one JSON object (with --grid, a list)")
+    commands.add_count(parser, "--transcripts", 20, "recorded transcripts")
+    commands.add_seed(parser, "the key")
+    words = "also the worst case of each step over its outputs"
+    parser.add_argument("--steps", action="store_true", help=words)
+    words = "all calibrations, criteria, relations and epsilons"
+    parser.add_argument("--grid", action="store_true", help=words)
+    commands.add_out(parser, results.folder("audit"), " of --grid")
+    commands.add_json(parser, "print one JSON object (with --grid, a list)")
 
 
 def one(dataset: data.Dataset, recipe: Recipe, options: argparse.Namespace, steps: bool) -> dict:
     """Audit one setting; the JSON object of the command."""
     table = dataset.table
-    near = audits.neighbours(table, ADD_REMOVE) if recipe.relation is ADD_REMOVE else audits.label_flips(table)
-    start = time.perf_counter()
-    found = audits.audit(jax.random.key(options.seed), near, recipe, options.transcripts, steps=steps)
+    near = audits.label_flips(table)
+    if recipe.relation is ADD_REMOVE:
+        near = audits.neighbours(table, ADD_REMOVE)
+    key, start = jax.random.key(options.seed), time.perf_counter()
+    found = audits.audit(key, near, recipe, options.transcripts, steps=steps)
     return {
         "algorithm": recipe.name,
         "calibration": recipe.calibration,
@@ -111,29 +128,44 @@ def _recipe(options: argparse.Namespace, rows: int, **changes) -> Recipe:
 
 def run(options: argparse.Namespace) -> None:
     """Audit one setting, or the grid, and print."""
-    if options.transcripts < 1:
-        raise ValueError(f"--transcripts must be at least 1, got {options.transcripts}")
     dataset, path = data.load(options.dataset), Path(options.out) / "audit.csv"
     rows = len(dataset.label)
     if options.grid:
-        settings = [
-            {"calibration": calibration, "criterion": criterion, "relation": name, "epsilon": epsilon}
-            for calibration in GRID["calibration"]
-            for criterion in (CRITERIA if options.algorithm == "bdpe" else ("gini",))
-            for name in GRID["relation"]
-            for epsilon in GRID["epsilon"]
-        ]
-        progress = tqdm(settings, unit="setting", disable=options.json, file=sys.stderr)
-        lines = [one(dataset, _recipe(options, rows, **choice), options, options.steps) for choice in progress]
-        config = {"depth": options.depth, "seed": options.seed}
-        results.write_csv(path, [{**line, "by_mechanism": json.dumps(line["by_mechanism"])} for line in lines], config)
+        recipes_of = [_recipe(options, rows, **choice) for choice in _grid(options)]
+        progress = tqdm(recipes_of, unit="setting", disable=options.json, file=sys.stderr)
+        lines = [one(dataset, recipe, options, options.steps) for recipe in progress]
+        _save(path, lines, options)
     else:
         lines = [one(dataset, _recipe(options, rows), options, options.steps)]
+
     if options.json:
         print(json.dumps(lines if options.grid else lines[0], indent=1))
         return
-    head = ("calibration", "criterion", "relation", "claimed", "largest loss", "of claim", "step", "by mechanism", "s")
-    cells = [
+    first = lines[0]
+    counts = f"{first['transcripts']} transcripts of {first['rounds']} trees"
+    print(f"{dataset.name}: {counts}, {first['neighbours']} neighbours\n")
+    print(_as_text(lines))
+    if options.grid:
+        print(f"\nwrote {path}")
+
+
+def _grid(options: argparse.Namespace) -> list[dict]:
+    """The choices of the grid; one criterion where the algorithm scores no splits by it."""
+    criteria = CRITERIA if options.algorithm == "bdpe" else ("gini",)
+    axes = {**GRID, "criterion": criteria}
+    order = ("calibration", "criterion", "relation", "epsilon")
+    points = itertools.product(*(axes[name] for name in order))
+    return [dict(zip(order, point, strict=True)) for point in points]
+
+
+def _save(path: Path, lines: list[results.Line], options: argparse.Namespace) -> None:
+    flat = [{**line, "by_mechanism": json.dumps(line["by_mechanism"])} for line in lines]
+    results.write_csv(path, flat, {"depth": options.depth, "seed": options.seed})
+
+
+def _as_text(lines: list[results.Line]) -> str:
+    head = ("calibration", "criterion", "relation", "claimed", "largest loss", "of claim", "step")
+    rows = [
         (
             line["calibration"],
             line["criterion"],
@@ -147,9 +179,4 @@ def run(options: argparse.Namespace) -> None:
         )
         for line in lines
     ]
-    first = lines[0]
-    counts = f"{first['transcripts']} transcripts of {first['rounds']} trees, {first['neighbours']} neighbours"
-    print(f"{dataset.name}: {counts}\n")
-    print(align([head, *cells]))
-    if options.grid:
-        print(f"\nwrote {path}")
+    return tables.aligned((*head, "by mechanism", "s"), rows)

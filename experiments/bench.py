@@ -1,6 +1,7 @@
-"""Speed: models per second of sweeps against the matrix-product peak of the same run, growth, and peers."""
+"""Models per second of sweeps, against the matrix-product peak, and peers."""
 
 import argparse
+import functools
 import json
 import math
 import os
@@ -15,10 +16,13 @@ import jax.numpy as jnp
 import numpy as np
 
 import dpbt
-from dpbt import domains, mechanisms, recipes, runs
-from dpbt.accounting import align
+from dpbt import recipes
 from dpbt.base import Recipe, Table
-from experiments import data, peers
+from dpbt.data import domains
+from dpbt.data.questions import of_splits
+from dpbt.privacy import mechanisms
+from dpbt.sweeps import plan
+from experiments.common import commands, data, peers, tables, timing
 
 SWEEPS = {"banknote": (256, 20, 4), "adult": (32, 20, 4), "synthetic 1M x 50": (2, 20, 4)}
 """Data set -> (models, T, D)."""
@@ -26,33 +30,27 @@ QUICK = {"banknote": (256, 5, 2)}
 PEER_SETTING, PEER_FITS = {"trees": 10, "depth": 5}, {"banknote": 1000, "adult": 1000}
 DRAWS = (65_536, 256_000)
 BASE = {"N": 4096, "S": 64, "T": 4, "D": 3, "G": 16}
-GROWTH = {"N": (4096, 8192, 16384), "S": (64, 128, 256), "T": (4, 8, 16), "D": (3, 4, 5), "G": (16, 32, 64)}
+GROWTH = {
+    "N": (4096, 8192, 16384),
+    "S": (64, 128, 256),
+    "T": (4, 8, 16),
+    "D": (3, 4, 5),
+    "G": (16, 32, 64),
+}
 QUICK_GROWTH = {"N": (4096, 16384), "S": (64, 256), "T": (4, 16), "D": (2, 4), "G": (16, 64)}
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
-    parser.add_argument("--json", action="store_true", help="print one JSON object")
-    parser.add_argument("--quick", action="store_true", help="a minute's worth of it: small models, no large tables")
-    parser.add_argument("--repeats", type=int, default=5, help="timed runs of each; the fastest counts (%(default)s)")
-    parser.add_argument(
-        "--memory-mb", type=float, default=runs.MEMORY_MB, help="working memory of a sweep (%(default)s)"
-    )
+    words = "a minute's worth of it: small models, no large tables"
+    parser.add_argument("--quick", action="store_true", help=words)
+    commands.add_count(parser, "--repeats", 5, "timed runs of each; the fastest counts")
+    commands.add_memory(parser)
+    commands.add_json(parser, "print one JSON object")
 
 
 def _say(words: str) -> None:
     print(words, file=sys.stderr)
-
-
-def fastest(call: Callable[[], object], repeats: int, clock: Callable[[], float] = time.perf_counter) -> float:
-    """Seconds of the fastest of some warm calls; by `time.process_time` those of all cores."""
-    jax.block_until_ready(call())
-    times = []
-    for _ in range(repeats):
-        start = clock()
-        jax.block_until_ready(call())
-        times.append(clock() - start)
-    return min(times)
 
 
 def matrix_peak(repeats: int, dtype=jnp.float32, size: int = 2048) -> float:
@@ -60,11 +58,12 @@ def matrix_peak(repeats: int, dtype=jnp.float32, size: int = 2048) -> float:
     a = jnp.ones((size, size), dtype)
     wide = jnp.int32 if dtype == jnp.int8 else jnp.float32
     product = jax.jit(lambda a, b: jnp.matmul(a, b, preferred_element_type=wide))
-    return 2 * size**3 / fastest(lambda: product(a, a), repeats) / 1e9
+    seconds = timing.measure(lambda _: product(a, a), repeats).fastest
+    return 2 * size**3 / seconds / 1e9
 
 
 def products(rows: int, splits: int, depth: int, rounds: int) -> int:
-    """4 N S (2^D - 1) T: the operations of one model's level statistics, done node by node without any saving."""
+    """4 N S (2^D - 1) T: operations of one model's level statistics, node by node, no saving."""
     return 4 * rows * splits * (2**depth - 1) * rounds
 
 
@@ -79,7 +78,7 @@ def _fit_all(keys, table: Table, recipe: Recipe, lanes: int):
     def one(setting):
         key, recipe = setting
         noise_key, public_key = dpbt.keys.pair(key)
-        return dpbt.boost(noise_key, table, recipe, public_key)[1]
+        return dpbt.boost(noise_key, table, recipe, public_key).hypotheses
 
     return jax.lax.map(one, (keys, recipe), batch_size=lanes)
 
@@ -89,40 +88,53 @@ _sweep = jax.jit(_fit_all, static_argnames="lanes")
 
 def greedy(models: int, rows: int, rounds: int, depth: int) -> Recipe:
     """Boosted trees, of so many epsilons."""
-    return recipes.bdpe(epsilon=np.geomspace(0.01, 25, models), rows=rows, rounds=rounds, depth=depth)
+    return recipes.bdpe(
+        epsilon=np.geomspace(0.01, 25, models), rows=rows, rounds=rounds, depth=depth
+    )
 
 
 def random_forests(models: int, rows: int, rounds: int, depth: int) -> Recipe:
-    """Random trees over disjoint rows, which is how diffprivlib's forest is built, of so many epsilons."""
+    """Random trees over disjoint rows, as diffprivlib's forest is built, of so many epsilons."""
     epsilon = np.geomspace(0.01, 25, models)
-    return recipes.random_forest(epsilon=epsilon, rows=rows, rounds=rounds, depth=depth, disjoint=True)
+    return recipes.random_forest(
+        epsilon=epsilon, rows=rows, rounds=rounds, depth=depth, disjoint=True
+    )
 
 
 def time_sweep(
     table: Table, recipe: Recipe, repeats: int, memory_mb: float, release: bool = False
 ) -> tuple[float, float]:
-    """(seconds, seconds of the first call) of a sweep over the recipe's settings, a key for each, within a budget.
+    """(seconds, seconds of the first call) of a sweep over the recipe's settings.
 
-    With `release`, keys are of ChaCha20.
+    Args:
+        table: the rows.
+        recipe: of many settings, with a key for each.
+        repeats: warm calls, of which the fastest counts.
+        memory_mb: working memory.
+        release: whether keys are of ChaCha20.
     """
-    models, (rows, columns) = np.shape(recipe.budget.rows)[0], table.splits.shape
-    lanes = int(np.clip(memory_mb * 2**20 // runs.lane_bytes((rows, columns), recipe), 1, models))
+    models = np.shape(recipe.rows)[0]
+    each = plan.lane_bytes(plan.shape_of(table), recipe)
+    lanes = int(np.clip(memory_mb * 2**20 // each, 1, models))
     lanes = -(-models // -(-models // lanes))
     keys = jax.random.split(dpbt.fresh_key() if release else jax.random.key(0), models)
-    start = time.perf_counter()
-    jax.block_until_ready(_sweep(keys, table, recipe, lanes=lanes))
-    first = time.perf_counter() - start
-    return fastest(lambda: _sweep(keys, table, recipe, lanes=lanes), repeats), first
+    timed = timing.measure(lambda _: _sweep(keys, table, recipe, lanes=lanes), repeats)
+    return timed.fastest, timed.first
 
 
-def measure_sweep(name: str, table: Table, setting: tuple, peak: float, repeats: int, memory_mb: float) -> dict:
+def measure_sweep(
+    name: str, table: Table, setting: tuple, peak: float, repeats: int, memory_mb: float
+) -> dict:
     """Models per second, the GFLOP/s they stand for, compiled programs."""
     models, rounds, depth = setting
-    (rows, splits), before = table.splits.shape, programs(_sweep)
+    shape, before = plan.shape_of(table), programs(_sweep)
+    rows, splits = shape.rows, shape.splits
     _say(f"{name}: {models} models of T = {rounds}, D = {depth}")
     seconds, first = time_sweep(table, greedy(models, rows, rounds, depth), repeats, memory_mb)
     compiles = programs(_sweep) - before
-    released, _ = time_sweep(table, greedy(models, rows, rounds, depth), repeats, memory_mb, release=True)
+    released, _ = time_sweep(
+        table, greedy(models, rows, rounds, depth), repeats, memory_mb, release=True
+    )
     gflops = models * products(rows, splits, depth, rounds) / seconds / 1e9
     return {
         "name": name,
@@ -147,22 +159,31 @@ def synthetic(rows: int, splits: int) -> Table:
     rng = np.random.default_rng(0)
     satisfied = rng.random((rows, splits), np.float32) < 0.5
     label = (satisfied[:, 0] & satisfied[:, 1]) ^ (rng.random(rows) < 0.2)
-    return Table(jnp.asarray(satisfied), jnp.asarray(label), jnp.ones(rows, bool))
+    return of_splits(satisfied, label, np.ones(rows, bool))
 
 
 def draws(repeats: int) -> list[dict]:
     """Nanoseconds of one core a draw, by mechanism, kind of key and number of draws."""
     found = []
     for mechanism in (mechanisms.discrete_laplace, mechanisms.rounded_gaussian):
-        sample = jax.jit(lambda key, value, mechanism=mechanism: mechanism.sample(key, value, jnp.float32(2500)))
+        sample = jax.jit(
+            lambda key, value, mechanism=mechanism: mechanism.sample(key, value, jnp.float32(2500))
+        )
         for kind, key in (("research", jax.random.key(0)), ("release", dpbt.fresh_key())):
             for count in DRAWS:
                 _say(f"{count} draws of {mechanism.name}, {kind} key")
                 value = jnp.zeros(count, jnp.int32)
-                seconds = fastest(lambda: sample(key, value), repeats, time.process_time)  # noqa: B023
+                call = functools.partial(_sample, sample, key, value)
+                seconds = timing.measure(call, repeats, time.process_time).fastest
                 line = {"mechanism": mechanism.name, "key": kind, "draws": count}
                 found.append({**line, "ns_a_draw": 1e9 * seconds / count})
     return found
+
+
+def _sample(sample: Callable, key: jax.Array, value: jax.Array, number: int) -> jax.Array:
+    """One call of a sampler, whatever its number."""
+    del number
+    return sample(key, value)
 
 
 def _tables(names) -> Iterator[tuple[str, Table]]:
@@ -170,13 +191,20 @@ def _tables(names) -> Iterator[tuple[str, Table]]:
     shapes = {"banknote": (1372, 36), "adult": (48842, 156), "synthetic 1M x 50": (10**6, 50)}
     for name in names:
         try:
-            yield (name, data.load(name).table) if name in data.ENTRIES else (name, synthetic(*shapes[name]))
+            yield (
+                (name, data.load(name).table)
+                if name in data.ENTRIES
+                else (name, synthetic(*shapes[name]))
+            )
         except ValueError:
             yield f"synthetic, of {name}'s shape", synthetic(*shapes[name])
 
 
 def growth(axes: dict, repeats: int, memory_mb: float) -> dict[str, float]:
-    """Axis -> slope of log seconds by log size, all else at BASE; 1 is linear. D's size is its nodes, 2^D - 1."""
+    """Axis -> slope of log seconds by log size, all else at BASE; 1 is linear.
+
+    The size of D is its nodes, 2^D - 1.
+    """
     slopes = {}
     for axis, sizes in axes.items():
         seconds = []
@@ -184,28 +212,33 @@ def growth(axes: dict, repeats: int, memory_mb: float) -> dict[str, float]:
             _say(f"growth: {axis} = {size}")
             s = {**BASE, axis: size}
             table = synthetic(s["N"], s["S"])
-            seconds.append(time_sweep(table, greedy(s["G"], s["N"], s["T"], s["D"]), repeats, memory_mb)[0])
+            seconds.append(
+                time_sweep(table, greedy(s["G"], s["N"], s["T"], s["D"]), repeats, memory_mb)[0]
+            )
         amount = [2**size - 1 if axis == "D" else size for size in sizes]
         slopes[axis] = float(np.polyfit(np.log(amount), np.log(seconds), 1)[0])
     return slopes
 
 
 def compare(name: str, fits: int, repeats: int, memory_mb: float) -> list[dict]:
-    """A private fit of ours, in a sweep, against one of each peer's, at equal data; trees where they have them.
+    """A private fit of ours, in a sweep, against one of each peer's, at equal data.
 
-    diffprivlib's forest is of random trees: ours of the same kind reads the same numbers, and boosted trees, which
-    search all splits at every node, are beside it.
+    Trees are equal where the peer has them. diffprivlib's forest is of random trees: ours of the
+    same kind reads the same numbers, and boosted trees, which search all splits at every node, are
+    beside it.
     """
     _say(f"{name}: {fits} private fits, and peers")
     dataset = data.load(name)
     rows, trees, depth = len(dataset.label), PEER_SETTING["trees"], PEER_SETTING["depth"]
     numbers = domains.positions(dataset.domain, dataset.columns, codes=True)
+    placed = Table(jnp.asarray(numbers), dataset.table.target, dataset.table.present)
     makers = {
         "boosted trees": (greedy, dataset.table),
-        "random forest": (random_forests, dataset.table._replace(splits=jnp.asarray(numbers))),
+        "random forest": (random_forests, placed),
     }
     ours = {
-        name: time_sweep(table, make(fits, rows, trees, depth), min(repeats, 2), memory_mb)[0] / fits
+        name: time_sweep(table, make(fits, rows, trees, depth), min(repeats, 2), memory_mb)[0]
+        / fits
         for name, (make, table) in makers.items()
     }
     forest = peers.seconds(peers.diffprivlib_forest(dataset, trees, depth), repeats)
@@ -217,7 +250,13 @@ def compare(name: str, fits: int, repeats: int, memory_mb: float) -> list[dict]:
     ]
     about = {"dataset": name, "fits": fits, **PEER_SETTING, "rows": rows}
     return [
-        {"name": rival, "ours": kind, "our_seconds": ours[kind], "peer_seconds": time, "ratio": time / ours[kind]}
+        {
+            "name": rival,
+            "ours": kind,
+            "our_seconds": ours[kind],
+            "peer_seconds": time,
+            "ratio": time / ours[kind],
+        }
         | about
         for rival, kind, time in pairs
     ]
@@ -243,7 +282,7 @@ def run(options: argparse.Namespace) -> None:
     repeats, memory_mb = options.repeats, options.memory_mb
     peak = matrix_peak(repeats)
     chosen = QUICK if options.quick else SWEEPS
-    sweeps = [
+    measured = [
         measure_sweep(name, table, setting, peak, repeats, memory_mb)
         for (name, table), setting in zip(_tables(chosen), chosen.values(), strict=True)
     ]
@@ -252,7 +291,7 @@ def run(options: argparse.Namespace) -> None:
         "peak_int8_gops": matrix_peak(repeats, jnp.int8),
         "device": str(jax.devices()[0]),
         "cores": os.cpu_count(),
-        "sweeps": sweeps,
+        "sweeps": measured,
         "draws": draws(repeats),
         "peers": _peers(options.quick, repeats, memory_mb),
         "scaling": growth(QUICK_GROWTH if options.quick else GROWTH, repeats, memory_mb),
@@ -265,10 +304,11 @@ def run(options: argparse.Namespace) -> None:
 
 
 def _as_text(report: dict) -> str:
-    words = f"float32 matrix product: {report['peak_gflops']:.0f} GFLOP/s (int8: {report['peak_int8_gops']:.0f})"
-    text = [f"{words} on {report['device']}, {report['cores']} cores\n"]
-    head = ("sweep", "N x S", "models", "models/s", "GFLOP/s", "of peak", "programs", "compile s", "peak MB")
-    head += ("release keys",)
+    words = f"{report['peak_gflops']:.0f} GFLOP/s (int8: {report['peak_int8_gops']:.0f})"
+    where = f"{report['device']}, {report['cores']} cores"
+    text = [f"float32 matrix product: {words} on {where}\n"]
+    head = ("sweep", "N x S", "models", "models/s", "GFLOP/s", "of peak", "programs")
+    head += ("compile s", "peak MB", "release keys")
     cells = [
         (
             s["name"],
@@ -284,10 +324,14 @@ def _as_text(report: dict) -> str:
         )
         for s in report["sweeps"]
     ]
-    text += [align([head, *cells]), "GFLOP/s counts 4 N S (2^D - 1) T operations a model, whatever is executed.\n"]
+    words = "GFLOP/s counts 4 N S (2^D - 1) T operations a model, whatever is executed.\n"
+    text += [tables.aligned(head, cells), words]
     head = ("mechanism", "key", "draws", "ns of a core a draw")
-    cells = [(d["mechanism"], d["key"], str(d["draws"]), f"{d['ns_a_draw']:.0f}") for d in report["draws"]]
-    text += [align([head, *cells]), ""]
+    cells = [
+        (d["mechanism"], d["key"], str(d["draws"]), f"{d['ns_a_draw']:.0f}")
+        for d in report["draws"]
+    ]
+    text += [tables.aligned(head, cells), ""]
     if report["peers"]:
         head = ("peer", "ours", "data", "fits", "ours, s a fit", "theirs, s a fit", "ratio")
         cells = [
@@ -298,7 +342,9 @@ def _as_text(report: dict) -> str:
             for p in report["peers"]
         ]
         first = report["peers"][0]
-        about = f"Ours: {first['trees']} private trees of depth {first['depth']}, in one sweep of so many fits.\n"
-        text += [align([head, *cells]), about]
-    slopes = ", ".join(f"{axis} {slope:.2f}" for axis, slope in report["scaling"].items() if not math.isnan(slope))
-    return "\n".join([*text, f"growth, as slopes of log seconds (1 is linear; D by its 2^D - 1 nodes): {slopes}"])
+        trees = f"{first['trees']} private trees of depth {first['depth']}"
+        text += [tables.aligned(head, cells), f"Ours: {trees}, in one sweep of so many fits.\n"]
+    known = {axis: slope for axis, slope in report["scaling"].items() if not math.isnan(slope)}
+    slopes = ", ".join(f"{axis} {slope:.2f}" for axis, slope in known.items())
+    words = "growth, as slopes of log seconds (1 is linear; D by its 2^D - 1 nodes)"
+    return "\n".join([*text, f"{words}: {slopes}"])

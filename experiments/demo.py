@@ -1,7 +1,8 @@
-"""Private boosted trees on real data: test error by epsilon, calibration and criterion.
+"""Test errors of private boosted trees by epsilon, on real data.
 
-Ten-fold stratified cross-validation with 20 keys. All folds and keys of a setting are one vmapped program, the
-same for every epsilon; the six structures (two calibrations, three criteria) are six programs.
+Ten-fold stratified cross-validation with 20 keys. All folds and keys of a setting are one vmapped
+program, the same for every epsilon; the six structures (two calibrations, three criteria) are six
+programs.
 
 On a person's own rows the errors are exact functions of private rows, under public keys. Everything
 that is printed or written then says that it is a benchmark and itself a release.
@@ -21,12 +22,11 @@ from tqdm import tqdm
 
 import dpbt
 from dpbt import losses, recipes
-from dpbt.accounting import align
 from dpbt.base import ADD_REMOVE, REPLACE_ONE, Recipe, Relation, Table, relation_name
-from dpbt.domains import read_domain
-from dpbt.files import read_csv
-from dpbt.storage import write_whole
-from experiments import data, protocols, results
+from dpbt.data.domains import read_domain
+from dpbt.data.files import read_csv
+from dpbt.sweeps.storage import write_whole
+from experiments.common import commands, data, protocols, results, tables
 
 EPSILONS = (0.1, 1.0, 10.0)
 CALIBRATIONS = ("published", "tight")
@@ -45,15 +45,17 @@ OWNER = "private, not covered by the ledger"
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
-    parser.add_argument("--data", help="a CSV file with a header; needs --domain")
-    parser.add_argument("--domain", help="a JSON file: the public domain of its columns, and the label's two classes")
-    words = "public bound on the number of rows, for add_remove; without it their number is public: replace_one"
-    parser.add_argument("--rows", type=int, help=words)
-    parser.add_argument("--out", default="results/demo", help="folder of the CSV and the figure (%(default)s)")
+    words = "a CSV file with a header; needs --domain"
+    parser.add_argument("--data", metavar="FILE", help=words)
+    words = "a JSON file: the public domain of its columns, and the label's two classes"
+    parser.add_argument("--domain", metavar="FILE", help=words)
+    words = "public bound on the number of rows (add_remove); without it the number is public"
+    parser.add_argument("--rows", type=int, metavar="COUNT", help=f"{words} (replace_one)")
+    commands.add_out(parser, results.folder("demo"), ", a CSV and a figure")
     words = "print what was read as missing on standard error, for the owner alone; saved nowhere"
     parser.add_argument("--owner-report", action="store_true", help=words)
-    parser.add_argument("--json", action="store_true", help="print the table as JSON")
-    parser.add_argument("--smoke", action="store_true", help="the smallest setting, to see that it runs")
+    commands.add_smoke(parser)
+    commands.add_json(parser, "print the table as JSON")
 
 
 @jax.jit
@@ -62,8 +64,8 @@ def _test_errors(keys, held_out, folds, table: Table, recipe: Recipe):
 
     def one(key, fold):
         test = folds == fold
-        score = dpbt.boost(key, table._replace(present=table.present & ~test), recipe)[2]
-        wrong = (score > 0) != table.label
+        score = dpbt.boost(key, table._replace(present=table.present & ~test), recipe).scores
+        wrong = (score > 0) != table.target
         return jnp.sum(wrong & test) / jnp.sum(test)
 
     return jax.vmap(one)(keys, held_out)
@@ -73,7 +75,9 @@ def measure(
     dataset: data.Dataset, settings: dict, rows: int, relation: Relation, quiet: bool
 ) -> tuple[list[dict], dict, float]:
     """The table's rows, the error without privacy by criterion, and the seconds spent compiling."""
-    folds = jnp.asarray(protocols.stratified_folds(dataset.label, settings["folds"], settings["seed"]))
+    folds = jnp.asarray(
+        protocols.stratified_folds(dataset.label, settings["folds"], settings["seed"])
+    )
     models = settings["folds"] * settings["keys"]
     keys = jax.random.split(jax.random.key(settings["seed"]), models)
     held_out = jnp.arange(models) % settings["folds"]
@@ -94,7 +98,9 @@ def measure(
                         **choice,
                     )
                     start = time.perf_counter()
-                    errors = np.asarray(_test_errors(keys, held_out, folds, table, recipe), np.float64)
+                    errors = np.asarray(
+                        _test_errors(keys, held_out, folds, table, recipe), np.float64
+                    )
                     seconds = time.perf_counter() - start
                     progress.update(models)
                     if np.isinf(epsilon):
@@ -120,7 +126,7 @@ def measure(
 
 
 def _as_text(lines: list[dict]) -> str:
-    head = ("epsilon", "calibration", "setting", "test error", "seconds", "models/s", "ledger", "relation", "")
+    head = ("epsilon", "calibration", "setting", "test error", "seconds", "models/s", "ledger")
     cells = [
         (
             f"{line['epsilon']:g}",
@@ -135,7 +141,7 @@ def _as_text(lines: list[dict]) -> str:
         )
         for line in lines
     ]
-    return align([head, *cells])
+    return tables.aligned((*head, "relation", ""), cells)
 
 
 def _draw(path: Path, title: str, lines: list[dict], without: dict, majority: float) -> None:
@@ -147,16 +153,27 @@ def _draw(path: Path, title: str, lines: list[dict], without: dict, majority: fl
     figure, panels = plt.subplots(1, 2, figsize=(9, 4), sharey=True, layout="constrained")
     for panel, calibration in zip(panels, CALIBRATIONS, strict=True):
         for k, name in enumerate(CRITERIA):
-            chosen = [line for line in lines if line["calibration"] == calibration and line["setting"] == name]
+            chosen = [
+                line
+                for line in lines
+                if line["calibration"] == calibration and line["setting"] == name
+            ]
             x = np.array([line["epsilon"] for line in chosen]) * (1 + 0.12 * (k - 1))
             mean = np.array([line["test_error_mean"] for line in chosen])
             sd = np.array([line["test_error_sd"] for line in chosen])
             panel.errorbar(x, mean, sd, color=f"C{k}", marker="o", capsize=3, label=name)
             panel.axhline(without[calibration, name], color=f"C{k}", linewidth=0.8, linestyle=":")
         panel.axhline(majority, color="grey", linewidth=0.8, linestyle="--")
-        at = {"x": 0.75, "y": majority + 0.005, "transform": panel.get_yaxis_transform(), "ha": "center"}
+        at = {
+            "x": 0.75,
+            "y": majority + 0.005,
+            "transform": panel.get_yaxis_transform(),
+            "ha": "center",
+        }
         panel.text(s="larger class", color="grey", fontsize=8, va="bottom", **at)
-        panel.set(xscale="log", xlabel="epsilon", title=f"{calibration} calibration", xticks=EPSILONS)
+        panel.set(
+            xscale="log", xlabel="epsilon", title=f"{calibration} calibration", xticks=EPSILONS
+        )
         panel.set_xticklabels([f"{e:g}" for e in EPSILONS])
         panel.minorticks_off()
         panel.spines[["top", "right"]].set_visible(False)
@@ -168,7 +185,9 @@ def _draw(path: Path, title: str, lines: list[dict], without: dict, majority: fl
 
 
 def public_size(options: argparse.Namespace, count: int) -> tuple[int, Relation]:
-    """The public `rows` and the relation: a bound and add/remove, or the file's own number and replace-one.
+    """The public `rows` and the relation.
+
+    They are a bound and add/remove, or the file's own number and replace-one.
 
     Raises:
         ValueError: if the bound is smaller than the file, whose size is not shown.
@@ -195,7 +214,8 @@ def owner_report(missing: Mapping[str, int], unknown_labels: int) -> str:
         unknown_labels: how many rows have a label of neither class.
     """
     lines = [(f"{name}:", f"{count} cells read as missing") for name, count in missing.items()]
-    return f"{OWNER}\n" + align([*lines, ("label:", f"{unknown_labels} rows of neither class")])
+    last = ("label:", f"{unknown_labels} rows of neither class")
+    return f"{OWNER}\n" + tables.align([*lines, last])
 
 
 def run(options: argparse.Namespace) -> None:
@@ -225,12 +245,20 @@ def run(options: argparse.Namespace) -> None:
     size = size_in_words(options, count, rows, relation)
     title = (
         f"{dataset.name}, {size}, {dataset.splits.shape[1]} splits; T = {settings['rounds']}, "
-        f"D = {settings['depth']}; {settings['folds']} folds x {settings['keys']} keys; {relation_name(relation)}"
+        f"D = {settings['depth']}; {settings['folds']} folds x {settings['keys']} keys; "
+        f"{relation_name(relation)}"
     )
     title = f"{PRIVATE}\n{title}" if options.data else title
     _draw(out / "demo.png", title, lines, without, majority)
     if options.json:
-        fields = ("epsilon", "calibration", "setting", "test_error_mean", "test_error_sd", "claimed_epsilon")
+        fields = (
+            "epsilon",
+            "calibration",
+            "setting",
+            "test_error_mean",
+            "test_error_sd",
+            "claimed_epsilon",
+        )
         fields += ("relation", "seconds", "models", "status")
         print(json.dumps([{key: line[key] for key in fields} for line in lines], indent=1))
         return
@@ -240,5 +268,6 @@ def run(options: argparse.Namespace) -> None:
     print(f"\nwithout privacy: {', '.join(references)}")
     print(f"predicting the larger class: {majority:.3f}")
     total = (len(lines) + len(without)) * lines[0]["models"]
-    print(f"{total} models in {seconds:.1f} s, {compile_seconds:.1f} s of it compiling {len(without)} programs")
+    words = f"{compile_seconds:.1f} s of it compiling {len(without)} programs"
+    print(f"{total} models in {seconds:.1f} s, {words}")
     print(f"wrote {out / 'demo.csv'} and {out / 'demo.png'}")

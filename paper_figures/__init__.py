@@ -1,4 +1,5 @@
-"""One module for each figure or table: `draw()` returns it, from the library's own functions or saved results.
+"""Figures of the papers, one folder for each paper; they read saved results only.
 
-A module that draws one figure for each data set returns them by name, and they are saved as MODULE_NAME.
+Each module has `draw()`, which returns one figure, or figures by name. They run from the root of
+the checkout and are not installed.
 """

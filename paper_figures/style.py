@@ -1,25 +1,10 @@
-"""What the figures share: saved lines, colours, axes without a box."""
-
-import csv
-from pathlib import Path
+"""What the figures share: colours, and axes without a box."""
 
 import matplotlib
 from matplotlib.axes import Axes
 
 ALPHAS = (0.0, 0.1, 0.25, 0.5, 0.75, 1.0)
 CALIBRATIONS = {"published": "C0", "tight": "C1"}
-
-
-def saved(path: Path, command: str) -> list[dict[str, str]]:
-    """The lines of a CSV.
-
-    Raises:
-        ValueError: naming the command that makes it, if it is not there.
-    """
-    if not path.exists():
-        raise ValueError(f"{path} is not there; run: python -m experiments {command}")
-    with open(path, newline="") as file:
-        return list(csv.DictReader(file))
 
 
 def colour(alpha: float):

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import settings
 
 import dpbt
-from experiments import data
-from experiments.__main__ import use_compilation_cache
+from experiments.common import data
+from experiments.common.cache import use_compilation_cache
 from tests.tables import random_table
 
 jax.config.update("jax_numpy_dtype_promotion", "strict")
@@ -22,7 +22,9 @@ settings.load_profile("dpbt")
 
 
 _MOST_MAPS = 30_000
-"""Programs take memory maps, of which a Linux process has 65,530: one that compiles beyond them is aborted."""
+"""Programs take memory maps, of which a Linux process has 65,530: one that compiles beyond them is
+aborted.
+"""
 _finished = itertools.count(1)
 
 
@@ -36,7 +38,9 @@ def secret_of_the_tests(tmp_path_factory):
 
 @pytest.fixture(autouse=True)
 def forget_programs():
-    """Now and then, after a test, drop compiled programs before they are too many; the disk cache still has them."""
+    """Now and then, after a test, drop compiled programs before they are too many; the disk cache
+    still has them.
+    """
     yield
     maps = Path("/proc/self/maps")
     if next(_finished) % 20 == 0 and maps.exists() and maps.read_bytes().count(b"\n") > _MOST_MAPS:

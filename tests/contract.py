@@ -1,4 +1,6 @@
-"""The table of all learners and calibrations. A new learner joins by one row; `test_contract.py` does the rest."""
+"""The table of all learners and calibrations. A new learner joins by one row; `test_contract.py`
+does the rest.
+"""
 
 import functools
 from collections.abc import Callable
@@ -17,18 +19,23 @@ class Row(NamedTuple):
     Attributes:
         name: of the row.
         recipe: (relation, **settings) -> Recipe; settings are epsilon, rows, rounds, depth.
-        rescale: (budget, factor) -> the same budget with every noise scale multiplied by the factor.
+        rescale: (budget, factor) -> the same budget with every noise scale multiplied by the
+            factor.
         delta: of the guarantee; above 0, steps are judged by their zCDP cost.
-        tight: whether every mechanism's sensitivity is attained to within 1 % (else only never exceeded).
+        tight: whether every mechanism's sensitivity is attained to within 1 % (else only never
+            exceeded).
         slow: leave the row to `make test-all`.
         table: (seed, rows, splits, absent) -> a random table of the kind it reads.
-        candidates: (splits) -> rows that may come in; the whole public domain, where that is finite.
-        extreme: () -> list of (relation, settings, neighbours): pairs of tables on which sensitivities are attained.
+        candidates: (splits) -> rows that may come in; the whole public domain, where that is
+            finite.
+        extreme: () -> list of (relation, settings, neighbours): pairs of tables on which
+            sensitivities are attained.
         attained: which share of its claim a step then costs, at least.
-        sites: beginnings of site names, each of which must attain its claim and must reject a wrong noise; None: as
-            mechanisms attain theirs, and "leaf" and "split" reject.
+        sites: beginnings of site names, each of which must attain its claim and must reject a wrong
+            noise; None: as mechanisms attain theirs, and "leaf" and "split" reject.
         sampled: whether `make test` compares samples with densities; `make test-all` does for all.
-        sampler_epsilon: where the samplers' noise shows: 8 for tight rows, 40 for published ones by default.
+        sampler_epsilon: where the samplers' noise shows: 8 for tight rows, 40 for published ones by
+            default.
     """
 
     name: str
@@ -63,7 +70,9 @@ def _rescale_forest(budget, factor: float):
     return budget._replace(leaf_scale=budget.leaf_scale * np.float32(factor))
 
 
-def _forest(name: str, make: Callable[..., Recipe], tight: bool = True, slow: bool = False, **fixed) -> Row:
+def _forest(
+    name: str, make: Callable[..., Recipe], tight: bool = True, slow: bool = False, **fixed
+) -> Row:
     def recipe(relation, **settings):
         return make(relation=relation, **{**settings, **fixed})
 
@@ -71,7 +80,9 @@ def _forest(name: str, make: Callable[..., Recipe], tight: bool = True, slow: bo
     labels = make is recipes.rf_e
     extreme = functools.partial(tables.lone_row, apart=not labels, rows=60 if labels else 160)
     common = {"delta": fixed.get("delta", 0.0), "sites": ("leaf",), "extreme": extreme}
-    sure = 2.0 if make is recipes.rf_e else None  # labels that hardly ever flip would tell little about their noise
+    sure = (
+        2.0 if make is recipes.rf_e else None
+    )  # labels that hardly ever flip would tell little about their noise
     return Row(name, recipe, _rescale_forest, tight, slow, sampler_epsilon=sure, **common)
 
 
@@ -80,9 +91,22 @@ FORESTS = [
     _forest("forest-tight", recipes.random_forest),
     _forest("forest-zcdp", recipes.random_forest, slow=True, delta=1e-6),
     _forest("forest-disjoint", recipes.random_forest, rounds=3, disjoint=True),
-    _forest("forest-disjoint-zcdp", recipes.random_forest, slow=True, rounds=3, disjoint=True, delta=1e-6),
+    _forest(
+        "forest-disjoint-zcdp",
+        recipes.random_forest,
+        slow=True,
+        rounds=3,
+        disjoint=True,
+        delta=1e-6,
+    ),
     _forest("forest-uniform", recipes.random_forest, slow=True, negative="uniform"),
-    _forest("forest-published-zero", recipes.random_forest, slow=True, calibration="published", negative="zero"),
+    _forest(
+        "forest-published-zero",
+        recipes.random_forest,
+        slow=True,
+        calibration="published",
+        negative="zero",
+    ),
     _forest("rf-l-published", recipes.rf_l, tight=False, slow=True, calibration="published"),
     _forest("rf-l-tight", recipes.rf_l, slow=True),
     _forest("rf-l-zcdp", recipes.rf_l, slow=True, delta=1e-6),
@@ -101,7 +125,9 @@ def _rescale_rule(budget, factor: float):
 
 def _rescale_top_down(budget, factor: float):
     factor = np.float32(factor)
-    return budget._replace(split_epsilon=budget.split_epsilon / factor, leaf_scale=budget.leaf_scale * factor)
+    return budget._replace(
+        split_epsilon=budget.split_epsilon / factor, leaf_scale=budget.leaf_scale * factor
+    )
 
 
 def _rescale_center(budget, factor: float):
@@ -109,32 +135,46 @@ def _rescale_center(budget, factor: float):
 
 
 def _rules(**fixed) -> Callable[..., Recipe]:
-    return lambda relation, depth, **settings: recipes.lazybb(relation=relation, **{**fixed, **settings})
+    return lambda relation, depth, **settings: recipes.lazybb_rules(
+        relation=relation, **{**fixed, **settings}
+    )
 
 
 def _top_down(**fixed) -> Callable[..., Recipe]:
-    return lambda relation, depth, **settings: recipes.lazybb(
-        relation=relation, learner="top_down", splits=2**depth - 2, depth=depth, **{**fixed, **settings}
+    return lambda relation, depth, **settings: recipes.lazybb_trees(
+        relation=relation, splits=2**depth - 2, depth=depth, **{**fixed, **settings}
     )
 
 
 def _halfspaces(**fixed) -> Callable[..., Recipe]:
-    return lambda relation, depth, **settings: recipes.halfspace_boost(relation=relation, **{**fixed, **settings})
+    return lambda relation, depth, **settings: recipes.halfspace_boost(
+        relation=relation, **{**fixed, **settings}
+    )
 
 
 def _rule_row(name: str, tight: bool = True, **rest) -> Row:
     fixed = {key: rest.pop(key) for key in ("selection", "delta") if key in rest}
     recipe = _rules(calibration="tight" if tight else "published", **fixed)
     delta = fixed.get("delta", 0.0)
-    common = {"sites": ("rule",), "extreme": tables.flipped_rule, "sampler_epsilon": 3.0 if tight else 20.0}
+    common = {
+        "sites": ("rule",),
+        "extreme": tables.flipped_rule,
+        "sampler_epsilon": 3.0 if tight else 20.0,
+    }
     return Row(name, recipe, _rescale_rule, tight, delta=delta, **{**common, **rest})
 
 
 def _tree_row(name: str, tight: bool = True, **rest) -> Row:
     fixed = {key: rest.pop(key) for key in ("criterion", "delta") if key in rest}
     recipe = _top_down(calibration="tight" if tight else "published", **fixed)
-    common = {"sites": ("split", "leaf"), "extreme": tables.moved_row, "sampler_epsilon": 16.0 if tight else 40.0}
-    return Row(name, recipe, _rescale_top_down, tight, delta=fixed.get("delta", 0.0), **{**common, **rest})
+    common = {
+        "sites": ("split", "leaf"),
+        "extreme": tables.moved_row,
+        "sampler_epsilon": 16.0 if tight else 40.0,
+    }
+    return Row(
+        name, recipe, _rescale_top_down, tight, delta=fixed.get("delta", 0.0), **{**common, **rest}
+    )
 
 
 def _halfspace_row(name: str, tight: bool, slow: bool = False) -> Row:
@@ -155,19 +195,49 @@ def _halfspace_row(name: str, tight: bool, slow: bool = False) -> Row:
 
 ROWS = [
     Row("bdpe-tight-objective", _bdpe(alpha="objective"), _rescale_tree, tight=True, sampled=False),
-    Row("bdpe-tight-zcdp", _bdpe(alpha="objective", delta=1e-6), _rescale_tree, tight=True, delta=1e-6),
+    Row(
+        "bdpe-tight-zcdp",
+        _bdpe(alpha="objective", delta=1e-6),
+        _rescale_tree,
+        tight=True,
+        delta=1e-6,
+    ),
     Row("bdpe-tight-alpha", _bdpe(alpha=0.5), _rescale_tree, tight=True, slow=True),
-    Row("bdpe-tight-gini", _bdpe(alpha=1.0, criterion=losses.square), _rescale_tree, tight=True, slow=True),
-    Row("bdpe-tight-log", _bdpe(alpha=1.0, criterion=losses.log), _rescale_tree, tight=True, slow=True),
-    Row("bdpe-tight-zero-one", _bdpe(alpha=1.0, criterion=losses.zero_one), _rescale_tree, tight=True, slow=True),
+    Row(
+        "bdpe-tight-gini",
+        _bdpe(alpha=1.0, criterion=losses.square),
+        _rescale_tree,
+        tight=True,
+        slow=True,
+    ),
+    Row(
+        "bdpe-tight-log",
+        _bdpe(alpha=1.0, criterion=losses.log),
+        _rescale_tree,
+        tight=True,
+        slow=True,
+    ),
+    Row(
+        "bdpe-tight-zero-one",
+        _bdpe(alpha=1.0, criterion=losses.zero_one),
+        _rescale_tree,
+        tight=True,
+        slow=True,
+    ),
     Row(
         "bdpe-published-objective",
         _bdpe(alpha="objective", calibration="published"),
         _rescale_tree,
         tight=False,
-        sampled=False,
+        slow=True,
     ),
-    Row("bdpe-published-alpha", _bdpe(alpha=0.5, calibration="published"), _rescale_tree, tight=False, slow=True),
+    Row(
+        "bdpe-published-alpha",
+        _bdpe(alpha=0.5, calibration="published"),
+        _rescale_tree,
+        tight=False,
+        slow=True,
+    ),
     Row(
         "bdpe-published-gini",
         _bdpe(alpha=1.0, criterion=losses.square, calibration="published"),

@@ -11,8 +11,8 @@ import numpy as np
 import dpbt
 from dpbt import base
 from dpbt.base import ADD_REMOVE, REPLACE_ONE, Table
-from dpbt.domains import Boolean, Label, Nominal, Numeric
-from dpbt.files import read_csv
+from dpbt.data.domains import Boolean, Label, Nominal, Numeric
+from dpbt.data.files import read_csv
 
 DOMAIN = {
     "age": Numeric(0, 100, bins=6, missing=True),
@@ -66,14 +66,14 @@ def plain_lines(seed: int, count: int = PLAIN) -> list[bytes]:
     return lines
 
 
-def read(lines: list[bytes], kind: str = "splits") -> Table:
-    """The table of a file of these lines below the header, CAPACITY rows."""
+def read(lines: list[bytes], exact: bool = False) -> Table:
+    """The table of a file of these lines below the header, CAPACITY rows; see `dpbt.table`."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "rows.csv"
         path.write_bytes(b"\n".join([HEADER, *lines, b""]))
         rows = read_csv(path, DOMAIN, LABEL)
     words = {"negative": LABEL.negative, "positive": LABEL.positive}
-    return dpbt.table(DOMAIN, rows.columns, rows.labels, **words, capacity=CAPACITY, kind=kind)
+    return dpbt.table(DOMAIN, rows.columns, rows.labels, **words, capacity=CAPACITY, exact=exact)
 
 
 def with_a_gap(table: Table, place: int) -> Table:
@@ -83,10 +83,14 @@ def with_a_gap(table: Table, place: int) -> Table:
         held = np.asarray(array)
         return jnp.asarray(np.insert(held, place, np.zeros_like(held[0]), axis=0)[: len(held)])
 
-    return Table(*map(open_up, table[:3]))
+    return Table(*map(open_up, table[:3]), table.questions)
 
 
-def pairs(relation: base.Relation, seed: int, kind: str = "splits") -> list[tuple[Table, Table]]:
+def pairs(
+    relation: base.Relation,
+    seed: int,
+    exact: bool = False,
+) -> list[tuple[Table, Table]]:
     """Tables of two files that differ in one line, for each odd line and some plain ones.
 
     Under add/remove the line is at some place of the first file and not in the second. Under
@@ -100,18 +104,20 @@ def pairs(relation: base.Relation, seed: int, kind: str = "splits") -> list[tupl
         others = [(plain_lines(seed) + odd)[k] for k in rng.permutation(PLAIN + len(odd))]
         place = int(rng.integers(len(others)))
         if relation is ADD_REMOVE:
-            without = with_a_gap(read(others, kind), place)
-            found.append((read([*others[:place], line, *others[place:]], kind), without))
+            without = with_a_gap(read(others, exact), place)
+            found.append((read([*others[:place], line, *others[place:]], exact), without))
         elif relation is REPLACE_ONE:
             replaced = [*others[:place], line, *others[place + 1 :]]
-            found.append((read(replaced, kind), read(others, kind)))
+            found.append((read(replaced, exact), read(others, exact)))
         else:
             raise ValueError(f"no neighbours are defined under {relation!r}")
     return found
 
 
 @functools.cache
-def stacked(relation: base.Relation, kind: str) -> tuple[Table, Table]:
+def stacked(relation: base.Relation, exact: bool) -> tuple[Table, Table]:
     """The first and the second tables of `pairs`, with a leading axis for pairs."""
-    first, second = zip(*pairs(relation, 1, kind), strict=True)
-    return jax.tree.map(lambda *rows: jnp.stack(rows), *first), jax.tree.map(lambda *rows: jnp.stack(rows), *second)
+    first, second = zip(*pairs(relation, 1, exact), strict=True)
+    return jax.tree.map(lambda *rows: jnp.stack(rows), *first), jax.tree.map(
+        lambda *rows: jnp.stack(rows), *second
+    )

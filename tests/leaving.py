@@ -6,8 +6,8 @@ import warnings
 
 import numpy as np
 
-from dpbt import storage, sweeps
-from dpbt.base import Table
+from dpbt.data.questions import of_splits
+from dpbt.sweeps import plan, storage
 
 N = 1237
 """The exact number of private rows; nothing else is of this size."""
@@ -72,5 +72,5 @@ def private_task(last=(True, False, True, True, False, True)):
     bits = rng.random((N, 6)) < 0.5
     bits[-1] = last
     train = rng.random((1, N)) < 0.7
-    table = Table(bits[:, :5], bits[:, 5], np.ones(N, bool))
-    return sweeps.Task("own", table, train, ~train, {"rows": BOUND})
+    table = of_splits(bits[:, :5], bits[:, 5], np.ones(N, bool))
+    return plan.Task("own", table, train, ~train, {"rows": BOUND})

@@ -59,21 +59,21 @@ MUTANTS = [
     Mutant(
         "own_key without the re-weighter",
         "dpbt/boosting.py",
-        'f"{recipe.learner.tag} | {recipe.reweighter.tag}"',
-        "recipe.learner.tag",
+        "[recipe.learner.tag, recipe.reweighter.tag, ",
+        "[recipe.learner.tag, ",
         (attack("keys", "two_reweighters_of_one_budget_do_not_share_noise"),),
     ),
     Mutant(
         "public draws from the noise key",
-        "dpbt/boundary.py",
-        "own = public_key if mechanism.public else key",
+        "dpbt/privacy/boundary.py",
+        "root = public_key if mechanism.public else key",
         "own = key",
         (attack("keys", "public_structure_and_noise_have_nothing_in_common"),),
     ),
     Mutant(
         "noise from the public key",
-        "dpbt/boundary.py",
-        "own = public_key if mechanism.public else key",
+        "dpbt/privacy/boundary.py",
+        "root = public_key if mechanism.public else key",
         "own = key if public_key is None else public_key",
         (attack("keys", "a_search_for_the_seed_finds_the_public_key_alone"),),
     ),
@@ -87,7 +87,7 @@ MUTANTS = [
     Mutant(
         "all present rows are admitted",
         "dpbt/boosting.py",
-        "    return present & (place <= jnp.asarray(recipe.budget.rows).astype(jnp.int32))",
+        "    return present & (rank <= jnp.asarray(recipe.rows).astype(jnp.int32))",
         "    return present",
         (attack("bounds", "a_table_far_beyond_its_bound_costs_at_most_twice_its_ledger"),),
     ),
@@ -108,48 +108,104 @@ MUTANTS = [
     Mutant(
         "the part of each row is left in the model",
         "dpbt/boosting.py",
-        " if site not in learner.withheld}",
-        "}",
+        "{site: array for site, array in release.items() if site not in learner.withheld}",
+        "dict(release)",
         ("tests/test_leaving.py::test_no_array_of_a_model_is_as_long_as_the_table",),
     ),
     Mutant(
+        "a prologue that no line pays for",
+        "dpbt/privacy/pricing.py",
+        "    if learner.prologue is not None:\n        events",
+        "    if False:\n        events",
+        ("tests/test_prologue.py::test_the_prologue_is_paid_for_once_and_the_rounds_t_times",),
+    ),
+    Mutant(
+        "the noise of the prologue is that of a round",
+        "dpbt/boosting.py",
+        "noise_key = jax.random.fold_in(own_key(key, recipe), _PROLOGUE)",
+        "noise_key = jax.random.fold_in(own_key(key, recipe), np.uint32(0))",
+        ("tests/test_prologue.py::test_noise_of_the_prologue_is_not_that_of_a_round",),
+    ),
+    Mutant(
+        "a site of the prologue and of a round",
+        "dpbt/privacy/pricing.py",
+        "    if common:\n",
+        "    if False:\n",
+        (attack("custom", "a_prologue_and_a_round_may_not_share_a_site"),),
+    ),
+    Mutant(
+        "noise of the public key",
+        "dpbt/privacy/boundary.py",
+        "    if mechanism.public and mechanism.price.reads_rows:",
+        "    if False:",
+        (attack("custom", "noise_of_the_public_key_is_refused"),),
+    ),
+    Mutant(
+        "weights of a re-weighter as they come",
+        "dpbt/boosting.py",
+        "    return jnp.round(jnp.clip(number, 0, GRID))",
+        "    return number",
+        (attack("custom", "weights_of_a_re_weighter_are_integers_in_their_range"),),
+    ),
+    Mutant(
+        "rows that padding adds are present",
+        "dpbt/shapes.py",
+        "present=pad(table.present)",
+        "present=jnp.ones(rows + more, bool)",
+        ("tests/test_shapes.py::test_padding_leaves_a_full_table_as_it_is",),
+    ),
+    Mutant(
+        "a selection at half its price",
+        "dpbt/privacy/mechanisms/prices.py",
+        "    return Cost(shift, shift**2 / 8, gdp_of_pure(shift))",
+        "    return Cost(shift / 2, shift**2 / 8, gdp_of_pure(shift))",
+        ("tests/test_mechanisms.py", "tests/test_recipes.py"),
+    ),
+    Mutant(
+        "noise set for half of what a row moves",
+        "dpbt/privacy/mechanism.py",
+        "        return quotient_up(sensitivity, self.price.shift(allowance))",
+        "        return quotient_up(np.asarray(sensitivity) / 2, self.price.shift(allowance))",
+        ("tests/test_recipes.py",),
+    ),
+    Mutant(
         "rounded Gaussian from normals in single precision",
-        "dpbt/mechanisms/additive.py",
+        "dpbt/privacy/mechanisms/additive.py",
         "variates.normals(bits, shape)",
         "variates.double(jax.random.normal(key, shape, jnp.float32))",
         (attack("reachability", "sixty_fits_name_no_neighbour[bdpe, delta]"),),
     ),
     Mutant(
         "an exponential variable of 24 bits",
-        "dpbt/variates.py",
-        "place = (place + unit_interval(words[1], words[2], words[3])) * np.float64(2.0**-31)",
-        "place = (jnp.floor(place / 128) + 0.5) * np.float64(2.0**-24)",
+        "dpbt/privacy/variates.py",
+        "distance = (distance + unit_interval(bits[1], bits[2], bits[3])) * np.float64(2.0**-31)",
+        "distance = (jnp.floor(distance / 128) + 0.5) * np.float64(2.0**-24)",
         (attack("samplers", "one_digit_of_laplace_noise_is_within_its_gap"),),
     ),
     Mutant(
         "an exponential variable without fine ends",
-        "dpbt/variates.py",
-        "jnp.where(from_one, log1p(-place), jnp.log(place))",
-        "jnp.where(from_one, log1p(-place), jnp.log(jnp.maximum(place, 2.0**-32)))",
+        "dpbt/privacy/variates.py",
+        "jnp.where(from_one, log1p(-distance), jnp.log(distance))",
+        "jnp.where(from_one, log1p(-distance), jnp.log(jnp.maximum(distance, 2.0**-32)))",
         (attack("samplers", "words_at_their_ends_give_finite_noise"),),
     ),
     Mutant(
         "the sign is the bit of the size",
-        "dpbt/variates.py",
-        "return (words[0] >> np.uint32(30)) & np.uint32(1) == 1",
-        "return (words[0] >> np.uint32(31)) & np.uint32(1) == 1",
+        "dpbt/privacy/variates.py",
+        "return (bits[0] >> np.uint32(30)) & np.uint32(1) == 1",
+        "return (bits[0] >> np.uint32(31)) & np.uint32(1) == 1",
         (attack("samplers", "many_draws_have_their_law"),),
     ),
     Mutant(
         "wide Laplace noise without its lower digit",
-        "dpbt/mechanisms/additive.py",
+        "dpbt/privacy/mechanisms/additive.py",
         "digits = jnp.where(zero, np.float64(0), 1 + step * high + low)",
         "digits = jnp.where(zero, np.float64(0), 1 + step * high)",
         (attack("reachability", "every_laplace_output_comes_from_both_neighbours"),),
     ),
     Mutant(
         "no floor in the sampler of selections",
-        "dpbt/mechanisms/selection.py",
+        "dpbt/privacy/mechanisms/selection.py",
         "        logits = _behind(variates.double(scores), variates.double(scale))\n",
         "        exactly, unit = variates.double(scores), positive(variates.double(scale))\n"
         "        logits = (exactly - jnp.max(exactly, -1, keepdims=True)) / unit\n",
@@ -157,28 +213,28 @@ MUTANTS = [
     ),
     Mutant(
         "names of mechanisms are not compared",
-        "dpbt/accounting/events.py",
-        "    if mechanism.name != event.mechanism:",
+        "dpbt/privacy/accounting/events.py",
+        "    if drawn is not event.mechanism:",
         "    if False:",
         (attack("ledgers", "lines_that_lie_are_refused"),),
     ),
     Mutant(
         "a mechanism of one's own has a known name",
-        "dpbt/accounting/events.py",
-        "    if own is not None and own is not mechanism:",
+        "dpbt/privacy/accounting/events.py",
+        "    if library is not None and library is not drawn:",
         "    if False:",
         (attack("ledgers", "lines_that_lie_are_refused"),),
     ),
     Mutant(
         "scales are not compared",
-        "dpbt/accounting/events.py",
-        "    if not least >= event.scale / event.unit * _ROUNDED:",
+        "dpbt/privacy/accounting/events.py",
+        "    if not least >= priced * _ROUNDED:",
         "    if False:",
         (attack("ledgers", "lines_that_lie_are_refused"),),
     ),
     Mutant(
         "scales of the first round alone are compared",
-        "dpbt/pricing.py",
+        "dpbt/privacy/pricing.py",
         "    for bound in (0.0, _FAR_BOUND):",
         "    for bound in (0.0,):",
         (attack("ledgers", "lines_that_lie_are_refused"),),
@@ -186,85 +242,85 @@ MUTANTS = [
     Mutant(
         "learner and re-weighter are not compared",
         "dpbt/base.py",
-        "        if self.reweighter.joint and not self.learner.slick:",
-        "        if False:",
+        "    if reweighter.coupled and not learner.coupled:",
+        "    if False:",
         (attack("ledgers", "recipes_that_are_tampered_with_are_refused"),),
     ),
     Mutant(
         "counts of lines are not checked",
-        "dpbt/accounting/events.py",
+        "dpbt/privacy/accounting/events.py",
         "        for name, value in counts.items():",
         "        for name, value in {}.items():",
         (attack("ledgers", "lines_that_mean_nothing_are_refused"),),
     ),
     Mutant(
         "numbers of lines are not checked",
-        "dpbt/accounting/events.py",
-        "            if not value >= 0:",
+        "dpbt/privacy/accounting/events.py",
+        "            if not np.all(value >= 0):",
         "            if False:",
         (attack("ledgers", "lines_that_mean_nothing_are_refused"),),
     ),
     Mutant(
-        "prices of lines are not checked",
-        "dpbt/accounting/events.py",
-        "        if self.epsilon < epsilon * _ROUNDED or self.rho < rho * _ROUNDED:",
-        "        if False:",
+        "public draws may have a sensitivity",
+        "dpbt/privacy/accounting/events.py",
+        "if not self.mechanism.price.reads_rows and np.any(np.asarray(self.sensitivity) > 0):",
+        "if False:",
         (attack("ledgers", "lines_that_mean_nothing_are_refused"),),
     ),
     Mutant(
         "rounds are not checked in a ledger",
-        "dpbt/pricing.py",
+        "dpbt/privacy/pricing.py",
         '    if rounds.dtype.kind not in "iu" or not 1 <= rounds <= recipe.capacity:',
         "    if False:",
         (attack("ledgers", "recipes_that_are_tampered_with_are_refused"),),
     ),
     Mutant(
         "sites of one key are taken",
-        "dpbt/boundary.py",
-        "if _site_word(other) == _site_word(site)]:",
-        "if False]:",
+        "dpbt/privacy/boundary.py",
+        "if _site_word(earlier) == _site_word(site)]",
+        "if False]",
         (attack("ledgers", "two_sites_of_one_key_are_refused"),),
     ),
     Mutant(
         "infinite losses are given to the accountants",
-        "dpbt/accounting/ledger.py",
+        "dpbt/privacy/accounting/ledger.py",
         "        if left <= 0 or math.isinf(self.rho):",
         "        if left <= 0:",
         (attack("ledgers", "no_noise_has_an_infinite_epsilon_by_every_accountant"),),
     ),
     Mutant(
         "published leaves without the step of their grid",
-        "dpbt/recipes/greedy.py",
-        "noise_scale(np.floor(widest / leaf_step) + 1, leaf / 2**depth)",
-        "noise_scale(widest / leaf_step, leaf / 2**depth)",
+        "dpbt/learners/published_greedy_tree.py",
+        "leaf_step, np.float64)) + 1",
+        "leaf_step, np.float64))",
         (attack("ledgers", "the_grid_of_published_leaves_is_in_their_sensitivity"),),
     ),
     Mutant(
         "finite bits are not paid for",
-        "dpbt/recipes/common.py",
-        "    return np.where(private, epsilon - 2 * gap, epsilon), np.where(private, left, delta)",
-        "    return epsilon, delta",
+        "dpbt/recipes/building.py",
+        "    left = after_samplers(request, parts.learner, *calibrated(request))",
+        "    left = request",
         (attack("ledgers", "no_ledger_is_above_its_request"),),
     ),
     Mutant(
         "an exponential variable on a lattice of 2**-95",
-        "dpbt/variates.py",
-        "unit_interval(words[1], words[2], words[3])",
-        "unit_interval(words[1], words[2])",
+        "dpbt/privacy/variates.py",
+        "unit_interval(bits[1], bits[2], bits[3])",
+        "unit_interval(bits[1], bits[2])",
         (attack("samplers", "one_digit_of_laplace_noise_is_within_its_gap"),),
     ),
     Mutant(
         "the library's own log1p",
-        "dpbt/variates.py",
-        "    return jnp.where(moved == 0, x, x * jnp.log(shifted) / jnp.where(moved == 0, 1.0, moved))",
-        "    return jnp.log1p(x)",
+        "dpbt/privacy/variates.py",
+        "return jnp.where(moved == 0, x, x * jnp.log(shifted) / jnp.where(moved == 0, 1.0, moved))",
+        "return jnp.log1p(x)",
         ("tests/test_variates.py::test_elementary_functions_are_right_relatively",),
     ),
     Mutant(
         "a total weight is not asked for",
         "dpbt/base.py",
-        "        if self.learner.total and not self.reweighter.joint:",
-        "        if False:",
+        "    if learner.total and not reweighter.coupled:",
+        "    if False:",
         (attack("ledgers", "a_smooth_learner_with_weights_of_another_total_is_refused_or_priced"),),
     ),
     Mutant(
@@ -276,7 +332,7 @@ MUTANTS = [
     ),
     Mutant(
         "a column's type decides how its cells are read",
-        "dpbt/columns.py",
+        "dpbt/data/columns.py",
         "    return np.array(_each(cells, code), np.int8)",
         '    array = np.asarray(cells)\n    if array.dtype.kind in "biuf":\n'
         "        return (array != 0).astype(np.int8)\n"
@@ -285,28 +341,42 @@ MUTANTS = [
     ),
     Mutant(
         "what is not true is false",
-        "dpbt/columns.py",
-        "        return -1 if found is None else int(found)",
+        "dpbt/data/columns.py",
+        "        return -1 if value is None else int(value)",
         "        return int(bool(found))",
         (attack("files", "labels_of_neither_class_are_absent_and_raise_nothing"),),
     ),
     Mutant(
+        "a model reads rows of any width",
+        "dpbt/checks.py",
+        "    if cells.shape[1] != model.features:",
+        "    if cells.shape[1] < 0:",
+        ("tests/test_questions.py::test_a_model_of_cells_refuses_all_other_rows",),
+    ),
+    Mutant(
+        "a cell that no question knows satisfies a threshold",
+        "dpbt/data/questions.py",
+        "    return (low <= cell) & (cell <= high)",
+        "    return low <= cell",
+        ("tests/test_questions.py::test_values_that_no_question_knows_satisfy_nothing",),
+    ),
+    Mutant(
         "a label of neither class is an error",
-        "dpbt/tables.py",
+        "dpbt/data/tables.py",
         "    if len(classes) != len(rows):",
         "    if len(classes) != len(rows) or (classes == -1).any():",
         (attack("files", "labels_of_neither_class_are_absent_and_raise_nothing"),),
     ),
     Mutant(
         "lines are read together",
-        "dpbt/files.py",
+        "dpbt/data/files.py",
         "next(csv.reader([text], strict=True, skipinitialspace=True), None)",
         "next(csv.reader([text], strict=False, skipinitialspace=True), None)",
         ("tests/test_files.py",),
     ),
     Mutant(
         "fingerprints without a key",
-        "dpbt/fingerprints.py",
+        "dpbt/sweeps/fingerprints.py",
         'digest = hmac.new(secret, digestmod="sha256")',
         'digest = hmac.new(bytes(32), digestmod="sha256")',
         ("tests/test_fingerprints.py",),
@@ -316,18 +386,20 @@ MUTANTS = [
         "experiments/demo.py",
         "    status = PRIVATE if options.data else PUBLIC",
         "    status = PUBLIC",
-        ("tests/test_leaving.py::test_the_demo_says_what_it_is_and_shows_no_cell_and_no_number_of_rows",),
+        (
+            "tests/test_leaving.py::test_the_demo_says_what_it_is_and_shows_no_cell_and_no_number_of_rows",
+        ),
     ),
     Mutant(
         "fresh keys of 64 bits",
-        "dpbt/keys.py",
+        "dpbt/privacy/keys.py",
         "secrets.token_bytes(4 * _KEY_WORDS)",
         "secrets.token_bytes(8) * 4",
         ("tests/test_keys.py::test_fresh_keys_differ_in_256_bits",),
     ),
     Mutant(
         "ChaCha of 8 rounds",
-        "dpbt/keys.py",
+        "dpbt/privacy/keys.py",
         "_ROUNDS = 20",
         "_ROUNDS = 8",
         ("tests/test_keys.py::test_block_gives_the_test_vectors_of_rfc_8439",),
@@ -337,7 +409,9 @@ MUTANTS = [
 
 def copied(folder: Path) -> Path:
     """The tracked files of the working tree, in a folder."""
-    listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=True).stdout.decode()
+    listed = subprocess.run(
+        ["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=True
+    ).stdout.decode()
     for name in filter(None, listed.split("\0")):
         if (ROOT / name).is_file():
             target = folder / name
@@ -350,8 +424,12 @@ def tested(folder: Path, tests: tuple[str, ...]) -> int:
     """The status of pytest in a folder."""
     # Bytecode is not kept: two sources of one size within a second would be taken for one.
     environment = {**os.environ, "PYTHONPATH": str(folder), "PYTHONDONTWRITEBYTECODE": "1"}
+    # All copies keep their compiled programs in one place.
+    environment.setdefault("JAX_COMPILATION_CACHE_DIR", str(ROOT / ".cache" / "jax"))
     command = [sys.executable, "-m", "pytest", "-n", "0", "-x", "-p", "no:cacheprovider", *tests]
-    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, timeout=LIMIT, check=False)
+    done = subprocess.run(
+        command, cwd=folder, env=environment, capture_output=True, timeout=LIMIT, check=False
+    )
     return done.returncode
 
 

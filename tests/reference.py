@@ -1,7 +1,8 @@
-"""Boosted trees as a plain loop over rows, nodes and splits, in float64; written from the paper, not from dpbt.
+"""Boosted trees as a plain loop over rows, nodes and splits, in float64; written from the paper,
+not from dpbt.
 
-It is fed the same noise as the library (`noise(round_key, site, shape)`), so both must choose the same splits.
-"""
+It is fed the same noise as the library (`noise(round_key, site, shape)`), so both must choose the
+same splits."""
 
 import math
 
@@ -35,7 +36,9 @@ def link(name, alpha, u):
 def inverse_link(name, alpha, z):
     if name == "m_alpha":
         excess = max(abs(z) / 2 - (1 - alpha), 0.0)
-        return 0.5 if excess == 0 else 0.5 * (1 + math.copysign(excess / math.hypot(alpha, excess), z))
+        return (
+            0.5 if excess == 0 else 0.5 * (1 + math.copysign(excess / math.hypot(alpha, excess), z))
+        )
     return min(max((z + 4) / 8, 0.0), 1.0) if name == "square" else 1 / (1 + 2.0**-z)
 
 
@@ -103,7 +106,9 @@ def one_tree(splits, label, rows, score, bound, t, setting, noise):
         else:
             alpha = 1.0 if level == 0 else errors[-1] / max(errors[0], 1)
         sensitivity = perspective(name, alpha, 1.0, float(setting["rows"]))
-        sensitivity = sensitivity + setting["rows"] / 2**18 if tight else 2 * max(3.0, 1 + sensitivity)
+        sensitivity = (
+            sensitivity + setting["rows"] / 2**18 if tight else 2 * max(3.0, 1 + sensitivity)
+        )
         rate = setting["split_epsilon"][level] / sensitivity
         across, within = noise(t, f"split_{level}", (len(members), splits.shape[1]), None)
         children = []
@@ -118,7 +123,10 @@ def one_tree(splits, label, rows, score, bound, t, setting, noise):
                 scores.append(rate * value)
             best = select(scores, across[k], within[k])
             heap.append(best)
-            children += [[i for i in node if not splits[i, best]], [i for i in node if splits[i, best]]]
+            children += [
+                [i for i in node if not splits[i, best]],
+                [i for i in node if splits[i, best]],
+            ]
         members = children
 
     counts = np.array([class_levels(node, label, level_of) for node in members], dtype=np.int64)
@@ -143,16 +151,22 @@ def one_tree(splits, label, rows, score, bound, t, setting, noise):
 
 
 def select(scores, across, within):
-    """A group of consecutive candidates by its log-sum-exp and noise, then a candidate in it by its own noise.
+    """A group of consecutive candidates by its log-sum-exp and noise, then a candidate in it by its
+    own noise.
 
     None counts as further behind the best one than the library says.
     """
     scores = [max(score - max(scores), -FLOOR) for score in scores]
     size = len(within)
     groups = [scores[first : first + size] for first in range(0, len(scores), size)]
-    mass = [max(group) + math.log(sum(math.exp(score - max(group)) for score in group)) for group in groups]
+    mass = [
+        max(group) + math.log(sum(math.exp(score - max(group)) for score in group))
+        for group in groups
+    ]
     winner = max(range(len(groups)), key=lambda g: mass[g] + across[g])
-    return winner * size + max(range(len(groups[winner])), key=lambda i: groups[winner][i] + within[i])
+    return winner * size + max(
+        range(len(groups[winner])), key=lambda i: groups[winner][i] + within[i]
+    )
 
 
 def class_levels(node, label, level_of):

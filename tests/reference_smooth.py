@@ -1,4 +1,6 @@
-"""LazyBB as plain loops in float64, written from the paper, not from dpbt. Selections are asked for from outside."""
+"""LazyBB as plain loops in float64, written from the paper, not from dpbt. Selections are asked for
+from outside.
+"""
 
 import math
 
@@ -9,7 +11,9 @@ STEPS = 2**12
 
 
 def capped_scaling(weight, total, cap=1.0):
-    """The measure min(cap, c w) with sum `total`, exactly, by sorting (all caps if that is not enough)."""
+    """The measure min(cap, c w) with sum `total`, exactly, by sorting (all caps if that is not
+    enough).
+    """
     if len(weight) * cap <= total:
         return np.full(len(weight), cap)
     order = np.argsort(-weight)
@@ -23,11 +27,14 @@ def capped_scaling(weight, total, cap=1.0):
 
 def divergence(mu, weight):
     """KL of two measures, Bun et al. (2020), Definition 4."""
-    return float(np.sum(np.where(mu > 0, mu * np.log(np.maximum(mu, 1e-300) / weight), 0) + weight - mu))
+    return float(
+        np.sum(np.where(mu > 0, mu * np.log(np.maximum(mu, 1e-300) / weight), 0) + weight - mu)
+    )
 
 
 def grid_levels(weight, total):
-    """Integers 0..GRID: the first `total` unit steps, in order of the factor (in relative steps of 2**-12), then row.
+    """Integers 0..GRID: the first `total` unit steps, in order of the factor (in relative steps of
+    2**-12), then row.
 
     Row j takes its l-th unit where the factor c reaches (l - 1/2) / w_j.
     """
@@ -47,7 +54,9 @@ def lazybb(splits, label, present, *, rounds, density, rate, rows, bounded, choo
     for t in range(rounds):
         cap = min(1.0, density * math.exp(2 * rate * t)) if bounded else 1.0
         levels = np.zeros(len(y), int)
-        levels[present] = grid_levels(np.exp(-rate * margins[present]), round(rows * density / cap * GRID))
+        levels[present] = grid_levels(
+            np.exp(-rate * margins[present]), round(rows * density / cap * GRID)
+        )
         rules = [np.ones(len(y), int), -np.ones(len(y), int)]
         for s in range(splits.shape[1]):
             literal = np.where(splits[:, s], 1, -1)

@@ -1,10 +1,14 @@
-"""Tables to test on: random ones of every kind, whole public domains, and pairs that attain sensitivities."""
+"""Tables to test on: random ones of every kind, whole public domains, and pairs that attain
+sensitivities.
+"""
 
 import jax.numpy as jnp
 import numpy as np
 
-from dpbt import audit, domains
+from dpbt.analysis import audit
 from dpbt.base import ADD_REMOVE, REPLACE_ONE, Relation, Table
+from dpbt.data import domains
+from dpbt.data.questions import of_splits
 
 Extreme = tuple[Relation, dict, audit.Neighbours]
 """A relation, settings of a recipe, and a table with one neighbour."""
@@ -17,7 +21,13 @@ def random_table(seed: int, rows: int, splits: int, absent: int = 0) -> Table:
     label = (satisfied[:, 0] & satisfied[:, 1 % splits]) ^ (rng.random(rows) < 0.2)
     present = np.ones(rows, bool)
     present[rng.choice(rows, absent, replace=False)] = False
-    return Table(jnp.asarray(satisfied), jnp.asarray(label), jnp.asarray(present))
+    return of_splits(satisfied, label, present)
+
+
+def allowing(table: Table, allowed: np.ndarray) -> Table:
+    """The table with a choice of the splits that are allowed, bool[S]."""
+    questions = table.questions._replace(allowed=jnp.asarray(allowed))
+    return table._replace(questions=questions)
 
 
 def every_pattern(splits: int) -> tuple[np.ndarray, np.ndarray]:
@@ -26,7 +36,9 @@ def every_pattern(splits: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def random_features(seed: int, rows: int, splits: int, absent: int = 0) -> Table:
-    """Real features, some rows outside the unit ball, with a label that a halfspace mostly gives."""
+    """Real features, some rows outside the unit ball, with a label that a halfspace mostly
+    gives.
+    """
     rng = np.random.default_rng(seed)
     features = rng.normal(0, 0.7, (rows, splits)).astype(np.float32)
     label = (features[:, 0] > 0) ^ (rng.random(rows) < 0.1)
@@ -36,38 +48,46 @@ def random_features(seed: int, rows: int, splits: int, absent: int = 0) -> Table
 
 
 def corners(features: int) -> tuple[np.ndarray, np.ndarray]:
-    """Rows at both ends of every axis, with either label: half of them on the unit sphere, half far outside."""
+    """Rows at both ends of every axis, with either label: half of them on the unit sphere, half far
+    outside.
+    """
     ends = np.concatenate([np.eye(features), -1000 * np.eye(features)]).astype(np.float32)
     return np.concatenate([ends, ends]), np.repeat([False, True], len(ends))
 
 
 def lone_row(apart: bool = True, rows: int = 160) -> list[Extreme]:
-    """One class and a row of the other, set apart by all splits but the first or by none; with and without it."""
+    """One class and a row of the other, set apart by all splits but the first or by none; with and
+    without it.
+    """
     splits = 300
     satisfied = np.ones((rows, splits), bool)
     satisfied[-1, 1:] = not apart
     label = np.zeros(rows, bool)
     label[-1] = True
-    table = Table(jnp.asarray(satisfied), jnp.asarray(label), jnp.ones(rows, bool))
+    table = of_splits(satisfied, label, np.ones(rows, bool))
     near = audit.neighbours(table, ADD_REMOVE)
     return [(ADD_REMOVE, {"epsilon": 0.5, "rows": rows}, near._replace(present=near.present[-1:]))]
 
 
-def _flip(splits: np.ndarray, label: np.ndarray, row: int) -> audit.Neighbours:
+def _flip(table: Table, row: int) -> audit.Neighbours:
     """The one replacement of a row by itself with the other label."""
-    table = Table(jnp.asarray(splits), jnp.asarray(label), jnp.ones(len(label), bool))
-    return audit.neighbours(table, REPLACE_ONE, (splits[row : row + 1], ~label[row : row + 1]), [(row, 0)])
+    cells, target = (np.asarray(array)[row : row + 1] for array in table[:2])
+    return audit.neighbours(table, REPLACE_ONE, (cells, ~target), [(row, 0)])
 
 
 def flipped_rule() -> list[Extreme]:
-    """All literals are right on all rows, until one row changes its label: they lose it, their negations gain it."""
+    """All literals are right on all rows, until one row changes its label: they lose it, their
+    negations gain it.
+    """
     label = np.arange(160) % 2 == 0
     splits = np.repeat(label[:, None], 300, axis=1)
-    return [(REPLACE_ONE, {"epsilon": 0.5, "rows": 160}, _flip(splits, label, 0))]
+    table = of_splits(splits, label, np.ones(160, bool))
+    return [(REPLACE_ONE, {"epsilon": 0.5, "rows": 160}, _flip(table, 0))]
 
 
 def moved_row() -> list[Extreme]:
-    """Two pairs. The only row of class 1 leaves where 300 splits single it out and comes where one split does.
+    """Two pairs. The only row of class 1 leaves where 300 splits single it out and comes where one
+    split does.
 
     And a row changes class in a leaf of one class, for the labels.
     """
@@ -77,10 +97,12 @@ def moved_row() -> list[Extreme]:
     satisfied[rows, 0] = True
     label = np.zeros(rows + 1, bool)
     label[[0, rows]] = True
-    table = Table(jnp.asarray(satisfied[:rows]), jnp.asarray(label[:rows]), jnp.ones(rows, bool))
-    moved = audit.neighbours(table, REPLACE_ONE, (satisfied[rows:], label[rows:]), [(0, 0)])
+    table = of_splits(satisfied[:rows], label[:rows], np.ones(rows, bool))
+    came = satisfied[rows:].astype(np.uint8), label[rows:]
+    moved = audit.neighbours(table, REPLACE_ONE, came, [(0, 0)])
     halves = np.arange(rows) % 2 == 0
-    flipped = _flip(np.repeat(halves[:, None], splits, axis=1), halves, 1)
+    alike = of_splits(np.repeat(halves[:, None], splits, axis=1), halves, np.ones(rows, bool))
+    flipped = _flip(alike, 1)
     settings = {"epsilon": 0.5, "rows": rows}
     return [(REPLACE_ONE, settings, moved), (REPLACE_ONE, settings, flipped)]
 
@@ -89,4 +111,6 @@ def flipped_corner() -> list[Extreme]:
     """A row on the unit sphere changes its label."""
     features = np.zeros((160, 4), np.float32)
     features[:, 0] = 1
-    return [(REPLACE_ONE, {"epsilon": 0.5, "rows": 160}, _flip(features, np.arange(160) % 2 == 0, 0))]
+    label = np.arange(160) % 2 == 0
+    table = Table(jnp.asarray(features), jnp.asarray(label), jnp.ones(160, bool))
+    return [(REPLACE_ONE, {"epsilon": 0.5, "rows": 160}, _flip(table, 0))]

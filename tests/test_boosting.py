@@ -1,4 +1,6 @@
-"""The whole algorithm: against a plain loop, against Algorithm 1, without privacy, under every transform."""
+"""The whole algorithm: against a plain loop, against Algorithm 1, without privacy, under every
+transform.
+"""
 
 import jax
 import jax.numpy as jnp
@@ -7,10 +9,15 @@ import optax
 import pytest
 
 import dpbt
-from dpbt import boosting, boundary, losses, mechanisms, recipes, trees, variates
-from dpbt.base import UNSPLIT, Table
+from dpbt import boosting, losses, recipes
+from dpbt.base import UNSPLIT
+from dpbt.data.questions import columns_of, of_splits, splits_of
+from dpbt.data.tables import take
+from dpbt.learners import trees
+from dpbt.privacy import boundary, mechanisms, variates
 from tests import reference
 from tests.conftest import random_table
+from tests.tables import allowing
 
 
 def library_noise(key, recipe):
@@ -22,7 +29,11 @@ def library_noise(key, recipe):
         if site.startswith("split"):
             with variates.double_precision():
                 return [np.asarray(part) for part in mechanisms.selection_noise(site_key, shape)]
-        return np.asarray(mechanisms.discrete_laplace.sample(site_key, jnp.zeros(shape, jnp.int32), jnp.float32(scale)))
+        return np.asarray(
+            mechanisms.discrete_laplace.sample(
+                site_key, jnp.zeros(shape, jnp.int32), jnp.float32(scale)
+            )
+        )
 
     return noise
 
@@ -30,7 +41,8 @@ def library_noise(key, recipe):
 def plain(recipe, alpha):
     """A recipe as the plain settings of the reference."""
     budget = recipe.budget
-    scalars = ("link_alpha", "rows", "clip", "zeta", "step", "smoothing", "leaf_scale", "error_scale", "leaf_step")
+    scalars = ("link_alpha", "clip", "zeta", "step", "smoothing")
+    scales = ("leaf_scale", "error_scale", "leaf_step")
     return {
         "rounds": int(recipe.rounds),
         "depth": budget.alpha.shape[-1],
@@ -38,7 +50,8 @@ def plain(recipe, alpha):
         "loss": recipe.loss(0.5).name,
         "alpha": alpha,
         "split_epsilon": [float(e) for e in budget.split_epsilon],
-        **{name: float(getattr(budget, name)) for name in scalars},
+        "rows": float(recipe.rows),
+        **{name: float(getattr(budget, name)) for name in (*scalars, *scales)},
     }
 
 
@@ -56,10 +69,12 @@ CASES = {
 def agree(table, recipe, alpha, seed):
     key = jax.random.key(seed)
     model = dpbt.fit(key, table, recipe)
-    arrays = [np.asarray(array) for array in table[:3]]
+    arrays = [np.asarray(array) for array in (splits_of(table), table.target, table.present)]
     expected = reference.boost(*arrays, plain(recipe, alpha), library_noise(key, recipe))
-    np.testing.assert_array_equal(model.trees.split, [heap for heap, _ in expected])
-    np.testing.assert_allclose(model.trees.leaf, [leaves for _, leaves in expected], rtol=2e-3, atol=2e-3)
+    np.testing.assert_array_equal(model.hypotheses.split, [heap for heap, _ in expected])
+    np.testing.assert_allclose(
+        model.hypotheses.leaf, [leaves for _, leaves in expected], rtol=2e-3, atol=2e-3
+    )
 
 
 FAST = ("tight-objective", "tight-square", "published-objective")
@@ -81,22 +96,32 @@ def test_same_splits_as_a_plain_loop_on_real_data(banknote, case):
 
 
 def test_weights_and_leverage_are_algorithm_1():
-    """The step form of (126) with beta = (a / m) sum w y h, in float64, from the exact leaves of each round."""
+    """The step form of (126) with beta = (a / m) sum w y h, in float64, from the exact leaves of
+    each round.
+    """
     table = random_table(4, 400, 6)
-    recipe = recipes.bdpe(epsilon=np.inf, rows=400, rounds=5, depth=2, alpha=1.0, pi=0.25, zeta=0.01)
+    recipe = recipes.bdpe(
+        epsilon=np.inf, rows=400, rounds=5, depth=2, alpha=1.0, pi=0.25, zeta=0.01
+    )
     model = dpbt.fit(jax.random.key(0), table, recipe)
     bound = (1 - 0.02) / np.sqrt(0.01 * 0.99)
     assert float(recipe.budget.clip) == pytest.approx(bound, rel=1e-5)
     a = 1.25 / bound**2
-    y, weight = np.where(np.asarray(table.label), 1.0, -1.0), np.full(400, 0.5)
+    y, weight = np.where(np.asarray(table.target), 1.0, -1.0), np.full(400, 0.5)
     for t in range(5):
-        tree = jax.tree.map(lambda leaf, t=t: leaf[t], model.trees)
-        leaf = np.asarray(trees.route(tree, table.splits.T))
-        share = np.array([weight[(leaf == k) & (y > 0)].sum() / max(weight[leaf == k].sum(), 1e-12) for k in range(4)])
+        tree = jax.tree.map(lambda leaf, t=t: leaf[t], model.hypotheses)
+        leaf = np.asarray(trees.route(tree, columns_of(table)))
+        share = np.array(
+            [
+                weight[(leaf == k) & (y > 0)].sum() / max(weight[leaf == k].sum(), 1e-12)
+                for k in range(4)
+            ]
+        )
         share = np.clip(share, 0.01, 0.99)
         h = ((2 * share - 1) / np.sqrt(share * (1 - share)))[leaf]
         beta = a / 400 * np.sum(weight * y * h)
-        np.testing.assert_allclose(trees.predict(tree, table.splits.T), beta * h, rtol=0.03, atol=2e-3)
+        found = trees.predict(tree, columns_of(table))
+        np.testing.assert_allclose(found, beta * h, rtol=0.03, atol=2e-3)
         z = -beta * y * h + (2 * weight - 1) / np.sqrt(weight * (1 - weight))
         weight = 0.5 * (1 + z / np.sqrt(4 + z**2))
 
@@ -104,26 +129,31 @@ def test_weights_and_leverage_are_algorithm_1():
 def test_without_privacy_pure_nodes_stay_and_empty_leaves_follow_their_parents():
     splits = np.array([[0, 0], [0, 1], [1, 0], [1, 0], [1, 0]], bool)
     label = np.array([0, 0, 1, 1, 0], bool)
-    table = Table(jnp.asarray(splits), jnp.asarray(label), jnp.ones(5, bool))
+    table = of_splits(splits, label, np.ones(5, bool))
     recipe = recipes.bdpe(epsilon=np.inf, rows=5, rounds=1, depth=2, alpha=1.0)
     model = dpbt.fit(jax.random.key(0), table, recipe)
-    assert model.trees.split[0].tolist() == [0, UNSPLIT, 0]
-    leaf = np.asarray(model.trees.leaf[0])
+    assert model.hypotheses.split[0].tolist() == [0, UNSPLIT, 0]
+    leaf = np.asarray(model.hypotheses.leaf[0])
     assert leaf[0] == leaf[1] < 0
     assert leaf[2] == pytest.approx(leaf[3], rel=1e-4)
-    assert np.all(np.asarray(dpbt.predict(model, table.splits)) == [False, False, True, True, True])
+    assert np.all(np.asarray(dpbt.predict(model, table)) == [False, False, True, True, True])
 
 
 @pytest.mark.parametrize(
     "criterion",
-    [losses.m_alpha, *(pytest.param(loss, marks=pytest.mark.slow) for loss in (losses.square, losses.log))],
+    [
+        losses.m_alpha,
+        *(pytest.param(loss, marks=pytest.mark.slow) for loss in (losses.square, losses.log)),
+    ],
     ids=lambda c: getattr(c, "name", "m"),
 )
 def test_without_privacy_boosting_learns(banknote, criterion):
     alpha = "objective" if criterion is losses.m_alpha else 1.0
-    recipe = recipes.bdpe(epsilon=np.inf, rows=1372, rounds=20, depth=4, alpha=alpha, criterion=criterion)
+    recipe = recipes.bdpe(
+        epsilon=np.inf, rows=1372, rounds=20, depth=4, alpha=alpha, criterion=criterion
+    )
     model = dpbt.fit(jax.random.key(0), banknote, recipe)
-    assert float(np.mean(dpbt.predict(model, banknote.splits) != banknote.label)) < 0.06
+    assert float(np.mean(dpbt.predict(model, banknote) != banknote.target)) < 0.06
 
 
 def test_one_program_serves_every_traced_value(small_table):
@@ -160,46 +190,55 @@ def test_vmap_over_settings_keys_and_masks_is_a_loop(small_table):
     masks = jnp.stack([small_table.present, small_table.present.at[:5].set(False)])
 
     def score(key, present, one):
-        return dpbt.boost(key, small_table._replace(present=present), one)[2]
+        return dpbt.boost(key, small_table._replace(present=present), one).scores
 
     grid = jax.vmap(jax.vmap(jax.vmap(score, (0, None, None)), (None, 0, None)), (None, None, 0))
     got = jax.jit(grid)(keys, masks, recipe)
     assert got.shape == (3, 2, 2, 80)
     for e in range(3):
         for p in range(2):
-            model = dpbt.fit(keys[1], small_table._replace(present=masks[p]), recipes.setting(recipe, e))
-            np.testing.assert_allclose(got[e, p, 1], dpbt.decision_function(model, small_table.splits), atol=1e-5)
+            model = dpbt.fit(
+                keys[1], small_table._replace(present=masks[p]), recipes.setting(recipe, e)
+            )
+            score = dpbt.decision_function(model, small_table)
+            np.testing.assert_allclose(got[e, p, 1], score, atol=1e-5)
 
 
 @pytest.mark.parametrize("case", ["tight-objective", "published-objective"])
 def test_replay_rebuilds_the_model_and_ignores_absent_rows(small_table, case):
     recipe = recipes.bdpe(epsilon=4, rows=100, rounds=3, depth=2, **CASES[case])
     model = dpbt.fit(jax.random.key(7), small_table, recipe)
-    log_prob, rebuilt = jax.jit(dpbt.replay)(model.releases, small_table, recipe)
-    np.testing.assert_array_equal(rebuilt.split, model.trees.split)
-    np.testing.assert_allclose(rebuilt.leaf, model.trees.leaf, rtol=1e-5, atol=1e-7)  # two programs, one ulp apart
+    found = jax.jit(dpbt.replay)(model.transcript, small_table, recipe)
+    rebuilt = found.hypotheses
+    np.testing.assert_array_equal(rebuilt.split, model.hypotheses.split)
+    np.testing.assert_allclose(
+        rebuilt.leaf, model.hypotheses.leaf, rtol=1e-5, atol=1e-7
+    )  # two programs, one ulp apart
     gone = ~small_table.present
     other = small_table._replace(
-        label=small_table.label ^ gone, splits=small_table.splits ^ gone[:, None], present=small_table.present
+        target=small_table.target ^ gone,
+        cells=small_table.cells ^ gone[:, None].astype(np.uint8),
     )
-    again = jax.jit(dpbt.replay)(model.releases, other, recipe)
-    jax.tree.map(np.testing.assert_array_equal, (log_prob, rebuilt), again)
+    again = jax.jit(dpbt.replay)(model.transcript, other, recipe)
+    jax.tree.map(np.testing.assert_array_equal, found, again)
 
 
 def test_scores_and_probabilities(small_table):
     recipe = recipes.bdpe(epsilon=50, rows=80, rounds=3, depth=2)
     model = dpbt.fit(jax.random.key(0), small_table, recipe)
-    score = np.asarray(dpbt.decision_function(model, small_table.splits))
-    proba = np.asarray(dpbt.predict_proba(model, small_table.splits))
-    np.testing.assert_array_equal(dpbt.predict(model, small_table.splits), score > 0)
+    score = np.asarray(dpbt.decision_function(model, small_table))
+    proba = np.asarray(dpbt.predict_proba(model, small_table))
+    np.testing.assert_array_equal(dpbt.predict(model, small_table), score > 0)
     np.testing.assert_allclose(proba, losses.matsushita.inverse_link(score), rtol=1e-6)
     np.testing.assert_array_equal((proba > 0.5), score > 0)
-    _, _, in_training = jax.jit(dpbt.boost)(jax.random.key(0), small_table, recipe)
+    in_training = jax.jit(dpbt.boost)(jax.random.key(0), small_table, recipe).scores
     np.testing.assert_allclose(in_training, score, atol=1e-6)
 
 
 def test_kinked_losses_split_but_do_not_boost(small_table):
-    recipe = recipes.bdpe(epsilon=5, rows=80, rounds=2, depth=2, alpha=1.0, criterion=losses.zero_one)
+    recipe = recipes.bdpe(
+        epsilon=5, rows=80, rounds=2, depth=2, alpha=1.0, criterion=losses.zero_one
+    )
     assert recipe.loss(1.0).name == "matsushita"
     dpbt.fit(jax.random.key(0), small_table, recipe)
     with pytest.raises(ValueError, match="smooth surrogate"):
@@ -210,13 +249,28 @@ def bad(table, **changes):
     return table._replace(**changes)
 
 
+def asking(table, **changes):
+    return table._replace(questions=table.questions._replace(**changes))
+
+
+def numbers(table, questions):
+    return table._replace(cells=table.cells.astype(jnp.float32), questions=questions)
+
+
 BAD_TABLES = {
-    "splits not bool": (lambda t: bad(t, splits=t.splits.astype(jnp.float32)), "table.splits must be bool"),
-    "label not bool": (lambda t: bad(t, label=t.label.astype(jnp.int32)), "table.label must be bool"),
-    "rank": (lambda t: bad(t, splits=t.splits[:, 0]), "table.splits must be bool of rank 2"),
-    "lengths": (lambda t: bad(t, label=t.label[:-1]), "must have the same rows, and do not"),
-    "no splits": (lambda t: bad(t, splits=t.splits[:, :0]), "needs a row and a split"),
-    "too many rows": (lambda t: jax.tree.map(lambda x: jnp.concatenate([x, x]), t), "at most rows=80"),
+    "bits": (lambda t: bad(t, cells=t.cells > 0), "table.cells must be uint8, or float32"),
+    "numbers": (lambda t: numbers(t, None), "trees ask questions of uint8"),
+    "numbers asked": (lambda t: numbers(t, t.questions), "questions are asked of uint8 cells"),
+    "nothing asked": (lambda t: bad(t, questions=None), "uint8 cells needs questions"),
+    "target": (lambda t: bad(t, target=t.target.astype(jnp.int32)), "table.target must be bool"),
+    "rank": (lambda t: bad(t, cells=t.cells[:, 0]), "uint8, or float32 numbers, of rank 2"),
+    "lengths": (lambda t: bad(t, target=t.target[:-1]), "must have the same rows, and do not"),
+    "no features": (lambda t: bad(t, cells=t.cells[:, :0]), "needs a row and a feature"),
+    "fewer features": (lambda t: bad(t, cells=t.cells[:, :6]), "questions.feature must number"),
+    "low": (lambda t: asking(t, low=t.questions.low[:-1]), "questions.low must be uint8"),
+    "position": (lambda t: asking(t, position=t.questions.position[:, 1:]), "questions.position"),
+    "attribute": (lambda t: asking(t, attribute=t.questions.attribute - 1), "questions.attribute"),
+    "too many rows": (lambda t: take(t, np.arange(160) % 80), "at most rows=80"),
 }
 
 
@@ -231,15 +285,17 @@ def test_bad_tables_are_refused(small_table, name):
 def test_bad_keys_and_batched_recipes_are_refused(small_table):
     recipe = recipes.bdpe(epsilon=1, rows=80)
     several = jax.random.split(jax.random.key(0))
-    for key, words in ((0, "typed key"), (jax.random.PRNGKey(0), "typed key"), (several, "one key")):
+    for key, words in (
+        (0, "typed key"),
+        (jax.random.PRNGKey(0), "typed key"),
+        (several, "one key"),
+    ):
         with pytest.raises(ValueError, match=words):
             dpbt.fit(key, small_table, recipe)
     with pytest.raises(ValueError, match="chacha20 or threefry2x32"):
         dpbt.fit(jax.random.key(0, impl="rbg"), small_table, recipe)
     with pytest.raises(ValueError, match="one setting"):
         dpbt.fit(jax.random.key(0), small_table, recipes.bdpe(epsilon=[1, 2], rows=80))
-    with pytest.raises(ValueError, match="splits must be bool"):
-        dpbt.predict(dpbt.fit(jax.random.key(0), small_table, recipe), np.zeros((3, 7)))
 
 
 def test_fresh_keys_differ_and_fit(small_table):
@@ -250,7 +306,9 @@ def test_fresh_keys_differ_and_fit(small_table):
 
 @pytest.mark.parametrize("calibration", ["tight", "published"])
 def test_rounds_are_traced_and_capacity_changes_nothing(small_table, calibration):
-    """T = 2 alone, and T = 2 in a program with room for 5: the same releases, then zeros; one program for all T."""
+    """T = 2 alone, and T = 2 in a program with room for 5: the same releases, then zeros; one
+    program for all T.
+    """
     settings = {"epsilon": 4.0, "rows": 90, "depth": 2, "calibration": calibration}
     alone = recipes.bdpe(rounds=2, **settings)
     several = recipes.bdpe(rounds=[2, 5], **settings)
@@ -266,18 +324,20 @@ def test_rounds_are_traced_and_capacity_changes_nothing(small_table, calibration
             assert not np.any(release[rounds:])
             if rounds == 2:
                 np.testing.assert_allclose(release[:2], expected.releases[site], rtol=1e-6)
-        density, _ = jax.jit(dpbt.replay)(model.releases, small_table, recipe)
-        assert all(not np.any(value[rounds:]) and np.all(value[:rounds] < 0) for value in density.values())
+        density, _ = jax.jit(dpbt.replay)(model.transcript, small_table, recipe)
+        assert all(
+            not np.any(value[rounds:]) and np.all(value[:rounds] < 0) for value in density.values()
+        )
         again = jax.jit(dpbt.boost)(jax.random.key(0), small_table, recipe, None)
-        score = dpbt.decision_function(model, small_table.splits)
-        np.testing.assert_allclose(score, again[2], atol=1e-6)
+        score = dpbt.decision_function(model, small_table)
+        np.testing.assert_allclose(score, again.scores, atol=1e-6)
     assert boosting._boost._cache_size() == programs + 1
 
 
-def test_splits_that_are_not_offered_are_never_chosen(small_table):
-    offered = jnp.asarray([True, False, True, False, False, False, False])
+def test_splits_that_are_not_allowed_are_never_chosen(small_table):
+    allowed = np.array([True, False, True, False, False, False, False])
     recipe = recipes.bdpe(epsilon=0.01, rows=90, rounds=5, depth=3)
-    model = dpbt.fit(jax.random.key(0), small_table._replace(offered=offered), recipe)
-    assert set(np.unique(model.trees.split)) == {0, 2}
-    with pytest.raises(ValueError, match=r"table.offered must be bool\[7\]"):
-        dpbt.fit(jax.random.key(0), small_table._replace(offered=offered[:3]), recipe)
+    model = dpbt.fit(jax.random.key(0), allowing(small_table, allowed), recipe)
+    assert set(np.unique(model.hypotheses.split)) == {0, 2}
+    with pytest.raises(ValueError, match=r"questions.allowed must be bool\[7\]"):
+        dpbt.fit(jax.random.key(0), allowing(small_table, allowed[:3]), recipe)

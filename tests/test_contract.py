@@ -1,4 +1,6 @@
-"""What every learner and calibration owes, by the contract table: replay, exact losses, tightness, samplers."""
+"""What every learner and calibration owes, by the contract table: replay, exact losses, tightness,
+samplers.
+"""
 
 import dataclasses
 
@@ -8,7 +10,8 @@ import numpy as np
 import pytest
 
 import dpbt
-from dpbt import audit, boosting
+from dpbt import boosting
+from dpbt.analysis import audit
 from dpbt.base import ADD_REMOVE, REPLACE_ONE
 from tests import filerows
 from tests.contract import ROWS
@@ -19,44 +22,58 @@ SLACK = 2e-3
 
 DRAWS = 20_000
 SIGMAS = 5.5
-"""A correct sampler fails one comparison below with probability under 4e-8 (normal approximation of the mean)."""
+"""A correct sampler fails one comparison below with probability under 4e-8 (normal approximation of
+the mean).
+"""
 
 rows = pytest.mark.parametrize(
-    "row", [pytest.param(row, id=row.name, marks=[pytest.mark.slow] if row.slow else []) for row in ROWS]
+    "row",
+    [pytest.param(row, id=row.name, marks=[pytest.mark.slow] if row.slow else []) for row in ROWS],
 )
 files = pytest.mark.parametrize(
     ("row", "relation"),
     [
-        pytest.param(row, relation, id=f"{row.name}-{name}", marks=[pytest.mark.slow] if slow else [])
+        pytest.param(
+            row, relation, id=f"{row.name}-{name}", marks=[pytest.mark.slow] if slow else []
+        )
         for row in ROWS
-        for name, relation, slow in (("add_remove", ADD_REMOVE, row.slow), ("replace_one", REPLACE_ONE, True))
+        for name, relation, slow in (
+            ("add_remove", ADD_REMOVE, row.slow),
+            ("replace_one", REPLACE_ONE, True),
+        )
     ],
 )
-relations = pytest.mark.parametrize("relation", [ADD_REMOVE, REPLACE_ONE], ids=["add_remove", "replace_one"])
+relations = pytest.mark.parametrize(
+    "relation", [ADD_REMOVE, REPLACE_ONE], ids=["add_remove", "replace_one"]
+)
 
 
 @rows
 @relations
 def test_exact_losses_are_within_the_ledger(row, relation):
-    """Every removal and addition, or every replacement, out of the whole public domain of a small table."""
+    """Every removal and addition, or every replacement, out of the whole public domain of a small
+    table.
+    """
     table = row.table(2, rows=14, splits=3, absent=2)
     recipe = row.recipe(relation, epsilon=3.0, rows=14, rounds=2, depth=2)
     candidates = row.candidates(3)
     near = audit.neighbours(table, relation, candidates)
     found = audit.audit(jax.random.key(0), near, recipe, transcripts=6, steps=True)
-    assert found.neighbours == (12 + len(candidates[1]) if relation is ADD_REMOVE else 12 * len(candidates[1]))
+    assert found.neighbours == (
+        12 + len(candidates[1]) if relation is ADD_REMOVE else 12 * len(candidates[1])
+    )
     assert found.largest_loss > 0
     if row.delta == 0:
         assert found.largest_loss <= found.claimed_epsilon + SLACK
     assert sum(found.by_site.values()) == pytest.approx(sum(found.by_mechanism.values()), abs=1e-6)
-    assert set(found.step_ratio) == {event.site for event in dpbt.ledger(recipe).events}
+    assert set(found.step_ratio) == {event.site for event in dpbt.ledger(recipe).lines}
     assert all(0 <= ratio <= 1 + SLACK for ratio in found.step_ratio.values())
 
 
 @files
 def test_a_line_of_a_file_costs_at_most_the_ledger(row, relation):
     """Files that differ in one line, odd ones among them, each read and encoded by itself."""
-    tables, others = filerows.stacked(relation, "splits" if row.table is tables_of_bits else "positions")
+    tables, others = filerows.stacked(relation, exact=row.table is not tables_of_bits)
     recipe = row.recipe(relation, epsilon=3.0, rows=filerows.CAPACITY, rounds=2, depth=2)
     book = dpbt.ledger(recipe)
 
@@ -64,8 +81,10 @@ def test_a_line_of_a_file_costs_at_most_the_ledger(row, relation):
     def costs(keys, tables, others):
         def one(key, table, other):
             noise_key, public_key = dpbt.keys.pair(key)
-            release = dpbt.boost(noise_key, table, recipe, public_key)[0]
-            here, there = (dpbt.boosting.transcript_log_prob(release, t, recipe) for t in (table, other))
+            release = dpbt.boost(noise_key, table, recipe, public_key).transcript
+            here, there = (
+                dpbt.boosting.transcript_log_prob(release, t, recipe) for t in (table, other)
+            )
             loss = sum(jnp.sum(here[site] - there[site]) for site in here)
             steps = dpbt.boosting.step_divergences(release, table, other, recipe)
             worst = [jnp.sum(step.pure if row.delta == 0 else step.rho) for step in steps.values()]
@@ -73,7 +92,7 @@ def test_a_line_of_a_file_costs_at_most_the_ledger(row, relation):
 
         return jax.vmap(one)(keys, tables, others)
 
-    keys = jax.random.split(jax.random.key(0), len(tables.label))
+    keys = jax.random.split(jax.random.key(0), len(tables.target))
     loss, worst = (np.asarray(cost) for cost in costs(keys, tables, others))
     assert not np.isnan(loss).any()
     assert 0 < worst.max() <= (book.epsilon if row.delta == 0 else book.rho) + SLACK
@@ -87,13 +106,17 @@ def test_replay_on_a_neighbour_gives_the_identical_model(row):
     recipe = row.recipe(ADD_REMOVE, epsilon=3.0, rows=14, rounds=2, depth=2)
     near = audit.neighbours(table, ADD_REMOVE)
     noise_key, public_key = dpbt.keys.pair(jax.random.key(1))
-    releases = jax.jit(dpbt.boost)(noise_key, table, recipe, public_key)[0]
+    releases = jax.jit(dpbt.boost)(noise_key, table, recipe, public_key).transcript
     masks = jnp.concatenate([table.present[None], jnp.asarray(near.present)])
     copies = jax.tree.map(lambda x: jnp.broadcast_to(x, (len(masks), *x.shape)), releases)
 
     @jax.jit
     def models(copies, masks):
-        return jax.vmap(lambda r, p: dpbt.replay(r, table._replace(present=p), recipe)[1])(copies, masks)
+        def rebuilt(transcript, present):
+            near = table._replace(present=present)
+            return dpbt.replay(transcript, near, recipe).hypotheses
+
+        return jax.vmap(rebuilt)(copies, masks)
 
     for field in models(copies, masks):
         np.testing.assert_array_equal(field, np.broadcast_to(field[0], field.shape))
@@ -101,13 +124,15 @@ def test_replay_on_a_neighbour_gives_the_identical_model(row):
 
 @rows
 def test_sensitivities_are_attained(row):
-    """On the extreme pair each mechanism, or site, has a step whose worst case is 99 % of its claim."""
+    """On the extreme pair each mechanism, or site, has a step whose worst case is 99 % of its
+    claim.
+    """
     best: dict[str, float] = {}
     for relation, settings, near in row.extreme():
         recipe = row.recipe(relation, rounds=1, depth=2, **settings)
         found = audit.audit(jax.random.key(0), near, recipe, transcripts=40, steps=True)
-        for event in (event for event in dpbt.ledger(recipe).events if event.rho > 0):
-            group = event.mechanism if row.sites is None else event.site.split("_")[0]
+        for event in (event for event in dpbt.ledger(recipe).lines if event.rho > 0):
+            group = event.mechanism.name if row.sites is None else event.site.split("_")[0]
             best[group] = max(best.get(group, 0.0), found.step_ratio[event.site])
     assert max(best.values()) <= 1 + SLACK
     if row.tight:
@@ -119,15 +144,15 @@ def test_sensitivities_are_attained(row):
 def density_ratio_z(key, table, sampled, scored, wider):
     """Site -> z: standard errors by which the mean of q / p over releases differs from 1.
 
-    p is the density the ledger speaks of (`scored`), q that of a wider noise. If releases have density p, the mean
-    of q / p is exactly 1, site by site, as p and q condition on the same earlier outputs.
-    """
+    p is the density the ledger speaks of (`scored`), q that of a wider noise. If releases have
+    density p, the mean of q / p is exactly 1, site by site, as p and q condition on the same
+    earlier outputs."""
 
     @jax.jit
     def ratios(keys, sampled, scored, wider):
         def one(key):
             noise_key, public_key = dpbt.keys.pair(key)
-            release = dpbt.boost(noise_key, table, sampled, public_key)[0]
+            release = dpbt.boost(noise_key, table, sampled, public_key).transcript
             p = boosting.transcript_log_prob(release, table, scored)
             q = boosting.transcript_log_prob(release, table, wider)
             return {site: jnp.exp(jnp.sum(q[site] - p[site])) for site in p}
@@ -146,11 +171,17 @@ def density_ratio_z(key, table, sampled, scored, wider):
 
 @pytest.mark.parametrize(
     "row",
-    [pytest.param(row, id=row.name, marks=[pytest.mark.slow] if row.slow or not row.sampled else []) for row in ROWS],
+    [
+        pytest.param(
+            row, id=row.name, marks=[pytest.mark.slow] if row.slow or not row.sampled else []
+        )
+        for row in ROWS
+    ],
 )
 def test_samplers_follow_log_prob_and_two_thirds_of_the_noise_is_rejected(row):
     table = row.table(4, rows=30, splits=4)
-    # Enough for the narrower noise to show, not so much that q / p lives on splits that are never drawn.
+    # Enough for the narrower noise to show, not so much that q / p lives on splits that are never
+    # drawn.
     epsilon = row.sampler_epsilon or (8.0 if row.tight else 40.0)
     recipe = row.recipe(ADD_REMOVE, epsilon=epsilon, rows=30, rounds=1, depth=2)
 

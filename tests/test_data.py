@@ -1,4 +1,6 @@
-"""The registry: every reader on made-up files, whole and broken, and on the real ones where they are there."""
+"""The registry: every reader on made-up files, whole and broken, and on the real ones where they
+are there.
+"""
 
 import csv
 import dataclasses
@@ -8,16 +10,36 @@ import re
 import numpy as np
 import pytest
 
-from dpbt.domains import Boolean, Nominal, Numeric, predicates
-from experiments import data
-from experiments.data import registry, unpack
-from experiments.data.command import status
-from experiments.data.entry import Entry
-from experiments.data.reading import read
+from dpbt.data.domains import Boolean, Nominal, Numeric, predicates
+from experiments.common import data
+from experiments.common.data import registry, unpack
+from experiments.common.data.command import status
+from experiments.common.data.entry import Entry
+from experiments.common.data.reading import read
 
 # m and n of Nock & Henecka (2020), Table 2, in its order; yeast has 8 features, the table says 7.
-TABLE_2 = [(748, 4), (1372, 4), (699, 9), (351, 33), (208, 60), (1484, 8), (1599, 11), (2126, 9), (1000, 23), (4177, 8)]
-TABLE_2 += [(1055, 41), (4898, 11), (5473, 10), (1080, 77), (1212, 100), (1212, 100), (10800, 16), (19020, 10)]
+TABLE_2 = [
+    (748, 4),
+    (1372, 4),
+    (699, 9),
+    (351, 33),
+    (208, 60),
+    (1484, 8),
+    (1599, 11),
+    (2126, 9),
+    (1000, 23),
+    (4177, 8),
+]
+TABLE_2 += [
+    (1055, 41),
+    (4898, 11),
+    (5473, 10),
+    (1080, 77),
+    (1212, 100),
+    (1212, 100),
+    (10800, 16),
+    (19020, 10),
+]
 TABLE_2 += [(14980, 14)]
 # Columns whose documented bounds leave all rows on one side of every split at ten bins.
 CONSTANT = {"sonar": 10, "mushroom": 1, "covertype": 1}
@@ -78,14 +100,18 @@ def test_reads_its_own_layout(tmp_path, entry):
     for name, column in domain.items():
         place = entry.layout.names.index(name)
         kinds = {Numeric: float, Nominal: str, Boolean: lambda text: text == "1"}
-        assert found.columns[name].tolist() == [kinds[type(column)](cells[place]) for cells in content]
+        assert found.columns[name].tolist() == [
+            kinds[type(column)](cells[place]) for cells in content
+        ]
 
 
 def test_a_broken_line_is_named(tmp_path, entry):
     path, domain = tmp_path / entry.files[0].name, entry.domain(10)
     strict = {name: c for name, c in domain.items() if not (isinstance(c, Nominal) and c.other)}
     feature = list(strict)[-1]
-    reason = {Numeric: "not a number", Nominal: "not one of", Boolean: "neither 0 nor 1"}[type(strict[feature])]
+    reason = {Numeric: "not a number", Nominal: "not one of", Boolean: "neither 0 nor 1"}[
+        type(strict[feature])
+    ]
     for column, words in ((feature, reason), (entry.layout.label, "the label must be one of")):
         content = rows(entry)
         content[3][entry.layout.names.index(column)] = "bad"
@@ -111,11 +137,31 @@ def test_a_short_line_is_named(tmp_path, entry):
 
 
 BREAKS = {
-    "header": ("transfusion", lambda text: text.replace("Time", "Tide"), r"line 1: the header has 'Tide \(months\)'"),
-    "infinite": ("banknote", lambda text: text + "inf,1,1,1,0\n", r"line 7, column 'variance': not a finite number"),
-    "nan": ("mammographic", lambda text: text + "nan,1,1,1,1,0\n", r"column 'BI-RADS': not a finite number, got 'nan'"),
-    "missing where none is declared": ("banknote", lambda text: text + "1,?,1,1,0\n", r"column 'skewness': not a num"),
-    "index": ("cod-rna", lambda text: text.replace("2:", "9:"), r"line 1: expected a label and the indices 1 to 8"),
+    "header": (
+        "transfusion",
+        lambda text: text.replace("Time", "Tide"),
+        r"line 1: the header has 'Tide \(months\)'",
+    ),
+    "infinite": (
+        "banknote",
+        lambda text: text + "inf,1,1,1,0\n",
+        r"line 7, column 'variance': not a finite number",
+    ),
+    "nan": (
+        "mammographic",
+        lambda text: text + "nan,1,1,1,1,0\n",
+        r"column 'BI-RADS': not a finite number, got 'nan'",
+    ),
+    "missing where none is declared": (
+        "banknote",
+        lambda text: text + "1,?,1,1,0\n",
+        r"column 'skewness': not a num",
+    ),
+    "index": (
+        "cod-rna",
+        lambda text: text.replace("2:", "9:"),
+        r"line 1: expected a label and the indices 1 to 8",
+    ),
     "no rows": ("voting", lambda text: "\n", r"0 rows, expected at least one"),
     "not text": ("voting", lambda text: b"\xff\xfe\x00", r"voting.data: not a text file"),
 }
@@ -157,10 +203,14 @@ def test_missing_values(tmp_path):
 
 
 def test_oddities_of_single_files(tmp_path):
-    """Comments of adult.test, the header of an ARFF file, remarks after a row, an undocumented code."""
+    """Comments of adult.test, the header of an ARFF file, remarks after a row, an undocumented
+    code.
+    """
     adult, eeg, clave = (data.ENTRIES[name] for name in ("adult", "eeg", "firmteacher"))
     write(tmp_path / "a", adult, rows(adult))
-    (tmp_path / "a").write_text("|1x3 Cross validator\n" + (tmp_path / "a").read_text().replace(",", ", "))
+    (tmp_path / "a").write_text(
+        "|1x3 Cross validator\n" + (tmp_path / "a").read_text().replace(",", ", ")
+    )
     assert len(read(tmp_path / "a", adult.layout, adult.domain(10)).label) == 6
     write(tmp_path / "e", eeg, rows(eeg))
     (tmp_path / "e").write_text("@RELATION EEG\n\n@DATA\n" + (tmp_path / "e").read_text())
@@ -170,8 +220,18 @@ def test_oddities_of_single_files(tmp_path):
 
 
 def test_the_registry_is_complete():
-    assert [(data.ENTRIES[n].rows, len(data.ENTRIES[n].domain(10))) for n in data.NOCK_HENECKA] == TABLE_2
-    assert {"adult", "mushroom", "cod-rna", "voting", "mammographic", "covertype", "quantum"} <= set(data.ENTRIES)
+    assert [
+        (data.ENTRIES[n].rows, len(data.ENTRIES[n].domain(10))) for n in data.NOCK_HENECKA
+    ] == TABLE_2
+    assert {
+        "adult",
+        "mushroom",
+        "cod-rna",
+        "voting",
+        "mammographic",
+        "covertype",
+        "quantum",
+    } <= set(data.ENTRIES)
     for name, entry in data.ENTRIES.items():
         assert entry.name == name
         assert entry.rule.startswith("positive: ")
@@ -182,7 +242,10 @@ def test_the_registry_is_complete():
         assert entry.layout.label not in entry.domain(10)
         for file in entry.files:
             assert file.url or entry.unavailable
-            assert all(re.fullmatch("[0-9a-f]{64}|", text) for text in (*file.hashes.values(), file.download_sha256))
+            assert all(
+                re.fullmatch("[0-9a-f]{64}|", text)
+                for text in (*file.hashes.values(), file.download_sha256)
+            )
         for column in entry.domain(50).values():
             assert not isinstance(column, Numeric) or column.bins == 50
 
@@ -195,7 +258,10 @@ def test_places_in_order(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     folders = [tmp_path / "given", tmp_path / "environment", tmp_path / "cache" / "dpbt" / "data"]
     assert registry.places(folders[0]) == folders
-    with pytest.raises(ValueError, match=r"no house-votes-84.data in .*given.*environment.*cache.*data fetch voting"):
+    with pytest.raises(
+        ValueError,
+        match=r"no house-votes-84.data in .*given.*environment.*cache.*data fetch voting",
+    ):
         data.load("voting", folder=folders[0])
     for folder in reversed(folders):
         path = folder / "voting" / "house-votes-84.data"
@@ -203,7 +269,7 @@ def test_places_in_order(tmp_path, monkeypatch):
         assert registry.find(voting, voting.files[0], folders[0]) == path
     dataset = data.load("voting", folder=folders[0])
     assert dataset.splits.shape == (6, 48)
-    assert dataset.table.label.shape == (6,)
+    assert dataset.table.target.shape == (6,)
     write(path, voting, rows(voting, 5))
     with pytest.raises(ValueError, match=r"house-votes-84.data: 5 rows, the data set has 6"):
         data.load("voting", folder=folders[0])
@@ -215,7 +281,8 @@ def test_what_cannot_be_downloaded_says_so(tmp_path, monkeypatch):
     monkeypatch.delenv("DPBT_DATA", raising=False)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     with pytest.raises(
-        ValueError, match=r"covertype: no covtype-min.data in .*; this sample of rows is not at the source"
+        ValueError,
+        match=r"covertype: no covtype-min.data in .*; this sample of rows is not at the source",
     ):
         data.load("covertype")
 
@@ -259,15 +326,22 @@ def test_the_real_files(data_folder, entry):
         if isinstance(column, Numeric):
             values = dataset.columns[name]
             clipped = np.mean((values < column.low) | (values > column.high))
-            assert clipped < 0.6, f"{entry.name}, {name}: {clipped:.0%} of the rows are outside the public bounds"
+            assert clipped < 0.6, (
+                f"{entry.name}, {name}: {clipped:.0%} of the rows are outside the public bounds"
+            )
 
 
 def test_the_manifest_agrees(data_folder):
-    """Every file of the folder's manifest that the registry reads has the registry's sha256, and its rows."""
+    """Every file of the folder's manifest that the registry reads has the registry's sha256, and
+    its rows.
+    """
     if not (data_folder / "MANIFEST.csv").is_file():
         pytest.skip(f"no MANIFEST.csv in {data_folder}; the comparison with it is skipped")
     known = {
-        f"{e.folder}/{name}": text for e in data.ENTRIES.values() for f in e.files for name, text in f.hashes.items()
+        f"{e.folder}/{name}": text
+        for e in data.ENTRIES.values()
+        for f in e.files
+        for name, text in f.hashes.items()
     }
     known |= {
         f"{e.folder}/{f.url.rpartition('/')[2]}": f.download_sha256
@@ -294,7 +368,9 @@ def test_workbooks_give_the_csv_beside_them(tmp_path, data_folder):
             pytest.skip(f"no {download}; its conversion is not tested")
         assert file.unpack is not None
         file.unpack(download, tmp_path / "found.csv")
-        assert (tmp_path / "found.csv").read_bytes() == (data_folder / name / file.name).read_bytes()
+        assert (tmp_path / "found.csv").read_bytes() == (
+            data_folder / name / file.name
+        ).read_bytes()
 
 
 def test_bad_archives_and_workbooks(tmp_path, monkeypatch):

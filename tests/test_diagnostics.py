@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 import dpbt
-from dpbt import diagnostics, recipes
-from dpbt.domains import Boolean
+from dpbt import recipes
+from dpbt.analysis import diagnostics
+from dpbt.data.domains import Boolean
 from tests import reference_smooth
 from tests.tables import random_features, random_table
 
@@ -19,20 +20,22 @@ DOMAIN = {f"x{k}": Boolean() for k in range(5)}
 @pytest.fixture(scope="module")
 def fitted():
     table = random_table(0, rows=120, splits=5)
-    recipe = recipes.lazybb(epsilon=6.0, rows=120, rounds=15, density=0.4, learning_rate=0.3)
+    recipe = recipes.lazybb_rules(epsilon=6.0, rows=120, rounds=15, density=0.4, learning_rate=0.3)
     return dpbt.fit(jax.random.key(0), table, recipe), table
 
 
 def test_votes_are_the_model(fitted):
     model, table = fitted
     lines = diagnostics.votes(model, DOMAIN)
-    x = np.where(table.splits, 1, -1)
+    x = np.where(table.cells, 1, -1)
     score = sum(vote.votes * (1 if vote.split < 0 else x[:, vote.split]) for vote in lines)
-    np.testing.assert_array_equal(score, dpbt.decision_function(model, table.splits))
-    assert [abs(vote.votes) for vote in lines] == sorted((abs(vote.votes) for vote in lines), reverse=True)
+    np.testing.assert_array_equal(score, dpbt.decision_function(model, table))
+    assert [abs(vote.votes) for vote in lines] == sorted(
+        (abs(vote.votes) for vote in lines), reverse=True
+    )
     assert all(vote.votes != 0 for vote in lines)
     assert "x0" in diagnostics.votes_table(lines)
-    used = set(np.asarray(model.trees.split).ravel().tolist()) - {-1}
+    used = set(np.asarray(model.hypotheses.split).ravel().tolist()) - {-1}
     assert diagnostics.features_used(model) == len(used)
     assert {vote.split for vote in lines} - {-1} <= used
     with pytest.raises(ValueError, match="the domain has 2 splits"):
@@ -41,15 +44,16 @@ def test_votes_are_the_model(fitted):
 
 def test_advantages_are_those_of_the_exact_measure(fitted):
     model, table = fitted
-    found = jax.jit(diagnostics.advantages)(model.releases, table, model.recipe)
-    y, x = np.where(table.label, 1, -1), np.where(table.splits, 1, -1)
+    found = jax.jit(diagnostics.advantages)(model.transcript, table, model.recipe)
+    y, x = np.where(table.target, 1, -1), np.where(table.cells, 1, -1)
     margins = np.zeros(len(y))
     for t, chosen in enumerate(np.asarray(model.releases["rule"])):
         h = (1 - 2 * (chosen % 2)) * (x[:, chosen // 2 - 1] if chosen > 1 else np.ones(len(y)))
         measure = reference_smooth.capped_scaling(np.exp(-0.3 * margins), 0.4 * len(y))
         assert found[t] == pytest.approx(0.5 - measure[h != y].sum() / measure.sum(), abs=0.01)
         margins += y * h
-    np.testing.assert_allclose(diagnostics.margins(model, table.splits, table.label), margins / 15, atol=1e-6)
+    found = diagnostics.margins(model, table, table.target)
+    np.testing.assert_allclose(found, margins / 15, atol=1e-6)
 
 
 def test_margin_histograms_count_rows():
@@ -62,9 +66,13 @@ def test_rademacher_is_the_mean_over_all_signs():
     rng = np.random.default_rng(0)
     splits = rng.random((9, 3)) < 0.5
     rules = np.concatenate([np.ones((9, 1)), np.where(splits, 1, -1)], axis=1)
-    exact = np.mean([np.abs(np.array(sign) @ rules).max() / 9 for sign in itertools.product([-1, 1], repeat=9)])
+    exact = np.mean(
+        [np.abs(np.array(sign) @ rules).max() / 9 for sign in itertools.product([-1, 1], repeat=9)]
+    )
     estimate, error = diagnostics.rademacher(jax.random.key(0), jnp.asarray(splits), draws=4000)
-    assert abs(estimate - exact) < 5 * error < 0.02  # five standard errors: a false alarm once in 1.7 million
+    assert (
+        abs(estimate - exact) < 5 * error < 0.02
+    )  # five standard errors: a false alarm once in 1.7 million
 
 
 def test_a_report_holds_everything(fitted):
@@ -78,7 +86,9 @@ def test_a_report_holds_everything(fitted):
 
 def test_other_hypotheses_have_margins_and_no_votes():
     features = random_features(0, rows=60, splits=3)
-    model = dpbt.fit(jax.random.key(0), features, recipes.halfspace_boost(epsilon=5, rows=60, rounds=3))
+    model = dpbt.fit(
+        jax.random.key(0), features, recipes.halfspace_boost(epsilon=5, rows=60, rounds=3)
+    )
     found = diagnostics.report(model, features, features)
     assert found["votes"] is None
     assert found["features_used"] is None
@@ -87,7 +97,15 @@ def test_other_hypotheses_have_margins_and_no_votes():
         with pytest.raises(ValueError, match="of trees"):
             needs_trees(model)
     table = random_table(1, rows=60, splits=4)
-    deep = dpbt.fit(jax.random.key(0), table, recipes.lazybb(epsilon=5, rows=60, rounds=3, learner="top_down"))
+    deep = dpbt.fit(
+        jax.random.key(0),
+        table,
+        recipes.lazybb_trees(
+            epsilon=5,
+            rows=60,
+            rounds=3,
+        ),
+    )
     with pytest.raises(ValueError, match="depth one"):
         diagnostics.votes(deep)
     assert diagnostics.report(deep, table, table)["votes"] is None

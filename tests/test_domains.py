@@ -3,15 +3,17 @@
 import json
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 import dpbt
-from dpbt import domains, recipes
-from dpbt.domains import Boolean, Nominal, Numeric
+from dpbt import recipes
+from dpbt.data import domains
+from dpbt.data.domains import Boolean, Nominal, Numeric
+from dpbt.data.questions import splits_of
+from tests.reference_domains import library_splits
 
 DOMAIN = {
     "age": Numeric(0, 100, bins=4, missing=True),
@@ -33,9 +35,11 @@ def test_encoding_by_hand():
         [1, 1, 1, 0, 0, 1, 0, 1],
         [0, 0, 0, 0, 0, 0, 1, 1],
     ]
+    np.testing.assert_array_equal(library_splits(DOMAIN, COLUMNS), np.array(expected, bool))
     encoded = domains.encode(DOMAIN, COLUMNS)
-    assert encoded.dtype == bool
-    np.testing.assert_array_equal(encoded, np.array(expected, bool))
+    assert encoded.dtype == np.uint8
+    cells = [[0, 1, 1], [2, 2, 0], [4, 0, 0], [3, 1, 1], [0, 2, 1]]
+    np.testing.assert_array_equal(encoded, cells)
 
 
 def test_words():
@@ -50,23 +54,26 @@ def test_words():
 
 @given(st.lists(st.floats(allow_nan=True, allow_infinity=True), min_size=1, max_size=20))
 def test_numeric_encoding_is_total_and_monotone(values):
-    block = domains.encode({"x": Numeric(-1, 3, bins=8)}, {"x": np.array(values)})
-    assert np.all(block[:, :-1] >= block[:, 1:])
+    found = domains.encode({"x": Numeric(-1, 3, bins=8)}, {"x": np.array(values)})[:, 0]
+    order = np.argsort(np.nan_to_num(np.array(values), nan=-np.inf))
+    assert np.all(np.diff(found[order].astype(int)) >= 0)
     clipped = domains.encode({"x": Numeric(-1, 3, bins=8)}, {"x": np.clip(np.array(values), -1, 3)})
-    np.testing.assert_array_equal(block, clipped)
+    np.testing.assert_array_equal(found, clipped[:, 0])
 
 
 def test_unlisted_values_without_other_satisfy_nothing():
-    assert not domains.encode({"x": Nominal(("a", "b"))}, {"x": ["c", None, "A"]}).any()
+    kind, cells = {"x": Nominal(("a", "b"))}, {"x": ["c", None, "A"]}
+    assert not library_splits(kind, cells).any()
+    assert domains.encode(kind, cells)[:, 0].tolist() == [2, 2, 2]
 
 
 def test_both_words_of_a_boolean_are_declared():
     """Anything else is missing, and not false where missing cells have a split."""
     values = ["yes", " no ", "?", None, True, np.False_, 1, "Yes"]
-    encoded = domains.encode({"x": Boolean("yes", "no", missing=True)}, {"x": values})
+    encoded = library_splits({"x": Boolean("yes", "no", missing=True)}, {"x": values})
     assert encoded[:, 0].tolist() == [True, False, False, False, True, False, False, False]
     assert encoded[:, 1].tolist() == [False, False, True, True, False, False, True, True]
-    plain = domains.encode({"x": Boolean("yes", "no")}, {"x": values})
+    plain = library_splits({"x": Boolean("yes", "no")}, {"x": values})
     np.testing.assert_array_equal(plain, encoded[:, :1])
     placed = domains.positions({"x": Boolean("yes", "no", missing=True)}, {"x": values})
     np.testing.assert_array_equal(placed, encoded)
@@ -91,11 +98,17 @@ BAD = {
     "other": (lambda: Nominal(("a",), other="b"), "other must be one of"),
     "alike": (lambda: Nominal(("1", "1.0")), "distinct values"),
     "no word": (lambda: Nominal(("a", None)), "must be text or a number, got None"),
+    "many bins": (lambda: Numeric(0, 1, bins=257), "at most 256 cells.*got 257"),
+    "many with missing": (lambda: Numeric(0, 1, bins=256, missing=True), "256 cells.*got 257"),
+    "many values": (lambda: Nominal(tuple(map(str, range(256)))), "256 cells.*got 257"),
     "too wide": (lambda: Numeric(-1e308, 1e308), r"finite bins \* \(high - low"),
     "one word": (lambda: Boolean("yes"), "true='yes' must declare its word for false"),
     "words alike": (lambda: Boolean("1", "1.0"), "true and false must differ"),
     "classes alike": (lambda: domains.Label("y", "1", "1.0"), "classes must differ"),
-    "missing column": (lambda: domains.encode(DOMAIN, {"age": [1]}), r"lacks columns \['job', 'member'\]"),
+    "missing column": (
+        lambda: domains.encode(DOMAIN, {"age": [1]}),
+        r"lacks columns \['job', 'member'\]",
+    ),
     "lengths": (lambda: domains.encode(DOMAIN, {**COLUMNS, "age": [1.0]}), r"'member'\] differ"),
     "text": (lambda: domains.encode({"x": Boolean()}, {"x": "01"}), "'x': .*sequence of cells"),
     "scalar": (lambda: domains.encode({"x": Boolean()}, {"x": True}), "column 'x': .*got bool"),
@@ -114,7 +127,10 @@ def test_bad_declarations_and_data_are_refused(name):
 
 
 GOOD_JSON = {
-    "columns": {"x": {"type": "numeric", "low": 0, "high": 1}, "c": {"type": "nominal", "values": ["a", "b"]}},
+    "columns": {
+        "x": {"type": "numeric", "low": 0, "high": 1},
+        "c": {"type": "nominal", "values": ["a", "b"]},
+    },
     "label": {"column": "y", "positive": "1", "negative": "0"},
 }
 
@@ -142,6 +158,10 @@ def test_domains_from_json(tmp_path):
         ({"columns": {"x": {"type": "nominal", "values": "ab"}}}, "column 'x'.*a list of values"),
         ({"columns": {"x": {"type": "nominal", "values": 3}}}, "column 'x'.*a list of values"),
         ({"columns": {"x": {"type": "nominal", "values": [3, "3.0"]}}}, "column 'x'.*distinct"),
+        (
+            {"columns": {"x": {"type": "numeric", "low": 0, "high": 1, "bins": 300}}},
+            "column 'x'.*at most 256 cells",
+        ),
         ({"label": {"column": "y", "positive": "1", "negative": None}}, "text or a number"),
         ({"label": {"column": "y"}}, '"label" needs'),
         ({"label": {"column": "y", "positive": "1", "negative": "1"}}, "classes must differ"),
@@ -171,13 +191,14 @@ def test_explanations_are_the_model():
         "job": rng.choice(["clerk", "smith"], 60),
         "member": rng.integers(0, 2, 60),
     }
-    splits = domains.encode(DOMAIN, columns)
-    table = dpbt.Table(jnp.asarray(splits), jnp.asarray(columns["age"] > 45), jnp.ones(60, bool))
+    labels = columns["age"] > 45
+    table = dpbt.table(DOMAIN, columns, labels, negative="0", positive="1")
+    splits = np.asarray(splits_of(table))
     model = dpbt.fit(jax.random.key(0), table, recipes.bdpe(epsilon=20, rows=60, rounds=3, depth=2))
     text = dpbt.explain(model, DOMAIN)
     assert text.count("tree ") == 3
     words = {domains.describe(DOMAIN, s): s for s in range(8)}
-    score = dpbt.decision_function(model, table.splits)
+    score = dpbt.decision_function(model, table)
     for row in range(0, 60, 7):
         total, skip_deeper_than, previous = 0.0, None, {}
         for line in text.splitlines():
@@ -194,5 +215,5 @@ def test_explanations_are_the_model():
             elif body.startswith("add "):
                 total += float(body[4:])
         assert total == pytest.approx(float(score[row]), abs=2e-4)
-    with pytest.raises(ValueError, match="the domain has 1 splits"):
+    with pytest.raises(ValueError, match="other questions"):
         dpbt.explain(model, {"member": Boolean()})

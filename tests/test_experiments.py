@@ -7,13 +7,15 @@ import re
 import numpy as np
 import pytest
 
-from dpbt import storage
 from dpbt.base import ADD_REMOVE, REPLACE_ONE
+from dpbt.sweeps import storage
 from experiments import __main__ as command_line
-from experiments import bench, data
+from experiments import bench
 from experiments import demo as demos
+from experiments.common import data
 from paper_figures import __main__ as figures
 
+PAPER = "nock_henecka_2020"
 KEYS = {
     "epsilon",
     "calibration",
@@ -42,14 +44,19 @@ def person(tmp_path):
     rng = np.random.default_rng(0)
     age, smoker = rng.uniform(20, 90, 60), rng.choice(["yes", "no"], 60)
     lines = ["name, age, weight, smoker, ill"]
-    lines += [f"p{i}, {age[i]:.1f}, {'' if i == 3 else 70}, {smoker[i]}, {int(age[i] > 50)}" for i in range(60)]
+    lines += [
+        f"p{i}, {age[i]:.1f}, {'' if i == 3 else 70}, {smoker[i]}, {int(age[i] > 50)}"
+        for i in range(60)
+    ]
     (tmp_path / "mine.csv").write_text("\n".join(lines) + "\n\n")
     (tmp_path / "domain.json").write_text(json.dumps(DOMAIN))
     return tmp_path / "mine.csv", tmp_path / "domain.json"
 
 
 def demo(tmp_path, *arguments):
-    return command_line.main(["demo", "--smoke", "--out", str(tmp_path / "out"), *map(str, arguments)])
+    return command_line.main(
+        ["demo", "--smoke", "--out", str(tmp_path / "out"), *map(str, arguments)]
+    )
 
 
 @pytest.mark.slow
@@ -78,10 +85,16 @@ def test_demo_on_a_persons_own_file(tmp_path, capsys, person):
 
 
 def test_audit_prints_one_json_object(capsys):
-    arguments = "audit --algorithm bdpe --calibration tight --epsilon 1 --transcripts 2 --rounds 2 --depth 2 --json"
+    arguments = (
+        "audit --algorithm bdpe --calibration tight --epsilon 1 --transcripts 2 --rounds 2 "
+        "--depth 2 --json"
+    )
     assert command_line.main(arguments.split()) == 0
     found = json.loads(capsys.readouterr().out)
-    expected = "algorithm calibration relation claimed_epsilon largest_loss neighbours transcripts by_mechanism seconds"
+    expected = (
+        "algorithm calibration relation claimed_epsilon largest_loss neighbours transcripts "
+        "by_mechanism seconds"
+    )
     assert set(expected.split()) <= set(found)
     assert found["neighbours"] == 569
     assert 0 < found["largest_loss"] <= found["claimed_epsilon"] <= 1
@@ -149,7 +162,9 @@ def test_bad_options(tmp_path, capsys, person):
 
 def test_the_private_number_of_rows_is_no_bound():
     """Without a public bound the number of rows is public, and the relation says so."""
-    bundled, own, bounded = (argparse.Namespace(data=d, rows=r) for d, r in ((None, None), ("x", None), ("x", 80)))
+    bundled, own, bounded = (
+        argparse.Namespace(data=d, rows=r) for d, r in ((None, None), ("x", None), ("x", 80))
+    )
     assert demos.public_size(bundled, 569) == (600, ADD_REMOVE)
     assert demos.public_size(own, 60) == (60, REPLACE_ONE)
     assert demos.public_size(bounded, 60) == (80, ADD_REMOVE)
@@ -186,11 +201,12 @@ def test_operation_count():
 
 
 def test_figures_are_drawn_by_name(tmp_path, capsys, monkeypatch):
-    assert figures.main(["nock_fig1", "nock_fig5", "--out", str(tmp_path)]) == 0
-    assert sorted(p.suffix for p in tmp_path.iterdir()) == [".pdf", ".pdf", ".png", ".png"]
-    assert all(p.stat().st_size > 5000 for p in tmp_path.iterdir())
+    assert figures.main([f"{PAPER}/fig1", f"{PAPER}/fig5", "--out", str(tmp_path)]) == 0
+    drawn = list((tmp_path / PAPER).iterdir())
+    assert sorted(p.name for p in drawn) == ["fig1.pdf", "fig1.png", "fig5.pdf", "fig5.png"]
+    assert all(p.stat().st_size > 5000 for p in drawn)
     monkeypatch.chdir(tmp_path)
     assert figures.main(["privacy_audit"]) == 2
     assert "run: python -m experiments audit --grid" in capsys.readouterr().err
-    assert figures.main(["nock_fig99"]) == 2
-    assert "no figure 'nock_fig99'" in capsys.readouterr().err
+    assert figures.main(["nock_henecka_2020/fig99"]) == 2
+    assert "no figure 'nock_henecka_2020/fig99'" in capsys.readouterr().err

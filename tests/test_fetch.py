@@ -1,4 +1,6 @@
-"""Downloads against a local server: whole, cut, wrong, refused; and the command that drives them."""
+"""Downloads against a local server: whole, cut, wrong, refused; and the command that drives
+them.
+"""
 
 import dataclasses
 import hashlib
@@ -13,10 +15,10 @@ from pathlib import Path
 import pytest
 
 from experiments import __main__ as command_line
-from experiments import data
-from experiments.data.entry import File
-from experiments.data.fetch import fetch
-from experiments.data.unpack import uncompress, untar
+from experiments.common import data
+from experiments.common.data.entry import File
+from experiments.common.data.fetch import fetch
+from experiments.common.data.unpack import uncompress, untar
 
 TEXT = b"republican,y\ndemocrat,n\n" * 3
 ROWS = b"".join(party + b",y" * 16 + b"\n" for party in (b"republican", b"democrat"))
@@ -27,7 +29,9 @@ def digest(content: bytes) -> str:
 
 
 class Handler(http.server.SimpleHTTPRequestHandler):
-    """Serves a folder; under /cut and /chunks it promises more than it sends, under /hangup it says nothing."""
+    """Serves a folder; under /cut and /chunks it promises more than it sends, under /hangup it says
+    nothing.
+    """
 
     asked: list[str]
 
@@ -56,7 +60,9 @@ class Handler(http.server.SimpleHTTPRequestHandler):
 
 @pytest.fixture
 def serve(tmp_path, monkeypatch):
-    """serve(folder) starts a server and returns (address, requested paths); the places are empty folders."""
+    """serve(folder) starts a server and returns (address, requested paths); the places are empty
+    folders.
+    """
     monkeypatch.delenv("DPBT_DATA", raising=False)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setenv("no_proxy", "*")
@@ -65,7 +71,9 @@ def serve(tmp_path, monkeypatch):
     def start(folder: Path):
         asked: list[str] = []
         handler = type("Served", (Handler,), {"asked": asked})
-        server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), lambda *args: handler(*args, directory=str(folder)))
+        server = http.server.ThreadingHTTPServer(
+            ("127.0.0.1", 0), lambda *args: handler(*args, directory=str(folder))
+        )
         threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
         servers.append(server)
         return f"http://127.0.0.1:{server.server_port}", asked
@@ -104,7 +112,9 @@ def test_fetch_and_fetch_again(tmp_path, serve, voting, capsys):
     put(tmp_path / "served" / "voting" / name, TEXT)
     address, asked = serve(tmp_path / "served")
     for _ in range(2):
-        assert command("fetch", "voting", "--data", tmp_path / "mine", "--mirror", f"{address}/") == 0
+        assert (
+            command("fetch", "voting", "--data", tmp_path / "mine", "--mirror", f"{address}/") == 0
+        )
     assert asked == [f"/voting/{name}"]
     assert files(tmp_path / "mine") == ["voting", f"voting/{name}"]
     assert (tmp_path / "mine" / "voting" / name).read_bytes() == TEXT
@@ -132,13 +142,23 @@ def test_without_a_folder_it_goes_to_the_cache(tmp_path, serve, voting):
         ("/chunks", "IncompleteRead"),
         ("/hangup", "Remote end closed connection"),
         ("/nowhere", "404 File not found"),
-        ("/wrong", f"its sha256 is {digest(b'other')}, the registry has {digest(TEXT)}; nothing was kept"),
+        (
+            "/wrong",
+            f"its sha256 is {digest(b'other')}, the registry has {digest(TEXT)}; nothing was kept",
+        ),
     ],
 )
-def test_what_goes_wrong_is_one_line_and_leaves_nothing(tmp_path, serve, voting, capsys, where, words):
+def test_what_goes_wrong_is_one_line_and_leaves_nothing(
+    tmp_path, serve, voting, capsys, where, words
+):
     put(tmp_path / "served" / "wrong" / "voting" / voting.files[0].name, b"other")
     address, _ = serve(tmp_path / "served")
-    assert command("fetch", "voting", "--data", tmp_path / "mine" / "deep", "--mirror", address + where) == 2
+    assert (
+        command(
+            "fetch", "voting", "--data", tmp_path / "mine" / "deep", "--mirror", address + where
+        )
+        == 2
+    )
     message = capsys.readouterr().err.strip().splitlines()[-1]
     assert message.startswith(f"error: {address}{where}/voting/{voting.files[0].name}: ")
     assert words in message
@@ -174,7 +194,10 @@ def archived(content: bytes) -> bytes:
 
 UNPACK = {
     "rows.data.Z": (compressed(TEXT), uncompress),
-    "rows.tar.gz": (archived(TEXT), lambda download, file: untar(download, file, member="rows.data")),
+    "rows.tar.gz": (
+        archived(TEXT),
+        lambda download, file: untar(download, file, member="rows.data"),
+    ),
 }
 
 
@@ -200,12 +223,17 @@ def test_archives_are_unpacked(tmp_path, serve, voting, name):
     with pytest.raises(ValueError, match=r"rows\..*its sha256 is"):
         fetch(found, tmp_path / "third")
     with pytest.raises(ValueError, match=r"^rows\."):
-        fetch(dataclasses.replace(voting, files=(dataclasses.replace(file, download_sha256=""),)), tmp_path / "third")
+        fetch(
+            dataclasses.replace(voting, files=(dataclasses.replace(file, download_sha256=""),)),
+            tmp_path / "third",
+        )
     assert not (tmp_path / "third").exists()
 
 
 def test_another_copy_is_kept_if_it_can_be_read(tmp_path, serve, voting, capsys):
-    """Where the registry's bytes may not be the source's, the source is right; a mirror has to have our bytes."""
+    """Where the registry's bytes may not be the source's, the source is right; a mirror has to have
+    our bytes.
+    """
     put(tmp_path / "served" / "voting" / "rows", ROWS)
     put(tmp_path / "served" / "voting" / "sorry", b"<html>this page has moved</html>")
     address, _ = serve(tmp_path / "served")
@@ -216,8 +244,12 @@ def test_another_copy_is_kept_if_it_can_be_read(tmp_path, serve, voting, capsys)
     fetch(found, tmp_path / "mine")
     assert "it can be read, and was kept" in capsys.readouterr().err
     assert fetch(found, tmp_path / "mine") == [(tmp_path / "mine" / "voting" / "rows", False)]
-    moved = dataclasses.replace(voting, files=(dataclasses.replace(file, url=f"{address}/voting/sorry"),))
-    with pytest.raises(ValueError, match=r"sorry: rows, line 1: 1 cells, expected 17; nothing was kept"):
+    moved = dataclasses.replace(
+        voting, files=(dataclasses.replace(file, url=f"{address}/voting/sorry"),)
+    )
+    with pytest.raises(
+        ValueError, match=r"sorry: rows, line 1: 1 cells, expected 17; nothing was kept"
+    ):
         fetch(moved, tmp_path / "third")
     assert not (tmp_path / "third").exists()
 
@@ -226,7 +258,9 @@ def test_other_forms_of_a_file(tmp_path, serve, voting):
     put(tmp_path / "served" / "voting" / "rows.gz", b"packed")
     address, asked = serve(tmp_path / "served")
     file = File("rows", digest(TEXT), "", copies={"rows.gz": digest(b"packed")})
-    [(path, _)] = fetch(dataclasses.replace(voting, files=(file,)), tmp_path / "mine", mirror=address)
+    [(path, _)] = fetch(
+        dataclasses.replace(voting, files=(file,)), tmp_path / "mine", mirror=address
+    )
     assert path.name == "rows.gz"
     assert asked == ["/voting/rows", "/voting/rows.gz"]
 
@@ -236,13 +270,17 @@ def test_fetch_all_goes_on_after_a_failure(tmp_path, serve, voting, capsys, monk
     for name in [name for name in data.ENTRIES if name not in ("voting", "covertype")]:
         monkeypatch.delitem(data.ENTRIES, name)
     monkeypatch.setitem(data.ENTRIES, "voting", other)
-    monkeypatch.setitem(data.ENTRIES, "last", dataclasses.replace(voting, name="last", folder="last"))
+    monkeypatch.setitem(
+        data.ENTRIES, "last", dataclasses.replace(voting, name="last", folder="last")
+    )
     put(tmp_path / "served" / "last" / voting.files[0].name, TEXT)
     address, _ = serve(tmp_path / "served")
     assert command("fetch", "all", "--data", tmp_path / "mine", "--mirror", address) == 2
     captured = capsys.readouterr()
     assert captured.out.startswith("last: fetched")
-    assert captured.err.strip().endswith("error: 2 of 3 data sets were not fetched: other, covertype")
+    assert captured.err.strip().endswith(
+        "error: 2 of 3 data sets were not fetched: other, covertype"
+    )
 
 
 def test_check_and_show(tmp_path, serve, voting, capsys):
@@ -253,7 +291,12 @@ def test_check_and_show(tmp_path, serve, voting, capsys):
     lines = {item["name"]: item for item in json.loads(capsys.readouterr().out)}
     assert set(lines) == set(data.ENTRIES)
     found = {name: lines[name]["status"] for name in ("voting", "sonar", "page-blocks", "adult")}
-    assert found == {"voting": "ok", "sonar": "CHANGED", "page-blocks": "other copy", "adult": "absent"}
+    assert found == {
+        "voting": "ok",
+        "sonar": "CHANGED",
+        "page-blocks": "other copy",
+        "adult": "absent",
+    }
     assert lines["adult"] == {
         "name": "adult",
         "rows": 48842,
@@ -275,9 +318,13 @@ def test_check_and_show(tmp_path, serve, voting, capsys):
     assert "this sample of rows is not at the source" in capsys.readouterr().err
 
 
-def test_everything_from_a_mirror_of_the_real_files(tmp_path, serve, data_folder, monkeypatch, capsys):
+def test_everything_from_a_mirror_of_the_real_files(
+    tmp_path, serve, data_folder, monkeypatch, capsys
+):
     address, _ = serve(data_folder)
-    absent = {name for name, found in data.ENTRIES.items() if not (data_folder / found.folder).is_dir()}
+    absent = {
+        name for name, found in data.ENTRIES.items() if not (data_folder / found.folder).is_dir()
+    }
     absent |= {"covertype-full"} - set(os.listdir(data_folder))
     monkeypatch.delenv("DPBT_DATA", raising=False)
     assert command("fetch", "all", "--mirror", address) == (2 if absent else 0)

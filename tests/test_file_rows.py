@@ -1,14 +1,19 @@
-"""Neighbours made of file rows: a line is a row. `test_contract.py` has what a line costs each learner."""
+"""Neighbours made of file rows: a line is a row. `test_contract.py` has what a line costs each
+learner.
+"""
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 
 import dpbt
-from dpbt import audit, domains, recipes
-from dpbt.base import ADD_REMOVE, REPLACE_ONE, Table
-from dpbt.domains import Boolean
+from dpbt import recipes
+from dpbt.analysis import audit
+from dpbt.base import ADD_REMOVE, REPLACE_ONE
+from dpbt.data import domains
+from dpbt.data.domains import Boolean
+from dpbt.data.questions import of_splits
+from dpbt.data.tables import take
 from tests import filerows
 
 RELATIONS = {"add_remove": ADD_REMOVE, "replace_one": REPLACE_ONE}
@@ -25,18 +30,18 @@ def forest(rows, relation):
 
 
 def rules(rows, relation):
-    return recipes.lazybb(epsilon=1.0, rows=rows, rounds=9, relation=relation)
+    return recipes.lazybb_rules(epsilon=1.0, rows=rows, rounds=9, relation=relation)
 
 
-LEARNERS = {"bdpe": (bdpe, "splits"), "forest": (forest, "positions"), "rules": (rules, "splits")}
+LEARNERS = {"bdpe": bdpe, "forest": forest, "rules": rules}
 
 
 @pytest.mark.parametrize("relation", RELATIONS)
-@pytest.mark.parametrize("kind", ["splits", "positions"])
-def test_one_line_is_one_row(relation, kind):
+@pytest.mark.parametrize("exact", [False, True], ids=["cells", "exact"])
+def test_one_line_is_one_row(relation, exact):
     """Files that differ in a line give tables that differ in at most the row of that line."""
     changed = []
-    for table, other in filerows.pairs(RELATIONS[relation], 0, kind):
+    for table, other in filerows.pairs(RELATIONS[relation], 0, exact):
         unlike = np.zeros(filerows.CAPACITY, bool)
         for here, there in zip(table[:3], other[:3], strict=True):
             differs = np.asarray(here) != np.asarray(there)
@@ -63,14 +68,14 @@ def one_none(encode):
     tables = []
     for splits, last in ((np.pad(without, ((0, 1), (0, 0))), False), (more, True)):
         present = np.append(np.ones(200, bool), last)
-        tables.append(Table(jnp.asarray(splits), jnp.asarray(label), jnp.asarray(present)))
+        tables.append(of_splits(splits.astype(bool), label, present))
     return tables
 
 
 @pytest.mark.parametrize("learner", LEARNERS)
 def test_one_none_costs_one_row(learner):
     """Where a column's type decides how its cells are read, it costs far more than the claim."""
-    recipe = LEARNERS[learner][0](201, "add_remove")
+    recipe = LEARNERS[learner](201, "add_remove")
     read = one_none(lambda values: domains.encode({"x": Boolean()}, {"x": values}))
     guessed = one_none(by_the_columns_type)
     key = jax.random.key(0)
@@ -83,6 +88,6 @@ def test_pair_losses_refuse_what_they_cannot_judge():
     recipe = bdpe(filerows.PLAIN - 1, "add_remove")
     with pytest.raises(ValueError, match="more rows than the recipe's 39"):
         audit.pair_loss(jax.random.key(0), table, table, recipe, 1)
-    shorter = Table(*(array[:-1] for array in table[:3]))
+    shorter = take(table, np.arange(filerows.CAPACITY - 1))
     with pytest.raises(ValueError, match="one shape"):
         audit.pair_loss(jax.random.key(0), table, shorter, recipe, 1)

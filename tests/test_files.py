@@ -8,9 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import dpbt
-from dpbt import domains, recipes
-from dpbt.domains import Boolean, Label, Numeric
-from dpbt.files import read_csv
+from dpbt import recipes
+from dpbt.data import domains
+from dpbt.data.domains import Boolean, Label, Numeric
+from dpbt.data.files import read_csv
 from tests import filerows
 
 SMALL = {"age": Numeric(0, 100, bins=2, missing=True), "member": Boolean("yes", "no")}
@@ -118,26 +119,26 @@ def test_classes_are_declared_and_other_labels_absent():
     classes = {"negative": "0", "positive": "1"}
     table = dpbt.table(SMALL, columns, ["1", 0.0, "2", None, True], **classes, capacity=7)
     assert table.present.tolist() == [True, True, False, False, True, False, False]
-    assert table.label.tolist() == [True, False, False, False, True, False, False]
-    np.testing.assert_array_equal(table.splits[:5], domains.encode(SMALL, columns))
-    assert not table.splits[5:].any()
-    placed = dpbt.table(SMALL, columns, [False] * 5, **classes, kind="positions")
-    np.testing.assert_array_equal(placed.splits, domains.positions(SMALL, columns))
-    assert placed.splits.dtype == np.float32
-    assert not placed.label.any()
+    assert table.target.tolist() == [True, False, False, False, True, False, False]
+    np.testing.assert_array_equal(table.cells[:5], domains.encode(SMALL, columns))
+    assert not table.present[5:].any()
+    placed = dpbt.table(SMALL, columns, [False] * 5, **classes, exact=True)
+    np.testing.assert_array_equal(placed.cells, domains.positions(SMALL, columns))
+    assert placed.cells.dtype == np.float32
+    assert not placed.target.any()
 
 
-@pytest.mark.parametrize("kind", ["splits", "positions"])
-def test_an_empty_file_is_a_table_and_a_fit(read, kind):
+@pytest.mark.parametrize("exact", [False, True])
+def test_an_empty_file_is_a_table_and_a_fit(read, exact):
     rows = read()
     words = {"negative": LABEL.negative, "positive": LABEL.positive}
-    table = dpbt.table(SMALL, rows.columns, rows.labels, **words, capacity=20, kind=kind)
-    assert table.splits.shape == (20, 3)
+    table = dpbt.table(SMALL, rows.columns, rows.labels, **words, capacity=20, exact=exact)
+    assert table.cells.shape == (20, 2 + exact)
     assert not table.present.any()
-    if kind == "splits":
+    if not exact:
         recipe = recipes.bdpe(epsilon=1.0, rows=20, rounds=1, depth=1)
         model = dpbt.fit(dpbt.fresh_key(), table, recipe)
-        assert np.isfinite(dpbt.decision_function(model, table.splits)).all()
+        assert np.isfinite(dpbt.decision_function(model, table)).all()
 
 
 REFUSED = {
@@ -145,8 +146,6 @@ REFUSED = {
     "zero": ({"capacity": 0}, "capacity must be an integer of at least 1, got 0"),
     "not whole": ({"capacity": 5.0}, "capacity must be an integer"),
     "classes": ({"positive": 0.0}, "classes must differ, got '0' twice"),
-    "kind": ({"kind": "rows"}, 'kind must be "splits" or "positions"'),
-    "grid": ({"grid": True}, 'are of kind="positions"'),
     "labels": ({"labels": ["1"]}, "labels must have the same length as the columns$"),
     "label kind": ({"labels": "101"}, "labels: a column must be a sequence"),
 }

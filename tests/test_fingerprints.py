@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dpbt import fingerprints
+from dpbt.sweeps import fingerprints
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""`python -m experiments halfspaces`: its rows have the margin, its rounds are counted, its lines are whole."""
+"""`python -m experiments bun_2020`: its rows have the margin, its rounds are counted."""
 
 import csv
 import json
@@ -11,43 +11,44 @@ import pytest
 import dpbt
 from dpbt import recipes
 from experiments import __main__ as command_line
-from experiments import halfspaces
+from experiments.papers.bun_2020 import rounds, samples, settings
 from paper_figures import __main__ as figures
 
 
 def test_rows_have_their_margin_on_the_unit_ball():
-    table, target = halfspaces.sample((0, 1), 300, 0.2, 0.0, tests=50)
-    rows, sign = np.asarray(table.splits, np.float64), np.where(table.label, 1, -1)
-    assert table.splits.dtype == np.float32
+    table, target = samples.sample((0, 1), 300, 0.2, 0.0, tests=50)
+    rows, sign = np.asarray(table.cells, np.float64), np.where(table.target, 1, -1)
+    assert table.cells.dtype == np.float32
     np.testing.assert_allclose(np.linalg.norm(rows, axis=1), 1, atol=1e-6)
     assert np.all(sign * (rows @ target) >= 0.2 - 1e-6)
 
 
 def test_label_noise_is_of_training_rows_only():
     """5,000 rows at rate 0.1; a false alarm has probability below 1e-6."""
-    clean, target = halfspaces.sample((0, 2), 5000, 0.1, 0.0, tests=500)
-    noisy, same = halfspaces.sample((0, 2), 5000, 0.1, 0.1, tests=500)
+    clean, target = samples.sample((0, 2), 5000, 0.1, 0.0, tests=500)
+    noisy, same = samples.sample((0, 2), 5000, 0.1, 0.1, tests=500)
     np.testing.assert_array_equal(target, same)
-    flipped = np.asarray(clean.label != noisy.label)
+    flipped = np.asarray(clean.target != noisy.target)
     assert not flipped[5000:].any()
     assert 0.079 < flipped[:5000].mean() < 0.121
 
 
 def test_a_margin_beyond_the_sphere_is_refused():
     with pytest.raises(ValueError, match="tau must be"):
-        halfspaces.sample((0,), 10, 0.5, 0.0)
+        samples.sample((0,), 10, 0.5, 0.0)
 
 
 def test_curves_end_in_the_models_own_error():
-    table, _ = halfspaces.sample((0, 3), 400, 0.2, 0.0, tests=0)
+    table, _ = samples.sample((0, 3), 400, 0.2, 0.0, tests=0)
     recipe = recipes.halfspace_boost(rows=400, epsilon=1.0, rounds=6)
     key = jax.random.key(0)
-    error, small, advantage = halfspaces.curves(key, table, recipe)
+    error, small, advantage = rounds.curves(key, table, recipe)
     model = dpbt.fit(key, table, recipe)
     assert error.shape == small.shape == advantage.shape == (6,)
-    assert float(error[-1]) == pytest.approx(np.mean(dpbt.predict(model, table.splits) != table.label))
-    margin = dpbt.diagnostics.margins(model, table.splits, table.label)
-    assert float(small[-1]) == pytest.approx(np.mean(margin <= 2 * float(recipe.budget.learning_rate)), abs=0.005)
+    assert float(error[-1]) == pytest.approx(np.mean(dpbt.predict(model, table) != table.target))
+    margin = dpbt.diagnostics.margins(model, table, table.target)
+    least = 2 * float(recipe.reweighting.learning_rate)
+    assert float(small[-1]) == pytest.approx(np.mean(margin <= least), abs=0.005)
 
 
 def test_the_printed_advantage_of_a_centre_does_not_hold():
@@ -55,31 +56,40 @@ def test_the_printed_advantage_of_a_centre_does_not_hold():
     tau, sign = 0.2, np.where(np.arange(40) % 2, 1, -1)
     rows = np.zeros((40, 3), np.float32)
     rows[:, 0] = tau * sign
-    table = dpbt.Table(*map(jnp.asarray, (rows, sign > 0, np.ones(40, bool))))
+    table = dpbt.Table(jnp.asarray(rows), jnp.asarray(sign > 0), jnp.ones(40, bool))
     for normalized, expected in ((False, tau**2 / 2), (True, tau / 2)):
         recipe = recipes.halfspace_boost(rows=40, epsilon=np.inf, rounds=1, normalized=normalized)
-        advantage = halfspaces.curves(jax.random.key(0), table, recipe)[2]
-        assert float(advantage[0]) == pytest.approx(expected, rel=1e-3)  # rows are multiples of 2^-14
+        advantage = rounds.curves(jax.random.key(0), table, recipe)[2]
+        assert float(advantage[0]) == pytest.approx(
+            expected, rel=1e-3
+        )  # rows are multiples of 2^-14
     assert tau**2 / 2 < tau / 4 < tau / 2
 
 
 def test_the_first_round_is_of_those_that_stay():
-    assert halfspaces.first(np.array([True, False, True, True])) == 3
-    assert halfspaces.first(np.array([True, True])) == 1
-    assert halfspaces.first(np.array([True, False])) is None
+    assert rounds.first(np.array([True, False, True, True])) == 3
+    assert rounds.first(np.array([True, True])) == 1
+    assert rounds.first(np.array([True, False])) is None
 
 
 @pytest.mark.slow
 def test_the_smallest_axes_run_and_are_drawn(tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    assert command_line.main(["halfspaces", "--smoke", "--samples", "1", "--keys", "2", "--json"]) == 0
+    assert (
+        command_line.main(["bun_2020", "run", "--smoke", "--samples", "1", "--keys", "2", "--json"])
+        == 0
+    )
     found = json.loads(capsys.readouterr().out)
-    assert {line["axis"] for line in found["errors"]} == set(halfspaces.AXES)
-    assert all(0 <= line["test_error_mean"] <= 0.6 and line["fits"] == 2 for line in found["errors"])
+    assert {line["axis"] for line in found["errors"]} == set(settings.AXES)
+    assert all(
+        0 <= line["test_error_mean"] <= 0.6 and line["fits"] == 2 for line in found["errors"]
+    )
     assert all(
         line["rows_for_tight"] * 2 in (line["rows_for_published"], line["rows_for_published"] + 1)
         for line in found["rounds"]
     )
-    with open(tmp_path / "results/halfspaces/errors.csv", newline="") as file:
+    with open(tmp_path / "results/bun_2020/errors.csv", newline="") as file:
         assert len(list(csv.DictReader(file))) == len(found["errors"])
-    assert figures.main(["bun_halfspaces"]) == 0
+    assert command_line.main(["bun_2020", "table", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == found
+    assert figures.main(["bun_2020"]) == 0

@@ -10,7 +10,7 @@ import pytest
 from jax.sharding import Mesh, PartitionSpec
 from scipy import stats
 
-from dpbt import keys
+from dpbt.privacy import keys
 from tests.reference_chacha import VECTORS, little_endian, reference_block
 
 FALSE_ALARM = 1e-6

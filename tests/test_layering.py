@@ -1,36 +1,57 @@
 """Imports point down, files stay short, nothing runs at import."""
 
 import ast
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
+import dpbt
+
 ROOT = Path(__file__).parent.parent
 FLOORS = [
-    {"base", "cells"},
-    {"columns", "keys", "storage", "variates"},
+    {"data.cells", "privacy.mechanism"},
+    {"base"},
     {
-        "domains",
-        "fingerprints",
-        "forest_bounds",
+        "data.columns",
+        "data.questions",
         "losses",
-        "mechanisms",
-        "sensitivity",
-        "slickness",
-        "smooth_bounds",
+        "privacy.keys",
+        "privacy.sensitivity",
+        "privacy.slickness",
+        "privacy.variates",
+        "shapes",
+        "sweeps.storage",
+        "theory",
     },
-    {"accounting", "boundary", "files", "tables", "trees"},
-    {"reweighting", "rules", "learners"},
-    {"pricing", "recipes"},
+    {"data.kinds", "reweighting", "sweeps.fingerprints"},
+    {"data.domains", "privacy.mechanisms"},
+    {"data.files", "data.tables", "privacy.accounting"},
+    {"privacy.boundary"},
+    {"learners", "privacy.pricing"},
+    {"recipes"},
     {"checks"},
-    {"boosting"},
-    {"audit", "diagnostics", "forests", "sweeps"},
-    {"runs"},
+    {"boosting", "prediction"},
+    {"analysis", "forests", "sweeps.plan"},
+    {"sweeps.folders"},
+    {"sweeps.runner"},
 ]
 """Modules import from lower floors."""
 FILES = sorted(
-    path for folder in ("dpbt", "experiments", "paper_figures", "tests") for path in ROOT.glob(f"{folder}/**/*.py")
+    path
+    for folder in ("dpbt", "experiments", "paper_figures", "tests")
+    for path in ROOT.glob(f"{folder}/**/*.py")
 )
+
+
+PACKAGES = {"data", "privacy", "sweeps"}
+"""Packages whose modules have floors of their own."""
+
+
+def room(parts):
+    """The module that has a floor: of a package's modules, or a whole package."""
+    return ".".join(parts[: 2 if parts[0] in PACKAGES else 1])
 
 
 def floor(name):
@@ -41,19 +62,82 @@ def imported(path):
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.ImportFrom) and node.module and node.module.split(".")[0] == "dpbt":
             parts = node.module.split(".")[1:]
-            yield from [parts[0]] if parts else [alias.name for alias in node.names]
+            inside = parts and (ROOT / "dpbt" / "/".join(parts)).is_dir()
+            names = [alias.name for alias in node.names] if inside or not parts else [""]
+            yield from (room([part for part in (*parts, name) if part]) for name in names)
 
 
-@pytest.mark.parametrize("path", sorted((ROOT / "dpbt").glob("**/*.py")), ids=lambda p: str(p.relative_to(ROOT)))
+@pytest.mark.parametrize(
+    "path",
+    sorted((ROOT / "dpbt").glob("**/*.py")),
+    ids=lambda p: str(p.relative_to(ROOT)),
+)
 def test_imports_point_down(path):
-    name = path.relative_to(ROOT / "dpbt").parts[0].removesuffix(".py")
-    if name == "__init__":
+    parts = path.relative_to(ROOT / "dpbt").with_suffix("").parts
+    if parts[-1] == "__init__" and (len(parts) == 1 or (parts[0] in PACKAGES and len(parts) == 2)):
         return
+    name = room(parts)
     for other in imported(path):
         if other != name:
             assert floor(other) < floor(name), f"{name} imports {other}"
 
 
+def test_importing_the_library_needs_no_jax():
+    words = "import sys, dpbt; sys.exit('jax' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", words], cwd=ROOT, check=False).returncode == 0
+
+
+def test_every_public_name_is_there():
+    assert all(hasattr(dpbt, name) for name in dpbt.__all__)
+
+
 @pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(ROOT)))
 def test_files_stay_short(path):
-    assert len(path.read_text().splitlines()) <= 420
+    most = 600 if path.is_relative_to(ROOT / "tests") else 500
+    assert len(path.read_text().splitlines()) <= most
+
+
+ROOMS = {
+    "dpbt": set(),
+    "experiments/common": {"experiments.common"},
+    "experiments": {"experiments.common"},
+    "paper_figures": {"experiments.common", "paper_figures"},
+}
+"""What modules of a folder may import beside the library; papers import their own, too."""
+
+
+def experiments_imported(path):
+    """The folders of experiments and figures that a module imports from."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        names = []
+        if isinstance(node, ast.ImportFrom) and node.module:
+            inside = [f"{node.module}.{alias.name}" for alias in node.names]
+            names = inside if node.module.count(".") < 2 else [node.module]
+        elif isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        for name in names:
+            parts = name.split(".")
+            if parts[0] == "paper_figures":
+                yield parts[0]
+            if parts[0] == "experiments":
+                yield ".".join(parts[: 3 if parts[1] == "papers" else 2])
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(ROOT)))
+def test_papers_share_only_what_is_common(path):
+    place = path.relative_to(ROOT)
+    if place.parts[0] == "tests":
+        return
+    folders = [str(folder) for folder in place.parents if str(folder) in ROOMS]
+    allowed = set(ROOMS[folders[0]])
+    if place.parts[:2] == ("experiments", "papers") and len(place.parts) > 3:
+        allowed.add(".".join(place.parts[:3]))
+    assert set(experiments_imported(path)) <= allowed
+
+
+def test_each_paper_has_the_same_names():
+    for folder in (ROOT / "experiments" / "papers").iterdir():
+        if (folder / "__init__.py").exists():
+            names = {path.stem for path in folder.glob("*.py")}
+            assert {"settings", "run", "table"} <= names
+            assert list((ROOT / "paper_figures" / folder.name).glob("*.py"))

@@ -18,9 +18,12 @@ import numpy as np
 import pytest
 
 import dpbt
-from dpbt import domains, forests, recipes, runs, storage, sweeps
+from dpbt import forests, recipes
 from dpbt.base import Table
-from dpbt.domains import Boolean, Nominal, Numeric, missing_cells
+from dpbt.data import domains
+from dpbt.data.domains import Boolean, Nominal, Numeric, missing_cells
+from dpbt.data.tables import take
+from dpbt.sweeps import plan, runner, storage
 from experiments import __main__ as command_line
 from experiments import demo as demos
 from tests.leaving import BOUND, N, Watch, found_in, found_in_files, private_task, told_by
@@ -36,7 +39,7 @@ DOMAIN = {
 PUBLIC = jax.random.key(2**31)
 MAKERS = {
     "bdpe": (recipes.bdpe, {"rounds": 2, "depth": 2}, dpbt.fit),
-    "lazybb": (recipes.lazybb, {"rounds": 2, "relation": "add_remove"}, dpbt.fit),
+    "lazybb": (recipes.lazybb_rules, {"rounds": 2, "relation": "add_remove"}, dpbt.fit),
     "forest": (recipes.random_forest, {"rounds": 3, "depth": 2}, forests.fit),
     "disjoint": (recipes.random_forest, {"rounds": 3, "depth": 2, "disjoint": True}, forests.fit),
     "boosted disjoint": (recipes.rf_e, {"rounds": 3, "depth": 2, "disjoint": True}, dpbt.fit),
@@ -161,7 +164,7 @@ def make(rows, rounds):
     return recipes.bdpe(rows=rows, rounds=rounds, depth=1, epsilon=1.0, alpha=1.0)
 
 
-SWEEP = sweeps.Sweep("leaving", make, ({"rounds": (1, 2)},))
+SWEEP = plan.Sweep("leaving", make, ({"rounds": (1, 2)},))
 
 
 def killed(fits):
@@ -170,28 +173,28 @@ def killed(fits):
 
 def test_a_sweep_leaves_no_number_of_rows_killed_resumed_or_refused(tmp_path, watch):
     task, folder = private_task(), tmp_path / "results"
-    watch(lambda: runs.run(SWEEP, [task], folder, progress=killed))
+    watch(lambda: runner.run(SWEEP, [task], folder, progress=killed))
     assert isinstance(watch.error, KeyboardInterrupt)
     assert list(folder.glob("parts/*/*.npz"))
     assert found_in(watch.said) == found_in_files(folder) == []
 
-    report = watch(lambda: runs.run(SWEEP, [task], folder))
-    assert report.found > 0
+    report = watch(lambda: runner.run(SWEEP, [task], folder))
+    assert report.reused > 0
     assert found_in(watch.said) == found_in_files(folder) == []
 
     # Another last row, a row fewer, and another sweep are refused: neither digests nor N are shown.
     seen = re.compile(r"[0-9a-f]{12}")
     marks = set(seen.findall((folder / "sweep.json").read_text()))
-    fewer = Table(*(array[:-1] for array in task.table[:3]))
+    fewer = take(task.table, np.arange(len(task.table.target) - 1))
     masks = {"train": task.train[:, :-1], "test": task.test[:, :-1]}
     others = [
         (SWEEP, private_task(last=(False,) * 6)),
         (SWEEP, task._replace(table=fewer, **masks)),
         (SWEEP, task._replace(name="other")),
-        (sweeps.Sweep("leaving", make, ({"rounds": (1, 3)},)), task),
+        (plan.Sweep("leaving", make, ({"rounds": (1, 3)},)), task),
     ]
     for sweep, other in others:
-        watch(lambda sweep=sweep, other=other: runs.run(sweep, [other], folder))
+        watch(lambda sweep=sweep, other=other: runner.run(sweep, [other], folder))
         assert "begun otherwise" in str(watch.error)
         assert found_in(watch.said.replace(str(N - 1), str(N))) == []
         assert not marks & set(seen.findall(watch.said))
@@ -200,8 +203,7 @@ def test_a_sweep_leaves_no_number_of_rows_killed_resumed_or_refused(tmp_path, wa
 def unkeyed(task, keys=()):
     """Digests of a task that anybody can compute: without a key, or under keys that are public."""
     told = json.dumps(dict(task.arguments), sort_keys=True, default=str).encode()
-    for array in (*task.table, task.train, task.test):
-        array = np.asarray(False if array is None else array)
+    for array in map(np.asarray, (*jax.tree.leaves(task.table), task.train, task.test)):
         told += f"{array.dtype} {array.shape}".encode() + np.ascontiguousarray(array).tobytes()
     digests = [hashlib.sha256(told)] + [hmac.new(key, told, "sha256") for key in keys]
     return [digest.hexdigest()[:12] for digest in digests]
@@ -219,7 +221,7 @@ def guessed(folder):
 def test_guesses_of_a_row_find_nothing_in_the_files_of_a_sweep(tmp_path):
     """And they find it, in 64 guesses, where a file holds a digest without a key."""
     task = private_task()
-    runs.run(SWEEP, [task], tmp_path / "results")
+    runner.run(SWEEP, [task], tmp_path / "results")
     assert guessed(tmp_path / "results") == []
 
     (tmp_path / "plain").mkdir()
@@ -233,7 +235,7 @@ def test_guesses_of_a_row_find_nothing_in_the_files_of_a_sweep(tmp_path):
 @pytest.fixture(scope="module")
 def table():
     task = private_task()
-    return Table(*(jnp.asarray(array) for array in task.table[:3]))
+    return jax.tree.map(jnp.asarray, task.table)
 
 
 @pytest.mark.parametrize("name", MAKERS)
@@ -253,7 +255,7 @@ def test_no_array_of_a_model_is_as_long_as_the_table(table, name, watch):
     more = set(asked.releases) - set(model.releases)
     assert more == set(recipe.learner.withheld) == ({"part"} if "disjoint" in name else set())
     assert all(asked.releases[site].shape == (recipe.capacity, N) for site in more)
-    jax.tree.map(np.testing.assert_array_equal, asked.trees, model.trees)
+    jax.tree.map(np.testing.assert_array_equal, asked.hypotheses, model.hypotheses)
 
 
 def test_a_learner_cannot_withhold_a_site_that_it_does_not_draw(table):
@@ -270,8 +272,9 @@ def test_a_fit_on_columns_says_nothing_of_a_rare_cell(watch):
     recipe = recipes.bdpe(epsilon=1.0, rows=BOUND, rounds=2, depth=2)
 
     def run():
-        splits = domains.encode(domain, columns)
-        model = dpbt.fit(jax.random.key(0), Table(splits, ages > 50, np.ones(N, bool)), recipe)
+        cells, asked = domains.encode(domain, columns), domains.questions(domain)
+        table = Table(cells, ages > 50, np.ones(N, bool), asked)
+        model = dpbt.fit(jax.random.key(0), table, recipe)
         return f"{dpbt.explain(model, domain)}\n{dpbt.ledger(recipe)}\n{model!r}"
 
     text = watch(run)

@@ -77,7 +77,9 @@ def test_perspective_is_homogeneous_monotone_and_superadditive(loss, w1, w0, mor
 
     slack = 1e-3 + 1e-5 * (w1 + w0)
     assert f(0.0, 0.0) == 0
-    if min(w1, w0) > 0.01 * (w1 + w0):  # elsewhere 1 - u loses the digits that the perspective keeps
+    if min(w1, w0) > 0.01 * (
+        w1 + w0
+    ):  # elsewhere 1 - u loses the digits that the perspective keeps
         by_definition = (w1 + w0) * float(loss.bayes_risk(jnp.float32(w1 / (w1 + w0))))
         assert f(w1, w0) == pytest.approx(by_definition, rel=2e-3, abs=slack)
     assert f(w1, w0) == pytest.approx(f(w0, w1), rel=1e-5, abs=slack)

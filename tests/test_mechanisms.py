@@ -5,9 +5,12 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from scipy import stats
+from scipy.special import logsumexp
 
-from dpbt import keys, mechanisms
-from dpbt.base import UNSPLIT
+from dpbt.base import ADD_REMOVE, REPLACE_ONE, UNSPLIT
+from dpbt.privacy import keys, mechanisms, sensitivity
+from dpbt.privacy.mechanism import Allowance
+from dpbt.privacy.mechanisms.prices import gdp_of_pure
 
 DRAWS = 20_000
 FALSE_ALARM = 1e-6
@@ -33,7 +36,9 @@ def test_continuous_noise_has_its_density_and_its_scale(name):
     assert stats.kstest(noise, law(3.0, 2.0).cdf).pvalue > FALSE_ALARM
     assert stats.kstest(noise, law(3.0, 2.0 * 2 / 3).cdf).pvalue < FALSE_ALARM
     at = np.float32([-4.0, 3.0, 9.5])
-    np.testing.assert_allclose(mechanism.log_prob(jnp.asarray(at), value, scale), law(3, 2).logpdf(at), atol=1e-5)
+    np.testing.assert_allclose(
+        mechanism.log_prob(jnp.asarray(at), value, scale), law(3, 2).logpdf(at), atol=1e-5
+    )
 
 
 @pytest.mark.parametrize("scale", [0.3, 5.0, 3e3, 2e6])
@@ -48,7 +53,9 @@ def test_discrete_laplace_has_its_mass_function(scale):
     wrong = np.diff(np.concatenate([[0], narrow.cdf(edges), [1]])) * DRAWS
     assert stats.chisquare(seen, wrong).pvalue < FALSE_ALARM
     k = np.arange(-3, 4)
-    log_prob = mechanisms.discrete_laplace.log_prob(jnp.asarray(k, jnp.int32), jnp.int32(0), jnp.float32(scale))
+    log_prob = mechanisms.discrete_laplace.log_prob(
+        jnp.asarray(k, jnp.int32), jnp.int32(0), jnp.float32(scale)
+    )
     np.testing.assert_allclose(log_prob, law.logpmf(k), rtol=1e-5, atol=1e-5)
 
 
@@ -65,7 +72,9 @@ def test_rounded_gaussian_has_its_mass_function(scale):
     seen = np.bincount(np.searchsorted(edges, noisy), minlength=len(edges) + 1)
 
     def expected(width):
-        cells = np.diff(stats.norm.cdf((np.concatenate([[-np.inf], edges, [np.inf]]) - value) / width))
+        cells = np.diff(
+            stats.norm.cdf((np.concatenate([[-np.inf], edges, [np.inf]]) - value) / width)
+        )
         return np.maximum(cells, 1e-12) / np.maximum(cells, 1e-12).sum() * DRAWS
 
     assert stats.chisquare(seen, expected(width)).pvalue > FALSE_ALARM
@@ -78,21 +87,36 @@ def test_rounded_gaussian_log_prob_is_the_mass_of_a_cell(scale):
     value = np.int32(77)
     output = np.int32(np.round((value + scale * np.array([-6, -1.3, 0, 0.4, 5.0])) / step) * step)
     low, high = ((output + sign * step / 2 - value) / float(np.float32(scale)) for sign in (-1, 1))
-    far = np.where(low > 0, stats.norm.sf(low) - stats.norm.sf(high), stats.norm.cdf(high) - stats.norm.cdf(low))
-    found = mechanisms.rounded_gaussian.log_prob(jnp.asarray(output), jnp.int32(value), jnp.float32(scale))
+    far = np.where(
+        low > 0,
+        stats.norm.sf(low) - stats.norm.sf(high),
+        stats.norm.cdf(high) - stats.norm.cdf(low),
+    )
+    found = mechanisms.rounded_gaussian.log_prob(
+        jnp.asarray(output), jnp.int32(value), jnp.float32(scale)
+    )
     np.testing.assert_allclose(found, np.log(far), rtol=2e-6, atol=2e-6)
     if step > 1:
-        between = mechanisms.rounded_gaussian.log_prob(output[0] + 1, jnp.int32(value), jnp.float32(scale))
+        between = mechanisms.rounded_gaussian.log_prob(
+            output[0] + 1, jnp.int32(value), jnp.float32(scale)
+        )
         assert np.isneginf(between)
 
 
 def test_candidates_far_behind_keep_a_chance():
-    """The floor: nobody is less likely than e**-32 times the best, in the law and in its density."""
+    """The floor: nobody is less likely than e**-32 times the best, in the law and in its
+    density.
+    """
     scores = jnp.float32([0.0, -20.0, -100.0, -1e30])
-    pmf = [float(mechanisms.exponential.log_prob(jnp.int32(k), scores, jnp.float32(1))) for k in range(4)]
+    pmf = [
+        float(mechanisms.exponential.log_prob(jnp.int32(k), scores, jnp.float32(1)))
+        for k in range(4)
+    ]
     np.testing.assert_allclose(pmf, [0, -20, -mechanisms.FLOOR, -mechanisms.FLOOR], atol=1e-5)
     other = scores.at[2].set(-1e5)
-    assert float(mechanisms.exponential.divergence(scores, jnp.float32(1), other, jnp.float32(1))) == 0
+    assert (
+        float(mechanisms.exponential.divergence(scores, jnp.float32(1), other, jnp.float32(1))) == 0
+    )
 
 
 def test_selections_refuse_more_candidates_than_their_sampler_is_for():
@@ -108,7 +132,12 @@ def test_wide_discrete_noise_saturates_with_the_mass_of_its_tail():
     top = mechanisms.SATURATION
     assert noisy.min() == -top
     assert noisy.max() == top
-    mass = np.exp([float(mechanisms.discrete_laplace.log_prob(jnp.int32(s * top), value, scale)) for s in (1, -1)])
+    mass = np.exp(
+        [
+            float(mechanisms.discrete_laplace.log_prob(jnp.int32(s * top), value, scale))
+            for s in (1, -1)
+        ]
+    )
     distance = np.array([top - 2**30, top + 2**30])
     np.testing.assert_allclose(mass, 0.5 * np.exp(-distance / 2.0**31), rtol=1e-5)
     seen = np.array([(noisy == top).sum(), (noisy == -top).sum(), (abs(noisy) < top).sum()])
@@ -132,14 +161,18 @@ def test_low_digits_of_wide_discrete_noise_are_even():
     assert stats.chisquare(np.bincount(noise % 16, minlength=16)).pvalue > FALSE_ALARM
 
 
-@pytest.mark.parametrize("mechanism", [mechanisms.exponential, mechanisms.noisy_max], ids=lambda m: m.name)
+@pytest.mark.parametrize(
+    "mechanism", [mechanisms.exponential, mechanisms.noisy_max], ids=lambda m: m.name
+)
 def test_selections_have_their_mass_function(mechanism):
     scores, scale = jnp.float32([1.0, -0.5, 3.0, 2.9, 0.0]), jnp.float32(1.3)
     pmf = np.exp([float(mechanism.log_prob(jnp.int32(k), scores, scale)) for k in range(5)])
     assert pmf.sum() == pytest.approx(1, abs=1e-4)
     seen = np.bincount(many(mechanism, scores, scale), minlength=5)
     assert stats.chisquare(seen, pmf / pmf.sum() * DRAWS).pvalue > FALSE_ALARM
-    wrong = np.exp([float(mechanism.log_prob(jnp.int32(k), scores, scale * 2 / 3)) for k in range(5)])
+    wrong = np.exp(
+        [float(mechanism.log_prob(jnp.int32(k), scores, scale * 2 / 3)) for k in range(5)]
+    )
     assert stats.chisquare(seen, wrong / wrong.sum() * DRAWS).pvalue < FALSE_ALARM
 
 
@@ -158,7 +191,9 @@ def test_masked_candidates_are_never_chosen():
     assert set(chosen[:, 0]) == {0, 2}
     assert set(chosen[:, 1]) == {UNSPLIT}
     output = jnp.int32([1, UNSPLIT])
-    np.testing.assert_array_equal(mechanisms.exponential.log_prob(output, scores, jnp.float32(1)), [-np.inf, 0])
+    np.testing.assert_array_equal(
+        mechanisms.exponential.log_prob(output, scores, jnp.float32(1)), [-np.inf, 0]
+    )
 
 
 @pytest.mark.parametrize(
@@ -186,7 +221,10 @@ def test_limits_of_the_exponential_mechanism():
     scores, key = jnp.float32([1.0, 4.0, 4.0, 0.0]), jax.random.key(0)
     assert int(mechanisms.exponential.sample(key, scores, jnp.float32(0))) == 1
     assert float(mechanisms.exponential.log_prob(jnp.int32(1), scores, jnp.float32(0))) == 0
-    even = [float(mechanisms.exponential.log_prob(jnp.int32(k), scores, jnp.float32(jnp.inf))) for k in range(4)]
+    even = [
+        float(mechanisms.exponential.log_prob(jnp.int32(k), scores, jnp.float32(jnp.inf)))
+        for k in range(4)
+    ]
     np.testing.assert_allclose(even, np.log(0.25), rtol=1e-6)
 
 
@@ -196,31 +234,48 @@ def test_divergence_is_the_worst_log_ratio():
     for mechanism in (mechanisms.laplace, mechanisms.discrete_laplace):
         cast = jnp.int32 if mechanism is mechanisms.discrete_laplace else jnp.float32
         x, y, out = a.astype(cast), b.astype(cast), far.astype(cast)
-        worst = abs(float(mechanism.log_prob(out, x, scale).sum() - mechanism.log_prob(out, y, scale).sum()))
+        worst = abs(
+            float(mechanism.log_prob(out, x, scale).sum() - mechanism.log_prob(out, y, scale).sum())
+        )
         assert float(mechanism.divergence(x, scale, y, scale)) == pytest.approx(worst, rel=1e-4)
     for mechanism in (mechanisms.exponential, mechanisms.noisy_max):
         ratios = [
-            abs(float(mechanism.log_prob(jnp.int32(k), a, scale) - mechanism.log_prob(jnp.int32(k), b, scale)))
+            abs(
+                float(
+                    mechanism.log_prob(jnp.int32(k), a, scale)
+                    - mechanism.log_prob(jnp.int32(k), b, scale)
+                )
+            )
             for k in range(3)
         ]
-        assert float(mechanism.divergence(a, scale, b, scale)) == pytest.approx(max(ratios), rel=1e-4)
+        assert float(mechanism.divergence(a, scale, b, scale)) == pytest.approx(
+            max(ratios), rel=1e-4
+        )
     for mechanism in (mechanisms.gaussian, mechanisms.rounded_gaussian):
         assert float(mechanism.divergence(a, scale, a, scale)) == 0
         assert float(mechanism.divergence(a, scale, b, scale)) == np.inf
-        assert float(mechanism.rho(a, scale, b, scale)) == pytest.approx(((1 / 2) ** 2 + (2 / 2) ** 2) / 2)
+        assert float(mechanism.rho(a, scale, b, scale)) == pytest.approx(
+            ((1 / 2) ** 2 + (2 / 2) ** 2) / 2
+        )
 
 
 def test_one_signed_scores_need_no_factor_two():
-    """Scores that all rise by something in [0, d] cost at most d / scale; attained by moving all but one."""
+    """Scores that all rise by something in [0, d] cost at most d / scale; attained by moving all
+    but one.
+    """
     key = jax.random.key(1)
     scores = jax.random.normal(key, (200, 9)) * 3
     rise = jax.random.uniform(jax.random.fold_in(key, 1), (200, 9))
     scale = jnp.float32(0.7)
-    divergence = jax.vmap(lambda a, b: mechanisms.exponential.divergence(a, scale, b, scale))(scores, scores + rise)
+    divergence = jax.vmap(lambda a, b: mechanisms.exponential.divergence(a, scale, b, scale))(
+        scores, scores + rise
+    )
     assert float(divergence.max()) <= 1 / 0.7 + 1e-4
     peaked = jnp.float32([-20.0] * 8 + [0.0])
     lifted = peaked + jnp.float32([1.0] + [0.0] * 8)
-    assert float(mechanisms.exponential.divergence(peaked, scale, lifted, scale)) == pytest.approx(1 / 0.7, rel=1e-3)
+    assert float(mechanisms.exponential.divergence(peaked, scale, lifted, scale)) == pytest.approx(
+        1 / 0.7, rel=1e-3
+    )
 
 
 @pytest.mark.parametrize("scale", [1, 7, 65_535, 65_536, 100_003])
@@ -231,3 +286,152 @@ def test_uniform_integers_are_random_bits_modulo_the_scale(scale):
     whole = (high << np.uint64(32)) + low if scale <= 2**16 else low
     found = mechanisms.uniform.sample(key, jnp.zeros(shape, jnp.int32), jnp.int32(scale))
     np.testing.assert_array_equal(found, whole % np.uint64(scale))
+
+
+# Prices
+
+PURE = (
+    mechanisms.laplace,
+    mechanisms.discrete_laplace,
+    mechanisms.exponential,
+    mechanisms.noisy_max,
+)
+GAUSSIANS = (mechanisms.gaussian, mechanisms.rounded_gaussian)
+PRIVATE = (*PURE, *GAUSSIANS)
+priced = pytest.mark.parametrize("mechanism", PRIVATE, ids=lambda m: m.name)
+
+
+@priced
+def test_costs_are_those_of_theory(mechanism):
+    sensitivity, scale = np.array([0.0, 1.0, 127.0, 3.0]), np.array([2.0, 4.0, 50.0, 3e-3])
+    ratio = sensitivity / scale
+    cost = mechanism.cost(sensitivity, scale)
+    if mechanism in GAUSSIANS:
+        np.testing.assert_array_equal(cost.epsilon, np.where(ratio > 0, np.inf, 0))
+        np.testing.assert_allclose(cost.mu, ratio)
+    else:
+        np.testing.assert_allclose(cost.epsilon, ratio)
+        np.testing.assert_allclose(cost.mu, gdp_of_pure(ratio))
+    divisor = 8 if mechanism is mechanisms.exponential else 2
+    np.testing.assert_allclose(cost.rho, ratio**2 / divisor)
+
+
+@priced
+def test_no_noise_costs_everything_and_nothing_moved_costs_nothing(mechanism):
+    assert tuple(mechanism.cost(1.0, 0.0)) == (np.inf, np.inf, np.inf)
+    assert tuple(mechanism.cost(0.0, 0.0)) == (0, 0, 0)
+
+
+@pytest.mark.parametrize(
+    "mechanism", [mechanisms.uniform, mechanisms.assignment], ids=lambda m: m.name
+)
+def test_draws_that_never_read_the_rows_are_free_and_have_no_sensitivity(mechanism):
+    assert tuple(mechanism.cost(0.0, 3.0)) == (0, 0, 0)
+    with pytest.raises(ValueError, match="never reads the rows"):
+        mechanism.cost(1.0, 3.0)
+    with pytest.raises(ValueError, match="needs no allowance"):
+        mechanism.scale(0.0, Allowance(np.float64(1), np.float64(0)))
+
+
+@priced
+def test_scale_is_the_least_noise_within_an_allowance(mechanism):
+    """The inverse of `cost`: a float32 that costs no more, where the next one below costs more."""
+    rng = np.random.default_rng(0)
+    sensitivity = rng.uniform(0.1, 300, 500)
+    wanted, nothing = np.exp(rng.uniform(-7, 5, 500)), np.zeros(500)
+    allowances = [("rho", Allowance(nothing, wanted))]
+    if mechanism in PURE:
+        allowances.append(("epsilon", Allowance(wanted, nothing)))
+    for currency, allowance in allowances:
+        scale = mechanism.scale(sensitivity, allowance)
+        assert scale.dtype == np.float32
+        assert np.all(getattr(mechanism.cost(sensitivity, scale), currency) <= wanted * (1 + 1e-12))
+        below = np.nextafter(scale, np.float32(0))
+        less = getattr(mechanism.cost(sensitivity, below), currency)
+        assert np.all(less > wanted * (1 - 1e-12))
+
+
+@priced
+def test_of_two_allowances_the_one_that_asks_for_less_noise_counts(mechanism):
+    one, none = np.float64(1), np.float64(0)
+    pure, zcdp = Allowance(one, none), Allowance(none, one)
+    found = mechanism.scale(5.0, Allowance(one, one))
+    assert found == min(mechanism.scale(5.0, pure), mechanism.scale(5.0, zcdp))
+    assert mechanism.scale(5.0, Allowance(np.float64(np.inf), none)) == 0
+    assert mechanism.scale(5.0, Allowance(none, np.float64(np.inf))) == 0
+    if mechanism in GAUSSIANS:
+        assert np.isinf(mechanism.scale(5.0, pure))  # no Gaussian noise is pure
+
+
+def test_sensitivities_are_in_the_norm_of_the_price():
+    pair = sensitivity.class_weights(REPLACE_ONE)
+    for mechanism in (mechanisms.laplace, mechanisms.discrete_laplace):
+        assert mechanism.bound(pair) == 2
+    for mechanism in GAUSSIANS:
+        assert mechanism.bound(pair) == np.sqrt(2)
+        assert mechanism.bound(pair.times(127)) == 127 * np.sqrt(2)
+        assert mechanism.bound(sensitivity.class_weights(ADD_REMOVE)) == 1
+
+
+@pytest.mark.parametrize("epsilon", [1e-3, 0.1, 1.0, 4.0, 20.0])
+def test_mu_of_a_pure_epsilon_is_the_least(epsilon):
+    """No test tells more by the Gaussian curve than by the two lines of epsilon; less mu fails."""
+    corner = 1 / (1 + np.exp(epsilon))
+    first = np.unique(
+        [*np.linspace(1e-9, 1 - 1e-9, 20_001), corner, *np.geomspace(1e-12, 0.5, 500)]
+    )
+    lines = np.maximum(1 - np.exp(epsilon) * first, np.exp(-epsilon) * (1 - first))
+    lines = np.maximum(lines, 0)
+
+    def gaussian(mu):
+        return stats.norm.cdf(stats.norm.isf(first) - mu)
+
+    mu = float(gdp_of_pure(epsilon))
+    assert np.all(gaussian(mu) <= lines + 1e-12)
+    assert np.any(gaussian(mu * 0.999) > lines * (1 + 1e-9) + 1e-15)
+    assert gdp_of_pure(0.0) == 0
+    tiny = np.array([1e-18, 9e-7, 1.1e-6, 1e-4])
+    np.testing.assert_allclose(gdp_of_pure(tiny) / tiny, np.sqrt(np.pi / 2), rtol=1e-8)
+    assert gdp_of_pure(np.inf) == np.inf
+
+
+def renyi(p, q, order):
+    """The Renyi divergence of two mass functions."""
+    return logsumexp(order * np.log(p) + (1 - order) * np.log(q)) / (order - 1)
+
+
+@pytest.mark.parametrize(
+    "mechanism",
+    [
+        pytest.param(mechanisms.exponential, id="exponential"),
+        pytest.param(mechanisms.noisy_max, id="noisy max", marks=pytest.mark.slow),
+    ],
+)
+def test_a_selection_costs_by_the_range_of_the_change_of_scores(mechanism):
+    """Changes in [shared, shared + range]: pure and Renyi losses are within the price; one attains
+    it.
+    """
+    key, width, scale = jax.random.key(4), 1.4, jnp.float32(0.6)
+    scores = jax.random.normal(key, (60, 6)) * 2
+    shared = jax.random.normal(jax.random.fold_in(key, 1), (60, 1)) * 3
+    some = jax.random.bernoulli(jax.random.fold_in(key, 2), 0.5, (60, 6))
+    change = width * some.astype(jnp.float32) + shared
+    cost = mechanism.cost(width, 0.6)
+    loss = jax.vmap(lambda a, b: mechanism.divergence(a, scale, b, scale))(scores, scores + change)
+    assert float(loss.max()) <= cost.epsilon + 1e-3
+
+    def law(values):
+        every = jnp.arange(6)
+        return np.exp(np.asarray(jax.vmap(lambda k: mechanism.log_prob(k, values, scale))(every)))
+
+    for before, after in zip(scores[:10], (scores + change)[:10], strict=True):
+        p, q = law(before), law(after)
+        for order in (1.1, 2.0, 8.0, 32.0):
+            assert renyi(p, q, order) <= order * cost.rho + 1e-4
+
+    # The loser of two far apart gains the range while the winner stays.
+    behind = jnp.float32([0.0, -12.0])
+    gained = behind + jnp.float32([0.0, width])
+    worst = float(mechanism.divergence(behind, scale, gained, scale))
+    least = 0.99 if mechanism is mechanisms.exponential else 0.9
+    assert least * cost.epsilon <= worst <= cost.epsilon + 1e-3

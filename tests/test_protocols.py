@@ -1,4 +1,6 @@
-"""Protocols: masks that partition, and statistics against SciPy and scikit-learn, jitted and vmapped."""
+"""Protocols: masks that partition, and statistics against SciPy and scikit-learn, jitted and
+vmapped.
+"""
 
 import jax
 import jax.numpy as jnp
@@ -7,7 +9,7 @@ import pytest
 from scipy import stats
 from sklearn.metrics import roc_auc_score
 
-from experiments import protocols
+from experiments.common import protocols
 
 RNG = np.random.default_rng(0)
 LABEL = RNG.random(137) < 0.3
@@ -90,9 +92,12 @@ def test_the_binomial_interval_is_scipys_wilson(level):
     trials = RNG.integers(1, 500, 50)
     errors = RNG.integers(0, trials + 1)
     errors[:2] = 0, trials[1]
-    low, high = jax.jit(jax.vmap(lambda e, n: protocols.binomial_interval(e, n, level)))(errors, trials)
+    low, high = jax.jit(jax.vmap(lambda e, n: protocols.binomial_interval(e, n, level)))(
+        errors, trials
+    )
     expected = [
-        stats.binomtest(int(e), int(n)).proportion_ci(level, "wilson") for e, n in zip(errors, trials, strict=True)
+        stats.binomtest(int(e), int(n)).proportion_ci(level, "wilson")
+        for e, n in zip(errors, trials, strict=True)
     ]
     np.testing.assert_allclose(low, [interval.low for interval in expected], atol=1e-5)
     np.testing.assert_allclose(high, [interval.high for interval in expected], atol=1e-5)
@@ -116,9 +121,15 @@ def test_auroc_is_scikit_learns(distinct):
     found = jax.jit(jax.vmap(protocols.auroc))(score, label, mask)
     expected = [roc_auc_score(t[m], s[m]) for s, t, m in zip(score, label, mask, strict=True)]
     np.testing.assert_allclose(found, expected, atol=1e-6)
-    np.testing.assert_allclose(protocols.auroc(score[0], label[0]), roc_auc_score(label[0], score[0]), atol=1e-6)
+    np.testing.assert_allclose(
+        protocols.auroc(score[0], label[0]), roc_auc_score(label[0], score[0]), atol=1e-6
+    )
 
 
 def test_auroc_of_one_class_is_not_a_number():
     assert jnp.isnan(protocols.auroc(jnp.arange(3.0), jnp.ones(3, bool)))
-    assert jnp.isnan(protocols.auroc(jnp.arange(3.0), jnp.array([True, True, False]), jnp.array([True, True, False])))
+    assert jnp.isnan(
+        protocols.auroc(
+            jnp.arange(3.0), jnp.array([True, True, False]), jnp.array([True, True, False])
+        )
+    )

@@ -1,4 +1,6 @@
-"""The experiment on random forests: its grid is what the library learns, its table and JSON are whole."""
+"""The experiment on random forests: its grid is what the library learns, its table and JSON are
+whole.
+"""
 
 import csv
 import json
@@ -11,15 +13,17 @@ import numpy as np
 import pytest
 
 import dpbt
-from dpbt import forest_bounds, forests, recipes
-from dpbt.domains import Nominal, Numeric
+from dpbt import forests, prediction, recipes
+from dpbt.data.domains import Nominal, Numeric
 from dpbt.learners import random_tree
+from dpbt.theory import forest_bounds
 from experiments import __main__ as command_line
-from experiments import data, random_forests
-from experiments.random_forests import grid as grids
-from experiments.random_forests import rows as rows_of
-from experiments.random_forests import table as tables
-from paper_figures import bojarski_series
+from experiments.common import data
+from experiments.papers.bojarski_2014 import bounds, settings
+from experiments.papers.bojarski_2014 import grid as grids
+from experiments.papers.bojarski_2014 import rows as rows_of
+from experiments.papers.bojarski_2014 import table as tables
+from paper_figures.bojarski_2014 import series as bojarski_series
 
 
 @pytest.fixture(scope="module")
@@ -29,14 +33,18 @@ def rows():
     position = rng.random((400, 3)).astype(np.float32)
     label = (position[:, 0] > 0.5) ^ (rng.random(400) < 0.1)
     train = np.arange(400) < 300
-    return dpbt.Table(jnp.asarray(position), jnp.asarray(label), jnp.asarray(train)), np.arange(300, 400)
+    return dpbt.Table(jnp.asarray(position), jnp.asarray(label), jnp.asarray(train)), np.arange(
+        300, 400
+    )
 
 
 def test_the_grid_is_a_loop_over_trees_but_for_rows_in_empty_leaves(rows):
     table, held = rows
     key, heights, sizes = jax.random.key(4), (2, 4), (1, 3)
     masks = np.stack([held < 350, held >= 350])
-    found = grids.grid_errors(key, table, held, masks, np.zeros(2, np.float32), heights=heights, sizes=sizes)
+    found = grids.grid_errors(
+        key, table, held, masks, np.zeros(2, np.float32), heights=heights, sizes=sizes
+    )
     shares = np.full((3, 2, 100), np.nan)
     for j, tree_key in enumerate(jax.random.split(jax.random.split(key, 3)[0], 3)):
         tree = forests.structure(tree_key, 4, 3)
@@ -45,11 +53,13 @@ def test_the_grid_is_a_loop_over_trees_but_for_rows_in_empty_leaves(rows):
             counts = np.asarray(count)[np.asarray(heap[height])[held]]
             with np.errstate(invalid="ignore"):
                 shares[j, h] = counts[:, 1] / counts.sum(axis=1)
-    label = np.asarray(table.label)[held]
+    label = np.asarray(table.target)[held]
     for s, k in enumerate(sizes):
         for h in range(2):
             certain = ~np.isnan(shares[:k, h]).any(axis=0)
-            for v, answer in enumerate([(shares[:k, h] > 0.5).sum(axis=0) > k / 2, shares[:k, h].mean(axis=0) > 0.5]):
+            for v, answer in enumerate(
+                [(shares[:k, h] > 0.5).sum(axis=0) > k / 2, shares[:k, h].mean(axis=0) > 0.5]
+            ):
                 for mask, errors in zip(masks, (found.validation, found.test), strict=True):
                     wrong = np.sum((answer != label) & certain & mask)
                     doubt = np.sum(~certain & mask)
@@ -60,7 +70,9 @@ def test_the_grid_is_a_loop_over_trees_but_for_rows_in_empty_leaves(rows):
 
 
 def test_private_errors_of_the_grid_are_those_of_the_library_on_average(rows):
-    """400 forests each way; a false alarm (six comparisons) has probability below 1e-5. Other noise is told apart."""
+    """400 forests each way; a false alarm (six comparisons) has probability below 1e-5. Other noise
+    is told apart.
+    """
     table, held = rows
     keys, masks = jax.random.split(jax.random.key(0), 400), np.ones((2, 100), bool)
     scales = grids.grid_scales(0.5, (3,), 400)
@@ -69,7 +81,9 @@ def test_private_errors_of_the_grid_are_those_of_the_library_on_average(rows):
     @jax.jit
     def grid(keys, scales):
         def one(key):
-            return grids.grid_errors(key, table, held, masks, scales, heights=(4,), sizes=(3,)).test[..., 0, 0]
+            return grids.grid_errors(
+                key, table, held, masks, scales, heights=(4,), sizes=(3,)
+            ).test[..., 0, 0]
 
         return jax.lax.map(one, keys, batch_size=50)
 
@@ -81,12 +95,14 @@ def test_private_errors_of_the_grid_are_those_of_the_library_on_average(rows):
 
         @jax.jit
         def library(keys, recipe=recipe):
+            tested = random_tree.prepare(dpbt.Table(*(array[held] for array in table[:3])))
+
             def one(key):
                 noise_key, public_key = dpbt.keys.pair(key)
                 trees = forests.grow(noise_key, table, recipe, public_key, 1)[1]
-                theta = forests.theta(trees, table.splits[held])
-                answers = [forests.vote(theta, voting, jax.random.fold_in(key, 9)) for voting in forests.VOTINGS]
-                return jnp.stack([jnp.mean(answer != table.label[held]) for answer in answers])
+                theta, coins = random_tree.theta(trees, tested), jax.random.fold_in(key, 9)
+                answers = [prediction.vote(theta, rule, coins) for rule in prediction.VOTINGS]
+                return jnp.stack([jnp.mean(answer != tested.target) for answer in answers])
 
             return jax.lax.map(one, keys, batch_size=50)
 
@@ -115,12 +131,13 @@ def test_splits_are_disjoint_and_whole():
 
 def test_the_command_prints_table_1_and_saves_the_series(tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(data, "load", lambda name: data.breast_cancer())
-    words = ["random_forests", "--smoke", "--dataset", "banknote", "--eta", "--out", str(tmp_path)]
+    words = ["bojarski_2014", "run", "--smoke", "--dataset", "banknote", "--eta"]
+    words += ["--out", str(tmp_path)]
     assert command_line.main([*words, "--json"]) == 0
     lines = json.loads(capsys.readouterr().out)
-    assert [set(line) for line in lines] == [set(random_forests.FIELDS)] * 6
+    assert [set(line) for line in lines] == [set(tables.FIELDS)] * 6
     assert [(line["private"], line["voting"]) for line in lines] == [
-        (private, voting) for private in (False, True) for voting in forests.VOTINGS
+        (private, voting) for private in (False, True) for voting in prediction.VOTINGS
     ]
     assert [line["paper_error"] for line in lines] == [3.09, 3.46, None, 5.44, 5.22, None]
     assert all(0 < line["error"] < 60 and 0 < line["interval"] < 10 for line in lines)
@@ -132,17 +149,27 @@ def test_the_command_prints_table_1_and_saves_the_series(tmp_path, capsys, monke
         assert {line["eta"] for line in csv.DictReader(file)} == {series[-1]["eta"], "inf"}
     assert command_line.main(words) == 0
     assert "cart" in capsys.readouterr().out
+    assert command_line.main(["bojarski_2014", "table", "--results", str(tmp_path), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == lines
     drawn = bojarski_series.draw(tmp_path)
     assert list(drawn) == ["banknote"]
-    assert [panel.get_title()[:2] for panel in drawn["banknote"].axes] == ["5a", "5b", "6a", "5c", "5d", "6b"]
+    assert [panel.get_title()[:2] for panel in drawn["banknote"].axes] == [
+        "5a",
+        "5b",
+        "6a",
+        "5c",
+        "5d",
+        "6b",
+    ]
     plt.close(drawn["banknote"])
-    with pytest.raises(ValueError, match="run: python -m experiments random_forests --eta"):
+    with pytest.raises(ValueError, match="run: python -m experiments bojarski_2014 run --eta"):
         bojarski_series.draw(tmp_path / "elsewhere")
 
 
 def test_ablations_cover_every_noise_and_reading(tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(data, "load", lambda name: data.breast_cancer())
-    words = ["random_forests", "--smoke", "--dataset", "banknote", "--quintiles", "--ablate", "--out", str(tmp_path)]
+    words = ["bojarski_2014", "ablate", "--smoke", "--dataset", "banknote", "--quintiles"]
+    words += ["--out", str(tmp_path)]
     assert command_line.main(words) == 0
     assert capsys.readouterr().out.count("threshold") == 18
     with open(tmp_path / "banknote_quintiles_ablation.csv") as file:
@@ -153,7 +180,11 @@ def test_ablations_cover_every_noise_and_reading(tmp_path, capsys, monkeypatch):
 
 def test_quintile_indicators_part_the_rows_and_pass_over_what_is_missing():
     domain = {"x": Numeric(0, 9), "same": Numeric(0, 9), "word": Nominal(("a", "b", "?"))}
-    columns = {"x": np.arange(10.0), "same": np.array([0.0] * 9 + [5.0]), "word": np.array(list("abab?abab?"))}
+    columns = {
+        "x": np.arange(10.0),
+        "same": np.array([0.0] * 9 + [5.0]),
+        "word": np.array(list("abab?abab?")),
+    }
     found = rows_of.quintile_attributes(data.Dataset("mine", domain, columns, np.arange(10) > 4))
     assert found.shape == (10, 5 + 2 + 2)
     np.testing.assert_array_equal(found[:, :5].sum(axis=0), [2, 2, 2, 2, 2])
@@ -163,11 +194,15 @@ def test_quintile_indicators_part_the_rows_and_pass_over_what_is_missing():
 
 def test_canonical_test_rows_are_not_used(monkeypatch):
     whole = data.Dataset(
-        "mine", {"x": Numeric(0, 9)}, {"x": np.arange(40.0)}, np.arange(40) % 2 == 0, np.arange(40) > 29
+        "mine",
+        {"x": Numeric(0, 9)},
+        {"x": np.arange(40.0)},
+        np.arange(40) % 2 == 0,
+        np.arange(40) > 29,
     )
     monkeypatch.setattr(data, "load", lambda name: whole)
     task = rows_of.prepare("mine", 2, 0)
-    assert task.table.splits.shape == (30, 1)
+    assert task.table.cells.shape == (30, 1)
     assert task.trained == 27
     assert len(task.runs) == 2
 
@@ -175,7 +210,7 @@ def test_canonical_test_rows_are_not_used(monkeypatch):
 def test_without_the_peer_its_command_says_so(tmp_path, capsys, monkeypatch):
     monkeypatch.setitem(sys.modules, "diffprivlib.models", None)
     monkeypatch.setattr(data, "load", lambda name: data.breast_cancer())
-    words = ["random_forests", "--peers", "--dataset", "banknote", "--smoke", "--out", str(tmp_path)]
+    words = ["bojarski_2014", "peers", "--dataset", "banknote", "--smoke", "--out", str(tmp_path)]
     assert command_line.main(words) == 2
     assert "install the extra `peers`" in capsys.readouterr().err
     assert not list(tmp_path.iterdir())
@@ -183,29 +218,50 @@ def test_without_the_peer_its_command_says_so(tmp_path, capsys, monkeypatch):
 
 def test_the_least_bound_is_among_those_that_hold():
     accuracy, sizes, heights = np.array([0.94, 0.9], np.float32), (1, 21, 101), (8, 12)
-    for voting in forests.VOTINGS:
-        least = tables.least_bounds(voting, False, 1 - accuracy, 5000, np.inf, heights, sizes)
+    for voting in prediction.VOTINGS:
+        least = bounds.least_bounds(voting, False, 1 - accuracy, 5000, np.inf, heights, sizes)
         assert np.isnan(least[:2]).all()
         assert 0.06 < least[2, 0] < least[2, 1] < 1
         c = np.sqrt(np.log(100) / 10_000)
-        for delta in (0.1, 0.25, 0.4):  # no single delta that holds does better, but for the grid's step
-            bound = forest_bounds.by_accuracy(voting, 0.1, 5000, delta, 202 * delta**2 / np.log(5000) - 1, c=c)
-            assert float(bound.probability) < tables.SURE or float(bound.error) >= least[2, 1] - 1e-3
-        private = tables.least_bounds(voting, True, 1 - accuracy, 5000, 0.2, heights, sizes)
+        for delta in (
+            0.1,
+            0.25,
+            0.4,
+        ):  # no single delta that holds does better, but for the grid's step
+            bound = forest_bounds.by_accuracy(
+                voting, 0.1, 5000, delta, 202 * delta**2 / np.log(5000) - 1, c=c
+            )
+            assert (
+                float(bound.probability) < settings.SURE or float(bound.error) >= least[2, 1] - 1e-3
+            )
+        private = bounds.least_bounds(voting, True, 1 - accuracy, 5000, 0.2, heights, sizes)
         assert np.isnan(private).all()
-        assert not np.isnan(tables.least_bounds(voting, True, 1 - accuracy, 5000, 1e7, heights, (2001,))).all()
+        assert not np.isnan(
+            bounds.least_bounds(voting, True, 1 - accuracy, 5000, 1e7, heights, (2001,))
+        ).all()
 
 
 @pytest.mark.parametrize("runs", ["0", "11"])
 def test_runs_out_of_range_are_refused(runs, capsys):
-    assert command_line.main(["random_forests", "--runs", runs]) == 2
+    assert command_line.main(["bojarski_2014", "run", "--runs", runs]) == 2
     assert "--runs must be in 1..10" in capsys.readouterr().err
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("algorithm", ["random-forest", "rf-l", "rf-e"])
 def test_the_audit_command_knows_forests(algorithm, capsys):
-    words = ["audit", "--algorithm", algorithm, "--rounds", "3", "--depth", "2", "--transcripts", "2", "--json"]
+    words = [
+        "audit",
+        "--algorithm",
+        algorithm,
+        "--rounds",
+        "3",
+        "--depth",
+        "2",
+        "--transcripts",
+        "2",
+        "--json",
+    ]
     assert command_line.main(words) == 0
     found = json.loads(capsys.readouterr().out)
     assert 0 < found["largest_loss"] <= found["claimed_epsilon"] + 2e-3

@@ -6,8 +6,18 @@ import optax
 import pytest
 
 import dpbt
-from dpbt import accounting, losses, recipes
-from dpbt.pricing import release_sites
+from dpbt import losses, recipes, reweighting
+from dpbt.base import ADD_REMOVE
+from dpbt.learners import (
+    greedy_tree,
+    one_rule,
+    published_greedy_tree,
+    random_tree,
+    top_down_tree,
+)
+from dpbt.privacy import accounting, mechanisms
+from dpbt.privacy.pricing import drawn
+from tests.tables import random_table
 
 GOOD = {"epsilon": 1.0, "rows": 100}
 
@@ -38,6 +48,9 @@ BAD = {
     "zeta underflow": ({"zeta": 1e-10, "epsilon": np.inf}, "float32 needs"),
     "epsilon underflow": ({"epsilon": 1e-44, "calibration": "published"}, "epsilon is too small"),
     "too little": ({"epsilon": 1e-9}, "epsilon is too small"),
+    "several depths": ({"depth": [2, 3]}, "depth must be one integer"),
+    "depth true": ({"depth": True}, "depth must be an integer of at least 1, got True"),
+    "no settings": ({"rounds": []}, "rounds must be an integer"),
 }
 
 
@@ -54,26 +67,36 @@ def test_bad_settings_are_refused(name):
 @pytest.mark.parametrize("epsilon", [0.013, 1.0, 25.0])
 def test_the_ledger_adds_up_to_the_request(calibration, relation, alpha, epsilon):
     recipe = recipes.bdpe(
-        epsilon=epsilon, rows=500, rounds=7, depth=3, calibration=calibration, relation=relation, alpha=alpha
+        epsilon=epsilon,
+        rows=500,
+        rounds=7,
+        depth=3,
+        calibration=calibration,
+        relation=relation,
+        alpha=alpha,
     )
     ledger = dpbt.ledger(recipe)
     assert epsilon * (1 - 1e-6) <= ledger.epsilon <= epsilon
     assert bool(ledger.unprotected) == (calibration == "published" and alpha == "objective")
     text = str(ledger)
     assert relation in text
-    assert all(event.site in text for event in ledger.events)
+    assert all(event.site in text for event in ledger.lines)
 
 
 def test_shares_of_the_budget():
-    ledger = dpbt.ledger(recipes.bdpe(epsilon=2, rows=500, rounds=5, depth=4, beta_tree=0.6, error_share=0.25))
-    cost = {event.site: event.count * event.epsilon for event in ledger.events}
+    ledger = dpbt.ledger(
+        recipes.bdpe(epsilon=2, rows=500, rounds=5, depth=4, beta_tree=0.6, error_share=0.25)
+    )
+    cost = {event.site: event.count * event.epsilon for event in ledger.lines}
     assert cost["leaf"] == pytest.approx(0.8, rel=1e-5)
     assert sum(cost[f"error_{k}"] for k in range(4)) == pytest.approx(0.3, rel=1e-5)
     assert cost["split_3"] == pytest.approx(0.9 / 4, rel=1e-5)
 
 
 def test_published_node_budgets_are_equation_17():
-    recipe = recipes.bdpe(epsilon=2, rows=500, rounds=5, depth=3, beta_tree=0.6, calibration="published", alpha=0.5)
+    recipe = recipes.bdpe(
+        epsilon=2, rows=500, rounds=5, depth=3, beta_tree=0.6, calibration="published", alpha=0.5
+    )
     expected = [0.6 * 2 / (5 * 3 * 2**k) for k in range(3)]
     np.testing.assert_allclose(recipe.budget.split_epsilon, expected, rtol=1e-6)
 
@@ -84,9 +107,9 @@ def test_no_privacy_has_an_infinite_ledger():
 
 def test_a_ledger_covers_every_site_or_raises():
     recipe = recipes.bdpe(**GOOD)
-    sites = release_sites(recipe)
-    assert set(sites) == {event.site for event in dpbt.ledger(recipe).events}
-    events = recipe.learner.events(recipe.budget)
+    sites = list(drawn(recipe, recipe.learner.program, 0.0))
+    assert set(sites) == {line.site for line in dpbt.ledger(recipe).lines}
+    events = recipe.learner.program.events(recipe.budget, recipe.public())
     with pytest.raises(ValueError, match="not covered \\['leaf'\\]"):
         accounting.cover([event for event in events if event.site != "leaf"], sites)
     with pytest.raises(ValueError, match="never released \\['leaf'\\]"):
@@ -121,5 +144,158 @@ def test_schedules_give_alpha_by_depth():
     recipe = recipes.bdpe(epsilon=1, rows=50, depth=3, alpha=optax.linear_schedule(1.0, 0.0, 2))
     np.testing.assert_allclose(recipe.budget.alpha, [1.0, 0.5, 0.0], atol=1e-6)
     assert float(recipe.budget.link_alpha) == 1
-    bounds = [event.sensitivity for event in dpbt.ledger(recipe).events if event.site.startswith("split")]
+    bounds = [
+        event.sensitivity for event in dpbt.ledger(recipe).lines if event.site.startswith("split")
+    ]
     np.testing.assert_allclose(bounds, [2 * np.sqrt(50), 2 + (np.sqrt(50) - 1), 2], rtol=2e-4)
+
+
+FOREST, RULES, BALLS = recipes.random_forest, recipes.lazybb_rules, recipes.halfspace_boost
+BAD_OPTIONS = {
+    "disjoint word": (FOREST, {"disjoint": "yes"}, "disjoint must be True or False, got 'yes'"),
+    "disjoint number": (FOREST, {"disjoint": 1}, "disjoint must be True or False, got 1"),
+    "negative": (FOREST, {"negative": "ignore"}, "negative must be one of"),
+    "forest depths": (FOREST, {"depth": [3, 4]}, "depth must be one integer"),
+    "selection": (RULES, {"selection": "nonsense"}, "selection must be one of .*'nonsense'"),
+    "no selection": (RULES, {"selection": None}, "selection must be one of"),
+    "splits": (recipes.lazybb_trees, {"splits": -5}, "splits must be an integer .* got -5"),
+    "normalized": (BALLS, {"normalized": 2}, "normalized must be True or False, got 2"),
+    "features": (BALLS, {"features": 0}, "features must be an integer of at least 1, got 0"),
+    "features fraction": (BALLS, {"features": 2.5}, "features must be an integer"),
+}
+
+
+@pytest.mark.parametrize("name", BAD_OPTIONS)
+def test_options_are_refused_by_name(name):
+    make, option, words = BAD_OPTIONS[name]
+    with pytest.raises(ValueError, match=words):
+        make(**GOOD, **option)
+
+
+# Recipes of any learner
+
+RULE = one_rule.one_rule(dpbt.base.ADD_REMOVE)
+
+
+def test_a_recipe_of_any_learner_is_calibrated_to_the_request():
+    for epsilon, delta in ((0.5, 0.0), (2.0, 1e-6)):
+        recipe = recipes.custom(RULE, rows=200, rounds=9, epsilon=epsilon, delta=delta)
+        assert epsilon * (1 - 1e-5) <= dpbt.ledger(recipe).epsilon <= epsilon
+        assert recipe.relation is dpbt.base.ADD_REMOVE
+    several = recipes.custom(RULE, rows=200, rounds=[3, 9], epsilon=[0.5, 2.0])
+    alone = recipes.custom(RULE, rows=200, rounds=9, epsilon=2.0)
+    np.testing.assert_array_equal(
+        recipes.setting(several, 1).budget.rule_scale, alone.budget.rule_scale
+    )
+
+
+def test_the_budget_of_a_custom_recipe_is_the_given_one():
+    given = one_rule.RuleBudget(np.float32(5000))
+    recipe = recipes.custom(RULE, rows=200, rounds=9, budget=given)
+    assert recipe.budget == given
+    assert dpbt.ledger(recipe).epsilon == pytest.approx(9 * 2 * 127 / 5000, rel=1e-6)
+
+
+def test_a_custom_recipe_may_bring_its_own_calibration():
+    def calibrate(allowance, rounds, public):
+        each = allowance.part(1 / (2 * np.asarray(rounds)))
+        return one_rule.calibrate(
+            one_rule.Kind(dpbt.base.ADD_REMOVE, "tight", RULE_MECHANISM), each, 1, public
+        )
+
+    recipe = recipes.custom(RULE, rows=200, rounds=9, epsilon=1.0, calibrate=calibrate)
+    assert dpbt.ledger(recipe).epsilon == pytest.approx(0.5, rel=1e-4)
+
+
+RULE_MECHANISM = dpbt.mechanisms.exponential
+CUSTOM = {"rows": 200, "rounds": 9}
+GREEDY = greedy_tree.greedy_tree(2, losses.m_alpha, losses.m_alpha, True, dpbt.base.ADD_REMOVE)
+BAD_CUSTOM = {
+    "neither": (RULE, {}, "either epsilon or budget"),
+    "both": (
+        RULE,
+        {"epsilon": 1.0, "budget": one_rule.RuleBudget(np.float32(9))},
+        "either epsilon",
+    ),
+    "no calibrate": (
+        GREEDY._replace(calibrate=None),
+        {"epsilon": 1.0},
+        "has no calibrate of its own",
+    ),
+    "epsilon": (RULE, {"epsilon": -1.0}, "epsilon must be greater than 0"),
+    "delta": (RULE, {"epsilon": 1.0, "delta": 2.0}, "delta must be 0, or in"),
+    "rows": (RULE, {"epsilon": 1.0, "rows": 0.5}, "whole numbers"),
+    "rounds": (RULE, {"epsilon": 1.0, "rounds": 0}, "rounds must be an integer"),
+    "relation": (RULE, {"epsilon": 1.0, "relation": "replace_one"}, "sensitivities are under"),
+    "too little": (RULE, {"epsilon": 1e-12}, "epsilon is too small"),
+    "a scale that is no number": (
+        RULE,
+        {"budget": one_rule.RuleBudget(np.float32("nan"))},
+        "float32",
+    ),
+    "numbers of no re-weighter": (
+        RULE,
+        {"epsilon": 1.0, "reweighter": reweighting.lazy_bregman()},
+        r"needs reweighting=LazyNumbers\(",
+    ),
+    "a loss without numbers": (
+        RULE,
+        {"epsilon": 1.0, "loss": losses.log},
+        "needs reweighting with link_alpha",
+    ),
+    "a word as a loss": (RULE, {"epsilon": 1.0, "loss": "log"}, "a loss or a family"),
+    "a negative scale": (RULE, {"budget": one_rule.RuleBudget(np.float32(-1))}, "float32"),
+}
+
+
+def test_a_loss_is_taken_as_its_family():
+    assert reweighting.mirror(losses.log) is reweighting.mirror(losses.fixed(losses.log), True)
+    recipe = recipes.custom(
+        greedy_tree.greedy_tree(2, losses.m_alpha, losses.fixed(losses.log), False, ADD_REMOVE),
+        rows=100,
+        rounds=2,
+        budget=recipes.bdpe(epsilon=1.0, rows=100, depth=2, alpha=0.5).budget,
+        reweighter=reweighting.mirror(losses.log),
+        reweighting=reweighting.MirrorNumbers(np.float32(1)),
+        loss=losses.log,
+    )
+    assert recipe.loss is losses.fixed(losses.log)
+
+
+EVERY_LEARNER = {
+    "greedy": lambda: greedy_tree.greedy_tree(3, losses.m_alpha, losses.m_alpha, True, ADD_REMOVE),
+    "published": lambda: published_greedy_tree.published_greedy_tree(
+        3, losses.m_alpha, losses.m_alpha, True
+    ),
+    "rule": lambda: one_rule.one_rule(ADD_REMOVE),
+    "top-down": lambda: top_down_tree.top_down_tree(3, 2, losses.square, ADD_REMOVE),
+    "random": lambda: random_tree.random_tree(3, ADD_REMOVE, mechanisms.discrete_laplace),
+}
+MIRROR = {
+    "reweighter": reweighting.mirror(losses.m_alpha),
+    "reweighting": reweighting.MirrorNumbers(np.float32(1)),
+}
+LAZY = {
+    "reweighter": reweighting.lazy_bregman(),
+    "reweighting": reweighting.LazyNumbers(np.float32(0.4), np.float32(0.3)),
+}
+
+
+@pytest.mark.parametrize("name", EVERY_LEARNER)
+def test_every_learner_of_the_library_trains_at_once(name):
+    """With arrays of settings, too: each number has an axis of settings."""
+    weights = {"greedy": MIRROR, "published": MIRROR, "top-down": LAZY}.get(name, {})
+    several = np.array([1.0, 4.0])
+    many = recipes.custom(EVERY_LEARNER[name](), epsilon=several, rows=100, rounds=3, **weights)
+    recipe = recipes.setting(many, 1)
+    assert dpbt.ledger(recipe).epsilon == pytest.approx(4.0, rel=1e-5)
+    keys = jax.random.split(jax.random.key(0))
+    model = dpbt.fit(keys[0], random_table(0, 60, 3), recipe, keys[1])
+    assert np.asarray(dpbt.predict(model, random_table(0, 60, 3))).shape == (60,)
+
+
+@pytest.mark.parametrize("name", BAD_CUSTOM)
+def test_bad_custom_recipes_are_refused(name):
+    learner, changes, words = BAD_CUSTOM[name]
+    with pytest.raises(ValueError, match=words):
+        recipes.custom(learner, **{**CUSTOM, **changes})

@@ -5,15 +5,20 @@ import numpy as np
 import pytest
 
 import dpbt
-from dpbt import audit, domains, forests, recipes, sweeps
+from dpbt import forests, recipes
+from dpbt.analysis import audit
 from dpbt.base import Table
-from dpbt.domains import Boolean, Numeric
-from experiments import protocols
+from dpbt.data import domains
+from dpbt.data.domains import Boolean, Numeric
+from dpbt.data.questions import of_splits
+from dpbt.sweeps import plan
+from experiments.common import protocols
 from tests.leaving import BOUND, N, Watch, found_in, private_task
 
 KEY = jax.random.key(0)
 SPLITS, LABEL = np.zeros((N, 3), bool), np.zeros(N, bool)
-ZEROS = Table(SPLITS, LABEL, ~LABEL)
+ZEROS = of_splits(SPLITS, LABEL, ~LABEL)
+CELLS, ASKED = np.zeros((N, 3), np.uint8), ZEROS.questions
 NAMES = np.array(["zqxcell"] * N)
 TREES = recipes.bdpe(epsilon=1.0, rows=BOUND, rounds=1, depth=1)
 SMALL = recipes.bdpe(epsilon=1.0, rows=100, rounds=1, depth=1)
@@ -27,30 +32,35 @@ def watch(capfd, caplog):
     return Watch(capfd, caplog)
 
 
-def fitting(recipe, *fields, fit=dpbt.fit):
-    return lambda: fit(KEY, Table(*fields), recipe)
+def fitting(recipe, *fields, fit=dpbt.fit, asked=ASKED):
+    return lambda: fit(KEY, Table(*fields, asked), recipe)
 
 
 REFUSALS = {
-    "bound": fitting(SMALL, SPLITS, LABEL, np.ones(N, bool)),
-    "labels as text": fitting(TREES, SPLITS, NAMES, LABEL),
-    "labels in a list": fitting(TREES, SPLITS, NAMES.tolist(), LABEL),
-    "labels as objects": fitting(TREES, SPLITS, NAMES.astype(object), LABEL),
-    "labels as integers": fitting(TREES, SPLITS, LABEL.astype(int), LABEL),
-    "fewer present": fitting(TREES, SPLITS, LABEL, np.ones(N, int)),
-    "fewer labels": fitting(TREES, np.ones((5, 3), bool), LABEL, LABEL),
-    "splits in a list": fitting(TREES, SPLITS.tolist(), LABEL, LABEL),
-    "splits as numbers": fitting(TREES, SPLITS.astype(np.float32), LABEL, LABEL),
-    "no splits": fitting(TREES, SPLITS[:, :0], LABEL, LABEL),
-    "positions as integers": fitting(GROVE, SPLITS.astype(int), LABEL, LABEL, fit=forests.fit),
+    "bound": fitting(SMALL, CELLS, LABEL, np.ones(N, bool)),
+    "labels as text": fitting(TREES, CELLS, NAMES, LABEL),
+    "labels in a list": fitting(TREES, CELLS, NAMES.tolist(), LABEL),
+    "labels as objects": fitting(TREES, CELLS, NAMES.astype(object), LABEL),
+    "labels as integers": fitting(TREES, CELLS, LABEL.astype(int), LABEL),
+    "fewer present": fitting(TREES, CELLS, LABEL, np.ones(N, int)),
+    "fewer labels": fitting(TREES, np.ones((5, 3), np.uint8), LABEL, LABEL),
+    "cells in a list": fitting(TREES, CELLS.tolist(), LABEL, LABEL),
+    "cells as numbers": fitting(TREES, CELLS.astype(np.float32), LABEL, LABEL, asked=None),
+    "numbers that are asked": fitting(TREES, CELLS.astype(np.float32), LABEL, LABEL),
+    "no features": fitting(TREES, CELLS[:, :0], LABEL, LABEL),
+    "fewer features": fitting(TREES, CELLS[:, :2], LABEL, LABEL),
+    "rows and features exchanged": fitting(TREES, CELLS.T, LABEL, LABEL),
+    "nothing asked": fitting(TREES, CELLS, LABEL, LABEL, asked=None),
+    "positions as integers": fitting(GROVE, CELLS.astype(int), LABEL, LABEL, fit=forests.fit),
     "positions as text": fitting(GROVE, NAMES[:, None], LABEL, LABEL, fit=forests.fit),
     "features as bits": fitting(BALLS, SPLITS, LABEL, LABEL),
-    "no features": fitting(BALLS, SPLITS[:, :0].astype(np.float32), LABEL, LABEL),
+    "no numbers": fitting(BALLS, CELLS[:, :0].astype(np.float32), LABEL, LABEL, asked=None),
+    "bits in a table": lambda: of_splits(NAMES[:, None], LABEL, LABEL),
     "columns of two lengths": lambda: domains.encode(FLAG, {"a": LABEL, "b": LABEL[:5]}),
     "numbers in a square": lambda: domains.positions(NUMBER, {"a": np.zeros((N, 2))}),
     "too many folds": lambda: protocols.stratified_folds(LABEL, N + 1000, seed=0),
     "nobody to test": lambda: protocols.holdout(LABEL, 1e-9, seeds=(0,)),
-    "shape": lambda: sweeps.padded(private_task(), (5, 5)),
+    "shape": lambda: plan.padded(private_task(), plan.Shape(5, 5, 5, 5)),
     "neighbours": lambda: audit.audit(KEY, audit.label_flips(ZEROS), SMALL, 1),
 }
 
@@ -68,10 +78,13 @@ def test_rows_to_predict_are_not_shown_either(watch):
     forest = forests.fit(KEY, table, GROVE, jax.random.key(2**31))
     for predict in (
         lambda rows: dpbt.predict(model, rows),
-        lambda rows: forests.predict(forest, rows),
-        lambda rows: forests.predict_proba(forest, rows),
+        lambda rows: dpbt.predict(forest, rows),
+        lambda rows: dpbt.predict_proba(forest, rows),
     ):
-        for rows in (NAMES[:, None], NAMES.tolist(), np.zeros((N, 5), "datetime64[D]")):
+        wrong = [NAMES[:, None], NAMES.tolist(), np.zeros((N, 5), "datetime64[D]")]
+        wrong += [np.zeros(shape, bool) for shape in ((5, N), (N, 4), (N, 6), (N,))]
+        wrong += [np.zeros((N, 5), kind) for kind in (np.int32, np.float32, np.int8)]
+        for rows in wrong:
             watch(lambda predict=predict, rows=rows: predict(rows))
             assert isinstance(watch.error, ValueError)
             assert found_in(watch.said) == []

@@ -1,4 +1,6 @@
-"""Lazy Bregman weights: the projection, its properties, and slickness between all neighbours of small tables."""
+"""Lazy Bregman weights: the projection, its properties, and slickness between all neighbours of
+small tables.
+"""
 
 import jax
 import jax.numpy as jnp
@@ -7,29 +9,33 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dpbt import audit, reweighting, slickness
-from dpbt.base import ADD_REMOVE, GRID, REPLACE_ONE, Table
-from dpbt.learners.one_rule import RuleBudget
+from dpbt import reweighting
+from dpbt.analysis import audit
+from dpbt.base import ADD_REMOVE, GRID, REPLACE_ONE, Public
+from dpbt.data.questions import of_splits
+from dpbt.privacy import slickness
+from dpbt.reweighting import LazyNumbers
 from tests import reference_smooth
 
-levels_of = jax.jit(reweighting.dense_levels)
+levels_of = jax.jit(reweighting.dense_weights)
 bounded = pytest.mark.parametrize("cap", [False, True], ids=["cap 1", "public cap"])
 
 
-def budget(rows, density=0.35, rate=0.45):
-    return RuleBudget(*(jnp.float32(x) for x in (1, density, rate, rows)))
+def given_numbers(rows, density=0.35, rate=0.45):
+    numbers = LazyNumbers(jnp.float32(density), jnp.float32(rate))
+    return Public(jnp.float32(rows), jnp.float32(1), numbers, {})
 
 
 def weights_of(score, label, present, settings, bound, cap):
-    table = Table(jnp.zeros((len(score), 1), bool), label, present)
-    return reweighting.lazy_bregman(cap).weights(score, jnp.float32(bound), table, settings)
+    table = of_splits(np.zeros((len(score), 1), bool), label, present)
+    return reweighting.lazy_bregman(cap).weigh(score, jnp.float32(bound), table, settings)
 
 
 _weights = jax.jit(weights_of, static_argnums=5)
 
 
 def levels_on(score, label, present, settings, bound, cap):
-    return np.asarray(_weights(score, label, present, settings, bound, cap).level).astype(int)
+    return np.asarray(_weights(score, label, present, settings, bound, cap).weight).astype(int)
 
 
 def levels(weight, total):
@@ -63,7 +69,9 @@ def test_the_total_is_exact_caps_hold_and_order_is_kept(rows, seed, density, rat
 def test_levels_are_those_of_the_plain_reference(rows, seed, density):
     weight = np.exp(-0.37 * margins(np.random.default_rng(seed), rows)).astype(np.float32)
     total = round(density * rows * GRID)
-    np.testing.assert_array_equal(levels(weight, total), reference_smooth.grid_levels(weight.astype(float), total))
+    np.testing.assert_array_equal(
+        levels(weight, total), reference_smooth.grid_levels(weight.astype(float), total)
+    )
 
 
 @given(rows=sizes, seed=seeds, power=st.integers(-60, 60), factor=st.floats(0.5, 2))
@@ -76,7 +84,9 @@ def test_a_constant_factor_does_not_matter(rows, seed, power, factor):
 
 @given(rows=st.integers(2, 7), seed=seeds, density=st.floats(0.1, 0.9))
 def test_it_is_the_divergence_projection(rows, seed, density):
-    """The reference beats every feasible measure tried, near and far; the levels are within two units of it."""
+    """The reference beats every feasible measure tried, near and far; the levels are within two
+    units of it.
+    """
     rng = np.random.default_rng(seed)
     weight, total = np.exp(-0.5 * rng.normal(0, 3, rows)), density * rows
     best = reference_smooth.capped_scaling(weight, total)
@@ -106,34 +116,48 @@ def test_everyone_is_at_the_cap_where_the_total_is_out_of_reach():
 
 
 def test_losses_and_margins_are_one_measure():
-    """Bun et al.'s 1 - |h - y| / 2 at rate lambda, and Asadi et al.'s y h at `loss_rate(lambda)`."""
+    """Bun et al.'s 1 - |h - y| / 2 at rate lambda, and Asadi et al.'s y h at
+    `loss_rate(lambda)`.
+    """
     rng = np.random.default_rng(1)
     y, h = rng.choice([-1, 1], 40), rng.uniform(-1, 1, (9, 40))
     loss = (1 - np.abs(h - y) / 2).sum(axis=0)
     by_loss = reference_smooth.capped_scaling(np.exp(-0.6 * loss), 0.3 * 40)
-    by_margin = reference_smooth.capped_scaling(np.exp(-reweighting.loss_rate(0.6) * y * h.sum(axis=0)), 0.3 * 40)
+    by_margin = reference_smooth.capped_scaling(
+        np.exp(-reweighting.loss_rate(0.6) * y * h.sum(axis=0)), 0.3 * 40
+    )
     np.testing.assert_allclose(by_loss, by_margin, rtol=1e-12)
     score = jnp.asarray(h.sum(axis=0), jnp.float32)
     everyone = jnp.ones(40, bool)
-    found = weights_of(score, jnp.asarray(y > 0), everyone, budget(40, 0.3, reweighting.loss_rate(0.6)), 9, False)
-    np.testing.assert_allclose(found.level / GRID, by_loss, atol=1.5 / GRID)
+    settings = given_numbers(40, 0.3, reweighting.loss_rate(0.6))
+    found = weights_of(score, jnp.asarray(y > 0), everyone, settings, 9, False)
+    np.testing.assert_allclose(found.weight / GRID, by_loss, atol=1.5 / GRID)
 
 
 @bounded
-@given(seed=seeds, density=st.floats(0.15, 0.9), rate=st.floats(0.05, 1.0), relation=st.sampled_from([0, 1]))
+@given(
+    seed=seeds,
+    density=st.floats(0.15, 0.9),
+    rate=st.floats(0.05, 1.0),
+    relation=st.sampled_from([0, 1]),
+)
 def test_slickness_between_all_neighbours(cap, seed, density, rate, relation):
-    """Mass of at most one cap leaves and at most one cap enters, and all unchanged rows move the same way."""
+    """Mass of at most one cap leaves and at most one cap enters, and all unchanged rows move the
+    same way.
+    """
     relation = (ADD_REMOVE, REPLACE_ONE)[relation]
     rng = np.random.default_rng(seed)
     rows, bound = 12, 6
     score = jnp.asarray(rng.integers(-bound, bound + 1, 16), jnp.float32)
-    table = Table(jnp.zeros((rows, 1), bool), jnp.asarray(rng.random(rows) < 0.5), jnp.asarray(rng.random(rows) < 0.9))
+    nothing, target = np.zeros((rows, 1), bool), rng.random(rows) < 0.5
+    table = of_splits(nothing, target, rng.random(rows) < 0.9)
     table = table._replace(present=table.present.at[0].set(True))
-    near = audit.neighbours(table, relation, (np.zeros((4, 1), bool), rng.random(4) < 0.5))
-    settings = budget(13 if relation is ADD_REMOVE else rows, density, rate)
+    near = audit.neighbours(table, relation, (np.zeros((4, 1), np.uint8), rng.random(4) < 0.5))
+    settings = given_numbers(13 if relation is ADD_REMOVE else rows, density, rate)
 
-    before = levels_on(score, near.table.label, near.table.present, settings, bound, cap)
-    after = np.stack([levels_on(score, near.table.label, m, settings, bound, cap) for m in near.present])
+    before = levels_on(score, near.table.target, near.table.present, settings, bound, cap)
+    target = near.table.target
+    after = np.stack([levels_on(score, target, m, settings, bound, cap) for m in near.present])
     change = after - before
     assert np.maximum(change, 0).sum(axis=1).max() <= GRID * slickness.indicator(relation)
     assert np.maximum(-change, 0).sum(axis=1).max() <= GRID * slickness.indicator(relation)
@@ -143,15 +167,17 @@ def test_slickness_between_all_neighbours(cap, seed, density, rate, relation):
 
 
 def test_slickness_is_attained_over_examples_and_not_over_positions():
-    """A row at the cap is replaced by one at the cap: distance 1 / (kappa n) over examples, 0 over positions."""
+    """A row at the cap is replaced by one at the cap: distance 1 / (kappa n) over examples, 0 over
+    positions.
+    """
     label = jnp.array([True] * 10 + [False])
     score = jnp.array([-3.0, *[2.0] * 9, 3.0])
     present = jnp.ones(11, bool).at[10].set(False)
     swapped = present.at[0].set(False).at[10].set(True)
-    settings = budget(10, 0.3, 0.5)
+    settings = given_numbers(10, 0.3, 0.5)
     before, after = (weights_of(score, label, p, settings, 3, False) for p in (present, swapped))
     mass = 0.3 * 10 * GRID
-    distance = np.abs(np.asarray(before.level - after.level)).sum() / 2 / mass
+    distance = np.abs(np.asarray(before.weight - after.weight)).sum() / 2 / mass
     assert distance == pytest.approx(1 / (0.3 * 10), rel=1e-3)
 
 
@@ -159,22 +185,23 @@ def test_slickness_is_attained_over_examples_and_not_over_positions():
 def test_the_first_weights_are_uniform_and_the_public_cap_never_binds_in_a_full_table(cap):
     rng = np.random.default_rng(0)
     label, everyone = jnp.asarray(rng.random(300) < 0.3), jnp.ones(300, bool)
-    first = weights_of(jnp.zeros(300), label, everyone, budget(300), 0, cap)
-    np.testing.assert_allclose(first.level * first.unit / GRID, 0.35, atol=1 / GRID)
-    assert float(first.unit) == pytest.approx(0.35 if cap else 1.0)
+    first = weights_of(jnp.zeros(300), label, everyone, given_numbers(300), 0, cap)
+    np.testing.assert_allclose(first.weight * first.cap / GRID, 0.35, atol=1 / GRID)
+    assert float(first.cap) == pytest.approx(0.35 if cap else 1.0)
     score = jnp.asarray(rng.integers(-1, 2, 300), jnp.float32)
-    second = weights_of(score, label, everyone, budget(300, rate=0.2), 1, cap)
+    second = weights_of(score, label, everyone, given_numbers(300, rate=0.2), 1, cap)
     y = np.where(label, 1, -1)
     exact = reference_smooth.capped_scaling(np.exp(-0.2 * y * np.asarray(score)), 0.35 * 300)
-    np.testing.assert_allclose(second.level * second.unit / GRID, exact, atol=1.1 / GRID)
+    np.testing.assert_allclose(second.weight * second.cap / GRID, exact, atol=1.1 / GRID)
     assert exact.max() <= 0.35 * np.exp(2 * 0.2) + 1e-12
 
 
 def test_scores_of_any_size_give_weights():
     score = jnp.array([-1e6, 1e6, 0.0, jnp.float32(3e38)])
-    found = weights_of(score, jnp.array([True, True, False, True]), jnp.ones(4, bool), budget(4, 0.5), 3e38, True)
-    assert float(found.level.sum()) == 2 * GRID
-    assert found.level.tolist()[:2] == [GRID, 0]
+    label, settings = jnp.array([True, True, False, True]), given_numbers(4, 0.5)
+    found = weights_of(score, label, jnp.ones(4, bool), settings, 3e38, True)
+    assert float(found.weight.sum()) == 2 * GRID
+    assert found.weight.tolist()[:2] == [GRID, 0]
 
 
 def test_vmap_over_density_and_rate_is_a_loop():
@@ -183,8 +210,9 @@ def test_vmap_over_density_and_rate_is_a_loop():
     density, rate = jnp.array([0.2, 0.5, 0.8]), jnp.array([0.1, 0.4, 0.9])
 
     def one(d, r):
-        return weights_of(score, label, jnp.ones(50, bool), budget(50)._replace(density=d, learning_rate=r), 5, True)
+        settings = given_numbers(50)._replace(reweighting=LazyNumbers(d, r))
+        return weights_of(score, label, jnp.ones(50, bool), settings, 5, True)
 
     together = jax.vmap(one)(density, rate)
     for g in range(3):
-        np.testing.assert_array_equal(together.level[g], one(density[g], rate[g]).level)
+        np.testing.assert_array_equal(together.weight[g], one(density[g], rate[g]).weight)

@@ -6,9 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dpbt import losses, sensitivity
+from dpbt import losses
 from dpbt.base import ADD_REMOVE, GRID, REPLACE_ONE, relation
 from dpbt.learners import greedy_tree
+from dpbt.privacy import sensitivity
 
 LOSSES = [losses.matsushita, losses.square, losses.log, losses.zero_one, losses.m_alpha(0.3)]
 each = pytest.mark.parametrize("loss", LOSSES, ids=lambda loss: loss.name)
@@ -29,10 +30,14 @@ def test_perspective_bounds_in_closed_form(m):
 
 @pytest.mark.parametrize("m", [1, 10, 1000])
 def test_published_bounds_are_theorem_3_and_corollary_7(m):
-    assert float(sensitivity.published_split(losses.matsushita, m)) == pytest.approx(max(3, 1 + 2 * np.sqrt(m)))
+    assert float(sensitivity.published_split(losses.matsushita, m)) == pytest.approx(
+        max(3, 1 + 2 * np.sqrt(m))
+    )
     assert float(sensitivity.published_split(losses.zero_one, m)) == pytest.approx(3)
     corollary = 3 + 2 * 0.3 * (np.sqrt(m) - 1)
-    assert float(sensitivity.published_split(losses.m_alpha(0.3), m)) == pytest.approx(corollary, rel=1e-5)
+    assert float(sensitivity.published_split(losses.m_alpha(0.3), m)) == pytest.approx(
+        corollary, rel=1e-5
+    )
     lemma_5 = max(3, 1 + (1 + np.log(m + 1)) / np.log(2))
     assert float(sensitivity.published_split(losses.log, m)) <= lemma_5 + 1e-3
 
@@ -46,7 +51,9 @@ def test_published_bounds_are_theorem_3_and_corollary_7(m):
     cls=st.booleans(),
 )
 def test_adding_a_row_raises_f_by_at_most_the_bound(loss, m, ones, w, scale, cls):
-    """Counts on the weight grid, the larger table has m rows, the others weigh scale / GRID each."""
+    """Counts on the weight grid, the larger table has m rows, the others weigh scale / GRID
+    each.
+    """
     ones = min(ones, m - 1)
     w1, w0 = ones * scale / GRID, (m - 1 - ones) * scale / GRID
     more = w / GRID
@@ -69,14 +76,18 @@ def test_the_bound_is_attained(loss):
 @each
 @given(data=st.data())
 def test_scores_of_all_splits_move_one_way(loss, data):
-    """Adding a row changes the summed perspectives of both children of every split by something in [0, f(1, m)]."""
+    """Adding a row changes the summed perspectives of both children of every split by something in
+    [0, f(1, m)].
+    """
     rows = data.draw(st.integers(1, 30))
     rng = np.random.default_rng(data.draw(st.integers(0, 10**6)))
     side, label = rng.random((rows, 12)) < 0.5, rng.random(rows) < 0.5
     level = rng.integers(1, GRID + 1, rows)
 
     def scores(count):
-        products = np.stack([(level[:count] * (label[:count] == c)) @ side[:count] for c in (False, True)])[None]
+        products = np.stack(
+            [(level[:count] * (label[:count] == c)) @ side[:count] for c in (False, True)]
+        )[None]
         totals = np.array([[(level[:count] * (label[:count] == c)).sum() for c in (False, True)]])
         args = jnp.asarray(products, jnp.int32), jnp.asarray(totals, jnp.int32)
         return np.asarray(greedy_tree.split_scores(loss, *args))[0]
@@ -89,7 +100,9 @@ def test_scores_of_all_splits_move_one_way(loss, data):
 @each
 @pytest.mark.parametrize("m", [1000, 300_000, 16_000_000])
 def test_float32_scores_of_many_rows_stay_within_the_allowance(loss, m):
-    """Both neighbours' scores as the program computes them: the spread of changes is at most the sensitivity used."""
+    """Both neighbours' scores as the program computes them: the spread of changes is at most the
+    sensitivity used.
+    """
     rng = np.random.default_rng(m)
     splits, nodes = 2000, 4
     totals = rng.integers(0, m // 2, (nodes, 2)) * GRID
@@ -120,14 +133,17 @@ def test_error_weight_is_one_lipschitz_and_monotone(counts, where, cls):
     more = counts.copy()
     more[where % len(counts), cls] += 1
     change = more.min(axis=1).sum() - counts.min(axis=1).sum()
-    assert 0 <= change <= sensitivity.error_weight(ADD_REMOVE)
+    assert 0 <= change <= sensitivity.error_weight(ADD_REMOVE).l1
 
 
 def test_relations():
     assert relation("add_remove") is ADD_REMOVE
     assert relation(REPLACE_ONE) is REPLACE_ONE
     assert (sensitivity.split_moves(ADD_REMOVE), sensitivity.split_moves(REPLACE_ONE)) == (1, 2)
-    assert (sensitivity.class_weights(ADD_REMOVE), sensitivity.class_weights(REPLACE_ONE)) == (1, 2)
+    assert sensitivity.class_weights(ADD_REMOVE) == (1, 1)
+    assert sensitivity.class_weights(REPLACE_ONE) == (2, np.sqrt(2))
+    assert sensitivity.error_weight(REPLACE_ONE) == sensitivity.error_weight(ADD_REMOVE) == (1, 1)
+    assert (sensitivity.moved_rows(ADD_REMOVE), sensitivity.moved_rows(REPLACE_ONE)) == (1, 2)
     with pytest.raises(ValueError, match="relation must be one of"):
         relation("zero_out")
     with pytest.raises(ValueError, match="no bound is known"):

@@ -1,4 +1,6 @@
-"""LazyBB and LazyBregBoost: against plain loops, published against tight, ledgers, refusals, halfspaces."""
+"""LazyBB and LazyBregBoost: against plain loops, published against tight, ledgers, refusals,
+halfspaces.
+"""
 
 import jax
 import jax.numpy as jnp
@@ -6,11 +8,15 @@ import numpy as np
 import pytest
 
 import dpbt
-from dpbt import accounting, boosting, boundary, losses, mechanisms, recipes, slickness, smooth_bounds
+from dpbt import boosting, losses, recipes
 from dpbt.base import GRID, MAX_ROWS, REPLACE_ONE, UNSPLIT, Relation, Table
+from dpbt.data.domains import Boolean, Nominal, Numeric
+from dpbt.data.questions import of_splits, splits_of
 from dpbt.learners import halfspace, one_rule
+from dpbt.privacy import accounting, boundary, mechanisms, slickness
+from dpbt.theory import smooth_bounds
 from tests import reference_smooth
-from tests.tables import random_features, random_table
+from tests.tables import allowing, random_features, random_table
 
 GOOD = {"epsilon": 1.0, "rows": 100}
 calibrations = pytest.mark.parametrize("calibration", ["tight", "published"])
@@ -35,37 +41,44 @@ def agree(table, recipe, seed):
     model = dpbt.fit(key, table, recipe)
     noise = mechanisms.noisy_max if "noisy_max" in recipe.setting else mechanisms.exponential
     chosen, margins = reference_smooth.lazybb(
-        *(np.asarray(array) for array in table[:3]),
+        *(np.asarray(array) for array in (splits_of(table), table.target, table.present)),
         rounds=int(recipe.rounds),
-        density=float(recipe.budget.density),
-        rate=float(recipe.budget.learning_rate),
-        rows=float(recipe.budget.rows),
+        density=float(recipe.reweighting.density),
+        rate=float(recipe.reweighting.learning_rate),
+        rows=float(recipe.rows),
         bounded=recipe.calibration == "tight",
         choose=library_choice(key, recipe, noise),
     )
     np.testing.assert_array_equal(model.releases["rule"], chosen)
-    score = np.asarray(dpbt.decision_function(model, table.splits))
-    np.testing.assert_array_equal(score, margins * np.where(table.label, 1, -1))
+    score = np.asarray(dpbt.decision_function(model, table))
+    np.testing.assert_array_equal(score, margins * np.where(table.target, 1, -1))
 
 
 @calibrations
 @selections
 def test_same_rules_as_a_plain_loop_under_the_same_noise(small_table, calibration, selection):
-    recipe = recipes.lazybb(epsilon=40, rows=77, rounds=9, calibration=calibration, selection=selection)
+    recipe = recipes.lazybb_rules(
+        epsilon=40, rows=77, rounds=9, calibration=calibration, selection=selection
+    )
     agree(small_table, recipe, seed=5)
 
 
 @calibrations
 def test_same_rules_as_a_plain_loop_on_real_data(banknote, calibration):
-    recipe = recipes.lazybb(epsilon=5, rows=1372, rounds=12, density=0.3, learning_rate=0.4, calibration=calibration)
+    settings = {"rounds": 12, "density": 0.3, "learning_rate": 0.4}
+    recipe = recipes.lazybb_rules(epsilon=5, rows=1372, calibration=calibration, **settings)
     agree(banknote, recipe, seed=1)
 
 
 def test_without_privacy_each_rule_is_nearly_the_best_under_the_exact_measure(banknote):
-    """In float64 without a grid: the chosen rule's error is within 0.01 of the least, round by round."""
-    recipe = recipes.lazybb(epsilon=np.inf, rows=1372, rounds=15, density=0.35, learning_rate=0.4)
+    """In float64 without a grid: the chosen rule's error is within 0.01 of the least, round by
+    round.
+    """
+    recipe = recipes.lazybb_rules(
+        epsilon=np.inf, rows=1372, rounds=15, density=0.35, learning_rate=0.4
+    )
     model = dpbt.fit(jax.random.key(0), banknote, recipe)
-    y, x = np.where(banknote.label, 1, -1), np.where(banknote.splits, 1, -1)
+    y, x = np.where(banknote.target, 1, -1), np.where(splits_of(banknote), 1, -1)
     rules = np.concatenate([np.ones((1, len(y))), -np.ones((1, len(y))), np.repeat(x.T, 2, axis=0)])
     rules[3::2] *= -1
     margins = np.zeros(len(y))
@@ -74,46 +87,55 @@ def test_without_privacy_each_rule_is_nearly_the_best_under_the_exact_measure(ba
         errors = (measure * (rules != y)).sum(axis=1) / measure.sum()
         assert errors[chosen] <= errors.min() + 0.01
         margins += y * rules[chosen]
-    assert np.mean(np.asarray(dpbt.predict(model, banknote.splits)) == banknote.label) > 0.9
+    assert np.mean(np.asarray(dpbt.predict(model, banknote)) == banknote.target) > 0.9
 
 
 def test_rules_are_trees_in_words():
     label = jnp.array([True, True, False, False])
-    table = Table(jnp.array([[1, 0], [1, 1], [0, 0], [0, 1]], bool), label, jnp.ones(4, bool))
+    table = of_splits(np.array([[1, 0], [1, 1], [0, 0], [0, 1]], bool), label, np.ones(4, bool))
     for flip, sign in ((False, 1), (True, -1)):
-        shown = table._replace(label=label ^ flip)
-        model = dpbt.fit(jax.random.key(0), shown, recipes.lazybb(epsilon=np.inf, rows=4, rounds=1))
-        assert model.trees.split.tolist() == [[0]]
-        assert model.trees.leaf.tolist() == [[-sign, sign]]
-        np.testing.assert_array_equal(dpbt.predict(model, shown.splits), shown.label)
-    constant = table._replace(label=jnp.ones(4, bool))
-    model = dpbt.fit(jax.random.key(0), constant, recipes.lazybb(epsilon=np.inf, rows=4, rounds=1))
-    assert (model.trees.split.tolist(), model.trees.leaf.tolist()) == ([[UNSPLIT]], [[1, 1]])
-    assert "add +1.0000" in dpbt.explain(model, {"a": dpbt.domains.Boolean(), "b": dpbt.domains.Boolean()})
+        shown = table._replace(target=label ^ flip)
+        model = dpbt.fit(
+            jax.random.key(0), shown, recipes.lazybb_rules(epsilon=np.inf, rows=4, rounds=1)
+        )
+        assert model.hypotheses.split.tolist() == [[0]]
+        assert model.hypotheses.leaf.tolist() == [[-sign, sign]]
+        np.testing.assert_array_equal(dpbt.predict(model, shown), shown.target)
+    constant = table._replace(target=jnp.ones(4, bool))
+    model = dpbt.fit(
+        jax.random.key(0), constant, recipes.lazybb_rules(epsilon=np.inf, rows=4, rounds=1)
+    )
+    assert (model.hypotheses.split.tolist(), model.hypotheses.leaf.tolist()) == (
+        [[UNSPLIT]],
+        [[1, 1]],
+    )
+    assert "add +1.0000" in dpbt.explain(
+        model, {"a": dpbt.domains.Boolean(), "b": dpbt.domains.Boolean()}
+    )
     with pytest.raises(ValueError, match="vote without a link"):
-        dpbt.predict_proba(model, table.splits)
+        dpbt.predict_proba(model, table)
 
 
 def test_published_noise_is_theorem_4_2_and_twice_the_tight_one():
     """eta = epsilon kappa n / (4 tau): in levels of the cap, scale = GRID kappa n / eta."""
     settings = {"epsilon": 0.7, "rows": 1000, "rounds": 20, "density": 0.3}
-    published = recipes.lazybb(calibration="published", **settings)
+    published = recipes.lazybb_rules(calibration="published", **settings)
     eta = 0.7 * 0.3 * 1000 / (4 * 20)
     assert float(published.budget.rule_scale) == pytest.approx(GRID * 0.3 * 1000 / eta, rel=1e-6)
-    tight = recipes.lazybb(**settings)
-    assert float(published.budget.rule_scale) == pytest.approx(2 * float(tight.budget.rule_scale), rel=1e-6)
+    tight = recipes.lazybb_rules(**settings)
+    assert float(published.budget.rule_scale) == pytest.approx(
+        2 * float(tight.budget.rule_scale), rel=1e-6
+    )
 
 
 @pytest.mark.parametrize("relation", ["add_remove", "replace_one"])
 @calibrations
-@pytest.mark.parametrize("learner", ["one_rule", "top_down"])
+@pytest.mark.parametrize("make", [recipes.lazybb_rules, recipes.lazybb_trees])
 @pytest.mark.parametrize("delta", [0.0, 1e-5])
-def test_the_ledger_adds_up_to_the_request(relation, calibration, learner, delta):
+def test_the_ledger_adds_up_to_the_request(relation, calibration, make, delta):
     for epsilon, rounds in ((0.05, 5), (1.0, 39), (3.0, 99)):
-        recipe = recipes.lazybb(
-            epsilon=epsilon, rows=2000, delta=delta, rounds=rounds, learner=learner, calibration=calibration,
-            relation=relation,
-        )  # fmt: skip
+        settings = {"rounds": rounds, "calibration": calibration, "relation": relation}
+        recipe = make(epsilon=epsilon, rows=2000, delta=delta, **settings)
         book = dpbt.ledger(recipe)
         claim = book.epsilon
         if calibration == "published" and delta > 0:
@@ -125,15 +147,19 @@ def test_the_ledger_adds_up_to_the_request(relation, calibration, learner, delta
 
 @selections
 def test_noisy_max_is_known_to_every_accountant(selection):
-    book = dpbt.ledger(recipes.lazybb(epsilon=1, rows=500, rounds=10, selection=selection, delta=1e-5))
+    book = dpbt.ledger(
+        recipes.lazybb_rules(epsilon=1, rows=500, rounds=10, selection=selection, delta=1e-5)
+    )
     for accountant in ("pure", "advanced", "zcdp", "rdp", "pld"):
         assert 0 < book.epsilon_at(1e-5, accountant) < 3
 
 
 def test_zcdp_by_bounded_range_buys_less_noise_than_advanced_composition():
-    tight = recipes.lazybb(epsilon=1, rows=32_561, rounds=99, delta=1e-5)
-    pure = recipes.lazybb(epsilon=1, rows=32_561, rounds=99)
-    published = recipes.lazybb(epsilon=1, rows=32_561, rounds=99, delta=1e-5, calibration="published")
+    tight = recipes.lazybb_rules(epsilon=1, rows=32_561, rounds=99, delta=1e-5)
+    pure = recipes.lazybb_rules(epsilon=1, rows=32_561, rounds=99)
+    published = recipes.lazybb_rules(
+        epsilon=1, rows=32_561, rounds=99, delta=1e-5, calibration="published"
+    )
     assert float(tight.budget.rule_scale) < 0.35 * float(pure.budget.rule_scale)
     assert float(published.budget.rule_scale) > 2 * float(tight.budget.rule_scale)
 
@@ -149,11 +175,7 @@ BAD = {
     "mixed delta": ({"delta": [0, 1e-5]}, "delta must be 0, or in"),
     "calibration": ({"calibration": "loose"}, 'calibration must be "tight" or "published"'),
     "relation": ({"relation": "swap"}, "relation must be one of"),
-    "learner": ({"learner": "stump"}, 'learner must be "one_rule" or "top_down"'),
     "selection": ({"selection": "laplace"}, "selection must be one of"),
-    "splits": ({"learner": "top_down", "splits": 8, "depth": 3}, "at most 7 splits"),
-    "leaf share": ({"learner": "top_down", "leaf_share": 1.0}, "leaf_share must be"),
-    "entropy": ({"learner": "top_down", "criterion": losses.log, "calibration": "published"}, "Gini"),
     "too little": ({"epsilon": 1e-40}, "epsilon is too small"),
 }
 
@@ -162,11 +184,51 @@ BAD = {
 def test_bad_settings_are_refused(name):
     changes, words = BAD[name]
     with pytest.raises(ValueError, match=words):
-        recipes.lazybb(**{**GOOD, **changes})
+        recipes.lazybb_rules(**{**GOOD, **changes})
+
+
+BAD_TREES = {
+    "splits": ({"splits": 8, "depth": 3}, r"at most 2\^D - 1 splits"),
+    "no splits": ({"splits": 0}, "splits must be an integer of at least 1, got 0"),
+    "splits -5": ({"splits": -5}, "splits must be an integer of at least 1, got -5"),
+    "several depths": ({"depth": [2, 3]}, "depth must be one integer"),
+    "deep": ({"depth": 13}, "depth must be at most 12"),
+    "leaf share": ({"leaf_share": 1.0}, "leaf_share must be"),
+    "leaf share, published": ({"leaf_share": 0.4, "calibration": "published"}, "gives half"),
+    "entropy": ({"criterion": losses.log, "calibration": "published"}, "Gini"),
+    "density": ({"density": 1.0}, "density must be greater than 0 and less than 1"),
+    "rate": ({"learning_rate": np.inf}, "learning_rate must be greater than 0 and finite"),
+}
+
+
+@pytest.mark.parametrize("name", BAD_TREES)
+def test_bad_settings_of_trees_are_refused(name):
+    changes, words = BAD_TREES[name]
+    with pytest.raises(ValueError, match=words):
+        recipes.lazybb_trees(**{**GOOD, **changes})
+
+
+@pytest.mark.parametrize(
+    ("make", "option"),
+    [
+        (recipes.lazybb_rules, {"splits": 3}),
+        (recipes.lazybb_rules, {"depth": 3}),
+        (recipes.lazybb_rules, {"leaf_share": 0.5}),
+        (recipes.lazybb_trees, {"selection": "exponential"}),
+    ],
+)
+def test_an_option_of_another_learner_is_refused_by_name(make, option):
+    with pytest.raises(TypeError, match=next(iter(option))):
+        make(**GOOD, **option)
 
 
 def test_no_bound_is_invented_for_another_relation():
-    for bound in (slickness.indicator, slickness.rule_range, slickness.label_range, slickness.center_l2):
+    for bound in (
+        slickness.indicator,
+        slickness.rule_range,
+        slickness.label_range,
+        slickness.center_l2,
+    ):
         with pytest.raises(ValueError, match="no bound is known"):
             bound(Relation.REPLACE_SPECIAL)
     with pytest.raises(ValueError, match="no bound is known"):
@@ -176,53 +238,78 @@ def test_no_bound_is_invented_for_another_relation():
 def test_one_program_serves_every_setting_and_vmap_is_a_loop(small_table):
     def go(**changes):
         given = {"epsilon": 1.0, "rows": 77, "rounds": 4, "relation": "add_remove", **changes}
-        recipe = recipes.lazybb(**given)
+        recipe = recipes.lazybb_rules(**given)
         return dpbt.fit(jax.random.key(1), small_table, recipe)
 
     go()
     before = boosting._boost._cache_size()
-    for changes in ({"epsilon": np.inf}, {"density": 0.7}, {"learning_rate": 0.1}, {"rows": 90}, {"delta": 1e-5}):
+    for changes in (
+        {"epsilon": np.inf},
+        {"density": 0.7},
+        {"learning_rate": 0.1},
+        {"rows": 90},
+        {"delta": 1e-5},
+    ):
         go(**changes)
     assert boosting._boost._cache_size() == before
-    recipe = recipes.lazybb(epsilon=[1.0, 20.0], rows=77, rounds=4, density=[0.3, 0.6])
-    together = jax.jit(jax.vmap(lambda r: dpbt.boost(jax.random.key(1), small_table, r)[0]["rule"]))(recipe)
+    recipe = recipes.lazybb_rules(epsilon=[1.0, 20.0], rows=77, rounds=4, density=[0.3, 0.6])
+
+    def rules_of(one):
+        return dpbt.boost(jax.random.key(1), small_table, one).transcript.rounds["rule"]
+
+    together = jax.jit(jax.vmap(rules_of))(recipe)
     for g in range(2):
         one = dpbt.fit(jax.random.key(1), small_table, recipes.setting(recipe, g))
         np.testing.assert_array_equal(together[g], one.releases["rule"])
 
 
-def test_absent_rows_and_splits_that_are_not_offered_do_not_matter(small_table):
-    recipe = recipes.lazybb(epsilon=9, rows=77, rounds=5)
+def test_absent_rows_and_splits_that_are_not_allowed_do_not_matter(small_table):
+    recipe = recipes.lazybb_rules(epsilon=9, rows=77, rounds=5)
     gone = ~small_table.present
-    other = small_table._replace(label=small_table.label ^ gone, splits=small_table.splits ^ gone[:, None])
-    first, second = (dpbt.fit(jax.random.key(3), t, recipe).releases["rule"] for t in (small_table, other))
+    moved = gone[:, None].astype(np.uint8)
+    other = small_table._replace(target=small_table.target ^ gone, cells=small_table.cells ^ moved)
+    first, second = (
+        dpbt.fit(jax.random.key(3), t, recipe).releases["rule"] for t in (small_table, other)
+    )
     np.testing.assert_array_equal(first, second)
-    offered = jnp.arange(7) < 3
-    for learner in ("one_rule", "top_down"):
-        recipe = recipes.lazybb(epsilon=0.1, rows=77, rounds=30, learner=learner)
-        model = dpbt.fit(jax.random.key(4), small_table._replace(offered=offered), recipe)
-        assert int(model.trees.split.max()) == 2
-    noisy = recipes.lazybb(epsilon=1, rows=77, rounds=2, selection="noisy_max")
+    allowed = np.arange(7) < 3
+    for make in (recipes.lazybb_rules, recipes.lazybb_trees):
+        recipe = make(epsilon=0.1, rows=77, rounds=30)
+        model = dpbt.fit(jax.random.key(4), allowing(small_table, allowed), recipe)
+        assert int(model.hypotheses.split.max()) == 2
+    noisy = recipes.lazybb_rules(epsilon=1, rows=77, rounds=2, selection="noisy_max")
     with pytest.raises(ValueError, match="no masked candidates"):
-        dpbt.fit(jax.random.key(0), small_table._replace(offered=offered), noisy)
+        dpbt.fit(jax.random.key(0), allowing(small_table, allowed), noisy)
 
 
 def test_any_learner_can_be_lazily_boosted(small_table):
-    """`lazy_breg_boost` of the one-rule learner with its budget is `lazybb`."""
-    recipe = recipes.lazybb(epsilon=5, rows=77, rounds=6)
-    again = recipes.lazy_breg_boost(one_rule.one_rule(REPLACE_ONE), recipe.budget, rounds=6, relation="replace_one")
-    one, other = (dpbt.fit(jax.random.key(0), small_table, r).releases["rule"] for r in (recipe, again))
-    np.testing.assert_array_equal(one, other)
-    assert dpbt.ledger(again).epsilon == pytest.approx(5, rel=1e-5)
+    """`custom` with the one-rule learner, and its budget or an epsilon, is `lazybb_rules`."""
+    recipe = recipes.lazybb_rules(epsilon=5, rows=77, rounds=6)
+    smooth = {"reweighter": recipe.reweighter, "reweighting": recipe.reweighting}
+    learner = one_rule.one_rule(REPLACE_ONE)
+    expected = dpbt.fit(jax.random.key(0), small_table, recipe).releases["rule"]
+    for by in ({"budget": recipe.budget}, {"epsilon": 5}):
+        again = recipes.custom(learner, rows=77, rounds=6, **by, **smooth)
+        found = dpbt.fit(jax.random.key(0), small_table, again).releases["rule"]
+        np.testing.assert_array_equal(found, expected)
+        assert dpbt.ledger(again).epsilon == pytest.approx(5, rel=1e-5)
 
 
 def test_learners_whose_sensitivities_are_of_other_weights_or_neighbours_are_refused():
-    """Weights that all move at once would cost a learner of one row's own weight more than its ledger says."""
-    recipe, tree = recipes.lazybb(epsilon=5, rows=77, rounds=6), recipes.bdpe(epsilon=5, rows=80).learner
+    """Weights that all move at once would cost a learner of one row's own weight more than its
+    ledger says.
+    """
+    recipe = recipes.lazybb_rules(epsilon=5, rows=77, rounds=6)
+    settings = {"rows": 77, "rounds": 6, "relation": "add_remove"}
+    smooth = {"reweighter": recipe.reweighter, "reweighting": recipe.reweighting, **settings}
+    trees = recipes.bdpe(epsilon=5, rows=80)
     with pytest.raises(ValueError, match="weights of each row's own"):
-        recipes.lazy_breg_boost(tree, recipe.budget, rounds=6, relation="add_remove")
+        recipes.custom(trees.learner, budget=trees.budget, **smooth)
     with pytest.raises(ValueError, match="the learner's sensitivities are under"):
-        recipes.lazy_breg_boost(one_rule.one_rule(REPLACE_ONE), recipe.budget, rounds=6, relation="add_remove")
+        recipes.custom(one_rule.one_rule(REPLACE_ONE), budget=recipe.budget, **smooth)
+    top_down = recipes.lazybb_trees(epsilon=5, rows=77, rounds=6, relation="add_remove")
+    with pytest.raises(ValueError, match="counts on a total weight"):
+        recipes.custom(top_down.learner, budget=top_down.budget, **settings)
 
 
 # Halfspaces
@@ -236,27 +323,33 @@ def test_tables_of_more_rows_than_int32_sums_are_refused():
 
 def test_the_centre_is_the_weighted_mean_of_signed_rows_in_the_unit_ball():
     table = random_features(0, rows=60, splits=3)
-    recipe = recipes.halfspace_boost(epsilon=np.inf, rows=60, rounds=4, density=0.4, learning_rate=0.8)
+    recipe = recipes.halfspace_boost(
+        epsilon=np.inf, rows=60, rounds=4, density=0.4, learning_rate=0.8
+    )
     model = dpbt.fit(jax.random.key(0), table, recipe)
-    x = np.asarray(table.splits, np.float64)
+    x = np.asarray(table.cells, np.float64)
     x /= np.maximum(1, np.linalg.norm(x, axis=1, keepdims=True))
-    y, margins = np.where(table.label, 1, -1), np.zeros(60)
-    for normal in np.asarray(model.trees.normal):
+    y, margins = np.where(table.target, 1, -1), np.zeros(60)
+    for normal in np.asarray(model.hypotheses.normal):
         measure = reference_smooth.capped_scaling(np.exp(-0.4 * margins), 0.4 * 60)
         np.testing.assert_allclose(normal, (measure * y) @ x / (0.4 * 60), atol=0.01)
         margins += y * (x @ normal)
-    np.testing.assert_allclose(dpbt.decision_function(model, table.splits), margins * y, atol=0.02)
+    np.testing.assert_allclose(dpbt.decision_function(model, table), margins * y, atol=0.02)
 
 
 @pytest.mark.parametrize("rows", [1, 50, 2**17 + 3, 3 * 2**17])
 def test_sums_of_rows_are_exact_integers(rows):
     """Against int64, on rows that make int32 sums as large as they get."""
     rng = np.random.default_rng(rows)
-    x = np.where(rng.random((rows, 3)) < 0.9, 0.999 * np.float32(1), rng.uniform(-1, 1, (rows, 3))).astype(np.float32)
+    x = np.where(
+        rng.random((rows, 3)) < 0.9, 0.999 * np.float32(1), rng.uniform(-1, 1, (rows, 3))
+    ).astype(np.float32)
     x[:, 1] *= -1
     x[:, 2] = 0
     x /= np.maximum(1, np.linalg.norm(x, axis=1, keepdims=True)).astype(np.float32)
-    table = halfspace.prepare(dpbt.Table(jnp.asarray(x), jnp.ones(rows, bool), jnp.ones(rows, bool)))
+    table = halfspace.prepare(
+        dpbt.Table(jnp.asarray(x), jnp.ones(rows, bool), jnp.ones(rows, bool))
+    )
     signed = np.where(rng.random(rows) < 0.99, GRID, -rng.integers(0, GRID + 1, rows))
     whole = np.trunc(np.asarray(table.rows, np.float64) * 2**14).astype(np.int64)
     digits = np.asarray(table.digits, np.int64)
@@ -268,10 +361,14 @@ def test_sums_of_rows_are_exact_integers(rows):
 
 @pytest.mark.parametrize("rows", [50, 730_000])
 def test_centres_of_neighbours_are_within_the_claim(rows):
-    """A row at the cap flips its label, among rows of many directions; the distance is all but 2 / (kappa m)."""
+    """A row at the cap flips its label, among rows of many directions; the distance is all but 2 /
+    (kappa m).
+    """
     rng = np.random.default_rng(rows)
     x = rng.normal(0, 1, (rows, 4)).astype(np.float32) + np.float32(0.7)
-    table = halfspace.prepare(dpbt.Table(jnp.asarray(x), jnp.ones(rows, bool), jnp.ones(rows, bool)))
+    table = halfspace.prepare(
+        dpbt.Table(jnp.asarray(x), jnp.ones(rows, bool), jnp.ones(rows, bool))
+    )
     level = jnp.full(rows, GRID, jnp.int8)  # every row is at the cap
     step = slickness.sum_step(rows)
     claim = float(slickness.center_step(step, REPLACE_ONE, features=4))
@@ -287,48 +384,87 @@ def test_centres_of_neighbours_are_within_the_claim(rows):
 
 
 def test_rows_are_projected_to_the_unit_ball_whatever_they_hold():
-    rows = np.array([[3, 4], [0.3, 0.4], [np.inf, 0], [np.nan, 0.5], [1e30, 1e30], [0, 0], [1e38, -3e38]], np.float32)
+    rows = np.array(
+        [[3, 4], [0.3, 0.4], [np.inf, 0], [np.nan, 0.5], [1e30, 1e30], [0, 0], [1e38, -3e38]],
+        np.float32,
+    )
     found = np.asarray(halfspace.to_ball(jnp.asarray(rows)), np.float64)
-    expected = [[0.6, 0.8], [0.3, 0.4], [0, 0], [0, 0.5], [0.5**0.5, 0.5**0.5], [0, 0], [0.5**0.5, -(0.5**0.5)]]
+    expected = [
+        [0.6, 0.8],
+        [0.3, 0.4],
+        [0, 0],
+        [0, 0.5],
+        [0.5**0.5, 0.5**0.5],
+        [0, 0],
+        [0.5**0.5, -(0.5**0.5)],
+    ]
     np.testing.assert_allclose(found, expected, atol=2e-6)
     assert np.linalg.norm(found, axis=1).max() <= 1
 
 
 @calibrations
 def test_halfspace_costs(calibration):
-    recipe = recipes.halfspace_boost(rows=500, noise=0.2, rounds=7, density=0.25, calibration=calibration)
+    recipe = recipes.halfspace_boost(
+        rows=500, noise=0.2, rounds=7, density=0.25, calibration=calibration
+    )
     book = dpbt.ledger(recipe)
     step = 2 + 16 * 2 / (127 * 2**14) if calibration == "tight" else 4
     assert book.rho == pytest.approx(7 * step**2 / 2 / (0.25 * 500 * 0.2) ** 2, rel=1e-5)
-    by_budget = recipes.halfspace_boost(rows=500, epsilon=0.8, delta=1e-5, rounds=7, calibration=calibration)
+    by_budget = recipes.halfspace_boost(
+        rows=500, epsilon=0.8, delta=1e-5, rounds=7, calibration=calibration
+    )
     assert dpbt.ledger(by_budget).epsilon == pytest.approx(0.8, rel=1e-5)
     for density in np.random.default_rng(0).uniform(0.05, 0.95, 20):
-        recipe = recipes.halfspace_boost(rows=503, epsilon=0.8, delta=1e-5, density=density, calibration=calibration)
+        recipe = recipes.halfspace_boost(
+            rows=503, epsilon=0.8, delta=1e-5, density=density, calibration=calibration
+        )
         assert dpbt.ledger(recipe).epsilon <= 0.8
 
 
 def test_halfspace_noise_shrinks_with_the_public_cap():
-    """One round: the cap is kappa, so the tight centre's noise has standard deviation kappa sigma."""
+    """One round: the cap is kappa, so the tight centre's noise has standard deviation kappa
+    sigma.
+    """
     table = random_features(1, rows=50, splits=400)
     found = {}
     for calibration in ("tight", "published"):
         recipe = recipes.halfspace_boost(
             rows=50, noise=3.0, rounds=1, density=0.25, features=400, calibration=calibration
         )
-        found[calibration] = np.std(dpbt.fit(jax.random.key(0), table, recipe).trees.normal)
+        found[calibration] = np.std(dpbt.fit(jax.random.key(0), table, recipe).hypotheses.normal)
     assert found["tight"] == pytest.approx(0.75, rel=0.2)
     assert found["published"] == pytest.approx(3.0, rel=0.2)
+
+
+def test_halfspaces_read_cells_at_their_positions():
+    """A table of cells gives the release of the table of its positions."""
+    domain = {"x": Numeric(-1, 1, bins=9), "c": Nominal(("a", "b")), "b": Boolean(missing=True)}
+    rng = np.random.default_rng(0)
+    columns = {
+        "x": rng.uniform(-1.2, 1.2, 40),
+        "c": rng.choice(["a", "b", "z"], 40),
+        "b": rng.choice(["1", "0", "?"], 40),
+    }
+    labels = {"labels": columns["x"] > 0, "negative": "0", "positive": "1"}
+    cells = dpbt.table(domain, columns, **labels)
+    placed = dpbt.Table(dpbt.questions.positions_of(cells), cells.target, cells.present)
+    recipe = recipes.halfspace_boost(rows=40, epsilon=5, rounds=2)
+    models = [dpbt.fit(jax.random.key(0), table, recipe) for table in (cells, placed)]
+    jax.tree.map(np.testing.assert_array_equal, models[0].releases, models[1].releases)
+    np.testing.assert_array_equal(
+        dpbt.decision_function(models[0], cells),
+        dpbt.decision_function(models[1], placed),
+    )
 
 
 def test_halfspace_refusals():
     features = random_features(0, rows=20, splits=2)
     recipe = recipes.halfspace_boost(rows=20, epsilon=1, rounds=2)
-    with pytest.raises(ValueError, match="float32 features"):
-        dpbt.fit(jax.random.key(0), random_table(0, 20, 2), recipe)
-    with pytest.raises(ValueError, match="splits must be bool"):
-        dpbt.fit(jax.random.key(0), features, recipes.lazybb(epsilon=1, rows=20))
-    with pytest.raises(ValueError, match="offered must be None"):
-        dpbt.fit(jax.random.key(0), features._replace(offered=jnp.ones(2, bool)), recipe)
+    with pytest.raises(ValueError, match=r"uint8 table.cells, got float32"):
+        dpbt.fit(jax.random.key(0), features, recipes.lazybb_rules(epsilon=1, rows=20))
+    some = allowing(random_table(0, 20, 2), np.ones(2, bool))
+    with pytest.raises(ValueError, match="allowed must be None"):
+        dpbt.fit(jax.random.key(0), some, recipe)
     wide = recipes.halfspace_boost(rows=20, epsilon=1, rounds=2, features=1)
     with pytest.raises(ValueError, match="at most 1 features"):
         dpbt.fit(jax.random.key(0), features, wide)
@@ -339,6 +475,7 @@ def test_halfspace_refusals():
             recipes.halfspace_boost(rows=20, **both)
 
 
+@pytest.mark.slow
 def test_hs_stl_learns_a_halfspace_with_a_margin():
     """Algorithm 5 as it is, on rows of margin 0.4: the error on fresh rows is below alpha."""
     rng = np.random.default_rng(0)
@@ -357,8 +494,12 @@ def test_hs_stl_learns_a_halfspace_with_a_margin():
 
 
 def test_calculators():
-    assert smooth_bounds.rounds_needed(0.05, 0.5) == int(np.ceil(16 * np.log(2) / 0.0025))  # "approximately 4,000"
-    assert smooth_bounds.rule_advantage(0.1, 100, 20, 0.05) == pytest.approx(0.1 - np.log(400) / 100)
+    assert smooth_bounds.rounds_needed(0.05, 0.5) == int(
+        np.ceil(16 * np.log(2) / 0.0025)
+    )  # "approximately 4,000"
+    assert smooth_bounds.rule_advantage(0.1, 100, 20, 0.05) == pytest.approx(
+        0.1 - np.log(400) / 100
+    )
     small, large = (smooth_bounds.halfspace_rows(0.1, 0.1, 0.2, e, 1e-6) for e in (1.0, 0.1))
     assert large["privacy"] == pytest.approx(10 * small["privacy"])
     assert large["accuracy"] == small["accuracy"]

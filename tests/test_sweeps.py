@@ -1,4 +1,6 @@
-"""Sweeps: data that plans itself into few programs, and runs that resume, spread and agree with single fits."""
+"""Sweeps: data that plans itself into few programs, and runs that resume, spread and agree with
+single fits.
+"""
 
 import dataclasses
 import hashlib
@@ -18,9 +20,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import dpbt
-from dpbt import recipes, runs, storage, sweeps
+from dpbt import recipes
+from dpbt.base import Table
+from dpbt.data.questions import positions_of, splits_of
+from dpbt.sweeps import plan, runner, storage
 from tests import worker
 from tests.conftest import random_table
+from tests.tables import allowing
 
 AXES = {
     "rounds": (2, 5),
@@ -32,22 +38,24 @@ AXES = {
 
 
 def make(rows, rounds, depth, alpha, epsilon, beta_tree):
-    return recipes.bdpe(rows=rows, rounds=rounds, depth=depth, alpha=alpha, epsilon=epsilon, beta_tree=beta_tree)
+    return recipes.bdpe(
+        rows=rows, rounds=rounds, depth=depth, alpha=alpha, epsilon=epsilon, beta_tree=beta_tree
+    )
 
 
 def sweep_of(*blocks, **options):
-    return sweeps.Sweep("s", make, blocks, **options)
+    return plan.Sweep("s", make, blocks, **options)
 
 
 def test_settings_are_products_with_stable_ids():
     without = {**AXES, "epsilon": (float("inf"),), "beta_tree": (0.5,)}
     sweep = sweep_of(AXES, without)
     assert len(sweep.settings) == 2 * 2 * 3 * 2 * 2 + 2 * 2 * 3
-    ids = [sweeps.setting_id(setting) for setting in sweep.settings]
+    ids = [plan.setting_id(setting) for setting in sweep.settings]
     assert len(set(ids)) == len(ids)
     backwards = dict(reversed(sweep.settings[5].items()))
-    assert sweeps.setting_id(backwards) == ids[5]
-    assert sweeps.setting_id({"epsilon": np.float64(0.5), "rounds": np.int64(2)}) == "23bf80914a53"
+    assert plan.setting_id(backwards) == ids[5]
+    assert plan.setting_id({"epsilon": np.float64(0.5), "rounds": np.int64(2)}) == "23bf80914a53"
     assert json.loads(json.dumps(sweep.definition()))["make"] == "tests.test_sweeps.make"
 
 
@@ -63,74 +71,102 @@ def test_bad_sweeps_are_refused():
 
 
 def test_structure_and_traced_axes_are_told_apart():
-    """Depth and objective calibration change the program; T, epsilon, numbers for alpha and shares do not."""
+    """Depth and objective calibration change the program; T, epsilon, numbers for alpha and shares
+    do not.
+    """
     sweep = sweep_of(AXES, {**AXES, "epsilon": (float("inf"),)})
     task = worker.tasks()[0]
-    found = sweeps.groups(sweep, task)
+    found = plan.groups(sweep, task)
     assert len(found) == 2 * 2
-    assert sorted(np.concatenate([group.places for group in found])) == list(range(len(sweep.settings)))
+    assert sorted(np.concatenate([group.indices for group in found])) == list(
+        range(len(sweep.settings))
+    )
     for group in found:
         assert group.recipe.capacity == 5
         assert np.all(np.diff(group.recipe.rounds) >= 0)
-        for k, place in enumerate(group.places):
+        for k, place in enumerate(group.indices):
             alone = dataclasses.replace(make(**task.arguments, **sweep.settings[place]), capacity=5)
             jax.tree.map(np.testing.assert_array_equal, recipes.setting(group.recipe, k), alone)
 
 
+LENGTHS = [st.integers(1, most) for most in (60, 5, 20, 8)]
+SHAPES = st.one_of(
+    st.builds(plan.Shape, *LENGTHS),
+    st.builds(plan.Shape, *LENGTHS[:2], st.just(0), st.just(0)),
+)
+
+
 @given(
-    st.lists(st.tuples(st.integers(1, 60), st.integers(1, 20)), min_size=1, max_size=7),
+    st.lists(SHAPES, min_size=1, max_size=7),
     st.sampled_from([0, 50, 10**6]),
 )
 def test_common_shapes_hold_every_table(shapes, spare):
-    joint = sweeps.common_shapes(shapes, spare)
+    joint = plan.common_shapes(shapes, spare)
     assert set(joint) == set(shapes)
-    assert all(big[0] >= rows and big[1] >= splits for (rows, splits), big in joint.items())
-    added = sum(np.prod(joint[shape]) - np.prod(shape) for shape in shapes)
-    assert added <= spare * len(shapes)
+    for own, big in joint.items():
+        assert all(wide >= length for length, wide in zip(own, big, strict=True))
+        assert big[1:] == own[1:] or 0 not in (own.splits, big.splits)
+    assert sum(joint[shape].cost - shape.cost for shape in shapes) <= spare * len(shapes)
     if spare == 0:
         assert joint == {shape: shape for shape in shapes}
     if spare == 10**6:
-        assert len(set(joint.values())) == 1
+        kinds = {shape[1:] if shape.splits == 0 else "cells" for shape in shapes}
+        assert len(set(joint.values())) == len(kinds)
 
 
 def test_padding_changes_no_noise_free_result_and_refuses_what_does_not_fit():
     task = worker.tasks()[0]
     recipe = recipes.bdpe(epsilon=np.inf, rows=60, rounds=3, depth=3)
-    big = sweeps.padded(task, (80, 11))
-    assert big.table.splits.shape == (80, 11)
+    shape = plan.Shape(rows=80, features=6, splits=11, attributes=9)
+    big = plan.padded(task, shape)
+    assert big.shape == shape
+    satisfied = np.asarray(splits_of(big.table))
+    np.testing.assert_array_equal(satisfied[:60, :5], splits_of(task.table))
+    assert not satisfied[:, 5:].any()
+    assert not np.asarray(positions_of(big.table))[:, 5:].any()
     assert big.train.shape == big.test.shape == (3, 80)
     fits = [
-        dpbt.fit(
-            jax.random.key(0), t.table, dataclasses.replace(recipe, budget=recipe.budget._replace(rows=np.float32(80)))
-        )
+        dpbt.fit(jax.random.key(0), t.table, dataclasses.replace(recipe, rows=np.float32(80)))
         for t in (task, big)
     ]
-    np.testing.assert_array_equal(fits[0].trees.split, fits[1].trees.split)
-    np.testing.assert_allclose(fits[0].trees.leaf, fits[1].trees.leaf, rtol=1e-6)
+    np.testing.assert_array_equal(fits[0].hypotheses.split, fits[1].hypotheses.split)
+    np.testing.assert_allclose(fits[0].hypotheses.leaf, fits[1].hypotheses.leaf, rtol=1e-6)
     with pytest.raises(ValueError, match="does not fit"):
-        sweeps.padded(task, (59, 11))
+        plan.padded(task, shape._replace(rows=59))
+    numbers = Table(task.table.cells.astype(np.float32), task.table.target, task.table.present)
+    exact = task._replace(table=numbers)
+    assert plan.padded(exact, exact.shape._replace(rows=70)).shape == (70, 5, 0, 0)
+    with pytest.raises(ValueError, match="does not fit"):
+        plan.padded(exact, exact.shape._replace(features=6))
 
 
 def direct(task, setting, evaluation, repeat):
     """The test error of one fit, made by hand."""
-    key = jax.random.fold_in(jax.random.key(worker.SWEEP.seed), sweeps.word(task.name))
-    for number in (*sweeps.id_words(sweeps.setting_id(setting)), evaluation, repeat):
+    key = jax.random.fold_in(jax.random.key(worker.SWEEP.seed), plan.word(task.name))
+    for number in (*plan.id_words(plan.setting_id(setting)), evaluation, repeat):
         key = jax.random.fold_in(key, number)
     recipe = worker.make(**task.arguments, **setting)
     table = task.table._replace(present=task.table.present & task.train[evaluation])
     model = dpbt.fit(dpbt.keys.pair(key)[0], table, recipe)
-    wrong = np.asarray(dpbt.predict(model, table.splits) != table.label)
+    wrong = np.asarray(dpbt.predict(model, table) != table.target)
     return wrong[task.test[evaluation]].mean()
 
 
 def test_runs_agree_with_single_fits_and_compile_once(tmp_path):
     seen = []
-    report = worker.sweep(tmp_path / "out", spare=0, progress=seen.append)
+    report = worker.sweep(tmp_path / "out", padding=0, progress=seen.append)
     fits = 3 * 9 * 3 * 2
-    assert (report.fits, report.found, sum(seen)) == (fits, 0, fits)
-    assert report.programs == 3  # three shapes, one structure; T, epsilon, folds and keys share them
+    assert (report.fits, report.reused, sum(seen)) == (fits, 0, fits)
+    assert (
+        report.programs == 3
+    )  # three shapes, one structure; T, epsilon, folds and keys share them
     assert len(seen) == 9  # one batch for each task and T
-    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["sweep.json", "t0.npz", "t1.npz", "t2.npz"]
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == [
+        "sweep.json",
+        "t0.npz",
+        "t1.npz",
+        "t2.npz",
+    ]
     for task in worker.tasks()[:2]:
         columns, about = storage.load_columns(tmp_path / "out" / f"{task.name}.npz")
         assert about["task"] == task.name
@@ -140,33 +176,37 @@ def test_runs_agree_with_single_fits_and_compile_once(tmp_path):
         assert {len(column) for column in columns.values()} == {9 * 3 * 2}
         settings = worker.SWEEP.settings
         order = list(itertools.product(range(9), range(3), range(2)))
-        assert list(columns["setting"]) == [sweeps.setting_id(settings[k]) for k, _, _ in order]
+        assert list(columns["setting"]) == [plan.setting_id(settings[k]) for k, _, _ in order]
         assert list(columns["rounds"]) == [settings[k]["rounds"] for k, _, _ in order]
         for row in (0, 17, 53):
             k, evaluation, repeat = order[row]
             expected = direct(task, settings[k], evaluation, repeat)
             np.testing.assert_allclose(columns["test_error"][row], expected, rtol=1e-6)
         assert np.all((columns["train_error"] >= 0) & (columns["train_error"] <= 1))
-    again = worker.sweep(tmp_path / "out", spare=0)
-    assert (again.fits, again.found, again.programs) == (0, fits, 0)
+    again = worker.sweep(tmp_path / "out", padding=0)
+    assert (again.fits, again.reused, again.programs) == (0, fits, 0)
     with pytest.raises(ValueError, match=r"begun otherwise: lanes was .*; finish it"):
-        worker.sweep(tmp_path / "out", spare=1)
+        worker.sweep(tmp_path / "out", padding=1)
     with pytest.raises(ValueError, match="distinct names"):
-        runs.run(worker.SWEEP, worker.tasks()[:1] * 2, tmp_path / "twice")
+        runner.run(worker.SWEEP, worker.tasks()[:1] * 2, tmp_path / "twice")
 
 
 def by_size(rows, depth):
     """A maker with a structure of its own for small tables, where depths are all one."""
     deepest = int(np.max(np.minimum(depth, 1 if rows < 50 else 2)))
-    return recipes.bdpe(epsilon=np.ones(np.shape(depth)), rows=rows, rounds=1, depth=deepest, alpha=1.0)
+    return recipes.bdpe(
+        epsilon=np.ones(np.shape(depth)), rows=rows, rounds=1, depth=deepest, alpha=1.0
+    )
 
 
 @pytest.mark.parametrize("spare", [0, pytest.param(10**6, marks=pytest.mark.slow)])
 def test_tasks_may_have_structures_of_their_own(tmp_path, spare):
     tasks = worker.tasks()
-    sweep = sweeps.Sweep("own", by_size, ({"depth": (1, 2)},))
-    report = runs.run(sweep, tasks, tmp_path, spare=spare, about={})
-    assert report.programs == (4 if spare == 0 else 3)  # of depth 1 for one setting and for two, and of depth 2
+    sweep = plan.Sweep("own", by_size, ({"depth": (1, 2)},))
+    report = runner.run(sweep, tasks, tmp_path, padding=spare, about={})
+    assert report.programs == (
+        4 if spare == 0 else 3
+    )  # of depth 1 for one setting and for two, and of depth 2
     for task in tasks:
         columns, _ = storage.load_columns(tmp_path / f"{task.name}.npz")
         assert len(columns["test_error"]) == 2 * 3
@@ -174,16 +214,17 @@ def test_tasks_may_have_structures_of_their_own(tmp_path, spare):
 
 def test_folders_are_not_mixed_up(tmp_path):
     """Another table, another mask of splits, or results that nothing speaks for are refused."""
-    sweep = sweeps.Sweep("own", by_size, ({"depth": (1,)},))
+    sweep = plan.Sweep("own", by_size, ({"depth": (1,)},))
     task = worker.tasks()[0]
-    runs.run(sweep, [task], tmp_path, about={})
-    offered = jax.numpy.asarray([True] * 4 + [False])
-    for table in (task.table._replace(label=~task.table.label), task.table._replace(offered=offered)):
+    runner.run(sweep, [task], tmp_path, about={})
+    allowed = np.array([True] * 4 + [False])
+    other = task.table._replace(target=~task.table.target)
+    for table in (other, allowing(task.table, allowed)):
         with pytest.raises(ValueError, match="begun otherwise: tasks"):
-            runs.run(sweep, [task._replace(table=table)], tmp_path, about={})
+            runner.run(sweep, [task._replace(table=table)], tmp_path, about={})
     (tmp_path / "sweep.json").unlink()
     with pytest.raises(ValueError, match=r"holds results \(t0.npz\) but no sweep.json"):
-        runs.run(sweep, [task], tmp_path, about={})
+        runner.run(sweep, [task], tmp_path, about={})
 
 
 def forest(rows, rounds, selection):
@@ -191,7 +232,7 @@ def forest(rows, rounds, selection):
         return recipes.random_forest(epsilon=1.0, rows=rows, rounds=rounds, depth=2)
     if selection == "halfspace":
         return recipes.halfspace_boost(epsilon=1.0, delta=1e-6, rows=rows, rounds=rounds)
-    return recipes.lazybb(epsilon=1.0, rows=rows, rounds=rounds, selection=selection)
+    return recipes.lazybb_rules(epsilon=1.0, rows=rows, rounds=rounds, selection=selection)
 
 
 @pytest.mark.parametrize("selection", ["forest", "noisy_max", "halfspace"])
@@ -199,21 +240,28 @@ def test_every_kind_of_learner_can_be_swept(tmp_path, selection):
     """Without padding of splits, tables list none, so learners that cannot mask them run."""
     task = worker.tasks()[0]
     if selection == "halfspace":
-        task = task._replace(table=task.table._replace(splits=task.table.splits.astype(np.float32)))
-    sweep = sweeps.Sweep("kinds", forest, ({"rounds": (1, 2), "selection": (selection,)},))
-    report = runs.run(sweep, [task], tmp_path, about={})
+        numbers = task.table.cells.astype(np.float32)
+        task = task._replace(table=Table(numbers, task.table.target, task.table.present))
+    sweep = plan.Sweep("kinds", forest, ({"rounds": (1, 2), "selection": (selection,)},))
+    report = runner.run(sweep, [task], tmp_path, about={})
     assert (report.fits, report.programs) == (2 * 3, 1)
 
 
 def digests(folder):
-    return {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in folder.iterdir() if path.is_file()}
+    return {
+        path.name: hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in folder.iterdir()
+        if path.is_file()
+    }
 
 
 def spawn(*arguments, devices=1, **variables):
     flags = f"{os.environ.get('XLA_FLAGS', '')} --xla_force_host_platform_device_count={devices}"
     environment = {**os.environ, "XLA_FLAGS": flags, **variables}
     command = [sys.executable, "-m", "tests.worker", *map(str, arguments)]
-    return subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    return subprocess.Popen(
+        command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
 
 
 def finished(process):
@@ -238,19 +286,22 @@ def test_a_killed_run_resumes_to_the_same_bytes(tmp_path):
     assert parts >= 1
     (folder / "parts" / "t0" / ".000-0001-0000-left.npz").write_bytes(b"half")
     report = worker.sweep(folder)
-    assert report.found > 0
-    assert report.fits + report.found == 162
+    assert report.reused > 0
+    assert report.fits + report.reused == 162
     assert digests(folder) == digests(tmp_path / "whole")
 
 
+@pytest.mark.slow
 def test_devices_and_shards_change_nothing(tmp_path):
     """Eight virtual devices: rows over 1, 2 and 8 of them, and a sweep over four by two."""
     worker.sweep(tmp_path / "one")
     found = finished(spawn("releases", tmp_path / "eight", devices=8))
     assert set(found["releases"]) == {"1", "2", "8"}
-    assert set(found["releases"].values()) == {worker.releases(runs.device_mesh(row_shards=1))}
+    assert set(found["releases"].values()) == {worker.releases(runner.device_mesh(row_shards=1))}
     assert found["collectives"]["all-reduce"] > 0
-    assert found["collectives"]["all-gather"] <= 1  # of the mask, for which rows are within the bound
+    assert (
+        found["collectives"]["all-gather"] <= 1
+    )  # of the mask, for which rows are within the bound
     assert found["collectives"]["all-to-all"] == 0
     same_columns(tmp_path / "one", tmp_path / "eight")
 
@@ -278,7 +329,7 @@ def test_two_processes_agree_with_one(tmp_path):
 
     found = both()
     assert [f["devices"] for f in found] == [2, 2]
-    assert {f["releases"] for f in found} == {worker.releases(runs.device_mesh(row_shards=1))}
+    assert {f["releases"] for f in found} == {worker.releases(runner.device_mesh(row_shards=1))}
     same_columns(tmp_path / "one", tmp_path / "two")
 
     # Both check the fingerprints of the folder that they find.
@@ -289,11 +340,11 @@ def test_two_processes_agree_with_one(tmp_path):
 
 def test_meshes_and_shards_of_rows():
     with pytest.raises(ValueError, match="no multiple of row_shards"):
-        runs.device_mesh(row_shards=3 * len(jax.devices()))
-    table = random_table(0, 13, 3)._replace(offered=np.array([True, True, False]))
-    sharded = runs.shard_rows(table, runs.device_mesh())
-    np.testing.assert_array_equal(sharded.splits, table.splits)
-    assert not sharded.offered[2]
+        runner.device_mesh(row_shards=3 * len(jax.devices()))
+    table = allowing(random_table(0, 13, 3), np.array([True, True, False]))
+    sharded = runner.shard_rows(table, runner.device_mesh())
+    np.testing.assert_array_equal(sharded.cells, table.cells)
+    assert not sharded.questions.allowed[2]
 
 
 def test_files_of_columns(tmp_path):
@@ -311,3 +362,20 @@ def test_files_of_columns(tmp_path):
     path.write_text("text")
     with pytest.raises(ValueError, match=r"a.npz: not a file of columns"):
         storage.load_columns(path)
+
+
+BAD_MASKS = {
+    "too short": lambda mask: mask[:, :3],
+    "one evaluation": lambda mask: mask[0],
+    "numbers": lambda mask: mask * 0.5,
+    "none": lambda mask: mask[:0],
+}
+
+
+@pytest.mark.parametrize("name", BAD_MASKS)
+def test_masks_that_do_not_fit_their_table_are_refused(name, tmp_path):
+    task = worker.tasks()[0]
+    bad = task._replace(train=BAD_MASKS[name](np.asarray(task.train)))
+    with pytest.raises(ValueError, match="train of task") as refused:
+        runner.run(worker.SWEEP, [bad], tmp_path)
+    assert str(task.table.target.shape[0]) not in str(refused.value)

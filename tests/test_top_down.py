@@ -1,4 +1,6 @@
-"""Top-down trees: against a plain loop, the two false lemmas, and the range that holds all the same."""
+"""Top-down trees: against a plain loop, the two false lemmas, and the range that holds all the
+same.
+"""
 
 import jax
 import jax.numpy as jnp
@@ -8,9 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import dpbt
-from dpbt import boosting, boundary, losses, mechanisms, recipes, slickness
+from dpbt import boosting, losses, recipes
 from dpbt.base import GRID, REPLACE_ONE, UNSPLIT
+from dpbt.data.questions import of_splits, splits_of
 from dpbt.learners import top_down_tree
+from dpbt.privacy import boundary, mechanisms, slickness
 from tests import reference_smooth
 from tests.tables import random_table
 
@@ -39,7 +43,9 @@ class Node:
 
 
 def plain_tree(criterion, splits, label, levels, count, depth, select):
-    """Algorithm 2 as a loop over leaves and splits; `select(k, {(heap, split): improvement})` picks one."""
+    """Algorithm 2 as a loop over leaves and splits; `select(k, {(heap, split): improvement})` picks
+    one.
+    """
 
     def weight(rows):
         return [levels[rows & (label == c)].sum() / GRID for c in (True, False)]
@@ -51,7 +57,9 @@ def plain_tree(criterion, splits, label, levels, count, depth, select):
         for leaf in (leaf for leaf in leaves if leaf.level < depth):
             for s in range(splits.shape[1]):
                 sides = (leaf.rows & splits[:, s], leaf.rows & ~splits[:, s])
-                gains[leaf.heap, s] = f(criterion, *weight(leaf.rows)) - sum(f(criterion, *weight(x)) for x in sides)
+                gains[leaf.heap, s] = f(criterion, *weight(leaf.rows)) - sum(
+                    f(criterion, *weight(x)) for x in sides
+                )
         node, s = select(k, gains)
         heap[node] = s
         (old,) = (leaf for leaf in leaves if leaf.heap == node)
@@ -69,15 +77,23 @@ def plain_tree(criterion, splits, label, levels, count, depth, select):
 def test_same_trees_as_a_plain_loop_under_the_same_noise(criterion, calibration):
     table = random_table(6, rows=200, splits=6, absent=10)
     count, depth, rounds = 4, 3, 3
-    recipe = recipes.lazybb(
-        epsilon=60, rows=200, relation="add_remove", rounds=rounds, density=0.4, learning_rate=0.5,
-        learner="top_down", splits=count,
-        depth=depth, criterion=criterion, calibration=calibration,
-    )  # fmt: skip
+    recipe = recipes.lazybb_trees(
+        epsilon=60,
+        rows=200,
+        relation="add_remove",
+        rounds=rounds,
+        density=0.4,
+        learning_rate=0.5,
+        splits=count,
+        depth=depth,
+        criterion=criterion,
+        calibration=calibration,
+    )
     key = jax.random.key(2)
     model = dpbt.fit(key, table, recipe)
     keys = boosting.round_keys(boosting.own_key(key, recipe), rounds)
-    splits, label, present = (np.asarray(array) for array in table[:3])
+    splits = np.asarray(splits_of(table))
+    label, present = np.asarray(table.target), np.asarray(table.present)
     margins, tight = np.zeros(200), calibration == "tight"
     for t in range(rounds):
         cap = min(1.0, 0.4 * np.exp(2 * 0.5 * t)) if tight else 1.0
@@ -94,10 +110,14 @@ def test_same_trees_as_a_plain_loop_under_the_same_noise(criterion, calibration)
                 scores[s, node] = gain
             noise_key = boundary.site_key(keys[t], f"split_{k}")
             scores = jnp.asarray(scores.reshape(-1), jnp.float32)
-            return divmod(int(mechanisms.exponential.sample(noise_key, scores, jnp.float32(scale))), 7)[::-1]
+            return divmod(
+                int(mechanisms.exponential.sample(noise_key, scores, jnp.float32(scale))), 7
+            )[::-1]
 
-        heap, leaves, leaf_weight = plain_tree(criterion, splits, label, levels, count, depth, select)
-        np.testing.assert_array_equal(model.trees.split[t], heap)
+        heap, leaves, leaf_weight = plain_tree(
+            criterion, splits, label, levels, count, depth, select
+        )
+        np.testing.assert_array_equal(model.hypotheses.split[t], heap)
         counts = np.zeros((8, 2))
         for leaf in leaves:
             first = (leaf.heap - (2**leaf.level - 1)) << (depth - leaf.level)
@@ -106,26 +126,30 @@ def test_same_trees_as_a_plain_loop_under_the_same_noise(criterion, calibration)
         labels = mechanisms.exponential if tight else mechanisms.noisy_max
         leaf_scale = jnp.float32(2 * GRID / (60 / rounds / 2))
         drawn = labels.sample(boundary.site_key(keys[t], "leaf"), jnp.asarray(behind), leaf_scale)
-        np.testing.assert_array_equal(model.trees.leaf[t], 2 * np.asarray(drawn) - 1)
+        np.testing.assert_array_equal(model.hypotheses.leaf[t], 2 * np.asarray(drawn) - 1)
         for leaf in leaves:
             first = (leaf.heap - (2**leaf.level - 1)) << (depth - leaf.level)
             margins[leaf.rows] += np.where(label[leaf.rows], 1, -1) * (2 * int(drawn[first]) - 1)
 
 
 def test_without_privacy_it_splits_where_it_helps_and_respects_the_depth_cap():
-    """XOR of two splits under a third that is useless; three internal nodes are enough, all within depth 2."""
+    """XOR of two splits under a third that is useless; three internal nodes are enough, all within
+    depth 2.
+    """
     rng = np.random.default_rng(0)
     splits = rng.random((400, 3)) < np.array([0.5, 0.4, 0.5])
     label = (splits[:, 1] & splits[:, 2]) | (~splits[:, 1] & ~splits[:, 2])
-    table = dpbt.Table(jnp.asarray(splits), jnp.asarray(label), jnp.ones(400, bool))
-    recipe = recipes.lazybb(epsilon=np.inf, rows=400, rounds=1, learner="top_down", splits=3, depth=2)
+    table = of_splits(splits, label, np.ones(400, bool))
+    recipe = recipes.lazybb_trees(epsilon=np.inf, rows=400, rounds=1, splits=3, depth=2)
     model = dpbt.fit(jax.random.key(0), table, recipe)
     assert np.all(np.asarray(dpbt.predict(model, splits)) == label)
-    deep = recipes.lazybb(epsilon=0.1, rows=400, rounds=20, learner="top_down", splits=7, depth=3)
+    deep = recipes.lazybb_trees(epsilon=0.1, rows=400, rounds=20, splits=7, depth=3)
     noisy = dpbt.fit(jax.random.key(1), table, deep)
-    assert int(jnp.sum(noisy.trees.split == UNSPLIT)) == 0
-    some = recipes.lazybb(epsilon=0.1, rows=400, rounds=20, learner="top_down", splits=4, depth=3)
-    assert int(jnp.sum(dpbt.fit(jax.random.key(1), table, some).trees.split != UNSPLIT)) == 20 * 4
+    assert int(jnp.sum(noisy.hypotheses.split == UNSPLIT)) == 0
+    some = recipes.lazybb_trees(epsilon=0.1, rows=400, rounds=20, splits=4, depth=3)
+    assert (
+        int(jnp.sum(dpbt.fit(jax.random.key(1), table, some).hypotheses.split != UNSPLIT)) == 20 * 4
+    )
 
 
 def gini(w1, w0):
@@ -133,22 +157,27 @@ def gini(w1, w0):
 
 
 def test_lemma_9_1_is_false():
-    """One term 4 w q (1 - q) moves by nearly 4 zeta, where the lemma has 5/4: zeta of class 1 enters a pure leaf."""
+    """One term 4 w q (1 - q) moves by nearly 4 zeta, where the lemma has 5/4: zeta of class 1
+    enters a pure leaf.
+    """
     zeta = 1e-4
     change = gini(zeta, 0.5) - gini(0, 0.5)
     assert 5 / 4 * zeta < 3.9 * zeta < change
 
 
 def test_lemma_9_2_is_false():
-    """One improvement moves by nearly 8 zeta, where the lemma has 4 zeta, between distributions zeta apart.
+    """One improvement moves by nearly 8 zeta, where the lemma has 4 zeta, between distributions
+    zeta apart.
 
-    A leaf of class 0 but for a light child of class 1. Mass zeta of class 0 leaves the light child, and mass zeta of
-    class 1 enters it: the leaf's own term rises by almost 4 zeta, that of the child falls by almost 4 zeta.
-    """
+    A leaf of class 0 but for a light child of class 1. Mass zeta of class 0 leaves the light child,
+    and mass zeta of class 1 enters it: the leaf's own term rises by almost 4 zeta, that of the
+    child falls by almost 4 zeta."""
     zeta, light = 1e-6, 1e-3
 
     def improvement(one, zero):
-        """Of splitting a leaf of weight 1 into the child with these class weights and a rest of class 0."""
+        """Of splitting a leaf of weight 1 into the child with these class weights and a rest of
+        class 0.
+        """
         return gini(one, 1 - one) - gini(one, zero) - gini(0, 1 - one - zero)
 
     before, after = improvement(light, zeta), improvement(light + zeta, 0)
@@ -158,7 +187,9 @@ def test_lemma_9_2_is_false():
 @each
 @given(seed=st.integers(0, 10**6))
 def test_the_range_over_all_candidates_holds(criterion, seed):
-    """Random leaves, splits and moves of one unit of mass (out of some rows, into others), in units of the cap."""
+    """Random leaves, splits and moves of one unit of mass (out of some rows, into others), in units
+    of the cap.
+    """
     rng = np.random.default_rng(seed)
     rows, candidates = int(rng.integers(3, 30)), 12
     label, member = rng.random(rows) < rng.uniform(0.05, 0.95), rng.random((rows, candidates)) < 0.5
@@ -181,7 +212,10 @@ def test_the_range_over_all_candidates_holds(criterion, seed):
 def test_the_range_is_below_eight_for_gini_and_near_it():
     for mass, least in ((10, 7.2), (1000, 7.99), (1e6, 7.9999)):
         assert least <= float(slickness.improvement_range(losses.square, mass, REPLACE_ONE)) <= 8
-    assert float(top_down_tree.tight_range(losses.square, 1000, REPLACE_ONE)) <= top_down_tree.PUBLISHED_RANGE + 0.01
+    assert (
+        float(top_down_tree.tight_range(losses.square, 1000, REPLACE_ONE))
+        <= top_down_tree.PUBLISHED_RANGE + 0.01
+    )
 
 
 @each
@@ -190,11 +224,18 @@ def test_the_float32_allowance_covers_improvements(criterion):
     rng = np.random.default_rng(3)
     totals = rng.integers(0, 40 * GRID, (200, 2))
     products = (totals[:, :, None] * rng.random((200, 2, 9))).astype(int)
-    found = np.asarray(top_down_tree.improvements(criterion, jnp.asarray(products), jnp.asarray(totals)), np.float64)
+    found = np.asarray(
+        top_down_tree.improvements(criterion, jnp.asarray(products), jnp.asarray(totals)),
+        np.float64,
+    )
     left = totals[:, :, None] - products
     for k in range(200):
         mass = totals[k].sum() / GRID
         for s in range(9):
             exact = f(criterion, *totals[k][::-1] / GRID)
-            exact -= f(criterion, *products[k, ::-1, s] / GRID) + f(criterion, *left[k, ::-1, s] / GRID)
-            assert abs(found[k, s] - exact) <= float(slickness.improvement_rounding(mass)) / 4 + 1e-9
+            exact -= f(criterion, *products[k, ::-1, s] / GRID) + f(
+                criterion, *left[k, ::-1, s] / GRID
+            )
+            assert (
+                abs(found[k, s] - exact) <= float(slickness.improvement_rounding(mass)) / 4 + 1e-9
+            )

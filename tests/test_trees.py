@@ -1,4 +1,6 @@
-"""Level statistics are exact and do not depend on order, method or padding; routing and shrinkage."""
+"""Level statistics are exact and do not depend on order, method or padding; routing and
+shrinkage.
+"""
 
 import jax
 import jax.numpy as jnp
@@ -6,8 +8,11 @@ import numpy as np
 import pytest
 
 import dpbt
-from dpbt import recipes, trees
+from dpbt import recipes
 from dpbt.base import GRID, MAX_ROWS, UNSPLIT, Table, Tree
+from dpbt.data.questions import columns_of, of_splits
+from dpbt.data.tables import take
+from dpbt.learners import trees
 from tests.conftest import random_table
 
 
@@ -22,9 +27,15 @@ def reference_products(splits, levels, node, nodes):
 METHODS = {
     "int8": lambda *args: trees.product_sums(*args, trees.product_int8),
     "bfloat16": lambda *args: trees.product_sums(*args, trees.product_bfloat16),
-    "bfloat16 in chunks": lambda *args: trees.product_sums(*args, lambda *ab: trees.product_bfloat16(*ab, 64)),
-    "segments": lambda table, levels, node, every: trees.segment_sums(table, levels, node, len(every)),
-    "segments in chunks": lambda table, levels, node, every: trees.segment_sums(table, levels, node, len(every), 7),
+    "bfloat16 in chunks": lambda *args: trees.product_sums(
+        *args, lambda *ab: trees.product_bfloat16(*ab, 64)
+    ),
+    "segments": lambda table, levels, node, every: trees.segment_sums(
+        table, levels, node, len(every)
+    ),
+    "segments in chunks": lambda table, levels, node, every: trees.segment_sums(
+        table, levels, node, len(every), 7
+    ),
 }
 
 
@@ -32,7 +43,7 @@ METHODS = {
 def test_every_method_gives_the_products_of_a_loop(method):
     table = trees.prepare(random_table(1, 300, 5, absent=20))
     level = jax.random.randint(jax.random.key(0), (300,), 1, GRID + 1)
-    levels = trees.masked_levels(table, level)
+    levels = trees.weights_by_class(table, level)
     node = jax.random.randint(jax.random.key(1), (300,), 0, 8).astype(trees.node_dtype(8))
     expected = reference_products(np.asarray(table.splits, np.int64), levels, node, 8)
     np.testing.assert_array_equal(METHODS[method](table, levels, node, jnp.arange(8)), expected)
@@ -41,7 +52,7 @@ def test_every_method_gives_the_products_of_a_loop(method):
 @pytest.mark.parametrize("nodes", [8, 2 * trees.SEGMENT_NODES])
 def test_products_of_right_siblings_are_enough(nodes):
     table = trees.prepare(random_table(1, 300, 5, absent=20))
-    levels = trees.masked_levels(table, jnp.full(300, GRID))
+    levels = trees.weights_by_class(table, jnp.full(300, GRID))
     parent = jax.random.randint(jax.random.key(1), (300,), 0, nodes // 2)
     node = 2 * parent + jax.random.bernoulli(jax.random.key(2), 0.4, (300,)).astype(jnp.int32)
     splits = np.asarray(table.splits, np.int64)
@@ -51,9 +62,12 @@ def test_products_of_right_siblings_are_enough(nodes):
 
 
 def test_products_of_many_rows_stay_exact():
-    """Beyond 2**24 grid units a float32 sum is not exact; int32 sums, and chunks of float32 ones, are."""
+    """Beyond 2**24 grid units a float32 sum is not exact; int32 sums, and chunks of float32 ones,
+    are.
+    """
     rows = trees.CHUNK_ROWS + 12_345
-    table = trees.prepare(Table(jnp.ones((rows, 1), bool), jnp.zeros(rows, bool), jnp.ones(rows, bool)))
+    everyone = np.ones(rows, bool)
+    table = trees.prepare(of_splits(everyone[:, None], ~everyone, everyone))
     levels = jnp.full((2, rows), GRID, jnp.int8)
     assert rows > trees.MANY_ROWS
     for method in ("int8", "bfloat16", "segments"):
@@ -70,14 +84,16 @@ def test_products_stay_exact_up_to_the_most_rows():
 
 def test_deep_routing_agrees_with_shallow():
     """Above and below the number of nodes where the way of routing changes."""
-    columns = random_table(1, 200, 6).splits.T
+    columns = columns_of(random_table(1, 200, 6))
     split = jax.random.randint(jax.random.key(0), (32,), -1, 6)
     node = jax.random.randint(jax.random.key(1), (200,), 0, 32)
     right = [bool(split[n] >= 0 and columns[split[n], i]) for i, n in enumerate(np.asarray(node))]
     np.testing.assert_array_equal(trees.descend(columns, node, split), 2 * np.asarray(node) + right)
     half = node % 16
     right = [bool(split[n] >= 0 and columns[split[n], i]) for i, n in enumerate(np.asarray(half))]
-    np.testing.assert_array_equal(trees.descend(columns, half, split[:16]), 2 * np.asarray(half) + right)
+    np.testing.assert_array_equal(
+        trees.descend(columns, half, split[:16]), 2 * np.asarray(half) + right
+    )
 
 
 CASES = [
@@ -90,23 +106,28 @@ CASES = [
 @pytest.mark.parametrize(("calibration", "alpha"), CASES)
 def test_releases_do_not_depend_on_order_or_padding(small_table, calibration, alpha):
     def release(table):
-        recipe = recipes.bdpe(epsilon=20, rows=128, rounds=4, depth=3, calibration=calibration, alpha=alpha)
+        recipe = recipes.bdpe(
+            epsilon=20, rows=128, rounds=4, depth=3, calibration=calibration, alpha=alpha
+        )
         return dpbt.fit(jax.random.key(5), table, recipe).releases
 
     def same(a, b):
-        """Integers are identical; the published calibration's real-valued leaves may round differently by program."""
+        """Integers are identical; the published calibration's real-valued leaves may round
+        differently by program.
+        """
         for site in a:
             exact = a[site].dtype == jnp.int32
             np.testing.assert_allclose(a[site], b[site], rtol=0 if exact else 1e-6)
 
     expected = release(small_table)
-    order = np.random.default_rng(0).permutation(small_table.label.shape[0])
-    same(expected, release(Table(*(array[order] for array in small_table[:3]))))
+    order = np.random.default_rng(0).permutation(small_table.target.shape[0])
+    same(expected, release(take(small_table, order)))
     rng = np.random.default_rng(1)
     padded = Table(
-        jnp.concatenate([small_table.splits, jnp.asarray(rng.random((40, 7)) < 0.5)]),
-        jnp.concatenate([small_table.label, jnp.asarray(rng.random(40) < 0.5)]),
+        jnp.concatenate([small_table.cells, jnp.asarray(rng.integers(0, 256, (40, 7)), jnp.uint8)]),
+        jnp.concatenate([small_table.target, jnp.asarray(rng.random(40) < 0.5)]),
         jnp.concatenate([small_table.present, jnp.zeros(40, bool)]),
+        small_table.questions,
     )
     same(expected, release(padded))
 

@@ -1,4 +1,6 @@
-"""Variates in double precision: as exact as the samplers' bounds need, at both ends of their lattices."""
+"""Variates in double precision: as exact as the samplers' bounds need, at both ends of their
+lattices.
+"""
 
 import jax
 import jax.numpy as jnp
@@ -6,14 +8,15 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from dpbt import keys, variates
+from dpbt.privacy import keys, variates
 
 FALSE_ALARM = 1e-6
 MOST = 2.0**-50
 """What `variates` assumes of the error of an elementary function."""
 
 extended = pytest.mark.skipif(
-    np.finfo(np.longdouble).nmant < 60, reason="long doubles are no wider than doubles on this machine"
+    np.finfo(np.longdouble).nmant < 60,
+    reason="long doubles are no wider than doubles on this machine",
 )
 
 

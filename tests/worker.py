@@ -15,9 +15,10 @@ import jax
 import numpy as np
 
 import dpbt
-from dpbt import recipes, runs, sweeps
-from experiments import protocols
-from experiments.__main__ import use_compilation_cache
+from dpbt import recipes
+from dpbt.sweeps import plan, runner
+from experiments.common import protocols
+from experiments.common.cache import use_compilation_cache
 from tests.conftest import random_table
 
 
@@ -25,8 +26,12 @@ def make(rows, rounds, depth, epsilon):
     return recipes.bdpe(rows=rows, rounds=rounds, depth=depth, epsilon=epsilon, alpha=1.0)
 
 
-SWEEP = sweeps.Sweep(
-    "tiny", make, ({"rounds": (1, 2, 3), "depth": (1,), "epsilon": (0.5, 1.0, 4.0)},), repeats=2, seed=3
+SWEEP = plan.Sweep(
+    "tiny",
+    make,
+    ({"rounds": (1, 2, 3), "depth": (1,), "epsilon": (0.5, 1.0, 4.0)},),
+    repeats=2,
+    seed=3,
 )
 
 
@@ -34,13 +39,15 @@ def tasks():
     found = []
     for seed, (rows, splits) in enumerate(((60, 5), (48, 4), (33, 5))):
         table = random_table(seed, rows, splits)
-        split = protocols.cross_validation(np.asarray(table.label), 3, [0])
-        found.append(sweeps.Task(f"t{seed}", table, split.train, split.test, {"rows": rows}))
+        split = protocols.cross_validation(np.asarray(table.target), 3, [0])
+        found.append(plan.Task(f"t{seed}", table, split.train, split.test, {"rows": rows}))
     return found
 
 
 def sweep(folder, **options):
-    return runs.run(SWEEP, tasks(), Path(folder), memory_mb=0.02, about={"test": "worker"}, **options)
+    return runner.run(
+        SWEEP, tasks(), Path(folder), memory_mb=0.02, about={"test": "worker"}, **options
+    )
 
 
 def releases(mesh):
@@ -49,18 +56,18 @@ def releases(mesh):
     digest = hashlib.sha256()
     for calibration in ("tight", "published"):
         recipe = recipes.bdpe(epsilon=5.0, rows=203, rounds=3, depth=3, calibration=calibration)
-        run = jax.jit(lambda key, table, recipe: dpbt.boost(key, table, recipe)[0])
-        found = run(jax.random.key(1), runs.shard_rows(table, mesh), recipe)
+        run = jax.jit(lambda key, table, recipe: dpbt.boost(key, table, recipe).transcript.rounds)
+        found = run(jax.random.key(1), runner.shard_rows(table, mesh), recipe)
         for site in sorted(found):
-            digest.update(np.asarray(runs.gathered(found[site])).tobytes())
+            digest.update(np.asarray(runner.gathered(found[site])).tobytes())
     return digest.hexdigest()
 
 
 def collectives(mesh):
     """How often the row-sharded program sums over shards, and how often it gathers rows."""
-    table = runs.shard_rows(random_table(7, 203, 9), mesh)
+    table = runner.shard_rows(random_table(7, 203, 9), mesh)
     recipe = recipes.bdpe(epsilon=5.0, rows=203, rounds=3, depth=3)
-    program = jax.jit(lambda key, table: dpbt.boost(key, table, recipe)[0])
+    program = jax.jit(lambda key, table: dpbt.boost(key, table, recipe).transcript)
     text = program.lower(jax.random.key(1), table).compile().as_text()
     return {name: text.count(f" {name}(") for name in ("all-reduce", "all-gather", "all-to-all")}
 
@@ -73,20 +80,34 @@ def main(mode, *rest):
         sweep(rest[0], progress=lambda fits: time.sleep(0.2))
     elif mode == "releases":
         devices = jax.devices()
-        meshes = {count: runs.device_mesh(devices[:count], count) for count in (1, 2, 8)}
-        spread = sweep(rest[0], mesh=runs.device_mesh(devices[:8], 2))
+        meshes = {count: runner.device_mesh(devices[:count], count) for count in (1, 2, 8)}
+        spread = sweep(rest[0], mesh=runner.device_mesh(devices[:8], 2))
         found = {str(count): releases(mesh) for count, mesh in meshes.items()}
-        print(json.dumps({"releases": found, "collectives": collectives(meshes[8]), "programs": spread.programs}))
+        print(
+            json.dumps(
+                {
+                    "releases": found,
+                    "collectives": collectives(meshes[8]),
+                    "programs": spread.programs,
+                }
+            )
+        )
     elif mode == "distributed":
         process, count, port, folder = rest
         jax.distributed.initialize(f"localhost:{port}", int(count), int(process))
-        mesh = runs.device_mesh(row_shards=len(jax.devices()))
+        mesh = runner.device_mesh(row_shards=len(jax.devices()))
         report = sweep(folder)
-        print(json.dumps({"releases": releases(mesh), "devices": len(jax.devices()), "fits": report.fits}))
+        print(
+            json.dumps(
+                {"releases": releases(mesh), "devices": len(jax.devices()), "fits": report.fits}
+            )
+        )
     else:
         raise ValueError(mode)
 
 
 if __name__ == "__main__":
     jax.config.update("jax_numpy_dtype_promotion", "strict")
-    importlib.import_module("tests.worker").main(*sys.argv[1:])  # so that functions have their module's name
+    importlib.import_module("tests.worker").main(
+        *sys.argv[1:]
+    )  # so that functions have their module's name

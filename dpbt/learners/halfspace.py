@@ -1,4 +1,7 @@
-"""Halfspaces: the noisy centre of the examples on the unit ball (Bun, Carmosino & Sorrell, 2020, section 5.2)."""
+"""Halfspaces: the noisy centre of the examples on the unit ball.
+
+Bun, Carmosino & Sorrell (2020), section 5.2.
+"""
 
 import functools
 from typing import NamedTuple
@@ -7,25 +10,29 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dpbt import accounting, boundary, mechanisms, slickness, variates
 from dpbt.base import (
     GRID,
-    MAX_ROWS,
     AnyArray,
     Array,
     HypothesisClass,
+    Public,
     Relation,
+    Release,
     Table,
     WeakLearner,
-    dtype_and_rank,
     relation_name,
 )
+from dpbt.data import questions
+from dpbt.learners import rules
+from dpbt.privacy import boundary, mechanisms, slickness, variates
+from dpbt.privacy.accounting import Event
+from dpbt.privacy.mechanism import Allowance, Numbers
 
 PUBLISHED_L2 = 4
 """Bun et al. (2020), Theorem 27 at slickness 1 / (kappa n), where `slickness.center_l2` has 2."""
 
 _INSIDE = 1 - 2.0**-20
-"""Rows are projected to a ball this much smaller, so that float32 leaves none outside the unit ball."""
+"""The radius that rows are projected to, so that float32 leaves none outside the unit ball."""
 
 _LARGEST = 1e18
 
@@ -48,41 +55,58 @@ class Balls(NamedTuple):
 
     Attributes:
         rows: f32[N, d] in the unit ball, for predictions.
-        digits: i8[N, 2 d], for sums: the rows in units of 2^-14, rounded towards 0, as 128 times the first d plus the
-            last d.
-        label, present: as in `Table`.
+        digits: i8[N, 2 d], for sums: the rows in units of 2^-14, rounded towards 0, as 128 times
+            the first d plus the last d.
+        target, present: as in `Table`.
     """
 
     rows: Array
     digits: Array
-    label: Array
+    target: Array
     present: Array
 
 
 class CenterBudget(NamedTuple):
-    """The traced numbers of boosted halfspaces; each may have leading axes of settings.
+    """The traced numbers of noisy centres; each may have leading axes of settings.
 
     Attributes:
-        noise: f32[], sigma: the standard deviation of each coordinate's noise, when the weight cap is 1 (it is
-            multiplied by the round's public cap in the tight calibration); 0 in the non-private mode.
-        density: f32[], kappa: see `reweighting.lazy_bregman`.
-        learning_rate: f32[], lambda on margins, half of that on Bun et al.'s losses.
-        rows: f32[], m: the public bound on the number of rows (add/remove) or their number (replace-one).
+        noise: f32[], sigma: the standard deviation of each coordinate's noise, when the weight cap
+            is 1 (it is multiplied by the round's public cap in the tight calibration); 0 in the
+            non-private mode.
         step: f32[], a power of two: the public grid of the sums, `slickness.sum_step`.
     """
 
     noise: AnyArray
     step: AnyArray
-    density: AnyArray
-    learning_rate: AnyArray
-    rows: AnyArray
+
+
+class Kind(NamedTuple):
+    """What is static in a noisy centre.
+
+    Attributes:
+        relation: the neighbouring relation of the ledger.
+        calibration: "tight" or "published".
+        normalized: divide each released centre by its length.
+        features: a public bound on the number of features.
+    """
+
+    relation: Relation
+    calibration: str
+    normalized: bool
+    features: int
+
+    @property
+    def tight(self) -> bool:
+        """Whether the ledger claims what is proved, or what is published."""
+        return self.calibration == "tight"
 
 
 def to_ball(rows: Array) -> Array:
     """f32[N, d]: each row x as x / max(1, |x|), up to 1e-6.
 
-    A fixed map of a row: nothing is rejected and nothing is learned from other rows. Entries that are no finite number
-    count as 0, entries beyond +-1e18 as that: float32 reciprocals of larger ones are flushed to 0.
+    A fixed map of a row: nothing is rejected and nothing is learned from other rows. Entries that
+    are no finite number count as 0. Entries are clipped to +-1e18, as float32 flushes reciprocals
+    of larger numbers to 0.
     """
     rows = jnp.clip(jnp.where(jnp.isfinite(rows), rows, 0), -_LARGEST, _LARGEST)
     largest = jnp.maximum(jnp.max(jnp.abs(rows), axis=1, keepdims=True), 1)
@@ -94,46 +118,43 @@ def check(table: Table) -> None:
     """Refuse a table that halfspaces cannot read.
 
     Raises:
-        ValueError: unless splits is float32[N, d] with N in 1..MAX_ROWS and d of at least 1.
+        ValueError: as `questions.check`, or if the table allows some of its splits only.
     """
-    rows = table.splits
-    if rows.dtype != jnp.float32 or rows.ndim != 2:
-        raise ValueError(f"halfspaces read float32 features of rank 2, got {dtype_and_rank(rows)}")
-    if rows.shape[0] == 0 or rows.shape[1] == 0:
-        raise ValueError("a table needs a row and a feature, and has none of one of them")
-    if rows.shape[0] > MAX_ROWS:
-        raise ValueError(f"a table has at most {MAX_ROWS} rows, and this one has more")
-    if table.offered is not None:
-        raise ValueError("halfspaces read features, not splits: table.offered must be None")
+    questions.check(table)
+    if table.questions is not None and table.questions.allowed is not None:
+        raise ValueError("halfspaces read all attributes: questions.allowed must be None")
 
 
 def prepare(table: Table) -> Balls:
-    """The table's rows in the unit ball."""
-    rows = to_ball(table.splits)
+    """The table's rows in the unit ball: exact numbers, or the positions of cells."""
+    rows = to_ball(questions.positions_of(table))
     whole = jnp.trunc(rows * 2.0**14).astype(jnp.int32)
     digits = jnp.concatenate([whole >> 7, whole & 127], axis=1).astype(jnp.int8)
-    return Balls(rows, digits, table.label, table.present)
+    return Balls(rows, digits, table.target, table.present)
 
 
-def signed_sums(signed: Array, digits: Array, step: Array) -> Array:
-    """i32[d]: the sum over rows of signed times row, in units of 2^-14, over `step`, rounded down; exact.
+def signed_sums(signed: Array, digits: Array, step: AnyArray) -> Array:
+    """i32[d]: the exact sum of signed times row, in units of 2^-14, over `step`, rounded down.
 
     Args:
-        signed: i8[N], levels times labels, in -GRID..GRID; N at most `MAX_ROWS`.
+        signed: i8[N], quantized weights times labels, in -GRID..GRID; N at most `MAX_ROWS`.
         digits: i8[N, 2 d], see `Balls`.
         step: f32[], a power of two, at least as large as `slickness.sum_step` of N.
     """
     rows, width = digits.shape
     chunk = min(rows, _CHUNK)
     chunks = -(-rows // chunk)
-    spare = chunks * chunk - rows
-    signed = jnp.pad(signed, (0, spare)).reshape(chunks, chunk)
-    digits = jnp.pad(digits, ((0, spare), (0, 0))).reshape(chunks, chunk, width)
+    missing = chunks * chunk - rows
+    signed = jnp.pad(signed, (0, missing)).reshape(chunks, chunk)
+    digits = jnp.pad(digits, ((0, missing), (0, 0))).reshape(chunks, chunk, width)
     sums = jnp.einsum("cn,cnd->cd", signed, digits, preferred_element_type=jnp.int32)
-    coarse, fine = jnp.sum(sums >> 16, axis=0), jnp.sum(sums & 0xFFFF, axis=0)  # a sum is 2^16 coarse + fine
+
+    # A sum is 2^16 coarse + fine.
+    coarse, fine = jnp.sum(sums >> 16, axis=0), jnp.sum(sums & 0xFFFF, axis=0)
     half = width // 2
     fine = 128 * fine[:half] + fine[half:]
     coarse = 128 * coarse[:half] + coarse[half:] + (fine >> 16)
+
     with variates.double_precision():
         whole = variates.double(coarse) * np.float64(2.0**16) + variates.double(fine & 0xFFFF)
         return jnp.floor(whole / variates.double(step)).astype(jnp.int32)
@@ -143,85 +164,147 @@ HALFSPACES = HypothesisClass(
     example=lambda: Table(jnp.zeros((1, 1), jnp.float32), jnp.zeros(1, bool), jnp.zeros(1, bool)),
     check=check,
     prepare=prepare,
-    predict=lambda hypothesis, table: jnp.matmul(table.rows, hypothesis.normal, precision=jax.lax.Precision.HIGHEST),
+    predict=lambda hypothesis, table: jnp.matmul(
+        table.rows, hypothesis.normal, precision=jax.lax.Precision.HIGHEST
+    ),
     bound=lambda hypothesis: jnp.sqrt(jnp.sum(hypothesis.normal**2)) * (1 + 2.0**-20),
+    explain=rules.of_halfspaces,
 )
-"""Linear functions of float32 features f32[N, d] (in the place of `Table.splits`), projected to the unit ball."""
+"""Linear functions of rows in the unit ball: of exact numbers, or of the positions of cells."""
 
 
-def moved(step, relation: Relation, tight: bool, features: int):
-    """The L2 sensitivity of the centre times kappa m, as the calibration has it: published, 4 or what is proved."""
-    proved = slickness.center_step(step, relation, features)
-    return proved if tight else np.maximum(proved, PUBLISHED_L2)
+def _mass(public: Public) -> Numbers:
+    """Kappa m: what sums are divided by to give a centre."""
+    return public.rows * public.reweighting.density
 
 
-def steps_to_center(budget: CenterBudget, unit) -> Array:
-    """f32[]: what one step of the sums' grid is of a centre, for weights in units of the cap `unit`."""
-    mass = jnp.asarray(budget.rows) * budget.density
-    return unit * budget.step / (mass * np.float32(GRID * 2**14))
+def _sensitivity(kind: Kind, step: Numbers, public: Public) -> np.ndarray:
+    """f64[...]: the L2 sensitivity of a centre: published, 4 / (kappa m), or what is proved."""
+    proved = slickness.center_step(step, kind.relation, kind.features)
+    claimed = proved if kind.tight else np.maximum(proved, PUBLISHED_L2)
+    return claimed / (np.asarray(public.rows, np.float64) * np.asarray(_density(public)))
+
+
+def _density(public: Public) -> np.ndarray:
+    """f64[...]: kappa as the program has it, in float32."""
+    return np.asarray(public.reweighting.density, np.float32).astype(np.float64)
+
+
+def grid(noise: Numbers, public: Public) -> np.ndarray:
+    """f64[...]: the public grid of the sums, fit for the rows and for noise sigma of a centre."""
+    units = np.asarray(public.rows, np.float64) * _density(public) * GRID * 2.0**14
+    finite = np.where(np.isfinite(noise), noise, 0).astype(np.float64)
+    return slickness.sum_step(public.rows, finite * units)
+
+
+def calibrate(kind: Kind, allowance: Allowance, rounds: Numbers, public: Public) -> CenterBudget:
+    """The budget: a round has one draw.
+
+    The grid enters the sensitivity, and the noise the choice of the grid: it is chosen for the
+    noise without it, which it hardly changes.
+    """
+    of_round, gaussian = allowance.part(1 / np.asarray(rounds)), mechanisms.rounded_gaussian
+    step = slickness.sum_step(public.rows)
+    for _ in range(2):
+        sigma = gaussian.scale(_sensitivity(kind, step, public), of_round)
+        step = np.maximum(step, grid(sigma, public))
+    return CenterBudget(gaussian.scale(_sensitivity(kind, step, public), of_round), step)
+
+
+def calibrate_for_noise(noise: Numbers, public: Public) -> CenterBudget:
+    """The budget of a given sigma; the ledger says what it costs."""
+    return CenterBudget(noise, grid(noise, public))
+
+
+def steps_to_center(budget: CenterBudget, public: Public, cap: Numbers = 1.0) -> Array:
+    """f32[]: what one step of the sums' grid is of a centre, for weights in units of the cap."""
+    return cap * budget.step / (jnp.asarray(_mass(public)) * np.float32(GRID * 2**14))
+
+
+def program(
+    kind: Kind,
+    draw: boundary.Draw,
+    table: Balls,
+    weights: Array,
+    budget: CenterBudget,
+    public: Public,
+) -> None:
+    """One vector: the weighted sum of signed rows, on a public grid.
+
+    Raises:
+        ValueError: for a table with more features than the recipe is for.
+    """
+    if table.rows.shape[1] > kind.features:
+        raise ValueError(
+            f"the recipe is for at most {kind.features} features, got {table.rows.shape[1]}"
+        )
+    signed = jnp.where(table.target, weights, -weights)
+    signed = jnp.where(table.present, signed, 0).astype(jnp.int8)
+    sums = signed_sums(signed, table.digits, budget.step)
+    steps = 1 / steps_to_center(budget, public)
+    draw("center", mechanisms.rounded_gaussian, sums, budget.noise * steps, steps)
+
+
+def hypothesis(kind: Kind, release: Release, budget: CenterBudget, public: Public) -> Halfspace:
+    """The released centre, or its direction."""
+    center = release["center"].astype(jnp.float32) * steps_to_center(budget, public, public.cap)
+    if kind.normalized:
+        length = jnp.sqrt(jnp.sum(center**2))
+        center = center / jnp.where(length > 0, length, 1)
+    return Halfspace(center)
+
+
+def events(kind: Kind, budget: CenterBudget, public: Public) -> list[Event]:
+    """One line: the centre."""
+    return [
+        Event(
+            "center",
+            mechanisms.rounded_gaussian,
+            "centre of the weighted examples",
+            sensitivity=_sensitivity(kind, budget.step, public),
+            scale=budget.noise,
+            theorem="docs/privacy.md 10" if kind.tight else "Bun et al., Thm 27",
+            moved=kind.features,
+        )
+    ]
 
 
 @functools.cache
 def halfspace(
     relation: Relation, calibration: str = "tight", normalized: bool = False, features: int = 256
 ) -> WeakLearner:
-    """The noisy centre: a release of one vector, sum of mu(j) y_j x_j / (kappa m) plus N(0, sigma^2 I).
+    """The noisy centre: a release of the vector sum of mu(j) y_j x_j / (kappa m) + N(0, sigma^2 I).
 
-    Guarantee, under `relation`, with `reweighting.lazy_bregman` (or with weights of each row's own, of at most u):
-    rho-zCDP with rho = 2 / (kappa m sigma)^2 and what rounding adds, by `slickness.center_step`; sigma is multiplied by
-    the round's public weight cap u. The published calibration's ledger has 8 / (kappa n sigma)^2 (Bun et al. (2020),
-    Theorem 30's proof), true and four times what is needed. There is no pure guarantee.
+    Guarantee, under `relation`, with `reweighting.lazy_bregman` (or with weights of each row's own,
+    of at most u): rho-zCDP with rho = 2 / (kappa m sigma)^2 and what rounding adds, by
+    `slickness.center_step`; sigma is multiplied by the round's public weight cap u. The published
+    calibration's ledger has 8 / (kappa n sigma)^2 (Bun et al. (2020), Theorem 30's proof), true and
+    four times what is needed. There is no pure guarantee.
 
-    Sums are exact integers of rows rounded towards 0 to multiples of 2^-14; they are rounded down to
-    a public grid, which `slickness.center_step` allows for, and the release is a rounded Gaussian on
-    it. The centre is the release times a public factor.
+    Sums are exact integers of rows rounded towards 0 to multiples of 2^-14; they are rounded down
+    to a public grid, which `slickness.center_step` allows for, and the release is a rounded
+    Gaussian on it. The centre is the release times a public factor.
 
     Args:
         relation: the neighbouring relation the ledger speaks of.
         calibration: "tight" or "published".
-        normalized: state z / |z| for the released z: post-processing. Over the rows' measure, h(x) = z . x has
-            advantage |z|^2 / 2 for the centre z without noise, which is tau^2 / 2 where all rows are +-tau u, and
-            not the tau / 4 of the paper's Theorem 26; z / |z| has |z| / 2, at least tau / 2 for rows of margin tau,
-            as |z| >= z . u >= tau.
+        normalized: state z / |z| for the released z: post-processing. Over the rows' measure, h(x)
+            = z . x has advantage |z|^2 / 2 for the centre z without noise, which is tau^2 / 2 where
+            all rows are +-tau u, and not the tau / 4 of the paper's Theorem 26; z / |z| has |z| /
+            2, at least tau / 2 for rows of margin tau, as |z| >= z . u >= tau.
         features: a public bound on d.
 
     Raises:
         ValueError: when the program reads a table with more features.
     """
-    tight = calibration == "tight"
-
-    def program(draw, table, weights, budget):
-        if table.rows.shape[1] > features:
-            raise ValueError(f"the recipe is for at most {features} features, got {table.rows.shape[1]}")
-        signed = jnp.where(table.present, jnp.where(table.label, weights.level, -weights.level), 0).astype(jnp.int8)
-        sums = signed_sums(signed, table.digits, budget.step)
-        steps = 1 / steps_to_center(budget, jnp.float32(1))
-        draw("center", mechanisms.rounded_gaussian, sums, budget.noise * steps, steps)
-
-    def hypothesis(release, budget, unit):
-        center = release["center"].astype(jnp.float32) * steps_to_center(budget, unit)
-        if normalized:
-            length = jnp.sqrt(jnp.sum(center**2))
-            center = center / jnp.where(length > 0, length, 1)
-        return Halfspace(center)
-
-    def events(budget):
-        bound = float(moved(budget.step, relation, tight, features))
-        bound /= float(budget.rows) * float(budget.density)
-        theorem = "docs/privacy.md 10" if tight else "Bun et al., Thm 27"
-        words, sigma = "centre of the weighted examples", float(budget.noise)
-        return [
-            accounting.noise(
-                "center",
-                "rounded gaussian",
-                words,
-                l1=bound,
-                l2=bound,
-                scale=sigma,
-                theorem=theorem,
-                moved=features,
-            )
-        ]
-
-    tag = f"halfspace({relation_name(relation)}, {calibration}, {normalized}, {features})"
-    return boundary.weak_learner(program, hypothesis, events, HALFSPACES, relation, slick=True, tag=tag)
+    kind = Kind(relation, calibration, normalized, features)
+    return boundary.weak_learner(
+        functools.partial(program, kind),
+        functools.partial(hypothesis, kind),
+        functools.partial(events, kind),
+        HALFSPACES,
+        relation,
+        calibrate=functools.partial(calibrate, kind),
+        coupled=True,
+        tag=f"halfspace({relation_name(relation)}, {calibration}, {normalized}, {features})",
+    )

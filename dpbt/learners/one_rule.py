@@ -1,65 +1,133 @@
-"""1-rules: a signed literal or a constant, selected by weighted error (Asadi et al., 2022, section 4.1, Algorithm 3).
+"""1-rules: a signed literal or a constant, selected by weighted error.
 
-A 1-rule is a tree of depth one with leaves +-1; a constant is one whose node is not split.
+Asadi et al. (2022), section 4.1, Algorithm 3. A 1-rule is a tree of depth one with leaves +-1; a
+constant is one whose node is not split.
 """
 
 import functools
 from typing import NamedTuple
 
 import jax.numpy as jnp
+import numpy as np
 
-from dpbt import accounting, boundary, mechanisms, sensitivity, slickness, trees
-from dpbt.base import (
-    AnyArray,
-    Array,
-    Mechanism,
-    Relation,
-    Tree,
-    WeakLearner,
-    Weights,
-    relation_name,
-)
+from dpbt.base import AnyArray, Array, Public, Relation, Release, Tree, WeakLearner, relation_name
+from dpbt.learners import trees
+from dpbt.privacy import boundary, mechanisms, sensitivity, slickness
+from dpbt.privacy.accounting import Event
+from dpbt.privacy.mechanism import Allowance, Mechanism, Numbers
 
 PUBLISHED_RANGE = 4
 """Asadi et al. (2022), Theorem 8.2: 4 eta zeta, where `slickness.rule_range` has 2."""
 
 
 class RuleBudget(NamedTuple):
-    """The traced numbers of boosted 1-rules; each may have leading axes of settings.
+    """The traced numbers of 1-rules; each may have leading axes of settings.
 
     Attributes:
-        rule_scale: f32[], the temperature of the exponential mechanism, or the scale of Laplace noise, in levels
-            (units of the weight cap / GRID); 0 in the non-private mode, which takes the best rule.
-        density: f32[], kappa, and learning_rate: f32[], lambda on margins: see `reweighting.lazy_bregman`.
-        learning_rate: see density.
-        rows: f32[], m: the public bound on the number of rows (add/remove) or their number (replace-one).
+        rule_scale: f32[], the temperature of the exponential mechanism, or the scale of Laplace
+            noise, in grid units (of the weight cap / GRID); 0 for the best rule, without privacy.
     """
 
     rule_scale: AnyArray
-    density: AnyArray
-    learning_rate: AnyArray
-    rows: AnyArray
 
 
-def error_levels(table: trees.Prepared, weights: Weights) -> Array:
-    """i32[2 S + 2]: the weight that each 1-rule gets wrong, in levels; exact.
+class Kind(NamedTuple):
+    """What is static in a 1-rule.
 
-    Order: constant +, constant -, then for each split the literal and its negation, so that 1-rule k is of split
-    k // 2 - 1 (`UNSPLIT` for constants) and of sign + for even k, whatever S.
+    Attributes:
+        relation: the neighbouring relation of the ledger.
+        calibration: "tight" or "published".
+        mechanism: `mechanisms.exponential` or `mechanisms.noisy_max`.
     """
-    levels = trees.masked_levels(table, weights.level)
-    everywhere = jnp.zeros(table.label.shape[0], jnp.int32)
-    right = trees.node_products(table, levels, everywhere, 1, None)[0]
-    negative, positive = trees.node_totals(levels)[0]
-    agreement = right[1] - right[0]  # the literal errs on positive rows without it and negative rows with it
+
+    relation: Relation
+    calibration: str
+    mechanism: Mechanism
+
+    @property
+    def tight(self) -> bool:
+        """Whether the ledger claims what is proved, or what is published."""
+        return self.calibration == "tight"
+
+
+def _sensitivity(kind: Kind, rows: Numbers) -> np.ndarray:
+    """f64[...]: the range of the change of the errors of all rules, in grid units."""
+    spread = slickness.rule_range(kind.relation) if kind.tight else PUBLISHED_RANGE
+    return spread * sensitivity.count_step(rows)
+
+
+def calibrate(kind: Kind, allowance: Allowance, rounds: Numbers, public: Public) -> RuleBudget:
+    """The budget: a round has one draw."""
+    of_round = allowance.part(1 / np.asarray(rounds))
+    return RuleBudget(kind.mechanism.scale(_sensitivity(kind, public.rows), of_round))
+
+
+def error_weights(table: trees.Prepared, weights: Array) -> Array:
+    """i32[2 S + 2]: the weight that each 1-rule gets wrong, in grid units; exact.
+
+    Order: constant +, constant -, then for each split the literal and its negation, so that 1-rule
+    k is of split k // 2 - 1 (`UNSPLIT` for constants) and of sign + for even k, whatever S.
+    """
+    by_class = trees.weights_by_class(table, weights)
+    root = jnp.zeros(table.target.shape[0], jnp.int32)
+    right = trees.node_products(table, by_class, root, 1, None)[0]
+    negative, positive = trees.node_totals(by_class)[0]
+
+    # A literal errs on the positive rows without it and on the negative rows with it.
+    agreement = right[1] - right[0]
     literals = jnp.stack([positive - agreement, negative + agreement], axis=1)
     return jnp.concatenate([jnp.stack([negative, positive]), literals.reshape(-1)])
 
 
 def rule(choice: Array) -> Tree:
-    """The tree of 1-rule `choice` of `error_levels`."""
+    """The tree of 1-rule `choice` of `error_weights`."""
     split, sign = choice // 2 - 1, (1 - 2 * (choice % 2)).astype(jnp.float32)
-    return Tree(split[None], sign * jnp.where(split < 0, jnp.ones(2), jnp.array([-1.0, 1.0])).astype(jnp.float32))
+    leaf = jnp.where(split < 0, jnp.ones(2), jnp.array([-1.0, 1.0])).astype(jnp.float32)
+    return Tree(split[None], sign * leaf)
+
+
+def program(
+    kind: Kind,
+    draw: boundary.Draw,
+    table: trees.Prepared,
+    weights: Array,
+    budget: RuleBudget,
+    public: Public,
+) -> None:
+    """One selection among all rules, by their errors."""
+    del public
+    errors = error_weights(table, weights)
+    scores = (jnp.min(errors) - errors).astype(jnp.float32)
+    if table.allowed is not None:
+        if kind.mechanism is not mechanisms.exponential:
+            raise ValueError(
+                "noisy max has no masked candidates; use the exponential mechanism for allowed "
+                "splits"
+            )
+        allowed = jnp.concatenate([jnp.ones(2, bool), jnp.repeat(table.allowed, 2)])
+        scores = jnp.where(allowed, scores, -jnp.inf)
+    draw("rule", kind.mechanism, scores, budget.rule_scale)
+
+
+def hypothesis(kind: Kind, release: Release, budget: RuleBudget, public: Public) -> Tree:
+    """The rule as a tree of depth one."""
+    del kind, budget, public
+    return rule(release["rule"])
+
+
+def events(kind: Kind, budget: RuleBudget, public: Public) -> list[Event]:
+    """One line: the rule."""
+    return [
+        Event(
+            "rule",
+            kind.mechanism,
+            "a signed literal or a constant",
+            sensitivity=_sensitivity(kind, public.rows),
+            scale=budget.rule_scale,
+            theorem="docs/privacy.md 8" if kind.tight else "Asadi et al., Thm 8.2",
+            moved=1,
+        )
+    ]
 
 
 @functools.cache
@@ -68,13 +136,15 @@ def one_rule(
 ) -> WeakLearner:
     """DP-1R: a release of one index into the signed literals and the two constants.
 
-    Guarantee, under `relation`, with `reweighting.lazy_bregman` (or with weights of each row's own): errors move by at
-    most GRID levels, so the exponential mechanism and return-noisy-max with Laplace noise are both
-    (2 GRID / scale)-DP, and the former (2 GRID / scale)^2 / 8-zCDP. Proofs are in `slickness`. In the papers' terms
-    scale = GRID kappa n / eta, so this is 2 eta / (kappa n). The published calibration's ledger has the paper's
-    4 eta / (kappa n), true and twice what is needed.
+    Guarantee, under `relation`, with `reweighting.lazy_bregman` (or with weights of each row's
+    own): errors move by at most GRID grid units, so the exponential mechanism and return-noisy-max
+    with Laplace noise are both (2 GRID / scale)-DP, and the former (2 GRID / scale)^2 / 8-zCDP.
+    Proofs are in `slickness`. In the papers' terms scale = GRID kappa n / eta, so this is 2 eta /
+    (kappa n). The published calibration's ledger has the paper's 4 eta / (kappa n), true and twice
+    what is needed.
 
-    Error counts are exact integers; only their differences are turned into float32 (`sensitivity.count_step`).
+    Error counts are exact integers; only their differences are turned into float32
+    (`sensitivity.count_step`).
 
     Args:
         relation: the neighbouring relation the ledger speaks of.
@@ -82,38 +152,14 @@ def one_rule(
         mechanism: `mechanisms.exponential` (weighted exponential mechanism, Definition 2.12) or
             `mechanisms.noisy_max` (weighted return-noisy-max, Theorem 2.14).
     """
-    tight = calibration == "tight"
-    spread = slickness.rule_range(relation) if tight else PUBLISHED_RANGE
-    event = accounting.selection if mechanism is mechanisms.exponential else accounting.noisy_maximum
-
-    def program(draw, table, weights, budget):
-        errors = error_levels(table, weights)
-        scores = (jnp.min(errors) - errors).astype(jnp.float32)
-        if table.offered is not None:
-            if mechanism is not mechanisms.exponential:
-                raise ValueError("noisy max has no masked candidates; use the exponential mechanism for offered splits")
-            offered = jnp.concatenate([jnp.ones(2, bool), jnp.repeat(table.offered, 2)])
-            scores = jnp.where(offered, scores, -jnp.inf)
-        draw("rule", mechanism, scores, budget.rule_scale)
-
-    def hypothesis(release, budget, unit):
-        del budget, unit
-        return rule(release["rule"])
-
-    def events(budget):
-        scale = float(budget.rule_scale)
-        step = float(sensitivity.count_step(budget.rows))
-        epsilon = spread * step / scale if scale > 0 else float("inf")
-        return [
-            event(
-                "rule",
-                "a signed literal or a constant",
-                epsilon=epsilon,
-                sensitivity=spread * step / 2,
-                scale=scale,
-                theorem="docs/privacy.md 8" if tight else "Asadi et al., Thm 8.2",
-            )
-        ]
-
-    tag = f"one_rule({relation_name(relation)}, {calibration}, {mechanism.name})"
-    return boundary.weak_learner(program, hypothesis, events, trees.TREES, relation, slick=True, tag=tag)
+    kind = Kind(relation, calibration, mechanism)
+    return boundary.weak_learner(
+        functools.partial(program, kind),
+        functools.partial(hypothesis, kind),
+        functools.partial(events, kind),
+        trees.TREES,
+        relation,
+        calibrate=functools.partial(calibrate, kind),
+        coupled=True,
+        tag=f"one_rule({relation_name(relation)}, {calibration}, {mechanism.name})",
+    )

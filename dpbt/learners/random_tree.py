@@ -1,12 +1,14 @@
-"""Random decision trees: a structure drawn without the rows, and private leaves (Bojarski et al., 2014).
+"""Random decision trees: a structure drawn without the rows, and private leaves.
 
-A grove is P complete trees of height D whose inner nodes ask "position of attribute a > t", with a uniform over
-the attributes and t uniform in [0, 1), Algorithm 1 of the paper. Rows are positions in [0, 1] in the attributes' public
-ranges, `domains.positions`, or Booleans. With P = 1 every tree sees all rows and trees compose in sequence; with P
-above 1 each row is given to one of the P trees by a draw that never reads the rows, and they compose in parallel.
+Bojarski et al. (2014). A grove is P complete trees of height D whose inner nodes ask "position of
+attribute a > t", with a uniform over the attributes and t uniform in [0, 1), Algorithm 1. Rows are
+read as positions in [0, 1] in the attributes' public ranges: those of their cells, or exact ones
+(`domains.positions`). With P = 1 every tree sees all rows and trees compose in sequence; with P
+above 1 each row is given to one of the P trees by a draw that never reads the rows, and they
+compose in parallel.
 
-Only the leaves read the rows: noisy class weights (RF-L and the paper's Algorithm 2), or a label drawn by the
-exponential mechanism (RF-E of Nock & Henecka, 2020, section 17.2).
+Only the leaves read the rows: noisy class weights (RF-L and the paper's Algorithm 2), or a label
+drawn by the exponential mechanism (RF-E of Nock & Henecka, 2020, section 17.2).
 """
 
 import functools
@@ -14,20 +16,24 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
-from dpbt import accounting, boundary, mechanisms, sensitivity, trees
-from dpbt.accounting import Event
 from dpbt.base import (
     AnyArray,
     Array,
     HypothesisClass,
-    Mechanism,
+    Public,
     Relation,
+    Release,
     Table,
     WeakLearner,
-    dtype_and_rank,
     relation_name,
 )
+from dpbt.data import questions
+from dpbt.learners import rules
+from dpbt.privacy import accounting, boundary, mechanisms, sensitivity
+from dpbt.privacy.accounting import Event
+from dpbt.privacy.mechanism import Allowance, Mechanism, Numbers
 
 MAX_DEPTH = 20
 NEGATIVE = ("zero", "uniform")
@@ -38,13 +44,42 @@ class ForestBudget(NamedTuple):
     """The traced numbers of a random forest; each may have leading axes of settings.
 
     Attributes:
-        leaf_scale: f32[], in grid units: the noise of one class weight, or the temperature of one label (its
-            probability is proportional to exp(class weight / leaf_scale)). 0 in the non-private mode.
-        rows: f32[], m: the public bound on the number of rows (add/remove) or their number (replace-one).
+        leaf_scale: f32[], in grid units: the noise of one class weight, or the temperature of one
+            label (its probability is proportional to exp(class weight / leaf_scale)); 0 for none.
     """
 
     leaf_scale: AnyArray
-    rows: AnyArray
+
+
+class Kind(NamedTuple):
+    """What is static in a grove.
+
+    Attributes:
+        depth: D, in 1..20.
+        relation: the neighbouring relation of the ledger.
+        noise: `mechanisms.discrete_laplace` or `rounded_gaussian` on class weights, or
+            `exponential` for labels.
+        parts: P. Above 1, each row is given to one of the P trees.
+        per_leaf: let the ledger add up leaves in sequence (published) instead of in parallel.
+        negative: "zero" or "uniform", see `shares`.
+    """
+
+    depth: int
+    relation: Relation
+    noise: Mechanism
+    parts: int
+    per_leaf: bool
+    negative: str
+
+    @property
+    def labels(self) -> bool:
+        """Whether leaves state labels instead of class weights."""
+        return self.noise is mechanisms.exponential
+
+    @property
+    def leaves(self) -> int:
+        """How many leaves a tree has."""
+        return 2**self.depth
 
 
 class Grove(NamedTuple):
@@ -54,7 +89,7 @@ class Grove(NamedTuple):
         attribute: i32[P, 2**D - 1], heap order: the children of node i are 2i+1 and 2i+2 (right).
         threshold: f32[P, 2**D - 1] in [0, 1): a row goes right where its position is above it.
         leaf: f32[P, 2**D]: theta, the share of the positive class that the leaf states, in [0, 1].
-        grown: f32[P]: 1, and 0 for the zeros that stand for rounds that did not take place; they have no vote.
+        grown: f32[P]: 1, and 0 (no vote) for the zeros of rounds that did not take place.
     """
 
     attribute: Array
@@ -68,44 +103,33 @@ class Positions(NamedTuple):
 
     Attributes:
         position: f32[N, A].
-        label, present: as in `Table`.
+        target, present: as in `Table`.
     """
 
     position: Array
-    label: Array
+    target: Array
     present: Array
 
 
 def prepare(table: Table) -> Positions:
-    """The table's rows as positions; Booleans become 0 and 1.
+    """The table's rows as positions.
 
     Raises:
-        ValueError: if the table offers some of its columns only.
+        ValueError: if the table allows some of its splits only.
     """
-    if table.offered is not None:
-        raise ValueError("random trees ask for every attribute with the same probability; table.offered must be None")
-    return Positions(jnp.asarray(table.splits).astype(jnp.float32), table.label, table.present)
-
-
-def check(table: Table) -> None:
-    """Refuse a table that random trees cannot read.
-
-    Raises:
-        ValueError: unless splits is bool[N, A] or float32[N, A] with N in 1..`base.MAX_ROWS` and A of at least 1.
-    """
-    splits = table.splits
-    if splits.dtype == jnp.float32:
-        splits = jax.ShapeDtypeStruct(splits.shape, bool)
-    elif splits.dtype != bool:
-        raise ValueError(f"table.splits must be bool, or float32 positions, got {dtype_and_rank(splits)}")
-    trees.check(table._replace(splits=splits))
+    if table.questions is not None and table.questions.allowed is not None:
+        raise ValueError(
+            "random trees ask for every attribute with the same probability; questions.allowed "
+            "must be None"
+        )
+    return Positions(questions.positions_of(table), table.target, table.present)
 
 
 def descend(attribute: Array, threshold: Array, position: Array, tree: Array) -> Array:
-    """i32[D, N]: the node, counted within its level, that each row is in after 1, 2, ..., D questions.
+    """i32[D, N]: the node, numbered in its level, of each row after 1, 2, ..., D questions.
 
-    Gathers only, so a level costs N whatever its number of nodes. The first h rows of the result are a random tree of
-    height h: its structure is the top of the taller one's.
+    Gathers only, so a level costs N whatever its number of nodes. The first h rows of the result
+    are a random tree of height h: its structure is the top of the taller one's.
 
     Args:
         attribute: i32[P, 2**D - 1].
@@ -117,10 +141,10 @@ def descend(attribute: Array, threshold: Array, position: Array, tree: Array) ->
     depth = (nodes + 1).bit_length() - 1
     attributes, thresholds = attribute.reshape(-1), threshold.reshape(-1)
 
-    def ask(node, _):
-        place = tree * nodes + node
-        value = jnp.take_along_axis(position, attributes[place][:, None], axis=1)[:, 0]
-        node = 2 * node + 1 + (value > thresholds[place]).astype(jnp.int32)
+    def ask(node: Array, _: None) -> tuple[Array, Array]:
+        question = tree * nodes + node
+        value = jnp.take_along_axis(position, attributes[question][:, None], axis=1)[:, 0]
+        node = 2 * node + 1 + (value > thresholds[question]).astype(jnp.int32)
         return node, node
 
     _, heap = jax.lax.scan(ask, jnp.zeros(position.shape[0], jnp.int32), length=depth)
@@ -131,11 +155,12 @@ def descend(attribute: Array, threshold: Array, position: Array, tree: Array) ->
 def routes(grove: Grove, position: Array) -> Array:
     """i32[P, N]: the leaf of each tree that each row ends in."""
 
-    def one(attribute, threshold):
-        nobody = jnp.zeros(position.shape[0], jnp.int32)
-        return descend(attribute[None], threshold[None], position, nobody)[-1]
+    def leaves_of_tree(structure: tuple[Array, Array]) -> Array:
+        attribute, threshold = structure
+        only_tree = jnp.zeros(position.shape[0], jnp.int32)
+        return descend(attribute[None], threshold[None], position, only_tree)[-1]
 
-    return jax.lax.map(lambda tree: one(*tree), (grove.attribute, grove.threshold))
+    return jax.lax.map(leaves_of_tree, (grove.attribute, grove.threshold))
 
 
 def leaf_shares(grove: Grove, position: Array) -> Array:
@@ -143,25 +168,26 @@ def leaf_shares(grove: Grove, position: Array) -> Array:
     return jnp.take_along_axis(grove.leaf, routes(grove, position), axis=1)
 
 
-def leaf_weights(leaf: Array, label: Array, level: Array, leaves: int) -> Array:
-    """i32[leaves, 2]: the weight of each leaf and class (0 negative, 1 positive), in grid units; exact.
+def leaf_weights(leaf: Array, target: Array, weights: Array, leaves: int) -> Array:
+    """i32[leaves, 2]: the exact weight of each leaf and class (negative, positive), in grid units.
 
     Args:
         leaf: i32[N], the leaf of each row.
-        label: bool[N].
-        level: i32[N], the row's weight; 0 for absent rows.
+        target: bool[N].
+        weights: i32[N], the row's weight; 0 for absent rows.
         leaves: how many there are.
     """
-    place = 2 * leaf + label.astype(jnp.int32)
-    return jax.ops.segment_sum(level, place, num_segments=2 * leaves).reshape(leaves, 2)
+    segment = 2 * leaf + target.astype(jnp.int32)
+    return jax.ops.segment_sum(weights, segment, num_segments=2 * leaves).reshape(leaves, 2)
 
 
 def shares(weights: Array, fallback: Array, negative: str) -> Array:
-    """f32[...]: theta = n+ / (n+ + n-) of noisy class weights [..., 2], and `fallback` where they say nothing.
+    """f32[...]: theta = n+ / (n+ + n-) of noisy class weights [..., 2], or `fallback` without any.
 
-    "uniform": Algorithm 2 as printed, where a weight is negative or both are 0. "zero": negative weights count as 0,
-    and the fallback is for leaves where both do. The first throws the other weight away, and with it half of all pure
-    leaves. `fallback` is uniform in [0, 1]. Both are post-processing.
+    "uniform": Algorithm 2 as printed, where a weight is negative or both are 0. "zero": negative
+    weights count as 0, and the fallback is for leaves where both do. The first throws the other
+    weight away, and with it half of all pure leaves. `fallback` is uniform in [0, 1]. Both are
+    post-processing of a release.
     """
     noisy = weights.astype(jnp.float32)
     if negative == "zero":
@@ -174,139 +200,202 @@ def shares(weights: Array, fallback: Array, negative: str) -> Array:
 
 
 def _votes(grove: Grove, table: Positions) -> Array:
-    """f32[N]: the trees that say positive minus those that say negative; above 0 is the majority vote."""
+    """f32[N]: the number of trees that say positive minus that of those that say negative."""
     positive = leaf_shares(grove, table.position) > 0.5
     return jnp.sum(jnp.where(positive, 1.0, -1.0) * grove.grown[:, None], axis=0)
 
 
+def theta(trees: Grove, rows: Positions) -> Array:
+    """f32[k, N]: the share of the positive class that each tree's leaf states for each row.
+
+    Args:
+        trees: a Grove with any leading axes, such as `Model.hypotheses`. Rounds that did not take
+            place state NaN.
+        rows: as `prepare` gives them.
+    """
+    grown = trees.grown.reshape(-1)
+    attribute, threshold, leaf = (array.reshape(-1, array.shape[-1]) for array in trees[:3])
+    stated = leaf_shares(Grove(attribute, threshold, leaf, grown), rows.position)
+    return jnp.where(grown[:, None] > 0, stated, jnp.nan)
+
+
 GROVES = HypothesisClass(
-    example=lambda: Table(jnp.zeros((1, 1), bool), jnp.zeros(1, bool), jnp.zeros(1, bool)),
-    check=check,
+    example=questions.example,
+    check=questions.check,
     prepare=prepare,
     predict=_votes,
     bound=lambda grove: jnp.sum(grove.grown),
+    explain=rules.of_groves,
+    shares=theta,
 )
-"""Groves over positions; they add up to a majority vote. `forests` has the other voting rules."""
+"""Groves over positions; they add up to a majority vote. `prediction` has all voting rules."""
 
 
 def _statistic(noise: Mechanism, weights: Array) -> Array:
-    """Class weights as the mechanism reads them; labels only need differences, which float32 then resolves."""
+    """Class weights as the mechanism reads them: their differences, as float32, for labels."""
     if noise is mechanisms.exponential:
         weights = weights - jnp.max(weights, axis=-1, keepdims=True)
         return weights.astype(jnp.float32)
     return weights
 
 
+def _leaf_sensitivity(kind: Kind, rows: Numbers) -> np.ndarray:
+    """f64[...]: of the class weights of all leaves, or of the scores of all labels, in grid units.
+
+    A row that comes or goes moves a label's scores one way; the published exponent, leaf by leaf,
+    allows for both ways.
+    """
+    step = sensitivity.count_step(rows, exact=not kind.labels)
+    if kind.labels:
+        return step * (2 if kind.per_leaf else sensitivity.split_moves(kind.relation))
+    return step * kind.noise.bound(sensitivity.class_weights(kind.relation))
+
+
+def calibrate(kind: Kind, allowance: Allowance, rounds: Numbers, public: Public) -> ForestBudget:
+    """The budget: a tree's leaves have its allowance together, or in equal parts (published)."""
+    leaves = kind.leaves if kind.per_leaf else 1
+    of_draw = allowance.part(1 / (np.asarray(rounds) * float(leaves)))
+    return ForestBudget(kind.noise.scale(_leaf_sensitivity(kind, public.rows), of_draw))
+
+
+def program(
+    kind: Kind,
+    draw: boundary.Draw,
+    table: Positions,
+    weights: Array,
+    budget: ForestBudget,
+    public: Public,
+) -> None:
+    """A structure that never reads the rows, and what its leaves say of them."""
+    del public
+    rows, attributes = table.position.shape
+    parts, leaves = kind.parts, kind.leaves
+
+    # Public structure, and which tree each place of the table belongs to.
+    unread = jnp.zeros((parts, leaves - 1), jnp.int32)
+    attribute = draw("attribute", mechanisms.uniform, unread, jnp.int32(attributes))
+    numbers = unread.astype(jnp.float32)
+    threshold = draw("threshold", mechanisms.uniform, numbers, jnp.float32(1))
+    if not kind.labels:
+        fallback = jnp.zeros((parts, leaves), jnp.float32)
+        draw("fallback", mechanisms.uniform, fallback, jnp.float32(1))
+    tree = jnp.zeros(rows, jnp.int32)
+    if parts > 1:
+        tree = draw("part", mechanisms.assignment, tree, jnp.int32(parts))
+
+    # Private leaves.
+    leaf = tree * leaves + descend(attribute, threshold, table.position, tree)[-1]
+    weights = jnp.where(table.present, weights, 0).astype(jnp.int32)
+    counts = leaf_weights(leaf, table.target, weights, parts * leaves)
+    counts = counts.reshape(parts, leaves, 2)
+    draw("leaf", kind.noise, _statistic(kind.noise, counts), budget.leaf_scale)
+
+
+def hypothesis(kind: Kind, release: Release, budget: ForestBudget, public: Public) -> Grove:
+    """The trees; theta is a ratio of weights, so their scale does not matter."""
+    del budget, public
+    leaf = release["leaf"]
+    grown = jnp.ones(kind.parts, jnp.float32)
+    structure = release["attribute"], release["threshold"]
+    if kind.labels:
+        return Grove(*structure, leaf.astype(jnp.float32), grown)
+    return Grove(*structure, shares(leaf, release["fallback"], kind.negative), grown)
+
+
+def _structure_events(kind: Kind) -> list[Event]:
+    """Lines of what never reads the rows."""
+    public, theorem = accounting.public, "docs/privacy.md F1"
+    lines = [
+        public("attribute", "attributes of inner nodes", scale=0.0, theorem=theorem),
+        public("threshold", "thresholds of inner nodes", scale=1.0, theorem=theorem),
+    ]
+    if not kind.labels:
+        what = "theta of leaves without a usable weight"
+        lines.append(public("fallback", what, scale=1.0, theorem=theorem))
+    if kind.parts > 1:
+        part = public(
+            "part",
+            "tree of each place, withheld unless asked for",
+            scale=float(kind.parts),
+            theorem="docs/privacy.md F3",
+            mechanism=mechanisms.assignment,
+        )
+        lines.append(part)
+    return lines
+
+
+def events(kind: Kind, budget: ForestBudget, public: Public) -> list[Event]:
+    """Lines of the structure, and one of the leaves."""
+    where = "all leaves" if kind.parts == 1 else "all leaves of all trees"
+    if kind.per_leaf:
+        where, theorem = "leaf by leaf", "section 17.2"
+    else:
+        theorem = "docs/privacy.md F2" if kind.labels else "docs/privacy.md F1"
+    leaves = Event(
+        "leaf",
+        kind.noise,
+        f"{'labels' if kind.labels else 'class weights'}, {where}",
+        sensitivity=_leaf_sensitivity(kind, public.rows),
+        scale=budget.leaf_scale,
+        theorem=theorem,
+        count=kind.leaves if kind.per_leaf else 1,
+        moved=sensitivity.moved_rows(kind.relation),
+    )
+    return [*_structure_events(kind), leaves]
+
+
 @functools.cache
 def random_tree(
-    depth: int, relation: Relation, noise: Mechanism, parts: int = 1, per_leaf: bool = False, negative: str = "zero"
+    depth: int,
+    relation: Relation,
+    noise: Mechanism,
+    parts: int = 1,
+    per_leaf: bool = False,
+    negative: str = "zero",
 ) -> WeakLearner:
     """Groves of `parts` trees with a structure drawn from public randomness and private leaves.
 
-    Guarantee, under `relation`, for all leaves of all trees of the grove together: with noise on class weights,
-    sensitivity / leaf_scale, the L1 (or L2) sensitivity being that of `sensitivity.class_weights`; with labels,
-    `sensitivity.split_moves` / leaf_scale. Structure and fallbacks cost nothing, as they never read the rows.
+    Guarantee, under `relation`, for all leaves of all trees of the grove together: with noise on
+    class weights, sensitivity / leaf_scale, the L1 (or L2) sensitivity being that of
+    `sensitivity.class_weights`; with labels, `sensitivity.split_moves` / leaf_scale. Structure and
+    fallbacks cost nothing, as they never read the rows.
 
-    Proof. Given the structure, and the tree that each row is given to, a row is in one leaf of one tree. Adding it
-    raises one class weight by at most 1 row, so the weights of all leaves move by 1 in L1 and L2 norm; replacing a row
-    is a removal and an addition, 2 in L1 and at most sqrt(2) in L2 norm. For labels, the added row raises one score of
-    one leaf by at most 1 row: scores of one sign, so (`sensitivity.perspective_bound`) the leaf's draw costs
-    1 / leaf_scale, and all others nothing; replace-one pays twice, in two leaves or twice in one. []
+    Proof. Given the structure, and the tree that each row is given to, a row is in one leaf of one
+    tree. Adding it raises one class weight by at most 1 row, so the weights of all leaves move by 1
+    in L1 and L2 norm; replacing a row is a removal and an addition, 2 in L1 and at most sqrt(2) in
+    L2 norm. For labels, the added row raises one score of one leaf by at most 1 row: scores of one
+    sign, so (`sensitivity.perspective_bound`) the leaf's draw costs 1 / leaf_scale, and all others
+    nothing; replace-one pays twice, in two leaves or twice in one. []
 
-    Which tree a row is given to is a function of its place in the table, so neighbours must agree on the places
-    of the rows they share; tables with a `present` mask do (a removed row leaves its place empty). If rows have no
-    public places, the site "part" must not be published: trees are given uniformly and
-    independently, so two neighbours' releases without it are mixtures, with the same weights, of
-    releases that satisfy the guarantee, whatever the order of the rows. The length of "part" is N,
-    too. So the learner withholds it, and `fit` leaves it out of the model.
+    Which tree a row is given to is a function of its place in the table, so neighbours must agree
+    on the places of the rows they share; tables with a `present` mask do (a removed row leaves its
+    place empty). If rows have no public places, the site "part" must not be published: trees are
+    given uniformly and independently, so two neighbours' releases without it are mixtures, with the
+    same weights, of releases that satisfy the guarantee, whatever the order of the rows. The length
+    of "part" is N, too. So the learner withholds it, and `fit` leaves it out of the model.
 
-    With `per_leaf` the ledger counts every leaf of a tree, as RF-L and RF-E do that split the budget evenly among
-    leaves. The noise is what `budget` says either way.
+    With `per_leaf` the ledger counts every leaf of a tree, as RF-L and RF-E do that split the
+    budget evenly among leaves. The noise is what `budget` says either way.
 
     Args:
         depth: D, in 1..20.
         relation: the neighbouring relation the ledger speaks of.
-        noise: `mechanisms.discrete_laplace` or `rounded_gaussian` on class weights, or `exponential`
-            for labels.
+        noise: `mechanisms.discrete_laplace` or `rounded_gaussian` on class weights, or
+            `exponential` for labels.
         parts: P. Above 1, each row is given to one of the P trees.
-        per_leaf: let the ledger add up leaves in sequence (published) instead of in parallel (tight).
+        per_leaf: let the ledger add up leaves in sequence (published) instead of in parallel
+            (tight).
         negative: "zero" or "uniform", see `shares`.
     """
-    nodes, leaves = 2**depth - 1, 2**depth
-    labels = noise is mechanisms.exponential
-
-    def program(draw, table, weights, budget):
-        rows, attributes = table.position.shape
-        unread = jnp.zeros((parts, nodes), jnp.int32)
-        attribute = draw("attribute", mechanisms.uniform, unread, jnp.int32(attributes))
-        threshold = draw("threshold", mechanisms.uniform, unread.astype(jnp.float32), jnp.float32(1))
-        if not labels:
-            draw("fallback", mechanisms.uniform, jnp.zeros((parts, leaves), jnp.float32), jnp.float32(1))
-        tree = jnp.zeros(rows, jnp.int32)
-        if parts > 1:
-            tree = draw("part", mechanisms.assignment, tree, jnp.int32(parts))
-        leaf = tree * leaves + descend(attribute, threshold, table.position, tree)[-1]
-        level = jnp.where(table.present, weights.level, 0).astype(jnp.int32)
-        counts = leaf_weights(leaf, table.label, level, parts * leaves).reshape(parts, leaves, 2)
-        draw("leaf", noise, _statistic(noise, counts), budget.leaf_scale)
-
-    def hypothesis(release, budget, unit):
-        del budget, unit  # theta is a ratio
-        leaf = release["leaf"]
-        theta = leaf.astype(jnp.float32) if labels else shares(leaf, release["fallback"], negative)
-        return Grove(release["attribute"], release["threshold"], theta, jnp.ones(parts, jnp.float32))
-
-    def events(budget) -> list[Event]:
-        theorem = "docs/privacy.md F1"
-        structure = [
-            accounting.public("attribute", "attributes of inner nodes", scale=0.0, theorem=theorem),
-            accounting.public("threshold", "thresholds of inner nodes", scale=1.0, theorem=theorem),
-        ]
-        if not labels:
-            words = "theta of leaves without a usable weight"
-            structure.append(accounting.public("fallback", words, scale=1.0, theorem=theorem))
-        if parts > 1:
-            words = "tree of each place, withheld unless asked for"
-            structure.append(
-                accounting.public(
-                    "part",
-                    words,
-                    scale=float(parts),
-                    theorem="docs/privacy.md F3",
-                    mechanism="assignment",
-                )
-            )
-        scale, count = float(budget.leaf_scale), leaves if per_leaf else 1
-        where = "leaf by leaf" if per_leaf else "all leaves" if parts == 1 else "all leaves of all trees"
-        step = float(sensitivity.count_step(budget.rows, exact=not labels))
-        moved = sensitivity.class_weights(relation)
-        if labels:
-            bound = step * (2.0 if per_leaf else float(sensitivity.split_moves(relation)))
-            line = accounting.selection(
-                "leaf",
-                f"labels, {where}",
-                count=count,
-                epsilon=bound / scale if scale > 0 else float("inf"),
-                scale=scale,
-                sensitivity=bound,
-                theorem="section 17.2" if per_leaf else "docs/privacy.md F2",
-                moved=moved,
-            )
-        else:
-            line = accounting.noise(
-                "leaf",
-                noise.name,
-                f"class weights, {where}",
-                count=count,
-                l1=step * sensitivity.class_weights(relation),
-                l2=step * sensitivity.class_weights_l2(relation),
-                scale=scale,
-                theorem="section 17.2" if per_leaf else theorem,
-                moved=moved,
-            )
-        return [*structure, line]
-
-    words = f"{depth}, {relation_name(relation)}, {noise.name}, {parts}, {per_leaf}, {negative}"
-    tag = f"random_tree({words})"
-    withheld = ("part",) if parts > 1 else ()
-    return boundary.weak_learner(program, hypothesis, events, GROVES, relation, tag=tag, withheld=withheld)
+    kind = Kind(depth, relation, noise, parts, per_leaf, negative)
+    static = f"{depth}, {relation_name(relation)}, {noise.name}, {parts}, {per_leaf}, {negative}"
+    return boundary.weak_learner(
+        functools.partial(program, kind),
+        functools.partial(hypothesis, kind),
+        functools.partial(events, kind),
+        GROVES,
+        relation,
+        calibrate=functools.partial(calibrate, kind),
+        tag=f"random_tree({static})",
+        withheld=("part",) if parts > 1 else (),
+    )

@@ -1,16 +1,18 @@
-"""Recipes: an algorithm's parts, its budget and its relation, set together so that noise and ledger agree."""
+"""Recipes: an algorithm's parts, budget and relation, together, so that noise and ledger agree."""
 
-from dpbt.recipes.common import setting
+from dpbt.recipes.building import setting
+from dpbt.recipes.custom import custom
 from dpbt.recipes.forest import random_forest, rf_e, rf_l
 from dpbt.recipes.greedy import bdpe
-from dpbt.recipes.smooth import halfspace_boost, hs_stl, lazy_breg_boost, lazybb
+from dpbt.recipes.smooth import halfspace_boost, hs_stl, lazybb_rules, lazybb_trees
 
 __all__ = [
     "bdpe",
+    "custom",
     "halfspace_boost",
     "hs_stl",
-    "lazy_breg_boost",
-    "lazybb",
+    "lazybb_rules",
+    "lazybb_trees",
     "random_forest",
     "rf_e",
     "rf_l",

@@ -2,10 +2,10 @@
 
 import math
 
-import jax.numpy as jnp
 import numpy as np
 
 import dpbt
+from dpbt.data.questions import of_splits
 
 GRID = 127
 
@@ -15,7 +15,7 @@ def one_split(rows: int = 300, seed: int = 0) -> dpbt.Table:
     rng = np.random.default_rng(seed)
     side = rng.random(rows) < 0.4
     label = side ^ (rng.random(rows) < 0.3)
-    return dpbt.Table(jnp.asarray(side[:, None]), jnp.asarray(label), jnp.ones(rows, bool))
+    return of_splits(side[:, None], label, np.ones(rows, bool))
 
 
 def class_counts(table: dpbt.Table) -> np.ndarray:

@@ -8,8 +8,11 @@ import numpy as np
 import pytest
 
 import dpbt
-from dpbt import boosting, forests, recipes, runs, sweeps
-from dpbt.base import Table
+from dpbt import boosting, forests, recipes
+from dpbt.base import Table, Transcript
+from dpbt.data.questions import of_splits, splits_of
+from dpbt.sweeps import plan, runner
+from dpbt.sweeps.storage import load_columns
 from tests.redteam.attacks import GRID, class_counts
 from tests.tables import random_features, random_table
 
@@ -21,7 +24,7 @@ def lone_first() -> Table:
     satisfied = np.ones((ROWS, 300), bool)
     satisfied[0, 1:] = False
     label = np.arange(ROWS) == 0
-    return Table(jnp.asarray(satisfied), jnp.asarray(label), jnp.ones(ROWS, bool))
+    return of_splits(satisfied, label, np.ones(ROWS, bool))
 
 
 def without(table: Table, row: int) -> Table:
@@ -35,7 +38,8 @@ def matsushita_loss(table: Table, other: Table, bound: int, epsilon: float) -> f
     """
     logs = []
     for one in (table, other):
-        splits, label, present = (np.asarray(a) for a in one[:3])
+        splits = np.asarray(splits_of(one))
+        label, present = np.asarray(one.target), np.asarray(one.present)
         weight = present.astype(np.float64)
         score = np.zeros(splits.shape[1])
         for side in (splits, ~splits):
@@ -56,7 +60,7 @@ def first_rows(table: Table, bound: int) -> Table:
 
 
 def worst_split(table, other, recipe):
-    release = jax.jit(dpbt.boost)(jax.random.key(0), table, recipe)[0]
+    release = jax.jit(dpbt.boost)(jax.random.key(0), table, recipe).transcript
     return jax.jit(boosting.step_divergences)(release, table, other, recipe)
 
 
@@ -95,7 +99,7 @@ MAKERS = {
         lambda rows: recipes.random_forest(epsilon=2.0, rows=rows, rounds=2, depth=2),
         random_table,
     ),
-    "lazybb": (lambda rows: recipes.lazybb(epsilon=2.0, rows=rows, rounds=2), random_table),
+    "lazybb": (lambda rows: recipes.lazybb_rules(epsilon=2.0, rows=rows, rounds=2), random_table),
     "halfspaces": (
         lambda rows: recipes.halfspace_boost(epsilon=2.0, rows=rows, rounds=2),
         random_features,
@@ -116,8 +120,8 @@ def test_rows_beyond_the_bound_change_no_release(name):
 
     def grown(table, recipe):
         if name == "forest":
-            return forests.grow(keys[0], table, recipe, keys[1])[0]
-        return dpbt.boost(keys[0], table, recipe, keys[1])[0]
+            return Transcript({}, forests.grow(keys[0], table, recipe, keys[1])[0])
+        return dpbt.boost(keys[0], table, recipe, keys[1]).transcript
 
     two = jax.tree.map(lambda *leaves: jnp.stack(leaves), *[recipe, recipe])
     many = jax.jit(jax.vmap(grown, (None, 0)))
@@ -138,15 +142,15 @@ def test_a_sweep_counts_the_first_rows_alone(tmp_path):
 
     found = []
     for name, one in (("all", table), ("few", first_rows(table, BOUND))):
-        held = Table(*(np.asarray(array) for array in one[:3]))
-        tasks = [sweeps.Task("own", held, train, train, {"rows": BOUND})]
-        sweep = sweeps.Sweep("s", make, ({"epsilon": (1.0, 20.0)},), repeats=6)
+        held = jax.tree.map(np.asarray, one)
+        tasks = [plan.Task("own", held, train, train, {"rows": BOUND})]
+        sweep = plan.Sweep("s", make, ({"epsilon": (1.0, 20.0)},), repeats=6)
 
         def spread(score, label, trained, test):
             return {"score": jnp.sum(score)}
 
-        runs.run(sweep, tasks, tmp_path / name, measure=spread)
-        found.append(dpbt.storage.load_columns(tmp_path / name / "own.npz")[0]["score"])
+        runner.run(sweep, tasks, tmp_path / name, measure=spread)
+        found.append(load_columns(tmp_path / name / "own.npz")[0]["score"])
     np.testing.assert_array_equal(*found)
     assert len(set(found[0].tolist())) > 3
 
@@ -184,7 +188,7 @@ def test_leaves_of_a_table_beyond_its_bound_hold_its_first_rows():
     """An own likelihood: without noise the counts are those of the first rows."""
     table = random_table(1, 60, 1)
     recipe = recipes.bdpe(epsilon=np.inf, rows=BOUND, rounds=1, depth=1, alpha=1.0)
-    release = dpbt.boost(jax.random.key(0), table, recipe)[0]
+    release = dpbt.boost(jax.random.key(0), table, recipe).transcript.rounds
     counts = class_counts(first_rows(table, BOUND))
     split = int(release["split_0"][0, 0])
     expected = counts if split == 0 else np.stack([counts.sum(axis=0), np.zeros(2, np.int64)])
@@ -194,5 +198,5 @@ def test_leaves_of_a_table_beyond_its_bound_hold_its_first_rows():
 def test_a_bound_of_no_number_counts_no_row():
     table = random_table(1, 20, 2)
     recipe = recipes.bdpe(epsilon=1.0, rows=20, rounds=1, depth=1)
-    nothing = dataclasses.replace(recipe, budget=recipe.budget._replace(rows=np.float32("nan")))
+    nothing = dataclasses.replace(recipe, rows=np.float32("nan"))
     assert not np.any(boosting.admitted(table.present, nothing))

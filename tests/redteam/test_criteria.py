@@ -7,7 +7,7 @@ import pytest
 
 import dpbt
 from dpbt import boosting, losses, recipes
-from dpbt.base import Table
+from dpbt.data.questions import of_splits
 
 
 def share(w1, w0):
@@ -54,7 +54,7 @@ SMALL = {"epsilon": 1.0, "rows": 50}
 WAYS = {
     "loss": lambda own: recipes.bdpe(criterion=own, alpha=1.0, loss=losses.log, **SMALL),
     "family": lambda own: recipes.bdpe(criterion=lambda alpha: own, loss=losses.log, **SMALL),
-    "top-down": lambda own: recipes.lazybb(learner="top_down", criterion=own, **SMALL),
+    "top-down": lambda own: recipes.lazybb_trees(criterion=own, **SMALL),
 }
 
 
@@ -89,9 +89,9 @@ def lone_row_loss(recipe, rows, most=1, others=0):
         satisfied = np.ones((rows, 300), bool)
         satisfied[: number + others, 1:] = False
         label = np.arange(rows) < number
-        table = Table(jnp.asarray(satisfied), jnp.asarray(label), jnp.ones(rows, bool))
+        table = of_splits(satisfied, label, np.ones(rows, bool))
         other = table._replace(present=table.present.at[0].set(False))
-        release = jax.jit(dpbt.boost)(jax.random.key(0), table, recipe)[0]
+        release = jax.jit(dpbt.boost)(jax.random.key(0), table, recipe).transcript
         steps = jax.jit(boosting.step_divergences)(release, table, other, recipe)
         worst = max(worst, float(steps["split_0"].pure.max()))
     return worst

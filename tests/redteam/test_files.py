@@ -7,8 +7,10 @@ import numpy as np
 import pytest
 
 import dpbt
-from dpbt import audit, recipes
+from dpbt import recipes
+from dpbt.analysis import audit
 from dpbt.base import ADD_REMOVE
+from dpbt.data.questions import splits_of
 from tests import filerows
 from tests.redteam.attacks import GRID, one_split
 
@@ -31,18 +33,18 @@ def odd_line(rng: np.random.Generator) -> bytes:
     return b",".join(cells)
 
 
-@pytest.mark.parametrize("kind", ["splits", "positions"])
+@pytest.mark.parametrize("exact", [False, True], ids=["cells", "exact"])
 @pytest.mark.parametrize("seed", range(4))
-def test_no_line_raises_and_no_line_changes_another(seed, kind):
+def test_no_line_raises_and_no_line_changes_another(seed, exact):
     """In one file of all lines, each row is what it is in a file of its own."""
     rng = np.random.default_rng(seed)
     lines = [odd_line(rng) for _ in range(60)]
-    together = filerows.read(lines, kind)
+    together = filerows.read(lines, exact)
     for place in rng.choice(60, 15, replace=False):
-        alone = filerows.read([lines[place]], kind)
+        alone = filerows.read([lines[place]], exact)
         for whole, own in zip(together[:3], alone[:3], strict=True):
             np.testing.assert_array_equal(np.asarray(whole)[place], np.asarray(own)[0])
-    turned = filerows.read(lines[::-1], kind)
+    turned = filerows.read(lines[::-1], exact)
     for whole, back in zip(together[:3], turned[:3], strict=True):
         np.testing.assert_array_equal(np.asarray(whole)[:60], np.asarray(back)[:60][::-1])
 
@@ -91,12 +93,12 @@ def test_the_loss_of_one_true_cell_is_that_of_one_row_by_an_own_likelihood(cells
 
         settings = {"epsilon": 1.0, "rows": 100, "rounds": 1, "depth": 1, "alpha": 1.0}
         once = recipes.bdpe(**settings)
-        release = jax.jit(dpbt.boost)(jax.random.key(0), more, once)[0]
+        release = jax.jit(dpbt.boost)(jax.random.key(0), more, once).transcript.rounds
         split = int(release["split_0"][0, 0])
         counts = []
         for table in (plain, more):
-            side = np.asarray(table.splits)[:, split]
-            label, present = np.asarray(table.label), np.asarray(table.present)
+            side = np.asarray(splits_of(table))[:, split]
+            label, present = np.asarray(table.target), np.asarray(table.present)
             every = [[np.sum(present & (side == s) & (label == y)) for y in (0, 1)] for s in (0, 1)]
             counts.append(GRID * np.asarray(every))
         scale = float(once.budget.leaf_scale)
@@ -113,7 +115,7 @@ def test_labels_of_neither_class_are_absent_and_raise_nothing():
     table = dpbt.table(domain, {"flag": flags}, LABELS, negative="0", positive="1")
     expected = [True, True, *[False] * 9, True, False]
     np.testing.assert_array_equal(table.present, expected)
-    np.testing.assert_array_equal(np.flatnonzero(np.asarray(table.label)), [0, 11])
+    np.testing.assert_array_equal(np.flatnonzero(np.asarray(table.target)), [0, 11])
 
 
 def test_weights_of_rows_are_refused_by_name():

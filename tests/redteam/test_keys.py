@@ -8,8 +8,10 @@ import numpy as np
 import pytest
 
 import dpbt
-from dpbt import boosting, boundary, forests, losses, mechanisms, recipes, reweighting
+from dpbt import boosting, forests, losses, recipes, reweighting
 from dpbt.base import Table
+from dpbt.data.questions import of_splits
+from dpbt.privacy import boundary, mechanisms
 from tests.redteam.attacks import GRID, class_counts, one_split
 
 KEYS = 20
@@ -21,7 +23,7 @@ def leaves(fit, key, table, recipe):
 
 
 def by_boost(key, table, recipe):
-    return jax.jit(dpbt.boost)(key, table, recipe)[0]
+    return jax.jit(dpbt.boost)(key, table, recipe).transcript.rounds
 
 
 def rows_off(pairs, truth):
@@ -59,7 +61,11 @@ def test_one_key_with_two_settings_gives_no_counts(key):
 
 def test_one_key_under_vmap_over_settings_gives_no_counts():
     table, both = one_split(), tree(np.array([0.1, 0.05]))
-    many = jax.jit(jax.vmap(lambda key, r: dpbt.boost(key, table, r)[0]["leaf"][0], (None, 0)))
+
+    def one(key, r):
+        return dpbt.boost(key, table, r).transcript.rounds["leaf"][0]
+
+    many = jax.jit(jax.vmap(one, (None, 0)))
     pairs = [np.asarray(many(jax.random.key(seed), both), np.int64) for seed in range(KEYS)]
     assert_unknown(pairs, class_counts(table))
 
@@ -67,7 +73,7 @@ def test_one_key_under_vmap_over_settings_gives_no_counts():
 def test_one_key_with_two_forests_gives_no_counts():
     """Both forests have the public key, and so the structure, in common."""
     table = one_split()
-    positions = np.asarray(table.splits[:, 0], np.float32)
+    positions = np.asarray(table.cells[:, 0], np.float32)
     pairs, truth = [], []
     for seed in range(KEYS):
         models = [
@@ -81,7 +87,7 @@ def test_one_key_with_two_forests_gives_no_counts():
         ]
         pairs.append([np.asarray(m.releases["leaf"][0, 0], np.int64) for m in models])
         right = positions > np.asarray(models[0].releases["threshold"]).reshape(())
-        label = np.asarray(table.label)
+        label = np.asarray(table.target)
         truth.append([[np.sum((right == s) & (label == y)) for y in (0, 1)] for s in (0, 1)])
     assert_unknown(pairs, np.asarray(truth))
 
@@ -108,11 +114,16 @@ def test_one_key_with_two_halfspaces_gives_no_sums():
 def test_one_key_with_two_settings_of_lazybb_does_not_repeat_its_choice(selection):
     """At so little epsilon the noise alone chooses, and two settings must not share it."""
     rng = np.random.default_rng(0)
-    table = Table(
-        *(jnp.asarray(rng.random(s) < 0.5) for s in ((80, 31), (80,))), jnp.ones(80, bool)
+    bits, target = (rng.random(shape) < 0.5 for shape in ((80, 31), (80,)))
+    table = of_splits(bits, target, np.ones(80, bool))
+    both = recipes.lazybb_rules(
+        epsilon=np.array([1e-3, 2e-3]), rows=80, rounds=1, selection=selection
     )
-    both = recipes.lazybb(epsilon=np.array([1e-3, 2e-3]), rows=80, rounds=1, selection=selection)
-    one = jax.vmap(lambda key, r: dpbt.boost(key, table, r)[0]["rule"][0], (None, 0))
+
+    def choice(key, r):
+        return dpbt.boost(key, table, r).transcript.rounds["rule"][0]
+
+    one = jax.vmap(choice, (None, 0))
     keys = jax.random.split(jax.random.key(1), 200)
     chosen = np.asarray(jax.jit(jax.vmap(one, (0, None)))(keys, both))
     # 64 rules: honest choices agree 3 times of 200 on average, more than 60 times with 1e-50.
@@ -146,16 +157,42 @@ def test_two_reweighters_of_one_budget_do_not_share_noise():
     assert np.any((found[0] - found[1]) % GRID != 0)  # false alarm: 127**-4 < 1e-8
 
 
-@pytest.mark.parametrize("change", ["leaf_scale", "alpha", "rows", "clip", "smoothing"])
+def own_keys_differ(recipe, **changes):
+    keys = [
+        boosting.own_key(jax.random.key(0), one)
+        for one in (recipe, dataclasses.replace(recipe, **changes))
+    ]
+    return not np.array_equal(*map(jax.random.key_data, keys))
+
+
+def next_above(number):
+    return np.nextafter(number, np.float32(np.inf))
+
+
+@pytest.mark.parametrize("change", ["leaf_scale", "alpha", "clip", "smoothing"])
 def test_every_number_of_a_budget_changes_the_noise(change):
     recipe = tree(0.1)
     number = getattr(recipe.budget, change)
-    changed = recipe.budget._replace(**{change: np.nextafter(number, np.float32(np.inf))})
-    keys = [
-        boosting.own_key(jax.random.key(0), dataclasses.replace(recipe, budget=budget))
-        for budget in (recipe.budget, changed)
-    ]
-    assert not np.array_equal(*map(jax.random.key_data, keys))
+    assert own_keys_differ(recipe, budget=recipe.budget._replace(**{change: next_above(number)}))
+
+
+def test_the_number_of_rows_and_those_of_the_reweighter_change_the_noise():
+    recipe = tree(0.1)
+    assert own_keys_differ(recipe, rows=next_above(recipe.rows))
+    linked = recipe.reweighting._replace(link_alpha=np.nextafter(np.float32(1), np.float32(0)))
+    assert own_keys_differ(recipe, reweighting=linked)
+
+    smooth = recipes.lazybb_rules(epsilon=1.0, rows=80, rounds=1)
+    for name in smooth.reweighting._fields:
+        number = next_above(getattr(smooth.reweighting, name))
+        assert own_keys_differ(smooth, reweighting=smooth.reweighting._replace(**{name: number}))
+
+
+def test_rounds_and_delta_do_not_change_the_noise():
+    """The first T rounds do not depend on how many follow."""
+    recipe = recipes.bdpe(epsilon=1.0, rows=80, rounds=[1, 2], depth=1)
+    one = recipes.setting(recipe, 0)
+    assert not own_keys_differ(one, rounds=np.int32(2))
 
 
 def structure_of(public_key, nodes):
@@ -222,7 +259,7 @@ def test_a_public_key_is_needed_and_must_be_another():
 
 def test_budgets_of_half_precision_are_refused():
     """Made whole, 3.25 and 3.5 would be one number, and their noise the same."""
-    recipe = recipes.lazybb(epsilon=1.0, rows=80, rounds=1)
+    recipe = recipes.lazybb_rules(epsilon=1.0, rows=80, rounds=1)
     half = recipe.budget._replace(rule_scale=np.float16(3.25))
     with pytest.raises(ValueError, match="numbers of 32 bits"):
         boosting.own_key(jax.random.key(0), dataclasses.replace(recipe, budget=half))

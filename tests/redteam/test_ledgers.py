@@ -11,9 +11,14 @@ import numpy as np
 import pytest
 
 import dpbt
-from dpbt import boosting, boundary, losses, mechanisms, recipes, reweighting, trees
-from dpbt.accounting import Event, Ledger, noise
-from dpbt.base import ADD_REMOVE, Mechanism, Table
+from dpbt import boosting, losses, recipes, reweighting
+from dpbt.base import ADD_REMOVE
+from dpbt.data.questions import of_splits
+from dpbt.learners import trees
+from dpbt.privacy import boundary, mechanisms
+from dpbt.privacy.accounting import Event, Ledger, Line
+from dpbt.privacy.mechanisms.prices import FREE
+from dpbt.reweighting import MirrorNumbers
 from tests.redteam.attacks import GRID, one_split
 
 
@@ -21,7 +26,6 @@ class Numbers(NamedTuple):
     """A budget of one scale."""
 
     leaf_scale: Any
-    rows: Any
 
 
 HONEST = np.float32(GRID)
@@ -29,24 +33,22 @@ HONEST = np.float32(GRID)
 
 def sides(table, weights):
     """The class weights of the two sides of split 0."""
-    levels = trees.masked_levels(table, weights.level)
-    everywhere = jnp.zeros(table.label.shape, jnp.int32)
+    levels = trees.weights_by_class(table, weights)
+    everywhere = jnp.zeros(table.target.shape, jnp.int32)
     products = trees.node_products(table, levels, everywhere, 1, None)
     return trees.child_totals(products, trees.node_totals(levels), jnp.zeros(1, jnp.int32))
 
 
-def line(site="leaf", mechanism="discrete laplace", **changes):
+def line(site="leaf", mechanism=mechanisms.discrete_laplace, **changes):
     return Event(
         **{
             "site": site,
             "mechanism": mechanism,
             "releases": "class weights",
-            "count": 1,
-            "epsilon": 1.0,
-            "rho": 0.5,
             "scale": float(HONEST),
             "sensitivity": float(GRID),
             "theorem": "a row is on one side",
+            "moved": 1,
             **changes,
         }
     )
@@ -56,71 +58,92 @@ def recipe_of(program, *events, rounds=2, scale=HONEST):
     """A recipe of a stump whose program and lines are one's own."""
     base = recipes.bdpe(epsilon=1.0, rows=400, rounds=rounds, depth=1, alpha=1.0)
 
-    def hypothesis(release, budget, unit):
+    def hypothesis(release, budget, public):
         return dpbt.Tree(jnp.zeros(1, jnp.int32), jnp.ones(2, jnp.float32))
 
     learner = boundary.weak_learner(
-        program, hypothesis, lambda budget: list(events), trees.TREES, ADD_REMOVE, tag="a stump"
+        program,
+        hypothesis,
+        lambda budget, public: list(events),
+        trees.TREES,
+        ADD_REMOVE,
+        tag="a stump",
     )
-    budget = Numbers(np.float32(scale), np.float32(400))
-    return dataclasses.replace(base, learner=learner, budget=budget, reweighter=reweighting.uniform)
+    return dataclasses.replace(
+        base,
+        learner=learner,
+        budget=Numbers(np.float32(scale)),
+        reweighter=reweighting.uniform,
+        reweighting=(),
+        loss=None,
+    )
 
 
 def drawing(mechanism=mechanisms.discrete_laplace, scale=None, unit=1.0, site="leaf"):
-    """A program of one draw."""
+    """A program of one draw; `scale` is a function of budget, weights and public cap."""
 
-    def program(draw, table, weights, budget):
-        own = budget.leaf_scale if scale is None else scale(budget, weights)
+    def program(draw, table, weights, budget, public):
+        own = budget.leaf_scale if scale is None else scale(budget, weights, public.cap)
         draw(site, mechanism, sides(table, weights), own, unit)
 
     return program
 
 
-def own_mechanism(name):
-    return Mechanism(name, lambda key, value, scale: value, *mechanisms.discrete_laplace[2:])
+def own_mechanism(name, **changes):
+    """A mechanism that publishes the value, and says that it is discrete Laplace noise."""
+    return mechanisms.discrete_laplace._replace(
+        name=name, sample=lambda key, value, scale: value, **changes
+    )
 
 
 def test_an_honest_stump_has_a_ledger():
     assert dpbt.ledger(recipe_of(drawing(), line())).pure_epsilon == pytest.approx(2.0)
 
 
-def in_all_entries_but_one(budget, weights):
+def in_all_entries_but_one(budget, weights, cap):
     return jnp.full((1, 2, 2), budget.leaf_scale).at[0, 1, 1].set(1e-3)
 
 
 def test_a_sampler_without_a_bound_marks_its_ledger():
-    own = own_mechanism("of my own")._replace(sampler=None)
-    book = dpbt.ledger(recipe_of(drawing(own), line(mechanism="of my own")))
+    own = own_mechanism("of my own", sampler=None)
+    book = dpbt.ledger(recipe_of(drawing(own), line(mechanism=own)))
     assert not book.exact
     assert "FLOAT" in str(book)
 
 
+TWIN = own_mechanism("discrete laplace")
+PUBLIC_TWIN = own_mechanism("uniform")
+FREE_TWIN = own_mechanism("uniform", price=FREE)
+FREE_OWN = own_mechanism("of my own", price=FREE)
 LIES = {
     "another mechanism": (
         drawing(),
-        line(mechanism="rounded gaussian", epsilon=math.inf, scale=1e9, sensitivity=1.0),
+        line(mechanism=mechanisms.rounded_gaussian, scale=1e9, sensitivity=1.0),
     ),
-    "public": (drawing(), line(mechanism="uniform", epsilon=0.0, rho=0.0, sensitivity=0.0)),
-    "one's own under a known name": (drawing(own_mechanism("discrete laplace")), line()),
-    "one's own under a public name": (
-        drawing(own_mechanism("uniform")),
-        line(mechanism="uniform", epsilon=0.0, rho=0.0, sensitivity=0.0),
+    "public": (drawing(), line(mechanism=mechanisms.uniform, sensitivity=0.0)),
+    "the library's for one's own of its name": (drawing(TWIN), line()),
+    "one's own under a known name": (drawing(TWIN), line(mechanism=TWIN)),
+    "one's own under a public name": (drawing(PUBLIC_TWIN), line(mechanism=PUBLIC_TWIN)),
+    "one's own under a public name, free": (
+        drawing(FREE_TWIN),
+        line(mechanism=FREE_TWIN, sensitivity=0.0),
     ),
-    "less noise": (drawing(scale=lambda b, w: b.leaf_scale * np.float32(0.999)), line()),
+    "one's own, free": (drawing(FREE_OWN), line(mechanism=FREE_OWN, sensitivity=0.0)),
+    "less noise": (drawing(scale=lambda b, w, cap: b.leaf_scale * np.float32(0.999)), line()),
     "less noise in one entry": (drawing(scale=in_all_entries_but_one), line()),
-    "no number": (drawing(scale=lambda b, w: b.leaf_scale * np.float32("nan")), line()),
-    "negative": (drawing(scale=lambda b, w: -b.leaf_scale), line()),
+    "no number": (drawing(scale=lambda b, w, cap: b.leaf_scale * np.float32("nan")), line()),
+    "negative": (drawing(scale=lambda b, w, cap: -b.leaf_scale), line()),
     "no noise in a negative unit": (
-        drawing(scale=lambda b, w: -b.leaf_scale, unit=np.float32(-1)),
+        drawing(scale=lambda b, w, cap: -b.leaf_scale, unit=np.float32(-1)),
         line(),
     ),
     "less noise in later rounds": (
-        drawing(scale=lambda b, w: b.leaf_scale * w.unit),
+        drawing(scale=lambda b, w, cap: b.leaf_scale * cap),
         line(),
     ),
     "no line": (drawing(), line("other")),
     "two lines": (drawing(), line(), line()),
-    "no draw": (lambda draw, table, weights, budget: None, line()),
+    "no draw": (lambda draw, table, weights, budget, public: None, line()),
 }
 
 
@@ -136,25 +159,18 @@ def test_lines_that_lie_are_refused(name):
 
 
 def _later(recipe, mirror):
-    """With weights whose unit is 1 / 2 at first and grows; its inverse is the lie."""
-
-    class Linked(NamedTuple):
-        leaf_scale: Any
-        rows: Any
-        link_alpha: Any
-
-    scale = lambda b, w: b.leaf_scale * jnp.float32(0.5) / w.unit  # noqa: E731
-    program = drawing(scale=scale)
+    """With weights whose cap is 1 / 2 at first and grows; its inverse is the lie."""
+    program = drawing(scale=lambda b, w, cap: b.leaf_scale * jnp.float32(0.5) / cap)
     learner = boundary.weak_learner(
         program,
         recipe.learner.hypothesis,
-        recipe.learner.events,
+        recipe.learner.program.events,
         trees.TREES,
         ADD_REMOVE,
         tag="a later stump",
     )
-    budget = Linked(*recipe.budget, np.float32(1))
-    return dataclasses.replace(recipe, learner=learner, budget=budget, reweighter=mirror)
+    numbers = MirrorNumbers(np.float32(1))
+    return dataclasses.replace(recipe, learner=learner, reweighter=mirror, reweighting=numbers)
 
 
 BAD_EVENTS = {
@@ -163,17 +179,21 @@ BAD_EVENTS = {
     "count 1.5": {"count": 1.5},
     "count true": {"count": True},
     "moved 0": {"moved": 0},
-    "epsilon nan": {"epsilon": math.nan},
-    "epsilon negative": {"epsilon": -1.0},
-    "rho nan": {"rho": math.nan},
+    "moved true": {"moved": True},
+    "moved 1.5": {"moved": 1.5},
+    "scale nan": {"scale": math.nan},
     "scale negative": {"scale": -1.0},
+    "one scale negative": {"scale": np.array([1.0, -1.0])},
     "sensitivity nan": {"sensitivity": math.nan},
-    "unit negative": {"unit": -1.0},
-    "cheaper than its scale": {"epsilon": 0.5},
-    "cheaper in zcdp": {"rho": 0.1},
-    "no noise, a price": {"scale": 0.0},
-    "a gaussian has no pure price": {"mechanism": "rounded gaussian"},
-    "public, a sensitivity": {"mechanism": "uniform"},
+    "sensitivity negative": {"sensitivity": -1.0},
+    "unit negative": {"scale_unit": -1.0},
+    "unit zero": {"scale_unit": 0.0},
+    "public, a sensitivity": {"mechanism": mechanisms.uniform},
+    "withheld, a sensitivity": {"mechanism": mechanisms.assignment},
+    "public, a sensitivity in one setting": {
+        "mechanism": mechanisms.uniform,
+        "sensitivity": np.array([0.0, 1.0]),
+    },
 }
 
 
@@ -183,8 +203,20 @@ def test_lines_that_mean_nothing_are_refused(name):
         line(**BAD_EVENTS[name])
 
 
+def test_a_line_cannot_say_what_it_costs():
+    """The price follows from mechanism, sensitivity and scale, and no line says another."""
+    for cheaper in ({"epsilon": 0.5}, {"rho": 0.1}, {"mu": 0.1}, {"cost": None}):
+        with pytest.raises(TypeError, match=next(iter(cheaper))):
+            line(**cheaper)
+    quiet, gaussian = line(scale=0.0), line(mechanism=mechanisms.rounded_gaussian)
+    assert tuple(quiet.cost) == (math.inf, math.inf, math.inf)
+    assert (gaussian.cost.epsilon, gaussian.cost.rho, gaussian.cost.mu) == (math.inf, 0.5, 1.0)
+    assert (line().cost.epsilon, line().cost.rho) == (1.0, 0.5)
+
+
 RECIPE = recipes.bdpe(epsilon=1.0, rows=400, rounds=3, depth=2)
-SMOOTH = recipes.lazybb(epsilon=1.0, rows=400, rounds=3)
+SMOOTH = recipes.lazybb_rules(epsilon=1.0, rows=400, rounds=3)
+LAZY = reweighting.LazyNumbers(np.float32(0.4), np.float32(0.3))
 TAMPERED = {
     "rounds 2.9": lambda: dataclasses.replace(RECIPE, rounds=2.9),
     "rounds 2.9, numpy": lambda: dataclasses.replace(RECIPE, rounds=np.float32(2.9)),
@@ -201,10 +233,12 @@ TAMPERED = {
     "negated errors": lambda: _with(RECIPE, error_scale=-RECIPE.budget.error_scale),
     "negated splits": lambda: _with(RECIPE, split_epsilon=-RECIPE.budget.split_epsilon),
     "smooth weights": lambda: dataclasses.replace(
-        RECIPE, reweighter=reweighting.lazy_bregman(True)
+        RECIPE, reweighter=reweighting.lazy_bregman(True), reweighting=LAZY
     ),
     "smooth weights, forest": lambda: dataclasses.replace(
-        recipes.random_forest(epsilon=1.0, rows=400), reweighter=reweighting.lazy_bregman(False)
+        recipes.random_forest(epsilon=1.0, rows=400),
+        reweighter=reweighting.lazy_bregman(False),
+        reweighting=LAZY,
     ),
 }
 
@@ -227,7 +261,7 @@ def test_two_sites_of_one_key_are_refused():
     first, second = TWINS
     assert len({zlib.crc32(name.encode()) & 0x7FFFFFFF for name in TWINS}) == 1
 
-    def program(draw, table, weights, budget):
+    def program(draw, table, weights, budget, public):
         for site in (first, second):
             draw(site, mechanisms.discrete_laplace, sides(table, weights), budget.leaf_scale)
 
@@ -241,26 +275,25 @@ def test_two_sites_of_one_key_are_refused():
 INFINITE = {
     "bdpe": recipes.bdpe(epsilon=np.inf, rows=80),
     "bdpe, delta": recipes.bdpe(epsilon=np.inf, rows=80, delta=1e-6),
-    "lazybb": recipes.lazybb(epsilon=np.inf, rows=80),
+    "lazybb": recipes.lazybb_rules(epsilon=np.inf, rows=80),
     "forest": recipes.random_forest(epsilon=np.inf, rows=80),
     "rf_e": recipes.rf_e(epsilon=np.inf, rows=80),
     "halfspaces": recipes.halfspace_boost(epsilon=np.inf, rows=80),
 }
 
 
-@pytest.mark.parametrize("accountant", ["pure", "advanced", "zcdp", "rdp", "pld"])
+@pytest.mark.parametrize("accountant", ["pure", "advanced", "zcdp", "gdp", "rdp", "pld"])
 @pytest.mark.parametrize("name", INFINITE)
 def test_no_noise_has_an_infinite_epsilon_by_every_accountant(name, accountant):
     assert dpbt.ledger(INFINITE[name]).epsilon_at(1e-6, accountant) == math.inf
 
 
 def test_a_mechanism_without_pure_price_has_none_by_every_accountant():
-    book = Ledger(
-        ADD_REMOVE, (noise("a", "rounded gaussian", "", l1=1, l2=1, scale=1, theorem=""),)
-    )
+    draw = line(mechanism=mechanisms.rounded_gaussian, sensitivity=1.0, scale=1.0)
+    book = Ledger(ADD_REMOVE, (Line(draw),))
     assert book.epsilon == book.epsilon_at(1e-6, "pure") == math.inf
     assert book.epsilon_at(1e-6, "advanced") == math.inf
-    assert book.epsilon_at(1e-6, "zcdp") < math.inf
+    assert book.epsilon_at(1e-6, "gdp") < book.epsilon_at(1e-6, "zcdp") < math.inf
 
 
 REQUESTS = {
@@ -271,9 +304,9 @@ REQUESTS = {
     "forest, delta": lambda **s: recipes.random_forest(delta=1e-6, **s),
     "rf_l, published": lambda **s: recipes.rf_l(calibration="published", **s),
     "rf_e": recipes.rf_e,
-    "lazybb": recipes.lazybb,
-    "lazybb, top-down": lambda **s: recipes.lazybb(learner="top_down", **s),
-    "lazybb, noisy max": lambda **s: recipes.lazybb(selection="noisy_max", **s),
+    "lazybb": recipes.lazybb_rules,
+    "lazybb, top-down": recipes.lazybb_trees,
+    "lazybb, noisy max": lambda **s: recipes.lazybb_rules(selection="noisy_max", **s),
     "halfspaces": recipes.halfspace_boost,
 }
 
@@ -288,7 +321,7 @@ def test_no_ledger_is_above_its_request(name, epsilon):
     assert book.epsilon >= 0.8 * epsilon
     assert book.sampler_epsilon > 0
     if book.delta == 0:
-        pure = math.fsum(e.count * e.epsilon + 2 * e.gap for e in book.events)
+        pure = math.fsum(e.count * e.epsilon + 2 * e.gap for e in book.lines)
         assert pure <= epsilon
         assert book.sampler_delta < 1e-9
 
@@ -315,10 +348,10 @@ def two_tables():
 
 TRUSTED = {
     "a unit that the program chooses": drawing(
-        scale=lambda b, w: np.float32(1.0), unit=np.float32(1e-3)
+        scale=lambda b, w, cap: np.float32(1.0), unit=np.float32(1e-3)
     ),
     "less noise between the rounds that are read": drawing(
-        scale=lambda b, w: jnp.where(w.level.shape[0] > 1, np.float32(1), b.leaf_scale)
+        scale=lambda b, w, cap: jnp.where(w.shape[0] > 1, np.float32(1), b.leaf_scale)
     ),
 }
 
@@ -329,7 +362,7 @@ def test_what_passes_the_ledger_does_not_pass_the_audit(name):
     recipe = recipe_of(TRUSTED[name], line(), rounds=1)
     claim = dpbt.ledger(recipe).epsilon
     table, other = two_tables()
-    release = dpbt.boost(jax.random.key(0), table, recipe)[0]
+    release = dpbt.boost(jax.random.key(0), table, recipe).transcript
     found = boosting.step_divergences(release, table, other, recipe)["leaf"].pure
     assert float(found.max()) > 10 * claim
 
@@ -342,18 +375,17 @@ def lone_row_leaves(rows=400, splits=301):
     label = np.zeros(rows + 1, bool)
     label[[0, rows]] = True
     here = np.arange(rows + 1)
-    table = Table(jnp.asarray(satisfied), jnp.asarray(label), jnp.asarray(here < rows))
+    table = of_splits(satisfied, label, here < rows)
     return table, table._replace(present=jnp.asarray(here > 0))
 
 
 def test_a_smooth_learner_with_weights_of_another_total_is_refused_or_priced():
     """Top-down trees are priced for a total weight of kappa m."""
-    recipe = recipes.lazybb(
+    recipe = recipes.lazybb_trees(
         epsilon=1.0,
         rows=400,
         rounds=1,
         density=0.01,
-        learner="top_down",
         splits=1,
         depth=1,
         criterion=losses.matsushita,
@@ -364,7 +396,7 @@ def test_a_smooth_learner_with_weights_of_another_total_is_refused_or_priced():
         claim = dpbt.ledger(recipe).epsilon
     except ValueError:
         return
-    release = dpbt.boost(jax.random.key(0), table, recipe)[0]
+    release = dpbt.boost(jax.random.key(0), table, recipe).transcript
     steps = boosting.step_divergences(release, table, other, recipe)
     assert sum(float(step.pure.max()) for step in steps.values()) <= claim * 1.002
 

@@ -14,8 +14,9 @@ import pytest
 from scipy import stats
 
 import dpbt
-from dpbt import mechanisms, recipes
-from dpbt.mechanisms import additive, selection
+from dpbt import recipes
+from dpbt.privacy import mechanisms
+from dpbt.privacy.mechanisms import additive, selection
 from tests import contract
 from tests.redteam.attacks import (
     GRID,
@@ -87,8 +88,9 @@ def test_nothing_private_leaves_as_a_float(row):
     recipe = row.recipe(relation, epsilon=4.0, rows=20, rounds=3, depth=2)
     table = row.table(0, 20, 4)
     keys = jax.random.split(jax.random.key(0))
-    release = jax.eval_shape(lambda: dpbt.boost(keys[0], table, recipe, keys[1])[0])
-    mechanism = {event.site: event.mechanism for event in dpbt.ledger(recipe).events}
+    boosted = jax.eval_shape(lambda: dpbt.boost(keys[0], table, recipe, keys[1]))
+    release = boosted.transcript.rounds
+    mechanism = {line.site: line.mechanism.name for line in dpbt.ledger(recipe).lines}
     private = {site for site in release if mechanism[site] != "uniform"}
     assert private
     assert all(jnp.issubdtype(release[site].dtype, jnp.integer) for site in private)
@@ -184,7 +186,11 @@ def test_sixty_fits_name_no_neighbour(monkeypatch, name):
     table = one_split()
     recipe = make(epsilon=0.5, rows=400, rounds=1, depth=1, **settings)
     keys = jax.random.split(jax.random.key(2), (FITS, 2))
-    fits = jax.jit(jax.vmap(lambda k: dpbt.boost(k[0], table, recipe, k[1])[0]))(keys)
+
+    def one(pair):
+        return dpbt.boost(pair[0], table, recipe, pair[1]).transcript.rounds
+
+    fits = jax.jit(jax.vmap(one))(keys)
     scale = float(recipe.budget.leaf_scale)
 
     named, modulo = 0, []

@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from dpbt import mechanisms
-from dpbt.mechanisms import additive, selection
+from dpbt.privacy import mechanisms
+from dpbt.privacy.mechanisms import additive, selection
 from tests.redteam.attacks import exponential_words, pack, unit_words
 
 FALSE_ALARM = 1e-6

@@ -1,0 +1,1 @@
+"""What models and recipes are like: exact audits, diagnostics, models in words."""

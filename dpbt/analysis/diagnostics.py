@@ -1,0 +1,209 @@
+"""Diagnostics of boosted votes: advantages, margins, features, tables of votes, complexity.
+
+What is computed from private rows (`advantages`, `margins`, `rademacher`) is for research: it is
+not private, and is in no ledger. What is computed from a model alone (`votes`, `features_used`) is
+post-processing.
+"""
+
+import collections
+import functools
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from dpbt.base import UNSPLIT, AnyArray, Array, Model, Public, Recipe, Release, Table, Transcript
+from dpbt.boosting import prepared_table, run_rounds
+from dpbt.data.domains import Domain, predicates
+from dpbt.learners import trees
+from dpbt.prediction import decision_function
+from dpbt.privacy.accounting import align
+
+
+def advantages(transcript: Transcript, table: Table, recipe: Recipe) -> Array:
+    """f32[T]: the advantage of each round's hypothesis, 1/2 - error under that round's measure.
+
+    As long as the recipe's capacity; 0 from its number of rounds on.
+
+    The error of a real-valued hypothesis is the paper's sum of measure times |h - y| / 2 with h
+    clipped to [-1, 1] (Bun et al. (2020), Definition 11; Asadi et al. (2022), Figure 1). Traceable:
+    vmap it over keys.
+
+    Args:
+        transcript: as `boost` returns it, or `model.transcript`.
+        table: the rows that were learned from, or others.
+        recipe: the recipe.
+    """
+    learner, prepared = recipe.learner, prepared_table(table, recipe)
+    sign = jnp.where(prepared.target, 1.0, -1.0)
+
+    def judge(release: Release, weights: list[Array], public: Public) -> tuple[Release, Array]:
+        hypothesis = learner.hypothesis(release, recipe.budget, public)
+        answer = jnp.clip(learner.hypotheses.predict(hypothesis, prepared), -1, 1)
+        measure = jnp.where(prepared.present, weights[0], 0)
+        edge = jnp.sum(measure * sign * answer) / jnp.maximum(jnp.sum(measure), 1)
+        return release, edge / 2
+
+    recorded = transcript.rounds
+    return run_rounds(recipe, transcript.prologue, [prepared], judge, recorded)[1]
+
+
+_advantages = jax.jit(advantages)
+
+
+def margins(model: Model, rows: Array | Table, target: AnyArray) -> np.ndarray:
+    """f32[N]: y H / T of each row, in [-1, 1] for hypotheses in [-1, 1].
+
+    Args:
+        model: from `fit`.
+        rows: as `prediction.decision_function` takes them.
+        target: bool[N].
+
+    Raises:
+        ValueError: as `prediction.decision_function`.
+    """
+    sign = np.where(np.asarray(target), 1, -1)
+    return np.asarray(decision_function(model, rows)) * sign / int(model.recipe.rounds)
+
+
+def margin_histogram(values: np.ndarray, bins: int = 40) -> tuple[np.ndarray, np.ndarray]:
+    """The share of rows in each of equal bins of [-1, 1], f[bins], and the edges f[bins + 1].
+
+    Values outside count in the end bins.
+    """
+    counts, edges = np.histogram(np.clip(values, -1, 1), bins=bins, range=(-1, 1))
+    return counts / max(len(values), 1), edges
+
+
+class Vote(NamedTuple):
+    """One line of a table of votes.
+
+    Attributes:
+        votes: the net count.
+        split: the split, or `UNSPLIT` for the constant.
+        words: what the split asks.
+    """
+
+    votes: int
+    split: int
+    words: str
+
+
+def votes(model: Model, domain: Domain | None = None) -> list[Vote]:
+    """The model as integer votes on (feature, value), largest first (Asadi et al. (2022), Table 4).
+
+    A 1-rule x votes +1 on x, its negation -1; votes on one split add up, those that cancel are left
+    out. A row's score is the sum of votes times +1 where it satisfies the split and -1 where not,
+    plus the constant's votes.
+
+    Args:
+        model: of depth-one trees with leaves +-1.
+        domain: for the words; without it, splits are numbered.
+
+    Raises:
+        ValueError: if the model is no sum of 1-rules, or uses a split that is not in the domain.
+    """
+    split, leaf = _heaps(model)
+    if split.shape[1] != 1 or not np.all(np.abs(leaf) == 1):
+        raise ValueError("a table of votes needs trees of depth one with leaves +-1")
+    known = None if domain is None else predicates(domain)
+    if known is not None and split.max() >= len(known):
+        raise ValueError(f"the model uses split {split.max()}, the domain has {len(known)} splits")
+
+    net: collections.Counter[int] = collections.Counter()
+    for (s,), (no, yes) in zip(split, leaf, strict=True):
+        if s == UNSPLIT:
+            net[UNSPLIT] += int(no)
+        else:
+            net[int(s)] += int(yes)
+
+    def name(s: int) -> str:
+        if s == UNSPLIT:
+            return "(always)"
+        return f"split {s}" if known is None else known[s].yes
+
+    lines = [Vote(count, s, name(s)) for s, count in net.items() if count != 0]
+    return sorted(lines, key=lambda vote: (-abs(vote.votes), vote.split))
+
+
+def votes_table(lines: list[Vote]) -> str:
+    """Votes as aligned text."""
+    cells = [(f"{vote.votes:+d}", vote.words) for vote in lines]
+    return align([("votes", "(feature, value)"), *cells])
+
+
+def features_used(model: Model) -> int:
+    """The number of distinct splits that any tree uses (Asadi et al. (2022), Tables 3 and 5-7).
+
+    The papers' Boolean features are this library's splits.
+    """
+    split = _heaps(model)[0]
+    return len(set(split[split != UNSPLIT].tolist()))
+
+
+def _heaps(model: Model) -> tuple[np.ndarray, np.ndarray]:
+    """The splits i32[T, 2**D - 1] and leaves f32[T, 2**D] of a model of trees."""
+    if model.recipe.learner.hypotheses is not trees.TREES:
+        raise ValueError("this diagnostic is of trees")
+    rounds = int(model.recipe.rounds)
+    return np.asarray(model.hypotheses.split)[:rounds], np.asarray(model.hypotheses.leaf)[:rounds]
+
+
+@functools.partial(jax.jit, static_argnums=2)
+def _correlations(key: Array, splits: Array, draws: int) -> Array:
+    """f32[draws]: the largest |average of sign times rule| over all 1-rules, by random signs."""
+
+    def sums(key: Array) -> tuple[Array, Array]:
+        sign = jax.random.rademacher(key, splits.shape[:1], jnp.int8)
+        return trees.product_int8(sign[None], splits, splits.T)[0], jnp.sum(sign.astype(jnp.int32))
+
+    satisfied, total = jax.lax.map(sums, jax.random.split(key, draws), batch_size=16)
+    literals = jnp.abs(2 * satisfied - total[:, None])
+    return jnp.maximum(jnp.max(literals, axis=1), jnp.abs(total)) / splits.shape[0]
+
+
+def rademacher(key: Array, splits: Array, draws: int = 200) -> tuple[float, float]:
+    """The empirical Rademacher complexity of 1-rules on the given rows, and its standard error.
+
+    The mean over random signs of the largest |average of sign times rule| over literals and
+    constants, by `draws` draws (the estimate behind Asadi et al. (2022), Table 11;
+    `smooth_bounds.margin_accuracy` turns it into a bound).
+
+    Args:
+        key: one typed key.
+        splits: bool[N, S], such as `questions.splits_of` a table.
+        draws: at least 2.
+    """
+    largest = _correlations(key, jnp.asarray(splits).astype(jnp.int8), draws)
+    largest = np.asarray(largest, np.float64)
+    return float(largest.mean()), float(largest.std(ddof=1) / np.sqrt(draws))
+
+
+def report(
+    model: Model, table: Table, test: Table, domain: Domain | None = None
+) -> Mapping[str, object]:
+    """All of it for one model: advantages, margin histograms, features used, votes.
+
+    Args:
+        model: from `fit`.
+        table: the rows that were learned from.
+        test: others; both as `fit` takes them, present rows counted only.
+        domain: for the words of votes.
+    """
+
+    def histogram(rows: Table) -> list[float]:
+        present = np.asarray(rows.present)
+        return margin_histogram(margins(model, rows, rows.target)[present])[0].tolist()
+
+    of_trees = model.recipe.learner.hypotheses is trees.TREES
+    of_stumps = of_trees and model.hypotheses.split.shape[1] == 1
+    of_rules = of_stumps and bool(np.all(np.abs(_heaps(model)[1]) == 1))
+    return {
+        "advantage": np.asarray(_advantages(model.transcript, table, model.recipe)).tolist(),
+        "margins_train": histogram(table),
+        "margins_test": histogram(test),
+        "features_used": features_used(model) if of_trees else None,
+        "votes": [vote._asdict() for vote in votes(model, domain)] if of_rules else None,
+    }

@@ -1,0 +1,44 @@
+"""Models in words."""
+
+import jax
+import numpy as np
+
+from dpbt.base import Model
+from dpbt.data.domains import Domain, questions
+from dpbt.data.questions import same
+from dpbt.learners.trees import TREES
+
+
+def explain(model: Model, domain: Domain) -> str:
+    """The model in words; post-processing of what was released.
+
+    Trees are shown as rules, branches whose leaves are all equal as one leaf; halfspaces as what
+    each attribute adds.
+
+    Args:
+        model: from `fit`, trained on cells.
+        domain: the domain that encoded the table it was fitted on.
+
+    Raises:
+        ValueError: if the arguments are something else, or the domain is not that of the model.
+    """
+    if not isinstance(model, Model):
+        raise ValueError(f"explain takes a model and a domain, got {type(model).__name__}")
+    kind = model.recipe.learner.hypotheses
+    if kind.explain is None:
+        raise ValueError(f"the hypotheses of {model.recipe.name} have no words")
+    if model.questions is None:
+        raise ValueError("the model reads exact numbers, which a domain's cells do not describe")
+    asked, declared = model.questions, questions(domain)
+    for name in ("feature", "low", "high"):
+        if not np.array_equal(getattr(asked, name), getattr(declared, name)):
+            raise ValueError("the model was trained with other questions than the domain asks")
+    if kind is not TREES and not same(asked, declared):
+        raise ValueError("nominal columns as codes have no words: make the table without codes")
+
+    rounds = int(model.recipe.rounds)
+    hypotheses = jax.tree.map(lambda array: np.asarray(array)[:rounds], model.hypotheses)
+    lines = kind.explain(hypotheses, domain)
+    if model.recipe.learner.prologue is None:
+        return lines
+    return f"start at {float(model.intercept):+.4f}\n{lines}"

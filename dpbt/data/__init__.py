@@ -1,0 +1,1 @@
+"""From the cells of a private file to a table, each row by itself."""

@@ -1,0 +1,357 @@
+"""Public domains: what each column may hold, declared before anyone looks at the rows.
+
+A domain is an ordered mapping from column names to `Numeric`, `Nominal` or `Boolean` (`kinds`). It
+defines the public splits, predicates "column > threshold" and "column = value", which are questions
+of cells. Nothing here is ever fitted from data. Encoding is a map of each row alone, cell by cell
+as `cells` says, and never raises on a cell: what lies outside the declaration has a declared place.
+"""
+
+import dataclasses
+import json
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+
+from dpbt.base import Questions
+from dpbt.data import cells, kinds
+from dpbt.data.columns import (
+    ColumnCells,
+    RawColumn,
+    cells_of,
+    read_codes,
+    read_numbers,
+    read_truths,
+)
+from dpbt.data.kinds import Boolean, Column, Nominal, Numeric
+
+__all__ = [
+    "Attribute",
+    "Boolean",
+    "Column",
+    "Columns",
+    "Domain",
+    "Label",
+    "Nominal",
+    "Numeric",
+    "Predicate",
+    "attributes",
+    "column_from_json",
+    "describe",
+    "encode",
+    "missing_cells",
+    "positions",
+    "predicates",
+    "questions",
+    "read_columns",
+    "read_domain",
+]
+
+
+Domain = Mapping[str, Column]
+"""The public columns by name."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Predicate:
+    """A public split, in words: `yes` where it holds, `no` where it does not."""
+
+    column: str
+    yes: str
+    no: str
+
+
+def _number(value: float) -> str:
+    return f"{value:.6g}"
+
+
+def predicates(domain: Domain) -> list[Predicate]:
+    """The public splits of a domain, in the order of `questions`."""
+    return [predicate for name, column in domain.items() for predicate in _of_column(name, column)]
+
+
+def _of_column(name: str, column: Column) -> list[Predicate]:
+    """The public splits of one column."""
+    missing = Predicate(name, f"{name} is missing", f"{name} is given")
+    match column:
+        case Numeric():
+            thresholds = [_number(float(threshold)) for threshold in column.thresholds]
+            above = [Predicate(name, f"{name} > {at}", f"{name} <= {at}") for at in thresholds]
+            return above + [missing] * column.missing
+        case Nominal():
+            return [
+                Predicate(name, f"{name} = {value}", f"{name} is not {value}")
+                for value in column.values
+            ]
+        case Boolean():
+            return [Predicate(name, f"{name}", f"not {name}")] + [missing] * column.missing
+        case _:
+            raise ValueError(f"column {name!r} must be Numeric, Nominal or Boolean, got {column!r}")
+
+
+@dataclasses.dataclass(frozen=True)
+class Attribute:
+    """A public attribute: a position in [0, 1] that a row's cell of one column has.
+
+    Calling it with a threshold t in [0, 1) gives the predicate "position > t" in words.
+
+    Attributes:
+        name: of the column, and of the value where the attribute is one of its values.
+        thresholds: float64[K]: the numbers that the column's cells lie between; empty for a
+            Boolean.
+        yes, no: for a Boolean, what it says.
+    """
+
+    name: str
+    thresholds: tuple[float, ...] = ()
+    yes: str = ""
+    no: str = ""
+
+    def __call__(self, threshold: float) -> Predicate:
+        """The predicate "position > threshold" in words."""
+        if not self.thresholds:
+            return Predicate(self.name, self.yes, self.no)
+        index = min(int(threshold * len(self.thresholds)), len(self.thresholds) - 1)
+        at = _number(self.thresholds[index])
+        return Predicate(self.name, f"{self.name} > {at}", f"{self.name} <= {at}")
+
+
+def attributes(domain: Domain) -> list[Attribute]:
+    """The public attributes of a domain, in the order of `questions` without `codes`."""
+    listed: list[Attribute] = []
+    for name, column in domain.items():
+        if isinstance(column, Numeric):
+            listed.append(Attribute(name, tuple(float(t) for t in column.thresholds)))
+        for predicate in _of_column(name, column):
+            if not isinstance(column, Numeric) or predicate.yes == f"{name} is missing":
+                listed.append(Attribute(predicate.yes, (), predicate.yes, predicate.no))
+    return listed
+
+
+def describe(domain: Domain, split: int, satisfied: bool = True) -> str:
+    """Split number `split` in words, as in "age > 37.5" (or its negation).
+
+    Raises:
+        ValueError: if the domain has no such split.
+    """
+    all_splits = predicates(domain)
+    if not 0 <= split < len(all_splits):
+        raise ValueError(f"the domain has splits 0..{len(all_splits) - 1}, got {split}")
+    return all_splits[split].yes if satisfied else all_splits[split].no
+
+
+Columns = Mapping[str, RawColumn]
+"""Raw columns by name, of N cells each: whatever `columns.cells_of` takes."""
+
+
+def encode(domain: Domain, columns: Columns) -> np.ndarray:
+    """u8[N, F]: the public cell that each value lies in, a column for each column of the domain.
+
+    Row n is a function of the cells of row n alone: the other rows of the result are the same
+    whatever it holds. `questions` has what is asked of the result.
+
+    Args:
+        domain: the public domain.
+        columns: for every column of the domain N cells of any kind: a sequence, a NumPy array, a
+            pandas Series, or an Arrow array. `cells` says how each cell is read. Columns the domain
+            does not name are not read.
+
+    Raises:
+        ValueError: if the domain is empty, a column is missing or is no column, or lengths differ.
+            No cell is an error.
+    """
+    read = read_columns(domain, columns)
+    return np.stack([kinds.cells_of(kind, read[name]) for name, kind in domain.items()], axis=1)
+
+
+def questions(domain: Domain, *, codes: bool = False) -> Questions:
+    """What is asked of the cells that `encode` gives: the splits in the order of `predicates`.
+
+    A threshold t uniform in [0, 1) on "position > t" is a threshold uniform over the declared grid:
+    the position of a number is how many of the thresholds it exceeds, over their number.
+
+    Args:
+        domain: the public domain.
+        codes: as `positions` has it.
+
+    Raises:
+        ValueError: if the domain is empty, or one of its columns is of no known kind.
+    """
+    if not domain:
+        raise ValueError("a domain needs at least one column")
+    splits, attributes = [], []
+    for feature, kind in enumerate(domain.values()):
+        splits += [(feature, low, high) for low, high in kinds.splits_of(kind)]
+        attributes += [(feature, position) for position in kinds.positions_of(kind, codes)]
+
+    of_split, low, high = zip(*splits, strict=True)
+    of_attribute, position = zip(*attributes, strict=True)
+    return Questions(
+        feature=np.array(of_split, np.int32),
+        low=np.array(low, np.uint8),
+        high=np.array(high, np.uint8),
+        attribute=np.array(of_attribute, np.int32),
+        position=np.stack(position),
+    )
+
+
+def positions(domain: Domain, columns: Columns, *, codes: bool = False) -> np.ndarray:
+    """f32[N, A]: where each row lies exactly in the public range of each attribute, in [0, 1].
+
+    A threshold t uniform in [0, 1) on "position > t" is a threshold uniform in the attribute's
+    range. (`questions` has the same attributes with numbers on the declared grid.) On a
+    Boolean the position is the Boolean itself.
+
+    Args:
+        domain: the public domain.
+        columns: as `encode` reads them.
+        codes: give a nominal column one attribute, the index of its value in the list over the
+            last index, instead of one Boolean for each value. A value that is not listed is at 0.
+
+    Returns:
+        The attributes in the order of the columns. A missing number or Boolean is at 0, and has a
+        Boolean of its own where declared. Values outside the range count as its nearer end. As in
+        `encode`, a row of the result is a function of that row alone.
+
+    Raises:
+        ValueError: as `encode`.
+    """
+    read = read_columns(domain, columns)
+    blocks = []
+    for name, kind in domain.items():
+        of_cells = np.stack(kinds.positions_of(kind, codes), axis=1)
+        block = of_cells[kinds.cells_of(kind, read[name])]
+        if isinstance(kind, Numeric):
+            block[:, 0] = kinds.exact_position(kind, read[name])
+        blocks.append(block)
+    return np.concatenate(blocks, axis=1)
+
+
+def read_columns(domain: Domain, columns: Columns) -> dict[str, ColumnCells]:
+    """The cells of the domain's columns, N each, as `columns.cells_of` gives them.
+
+    Raises:
+        ValueError: as `encode`. The number of rows is in no message.
+    """
+    if not domain:
+        raise ValueError("a domain needs at least one column")
+    if not hasattr(columns, "keys") or not hasattr(columns, "__getitem__"):
+        raise ValueError(f"columns must map names to cells, got {type(columns).__name__}")
+
+    absent = [name for name in domain if name not in columns]
+    if absent:
+        raise ValueError(f"the data lacks columns {absent} of the domain")
+    read: dict[str, ColumnCells] = {}
+    for name in domain:
+        try:
+            read[name] = cells_of(columns[name])
+        except ValueError as error:
+            raise ValueError(f"column {name!r}: {error}") from None
+
+    first = next(iter(domain))
+    unlike = [name for name in domain if len(read[name]) != len(read[first])]
+    if unlike:
+        raise ValueError(f"columns must have the same length; {unlike} differ from {first!r}")
+    return read
+
+
+def missing_cells(domain: Domain, columns: Columns) -> dict[str, int]:
+    """For each column the number of cells without a value. It is private, and no ledger covers it.
+
+    A cell has no value if it is not a number in a numeric column, neither word in a Boolean one,
+    and in a nominal one if its word is missing, or not listed where there is no `other`. A count
+    near N says that a declaration does not fit its column.
+
+    Raises:
+        ValueError: as `encode`.
+    """
+    read = read_columns(domain, columns)
+    return {name: _missing(kind, read[name]) for name, kind in domain.items()}
+
+
+def _missing(kind: Column, values: ColumnCells) -> int:
+    match kind:
+        case Numeric():
+            return int(np.isnan(read_numbers(values)).sum())
+        case Nominal():
+            code = read_codes(values, kind.values)
+            return int((code < (0 if kind.other is None else -1)).sum())
+        case Boolean():
+            return int((read_truths(values, kind.true, kind.false) == -1).sum())
+        case _:
+            raise ValueError(f"a column must be Numeric, Nominal or Boolean, got {kind!r}")
+
+
+def column_from_json(name: str, entry: Mapping) -> Column:
+    """A column from its JSON object: {"type": "numeric", "low": 0, "high": 1, "bins": 10}, ...
+
+    Raises:
+        ValueError: naming the column and what is wrong with it.
+    """
+    types = {"numeric": Numeric, "nominal": Nominal, "boolean": Boolean}
+    if not isinstance(entry, Mapping) or entry.get("type") not in types:
+        raise ValueError(f"column {name!r}: type must be one of {sorted(types)}, got {entry!r}")
+    fields = {key: value for key, value in entry.items() if key != "type"}
+    try:
+        return types[entry["type"]](**fields)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"column {name!r}: {error}") from error
+
+
+@dataclasses.dataclass(frozen=True)
+class Label:
+    """The label's column and the words of its two classes, kept as `cells.declared` reads them.
+
+    Raises:
+        ValueError: if the two words are read alike.
+    """
+
+    column: str
+    positive: str
+    negative: str
+
+    def __post_init__(self):
+        object.__setattr__(self, "positive", cells.declared(self.positive))
+        object.__setattr__(self, "negative", cells.declared(self.negative))
+        if self.positive == self.negative:
+            raise ValueError(f"the two classes must differ, got {self.positive!r} twice")
+
+
+def read_domain(path: str | Path) -> tuple[Domain, Label]:
+    """A domain and its label from a JSON file.
+
+    The file holds {"columns": {name: column, ...}, "label": {"column": ..., "positive": ...,
+    "negative": ...}}. A column holds its "type" ("numeric", "nominal" or "boolean") and the
+    attributes of that class by name.
+
+    Raises:
+        ValueError: naming the file and what is wrong.
+    """
+    try:
+        content = json.loads(Path(path).read_text(encoding="utf-8"))
+    except json.JSONDecodeError as error:
+        raise ValueError(f"{path}, line {error.lineno}: not JSON: {error.msg}") from error
+    try:
+        return _declaration(content)
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from error
+
+
+def _declaration(content: object) -> tuple[Domain, Label]:
+    """The domain and the label of a JSON object, as `read_domain` has it.
+
+    Raises:
+        ValueError: saying what is wrong.
+    """
+    columns = content.get("columns") if isinstance(content, dict) else None
+    if not isinstance(content, dict) or not isinstance(columns, dict) or not columns:
+        raise ValueError('expected an object with "columns" and "label"')
+    domain = {name: column_from_json(name, entry) for name, entry in columns.items()}
+
+    entry = content.get("label")
+    if not isinstance(entry, dict) or set(entry) != {"column", "positive", "negative"}:
+        raise ValueError(f'"label" needs column, positive and negative, got {entry!r}')
+    label = Label(str(entry["column"]), entry["positive"], entry["negative"])
+    if label.column in domain:
+        raise ValueError(f"the label {label.column!r} is among the columns")
+    return domain, label

@@ -1,0 +1,177 @@
+"""What follows from public questions and private cells: splits and positions of each row.
+
+A table holds one cell for each feature of a row, and learners derive from the cells what they read:
+trees the splits that the row satisfies, random trees and halfspaces its positions in the ranges of
+the attributes. `dpbt.domains.questions` makes the questions of a domain.
+"""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from dpbt.base import (
+    CELLS,
+    MAX_ROWS,
+    AnyArray,
+    Array,
+    Questions,
+    Table,
+    dtype_and_rank,
+)
+
+
+def columns_of(table: Table) -> Array:
+    """bool[S, N]: which split is satisfied by which row; the transpose of `splits_of`."""
+    questions = _questions_of(table)
+    cell = jnp.asarray(table.cells).T[jnp.asarray(questions.feature)]
+    low, high = (jnp.asarray(bound)[:, None] for bound in (questions.low, questions.high))
+    return (low <= cell) & (cell <= high)
+
+
+def splits_of(table: Table) -> Array:
+    """bool[N, S]: which row satisfies which split.
+
+    Raises:
+        ValueError: if the table holds exact numbers, of which no splits are asked.
+    """
+    return columns_of(table).T
+
+
+def positions_of(table: Table) -> Array:
+    """f32[N, A]: the position of each row in each attribute's range; exact numbers as they are.
+
+    Raises:
+        ValueError: if the table holds cells and has no questions.
+    """
+    cells = jnp.asarray(table.cells)
+    if cells.dtype == jnp.float32:
+        return cells
+    questions = _questions_of(table)
+    cell = cells[:, jnp.asarray(questions.attribute)].astype(jnp.int32)
+    first = CELLS * jnp.arange(len(questions.attribute), dtype=jnp.int32)
+    return jnp.asarray(questions.position).reshape(-1)[first[None] + cell]
+
+
+def _questions_of(table: Table) -> Questions:
+    """The questions that are asked of a table's cells; ValueError if there are none."""
+    if table.questions is None:
+        raise ValueError("the table has no questions")
+    return table.questions
+
+
+def of_bits(count: int) -> Questions:
+    """The questions of `count` features of two cells: split and attribute s are feature s."""
+    features = np.arange(count, dtype=np.int32)
+    ones = np.ones(count, np.uint8)
+    position = np.zeros((count, CELLS), np.float32)
+    position[:, 1] = 1
+    return Questions(features, ones, ones, features, position)
+
+
+def of_splits(splits: AnyArray, target: AnyArray, present: AnyArray) -> Table:
+    """A table of rows that are known by their splits; each is a feature of two cells, 0 and 1.
+
+    Args:
+        splits: bool[N, S].
+        target: bool[N].
+        present: bool[N].
+
+    Raises:
+        ValueError: unless splits is bool of rank 2.
+    """
+    if splits.dtype != bool or splits.ndim != 2:
+        raise ValueError(f"splits must be bool of rank 2, got {dtype_and_rank(splits)}")
+    cells = jnp.asarray(splits).astype(jnp.uint8)
+    questions = jax.tree.map(jnp.asarray, of_bits(splits.shape[1]))
+    return Table(cells, jnp.asarray(target), jnp.asarray(present), questions)
+
+
+def example() -> Table:
+    """A table of one absent row and one split."""
+    absent = np.zeros(1, bool)
+    return of_splits(absent[:, None], absent, absent)
+
+
+def are_bits(questions: Questions) -> bool:
+    """Whether the questions are those of `of_bits`, so that rows may be given as Booleans."""
+    bits = of_bits(len(questions.feature))
+    return same(questions._replace(allowed=None), bits)
+
+
+def same(first: Questions, second: Questions) -> bool:
+    """Whether two sets of questions are equal; which splits are allowed does not count."""
+    pairs = zip(first[:-1], second[:-1], strict=True)
+    return all(np.array_equal(np.asarray(left), np.asarray(right)) for left, right in pairs)
+
+
+def check(table: Table) -> None:
+    """Refuse a table whose cells and questions do not fit each other.
+
+    Of the cells the dtype, the rank and the number of features are looked at, and whether there are
+    rows, of at most MAX_ROWS. Questions are public.
+
+    Raises:
+        ValueError: saying what was expected; no number of rows is shown.
+    """
+    cells, questions = table.cells, table.questions
+    if cells.dtype not in (jnp.uint8, jnp.float32) or cells.ndim != 2:
+        expected = "table.cells must be uint8, or float32 numbers, of rank 2"
+        raise ValueError(f"{expected}; got {dtype_and_rank(cells)}")
+    rows, features = cells.shape
+    if rows == 0 or features == 0:
+        raise ValueError("a table needs a row and a feature, and has none of one of them")
+    if rows > MAX_ROWS:
+        raise ValueError(f"a table has at most {MAX_ROWS} rows, and this one has more")
+    if cells.dtype == jnp.float32:
+        if questions is not None:
+            raise ValueError("questions are asked of uint8 cells: with float32, must be None")
+        return
+    if questions is None:
+        raise ValueError(
+            "a table of uint8 cells needs questions; `dpbt.table` makes them, "
+            "and `dpbt.questions.of_splits` for Boolean splits"
+        )
+    _check_questions(questions, features)
+
+
+def _check_questions(questions: Questions, features: int) -> None:
+    """Refuse questions that are none of `features` features.
+
+    Raises:
+        ValueError: naming the field.
+    """
+    # Dtypes and shapes.
+    splits, attributes = np.shape(questions.feature)[:1], np.shape(questions.attribute)[:1]
+    expected = {
+        "feature": (jnp.int32, splits),
+        "low": (jnp.uint8, splits),
+        "high": (jnp.uint8, splits),
+        "attribute": (jnp.int32, attributes),
+        "position": (jnp.float32, (*attributes, CELLS)),
+    }
+    for field, (dtype, shape) in expected.items():
+        array = getattr(questions, field)
+        if array.dtype != dtype or array.shape != shape or 0 in shape or not shape:
+            raise ValueError(
+                f"questions.{field} must be {jnp.dtype(dtype)}, one for each split or attribute; "
+                f"got {array.dtype}{array.shape}"
+            )
+
+    # Features that the table has.
+    for field in ("feature", "attribute"):
+        read = np.asarray(getattr(questions, field))
+        if read.min() < 0 or read.max() >= features:
+            raise ValueError(
+                f"questions.{field} must number features that the table has, from 0 on, "
+                f"got {read!r}"
+            )
+
+    # Splits that may be chosen.
+    allowed = questions.allowed
+    if allowed is None:
+        return
+    if allowed.dtype != bool or allowed.shape != splits or not np.asarray(allowed).any():
+        raise ValueError(
+            f"questions.allowed must be bool[{splits[0]}] with a split that may be chosen, "
+            f"got {allowed!r}"
+        )

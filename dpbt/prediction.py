@@ -1,0 +1,150 @@
+"""What a model says of rows: one interface for all hypotheses. All of it is post-processing.
+
+Rows are cells u8[N, F] (`domains.encode`) or exact numbers f32[N, F], as the model was trained on;
+a Table of either, whose absent rows are answered, too; or splits bool[N, S], if the model was
+trained on a table of raw splits (`questions.of_splits`). Rows of another type or of another number
+of features are refused, and so is a table with other questions.
+"""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from dpbt import shapes
+from dpbt.base import Array, Hypotheses, Hypothesis, HypothesisClass, Model, Table
+from dpbt.checks import rows_for
+
+VOTINGS = ("majority", "threshold", "probabilistic")
+"""The voting rules of hypotheses that state shares of the positive class."""
+
+
+def score(hypotheses: Hypotheses, table: Table, kind: HypothesisClass) -> Array:
+    """f32[N]: the summed predictions of hypotheses, with leading axis T, on all rows of a table."""
+    prepared = kind.prepare(table)
+
+    def add(total: Array, hypothesis: Hypothesis) -> tuple[Array, None]:
+        return total + kind.predict(hypothesis, prepared), None
+
+    start = jnp.zeros(table.cells.shape[0], jnp.float32)
+    return jax.lax.scan(add, start, hypotheses)[0]
+
+
+def vote(shares: Array, voting: str, key: Array | None = None) -> Array:
+    """bool[...]: the answers of trees that state shares f32[k, ...] of the positive class.
+
+    "majority": more than half of the trees state more than 1/2. "threshold": the mean share is
+    above 1/2. "probabilistic": positive with probability the mean share, by independent coins from
+    `key`, which must be independent of the noise's key, as votes are published. Ties are negative.
+    Bojarski et al. (2014), Algorithm 1. Trees whose share is NaN do not count.
+
+    Raises:
+        ValueError: for another rule, or a probabilistic vote without a key.
+    """
+    if voting == "majority":
+        return 2 * jnp.sum(shares > 0.5, axis=0) > jnp.sum(~jnp.isnan(shares), axis=0)
+    mean = jnp.nanmean(shares, axis=0)
+    if voting == "threshold":
+        return mean > 0.5
+    if voting == "probabilistic":
+        if key is None:
+            raise ValueError("a probabilistic vote needs a key")
+        return jax.random.uniform(key, mean.shape, mean.dtype) < mean
+    raise ValueError(f"voting must be one of {VOTINGS}, got {voting!r}")
+
+
+_score = jax.jit(score, static_argnums=2)
+
+
+@jax.jit
+def _shares(model: Model, table: Table) -> Array:
+    """f32[k, N]: `shares` of a padded table."""
+    kind = model.recipe.learner.hypotheses
+    assert kind.shares is not None
+    return kind.shares(model.hypotheses, kind.prepare(table))
+
+
+def _read(model: Model, rows: Array | Table) -> tuple[Table, int]:
+    """The rows as a padded table, and how many they are."""
+    table = rows_for(model, rows)
+    model.recipe.learner.hypotheses.check(table)
+    return shapes.padded(table), table.cells.shape[0]
+
+
+def decision_function(model: Model, rows: Array | Table) -> Array:
+    """f32[N]: the score H of each row; above 0 means the positive class.
+
+    Args:
+        model: from `fit`.
+        rows: as the module says.
+
+    Raises:
+        ValueError: if the rows are not of the kind that the model reads (`checks.rows_for`).
+    """
+    table, count = _read(model, rows)
+    scores = model.intercept + _score(model.hypotheses, table, model.recipe.learner.hypotheses)
+    return shapes.first(scores, count)
+
+
+def shares(model: Model, rows: Array | Table) -> Array:
+    """f32[k, N]: the share of the positive class that each tree states for each row.
+
+    Args:
+        model: of hypotheses that state shares, such as a random forest; NaN for rounds that did not
+            take place.
+        rows: as `decision_function`.
+
+    Raises:
+        ValueError: for a model of other hypotheses, and as `decision_function`.
+    """
+    if model.recipe.learner.hypotheses.shares is None:
+        raise ValueError(f"the hypotheses of {model.recipe.name} state scores, and no shares")
+    table, count = _read(model, rows)
+    return jnp.asarray(np.asarray(_shares(model, table))[:, :count])
+
+
+def predict(
+    model: Model, rows: Array | Table, voting: str | None = None, key: Array | None = None
+) -> Array:
+    """bool[N]: the answer for each row: H > 0, or a vote. A tie is the negative class.
+
+    Args:
+        model: from `fit`.
+        rows: as `decision_function`.
+        voting: for hypotheses that state shares, as `vote` has it; "majority" by default, which is
+            H > 0. Other hypotheses have no other answer than H > 0.
+        key: for a probabilistic vote.
+
+    Raises:
+        ValueError: as `decision_function` and `vote`.
+    """
+    if voting is None:
+        return decision_function(model, rows) > 0
+    return vote(shares(model, rows), voting, key)
+
+
+def predict_proba(model: Model, rows: Array | Table) -> Array:
+    """f32[N]: the probability of the positive class.
+
+    It is the mean share of hypotheses that state shares, and inverse_link(H) of those that state
+    scores.
+
+    Args:
+        model: from `fit`.
+        rows: as `decision_function`.
+
+    Raises:
+        ValueError: as `decision_function`; if the recipe has no link, or one whose surrogate has
+            kinks (the 0/1 loss), where the inverse link is not a function.
+    """
+    if model.recipe.learner.hypotheses.shares is not None:
+        return jnp.nanmean(shares(model, rows), axis=0)
+    if model.recipe.loss is None:
+        raise ValueError(
+            f"{model.recipe.name} is a vote without a link, so a score defines no probability"
+        )
+    loss = model.recipe.loss(np.float32(model.recipe.reweighting.link_alpha))
+    if not np.isfinite(loss.smoothness):
+        raise ValueError(
+            f"the surrogate of {loss.name} has kinks, so a score defines no probability"
+        )
+    return loss.inverse_link(decision_function(model, rows))

@@ -1,0 +1,1 @@
+"""What the guarantee rests on: boundary, mechanisms and prices, sensitivities, ledgers, keys."""

@@ -1,0 +1,189 @@
+"""Conversions: from the costs of many draws to one epsilon at a delta, and back."""
+
+import functools
+import math
+from collections.abc import Sequence
+
+import numpy as np
+from dp_accounting.pld import privacy_loss_distribution
+from dp_accounting.rdp import RdpAccountant
+
+from dpbt.privacy.accounting.events import Line
+from dpbt.privacy.mechanism import Numbers
+
+
+def advanced_epsilon(lines: Sequence[Line], delta: float) -> float:
+    """Advanced composition: sqrt(2 ln(1/delta) sum eps^2) + sum eps (e^eps - 1) over all draws.
+
+    For k equal draws this is Asadi et al. (2022), Theorem 2.8; the form for unequal ones is that of
+    Dwork, Rothblum & Vadhan (2010) as stated by Kairouz, Oh & Viswanath (2015).
+    """
+    squares = math.fsum(e.count * e.epsilon**2 for e in lines)
+    bias = math.fsum(e.count * e.epsilon * math.expm1(min(e.epsilon, 700)) for e in lines)
+    return math.sqrt(2 * math.log(1 / delta) * squares) + bias
+
+
+@functools.cache
+def advanced_each(epsilon: float, delta: float, parts: tuple[tuple[int, float], ...]) -> float:
+    """The largest x for which `count` draws of cost `multiple` x for each part compose to epsilon.
+
+    Parts are pairs (count, multiple). They compose by basic composition, or by advanced composition
+    at delta (as `advanced_epsilon`; Asadi et al. (2022), Theorem 2.8), whichever allows more.
+    Cached: a sweep asks for few distinct settings, many times.
+    """
+    if math.isinf(epsilon):
+        return epsilon
+
+    def advanced(each: float) -> float:
+        squares = math.fsum(count * (multiple * each) ** 2 for count, multiple in parts)
+        bias = math.fsum(
+            count * multiple * each * math.expm1(min(multiple * each, 700))
+            for count, multiple in parts
+        )
+        return math.sqrt(2 * math.log(1 / delta) * squares) + bias
+
+    low, high = 0.0, epsilon
+    for _ in range(80):
+        middle = (low + high) / 2
+        low, high = (middle, high) if advanced(middle) <= epsilon else (low, middle)
+    return max(low, epsilon / math.fsum(count * multiple for count, multiple in parts))
+
+
+def zcdp_epsilon(rho: float, delta: float) -> float:
+    """The epsilon of rho-zCDP at delta: the best Renyi order, to about 1e-12 relative.
+
+    Minimises alpha rho + log(1 - 1/alpha) - (log delta + log alpha) / (alpha - 1) over alpha > 1
+    (Canonne, Kamath & Steinke, 2020, Proposition 12). 0 for rho = 0, infinite for infinite rho.
+    """
+    if rho == 0 or math.isinf(rho):
+        return rho
+
+    def bound(log_excess: np.ndarray) -> np.ndarray:
+        excess = np.exp(log_excess)
+        alpha = 1 + excess
+        return alpha * rho + np.log1p(-1 / alpha) - (math.log(delta) + np.log(alpha)) / excess
+
+    low, high = -25.0, 25.0
+    for _ in range(12):
+        grid = np.linspace(low, high, 101)
+        best = int(np.argmin(bound(grid)))
+        low, high = grid[max(best - 1, 0)], grid[min(best + 1, 100)]
+    return max(float(np.min(bound(np.linspace(low, high, 101)))), 0.0)
+
+
+def gaussian_delta(epsilon: float, mu: float) -> float:
+    """The delta of mu-GDP at epsilon (Dong, Roth & Su, 2022).
+
+    It is Phi(-epsilon / mu + mu / 2) - e^epsilon Phi(-epsilon / mu - mu / 2).
+    """
+
+    def phi(x: float) -> float:
+        return 0.5 * math.erfc(-x / math.sqrt(2))
+
+    tail = phi(-epsilon / mu - mu / 2)
+    scaled_tail = math.exp(min(epsilon + math.log(tail), 0.0)) if tail > 0 else 0.0
+    return phi(-epsilon / mu + mu / 2) - scaled_tail
+
+
+@functools.cache
+def gdp_mu(epsilon: float, delta: float) -> float:
+    """The largest mu of which mu-GDP satisfies (epsilon, delta), to about 1e-9 relative.
+
+    It is infinite where epsilon is. Cached: a sweep asks for few distinct pairs, many times.
+
+    Args:
+        epsilon: above 0.
+        delta: in (0, 1).
+    """
+    if math.isinf(epsilon):
+        return epsilon
+    low, high = 0.0, 1.0
+    while gaussian_delta(epsilon, high) < delta:
+        low, high = high, 2 * high
+    for _ in range(32):
+        middle = (low + high) / 2
+        low, high = (middle, high) if gaussian_delta(epsilon, middle) <= delta else (low, middle)
+    return low
+
+
+def zcdp_rho(epsilon: Numbers, delta: Numbers) -> np.ndarray:
+    """f64[...]: the largest rho with `zcdp_epsilon(rho, delta)` at most epsilon, to about 1e-11.
+
+    epsilon(rho) is the least of alpha rho + c(alpha) over orders alpha > 1, so the largest rho is
+    the largest of (epsilon - c(alpha)) / alpha. All settings are searched at once.
+
+    Args:
+        epsilon: above 0; infinite where rho is to be infinite.
+        delta: in (0, 1).
+    """
+    epsilon, delta = np.broadcast_arrays(*(np.asarray(x, np.float64) for x in (epsilon, delta)))
+    finite = np.where(np.isfinite(epsilon), epsilon, 1.0)[..., None]
+    log_delta = np.log(delta)[..., None]
+
+    def largest(log_excess: np.ndarray) -> np.ndarray:
+        excess = np.exp(log_excess)
+        alpha = 1 + excess
+        offset = np.log1p(-1 / alpha) - (log_delta + np.log(alpha)) / excess
+        return (finite - offset) / alpha
+
+    low, high = np.full(finite.shape, -25.0), np.full(finite.shape, 25.0)
+    for _ in range(12):
+        grid = low + (high - low) * np.linspace(0.0, 1.0, 33)
+        best = np.argmax(largest(grid), axis=-1)[..., None]
+        low = np.take_along_axis(grid, np.maximum(best - 1, 0), -1)
+        high = np.take_along_axis(grid, np.minimum(best + 1, 32), -1)
+    rho = largest(low + (high - low) * np.linspace(0.0, 1.0, 33)).max(axis=-1)
+    return np.where(np.isfinite(epsilon), np.maximum(rho, 0.0) * (1 - 1e-11), epsilon)
+
+
+_ROUNDING = 1e-12
+"""Deltas below this are within what `gaussian_delta` may be off by in double precision."""
+
+
+def gdp_epsilon(mu: float, delta: float) -> float:
+    """The epsilon of mu-GDP at delta, to about 1e-12 relative; never below it.
+
+    It is 0 for mu = 0 and infinite for infinite mu. For a delta too small to be told from rounding
+    it is that of (mu^2 / 2)-zCDP, which mu-GDP implies.
+
+    Args:
+        mu: at least 0.
+        delta: in (0, 1).
+    """
+    if mu == 0 or math.isinf(mu):
+        return mu
+    if delta < _ROUNDING:
+        return zcdp_epsilon(mu**2 / 2, delta)
+    delta *= 1 - 1e-9
+    if gaussian_delta(0.0, mu) <= delta:
+        return 0.0
+    low, high = 0.0, 1.0
+    while gaussian_delta(high, mu) > delta:
+        low, high = high, 2 * high
+    for _ in range(100):
+        middle = (low + high) / 2
+        low, high = (middle, high) if gaussian_delta(middle, mu) > delta else (low, middle)
+    return high
+
+
+def rdp_epsilon(lines: Sequence[Line], delta: float) -> float:
+    """Through dp_accounting's RDP accountant, of each line's `Mechanism.dp_event`."""
+    accountant = RdpAccountant()
+    for line in lines:
+        if line.event.shift > 0:
+            event = line.mechanism.dp_event(line.sensitivity, line.scale)
+            accountant.compose(event, line.count)
+    return float(accountant.get_epsilon(delta))
+
+
+def pld_epsilon(lines: Sequence[Line], delta: float) -> float:
+    """Through dp_accounting's privacy loss distributions.
+
+    An exponential mechanism counts as any pure one.
+    """
+    total = privacy_loss_distribution.identity()
+    for line in lines:
+        if line.event.shift > 0:
+            loss = line.mechanism.price.loss_distribution(line.sensitivity, line.scale)
+            total = total.compose(loss.self_compose(line.count))
+    return float(total.get_epsilon_for_delta(delta))

@@ -1,0 +1,305 @@
+"""Events: what a learner declares of each draw; lines: events compared with the draws that run."""
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from dpbt.privacy import mechanisms
+from dpbt.privacy.mechanism import Cost, DrawRequest, Mechanism, Numbers, Sampler, shift
+
+_ROUNDED = 1 - 1e-6
+"""Scales are float32, prices are float64: how much smaller a scale may look than it is."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Event:
+    """What a learner declares of one draw. Its mechanism says what that costs.
+
+    Numbers may be arrays of settings; a line of a ledger is of one setting.
+
+    Attributes:
+        site: the site of the release that it covers.
+        mechanism: of the draw.
+        releases: what it publishes, in words.
+        sensitivity: how far one row moves the value, in the norm of `mechanism.price`: L1, L2, or
+            for selections the range of the change of scores.
+        scale: the noise, in the unit of the sensitivity.
+        theorem: where the sensitivity is proved.
+        count: how often a round pays for it.
+        scale_unit: what the draw's scale is divided by before it is compared with
+            scale / scale_unit: a scale that follows what was released is compared in units of a
+            public number that it is proportional to.
+        moved: how many independent outputs of one draw a row moves, whatever `count` pays for;
+            None for draws that never read the rows.
+
+    Raises:
+        ValueError: for a count that is no whole number of at least 1, for a number that is negative
+            or no number, and for a sensitivity of a draw that never reads the rows.
+    """
+
+    site: str
+    mechanism: Mechanism
+    releases: str
+    sensitivity: Numbers
+    scale: Numbers
+    theorem: str
+    count: int = 1
+    scale_unit: Numbers = 1.0
+    moved: int | None = None
+
+    def __post_init__(self):
+        # Counts are whole numbers.
+        counts = {"count": self.count, "moved": 1 if self.moved is None else self.moved}
+        for name, value in counts.items():
+            whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
+            if not whole or value < 1:
+                raise ValueError(
+                    f"{name} of the draw {self.site!r} must be a whole number of at least 1, "
+                    f"got {value!r}"
+                )
+
+        # Sensitivities and scales are numbers of at least 0, and units are above 0.
+        if self.moved is None and self.mechanism.price.reads_rows:
+            raise ValueError(
+                f"moved of the draw {self.site!r} must say how many of its outputs a row moves"
+            )
+        for name in ("sensitivity", "scale", "scale_unit"):
+            value = np.asarray(getattr(self, name), np.float64)
+            if not np.all(value >= 0):
+                raise ValueError(
+                    f"{name} of the draw {self.site!r} must be at least 0, got {value.tolist()}"
+                )
+        for name in ("sensitivity", "scale_unit"):
+            if not np.all(np.isfinite(np.asarray(getattr(self, name), np.float64))):
+                raise ValueError(f"{name} of the draw {self.site!r} must be finite")
+        if not np.all(np.asarray(self.scale_unit) > 0):
+            raise ValueError(f"scale_unit of the draw {self.site!r} must be above 0")
+
+        # What never reads the rows cannot move with them.
+        if not self.mechanism.price.reads_rows and np.any(np.asarray(self.sensitivity) > 0):
+            raise ValueError(
+                f"the draw {self.site!r} is called {self.mechanism.name} and has a sensitivity"
+            )
+
+    @property
+    def shift(self) -> Numbers:
+        """f64[...]: sensitivity / scale."""
+        return shift(self.sensitivity, self.scale)
+
+    @property
+    def cost(self) -> Cost:
+        """What one such draw costs."""
+        return self.mechanism.cost(self.sensitivity, self.scale)
+
+
+def public(
+    site: str,
+    releases: str,
+    *,
+    scale: float,
+    theorem: str,
+    mechanism: Mechanism = mechanisms.uniform,
+) -> Event:
+    """The event of a uniform draw that never reads the rows; it is free under every relation."""
+    return Event(site, mechanism, releases, 0.0, scale, theorem)
+
+
+@dataclasses.dataclass(frozen=True)
+class Line:
+    """A line of a ledger: an event of one setting, compared with its draw, all rounds together.
+
+    Attributes:
+        event: as the learner declares it.
+        times: how often it takes place: the number of rounds, or 1 for a prologue.
+        gap, tail: what finite bits cost the whole line in epsilon (half of it) and in delta.
+        exact: whether a bound on that is known.
+    """
+
+    event: Event
+    times: int = 1
+    gap: float = 0.0
+    tail: float = 0.0
+    exact: bool = True
+
+    def __post_init__(self):
+        if self.times < 1 or not (self.gap >= 0 and self.tail >= 0):
+            raise ValueError(f"a line is of at least one draw, at no negative cost, got {self}")
+
+    @property
+    def site(self) -> str:
+        """The site of the release that it covers."""
+        return self.event.site
+
+    @property
+    def mechanism(self) -> Mechanism:
+        """The mechanism of the draw."""
+        return self.event.mechanism
+
+    @property
+    def count(self) -> int:
+        """How often it is paid for."""
+        return self.event.count * self.times
+
+    @property
+    def sensitivity(self) -> float:
+        """As the event has it."""
+        return float(self.event.sensitivity)
+
+    @property
+    def scale(self) -> float:
+        """As the event has it."""
+        return float(self.event.scale)
+
+    @property
+    def epsilon(self) -> float:
+        """The pure cost of one payment; infinite if there is none."""
+        return float(self.event.cost.epsilon)
+
+    @property
+    def rho(self) -> float:
+        """The zCDP cost of one payment."""
+        return float(self.event.cost.rho)
+
+    @property
+    def mu(self) -> float:
+        """The Gaussian cost of one payment."""
+        return float(self.event.cost.mu)
+
+
+def cover(events: Sequence[Event], sites: Sequence[str]) -> None:
+    """Check that events and sites are the same, each once.
+
+    Raises:
+        ValueError: naming a site that no event covers, or an event whose site is never released.
+    """
+    named = [event.site for event in events]
+    if sorted(named) != sorted(sites):
+        missing = sorted(set(sites) - set(named))
+        unknown = sorted(set(named) - set(sites))
+        raise ValueError(
+            f"the ledger does not match the release: not covered {missing}, "
+            f"never released {unknown}"
+        )
+
+
+def compared(events: Sequence[Event], draws: Mapping[str, DrawRequest], times: int) -> list[Line]:
+    """A line for each event, compared with the draw that it prices.
+
+    A wrong sensitivity cannot be seen here: proofs, neighbour tests and audits are for that.
+
+    Args:
+        events: of one setting.
+        draws: what the program asks for, by site.
+        times: how often the program runs.
+
+    Raises:
+        ValueError: if events and draws have different sites, or a draw has another mechanism than
+            its event, or less noise.
+    """
+    cover(events, list(draws))
+    return [_compared(event, draws[event.site], times) for event in events]
+
+
+def _compared(event: Event, draw: DrawRequest, times: int) -> Line:
+    """The line of one event, compared with its draw; ValueError as `compared`."""
+    _check_mechanism(event, draw.mechanism)
+    if not event.mechanism.price.reads_rows:
+        return Line(event, times)
+
+    _check_scale(event, draw)
+    sampler = draw.mechanism.sampler
+    if sampler is None:
+        return Line(event, times, exact=False)
+    moved = draw.outputs if event.moved is None else event.moved  # None is refused by Event
+    gap, tail = finite_bits(sampler, _finite_shift(event), moved)
+    return Line(event, times, gap * times, float(tail) * times)
+
+
+def _check_mechanism(event: Event, drawn: Mechanism) -> None:
+    """Refuse a draw by another mechanism than its event has.
+
+    Raises:
+        ValueError: saying which, or that one's own mechanism has the name of the library's, or the
+            price of draws that never read the rows.
+    """
+    if drawn is not event.mechanism:
+        raise ValueError(
+            f"the ledger prices the draw {event.site!r} as {event.mechanism.name}, "
+            f"it is {drawn.name}"
+        )
+    library = mechanisms.BY_NAME.get(drawn.name)
+    if library is not None and library is not drawn:
+        raise ValueError(
+            f"the draw {event.site!r} is by a mechanism of your own that is called "
+            f"{drawn.name!r}; give it a name of its own"
+        )
+    if library is None and not drawn.price.reads_rows:
+        raise ValueError(
+            f"the draw {event.site!r} is by a mechanism of your own without a price; only "
+            "the library's uniform draws are free"
+        )
+
+
+def _check_scale(event: Event, draw: DrawRequest) -> None:
+    """Refuse a draw with less noise than its event has, or with more than its sampler is known for.
+
+    Raises:
+        ValueError: saying so.
+    """
+    priced = float(event.scale) / float(event.scale_unit)
+    least = float(np.min(np.asarray(draw.scale, np.float64)))
+    if not least >= priced * _ROUNDED:
+        raise ValueError(
+            f"the ledger prices the draw {event.site!r} at scale {priced:g}, "
+            f"the program draws at {least:g}"
+        )
+    sampler, widest = draw.mechanism.sampler, float(np.max(np.asarray(draw.widest, np.float64)))
+    if sampler is not None and not widest <= sampler.most:
+        raise ValueError(
+            f"the draw {event.site!r} has scale {widest:g}, and its sampler is known up to "
+            f"{sampler.most:g}"
+        )
+
+
+def _finite_shift(event: Event) -> np.ndarray:
+    """The event's shift; 0 without noise, where no sampler runs."""
+    return np.where(np.isinf(event.shift), 0.0, event.shift)
+
+
+def finite_bits(sampler: Sampler, moved_by: Numbers, outputs: int) -> tuple[float, np.ndarray]:
+    """(gap, tail f64[...]): what finite bits cost one draw that a row moves.
+
+    Args:
+        sampler: of the mechanism.
+        moved_by: f64[...], by how many scales the outputs move together, in L1 or L2 norm. At most
+            4 of them move by more than half of it.
+        outputs: how many outputs a row moves.
+    """
+
+    def tail(distance: float) -> float:
+        if outputs <= 4:
+            return outputs * sampler.tail(distance)
+        return 4 * sampler.tail(distance) + (outputs - 4) * sampler.tail(distance / 2)
+
+    distinct, inverse = np.unique(np.asarray(moved_by, np.float64), return_inverse=True)
+    tails = np.array([tail(distance) for distance in distinct.tolist()])
+    return sampler.gap * outputs, tails[inverse].reshape(np.shape(moved_by))
+
+
+def sampler_costs(events: Sequence[Event]) -> tuple[float, np.ndarray]:
+    """(gap, tail f64[...]): what finite bits cost all draws of one run, for each setting.
+
+    Raises:
+        ValueError: for an event that does not say how many outputs a row moves.
+    """
+    gap, tail = 0.0, np.zeros(())
+    for event in events:
+        sampler = event.mechanism.sampler
+        if sampler is None or not event.mechanism.price.reads_rows:
+            continue
+        if event.moved is None:
+            raise ValueError(f"the event of {event.site!r} must say how many outputs a row moves")
+        draw_gap, draw_tail = finite_bits(sampler, _finite_shift(event), event.moved)
+        gap, tail = gap + draw_gap, tail + draw_tail
+    return gap, tail

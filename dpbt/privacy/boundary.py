@@ -1,0 +1,432 @@
+"""The privacy boundary: one private program, read in four ways.
+
+A weak learner is written once, as a program that asks for its random draws:
+
+    def program(draw, table, weights, budget, public):
+        statistic = ...                                 # reads private rows
+        draw("leaf", mechanisms.discrete_laplace, statistic, scale)  # the only way out
+
+`private_program` runs it with a `draw` that samples (the release), with one that looks the outputs
+up in a recorded release and scores them (the exact log density), and twice side by side (the worst
+case over outputs). So an audit exercises the very code that ran. What the program returns is
+ignored.
+
+A fourth reading, `draws`, notes the mechanism and the scale of every draw. The ledger compares them
+with the learner's events, so that no line prices another draw than the one that runs.
+"""
+
+import dataclasses
+import enum
+import functools
+import hashlib
+import math
+import types
+import zlib
+from collections.abc import Callable, Iterator, Mapping
+from typing import NamedTuple, Protocol
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from dpbt.base import (
+    Array,
+    Budget,
+    Hypothesis,
+    HypothesisClass,
+    Prepared,
+    PrivateProgram,
+    Prologue,
+    Public,
+    Relation,
+    Release,
+    WeakLearner,
+)
+from dpbt.base import relation as to_relation
+from dpbt.privacy.accounting import Event
+from dpbt.privacy.mechanism import Allowance, Mechanism, Numbers, StepLoss
+
+
+class Draw(Protocol):
+    """What a program asks for its outputs with."""
+
+    def __call__(
+        self,
+        site: str,
+        mechanism: Mechanism,
+        value: Array,
+        scale: Numbers,
+        scale_unit: Numbers = 1.0,
+    ) -> Array:
+        """The output of a mechanism on a private value.
+
+        Args:
+            site: the name of the draw, once in a program.
+            mechanism: what makes the output of the value.
+            value: the private statistic; it leaves through the mechanism alone.
+            scale: public, the mechanism's noise.
+            scale_unit: public, what the ledger's line measures the scale in. A scale that follows
+                what has been released has a line all the same if it does so in proportion to a
+                public number, such as a sensitivity.
+        """
+        ...
+
+
+class Program(Protocol):
+    """A private program."""
+
+    def __call__(
+        self, draw: Draw, table: Prepared, weights: Array, budget: Budget, public: Public
+    ) -> None:
+        """Ask for every output of a private statistic.
+
+        Args:
+            draw: the only way out.
+            table: the prepared rows; private.
+            weights: f32[N], integers 0..GRID, in units of `public.cap` / GRID; private.
+            budget: of the learner.
+            public: what is public in the round.
+        """
+        ...
+
+
+Events = Callable[[Budget, Public], list[Event]]
+"""(budget, public) -> one event for each site of a program."""
+
+
+class Site(NamedTuple):
+    """What one draw saw: its mechanism, its private value and its scale."""
+
+    mechanism: Mechanism
+    value: Array
+    scale: Array
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class Drawn:
+    """What one draw asked for, without its value.
+
+    Attributes:
+        scale: f32[...], public, in the draw's unit.
+        widest: f32[], the largest scale that the mechanism is given.
+        mechanism: of the draw.
+        shape, dtype: of its output.
+    """
+
+    scale: Array
+    widest: Array
+    mechanism: Mechanism = dataclasses.field(metadata={"static": True})
+    shape: tuple[int, ...] = dataclasses.field(metadata={"static": True})
+    dtype: np.dtype = dataclasses.field(metadata={"static": True})
+
+    @property
+    def outputs(self) -> int:
+        """How many independent outputs it has."""
+        return math.prod(self.shape)
+
+
+def _site_word(site: str) -> int:
+    return zlib.crc32(site.encode()) & 0x7FFFFFFF
+
+
+def site_key(key: Array, site: str) -> Array:
+    """The key of the draw called `site`: it depends on the round's key and on the name alone."""
+    return jax.random.fold_in(key, _site_word(site))
+
+
+def _check_draw(site: str, mechanism: Mechanism, known: Mapping[str, object]) -> None:
+    """Refuse a second draw of one name or one key, and noise that the public key would make.
+
+    Raises:
+        ValueError: naming the sites.
+    """
+    if mechanism.public and mechanism.price.reads_rows:
+        raise ValueError(
+            f"the draw {site!r} reads rows, and {mechanism.name} draws with the public key, so "
+            "that everyone could subtract its noise"
+        )
+    if site in known:
+        raise ValueError(f"two draws are called {site!r}")
+    twins = [earlier for earlier in known if _site_word(earlier) == _site_word(site)]
+    if twins:
+        raise ValueError(
+            f"the draws {site!r} and {twins[0]!r} would have one key; rename one of them"
+        )
+
+
+def sample(
+    program: Program,
+    key: Array,
+    public_key: Array | None,
+    table: Prepared,
+    weights: Array,
+    budget: Budget,
+    public: Public,
+) -> Release:
+    """Run the program with fresh draws; the release holds every one of them by name.
+
+    Args:
+        program: the private program.
+        key: of the noise; secret.
+        public_key: of public draws, independent of `key`; None if there are none.
+        table: as `Program` has it, and so are the others.
+        weights: see table.
+        budget: see table.
+        public: see table.
+
+    Raises:
+        ValueError: for two draws of one name or one key, or a public draw without a public key.
+    """
+    outputs: Release = {}
+
+    def draw(
+        site: str, mechanism: Mechanism, value: Array, scale: Numbers, scale_unit: Numbers = 1.0
+    ) -> Array:
+        del scale_unit
+        _check_draw(site, mechanism, outputs)
+        root = public_key if mechanism.public else key
+        if root is None:
+            raise ValueError(
+                f"the draw {site!r} is public randomness: give public_key, a key that is "
+                "independent of the noise's, such as another dpbt.fresh_key()"
+            )
+        outputs[site] = mechanism.sample(site_key(root, site), value, scale)
+        return outputs[site]
+
+    program(draw, table, weights, budget, public)
+    return outputs
+
+
+def requests(
+    program: Program, table: Prepared, weights: Array, budget: Budget, public: Public
+) -> dict[str, Drawn]:
+    """Run the program on outputs that are all 0, and note what each draw asked for."""
+    sites: dict[str, Drawn] = {}
+
+    def draw(
+        site: str, mechanism: Mechanism, value: Array, scale: Numbers, scale_unit: Numbers = 1.0
+    ) -> Array:
+        _check_draw(site, mechanism, sites)
+        output = jax.eval_shape(mechanism.sample, jax.random.key(0), value, jnp.float32(1))
+        noise = jnp.asarray(scale, jnp.float32)
+        divisor = jnp.asarray(scale_unit, jnp.float32)
+        in_units = jnp.where(divisor > 0, noise / divisor, jnp.nan)
+        sites[site] = Drawn(in_units, jnp.max(noise), mechanism, output.shape, output.dtype)
+        return jnp.zeros(output.shape, output.dtype)
+
+    program(draw, table, weights, budget, public)
+    return sites
+
+
+def replay(
+    program: Program,
+    release: Release,
+    table: Prepared,
+    weights: Array,
+    budget: Budget,
+    public: Public,
+) -> dict[str, Site]:
+    """Run the program on recorded outputs; returns what each draw saw on this table.
+
+    Raises:
+        ValueError: if the recorded release and the program do not have the same sites.
+    """
+    sites: dict[str, Site] = {}
+
+    def draw(
+        site: str, mechanism: Mechanism, value: Array, scale: Numbers, scale_unit: Numbers = 1.0
+    ) -> Array:
+        del scale_unit
+        if site not in release:
+            raise ValueError(f"the release has no site {site!r}; it has {sorted(release)}")
+        sites[site] = Site(mechanism, value, scale)
+        return release[site]
+
+    program(draw, table, weights, budget, public)
+    if set(sites) != set(release):
+        raise ValueError(
+            f"the release has sites {sorted(release)}, the program draws {sorted(sites)}"
+        )
+    return sites
+
+
+def log_densities(
+    program: Program,
+    release: Release,
+    table: Prepared,
+    weights: Array,
+    budget: Budget,
+    public: Public,
+) -> dict[str, Array]:
+    """The exact log density f32[] of each recorded output, on this table."""
+    sites = replay(program, release, table, weights, budget, public)
+    return {
+        name: jnp.sum(site.mechanism.log_prob(release[name], site.value, site.scale))
+        for name, site in sites.items()
+    }
+
+
+def divergences(
+    program: Program,
+    release: Release,
+    table: Prepared,
+    weights: Array,
+    other_table: Prepared,
+    other_weights: Array,
+    budget: Budget,
+    public: Public,
+) -> dict[str, StepLoss]:
+    """What each site costs between two tables, in the worst case, given the earlier outputs."""
+    sites = replay(program, release, table, weights, budget, public)
+    neighbour = replay(program, release, other_table, other_weights, budget, public)
+    losses: dict[str, StepLoss] = {}
+    for name, site in sites.items():
+        pair = (site.value, site.scale, neighbour[name].value, neighbour[name].scale)
+        losses[name] = StepLoss(site.mechanism.divergence(*pair), site.mechanism.rho(*pair))
+    return losses
+
+
+def private_program(program: Program, events: Events) -> PrivateProgram:
+    """The four readings of a program, and the events that price its draws.
+
+    Args:
+        program: (draw, table, weights, budget, public); every output of a private statistic goes
+            through `draw`.
+        events: (budget, public) -> one `accounting.Event` for each site.
+    """
+
+    def release(
+        key: Array,
+        public_key: Array | None,
+        table: Prepared,
+        weights: Array,
+        budget: Budget,
+        public: Public,
+    ) -> Release:
+        return sample(program, key, public_key, table, weights, budget, public)
+
+    return PrivateProgram(
+        release=release,  # a plain function, whose code `code_tag` can read
+        log_prob=functools.partial(log_densities, program),
+        divergence=functools.partial(divergences, program),
+        draws=functools.partial(requests, program),
+        events=events,
+    )
+
+
+Part = Callable[..., object]
+"""A function of a learner, of any arguments: its code is read, and it is not called."""
+
+
+def code_tag(program: Part, *parts: Part) -> str:
+    """A tag for a learner that declares none: names, code, defaults and what they close over.
+
+    Args:
+        program: of a round, which names the learner.
+        parts: what else the values of its draws follow from.
+
+    Raises:
+        ValueError: for something among these whose content is not plain, so that two learners that
+            differ in it could have one tag.
+    """
+    contents = "\n".join(text for function in (program, *parts) for text in _contents(function))
+    digest = hashlib.sha256(contents.encode()).hexdigest()[:16]
+    return f"{program.__module__}.{program.__qualname__} {digest}"
+
+
+def _contents(value: object, within: tuple[int, ...] = ()) -> Iterator[str]:
+    """What tells a value apart, as text; functions by code, defaults and what they close over.
+
+    Containers say their type and their length, so that no two of them read alike.
+    """
+    if id(value) in within:
+        yield "itself"
+        return
+    within = (*within, id(value))
+
+    if isinstance(value, types.FunctionType):
+        yield f"function {value.__module__}.{value.__qualname__}"
+        closed = tuple(cell.cell_contents for cell in value.__closure__ or ())
+        by_name = tuple(sorted((value.__kwdefaults__ or {}).items()))
+        for part in (value.__code__, closed, value.__defaults__ or (), by_name):
+            yield from _contents(part, within)
+    elif isinstance(value, types.CodeType):
+        yield f"code {value.co_code!r} {value.co_names!r}"
+        yield from _contents(value.co_consts, within)
+    elif isinstance(value, tuple | frozenset):
+        yield f"{type(value).__name__} of {len(value)}"
+        for part in value if isinstance(value, tuple) else sorted(value, key=repr):
+            yield from _contents(part, within)
+    elif isinstance(value, np.generic | np.ndarray):
+        yield f"{value.dtype} {np.shape(value)} {np.asarray(value).tobytes()!r}"
+    elif isinstance(value, str | bytes | int | float | complex | enum.Enum | None | type(...)):
+        yield repr(value)
+    else:
+        raise ValueError(
+            f"a weak learner needs a tag: its code depends on a {type(value).__name__}, whose "
+            "content is not seen; declare tag=, a text that names the learner and every static "
+            "part of it"
+        )
+
+
+def weak_learner(
+    program: Program,
+    hypothesis: Callable[[Release, Budget, Public], Hypothesis],
+    events: Events,
+    hypotheses: HypothesisClass,
+    relation: str | Relation | None,
+    *,
+    calibrate: Callable[[Allowance, Numbers, Public], Budget] | None = None,
+    prologue: Prologue | None = None,
+    coupled: bool = False,
+    unprotected: tuple[str, ...] = (),
+    tag: str | None = None,
+    total: bool = False,
+    withheld: tuple[str, ...] = (),
+    by_depth: tuple[str, ...] = (),
+) -> WeakLearner:
+    """The weak learner of a private program.
+
+    Args:
+        program: (draw, table, weights, budget, public); every output of a private statistic goes
+            through `draw`.
+        hypothesis: (release, budget, public) -> a hypothesis; sees no private data.
+        events: (budget, public) -> one `accounting.Event` for each site.
+        hypotheses: the class of the hypotheses; `trees.TREES`, or one of your own.
+        relation: the neighbouring relation that the events' sensitivities hold under; None if under
+            both.
+        calibrate: (allowance of all rounds, rounds, public) -> budget, for `recipes.custom`.
+        prologue: what is done once before the first round.
+        coupled: whether the sensitivities hold for weights that all move at once, as `slickness`
+            says. If not, no recipe lets the learner have `reweighting.lazy_bregman`'s.
+        unprotected: what the program reads off private data without a mechanism and lets influence
+            a draw in a way its sensitivities do not count; empty for a calibration that is proved.
+        tag: names the learner and every static part of it: two learners whose draws differ under
+            one budget must have two tags. By default it is made of the names of the program, of
+            the hypothesis, of its class's and of the prologue's parts, their code, their defaults
+            and what they close over; declare one where these are not plain values and functions,
+            or where globals of a module make a difference.
+        total: whether the events' sensitivities count on a total weight of kappa rows.
+        withheld: sites that `fit` leaves out of the model, because their length is the number of
+            private rows, for example.
+        by_depth: fields of its budget that have an entry for each depth on their last axis.
+    """
+    if tag is None:
+        opening = () if prologue is None else (prologue.program.release, prologue.intercept)
+        reading = hypotheses.prepare, hypotheses.predict, hypotheses.bound
+        tag = code_tag(program, hypothesis, *reading, *opening)
+    return WeakLearner(
+        tag=tag,
+        program=private_program(program, events),
+        hypothesis=hypothesis,
+        hypotheses=hypotheses,
+        relation=None if relation is None else to_relation(relation),
+        coupled=coupled,
+        unprotected=unprotected,
+        total=total,
+        withheld=withheld,
+        prologue=prologue,
+        by_depth=by_depth,
+        calibrate=calibrate,
+    )

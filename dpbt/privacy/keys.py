@@ -1,0 +1,337 @@
+"""Keys: 256 bits of ChaCha20 for a release, and a seed for research.
+
+`fresh_key()` returns a release key, a typed JAX key of the implementation `CHACHA20`. Split,
+fold_in, bits and vmap work on it as on any other typed key. `jax.random.key(seed)` returns a
+research key, of threefry2x32. Its seed has 32 or 64 bits, which a search can find from what was
+released, so it must not protect private rows.
+
+The guarantee of a release key is computational. The argument has three steps.
+
+1. Assumption: `block` under a uniform secret key of 256 bits is a pseudo-random function of
+   (counter, nonce).
+2. Inputs never meet. The first word of the nonce says what a block is for: bits, split or fold_in.
+   Bits of different widths also differ in the second word. Within one purpose the counter is the
+   index of the block, or the number that is folded in, and no counter wraps. So no (key, counter,
+   nonce) serves two purposes.
+3. Outputs never meet. A block of bits is only ever output. The two halves of a block of split are
+   two children. The first half of a block of fold_in is the child, and the other half is dropped.
+   So a child key is used as a key alone.
+
+By a hybrid argument over the tree of keys (Goldreich, Goldwasser & Micali, 1986), all words under
+different paths are together indistinguishable from independent uniform ones, up to the number of
+keys used times the advantage against `block`. Noise made of them is then as good as true noise
+against any adversary that is bounded in computation (Mironov, Pandey, Reingold & Vadhan, 2009).
+Two draws under the same key and path are the same words, as with every JAX key.
+"""
+
+import hashlib
+import math
+import secrets
+import warnings
+from collections.abc import Callable
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.extend.random import define_prng_impl, threefry_2x32
+from jax.typing import ArrayLike
+
+Array = jax.Array
+AnyArray = jax.Array | np.ndarray
+
+RELEASE = "release"
+RESEARCH = "research"
+
+_ROUNDS = 20
+_CONSTANTS = np.frombuffer(b"expand 32-byte k", "<u4").astype(np.uint32)
+_KEY_WORDS = 8
+_BLOCK_WORDS = 16
+
+_FOR_BITS, _FOR_SPLIT, _FOR_FOLD_IN = 1, 2, 3
+"""First word of the nonce: what a block is for."""
+
+# A column round works on lanes (a_j, b_j, c_j, d_j) and a diagonal round on (a_j, b_(j+1), c_(j+2),
+# d_(j+3)). If lane j of row r takes what lane (r - j) mod 4 held, columns become diagonals, and the
+# same step makes diagonals columns. So all rounds have one body, and after an even number of them
+# every word is in its own place.
+_NEXT_LANES = np.array([4 * row + (row - lane) % 4 for row in range(4) for lane in range(4)])
+
+# Why one array u32[..., 16] and a loop over single rounds. Measured on two cores of an x86 CPU with
+# AVX-512, jax 0.10.2: ns a word for 64, 1,000, 65,536 and 1,000,000 words and for 64 words in each
+# of 256 lanes of a vmap, then the seconds to compile 20 sites of distinct sizes in one program.
+#
+#                                             64  1,000  65,536     1e6  vmap   20 sites
+#   u32[..., 16], loop of 20 rounds (this)   114   17      9        10     9      1.0 s
+#   u32[16, blocks], loop of 20 rounds       114   16      8        10     9      1.3 s
+#   the same, lanes of a vmap in one axis    114   16      7        10     6      1.2 s
+#   the same, loop of 10 double rounds       105   17      6         7     6      1.8 s
+#   16 arrays, loop of 10 double rounds      237   22      5         9     6      6.1 s
+#   16 arrays, unrolled                      124   45      7         7    14       74 s
+#   threefry2x32                             114   14      2.5       2     4      1.3 s
+#
+# A fit compiles some tens of sites of some hundred words each. There this one compiles quickest and
+# runs within a tenth of the best ChaCha20. From 65,536 words on it takes 3 to 7 times threefry2x32.
+
+
+def _rotated(word: Array, bits: int) -> Array:
+    return (word << np.uint32(bits)) | (word >> np.uint32(32 - bits))
+
+
+def _quarter_rounds(a: Array, b: Array, c: Array, d: Array) -> tuple[Array, Array, Array, Array]:
+    """The quarter round on every lane (RFC 8439, section 2.1)."""
+    a = a + b
+    d = _rotated(d ^ a, 16)
+    c = c + d
+    b = _rotated(b ^ c, 12)
+
+    a = a + b
+    d = _rotated(d ^ a, 8)
+    c = c + d
+    b = _rotated(b ^ c, 7)
+    return a, b, c, d
+
+
+def block(key: Array, counter: Array, nonce: Array) -> Array:
+    """u32[..., 16]: blocks of the ChaCha20 stream, one for each counter (RFC 8439, section 2.3).
+
+    Args:
+        key: u32[8], little-endian words.
+        counter: u32[...].
+        nonce: u32[3], little-endian words.
+    """
+    lanes = counter.shape
+    parts = (
+        jnp.broadcast_to(jnp.asarray(_CONSTANTS), (*lanes, 4)),
+        jnp.broadcast_to(key, (*lanes, _KEY_WORDS)),
+        counter[..., None],
+        jnp.broadcast_to(nonce, (*lanes, 3)),
+    )
+    start = jnp.concatenate(parts, axis=-1)
+
+    def permuted(_: Array, state: Array) -> Array:
+        mixed = _quarter_rounds(*jnp.split(state, 4, axis=-1))
+        return jnp.concatenate(mixed, axis=-1)[..., _NEXT_LANES]
+
+    return start + jax.lax.fori_loop(0, _ROUNDS, permuted, start)
+
+
+def _stream(key: Array, blocks: int, purpose: int, detail: int = 0) -> Array:
+    """u32[16 * blocks]: the words of the first blocks for one purpose."""
+    if blocks > 2**32:
+        limit = "one chacha20 key gives at most 2**32 blocks for one purpose"
+        raise ValueError(f"{limit}, got {blocks}")
+    counters = jax.lax.iota(jnp.uint32, blocks)
+    return block(key, counters, jnp.asarray([purpose, detail, 0], jnp.uint32)).reshape(-1)
+
+
+def _seed(seed: Array) -> Array:
+    raise ValueError(
+        "a release key is not made from a seed, which a search can find:"
+        " use dpbt.keys.fresh_key(), or for research jax.random.key(seed)"
+    )
+
+
+def _split(key: Array, shape: tuple[int, ...]) -> Array:
+    """u32[*shape, 8]: child keys, two of each block.
+
+    The first n of them do not depend on how many there are.
+    """
+    number = math.prod(shape)
+    children = _stream(key, -(-number // 2), _FOR_SPLIT)
+    return children[: _KEY_WORDS * number].reshape(*shape, _KEY_WORDS)
+
+
+def _fold_in(key: Array, data: ArrayLike) -> Array:
+    """u32[8]: the child key for a number u32[]."""
+    counter = jnp.asarray(data, jnp.uint32)
+    return block(key, counter, jnp.asarray([_FOR_FOLD_IN, 0, 0], jnp.uint32))[:_KEY_WORDS]
+
+
+def _random_bits(key: Array, bit_width: int, shape: tuple[int, ...]) -> Array:
+    """Unsigned integers of 8, 16, 32 or 64 bits.
+
+    The first n of them do not depend on how many there are.
+    """
+    if bit_width not in (8, 16, 32, 64):
+        raise ValueError(f"bit_width must be 8, 16, 32 or 64, got {bit_width}")
+    size = math.prod(shape)
+    dtype = np.dtype(f"uint{bit_width}")
+    stream = _stream(key, -(-size * bit_width // (32 * _BLOCK_WORDS)), _FOR_BITS, bit_width)
+    if bit_width == 64:
+        stream = stream.reshape(-1, 2)
+    numbers = jax.lax.bitcast_convert_type(stream, dtype).reshape(-1)
+    return numbers[:size].reshape(shape)
+
+
+CHACHA20 = define_prng_impl(
+    key_shape=(_KEY_WORDS,),
+    seed=_seed,
+    split=_split,
+    random_bits=_random_bits,
+    fold_in=_fold_in,
+    name="chacha20",
+    tag="ch20",
+)
+"""The PRNG implementation of release keys.
+
+`jax.random.wrap_key_data(u32[..., 8], impl=CHACHA20)` takes it. `jax.random.key` with it raises
+ValueError, as a release key has 256 bits of entropy and a seed has not. `jax.random.split(key, n)`
+gives the same first children for every n, and `jax.random.bits` the same first numbers for every
+size. Neither depends on `jax_threefry_partitionable`. ValueError where one key would have to give
+more than 2**32 blocks of 64 bytes.
+"""
+
+
+def fresh_key() -> Array:
+    """A release key: one typed chacha20 key of 256 bits from the system's entropy.
+
+    Whoever has it can recompute the noise and subtract it: keep it as secret as the rows, or forget
+    it. Printing a key prints its words.
+    """
+    entropy = np.frombuffer(secrets.token_bytes(4 * _KEY_WORDS), "<u4").astype(np.uint32)
+    return jax.random.wrap_key_data(jnp.asarray(entropy), impl=CHACHA20)
+
+
+def kind(key: Array, name: str = "key") -> str:
+    """What a typed key is for: "release" (chacha20) or "research" (threefry2x32).
+
+    Args:
+        key: typed keys of any shape, traced or not.
+        name: what an error calls it.
+
+    Raises:
+        ValueError: for anything else, a raw array of words too. The message never holds the key.
+    """
+    advice = "use dpbt.keys.fresh_key() for a release, or jax.random.key(seed) for research"
+    if not (isinstance(key, jax.Array) and jnp.issubdtype(key.dtype, jax.dtypes.prng_key)):
+        raise ValueError(f"{name} must be a typed key, got {type(key).__name__}: {advice}")
+    implementation = jax.random.key_impl(key)
+    if implementation == CHACHA20:
+        return RELEASE
+    if implementation == "threefry2x32":
+        return RESEARCH
+    raise ValueError(f"{name} must be of chacha20 or threefry2x32, got {implementation}: {advice}")
+
+
+def pair(key: Array) -> tuple[Array, Array]:
+    """(noise, public) from one key, for experiments and audits on data that need no protection.
+
+    In a release the public key must be independent of the noise's: whoever finds one of these by
+    what it published may find the other.
+    """
+    noise, public = jax.random.split(key)
+    return noise, public
+
+
+def is_release_key(key: Array) -> bool:
+    """Whether a typed key is of chacha20. It cannot tell where the 256 bits came from.
+
+    Raises:
+        ValueError: as `kind`.
+    """
+    return kind(key) == RELEASE
+
+
+class ResearchKeyWarning(UserWarning):
+    """Private rows were released with a key that a search can find."""
+
+
+def warn_of_research(key: Array) -> None:
+    """Warn if a key is a research key; once for each place that fits with one.
+
+    Raises:
+        ValueError: as `kind`.
+    """
+    if kind(key) == RESEARCH:
+        warnings.warn(
+            "research key: it has at most 64 bits, and whoever finds it can subtract the noise; "
+            "release private rows with dpbt.fresh_key()",
+            ResearchKeyWarning,
+            stacklevel=3,
+        )
+
+
+def check(key: Array, name: str = "key") -> None:
+    """Refuse what is not one key.
+
+    Args:
+        key: what is to be one key.
+        name: what an error calls it.
+
+    Raises:
+        ValueError: unless `key` is one typed key of shape (), of chacha20 or threefry2x32.
+    """
+    kind(key, name)
+    if key.shape != ():
+        raise ValueError(f"{name} must be one key of shape (), got {key.shape}: vmap over several")
+
+
+def _research_words(key: Array, count: int, shape: tuple[int, ...]) -> Array:
+    """Two words of each threefry block (`jax.random.bits` makes one of it)."""
+    size = count * math.prod(shape)
+    counters = jnp.arange(size + size % 2, dtype=jnp.uint32)
+    return threefry_2x32(jax.random.key_data(key), counters)[:size].reshape(count, *shape)
+
+
+def _release_words(key: Array, count: int, shape: tuple[int, ...]) -> Array:
+    return jax.random.bits(key, (count, *shape), jnp.uint32)
+
+
+_WORDS: dict[str, Callable[[Array, int, tuple[int, ...]], Array]] = {
+    RELEASE: _release_words,
+    RESEARCH: _research_words,
+}
+
+
+def words(key: Array, count: int, shape: tuple[int, ...]) -> Array:
+    """u32[count, *shape]: uniform 32-bit words, a function of the key and of nothing else.
+
+    A chacha20 block gives 16 of them and a threefry2x32 block gives 2. For a release key they are
+    the words of `jax.random.bits`, so one key must not be used with both.
+
+    Args:
+        key: one typed key of shape (), traced or not.
+        count: words for each entry of `shape`.
+        shape: the shape of what they are for.
+
+    Raises:
+        ValueError: as `check`.
+    """
+    check(key)
+    return _WORDS[kind(key)](key, count, shape)
+
+
+def _absorb(node: Array, word: Array) -> tuple[Array, None]:
+    return jax.random.fold_in(node, word), None
+
+
+def fold_words(key: Array, words: AnyArray) -> Array:
+    """A child key for a sequence of words: the length is folded in first, then word after word.
+
+    Different sequences, of one length or of several, give independent keys: by the tree of keys for
+    a release key (see the module), and as far as 64 bits go for a research key. The keys on the way
+    are inner nodes of that tree, so a key that absorbs sequences must not also be used with
+    `jax.random.fold_in`.
+
+    Args:
+        key: one typed key of shape ().
+        words: u32[K], traced or not. Time is linear in K; the size of the program does not grow.
+
+    Raises:
+        ValueError: as `check`, or if `words` is not u32 of rank 1.
+    """
+    check(key)
+    if words.dtype != jnp.uint32 or words.ndim != 1:
+        raise ValueError(f"words must be u32 of rank 1, got {words.dtype}{list(words.shape)}")
+    node = jax.random.fold_in(key, words.shape[0])
+    if words.shape[0] == 0:
+        return node
+    # The first step is outside the loop: under shard_map it makes the carry vary as the words do.
+    node = jax.random.fold_in(node, words[0])
+    node, _ = jax.lax.scan(_absorb, node, jnp.asarray(words[1:]))
+    return node
+
+
+def text_words(text: str) -> np.ndarray:
+    """u32[8]: the SHA-256 of a text in UTF-8, as little-endian words, for `fold_words`."""
+    return np.frombuffer(hashlib.sha256(text.encode()).digest(), "<u4").astype(np.uint32)

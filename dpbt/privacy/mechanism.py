@@ -1,0 +1,235 @@
+"""Mechanisms and what they cost: the types that everything private is written in."""
+
+import math
+from collections.abc import Callable
+from typing import Any, NamedTuple, Protocol
+
+import jax
+import numpy as np
+from dp_accounting import DpEvent
+from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution
+
+Array = jax.Array
+
+Numbers = Any
+"""A number, or an array with axes of settings, of NumPy or JAX and perhaps traced."""
+
+
+class Sampler(NamedTuple):
+    """How far a sampler of finitely many bits can be from the law of its mechanism.
+
+    Attributes:
+        gap: g: each outcome has a probability within a factor of e**(+-g) of the law's, but for
+            outcomes far from the value.
+        tail: (shift) -> t, the mass of outcomes that are so far from one of two values that lie
+            `shift` scales apart.
+        most: the largest scale for which this holds.
+
+    For each draw that a row moves, neighbours whose laws satisfy epsilon have samplers that satisfy
+    epsilon + 2 g, with t of delta (`accounting.Ledger`).
+    """
+
+    gap: float
+    tail: Callable[[float], float]
+    most: float = math.inf
+
+
+class Cost(NamedTuple):
+    """What one draw costs, in three currencies; infinite where there is no such guarantee.
+
+    Attributes:
+        epsilon: of pure differential privacy.
+        rho: of zero-concentrated differential privacy.
+        mu: of Gaussian differential privacy.
+    """
+
+    epsilon: Numbers
+    rho: Numbers
+    mu: Numbers
+
+
+class Allowance(NamedTuple):
+    """What a draw may cost: a pure epsilon or a zCDP rho, whichever allows less noise.
+
+    Attributes:
+        epsilon: f64[...], 0 where there is none.
+        rho: f64[...], 0 where there is none.
+    """
+
+    epsilon: np.ndarray
+    rho: np.ndarray
+
+    def part(self, share: Numbers) -> "Allowance":
+        """A share of it: shares of draws in sequence add up to 1."""
+        share = np.asarray(share, np.float64)
+        return Allowance(self.epsilon * share, self.rho * share)
+
+
+class Price(NamedTuple):
+    """What a mechanism costs, as a function of shift = sensitivity / scale.
+
+    Attributes:
+        norm: which sensitivity counts: "l1", "l2", or "range" for selections, the largest minus the
+            smallest change of a score.
+        cost: (shift) -> Cost.
+        shift: (allowance) -> f64[...], the largest shift whose cost is within it.
+        dp_event: (shift) -> the event of dp_accounting, for its Renyi accountant.
+        loss_distribution: (sensitivity, scale) -> the privacy loss distribution of dp_accounting.
+        reads_rows: False for draws that never read the private value, and cost nothing.
+    """
+
+    norm: str
+    cost: Callable[[Numbers], Cost]
+    shift: Callable[[Allowance], np.ndarray]
+    dp_event: Callable[[float], DpEvent]
+    loss_distribution: Callable[[float, float], PrivacyLossDistribution]
+    reads_rows: bool = True
+
+
+class Sensitivity(NamedTuple):
+    """How far one row moves a statistic.
+
+    Attributes:
+        l1, l2: in these norms.
+    """
+
+    l1: Numbers
+    l2: Numbers
+
+    def times(self, factor: Numbers) -> "Sensitivity":
+        """That of the statistic in another unit."""
+        return Sensitivity(self.l1 * factor, self.l2 * factor)
+
+
+class Mechanism(NamedTuple):
+    """A randomised map from a private value to an output that may be published, and its price.
+
+    Attributes:
+        name: what the ledger calls it.
+        sample: (key, value, scale) -> output.
+        log_prob: (output, value, scale) -> the exact log density (or probability) of each draw, one
+            for each independent draw.
+        divergence: (value, scale, other_value, other_scale) -> f32[]: the largest absolute log
+            ratio of the two densities over all outputs (the max-divergence, both directions).
+        rho: the same arguments -> f32[]: the zCDP cost of telling the two values apart.
+        price: what a draw costs, by its sensitivity and its scale.
+        sampler: how far `sample` can be from `log_prob`; None if no bound is proved, which marks a
+            ledger FLOAT.
+        public: whether the output is public randomness, drawn with the public key.
+    """
+
+    name: str
+    sample: Callable[[Array, Array, Array], Array]
+    log_prob: Callable[[Array, Array, Array], Array]
+    divergence: Callable[[Array, Array, Array, Array], Array]
+    rho: Callable[[Array, Array, Array, Array], Array]
+    price: Price
+    sampler: Sampler | None = None
+    public: bool = False
+
+    def cost(self, sensitivity: Numbers, scale: Numbers) -> Cost:
+        """What one draw costs, in epsilon, rho and mu.
+
+        Args:
+            sensitivity: at least 0, in the norm of the price.
+            scale: the noise, at least 0; without noise a private value has an infinite cost.
+        """
+        return self.price.cost(shift(sensitivity, scale))
+
+    def dp_event(self, sensitivity: float, scale: float) -> DpEvent:
+        """The draw as dp_accounting knows it."""
+        return self.price.dp_event(float(shift(sensitivity, scale)))
+
+    def bound(self, sensitivity: Sensitivity) -> Numbers:
+        """The sensitivity in the norm that this mechanism is priced by.
+
+        Raises:
+            ValueError: for a mechanism that is priced by a range, which no norm bounds.
+        """
+        norms = {"l1": sensitivity.l1, "l2": sensitivity.l2}
+        if self.price.norm not in norms:
+            raise ValueError(
+                f"{self.name} is priced by the {self.price.norm} of a change of scores"
+            )
+        return norms[self.price.norm]
+
+    def scale(self, sensitivity: Numbers, allowance: Allowance) -> np.ndarray:
+        """f32[...]: the least noise that costs no more than the allowance, rounded up.
+
+        0 for an infinite allowance.
+
+        Args:
+            sensitivity: in the norm of the price.
+            allowance: of one draw.
+        """
+        return quotient_up(sensitivity, self.price.shift(allowance))
+
+
+def shift(sensitivity: Numbers, scale: Numbers) -> Numbers:
+    """f64[...]: sensitivity / scale; 0 for a sensitivity of 0, infinite without noise."""
+    sensitivity, scale = np.asarray(sensitivity, np.float64), np.asarray(scale, np.float64)
+    noisy = np.divide(sensitivity, np.where(scale > 0, scale, 1.0))
+    return np.where(sensitivity == 0, 0.0, np.where(scale > 0, noisy, np.inf))[()]
+
+
+def quotient_up(bound: Numbers, divisor: Numbers) -> np.ndarray:
+    """f32[...], never below bound / divisor; 0 for an infinite divisor."""
+    with np.errstate(over="ignore", divide="ignore"):  # infinite scales are refused by name
+        value = np.asarray(bound, np.float64) / np.asarray(divisor, np.float64)
+        rounded = value.astype(np.float32)
+    above = np.nextafter(rounded, np.float32(np.inf))
+    return np.where(rounded < value, above, rounded).astype(np.float32)
+
+
+def rounded_down(value: Numbers) -> np.ndarray:
+    """f32[...], never above the float64 value."""
+    value = np.asarray(value, np.float64)
+    rounded = value.astype(np.float32)
+    below = np.nextafter(rounded, np.float32(0))
+    return np.where(rounded > value, below, rounded).astype(np.float32)
+
+
+class DrawRequest(Protocol):
+    """What a program asks for at one site, without the private value."""
+
+    @property
+    def mechanism(self) -> Mechanism:
+        """The mechanism of the draw."""
+        ...
+
+    @property
+    def scale(self) -> Numbers:
+        """f32[...]: the public scale, in the draw's unit."""
+        ...
+
+    @property
+    def widest(self) -> Numbers:
+        """f32[]: the largest scale that the mechanism is given."""
+        ...
+
+    @property
+    def outputs(self) -> int:
+        """How many independent outputs it has."""
+        ...
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape of its output."""
+        ...
+
+    @property
+    def dtype(self) -> np.dtype:
+        """The dtype of its output."""
+        ...
+
+
+class StepLoss(NamedTuple):
+    """What one draw costs between two tables, in the worst case over its outputs.
+
+    Attributes:
+        pure: f32[]: the max-divergence.
+        rho: f32[]: the zCDP cost.
+    """
+
+    pure: Array
+    rho: Array

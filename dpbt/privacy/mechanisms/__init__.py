@@ -1,0 +1,63 @@
+"""Mechanisms: sampler, density, divergence and price of every draw that leaves the private side.
+
+`scale` is the noise: the Laplace or Gaussian scale, or the temperature of the exponential mechanism
+(p proportional to exp(score / scale)). Scale 0 is the noise-free limit, used by the non-private
+mode; its log probability is 0 for the limit's output and -inf for every other.
+
+Densities are exact formulas. Samplers draw from finitely many bits in double precision, and each
+mechanism says how far its sampler can be from its law (`mechanism.Sampler`); the ledger has a line
+for it. `laplace` and `gaussian` add real noise in float32, whose reachable values depend on the
+private value (Mironov, 2012): they state no such bound, and a ledger with one of them is marked
+FLOAT.
+"""
+
+from dpbt.privacy.mechanisms.additive import (
+    MAX_DISCRETE_SCALE,
+    SATURATION,
+    discrete_laplace,
+    gaussian,
+    laplace,
+    rounded_gaussian,
+    rounding_step,
+)
+from dpbt.privacy.mechanisms.selection import (
+    FLOOR,
+    MAX_CANDIDATES,
+    exponential,
+    noisy_max,
+    selection_noise,
+)
+from dpbt.privacy.mechanisms.structure import assignment, uniform
+
+BY_NAME = {
+    mechanism.name: mechanism
+    for mechanism in (
+        laplace,
+        discrete_laplace,
+        gaussian,
+        rounded_gaussian,
+        exponential,
+        noisy_max,
+        uniform,
+        assignment,
+    )
+}
+"""Every mechanism of the library, by the name that a ledger calls it."""
+
+__all__ = [
+    "BY_NAME",
+    "FLOOR",
+    "MAX_CANDIDATES",
+    "MAX_DISCRETE_SCALE",
+    "SATURATION",
+    "assignment",
+    "discrete_laplace",
+    "exponential",
+    "gaussian",
+    "laplace",
+    "noisy_max",
+    "rounded_gaussian",
+    "rounding_step",
+    "selection_noise",
+    "uniform",
+]

@@ -1,0 +1,254 @@
+"""Additive noise: discrete Laplace and rounded Gaussian; for research, real noise in float32."""
+
+import math
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.scipy.special import log_ndtr
+
+from dpbt.base import Array
+from dpbt.privacy import variates
+from dpbt.privacy.keys import words
+from dpbt.privacy.mechanism import Mechanism, Numbers, Sampler
+from dpbt.privacy.mechanisms.common import exact, positive, squared
+from dpbt.privacy.mechanisms.prices import DISCRETE_LAPLACE, GAUSSIAN, LAPLACE
+
+MAX_DISCRETE_SCALE = 2.0**32
+"""Largest scale of the integer noises whose samplers keep their bound."""
+
+SATURATION = 2**31 - 2**21
+"""Integer noises return integers in [-SATURATION, SATURATION]; sums beyond it are clamped."""
+
+_LAPLACE_DIGITS = 12
+"""A discrete Laplace magnitude beyond 2**12 scales is drawn in two digits; see `_magnitude`."""
+
+_GAUSSIAN_DIGITS = 11
+"""A rounded Gaussian of scale beyond 2**11 is rounded to a step of at least scale / 2**12."""
+
+
+def _laplace_tail(shift: float) -> float:
+    return min(1.0, 2.0**-62 * math.exp(min(shift, 700.0)))
+
+
+def _gaussian_tail(shift: float) -> float:
+    """The mass of pairs of a radius beyond 9.3 about one of two values."""
+    return math.exp(-(max(9.3 - shift, 0.0) ** 2) / 2)
+
+
+def _additive_divergence(
+    value: Array, scale: Numbers, other_value: Array, other_scale: Numbers
+) -> Array:
+    """Sum of |difference| / scale, the max-divergence of Laplace noise.
+
+    It is infinite if the scales differ.
+    """
+    moved = jnp.abs(jnp.asarray(value - other_value, jnp.float32))
+    noisy = jnp.where(moved > 0, moved / positive(scale), 0)
+    without = jnp.where(moved > 0, jnp.inf, 0)
+    each = jnp.where(scale == other_scale, jnp.where(scale > 0, noisy, without), jnp.inf)
+    return jnp.sum(each)
+
+
+def _gaussian_divergence(
+    value: Array, scale: Numbers, other_value: Array, other_scale: Numbers
+) -> Array:
+    same = jnp.all((value == other_value) & (scale == other_scale))
+    return jnp.where(same, 0.0, jnp.inf)
+
+
+def _gaussian_rho(value: Array, scale: Numbers, other_value: Array, other_scale: Numbers) -> Array:
+    same = jnp.where(scale == other_scale, 0.0, jnp.inf)
+    moved = jnp.abs(jnp.asarray(value - other_value, jnp.float32))
+    private = jnp.where(scale > 0, (moved / positive(scale)) ** 2 / 2, jnp.inf)
+    return jnp.sum(jnp.where(moved > 0, private, 0)) + same
+
+
+def _saturated(total: Array) -> Array:
+    """i32 of float64 integers, clamped to +-SATURATION; within `variates.double_precision`."""
+    return jnp.clip(total, -np.float64(SATURATION), np.float64(SATURATION)).astype(jnp.int32)
+
+
+def _magnitude(bits: Array, scale: Numbers) -> Array:
+    """f64[...]: |k| for p(k) proportional to exp(-|k| / scale), from u32[8, ...].
+
+    Up to scale 2**13, |k| = floor(scale (E + c)) with E ~ Exp(1) and exp(c) = 2 / (1 + exp(-1 /
+    scale)), since then P(|k| >= j) = exp(c - j / scale) for every j >= 1. Beyond, |k| is 0 with
+    probability tanh(1 / (2 scale)), and else 1 plus a geometric variable, whose two digits to the
+    base `step` are independent.
+    """
+    step = variates.double(variates.power_of_two(scale, _LAPLACE_DIGITS))
+    scale = variates.double(scale)
+
+    # One digit.
+    shift = -variates.log1p(np.float64(0.5) * jnp.expm1(-1 / scale))
+    waited = variates.exponential(bits[:4])
+    direct = jnp.floor(scale * (waited + shift))
+
+    # Two digits.
+    high = jnp.floor(scale / step * waited)
+    below = -jnp.expm1(-step / scale) * variates.unit_interval(bits[4], bits[5])
+    low = jnp.minimum(jnp.floor(-scale * variates.log1p(-below)), step - 1)
+    zero = variates.unit_interval(bits[6], bits[7]) < jnp.tanh(np.float64(0.5) / scale)
+    digits = jnp.where(zero, np.float64(0), 1 + step * high + low)
+    return jnp.where(step > 1, digits, direct)
+
+
+def _discrete_laplace_sample(key: Array, value: Array, scale: Numbers) -> Array:
+    bits = words(key, 8, jnp.shape(value))
+    scale = jnp.broadcast_to(jnp.asarray(scale, jnp.float32), jnp.shape(value))
+    with variates.double_precision():
+        size = _magnitude(bits, positive(scale))
+        noise = jnp.where(variates.sign_bit(bits), -size, size)
+        total = variates.double(value) + jnp.where(scale > 0, noise, np.float64(0))
+        return _saturated(total)
+
+
+def _discrete_laplace_log_prob(output: Array, value: Array, scale: Numbers) -> Array:
+    safe = positive(scale)
+    above = (output - value).astype(jnp.uint32)  # modulo 2**32, where the true distance fits
+    distance = jnp.where(output >= value, above, -above).astype(jnp.float32) / safe
+    inside = jnp.log(jnp.tanh(0.5 / safe)) - distance
+    tail = -jnp.log1p(jnp.exp(-1 / safe)) - distance
+    density = jnp.where(jnp.abs(output) == SATURATION, tail, inside)
+    return jnp.where(scale > 0, density, exact(output, value))
+
+
+discrete_laplace = Mechanism(
+    "discrete laplace",
+    _discrete_laplace_sample,
+    _discrete_laplace_log_prob,
+    _additive_divergence,
+    squared(_additive_divergence),
+    DISCRETE_LAPLACE,
+    Sampler(gap=2.0**-28, tail=_laplace_tail, most=MAX_DISCRETE_SCALE),
+)
+"""Integer value plus two-sided geometric noise, p(k) proportional to exp(-|k| / scale).
+
+epsilon = L1 sensitivity / scale (Ghosh et al., 2009). Values are i32 within +-`SATURATION`; sums
+beyond it are clamped (post-processing, counted by `log_prob`). Scales go up to
+`MAX_DISCRETE_SCALE`.
+
+The sampler, up to 44 scales; beyond is a mass below 2**-63. A value that is floored is computed to
+within 2**-50 of itself (`variates`). In one digit it is below 44 * 2**13, so its error is below
+2**-31.5 and moves the probability of an outcome by less than 2**-30.5 of it. In two digits the
+higher is below 44 * 2**13 as well; the lower is below 2**20, and its error moves less than 2**-29;
+the choice of 0 moves less than 2**-31. The lattice moves less than 2**-62.
+"""
+
+
+def rounding_step(scale: Numbers) -> Array:
+    """f32[...]: the public step that `rounded_gaussian` rounds to: 1 up to scale 2**12.
+
+    Beyond, the largest power of two that is at most scale / 2**11, so that rounding adds less than
+    10**-7 to the variance.
+    """
+    return variates.power_of_two(positive(jnp.asarray(scale, jnp.float32)), _GAUSSIAN_DIGITS)
+
+
+def _rounded_gaussian_sample(key: Array, value: Array, scale: Numbers) -> Array:
+    shape = jnp.shape(value)
+    pairs = (math.prod(shape) + 1) // 2
+    bits = words(key, variates.NORMAL_WORDS, (pairs,))
+    scale = jnp.broadcast_to(jnp.asarray(scale, jnp.float32), shape)
+    with variates.double_precision():
+        step, exactly = variates.double(rounding_step(scale)), variates.double(value)
+        whole = jnp.floor(exactly / step)
+        rest = exactly / step - whole
+        noise = variates.double(scale) / step * variates.normals(bits, shape)
+        noisy = step * (whole + jnp.round(rest + noise))
+        return _saturated(jnp.where(scale > 0, noisy, exactly))
+
+
+def _rounded_gaussian_log_prob(output: Array, value: Array, scale: Numbers) -> Array:
+    """Log of Phi((o + step / 2 - v) / scale) - Phi((o - step / 2 - v) / scale).
+
+    It is computed from the lower tail.
+    """
+    with variates.double_precision():
+        step = variates.double(rounding_step(scale))
+        width, distance = variates.double(positive(scale)), variates.double(output)
+        distance = jnp.abs(distance - variates.double(value))
+        near = log_ndtr((step / 2 - distance) / width)
+        far = log_ndtr((-step / 2 - distance) / width)
+        cell = near + jnp.log(-jnp.expm1(jnp.minimum(far - near, -np.float64(1e-300))))
+
+        saturated = np.float64(SATURATION)
+        ends = jnp.abs(variates.double(output)) == saturated
+        density = jnp.where(ends, near, cell)
+        on_grid = jnp.floor(variates.double(output) / step) * step == variates.double(output)
+        density = jnp.where(on_grid, density, -np.float64(np.inf)).astype(jnp.float32)
+    return jnp.where(scale > 0, density, exact(output, value))
+
+
+rounded_gaussian = Mechanism(
+    "rounded gaussian",
+    _rounded_gaussian_sample,
+    _rounded_gaussian_log_prob,
+    _gaussian_divergence,
+    _gaussian_rho,
+    GAUSSIAN,
+    Sampler(gap=2.0**-29, tail=_gaussian_tail, most=MAX_DISCRETE_SCALE),
+)
+"""round(value + N(0, scale**2)) of an integer value, to multiples of `rounding_step(scale)`.
+
+Rounding to a public step is post-processing of the Gaussian mechanism, so it is exactly
+(L2 sensitivity / scale)-GDP and (L2 sensitivity)**2 / (2 scale**2)-zCDP, which a discrete Gaussian
+is only in part (Dong, Roth & Su, 2022). Values, clamping and scales as for `discrete_laplace`.
+
+The sampler, up to a radius of 9.3 for each pair that is made together; beyond is the tail. A normal
+variable is within 2**-48 * 9.3 of an exact one, so a noisy value in units of the step, at most
+9.3 * 2**12, is within 2**-32 of an exact one. That moves the probability of each of a pair by less
+than 2**-31 of it, the pair's by 2**-30. The lattices of radius and angle move less than 2**-40.
+"""
+
+
+def _laplace_sample(key: Array, value: Array, scale: Numbers) -> Array:
+    bits = words(key, variates.EXPONENTIAL_WORDS, jnp.shape(value))
+    with variates.double_precision():
+        size = variates.exponential(bits)
+        noise = jnp.where(variates.sign_bit(bits), -size, size).astype(jnp.float32)
+    return value + scale * noise
+
+
+def _laplace_log_prob(output: Array, value: Array, scale: Numbers) -> Array:
+    density = -jnp.abs(output - value) / positive(scale) - jnp.log(2 * positive(scale))
+    return jnp.where(scale > 0, density, exact(output, value))
+
+
+laplace = Mechanism(
+    "laplace",
+    _laplace_sample,
+    _laplace_log_prob,
+    _additive_divergence,
+    squared(_additive_divergence),
+    LAPLACE,
+)
+"""Real value plus Laplace(scale) noise: epsilon = L1 sensitivity / scale (Dwork et al., 2006).
+
+FLOAT: for research. Put the value on a public grid and use `discrete_laplace` to release it.
+"""
+
+
+def _gaussian_sample(key: Array, value: Array, scale: Numbers) -> Array:
+    return value + scale * jax.random.normal(key, jnp.shape(value), jnp.float32)
+
+
+def _gaussian_log_prob(output: Array, value: Array, scale: Numbers) -> Array:
+    z = (output - value) / positive(scale)
+    density = -0.5 * z**2 - jnp.log(positive(scale)) - 0.5 * np.log(2 * np.pi).astype(np.float32)
+    return jnp.where(scale > 0, density, exact(output, value))
+
+
+gaussian = Mechanism(
+    "gaussian",
+    _gaussian_sample,
+    _gaussian_log_prob,
+    _gaussian_divergence,
+    _gaussian_rho,
+    GAUSSIAN,
+)
+"""Real value plus N(0, scale**2): (L2 sensitivity)**2 / (2 scale**2)-zCDP; no pure epsilon.
+
+FLOAT: for research. Put the value on a public grid and use `rounded_gaussian` to release it.
+"""

@@ -1,0 +1,36 @@
+"""What mechanisms share: safe scales, point masses, costs that follow from others."""
+
+from collections.abc import Callable
+
+import jax.numpy as jnp
+
+from dpbt.base import Array
+from dpbt.privacy.mechanism import Numbers
+
+Divergence = Callable[[Array, Numbers, Array, Numbers], Array]
+"""(value, scale, other value, its scale) -> f32[]: what telling the two values apart costs."""
+
+
+def no_tail(shift: float) -> float:
+    """0: a sampler whose every outcome has nearly its probability."""
+    del shift
+    return 0.0
+
+
+def positive(scale: Numbers) -> Array:
+    """The scale, or 1 where it is 0, so that a quotient stays finite."""
+    return jnp.where(scale > 0, scale, 1)
+
+
+def exact(output: Array, value: Array) -> Array:
+    """The log density of the noise-free limit: 0 at the value, -inf elsewhere."""
+    return jnp.where(output == value, 0.0, -jnp.inf)
+
+
+def squared(divergence: Divergence) -> Divergence:
+    """The zCDP cost of a pure mechanism: epsilon^2 / 2 (Bun & Steinke, 2016, Proposition 1.4)."""
+
+    def rho(value: Array, scale: Numbers, other_value: Array, other_scale: Numbers) -> Array:
+        return divergence(value, scale, other_value, other_scale) ** 2 / 2
+
+    return rho

@@ -1,0 +1,148 @@
+"""What mechanisms cost: pure, bounded range, Gaussian, and nothing."""
+
+import math
+from statistics import NormalDist
+
+import numpy as np
+from dp_accounting import DpEvent, dp_event
+from dp_accounting.pld import common, privacy_loss_distribution
+from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution
+
+from dpbt.privacy.mechanism import Allowance, Cost, Numbers, Price
+
+_TINY = 1e-6
+
+
+def gdp_of_pure(epsilon: Numbers) -> Numbers:
+    """The mu of which every epsilon-DP mechanism is mu-GDP: -2 Phi^-1(1 / (1 + e^epsilon)).
+
+    The trade-off curve of epsilon-DP is two lines that meet at type I and type II errors of
+    1 / (1 + e^epsilon) each. The Gaussian curve through that corner and the two ends is convex, so
+    it lies below both lines. mu / epsilon falls with epsilon, from sqrt(pi / 2); that is taken for
+    tiny ones, where the difference from 1 / 2 would be lost.
+    """
+
+    def mu_of(value: float) -> float:
+        if value < _TINY or math.isinf(value):
+            return value * math.sqrt(math.pi / 2)
+        below = math.exp(-value) / (1 + math.exp(-value))
+        return -2 * NormalDist().inv_cdf(below) if below > 0 else math.inf
+
+    return np.vectorize(mu_of, otypes=[float])(np.asarray(epsilon, np.float64))[()]
+
+
+def _no_event(shift: float) -> DpEvent:
+    return dp_event.NonPrivateDpEvent() if shift > 0 else dp_event.NoOpDpEvent()
+
+
+# Pure differential privacy: epsilon = shift.
+
+
+def _pure_cost(shift: Numbers) -> Cost:
+    return Cost(shift, shift**2 / 2, gdp_of_pure(shift))
+
+
+def _pure_shift(allowance: Allowance) -> np.ndarray:
+    return np.maximum(allowance.epsilon, np.sqrt(2 * allowance.rho))
+
+
+def _pure_event(shift: float) -> DpEvent:
+    return dp_event.ZCDpEvent(shift**2 / 2)
+
+
+def _pure_loss(sensitivity: float, scale: float) -> PrivacyLossDistribution:
+    parameters = common.DifferentialPrivacyParameters(sensitivity / scale)
+    return privacy_loss_distribution.from_privacy_parameters(parameters)
+
+
+PURE = Price("range", _pure_cost, _pure_shift, _pure_event, _pure_loss)
+"""epsilon = shift, and epsilon^2 / 2 of zCDP (Bun & Steinke, 2016, Proposition 1.4)."""
+
+
+def _laplace_event(shift: float) -> DpEvent:
+    return dp_event.LaplaceDpEvent(1 / shift)
+
+
+def _laplace_loss(sensitivity: float, scale: float) -> PrivacyLossDistribution:
+    return privacy_loss_distribution.from_laplace_mechanism(scale / sensitivity)
+
+
+LAPLACE = PURE._replace(norm="l1", dp_event=_laplace_event, loss_distribution=_laplace_loss)
+"""`PURE`, by the L1 sensitivity; exact Renyi divergences and loss distributions."""
+
+
+def _discrete_laplace_loss(sensitivity: float, scale: float) -> PrivacyLossDistribution:
+    most = math.ceil(sensitivity)
+    return privacy_loss_distribution.from_discrete_laplace_mechanism(1 / scale, most)
+
+
+DISCRETE_LAPLACE = PURE._replace(norm="l1", loss_distribution=_discrete_laplace_loss)
+"""`PURE`, by the L1 sensitivity. The Renyi divergence of the real law is no bound for this one."""
+
+
+# Bounded range: the log ratio of two probabilities of one outcome has range shift over outcomes.
+
+
+def _range_cost(shift: Numbers) -> Cost:
+    return Cost(shift, shift**2 / 8, gdp_of_pure(shift))
+
+
+def _range_shift(allowance: Allowance) -> np.ndarray:
+    return np.maximum(allowance.epsilon, np.sqrt(8 * allowance.rho))
+
+
+def _range_event(shift: float) -> DpEvent:
+    return dp_event.ZCDpEvent(shift**2 / 8)
+
+
+BOUNDED_RANGE = PURE._replace(cost=_range_cost, shift=_range_shift, dp_event=_range_event)
+"""epsilon = shift, and epsilon^2 / 8 of zCDP, where any pure mechanism has epsilon^2 / 2.
+
+This is bounded range (Durfee & Rogers, 2019; Cesar & Rogers, 2021).
+"""
+
+
+# Gaussian differential privacy: mu = shift.
+
+
+def _gaussian_cost(shift: Numbers) -> Cost:
+    return Cost(np.where(shift > 0, np.inf, 0.0)[()], shift**2 / 2, shift)
+
+
+def _gaussian_shift(allowance: Allowance) -> np.ndarray:
+    pure = np.where(np.isinf(allowance.epsilon), np.inf, 0.0)
+    return np.maximum(pure, np.sqrt(2 * allowance.rho))
+
+
+def _gaussian_event(shift: float) -> DpEvent:
+    return dp_event.GaussianDpEvent(1 / shift)
+
+
+def _gaussian_loss(sensitivity: float, scale: float) -> PrivacyLossDistribution:
+    return privacy_loss_distribution.from_gaussian_mechanism(scale / sensitivity)
+
+
+GAUSSIAN = Price("l2", _gaussian_cost, _gaussian_shift, _gaussian_event, _gaussian_loss)
+"""mu = shift, by the L2 sensitivity, and mu^2 / 2 of zCDP; no pure epsilon."""
+
+
+# Nothing.
+
+
+def _free_cost(shift: Numbers) -> Cost:
+    if np.any(shift > 0):
+        raise ValueError("it never reads the rows, and its line has a sensitivity")
+    return Cost(shift, shift, shift)
+
+
+def _free_shift(allowance: Allowance) -> np.ndarray:
+    raise ValueError("a draw that never reads the rows needs no allowance")
+
+
+def _free_loss(sensitivity: float, scale: float) -> PrivacyLossDistribution:
+    del sensitivity, scale
+    return privacy_loss_distribution.identity()
+
+
+FREE = Price("l1", _free_cost, _free_shift, _no_event, _free_loss, reads_rows=False)
+"""Nothing, for a draw that never reads the private value."""

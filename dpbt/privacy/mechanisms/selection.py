@@ -1,0 +1,268 @@
+"""Selections: the exponential mechanism and return-noisy-max."""
+
+import math
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from dpbt.base import UNSPLIT, Array
+from dpbt.privacy import variates
+from dpbt.privacy.keys import words
+from dpbt.privacy.mechanism import Mechanism, Numbers, Sampler
+from dpbt.privacy.mechanisms.common import exact, no_tail, positive, squared
+from dpbt.privacy.mechanisms.prices import BOUNDED_RANGE, PURE
+
+FLOOR = 32.0
+"""No allowed candidate counts as more than this many scales behind the best one.
+
+A candidate so far behind would be drawn with probability e**-32; raising it there keeps every
+outcome reachable, which a sampler of finitely many bits could not promise otherwise. It costs no
+privacy: if a row moves all scores by something in [a, b], it moves the best of them by something in
+[a, b], and so the larger of a score and (best - 32 scales).
+"""
+
+MAX_CANDIDATES = 2**20
+"""Most candidates of one draw for which the samplers' bound holds."""
+
+
+def _per_draw(scores: Array, scale: Numbers) -> Array:
+    """The scale of each draw as f32[..., 1], from one scale for all or one for each."""
+    return jnp.broadcast_to(jnp.asarray(scale, jnp.float32), scores.shape[:-1])[..., None]
+
+
+def _behind(scores: Array, scale: Numbers) -> Array:
+    """(score - best score) / scale, at least -FLOOR; -inf for what is not allowed; 0 at scale inf.
+
+    Differences come first, so that large scores keep the digits that tell them apart. Within
+    `variates.double_precision` if the scores are float64.
+    """
+    best = jnp.max(scores, axis=-1, keepdims=True)
+    best = jnp.where(jnp.isneginf(best), jnp.zeros_like(best), best)
+    ratio = jnp.where(jnp.isinf(scale), jnp.zeros_like(scores), (scores - best) / positive(scale))
+    floored = jnp.maximum(ratio, np.asarray(-FLOOR, scores.dtype))
+    return jnp.where(jnp.isneginf(scores), np.asarray(-np.inf, scores.dtype), floored)
+
+
+def _check_candidates(scores: Array) -> None:
+    if scores.shape[-1] > MAX_CANDIDATES:
+        raise ValueError(
+            f"a selection has at most {MAX_CANDIDATES} candidates, got {scores.shape[-1]}"
+        )
+
+
+def _groups(candidates: int) -> tuple[int, int]:
+    """(groups, size) of near-square consecutive groups that hold all candidates."""
+    size = math.isqrt(candidates - 1) + 1
+    return -(-candidates // size), size
+
+
+def selection_noise(key: Array, shape: tuple[int, ...]) -> tuple[Array, Array]:
+    """The Gumbel noise of `exponential` for scores [..., K] under this key, in float64.
+
+    It is -log of exponential variables: of the groups, and within the winner. Use it within
+    `variates.double_precision`.
+    """
+    groups, size = _groups(shape[-1])
+    bits = words(key, variates.EXPONENTIAL_WORDS, (*shape[:-1], groups + size))
+    noise = -jnp.log(variates.exponential(bits))
+    return noise[..., :groups], noise[..., groups:]
+
+
+def _first_best(values: Array) -> Array:
+    """i32[...]: the lowest index of the largest entry along the last axis.
+
+    Two plain reductions give it.
+    """
+    best = jnp.max(values, axis=-1, keepdims=True)
+    count = values.shape[-1]
+    index = jnp.arange(count, dtype=jnp.int32).reshape((1,) * (values.ndim - 1) + (-1,))
+    return jnp.min(jnp.where(values == best, index, np.int32(count)), axis=-1)
+
+
+def _exponential_sample(key: Array, scores: Array, scale: Numbers) -> Array:
+    """Gumbel-max in two stages: a group by its log-sum-exp, then a candidate within it.
+
+    The largest of a group's Gumbel variables is Gumbel at the group's log-sum-exp. That takes about
+    2 sqrt(K) random numbers, not K.
+    """
+    _check_candidates(scores)
+    scale = _per_draw(scores, scale)
+    quiet = scale == 0
+    groups, size = _groups(scores.shape[-1])
+    padding = groups * size - scores.shape[-1]
+
+    with variates.double_precision():
+        logits = _behind(variates.double(scores), variates.double(scale))
+        pads = [(0, 0)] * (logits.ndim - 1) + [(0, padding)]
+        filled = jnp.pad(logits, pads, constant_values=-np.inf)
+        filled = filled.reshape(*logits.shape[:-1], groups, size)
+
+        # A group by its mass.
+        best = jnp.max(filled, axis=-1)
+        finite = jnp.where(jnp.isneginf(best), jnp.zeros_like(best), best)
+        total = finite + jnp.log(jnp.sum(jnp.exp(filled - finite[..., None]), axis=-1))
+        across, within = selection_noise(key, scores.shape)
+        group = _first_best(jnp.where(quiet, best, total + across))
+
+        # A candidate within the group.
+        members = jnp.take_along_axis(filled, group[..., None, None], axis=-2)[..., 0, :]
+        member = _first_best(jnp.where(quiet, members, members + within))
+        none = jnp.all(jnp.isneginf(best), axis=-1)
+    return jnp.where(none, UNSPLIT, group * size + member)
+
+
+def _exponential_pmf(scores: Array, scale: Numbers) -> Array:
+    """Log probability of every candidate; all -inf where no candidate is allowed."""
+    logits = _behind(scores, _per_draw(scores, scale))
+    none = jnp.all(jnp.isneginf(scores), axis=-1, keepdims=True)
+    soft = jax.nn.log_softmax(jnp.where(none, 0, logits), axis=-1)
+    winner = jax.nn.one_hot(jnp.argmax(scores, axis=-1), scores.shape[-1], dtype=bool)
+    hard = jnp.where(winner, 0.0, -jnp.inf)
+    quiet = _per_draw(scores, scale) == 0
+    return jnp.where(none, -jnp.inf, jnp.where(quiet, hard, soft))
+
+
+def _exponential_log_prob(output: Array, scores: Array, scale: Numbers) -> Array:
+    chosen = jnp.maximum(output, 0)[..., None]
+    log_prob = jnp.take_along_axis(_exponential_pmf(scores, scale), chosen, axis=-1)[..., 0]
+    none = jnp.all(jnp.isneginf(scores), axis=-1)
+    return jnp.where(output == UNSPLIT, jnp.where(none, 0.0, -jnp.inf), log_prob)
+
+
+def _pmf_divergence(p: Array, q: Array) -> Array:
+    """Max-divergence, in the worse direction, of independent draws.
+
+    Args:
+        p: f32[..., K], log probabilities.
+        q: f32[..., K], likewise.
+    """
+    ratio = jnp.where(jnp.isneginf(p) & jnp.isneginf(q), 0.0, p - q)
+    return jnp.maximum(jnp.sum(jnp.max(ratio, axis=-1)), jnp.sum(jnp.max(-ratio, axis=-1)))
+
+
+def _exponential_divergence(
+    scores: Array, scale: Numbers, other_scores: Array, other_scale: Numbers
+) -> Array:
+    p, q = _exponential_pmf(scores, scale), _exponential_pmf(other_scores, other_scale)
+    none = jnp.all(jnp.isneginf(scores), axis=-1)
+    other_none = jnp.all(jnp.isneginf(other_scores), axis=-1)
+    return jnp.where(jnp.any(none != other_none), jnp.inf, _pmf_divergence(p, q))
+
+
+def _exponential_rho(
+    scores: Array, scale: Numbers, other_scores: Array, other_scale: Numbers
+) -> Array:
+    """Bounded range: (range of the log ratio)^2 / 8 for each draw (Cesar & Rogers, 2021)."""
+    p, q = _exponential_pmf(scores, scale), _exponential_pmf(other_scores, other_scale)
+    ratio = jnp.where(jnp.isneginf(p) & jnp.isneginf(q), jnp.nan, p - q)
+    spread = jnp.nanmax(ratio, axis=-1) - jnp.nanmin(ratio, axis=-1)
+    none = jnp.all(jnp.isneginf(scores), axis=-1) & jnp.all(jnp.isneginf(other_scores), axis=-1)
+    return jnp.sum(jnp.where(none, 0.0, spread**2 / 8))
+
+
+exponential = Mechanism(
+    "exponential",
+    _exponential_sample,
+    _exponential_log_prob,
+    _exponential_divergence,
+    _exponential_rho,
+    BOUNDED_RANGE,
+    Sampler(gap=2.0**-28, tail=no_tail),
+)
+"""Candidate k of f32[..., K] with probability proportional to exp(score / scale).
+
+This is the mechanism of McSherry & Talwar (2007), drawn as an argmax under Gumbel noise (see
+`selection_noise`). Scores more than `FLOOR` scales behind the best count as that. A score of -inf
+forbids its candidate (the mask must be public, or the mode non-private); with no candidate left the
+output is `UNSPLIT`. Scale 0 is the argmax, lowest index first; scale inf is uniform. Its
+sensitivity is the range of the change of scores, the largest minus the smallest: d if the scores of
+neighbours differ by something in [0, d], or all in [-d, 0]; 2 d in general, with |difference| <= d.
+It is range / scale-DP and (range / scale)**2 / 8-zCDP.
+
+The sampler. Logits, masses and Gumbel variables, none beyond 100, are within 2**-43 of exact ones,
+which moves probabilities by factors of at most e**(2**-41). A race among K' candidates of which
+none has probability below p is decided on lattices of 2**-127, which moves no probability by more
+than K' 2**-127 / p of it; in each stage K' is at most 2**10 and p at least e**-32 / 2**20: 2**-50.
+"""
+
+
+def _noisy_max_sample(key: Array, scores: Array, scale: Numbers) -> Array:
+    _check_candidates(scores)
+    bits = words(key, variates.EXPONENTIAL_WORDS, scores.shape)
+    scale = _per_draw(scores, scale)
+    with variates.double_precision():
+        size = variates.exponential(bits)
+        noise = jnp.where(variates.sign_bit(bits), -size, size)
+        noise = jnp.where(scale > 0, noise, np.float64(0))
+        noisy = _behind(variates.double(scores), variates.double(scale)) + noise
+        return _first_best(noisy)
+
+
+_NODES, _NODE_WEIGHTS = np.polynomial.legendre.leggauss(8)
+_REACH = np.linspace(-40.0, 40.0, 161)
+
+
+def _noisy_max_pmf(scores: Array, scale: Numbers) -> Array:
+    """Log probability of every candidate by Gauss quadrature between the kinks of the densities.
+
+    P(k wins) is the integral of lap(x - s_k) times the product over j != k of Lap(x - s_j), in
+    units of the scale. The integrand is smooth between scores, so panels break at every score
+    (clipped to 40 scales around the best one, beyond which less than exp(-40) is left).
+    """
+    if scores.ndim > 1:
+        rows = jax.vmap(lambda s: _noisy_max_pmf(s, scale))(scores.reshape(-1, scores.shape[-1]))
+        return rows.reshape(scores.shape)
+
+    # The nodes of all panels.
+    s = _behind(scores, jnp.asarray(scale, jnp.float32))
+    edges = jnp.sort(jnp.concatenate([jnp.asarray(_REACH, jnp.float32), jnp.clip(s, -40, 40)]))
+    half = (edges[1:] - edges[:-1]) / 2
+    middle = (edges[1:] + edges[:-1]) / 2
+    x = middle[:, None] + half[:, None] * jnp.asarray(_NODES, jnp.float32)[None, :]
+
+    # The integrand at every node.
+    gap = x[..., None] - s[None, None, :]
+    log_two = np.float32(np.log(2))
+    above = jnp.log1p(-0.5 * jnp.exp(-jnp.maximum(gap, 0)))
+    log_cdf = jnp.where(gap < 0, gap - log_two, above)
+    log_pdf = -jnp.abs(gap) - log_two
+    log_all = jnp.sum(log_cdf, axis=-1, keepdims=True) - log_cdf + log_pdf
+
+    # The sum over nodes, in logs.
+    weight = half[:, None] * jnp.asarray(_NODE_WEIGHTS, jnp.float32)[None, :]
+    log_weight = jnp.where(weight > 0, jnp.log(jnp.where(weight > 0, weight, 1)), -jnp.inf)
+    soft = jax.nn.logsumexp(log_all + log_weight[..., None], axis=(0, 1))
+    return jnp.where(scale > 0, soft, exact(jnp.arange(s.shape[0]), jnp.argmax(scores)))
+
+
+def _noisy_max_log_prob(output: Array, scores: Array, scale: Numbers) -> Array:
+    return jnp.take_along_axis(_noisy_max_pmf(scores, scale), output[..., None], axis=-1)[..., 0]
+
+
+def _noisy_max_divergence(
+    scores: Array, scale: Numbers, other_scores: Array, other_scale: Numbers
+) -> Array:
+    p, q = _noisy_max_pmf(scores, scale), _noisy_max_pmf(other_scores, other_scale)
+    return _pmf_divergence(p, q)
+
+
+noisy_max = Mechanism(
+    "noisy max",
+    _noisy_max_sample,
+    _noisy_max_log_prob,
+    _noisy_max_divergence,
+    squared(_noisy_max_divergence),
+    PURE,
+    Sampler(gap=2.0**-28, tail=no_tail),
+)
+"""Index of the largest of f32[..., K] finite scores after independent Laplace(scale) noise on each.
+
+Its sensitivity is the range of the change of scores, as for `exponential`, and it is range /
+scale-DP: a change that all scores share changes nothing, so that no score moves by more than half
+of the range (Dwork & Roth, 2014, Claim 3.9). Scores more than `FLOOR` scales behind the best count
+as that. `log_prob` integrates numerically, to about 1e-5 relative. `scale` is a scalar.
+
+The sampler is as far from its law as that of `exponential`, by the same argument in one stage: K'
+is at most 2**20, and lattices move less than 2**-39.
+"""

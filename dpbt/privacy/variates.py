@@ -1,0 +1,116 @@
+"""Random variates in double precision, from uniform 32-bit words, inside single-precision programs.
+
+What a mechanism promises is a law; what runs is a function of finitely many bits. The variates here
+come so close to their laws that the distance has a price in the ledger (`mechanism.Sampler`), and
+one that is small. Two things make that so.
+
+Bits. An exponential variable is -log(U) with U on a lattice of 2**-127 at *both* ends of (0, 1),
+so that neither a large value nor a small one is coarse: beyond E = e the lattice moves the
+probability of an outcome by at most 2**-127 e**e of it. An angle has 64 bits.
+
+Arithmetic. Everything is computed in float64, by elementary functions that are right to within
+2**-50 relatively (`tests/test_variates.py` measures them against wider numbers). A value computed
+here is within a stated distance of an exact variable, so an integer that it is rounded to has a
+probability between those of a slightly smaller and a slightly larger interval.
+
+JAX keeps its default of 32 bits: `double_precision` opens a scope, and no 64-bit array leaves it.
+"""
+
+import math
+from contextlib import AbstractContextManager
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from numpy.typing import ArrayLike
+
+from dpbt.base import Array
+
+EXPONENTIAL_WORDS = 4
+"""Words of one exponential variable."""
+
+NORMAL_WORDS = 6
+"""Words of two normal variables."""
+
+REACH = 44.0
+"""Up to it a lattice of 2**-127 moves less than 2**-63; a mass of e**-44 < 2**-63 is beyond."""
+
+_HALF_WORD = np.float64(2.0**-32)
+
+
+def double_precision() -> AbstractContextManager[None]:
+    """A scope in which arrays may be float64, whatever the global setting."""
+    return jax.enable_x64(True)
+
+
+def double(array: ArrayLike) -> Array:
+    """The same numbers in float64; for use within `double_precision`."""
+    return jnp.asarray(array).astype(jnp.float64)
+
+
+def log1p(x: Array) -> Array:
+    """log(1 + x) of f64 x > -1, for use within `double_precision`.
+
+    x log(u) / (u - 1) with u = 1 + x, whose rounding cancels (Kahan). `jnp.log1p` is up to 2**-45
+    off on CPUs, relatively.
+    """
+    shifted = jax.lax.optimization_barrier(1 + x)  # compilers would simplify its rounding away
+    moved = shifted - 1
+    return jnp.where(moved == 0, x, x * jnp.log(shifted) / jnp.where(moved == 0, 1.0, moved))
+
+
+def unit_interval(*bits: Array) -> Array:
+    """f64 in (0, 1]: 0.w1 w2 ... to the base 2**32, and half a unit in the last place.
+
+    For use within `double_precision`. The result is rounded to 53 bits, however small it is.
+    """
+    below = jnp.float64(0.5)
+    for word in reversed(bits):
+        below = (double(word) + below) * _HALF_WORD
+    return below
+
+
+def exponential(bits: Array) -> Array:
+    """f64[...]: Exp(1) variables from u32[4, ...]; for use within `double_precision`.
+
+    The first bit chooses the half of (0, 1) that U lies in, 126 bits its distance from 0 or
+    from 1. The second bit is not used: `sign_bit` reads it.
+    """
+    distance = double(bits[0] & np.uint32(2**30 - 1))
+    distance = (distance + unit_interval(bits[1], bits[2], bits[3])) * np.float64(2.0**-31)
+    from_one = bits[0] >> np.uint32(31) == 1
+    return -jnp.where(from_one, log1p(-distance), jnp.log(distance))
+
+
+def sign_bit(bits: Array) -> Array:
+    """bool[...]: a fair coin from u32[4, ...], independent of `exponential` of the same bits."""
+    return (bits[0] >> np.uint32(30)) & np.uint32(1) == 1
+
+
+def normal(bits: Array) -> Array:
+    """f64[2, ...]: independent standard normal variables (Box & Muller) from u32[6, ...].
+
+    For use within `double_precision`. The absolute error is at most 2**-48 times the radius, which
+    is at most sqrt(2 `REACH`) < 9.4 but with probability e**-44.
+    """
+    radius = jnp.sqrt(np.float64(2) * exponential(bits[:4]))
+    angle = np.float64(2 * np.pi) * unit_interval(bits[4], bits[5])
+    return jnp.stack([radius * jnp.cos(angle), radius * jnp.sin(angle)])
+
+
+def normals(bits: Array, shape: tuple[int, ...]) -> Array:
+    """f64[shape]: `normal` of u32[6, pairs], the second of each pair in the second half."""
+    pairs = normal(bits).reshape(-1)
+    return pairs[: math.prod(shape)].reshape(shape)
+
+
+def power_of_two(scale: Array, digits: int) -> Array:
+    """f32[...]: the largest power of two that is at most scale / 2**digits, but at least 1.
+
+    Args:
+        scale: f32[...], above 0 and below 2**64.
+        digits: in 0..31.
+    """
+    exponent = (jax.lax.bitcast_convert_type(scale, jnp.uint32) >> np.uint32(23)) & np.uint32(255)
+    raised = jnp.maximum(exponent, np.uint32(127 + digits)) - np.uint32(digits)
+    return jax.lax.bitcast_convert_type(raised << np.uint32(23), jnp.float32)

@@ -1,0 +1,58 @@
+"""Shapes that programs are compiled for: few of them, so that most fits find theirs compiled.
+
+Rows that are added are absent, and rounds that are added do not take place. Neither changes what is
+learned or predicted.
+"""
+
+from typing import TypeVar
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from dpbt.base import MAX_ROWS, Array, Table
+
+LEAST_ROWS = 64
+"""Fewest rows that a table is padded to."""
+
+Arrays = TypeVar("Arrays")
+"""A pytree of arrays."""
+
+
+def bucket(count: int) -> int:
+    """The least size that is not below `count`, of four sizes in each octave.
+
+    The sizes are 1 to 8, then 10, 12, 14, 16, 20 and so on: at most a quarter more than `count`.
+    """
+    step = 2 ** max(int(count - 1).bit_length() - 3, 0)
+    return -(-count // step) * step
+
+
+def row_bucket(rows: int) -> int:
+    """How many rows a table of `rows` rows is padded to."""
+    return min(max(bucket(rows), LEAST_ROWS), MAX_ROWS)
+
+
+def padded(table: Table) -> Table:
+    """The table with absent rows added, up to the size that programs are compiled for."""
+    rows = table.cells.shape[0]
+    padding = row_bucket(rows) - rows
+    if padding <= 0:
+        return table
+
+    def pad(array: Array) -> Array:
+        host = np.asarray(array)
+        return jnp.asarray(np.pad(host, [(0, padding)] + [(0, 0)] * (host.ndim - 1)))
+
+    return table._replace(
+        cells=pad(table.cells), target=pad(table.target), present=pad(table.present)
+    )
+
+
+def first(tree: Arrays, count: int) -> Arrays:
+    """The first `count` entries on the leading axis of every array, without compiling a program."""
+
+    def cut(array: Array) -> Array:
+        return array if array.shape[0] == count else jnp.asarray(np.asarray(array)[:count])
+
+    return jax.tree.map(cut, tree)

@@ -1,0 +1,471 @@
+"""Running a sweep: few programs, batches in a memory budget, all devices, and safe results.
+
+Results lie in one folder: `sweep.json` says what is run; `parts/` holds a file for each finished
+batch; `TASK.npz` is written when a task is complete, one row for each fit, and takes the place of
+its parts. Every file is renamed into place whole, so a run that is killed loses at most the batch
+it was in, and its resumption ends in the same bytes.
+
+Tasks may hold private rows. `sweep.json` has a fingerprint of each, keyed with a secret that stays
+with their owner (`fingerprints`): a run that resumes needs it to tell another table. `TASK.npz` has
+no fingerprint, so its bytes do not depend on the secret, and it does not have the number of rows.
+"""
+
+import dataclasses
+import itertools
+import math
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.experimental import multihost_utils
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
+from jax.stages import Compiled, Wrapped
+
+from dpbt.base import AnyArray, Array, Recipe, Table
+from dpbt.boosting import boost
+from dpbt.privacy.keys import pair
+from dpbt.sweeps import folders
+from dpbt.sweeps.fingerprints import shared_secret
+from dpbt.sweeps.plan import (
+    Group,
+    Shape,
+    Sweep,
+    Task,
+    check_masks,
+    common_shapes,
+    groups,
+    id_words,
+    lane_bytes,
+    setting_id,
+    together,
+    word,
+)
+from dpbt.sweeps.storage import provenance, save_columns
+
+SETTINGS_AXIS, ROWS_AXIS = "settings", "rows"
+
+MEMORY_MB = 64
+"""Default working memory of a program's lanes: on CPUs, about what the caches share."""
+
+_LONGEST_BATCH = 64
+"""Most chunks of lanes in a batch, which is what a kill can lose."""
+
+Measure = Callable[[Array, Array, Array, Array], dict[str, Array]]
+"""(score f32[N], target bool[N], trained bool[N], test bool[N]) -> name -> scalar: the columns."""
+
+
+def error_rates(score: Array, target: Array, trained: Array, test: Array) -> dict[str, Array]:
+    """Errors of the score's sign on the tested rows and those trained on; 0 counts as negative."""
+    wrong = (score > 0) != target
+
+    def rate(mask: Array) -> Array:
+        return jnp.sum(wrong & mask) / jnp.maximum(jnp.sum(mask), 1)
+
+    return {"test_error": rate(test), "train_error": rate(trained)}
+
+
+class Report(NamedTuple):
+    """What a run did.
+
+    Attributes:
+        fits: ensembles fitted now.
+        reused: ensembles that were in the folder already.
+        programs: compiled programs; each is compiled once.
+        compile_seconds: spent compiling (or reading the compilation cache).
+        run_seconds: spent fitting.
+        memory_mb: the largest program's working memory, as its compiler plans it, of one device.
+    """
+
+    fits: int
+    reused: int
+    programs: int
+    compile_seconds: float
+    run_seconds: float
+    memory_mb: float
+
+
+class _Lanes(NamedTuple):
+    """What differs between the fits of one batch; all arrays have leading axes [chunks, lanes].
+
+    Attributes:
+        recipe: one setting each.
+        setting_bits: u32[chunks, lanes, 2], from `plan.id_words`.
+        evaluation: u32[chunks, lanes].
+        repeat: u32[chunks, lanes].
+    """
+
+    recipe: Recipe
+    setting_bits: Array
+    evaluation: Array
+    repeat: Array
+
+
+_Layout = tuple[int, int]
+"""(chunks, lanes) of a batch."""
+
+
+class _Batch(NamedTuple):
+    """One dispatch: `settings`, `evaluation`, `repeat` are i64[fits], in the order of the lanes."""
+
+    name: str
+    rounds: int
+    settings: np.ndarray
+    evaluation: np.ndarray
+    repeat: np.ndarray
+
+
+def device_mesh(devices: Sequence[Any] | None = None, row_shards: int = 1) -> Mesh:
+    """A mesh of all devices of all processes, for settings and for `row_shards` shards of rows.
+
+    Raises:
+        ValueError: if the devices are not a multiple of `row_shards`.
+    """
+    devices = jax.devices() if devices is None else list(devices)
+    if row_shards < 1 or len(devices) % row_shards:
+        raise ValueError(f"{len(devices)} devices are no multiple of row_shards, {row_shards}")
+    return Mesh(np.asarray(devices).reshape(-1, row_shards), (SETTINGS_AXIS, ROWS_AXIS))
+
+
+def place(array: AnyArray, mesh: Mesh, *axes: str | None) -> Array:
+    """A host array, the same in every process, on the mesh: dimension k is cut along axes[k]."""
+    array = np.asarray(array)
+    sharding = NamedSharding(mesh, PartitionSpec(*axes))
+    return jax.make_array_from_callback(array.shape, sharding, lambda index: array[index])
+
+
+def shard_rows(table: Table, mesh: Mesh) -> Table:
+    """The table, filled up with absent rows and spread over the mesh, to outgrow one device.
+
+    `boost` under jit then sums every level statistic over the shards (an integer all-reduce), and
+    keeps each row's score where the row is. The sums are exact, so releases do not depend on the
+    number of shards.
+    """
+    absent = -table.target.shape[0] % mesh.shape[ROWS_AXIS]
+
+    def spread(rows: AnyArray) -> Array:
+        filled = np.pad(np.asarray(rows), [(0, absent)] + [(0, 0)] * (rows.ndim - 1))
+        return place(filled, mesh, ROWS_AXIS)
+
+    questions = jax.tree.map(lambda array: place(array, mesh), table.questions)
+    return Table(spread(table.cells), spread(table.target), spread(table.present), questions)
+
+
+def _fit_key(root: Array, lane: _Lanes) -> Array:
+    """The key of one fit, from the task's."""
+    key = root
+    for number in (lane.setting_bits[0], lane.setting_bits[1], lane.evaluation, lane.repeat):
+        key = jax.random.fold_in(key, number)
+    return key
+
+
+def _evaluator(measure: Measure, mesh: Mesh) -> Wrapped:
+    """The program of one batch: `used` chunks of lanes in sequence, each spread over the mesh."""
+
+    def local(
+        table: Table,
+        train: Array,
+        test: Array,
+        key: Array,
+        rounds: Array,
+        used: Array,
+        lanes: _Lanes,
+    ) -> dict[str, Array]:
+        root = jax.random.wrap_key_data(key, impl="threefry2x32")
+
+        def evaluate(lane: _Lanes) -> dict[str, Array]:
+            present = table.present & train[lane.evaluation]
+            recipe = dataclasses.replace(lane.recipe, rounds=rounds)
+            noise_key, public_key = pair(_fit_key(root, lane))
+            score = boost(noise_key, table._replace(present=present), recipe, public_key).scores
+            return measure(score, table.target, present, test[lane.evaluation])
+
+        def evaluate_chunk(numbered: tuple[Array, _Lanes]) -> dict[str, Array]:
+            c, lanes = numbered
+            shapes = jax.eval_shape(jax.vmap(evaluate), lanes)
+            zeros = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), shapes)
+            return jax.lax.cond(c < used, jax.vmap(evaluate), lambda _: zeros, lanes)
+
+        chunks = jnp.arange(lanes.repeat.shape[0], dtype=jnp.int32)
+        return jax.lax.map(evaluate_chunk, (chunks, lanes))
+
+    everywhere, by_lane = PartitionSpec(), PartitionSpec(None, SETTINGS_AXIS)
+    return jax.jit(
+        jax.shard_map(
+            local,
+            mesh=mesh,
+            in_specs=(everywhere,) * 6 + (by_lane,),
+            out_specs=by_lane,
+            axis_names={SETTINGS_AXIS},
+            check_vma=False,
+        )
+    )
+
+
+def _layout(group: Group, shape: Shape, fits: int, devices: int, memory_mb: float) -> _Layout:
+    """Lanes within the memory budget, a multiple of the devices; with so many fits of a setting."""
+    largest = fits * int(np.max(np.unique(group.recipe.rounds, return_counts=True)[1]))
+    step_bytes = lane_bytes(shape, group.recipe) * devices
+    lanes = int(np.clip(memory_mb * 2**20 // step_bytes, 1, -(-largest // devices)))
+    chunks = -(-largest // (lanes * devices))
+    lanes = -(-largest // (chunks * devices))
+    return min(chunks, _LONGEST_BATCH), lanes * devices
+
+
+def _batches(sweep: Sweep, number: int, group: Group, folds: int, size: int) -> Iterator[_Batch]:
+    """The group's fits, T by T, at most `size` in a batch."""
+    for rounds in np.unique(group.recipe.rounds):
+        settings = np.flatnonzero(group.recipe.rounds == rounds)
+        numbers = (settings, np.arange(folds), np.arange(sweep.repeats))
+        fits = np.stack(np.meshgrid(*numbers, indexing="ij"), -1).reshape(-1, 3)
+        for k, start in enumerate(range(0, len(fits), size)):
+            part = fits[start : start + size]
+            yield _Batch(f"{number:03d}-{int(rounds):04d}-{k:04d}", int(rounds), *part.T)
+
+
+def _lanes(
+    group: Group,
+    batch: _Batch,
+    setting_bits: np.ndarray,
+    layout: _Layout,
+    mesh: Mesh,
+) -> tuple[_Lanes, int]:
+    """The batch on the devices, filled up with its first fit; and how many chunks are in use."""
+    count = len(batch.settings)
+    fill = np.concatenate([np.arange(count), np.zeros(layout[0] * layout[1] - count, int)])
+
+    def arranged(fits: AnyArray) -> Array:
+        array = np.asarray(fits)
+        return place(array[fill].reshape(*layout, *array.shape[1:]), mesh, None, SETTINGS_AXIS)
+
+    recipe = jax.tree.map(lambda leaf: arranged(leaf[batch.settings]), group.recipe)
+    numbers = (setting_bits[group.indices[batch.settings]], batch.evaluation, batch.repeat)
+    lanes = _Lanes(recipe, *(arranged(number.astype(np.uint32)) for number in numbers))
+    return lanes, -(-count // layout[1])
+
+
+@dataclasses.dataclass
+class _Tally:
+    """What a run has done so far; the fields of `Report`."""
+
+    fits: int = 0
+    reused: int = 0
+    programs: int = 0
+    compile_seconds: float = 0.0
+    run_seconds: float = 0.0
+    memory_mb: float = 0.0
+
+
+@dataclasses.dataclass
+class _Programs:
+    """The compiled programs for tables of one shape.
+
+    Attributes:
+        evaluate: from `_evaluator`.
+        tally: of the run.
+        compiled: by signature, which is all that a program depends on besides the shape.
+    """
+
+    evaluate: Wrapped
+    tally: _Tally
+    compiled: dict[Any, Compiled] = dataclasses.field(default_factory=dict)
+
+    def run(self, signature: Any, arguments: tuple) -> dict[str, np.ndarray]:
+        """The columns of a batch, compiling its program if there is none yet."""
+        if signature not in self.compiled:
+            start = time.perf_counter()
+            program = self.evaluate.lower(*arguments).compile()
+            self.compiled[signature] = program
+            self.tally.compile_seconds += time.perf_counter() - start
+            self.tally.programs += 1
+            planned = program.memory_analysis()
+            assert planned is not None
+            memory_mb = planned.temp_size_in_bytes / 2**20
+            self.tally.memory_mb = max(self.tally.memory_mb, memory_mb)
+
+        start = time.perf_counter()
+        columns = self.compiled[signature](*arguments)
+        columns = {name: gathered(column) for name, column in columns.items()}
+        self.tally.run_seconds += time.perf_counter() - start
+        return columns
+
+
+class _Run(NamedTuple):
+    """What is the same for all groups of a run.
+
+    Attributes:
+        sweep: the settings.
+        folder: of the results.
+        mesh: the devices.
+        memory_mb: working memory of the lanes on each device.
+        progress: called with the number of fits of each batch.
+        setting_bits: u64[settings, 2], from `plan.id_words`.
+        done: what the folder holds, from `folders.done`.
+        tally: of the run.
+    """
+
+    sweep: Sweep
+    folder: Path
+    mesh: Mesh
+    memory_mb: float
+    progress: Callable[[int], object]
+    setting_bits: np.ndarray
+    done: set[tuple[str, str | None]]
+    tally: _Tally
+
+
+def run(
+    sweep: Sweep,
+    tasks: Sequence[Task],
+    folder: Path,
+    *,
+    measure: Measure = error_rates,
+    mesh: Mesh | None = None,
+    memory_mb: float = MEMORY_MB,
+    padding: int = 200_000,
+    progress: Callable[[int], object] = lambda fits: None,
+    about: Mapping[str, Any] | None = None,
+) -> Report:
+    """Fit every setting on every evaluation of every task; leave a file of columns for each task.
+
+    Run again on a folder that was begun, it does what is missing. With several processes
+    (`jax.distributed`), all call this with the same arguments and a folder they share; the first
+    writes. The first also reads or draws the secret of the fingerprints, and sends it to the
+    others.
+
+    No guarantee covers the files. The measured columns, test errors for example, are exact
+    functions of the private rows, under keys that everybody can compute from the seed. Publishing
+    errors on private rows is a release, and no ledger has a line for it. Beside those columns, only
+    the keyed fingerprints in `sweep.json` depend on the rows.
+
+    Args:
+        sweep: the settings.
+        tasks: tables with their evaluations, names distinct; the same number of evaluations is not
+            required.
+        folder: of the results.
+        measure: from scores to the columns of the result.
+        mesh: from `device_mesh`; all devices by default.
+        memory_mb: working memory of the lanes on each device.
+        padding: see `plan.common_shapes`.
+        progress: called with the number of fits that a batch finished.
+        about: provenance of the results; commit, versions and device by default. It must not change
+            between runs.
+
+    Raises:
+        ValueError: if two tasks have one name, or the folder holds another sweep, or one begun
+            otherwise (with other rows, for example), or `fingerprints.local_secret` refuses the
+            secret's file. Neither fingerprints nor numbers of rows are shown.
+    """
+    names = [task.name for task in tasks]
+    if len(set(names)) < len(names):
+        raise ValueError(f"tasks need distinct names, got {names}")
+    for task in tasks:
+        check_masks(task)
+
+    mesh = device_mesh() if mesh is None else mesh
+    about = provenance() if about is None else dict(about)
+    # "spare" is the padding: folders that were begun, and published files, have it by this name.
+    plan = {
+        **sweep.definition(),
+        "tasks": folders.fingerprints(tasks, shared_secret(folder)),
+        "measure": f"{measure.__module__}.{measure.__qualname__}",
+        "lanes": {"memory_mb": memory_mb, "spare": padding, "devices": mesh.devices.shape},
+        "about": about,
+    }
+    folders.claim(folder, plan)
+
+    bits = np.asarray([id_words(setting_id(setting)) for setting in sweep.settings])
+    tally, done = _Tally(), folders.done(folder, names)
+    this = _Run(sweep, folder, mesh, memory_mb, progress, bits, done, tally)
+    shapes = common_shapes([task.shape for task in tasks], padding)
+    evaluate = _evaluator(measure, mesh)
+    for shape in sorted(set(shapes.values())):
+        members = together([task for task in tasks if shapes[task.shape] == shape], shape)
+        programs = _Programs(evaluate, tally)
+        for task, number, group in _work(sweep, members):
+            _run_group(this, programs, shape, task, number, group)
+
+    folders.finish(sweep, tasks, folder, plan)
+    return Report(**dataclasses.asdict(tally))
+
+
+def _work(sweep: Sweep, tasks: Sequence[Task]) -> Iterator[tuple[Task, int, Group]]:
+    """(task, number of the group among the task's, group), those of one structure together."""
+    by_structure: dict[Any, list[tuple[Task, int, Group]]] = {}
+    for task in tasks:
+        for number, group in enumerate(groups(sweep, task)):
+            by_structure.setdefault(group.structure, []).append((task, number, group))
+    return itertools.chain.from_iterable(by_structure.values())
+
+
+def _run_group(
+    this: _Run, programs: _Programs, shape: Shape, task: Task, number: int, group: Group
+) -> None:
+    """Fit the settings of a group on a task, and save each batch.
+
+    Args:
+        this: the run.
+        programs: for the shape.
+        shape: of the task's table.
+        task: padded to the shape.
+        number: of the group among the task's.
+        group: the settings.
+    """
+    evaluations, devices = len(task.train), this.mesh.shape[SETTINGS_AXIS]
+    fits = evaluations * this.sweep.repeats
+    layout = _layout(group, shape, fits, devices, this.memory_mb)
+    signature = (group.structure, group.recipe.capacity, layout, evaluations)
+    inputs = None
+    for batch in _batches(this.sweep, number, group, evaluations, math.prod(layout)):
+        count = len(batch.settings)
+        if (task.name, batch.name) in this.done or (task.name, None) in this.done:
+            this.tally.reused += count
+            this.progress(count)
+            continue
+
+        inputs = _on_mesh(task, this.sweep.seed, this.mesh) if inputs is None else inputs
+        lanes, used = _lanes(group, batch, this.setting_bits, layout, this.mesh)
+        arguments = (*inputs, np.int32(batch.rounds), np.int32(used), lanes)
+        columns = programs.run(signature, arguments)
+        _save(this.folder, task, group, batch, columns)
+        this.tally.fits += count
+        this.progress(count)
+
+
+def _save(
+    folder: Path, task: Task, group: Group, batch: _Batch, columns: Mapping[str, np.ndarray]
+) -> None:
+    """Write the columns of a batch, on the first process."""
+    if jax.process_index() != 0:
+        return
+    count = len(batch.settings)
+    ids = {
+        "setting": group.indices[batch.settings],
+        "evaluation": batch.evaluation,
+        "repeat": batch.repeat,
+    }
+    measured = {name: column.reshape(-1)[:count] for name, column in columns.items()}
+    path = folder / "parts" / task.name / f"{batch.name}.npz"
+    save_columns(path, {**ids, **measured}, {})
+
+
+def _on_mesh(task: Task, seed: int, mesh: Mesh) -> tuple[Table, Array, Array, Array]:
+    """The table, the masks of trained and tested rows, and the task's key, on the mesh."""
+    table = shard_rows(task.table, mesh)
+    absent = table.target.shape[0] - task.train.shape[1]
+    train, test = (
+        place(np.pad(mask, ((0, 0), (0, absent))), mesh, None, ROWS_AXIS)
+        for mask in (task.train, task.test)
+    )
+    key = jax.random.fold_in(jax.random.key(seed), word(task.name))
+    return table, train, test, place(jax.random.key_data(key), mesh)
+
+
+def gathered(array: Array) -> np.ndarray:
+    """The whole array, on every process."""
+    if jax.process_count() > 1:
+        array = multihost_utils.process_allgather(array, tiled=True)
+    return np.asarray(array)

@@ -1,0 +1,1 @@
+"""Error bounds and sample sizes of the papers."""

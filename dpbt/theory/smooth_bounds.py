@@ -1,0 +1,152 @@
+"""Calculators of the bounds of Asadi et al. (2022) and Bun et al. (2020), in natural logarithms."""
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+
+def rounds_needed(advantage: float, density: float) -> int:
+    """Bun et al. (2020), Theorem 24: T = 16 log(1 / kappa) / gamma^2, with lambda = gamma / 4.
+
+    After that many rounds of weak hypotheses of advantage gamma over their measures, all but a
+    kappa fraction of the training rows have a normalised margin above gamma. A guarantee of
+    accuracy, not of privacy.
+
+    Args:
+        advantage: gamma, in (0, 1/2].
+        density: kappa, in (0, 1).
+
+    Raises:
+        ValueError: outside these ranges.
+    """
+    _inside(advantage=(advantage, 0.5 + 1e-12), density=(density, 1))
+    return math.ceil(16 * math.log(1 / density) / advantage**2)
+
+
+def rule_advantage(gamma: float, eta: float, rules: int, failure: float) -> float:
+    """Asadi et al. (2022), Theorem 4.3: the advantage gamma - ln(|H| / beta) / eta of DP-1R.
+
+    It holds but with probability beta.
+
+    Args:
+        gamma: the advantage of the best rule.
+        eta: the exponent on errors; eps kappa n / (2 tau) tight, eps kappa n / (4 tau) as
+            published.
+        rules: |H|, twice the number of splits plus two.
+        failure: beta, in (0, 1).
+    """
+    _inside(failure=(failure, 1))
+    return gamma - math.log(rules / failure) / eta
+
+
+class HalfspaceSettings(NamedTuple):
+    """What HS-StL sets: sigma, T, kappa, and lambda on the paper's losses."""
+
+    noise: float
+    rounds: int
+    density: float
+    learning_rate: float
+
+
+def hs_stl(alpha: float, beta: float, tau: float) -> HalfspaceSettings:
+    """Bun et al. (2020), Algorithm 5: its noise, rounds, density and learning rate.
+
+    kappa = alpha / 4, lambda = tau / 8, T = 1024 log(1/kappa) / tau^2, and
+    sigma = tau / (8 c sqrt(log(3072 log(1/kappa) / (beta tau^2)))). The paper leaves c open; c =
+    sqrt(2) is enough for the advantage, as |N(0, 1)| exceeds sqrt(2 log(1/xi)) with probability at
+    most xi. Lemma 29 also wants |nu| <= tau / 8 for the whole noise vector, whose length grows as
+    sigma sqrt(d): no constant c gives that for every dimension, so its generalisation bound holds
+    for small d only.
+
+    Raises:
+        ValueError: unless alpha, beta and tau are in (0, 1).
+    """
+    _inside(alpha=(alpha, 1), beta=(beta, 1), tau=(tau, 1))
+    density = alpha / 4
+    spread = math.log(3072 * math.log(1 / density) / (beta * tau**2))
+    noise = tau / (8 * math.sqrt(2) * math.sqrt(spread))
+    rounds = math.ceil(1024 * math.log(1 / density) / tau**2)
+    return HalfspaceSettings(noise, rounds, density, learning_rate=tau / 8)
+
+
+def halfspace_rows(
+    alpha: float, beta: float, tau: float, epsilon: float, delta: float, constant: float = 1.0
+) -> dict[str, float]:
+    """Bun et al. (2020), Theorem 30: the orders of the rows that HS-StL needs, and their sum.
+
+    privacy: sqrt(log(1/alpha) log(1/delta) log(log(1/alpha) / (beta tau^2))) / (epsilon alpha
+    tau^2); accuracy: log(1/(tau alpha)) log(1/alpha) / (alpha^2 tau^2) + log(1/beta) / (kappa tau),
+    kappa = alpha / 4. The theorem is an Omega without constants, so this is a scale, not a count;
+    `halfspace_rows_for` is exact.
+
+    Raises:
+        ValueError: unless alpha, beta, tau, delta are in (0, 1) and epsilon is positive.
+    """
+    _inside(
+        alpha=(alpha, 1),
+        beta=(beta, 1),
+        tau=(tau, 1),
+        delta=(delta, 1),
+        epsilon=(epsilon, math.inf),
+    )
+    log_alpha = math.log(1 / alpha)
+    inner = max(math.log(log_alpha / (beta * tau**2)), 0.0)
+    privacy = math.sqrt(log_alpha * math.log(1 / delta) * inner) / (epsilon * alpha * tau**2)
+    failure = 4 * math.log(1 / beta) / (alpha * tau)
+    accuracy = math.log(1 / (tau * alpha)) * log_alpha / (alpha * tau) ** 2 + failure
+    return {
+        "privacy": constant * privacy,
+        "accuracy": constant * accuracy,
+        "total": constant * (privacy + accuracy),
+    }
+
+
+def halfspace_rows_for(settings: HalfspaceSettings, rho: float, moved: float) -> int:
+    """The rows at which T rounds of noise sigma cost rho-zCDP.
+
+    n = moved sqrt(T / (2 rho)) / (kappa sigma).
+
+    Args:
+        settings: from `hs_stl`.
+        rho: the total; `accounting.zcdp_rho(epsilon, delta)`.
+        moved: L2 sensitivity times kappa n: 2 (`slickness.center_l2`), or 4 as published.
+    """
+    noise = settings.density * settings.noise
+    return math.ceil(moved * math.sqrt(settings.rounds / (2 * rho)) / noise)
+
+
+def margin_accuracy(margins: np.ndarray, rademacher: float, delta: float = 0.05) -> float:
+    """The best lower bound on test accuracy of the margin theory of voting classifiers.
+
+    With probability 1 - delta over n rows, for a fixed theta: P(wrong) <= P(margin <= theta on the
+    sample) + 2 R / theta + 3 sqrt(log(2/delta) / (2 n)), R being the empirical complexity (Mohri,
+    Rostamizadeh & Talwalkar, 2018, chapter 5, after Koltchinskii & Panchenko, 2002). The best of
+    100 thetas is taken, with delta shared among them. The paper's Table 11 does not say which form
+    it uses.
+
+    Args:
+        margins: f[N], normalised margins in [-1, 1] on the training rows.
+        rademacher: R, the empirical Rademacher complexity of the base class
+            (`diagnostics.rademacher`).
+        delta: in (0, 1).
+    """
+    _inside(delta=(delta, 1))
+    margins = np.asarray(margins, np.float64)
+    thetas = np.linspace(0.01, 1.0, 100)
+    slack = 3 * math.sqrt(math.log(2 * len(thetas) / delta) / (2 * len(margins)))
+    wrong = [np.mean(margins <= theta) + 2 * rademacher / theta + slack for theta in thetas]
+    return 1 - float(min(wrong))
+
+
+def _inside(**ranges: tuple[float, float]) -> None:
+    """Refuse a number that is not above 0 and below its bound; (number, bound) by name.
+
+    Raises:
+        ValueError: naming the number, its range and what was given.
+    """
+    for name, (value, below) in ranges.items():
+        if not 0 < value < below:
+            raise ValueError(
+                f"{name} must be greater than 0 and less than {below:g}, got {value!r}"
+            )

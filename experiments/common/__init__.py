@@ -1,0 +1,1 @@
+"""What the experiments share: data sets, protocols, results, text tables, timing, peers."""

@@ -1,0 +1,172 @@
+"""Data sets: what is there, what is known of each, and how to get it."""
+
+import argparse
+import json
+import sys
+from collections.abc import Iterable
+
+from dpbt.data.domains import Boolean, Column, Nominal, Numeric, predicates
+from dpbt.privacy.accounting import align
+from experiments.common.data.entry import Entry
+from experiments.common.data.fetch import fetch, sha256
+from experiments.common.data.registry import ENTRIES, NOCK_HENECKA, entry, find, places
+
+FIELDS = ("name", "rows", "columns", "splits", "status", "where", "licence")
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the sub-commands and their options."""
+    commands = parser.add_subparsers(dest="action", required=True, metavar="{check,show,fetch}")
+    check = commands.add_parser(
+        "check", help="list all data sets: whether they are there, and have the known sha256"
+    )
+    check.add_argument("--json", action="store_true", help="print a list of JSON objects")
+    show = commands.add_parser("show", help="print what the registry knows of a data set")
+    show.add_argument("dataset", metavar="NAME")
+    get = commands.add_parser(
+        "fetch", help="download from the original source; files that are there are kept"
+    )
+    get.add_argument("dataset", metavar="NAME", help="a data set, or all")
+    get.add_argument("--mirror", metavar="URL", help="fetch URL/<folder>/<file> instead")
+    for command in (check, show, get):
+        words = "folder of the data sets; else $DPBT_DATA, else the user's cache folder"
+        command.add_argument("--data", metavar="FOLDER", help=words)
+
+
+def run(options: argparse.Namespace) -> None:
+    """Do what was asked for.
+
+    Raises:
+        ValueError: for a data set that is not in the registry; OSError or ValueError if something
+            was not fetched.
+    """
+    match options.action:
+        case "check":
+            _check(options)
+        case "show":
+            _show(entry(options.dataset), options)
+        case "fetch":
+            _fetch(options)
+        case _:
+            raise ValueError(f"data has the commands check, show and fetch, got {options.action!r}")
+
+
+def status(found: Entry, folder: str | None) -> tuple[str, str]:
+    """What is there of a data set, in words, and in which folder.
+
+    "ok": all files have the sha256 that is known. "other copy": one differs from the copy that the
+    registry was made with, which may not be the source's own. "CHANGED": one is not the source's
+    file. "absent": one is not there.
+    """
+    paths = [(file, find(found, file, folder)) for file in found.files]
+    where = {str(path.parent) for _, path in paths if path is not None}
+    words = []
+    for file, path in paths:
+        if path is None:
+            words.append("absent")
+        elif sha256(path) != file.hashes[path.name]:
+            words.append("CHANGED" if file.exact else "other copy")
+    worst = next((word for word in ("absent", "CHANGED", "other copy") if word in words), "ok")
+    return worst, ", ".join(sorted(where))
+
+
+def _check(options: argparse.Namespace) -> None:
+    lines = []
+    for found in ENTRIES.values():
+        domain = found.domain(10)
+        words, where = status(found, options.data)
+        values = (
+            found.name,
+            found.rows,
+            len(domain),
+            len(predicates(domain)),
+            words,
+            where,
+            found.licence,
+        )
+        lines.append(dict(zip(FIELDS, values, strict=True)))
+    if options.json:
+        print(json.dumps(lines, indent=1))
+        return
+    head = [*FIELDS[:3], "splits at 10 bins", *FIELDS[4:]]
+    print(align([head, *([str(cell) for cell in line.values()] for line in lines)]))
+    absent = [line["name"] for line in lines if line["status"] == "absent"]
+    print(
+        f"\nlooked in {', '.join(map(str, places(options.data)))}; "
+        f"{len(lines) - len(absent)} of {len(lines)} are there"
+    )
+    if absent:
+        print(
+            f"absent: {', '.join(absent)}; `python -m experiments data fetch NAME` gets "
+            f"one, `... show NAME` its source"
+        )
+
+
+def _show(found: Entry, options: argparse.Namespace) -> None:
+    words, where = status(found, options.data)
+    pairs = {
+        "title": found.title,
+        "rows": f"{found.rows}"
+        + (", the last file's rows are the canonical test set" if len(found.files) > 1 else ""),
+        "rule": found.rule,
+        "missing": found.missing,
+        "note": found.note,
+        "papers": "Nock & Henecka (2020)" if found.name in NOCK_HENECKA else "",
+        "cite": found.citation,
+        "page": found.page,
+        "licence": found.licence,
+        "here": f"{words} {where}".strip(),
+        "not fetched": found.unavailable,
+    }
+    print(f"{found.name}\n")
+    print(align([(name, text) for name, text in pairs.items() if text]))
+    print("\nfiles:")
+    print(
+        align(
+            [
+                (file.name, file.url or "by hand", file.sha256 or "sha256 not known")
+                for file in found.files
+            ]
+        )
+    )
+    print("\npublic domain:")
+    print(align(list(_domain(found.domain(10).items()))))
+
+
+def _domain(columns: Iterable[tuple[str, Column]]) -> Iterable[tuple[str, str]]:
+    for name, column in columns:
+        match column:
+            case Numeric():
+                yield (
+                    name,
+                    f"{column.low:g} to {column.high:g}"
+                    + (", may be missing" if column.missing else ""),
+                )
+            case Nominal():
+                yield name, " ".join(column.values)
+            case Boolean():
+                yield name, "yes or no"
+
+
+def _fetch(options: argparse.Namespace) -> None:
+    everything = options.dataset == "all"
+    wanted = list(ENTRIES.values()) if everything else [entry(options.dataset)]
+    failed = []
+    for found in wanted:
+        if everything and found.unavailable and not options.mirror:
+            print(f"{found.name}: left out: {found.unavailable} ({found.page})", file=sys.stderr)
+            continue
+        try:
+            done = fetch(found, options.data, options.mirror)
+        except (ValueError, OSError) as error:
+            if not everything:
+                raise
+            print(f"{found.name}: {error}", file=sys.stderr)
+            failed.append(found.name)
+            continue
+        for path, fresh in done:
+            print(f"{found.name}: {'fetched' if fresh else 'already there:'} {path}")
+    if failed:
+        raise OSError(
+            f"{len(failed)} of {len(wanted)} data sets were not fetched: {', '.join(failed)}"
+        )

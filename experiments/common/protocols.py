@@ -1,0 +1,214 @@
+"""Evaluation protocols: who trains and who is tested, and what a difference is worth.
+
+Folds, repeats and canonical splits are `Split`s, [B, N] masks to vmap over:
+`present = table.present & split.train`. The statistics are pure, of static shapes, and reduce the
+last axis, so that they can be jitted and vmapped.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.scipy.special import betainc, ndtri
+
+LEVEL = 0.01  # of the paired tests of Nock & Henecka (2020)
+
+
+class Split(NamedTuple):
+    """Which rows train and which are tested, in B evaluations.
+
+    Attributes:
+        train: bool[B, N].
+        test: bool[B, N], disjoint from train.
+    """
+
+    train: np.ndarray
+    test: np.ndarray
+
+
+def stratified_folds(label: np.ndarray, folds: int, seed: int) -> np.ndarray:
+    """i32[N]: the fold of each row; every class is spread evenly, and so are the rows as a whole.
+
+    Args:
+        label: bool[N].
+        folds: K, at least 2 and at most the number of rows. Rows may all be of one class: an error
+            would tell it.
+        seed: of the shuffle.
+
+    Raises:
+        ValueError: if K is out of range. The number of rows is not shown.
+    """
+    label = np.asarray(label, bool)
+    if not 2 <= folds <= len(label):
+        raise ValueError(f"folds must be at least 2 and at most the number of rows, got {folds}")
+    rng = np.random.default_rng(seed)
+    order = np.concatenate(
+        [rng.permutation(np.flatnonzero(label == value)) for value in (False, True)]
+    )
+    fold = np.empty(len(label), np.int32)
+    fold[order] = np.arange(len(label), dtype=np.int32) % folds
+    return fold
+
+
+def fold_masks(fold: np.ndarray, folds: int) -> Split:
+    """K evaluations: each fold is tested once, the others train; fold is i32[N] in 0..K-1."""
+    test = np.asarray(fold)[None, :] == np.arange(folds, dtype=np.int32)[:, None]
+    return Split(~test, test)
+
+
+def cross_validation(label: np.ndarray, folds: int, seeds: Sequence[int]) -> Split:
+    """R x K evaluations: stratified k-fold cross-validation, repeated with R seeds in turn.
+
+    Args:
+        label: bool[N].
+        folds: K.
+        seeds: one for each repeat; their folds are independent.
+
+    Raises:
+        ValueError: as `stratified_folds`, or if there are no seeds.
+    """
+    if not len(seeds):
+        raise ValueError("cross-validation needs at least one seed")
+    parts = [fold_masks(stratified_folds(label, folds, seed), folds) for seed in seeds]
+    return Split(
+        np.concatenate([part.train for part in parts]),
+        np.concatenate([part.test for part in parts]),
+    )
+
+
+def holdout(label: np.ndarray, share: float, seeds: Sequence[int]) -> Split:
+    """R evaluations, each with another random share of either class held out.
+
+    Bojarski et al. hold out 0.1.
+
+    Args:
+        label: bool[N].
+        share: of the rows that are tested, in (0, 1); each class is rounded to the nearest number
+            of rows.
+        seeds: one for each evaluation.
+
+    Raises:
+        ValueError: if the share is out of range, leaves nobody to train or to test, or if there are
+            no seeds.
+    """
+    if not 0 < share < 1 or not len(seeds):
+        raise ValueError(
+            "a holdout needs a share in (0, 1) and at least one seed, "
+            f"got {share} and {list(seeds)}"
+        )
+    label = np.asarray(label, bool)
+    test = np.zeros((len(seeds), len(label)), bool)
+    for k, seed in enumerate(seeds):
+        rng = np.random.default_rng(seed)
+        for value in (False, True):
+            rows = rng.permutation(np.flatnonzero(label == value))
+            test[k, rows[: round(share * len(rows))]] = True
+    if not test.any() or test.all():
+        raise ValueError(f"a share of {share} of the rows leaves nobody to train or to test")
+    return Split(~test, test)
+
+
+def canonical(test: np.ndarray | None) -> Split:
+    """One evaluation on a data set's own test rows, bool[N].
+
+    Raises:
+        ValueError: if the data set has none.
+    """
+    if test is None:
+        raise ValueError("the data set has no canonical test rows; use cross_validation or holdout")
+    test = np.asarray(test, bool)[None, :]
+    return Split(~test, test)
+
+
+def paired_t(a: jax.Array, b: jax.Array) -> jax.Array:
+    """f32[...]: two-sided p-value of Student's paired t-test, that a and b have the same mean.
+
+    All differences equal: 1 if they are zero, 0 if not. Errors of overlapping training sets are not
+    independent, so that over folds the p-value is optimistic, as it is in the literature.
+
+    Args:
+        a: f32[..., n] with n >= 2, such as test errors by fold.
+        b: f32[..., n], of the same folds.
+
+    Raises:
+        ValueError: if shapes differ or there are fewer than two pairs.
+    """
+    a, b = jnp.asarray(a), jnp.asarray(b)
+    if a.shape != b.shape or a.ndim == 0 or a.shape[-1] < 2:
+        raise ValueError(
+            "a paired test needs two arrays of one shape [..., n >= 2], "
+            f"got {a.shape} and {b.shape}"
+        )
+    degrees = a.shape[-1] - 1
+    signal, noise = jnp.mean(a - b, axis=-1) ** 2, jnp.var(a - b, axis=-1)
+    # P(|t| > t') = I_x(degrees / 2, 1/2) with x = degrees / (degrees + t'^2), without dividing by a
+    # variance of 0.
+    x = jnp.where(signal > 0, noise / jnp.where(signal > 0, noise + signal, 1.0), 1.0)
+    return betainc(jnp.asarray(degrees / 2, x.dtype), jnp.asarray(0.5, x.dtype), x)
+
+
+def compare(a: jax.Array, b: jax.Array, level: float = LEVEL) -> jax.Array:
+    """i32[...]: -1 where a's mean is significantly smaller than b's, 1 where larger, else 0."""
+    sign = jnp.sign(jnp.mean(jnp.asarray(a) - jnp.asarray(b), axis=-1)).astype(jnp.int32)
+    return jnp.where(paired_t(a, b) < level, sign, 0)
+
+
+def binomial_interval(
+    errors: jax.Array, trials: jax.Array, level: float = 0.95
+) -> tuple[jax.Array, jax.Array]:
+    """(low, high), f32[...] in [0, 1]: Wilson's score interval of an error rate.
+
+    It keeps close to its level for rates near 0 and few trials, where the normal one fails.
+
+    Args:
+        errors: [...], how many of the trials went wrong.
+        trials: [...], at least 1.
+        level: of confidence, in (0, 1).
+    """
+    rate, trials, z = _binomial(errors, trials, level)
+    centre = rate + z**2 / (2 * trials)
+    half = z * jnp.sqrt(rate * (1 - rate) / trials + z**2 / (4 * trials**2))
+    scale = 1 + z**2 / trials
+    return jnp.maximum((centre - half) / scale, 0.0), jnp.minimum((centre + half) / scale, 1.0)
+
+
+def normal_half_width(errors: jax.Array, trials: jax.Array, level: float = 0.95) -> jax.Array:
+    """f32[...]: z sqrt(p (1 - p) / n), which Bojarski et al. print behind each error.
+
+    Arguments are those of `binomial_interval`.
+    """
+    rate, trials, z = _binomial(errors, trials, level)
+    return z * jnp.sqrt(rate * (1 - rate) / trials)
+
+
+def _binomial(errors, trials, level: float) -> tuple[jax.Array, jax.Array, jax.Array]:
+    if not 0 < level < 1:
+        raise ValueError(f"level must be in (0, 1), got {level}")
+    errors, trials = jnp.asarray(errors, jnp.float32), jnp.asarray(trials, jnp.float32)
+    return errors / trials, trials, ndtri(jnp.float32((1 + level) / 2))
+
+
+def auroc(score: jax.Array, label: jax.Array, mask: jax.Array | None = None) -> jax.Array:
+    """f32[]: the chance that a positive row scores higher than a negative one; ties count half.
+
+    NaN if the rows in the mask are of one class. Costs a sort; O(N log N).
+
+    Args:
+        score: f32[N], finite.
+        label: bool[N].
+        mask: bool[N], the rows that count; all by default.
+    """
+    score, label = jnp.asarray(score), jnp.asarray(label, bool)
+    mask = jnp.ones(label.shape, bool) if mask is None else mask
+    positive, negative = mask & label, mask & ~label
+    order = jnp.argsort(score)
+    ranked = score[order]
+    lower = jnp.concatenate(
+        [jnp.zeros(1, jnp.int32), jnp.cumsum(negative[order].astype(jnp.int32))]
+    )
+    below = lower[jnp.searchsorted(ranked, score, side="left")]
+    not_above = lower[jnp.searchsorted(ranked, score, side="right")]
+    beaten = (below + not_above).astype(jnp.float32) / (2 * lower[-1].astype(jnp.float32))
+    return jnp.sum(jnp.where(positive, beaten, 0.0)) / jnp.sum(positive).astype(jnp.float32)

@@ -1,0 +1,21 @@
+"""Results as aligned text."""
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from dpbt.privacy.accounting import align
+
+
+def aligned(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """A head and rows of as many cells, in aligned columns."""
+    return align([tuple(head), *rows])
+
+
+def of_lines(lines: Sequence[Mapping], names: Sequence[str], real: str = ".4g") -> str:
+    """The named columns of some lines; floats are in the given format, and None is blank."""
+
+    def cell(value: object) -> str:
+        if value is None:
+            return ""
+        return format(value, real) if isinstance(value, float) else str(value)
+
+    return aligned(names, [[cell(line[name]) for name in names] for line in lines])

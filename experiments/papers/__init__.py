@@ -1,0 +1,1 @@
+"""One folder for each paper: settings, run, table, and what is special beside them."""

@@ -1,0 +1,3 @@
+"""Asadi et al. (2022): smooth boosting of 1-rules and top-down trees."""
+
+PROGRAMS = ("run", "series", "grid", "sparsity", "speed", "table")

@@ -1,0 +1,81 @@
+"""Features that LazyBB uses, beside Tables 5-7.
+
+Their number is a measure of how much noise was there. "doubled" is the published exponent
+eps kappa n / (4 tau) times two, which is still eps-DP (`docs/privacy.md`, 8); the tight calibration
+has that and measures weights in units of a public cap, too.
+"""
+
+import argparse
+import dataclasses
+from pathlib import Path
+
+import jax
+import numpy as np
+
+import dpbt
+from dpbt import recipes
+from dpbt.base import UNSPLIT, Array, Recipe, Table
+from experiments.common import results
+from experiments.papers.asadi_2022 import table as tables
+from experiments.papers.asadi_2022.features import load, training_rows
+from experiments.papers.asadi_2022.jobs import add_options
+from experiments.papers.asadi_2022.settings import (
+    DATASETS,
+    EPSILONS,
+    FEATURE_COUNTS,
+    ROUNDS,
+    of_tables,
+)
+
+SERIES = (
+    ("published", 1, "published"),
+    ("doubled", 2, "published"),
+    ("tight", 1, "tight"),
+    ("no_privacy", np.inf, "tight"),
+)
+"""Name, what epsilon is multiplied by, and calibration."""
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the options."""
+    add_options(parser, DATASETS)
+
+
+def run(options: argparse.Namespace) -> None:
+    """Count features by epsilon; write the lines, and print them."""
+    found = [line for dataset in options.dataset for line in lines(dataset, options)]
+    config = {"features": options.features, "keys": options.keys, "seed": options.seed}
+    results.write_csv(Path(options.out) / "sparsity.csv", found, config)
+    tables.show(Path(options.out), "sparsity", options.json)
+
+
+@jax.jit
+def chosen_splits(keys: Array, table: Table, recipe: Recipe) -> Array:
+    """i32[keys, T]: the split of every 1-rule."""
+    return jax.vmap(lambda key: dpbt.boost(key, table, recipe).hypotheses.split[:, 0])(keys)
+
+
+def lines(dataset: str, options: argparse.Namespace) -> list[results.Line]:
+    """A line for each epsilon of the tables: distinct features by series, and the printed number.
+
+    Args:
+        dataset: its name.
+        options: `features`, `keys`, `seed` and `data` count; numbers are means over keys.
+    """
+    table, test, _ = load(dataset, options.features, options.data)
+    table = training_rows(table, test)
+    rows, capacity = table.target.shape[0], max(ROUNDS[dataset])
+    keys = jax.random.split(jax.random.key(options.seed), options.keys)
+    found = []
+    for epsilon, printed in zip(EPSILONS, FEATURE_COUNTS[dataset], strict=True):
+        chosen = of_tables(dataset, epsilon)
+        rounds = chosen["rounds"]
+        line = {"dataset": dataset, "epsilon": epsilon, "rounds": rounds, "paper": printed}
+        for name, factor, calibration in SERIES:
+            budget = {"epsilon": factor * epsilon, "rows": rows, "calibration": calibration}
+            recipe = recipes.lazybb_rules(**budget, **chosen)
+            recipe = dataclasses.replace(recipe, capacity=capacity)  # one program for all rounds
+            splits = np.asarray(chosen_splits(keys, table, recipe))[:, :rounds]
+            line[name] = float(np.mean([len(np.unique(own[own != UNSPLIT])) for own in splits]))
+        found.append(line)
+    return found

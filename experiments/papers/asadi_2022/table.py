@@ -1,0 +1,80 @@
+"""Print what was saved: accuracies, series, settings, features, speed."""
+
+import argparse
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+from experiments.common import commands, results, tables
+from experiments.papers.asadi_2022.settings import NAME, SERIES, searched
+
+SAVED_BY = {
+    "accuracy": "run",
+    **{name: f"series {name}" for name in SERIES},
+    "selected": "grid",
+    "sparsity": "sparsity",
+    "speed": "speed",
+}
+"""What can be printed, and the program that saves it."""
+
+SHOWN = (
+    *("dataset", "epsilon", "calibration", "learner"),
+    *("accuracy_mean", "accuracy_sd", "keys", "paper"),
+)
+COUNTS = {
+    "sparsity": (
+        *("dataset", "epsilon", "rounds", "paper"),
+        *("published", "doubled", "tight", "no_privacy"),
+    ),
+    "speed": (
+        *("dataset", "rows", "features", "rounds", "one_fit_seconds", "fits", "programs"),
+        *("seconds_per_fit", "compile_seconds", "memory_mb"),
+    ),
+}
+"""The columns of what is no accuracy."""
+
+CONSTANT = ("features", "folds", "seed", "commit", "jax", "device")
+"""Columns of accuracies that say how the lines were made."""
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the options."""
+    words = "what to print (%(default)s)"
+    parser.add_argument("saved", nargs="?", choices=SAVED_BY, default="accuracy", help=words)
+    commands.add_results(parser, results.folder(NAME))
+    commands.add_json(parser, "print a JSON list")
+
+
+def run(options: argparse.Namespace) -> None:
+    """Print what was saved."""
+    show(Path(options.results), options.saved, options.json)
+
+
+def show(folder: Path, saved: str, as_json: bool) -> None:
+    """Print the lines of one file.
+
+    Args:
+        folder: of the results.
+        saved: among SAVED_BY.
+        as_json: print a JSON list, without the settings of accuracies and series.
+
+    Raises:
+        ValueError: if it has not been saved.
+    """
+    lines = results.read_csv(folder / f"{saved}.csv", f"{NAME} {SAVED_BY[saved]}")
+    if as_json:
+        everything = [name for name in lines[0] if name not in CONSTANT]
+        fields = everything if saved == "selected" else COUNTS.get(saved, SHOWN)
+        print(json.dumps([{name: line[name] for name in fields} for line in lines], indent=1))
+        return
+    print(tables.of_lines(lines, COUNTS.get(saved) or _columns(lines, saved), ".4f"))
+
+
+def _columns(lines: Sequence[results.Line], saved: str) -> list[str]:
+    """The columns of a table of accuracies: with the settings, and delta where there is one."""
+    names = [*SHOWN, *searched(lines[0]["learner"], "tight")]
+    if saved == "selected":
+        names += ["selected_by", "of"]
+    elif max(line["delta"] for line in lines) > 0:
+        names.append("delta")
+    return names

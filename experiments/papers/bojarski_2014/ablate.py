@@ -1,0 +1,164 @@
+"""Private errors under other readings of the text.
+
+Readings are of the noise, leaves and training rows: what the paper leaves open about its private
+forests, one at a time, beside its Table 1.
+"""
+
+import argparse
+from pathlib import Path
+
+import numpy as np
+from tqdm import tqdm
+
+from dpbt.base import Table
+from experiments.common import commands, results, tables
+from experiments.papers.bojarski_2014.grid import READINGS, Errors, Run, grid_scales, measure
+from experiments.papers.bojarski_2014.lines import interval
+from experiments.papers.bojarski_2014.rows import add_options, configuration, task_of
+from experiments.papers.bojarski_2014.settings import (
+    BUDGET,
+    DATASETS,
+    NAME,
+    PAPER,
+    PAPER_FORESTS,
+    PAPER_ROWS,
+    SETTINGS,
+    SMOKE,
+)
+
+CLAIMED = "k / eta"
+NOISE = {
+    CLAIMED: 1.0,
+    "standard deviation k / eta": np.sqrt(0.5),
+    "n_train is what trains": 0.9,
+    "1 / eta": None,
+}
+"""The scale of a count's noise over k / eta; None: without the factor k, which is k times the
+claimed privacy loss."""
+
+RULES = ("majority", "threshold")
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the options."""
+    add_options(parser)
+    commands.add_out(parser, results.folder(NAME))
+
+
+def run(options: argparse.Namespace) -> None:
+    """Measure, save and print every reading."""
+    names = [options.dataset] if options.dataset else DATASETS
+    print(as_text([line for name in names for line in _save(name, options)]))
+    print("private errors in percent; * inside the paper's interval; ", end="")
+    print("negative: what negative noisy counts mean")
+
+
+def _save(name: str, options: argparse.Namespace) -> list[results.Line]:
+    """Ablate one data set and write what was found."""
+    task, grid = task_of(name, options), SMOKE if options.smoke else SETTINGS
+    lines = ablate(name, task.table, task.runs, task.trained, grid, options.seed)
+    suffix = "_quintiles" if options.quintiles else ""
+    path = Path(options.out) / f"{name}{suffix}_ablation.csv"
+    results.write_csv(path, lines, configuration(task, options))
+    return lines
+
+
+def ablate(
+    name: str, table: Table, runs: list[Run], trained: int, grid: dict, seed: int
+) -> list[results.Line]:
+    """Private errors in percent under each noise and reading of leaves.
+
+    A line holds them by validation rows, on test rows, and at the paper's own number of trees and
+    height; there is one for each voting rule of Table 1.
+
+    Args:
+        name: of the data set, in `settings.PAPER`.
+        table: all rows.
+        runs: from `grid.split`.
+        trained: n_train of eta = 1000 / n_train.
+        grid: its "heights" and "trees".
+        seed: of the keys.
+    """
+    eta, rows = BUDGET / trained, len(table.target)
+    heights, sizes = grid["heights"], grid["trees"]
+    variants = [(noise, factor, runs, False) for noise, factor in NOISE.items()]
+    more_rows = [_with_validation(run) for run in runs]
+    variants.append((f"{CLAIMED}, validation rows train too", 1.0, more_rows, False))
+    variants.append((f"{CLAIMED}, a forest for each k and h", 1.0, runs, True))
+
+    lines = []
+    with tqdm(total=len(runs) * len(variants), unit="run", desc=name) as progress:
+        for noise, factor, some, own in variants:
+            scales = _scales(factor, eta, sizes, rows)
+            axes = (scales, heights, sizes)
+            found = measure(table, some, *axes, seed, progress, READINGS, own)
+            for n, reading in enumerate(READINGS):
+                for v, voting in enumerate(RULES):
+                    line = {"dataset": name, "noise": noise, "negative": reading, "voting": voting}
+                    line |= _errors(found, n, v, heights, sizes, PAPER_FORESTS[name][2 + v])
+                    paper = PAPER[name][3 + v]
+                    width = 100 * interval(paper / 100, PAPER_ROWS.get(name, rows))
+                    lines.append({**line, "paper_error": paper, "paper_interval": width})
+    return lines
+
+
+def _scales(factor: float | None, eta: float, sizes: tuple[int, ...], rows: int) -> np.ndarray:
+    scales = grid_scales(eta, sizes, rows)
+    if factor is None:
+        return (scales / np.asarray(sizes, np.float32)).astype(np.float32)
+    return (scales * np.float32(factor)).astype(np.float32)
+
+
+def _with_validation(run: Run) -> Run:
+    """The same run with validation rows that train as well."""
+    train = run.train.copy()
+    train[run.held[run.validation]] = True
+    return run._replace(train=train)
+
+
+def _errors(
+    found: Errors,
+    n: int,
+    v: int,
+    heights: tuple[int, ...],
+    sizes: tuple[int, ...],
+    forest: tuple[int, int],
+) -> results.Line:
+    test, validation = (100 * part[:, n, v].mean(axis=0) for part in (found.test, found.validation))
+    k, h = np.unravel_index(np.argmin(validation), validation.shape)
+    runs = 100 * found.test[:, n, v, k, h]
+    spread = float(runs.std(ddof=1) / np.sqrt(len(runs))) if len(runs) > 1 else ""
+
+    papers_forest = ""
+    if forest[0] in sizes and forest[1] in heights:
+        papers_forest = float(test[sizes.index(forest[0]), heights.index(forest[1])])
+    return {
+        "trees": sizes[k],
+        "height": heights[h],
+        "error": float(test[k, h]),
+        "standard_error": spread,
+        "lowest_test_error": float(test.min()),
+        "papers_forest": papers_forest,
+    }
+
+
+def as_text(lines: list[results.Line]) -> str:
+    """One line for each, in percent; a star behind an error inside the paper's interval."""
+    head = ("dataset", "noise", "negative", "voting", "k", "h", "error")
+    setting = ("dataset", "noise", "negative", "voting", "trees", "height")
+
+    def shown(line, name):
+        if line[name] == "":
+            return ""
+        inside = abs(line[name] - line["paper_error"]) <= line["paper_interval"]
+        return f"{line[name]:.2f}{'*' if inside else ' '}"
+
+    rows = [
+        (
+            *(str(line[name]) for name in setting),
+            *(shown(line, name) for name in ("error", "lowest_test_error", "papers_forest")),
+            f"{line['paper_error']:.2f} +- {line['paper_interval']:.2f}",
+        )
+        for line in lines
+    ]
+    return tables.aligned((*head, "lowest in test", "at paper's k, h", "paper"), rows)

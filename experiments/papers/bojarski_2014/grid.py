@@ -1,0 +1,212 @@
+"""Errors of forests of every height and number of trees, from one set of trees in each run."""
+
+import functools
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from tqdm import tqdm
+
+from dpbt import forests, recipes
+from dpbt.base import GRID, Array, Table
+from dpbt.learners import random_tree
+from dpbt.privacy import mechanisms
+from experiments.common import protocols
+
+NEGATIVE = random_tree.NEGATIVE
+READINGS = (*NEGATIVE, "negative class")
+"""What a private leaf may state, by `random_tree.shares`.
+
+The last is "zero", but theta = 0 where both counts are."""
+
+
+class Run(NamedTuple):
+    """One run's rows: test and validation rows are indices, padded, with masks; the rest trains."""
+
+    train: np.ndarray
+    held: np.ndarray
+    validation: np.ndarray
+    test: np.ndarray
+
+
+class Errors(NamedTuple):
+    """Errors of one run.
+
+    Attributes:
+        validation: f32[readings, votings, trees, heights].
+        test: f32[readings, votings, trees, heights].
+        accuracy: f32[heights], the average accuracy of trees in training.
+    """
+
+    validation: Any
+    test: Any
+    accuracy: Any
+
+
+def split(label: np.ndarray, runs: int, seed: int) -> list[Run]:
+    """Runs whose test sets are disjoint stratified tenths.
+
+    Validation rows are a tenth of the rest.
+    """
+    folds = protocols.stratified_folds(label, max(runs, 10), seed)
+    found = []
+    for run in range(runs):
+        test = folds == run
+        rest = np.random.default_rng((seed, run)).permutation(np.flatnonzero(~test))
+        validation = np.zeros(len(label), bool)
+        validation[rest[: round(len(rest) / 10)]] = True
+        found.append((~test & ~validation, validation, test))
+    most = max(int((validation | test).sum()) for _, validation, test in found)
+    out = []
+    for train, validation, test in found:
+        held = np.flatnonzero(validation | test)
+        filled = np.pad(held, (0, most - len(held)))
+        real = np.arange(most) < len(held)
+        out.append(Run(train, filled, validation[filled] & real, test[filled] & real))
+    return out
+
+
+def grid_scales(eta, sizes: tuple[int, ...], rows: int) -> np.ndarray:
+    """f32[sizes]: the published noise of a count, in rows, for each number of trees.
+
+    It is 0 for an infinite eta.
+    """
+    recipe = recipes.random_forest(
+        epsilon=eta, rows=rows, rounds=sizes, depth=1, calibration="published"
+    )
+    return recipe.budget.leaf_scale / np.float32(GRID)
+
+
+def read(noisy: Array, fallback: Array, reading: str) -> Array:
+    """f32[...]: theta from noisy class counts f32[..., 2] by one of READINGS."""
+    if reading == READINGS[-1]:
+        return random_tree.shares(noisy, jnp.zeros_like(fallback), "zero")
+    return random_tree.shares(noisy, fallback, reading)
+
+
+@functools.partial(jax.jit, static_argnames=("heights", "sizes", "readings", "own"))
+def grid_errors(
+    key: Array,
+    table: Table,
+    held: Array,
+    masks: Array,
+    scales: Array,
+    *,
+    heights: tuple[int, ...],
+    sizes: tuple[int, ...],
+    readings: tuple[str, ...] = NEGATIVE,
+    own: bool = False,
+) -> Errors:
+    """Errors of forests of every height and number of trees, by every voting rule.
+
+    The forest of height h and k trees is distributed as `recipes.random_forest` learns it in the
+    published calibration: uniform structure, Laplace noise of that k's scale on the class counts,
+    uniform theta where they are unusable. Across h and k structures are shared and noise is not;
+    readings share both.
+
+    This is an experiment's shortcut and no release: noise is drawn from `mechanisms.laplace`
+    itself, not asked for by a weak learner's `draw`, so no ledger counts it and no transcript of it
+    can be replayed or audited. What releases a forest is `forests.fit`; a test compares the two in
+    distribution, and would notice another scale of the noise.
+
+    Args:
+        key: of the run.
+        table: all rows, the training rows present.
+        held: i32[M], validation and test rows.
+        masks: bool[2, M], which of them are validation, and test.
+        scales: f32[sizes], of the noise in rows.
+        heights: increasing, at least 1.
+        sizes: numbers of trees, increasing.
+        readings: among READINGS.
+        own: grow another forest for each number of trees, instead of one whose first k trees serve
+            k.
+    """
+    structure_key, noise_key, coin_key = jax.random.split(key, 3)
+    rows = random_tree.prepare(table)
+    slices = [slice(2**h - 1, 2 ** (h + 1) - 1) for h in heights]
+    # Where each height's nodes begin among those that are kept.
+    offset = np.cumsum([0, *(2**h for h in heights)])[:-1]
+    shift = jnp.asarray([o - (2**h - 1) for o, h in zip(offset, heights, strict=True)], jnp.int32)
+
+    def grow(tree_key):
+        tree = forests.structure(tree_key, max(heights), rows.position.shape[1])
+        heap, count = forests.weights_at_all_heights(tree, rows)
+        counts = jnp.concatenate([count[s] for s in slices])
+        return heap[np.array(heights)][:, held] + shift[:, None], counts
+
+    pairs = np.array([(s, j) for s, k in enumerate(sizes) for j in range(k)], np.int32)
+    if own:
+        pairs[:, 1] = np.arange(len(pairs))
+    node, count = jax.lax.map(
+        grow, jax.random.split(structure_key, pairs[:, 1].max() + 1), batch_size=3
+    )
+    right = [
+        jnp.sum(jnp.max(count[:, o : o + 2**h], axis=-1), axis=-1)
+        for o, h in zip(offset, heights, strict=True)
+    ]
+    trained = jnp.sum(rows.present).astype(jnp.float32)
+    accuracy = jnp.stack([jnp.mean(r.astype(jnp.float32)) for r in right]) / trained
+
+    def add(totals, pair):
+        size, tree, pair_key = pair
+        laplace_key, fallback_key = jax.random.split(pair_key)
+        noisy = mechanisms.laplace.sample(
+            laplace_key, count[tree].astype(jnp.float32), scales[size]
+        )
+        fallback = jax.random.uniform(fallback_key, noisy.shape[:1])
+        theta = jnp.stack([read(noisy, fallback, reading)[node[tree]] for reading in readings])
+        votes, sums = totals
+        return (votes.at[size].add((theta > 0.5).astype(jnp.int32)), sums.at[size].add(theta)), None
+
+    shape = (len(sizes), len(readings), len(heights), held.shape[0])
+    start = jnp.zeros(shape, jnp.int32), jnp.zeros(shape, jnp.float32)
+    (votes, sums), _ = jax.lax.scan(
+        add, start, (*jnp.asarray(pairs).T, jax.random.split(noise_key, len(pairs)))
+    )
+    trees = jnp.asarray(sizes, jnp.int32)[:, None, None, None]
+    mean = sums / trees.astype(jnp.float32)
+    answers = jnp.stack([2 * votes > trees, mean > 0.5, jax.random.uniform(coin_key, shape) < mean])
+    wrong = jnp.moveaxis(answers != rows.target[held][None, None, None, None], 2, 0)
+
+    def error(mask):
+        counted = jnp.sum(wrong & mask[None, None, None, None], axis=-1).astype(jnp.float32)
+        return counted / jnp.sum(mask).astype(jnp.float32)
+
+    return Errors(error(masks[0]), error(masks[1]), accuracy)
+
+
+def measure(
+    table: Table,
+    runs: list[Run],
+    scales: np.ndarray,
+    heights: tuple[int, ...],
+    sizes: tuple[int, ...],
+    seed: int,
+    progress: tqdm,
+    readings: tuple[str, ...] = NEGATIVE,
+    own: bool = False,
+) -> Errors:
+    """Errors of all runs, stacked; see `grid_errors`.
+
+    With `own`, heights do not share forests either.
+    """
+    found = []
+    for r, run in enumerate(runs):
+        key = jax.random.fold_in(jax.random.key(seed), r)
+        masks = np.stack([run.validation, run.test])
+        given = (
+            table._replace(present=jnp.asarray(run.train)),
+            jnp.asarray(run.held),
+            masks,
+            scales,
+        )
+        more = {"sizes": sizes, "readings": readings, "own": own}
+        groups = [(height,) for height in heights] if own else [heights]
+        parts = [
+            grid_errors(jax.random.fold_in(key, h) if own else key, *given, heights=group, **more)
+            for h, group in enumerate(groups)
+        ]
+        found.append(jax.tree.map(lambda *part: np.concatenate(part, axis=-1), *parts))
+        progress.update()
+    return Errors(*(np.stack(parts) for parts in zip(*found, strict=True)))

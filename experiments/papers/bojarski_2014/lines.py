@@ -1,0 +1,165 @@
+"""Lines of results: series of errors with their bounds, and Table 1 from them."""
+
+import itertools
+from collections.abc import Sequence
+
+import jax.numpy as jnp
+import numpy as np
+
+from dpbt.prediction import VOTINGS
+from dpbt.theory import forest_bounds
+from experiments.common import protocols
+from experiments.common.results import Line
+from experiments.papers.bojarski_2014.bounds import bounds, least_bounds
+from experiments.papers.bojarski_2014.grid import NEGATIVE, Errors, Run
+from experiments.papers.bojarski_2014.settings import PAPER, PAPER_FORESTS, PAPER_ROWS
+
+
+def cart_error(position: np.ndarray, label: np.ndarray, runs: list[Run]) -> float:
+    """The mean test error of CART.
+
+    It has Gini, 20 rows to split, 7 in a leaf, and is pruned at 1 % of the root's impurity.
+
+    Args:
+        position: f32[N, A].
+        label: bool[N].
+        runs: from `grid.split`.
+    """
+    from sklearn.tree import DecisionTreeClassifier
+
+    errors = []
+    for run in runs:
+        test = run.held[run.test]
+        rest = np.setdiff1d(np.arange(len(label)), test)
+        share = label[rest].mean()
+        prune = 0.01 * 2 * share * (1 - share)
+        tree = DecisionTreeClassifier(
+            min_samples_split=20, min_samples_leaf=7, ccp_alpha=prune, random_state=0
+        )
+        tree.fit(position[rest], label[rest])
+        errors.append(np.mean(tree.predict(position[test]) != label[test]))
+    return float(np.mean(errors))
+
+
+def interval(error: float, rows: int) -> float:
+    """Half the width of the symmetrical 95 % binomial interval of an error, both as shares."""
+    return float(protocols.normal_half_width(jnp.float32(error * rows), jnp.float32(rows)))
+
+
+def series(
+    found: Errors,
+    private: bool,
+    eta: float,
+    trained: int,
+    heights: Sequence[int],
+    sizes: Sequence[int],
+) -> list[Line]:
+    """One line for each reading of leaves, voting rule, number of trees and height, with bounds.
+
+    Args:
+        found: the errors of all runs, stacked.
+        private: whether eta is finite.
+        eta: the budget.
+        trained: n_train.
+        heights: of the trees.
+        sizes: numbers of trees.
+    """
+    accuracy = found.accuracy.mean(axis=0)
+    test, spread = found.test.mean(axis=0), found.test.std(axis=0)
+    validation = found.validation.mean(axis=0)
+
+    given = (private, 1 - accuracy, trained, eta, heights, sizes)
+    bound = {voting: bounds(voting, *given) for voting in VOTINGS}
+    least = {voting: least_bounds(voting, *given) for voting in VOTINGS}
+    best_trees = None
+    if private:
+        best_trees = forest_bounds.best_trees(trained, eta, jnp.asarray(heights, jnp.float32))
+
+    lines = []
+    readings = NEGATIVE if private else NEGATIVE[:1]
+    counts = (len(readings), len(VOTINGS), len(sizes), len(heights))
+    for at in itertools.product(*map(range, counts)):
+        negative, voting = readings[at[0]], VOTINGS[at[1]]
+        trees, height = sizes[at[2]], heights[at[3]]
+        proved = least[voting][at[2:]]
+        lines.append(
+            {
+                "private": private,
+                "eta": eta,
+                "negative": negative if private else "",
+                "voting": voting,
+                "trees": trees,
+                "height": height,
+                "test_error": float(test[at]),
+                "test_error_sd": float(spread[at]),
+                "validation_error": float(validation[at]),
+                "tree_accuracy": float(accuracy[at[3]]),
+                "bound": float(bound[voting].error[at[2:]]),
+                "bound_probability": float(bound[voting].probability[at[2:]]),
+                "least_bound": "" if np.isnan(proved) else float(proved),
+                "best_trees": "" if best_trees is None else int(best_trees[at[3]]),
+            }
+        )
+    return lines
+
+
+def chosen(lines: list[Line], by: str) -> Line:
+    """The line with the smallest error; of equal ones the smallest forest."""
+    return min(lines, key=lambda line: (round(line[by], 9), line["trees"], line["height"]))
+
+
+def table_lines(name: str, lines: list[Line], rows: int) -> list[Line]:
+    """Table 1: what the validation rows chose, without and with privacy, for each voting rule.
+
+    Args:
+        name: of the data set.
+        lines: from `series`, without and with privacy.
+        rows: N.
+    """
+    rules = itertools.product((False, True), enumerate(VOTINGS))
+    return [_table_line_of(name, lines, rows, private, v, voting) for private, (v, voting) in rules]
+
+
+def _table_line_of(
+    name: str, lines: list[Line], rows: int, private: bool, v: int, voting: str
+) -> Line:
+    here = [line for line in lines if line["private"] is private and line["voting"] == voting]
+    read = [line for line in here if line["negative"] in ("", "zero")]
+    to_the_letter = [line for line in here if line["negative"] == "uniform"]
+
+    best, lowest = chosen(read, "validation_error"), chosen(read, "test_error")
+    paper = PAPER[name][1 + v + 2 * private] if v < 2 else None
+    line = table_line(name, private, voting, best["test_error"], paper, rows)
+    line |= {"trees": best["trees"], "height": best["height"]}
+    line |= {"lowest_test_error": 100 * lowest["test_error"]}
+    if v < 2:
+        theirs = PAPER_FORESTS[name][v + 2 * private]
+        same = [one["test_error"] for one in read if (one["trees"], one["height"]) == theirs]
+        line["papers_forest"] = 100 * same[0] if same else None
+    if to_the_letter:
+        printed = chosen(to_the_letter, "validation_error")
+        line["as_printed"] = 100 * printed["test_error"]
+    return line
+
+
+def table_line(
+    name: str, private: bool, voting: str, error: float, paper: float | None, rows: int
+) -> Line:
+    """An error beside the paper's, both in percent with the half width of their intervals."""
+    width = None
+    if paper is not None:
+        width = 100 * interval(paper / 100, PAPER_ROWS.get(name, rows))
+    return {
+        "dataset": name,
+        "private": private,
+        "voting": voting,
+        "trees": None,
+        "height": None,
+        "error": 100 * error,
+        "interval": 100 * interval(error, rows),
+        "paper_error": paper,
+        "paper_interval": width,
+        "lowest_test_error": None,
+        "papers_forest": None,
+        "as_printed": None,
+    }

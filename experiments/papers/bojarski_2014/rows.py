@@ -1,0 +1,162 @@
+"""Data sets as the paper used them: which rows, which attributes, which runs."""
+
+import argparse
+import dataclasses
+from typing import NamedTuple
+
+import jax.numpy as jnp
+import numpy as np
+
+from dpbt.base import Table
+from dpbt.data.domains import Nominal, Numeric, positions
+from experiments.common import commands, data
+from experiments.papers.bojarski_2014.grid import Run, split
+from experiments.papers.bojarski_2014.settings import (
+    EVERY_DATASET,
+    MOST_RUNS,
+    SETTINGS,
+    SMOKE,
+    VALUES,
+)
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Declare the options of all programs: which data set, which rows and attributes."""
+    words = "one data set (all but quantum)"
+    parser.add_argument("--dataset", choices=EVERY_DATASET, metavar="NAME", help=words)
+    words = f"runs, one fold each, 1 to {MOST_RUNS} (%(default)s)"
+    kind = commands.whole(1, MOST_RUNS)
+    parser.add_argument("--runs", type=kind, default=MOST_RUNS, metavar="COUNT", help=words)
+    commands.add_seed(parser, "folds and keys")
+    words = (
+        "nominal columns as codes, or as a Boolean for each value (as the paper's numbers have it)"
+    )
+    parser.add_argument("--nominal", choices=("codes", "values"), help=words)
+    words = (
+        "numbers as indicators of their quintiles in the rows, which are private (LIBSVM's Adult)"
+    )
+    parser.add_argument("--quintiles", action="store_true", help=words)
+    words = (
+        "a random sample of so many rows, at the same eta n_train and so the same relative noise"
+    )
+    parser.add_argument("--rows", type=int, metavar="COUNT", help=words)
+    commands.add_smoke(parser)
+
+
+def load(name: str, sample: int | None = None) -> data.Dataset:
+    """A data set without its canonical test rows, which the paper does not count.
+
+    Args:
+        name: of the data set.
+        sample: take a random sample of so many rows, or all.
+
+    Raises:
+        ValueError: if the sample is smaller than 100 rows or not smaller than the data set.
+    """
+    dataset = data.load(name)
+    here = np.arange(len(dataset.label)) if dataset.test is None else np.flatnonzero(~dataset.test)
+    if sample is not None:
+        if not 100 <= sample < len(here):
+            raise ValueError(f"a sample of {name} has 100 to {len(here) - 1} rows, got {sample}")
+        here = np.sort(np.random.default_rng(0).permutation(here)[:sample])
+    columns = {column: np.asarray(values)[here] for column, values in dataset.columns.items()}
+    return dataclasses.replace(
+        dataset, columns=columns, label=np.asarray(dataset.label)[here], test=None
+    )
+
+
+def attributes(dataset: data.Dataset, codes: bool) -> np.ndarray:
+    """f32[N, A]: positions in the public ranges.
+
+    A missing number is at the low end, and no attribute says that it is missing.
+    """
+    domain = dict(dataset.domain)
+    for column, kind in domain.items():
+        if not isinstance(kind, Nominal):
+            domain[column] = dataclasses.replace(kind, missing=False)
+    return positions(domain, dataset.columns, codes=codes)
+
+
+def quintile_attributes(dataset: data.Dataset) -> np.ndarray:
+    """f32[N, A]: a Boolean for each listed value but "?", and for each fifth of a number's rows.
+
+    Equal quintiles are one. Fitted to private rows, so only for comparison with what the paper did.
+    """
+    blocks = []
+    for column, kind in dataset.domain.items():
+        if isinstance(kind, Numeric):
+            value = np.asarray(dataset.columns[column], np.float64)
+            place = np.searchsorted(np.unique(np.nanquantile(value, (0.2, 0.4, 0.6, 0.8))), value)
+            blocks.append((place[:, None] == np.unique(place)).astype(np.float32))
+        else:
+            if isinstance(kind, Nominal):
+                kind = Nominal(tuple(value for value in kind.values if value != "?"))
+            blocks.append(positions({column: kind}, dataset.columns))
+    return np.concatenate(blocks, axis=1)
+
+
+class Task(NamedTuple):
+    """A data set as the paper used it.
+
+    Attributes:
+        name: of the data set.
+        dataset: its rows.
+        table: the same as exact positions, all present.
+        runs: who trains, validates and is tested.
+        trained: n_train, nine tenths of the rows.
+    """
+
+    name: str
+    dataset: data.Dataset
+    table: Table
+    runs: list[Run]
+    trained: int
+
+
+def prepare(
+    name: str,
+    runs: int,
+    seed: int,
+    nominal: str | None = None,
+    quintiles: bool = False,
+    sample: int | None = None,
+) -> Task:
+    """Load a data set as arrays and split it into runs.
+
+    Args:
+        name: of the data set.
+        runs: how many.
+        seed: of the runs.
+        nominal: "codes" or "values"; None: as the paper's number of attributes has it.
+        quintiles: see `quintile_attributes`.
+        sample: see `load`.
+    """
+    dataset = load(name, sample)
+    if nominal is None:
+        nominal = "values" if name in VALUES else "codes"
+    position = (
+        quintile_attributes(dataset) if quintiles else attributes(dataset, nominal == "codes")
+    )
+    label = np.asarray(dataset.label)
+    table = Table(jnp.asarray(position), jnp.asarray(label), jnp.ones(len(label), bool))
+    return Task(name, dataset, table, split(label, runs, seed), round(0.9 * len(label)))
+
+
+def task_of(name: str, options: argparse.Namespace) -> Task:
+    """The data set that the options ask for."""
+    runs = min(options.runs, (SMOKE if options.smoke else SETTINGS)["runs"])
+    return prepare(name, runs, options.seed, options.nominal, options.quintiles, options.rows)
+
+
+def configuration(task: Task, options: argparse.Namespace) -> dict:
+    """What every file of results says of the data and the runs."""
+    rows, attributes = task.table.cells.shape
+    return {
+        "dataset": task.name,
+        "rows": rows,
+        "attributes": attributes,
+        "runs": len(task.runs),
+        "seed": options.seed,
+        "nominal": options.nominal or ("values" if task.name in VALUES else "codes"),
+        "quintiles": options.quintiles,
+    }

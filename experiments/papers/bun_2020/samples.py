@@ -1,0 +1,44 @@
+"""Samples of rows with a margin, and with a direction that misleads."""
+
+from collections.abc import Sequence
+
+import jax.numpy as jnp
+import numpy as np
+
+from dpbt.base import Table
+from experiments.papers.bun_2020.settings import AGREEING, DIMENSION, SPURIOUS, TEST_ROWS
+
+
+def sample(
+    seed: Sequence[int], rows: int, tau: float, noise: float, tests: int = TEST_ROWS
+) -> tuple[Table, np.ndarray]:
+    """Training rows, then test rows, with a margin of tau; and the target u f64[d].
+
+    x = y m u + y a c w + r: m uniform in [tau, 2 tau], c = SPURIOUS, a = 1 with probability
+    AGREEING and else -1, w orthogonal to u, r uniform on what is left of the unit sphere.
+
+    Args:
+        seed: of everything.
+        rows: that train.
+        tau: the margin, in (0, 0.4].
+        noise: the chance that a training row's label is flipped.
+        tests: rows that do not, with clean labels.
+
+    Raises:
+        ValueError: if the margin leaves no room on the unit sphere.
+    """
+    if not 0 < tau <= 0.4:
+        raise ValueError(f"tau must be in (0, 0.4], got {tau}")
+    rng, count = np.random.default_rng(seed), rows + tests
+    basis = np.linalg.qr(rng.normal(size=(DIMENSION, DIMENSION)))[0]
+    sign = rng.choice([-1.0, 1.0], count)
+    margin = rng.uniform(tau, 2 * tau, count)
+    agrees = np.where(rng.random(count) < AGREEING, SPURIOUS, -SPURIOUS)
+    rest = rng.normal(size=(count, DIMENSION - 2))
+    rest *= (np.sqrt(1 - margin**2 - SPURIOUS**2) / np.linalg.norm(rest, axis=1))[:, None]
+    features = np.column_stack([sign * margin, sign * agrees, rest]) @ basis.T
+
+    flipped = (rng.random(count) < noise) & (np.arange(count) < rows)
+    label = jnp.asarray((sign > 0) ^ flipped)
+    table = Table(jnp.asarray(features, jnp.float32), label, jnp.ones(count, bool))
+    return table, basis[:, 0]

@@ -1,0 +1,55 @@
+"""Print the errors and the rounds that were saved."""
+
+import argparse
+import json
+from pathlib import Path
+
+from experiments.common import commands, results, tables
+from experiments.papers.bun_2020.settings import BASE, BOOSTING, EPSILON, NAME
+
+ERRORS = (
+    *("axis", "rows", "tau", "noise", "epsilon", "calibration"),
+    *("test_error_mean", "test_error_sd", "train_error_mean", "fits", "theorem_rows"),
+)
+ROUNDS = (
+    *("tau", "theorem_rounds", "rounds_by_advantage", "claimed_advantage", "smallest_advantage"),
+    *("rounds_run", "rounds_to_error", "rounds_to_margin"),
+    *("theorem_rows", "rows_for_published", "rows_for_tight"),
+)
+CONSTANT = (*BOOSTING, "dimension", "test_rows", "seed")
+"""Columns of the errors that have one value."""
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the options."""
+    commands.add_results(parser, results.folder(NAME))
+    commands.add_json(parser, "print errors and rounds as JSON")
+
+
+def run(options: argparse.Namespace) -> None:
+    """Print what was saved."""
+    show(Path(options.results), options.json)
+
+
+def show(folder: Path, as_json: bool) -> None:
+    """Print errors and rounds.
+
+    Raises:
+        ValueError: if they have not been saved.
+    """
+    errors = results.read_csv(folder / "errors.csv", f"{NAME} run")
+    rounds = results.read_csv(folder / "rounds.csv", f"{NAME} run")
+    if as_json:
+        both = {"errors": _only(errors, ERRORS), "rounds": _only(rounds, ROUNDS)}
+        print(json.dumps(both, indent=1))
+        return
+
+    constants = {name: errors[0][name] for name in CONSTANT}
+    print(f"base: {BASE}, epsilon {EPSILON:g}; {constants}\n")
+    print(tables.of_lines(errors, ERRORS))
+    print(f"\nHS-StL, {rounds[0]['rows']} rows, alpha {rounds[0]['alpha']}")
+    print(tables.of_lines(rounds, ROUNDS))
+
+
+def _only(lines: list[results.Line], names: tuple[str, ...]) -> list[results.Line]:
+    return [{name: line[name] for name in names} for line in lines]

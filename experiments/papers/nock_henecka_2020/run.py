@@ -1,0 +1,96 @@
+"""Run the grid of section 17 on 19 domains, ten-fold, and save Table 1.
+
+For every domain: T in {2, 5, 10, 20}, D in {1..6}, alpha in {0.1, 1, objective calibration}, and
+either no privacy or epsilon in {0.01, 0.1, 1, 10, 25} by beta_tree in {0.1, 0.5, 0.9} by M; numeric
+columns are cut into v_q intervals. A run that was cut short goes on where it stopped.
+"""
+
+import argparse
+import json
+import sys
+import time
+from pathlib import Path
+
+from tqdm import tqdm
+
+from dpbt.sweeps import plan, runner
+from experiments.common import commands, data, protocols, results
+from experiments.papers.nock_henecka_2020 import settings, table
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the options."""
+    words = "(%(default)s)"
+    choices = (*settings.CALIBRATIONS, "both")
+    parser.add_argument("--calibration", choices=choices, default="both", help=words)
+    words = "domains, all 19 by default; `python -m experiments data check` lists them"
+    parser.add_argument(
+        "--datasets",
+        nargs="+",
+        choices=data.NOCK_HENECKA,
+        default=list(data.NOCK_HENECKA),
+        metavar="NAME",
+        help=words,
+    )
+    commands.add_count(parser, "--bins", 10, "v_q, intervals of a numeric column")
+    parser.add_argument("--clip", type=float, nargs="+", default=[10.0], help="values of M (10)")
+    commands.add_data(parser)
+    commands.add_out(parser, results.folder(settings.NAME), "; a run resumes there")
+    commands.add_memory(parser)
+    commands.add_smoke(parser)
+    commands.add_json(parser, "print what the run took and Table 1's counts as JSON")
+
+
+def tasks(names: list[str], bins: int, folder: str | None = None) -> list[plan.Task]:
+    """One task a domain; the number of rows is the public bound."""
+    found = []
+    for name in names:
+        dataset = data.load(name, bins, folder)
+        split = protocols.cross_validation(dataset.label, settings.FOLDS, [settings.SEED])
+        public = {"rows": len(dataset.label)}
+        found.append(plan.Task(name, dataset.table, split.train, split.test, public))
+    return found
+
+
+def fit_all(sweep: plan.Sweep, work: list[plan.Task], options: argparse.Namespace) -> runner.Report:
+    """Fit what is missing in the folder of the results, and report what that took."""
+    total = len(sweep.settings) * settings.FOLDS * len(work)
+    shown = {"unit": "fit", "smoothing": 0.1, "file": sys.stderr, "disable": options.json}
+    with tqdm(total=total, **shown) as bar:
+        return runner.run(
+            sweep,
+            work,
+            Path(options.out),
+            memory_mb=options.memory_mb,
+            padding=settings.SPARE_CELLS,
+            progress=lambda fits: bar.update(fits),
+        )
+
+
+def run(options: argparse.Namespace) -> None:
+    """Run what is missing of the grid; write and print Table 1's counts."""
+    both = options.calibration == "both"
+    calibrations = settings.CALIBRATIONS if both else (options.calibration,)
+    out, start = Path(options.out), time.perf_counter()
+    sweep = settings.grid(calibrations, options.bins, tuple(options.clip), options.smoke)
+    report = fit_all(sweep, tasks(options.datasets, options.bins, options.data), options)
+    seconds = time.perf_counter() - start
+
+    lines = table.lines(out, calibrations)
+    config = {
+        "v_q": options.bins,
+        "clip": " ".join(map(str, options.clip)),
+        "folds": settings.FOLDS,
+        "seed": settings.SEED,
+    }
+    results.write_csv(out / "table_1.csv", [table.flat(line) for line in lines], config)
+
+    if options.json:
+        print(json.dumps({"seconds": seconds, **report._asdict(), "table_1": lines}, indent=1))
+        return
+    print(
+        f"{report.fits} fits in {seconds:.0f} s ({report.reused} were there): "
+        f"{report.run_seconds:.0f} s fitting, {report.compile_seconds:.0f} s compiling "
+        f"{report.programs} programs of up to {report.memory_mb:.0f} MB\n"
+    )
+    print(f"{table.as_text(lines)} Wrote {out}")

@@ -1,0 +1,51 @@
+"""The grid of Nock & Henecka (2020), section 17, and what their Table 1 prints."""
+
+from dpbt import recipes
+from dpbt.sweeps import plan
+
+NAME = "nock_henecka_2020"
+ALPHAS = ("objective", 0.1, 1.0)
+EPSILONS = (0.01, 0.1, 1.0, 10.0, 25.0)
+CALIBRATIONS = ("published", "tight")
+GRID = {"rounds": (2, 5, 10, 20), "depth": (1, 2, 3, 4, 5, 6), "alpha": ALPHAS}
+PRIVATE = {"epsilon": EPSILONS, "beta_tree": (0.1, 0.5, 0.9)}
+SMOKE = {"rounds": (1, 2), "depth": (1, 2), "alpha": ALPHAS}
+FOLDS, SEED = 10, 0
+
+PAPER_TABLE_1 = {
+    0.01: (14, 3, 5),
+    0.1: (13, 2, 6),
+    1.0: (9, 3, 9),
+    10.0: (5, 4, 11),
+    25.0: (8, 6, 6),
+}
+"""Counts of domains by (O.C., 0.1, 1) that the paper prints."""
+
+SPARE_CELLS = 2_000_000
+"""For `plan.common_shapes`. A table and a calibration have 11,520 fits, so that a program costs
+as much as so many cells."""
+
+
+def grid(
+    calibrations: tuple[str, ...], bins: int, clip: tuple[float, ...], smoke: bool = False
+) -> plan.Sweep:
+    """The paper's grid for one v_q.
+
+    Without privacy there is one calibration, and beta_tree and M mean nothing.
+
+    Args:
+        calibrations: among CALIBRATIONS.
+        bins: v_q, intervals of a numeric column.
+        clip: values of M.
+        smoke: take the smallest grid.
+    """
+    shared = SMOKE if smoke else GRID
+    private = {**shared, **PRIVATE, "clip": clip, "calibration": calibrations}
+    without = {
+        **shared,
+        "epsilon": (float("inf"),),
+        "beta_tree": (0.5,),
+        "clip": clip[:1],
+        "calibration": ("tight",),
+    }
+    return plan.Sweep(f"nock_henecka_{bins}", recipes.bdpe, (private, without), seed=SEED)

@@ -1,0 +1,123 @@
+"""Print Table 1 from the saved fits: on how many domains each alpha is best."""
+
+import argparse
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from dpbt.sweeps import storage
+from experiments.common import commands, results, tables
+from experiments.papers.nock_henecka_2020.settings import (
+    ALPHAS,
+    CALIBRATIONS,
+    EPSILONS,
+    NAME,
+    PAPER_TABLE_1,
+)
+
+BY_ALPHA = ("counts", "best_error_mean", "paper")
+"""The entries of a line that hold a number for each alpha."""
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the options."""
+    words = f"among {', '.join(CALIBRATIONS)} (those that were run)"
+    names = {"nargs": "+", "choices": CALIBRATIONS, "metavar": "NAME"}
+    parser.add_argument("--calibration", **names, help=words)
+    commands.add_results(parser, results.folder(NAME))
+    commands.add_json(parser, "print the counts as a JSON list")
+
+
+def run(options: argparse.Namespace) -> None:
+    """Print the counts of all domains that have been fitted."""
+    folder = Path(options.results)
+    found = lines(folder, options.calibration or calibrations(folder))
+    print(json.dumps(found, indent=1) if options.json else as_text(found))
+
+
+def saved(folder: Path) -> dict[str, dict[str, np.ndarray]]:
+    """Domain -> the columns of its fits.
+
+    Raises:
+        ValueError: if the folder holds none.
+    """
+    paths = sorted(folder.glob("*.npz"))
+    if not paths:
+        raise ValueError(f"no results in {folder}; run: python -m experiments {NAME} run")
+    return {path.stem: storage.load_columns(path)[0] for path in paths}
+
+
+def calibrations(folder: Path) -> list[str]:
+    """The calibrations of which the folder holds private fits."""
+    names: set[str] = set()
+    for columns in saved(folder).values():
+        names |= set(columns["calibration"][np.isfinite(columns["epsilon"])].tolist())
+    return [name for name in CALIBRATIONS if name in names]
+
+
+def best_errors(folder: Path, calibration: str, epsilon: float) -> dict[str, dict[str, float]]:
+    """Domain -> alpha -> the smallest mean test error over folds, over all other parameters.
+
+    Raises:
+        ValueError: if the folder holds no results of that kind.
+    """
+    found = {}
+    for name, columns in saved(folder).items():
+        chosen = (columns["calibration"] == calibration) & (columns["epsilon"] == epsilon)
+        setting, place = np.unique(columns["setting"][chosen], return_inverse=True)
+        if not len(setting):
+            asked = f"{calibration}, epsilon = {epsilon:g}"
+            raise ValueError(f"{folder}: no results of {name} for {asked}")
+
+        errors = columns["test_error"][chosen].astype(np.float64)
+        mean = np.bincount(place, errors) / np.bincount(place)
+        alpha = np.empty(len(setting), columns["alpha"].dtype)
+        alpha[place] = columns["alpha"][chosen]
+        found[name] = {str(a): float(mean[alpha == str(a)].min()) for a in ALPHAS}
+    return found
+
+
+def lines(folder: Path, names: Sequence[str]) -> list[results.Line]:
+    """A line for each calibration and epsilon; see `line`."""
+    return [line(folder, name, epsilon) for name in names for epsilon in EPSILONS]
+
+
+def line(folder: Path, calibration: str, epsilon: float) -> results.Line:
+    """On how many domains each alpha attains the best of the best errors; ties count for all."""
+    errors = best_errors(folder, calibration, epsilon)
+    least = {name: min(by_alpha.values()) + 1e-9 for name, by_alpha in errors.items()}
+    alphas = [str(a) for a in ALPHAS]
+    return {
+        "calibration": calibration,
+        "epsilon": epsilon,
+        "domains": len(errors),
+        "counts": {a: sum(errors[name][a] <= least[name] for name in errors) for a in alphas},
+        "best_error_mean": {a: float(np.mean([e[a] for e in errors.values()])) for a in alphas},
+        "paper": dict(zip(alphas, PAPER_TABLE_1[epsilon], strict=True)),
+    }
+
+
+def flat(line: results.Line) -> results.Line:
+    """The same line with one number in each column."""
+    single = {name: value for name, value in line.items() if name not in BY_ALPHA}
+    by_alpha = {f"{kind} {a}": line[kind][a] for kind in BY_ALPHA for a in line[kind]}
+    return {**single, **by_alpha}
+
+
+def as_text(lines: list[results.Line]) -> str:
+    """The counts beside the paper's."""
+    head = ("calibration", "epsilon", "best on: O.C., 0.1, 1", "the paper's")
+    rows = [
+        (
+            line["calibration"],
+            f"{line['epsilon']:g}",
+            ", ".join(str(count) for count in line["counts"].values()),
+            ", ".join(str(count) for count in line["paper"].values()),
+            ", ".join(f"{error:.3f}" for error in line["best_error_mean"].values()),
+        )
+        for line in lines
+    ]
+    text = tables.aligned((*head, "mean best error: O.C., 0.1, 1"), rows)
+    return f"{text}\n\n{lines[0]['domains']} domains; ties count for each."

@@ -1,0 +1,1 @@
+"""Figures and tables of Asadi et al. (2022)."""

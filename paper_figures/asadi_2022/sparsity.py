@@ -1,0 +1,37 @@
+"""Tables 5-7: features used by LazyBB with 1-rules, printed and by calibration."""
+
+import matplotlib.pyplot as plt
+from matplotlib.figure import Figure
+
+from paper_figures.asadi_2022.by_epsilon import epsilon_axis, saved
+from paper_figures.style import CALIBRATIONS
+
+SERIES = {"paper": ("k", "*"), **{name: (c, "o") for name, c in CALIBRATIONS.items()}}
+SERIES |= {"no_privacy": ("grey", ".")}
+WORDS = {"paper": "printed in the paper", "no_privacy": "without privacy"}
+
+
+def draw() -> Figure:
+    """A panel for each data set.
+
+    Raises:
+        ValueError: if the counts have not been saved.
+    """
+    lines = saved("sparsity", "sparsity")
+    names = list(dict.fromkeys(line["dataset"] for line in lines))
+    size = (4 * len(names), 3.6)
+    figure, panels = plt.subplots(1, len(names), figsize=size, layout="constrained", squeeze=False)
+    for panel, name in zip(panels[0], names, strict=True):
+        own = [line for line in lines if line["dataset"] == name]
+        epsilon = [line["epsilon"] for line in own]
+        for series, (colour, marker) in SERIES.items():
+            count = [line[series] for line in own]
+            style = {"marker": marker, "color": colour, "markersize": 4}
+            if series == "paper":
+                style |= {"linestyle": "", "markersize": 10, "zorder": 5}
+            panel.plot(epsilon, count, label=WORDS.get(series, series), **style)
+        epsilon_axis(panel, title=name, yscale="log")
+    panels[0][0].set_ylabel("features used, mean over keys")
+    panels[0][0].legend(frameon=False, loc="lower right")
+    figure.suptitle(f"settings of Tables 8-10; {lines[0]['keys']} keys", fontsize=10)
+    return figure

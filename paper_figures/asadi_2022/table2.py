@@ -1,0 +1,35 @@
+"""The plots of Table 2: accuracy of LazyBB with 1-rules by epsilon, on three data sets."""
+
+import matplotlib.pyplot as plt
+from matplotlib.figure import Figure
+
+from paper_figures.asadi_2022.by_epsilon import by_epsilon, epsilon_axis, saved
+from paper_figures.style import CALIBRATIONS
+
+PROTOCOL = {"adult": "its test rows", "cod-rna": "cross-validated", "mushroom": "cross-validated"}
+
+
+def draw() -> Figure:
+    """A panel for each data set: both calibrations at the paper's settings, and what it prints.
+
+    Raises:
+        ValueError: if the series has not been saved.
+    """
+    lines = saved("table2", "series table2")
+    names = list(dict.fromkeys(line["dataset"] for line in lines))
+    size = (4 * len(names), 3.6)
+    figure, panels = plt.subplots(1, len(names), figsize=size, layout="constrained", squeeze=False)
+    for panel, name in zip(panels[0], names, strict=True):
+        own = [line for line in lines if line["dataset"] == name]
+        for calibration in CALIBRATIONS:
+            by_epsilon(panel, own, calibration, calibration)
+        printed = {line["epsilon"]: line["paper"] for line in own if line["paper"]}
+        style = {"markersize": 10, "label": "printed in the paper", "zorder": 5}
+        panel.plot(list(printed), list(printed.values()), "k*", **style)
+        epsilon_axis(panel, title=f"{name}, {PROTOCOL[name]}")
+    panels[0][0].set_ylabel("accuracy, mean and sd over keys")
+    panels[0][-1].legend(frameon=False, loc="lower right")
+    first = lines[0]
+    words = f"LazyBB with 1-rules, settings of Tables 8-10; {first['keys']} keys, delta = 0"
+    figure.suptitle(words, fontsize=10)
+    return figure

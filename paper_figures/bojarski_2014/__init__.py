@@ -1,0 +1,1 @@
+"""Figures and tables of Bojarski et al. (2014)."""

@@ -1,0 +1,1 @@
+"""Figures and tables of Bun et al. (2020)."""

@@ -1,0 +1,203 @@
+"""Attacks through parts of one's own: learners, prologues, mechanisms, tags, names of sites."""
+
+import dataclasses
+import math
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import dpbt
+from dpbt import boosting, forests, losses, recipes, reweighting
+from dpbt.base import ADD_REMOVE, Prologue
+from dpbt.learners import one_rule, random_tree, trees
+from dpbt.privacy import boundary, mechanisms
+from dpbt.privacy.accounting import Event, Line
+from tests.redteam.attacks import one_split
+
+NOISE = mechanisms.discrete_laplace
+
+
+class Numbers(NamedTuple):
+    """A budget of one scale."""
+
+    scale: Any
+
+
+def positives(draw, table, weights, budget, public):
+    draw("n", NOISE, jnp.sum(table.present & table.target).astype(jnp.int32)[None], budget.scale)
+
+
+def leaf(release, budget, public):
+    return dpbt.Tree(jnp.full(1, -1, jnp.int32), jnp.full(2, release["n"][0].astype(jnp.float32)))
+
+
+def events(site="n"):
+    def lines(budget, public):
+        return [Event(site, NOISE, "rows", 1.0, budget.scale, "a row", moved=1)]
+
+    return lines
+
+
+def opening(site="n", intercept=lambda release, budget: jnp.float32(0), tag="prologue"):
+    def program(draw, table, weights, budget, public):
+        draw(site, NOISE, jnp.sum(table.present).astype(jnp.int32)[None], budget.scale)
+
+    return Prologue(boundary.private_program(program, events(site)), intercept, tag)
+
+
+def recipe_of(program=positives, hypotheses=trees.TREES, **changes):
+    learner = boundary.weak_learner(program, leaf, events(), hypotheses, ADD_REMOVE, **changes)
+    return recipes.custom(learner, budget=Numbers(np.float32(2)), rows=400, rounds=2)
+
+
+def test_a_prologue_and_a_round_may_not_share_a_site():
+    """An audit by site would forget one of the two."""
+    recipe = recipe_of(prologue=opening("n"))
+    for ask in (
+        lambda: dpbt.ledger(recipe),
+        lambda: dpbt.boost(jax.random.key(0), one_split(), recipe),
+    ):
+        with pytest.raises(ValueError, match="both draw"):
+            ask()
+
+
+def test_noise_of_the_public_key_is_refused():
+    """Whoever has the published key could subtract it."""
+    mine = NOISE._replace(name="my laplace", public=True)
+
+    def program(draw, table, weights, budget, public):
+        draw("n", mine, jnp.sum(table.target).astype(jnp.int32)[None], budget.scale)
+
+    recipe = recipe_of(program)
+    keys = jax.random.split(jax.random.key(0))
+    with pytest.raises(ValueError, match="public key"):
+        dpbt.boost(keys[0], one_split(), recipe, keys[1])
+    with pytest.raises(ValueError, match="public key"):
+        dpbt.ledger(recipe)
+
+
+def closing_over(first, second):
+    def program(draw, table, weights, budget, public):
+        value = jnp.array([len(first), len(second)], jnp.int32) + jnp.sum(table.target)
+        draw("n", NOISE, value.astype(jnp.int32), budget.scale)
+
+    return program
+
+
+def test_learners_that_differ_have_default_tags_that_differ():
+    tags = {
+        recipe_of(closing_over((0, 1), (2,))).learner.tag,
+        recipe_of(closing_over((0,), (1, 2))).learner.tag,
+        recipe_of(closing_over(((0,), 1), (2,))).learner.tag,
+        recipe_of(closing_over(frozenset({0, 1}), (2,))).learner.tag,
+    }
+    assert len(tags) == 4
+
+    def flipped(table):
+        return trees.prepare(table._replace(target=~table.target))
+
+    other = recipe_of(hypotheses=trees.TREES._replace(prepare=flipped))
+    assert other.learner.tag != recipe_of().learner.tag
+
+
+def test_a_function_that_closes_over_itself_has_a_tag():
+    def program(draw, table, weights, budget, public):
+        if draw is None:
+            program(draw, table, weights, budget, public)
+        positives(draw, table, weights, budget, public)
+
+    assert "program" in recipe_of(program).learner.tag
+
+
+def test_a_prologue_that_is_put_under_another_tag_changes_the_noise():
+    base = recipes.lazybb_rules(epsilon=1.0, rows=400, rounds=2, relation="add_remove")
+    keys = []
+    for prologue in (None, opening("m"), opening("m", tag="another")):
+        learner = one_rule.one_rule(ADD_REMOVE)._replace(prologue=prologue)
+        recipe = dataclasses.replace(base, learner=learner)
+        keys.append(
+            tuple(np.asarray(jax.random.key_data(boosting.own_key(jax.random.key(0), recipe))))
+        )
+    assert len(set(keys)) == 3
+
+
+def test_forests_side_by_side_are_what_fit_learns_or_refused():
+    learner = random_tree.random_tree(2, ADD_REMOVE, NOISE)
+    recipe = recipes.custom(
+        learner,
+        epsilon=1.0,
+        rows=400,
+        rounds=2,
+        reweighter=reweighting.mirror(losses.m_alpha, True),
+        reweighting=reweighting.MirrorNumbers(np.float32(1)),
+    )
+    keys = jax.random.split(jax.random.key(0))
+    with pytest.raises(ValueError, match="wait for each other"):
+        forests.fit(keys[0], one_split(), recipe, keys[1])
+
+
+BAD_LINES = {
+    "an infinite unit": {"scale_unit": math.inf},
+    "an infinite sensitivity": {"sensitivity": math.inf},
+    "no word on what a row moves": {"moved": None},
+}
+
+
+@pytest.mark.parametrize("name", BAD_LINES)
+def test_events_that_switch_a_check_off_are_refused(name):
+    numbers = {"sensitivity": 1.0, "scale": 2.0, "moved": 1, **BAD_LINES[name]}
+    with pytest.raises(ValueError, match="the draw 'n'"):
+        Event("n", NOISE, "rows", theorem="none", **numbers)
+
+
+def test_a_line_of_no_draw_is_refused():
+    line = Event("n", NOISE, "rows", 1.0, 2.0, "none", moved=1)
+    for changes in ({"times": -1}, {"times": 0}, {"gap": -1.0}, {"tail": math.nan}):
+        with pytest.raises(ValueError, match="at least one draw"):
+            Line(line, **changes)
+
+
+@pytest.mark.parametrize("name", ["rounds", "depth"])
+@pytest.mark.parametrize("value", [2**31, 2**32 + 1, 2**63 - 1])
+def test_counts_beyond_32_bits_are_refused(name, value):
+    with pytest.raises(ValueError, match=f"{name} must be"):
+        recipes.bdpe(epsilon=1.0, rows=100, **{name: value})
+
+
+def test_a_label_draw_under_a_delta_takes_the_cheaper_accountant():
+    recipe = recipes.rf_e(epsilon=1.0, delta=1e-6, rows=400, rounds=1)
+    assert dpbt.ledger(recipe).epsilon == pytest.approx(1.0, rel=1e-5)
+
+
+def test_absent_rows_weigh_nothing_whatever_a_program_does():
+    """A program that forgets the mask of present rows still sees no absent row's weight."""
+
+    def forgetful(draw, table, weights, budget, public):
+        draw("n", NOISE, jnp.sum(weights).astype(jnp.int32)[None], budget.scale)
+
+    table = one_split(60)
+    gone = table._replace(present=table.present.at[:20].set(False))
+    recipe = dataclasses.replace(recipe_of(forgetful), budget=Numbers(np.float32(0)))
+    release = dpbt.boost(jax.random.key(0), gone, recipe).transcript.rounds["n"]
+    assert release.tolist() == [[127 * 40]] * 2
+
+
+def test_weights_of_a_re_weighter_are_integers_in_their_range():
+    """A re-weighter of one's own gives numbers that no sensitivity allows for."""
+
+    def wild(score, bound, table, public):
+        weight = jnp.tile(jnp.array([200.0, -5.0, jnp.nan, 0.6, 127.0]), 12)
+        return reweighting.Weighted(weight, jnp.float32(1))
+
+    def weighing(draw, table, weights, budget, public):
+        draw("n", NOISE, weights[:5].astype(jnp.int32), budget.scale)
+
+    wilder = reweighting.Reweighter("wild", False, wild)
+    recipe = dataclasses.replace(
+        recipe_of(weighing), budget=Numbers(np.float32(0)), reweighter=wilder
+    )
+    release = dpbt.boost(jax.random.key(0), one_split(60), recipe).transcript.rounds["n"]
+    assert release[0].tolist() == [127, 0, 0, 1, 127]

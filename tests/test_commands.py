@@ -1,0 +1,109 @@
+"""What all commands share: refusals, help, results that are read as they were written, timing."""
+
+import contextlib
+import io
+
+import jax
+import numpy as np
+import pytest
+
+from dpbt.sweeps import storage
+from experiments import __main__ as command_line
+from experiments.common import cache, results, tables, timing
+from experiments.papers.nock_henecka_2020 import settings, table
+
+
+def said(*words):
+    """What a command prints before it ends."""
+    text = io.StringIO()
+    with contextlib.redirect_stdout(text), contextlib.suppress(SystemExit):
+        command_line.main(list(words))
+    return text.getvalue()
+
+
+def test_every_command_is_listed_on_one_line_and_names_the_cache():
+    listed = said()
+    for name in command_line.COMMANDS:
+        assert sum(line.strip().startswith(f"{name} ") for line in listed.splitlines()) == 1
+        assert cache.VARIABLE in said(name, "--help")
+    for name in command_line.PAPERS:
+        for program in ("run", "table"):
+            assert cache.VARIABLE in said(name, program, "--help")
+    assert max(map(len, listed.splitlines())) <= 100
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (["nothing"], "COMMAND invalid choice: 'nothing'"),
+        (["bun_2020", "run", "--keys", "0"], "--keys must be at least 1, got 0"),
+        (["bun_2020", "run", "--keys", "many"], "--keys invalid whole number value: 'many'"),
+        (["asadi_2022", "series", "fig9"], "invalid choice: 'fig9'"),
+        (["bun_2020", "table", "--results", "none"], "run: python -m experiments bun_2020 run"),
+        (["nock_henecka_2020", "table", "--results", "none"], "nock_henecka_2020 run"),
+    ],
+)
+def test_refusals_are_one_line(words, expected, capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert command_line.main(words) == 2
+    message = capsys.readouterr().err
+    assert message.startswith("error: ")
+    assert message.count("\n") == 1
+    assert expected in message
+
+
+def test_compiled_programs_are_kept_where_the_environment_says(monkeypatch, tmp_path):
+    before = jax.config.jax_compilation_cache_dir
+    try:
+        monkeypatch.setenv(cache.VARIABLE, str(tmp_path))
+        cache.use_compilation_cache()
+        assert jax.config.jax_compilation_cache_dir == str(tmp_path)
+        monkeypatch.delenv(cache.VARIABLE)
+        cache.use_compilation_cache()
+        assert jax.config.jax_compilation_cache_dir == str(cache.ROOT / ".cache" / "jax")
+        assert (cache.ROOT / "pyproject.toml").exists()
+    finally:
+        jax.config.update("jax_compilation_cache_dir", before)
+        cache.use_compilation_cache(least_seconds=0.2)
+        jax.config.update("jax_compilation_cache_dir", before)
+
+
+def test_results_are_read_as_they_were_written(tmp_path):
+    lines = [{"a": 1, "b": 0.1, "c": True, "d": None, "e": "tight", "f": float("inf")}]
+    results.write_csv(tmp_path / "x.csv", lines, {"seed": 0})
+    [found] = results.read_csv(tmp_path / "x.csv", "demo")
+    assert {name: found[name] for name in lines[0]} == lines[0]
+    assert (found["seed"], type(found["a"]), type(found["c"])) == (0, int, bool)
+    assert tables.of_lines([found], ["a", "b", "d", "e"]) == "a  b    d  e\n1  0.1     tight"
+
+
+def test_timing_calls_once_more_than_it_counts():
+    seconds = iter([0.0, 9.0, 10.0, 13.0, 20.0, 21.0])
+    numbers = []
+    found = timing.measure(lambda k: numbers.append(k) or k, 2, lambda: next(seconds))
+    assert numbers == [0, 1, 2]
+    assert found == (9.0, [3.0, 1.0], 2)
+    assert (found.fastest, found.median) == (1.0, 2.0)
+
+
+def test_table_1_counts_the_best_alphas_of_saved_fits(tmp_path):
+    """Two domains, two settings of each alpha; one setting has two folds of different errors."""
+    best = {"one": (0.1, 0.2, 0.3), "two": (0.2, 0.2, 0.25)}
+    for name, errors in best.items():
+        rows = []
+        for epsilon in settings.EPSILONS:
+            for alpha, error in zip(settings.ALPHAS, errors, strict=True):
+                rows += [(epsilon, f"{alpha}-a", str(alpha), error + d) for d in (-0.05, 0.05)]
+                rows.append((epsilon, f"{alpha}-b", str(alpha), 0.4))
+        epsilon, setting, alpha, error = map(np.asarray, zip(*rows, strict=True))
+        columns = {"epsilon": epsilon, "setting": setting, "alpha": alpha, "test_error": error}
+        columns["calibration"] = np.full(len(rows), "tight")
+        storage.save_columns(tmp_path / f"{name}.npz", columns, {})
+    assert table.calibrations(tmp_path) == ["tight"]
+    lines = table.lines(tmp_path, ["tight"])
+    assert [line["epsilon"] for line in lines] == list(settings.EPSILONS)
+    assert lines[0]["counts"] == {"objective": 2, "0.1": 1, "1.0": 0}
+    assert list(lines[0]["best_error_mean"].values()) == pytest.approx([0.15, 0.2, 0.275])
+    assert table.flat(lines[0])["paper 0.1"] == settings.PAPER_TABLE_1[0.01][1]
+    with pytest.raises(ValueError, match="no results of one for published"):
+        table.lines(tmp_path, ["published"])

@@ -1,0 +1,380 @@
+"""Prologues: what a learner does once before the rounds is priced, replayed and audited like
+them.
+"""
+
+import dataclasses
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import dpbt
+from dpbt import boosting, recipes
+from dpbt.analysis import audit, diagnostics
+from dpbt.base import ADD_REMOVE, GRID, REPLACE_ONE, Prologue
+from dpbt.learners import trees
+from dpbt.privacy import boundary, mechanisms, sensitivity
+from dpbt.privacy.accounting import Event
+from tests.tables import every_pattern, random_table
+
+NOISE = mechanisms.discrete_laplace
+SETTINGS = {"rows": 14, "rounds": 2, "epsilon": 3.0}
+PART = 0.25
+"""The prologue's share of the allowance."""
+
+
+class Scales(NamedTuple):
+    """The budget: the scale of the class count in rows, and of a round's sides in grid units."""
+
+    count_scale: Any
+    leaf_scale: Any
+
+
+def counting(draw, table, weights, budget, public):
+    """The prologue: how many rows are of each class."""
+    del weights, public
+    positive = jnp.sum(table.present & table.target)
+    negative = jnp.sum(table.present & ~table.target)
+    draw("classes", NOISE, jnp.stack([negative, positive]).astype(jnp.int32), budget.count_scale)
+
+
+def intercept(release, budget):
+    """The logit of the noisy share, each class counting as at least one row."""
+    del budget
+    negative, positive = jnp.maximum(release["classes"], 1).astype(jnp.float32)
+    return jnp.log(positive / negative)
+
+
+def rarer(public):
+    """bool[]: whether the positive class is the rarer one, by the prologue's release."""
+    return public.prologue["classes"][1] < public.prologue["classes"][0]
+
+
+def sides(draw, table, weights, budget, public):
+    """A round: the class weights of split 0's two sides, the rarer class first."""
+    levels = trees.weights_by_class(table, weights)
+    everywhere = jnp.zeros(table.target.shape, jnp.int32)
+    products = trees.node_products(table, levels, everywhere, 1, None)
+    totals = trees.child_totals(products, trees.node_totals(levels), jnp.zeros(1, jnp.int32))
+    ordered = jnp.where(rarer(public), totals[:, ::-1], totals)
+    draw("leaf", NOISE, ordered, budget.leaf_scale)
+
+
+def stump(release, budget, public):
+    del budget
+    noisy = jnp.where(rarer(public), release["leaf"][:, ::-1], release["leaf"])
+    edge = jnp.sign(noisy[:, 1] - noisy[:, 0]).astype(jnp.float32)
+    return dpbt.Tree(jnp.zeros(1, jnp.int32), edge)
+
+
+def leaf_events(relation):
+    def events(budget, public):
+        del public
+        bound = NOISE.bound(sensitivity.class_weights(relation).times(GRID))
+        moved = sensitivity.moved_rows(relation)
+        return [Event("leaf", NOISE, "sides", bound, budget.leaf_scale, "one side", moved=moved)]
+
+    return events
+
+
+def count_events(relation, factor=1.0):
+    """The prologue's line, priced at `factor` times its noise."""
+
+    def events(budget, public):
+        del public
+        moved = sensitivity.moved_rows(relation)
+        scale = budget.count_scale * np.float32(factor)
+        return [Event("classes", NOISE, "class counts", moved, scale, "a row", moved=moved)]
+
+    return events
+
+
+def calibrate(relation):
+    def shares(allowance, rounds, public):
+        del public
+        moves = sensitivity.moved_rows(relation)
+        rest = allowance.part((1 - PART) / np.asarray(rounds))
+        return Scales(NOISE.scale(moves, allowance.part(PART)), NOISE.scale(moves * GRID, rest))
+
+    return shares
+
+
+def learner(relation=ADD_REMOVE, program=counting, events=None, tag="a stump with a prologue"):
+    return boundary.weak_learner(
+        sides,
+        stump,
+        leaf_events(relation),
+        trees.TREES,
+        relation,
+        calibrate=calibrate(relation),
+        prologue=Prologue(
+            boundary.private_program(program, events or count_events(relation)), intercept
+        ),
+        tag=f"{tag}, {relation.name}",
+    )
+
+
+def recipe_of(relation=ADD_REMOVE, weak=None, **changes):
+    return recipes.custom(weak or learner(relation), **{**SETTINGS, **changes})
+
+
+relations = pytest.mark.parametrize("relation", [ADD_REMOVE, REPLACE_ONE], ids=lambda r: r.name)
+
+
+@relations
+@pytest.mark.parametrize("rounds", [1, 7])
+def test_the_prologue_is_paid_for_once_and_the_rounds_t_times(relation, rounds):
+    recipe = recipe_of(relation, rounds=rounds)
+    book = dpbt.ledger(recipe)
+    once, often = book.lines
+    assert (once.site, once.count, often.site, often.count) == ("classes", 1, "leaf", rounds)
+    assert once.epsilon == pytest.approx(PART * 3.0, rel=1e-5)
+    assert rounds * often.epsilon == pytest.approx((1 - PART) * 3.0, rel=1e-5)
+    assert 3.0 * (1 - 1e-5) <= book.epsilon <= 3.0
+    assert once.gap > 0
+    assert book.sampler_epsilon == pytest.approx(2 * (once.gap + often.gap))
+    assert str(book).splitlines()[1].startswith("classes")
+
+
+def test_a_prologue_changes_the_noise_of_the_rounds_and_has_its_own():
+    """Keys of prologue and rounds differ, whichever site is drawn."""
+    recipe = recipe_of(rounds=50)
+    own = boosting.own_key(jax.random.key(0), recipe)
+    rounds = np.asarray(jax.random.key_data(boosting.round_keys(own, 50)))
+    first = np.asarray(jax.random.key_data(jax.random.fold_in(own, boosting._PROLOGUE)))
+    assert not np.any(np.all(rounds == first, axis=-1))
+
+
+TWINS = ("leaf_3985819", "leaf_4420602")
+"""Two names of one checksum, so that one key would make one noise for both."""
+
+
+def constant(site):
+    def program(draw, table, weights, budget, public):
+        del weights, public
+        draw(site, NOISE, jnp.zeros(8, jnp.int32) + 0 * jnp.sum(table.present), budget.leaf_scale)
+
+    return program
+
+
+def lines_of(site):
+    def events(budget, public):
+        return [Event(site, NOISE, "nothing", 0.0, budget.leaf_scale, "none", moved=1)]
+
+    return events
+
+
+def test_noise_of_the_prologue_is_not_that_of_a_round():
+    """Draws whose names have one checksum, at one scale: no round has the prologue's noise."""
+    first, second = TWINS
+    opening = boundary.private_program(constant(first), lines_of(first))
+    weak = boundary.weak_learner(
+        constant(second),
+        lambda release, budget, public: dpbt.Tree(jnp.zeros(1, jnp.int32), jnp.zeros(2)),
+        lines_of(second),
+        trees.TREES,
+        ADD_REMOVE,
+        prologue=Prologue(opening, lambda release, budget: jnp.float32(0)),
+        tag="twins",
+    )
+    budget = Scales(np.float32(1), np.float32(1e5))
+    recipe = recipes.custom(weak, rows=14, rounds=20, budget=budget)
+    transcript = dpbt.boost(jax.random.key(3), random_table(0, 14, 3), recipe).transcript
+    same = np.asarray(transcript.rounds[second]) == np.asarray(transcript.prologue[first])
+    assert not np.any(np.all(same, axis=-1))  # false alarm: below 1e-35
+
+
+def test_replay_on_every_neighbour_gives_the_identical_model():
+    table, recipe = random_table(3, 14, 3), recipe_of()
+    model = dpbt.fit(jax.random.key(1), table, recipe)
+    near = audit.neighbours(table, ADD_REMOVE)
+
+    def rebuilt(present):
+        one = table._replace(present=present)
+        return jax.jit(dpbt.replay)(model.transcript, one, recipe).hypotheses
+
+    expected = rebuilt(table.present)
+    jax.tree.map(np.testing.assert_array_equal, expected, model.hypotheses)
+    for present in near.present:
+        jax.tree.map(np.testing.assert_array_equal, rebuilt(jnp.asarray(present)), expected)
+
+
+@relations
+def test_exact_losses_are_within_the_ledger_and_attained(relation):
+    """All neighbours out of the whole public domain, on a table where one side has one class."""
+    table = random_table(2, rows=12, splits=2, absent=2 if relation is ADD_REMOVE else 0)
+    recipe = recipe_of(relation, rows=12 if relation is REPLACE_ONE else 14)
+    near = audit.neighbours(table, relation, every_pattern(2))
+    found = audit.audit(jax.random.key(0), near, recipe, transcripts=20, steps=True)
+    assert 0 < found.largest_loss <= found.claimed_epsilon + 2e-3
+    assert set(found.step_ratio) == set(found.by_site) == {"classes", "leaf"}
+    for ratio in found.step_ratio.values():
+        assert 0.99 <= ratio <= 1 + 2e-3
+    assert sum(found.by_site.values()) == pytest.approx(sum(found.by_mechanism.values()))
+
+
+def test_the_loss_of_the_prologue_is_that_of_an_own_likelihood():
+    """|log p - log p'| of the released counts, in float64, from the table and without a row."""
+    table, recipe = random_table(5, 14, 2), recipe_of()
+    other = table._replace(present=table.present.at[0].set(False))
+    transcript = jax.jit(dpbt.boost)(jax.random.key(0), table, recipe).transcript
+    here, there = (
+        float(boosting.transcript_log_prob(transcript, one, recipe)["classes"])
+        for one in (table, other)
+    )
+    seen = np.asarray(transcript.prologue["classes"], np.float64)
+    distance = []
+    for one in (table, other):
+        label, present = np.asarray(one.target), np.asarray(one.present)
+        counts = [np.sum(present & ~label), np.sum(present & label)]
+        distance.append(np.abs(seen - counts).sum() / float(recipe.budget.count_scale))
+    assert here - there == pytest.approx(distance[1] - distance[0], abs=1e-4)
+
+
+def without_noise(draw, table, weights, budget, public):
+    """The counts as they are, beside a draw that is priced."""
+    counting(draw, table, weights, budget, public)
+    draw("more", NOISE, jnp.sum(table.present).astype(jnp.int32), jnp.float32(0))
+
+
+def other_noise(draw, table, weights, budget, public):
+    def wide(site, mechanism, value, scale, scale_unit=1.0):
+        return draw(site, mechanisms.laplace, value.astype(jnp.float32), scale, scale_unit)
+
+    counting(wide, table, weights, budget, public)
+
+
+CHEATS = {
+    "no event": (without_noise, None, r"not covered \['more'\]"),
+    "no draw": (lambda *read: None, None, r"never released \['classes'\]"),
+    "too little noise": (counting, 1.01, "the program draws at"),
+    "another mechanism": (other_noise, None, "it is laplace"),
+}
+
+
+@pytest.mark.parametrize("name", CHEATS)
+def test_a_prologue_that_is_not_paid_for_is_refused(name):
+    program, factor, words = CHEATS[name]
+    weak = learner(program=program, events=factor and count_events(ADD_REMOVE, factor), tag=name)
+    recipe = recipe_of(weak=weak, epsilon=None, budget=recipe_of().budget)
+    with pytest.raises(ValueError, match=words):
+        dpbt.ledger(recipe)
+
+
+def test_an_audit_finds_a_prologue_that_is_priced_for_less_than_a_row():
+    """Half of the sensitivity passes the ledger, which cannot know it, and not the audit."""
+
+    def events(budget, public):
+        (line,) = count_events(ADD_REMOVE)(budget, public)
+        return [dataclasses.replace(line, sensitivity=0.5)]
+
+    recipe = recipe_of(weak=learner(events=events, tag="half a row"))
+    near = audit.neighbours(random_table(2, 14, 2), ADD_REMOVE)
+    found = audit.audit(jax.random.key(0), near, recipe, transcripts=5, steps=True)
+    assert found.step_ratio["classes"] == pytest.approx(2.0, rel=1e-3)
+
+
+def test_an_audit_searches_prologues_too():
+    ratio, _ = audit.search(
+        jax.random.key(0), recipe_of(), rows=8, splits=2, restarts=4, sweeps=5, sites=["classes"]
+    )
+    assert 0.99 <= ratio <= 1.002
+
+
+def test_the_intercept_reaches_every_score():
+    table, recipe = random_table(7, 14, 3), recipe_of(epsilon=50.0)
+    model = dpbt.fit(jax.random.key(2), table, recipe)
+    start = float(intercept(model.transcript.prologue, recipe.budget))
+    assert start != 0
+    assert float(model.intercept) == pytest.approx(start, rel=1e-6)
+
+    votes = np.zeros(14)
+    right = np.asarray(table.cells)[:, 0].astype(int)
+    for leaf in np.asarray(model.hypotheses.leaf):
+        votes += leaf[right]
+    score = np.asarray(dpbt.decision_function(model, table))
+    np.testing.assert_allclose(score, start + votes, rtol=1e-6)
+
+    boosted = jax.jit(dpbt.boost)(jax.random.key(2), table, recipe)
+    np.testing.assert_allclose(boosted.scores, score, rtol=1e-6)
+    np.testing.assert_array_equal(dpbt.predict(model, table), score > 0)
+    signs = np.where(np.asarray(table.target), 1, -1)
+    found = diagnostics.margins(model, table, table.target)
+    np.testing.assert_allclose(found, score * signs / 2, rtol=1e-6)
+
+
+def test_a_model_holds_what_the_prologue_released():
+    table, recipe = random_table(7, 14, 3), recipe_of(epsilon=np.inf)
+    model = dpbt.fit(jax.random.key(0), table, recipe)
+    label = np.asarray(table.target)
+    assert np.asarray(model.transcript.prologue["classes"]).tolist() == [sum(~label), sum(label)]
+    assert set(model.releases) == {"leaf"}
+    assert dpbt.ledger(recipe).epsilon == np.inf
+
+
+@pytest.mark.slow
+def test_vmap_over_recipes_keys_and_masks_is_a_loop():
+    table = random_table(1, 14, 3)
+    several = recipe_of(epsilon=np.array([1.0, 20.0]), rounds=np.array([2, 3]))
+    keys = jax.random.split(jax.random.key(0), 2)
+    masks = jnp.stack([table.present, table.present.at[:5].set(False)])
+
+    def run(key, present, recipe):
+        return dpbt.boost(key, table._replace(present=present), recipe)
+
+    over = jax.vmap(jax.vmap(jax.vmap(run, (0, None, None)), (None, 0, None)), (None, None, 0))
+    found = jax.jit(over)(keys, masks, several)
+    assert found.scores.shape == (2, 2, 2, 14)
+    for place in np.ndindex(2, 2, 2):
+        g, p, k = place
+        alone = jax.jit(run)(keys[k], masks[p], recipes.setting(several, g))
+        same = jax.tree.map(lambda array, at=place: array[at], found.transcript)
+        jax.tree.map(np.testing.assert_array_equal, same, alone.transcript)
+        np.testing.assert_allclose(found.scores[place], alone.scores, atol=1e-6)
+
+
+def test_the_first_rounds_do_not_depend_on_how_many_follow():
+    table, several = random_table(1, 14, 3), recipe_of(rounds=[2, 5])
+    few, many = (recipes.setting(several, index) for index in (0, 1))
+    many = dataclasses.replace(many, budget=few.budget)
+    first, second = (dpbt.fit(jax.random.key(0), table, one).transcript for one in (few, many))
+    jax.tree.map(np.testing.assert_array_equal, first.prologue, second.prologue)
+    np.testing.assert_array_equal(first.rounds["leaf"][:2], second.rounds["leaf"][:2])
+
+
+def test_learners_that_differ_in_their_prologue_alone_do_not_share_noise():
+    """Without a declared tag: one that told their rounds apart by the program alone would."""
+
+    def other_intercept(release, budget):
+        return -intercept(release, budget)
+
+    plain = boundary.private_program(counting, count_events(ADD_REMOVE))
+    wide = boundary.private_program(without_noise, count_events(ADD_REMOVE))
+    tags = []
+    prologues = (
+        None,
+        Prologue(plain, intercept),
+        Prologue(wide, intercept),
+        Prologue(plain, other_intercept),
+    )
+    for prologue in prologues:
+        weak = boundary.weak_learner(
+            sides, stump, leaf_events(ADD_REMOVE), trees.TREES, ADD_REMOVE, prologue=prologue
+        )
+        tags.append(weak.tag)
+    assert len(set(tags)) == 4
+
+
+def test_a_site_of_the_prologue_may_be_withheld():
+    recipe, table = recipe_of(epsilon=5.0), random_table(7, 14, 3)
+    shy = dataclasses.replace(recipe, learner=recipe.learner._replace(withheld=("classes",)))
+    model = dpbt.fit(jax.random.key(0), table, shy)
+    assert model.transcript.prologue == {}
+    assert set(model.releases) == {"leaf"}
+    kept = dpbt.fit(jax.random.key(0), table, shy, keep_withheld=True)
+    assert set(kept.transcript.prologue) == {"classes"}
+    wrong = dataclasses.replace(recipe, learner=recipe.learner._replace(withheld=("no site",)))
+    with pytest.raises(ValueError, match="withholds"):
+        dpbt.fit(jax.random.key(0), table, wrong)

@@ -1,0 +1,238 @@
+"""Questions of cells: splits and positions of raw columns, and rows that a model does not read."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import dpbt
+from dpbt import recipes
+from dpbt.analysis import diagnostics
+from dpbt.data import domains, questions, tables
+from dpbt.data.domains import Boolean, Nominal, Numeric
+from experiments.common import data
+from tests import reference_domains
+from tests.test_cells import ODD, unwrapped
+
+FLOATS = st.floats(allow_nan=True, allow_infinity=True)
+WORDS = ("a", "NA", "3", "True", "rest")
+
+
+@st.composite
+def numeric(draw):
+    low = draw(st.floats(-1e6, 1e6))
+    high = low + draw(st.sampled_from([1e-9, 0.1, 1.0, 3.0, 1e5])) * max(1.0, abs(low))
+    return Numeric(low, high, bins=draw(st.integers(2, 255)), missing=draw(st.booleans()))
+
+
+@st.composite
+def nominal(draw):
+    values = tuple(draw(st.lists(st.sampled_from(WORDS), min_size=1, unique=True)))
+    return Nominal(values, other=draw(st.sampled_from([None, *values])))
+
+
+KINDS = st.one_of(numeric(), nominal(), st.booleans().map(lambda missing: Boolean(missing=missing)))
+
+
+def library(domain, columns, codes=False):
+    """The table of raw columns, everybody present."""
+    labels = [True] * len(next(iter(columns.values())))
+    words = {"negative": "0", "positive": "1"}
+    return dpbt.table(domain, columns, labels, codes=codes, **words)
+
+
+def agree(domain, columns):
+    """Splits, numbered as before, and positions of both kinds, are those of the raw columns."""
+    table = library(domain, columns)
+    assert table.cells.dtype == jnp.uint8
+    assert table.cells.shape[1] == len(domain)
+    splits = np.asarray(questions.splits_of(table))
+    np.testing.assert_array_equal(splits, reference_domains.splits(domain, columns))
+    assert splits.shape[1] == len(domains.predicates(domain))
+    for codes in (False, True):
+        found = np.asarray(questions.positions_of(library(domain, columns, codes)))
+        assert found.dtype == np.float32
+        expected = reference_domains.grid_positions(domain, columns, codes)
+        np.testing.assert_array_equal(found, expected)
+        exact = domains.positions(domain, columns, codes=codes)
+        assert exact.shape == found.shape
+
+
+MANY = 560
+"""A fixed number of rows, above that of thresholds: each new shape compiles its programs."""
+
+
+@settings(max_examples=3)
+@given(st.lists(KINDS, min_size=3, max_size=5), st.data())
+def test_questions_of_cells_are_the_splits_of_raw_columns(kinds, drawn):
+    """Over odd cells of every kind, and numbers on the thresholds themselves."""
+    columns_agree(kinds, drawn)
+
+
+@pytest.mark.slow
+@settings(max_examples=60)
+@given(st.lists(KINDS, min_size=1, max_size=4), st.data())
+def test_questions_of_more_cells_are_the_splits_of_raw_columns(kinds, drawn):
+    columns_agree(kinds, drawn)
+
+
+def columns_agree(kinds, drawn):
+    domain = {f"x{k}": kind for k, kind in enumerate(kinds)}
+    rows = drawn.draw(st.lists(st.tuples(*[ODD] * len(kinds)), min_size=12, max_size=16))
+    rows = [unwrapped(row) for row in rows]
+    columns = {name: [row[k] for row in rows] for k, name in enumerate(domain)}
+    for name, kind in domain.items():
+        if isinstance(kind, Numeric):
+            edges = np.concatenate([kind.thresholds, np.nextafter(kind.thresholds, np.inf)])
+            columns[name] += [*edges.tolist(), kind.low, kind.high, np.nan]
+        elif isinstance(kind, Nominal):
+            columns[name] += [*kind.values, "unlisted", None]
+    agree(domain, {name: (cells * MANY)[:MANY] for name, cells in columns.items()})
+
+
+@pytest.mark.parametrize("name", ["adult", "banknote", "mushroom"])
+def test_questions_of_cells_are_the_splits_of_real_data(data_folder, name):
+    dataset = data.load(name, folder=data_folder)
+    agree(dataset.domain, dataset.columns)
+
+
+def test_values_that_no_question_knows_satisfy_nothing():
+    """Cells above the last of a column, in any row: no split, place 0, and no error."""
+    domain = {
+        "n": Numeric(0, 1, bins=3, missing=True),
+        "c": Nominal(("a", "b")),
+        "b": Boolean(missing=True),
+    }
+    asked = domains.questions(domain)
+    beyond = max(kind.cells for kind in domain.values())
+    cells = np.repeat(np.arange(beyond, 256, dtype=np.uint8)[:, None], 3, axis=1)
+    nobody = np.zeros(len(cells), bool)
+    table = dpbt.Table(jnp.asarray(cells), jnp.asarray(nobody), jnp.asarray(~nobody), asked)
+    assert not np.asarray(questions.splits_of(table)).any()
+    assert not np.asarray(questions.positions_of(table)).any()
+    dpbt.fit(jax.random.key(0), table, recipes.bdpe(epsilon=1, rows=300, rounds=1, depth=1))
+
+
+def test_a_table_of_splits_gives_the_splits_back():
+    rng = np.random.default_rng(0)
+    splits, target, present = rng.random((30, 7)) < 0.5, rng.random(30) < 0.5, rng.random(30) < 0.9
+    table = questions.of_splits(splits, target, present)
+    np.testing.assert_array_equal(questions.splits_of(table), splits)
+    np.testing.assert_array_equal(questions.columns_of(table), splits.T)
+    np.testing.assert_array_equal(questions.positions_of(table), splits.astype(np.float32))
+    some = tables.take(table, rng.random(30) < 0.5)
+    assert some.questions is table.questions
+    with pytest.raises(ValueError, match="must be bool of rank 2, got uint8"):
+        questions.of_splits(splits.astype(np.uint8), target, present)
+    with pytest.raises(ValueError, match="no questions"):
+        questions.splits_of(table._replace(questions=None))
+
+
+# Rows that a model does not read
+
+
+DOMAIN = {"n": Numeric(0, 1, bins=5), "c": Nominal(("a", "b", "c")), "b": Boolean()}
+RNG = np.random.default_rng(3)
+COLUMNS = {
+    "n": RNG.random(40),
+    "c": RNG.choice(["a", "b", "c", "d"], 40),
+    "b": RNG.random(40) < 0.5,
+}
+ROWS = {"epsilon": 1.0, "rows": 40, "rounds": 2}
+RECIPES = {
+    "boosted": recipes.bdpe(depth=2, **ROWS),
+    "forest": recipes.random_forest(depth=2, **ROWS),
+    "halfspace": recipes.halfspace_boost(delta=1e-6, **ROWS),
+}
+
+
+def of_model(predict):
+    """Entry points by name: those that read any model's rows, and those of forests."""
+    found = {
+        "decision_function": dpbt.decision_function,
+        "predict": dpbt.predict,
+        "margins": lambda model, rows: diagnostics.margins(model, rows, np.ones(40, bool)),
+    }
+    if predict == "boosted":
+        found["predict_proba"] = dpbt.predict_proba
+    if predict == "forest":
+        found["dpbt.predict"] = dpbt.predict
+        found["dpbt.predict_proba"] = dpbt.predict_proba
+    return found
+
+
+def trained(kind, table):
+    return dpbt.fit(jax.random.key(0), table, RECIPES[kind], jax.random.key(2**31))
+
+
+@pytest.mark.parametrize("kind", RECIPES)
+def test_a_model_of_cells_refuses_all_other_rows(kind):
+    table = library(DOMAIN, COLUMNS)
+    model = trained(kind, table)
+    assert (model.features, model.dtype) == (3, "uint8")
+    cells = np.asarray(table.cells)
+    others = domains.questions({**DOMAIN, "n": Numeric(0, 1, bins=6)})
+    wrong = {
+        "3 features": [cells[:, :2], np.pad(cells, ((0, 0), (0, 1))), cells.T],
+        "uint8 and rank 2": [
+            cells > 0,
+            cells.astype(np.int32),
+            cells.astype(np.float32),
+            cells[0],
+            np.asarray(questions.splits_of(table)),
+            domains.positions(DOMAIN, COLUMNS),
+        ],
+        "other questions": [table._replace(questions=others)],
+    }
+    for name, predict in of_model(kind).items():
+        expected = np.asarray(predict(model, table))
+        np.testing.assert_array_equal(predict(model, cells), expected)
+        for words, rows in wrong.items():
+            for bad in rows:
+                with pytest.raises(ValueError, match=words):
+                    pytest.fail(f"{name} gave {predict(model, bad)}")
+
+
+@pytest.mark.parametrize("kind", ["forest", "halfspace"])
+def test_a_model_of_numbers_refuses_all_other_rows(kind):
+    words = {"negative": "0", "positive": "1"}
+    table = dpbt.table(DOMAIN, COLUMNS, COLUMNS["b"], exact=True, **words)
+    model = trained(kind, table)
+    assert (model.features, model.dtype, model.questions) == (5, "float32", None)
+    numbers = np.asarray(table.cells)
+    wrong = {
+        "5 features": [numbers[:, :4], np.pad(numbers, ((0, 0), (0, 1)))],
+        "float32 and rank 2": [numbers > 0.5, library(DOMAIN, COLUMNS), numbers[:, 0]],
+    }
+    for name, predict in of_model(kind).items():
+        expected = np.asarray(predict(model, table))
+        np.testing.assert_array_equal(predict(model, numbers), expected)
+        for words, rows in wrong.items():
+            for bad in rows:
+                with pytest.raises(ValueError, match=words):
+                    pytest.fail(f"{name} gave {predict(model, bad)}")
+
+
+@pytest.mark.parametrize("kind", ["boosted", "forest"])
+def test_splits_are_read_where_the_model_was_trained_on_splits(kind):
+    splits = np.asarray(questions.splits_of(library(DOMAIN, COLUMNS)))
+    table = questions.of_splits(splits, COLUMNS["b"], np.ones(40, bool))
+    model = trained(kind, table)
+    for predict in of_model(kind).values():
+        np.testing.assert_array_equal(predict(model, splits), predict(model, table))
+        with pytest.raises(ValueError, match="8 features"):
+            predict(model, splits[:, :7])
+
+
+def test_all_learners_read_one_table():
+    table = library(DOMAIN, COLUMNS)
+    for kind in RECIPES:
+        model = trained(kind, table)
+        assert np.isfinite(dpbt.decision_function(model, table)).all()
+    boosted, forest = (trained(kind, table) for kind in ("boosted", "forest"))
+    exact = table._replace(cells=table.cells.astype(jnp.float32), questions=None)
+    with pytest.raises(ValueError, match=r"uint8 table\.cells, got float32"):
+        trained("boosted", exact)
+    assert questions.same(boosted.questions, forest.questions)

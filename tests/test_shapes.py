@@ -1,0 +1,95 @@
+"""Padding: few shapes are compiled for, and nothing that is learned or predicted depends on it."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import dpbt
+from dpbt import boosting, forests, prediction, recipes, shapes
+from dpbt.base import MAX_ROWS
+from dpbt.data.questions import of_splits
+
+
+def table_of(rows, splits=4, seed=0):
+    rng = np.random.default_rng(seed)
+    here = np.ones(rows, bool)
+    return of_splits(rng.random((rows, splits)) < 0.5, rng.random(rows) < 0.4, here)
+
+
+def test_buckets_are_few_and_waste_at_most_a_quarter():
+    counts = np.arange(1, 100_000)
+    sizes = np.array([shapes.bucket(int(count)) for count in counts])
+    assert np.all(sizes >= counts)
+    assert np.all(sizes <= 1.25 * counts)
+    assert np.all(np.diff(sizes) >= 0)
+    assert len(set(sizes.tolist())) <= 4 * 15 + 8
+    assert [shapes.bucket(count) for count in range(1, 12)] == [1, 2, 3, 4, 5, 6, 7, 8, 10, 10, 12]
+    assert shapes.row_bucket(1) == shapes.LEAST_ROWS
+    assert shapes.row_bucket(MAX_ROWS) == shapes.row_bucket(MAX_ROWS - 1) == MAX_ROWS
+
+
+MAKERS = {
+    "bdpe": lambda rows, rounds: recipes.bdpe(epsilon=2.0, rows=rows, rounds=rounds, depth=1),
+    "rules": lambda rows, rounds: recipes.lazybb_rules(epsilon=2.0, rows=rows, rounds=rounds),
+    "forest": lambda rows, rounds: recipes.random_forest(
+        epsilon=2.0, rows=rows, rounds=rounds, depth=3
+    ),
+    "disjoint": lambda rows, rounds: recipes.random_forest(
+        epsilon=2.0, rows=rows, rounds=rounds, depth=3, disjoint=True
+    ),
+}
+
+
+@pytest.mark.parametrize("name", MAKERS)
+def test_a_fit_is_what_boost_learns_without_padding(name):
+    table, recipe = table_of(75), MAKERS[name](75, 9)
+    keys = jax.random.split(jax.random.key(3))
+    model = dpbt.fit(keys[0], table, recipe, keys[1], keep_withheld=True)
+    bare = jax.jit(dpbt.boost)(keys[0], table, recipe, keys[1])
+    jax.tree.map(np.testing.assert_array_equal, model.hypotheses, bare.hypotheses)
+    jax.tree.map(np.testing.assert_array_equal, model.transcript, bare.transcript)
+    if name in ("forest", "disjoint"):
+        batched = forests.fit(keys[0], table, recipe, keys[1])
+        jax.tree.map(np.testing.assert_array_equal, model.hypotheses, batched.hypotheses)
+
+
+def test_a_withheld_site_has_as_many_places_as_the_table():
+    recipe = recipes.random_forest(epsilon=2.0, rows=75, rounds=3, depth=3, disjoint=True)
+    keys, table = jax.random.split(jax.random.key(0)), table_of(75)
+    model = dpbt.fit(keys[0], table, recipe, keys[1], keep_withheld=True)
+    assert model.releases["part"].shape == (1, 75)
+    replayed = boosting.replay(model.transcript, table, recipe)
+    jax.tree.map(np.testing.assert_array_equal, model.hypotheses, replayed.hypotheses)
+
+
+def test_rows_and_rounds_of_one_bucket_share_a_program():
+    compiled = boosting._boost._cache_size
+    key, make = jax.random.key(0), MAKERS["bdpe"]
+    dpbt.fit(key, table_of(90), make(90, 10))
+    before = compiled()
+    for rows, rounds in ((81, 9), (88, 10), (96, 9)):
+        model = dpbt.fit(key, table_of(rows), make(rows, rounds))
+        assert model.hypotheses.leaf.shape[0] == rounds
+    assert compiled() == before
+    dpbt.fit(key, table_of(97), make(97, 10))
+    assert compiled() == before + 1
+
+
+def test_batches_of_one_bucket_share_a_program_of_prediction():
+    model = dpbt.fit(jax.random.key(0), table_of(90), MAKERS["bdpe"](90, 3))
+    batch = np.asarray(table_of(128).cells)
+    everyone = np.asarray(dpbt.decision_function(model, batch))
+    before = prediction._score._cache_size()
+    for count in (113, 120, 128):
+        found = dpbt.decision_function(model, batch[:count])
+        np.testing.assert_array_equal(found, everyone[:count])
+    assert prediction._score._cache_size() == before
+
+
+def test_padding_leaves_a_full_table_as_it_is():
+    table = table_of(96)
+    assert shapes.padded(table) is table
+    more = shapes.padded(table_of(95))
+    assert more.cells.shape[0] == 96
+    assert int(jnp.sum(more.present)) == 95

@@ -476,25 +476,3 @@ def dtype_and_rank(array: AnyArray) -> str:
     """
     numbers = isinstance(array, jax.Array) or array.dtype.kind in "biufc"
     return f"{array.dtype if numbers else 'text or objects'} of rank {array.ndim}"
-
-
-def positive(
-    name: str, value: Numbers, *, below: float | None = None, finite: bool = False
-) -> np.ndarray:
-    """`value` as float64, if every entry is above 0, below `below`, and finite where asked.
-
-    Raises:
-        ValueError: naming the parameter, what was expected and what was given.
-    """
-    array = np.asarray(value, np.float64)
-    good = array > 0
-    expected = "greater than 0"
-    if below is not None:
-        good &= array < below
-        expected += f" and less than {below:g}"
-    if finite:
-        good &= np.isfinite(array)
-        expected += " and finite"
-    if not good.all():
-        raise ValueError(f"{name} must be {expected}, got {value!r}")
-    return array

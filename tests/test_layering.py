@@ -11,7 +11,7 @@ import dpbt
 
 ROOT = Path(__file__).parent.parent
 FLOORS = [
-    {"data.cells", "privacy.mechanism"},
+    {"data.cells", "privacy.mechanism", "validate"},
     {"base"},
     {
         "data.columns",

@@ -299,3 +299,19 @@ def test_bad_custom_recipes_are_refused(name):
     learner, changes, words = BAD_CUSTOM[name]
     with pytest.raises(ValueError, match=words):
         recipes.custom(learner, **{**CUSTOM, **changes})
+
+
+BAD_HS_STL = {"alpha": "x", "beta": None, "tau": [], "tau beyond": 2.0}
+
+
+@pytest.mark.parametrize("name", BAD_HS_STL)
+def test_parameters_of_hs_stl_are_refused_by_name(name):
+    good = {"alpha": 0.2, "beta": 0.1, "tau": 0.2, "rows": 100}
+    option = name.split()[0]
+    with pytest.raises(ValueError, match=f"{option} must be"):
+        recipes.hs_stl(**{**good, option: BAD_HS_STL[name]})
+
+
+def test_a_criterion_of_top_down_trees_must_be_a_loss():
+    with pytest.raises(ValueError, match="criterion must be a loss"):
+        recipes.lazybb_trees(epsilon=1.0, rows=100, criterion="gini")

@@ -24,11 +24,11 @@ from dpbt.base import (
     Reweighter,
     Reweighting,
     WeakLearner,
-    positive,
 )
 from dpbt.base import relation as to_relation
 from dpbt.privacy import accounting
 from dpbt.privacy.mechanism import Allowance
+from dpbt.validate import floats, positive
 
 
 def whole(name: str, value: ArrayLike) -> int:
@@ -98,7 +98,7 @@ def deltas(delta: ArrayLike) -> np.ndarray:
     Raises:
         ValueError: unless it is 0 for every setting, or in (0, 1) for every setting.
     """
-    numbers = np.asarray(delta, np.float64)
+    numbers = floats("delta", delta)
     mixed = np.any(numbers > 0) and not np.all(numbers > 0)
     if mixed or not np.all((numbers >= 0) & (numbers < 1)):
         raise ValueError(f"delta must be 0, or in (0, 1) for every setting, got {numbers!r}")

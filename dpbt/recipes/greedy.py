@@ -10,7 +10,7 @@ import optax
 from numpy.typing import ArrayLike
 
 from dpbt import losses
-from dpbt.base import ADD_REMOVE, LossFamily, ProperLoss, Recipe, Relation, WeakLearner, positive
+from dpbt.base import ADD_REMOVE, LossFamily, ProperLoss, Recipe, Relation, WeakLearner
 from dpbt.learners import greedy_tree, published_greedy_tree
 from dpbt.privacy import mechanisms
 from dpbt.privacy.mechanism import rounded_down
@@ -24,6 +24,7 @@ from dpbt.recipes.building import (
     whole,
 )
 from dpbt.reweighting import MirrorNumbers, mirror
+from dpbt.validate import floats, positive
 
 Alpha = ArrayLike | optax.Schedule
 """The criterion's alpha: "objective", a number, an array of settings, or a schedule of depths."""
@@ -46,7 +47,7 @@ def _boostable(
 def _depth_schedule(alpha: Alpha, depth: int) -> np.ndarray:
     """f64[..., D]: alpha at each depth, from a number, an array of settings, or a schedule."""
     by_depth = [alpha(k) if callable(alpha) else alpha for k in range(depth)]
-    values = np.stack([np.asarray(value, np.float64) for value in by_depth], -1)
+    values = np.stack([floats("alpha", value) for value in by_depth], -1)
     if not np.all((values >= 0) & (values <= 1)):
         raise ValueError(
             f"alpha must be in [0, 1], or a schedule with values there, got {values.tolist()}"
@@ -274,7 +275,7 @@ def _settings(
             "float32 needs clip in [1e-6, 1e6] and zeta of at least 1e-6, "
             f"got {clip!r} and {zeta!r}"
         )
-    pi, smoothing = np.asarray(pi, np.float64), np.asarray(smoothing, np.float64)
+    pi, smoothing = floats("pi", pi), floats("smoothing", smoothing)
     if not np.all(np.abs(pi) < 1):
         raise ValueError(f"pi must be in (-1, 1), got {pi!r}")
     if not np.all((smoothing >= 0) & (smoothing <= 1e6)):

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dpbt import losses
-from dpbt.base import REPLACE_ONE, ProperLoss, Recipe, Relation, WeakLearner, positive
+from dpbt.base import REPLACE_ONE, ProperLoss, Recipe, Relation, WeakLearner
 from dpbt.learners import halfspace, one_rule, top_down_tree
 from dpbt.privacy import accounting, mechanisms
 from dpbt.privacy.mechanism import Allowance, rounded_down
@@ -31,6 +31,7 @@ from dpbt.recipes.building import (
 )
 from dpbt.reweighting import LazyNumbers, lazy_bregman, loss_rate
 from dpbt.theory import smooth_bounds
+from dpbt.validate import floats, positive
 
 _SELECTIONS = {"exponential": mechanisms.exponential, "noisy_max": mechanisms.noisy_max}
 MAX_DEPTH = 12
@@ -165,6 +166,8 @@ def lazybb_trees(
 def _tree(request: Request, splits: int, depth: int, criterion: ProperLoss) -> top_down_tree.Kind:
     """The static part of top-down trees, checked."""
     splits, depth = whole("splits", splits), whole("depth", depth)
+    if not isinstance(criterion, ProperLoss):
+        raise ValueError(f"criterion must be a loss, such as losses.square, got {criterion!r}")
     losses.check_criterion(losses.fixed(criterion))
     if depth > MAX_DEPTH or splits > 2**depth - 1:
         raise ValueError(
@@ -314,7 +317,7 @@ def _check_noise(epsilon: ArrayLike | None, noise: ArrayLike | None, delta: Arra
         raise ValueError(
             f"give either epsilon or noise, got epsilon={epsilon!r} and noise={noise!r}"
         )
-    if np.any(np.asarray(delta, np.float64) == 0):
+    if np.any(floats("delta", delta) == 0):
         raise ValueError("Gaussian noise has no pure guarantee; delta must be in (0, 1), got 0")
 
 

@@ -5,6 +5,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from dpbt.validate import floats
+
 
 def rounds_needed(advantage: float, density: float) -> int:
     """Bun et al. (2020), Theorem 24: T = 16 log(1 / kappa) / gamma^2, with lambda = gamma / 4.
@@ -146,7 +148,7 @@ def _inside(**ranges: tuple[float, float]) -> None:
         ValueError: naming the number, its range and what was given.
     """
     for name, (value, below) in ranges.items():
-        if not 0 < value < below:
+        if not np.all((floats(name, value) > 0) & (floats(name, value) < below)):
             raise ValueError(
                 f"{name} must be greater than 0 and less than {below:g}, got {value!r}"
             )

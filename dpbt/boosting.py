@@ -5,7 +5,7 @@ checks its input on the host, pads it to one of few shapes (`shapes`), then runs
 """
 
 import dataclasses
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -27,8 +27,8 @@ from dpbt.base import (
     Transcript,
     WeakLearner,
 )
-from dpbt.checks import check, on_device, refuse_sample_weight
-from dpbt.privacy import keys
+from dpbt.checks import check, check_same_rows, on_device, refuse_sample_weight
+from dpbt.privacy import boundary, keys
 from dpbt.privacy.mechanism import StepLoss
 from dpbt.reweighting import uniform
 
@@ -127,8 +127,7 @@ def prepared_table(table: Table, recipe: Recipe) -> Prepared:
     Raises:
         ValueError: if cells, target and present have different rows; no length is shown.
     """
-    if len({np.shape(array)[:1] for array in table[:3]}) > 1:
-        raise ValueError("cells, target and present must have the same rows, and do not")
+    check_same_rows(table)
     prepared = recipe.learner.hypotheses.prepare(table)
     return prepared._replace(present=admitted(prepared.present, recipe))
 
@@ -171,17 +170,6 @@ def counted_weights(weight: Array, present: Array) -> Array:
     return jnp.round(jnp.clip(number, 0, GRID))
 
 
-def check_sites(prologue: Collection[str], rounds: Collection[str]) -> None:
-    """Refuse a site that both the prologue and the rounds have: audits and models name each once.
-
-    Raises:
-        ValueError: naming the sites.
-    """
-    common = sorted(set(prologue) & set(rounds))
-    if common:
-        raise ValueError(f"the prologue and the rounds both draw {common}; rename one of them")
-
-
 RoundVisitor = Callable[[Any, list[Array], Public], tuple[Release, Any]]
 """(entry, weights of each table, public) -> (the round's release, what to keep of the round)."""
 
@@ -215,7 +203,7 @@ def run_rounds(
             for each, table in zip(weighted, tables, strict=True)
         ]
         release, kept = visit(entry, weights, public)
-        check_sites(prologue, release)
+        boundary.check_sites(prologue, release)
 
         hypothesis = learner.hypothesis(release, recipe.budget, public)
         scores = [

@@ -131,13 +131,21 @@ def check(key: Array, table: Table, recipe: Recipe, public_key: Array | None = N
         if array.dtype != bool or array.ndim != 1:
             raise ValueError(f"table.{name} must be bool of rank 1, got {dtype_and_rank(array)}")
     recipe.learner.hypotheses.check(table)
-    rows = cells.shape[0]
-    if target.shape[0] != rows or present.shape[0] != rows:
-        raise ValueError("cells, target and present must have the same rows, and do not")
+    check_same_rows(table)
     if np.ndim(recipe.rows) > 0:
         raise ValueError("fit takes one setting; vmap dpbt.boost over a recipe with several")
     _check_public_key(key, public_key)
-    _check_rows(int(np.sum(np.asarray(present))), rows, recipe)
+    _check_rows(int(np.sum(np.asarray(present))), cells.shape[0], recipe)
+
+
+def check_same_rows(table: Table) -> None:
+    """Refuse a table whose cells, target and present have different rows; no length is shown.
+
+    Raises:
+        ValueError: saying so.
+    """
+    if len({np.shape(array)[:1] for array in table[:3]}) > 1:
+        raise ValueError("cells, target and present must have the same rows, and do not")
 
 
 def _check_public_key(key: Array, public_key: Array | None) -> None:

@@ -128,7 +128,7 @@ MUTANTS = [
     ),
     Mutant(
         "a site of the prologue and of a round",
-        "dpbt/privacy/pricing.py",
+        "dpbt/privacy/boundary.py",
         "    if common:\n",
         "    if False:\n",
         (attack("custom", "a_prologue_and_a_round_may_not_share_a_site"),),

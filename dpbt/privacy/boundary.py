@@ -22,7 +22,7 @@ import hashlib
 import math
 import types
 import zlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import NamedTuple, Protocol
 
 import jax
@@ -153,6 +153,17 @@ def _check_draw(site: str, mechanism: Mechanism, known: Mapping[str, object]) ->
         raise ValueError(
             f"the draws {site!r} and {twins[0]!r} would have one key; rename one of them"
         )
+
+
+def check_sites(prologue: Collection[str], rounds: Collection[str]) -> None:
+    """Refuse a site that both the prologue and the rounds have: audits and models name each once.
+
+    Raises:
+        ValueError: naming the sites.
+    """
+    common = sorted(set(prologue) & set(rounds))
+    if common:
+        raise ValueError(f"the prologue and the rounds both draw {common}; rename one of them")
 
 
 def sample(

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from dpbt.base import Array, Budget, PrivateProgram, Public, Recipe, Reweighter, WeakLearner
-from dpbt.privacy import accounting, keys
+from dpbt.privacy import accounting, boundary, keys
 from dpbt.privacy.mechanism import DrawRequest
 from dpbt.reweighting import uniform
 
@@ -35,9 +35,7 @@ def ledger(recipe: Recipe, key: Array | None = None) -> accounting.Ledger:
         events = learner.prologue.program.events(recipe.budget, public)
         lines += accounting.compared(events, drawn(recipe, learner.prologue.program), 1)
     events = learner.program.events(recipe.budget, public)
-    common = sorted({line.site for line in lines} & {event.site for event in events})
-    if common:
-        raise ValueError(f"the prologue and the rounds both draw {common}; rename one of them")
+    boundary.check_sites([line.site for line in lines], [event.site for event in events])
     for bound in (0.0, _FAR_BOUND):
         in_rounds = accounting.compared(events, drawn(recipe, learner.program, bound), rounds)
 

@@ -208,12 +208,9 @@ def _compared(event: Event, draw: DrawRequest, times: int) -> Line:
         return Line(event, times)
 
     _check_scale(event, draw)
-    sampler = draw.mechanism.sampler
-    if sampler is None:
-        return Line(event, times, exact=False)
-    moved = draw.outputs if event.moved is None else event.moved  # None is refused by Event
-    gap, tail = finite_bits(sampler, _finite_shift(event), moved)
-    return Line(event, times, gap * times, float(tail) * times)
+    gap, tail = bits_of(event)
+    exact = event.mechanism.sampler is not None
+    return Line(event, times, gap * times, float(tail) * times, exact)
 
 
 def _check_mechanism(event: Event, drawn: Mechanism) -> None:
@@ -287,19 +284,18 @@ def finite_bits(sampler: Sampler, moved_by: Numbers, outputs: int) -> tuple[floa
     return sampler.gap * outputs, tails[inverse].reshape(np.shape(moved_by))
 
 
-def sampler_costs(events: Sequence[Event]) -> tuple[float, np.ndarray]:
-    """(gap, tail f64[...]): what finite bits cost all draws of one run, for each setting.
+def bits_of(event: Event) -> tuple[float, np.ndarray]:
+    """(gap, tail f64[...]): what finite bits cost one draw of an event; 0 where none is stated."""
+    sampler, moved = event.mechanism.sampler, event.moved
+    if sampler is None or moved is None:  # a draw that never reads the rows moves nothing
+        return 0.0, np.zeros(np.shape(event.shift))
+    return finite_bits(sampler, _finite_shift(event), moved)
 
-    Raises:
-        ValueError: for an event that does not say how many outputs a row moves.
-    """
+
+def sampler_costs(events: Sequence[Event]) -> tuple[float, np.ndarray]:
+    """(gap, tail f64[...]): what finite bits cost all draws of one run, for each setting."""
     gap, tail = 0.0, np.zeros(())
     for event in events:
-        sampler = event.mechanism.sampler
-        if sampler is None or not event.mechanism.price.reads_rows:
-            continue
-        if event.moved is None:
-            raise ValueError(f"the event of {event.site!r} must say how many outputs a row moves")
-        draw_gap, draw_tail = finite_bits(sampler, _finite_shift(event), event.moved)
+        draw_gap, draw_tail = bits_of(event)
         gap, tail = gap + draw_gap, tail + draw_tail
     return gap, tail

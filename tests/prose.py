@@ -62,8 +62,9 @@ def texts(path: Path) -> Iterator[tuple[str, str, bool]]:
         if isinstance(node, documented) and (text := ast.get_docstring(node)):
             yield f"{path}:{getattr(node, 'lineno', 1)}", text, True
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
-            if isinstance(node.value.value, str) and node.col_offset == 0 and node.lineno > 1:
-                yield f"{path}:{node.lineno}", node.value.value, True
+            text = node.value.value  # below a name of the module
+            if isinstance(text, str) and node.col_offset == 0 and node.lineno > 1:
+                yield f"{path}:{node.lineno}", text, True
 
 
 def long_sentences(place: Path, limit: int = LIMIT) -> list[tuple[str, int, str]]:

@@ -1,0 +1,37 @@
+"""Write the API reference as HTML, from the docstrings: `make docs`.
+
+No network is needed, to write it or to read it.
+"""
+
+import pkgutil
+import sys
+import warnings
+from pathlib import Path
+
+import pdoc
+
+import dpbt
+
+
+def modules() -> list[str]:
+    """The names of all modules of dpbt, the package first."""
+    return ["dpbt", *(module.name for module in pkgutil.walk_packages(dpbt.__path__, "dpbt."))]
+
+
+def main(folder: Path) -> None:
+    """Render every module into `folder`, which is created."""
+    # dpbt imports its names on first use, and pdoc reads those that are there.
+    for name in dpbt.__all__:
+        setattr(dpbt, name, getattr(dpbt, name))
+
+    pdoc.render.configure(docformat="google", footer_text=f"dpbt {dpbt.__version__}")
+    with warnings.catch_warnings():
+        # A package names its modules again, and types that only a checker imports stay text.
+        warnings.filterwarnings("ignore", message="The module specification")
+        warnings.filterwarnings("ignore", message="Error parsing type annotation")
+        pdoc.pdoc(*modules(), output_directory=folder)
+    print(f"wrote {folder / 'dpbt.html'} and {len(modules()) - 1} pages below it")
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1] if len(sys.argv) > 1 else "build/docs"))

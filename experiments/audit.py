@@ -1,4 +1,4 @@
-"""Audit an algorithm: the largest exact privacy loss of transcripts beside the claim.
+"""Audit an algorithm: the largest exact privacy loss beside the claim.
 
 Transcripts are recorded, and each is compared on all neighbours of the table. Neighbours are every
 removal of a row (add_remove), or every flip of a row's label (replace_one). Losses and the number
@@ -55,13 +55,14 @@ GRID = {
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
-    for name, choices, default in (
-        ("--algorithm", ALGORITHMS, "bdpe"),
-        ("--calibration", GRID["calibration"], "tight"),
-        ("--criterion", CRITERIA, "objective"),
-        ("--relation", GRID["relation"], "add_remove"),
+    for name, choices, default, words in (
+        ("--algorithm", ALGORITHMS, "bdpe", "the algorithm"),
+        ("--calibration", GRID["calibration"], "tight", "the calibration of its noise"),
+        ("--criterion", CRITERIA, "objective", "the splitting criterion of bdpe"),
+        ("--relation", GRID["relation"], "add_remove", "the neighbouring relation"),
     ):
-        parser.add_argument(name, choices=choices, default=default, help="(%(default)s)")
+        words = f"{words} (%(default)s)"
+        parser.add_argument(name, choices=choices, default=default, help=words)
     words = "a data set of `python -m experiments data check`, or breast-cancer (%(default)s)"
     parser.add_argument("--dataset", metavar="NAME", default="breast-cancer", help=words)
     words = "the total budget (%(default)s)"

@@ -142,15 +142,7 @@ def _measured(scores: Array, held_out: Array, folds: Array, target: Array) -> tu
 
 
 def evaluations(dataset: data.Dataset, settings: Mapping[str, int]) -> Evaluations:
-    """The models of a setting: every fold is held out once with every key.
-
-    Raises:
-        InputError: naming the data set, if it has fewer rows than folds; the number of rows is not
-            shown.
-    """
-    if len(dataset.label) < settings["folds"]:
-        words = f"needs at least {settings['folds']} rows with one of the label's two classes"
-        raise InputError(f"{dataset.name} {words}, one for each fold")
+    """The models of a setting: every fold is held out once with every key."""
     folds = protocols.stratified_folds(dataset.label, settings["folds"], settings["seed"])
     models = settings["folds"] * settings["keys"]
     keys = jax.random.split(jax.random.key(settings["seed"]), models)
@@ -377,6 +369,17 @@ def public_size(options: argparse.Namespace, count: int) -> tuple[int, Relation]
     return bound, ADD_REMOVE
 
 
+def check_folds(options: argparse.Namespace, dataset: data.Dataset, folds: int) -> None:
+    """Check that each fold gets a row.
+
+    Raises:
+        InputError: naming the file, if it has too few rows; their number is not shown.
+    """
+    if len(dataset.label) < folds:
+        words = f"needs at least {folds} rows with one of the label's two classes"
+        raise InputError(f"{options.data} {words}, one for each fold")
+
+
 def size_in_words(options: argparse.Namespace, count: int, rows: int, relation: Relation) -> str:
     """The number of rows if it is public, and else its public bound."""
     private = options.data is not None and relation is ADD_REMOVE
@@ -411,7 +414,8 @@ def run(options: argparse.Namespace) -> None:
 
     count = len(dataset.label) if dataset.lines is None else dataset.lines
     rows, relation = public_size(options, count)
-    majority = float(min(dataset.label.mean(), 1 - dataset.label.mean())) if count else 0.0
+    check_folds(options, dataset, settings["folds"])
+    majority = float(min(dataset.label.mean(), 1 - dataset.label.mean()))
     status = PRIVATE if options.data else PUBLIC
     constants = {"status": status, "dataset": dataset.name, "rows": rows, **settings}
     out = commands.out_folder(options)

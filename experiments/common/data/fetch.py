@@ -16,7 +16,7 @@ from dpbt.sweeps.storage import write_whole
 from experiments.common.data.entry import Entry, File
 from experiments.common.data.reading import read
 from experiments.common.data.registry import find, places
-from experiments.common.errors import InputError
+from experiments.common.errors import InputError, of_input
 from experiments.common.progress import progress
 
 Accept = Callable[[Path, str, str], None]
@@ -164,9 +164,11 @@ def _place(path: Path, write: Callable[[Path], object]) -> Path:
 def _stream(url: str, part: Path, name: str) -> str:
     """Write what the address holds to `part`, and return its sha256."""
     digest = hashlib.sha256()
+    with of_input():
+        request = Request(url, headers={"User-Agent": "dpbt"})
     try:
         with (
-            urlopen(Request(url, headers={"User-Agent": "dpbt"}), timeout=TIMEOUT) as response,
+            urlopen(request, timeout=TIMEOUT) as response,
             open(part, "wb") as out,
         ):
             length = response.headers.get("Content-Length")

@@ -18,7 +18,7 @@ from experiments.papers.nock_henecka_2020 import settings, table
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
-    words = "(%(default)s)"
+    words = "calibrations of the noise (%(default)s)"
     choices = (*settings.CALIBRATIONS, "both")
     parser.add_argument("--calibration", choices=choices, default="both", help=words)
     words = "domains (all 19); `python -m experiments data check` lists them"

@@ -38,7 +38,7 @@ BUNDLED_ROWS = 600
 """A round public bound on the bundled data's 569 rows."""
 
 SMOKE = {**SETTINGS, "rounds": 2, "depth": 2, "folds": 2, "keys": 2}
-MEMORY_MB = 1024
+MEMORY_MB = 64
 """Working memory for the models that are trained at a time."""
 
 PUBLIC = "public rows"

@@ -134,7 +134,10 @@ def test_an_interrupted_demo_keeps_what_it_measured(tmp_path, capsys, monkeypatc
 
     monkeypatch.setattr(demos, "evaluate", evaluate)
     monkeypatch.setattr(demos, "lanes_of", lambda *_: 1)
-    assert command_line.main(["demo", "--smoke", "--out", str(tmp_path)]) == 130
+    (tmp_path / "rows.csv").write_text("age,ill\n" + "20,0\n60,1\n" * 10)
+    (tmp_path / "domain.json").write_text(json.dumps(DOMAIN))
+    files = ["--data", str(tmp_path / "rows.csv"), "--domain", str(tmp_path / "domain.json")]
+    assert command_line.main(["demo", "--smoke", *files, "--out", str(tmp_path)]) == 130
     captured = capsys.readouterr()
     assert captured.err.strip() == "interrupted; the files written so far are kept"
     with open(tmp_path / "demo.csv", newline="") as file:
@@ -146,7 +149,7 @@ def test_an_interrupted_demo_keeps_what_it_measured(tmp_path, capsys, monkeypatc
 def test_large_tables_are_trained_in_parts(monkeypatch, small_table):
     recipe = demos.recipes.bdpe(epsilon=1.0, rows=600, rounds=2, depth=2)
     monkeypatch.setattr(demos.plan, "lane_bytes", lambda shape, recipe: 2**20)
-    for memory_mb, lanes in ((1024, 200), (199, 100), (24, 20), (0, 1)):
+    for memory_mb, lanes in ((200, 200), (199, 100), (24, 20), (0, 1)):
         monkeypatch.setattr(demos, "MEMORY_MB", memory_mb)
         assert demos.lanes_of(small_table, recipe, 200) == lanes
 

@@ -6,9 +6,9 @@ random tree of height h is the top of a taller one, and a forest of k trees is p
 So one set of 21 trees of height 15 serves the whole grid of a run. Every number of trees has its
 own noise on its leaves. scikit-learn's CART with rpart's defaults replaces the paper's rpart.
 
-Private leaves are read in two ways, at the same cost. "zero" takes negative counts as 0. "uniform"
-is Algorithm 2 as printed: theta is uniform at random where a count is negative. The paper's private
-numbers are those of "zero".
+Private leaves are read in two ways, at the same cost. The reading "zero" takes negative counts as
+0. The reading "uniform" is Algorithm 2 as printed: theta is uniform at random where a count is
+negative. The paper's private numbers are those of "zero".
 """
 
 import argparse

@@ -19,14 +19,23 @@ from dpbt.base import Recipe
 from dpbt.sweeps import plan, runner, storage
 from experiments.common import commands, protocols, results
 from experiments.papers.asadi_2022.features import load, training_rows
-from experiments.papers.asadi_2022.settings import DATASETS, FEATURES, LEARNERS, NAME, PAPER
+from experiments.papers.asadi_2022.settings import (
+    DATASETS,
+    FEATURES,
+    LEARNERS,
+    NAME,
+    PAPER,
+    RELATION,
+)
 
 MAKERS = {"one_rule": recipes.lazybb_rules, "top_down": recipes.lazybb_trees}
 """What makes the recipe of each weak learner among `settings.LEARNERS`."""
 
 
 def lazybb(*, learner: str, **settings: Any) -> Recipe:
-    """LazyBB with one of the weak learners, so that the learner can be an axis of a sweep.
+    """LazyBB with one of the weak learners under the paper's relation.
+
+    The learner can be an axis of a sweep.
 
     Args:
         learner: among MAKERS.
@@ -37,7 +46,7 @@ def lazybb(*, learner: str, **settings: Any) -> Recipe:
     """
     if learner not in MAKERS:
         raise ValueError(f"learner must be one of {sorted(MAKERS)}, got {learner!r}")
-    return MAKERS[learner](**settings)
+    return MAKERS[learner](relation=RELATION, **settings)
 
 
 def add_options(parser: argparse.ArgumentParser, datasets: Sequence[str] | None) -> None:

@@ -56,6 +56,10 @@ BAD = {
     "several depths": ({"depth": [2, 3]}, "depth must be one integer"),
     "depth true": ({"depth": True}, "depth must be an integer of at least 1, got True"),
     "no settings": ({"rounds": []}, "rounds must be an integer"),
+    "uneven settings": (
+        {"epsilon": [1.0, 2.0], "rounds": [1, 2, 3]},
+        "epsilon, delta, rows and rounds must broadcast",
+    ),
 }
 
 

@@ -115,7 +115,7 @@ def family_of(name: str, value: Any) -> LossFamily:
     """The family of losses that is given, or that has the given name.
 
     Args:
-        name: of the argument.
+        name: the name of the argument.
         value: a family of losses indexed by alpha, a single loss, or a name in `losses.NAMED`.
 
     Returns:
@@ -206,7 +206,7 @@ def checked_request(
         ValueError: for a value outside these ranges, naming the argument and what was given.
     """
     one_of("calibration", calibration, CALIBRATIONS)
-    return Request(
+    request = Request(
         epsilon=positive("epsilon", epsilon),
         delta=deltas(delta),
         rows=checked_rows(rows),
@@ -214,6 +214,11 @@ def checked_request(
         calibration=calibration,
         relation=to_relation(relation),
     )
+    try:
+        _ = request.shape
+    except ValueError as error:
+        raise ValueError(f"epsilon, delta, rows and rounds must broadcast: {error}") from None
+    return request
 
 
 def no_published_delta(request: Request) -> None:
@@ -224,7 +229,8 @@ def no_published_delta(request: Request) -> None:
     """
     if request.approximate and not request.tight:
         raise ValueError(
-            "the published calibration has no (epsilon, delta) guarantee; use delta = 0"
+            "delta must be 0, as the published calibration has no (epsilon, delta) guarantee, "
+            f"got {request.delta!r}"
         )
 
 

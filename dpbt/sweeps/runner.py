@@ -256,8 +256,8 @@ class _Programs:
     """The compiled programs for tables of one shape.
 
     Attributes:
-        evaluate: from `_evaluator`.
-        tally: of the run.
+        evaluate: the program of one batch, from `_evaluator`.
+        tally: what the run has done so far.
         compiled: the programs by signature: all that a program depends on besides the shape.
     """
 
@@ -290,13 +290,13 @@ class _Run(NamedTuple):
 
     Attributes:
         sweep: the settings.
-        folder: of the results.
+        folder: the folder of the results.
         mesh: the devices.
         memory_mb: working memory of the lanes on each device.
         progress: called with the number of fits of each batch.
         setting_bits: u64[settings, 2], from `plan.id_words`.
         done: what the folder holds, from `folders.done`.
-        tally: of the run.
+        tally: what the run has done so far.
     """
 
     sweep: Sweep
@@ -338,8 +338,8 @@ def run(
         tasks: tables with their evaluations, one or several, with distinct names. Their numbers of
             evaluations may differ.
         folder: the folder of the results; a path or its text.
-        measure: from scores to the columns of the result.
-        mesh: from `device_mesh`; all devices by default.
+        measure: makes the columns of the result from scores.
+        mesh: the devices, as `device_mesh` has them; all devices by default.
         memory_mb: working memory of the lanes on each device.
         padding: see `plan.common_shapes`.
         progress: called with the number of fits that a batch finished.
@@ -410,10 +410,10 @@ def _run_group(
 
     Args:
         this: the run.
-        programs: for the shape.
-        shape: of the task's table.
-        task: padded to the shape.
-        number: of the group among the task's.
+        programs: the programs for the shape.
+        shape: the shape that the task's table is padded to.
+        task: the padded task.
+        number: the number of the group among the task's.
         group: the settings.
     """
     evaluations, devices = len(task.train), this.mesh.shape[SETTINGS_AXIS]

@@ -33,7 +33,7 @@ COUNTS = {
 }
 """The columns of what is no accuracy."""
 
-CONSTANT = ("features", "folds", "seed", "commit", "jax", "device")
+CONSTANT = ("features", "folds", "seed", "dpbt", "commit", "jax", "device")
 """Columns of accuracies that say how the lines were made."""
 
 

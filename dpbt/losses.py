@@ -230,3 +230,13 @@ def family_name(family: LossFamily) -> str:
         values += np.asarray(loss.inverse_link(points - 0.2)).tolist()
     text = " ".join(f"{value:.6g}" for value in values)
     return f"{name} {hashlib.sha256(text.encode()).hexdigest()[:8]}"
+
+
+NAMED: dict[str, ProperLoss | LossFamily] = {
+    "m_alpha": m_alpha,
+    "matsushita": matsushita,
+    "gini": square,
+    "information_gain": log,
+    "error": zero_one,
+}
+"""The losses and the family of losses that recipes take by the name of their criterion."""

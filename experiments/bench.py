@@ -21,7 +21,7 @@ from dpbt.base import Recipe, Table
 from dpbt.data import domains
 from dpbt.data.questions import of_splits
 from dpbt.privacy import mechanisms
-from dpbt.sweeps import plan
+from dpbt.sweeps import definition, plan
 from experiments.common import commands, data, peers, tables, timing
 
 SWEEPS = {"banknote": (256, 20, 4), "adult": (32, 20, 4), "synthetic 1M x 50": (2, 20, 4)}
@@ -118,7 +118,7 @@ def time_sweep(
         release: use keys for releases (ChaCha20) instead of research keys.
     """
     models = np.shape(recipe.rows)[0]
-    each = plan.lane_bytes(plan.shape_of(table), recipe)
+    each = plan.lane_bytes(definition.shape_of(table), recipe)
     lanes = int(np.clip(memory_mb * 2**20 // each, 1, models))
     lanes = -(-models // -(-models // lanes))
     keys = jax.random.split(dpbt.fresh_key() if release else jax.random.key(0), models)
@@ -131,7 +131,7 @@ def measure_sweep(
 ) -> dict:
     """The line of one sweep: models per second, GFLOP/s, seconds and compiled programs."""
     models, rounds, depth = setting
-    shape, before = plan.shape_of(table), programs(_sweep)
+    shape, before = definition.shape_of(table), programs(_sweep)
     rows, splits = shape.rows, shape.splits
     _say(f"{name}: {models} models of T = {rounds}, D = {depth}")
     seconds, first = time_sweep(table, greedy(models, rows, rounds, depth), repeats, memory_mb)

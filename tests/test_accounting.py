@@ -207,5 +207,5 @@ def test_delta_is_checked():
     for delta in (-0.1, 1.0, [0.0, 1e-6], float("nan")):
         with pytest.raises(ValueError, match="delta must be"):
             recipes.bdpe(epsilon=1.0, rows=10, delta=delta)
-    with pytest.raises(ValueError, match="published calibration has no"):
+    with pytest.raises(ValueError, match="delta must be 0, as the published calibration has no"):
         recipes.bdpe(epsilon=1.0, rows=10, delta=1e-6, calibration="published")

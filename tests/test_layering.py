@@ -22,6 +22,7 @@ FLOORS = [
         "privacy.slickness",
         "privacy.variates",
         "shapes",
+        "sweeps.meshes",
         "sweeps.storage",
         "theory",
     },
@@ -33,7 +34,8 @@ FLOORS = [
     {"recipes"},
     {"checks"},
     {"boosting", "prediction"},
-    {"analysis", "forests", "sweeps.plan"},
+    {"analysis", "forests", "sweeps.definition"},
+    {"sweeps.plan"},
     {"sweeps.folders"},
     {"sweeps.runner"},
 ]

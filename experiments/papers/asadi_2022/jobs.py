@@ -19,14 +19,23 @@ from experiments.common import commands, protocols, results
 from experiments.common.errors import InputError, of_input
 from experiments.common.progress import progress
 from experiments.papers.asadi_2022.features import load, training_rows
-from experiments.papers.asadi_2022.settings import DATASETS, FEATURES, LEARNERS, NAME, PAPER
+from experiments.papers.asadi_2022.settings import (
+    DATASETS,
+    FEATURES,
+    LEARNERS,
+    NAME,
+    PAPER,
+    RELATION,
+)
 
 MAKERS = {"one_rule": recipes.lazybb_rules, "top_down": recipes.lazybb_trees}
 """Weak learner among `settings.LEARNERS` -> the maker of its recipe."""
 
 
 def lazybb(*, learner: str, **settings: Any) -> Recipe:
-    """LazyBB with one of the weak learners; the learner is an argument so that sweeps can vary it.
+    """LazyBB with one of the weak learners under the paper's relation.
+
+    The learner can be an axis of a sweep.
 
     Args:
         learner: one of MAKERS.
@@ -38,7 +47,7 @@ def lazybb(*, learner: str, **settings: Any) -> Recipe:
     if learner not in MAKERS:
         raise InputError(f"learner must be one of {sorted(MAKERS)}, got {learner!r}")
     with of_input():
-        return MAKERS[learner](relation="replace_one", **settings)
+        return MAKERS[learner](relation=RELATION, **settings)
 
 
 def add_options(parser: argparse.ArgumentParser, datasets: Sequence[str] | None) -> None:

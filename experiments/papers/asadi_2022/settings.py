@@ -3,6 +3,8 @@
 import numpy as np
 
 NAME = "asadi_2022"
+RELATION = "replace_one"
+"""The paper's neighbouring relation."""
 CALIBRATIONS = ("published", "tight")
 LEARNERS = ("one_rule", "top_down")
 DATASETS = ("adult", "cod-rna", "mushroom")

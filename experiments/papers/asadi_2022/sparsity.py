@@ -22,6 +22,7 @@ from experiments.papers.asadi_2022.settings import (
     DATASETS,
     EPSILONS,
     FEATURE_COUNTS,
+    RELATION,
     ROUNDS,
     of_tables,
 )
@@ -72,7 +73,7 @@ def lines(dataset: str, options: argparse.Namespace) -> list[results.Line]:
         line = {"dataset": dataset, "epsilon": epsilon, "rounds": rounds, "paper": printed}
         for name, factor, calibration in SERIES:
             budget = {"epsilon": factor * epsilon, "rows": rows, "calibration": calibration}
-            recipe = recipes.lazybb_rules(**budget, **chosen, relation="replace_one")
+            recipe = recipes.lazybb_rules(**budget, **chosen, relation=RELATION)
             recipe = dataclasses.replace(recipe, capacity=capacity)  # one program for all rounds
             splits = np.asarray(chosen_splits(keys, table, recipe))[:, :rounds]
             line[name] = float(np.mean([len(np.unique(own[own != UNSPLIT])) for own in splits]))

@@ -15,7 +15,7 @@ from dpbt.data.tables import take
 from experiments.common import commands, results, timing
 from experiments.papers.asadi_2022 import table
 from experiments.papers.asadi_2022.jobs import add_folds, add_options, fit_all, job
-from experiments.papers.asadi_2022.settings import SPEED, SPEED_KEYS, SPEED_ROUNDS
+from experiments.papers.asadi_2022.settings import RELATION, SPEED, SPEED_KEYS, SPEED_ROUNDS
 
 REPEATS = 7
 """The number of warm fits; their median counts."""
@@ -40,7 +40,7 @@ def _line(dataset: str, options: argparse.Namespace) -> results.Line:
     work = job(dataset, [{**SPEED, **fixed}], options)
     taught = take(work.task.table, work.task.train[0])
 
-    recipe = recipes.lazybb_rules(epsilon=1.0, rows=len(taught.target), relation="replace_one")
+    recipe = recipes.lazybb_rules(epsilon=1.0, rows=len(taught.target), relation=RELATION)
     keys = jax.random.split(jax.random.key(options.seed), REPEATS + 1)
     one = timing.measure(lambda k: dpbt.fit(keys[k], taught, recipe).hypotheses, REPEATS)
 

@@ -33,7 +33,7 @@ COUNTS = {
 }
 """The columns of results that are not accuracies."""
 
-CONSTANT = ("features", "folds", "seed", "commit", "jax", "device")
+CONSTANT = ("features", "folds", "seed", "dpbt", "commit", "jax", "device")
 """Columns of accuracies that describe how the lines were made."""
 
 

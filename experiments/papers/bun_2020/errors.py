@@ -21,6 +21,7 @@ from experiments.papers.bun_2020.settings import (
     CALIBRATIONS,
     DELTA,
     EPSILON,
+    RELATION,
 )
 
 
@@ -28,7 +29,7 @@ def task(name: str, seed: Sequence[int], rows: int, tau: float, noise: float) ->
     """One sample as a task with one evaluation. The number of training rows is public."""
     table, _ = sample(seed, rows, tau, noise)
     train = np.arange(table.target.shape[0])[None] < rows
-    return plan.Task(name, table, train, ~train, {"rows": rows, "relation": "replace_one"})
+    return plan.Task(name, table, train, ~train, {"rows": rows, "relation": RELATION})
 
 
 def measure(axes: dict, options: argparse.Namespace) -> list[Line]:

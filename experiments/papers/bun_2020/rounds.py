@@ -20,6 +20,7 @@ from experiments.papers.bun_2020.settings import (
     BETA,
     DELTA,
     EPSILON,
+    RELATION,
     ROUNDS_RUN,
     SMOKE_ROUNDS,
 )
@@ -78,12 +79,12 @@ def _line(tau: float, count: int, options: argparse.Namespace) -> Line:
     chosen = smooth_bounds.hs_stl(ALPHA, BETA, tau)
     recipe = recipes.halfspace_boost(
         rows=BASE["rows"],
-        noise=chosen.noise,
+        noise_scale=chosen.noise,
         rounds=count,
         density=chosen.density,
         learning_rate=chosen.learning_rate,
         delta=DELTA,
-        relation="replace_one",
+        relation=RELATION,
     )
     found = []
     for s in range(min(options.samples, 3)):

@@ -13,6 +13,9 @@ BOOSTING = {"rounds": (30,), "density": (0.25,), "learning_rate": (4.0,), "delta
 """Chosen at the base, on other samples (seed 5), among 15 to 60 rounds, densities of 0.1 to 0.4 and
 rates of 2 to 8."""
 
+RELATION = "replace_one"
+"""The paper's neighbouring relation."""
+
 CALIBRATIONS = ("published", "tight")
 NOISE_UNITS = (0.0, 1 / 32, 1 / 4, 1.0, 4.0, 16.0)
 """Label noise in units of alpha tau; the proof of Theorem 33 has 1 / 32."""

@@ -204,6 +204,7 @@ def run_rounds(
     learner, opening = recipe.learner, recipe.public(prologue)
 
     def one_round(state: Any, entry: Any) -> tuple[Any, Any]:
+        # Re-weight the rows of each table by their scores.
         scores, bound = state
         weighted = [
             recipe.reweighter.weigh(score, bound, table, opening)
@@ -214,9 +215,12 @@ def run_rounds(
             counted_weights(each.weight, table.present)
             for each, table in zip(weighted, tables, strict=True)
         ]
+
+        # Learn, or judge a recorded release.
         release, kept = visit(entry, weights, public)
         boundary.check_sites(prologue, release)
 
+        # Add the hypothesis to the scores.
         hypothesis = learner.hypothesis(release, recipe.budget, public)
         scores = [
             score + learner.hypotheses.predict(hypothesis, table)
@@ -271,6 +275,7 @@ def boost(key: Array, table: Table, recipe: Recipe, public_key: Array | None = N
     """
     prepared, learner = prepared_table(table, recipe), recipe.learner
 
+    # The prologue, under keys of its own.
     prologue: Release = {}
     if learner.prologue is not None:
         noise_key = jax.random.fold_in(own_key(key, recipe), _PROLOGUE)
@@ -278,6 +283,7 @@ def boost(key: Array, table: Table, recipe: Recipe, public_key: Array | None = N
         read = before_rounds(prepared, recipe)
         prologue = learner.prologue.program.release(noise_key, structure_key, *read)
 
+    # The rounds.
     def learn(entry: Any, weights: list[Array], public: Public) -> tuple[Release, Release]:
         noise_key, structure_key = entry
         release = learner.program.release(

@@ -154,8 +154,9 @@ def weights_at_all_heights(tree: Structure, rows: random_tree.Positions) -> tupl
         rows: from `random_tree.prepare`.
 
     Returns:
-        Two private arrays. i32[H + 1, N] holds the heap index of each row's node at each height,
-        absent rows included. i32[2**(H + 1) - 1, 2] counts the present rows of each node and class.
+        i32[H + 1, N], the heap index of each row's node at each height, for absent rows, too.
+
+        i32[2**(H + 1) - 1, 2], the present rows of each node and class. Both arrays are private.
     """
     root = jnp.zeros(rows.target.shape[0], jnp.int32)
     node = random_tree.descend(tree.attribute[None], tree.threshold[None], rows.position, root)

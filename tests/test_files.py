@@ -163,7 +163,10 @@ REFUSED = {
     "exact": ({"exact": "no"}, "exact must be true or false, got 'no'"),
     "codes": ({"codes": 3}, "codes must be true or false, got 3"),
     "one class": ({"negative": False}, "declared together, got negative=False and positive='1'"),
-    "exchanged": ({"negative": True, "positive": False}, "a label that is True is positive"),
+    "exchanged": (
+        {"negative": True, "positive": False},
+        "must be False and True for Boolean labels",
+    ),
     "no word": ({"negative": None}, "negative must be text or a number, got None"),
     "no labels": ({"labels": None}, "labels: a column must be a sequence of cells, got NoneType"),
     "labels in a matrix": ({"labels": np.ones((3, 1))}, "labels: .* one dimension, got 2"),

@@ -320,6 +320,7 @@ def test_odd_input_of_audits_is_refused_in_one_line():
         (lambda: audit.neighbours(table, "add_remove", (1, 2)), "candidates must be uint8"),
         (lambda: audit.neighbours(table, "replace_one", row, [(9, 0)]), "pairs must hold"),
         (lambda: audit.neighbours(table, "replace_one", row, [(0, 1)]), "pairs must hold"),
+        (lambda: audit.neighbours(table, "replace_one", row, [(0, -1)]), "pairs must hold"),
         (lambda: audit.label_flips(None), "expected a table"),
         (lambda: audit.audit(key, near, recipe, 0), "transcripts must be an integer of at least 1"),
         (lambda: audit.audit(key, near, recipe, 1.5), "transcripts must be an integer"),

@@ -67,7 +67,9 @@ def neighbours(
     else:
         chosen = itertools.product(here, range(count)) if pairs is None else pairs
         moves = [(i, rows + j) for i, j in chosen]
-        if not {i for i, _ in moves} <= set(here) or any(j >= rows + count for _, j in moves):
+        if not {i for i, _ in moves} <= set(here) or any(
+            not rows <= j < rows + count for _, j in moves
+        ):
             raise ValueError("pairs must hold the number of a present row and that of a candidate")
     if not moves:
         raise ValueError(

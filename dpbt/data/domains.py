@@ -39,6 +39,7 @@ __all__ = [
     "Numeric",
     "Predicate",
     "attributes",
+    "check",
     "column_from_json",
     "describe",
     "encode",

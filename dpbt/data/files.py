@@ -71,9 +71,9 @@ def read_csv(path: str | Path, domain: Domain, label: Label) -> Rows:
         label: the label's column and classes.
 
     Raises:
-        ValueError: naming the file and line 1, for an empty file, a header that cannot be read, or
-            a column that the header lacks or holds twice; and for a label that is also in the
-            domain. No data row is an error.
+        ValueError: for a label that is also in the domain, or an empty file. Also for a header that
+            cannot be read, lacks a column or holds it twice; it names the file and line 1. No data
+            row is an error.
         OSError: if the file cannot be read.
     """
     if label.column in domain:

@@ -54,10 +54,10 @@ def table(
         is False.
 
     Raises:
-        ValueError: if the two classes are read alike, one is a Boolean and the other is not,
-            `capacity` is no integer in 1..MAX_ROWS or there are more rows, `labels` has another
-            length than the columns, or as `domains.encode`. No message holds a cell or the number
-            of rows.
+        ValueError: if the two classes are read alike, or only one of them is a Boolean; if
+            `capacity` is no integer in 1..MAX_ROWS, or there are more rows. Also if `labels` has
+            another length than the columns, and as `domains.encode`. No message holds a cell or the
+            number of rows.
     """
     # Check what is public.
     true, false = _words(negative, positive)
@@ -94,8 +94,8 @@ def _words(negative: object, positive: object) -> tuple[str, str]:
     """The words of the positive and of the negative class.
 
     Raises:
-        ValueError: if they are read alike, or only one of them is a Boolean, as when only one was
-            declared; or if Booleans are exchanged, as Boolean labels are never read as words.
+        ValueError: if they are read alike, if only one is a Boolean (the other was not declared),
+            or if they are exchanged Booleans.
     """
     booleans = [isinstance(value, bool | np.bool_) for value in (negative, positive)]
     if booleans[0] != booleans[1]:
@@ -105,8 +105,8 @@ def _words(negative: object, positive: object) -> tuple[str, str]:
         )
     if all(booleans) and negative and not positive:
         raise ValueError(
-            "a label that is True is positive: give negative=False and positive=True, and negate "
-            "the labels to exchange the classes"
+            "negative and positive must be False and True for Boolean labels, got True and False; "
+            "negate the labels to exchange the classes"
         )
     true, false = cells.declared(positive, "positive"), cells.declared(negative, "negative")
     if true == false:

@@ -7,7 +7,7 @@ cell's own class runs: a cell of a subclass is read by the methods of the built-
 | kind of cell | as a number | as a word | as a Boolean |
 |---|---|---|---|
 | `bool`, `np.bool_` | 0 or 1 | "True" or "False" | itself |
-| `int`, `np.integer` | nearest float64, or infinite | its digits; missing above 400 digits | as its word |
+| `int`, `np.integer` | nearest float64, or infinite | digits; missing above 400 digits | as its word |
 | `float`, `np.floating` | itself, as float64 | whole: as an int; else its text | as its word |
 | `str`, `np.str_` | if Python's `float` reads it | whole: as an int; else itself | as its word |
 | `bytes`, `np.bytes_` | as its UTF-8 text | as its UTF-8 text | as its word |

@@ -7,7 +7,7 @@ cell's own class runs: a cell of a subclass is read by the methods of the built-
 | kind of cell | as a number | as a word | as a Boolean |
 |---|---|---|---|
 | `bool`, `np.bool_` | 0 or 1 | "True" or "False" | itself |
-| `int`, `np.integer` | nearest float64, or infinite | digits; missing above 400 digits | as its word |
+| `int`, `np.integer` | nearest float64, or infinite | its digits, at most 400 | as its word |
 | `float`, `np.floating` | itself, as float64 | whole: as an int; else its text | as its word |
 | `str`, `np.str_` | if Python's `float` reads it | whole: as an int; else itself | as its word |
 | `bytes`, `np.bytes_` | as its UTF-8 text | as its UTF-8 text | as its word |
@@ -18,6 +18,7 @@ cell's own class runs: a cell of a subclass is read by the methods of the built-
 
 Blanks around text are dropped. The text of a float is the shortest that gives it back, or "inf".
 Decimals and fractions have the text that Python writes. Bytes that are no UTF-8 text are missing.
+An integer of more than 400 digits is a missing word, unless it is text.
 As a Boolean, a word is true or false if it is the declared word for it, and else missing.
 
 Text is a number if it is ASCII, has no underscore and Python's `float` reads it. So "1e3", "-.5"

@@ -19,6 +19,7 @@ cell's own class runs: a cell of a subclass is read by the methods of the built-
 Blanks around text are dropped. The text of a float is the shortest that gives it back, or "inf".
 Decimals and fractions have the text that Python writes. Bytes that are no UTF-8 text are missing.
 An integer of more than 400 digits is a missing word, unless it is text.
+
 As a Boolean, a word is true or false if it is the declared word for it, and else missing.
 
 Text is a number if it is ASCII, has no underscore and Python's `float` reads it. So "1e3", "-.5"

@@ -19,6 +19,7 @@ import numpy as np
 from dp_accounting import NeighboringRelation
 
 from dpbt.privacy.mechanism import Allowance, DrawRequest, Numbers, StepLoss
+from dpbt.storage import HoldsFunctions
 
 Array = jax.Array
 AnyArray = jax.Array | np.ndarray
@@ -336,7 +337,7 @@ class Reweighter(NamedTuple):
 
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
-class Recipe:
+class Recipe(HoldsFunctions):
     """An algorithm: static parts, and numbers that are traced.
 
     Two recipes with equal static fields run the same compiled program; `jax.vmap` over a recipe
@@ -378,6 +379,8 @@ class Recipe:
     name: str = dataclasses.field(metadata={"static": True})
     calibration: str = dataclasses.field(metadata={"static": True})
     setting: str = dataclasses.field(metadata={"static": True})
+
+    _keep = "the arguments that made it"
 
     def __post_init__(self):
         check_parts(self.learner, self.reweighter, self.relation)
@@ -440,7 +443,7 @@ class Transcript(NamedTuple):
 
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
-class Model:
+class Model(HoldsFunctions):
     """An ensemble: all that was released, and what follows from it.
 
     Attributes:
@@ -462,6 +465,8 @@ class Model:
     questions: Questions | None
     features: int = dataclasses.field(metadata={"static": True})
     dtype: str = dataclasses.field(metadata={"static": True})
+
+    _keep = "model.hypotheses and model.transcript, and the arguments that made its recipe"
 
     @property
     def releases(self) -> Release:

@@ -11,7 +11,7 @@ import dpbt
 
 ROOT = Path(__file__).parent.parent
 FLOORS = [
-    {"data.cells", "privacy.mechanism", "validate"},
+    {"data.cells", "privacy.mechanism", "storage", "validate"},
     {"base"},
     {
         "data.columns",

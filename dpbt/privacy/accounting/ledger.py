@@ -13,6 +13,7 @@ from dpbt.privacy.accounting.conversions import (
     zcdp_epsilon,
 )
 from dpbt.privacy.accounting.events import Line
+from dpbt.storage import HoldsFunctions
 
 
 def align(rows: Sequence[Sequence[str]]) -> str:
@@ -63,7 +64,7 @@ def _cells(line: Line) -> tuple[str, ...]:
 
 
 @dataclasses.dataclass(frozen=True)
-class Ledger:
+class Ledger(HoldsFunctions):
     """All events of an algorithm under one neighbouring relation, composed in sequence.
 
     Samplers draw from finitely many bits. With G the sum of the events' gaps and t that of their
@@ -87,6 +88,8 @@ class Ledger:
     unprotected: tuple[str, ...] = ()
     key: str | None = None
     rows: int | None = None
+
+    _keep = "str(ledger), or the numbers of its lines"
 
     @property
     def pure_epsilon(self) -> float:

@@ -188,8 +188,7 @@ def _families(
         raise ValueError(
             f"objective calibration needs a family of losses indexed by alpha, got {criterion.name}"
         )
-    name = family(0.5).name
-    setting = "alpha" if name == "m_alpha" else name
+    setting = "alpha" if family is losses.m_alpha else family(0.5).name
     return _Families(family, link, objective, "objective" if objective else setting)
 
 
@@ -265,8 +264,8 @@ def _settings(
     link_alpha = np.asarray(1.0)
     if not families.objective and not callable(alpha):
         link_alpha = by_depth[..., 0]
-        if families.link(0.5).name == "m_alpha":  # alpha = 0 has kinks; 1 is Matsushita's loss
-            link_alpha = np.where(link_alpha > 0, link_alpha, 1.0)
+        smoothness = families.link(np.asarray(link_alpha, np.float32)).smoothness
+        link_alpha = np.where(np.isfinite(smoothness), link_alpha, 1.0)  # a kink cannot be boosted
 
     clip = positive("clip", clip, finite=True)
     zeta = positive("zeta", zeta, below=0.5)

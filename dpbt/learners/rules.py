@@ -1,4 +1,4 @@
-"""Hypotheses in words, by a public domain. All of it is post-processing."""
+"""Hypotheses in words, with the names of a public domain. All of this is post-processing."""
 
 from collections.abc import Callable
 
@@ -8,20 +8,20 @@ from dpbt.base import UNSPLIT, Hypotheses
 from dpbt.data.domains import Domain, Predicate, attributes, predicates
 
 PredicateOf = Callable[[int], Predicate | None]
-"""node of a tree -> what the node asks, or None where it is not split."""
+"""Node of a tree -> its predicate, or None if the node is not split."""
 
 
 def of_trees(trees: Hypotheses, domain: Domain) -> str:
-    """The rules of each tree; a row's score is the sum of what its leaves add.
+    """The rules of each tree. A row's score is the sum of what its leaves add.
 
-    Branches whose leaves are all equal are shown as one leaf.
+    A branch whose leaves are all equal is shown as one leaf.
 
     Args:
-        trees: split i32[T, 2**D - 1], leaf f32[T, 2**D].
+        trees: `split` i32[T, 2^D - 1] and `leaf` f32[T, 2^D].
         domain: the domain that encoded the table that they were learned from.
 
     Raises:
-        ValueError: if a tree splits on something that the domain does not have.
+        ValueError: if a tree uses a split that the domain does not have.
     """
     known = predicates(domain)
     split, leaf = np.asarray(trees.split), np.asarray(trees.leaf)
@@ -38,7 +38,8 @@ def of_groves(groves: Hypotheses, domain: Domain) -> str:
     """The rules of each random tree, and the share of the positive class that its leaves state.
 
     Args:
-        groves: attribute i32[T, P, 2**D - 1], threshold f32[T, P, 2**D - 1], leaf f32[T, P, 2**D].
+        groves: `attribute` i32[T, P, 2^D - 1], `threshold` f32[T, P, 2^D - 1] and `leaf`
+            f32[T, P, 2^D].
         domain: the domain that encoded the table that they were learned from.
 
     Raises:
@@ -63,8 +64,8 @@ def of_groves(groves: Hypotheses, domain: Domain) -> str:
 def of_halfspaces(halfspaces: Hypotheses, domain: Domain) -> str:
     """What each attribute adds to the score at the upper end of its range, largest first.
 
-    The score of a row is the sum over attributes of that number times the row's place in [0, 1];
-    all places of a row are divided by their length where that is above 1.
+    The score of a row is the sum over attributes of that number times the row's position in [0, 1].
+    All positions of a row are divided by their length if that is above 1.
 
     Args:
         halfspaces: normal f32[T, d].
@@ -86,7 +87,7 @@ def _blocks(
     leaf: np.ndarray,
     says: Callable[[float], str],
 ) -> str:
-    """All trees, one after the other."""
+    """The rules of all trees, one tree after the other."""
     blocks = []
     for t in range(len(leaf)):
         lines = _lines(predicates_of(t), leaf[t], says, 0, 0, len(leaf[t]), "  ")

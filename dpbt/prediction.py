@@ -149,8 +149,8 @@ def predict(
 def predict_proba(model: Model, rows: Array | Table) -> Array:
     """f32[N]: the probability of the positive class.
 
-    It is the mean share for hypotheses that state shares, and inverse_link(H) for those that state
-    scores.
+    It is the mean share of hypotheses that state shares. Of those that state scores it is the
+    probability that the recipe's loss gives the score H (`ProperLoss.probability`).
 
     Args:
         model: from `fit`.
@@ -171,4 +171,5 @@ def predict_proba(model: Model, rows: Array | Table) -> Array:
         raise ValueError(
             f"the surrogate of {loss.name} has kinks, so a score defines no probability"
         )
-    return loss.inverse_link(decision_function(model, rows))
+    probability = loss.probability or loss.inverse_link
+    return probability(decision_function(model, rows))

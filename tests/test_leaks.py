@@ -268,10 +268,10 @@ def test_a_program_must_name_each_draw_once_and_replay_must_match():
     with pytest.raises(ValueError, match="two draws are called 'leaf'"):
         boundary.sample(twice, jax.random.key(0), None, table, None, None, None)
     with pytest.raises(ValueError, match="has no site 'leaf'"):
-        boundary.replay(once, {}, table, None, None, None)
+        boundary.replayed_sites(once, {}, table, None, None, None)
     more = {"leaf": jnp.zeros(2), "more": jnp.zeros(1)}
     with pytest.raises(ValueError, match="the program draws"):
-        boundary.replay(once, more, table, None, None, None)
+        boundary.replayed_sites(once, more, table, None, None, None)
 
 
 def test_audits_refuse_what_they_cannot_judge():

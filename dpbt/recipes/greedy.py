@@ -217,7 +217,7 @@ def _families(
     # The link, and a name for tables.
     link = _link(loss, family)
     name = family(0.5).name
-    setting = "alpha" if name == "m_alpha" else name
+    setting = "alpha" if family is losses.m_alpha else name
     return alpha, _Families(family, link, objective, "objective" if objective else setting)
 
 
@@ -294,8 +294,8 @@ def _settings(
     link_alpha = np.asarray(1.0)
     if not families.objective and not callable(alpha):
         link_alpha = by_depth[..., 0]
-        if families.link(0.5).name == "m_alpha":  # alpha = 0 has kinks; 1 is Matsushita's loss
-            link_alpha = np.where(link_alpha > 0, link_alpha, 1.0)
+        smoothness = families.link(np.asarray(link_alpha, np.float32)).smoothness
+        link_alpha = np.where(np.isfinite(smoothness), link_alpha, 1.0)  # a kink cannot be boosted
 
     # The options.
     clip = positive("clip", clip, finite=True)

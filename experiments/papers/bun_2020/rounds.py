@@ -8,7 +8,7 @@ import numpy as np
 
 import dpbt
 from dpbt import recipes
-from dpbt.base import REPLACE_ONE, Array, Table
+from dpbt.base import Array, Table
 from dpbt.learners.halfspace import PUBLISHED_L2
 from dpbt.privacy import accounting, slickness
 from dpbt.theory import smooth_bounds
@@ -25,7 +25,7 @@ from experiments.papers.bun_2020.settings import (
     SMOKE_ROUNDS,
 )
 
-_MOVED = (PUBLISHED_L2, slickness.center_l2(REPLACE_ONE))
+_MOVED = (PUBLISHED_L2, slickness.CENTER_L2)
 
 
 @jax.jit

@@ -15,7 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from dpbt import shapes
-from dpbt.base import Array, Hypotheses, Hypothesis, HypothesisClass, Model, Table
+from dpbt.base import AnyArray, Array, Hypotheses, Hypothesis, HypothesisClass, Model, Table
 from dpbt.checks import hypotheses_of, rows_for
 from dpbt.privacy import keys
 
@@ -78,7 +78,7 @@ def _shares(model: Model, table: Table) -> Array:
     return kind.shares(model.hypotheses, kind.prepare(table))
 
 
-def _read(model: Model, rows: Array | Table) -> tuple[Table, int]:
+def _read(model: Model, rows: AnyArray | Table) -> tuple[Table, int]:
     """The rows as a padded table that the hypotheses can read, and the number of rows."""
     table = rows_for(model, rows)
     padded = shapes.padded(table)  # so there is a row to check even where none is given
@@ -86,7 +86,7 @@ def _read(model: Model, rows: Array | Table) -> tuple[Table, int]:
     return padded, table.cells.shape[0]
 
 
-def decision_function(model: Model, rows: Array | Table) -> Array:
+def decision_function(model: Model, rows: AnyArray | Table) -> Array:
     """f32[N]: the score H of each row; above 0 means the positive class.
 
     Args:
@@ -105,7 +105,7 @@ def decision_function(model: Model, rows: Array | Table) -> Array:
     return shapes.first(scores, count)
 
 
-def shares(model: Model, rows: Array | Table) -> Array:
+def shares(model: Model, rows: AnyArray | Table) -> Array:
     """f32[k, N]: the share of the positive class that each tree states for each row.
 
     Args:
@@ -127,7 +127,7 @@ def shares(model: Model, rows: Array | Table) -> Array:
 
 
 def predict(
-    model: Model, rows: Array | Table, voting: str | None = None, key: Array | None = None
+    model: Model, rows: AnyArray | Table, voting: str | None = None, key: Array | None = None
 ) -> Array:
     """bool[N]: whether each row is of the positive class: H > 0, or a vote. A tie is negative.
 
@@ -146,7 +146,7 @@ def predict(
     return vote(shares(model, rows), voting, key)
 
 
-def predict_proba(model: Model, rows: Array | Table) -> Array:
+def predict_proba(model: Model, rows: AnyArray | Table) -> Array:
     """f32[N]: the probability of the positive class.
 
     It is the mean share of hypotheses that state shares. Of those that state scores it is the

@@ -24,7 +24,7 @@ import dpbt
 from dpbt import recipes
 from dpbt.base import ADD_REMOVE, REPLACE_ONE, Array, Recipe, Relation, Table, relation_name
 from dpbt.data.files import read_csv
-from dpbt.sweeps import plan
+from dpbt.sweeps import definition, plan
 from dpbt.sweeps.storage import write_whole
 from experiments.common import commands, data, protocols, results, tables
 from experiments.common.criteria import CRITERIA, LABELS
@@ -176,7 +176,7 @@ def evaluate(models: Evaluations, recipe: Recipe, lanes: int, done: Callable[[in
 def lanes_of(table: Table, recipe: Recipe, models: int) -> int:
     """How many models are trained at a time: a divisor of `models` that fits `MEMORY_MB`."""
     one_setting = jax.tree.map(lambda leaf: np.asarray(leaf)[None], recipe)
-    each = plan.lane_bytes(plan.shape_of(table), one_setting)
+    each = plan.lane_bytes(definition.shape_of(table), one_setting)
     most = max(MEMORY_MB * 2**20 // each, 1)
     return max(lanes for lanes in range(1, models + 1) if models % lanes == 0 and lanes <= most)
 

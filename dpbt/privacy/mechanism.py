@@ -190,7 +190,8 @@ def quotient_up(bound: Numbers, divisor: Numbers) -> np.ndarray:
 def rounded_down(value: Numbers) -> np.ndarray:
     """f32[...], never above the float64 value."""
     value = np.asarray(value, np.float64)
-    rounded = value.astype(np.float32)
+    with np.errstate(over="ignore"):  # infinite numbers are refused by name
+        rounded = value.astype(np.float32)
     below = np.nextafter(rounded, np.float32(0))
     return np.where(rounded > value, below, rounded).astype(np.float32)
 

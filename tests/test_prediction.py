@@ -147,5 +147,5 @@ def test_arguments_in_another_order_are_refused_by_name(table):
     with pytest.raises(ValueError, match="key, table, recipe"):
         dpbt.fit(jax.random.key(0), {"cells": table.cells}, recipe)
     for other in (None, table):
-        with pytest.raises(ValueError, match="a ledger is of a recipe"):
+        with pytest.raises(ValueError, match="needs a recipe or a model"):
             dpbt.ledger(other)

@@ -41,7 +41,8 @@ def refusal(capsys, words) -> str:
         ("demo --rows 0", "--rows must be at least 1, got 0"),
         ("demo --rows 1_000", "--rows invalid whole number value: '1_000'"),
         ("demo --rows 10", "--rows must be at least the number of rows in the file, got 10"),
-        ("demo --data rows.csv", "--data and --domain must be given together"),
+        ("demo --data rows.csv", "must be given together; --domain is missing"),
+        ("demo --domain a.json", "must be given together; --data is missing"),
         ("bun_2020 run --seed -1", "--seed must be in 0..2147483647, got -1"),
         ("audit --epsilon 1_0", "--epsilon invalid number value: '1_0'"),
         ("audit --epsilon nan", "--epsilon invalid number value: 'nan'"),
@@ -71,7 +72,7 @@ BAD_FILES = {
     "no domain": ({"domain.json": "-"}, "domain.json: No such file or directory"),
     "domain folder": ({"domain.json": None}, "domain.json: Is a directory"),
     "not JSON": ({"domain.json": "age: 0"}, "domain.json, line 1: not JSON: Expecting value"),
-    "not text": ({"domain.json": b"\xff\xfe"}, "domain.json: not JSON: the file is not UTF-8"),
+    "not text": ({"domain.json": b"\xff\xfe"}, "domain.json: not UTF-8 text"),
     "a list": ({"domain.json": "[]"}, "domain.json: expected an object"),
     "bad column": (
         {"domain.json": json.dumps({**DOMAIN, "columns": {"age": {"type": "real"}}})},

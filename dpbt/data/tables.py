@@ -65,7 +65,8 @@ def table(
     whole = isinstance(capacity, int | np.integer) and not isinstance(capacity, bool)
     if capacity is not None and not (whole and 1 <= capacity <= MAX_ROWS):
         raise ValueError(
-            f"capacity must be an integer of at least 1 and at most {MAX_ROWS}, got {shown(capacity)}"
+            f"capacity must be an integer of at least 1 and at most {MAX_ROWS}, "
+            f"got {shown(capacity)}"
         )
     exact, codes = kinds.boolean("exact", exact), kinds.boolean("codes", codes)
 

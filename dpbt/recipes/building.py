@@ -17,7 +17,6 @@ from dpbt.base import (
     MAX_ROWS,
     Budget,
     LossFamily,
-    ProperLoss,
     Public,
     Recipe,
     Relation,
@@ -26,7 +25,7 @@ from dpbt.base import (
     WeakLearner,
 )
 from dpbt.base import relation as to_relation
-from dpbt.losses import NAMED, fixed
+from dpbt.losses import as_family
 from dpbt.privacy import accounting
 from dpbt.privacy.mechanism import Allowance
 from dpbt.validate import floats, positive, shown
@@ -72,7 +71,8 @@ def checked_rows(rows: ArrayLike) -> np.ndarray:
         raise ValueError(f"rows must be whole numbers, got {shown(numbers)}")
     if np.any(numbers > MAX_ROWS):
         raise ValueError(
-            f"rows must be at most {MAX_ROWS}, which int32 sums of weights hold, got {shown(numbers)}"
+            f"rows must be at most {MAX_ROWS}, which int32 sums of weights hold, "
+            f"got {shown(numbers)}"
         )
     return numbers
 
@@ -123,14 +123,7 @@ def family_of(name: str, value: Any) -> LossFamily:
     Raises:
         ValueError: naming the argument, the known names and what was given.
     """
-    found: ProperLoss | LossFamily | None = NAMED.get(value) if isinstance(value, str) else value
-    if isinstance(found, ProperLoss):
-        return fixed(found)
-    if not callable(found) or not isinstance(found(np.float32(1)), ProperLoss):
-        raise ValueError(
-            f"{name} must be one of {sorted(NAMED)}, a loss or a family of losses, got {shown(value)}"
-        )
-    return found
+    return as_family(value, name)
 
 
 def is_single(family: LossFamily) -> bool:

@@ -22,6 +22,7 @@ from dpbt.base import (
     check_parts,
     relation_name,
 )
+from dpbt.losses import check_loss
 from dpbt.privacy.mechanism import Allowance
 from dpbt.recipes.building import (
     Calibrate,
@@ -82,15 +83,19 @@ def custom(
     # Check each argument by itself.
     if not isinstance(learner, WeakLearner):
         raise ValueError(
-            f"learner must be a weak learner, as boundary.weak_learner makes it, got {shown(learner)}"
+            "learner must be a weak learner, as boundary.weak_learner makes it, "
+            f"got {shown(learner)}"
         )
     if (epsilon is None) == (budget is None):
         raise ValueError(f"give either epsilon or budget, got {shown(epsilon)} and {shown(budget)}")
     if budget is not None and calibrate is not None:
-        raise ValueError(f"calibrate sets the noise for epsilon; with budget, got {shown(calibrate)}")
+        raise ValueError(
+            f"calibrate sets the noise for epsilon; with budget, got {shown(calibrate)}"
+        )
     if calibrate is not None and not callable(calibrate):
         raise ValueError(
-            f"calibrate must be a function (allowance, rounds, public) -> budget, got {shown(calibrate)}"
+            "calibrate must be a function (allowance, rounds, public) -> budget, "
+            f"got {shown(calibrate)}"
         )
     if not isinstance(name, str):
         raise ValueError(f"name must be a text, got {shown(name)}")
@@ -110,6 +115,8 @@ def custom(
     # Check that they fit together.
     check_parts(learner, reweighter, request.relation)
     family = None if loss is None else family_of("loss", loss)
+    if family is not None:
+        check_loss(family)
     if family is not None and not hasattr(reweighting, "link_alpha"):
         raise ValueError("a loss needs reweighting with link_alpha, as MirrorNumbers has it")
     parts = Parts(learner, reweighter, reweighting, family, name, "custom")

@@ -36,9 +36,10 @@ def _link(loss: ProperLoss | LossFamily | str | None, criterion: LossFamily) -> 
     """The family of the link: by default the criterion's, or Matsushita's where that one has kinks.
 
     Raises:
-        ValueError: for a loss that is given and has kinks.
+        ValueError: for a loss that is given and has kinks, and as `losses.check_loss`.
     """
     family = criterion if loss is None else family_of("loss", loss)
+    losses.check_loss(family)
     if np.isfinite(float(family(np.float32(1)).smoothness)):
         return family
     if loss is None:
@@ -121,7 +122,8 @@ def bdpe(
             root's. The ratio is noisy in the tight calibration and read off the data in the
             published one. Or a number in [0, 1], or a schedule of the depth, such as any
             `optax.Schedule`. By default "objective" for a family, and 1 for a single loss, which
-            has no alpha and pays for no errors.
+            has no alpha and pays for no errors. Where criterion and loss are both single losses,
+            only 1 is taken.
         criterion: the loss whose perspective scores the splits, or the family indexed by alpha.
             Either an object or a name: "m_alpha" (a family), "matsushita", "gini",
             "information_gain" or "error" (the 0/1 loss).
@@ -201,7 +203,6 @@ def _families(
     """
     # The criterion and its alpha.
     family = family_of("criterion", criterion)
-    losses.check_criterion(family)
     single = is_single(family)
     if alpha is None:
         alpha = 1.0 if single else "objective"
@@ -214,8 +215,15 @@ def _families(
             f'as "m_alpha", got {family(0.5).name}'
         )
 
-    # The link, and a name for tables.
+    # The link, which may have an alpha where the criterion has none.
     link = _link(loss, family)
+    if single and is_single(link) and (callable(alpha) or np.any(floats("alpha", alpha) != 1)):
+        raise ValueError(
+            f"alpha must be None or 1 for the single loss {family(0.5).name}, which has no alpha, "
+            f"got {shown(alpha)}"
+        )
+
+    # A name for tables.
     name = family(0.5).name
     setting = "alpha" if family is losses.m_alpha else name
     return alpha, _Families(family, link, objective, "objective" if objective else setting)

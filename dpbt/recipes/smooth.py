@@ -174,9 +174,9 @@ def _kind(
     family = family_of("criterion", criterion)
     if not is_single(family):
         raise ValueError(
-            f'criterion must be a single loss here, such as "gini", got the family {shown(criterion)}'
+            'criterion must be a single loss here, such as "gini", '
+            f"got the family {shown(criterion)}"
         )
-    losses.check_criterion(family)
     return top_down_tree.Kind(splits, depth, family(1.0), request.relation, request.calibration)
 
 

@@ -179,7 +179,9 @@ def _checked_values(axis: str, values: Any) -> tuple[Value, ...]:
     plain = tuple(value.item() if isinstance(value, np.generic) else value for value in listed)
     for value in plain:
         if not isinstance(value, Value):
-            raise ValueError(f"axis {axis!r} must hold numbers, texts or Booleans, got {shown(value)}")
+            raise ValueError(
+                f"axis {axis!r} must hold numbers, texts or Booleans, got {shown(value)}"
+            )
     return plain
 
 

@@ -103,8 +103,8 @@ def load_columns(path: str | Path) -> tuple[dict[str, np.ndarray], dict]:
     """(columns, about) of a file that `save_columns` wrote.
 
     Raises:
-        ValueError: naming the file, if `save_columns` did not write it; and for something that is no
-            path.
+        ValueError: naming the file, if `save_columns` did not write it. Also for something that is
+            no path.
         OSError: if the file cannot be read.
     """
     path = as_path("path", path)

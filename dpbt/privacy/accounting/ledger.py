@@ -179,7 +179,9 @@ class Ledger(HoldsFunctions):
             "pld": lambda: pld_epsilon(self.lines, left),
         }
         if accountant not in accountants:
-            raise ValueError(f"accountant must be one of {sorted(accountants)}, got {shown(accountant)}")
+            raise ValueError(
+                f"accountant must be one of {sorted(accountants)}, got {shown(accountant)}"
+            )
         if left <= 0 or math.isinf(self.rho):
             return math.inf
         return accountants[accountant]() + self.sampler_epsilon

@@ -14,6 +14,7 @@ import functools
 import hashlib
 import math
 from collections.abc import Callable, Mapping
+from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
@@ -271,15 +272,16 @@ def _check_functions(loss: ProperLoss, counts: Mapping[str, int]) -> None:
     halves = jnp.full(3, 0.5, jnp.float32)
     for name, count in counts.items():
         function = getattr(loss, name)
-        expected = f"{name} of {loss.name} must be a function of {count} " + "arrays"[: 4 + count]
+        arrays = "one array" if count == 1 else "two arrays"
+        expected = f"{name} of {loss.name} must be a function of {arrays}"
         if not callable(function):
             raise ValueError(f"{expected}, got {shown(function)}")
         try:
-            shape = np.shape(function(*[halves] * count))
+            values: Any = function(*[halves] * count)
         except TypeError as error:
             raise ValueError(f"{expected}, got an error: {str(error).splitlines()[0]}") from error
-        if shape != halves.shape:
-            raise ValueError(f"{expected} and keep their shape, got {shape} for {halves.shape}")
+        if np.shape(values) != halves.shape:
+            raise ValueError(f"{expected} and keep the shape, got another shape")
 
 
 def _on_grid(function: Callable[[Numbers], Array], grid: np.ndarray) -> np.ndarray:

@@ -21,11 +21,13 @@ def shown(value: object) -> str:
 
 def _plain(value: object) -> object:
     """`value` with plain numbers in place of the numbers and arrays of NumPy and JAX."""
-    if type(value) in (list, tuple):
-        return type(value)(map(_plain, value))
+    if type(value) is list:
+        return [_plain(entry) for entry in value]
+    if type(value) is tuple:
+        return tuple(_plain(entry) for entry in value)
     try:
-        return value.tolist()
-    except (AttributeError, TypeError):  # no array, or one that is traced
+        return getattr(value, "tolist", lambda: value)()
+    except TypeError:  # a traced array, or a class of arrays
         return value
 
 

@@ -119,13 +119,13 @@ def own(**changes):
 
 
 BAD_LOSSES = {
-    "link None": ({"link": None}, "^link of own must be a function of 1 array, got None$"),
+    "link None": ({"link": None}, "^link of own must be a function of one array, got None$"),
     "inverse_link None": ({"inverse_link": None}, "^inverse_link of own must be a function"),
     "surrogate of two": (
         {"surrogate": lambda z, y: z},
-        "^surrogate of own must be a function of 1",
+        "^surrogate of own must be a function of one",
     ),
-    "link of no shape": ({"link": lambda u: 1.0}, "^link of own must be .* keep their shape, got"),
+    "link of no shape": ({"link": lambda u: 1.0}, "^link of own must be .* keep the shape, got"),
     "smoothness text": ({"smoothness": "x"}, "^smoothness of own must be a number .*, got 'x'$"),
     "smoothness None": ({"smoothness": None}, "^smoothness of own must be a number .*, got None$"),
     "smoothness negative": ({"smoothness": -1}, "^smoothness of own must be greater .*, got -1$"),
@@ -178,7 +178,7 @@ BAD_CRITERIA = {
     ),
     "perspective of one": (
         {"perspective": lambda w: w},
-        "^perspective of own must be a function of 2 arrays, got an error: .*positional argument",
+        "^perspective of own must be a function of two arrays, got an error: .*positional argument",
     ),
     "perspective None": ({"perspective": None}, "^perspective of own must be .*, got None$"),
 }

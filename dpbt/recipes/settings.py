@@ -7,7 +7,7 @@ from dpbt.base import Recipe
 from dpbt.validate import shown
 
 
-def setting(recipe: Recipe, index: int | tuple[int, ...]) -> Recipe:
+def setting(recipe: Recipe, index: int | np.integer | tuple[int | np.integer, ...]) -> Recipe:
     """One setting of a recipe that holds several.
 
     Args:
@@ -38,5 +38,6 @@ def setting(recipe: Recipe, index: int | tuple[int, ...]) -> Recipe:
 
 def _is_place(value: object, length: int) -> bool:
     """Whether a value is a place on an axis of some length."""
-    whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
-    return whole and -length <= value < length
+    if not isinstance(value, int | np.integer) or isinstance(value, bool):
+        return False
+    return -length <= int(value) < length

@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo test test-all mutants check figures clean
+.PHONY: demo test test-all mutants check docs figures clean
 
 demo: $(READY)
 	$(BIN)/python -m experiments demo
@@ -24,6 +24,9 @@ check: $(READY)
 	$(BIN)/ruff format --check .
 	$(BIN)/pyright
 
+docs: $(READY)
+	$(BIN)/python docs/api.py build/docs
+
 figures: $(READY)
 	$(BIN)/python -m paper_figures
 
@@ -31,7 +34,9 @@ $(READY): pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 	  { echo "dpbt needs Python 3.11 or newer; try: make $(MAKECMDGOALS) PYTHON=python3.11"; exit 1; }
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --editable '.[figures,experiments,test,dev]'
+	@echo 'installing (a minute or two)'
+	@# With a plain path the package is found from the folder above the checkout, too.
+	$(BIN)/python -m pip install --quiet --config-settings editable_mode=compat --editable '.[figures,experiments,docs,test,dev]'
 	@touch $@
 
 clean:

@@ -1,15 +1,20 @@
 """Symmetric proper losses: Bayes risk, canonical link, inverse link, surrogate, perspective.
 
-Conventions of Nock & Henecka (2020), sections 2 to 4: the Bayes risk L is normalised to L(0) = L(1)
-= 0 and L(1/2) = 1; the canonical link is -L'; the surrogate is F(z) = (-L)*(-z), so that
-inverse_link(-z) = -F'(z); the perspective is f(w1, w0) = (w1 + w0) L(w1 / (w1 + w0)).
+The conventions are those of Nock & Henecka (2020), sections 2 to 4:
 
-A loss of your own is one `ProperLoss`: sensitivity, splits and boosting follow from it.
+- The Bayes risk L is normalised to L(0) = L(1) = 0 and L(1/2) = 1.
+- The canonical link is -L'.
+- The surrogate F(z) is the convex conjugate of -L at -z, so inverse_link(-z) = -F'(z).
+- The perspective is f(w1, w0) = (w1 + w0) L(w1 / (w1 + w0)).
+
+A loss of your own is one `ProperLoss`. Sensitivity, splits and boosting follow from it.
 """
 
 import functools
 import hashlib
 import math
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
@@ -17,20 +22,23 @@ from jax.core import Tracer
 from jax.scipy.special import xlogy
 
 from dpbt.base import Array, LossFamily, Numbers, ProperLoss
+from dpbt.validate import positive, shown
 
 
 def m_alpha(alpha: Numbers) -> ProperLoss:
     """The M-alpha loss: alpha times Matsushita's plus (1 - alpha) times the 0/1 loss.
 
-    Nock & Henecka (2020), Definition 6 and Theorem 8, equations (86), (87), (103), (105). The
-    second derivative of the surrogate beyond the flat part is 2 alpha^2 / (4 alpha^2 + (|z| -
-    2(1-alpha))^2)^(3/2), half of what their equation (133) says, so its supremum is 1 / (4 alpha).
+    Nock & Henecka (2020), Definition 6 and Theorem 8, equations (86), (87), (103), (105). Beyond
+    the flat part, the second derivative of the surrogate is
+    2 alpha^2 / (4 alpha^2 + (|z| - 2(1-alpha))^2)^(3/2). That is half of what their equation (133)
+    says, so its supremum is 1 / (4 alpha).
+
+    At u = 1/2 the link is 0, one element of the subdifferential [-2(1-alpha), 2(1-alpha)]. The
+    inverse link is 1/2 for |z| <= 2(1-alpha), at alpha = 0 too. On this flat part it does not order
+    scores, so `probability` is the inverse link of Matsushita's loss for every alpha.
 
     Args:
         alpha: a number in [0, 1], possibly traced. At 1 it is Matsushita's loss, at 0 the 0/1 loss.
-
-    At u = 1/2 the link is 0, one element of the subdifferential [-2(1-alpha), 2(1-alpha)]. The
-    inverse link is 1/2 for |z| <= 2(1-alpha), at alpha = 0 too.
     """
 
     def bayes_risk(u: Numbers) -> Array:
@@ -41,24 +49,43 @@ def m_alpha(alpha: Numbers) -> ProperLoss:
         return alpha * curved + 2 * (1 - alpha) * jnp.sign(2 * u - 1)
 
     def excess(z: Numbers) -> Array:
-        """How far |z|/2 is beyond the flat part; 0 on it."""
+        """The distance of |z|/2 beyond the flat part; 0 on it."""
         return jnp.maximum(jnp.abs(z) / 2 - (1 - alpha), 0)
 
     def inverse_link(z: Numbers) -> Array:
-        e = excess(z)
-        norm = jnp.hypot(jnp.asarray(alpha, e.dtype), e)
-        return (1 + jnp.sign(z) * jnp.where(e > 0, e / jnp.where(e > 0, norm, 1), 0)) / 2
+        beyond = excess(z)
+        norm = jnp.hypot(jnp.asarray(alpha, beyond.dtype), beyond)
+        ratio = jnp.where(beyond > 0, beyond / jnp.where(beyond > 0, norm, 1), 0)
+        return (1 + jnp.sign(z) * ratio) / 2
 
     def surrogate(z: Numbers) -> Array:
-        e = excess(z)
-        return 1 - z / 2 + jnp.hypot(jnp.asarray(alpha, e.dtype), e) - alpha
+        beyond = excess(z)
+        return 1 - z / 2 + jnp.hypot(jnp.asarray(alpha, beyond.dtype), beyond) - alpha
 
     def perspective(w1: Numbers, w0: Numbers) -> Array:
         return 2 * alpha * jnp.sqrt(w1) * jnp.sqrt(w0) + 2 * (1 - alpha) * jnp.minimum(w1, w0)
 
     return ProperLoss(
-        "m_alpha", bayes_risk, link, inverse_link, surrogate, perspective, _quarter_over(alpha)
+        name="m_alpha",
+        bayes_risk=bayes_risk,
+        link=link,
+        inverse_link=inverse_link,
+        surrogate=surrogate,
+        perspective=perspective,
+        smoothness=_quarter_over(alpha),
+        probability=_matsushita_probability,
     )
+
+
+def _matsushita_probability(z: Numbers) -> Array:
+    """(1 + z / sqrt(4 + z^2)) / 2, the inverse link of Matsushita's loss.
+
+    Negative scores take a form without cancellation, so that small probabilities stay distinct.
+    """
+    half = jnp.abs(z) / 2
+    norm = jnp.hypot(jnp.ones_like(half), half)
+    below = 0.5 / norm / (norm + half)
+    return jnp.where(z < 0, below, 1 - below)
 
 
 def _quarter_over(alpha: Numbers) -> Numbers:
@@ -70,7 +97,7 @@ def _quarter_over(alpha: Numbers) -> Numbers:
 
 
 def _ratio(numerator: Array, denominator: Array) -> Array:
-    """Numerator / denominator, for weights: what is far below a grid unit counts as 0."""
+    """Numerator / denominator for weights; a denominator far below a grid unit gives 0."""
     large = denominator > 1e-20
     return jnp.where(large, numerator / jnp.where(large, denominator, 1), 0)
 
@@ -119,22 +146,40 @@ Its surrogate has kinks, so it cannot be boosted.
 """
 
 
-def as_family(loss: ProperLoss | LossFamily) -> LossFamily:
-    """The family itself, or that of which every member is the loss.
+def as_family(loss: ProperLoss | LossFamily | str, name: str = "loss") -> LossFamily:
+    """The family itself, or the family whose members are all the one loss.
+
+    Args:
+        loss: a loss, a family of losses, or a name in `NAMED`.
+        name: what an error calls it.
 
     Raises:
-        ValueError: for what is neither.
+        ValueError: for anything that is neither a loss nor a family, a loss whose name is no text,
+            or one whose smoothness is an array.
     """
-    if isinstance(loss, ProperLoss):
-        return fixed(loss)
-    if not callable(loss):
-        raise ValueError(f"expected a loss or a family of losses, got {loss!r}")
-    return loss
+    expected = f"{name} must be one of {sorted(NAMED)}, a loss or a family of losses"
+    found = NAMED.get(loss, loss) if isinstance(loss, str) else loss
+    try:
+        member = found(np.float32(1)) if callable(found) else found
+    except TypeError as error:
+        raise ValueError(f"{expected} by alpha, got {shown(loss)}") from error
+    if not isinstance(member, ProperLoss) or isinstance(found, str):
+        raise ValueError(f"{expected}, got {shown(loss)}")
+    if not isinstance(member.name, str):
+        raise ValueError(f"name of a loss must be a text, got {shown(member.name)}")
+
+    if not isinstance(found, ProperLoss):
+        return found
+    try:
+        return fixed(found)
+    except TypeError as error:  # the family is cached, so its fields must be hashable
+        kind = type(found.smoothness).__name__
+        raise ValueError(f"smoothness of {name} must be a plain number, got {kind}") from error
 
 
 @functools.cache
 def fixed(loss: ProperLoss) -> LossFamily:
-    """The family that holds one loss whatever alpha is. The same loss gives the same object."""
+    """The family of one loss for every alpha. The same loss gives the same object."""
 
     def family(alpha: Numbers) -> ProperLoss:
         del alpha
@@ -146,46 +191,123 @@ def fixed(loss: ProperLoss) -> LossFamily:
 
 _ALPHAS = (0.0, 0.25, 0.5, 1.0)
 _WEIGHTS = np.asarray([0, 1 / 127, 0.1, 0.5, 1, 3, 10, 100, 3000, 40_000], np.float32)
+_SHARES = np.linspace(0, 1, 513)
+_SCORES = np.linspace(-8, 8, 513)
 _TOLERANCE = 3e-5
-"""Room for float32 in a perspective, relative to the weight it is of."""
+"""The float32 error that a perspective may have, relative to its weight."""
+
+_SLACK = 2e-3
+"""The float32 error that values and slopes on a grid may have."""
 
 
 @functools.cache
 def check_criterion(family: LossFamily) -> None:
-    """Check, on a grid of weights and alphas, what every sensitivity of a split rests on.
+    """Check, on a grid of weights and alphas, what scoring splits assumes of a loss.
 
-    A perspective f must be 0 where one class has no weight, symmetric, homogeneous of degree one,
-    non-decreasing in each weight and concave (`sensitivity.perspective_bound`). It is checked once
-    for each family, and by the tests for dpbt's own. A grid cannot prove it: the proof is the
-    author's.
+    Sensitivities of splits assume that a perspective f is 0 where one class has no weight,
+    symmetric, homogeneous of degree one, non-decreasing in each weight and concave
+    (`sensitivity.perspective_bound`). It must also be the perspective of the Bayes risk L, which is
+    symmetric with L(0) = L(1) = 0 and L(1/2) = 1. Each family is checked once. The tests check
+    dpbt's own. A grid cannot prove these properties; the author of a loss must.
 
     Raises:
         ValueError: naming the loss, its alpha and the property that fails.
     """
     for alpha in () if _is_own(family) else _ALPHAS:
         loss = family(alpha)
+        _check_functions(loss, {"bayes_risk": 1, "perspective": 2})
         failed = failed_property(loss)
         if failed:
             raise ValueError(
                 f"the perspective of {loss.name} at alpha = {alpha:g} is not {failed}, so no "
-                "sensitivity is known for its splits; it is (w1 + w0) L(w1 / (w1 + w0)) of a "
+                "sensitivity is known for its splits; it must be (w1 + w0) L(w1 / (w1 + w0)) for a "
                 "symmetric concave Bayes risk L with L(0) = L(1) = 0"
             )
+        _refuse(loss, alpha, _failed_risk(loss) or _failed_perspective(loss))
+
+
+@functools.cache
+def check_loss(family: LossFamily) -> None:
+    """Check, on a grid of shares, scores and alphas, what boosting assumes of a loss.
+
+    The link must be -L' for the Bayes risk L, and the inverse link must undo it where it increases.
+    The surrogate F must have F'(z) = -inverse_link(-z) and F(0) = 1, and the smoothness must be the
+    supremum of F''. L is concave and F is convex, so a slope over a step lies between the slopes at
+    its ends; kinks are no errors. A loss is not boosted where its smoothness is infinite, so
+    nothing else is checked there. Each family is checked once. The tests check dpbt's own.
+
+    Raises:
+        ValueError: naming the loss, its alpha and the property that fails.
+    """
+    for alpha in () if _is_own(family) else _ALPHAS:
+        loss = family(alpha)
+        smoothness = positive(f"smoothness of {loss.name}", loss.smoothness)
+        if np.isinf(smoothness).all():
+            continue
+        names = ("bayes_risk", "link", "inverse_link", "surrogate")
+        _check_functions(loss, dict.fromkeys(names, 1))
+        _refuse(loss, alpha, _failed_risk(loss) or _failed_link(loss) or _failed_surrogate(loss))
+
+
+def _refuse(loss: ProperLoss, alpha: float, failed: str | None) -> None:
+    """Refuse a loss that lacks a property.
+
+    Raises:
+        ValueError: naming the loss, its alpha and the property, unless `failed` is None.
+    """
+    if failed:
+        raise ValueError(f"the loss {loss.name} at alpha = {alpha:g} is inconsistent: {failed}")
+
+
+def _check_functions(loss: ProperLoss, counts: Mapping[str, int]) -> None:
+    """Check that fields of a loss are functions of as many arrays, and give an entry for each.
+
+    Args:
+        loss: the loss.
+        counts: name of the field -> its number of arrays.
+
+    Raises:
+        ValueError: naming the field and the loss.
+    """
+    halves = jnp.full(3, 0.5, jnp.float32)
+    for name, count in counts.items():
+        function = getattr(loss, name)
+        arrays = "one array" if count == 1 else "two arrays"
+        expected = f"{name} of {loss.name} must be a function of {arrays}"
+        if not callable(function):
+            raise ValueError(f"{expected}, got {shown(function)}")
+        try:
+            values: Any = function(*[halves] * count)
+        except TypeError as error:
+            raise ValueError(f"{expected}, got an error: {str(error).splitlines()[0]}") from error
+        if np.shape(values) != halves.shape:
+            raise ValueError(f"{expected} and keep the shape, got another shape")
+
+
+def _on_grid(function: Callable[[Numbers], Array], grid: np.ndarray) -> np.ndarray:
+    """f64: the values of a field of a loss, in float32."""
+    return np.asarray(function(jnp.asarray(grid, jnp.float32)), np.float64)
+
+
+def _within(values: np.ndarray, low: np.ndarray, high: np.ndarray) -> bool:
+    """Whether all values are finite and in their ranges, up to the error of float32."""
+    slack = _SLACK * (1 + np.abs(values))
+    return bool(np.all((values >= low - slack) & (values <= high + slack)))
 
 
 def failed_property(loss: ProperLoss) -> str | None:
-    """The first property of `check_criterion` that the loss fails, in words; None if it has all."""
+    """The first property that the perspective lacks, in words; None if it has all."""
 
     def perspective(w1: np.ndarray, w0: np.ndarray) -> np.ndarray:
         return np.asarray(loss.perspective(jnp.asarray(w1), jnp.asarray(w0)), np.float64)
 
-    # The perspective on the grid, and how far float32 may be off.
+    # The perspective on the grid, and the error that float32 may make there.
     w1, w0 = (grid.ravel() for grid in np.meshgrid(_WEIGHTS, _WEIGHTS, indexing="ij"))
     values = perspective(w1, w0)
     slack = _TOLERANCE * (w1 + w0).astype(np.float64) + 1e-30
     pure = (w1 == 0) | (w0 == 0)
 
-    # What it is at each point.
+    # Its value at each point.
     if not np.all(np.isfinite(values)):
         return "finite"
     if np.any(np.abs(values[pure]) > slack[pure]):
@@ -195,7 +317,7 @@ def failed_property(loss: ProperLoss) -> str | None:
     if not np.any(values > slack):
         return "positive anywhere"
 
-    # How it grows.
+    # Its growth.
     for factor in np.asarray([0.5, 2, 8], np.float32):
         scaled = perspective(factor * w1, factor * w0)
         if np.any(np.abs(scaled - factor * values) > factor * slack):
@@ -204,11 +326,83 @@ def failed_property(loss: ProperLoss) -> str | None:
         if np.any(perspective(w1 + step, w0) < values - slack - _TOLERANCE * step):
             return "non-decreasing in each weight"
 
-    # Concavity at the middle of every pair of points.
+    # Its concavity, at the middle of every pair of points.
     first, second = np.triu_indices(len(w1), 1)
     middle = perspective((w1[first] + w1[second]) / 2, (w0[first] + w0[second]) / 2)
     if np.any(middle < (values[first] + values[second]) / 2 - slack[first] - slack[second]):
         return "concave"
+    return None
+
+
+def _failed_risk(loss: ProperLoss) -> str | None:
+    """What the Bayes risk must be and is not; None if all holds."""
+    risk = _on_grid(loss.bayes_risk, _SHARES)
+    ends, middle = risk[[0, -1]], risk[len(risk) // 2]
+    if not _within(ends, np.zeros(2), np.zeros(2)):
+        return "bayes_risk must be 0 at u = 0 and at u = 1"
+    if not _within(middle, np.ones(()), np.ones(())):
+        return "bayes_risk must be 1 at u = 1/2"
+    if not _within(risk, risk[::-1], risk[::-1]):
+        return "bayes_risk must be finite and symmetric around u = 1/2"
+    return None
+
+
+def _failed_perspective(loss: ProperLoss) -> str | None:
+    """What the perspective must be for the Bayes risk, if it is not; else None."""
+    w1, w0 = (grid.ravel() for grid in np.meshgrid(_WEIGHTS, _WEIGHTS[1:], indexing="ij"))
+    total = (w1 + w0).astype(np.float64)
+    share = np.minimum(w1, w0) / (w1 + w0)  # the risk is symmetric, and 1 - u would lose digits
+    values = np.asarray(loss.perspective(jnp.asarray(w1), jnp.asarray(w0)), np.float64) / total
+    risk = _on_grid(loss.bayes_risk, share)
+    if not _within(values, risk, risk):
+        return "perspective(w1, w0) must be (w1 + w0) bayes_risk(w1 / (w1 + w0))"
+    return None
+
+
+def _failed_link(loss: ProperLoss) -> str | None:
+    """What the link and its inverse must be and are not; None if all holds."""
+    # The link at both ends of each step, and the slope of the Bayes risk between them.
+    inside = _SHARES[1:-1]
+    link, risk = _on_grid(loss.link, inside), _on_grid(loss.bayes_risk, inside)
+    if not _within(-np.diff(risk) / np.diff(inside), link[:-1], link[1:]):
+        return "link must be minus the slope of bayes_risk"
+
+    # The inverse, where the link increases on both sides.
+    rises = np.diff(link) > 1e-3
+    certain = np.flatnonzero(rises[:-1] & rises[1:]) + 1
+    found = _on_grid(loss.inverse_link, link[certain])
+    if not _within(found, inside[certain], inside[certain]):
+        return "inverse_link must undo link"
+    return None
+
+
+def _failed_surrogate(loss: ProperLoss) -> str | None:
+    """What the surrogate, the smoothness and the probability must be and are not, or None."""
+    # The slope of the surrogate at both ends of each step, and between them.
+    step = np.diff(_SCORES)
+    inverse, surrogate = _on_grid(loss.inverse_link, _SCORES), _on_grid(loss.surrogate, _SCORES)
+    if not _within(inverse, np.zeros_like(inverse), np.ones_like(inverse)):
+        return "inverse_link must be in [0, 1]"
+    slope = -inverse[::-1]
+    if not _within(np.diff(surrogate) / step, slope[:-1], slope[1:]):
+        return "the slope of surrogate at z must be -inverse_link(-z)"
+    if not _within(surrogate[len(surrogate) // 2], np.ones(()), np.ones(())):
+        return "surrogate must be 1 at z = 0"
+
+    # The smoothness. A peak as narrow as a step may be higher than the grid shows.
+    steepest = float(np.max(np.diff(inverse) / step))
+    most = 2 * steepest if steepest * step[0] < 0.1 else np.inf
+    if not 0.98 * steepest - _SLACK <= float(loss.smoothness) <= most:
+        return (
+            f"smoothness must be the largest slope of inverse_link, about {steepest:.3g}, "
+            f"got {shown(loss.smoothness)}"
+        )
+
+    # The probability, where it is not the inverse link.
+    stated = inverse if loss.probability is None else _on_grid(loss.probability, _SCORES)
+    rises = np.all(np.diff(stated) >= -1e-6)
+    if not (rises and _within(stated, np.zeros_like(stated), np.ones_like(stated))):
+        return "probability must be in [0, 1] and increase with the score"
     return None
 
 
@@ -218,7 +412,10 @@ def _is_own(family: LossFamily) -> bool:
 
 @functools.cache
 def family_name(family: LossFamily) -> str:
-    """A name that tells families apart: of the loss, and of its values where it is not dpbt's."""
+    """A name that tells families apart.
+
+    It is that of the loss, followed by a digest of its values where the family is not dpbt's.
+    """
     name = family(0.5).name
     if _is_own(family):
         return name
@@ -227,6 +424,17 @@ def family_name(family: LossFamily) -> str:
     for alpha in _ALPHAS:
         loss = family(alpha)
         values += np.asarray(loss.perspective(points, 1 - points)).tolist()
-        values += np.asarray(loss.inverse_link(points - 0.2)).tolist()
+        if loss.inverse_link is not None:  # a loss that only scores splits may have none
+            values += np.asarray(loss.inverse_link(points - 0.2)).tolist()
     text = " ".join(f"{value:.6g}" for value in values)
     return f"{name} {hashlib.sha256(text.encode()).hexdigest()[:8]}"
+
+
+NAMED: dict[str, ProperLoss | LossFamily] = {
+    "m_alpha": m_alpha,
+    "matsushita": matsushita,
+    "gini": square,
+    "information_gain": log,
+    "error": zero_one,
+}
+"""The losses and the family of losses that recipes take by the name of their criterion."""

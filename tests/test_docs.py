@@ -1,33 +1,112 @@
-"""The README's example runs, and its names exist."""
+"""What the README and the docs say is true: code runs, names, links and commands exist."""
 
+import csv
 import importlib
 import re
+import runpy
 import tomllib
+import warnings
 from pathlib import Path
+
+import numpy as np
+import pytest
 
 import dpbt
 from dpbt.base import relation_name
 from dpbt.privacy import accounting
+from dpbt.privacy.keys import ResearchKeyWarning
 from experiments.__main__ import COMMANDS, PAPERS
 from paper_figures.__main__ import NAMES as FIGURES
+from tests import prose
 
-README = (Path(__file__).parent.parent / "README.md").read_text()
+ROOT = Path(__file__).parent.parent
+README = (ROOT / "README.md").read_text()
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+EXAMPLES = {path.name: path for path in sorted((ROOT / "docs" / "examples").glob("*.py"))}
 
 
-def test_the_examples_run(tmp_path, monkeypatch):
+def blocks(text: str, language: str) -> list[str]:
+    fenced = re.findall(r"^```(\w*)\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)
+    return [block for name, block in fenced if name == language]
+
+
+def anchor(heading: str) -> str:
+    kept = re.sub(r"[^\w\- ]", "", heading.strip().lower())
+    return kept.replace(" ", "-")
+
+
+@pytest.fixture
+def quiet_folder(tmp_path, monkeypatch):
+    """An empty folder to run in, with figures that open no window."""
     monkeypatch.chdir(tmp_path)
-    blocks = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
-    assert blocks
+    monkeypatch.setenv("MPLBACKEND", "agg")
+    monkeypatch.setenv("DPBT_SECRET", str(tmp_path / "secret"))
+    return tmp_path
+
+
+def test_the_quickstart_prints_what_the_readme_shows(quiet_folder, capsys):
     scope: dict = {}
-    for block in blocks:
-        exec(compile(block, "README.md", "exec"), scope)
-    assert scope["model"].hypotheses.split.shape[0] == scope["model"].recipe.rounds
+    (block,) = blocks(README, "python")
+    exec(compile(block, "README.md", "exec"), scope)
+
+    printed = capsys.readouterr().out
+    (shown,) = [text for text in blocks(README, "") if "total: epsilon" in text]
+    ledger = str(dpbt.ledger(scope["recipe"]))
+    assert printed.startswith(ledger)
+    assert shown.startswith(ledger)
+    assert printed.count("tree ") >= 1
+    assert shown.count("tree ") >= 1
+    assert len(scope["model"].hypotheses.leaf) == scope["model"].recipe.rounds
 
 
-def test_readme_ledger_and_threats_name_one_relation_one_rows_one_sampler_and_one_key():
+@pytest.mark.parametrize("page", [page.name for page in PAGES if page.name != "README.md"])
+def test_code_of_the_docs_is_of_an_example_or_runs(page, quiet_folder):
+    examples = [path.read_text() for path in EXAMPLES.values()]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ResearchKeyWarning)
+        for block in blocks((ROOT / "docs" / page).read_text(), "python"):
+            if not any(block in example for example in examples):
+                exec(compile(block, page, "exec"), {})
+
+
+def income_rows(path: Path) -> str:
+    """A made-up file of the columns that the tutorial declares."""
+    rng = np.random.default_rng(0)
+    head = ("age", "education-num", "hours-per-week", "capital-gain", "marital-status", "sex")
+    with open(path, "w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow((*head, "income"))
+        for _ in range(300):
+            age, school = rng.integers(17, 90), rng.integers(1, 17)
+            status = rng.choice(["Divorced", "Widowed"])
+            income = ">50K" if school > 12 else "<=50K"
+            writer.writerow((age, school, 40, 0, status, rng.choice(["Male", "Female"]), income))
+    return str(path)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(n, marks=[pytest.mark.slow] if n == "sweep.py" else []) for n in EXAMPLES],
+)
+def test_examples_run(name, quiet_folder, monkeypatch, capsys):
+    arguments = {"income.py": [income_rows(quiet_folder / "rows.csv")], "sweep.py": ["results"]}
+    monkeypatch.setattr("sys.argv", [name, *arguments.get(name, [])])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ResearchKeyWarning)
+        runpy.run_path(str(EXAMPLES[name]), run_name="__main__")
+    printed = capsys.readouterr().out
+    if name == "sweep.py":
+        assert (quiet_folder / "results" / "sweep.png").stat().st_size > 10_000
+        assert "fits=750" in printed
+    else:
+        assert "total: epsilon" in printed
+
+
+def test_readme_ledger_and_pages_name_one_relation_one_rows_one_sampler_and_one_key():
     """In the same words, which the ledger prints."""
-    threats = (Path(__file__).parent.parent / "docs" / "threats.md").read_text()
-    pages = [" ".join(text.replace("`", "").split()) for text in (README, threats)]
+    named = [ROOT / "docs" / "guarantees.md", ROOT / "docs" / "threats.md"]
+    pages = [" ".join(page.read_text().replace("`", "").split()) for page in named]
+    readme = " ".join(README.replace("`", "").split())
     for relation, words in accounting.RELATION_WORDS.items():
         book = dpbt.ledger(
             dpbt.recipes.bdpe(epsilon=1.0, rows=50, relation=relation), dpbt.fresh_key()
@@ -35,36 +114,81 @@ def test_readme_ledger_and_threats_name_one_relation_one_rows_one_sampler_and_on
         printed = str(book)
         assert words.replace("rows is", "rows = 50 is") in printed
         assert accounting.EXACT_WORDS in printed
-        for page in pages:
-            assert f"{relation_name(relation)}: {words}" in page
-            assert accounting.EXACT_WORDS in page
-            assert "against adversaries of bounded computation" in page
         assert "against adversaries of bounded computation" in printed
+        for page in (*pages, readme):
+            assert f"{relation_name(relation)}: {words}" in page
+            assert "against adversaries" in page
+        for page in pages:
+            assert accounting.EXACT_WORDS in page
 
 
-def test_commands_and_links_exist():
-    root = Path(__file__).parent.parent
-    pages = [README, *(page.read_text() for page in (root / "docs").glob("*.md"))]
-    text = " ".join("\n".join(pages).split())
+def test_commands_and_figures_exist():
+    text = " ".join("\n".join(page.read_text() for page in PAGES).split())
     for name, program in re.findall(r"python -m experiments (\w+)(?: (\w+))?", text):
         assert name in COMMANDS
-        if name in PAPERS:
+        if name in PAPERS and program:
             assert program in importlib.import_module(COMMANDS[name]).PROGRAMS
     for name in re.findall(r"paper_figures ([\w/]+)`", text):
         assert name in FIGURES or name in PAPERS
-    for target in re.findall(r"\]\((?!http)([^)#]+)\)", README):
-        assert (root / target).exists(), target
-    for name in re.findall(r"`dpbt\.(\w+)", README):
-        assert (
-            hasattr(dpbt, name)
-            or (root / "dpbt" / f"{name}.py").exists()
-            or (root / "dpbt" / name).is_dir()
-        ), name
+    targets = re.findall(r"^(\w[\w-]*):", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    for name in re.findall(r"`make ([\w-]+)`", text):
+        assert name in targets
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_exist(page):
+    for target in re.findall(r"\]\((?!http)([^)]+)\)", page.read_text()):
+        path, _, heading = target.partition("#")
+        linked = page if not path else page.parent / path
+        assert linked.exists(), target
+        if heading:
+            headings = re.findall(r"^#+ (.*)", linked.read_text(), re.MULTILINE)
+            assert heading in map(anchor, headings), target
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_names_of_the_library_exist(page):
+    for name in set(re.findall(r"`dpbt\.([\w.]+)", page.read_text())):
+        found: object = dpbt
+        for part in name.split("."):
+            if not hasattr(found, part):
+                module = getattr(found, "__name__", "dpbt")
+                importlib.import_module(f"{module}.{part}")
+            found = getattr(found, part)
+
+
+def test_the_readme_is_short_and_lines_and_sentences_are():
+    assert len(README.splitlines()) <= 120
+    for page in PAGES:
+        prose_alone = re.sub(r"```.*?```", "", page.read_text(), flags=re.DOTALL)
+        for line in prose_alone.splitlines():
+            assert len(line) <= 100 or line.startswith("|") or "](" in line, (page.name, line)
+    for place in ("README.md", "CHANGELOG.md", "docs"):
+        assert prose.long_sentences(ROOT / place) == []
+
+
+def test_sentences_are_found_and_counted():
+    text = "One. Two is `a b c` long.\n\n- An item; it goes\n  on.\n\n| a | table |\n\n# Head\n"
+    assert prose.sentences(text) == ["One.", "Two is `a b c` long.", "- An item; it goes on."]
+    assert prose.words("Two is `a b c` long, see [a page](of/a/long/path.md).") == 7
+    entry = "Do it.\n\nArgs:\n    first: one fact.\n    second: another\n        fact.\n"
+    assert prose.sentences(entry, docstring=True) == ["Do it.", "one fact.", "another fact."]
 
 
 def test_the_version_is_stated_once():
-    root = Path(__file__).parent.parent
-    stated = tomllib.loads((root / "pyproject.toml").read_text())["project"]["version"]
+    stated = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
     assert dpbt.__version__ == stated
-    assert stated not in (root / "dpbt" / "__init__.py").read_text()
-    assert f"## {stated}" in (root / "CHANGELOG.md").read_text()
+    assert stated not in (ROOT / "dpbt" / "__init__.py").read_text()
+    for file in ("CHANGELOG.md", "CITATION.cff", "docs/citing.md"):
+        assert stated in (ROOT / file).read_text()
+
+
+@pytest.mark.slow
+def test_the_reference_is_written(tmp_path):
+    """In a process of its own, as it sets names of the package."""
+    import subprocess
+    import sys
+
+    command = [sys.executable, str(ROOT / "docs" / "api.py"), str(tmp_path)]
+    subprocess.run(command, check=True, cwd=ROOT, capture_output=True)
+    assert "criterion" in (tmp_path / "dpbt" / "recipes.html").read_text()

@@ -7,7 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dpbt import losses
+import dpbt
+from dpbt import losses, recipes, reweighting
+from dpbt.base import ADD_REMOVE, ProperLoss
+from dpbt.learners import greedy_tree
 
 SMOOTH = {
     "matsushita": losses.matsushita,
@@ -106,3 +109,200 @@ def test_flat_part_of_the_inverse_link():
 def test_a_fixed_family_is_one_object_per_loss():
     assert losses.fixed(losses.square) is losses.fixed(losses.square)
     assert losses.fixed(losses.square)(0.3) is losses.square
+
+
+SQUARE = losses.square
+
+
+def own(**changes):
+    return SQUARE._replace(**{"name": "own", **changes})
+
+
+BAD_LOSSES = {
+    "link None": ({"link": None}, "^link of own must be a function of one array, got None$"),
+    "inverse_link None": ({"inverse_link": None}, "^inverse_link of own must be a function"),
+    "surrogate of two": (
+        {"surrogate": lambda z, y: z},
+        "^surrogate of own must be a function of one",
+    ),
+    "link of no shape": ({"link": lambda u: 1.0}, "^link of own must be .* keep the shape, got"),
+    "smoothness text": ({"smoothness": "x"}, "^smoothness of own must be a number .*, got 'x'$"),
+    "smoothness None": ({"smoothness": None}, "^smoothness of own must be a number .*, got None$"),
+    "smoothness negative": ({"smoothness": -1}, "^smoothness of own must be greater .*, got -1$"),
+    "smoothness NaN": ({"smoothness": np.nan}, "^smoothness of own must be greater than 0"),
+    "smoothness array": ({"smoothness": jnp.float32(0.125)}, "^smoothness of .* a plain number"),
+    "name": ({"name": 3}, "^name of a loss must be a text, got 3$"),
+    "inverse link 0": ({"inverse_link": lambda z: 0 * z}, "inverse_link must undo link$"),
+    "inverse link beyond": (
+        {"inverse_link": lambda z: (z + 4) / 8, "surrogate": lambda z: (z - 4) ** 2 / 16},
+        r"inverse_link must be in \[0, 1\]$",
+    ),
+    "surrogate 0": ({"surrogate": lambda z: 0 * z}, "the slope of surrogate at z must be"),
+    "surrogate shifted": ({"surrogate": lambda z: 1 + SQUARE.surrogate(z)}, "must be 1 at z = 0$"),
+    "risk of one side": (
+        {"bayes_risk": lambda u: u},
+        "bayes_risk must be 0 at u = 0 and at u = 1$",
+    ),
+    "risk doubled": ({"bayes_risk": lambda u: 8 * u * (1 - u)}, "bayes_risk must be 1 at u = 1/2$"),
+    "risk asymmetric": (
+        {"bayes_risk": lambda u: 4 * u * (1 - u) * (1.5 - u)},
+        "bayes_risk must be finite and symmetric",
+    ),
+    "smoothness large": ({"smoothness": 1000.0}, "smoothness must be .* about 0.125, got 1000.0$"),
+    "smoothness small": ({"smoothness": 0.1}, "smoothness must be .* about 0.125, got 0.1$"),
+    "link negated": ({"link": lambda u: 4 - 8 * u}, "link must be minus the slope of bayes_risk$"),
+    "link doubled": ({"link": lambda u: 16 * u - 8}, "link must be minus the slope of bayes_risk$"),
+    "probability": ({"probability": lambda z: -z}, "probability must be in"),
+}
+
+
+@pytest.mark.parametrize("name", BAD_LOSSES)
+def test_inconsistent_losses_are_refused_where_they_are_boosted(name):
+    changes, words = BAD_LOSSES[name]
+    bad = own(**changes)
+    for boosted in (
+        lambda: recipes.bdpe(epsilon=1.0, rows=50, criterion=bad),
+        lambda: recipes.bdpe(epsilon=1.0, rows=50, criterion="gini", loss=bad),
+        lambda: reweighting.mirror(bad),
+    ):
+        with pytest.raises(ValueError, match=words) as refused:
+            boosted()
+        assert "\n" not in str(refused.value)
+
+
+BAD_CRITERIA = {
+    "risk doubled": ({"bayes_risk": lambda u: 8 * u * (1 - u)}, "bayes_risk must be 1 at u = 1/2$"),
+    "perspective halved": (
+        {"perspective": lambda w1, w0: SQUARE.perspective(w1, w0) / 2},
+        r"perspective\(w1, w0\) must be \(w1 \+ w0\) bayes_risk",
+    ),
+    "perspective of one": (
+        {"perspective": lambda w: w},
+        "^perspective of own must be a function of two arrays, got an error: .*positional argument",
+    ),
+    "perspective None": ({"perspective": None}, "^perspective of own must be .*, got None$"),
+}
+
+
+@pytest.mark.parametrize("name", BAD_CRITERIA)
+def test_inconsistent_criteria_are_refused_where_they_score_splits(name):
+    changes, words = BAD_CRITERIA[name]
+    bad = own(**changes)
+    for scored in (
+        lambda: recipes.bdpe(epsilon=1.0, rows=50, criterion=bad, loss="gini"),
+        lambda: recipes.lazybb_trees(epsilon=1.0, rows=50, criterion=bad),
+        lambda: greedy_tree.greedy_tree(
+            2, losses.fixed(bad), losses.fixed(SQUARE), False, ADD_REMOVE
+        ),
+    ):
+        with pytest.raises(ValueError, match=words):
+            scored()
+
+
+def test_a_criterion_needs_no_link():
+    bare = dict.fromkeys(("link", "inverse_link", "surrogate", "smoothness"))
+    assert recipes.bdpe(epsilon=1.0, rows=50, criterion=own(**bare), loss="gini")
+    assert recipes.lazybb_trees(epsilon=1.0, rows=50, criterion=own(**bare))
+
+
+@pytest.mark.parametrize("loss", [*ALL.values(), losses.m_alpha(0.01)])
+def test_the_losses_of_the_library_pass_the_checks_of_a_persons_own(loss):
+    for family in (losses.fixed(loss._replace(name="own")), lambda alpha: losses.m_alpha(alpha)):
+        losses.check_loss(family)
+        losses.check_criterion(family)
+
+
+@pytest.mark.parametrize(
+    "wrong", [ProperLoss, lambda: losses.log, recipes.bdpe(epsilon=1.0, rows=50), 3, "x"]
+)
+def test_what_is_no_loss_is_refused_in_one_short_line(wrong):
+    for name, take in (
+        ("criterion", lambda: recipes.bdpe(epsilon=1.0, rows=50, criterion=wrong)),
+        ("loss", lambda: recipes.bdpe(epsilon=1.0, rows=50, loss=wrong)),
+        ("loss", lambda: reweighting.mirror(wrong)),
+    ):
+        with pytest.raises(ValueError, match=f"^{name} must be one of .*, got ") as refused:
+            take()
+        assert len(str(refused.value)) < 250
+
+
+def probability_of(loss):
+    return loss.probability or loss.inverse_link
+
+
+def in_float64(name, z):
+    """The probability that a loss gives a score, by NumPy."""
+    if name == "square":
+        return np.clip((z + 4) / 8, 0, 1)
+    if name == "log":
+        return 1 / (1 + np.exp2(-z))
+    return (1 + z / np.hypot(2, z)) / 2
+
+
+FAMILY = {f"m_{alpha:g}": losses.m_alpha(alpha) for alpha in (0.01, 0.1, 0.5, 0.9, 1.0)}
+HAS_PROBABILITIES = {**SMOOTH, **FAMILY}
+each_with_probabilities = pytest.mark.parametrize(
+    ("name", "loss"), HAS_PROBABILITIES.items(), ids=HAS_PROBABILITIES.keys()
+)
+
+
+@each_with_probabilities
+def test_probabilities_are_those_of_float64(name, loss):
+    huge = [-3e38, -1e20, -1e3, -30.0, 0.0, 30.0, 1e3, 1e20, 3e38]
+    z = np.concatenate([np.linspace(-9, 9, 2001), huge]).astype(np.float32)
+    with np.errstate(over="ignore"):
+        expected = in_float64(name, z.astype(np.float64))
+    found = np.asarray(probability_of(loss)(jnp.asarray(z)))
+    np.testing.assert_allclose(found, expected, atol=1e-5)
+    assert np.all((found >= 0) & (found <= 1))
+
+
+@each_with_probabilities
+@pytest.mark.parametrize("scale", [1e-3, 1.0, 3.5])
+def test_probabilities_increase_with_the_score(name, loss, scale):
+    """Strictly, where they differ by more than float32 rounds."""
+    z = np.linspace(-scale, scale, 101, dtype=np.float32)
+    assert np.all(np.diff(np.asarray(probability_of(loss)(jnp.asarray(z)))) > 0)
+
+
+@pytest.mark.parametrize("alpha", [0.1, 1.0])
+def test_small_probabilities_stay_distinct(alpha):
+    z = -np.geomspace(1, 1e9, 200).astype(np.float32)[::-1]
+    found = np.asarray(probability_of(losses.m_alpha(alpha))(jnp.asarray(z)), np.float64)
+    assert np.all(np.diff(found) > 0)
+    exact = z.astype(np.float64)
+    np.testing.assert_allclose(found, 2 / (exact**2 + 4 - exact * np.hypot(2, exact)), rtol=1e-5)
+
+
+def test_a_probability_tells_scores_apart_at_a_number_as_alpha(small_table):
+    """Where the inverse link is 1/2 at every score that the model reaches."""
+    recipe = recipes.bdpe(epsilon=1.0, rows=200, rounds=1, depth=1, alpha=0.1)
+    table = small_table
+    model = dpbt.Model(
+        hypotheses=dpbt.Tree(jnp.asarray([[0]]), jnp.asarray([[-0.1, 0.2]])),
+        intercept=jnp.float32(0),
+        transcript=dpbt.Transcript({}, {}),
+        recipe=recipe,
+        questions=table.questions,
+        features=table.cells.shape[1],
+        dtype="uint8",
+    )
+    scores = np.asarray(dpbt.decision_function(model, table))
+    found = np.asarray(dpbt.predict_proba(model, table))
+    np.testing.assert_array_equal(losses.m_alpha(0.1).inverse_link(scores), 0.5)
+    low, high = (np.unique(found[scores == score]) for score in np.unique(scores))
+    assert low.size == high.size == 1
+    assert low < 0.5 < high
+
+
+def test_a_family_is_told_by_what_it_declares_and_not_by_its_name():
+    """A recipe takes alpha = 1 for the link where the loss at alpha has a kink."""
+
+    def named(alpha):
+        return losses.m_alpha(alpha)._replace(name="my own")
+
+    mine = recipes.bdpe(epsilon=1.0, rows=50, alpha=[0.0, 0.5], criterion=named)
+    own = recipes.bdpe(epsilon=1.0, rows=50, alpha=[0.0, 0.5])
+    np.testing.assert_array_equal(mine.budget.link_alpha, [1.0, 0.5])
+    np.testing.assert_array_equal(own.budget.link_alpha, [1.0, 0.5])
+    assert (mine.setting, own.setting) == ("my own", "alpha")

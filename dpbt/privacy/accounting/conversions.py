@@ -10,26 +10,30 @@ from dp_accounting.rdp import RdpAccountant
 
 from dpbt.privacy.accounting.events import Line
 from dpbt.privacy.mechanism import Numbers
+from dpbt.validate import positive
 
 
 def advanced_epsilon(lines: Sequence[Line], delta: float) -> float:
     """Advanced composition: sqrt(2 ln(1/delta) sum eps^2) + sum eps (e^eps - 1) over all draws.
 
-    For k equal draws this is Asadi et al. (2022), Theorem 2.8; the form for unequal ones is that of
-    Dwork, Rothblum & Vadhan (2010) as stated by Kairouz, Oh & Viswanath (2015).
+    For k equal draws this is Asadi et al. (2022), Theorem 2.8. The form for unequal draws is that
+    of Dwork, Rothblum & Vadhan (2010), as stated by Kairouz, Oh & Viswanath (2015).
     """
-    squares = math.fsum(e.count * e.epsilon**2 for e in lines)
-    bias = math.fsum(e.count * e.epsilon * math.expm1(min(e.epsilon, 700)) for e in lines)
+    squares = math.fsum(line.count * line.epsilon**2 for line in lines)
+    bias = math.fsum(
+        line.count * line.epsilon * math.expm1(min(line.epsilon, 700)) for line in lines
+    )
     return math.sqrt(2 * math.log(1 / delta) * squares) + bias
 
 
 @functools.cache
 def advanced_each(epsilon: float, delta: float, parts: tuple[tuple[int, float], ...]) -> float:
-    """The largest x for which `count` draws of cost `multiple` x for each part compose to epsilon.
+    """The largest x for which all draws of all parts together cost at most epsilon.
 
-    Parts are pairs (count, multiple). They compose by basic composition, or by advanced composition
-    at delta (as `advanced_epsilon`; Asadi et al. (2022), Theorem 2.8), whichever allows more.
-    Cached: a sweep asks for few distinct settings, many times.
+    A part is a pair (count, multiple): `count` draws that cost `multiple` times x each. Draws
+    compose by basic composition, or by advanced composition at delta (as `advanced_epsilon`; Asadi
+    et al. (2022), Theorem 2.8), whichever allows more. The result is cached, because a sweep asks
+    for few distinct settings many times.
     """
     if math.isinf(epsilon):
         return epsilon
@@ -52,9 +56,18 @@ def advanced_each(epsilon: float, delta: float, parts: tuple[tuple[int, float], 
 def zcdp_epsilon(rho: float, delta: float) -> float:
     """The epsilon of rho-zCDP at delta: the best Renyi order, to about 1e-12 relative.
 
-    Minimises alpha rho + log(1 - 1/alpha) - (log delta + log alpha) / (alpha - 1) over alpha > 1
-    (Canonne, Kamath & Steinke, 2020, Proposition 12). 0 for rho = 0, infinite for infinite rho.
+    It minimises alpha rho + log(1 - 1/alpha) - (log delta + log alpha) / (alpha - 1) over alpha > 1
+    (Canonne, Kamath & Steinke, 2020, Proposition 12). It is 0 for rho = 0, and infinite for an
+    infinite rho.
+
+    Args:
+        rho: at least 0.
+        delta: in (0, 1).
+
+    Raises:
+        ValueError: naming the number that is out of its range.
     """
+    _check_total("rho", rho, delta)
     if rho == 0 or math.isinf(rho):
         return rho
 
@@ -87,14 +100,20 @@ def gaussian_delta(epsilon: float, mu: float) -> float:
 
 @functools.cache
 def gdp_mu(epsilon: float, delta: float) -> float:
-    """The largest mu of which mu-GDP satisfies (epsilon, delta), to about 1e-9 relative.
+    """The largest mu for which mu-GDP satisfies (epsilon, delta), to about 1e-9 relative.
 
-    It is infinite where epsilon is. Cached: a sweep asks for few distinct pairs, many times.
+    It is infinite where epsilon is. The result is cached, because a sweep asks for few distinct
+    pairs many times.
 
     Args:
         epsilon: above 0.
         delta: in (0, 1).
+
+    Raises:
+        ValueError: naming the number that is out of its range.
     """
+    positive("epsilon", epsilon)
+    positive("delta", delta, below=1)
     if math.isinf(epsilon):
         return epsilon
     low, high = 0.0, 1.0
@@ -115,8 +134,13 @@ def zcdp_rho(epsilon: Numbers, delta: Numbers) -> np.ndarray:
     Args:
         epsilon: above 0; infinite where rho is to be infinite.
         delta: in (0, 1).
+
+    Raises:
+        ValueError: naming the number that is out of its range.
     """
-    epsilon, delta = np.broadcast_arrays(*(np.asarray(x, np.float64) for x in (epsilon, delta)))
+    epsilon, delta = np.broadcast_arrays(
+        positive("epsilon", epsilon), positive("delta", delta, below=1)
+    )
     finite = np.where(np.isfinite(epsilon), epsilon, 1.0)[..., None]
     log_delta = np.log(delta)[..., None]
 
@@ -137,19 +161,30 @@ def zcdp_rho(epsilon: Numbers, delta: Numbers) -> np.ndarray:
 
 
 _ROUNDING = 1e-12
-"""Deltas below this are within what `gaussian_delta` may be off by in double precision."""
+"""Deltas below this are within the rounding error of `gaussian_delta` in double precision."""
+
+
+def _check_total(name: str, value: float, delta: float) -> None:
+    """Refuse a total of rho or mu below 0, and a delta outside (0, 1), with a ValueError."""
+    if not value >= 0:
+        raise ValueError(f"{name} must be at least 0, got {value}")
+    positive("delta", delta, below=1)
 
 
 def gdp_epsilon(mu: float, delta: float) -> float:
     """The epsilon of mu-GDP at delta, to about 1e-12 relative; never below it.
 
-    It is 0 for mu = 0 and infinite for infinite mu. For a delta too small to be told from rounding
-    it is that of (mu^2 / 2)-zCDP, which mu-GDP implies.
+    It is 0 for mu = 0, and infinite for an infinite mu. For a delta within rounding error it is
+    that of (mu^2 / 2)-zCDP, which mu-GDP implies.
 
     Args:
         mu: at least 0.
         delta: in (0, 1).
+
+    Raises:
+        ValueError: naming the number that is out of its range.
     """
+    _check_total("mu", mu, delta)
     if mu == 0 or math.isinf(mu):
         return mu
     if delta < _ROUNDING:
@@ -167,7 +202,7 @@ def gdp_epsilon(mu: float, delta: float) -> float:
 
 
 def rdp_epsilon(lines: Sequence[Line], delta: float) -> float:
-    """Through dp_accounting's RDP accountant, of each line's `Mechanism.dp_event`."""
+    """The epsilon by dp_accounting's RDP accountant, from each line's `Mechanism.dp_event`."""
     accountant = RdpAccountant()
     for line in lines:
         if line.event.shift > 0:
@@ -177,9 +212,9 @@ def rdp_epsilon(lines: Sequence[Line], delta: float) -> float:
 
 
 def pld_epsilon(lines: Sequence[Line], delta: float) -> float:
-    """Through dp_accounting's privacy loss distributions.
+    """The epsilon by dp_accounting's privacy loss distributions.
 
-    An exponential mechanism counts as any pure one.
+    An exponential mechanism counts as any pure mechanism of its epsilon.
     """
     total = privacy_loss_distribution.identity()
     for line in lines:

@@ -6,6 +6,26 @@ import numpy as np
 
 from dpbt.base import UNSPLIT, Hypotheses
 from dpbt.data.domains import Domain, Predicate, attributes, predicates
+from dpbt.data.kinds import Boolean, Column, Nominal, Numeric
+
+def cells_in_words(kind: Column, chosen: np.ndarray) -> str:
+    """What the chosen cells bool[CELLS] of a column hold, as in "> 37.5" or "in {a, b}"."""
+    match kind:
+        case Numeric():
+            first = int(np.argmax(chosen[: kind.bins])) if chosen[: kind.bins].any() else kind.bins
+            missing = [" or is missing"] if kind.missing and chosen[kind.bins] else []
+            if first == kind.bins:
+                return "is missing"
+            return f"> {kind.thresholds[first - 1]:g}{''.join(missing)}"
+        case Nominal():
+            listed = [value for value, yes in zip(kind.values, chosen, strict=False) if yes]
+            other = ["not listed"] if kind.other is None and chosen[len(kind.values)] else []
+            return f"in {{{', '.join([*listed, *other])}}}"
+        case Boolean():
+            words = [kind.false, kind.true, "missing"]
+            picked = [word for word, yes in zip(words, chosen, strict=False) if yes]
+            return f"in {{{', '.join(picked[: kind.cells])}}}"
+
 
 PredicateOf = Callable[[int], Predicate | None]
 """node of a tree -> what the node asks, or None where it is not split."""
@@ -32,6 +52,36 @@ def of_trees(trees: Hypotheses, domain: Domain) -> str:
         return lambda node: None if split[t, node] == UNSPLIT else known[split[t, node]]
 
     return _blocks(predicates_of, leaf, "add {:+.4f}".format)
+
+
+def of_oblivious_trees(trees: Hypotheses, domain: Domain) -> str:
+    """The questions of each level and the values of the leaves, a line for each leaf.
+
+    Args:
+        trees: feature i32[T, D], right bool[T, D, CELLS], leaf f32[T, 2**D].
+        domain: the domain that encoded the table that they were learned from.
+
+    Raises:
+        ValueError: if the domain has another number of columns than the trees read.
+    """
+    names, kinds = list(domain), list(domain.values())
+    feature, right, leaf = (np.asarray(array) for array in (trees.feature, trees.right, trees.leaf))
+    if feature.max() >= len(names):
+        raise ValueError(
+            f"the model reads column {feature.max()}, the domain has {len(names)} columns"
+        )
+
+    lines = []
+    for t, values in enumerate(leaf):
+        lines.append(f"tree {t + 1}")
+        depth = feature.shape[1]
+        for level in range(depth):
+            f = feature[t, level]
+            lines.append(f"  question {level + 1}: {names[f]} {cells_in_words(kinds[f], right[t, level])}")
+        for index, value in enumerate(values):
+            answers = format(index, f"0{depth}b").replace("0", "n").replace("1", "y")
+            lines.append(f"  {answers}: add {value:+.4f}")
+    return "\n".join(lines)
 
 
 def of_groves(groves: Hypotheses, domain: Domain) -> str:

@@ -8,6 +8,7 @@ from dpbt.base import UNSPLIT, Hypotheses
 from dpbt.data.domains import Domain, Predicate, attributes, predicates
 from dpbt.data.kinds import Boolean, Column, Nominal, Numeric
 
+
 def cells_in_words(kind: Column, chosen: np.ndarray) -> str:
     """What the chosen cells bool[CELLS] of a column hold, as in "> 37.5" or "in {a, b}"."""
     match kind:
@@ -77,7 +78,9 @@ def of_oblivious_trees(trees: Hypotheses, domain: Domain) -> str:
         depth = feature.shape[1]
         for level in range(depth):
             f = feature[t, level]
-            lines.append(f"  question {level + 1}: {names[f]} {cells_in_words(kinds[f], right[t, level])}")
+            lines.append(
+                f"  question {level + 1}: {names[f]} {cells_in_words(kinds[f], right[t, level])}"
+            )
         for index, value in enumerate(values):
             answers = format(index, f"0{depth}b").replace("0", "n").replace("1", "y")
             lines.append(f"  {answers}: add {value:+.4f}")

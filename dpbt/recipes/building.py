@@ -17,6 +17,7 @@ from numpy.typing import ArrayLike
 from dpbt.base import (
     MAX_ROWS,
     Budget,
+    LedgerEvent,
     LossFamily,
     Public,
     Recipe,
@@ -241,6 +242,30 @@ def either_accountant(request: Request) -> Allowance:
     return one_accountant(request)._replace(epsilon=request.epsilon)
 
 
+def gaussian_accountant(request: Request) -> Allowance:
+    """The whole budget of a recipe whose draws are all Gaussian: rho = mu^2 / 2, mu by GDP.
+
+    GDP composes Gaussian draws exactly. Through zCDP the noise would be 5 to 8 % larger.
+    """
+    zero = np.zeros(request.shape)
+    mu = np.broadcast_to(accounting.gdp_mu(request.epsilon, request.delta), request.shape)
+    return Allowance(zero, mu**2 / 2)
+
+
+def all_gaussian(learner: WeakLearner, budget: Budget, public: Public) -> bool:
+    """Whether every draw of a learner that costs anything is Gaussian."""
+    prices = [event.mechanism.price for event in learner_events(learner, budget, public)]
+    return all(price.gaussian or not price.reads_rows for price in prices)
+
+
+def learner_events(learner: WeakLearner, budget: Budget, public: Public) -> list[LedgerEvent]:
+    """The events of a round, and those of the prologue if there is one."""
+    events = list(learner.program.events(budget, public))
+    if learner.prologue is not None:
+        events += learner.prologue.program.events(budget, public)
+    return events
+
+
 def build(
     request: Request,
     parts: Parts,
@@ -253,7 +278,7 @@ def build(
         request: the request.
         parts: the static parts.
         calibrate: how the rest is shared among the learner's draws.
-        allow: the rest as an allowance.
+        allow: the rest as an allowance, unless all draws are Gaussian: `gaussian_accountant`.
 
     Raises:
         ValueError: if the settings leave float32, or finite bits cost too much of the request.
@@ -261,12 +286,18 @@ def build(
     public = public_numbers(request, parts)
     shape = request.shape
 
-    def calibrated(affordable: Request) -> tuple[Budget, Public]:
+    def calibrated(affordable: Request, allow: Allow) -> tuple[Budget, Public]:
         budget = calibrate(allow(affordable), affordable.rounds, public)
         return _spread(budget, public, shape, parts.learner.by_depth)
 
-    left = after_samplers(request, parts.learner, *calibrated(request))
-    return assemble(request, parts, calibrated(left)[0])
+    # Gaussian draws alone are composed by GDP, once it is known that there are no others.
+    first = calibrated(request, allow)
+    if request.approximate and request.tight and all_gaussian(parts.learner, *first):
+        allow = gaussian_accountant
+        first = calibrated(request, allow)
+
+    left = after_samplers(request, parts.learner, *first)
+    return assemble(request, parts, calibrated(left, allow)[0])
 
 
 def public_numbers(request: Request, parts: Parts) -> Public:
@@ -426,11 +457,7 @@ def check_float32(request: Request, learner: WeakLearner, budget: Budget, public
         if np.any(value < 0):
             raise ValueError(f"the budget's {name} must be at least 0 in float32, and is not")
 
-    programs = [learner.program]
-    if learner.prologue is not None:
-        programs.append(learner.prologue.program)
-    events = [event for program in programs for event in program.events(budget, public)]
-    for event in events:
+    for event in learner_events(learner, budget, public):
         scale = np.asarray(event.scale, np.float64)
         private = np.isfinite(request.epsilon) & (np.asarray(event.sensitivity) > 0)
         if np.any(private & ~((scale > 0) & np.isfinite(scale))):

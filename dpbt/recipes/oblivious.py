@@ -16,7 +16,7 @@ from dpbt.learners import oblivious_tree
 from dpbt.learners.oblivious_questions import Attribute
 from dpbt.privacy import accounting, mechanisms
 from dpbt.privacy.mechanism import Allowance
-from dpbt.recipes.building import Parts, Request, build, checked_request, flag, whole
+from dpbt.recipes.building import Parts, build, checked_request, flag, whole
 from dpbt.reweighting import ClippedNumbers, clipped_mirror
 from dpbt.validate import positive
 
@@ -26,15 +26,6 @@ def attributes_of(domain: Domain) -> tuple[Attribute, ...]:
     return tuple(
         Attribute(column.cells, not isinstance(column, Nominal)) for column in domain.values()
     )
-
-
-def gaussian_accountant(request: Request) -> Allowance:
-    """The whole budget of a recipe whose draws are all Gaussian: rho = mu^2 / 2, mu by GDP."""
-    zero = np.zeros(request.shape)
-    if not request.approximate:
-        return Allowance(request.epsilon, zero)
-    mu = np.vectorize(accounting.gdp_mu)(request.epsilon, request.delta)
-    return Allowance(zero, np.broadcast_to(mu**2 / 2, request.shape))
 
 
 def oblivious_boost(
@@ -57,17 +48,30 @@ def oblivious_boost(
 ) -> Recipe:
     """Boosted oblivious trees."""
     request = checked_request(
-        epsilon=epsilon, delta=delta, rows=rows, rounds=rounds, calibration="tight", relation=relation
+        epsilon=epsilon,
+        delta=delta,
+        rows=rows,
+        rounds=rounds,
+        calibration="tight",
+        relation=relation,
     )
     noise = mechanisms.rounded_gaussian if request.approximate else mechanisms.discrete_laplace
     share = np.asarray(marginals_share, np.float64)
     marginals = bool(np.any(share > 0))
     kind = oblivious_tree.Kind(
-        attributes_of(domain), depth, tuple(mixes), marginals, float(smoothing), request.relation, noise
+        attributes_of(domain),
+        depth,
+        tuple(mixes),
+        marginals,
+        float(smoothing),
+        request.relation,
+        noise,
     )
     learner = oblivious_tree._learner(kind)
 
-    def calibrate(allowance: Allowance, rounds: np.ndarray, public: Public) -> oblivious_tree.Budget:
+    def calibrate(
+        allowance: Allowance, rounds: np.ndarray, public: Public
+    ) -> oblivious_tree.Budget:
         each = allowance.part((1 - share) / np.asarray(rounds))
         scale = noise.scale(oblivious_tree.sum_sensitivity(kind), each)
         opening = 0.0
@@ -79,11 +83,15 @@ def oblivious_boost(
 
     numbers = ClippedNumbers(np.float32(1), positive("clip", clip))
     family = losses.fixed(losses.log)
-    parts = Parts(learner, clipped_mirror(losses.log), numbers, family, "oblivious_boost", f"D={depth}")
-    return build(request, parts, calibrate, gaussian_accountant)
+    parts = Parts(
+        learner, clipped_mirror(losses.log), numbers, family, "oblivious_boost", f"D={depth}"
+    )
+    return build(request, parts, calibrate)
 
 
-def rule(epsilon: float, rows: float, domain: Domain, delta: float, relation: str | Relation) -> dict:
+def rule(
+    epsilon: float, rows: float, domain: Domain, delta: float, relation: str | Relation
+) -> dict:
     features = len(domain)
     moved = 1 if relation in ("add_remove", ADD_REMOVE) else 2
     if delta > 0:

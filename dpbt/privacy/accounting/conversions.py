@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from dp_accounting.pld import privacy_loss_distribution
 from dp_accounting.rdp import RdpAccountant
+from scipy.special import log_ndtr
 
 from dpbt.privacy.accounting.events import Line
 from dpbt.privacy.mechanism import Numbers
@@ -71,39 +72,43 @@ def zcdp_epsilon(rho: float, delta: float) -> float:
     return max(float(np.min(bound(np.linspace(low, high, 101)))), 0.0)
 
 
-def gaussian_delta(epsilon: float, mu: float) -> float:
-    """The delta of mu-GDP at epsilon (Dong, Roth & Su, 2022).
+def gaussian_delta(epsilon: Numbers, mu: Numbers) -> np.ndarray:
+    """f64[...]: the delta of mu-GDP at epsilon (Dong, Roth & Su, 2022), for mu above 0.
 
-    It is Phi(-epsilon / mu + mu / 2) - e^epsilon Phi(-epsilon / mu - mu / 2).
+    It is Phi(-epsilon / mu + mu / 2) - e^epsilon Phi(-epsilon / mu - mu / 2), computed from the
+    logarithms of the two terms, so that no small delta is lost in rounding.
     """
-
-    def phi(x: float) -> float:
-        return 0.5 * math.erfc(-x / math.sqrt(2))
-
-    tail = phi(-epsilon / mu - mu / 2)
-    scaled_tail = math.exp(min(epsilon + math.log(tail), 0.0)) if tail > 0 else 0.0
-    return phi(-epsilon / mu + mu / 2) - scaled_tail
+    epsilon, mu = np.asarray(epsilon, np.float64), np.asarray(mu, np.float64)
+    log_first = log_ndtr(-epsilon / mu + mu / 2)
+    log_second = epsilon + log_ndtr(-epsilon / mu - mu / 2)
+    return np.exp(log_first) * -np.expm1(np.minimum(log_second - log_first, 0.0))
 
 
-@functools.cache
-def gdp_mu(epsilon: float, delta: float) -> float:
-    """The largest mu of which mu-GDP satisfies (epsilon, delta), to about 1e-9 relative.
+_GDP_SLACK = 1e-9
+"""What `gdp_mu` and `gdp_epsilon` leave of delta for rounding."""
 
-    It is infinite where epsilon is. Cached: a sweep asks for few distinct pairs, many times.
+
+def gdp_mu(epsilon: Numbers, delta: Numbers) -> np.ndarray:
+    """f64[...]: the largest mu of which mu-GDP satisfies (epsilon, delta), to about 1e-9 relative.
+
+    It is infinite where epsilon is. All settings are searched at once.
 
     Args:
         epsilon: above 0.
         delta: in (0, 1).
     """
-    if math.isinf(epsilon):
-        return epsilon
-    low, high = 0.0, 1.0
-    while gaussian_delta(epsilon, high) < delta:
-        low, high = high, 2 * high
-    for _ in range(32):
+    epsilon, delta = np.broadcast_arrays(*(np.asarray(x, np.float64) for x in (epsilon, delta)))
+    finite, target = np.where(np.isfinite(epsilon), epsilon, 1.0), delta * (1 - _GDP_SLACK)
+
+    high = np.ones(finite.shape)
+    while np.any(below := gaussian_delta(finite, high) < target):
+        high = np.where(below, 2 * high, high)
+    low = np.zeros(finite.shape)
+    for _ in range(50):
         middle = (low + high) / 2
-        low, high = (middle, high) if gaussian_delta(epsilon, middle) <= delta else (low, middle)
-    return low
+        fits = gaussian_delta(finite, middle) <= target
+        low, high = np.where(fits, middle, low), np.where(fits, high, middle)
+    return np.where(np.isfinite(epsilon), low, epsilon)
 
 
 def zcdp_rho(epsilon: Numbers, delta: Numbers) -> np.ndarray:
@@ -136,15 +141,10 @@ def zcdp_rho(epsilon: Numbers, delta: Numbers) -> np.ndarray:
     return np.where(np.isfinite(epsilon), np.maximum(rho, 0.0) * (1 - 1e-11), epsilon)
 
 
-_ROUNDING = 1e-12
-"""Deltas below this are within what `gaussian_delta` may be off by in double precision."""
-
-
 def gdp_epsilon(mu: float, delta: float) -> float:
-    """The epsilon of mu-GDP at delta, to about 1e-12 relative; never below it.
+    """The epsilon of mu-GDP at delta, to about 1e-9 relative; never below it.
 
-    It is 0 for mu = 0 and infinite for infinite mu. For a delta too small to be told from rounding
-    it is that of (mu^2 / 2)-zCDP, which mu-GDP implies.
+    It is 0 for mu = 0 and infinite for infinite mu.
 
     Args:
         mu: at least 0.
@@ -152,17 +152,15 @@ def gdp_epsilon(mu: float, delta: float) -> float:
     """
     if mu == 0 or math.isinf(mu):
         return mu
-    if delta < _ROUNDING:
-        return zcdp_epsilon(mu**2 / 2, delta)
-    delta *= 1 - 1e-9
-    if gaussian_delta(0.0, mu) <= delta:
+    target = delta * (1 - _GDP_SLACK / 2)
+    if gaussian_delta(0.0, mu) <= target:
         return 0.0
     low, high = 0.0, 1.0
-    while gaussian_delta(high, mu) > delta:
+    while gaussian_delta(high, mu) > target:
         low, high = high, 2 * high
-    for _ in range(100):
+    for _ in range(60):
         middle = (low + high) / 2
-        low, high = (middle, high) if gaussian_delta(middle, mu) > delta else (low, middle)
+        low, high = (middle, high) if gaussian_delta(middle, mu) > target else (low, middle)
     return high
 
 

@@ -104,6 +104,11 @@ class Ledger:
         return math.sqrt(math.fsum(line.count * line.mu**2 for line in self.lines))
 
     @property
+    def gaussian(self) -> bool:
+        """Whether every draw that costs anything is Gaussian, so that GDP composes them exactly."""
+        return all(line.mechanism.price.gaussian or line.mu == 0 for line in self.lines)
+
+    @property
     def sampler_epsilon(self) -> float:
         """2 G: what finite bits add to epsilon."""
         return 2 * math.fsum(line.gap for line in self.lines)
@@ -120,14 +125,15 @@ class Ledger:
 
     @property
     def epsilon(self) -> float:
-        """The claim: pure for delta = 0, else through zCDP at that delta, or pure if smaller.
+        """The claim: pure for delta = 0, else at that delta, or pure if smaller.
 
-        What finite bits cost is in it.
+        At a delta it is through GDP where all draws are Gaussian, which is exact, and else through
+        zCDP. What finite bits cost is in it.
         """
         pure = self.pure_epsilon + self.sampler_epsilon
         if self.delta == 0:
             return pure
-        approximate = self.epsilon_at(self.delta)
+        approximate = self.epsilon_at(self.delta, "gdp" if self.gaussian else "zcdp")
         return min(approximate, pure) if self.sampler_delta <= self.delta else approximate
 
     def epsilon_at(self, delta: float, accountant: str = "zcdp") -> float:

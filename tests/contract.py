@@ -10,6 +10,7 @@ import numpy as np
 
 from dpbt import losses, recipes
 from dpbt.base import Recipe, Table
+from dpbt.data.domains import Boolean
 from tests import tables
 
 
@@ -193,6 +194,42 @@ def _halfspace_row(name: str, tight: bool, slow: bool = False) -> Row:
     )
 
 
+THREE = {f"x{k}": Boolean() for k in range(3)}
+
+
+def _rescale_oblivious(budget, factor: float):
+    factor = np.float32(factor)
+    return budget._replace(
+        sum_scale=budget.sum_scale * factor, histogram_scale=budget.histogram_scale * factor
+    )
+
+
+def _oblivious_row(name: str, slow: bool = False, **fixed) -> Row:
+    def recipe(relation, **settings):
+        return recipes.oblivious_boost(
+            relation=relation, domain=THREE, mixes=(1, 2), **{**settings, **fixed}
+        )
+
+    marginals = ("histogram",) if "marginals_share" in fixed else ()
+    return Row(
+        name,
+        recipe,
+        _rescale_oblivious,
+        tight=True,
+        slow=slow,
+        delta=fixed.get("delta", 0.0),
+        extreme=tables.flipped_rule,
+        sites=("sums", *marginals),
+    )
+
+
+OBLIVIOUS = [
+    _oblivious_row("oblivious"),
+    _oblivious_row("oblivious-marginals", slow=True, marginals_share=0.5),
+    _oblivious_row("oblivious-gdp", slow=True, marginals_share=0.5, delta=1e-6),
+]
+
+
 ROWS = [
     Row("bdpe-tight-objective", _bdpe(alpha="objective"), _rescale_tree, tight=True, sampled=False),
     Row(
@@ -246,6 +283,7 @@ ROWS = [
         slow=True,
     ),
     *FORESTS,
+    *OBLIVIOUS,
     _rule_row("lazybb-rule"),
     _rule_row("lazybb-rule-zcdp", delta=1e-6, slow=True),
     _rule_row("lazybb-rule-noisy-max", selection="noisy_max", attained=0.9, slow=True),

@@ -112,9 +112,9 @@ def draw(
     own_key = jax.random.fold_in(orders_key, tree)
     words = jax.vmap(lambda f: jax.random.bits(jax.random.fold_in(own_key, f), (CELLS,)))(feature)
     place = jnp.arange(CELLS, dtype=jnp.int32)
-    known = place < cells[:, None]
-    shuffled = jnp.where(known, words >> 1, jnp.uint32(2**31)).astype(jnp.uint32)
-    sorting = jnp.where(ordered[:, None], place.astype(jnp.uint32), shuffled)
+    known = place[None] < cells[:, None]
+    shuffled = jnp.where(known, words >> jnp.uint32(1), jnp.uint32(2**31))
+    sorting = jnp.where(ordered[:, None], place[None].astype(jnp.uint32), shuffled)
     order = jnp.argsort(sorting, axis=1)
     rank = jnp.argsort(order, axis=1)
     up_to = jnp.cumsum(jnp.take_along_axis(mass[feature], order, axis=1), axis=1)

@@ -165,6 +165,11 @@ class Kind(NamedTuple):
     noise: Mechanism
 
     @property
+    def widest(self) -> int:
+        """C, the most cells of a feature."""
+        return max(attribute.cells for attribute in self.attributes)
+
+    @property
     def tag(self) -> str:
         """Names every static part."""
         cells = " ".join(f"{each.cells}{'o' if each.ordered else 'n'}" for each in self.attributes)
@@ -206,21 +211,36 @@ def histogram_sensitivity(kind: Kind) -> float:
 # The prologue: class histograms.
 
 
-def _histograms(rows: Rows, weights: Array) -> Array:
-    """i32[F, CELLS, 2]: how many rows of each class have each cell."""
+def _cells(kind: Kind, rows: Rows) -> Array:
+    """u8[F, N]: the features that the domain has; a padded table may have more.
+
+    Raises:
+        ValueError: for fewer features.
+    """
+    features = len(kind.attributes)
+    if rows.cells.shape[0] < features:
+        raise ValueError(f"the recipe's domain has {features} columns, and the table has fewer")
+    return rows.cells[:features]
+
+
+def _histograms(kind: Kind, cells: Array, target: Array, weights: Array) -> Array:
+    """i32[F, C, 2]: how many rows of each class have each cell, C the most cells of a feature.
+
+    A cell that its feature does not have is beyond C, or has a count that nothing reads.
+    """
     one = (weights > 0).astype(jnp.int32)
-    target = rows.target.astype(jnp.int32)
+    positive = target.astype(jnp.int32)
 
-    def of_feature(cells: Array) -> Array:
-        place = 2 * cells.astype(jnp.int32) + target
-        return jax.ops.segment_sum(one, place, 2 * CELLS).reshape(CELLS, 2)
+    def of_feature(cell: Array) -> Array:
+        place = 2 * cell.astype(jnp.int32) + positive
+        return jax.ops.segment_sum(one, place, 2 * kind.widest).reshape(kind.widest, 2)
 
-    return jax.lax.map(of_feature, rows.cells)
+    return jax.lax.map(of_feature, cells)
 
 
-def _cell_counts(kind: Kind) -> np.ndarray:
-    """i64[F]: how many cells each feature has."""
-    return np.array([attribute.cells for attribute in kind.attributes])
+def _known_cells(kind: Kind) -> np.ndarray:
+    """bool[F, C]: the cells that each feature has."""
+    return np.stack([np.arange(kind.widest) < attribute.cells for attribute in kind.attributes])
 
 
 def _opening(
@@ -228,7 +248,8 @@ def _opening(
 ) -> None:
     """One draw: the class histograms of all attributes."""
     del public
-    draw("histogram", kind.noise, _histograms(rows, weights), budget.histogram_scale)
+    histograms = _histograms(kind, _cells(kind, rows), rows.target, weights)
+    draw("histogram", kind.noise, histograms, budget.histogram_scale)
 
 
 def _opening_events(kind: Kind, budget: Budget, public: Public) -> list[Event]:
@@ -248,15 +269,15 @@ def _opening_events(kind: Kind, budget: Budget, public: Public) -> list[Event]:
 
 def _class_totals(kind: Kind, histogram: Array) -> Array:
     """f32[2]: the classes' numbers of rows, each the median over attributes; at least 10."""
-    known = jnp.arange(CELLS) < jnp.asarray(_cell_counts(kind))[:, None]
-    totals = jnp.sum(jnp.where(known[..., None], histogram, 0), axis=1).astype(jnp.float32)
+    known = jnp.asarray(_known_cells(kind))[..., None]
+    totals = jnp.sum(jnp.where(known, histogram, 0), axis=1).astype(jnp.float32)
     return jnp.maximum(jnp.median(totals, axis=0), 10.0)
 
 
 def _log_odds(kind: Kind, release: Release, budget: Budget) -> Array:
     """f32[]: the score that rows start from, in bits: the log ratio of classes, shrunk by noise."""
     totals = _class_totals(kind, release["histogram"])
-    cells = float(np.mean(_cell_counts(kind)))
+    cells = float(_known_cells(kind).sum(axis=1).mean())
     deviation = kind.deviation * math.sqrt(cells / len(kind.attributes)) * budget.histogram_scale
     shrunk = totals + 3 * deviation
     return jnp.log2(shrunk[1] / shrunk[0])
@@ -270,13 +291,12 @@ def _prologue(kind: Kind) -> LearnerPrologue:
 
 
 def _masses(kind: Kind, budget: Budget, public: Public) -> tuple[Array, Array]:
-    """f32[F, CELLS], the estimated share of rows in each cell, and f32[], how many rows there are.
+    """f32[F, C], the estimated share of rows in each cell, and f32[], how many rows there are.
 
     Uniform over the cells of a feature without histograms.
     """
-    counts = jnp.asarray(_cell_counts(kind))[:, None]
-    known = jnp.arange(CELLS) < counts
-    uniform = jnp.where(known, 1 / counts.astype(jnp.float32), 0)
+    known = _known_cells(kind)
+    uniform = jnp.asarray(known / known.sum(axis=1, keepdims=True), jnp.float32)
     if not kind.marginals:
         return uniform, jnp.asarray(public.rows, jnp.float32)
 
@@ -284,7 +304,7 @@ def _masses(kind: Kind, budget: Budget, public: Public) -> tuple[Array, Array]:
     histogram = public.prologue["histogram"]
     noise = kind.deviation * math.sqrt(2) * budget.histogram_scale
     rows = jnp.sum(histogram, axis=2).astype(jnp.float32)
-    above = jnp.where(known, jnp.maximum(rows - noise, 0), 0)
+    above = jnp.where(jnp.asarray(known), jnp.maximum(rows - noise, 0), 0)
     total = jnp.sum(above, axis=1, keepdims=True)
     measured = jnp.where(total > 0, above / jnp.where(total > 0, total, 1), uniform)
     return 0.9 * measured + 0.1 * uniform, jnp.sum(_class_totals(kind, histogram))
@@ -296,6 +316,7 @@ def _masses(kind: Kind, budget: Budget, public: Public) -> tuple[Array, Array]:
 def _structure(kind: Kind, budget: Budget, public: Public) -> tuple[ObliviousTree, Array]:
     """The round's tree, with leaves of 0, and f32[2**D]: the estimated rows of each leaf."""
     mass, rows = _masses(kind, budget, public)
+    mass = jnp.pad(mass, ((0, 0), (0, CELLS - kind.widest)))
     seed = jnp.asarray(budget.seed).astype(jnp.uint32)
     asked = oblivious_questions.draw(
         kind.attributes, kind.depth, kind.mixes, seed, jnp.asarray(public.round), mass
@@ -310,7 +331,7 @@ def program(
     """One draw: for each leaf the sum of y w over its rows, in grid units, an exact integer."""
     tree, _ = _structure(kind, budget, public)
     signed = jnp.where(rows.target, weights, -weights).astype(jnp.int32)
-    sums = jax.ops.segment_sum(signed, leaves_of(tree, rows.cells), 2**kind.depth)
+    sums = jax.ops.segment_sum(signed, leaves_of(tree, _cells(kind, rows)), 2**kind.depth)
     draw("sums", kind.noise, sums, budget.sum_scale)
 
 

@@ -9,6 +9,7 @@ import warnings
 from pathlib import Path
 
 import pdoc
+import pdoc.render
 
 import dpbt
 

@@ -1,13 +1,14 @@
 """The types of the library: bundles of arrays and tuples of pure functions.
 
-Axis letters, used in every docstring:
+Every docstring uses these letters for axes:
 
     N rows of a table (its public capacity)      D depth of a tree
     F features: columns of a table               L = 2**D leaves
     S public splits                              T rounds of boosting (trees)
     A public attributes                          G settings of a sweep
 
-Axes of rounds have the recipe's capacity: T, unless settings of different T share a program.
+An axis of rounds is as long as the recipe's capacity. That is T, unless settings of different T
+share a program.
 """
 
 import dataclasses
@@ -19,6 +20,7 @@ import numpy as np
 from dp_accounting import NeighboringRelation
 
 from dpbt.privacy.mechanism import Allowance, DrawRequest, Numbers, StepLoss
+from dpbt.storage import HoldsFunctions
 
 Array = jax.Array
 AnyArray = jax.Array | np.ndarray
@@ -33,28 +35,29 @@ Reweighting = Any
 """A re-weighter's own NamedTuple of numbers."""
 
 Prepared = Any
-"""A table laid out by its hypothesis class, with attributes `target` and `present`."""
+"""A table laid out by its hypothesis class; it has attributes `target` and `present`."""
 
 Hypothesis = Any
-"""What a weak learner makes of one release: a Tree, for example."""
+"""What a weak learner makes of one release, such as a `Tree`."""
 
 Hypotheses = Any
-"""Hypotheses that are stacked, with a leading axis for rounds."""
+"""Hypotheses of all rounds, stacked along a leading axis."""
 
 LedgerEvent = Any
-"""An `accounting.Event`: what a learner declares of one draw."""
+"""An `accounting.Event`: what a learner declares about one draw."""
 
 UNSPLIT = -1
-"""The split of a node that is not split; it routes every row left."""
+"""Marks a node that is not split; it routes every row left."""
 
 GRID = 127
 """Weights of rows are integers in 0..GRID, in units of `Weighted.cap` / GRID.
 
-It is the largest grid that fits eight signed bits, whose exact products are the fastest a CPU has.
+It is the largest grid that fits eight signed bits. Exact products of such integers are the fastest
+that a CPU has.
 """
 
 MAX_ROWS = 2**24
-"""Most rows: float32 holds their number, and int32 their weights with noise; 16.8 million."""
+"""Most rows, 16.8 million: float32 holds their number, and int32 their weights with noise."""
 
 ADD_REMOVE = Relation.ADD_OR_REMOVE_ONE
 REPLACE_ONE = Relation.REPLACE_ONE
@@ -68,25 +71,30 @@ def relation(name: str | Relation) -> Relation:
         ValueError: for any other name.
     """
     value = _RELATIONS.get(name) if isinstance(name, str) else name
-    if value is None or value not in _RELATIONS.values():
+    if value is None or not any(value is known for known in _RELATIONS.values()):
         raise ValueError(f"relation must be one of {sorted(_RELATIONS)}, got {name!r}")
     return value
 
 
 def relation_name(value: Relation) -> str:
-    """The short name of a relation, as `relation` takes it."""
-    return next(name for name, known in _RELATIONS.items() if known is value)
+    """The short name of a relation, as `relation` takes it.
+
+    Raises:
+        ValueError: as `relation`.
+    """
+    known = relation(value)
+    return next(name for name, member in _RELATIONS.items() if member is known)
 
 
 CELLS = 256
-"""Most cells of a feature: as many as a uint8 tells apart."""
+"""Most cells of a feature: a uint8 tells no more apart."""
 
 
 class Questions(NamedTuple):
     """What may be asked of the cells of a row: splits, and positions in a range. Public.
 
     A cell that no question knows satisfies no split and is at position 0 of every attribute.
-    `dpbt.questions` has what follows from questions and cells.
+    `dpbt.questions` computes splits and positions from questions and cells.
 
     Attributes:
         feature: i32[S]: the feature that split s reads.
@@ -111,13 +119,13 @@ class Table(NamedTuple):
     """Private rows, as all learners read them.
 
     Attributes:
-        cells: u8[N, F]: the public cell that each feature of a row lies in, which `questions` are
-            asked of. Or f32[N, F]: exact numbers, for learners that read positions or numbers only;
-            then there are no questions. What a cell holds is private, and none is an error.
+        cells: u8[N, F]: the public cell that each feature of a row lies in; `questions` are asked
+            of it. Or f32[N, F]: exact numbers, without questions, for learners that read positions
+            or numbers only. What a cell holds is private, and no content is an error.
         target: bool[N]: the row is of the positive class.
         present: bool[N]: the row is there. Removing a row, choosing a fold and padding to a common
             capacity change this mask only. What an absent row holds never matters.
-        questions: of the cells; None with exact numbers.
+        questions: what may be asked of the cells; None with exact numbers.
     """
 
     cells: Array
@@ -144,8 +152,8 @@ class Weighted(NamedTuple):
 
     Attributes:
         weight: f32[N], integers 0..GRID; the weight of a row is weight * cap / GRID.
-        cap: f32[]: a public upper bound on every weight of every possible row, a function of what
-            has been released before.
+        cap: f32[]: a public upper bound on the weight of every possible row; it is a function of
+            what has been released before.
     """
 
     weight: Array
@@ -153,12 +161,12 @@ class Weighted(NamedTuple):
 
 
 class Public(NamedTuple):
-    """What is public in a round, beside the learner's own budget.
+    """What is public in a round, besides the learner's own budget.
 
     Attributes:
         rows: f32[], m: the public bound on the number of rows (add/remove), or their number
             (replace-one).
-        cap: f32[], the public upper bound on the weights of the round; 1 where no round is meant.
+        cap: f32[], the public upper bound on the weights of the round; 1 outside of rounds.
         reweighting: the numbers of the re-weighter.
         prologue: what the learner's prologue released; empty where there is none.
         round: i32[], the number of the round, from 0; 0 where no round is meant.
@@ -182,6 +190,8 @@ class ProperLoss(NamedTuple):
         surrogate: z -> (-L)*(-z), the convex loss of a margin z.
         perspective: (w1, w0) -> (w1 + w0) L(w1 / (w1 + w0)), and 0 at (0, 0).
         smoothness: the supremum of surrogate''; infinite where the surrogate has a kink.
+        probability: z -> a number in [0, 1] that increases with the score z, which `predict_proba`
+            states. None stands for `inverse_link`, where that increases.
     """
 
     name: str
@@ -191,6 +201,7 @@ class ProperLoss(NamedTuple):
     surrogate: Callable[[Numbers], Array]
     perspective: Callable[[Numbers, Numbers], Array]
     smoothness: Numbers
+    probability: Callable[[Numbers], Array] | None = None
 
 
 LossFamily = Callable[[Numbers], ProperLoss]
@@ -198,7 +209,7 @@ LossFamily = Callable[[Numbers], ProperLoss]
 
 
 class HypothesisClass(NamedTuple):
-    """What boosting needs to know of the hypotheses of a weak learner, whatever they are.
+    """What boosting needs to know about the hypotheses of a weak learner.
 
     Attributes:
         example: () -> a table of one absent row that they can read.
@@ -208,10 +219,11 @@ class HypothesisClass(NamedTuple):
             `present`.
         predict: (hypothesis, prepared) -> f32[N], what the hypothesis adds to the score of each
             row.
-        bound: (hypothesis) -> f32[]: no possible row's |prediction| exceeds it.
+        bound: (hypothesis) -> f32[]: an upper bound on |prediction| for every possible row.
         explain: (hypotheses of T rounds on the host, domain) -> the model in words.
         shares: (hypotheses, prepared) -> f32[k, N], for hypotheses that state shares of the
-            positive class instead of scores: what each says of each row, NaN for rounds beyond T.
+            positive class instead of scores. It is the share that each of them states for each
+            row, and NaN for rounds beyond T.
     """
 
     example: Callable[[], Table]
@@ -224,10 +236,10 @@ class HypothesisClass(NamedTuple):
 
 
 Sampling = Callable[[Array, Array | None, Prepared, Array, Budget, Public], Release]
-"""(key, public key, table, weights, budget, public) -> what fresh draws release."""
+"""(key, public key, table, weights, budget, public) -> the release of fresh draws."""
 
 LogDensities = Callable[[Release, Prepared, Array, Budget, Public], dict[str, Array]]
-"""(release, table, weights, budget, public) -> f32[] for each site."""
+"""(release, table, weights, budget, public) -> the log density f32[] of each site."""
 
 Divergences = Callable[
     [Release, Prepared, Array, Prepared, Array, Budget, Public], dict[str, StepLoss]
@@ -235,26 +247,26 @@ Divergences = Callable[
 """(release, table, weights, other table, its weights, budget, public) -> the loss of each site."""
 
 Requests = Callable[[Prepared, Array, Budget, Public], Mapping[str, DrawRequest]]
-"""(table, weights, budget, public) -> what the program asks for at each site."""
+"""(table, weights, budget, public) -> the draw that the program asks for at each site."""
 
 
 class PrivateProgram(NamedTuple):
-    """A private program, read in four ways, and the ledger's lines for it.
+    """A private program, run in four ways, and the events that the ledger prices it by.
 
-    `boundary.private_program` derives the four from one program. `table` and `weights` are private;
+    `boundary.private_program` derives the four from one program. `table` and `weights` are private.
     `public` is a `Public`.
 
     Attributes:
-        release: (key, public_key, table, weights, budget, public) -> Release: the only door from
-            private to public. The public key is None where nothing public is drawn.
+        release: (key, public_key, table, weights, budget, public) -> Release. Nothing else turns
+            private values into public ones. The public key is None where nothing public is drawn.
         log_prob: (release, table, weights, budget, public) -> dict of f32[]: exact log density by
             site.
         divergence: (release, table, weights, other_table, other_weights, budget, public) -> dict of
             StepLoss: for each site, the worst case over its outputs, given the earlier sites.
-        draws: (table, weights, budget, public) -> dict of site -> what the program asks for there,
-            without drawing it; the ledger compares it with `events`.
-        events: (budget, public) -> one accounting.Event for each site. Their numbers have the axes
-            of settings that the budget has.
+        draws: (table, weights, budget, public) -> dict of site -> the draw that the program asks
+            for there. Nothing is drawn; the ledger compares the draws with `events`.
+        events: (budget, public) -> one accounting.Event for each site. Their numbers have the same
+            axes of settings as the budget.
     """
 
     release: Sampling
@@ -265,13 +277,13 @@ class PrivateProgram(NamedTuple):
 
 
 class Prologue(NamedTuple):
-    """What a learner does once, before the first round; round 0 for audits and ledgers.
+    """What a learner does once, before the first round. Audits and ledgers call it round 0.
 
     Attributes:
-        program: its private program. The weights that it reads are those of `uniform` re-weighting.
+        program: its private program, which reads the weights of `uniform` re-weighting.
         intercept: (its release, budget) -> f32[], the score that every row starts from.
-        tag: names the prologue and every static part of it, for a learner that is given another
-            prologue under its own tag.
+        tag: names the prologue and every static part of it. A learner may be given another prologue
+            under its own tag.
     """
 
     program: PrivateProgram
@@ -280,24 +292,27 @@ class Prologue(NamedTuple):
 
 
 class WeakLearner(NamedTuple):
-    """Private programs, and what is made of their releases. Build one with `boundary.weak_learner`.
+    """A private program, and the hypothesis that its release is turned into.
+
+    Build one with `boundary.weak_learner`.
 
     Attributes:
         tag: names the learner and every static part of it, so that two learners under one key have
             independent noise (`boosting.boost`).
-        program: of one round.
-        hypothesis: (release, budget, public) -> a hypothesis, a Tree say: post-processing, never
-            sees the table.
-        hypotheses: the class that it belongs to.
-        relation: the neighbouring relation that the events speak of; None if they hold under both.
-        coupled: whether the events hold where all rows' weights depend on each other, moving as
-            `slickness` says (`reweighting.lazy_bregman`). If not, they count on weights that depend
-            on each row alone.
+        program: the private program of one round.
+        hypothesis: (release, budget, public) -> a hypothesis, such as a `Tree`. It is
+            post-processing and never sees the table.
+        hypotheses: the class that the hypothesis belongs to.
+        relation: the neighbouring relation that the events hold under; None if they hold under
+            both.
+        coupled: whether the events hold where the weights of all rows depend on each other and move
+            as `slickness` says (`reweighting.lazy_bregman`). If not, each weight must depend on its
+            own row alone.
         unprotected: what the calibration reads off the private data without any mechanism.
-        total: whether the events count on a total weight of kappa rows, as
-            `reweighting.lazy_bregman` has it.
-        withheld: the sites that `fit` leaves out of the model, as their length or their order
-            follows the private rows (the tree of each row, for example).
+        total: whether the events assume a total weight of kappa rows, which
+            `reweighting.lazy_bregman` gives.
+        withheld: the sites that `fit` leaves out of the model, because their length or their order
+            follows the private rows. The tree of each row is an example.
         prologue: what is done once before the first round, if anything.
         by_depth: the fields of its budget that have an entry for each depth on their last axis.
         calibrate: (allowance of all rounds, rounds, public) -> budget, for `recipes.custom`; None
@@ -319,15 +334,16 @@ class WeakLearner(NamedTuple):
 
 
 class Reweighter(NamedTuple):
-    """From the released scores of the rows to their weights in the next round.
+    """A map from the released scores of the rows to their weights in the next round.
 
     Attributes:
         tag: names the re-weighter and every static part of it.
         coupled: whether every weight depends on all rows (`reweighting.lazy_bregman`). If not, it
             depends on its own row alone, and on what has been released.
-        weigh: (score f32[N], bound f32[], prepared table, public) -> Weighted. `bound` is public:
-            no row's |score| exceeds it.
-        numbers: the class of its numbers, `Recipe.reweighting`; an empty tuple has none.
+        weigh: (score f32[N], bound f32[], prepared table, public) -> Weighted. `bound` is a public
+            upper bound on |score| for every possible row.
+        numbers: the class of its numbers, `Recipe.reweighting`; `tuple` for a re-weighter without
+            numbers.
     """
 
     tag: str
@@ -338,33 +354,31 @@ class Reweighter(NamedTuple):
 
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
-class Recipe:
+class Recipe(HoldsFunctions):
     """An algorithm: static parts, and numbers that are traced.
 
-    Two recipes with equal static fields run the same compiled program; `jax.vmap` over a recipe
+    Two recipes with equal static fields run the same compiled program. `jax.vmap` over a recipe
     maps over its numbers. Build one with `dpbt.recipes`.
 
     Attributes:
-        budget: the learner's numbers: noise scales and settings, a pytree of arrays of 32 bits.
-            Leading axes, if any, are axes of settings; so have all numbers below.
-        reweighting: the re-weighter's numbers, likewise.
+        budget: the learner's noise scales and settings, a pytree of arrays of 32 bits. Leading
+            axes, if any, are axes of settings, for these numbers and for all numbers below.
+        reweighting: the re-weighter's numbers.
         rows: f32[], m: the public bound on the number of rows (add/remove), or their number
             (replace-one).
         delta: f32[], the delta of the guarantee; 0 for a pure one.
         rounds: i32[], T. Traced, so that settings with different T share a program.
         learner: the weak learner.
         reweighter: how scores become the next round's weights.
-        loss: the loss of the link of `predict_proba`, a function of `reweighting`; None without
-            one.
+        loss: the family of losses that `predict_proba` takes probabilities from, at the alpha in
+            `reweighting`; None for a recipe without probabilities.
         capacity: the most rounds that the program has room for; releases and hypotheses beyond T
             are zeros.
         relation: the neighbouring relation of the guarantee.
         name, calibration, setting: words for tables.
 
     Raises:
-        ValueError: if the learner's events speak of another relation, if weights that depend on all
-            rows go to a learner whose events do not count on that, or the other way round, or if
-            rounds are not whole numbers from 1 to the capacity.
+        ValueError: if rounds are not whole numbers from 1 to the capacity, and as `check_parts`.
     """
 
     budget: Budget
@@ -381,21 +395,24 @@ class Recipe:
     calibration: str = dataclasses.field(metadata={"static": True})
     setting: str = dataclasses.field(metadata={"static": True})
 
+    _keep = "the arguments that made it"
+
     def __post_init__(self):
         check_parts(self.learner, self.reweighter, self.relation)
         _check_rounds(self.rounds, self.capacity)
 
     def public(self, prologue: Release | None = None) -> Public:
-        """What is public in every round: with a cap of 1, and the prologue's release."""
+        """What is public in every round, with a cap of 1 and the prologue's release."""
         return Public(self.rows, np.float32(1), self.reweighting, prologue or {})
 
 
 def check_parts(learner: WeakLearner, reweighter: Reweighter, relation: Relation) -> None:
-    """Refuse parts that do not fit: the learner's events would not hold.
+    """Refuse a learner, a re-weighter and a relation under which the learner's events do not hold.
 
     Raises:
-        ValueError: if they speak of another relation, if weights that depend on all rows go to a
-            learner whose events do not count on that, or the other way round.
+        ValueError: if the events hold under another relation only. Also if the re-weighter makes
+            weights that depend on all rows and the events do not hold for these. Also if the events
+            assume a total weight that the re-weighter does not keep.
     """
     if learner.relation not in (None, relation):
         raise ValueError(
@@ -404,32 +421,33 @@ def check_parts(learner: WeakLearner, reweighter: Reweighter, relation: Relation
         )
     if reweighter.coupled and not learner.coupled:
         raise ValueError(
-            f"{reweighter.tag} moves the weights of all rows at once, and the sensitivities "
-            f"of {learner.tag} are for weights of each row's own"
+            f"{reweighter.tag} moves the weights of all rows at once, but the sensitivities "
+            f"of {learner.tag} assume that each weight depends on its own row alone"
         )
     if learner.total and not reweighter.coupled:
         raise ValueError(
-            f"{learner.tag} counts on a total weight of kappa rows, "
-            f"and {reweighter.tag} has another"
+            f"the sensitivities of {learner.tag} assume a total weight of kappa rows, "
+            f"which {reweighter.tag} does not keep"
         )
 
 
 def _check_rounds(rounds: object, capacity: int) -> None:
-    """Refuse rounds that are no whole numbers in 1..capacity, where they are numbers at all.
+    """Refuse rounds that are not whole numbers in 1..capacity, where they are numbers at all.
 
     A recipe is a pytree, so `rounds` may be anything that stands for a leaf: a tracer, an axis.
     """
     if not isinstance(rounds, float | np.ndarray | np.generic):
         return
     values = np.asarray(rounds)
+    shown = values.tolist()
     if values.dtype.kind == "f":
-        raise ValueError(f"rounds must be whole numbers, got {rounds!r}")
+        raise ValueError(f"rounds must be whole numbers, got {shown}")
     if values.dtype.kind in "iu" and not np.all((values >= 1) & (values <= capacity)):
-        raise ValueError(f"rounds must be in 1..{capacity}, the recipe's capacity, got {rounds!r}")
+        raise ValueError(f"rounds must be in 1..{capacity}, the recipe's capacity, got {shown}")
 
 
 class Transcript(NamedTuple):
-    """All that leaves one run.
+    """Everything that is released in one run.
 
     Attributes:
         prologue: the release of the learner's prologue; empty where there is none.
@@ -442,19 +460,19 @@ class Transcript(NamedTuple):
 
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
-class Model:
-    """An ensemble: all that was released, and what follows from it.
+class Model(HoldsFunctions):
+    """An ensemble: everything that was released, and what follows from it.
 
     Attributes:
-        hypotheses: trees, say, with a leading axis for rounds; the score of a row is
-            `intercept` and the sum of their predictions.
+        hypotheses: the hypotheses of all rounds, such as trees, with a leading axis for rounds. The
+            score of a row is `intercept` plus the sum of their predictions.
         intercept: f32[], where every score starts; 0 for a learner without a prologue.
         transcript: what was released. The sites that the learner withholds are not in it, unless
             `fit` was asked for them.
         recipe: the recipe that made it.
-        questions: of the cells that it reads, as its table had them; None if it reads numbers.
-        features: F, how many features the rows have that it reads.
-        dtype: of these rows: "uint8" for cells, "float32" for numbers.
+        questions: the questions of its table; None if it reads numbers.
+        features: F, how many features its rows have.
+        dtype: the dtype of its rows: "uint8" for cells, "float32" for numbers.
     """
 
     hypotheses: Hypotheses
@@ -465,6 +483,8 @@ class Model:
     features: int = dataclasses.field(metadata={"static": True})
     dtype: str = dataclasses.field(metadata={"static": True})
 
+    _keep = "model.hypotheses and model.transcript, and the arguments that made its recipe"
+
     @property
     def releases(self) -> Release:
         """The stacked releases of all rounds."""
@@ -474,7 +494,7 @@ class Model:
 def dtype_and_rank(array: AnyArray) -> str:
     """The dtype and the rank of an array, in words for errors.
 
-    Its lengths are not shown, and neither are those of its texts: they may be private.
+    Neither its lengths nor those of its texts are shown, because they may be private.
     """
     numbers = isinstance(array, jax.Array) or array.dtype.kind in "biufc"
     return f"{array.dtype if numbers else 'text or objects'} of rank {array.ndim}"

@@ -1,7 +1,8 @@
-"""Boosting: re-weight, learn, add; the only state between rounds is what has been released.
+"""Boosting: each round re-weights the rows, learns a hypothesis, and adds it to the scores.
 
-`boost` and `replay` are pure and traceable: vmap them over keys, `present` masks and recipes. `fit`
-checks its input on the host, pads it to one of few shapes (`shapes`), then runs `boost` under jit.
+The only state between rounds is what has been released. `boost` and `replay` are pure and
+traceable: vmap them over keys, `present` masks and recipes. `fit` checks its input on the host,
+pads it to one of few shapes (`shapes`), then runs `boost` under jit.
 """
 
 import dataclasses
@@ -27,15 +28,23 @@ from dpbt.base import (
     Transcript,
     WeakLearner,
 )
-from dpbt.checks import check, check_same_rows, on_device, refuse_sample_weight
+from dpbt.checks import (
+    check,
+    check_run,
+    check_same_rows,
+    check_transcript,
+    on_device,
+    refuse_sample_weight,
+)
 from dpbt.privacy import boundary, keys
 from dpbt.privacy.mechanism import StepLoss
+from dpbt.recipes.building import flag
 from dpbt.reweighting import uniform
 
 
 @jax.custom_batching.custom_vmap
 def _anywhere(flag: Array) -> Array:
-    """The flag, or under vmap whether any lane has it, so that a cond on it stays a cond."""
+    """The flag; under vmap, whether any lane has it. So a cond on it stays a cond under vmap."""
     return flag
 
 
@@ -48,14 +57,14 @@ def _anywhere_in_a_batch(
 
 
 RoundStep = Callable[[Any, Any], tuple[Any, Any]]
-"""(state, entry of the round) -> (next state, what to keep of the round); all are pytrees."""
+"""(state, entry of the round) -> (next state, what to keep of the round). All are pytrees."""
 
 
 def scan_rounds(recipe: Recipe, one_round: RoundStep, state: Any, entries: Any) -> tuple[Any, Any]:
     """`lax.scan` of `one_round` over the first T of `capacity` entries; the others give zeros.
 
-    They cost nothing where no other lane of a vmap needs them. (A cond on a batched flag would run
-    both branches and copy the table for every lane.)
+    The other entries cost nothing where no lane of a vmap needs them. (A cond on a batched flag
+    would run both branches and copy the table for every lane.)
     """
 
     def skip(state: Any, entry: Any) -> tuple[Any, Any]:
@@ -81,8 +90,8 @@ def own_key(key: Array, recipe: Recipe) -> Array:
     """The key of a recipe's noise: a function of the key, of every budget number and of the parts.
 
     So one key gives independent noise to two recipes that differ in any scale, share or learner.
-    If they shared their noise at two scales, two releases would give the private statistic away.
-    Rounds and capacity are left out: the first T rounds do not depend on how many follow.
+    If they shared their noise at two scales, their two releases would reveal the private statistic.
+    Rounds and capacity are left out, because the first T rounds do not depend on how many follow.
 
     Args:
         key: a typed key.
@@ -114,8 +123,8 @@ def round_keys(key: Array, capacity: int) -> Array:
 def admitted(present: Array, recipe: Recipe) -> Array:
     """bool[N]: the first `rows` of the present rows, in order.
 
-    The noise was set for `rows` rows. A row more or less then moves at most one other row out or
-    in, so a table beyond the bound costs what two rows cost: 2 epsilon, or 4 rho.
+    The noise was set for `rows` rows. Beyond that bound, a row more or less moves at most one other
+    row out or in. So a larger table costs what two rows cost: 2 epsilon, or 4 rho.
     """
     rank = jnp.cumsum(present.astype(jnp.int32))
     return present & (rank <= jnp.asarray(recipe.rows).astype(jnp.int32))
@@ -125,8 +134,10 @@ def prepared_table(table: Table, recipe: Recipe) -> Prepared:
     """The table laid out for the loops, with the rows that count.
 
     Raises:
-        ValueError: if cells, target and present have different rows; no length is shown.
+        ValueError: as `checks.check_run`; and if cells, target and present have different rows. No
+            length is shown.
     """
+    check_run(table, recipe)
     check_same_rows(table)
     prepared = recipe.learner.hypotheses.prepare(table)
     return prepared._replace(present=admitted(prepared.present, recipe))
@@ -138,8 +149,8 @@ class Boosted(NamedTuple):
     Attributes:
         transcript: all that left the private side, with the sites that the learner withholds from a
             model.
-        hypotheses: what follows from it, trees say, with a leading axis for rounds.
-        scores: f32[N], of every row, absent ones too (a test fold, say): the model applied to
+        hypotheses: what follows from it, such as trees, with a leading axis for rounds.
+        scores: f32[N], of every row, absent ones too (such as a test fold): the model applied to
             private rows. They are for evaluation and are not part of the release.
     """
 
@@ -164,7 +175,8 @@ class Replayed(NamedTuple):
 def counted_weights(weight: Array, present: Array) -> Array:
     """f32[N]: the weights as integers in 0..GRID, whatever a re-weighter gives; 0 for absent rows.
 
-    A map of each row's own weight, and the identity for those of the library.
+    It maps each row's own weight, and changes no weight that a re-weighter of the library gives to
+    a present row.
     """
     number = jnp.where(jnp.isnan(weight) | ~present, 0, weight)
     return jnp.round(jnp.clip(number, 0, GRID))
@@ -177,13 +189,13 @@ RoundVisitor = Callable[[Any, list[Array], Public], tuple[Release, Any]]
 def run_rounds(
     recipe: Recipe, prologue: Release, tables: Sequence[Prepared], visit: RoundVisitor, entries: Any
 ) -> tuple[list[Array], Any, Any]:
-    """The loop: re-weight, visit, absorb what the round's release says; for each of some tables.
+    """The loop: re-weight, visit, and add the hypothesis of the round's release to the scores.
 
     Args:
         recipe: one setting.
         prologue: the release of the learner's prologue.
-        tables: prepared rows. They have the same releases, and scores of their own.
-        visit: makes a release, or judges a recorded one.
+        tables: prepared rows. All tables share the releases, and each has scores of its own.
+        visit: makes a release, or evaluates a recorded one.
         entries: what `visit` is given, with a leading axis for rounds.
 
     Returns:
@@ -192,6 +204,7 @@ def run_rounds(
     learner, opening = recipe.learner, recipe.public(prologue)
 
     def one_round(state: Any, entry: Any) -> tuple[Any, Any]:
+        # Re-weight the rows of each table by their scores.
         scores, bound, number = state
         weighted = [
             recipe.reweighter.weigh(score, bound, table, opening)
@@ -202,9 +215,12 @@ def run_rounds(
             counted_weights(each.weight, table.present)
             for each, table in zip(weighted, tables, strict=True)
         ]
+
+        # Learn, or judge a recorded release.
         release, kept = visit(entry, weights, public)
         boundary.check_sites(prologue, release)
 
+        # Add the hypothesis to the scores.
         hypothesis = learner.hypothesis(release, recipe.budget, public)
         scores = [
             score + learner.hypotheses.predict(hypothesis, table)
@@ -236,16 +252,16 @@ def before_rounds(table: Prepared, recipe: Recipe) -> tuple[Prepared, Array, Bud
 
 
 _PROLOGUE = np.uint32(2**32 - 1)
-"""What is folded into a key for the prologue; rounds fold in their number, which is smaller."""
+"""The number that is folded into a key for the prologue. Rounds fold in smaller numbers."""
 
 
 def boost(key: Array, table: Table, recipe: Recipe, public_key: Array | None = None) -> Boosted:
     """Run T rounds of a recipe. The first T rounds are the same whatever the recipe's capacity.
 
-    The guarantee is that of `ledger(recipe)`, for tables of at most `rows` rows; of a larger one
-    only the first `rows` present rows count (`admitted`). The key is a secret of the release.
-    Use it on one table only: on two, a table and its update or the same rows under another domain,
-    it makes the same noise.
+    The guarantee is that of `ledger(recipe)`, for tables of at most `rows` rows. Of a larger table
+    only the first `rows` present rows count (`admitted`). The key is a secret of the release. Use
+    it on one table only. On two tables it makes the same noise, even if one is an update of the
+    other or holds the same rows under another domain.
 
     Args:
         key: a typed key; see `keys`. Recipes that differ in any number have independent noise
@@ -253,13 +269,14 @@ def boost(key: Array, table: Table, recipe: Recipe, public_key: Array | None = N
         table: N rows.
         recipe: one setting (no leading axes).
         public_key: of public structure, such as a random tree's questions; needed if the learner
-            draws any. Independent of `key`, as what it says is published.
+            draws any. It must be independent of `key`, because what it draws is published.
 
     Raises:
-        ValueError: for public structure without a public key.
+        ValueError: for public structure without a public key, and as `prepared_table`.
     """
-    learner, prepared = recipe.learner, prepared_table(table, recipe)
+    prepared, learner = prepared_table(table, recipe), recipe.learner
 
+    # The prologue, under keys of its own.
     prologue: Release = {}
     if learner.prologue is not None:
         noise_key = jax.random.fold_in(own_key(key, recipe), _PROLOGUE)
@@ -267,6 +284,7 @@ def boost(key: Array, table: Table, recipe: Recipe, public_key: Array | None = N
         read = before_rounds(prepared, recipe)
         prologue = learner.prologue.program.release(noise_key, structure_key, *read)
 
+    # The rounds.
     def learn(entry: Any, weights: list[Array], public: Public) -> tuple[Release, Release]:
         noise_key, structure_key = entry
         release = learner.program.release(
@@ -292,8 +310,12 @@ def replay(transcript: Transcript, table: Table, recipe: Recipe) -> Replayed:
         transcript: as `boost` returns it.
         table: any table with the same questions: the recorded one, or a neighbour.
         recipe: the recipe.
+
+    Raises:
+        ValueError: for what is no transcript, and as `prepared_table`.
     """
-    learner, prepared = recipe.learner, prepared_table(table, recipe)
+    check_transcript(transcript)
+    prepared, learner = prepared_table(table, recipe), recipe.learner
 
     opening: dict[str, Array] = {}
     if learner.prologue is not None:
@@ -312,7 +334,7 @@ def replay(transcript: Transcript, table: Table, recipe: Recipe) -> Replayed:
 def transcript_log_prob(transcript: Transcript, table: Table, recipe: Recipe) -> dict[str, Array]:
     """Site -> f32[T]: exact log density of each round's release on a table, given all earlier ones.
 
-    f32[] for a site of the prologue.
+    A site of the prologue has f32[].
     """
     return replay(transcript, table, recipe).log_prob
 
@@ -322,7 +344,7 @@ def step_divergences(
 ) -> dict[str, StepLoss]:
     """Site -> StepLoss of f32[T]: the worst case of each draw over all its outputs, between tables.
 
-    Everything released before the draw is as recorded; the draw itself takes the output that tells
+    Everything released before the draw is as recorded. The draw itself takes the output that tells
     the two tables apart best. By adaptive composition the sum over sites and rounds bounds any
     transcript's loss. A site of the prologue has a StepLoss of f32[].
 
@@ -331,9 +353,13 @@ def step_divergences(
         table: a table.
         neighbour: another of the same shape.
         recipe: the recipe.
+
+    Raises:
+        ValueError: as `replay`.
     """
-    learner = recipe.learner
+    check_transcript(transcript)
     rows, neighbour_rows = prepared_table(table, recipe), prepared_table(neighbour, recipe)
+    learner = recipe.learner
 
     opening: dict[str, StepLoss] = {}
     if learner.prologue is not None:
@@ -386,12 +412,12 @@ def fit(
     """Learn an ensemble: a function of noisy releases alone, with the guarantee of its ledger.
 
     Args:
-        key: one typed key, a secret: who has it can subtract the noise. `keys.fresh_key()` makes
-            one for a release; a key of a seed is for research, and a warning says so once. Use it
-            on one table only.
-        table: from `dpbt.table`; cells u8[N, F], target bool[N], present bool[N], with at most the
-            recipe's `rows` rows present; under replace-one `rows` is their public number, and N at
-            least that.
+        key: one typed key, a secret: whoever has it can subtract the noise. `keys.fresh_key()`
+            makes one for a release. A key of a seed is for research, and a warning says so once.
+            Use it on one table only.
+        table: from `dpbt.table`: cells u8[N, F], target bool[N], present bool[N]. At most the
+            recipe's `rows` rows may be present. Under replace-one `rows` is their public number,
+            and N must be at least `rows`.
         recipe: one setting.
         public_key: one typed key that is independent of `key`, if the recipe draws public
             structure.
@@ -401,10 +427,12 @@ def fit(
             number of rows. Publish such a model only if the places of the rows are public.
 
     Raises:
-        ValueError: if any of these is not so. Of private things only the number of present rows is
-            raised on (`check`); no cell and no length of the table is shown.
+        ValueError: if any of these does not hold. Of what is private only the number of present
+            rows is refused (`check`). No cell and no length of the table is shown.
     """
     refuse_sample_weight(sample_weight)
+    flag("keep_withheld", keep_withheld)
+    check_run(table, recipe)
     table = on_device(table)
     check(key, table, recipe, public_key)
     keys.warn_of_research(key)
@@ -421,15 +449,15 @@ def model_of(
     table: Table,
     keep_withheld: bool,
 ) -> Model:
-    """The model of a run with room for more rounds than the recipe has, and on a padded table.
+    """The model of a run on a padded table, with room for more rounds than the recipe has.
 
-    It keeps of the table the public questions and the kind of its rows.
+    Of the table it keeps the public questions and the kind of its rows.
     """
     rows = table.cells.shape[0]
     start = intercept(recipe, transcript.prologue)
 
     def of_rows(release: Release, axis: int) -> Release:
-        """Withheld arrays with a place for each row on the axis, without the places of padding."""
+        """The release. Arrays of withheld sites lose the places of padded rows on the axis."""
         padded = shapes.row_bucket(rows)
         return {
             site: jnp.take(array, jnp.arange(rows), axis=axis)

@@ -1,47 +1,35 @@
-"""What one fit refuses, before a mechanism runs.
+"""What a fit and a prediction refuse, before anything runs.
 
-Public things are refused by name; of private ones only the number of rows, without saying it.
+Public arguments are refused by name. Of private ones only the number of rows is refused, and it is
+not shown.
 """
+
+from collections.abc import Mapping
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dpbt.base import REPLACE_ONE, Array, Model, Recipe, Table, dtype_and_rank
-from dpbt.data.questions import are_bits, same
+from dpbt.base import (
+    REPLACE_ONE,
+    Array,
+    HypothesisClass,
+    Model,
+    Recipe,
+    Table,
+    Transcript,
+    dtype_and_rank,
+)
+from dpbt.data.questions import are_bits, as_array, same
 from dpbt.privacy import keys
-
-
-def as_array(name: str, value: object) -> Array:
-    """`value` as a device array.
-
-    Raises:
-        ValueError: naming the argument, unless it is an array of numbers or Booleans. What it holds
-            is not shown, and neither are its lengths: JAX's own errors may show both.
-    """
-    if not isinstance(value, jax.Array):
-        value = np.asarray(value) if hasattr(value, "__array__") else value
-        if not isinstance(value, np.ndarray | np.generic):
-            raise ValueError(f"{name} must be an array, got {type(value).__name__}")
-        extended = value.dtype.kind == "V" and value.dtype.names is None  # bfloat16 and the like
-        if value.dtype.kind not in "biufc" and not extended:
-            raise ValueError(
-                f"{name} must hold numbers or Booleans, got {dtype_and_rank(np.asarray(value))}"
-            )
-    return jnp.asarray(value)
 
 
 def on_device(table: Table) -> Table:
     """The table's fields as device arrays.
 
     Raises:
-        ValueError: for what is no table, and as `as_array`.
+        ValueError: as `as_array`.
     """
-    if not isinstance(table, Table):
-        raise ValueError(
-            f"expected a table, as dpbt.table makes it, got {type(table).__name__}; the order is "
-            "key, table, recipe"
-        )
     questions = table.questions
     if questions is not None:
         fields = {name: array for name, array in questions._asdict().items() if array is not None}
@@ -55,22 +43,85 @@ def on_device(table: Table) -> Table:
     )
 
 
+def check_table(table: object) -> None:
+    """Check that an argument is a table.
+
+    Raises:
+        ValueError: saying what it is instead.
+    """
+    if not isinstance(table, Table):
+        raise ValueError(
+            f"expected a table, as dpbt.table makes it, got {type(table).__name__}; "
+            "the order is key, table, recipe; or transcript, table, recipe"
+        )
+
+
+def check_run(table: object, recipe: object) -> None:
+    """Check the types of what a run reads, and that the recipe holds one setting; traceable.
+
+    Raises:
+        ValueError: saying what was expected.
+    """
+    check_table(table)
+    if not isinstance(recipe, Recipe):
+        raise ValueError(
+            f"expected a recipe, as dpbt.recipes makes it, got {type(recipe).__name__}; "
+            "the order is key, table, recipe; or transcript, table, recipe"
+        )
+    if np.ndim(recipe.rows) > 0:
+        raise ValueError(
+            "a run takes one setting, and the recipe holds several; vmap dpbt.boost over it, "
+            "or take one by dpbt.recipes.setting(recipe, index)"
+        )
+
+
+def check_transcript(transcript: object) -> None:
+    """Check that an argument is a transcript.
+
+    Raises:
+        ValueError: saying what it is instead.
+    """
+    if not isinstance(transcript, Transcript):
+        raise ValueError(
+            "expected a transcript, as boost returns it or model.transcript holds it, "
+            f"got {type(transcript).__name__}"
+        )
+
+
+def hypotheses_of(model: object) -> HypothesisClass:
+    """The class of a model's hypotheses.
+
+    Raises:
+        ValueError: for anything that is no model.
+    """
+    if not isinstance(model, Model):
+        raise ValueError(
+            f"expected a model, as dpbt.fit returns it, got {type(model).__name__}; the model "
+            "comes first, before rows or a domain"
+        )
+    return model.recipe.learner.hypotheses
+
+
 def rows_for(model: Model, rows: object) -> Table:
     """Rows as the model reads them: a table of which only the cells and the questions matter.
 
     Args:
         model: from `fit`.
-        rows: cells u8[N, F], or numbers f32[N, F] if the model was trained on such; a Table of
-            either; or splits bool[N, S], if it was trained on a table of raw splits
-            (`questions.of_splits`), or of a domain of Booleans alone: each feature has two cells.
+        rows: cells u8[N, F], or numbers f32[N, F] if the model was trained on numbers; or a Table
+            of either. A model of a table of raw splits (`questions.of_splits`), or of a domain of
+            Booleans alone, also reads splits bool[N, S]: each of its features has two cells.
 
     Raises:
         ValueError: if the rows are not of the kind that the model reads, have another number of
             features, or are a table with other questions.
     """
+    encoder = "positions" if model.dtype == "float32" else "encode"
+    advice = f"encode raw columns by dpbt.domains.{encoder}(domain, columns)"
     if isinstance(rows, Table):
         _check_questions(model, rows)
         rows = rows.cells
+    elif isinstance(rows, Mapping) or hasattr(rows, "columns"):
+        raise ValueError(f"rows must be an array or a table, got {type(rows).__name__}; {advice}")
 
     # Boolean splits are cells 0 and 1.
     cells = as_array("rows", rows)
@@ -78,9 +129,8 @@ def rows_for(model: Model, rows: object) -> Table:
         cells = cells.astype(jnp.uint8)
 
     if cells.dtype != model.dtype or cells.ndim != 2:
-        raise ValueError(
-            f"the model reads rows of {model.dtype} and rank 2, got {dtype_and_rank(cells)}"
-        )
+        got = dtype_and_rank(cells)
+        raise ValueError(f"the model reads rows of {model.dtype} and rank 2, got {got}; {advice}")
     if cells.shape[1] != model.features:
         raise ValueError(
             f"the model reads rows of {model.features} features, "
@@ -91,7 +141,7 @@ def rows_for(model: Model, rows: object) -> Table:
 
 
 def _check_questions(model: Model, table: Table) -> None:
-    """Refuse a table that is asked other questions than the model asks.
+    """Refuse a table whose questions are not those of the model.
 
     Raises:
         ValueError: saying so.
@@ -102,7 +152,7 @@ def _check_questions(model: Model, table: Table) -> None:
 
 
 def refuse_sample_weight(sample_weight: object) -> None:
-    """Refuse weights of rows, whatever they are.
+    """Refuse weights of rows.
 
     Raises:
         ValueError: unless it is None.
@@ -117,13 +167,18 @@ def refuse_sample_weight(sample_weight: object) -> None:
 def check(key: Array, table: Table, recipe: Recipe, public_key: Array | None = None) -> None:
     """Refuse what one fit cannot take.
 
-    Of private things only the number of present rows is looked at, and only that it is beyond a
-    bound is said.
+    Of what is private the check reads only the number of present rows, and says only that it is
+    beyond a bound.
+
+    Args:
+        key: one typed key.
+        table: on the device. Its hypotheses must be able to read it, and at most `rows` rows may
+            be present. Under replace-one its capacity must be at least `rows`.
+        recipe: one setting.
+        public_key: another typed key, or None.
 
     Raises:
-        ValueError: unless there are one typed key, another one or none for public structure, one
-            setting, and a table that its hypotheses read, of at most `rows` present rows and under
-            replace-one of a capacity of at least `rows`.
+        ValueError: if one of these does not hold.
     """
     cells, target, present = table[:3]
     keys.check(key)
@@ -132,8 +187,6 @@ def check(key: Array, table: Table, recipe: Recipe, public_key: Array | None = N
             raise ValueError(f"table.{name} must be bool of rank 1, got {dtype_and_rank(array)}")
     recipe.learner.hypotheses.check(table)
     check_same_rows(table)
-    if np.ndim(recipe.rows) > 0:
-        raise ValueError("fit takes one setting; vmap dpbt.boost over a recipe with several")
     _check_public_key(key, public_key)
     _check_rows(int(np.sum(np.asarray(present))), cells.shape[0], recipe)
 
@@ -151,7 +204,7 @@ def check_same_rows(table: Table) -> None:
 def _check_public_key(key: Array, public_key: Array | None) -> None:
     """Refuse a public key that is no key, or that is the secret one.
 
-    That one is missing is refused where it is asked for, by `boundary.sample`.
+    A missing public key is refused by `boundary.sample`, where a draw asks for it.
 
     Raises:
         ValueError: saying which.
@@ -165,10 +218,10 @@ def _check_public_key(key: Array, public_key: Array | None) -> None:
 
 
 def _check_rows(present: int, capacity: int, recipe: Recipe) -> None:
-    """Refuse a table that the noise was not set for, without any number of its rows.
+    """Refuse a table that the noise was not set for, without showing any number of its rows.
 
-    Under replace-one the capacity of the table is compared too, which is public there. The number
-    of present rows may be smaller: a row whose label is neither class is absent, by itself.
+    Under replace-one the capacity of the table is public, and is compared too. The number of
+    present rows may be smaller: a row whose label is neither class is absent by itself.
 
     Raises:
         ValueError: saying so.

@@ -1,7 +1,8 @@
-"""Forests of random trees: all trees at once, and what the trees of a data set are like.
+"""Forests of random trees: all trees at once, and statistics of the trees of a data set.
 
-`fit` learns what `boosting.fit` learns under the same key, but as trees do not wait for each other,
-in batches. `dpbt.predict` has the voting rules of Bojarski et al. (2014), Algorithms 1 and 2.
+`fit` learns what `boosting.fit` learns under the same key. Trees do not wait for each other, so it
+grows them in batches. `dpbt.predict` has the voting rules of Bojarski et al. (2014), Algorithms 1
+and 2.
 """
 
 import dataclasses
@@ -17,7 +18,9 @@ from dpbt.base import Array, Model, Public, Recipe, Release, Table, Transcript, 
 from dpbt.learners import random_tree
 from dpbt.learners.random_tree import Grove
 from dpbt.privacy import keys
+from dpbt.recipes.building import flag
 from dpbt.reweighting import uniform
+from dpbt.validate import positive
 
 
 def grow(
@@ -87,35 +90,38 @@ def fit(
         table: from `dpbt.table`, of cells or, with `exact`, of positions f32[N, A].
         recipe: one setting, from `recipes.random_forest`, `rf_l` or `rf_e`.
         public_key: one typed key that is independent of `key`, of the trees' structure.
-        memory_mb: roughly how much memory the trees in the making may take, beside the table and
-            the model.
+        memory_mb: roughly how much memory the trees of a batch may take, beside the table and the
+            model.
         sample_weight: not supported.
         keep_withheld: as `boosting.fit`.
 
     Raises:
-        ValueError: if any of these is not so. Of private things only the number of present rows is
-            raised on (`checks.check`); no cell and no length of the table is shown.
+        ValueError: if any of these does not hold. Of what is private only the number of present
+            rows is refused (`checks.check`). No cell and no length of the table is shown.
     """
+    checks.refuse_sample_weight(sample_weight)
+    flag("keep_withheld", keep_withheld)
+    limit = float(positive("memory_mb", memory_mb))
+    checks.check_run(table, recipe)
     if recipe.learner.hypotheses is not random_tree.GROVES:
         raise ValueError(f"forests.fit takes a recipe of random trees, got {recipe.name}")
     if recipe.learner.prologue is not None or recipe.reweighter is not uniform:
         raise ValueError(
             "forests.fit grows trees side by side, and these wait for each other; use dpbt.fit"
         )
-    checks.refuse_sample_weight(sample_weight)
     table = checks.on_device(table)
     checks.check(key, table, recipe, public_key)
     keys.warn_of_research(key)
 
     tree_bytes = 64 * table.target.shape[0] + 512 * _leaves(recipe.learner)
-    batch = int(np.clip(memory_mb * 2**20 / tree_bytes, 1, 64))
+    batch = int(np.clip(limit * 2**20 / tree_bytes, 1, 64))
     room = dataclasses.replace(recipe, capacity=shapes.bucket(recipe.capacity))
     releases, trees = _grow(key, shapes.padded(table), room, public_key, batch=batch)
     return boosting.model_of(trees, Transcript({}, releases), recipe, table, keep_withheld)
 
 
 class Structure(NamedTuple):
-    """Public randomness of a tree of height H, and with it of one of every height up to H.
+    """Public randomness of a tree of height H; its top is that of every lower tree.
 
     Attributes:
         attribute: i32[2**H - 1], heap order.
@@ -140,16 +146,17 @@ def weights_at_all_heights(tree: Structure, rows: random_tree.Positions) -> tupl
     """Nodes and class counts of one tree at every height 0..H.
 
     They are in heap order: node i of level h is at 2**h - 1 + i. A random tree of height h is the
-    top of a taller one, so one descent serves all heights, and the counts of a node are the sums of
-    its children's.
+    top of a taller one, so one descent serves all heights. The counts of a node are the sums of its
+    children's counts.
 
     Args:
         tree: the structure.
         rows: from `random_tree.prepare`.
 
     Returns:
-        i32[H + 1, N], the heap index of each row's node at each height, absent rows' too; and
-        i32[2**(H + 1) - 1, 2], the present rows of each node and class. Both are private.
+        i32[H + 1, N], the heap index of each row's node at each height, for absent rows, too.
+
+        i32[2**(H + 1) - 1, 2], the present rows of each node and class. Both arrays are private.
     """
     root = jnp.zeros(rows.target.shape[0], jnp.int32)
     node = random_tree.descend(tree.attribute[None], tree.threshold[None], rows.position, root)

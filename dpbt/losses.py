@@ -1,10 +1,13 @@
 """Symmetric proper losses: Bayes risk, canonical link, inverse link, surrogate, perspective.
 
-Conventions of Nock & Henecka (2020), sections 2 to 4: the Bayes risk L is normalised to L(0) = L(1)
-= 0 and L(1/2) = 1; the canonical link is -L'; the surrogate is F(z) = (-L)*(-z), so that
-inverse_link(-z) = -F'(z); the perspective is f(w1, w0) = (w1 + w0) L(w1 / (w1 + w0)).
+The conventions are those of Nock & Henecka (2020), sections 2 to 4:
 
-A loss of your own is one `ProperLoss`: sensitivity, splits and boosting follow from it.
+- The Bayes risk L is normalised to L(0) = L(1) = 0 and L(1/2) = 1.
+- The canonical link is -L'.
+- The surrogate F(z) is the convex conjugate of -L at -z, so inverse_link(-z) = -F'(z).
+- The perspective is f(w1, w0) = (w1 + w0) L(w1 / (w1 + w0)).
+
+A loss of your own is one `ProperLoss`. Sensitivity, splits and boosting follow from it.
 """
 
 import functools
@@ -22,15 +25,17 @@ from dpbt.base import Array, LossFamily, Numbers, ProperLoss
 def m_alpha(alpha: Numbers) -> ProperLoss:
     """The M-alpha loss: alpha times Matsushita's plus (1 - alpha) times the 0/1 loss.
 
-    Nock & Henecka (2020), Definition 6 and Theorem 8, equations (86), (87), (103), (105). The
-    second derivative of the surrogate beyond the flat part is 2 alpha^2 / (4 alpha^2 + (|z| -
-    2(1-alpha))^2)^(3/2), half of what their equation (133) says, so its supremum is 1 / (4 alpha).
+    Nock & Henecka (2020), Definition 6 and Theorem 8, equations (86), (87), (103), (105). Beyond
+    the flat part, the second derivative of the surrogate is
+    2 alpha^2 / (4 alpha^2 + (|z| - 2(1-alpha))^2)^(3/2). That is half of what their equation (133)
+    says, so its supremum is 1 / (4 alpha).
+
+    At u = 1/2 the link is 0, one element of the subdifferential [-2(1-alpha), 2(1-alpha)]. The
+    inverse link is 1/2 for |z| <= 2(1-alpha), at alpha = 0 too. On this flat part it does not order
+    scores, so `probability` is the inverse link of Matsushita's loss for every alpha.
 
     Args:
         alpha: a number in [0, 1], possibly traced. At 1 it is Matsushita's loss, at 0 the 0/1 loss.
-
-    At u = 1/2 the link is 0, one element of the subdifferential [-2(1-alpha), 2(1-alpha)]. The
-    inverse link is 1/2 for |z| <= 2(1-alpha), at alpha = 0 too.
     """
 
     def bayes_risk(u: Numbers) -> Array:
@@ -41,24 +46,43 @@ def m_alpha(alpha: Numbers) -> ProperLoss:
         return alpha * curved + 2 * (1 - alpha) * jnp.sign(2 * u - 1)
 
     def excess(z: Numbers) -> Array:
-        """How far |z|/2 is beyond the flat part; 0 on it."""
+        """The distance of |z|/2 beyond the flat part; 0 on it."""
         return jnp.maximum(jnp.abs(z) / 2 - (1 - alpha), 0)
 
     def inverse_link(z: Numbers) -> Array:
-        e = excess(z)
-        norm = jnp.hypot(jnp.asarray(alpha, e.dtype), e)
-        return (1 + jnp.sign(z) * jnp.where(e > 0, e / jnp.where(e > 0, norm, 1), 0)) / 2
+        beyond = excess(z)
+        norm = jnp.hypot(jnp.asarray(alpha, beyond.dtype), beyond)
+        ratio = jnp.where(beyond > 0, beyond / jnp.where(beyond > 0, norm, 1), 0)
+        return (1 + jnp.sign(z) * ratio) / 2
 
     def surrogate(z: Numbers) -> Array:
-        e = excess(z)
-        return 1 - z / 2 + jnp.hypot(jnp.asarray(alpha, e.dtype), e) - alpha
+        beyond = excess(z)
+        return 1 - z / 2 + jnp.hypot(jnp.asarray(alpha, beyond.dtype), beyond) - alpha
 
     def perspective(w1: Numbers, w0: Numbers) -> Array:
         return 2 * alpha * jnp.sqrt(w1) * jnp.sqrt(w0) + 2 * (1 - alpha) * jnp.minimum(w1, w0)
 
     return ProperLoss(
-        "m_alpha", bayes_risk, link, inverse_link, surrogate, perspective, _quarter_over(alpha)
+        name="m_alpha",
+        bayes_risk=bayes_risk,
+        link=link,
+        inverse_link=inverse_link,
+        surrogate=surrogate,
+        perspective=perspective,
+        smoothness=_quarter_over(alpha),
+        probability=_matsushita_probability,
     )
+
+
+def _matsushita_probability(z: Numbers) -> Array:
+    """(1 + z / sqrt(4 + z^2)) / 2, the inverse link of Matsushita's loss.
+
+    Negative scores take a form without cancellation, so that small probabilities stay distinct.
+    """
+    half = jnp.abs(z) / 2
+    norm = jnp.hypot(jnp.ones_like(half), half)
+    below = 0.5 / norm / (norm + half)
+    return jnp.where(z < 0, below, 1 - below)
 
 
 def _quarter_over(alpha: Numbers) -> Numbers:
@@ -70,7 +94,7 @@ def _quarter_over(alpha: Numbers) -> Numbers:
 
 
 def _ratio(numerator: Array, denominator: Array) -> Array:
-    """Numerator / denominator, for weights: what is far below a grid unit counts as 0."""
+    """Numerator / denominator for weights; a denominator far below a grid unit gives 0."""
     large = denominator > 1e-20
     return jnp.where(large, numerator / jnp.where(large, denominator, 1), 0)
 
@@ -120,10 +144,10 @@ Its surrogate has kinks, so it cannot be boosted.
 
 
 def as_family(loss: ProperLoss | LossFamily) -> LossFamily:
-    """The family itself, or that of which every member is the loss.
+    """The family itself, or the family whose members are all the one loss.
 
     Raises:
-        ValueError: for what is neither.
+        ValueError: for anything that is neither a loss nor a family.
     """
     if isinstance(loss, ProperLoss):
         return fixed(loss)
@@ -134,7 +158,7 @@ def as_family(loss: ProperLoss | LossFamily) -> LossFamily:
 
 @functools.cache
 def fixed(loss: ProperLoss) -> LossFamily:
-    """The family that holds one loss whatever alpha is. The same loss gives the same object."""
+    """The family of one loss for every alpha. The same loss gives the same object."""
 
     def family(alpha: Numbers) -> ProperLoss:
         del alpha
@@ -147,17 +171,17 @@ def fixed(loss: ProperLoss) -> LossFamily:
 _ALPHAS = (0.0, 0.25, 0.5, 1.0)
 _WEIGHTS = np.asarray([0, 1 / 127, 0.1, 0.5, 1, 3, 10, 100, 3000, 40_000], np.float32)
 _TOLERANCE = 3e-5
-"""Room for float32 in a perspective, relative to the weight it is of."""
+"""The float32 error that a perspective may have, relative to its weight."""
 
 
 @functools.cache
 def check_criterion(family: LossFamily) -> None:
-    """Check, on a grid of weights and alphas, what every sensitivity of a split rests on.
+    """Check, on a grid of weights and alphas, the properties that sensitivities of splits assume.
 
     A perspective f must be 0 where one class has no weight, symmetric, homogeneous of degree one,
-    non-decreasing in each weight and concave (`sensitivity.perspective_bound`). It is checked once
-    for each family, and by the tests for dpbt's own. A grid cannot prove it: the proof is the
-    author's.
+    non-decreasing in each weight and concave (`sensitivity.perspective_bound`). Each family is
+    checked once. The tests check dpbt's own. A grid cannot prove these properties; the author of
+    a loss must.
 
     Raises:
         ValueError: naming the loss, its alpha and the property that fails.
@@ -168,24 +192,24 @@ def check_criterion(family: LossFamily) -> None:
         if failed:
             raise ValueError(
                 f"the perspective of {loss.name} at alpha = {alpha:g} is not {failed}, so no "
-                "sensitivity is known for its splits; it is (w1 + w0) L(w1 / (w1 + w0)) of a "
+                "sensitivity is known for its splits; it must be (w1 + w0) L(w1 / (w1 + w0)) for a "
                 "symmetric concave Bayes risk L with L(0) = L(1) = 0"
             )
 
 
 def failed_property(loss: ProperLoss) -> str | None:
-    """The first property of `check_criterion` that the loss fails, in words; None if it has all."""
+    """The first property of `check_criterion` that the loss lacks, in words; None if it has all."""
 
     def perspective(w1: np.ndarray, w0: np.ndarray) -> np.ndarray:
         return np.asarray(loss.perspective(jnp.asarray(w1), jnp.asarray(w0)), np.float64)
 
-    # The perspective on the grid, and how far float32 may be off.
+    # The perspective on the grid, and the error that float32 may make there.
     w1, w0 = (grid.ravel() for grid in np.meshgrid(_WEIGHTS, _WEIGHTS, indexing="ij"))
     values = perspective(w1, w0)
     slack = _TOLERANCE * (w1 + w0).astype(np.float64) + 1e-30
     pure = (w1 == 0) | (w0 == 0)
 
-    # What it is at each point.
+    # Its value at each point.
     if not np.all(np.isfinite(values)):
         return "finite"
     if np.any(np.abs(values[pure]) > slack[pure]):
@@ -195,7 +219,7 @@ def failed_property(loss: ProperLoss) -> str | None:
     if not np.any(values > slack):
         return "positive anywhere"
 
-    # How it grows.
+    # Its growth.
     for factor in np.asarray([0.5, 2, 8], np.float32):
         scaled = perspective(factor * w1, factor * w0)
         if np.any(np.abs(scaled - factor * values) > factor * slack):
@@ -204,7 +228,7 @@ def failed_property(loss: ProperLoss) -> str | None:
         if np.any(perspective(w1 + step, w0) < values - slack - _TOLERANCE * step):
             return "non-decreasing in each weight"
 
-    # Concavity at the middle of every pair of points.
+    # Its concavity, at the middle of every pair of points.
     first, second = np.triu_indices(len(w1), 1)
     middle = perspective((w1[first] + w1[second]) / 2, (w0[first] + w0[second]) / 2)
     if np.any(middle < (values[first] + values[second]) / 2 - slack[first] - slack[second]):
@@ -218,7 +242,10 @@ def _is_own(family: LossFamily) -> bool:
 
 @functools.cache
 def family_name(family: LossFamily) -> str:
-    """A name that tells families apart: of the loss, and of its values where it is not dpbt's."""
+    """A name that tells families apart.
+
+    It is that of the loss, followed by a digest of its values where the family is not dpbt's.
+    """
     name = family(0.5).name
     if _is_own(family):
         return name
@@ -230,3 +257,13 @@ def family_name(family: LossFamily) -> str:
         values += np.asarray(loss.inverse_link(points - 0.2)).tolist()
     text = " ".join(f"{value:.6g}" for value in values)
     return f"{name} {hashlib.sha256(text.encode()).hexdigest()[:8]}"
+
+
+NAMED: dict[str, ProperLoss | LossFamily] = {
+    "m_alpha": m_alpha,
+    "matsushita": matsushita,
+    "gini": square,
+    "information_gain": log,
+    "error": zero_one,
+}
+"""The losses and the family of losses that recipes take by the name of their criterion."""

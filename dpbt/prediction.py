@@ -1,9 +1,13 @@
-"""What a model says of rows: one interface for all hypotheses. All of it is post-processing.
+"""Predictions of a model: one interface for all hypotheses. All of it is post-processing.
 
-Rows are cells u8[N, F] (`domains.encode`) or exact numbers f32[N, F], as the model was trained on;
-a Table of either, whose absent rows are answered, too; or splits bool[N, S], if the model was
-trained on a table of raw splits (`questions.of_splits`). Rows of another type or of another number
-of features are refused, and so is a table with other questions.
+Rows are of the kind that the model was trained on:
+
+- cells u8[N, F] (`domains.encode`) or exact numbers f32[N, F] (`domains.positions`);
+- a Table of either, whose absent rows are predicted, too;
+- splits bool[N, S], if the model was trained on a table of raw splits (`questions.of_splits`).
+
+There may be no rows: N may be 0. Rows of another type or of another number of features are refused,
+and so is a table with other questions.
 """
 
 import jax
@@ -11,8 +15,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from dpbt import shapes
-from dpbt.base import Array, Hypotheses, Hypothesis, HypothesisClass, Model, Table
-from dpbt.checks import rows_for
+from dpbt.base import AnyArray, Array, Hypotheses, Hypothesis, HypothesisClass, Model, Table
+from dpbt.checks import hypotheses_of, rows_for
+from dpbt.privacy import keys
 
 VOTINGS = ("majority", "threshold", "probabilistic")
 """The voting rules of hypotheses that state shares of the positive class."""
@@ -32,10 +37,19 @@ def score(hypotheses: Hypotheses, table: Table, kind: HypothesisClass) -> Array:
 def vote(shares: Array, voting: str, key: Array | None = None) -> Array:
     """bool[...]: the answers of trees that state shares f32[k, ...] of the positive class.
 
-    "majority": more than half of the trees state more than 1/2. "threshold": the mean share is
-    above 1/2. "probabilistic": positive with probability the mean share, by independent coins from
-    `key`, which must be independent of the noise's key, as votes are published. Ties are negative.
-    Bojarski et al. (2014), Algorithm 1. Trees whose share is NaN do not count.
+    The rules are those of Bojarski et al. (2014), Algorithm 1:
+
+    - "majority": positive if more than half of the trees state more than 1/2;
+    - "threshold": positive if the mean share is above 1/2;
+    - "probabilistic": positive with probability equal to the mean share, by independent coins.
+
+    Ties are negative. Trees whose share is NaN do not count.
+
+    Args:
+        shares: of the trees, on the first axis.
+        voting: the rule.
+        key: of the coins of a probabilistic vote. It must be independent of the noise's key,
+            because votes are published.
 
     Raises:
         ValueError: for another rule, or a probabilistic vote without a key.
@@ -48,6 +62,7 @@ def vote(shares: Array, voting: str, key: Array | None = None) -> Array:
     if voting == "probabilistic":
         if key is None:
             raise ValueError("a probabilistic vote needs a key")
+        keys.check(key)
         return jax.random.uniform(key, mean.shape, mean.dtype) < mean
     raise ValueError(f"voting must be one of {VOTINGS}, got {voting!r}")
 
@@ -63,56 +78,65 @@ def _shares(model: Model, table: Table) -> Array:
     return kind.shares(model.hypotheses, kind.prepare(table))
 
 
-def _read(model: Model, rows: Array | Table) -> tuple[Table, int]:
-    """The rows as a padded table, and how many they are."""
+def _read(model: Model, rows: AnyArray | Table) -> tuple[Table, int]:
+    """The rows as a padded table that the hypotheses can read, and the number of rows."""
     table = rows_for(model, rows)
-    model.recipe.learner.hypotheses.check(table)
-    return shapes.padded(table), table.cells.shape[0]
+    padded = shapes.padded(table)  # so there is a row to check even where none is given
+    hypotheses_of(model).check(padded)
+    return padded, table.cells.shape[0]
 
 
-def decision_function(model: Model, rows: Array | Table) -> Array:
+def decision_function(model: Model, rows: AnyArray | Table) -> Array:
     """f32[N]: the score H of each row; above 0 means the positive class.
 
     Args:
         model: from `fit`.
-        rows: as the module says.
+        rows: cells u8[N, F], numbers f32[N, F], splits bool[N, S] or a Table, of the kind that the
+            model was trained on. `domains.encode` makes cells of raw columns, and
+            `domains.positions` makes numbers of them.
 
     Raises:
-        ValueError: if the rows are not of the kind that the model reads (`checks.rows_for`).
+        ValueError: if the rows are not of the kind that the model reads (`checks.rows_for`), or
+            `model` is no model.
     """
+    kind = hypotheses_of(model)
     table, count = _read(model, rows)
-    scores = model.intercept + _score(model.hypotheses, table, model.recipe.learner.hypotheses)
+    scores = model.intercept + _score(model.hypotheses, table, kind)
     return shapes.first(scores, count)
 
 
-def shares(model: Model, rows: Array | Table) -> Array:
+def shares(model: Model, rows: AnyArray | Table) -> Array:
     """f32[k, N]: the share of the positive class that each tree states for each row.
 
     Args:
-        model: of hypotheses that state shares, such as a random forest; NaN for rounds that did not
-            take place.
+        model: of hypotheses that state shares, such as a random forest.
         rows: as `decision_function`.
+
+    Returns:
+        The shares, with NaN for rounds beyond the recipe's number of rounds.
 
     Raises:
         ValueError: for a model of other hypotheses, and as `decision_function`.
     """
-    if model.recipe.learner.hypotheses.shares is None:
-        raise ValueError(f"the hypotheses of {model.recipe.name} state scores, and no shares")
+    if hypotheses_of(model).shares is None:
+        raise ValueError(
+            f"the hypotheses of {model.recipe.name} state scores, and no shares to vote with"
+        )
     table, count = _read(model, rows)
     return jnp.asarray(np.asarray(_shares(model, table))[:, :count])
 
 
 def predict(
-    model: Model, rows: Array | Table, voting: str | None = None, key: Array | None = None
+    model: Model, rows: AnyArray | Table, voting: str | None = None, key: Array | None = None
 ) -> Array:
-    """bool[N]: the answer for each row: H > 0, or a vote. A tie is the negative class.
+    """bool[N]: whether each row is of the positive class: H > 0, or a vote. A tie is negative.
 
     Args:
         model: from `fit`.
         rows: as `decision_function`.
-        voting: for hypotheses that state shares, as `vote` has it; "majority" by default, which is
-            H > 0. Other hypotheses have no other answer than H > 0.
-        key: for a probabilistic vote.
+        voting: a rule of `vote`, for hypotheses that state shares. The default is H > 0, which for
+            these is the majority. Other hypotheses take no rule.
+        key: of the coins of a probabilistic vote.
 
     Raises:
         ValueError: as `decision_function` and `vote`.
@@ -122,21 +146,21 @@ def predict(
     return vote(shares(model, rows), voting, key)
 
 
-def predict_proba(model: Model, rows: Array | Table) -> Array:
+def predict_proba(model: Model, rows: AnyArray | Table) -> Array:
     """f32[N]: the probability of the positive class.
 
-    It is the mean share of hypotheses that state shares, and inverse_link(H) of those that state
-    scores.
+    It is the mean share of hypotheses that state shares. Of those that state scores it is the
+    probability that the recipe's loss gives the score H (`ProperLoss.probability`).
 
     Args:
         model: from `fit`.
         rows: as `decision_function`.
 
     Raises:
-        ValueError: as `decision_function`; if the recipe has no link, or one whose surrogate has
-            kinks (the 0/1 loss), where the inverse link is not a function.
+        ValueError: as `decision_function`; and if the recipe has no link, or one whose surrogate
+            has kinks (the 0/1 loss), where the inverse link is not a function.
     """
-    if model.recipe.learner.hypotheses.shares is not None:
+    if hypotheses_of(model).shares is not None:
         return jnp.nanmean(shares(model, rows), axis=0)
     if model.recipe.loss is None:
         raise ValueError(
@@ -147,4 +171,5 @@ def predict_proba(model: Model, rows: Array | Table) -> Array:
         raise ValueError(
             f"the surrogate of {loss.name} has kinks, so a score defines no probability"
         )
-    return loss.inverse_link(decision_function(model, rows))
+    probability = loss.probability or loss.inverse_link
+    return probability(decision_function(model, rows))

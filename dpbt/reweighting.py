@@ -1,4 +1,4 @@
-"""Re-weighters: from the released score of a row to its weight in the next round."""
+"""Re-weighters: maps from the released score of a row to its weight in the next round."""
 
 import functools
 from typing import NamedTuple
@@ -56,9 +56,10 @@ class LazyNumbers(NamedTuple):
 
 
 def on_grid(weight: Array, cap: Array) -> Weighted:
-    """Weights in [0, cap] as grid integers 1..GRID; never 0, so no row is lost to rounding.
+    """Weights in [0, cap] as grid integers 1..GRID. None is 0, so no row is lost to rounding.
 
-    It is a fixed map of each row's own weight: what holds for weights in [0, cap] holds for these.
+    It is a fixed map of each row's own weight, so what holds for weights in [0, cap] holds for
+    these.
     """
     quantized = jnp.clip(jnp.round(weight / cap * GRID), 1, GRID)
     return Weighted(quantized, jnp.asarray(cap, jnp.float32))
@@ -70,21 +71,21 @@ def _ones(score: Array, bound: Array, table: Prepared, public: Public) -> Weight
 
 
 uniform = Reweighter("uniform", False, _ones)
-"""Weight 1 for every row, whatever has been learned."""
+"""Weight 1 for every row in every round."""
 
 
 def mirror(loss: ProperLoss | LossFamily, bounded: bool = True) -> Reweighter:
     """W = inverse_link(-y H), the mirror update of Nock & Henecka (2020), equation (13).
 
-    H is the row's score so far. The paper's step form applies the link to the weight and adds -y
-    beta h; where the link is one-to-one both are the same. On the flat part of M-alpha's inverse
-    link (alpha < 1) the step form forgets scores; the cumulative form here is the one their proof
-    uses (equations 128-129). The first weights are inverse_link(0) = 1/2.
+    H is the row's score so far, and the first weights are inverse_link(0) = 1/2. The paper's step
+    form applies the link to the weight and adds -y beta h. Where the link is one-to-one, both forms
+    are the same. On the flat part of M-alpha's inverse link (alpha < 1) the step form forgets
+    scores. Their proof uses the cumulative form, which is the form here (equations 128-129).
 
     Args:
         loss: a loss, or a family of them whose alpha is that of `MirrorNumbers`.
-        bounded: measure weights in units of inverse_link(sum over trees of the largest |leaf
-            value|), a public bound on the weight of any row, instead of in units of 1.
+        bounded: measure weights in units of a public bound on the weight of any row, instead of in
+            units of 1. The bound is inverse_link(sum over trees of the largest |leaf value|).
             Perspectives, class weights and errors are homogeneous in the weights, so their
             sensitivities shrink by the same factor: by 1/2 in the first round.
     """
@@ -126,29 +127,29 @@ def _mirror(family: LossFamily, bounded: bool) -> Reweighter:
 
 
 _SCORE_LIMIT = 80.0
-"""exp(+-80) and its products with the cap stay within float32's normal range."""
+"""Up to this score, exp(+-score) and its products with the cap are normal float32 numbers."""
 
 _MANTISSA = 12
-"""Bits of the common factor: its steps are 2**-12, so one step moves a weight by at most one."""
+"""Bits of the common factor: in relative steps of 2^-12, each moves a weight by at most 1."""
 
 
 def dense_weights(weight: Array, total: Array) -> Array:
     """Capped scaling: integers min(GRID, round(c weight)), with the c that makes their sum `total`.
 
     This is the Bregman projection of a measure onto those of a density (Bun et al. (2020), Lemma 9,
-    for any c > 0), on a grid. c is found by bisection on a fixed, data-independent scale of 2**-12
-    relative steps; what is left to the total goes, one unit each, to rows whose weight changes on
-    that step, in order. So the total is exact, and the pair (step, how many rows took it) orders
-    all outcomes: between two data sets that differ in one row, every other row's weight moves the
-    same way. `slickness` rests on that, and on nothing else.
+    for any c > 0), on a grid. The factor c is found by bisection on a fixed, data-independent scale
+    of 2^-12 relative steps. The rest of the total goes, one unit each, to rows whose weight changes
+    on that step, in order. So the total is exact, and the pair (step, how many rows took it) orders
+    all outcomes. Hence between two data sets that differ in one row, every other row's weight moves
+    the same way. `slickness` assumes nothing else.
 
-    How close: c differs from the c of the exact projection by what rounding changes in the total,
-    so a weight is within 1 + GRID |c / c_exact - 1| of exact. On data that is 1 to 2 units
-    (`tests/test_reweighting.py`); if most rows weigh less than half a unit, it can be more.
+    How close the weights are: c differs from the c of the exact projection by what rounding changes
+    in the total. So a weight is within 1 + GRID |c / c_exact - 1| of exact. On data that is 1 to 2
+    units (`tests/test_reweighting.py`). It can be more if most rows weigh less than half a unit.
 
     Args:
         weight: f32[N], at least 0, finite; 0 for absent rows.
-        total: i32[], at least 0; if it exceeds GRID times the number of positive weights, they all
+        total: i32[], at least 0. If it exceeds GRID times the number of positive weights, they all
             get GRID.
 
     Returns:
@@ -169,7 +170,7 @@ def dense_weights(weight: Array, total: Array) -> Array:
     ends = jnp.int32(1 << _MANTISSA), jnp.int32(254 << _MANTISSA)  # all normal powers of two
     low, high = jax.lax.fori_loop(0, 8 + _MANTISSA, halve, ends)
 
-    # What is left to the total, to the first rows that change on the step between them.
+    # The rest of the total goes to the first rows that change on the step between them.
     base = quantized(low)
     step = quantized(high) - base
     remainder = total - jnp.sum(base)
@@ -178,31 +179,37 @@ def dense_weights(weight: Array, total: Array) -> Array:
 
 @functools.cache
 def lazy_bregman(bounded: bool = True) -> Reweighter:
-    """The lazily projected multiplicative update: weights exp(-learning_rate y H), scaled and
-    capped to a density.
+    """The lazily projected multiplicative update: weights exp(-learning_rate y H), made dense.
 
-    Guarantee: between neighbours the weights differ as `slickness` says, under add/remove and under
-    replace-one, for any table of at most `rows` rows whose other rows keep their order; the total
-    is kappa rows, exactly (on the grid), or the cap for every row of a table too small for that;
-    and no weight exceeds `cap`. Every weight depends on all rows, so learners whose sensitivities
-    are of one row's own weight (`greedy_tree`) must not be used with it.
+    They are scaled and capped to the density kappa (`dense_weights`). The update reads
+    `LazyNumbers` and the public number of rows.
+
+    Guarantee, under add/remove and under replace-one, for any table of at most `rows` rows whose
+    other rows keep their order:
+
+    - Between neighbours the weights differ as `slickness` says.
+    - The total is kappa rows, exactly on the grid. If a table is too small for that, every row has
+      the cap.
+    - No weight exceeds `cap`.
+
+    Every weight depends on all rows. So it must not be used with learners whose sensitivities
+    assume that each weight depends on its own row alone (`greedy_tree`).
 
     This is LazyBB's measure (Asadi et al. (2022), Algorithm 1), with H the sum of hypotheses and
-    kappa n the total. The unprojected measure exceeds 1 for rows with negative margins and its
-    density can exceed kappa, where the paper's projection (c >= 1) would leave it alone and lose
-    slickness; here the density is kappa always, as its Theorem 3.1 needs. Bun et al.'s (2020)
-    Algorithm 4 is the same with half the learning rate, its losses being 1 - |h - y| / 2 = (1 + y
-    h) / 2 for h in [-1, 1]: see `loss_rate`. |learning_rate y H| is clamped to 80, a fixed map of
-    the row's own score.
+    kappa n the total. The unprojected measure exceeds 1 for rows with negative margins, and its
+    density can exceed kappa. There the paper's projection (c >= 1) would leave it alone and lose
+    slickness. Here the density is always kappa, as its Theorem 3.1 needs.
 
-    Reads `LazyNumbers` and the public number of rows.
+    Bun et al.'s (2020) Algorithm 4 is the same with half the learning rate. Its losses are
+    1 - |h - y| / 2 = (1 + y h) / 2 for h in [-1, 1]: see `loss_rate`. As a fixed map of the row's
+    own score, |learning_rate y H| is clamped to 80.
 
     Args:
         bounded: also cap weights at the public u = min(1, kappa exp(2 lambda bound)), where |H| <=
-            bound for every possible row. With all `rows` rows present no projected weight exceeds
-            that: the largest is at most exp(2 lambda bound) times any other (unless that is the
-            cap, too), and their mean is kappa. Only for smaller tables does it change anything.
-            Sensitivities then shrink by u, to kappa in the first round.
+            bound for every possible row. This changes weights only for tables of fewer than `rows`
+            rows. With all `rows` rows present, the largest projected weight is at most
+            exp(2 lambda bound) times any other, unless that is the cap too. Their mean is kappa, so
+            none exceeds u. Sensitivities shrink by u, to kappa in the first round.
     """
 
     def weigh(score: Array, bound: Array, table: Prepared, public: Public) -> Weighted:
@@ -223,7 +230,7 @@ def lazy_bregman(bounded: bool = True) -> Reweighter:
 def loss_rate(learning_rate: Numbers) -> Numbers:
     """The rate on margins that equals a rate on Bun et al.'s losses: half of it.
 
-    exp(-lambda sum (1 + y h) / 2) = exp(-(lambda / 2) y H) times a constant, which does not outlast
-    the projection.
+    exp(-lambda sum (1 + y h) / 2) = exp(-(lambda / 2) y H) times a constant, which the projection
+    removes.
     """
     return learning_rate / 2

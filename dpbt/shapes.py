@@ -1,7 +1,7 @@
 """Shapes that programs are compiled for: few of them, so that most fits find theirs compiled.
 
-Rows that are added are absent, and rounds that are added do not take place. Neither changes what is
-learned or predicted.
+Padding adds absent rows and rounds beyond the number of rounds. Neither changes what is learned or
+predicted.
 """
 
 from typing import TypeVar
@@ -20,7 +20,7 @@ Arrays = TypeVar("Arrays")
 
 
 def bucket(count: int) -> int:
-    """The least size that is not below `count`, of four sizes in each octave.
+    """The smallest size that is at least `count`, with four sizes in each octave.
 
     The sizes are 1 to 8, then 10, 12, 14, 16, 20 and so on: at most a quarter more than `count`.
     """
@@ -50,7 +50,7 @@ def padded(table: Table) -> Table:
 
 
 def first(tree: Arrays, count: int) -> Arrays:
-    """The first `count` entries on the leading axis of every array, without compiling a program."""
+    """The first `count` entries on the leading axis of every array; it compiles no program."""
 
     def cut(array: Array) -> Array:
         return array if array.shape[0] == count else jnp.asarray(np.asarray(array)[:count])

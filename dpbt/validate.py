@@ -1,13 +1,14 @@
-"""Numbers that are given: what is none, or out of its range, is refused by name."""
+"""Checks of numeric arguments; each names the argument that it refuses."""
 
 import numpy as np
 
 
 def floats(name: str, value: object) -> np.ndarray:
-    """`value` as float64, if it is one or more numbers.
+    """`value` as float64, if it is a number or an array of numbers.
 
     Raises:
-        ValueError: naming the parameter and what was given: text, a Boolean, nothing, or an object.
+        ValueError: naming the parameter and what was given, if that is text, a Boolean, empty, or
+            an object of another kind.
     """
     try:
         array = np.asarray(value)

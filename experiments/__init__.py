@@ -1,4 +1,4 @@
-"""Experiments, thin over the library: `python -m experiments` lists them.
+"""Experiments that use the library; `python -m experiments` lists them.
 
 They run from the root of the checkout and are not installed.
 """

@@ -1,13 +1,14 @@
-"""Experiments: `python -m experiments COMMAND --help` says what each one has.
+"""Run the experiments. `python -m experiments COMMAND --help` describes a command.
 
-A paper is a command of programs: `run` computes and saves, `table` prints what was saved, and
-`python -m paper_figures` draws it.
+The command of a paper has programs: `run` computes and saves results, and `table` prints them.
+`python -m paper_figures` draws them. Exit status 2 means bad input, and 130 an interruption.
 """
 
 import sys
 
 from experiments.common.cache import use_compilation_cache
 from experiments.common.commands import Parser, add_commands
+from experiments.common.errors import status_of
 
 PAPERS = ("nock_henecka_2020", "asadi_2022", "bun_2020", "bojarski_2014")
 COMMANDS = {
@@ -20,8 +21,12 @@ COMMANDS = {
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run one experiment; bad input ends in one line on standard error and exit status 2."""
+    """Run one command and return its exit status; bad input ends in one line and status 2."""
     given = sys.argv[1:] if arguments is None else arguments
+    return status_of(lambda: _run(given))
+
+
+def _run(given: list[str]) -> int:
     parser = Parser(prog="python -m experiments", description=__doc__)
     add_commands(parser, COMMANDS)
     if not given:
@@ -29,12 +34,8 @@ def main(arguments: list[str] | None = None) -> int:
         return 0
 
     use_compilation_cache()
-    try:
-        options = parser.parse_args(given)
-        options.program(options)
-    except (ValueError, OSError) as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
+    options = parser.parse_args(given)
+    options.program(options)
     return 0
 
 

@@ -1,29 +1,30 @@
-"""Largest exact privacy loss over all neighbours, beside the claim.
+"""Audit an algorithm: the largest exact privacy loss beside the claim.
 
-The loss is of recorded transcripts. Neighbours are every removal of a row (add/remove), or every
-flip of a row's label (replace-one). The data sets are public: losses and the number of neighbours
-are exact functions of the rows. `--grid` audits every calibration, criterion, relation and epsilon
-of one algorithm, and saves the lines.
+Transcripts are recorded, and each is compared on all neighbours of the table. Neighbours are every
+removal of a row (add_remove), or every flip of a row's label (replace_one). Losses and the number
+of neighbours are exact functions of the rows, so audit public data only. `--grid` audits every
+calibration, criterion, relation and epsilon of one algorithm, and saves the results.
 """
 
 import argparse
 import itertools
 import json
-import sys
 import time
 from pathlib import Path
 
 import jax
-from tqdm import tqdm
 
-from dpbt import losses, recipes
+from dpbt import recipes
 from dpbt.analysis import audit as audits
 from dpbt.base import ADD_REMOVE, Recipe, relation, relation_name
 from experiments.common import commands, data, results, tables
+from experiments.common.criteria import CRITERIA
+from experiments.common.errors import of_input
+from experiments.common.progress import progress
 
 
 def _without_criterion(make):
-    """A recipe of an algorithm that scores no splits."""
+    """The recipe maker of an algorithm that scores no splits."""
     return lambda *, alpha, criterion, **settings: make(**settings)
 
 
@@ -33,7 +34,7 @@ def _rules(*, depth, alpha, criterion, **settings) -> Recipe:
 
 
 def _top_down(*, depth, alpha, criterion, **settings) -> Recipe:
-    del alpha, criterion  # Gini, which the published calibration is of
+    del alpha, criterion  # the published calibration is for Gini
     return recipes.lazybb_trees(depth=depth, splits=min(3, 2**depth - 1), **settings)
 
 
@@ -45,11 +46,6 @@ ALGORITHMS = {
     "rf-l": _without_criterion(recipes.rf_l),
     "rf-e": _without_criterion(recipes.rf_e),
 }
-CRITERIA = {
-    "objective": {"alpha": "objective", "criterion": losses.m_alpha},
-    "alpha-1": {"alpha": 1.0, "criterion": losses.m_alpha},
-    "gini": {"alpha": 1.0, "criterion": losses.square},
-}
 GRID = {
     "epsilon": (0.1, 1.0, 10.0),
     "calibration": ("published", "tight"),
@@ -59,35 +55,34 @@ GRID = {
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
-    for name, choices, default in (
-        ("--algorithm", ALGORITHMS, "bdpe"),
-        ("--calibration", GRID["calibration"], "tight"),
-        ("--criterion", CRITERIA, "objective"),
-        ("--relation", GRID["relation"], "add_remove"),
+    for name, choices, default, words in (
+        ("--algorithm", ALGORITHMS, "bdpe", "the algorithm"),
+        ("--calibration", GRID["calibration"], "tight", "the calibration of its noise"),
+        ("--criterion", CRITERIA, "objective", "the splitting criterion of bdpe"),
+        ("--relation", GRID["relation"], "add_remove", "the neighbouring relation"),
     ):
-        parser.add_argument(name, choices=choices, default=default, help="(%(default)s)")
-    words = "breast-cancer or banknote (%(default)s)"
+        words = f"{words} (%(default)s)"
+        parser.add_argument(name, choices=choices, default=default, help=words)
+    words = "a data set of `python -m experiments data check`, or breast-cancer (%(default)s)"
     parser.add_argument("--dataset", metavar="NAME", default="breast-cancer", help=words)
     words = "the total budget (%(default)s)"
-    parser.add_argument("--epsilon", type=float, default=1.0, help=words)
+    parser.add_argument("--epsilon", type=commands.positive, default=1.0, help=words)
     words = "0 for a pure guarantee (%(default)s)"
-    parser.add_argument("--delta", type=float, default=0.0, help=words)
-    parser.add_argument(
-        "--rounds", type=int, default=20, help="trees of a transcript (%(default)s)"
-    )
-    parser.add_argument("--depth", type=int, default=4, help="their depth (%(default)s)")
-    commands.add_count(parser, "--transcripts", 20, "recorded transcripts")
+    parser.add_argument("--delta", type=commands.share, default=0.0, help=words)
+    commands.add_count(parser, "--rounds", 20, "trees of a transcript")
+    commands.add_count(parser, "--depth", 4, "depth of a tree")
+    commands.add_count(parser, "--transcripts", 20, "number of transcripts")
     commands.add_seed(parser, "the key")
-    words = "also the worst case of each step over its outputs"
+    words = "also find the worst case of each step over its outputs"
     parser.add_argument("--steps", action="store_true", help=words)
-    words = "all calibrations, criteria, relations and epsilons"
+    words = "audit all calibrations, criteria, relations and epsilons, and save ALGORITHM.csv"
     parser.add_argument("--grid", action="store_true", help=words)
     commands.add_out(parser, results.folder("audit"), " of --grid")
     commands.add_json(parser, "print one JSON object (with --grid, a list)")
 
 
 def one(dataset: data.Dataset, recipe: Recipe, options: argparse.Namespace, steps: bool) -> dict:
-    """Audit one setting; the JSON object of the command."""
+    """Audit one setting; the result is the JSON object that the command prints."""
     table = dataset.table
     near = audits.label_flips(table)
     if recipe.relation is ADD_REMOVE:
@@ -114,29 +109,35 @@ def one(dataset: data.Dataset, recipe: Recipe, options: argparse.Namespace, step
 
 def _recipe(options: argparse.Namespace, rows: int, **changes) -> Recipe:
     chosen = {**vars(options), **changes}
-    return ALGORITHMS[chosen["algorithm"]](
-        epsilon=chosen["epsilon"],
-        delta=chosen["delta"],
-        rows=rows,
-        rounds=chosen["rounds"],
-        depth=chosen["depth"],
-        calibration=chosen["calibration"],
-        relation=relation(chosen["relation"]),
-        **CRITERIA[chosen["criterion"]],
-    )
+    with of_input():
+        return ALGORITHMS[chosen["algorithm"]](
+            epsilon=chosen["epsilon"],
+            delta=chosen["delta"],
+            rows=rows,
+            rounds=chosen["rounds"],
+            depth=chosen["depth"],
+            calibration=chosen["calibration"],
+            relation=relation(chosen["relation"]),
+            **CRITERIA[chosen["criterion"]],
+        )
 
 
 def run(options: argparse.Namespace) -> None:
-    """Audit one setting, or the grid, and print."""
-    dataset, path = data.load(options.dataset), Path(options.out) / "audit.csv"
+    """Audit one setting, or the grid, and print the results."""
+    dataset = data.load(options.dataset)
+    path = commands.out_folder(options) / f"{options.algorithm}.csv"
     rows = len(dataset.label)
-    if options.grid:
-        recipes_of = [_recipe(options, rows, **choice) for choice in _grid(options)]
-        progress = tqdm(recipes_of, unit="setting", disable=options.json, file=sys.stderr)
-        lines = [one(dataset, recipe, options, options.steps) for recipe in progress]
-        _save(path, lines, options)
-    else:
-        lines = [one(dataset, _recipe(options, rows), options, options.steps)]
+    chosen = _grid(options) if options.grid else [{}]
+    recipes_of = [_recipe(options, rows, **choice) for choice in chosen]
+
+    lines = []
+    quiet = options.json or not options.grid
+    with progress(len(recipes_of), "setting", quiet=quiet) as shown:
+        for recipe in recipes_of:
+            lines.append(one(dataset, recipe, options, options.steps))
+            shown.update()
+            if options.grid:
+                _save(path, lines, options)
 
     if options.json:
         print(json.dumps(lines if options.grid else lines[0], indent=1))
@@ -150,7 +151,7 @@ def run(options: argparse.Namespace) -> None:
 
 
 def _grid(options: argparse.Namespace) -> list[dict]:
-    """The choices of the grid; one criterion where the algorithm scores no splits by it."""
+    """The settings of the grid; algorithms other than bdpe do not read the criterion."""
     criteria = CRITERIA if options.algorithm == "bdpe" else ("gini",)
     axes = {**GRID, "criterion": criteria}
     order = ("calibration", "criterion", "relation", "epsilon")

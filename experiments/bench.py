@@ -1,4 +1,4 @@
-"""Models per second of sweeps, against the matrix-product peak, and peers."""
+"""Measure models per second, beside the matrix-product peak and other libraries."""
 
 import argparse
 import functools
@@ -8,7 +8,7 @@ import os
 import resource
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import jax
@@ -21,11 +21,15 @@ from dpbt.base import Recipe, Table
 from dpbt.data import domains
 from dpbt.data.questions import of_splits
 from dpbt.privacy import mechanisms
-from dpbt.sweeps import plan
+from dpbt.sweeps import definition, plan
 from experiments.common import commands, data, peers, tables, timing
 
 SWEEPS = {"banknote": (256, 20, 4), "adult": (32, 20, 4), "synthetic 1M x 50": (2, 20, 4)}
-"""Data set -> (models, T, D)."""
+"""Table -> (models, T, D)."""
+
+SHAPES = {"banknote": (1372, 36), "adult": (48842, 156), "synthetic 1M x 50": (10**6, 50)}
+"""Table -> (rows, splits)."""
+
 QUICK = {"banknote": (256, 5, 2)}
 PEER_SETTING, PEER_FITS = {"trees": 10, "depth": 5}, {"banknote": 1000, "adult": 1000}
 DRAWS = (65_536, 256_000)
@@ -42,9 +46,9 @@ QUICK_GROWTH = {"N": (4096, 16384), "S": (64, 256), "T": (4, 16), "D": (2, 4), "
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
-    words = "a minute's worth of it: small models, no large tables"
+    words = "measure for about a minute: small models, no large tables"
     parser.add_argument("--quick", action="store_true", help=words)
-    commands.add_count(parser, "--repeats", 5, "timed runs of each; the fastest counts")
+    commands.add_count(parser, "--repeats", 5, "timed runs of each measurement; the fastest counts")
     commands.add_memory(parser)
     commands.add_json(parser, "print one JSON object")
 
@@ -54,7 +58,7 @@ def _say(words: str) -> None:
 
 
 def matrix_peak(repeats: int, dtype=jnp.float32, size: int = 2048) -> float:
-    """10^9 operations per second of a square matrix product of one type, accumulated in 32 bits."""
+    """GFLOP/s of a square matrix product of one type, accumulated in 32 bits."""
     a = jnp.ones((size, size), dtype)
     wide = jnp.int32 if dtype == jnp.int8 else jnp.float32
     product = jax.jit(lambda a, b: jnp.matmul(a, b, preferred_element_type=wide))
@@ -63,17 +67,17 @@ def matrix_peak(repeats: int, dtype=jnp.float32, size: int = 2048) -> float:
 
 
 def products(rows: int, splits: int, depth: int, rounds: int) -> int:
-    """4 N S (2^D - 1) T: operations of one model's level statistics, node by node, no saving."""
+    """4 N S (2^D - 1) T: operations of one model's level statistics if each node is a product."""
     return 4 * rows * splits * (2**depth - 1) * rounds
 
 
 def programs(function: Any) -> int:
-    """How many programs a jitted function has been compiled to."""
+    """The number of programs that a jitted function has been compiled to."""
     return function._cache_size()
 
 
 def _fit_all(keys, table: Table, recipe: Recipe, lanes: int):
-    """The hypotheses of G models, `lanes` at a time."""
+    """The hypotheses of G models; `lanes` are trained at a time."""
 
     def one(setting):
         key, recipe = setting
@@ -87,14 +91,14 @@ _sweep = jax.jit(_fit_all, static_argnames="lanes")
 
 
 def greedy(models: int, rows: int, rounds: int, depth: int) -> Recipe:
-    """Boosted trees, of so many epsilons."""
+    """Boosted trees at `models` different epsilons."""
     return recipes.bdpe(
         epsilon=np.geomspace(0.01, 25, models), rows=rows, rounds=rounds, depth=depth
     )
 
 
 def random_forests(models: int, rows: int, rounds: int, depth: int) -> Recipe:
-    """Random trees over disjoint rows, as diffprivlib's forest is built, of so many epsilons."""
+    """Random trees over disjoint rows, as in diffprivlib, at `models` different epsilons."""
     epsilon = np.geomspace(0.01, 25, models)
     return recipes.random_forest(
         epsilon=epsilon, rows=rows, rounds=rounds, depth=depth, disjoint=True
@@ -108,13 +112,13 @@ def time_sweep(
 
     Args:
         table: the rows.
-        recipe: of many settings, with a key for each.
-        repeats: warm calls, of which the fastest counts.
+        recipe: many settings; each gets its own key.
+        repeats: the number of warm calls; the fastest counts.
         memory_mb: working memory.
-        release: whether keys are of ChaCha20.
+        release: use keys for releases (ChaCha20) instead of research keys.
     """
     models = np.shape(recipe.rows)[0]
-    each = plan.lane_bytes(plan.shape_of(table), recipe)
+    each = plan.lane_bytes(definition.shape_of(table), recipe)
     lanes = int(np.clip(memory_mb * 2**20 // each, 1, models))
     lanes = -(-models // -(-models // lanes))
     keys = jax.random.split(dpbt.fresh_key() if release else jax.random.key(0), models)
@@ -125,9 +129,9 @@ def time_sweep(
 def measure_sweep(
     name: str, table: Table, setting: tuple, peak: float, repeats: int, memory_mb: float
 ) -> dict:
-    """Models per second, the GFLOP/s they stand for, compiled programs."""
+    """The line of one sweep: models per second, GFLOP/s, seconds and compiled programs."""
     models, rounds, depth = setting
-    shape, before = plan.shape_of(table), programs(_sweep)
+    shape, before = definition.shape_of(table), programs(_sweep)
     rows, splits = shape.rows, shape.splits
     _say(f"{name}: {models} models of T = {rounds}, D = {depth}")
     seconds, first = time_sweep(table, greedy(models, rows, rounds, depth), repeats, memory_mb)
@@ -163,7 +167,7 @@ def synthetic(rows: int, splits: int) -> Table:
 
 
 def draws(repeats: int) -> list[dict]:
-    """Nanoseconds of one core a draw, by mechanism, kind of key and number of draws."""
+    """Nanoseconds of one core per draw, by mechanism, kind of key and number of draws."""
     found = []
     for mechanism in (mechanisms.discrete_laplace, mechanisms.rounded_gaussian):
         sample = jax.jit(
@@ -181,51 +185,52 @@ def draws(repeats: int) -> list[dict]:
 
 
 def _sample(sample: Callable, key: jax.Array, value: jax.Array, number: int) -> jax.Array:
-    """One call of a sampler, whatever its number."""
+    """Call a sampler; the number of the call is not used."""
     del number
     return sample(key, value)
 
 
-def _tables(names) -> Iterator[tuple[str, Table]]:
-    """Tables by name; a data set that is not there is replaced by random bits of its shape."""
-    shapes = {"banknote": (1372, 36), "adult": (48842, 156), "synthetic 1M x 50": (10**6, 50)}
+def _tables(names: Iterable[str]) -> Iterator[tuple[str, Table]]:
+    """(name, table) of each name; random bits of the same shape replace an absent data set.
+
+    Raises:
+        InputError: for a data set whose files are there but cannot be read.
+    """
     for name in names:
-        try:
-            yield (
-                (name, data.load(name).table)
-                if name in data.ENTRIES
-                else (name, synthetic(*shapes[name]))
-            )
-        except ValueError:
-            yield f"synthetic, of {name}'s shape", synthetic(*shapes[name])
+        if name not in data.ENTRIES:
+            yield name, synthetic(*SHAPES[name])
+        elif data.is_there(name):
+            yield name, data.load(name).table
+        else:
+            yield f"synthetic, of {name}'s shape", synthetic(*SHAPES[name])
 
 
 def growth(axes: dict, repeats: int, memory_mb: float) -> dict[str, float]:
-    """Axis -> slope of log seconds by log size, all else at BASE; 1 is linear.
+    """Axis -> slope of log seconds by log size, with the other axes at BASE; 1 is linear.
 
-    The size of D is its nodes, 2^D - 1.
+    The size of D is its number of nodes, 2^D - 1.
     """
     slopes = {}
     for axis, sizes in axes.items():
         seconds = []
         for size in sizes:
             _say(f"growth: {axis} = {size}")
-            s = {**BASE, axis: size}
-            table = synthetic(s["N"], s["S"])
-            seconds.append(
-                time_sweep(table, greedy(s["G"], s["N"], s["T"], s["D"]), repeats, memory_mb)[0]
-            )
+            sizes_of = {**BASE, axis: size}
+            rows, splits, rounds, depth, models = (sizes_of[name] for name in "NSTDG")
+            recipe = greedy(models, rows, rounds, depth)
+            fastest, _ = time_sweep(synthetic(rows, splits), recipe, repeats, memory_mb)
+            seconds.append(fastest)
         amount = [2**size - 1 if axis == "D" else size for size in sizes]
         slopes[axis] = float(np.polyfit(np.log(amount), np.log(seconds), 1)[0])
     return slopes
 
 
 def compare(name: str, fits: int, repeats: int, memory_mb: float) -> list[dict]:
-    """A private fit of ours, in a sweep, against one of each peer's, at equal data.
+    """Lines that compare seconds per private fit: ours in a sweep, and each peer's, on equal data.
 
-    Trees are equal where the peer has them. diffprivlib's forest is of random trees: ours of the
-    same kind reads the same numbers, and boosted trees, which search all splits at every node, are
-    beside it.
+    Numbers and depths of trees are equal if the peer has trees. diffprivlib's forest has random
+    trees. It is compared with our random forest, which reads the same numbers, and with boosted
+    trees, which search all splits at every node.
     """
     _say(f"{name}: {fits} private fits, and peers")
     dataset = data.load(name)
@@ -236,11 +241,10 @@ def compare(name: str, fits: int, repeats: int, memory_mb: float) -> list[dict]:
         "boosted trees": (greedy, dataset.table),
         "random forest": (random_forests, placed),
     }
-    ours = {
-        name: time_sweep(table, make(fits, rows, trees, depth), min(repeats, 2), memory_mb)[0]
-        / fits
-        for name, (make, table) in makers.items()
-    }
+    ours = {}
+    for kind, (make, table) in makers.items():
+        recipe = make(fits, rows, trees, depth)
+        ours[kind] = time_sweep(table, recipe, min(repeats, 2), memory_mb)[0] / fits
     forest = peers.seconds(peers.diffprivlib_forest(dataset, trees, depth), repeats)
     ebm = peers.seconds(peers.private_ebm(dataset), repeats)
     pairs = [
@@ -254,11 +258,11 @@ def compare(name: str, fits: int, repeats: int, memory_mb: float) -> list[dict]:
             "name": rival,
             "ours": kind,
             "our_seconds": ours[kind],
-            "peer_seconds": time,
-            "ratio": time / ours[kind],
+            "peer_seconds": peer_seconds,
+            "ratio": peer_seconds / ours[kind],
         }
         | about
-        for rival, kind, time in pairs
+        for rival, kind, peer_seconds in pairs
     ]
 
 
@@ -266,14 +270,14 @@ def _peers(quick: bool, repeats: int, memory_mb: float) -> list[dict]:
     try:
         peers.check()
     except ImportError as error:
-        print(f"no comparison with peers, install the extra `peers`: {error}", file=sys.stderr)
+        _say(f"no comparison with peers; install the extra `peers`: {error}")
         return []
     lines = []
     for name in ("banknote",) if quick else PEER_FITS:
-        try:
+        if data.is_there(name):
             lines += compare(name, 200 if quick else PEER_FITS[name], repeats, memory_mb)
-        except ValueError as error:
-            print(f"no comparison on {name}: {error}", file=sys.stderr)
+        else:
+            _say(f"no comparison on {name}: its files are absent")
     return lines
 
 
@@ -282,10 +286,9 @@ def run(options: argparse.Namespace) -> None:
     repeats, memory_mb = options.repeats, options.memory_mb
     peak = matrix_peak(repeats)
     chosen = QUICK if options.quick else SWEEPS
-    measured = [
-        measure_sweep(name, table, setting, peak, repeats, memory_mb)
-        for (name, table), setting in zip(_tables(chosen), chosen.values(), strict=True)
-    ]
+    measured = []
+    for (name, table), setting in zip(_tables(chosen), chosen.values(), strict=True):
+        measured.append(measure_sweep(name, table, setting, peak, repeats, memory_mb))
     report = {
         "peak_gflops": peak,
         "peak_int8_gops": matrix_peak(repeats, jnp.int8),
@@ -308,43 +311,43 @@ def _as_text(report: dict) -> str:
     where = f"{report['device']}, {report['cores']} cores"
     text = [f"float32 matrix product: {words} on {where}\n"]
     head = ("sweep", "N x S", "models", "models/s", "GFLOP/s", "of peak", "programs")
-    head += ("compile s", "peak MB", "release keys")
+    head += ("compile s", "peak MB", "time with release keys")
     cells = [
         (
-            s["name"],
-            f"{s['rows']} x {s['splits']}",
-            f"{s['models']} of T = {s['rounds']}, D = {s['depth']}",
-            f"{s['models_per_second']:.3g}",
-            f"{s['gflops']:.0f}",
-            f"{s['fraction_of_peak']:.0%}",
-            str(s["compiles"]),
-            f"{s['compile_seconds']:.1f}",
-            f"{s['peak_memory_mb']:.0f}",
-            f"{s['release_keys']:.2f} times",
+            sweep["name"],
+            f"{sweep['rows']} x {sweep['splits']}",
+            f"{sweep['models']} of T = {sweep['rounds']}, D = {sweep['depth']}",
+            f"{sweep['models_per_second']:.3g}",
+            f"{sweep['gflops']:.0f}",
+            f"{sweep['fraction_of_peak']:.0%}",
+            str(sweep["compiles"]),
+            f"{sweep['compile_seconds']:.1f}",
+            f"{sweep['peak_memory_mb']:.0f}",
+            f"{sweep['release_keys']:.2f} times",
         )
-        for s in report["sweeps"]
+        for sweep in report["sweeps"]
     ]
-    words = "GFLOP/s counts 4 N S (2^D - 1) T operations a model, whatever is executed.\n"
+    words = "GFLOP/s counts 4 N S (2^D - 1) T operations per model, not those that are executed.\n"
     text += [tables.aligned(head, cells), words]
-    head = ("mechanism", "key", "draws", "ns of a core a draw")
+    head = ("mechanism", "key", "draws", "core ns per draw")
     cells = [
-        (d["mechanism"], d["key"], str(d["draws"]), f"{d['ns_a_draw']:.0f}")
-        for d in report["draws"]
+        (line["mechanism"], line["key"], str(line["draws"]), f"{line['ns_a_draw']:.0f}")
+        for line in report["draws"]
     ]
     text += [tables.aligned(head, cells), ""]
     if report["peers"]:
-        head = ("peer", "ours", "data", "fits", "ours, s a fit", "theirs, s a fit", "ratio")
+        head = ("peer", "ours", "data", "fits", "ours, s per fit", "peer, s per fit", "ratio")
         cells = [
             (
-                *(str(p[key]) for key in ("name", "ours", "dataset", "fits")),
-                *(f"{p[key]:.3g}" for key in ("our_seconds", "peer_seconds", "ratio")),
+                *(str(line[key]) for key in ("name", "ours", "dataset", "fits")),
+                *(f"{line[key]:.3g}" for key in ("our_seconds", "peer_seconds", "ratio")),
             )
-            for p in report["peers"]
+            for line in report["peers"]
         ]
         first = report["peers"][0]
         trees = f"{first['trees']} private trees of depth {first['depth']}"
-        text += [tables.aligned(head, cells), f"Ours: {trees}, in one sweep of so many fits.\n"]
+        text += [tables.aligned(head, cells), f"Ours: {trees}; all fits are one sweep.\n"]
     known = {axis: slope for axis, slope in report["scaling"].items() if not math.isnan(slope)}
     slopes = ", ".join(f"{axis} {slope:.2f}" for axis, slope in known.items())
-    words = "growth, as slopes of log seconds (1 is linear; D by its 2^D - 1 nodes)"
+    words = "growth of seconds as log-log slopes (1 is linear; the size of D is 2^D - 1)"
     return "\n".join([*text, f"{words}: {slopes}"])

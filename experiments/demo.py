@@ -1,92 +1,212 @@
-"""Test errors of private boosted trees by epsilon, on real data.
+"""Measure private boosted trees by epsilon on real data: test errors and AUROC.
 
-Ten-fold stratified cross-validation with 20 keys. All folds and keys of a setting are one vmapped
-program, the same for every epsilon; the six structures (two calibrations, three criteria) are six
-programs.
+The protocol is ten-fold stratified cross-validation with 20 keys. Two calibrations and three
+criteria make six compiled programs; each serves all epsilons, folds and keys. The CSV file is
+rewritten after every setting, so a run that is stopped leaves what it has measured.
 
-On a person's own rows the errors are exact functions of private rows, under public keys. Everything
-that is printed or written then says that it is a benchmark and itself a release.
+On a person's own rows the results are exact functions of private rows, under public keys.
+Everything that is printed or written then says that it is a benchmark and itself a release.
 """
 
 import argparse
 import json
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from tqdm import tqdm
 
 import dpbt
-from dpbt import losses, recipes
-from dpbt.base import ADD_REMOVE, REPLACE_ONE, Recipe, Relation, Table, relation_name
-from dpbt.data.domains import read_domain
+from dpbt import recipes
+from dpbt.base import ADD_REMOVE, REPLACE_ONE, Array, Recipe, Relation, Table, relation_name
 from dpbt.data.files import read_csv
+from dpbt.sweeps import definition, plan
 from dpbt.sweeps.storage import write_whole
 from experiments.common import commands, data, protocols, results, tables
+from experiments.common.criteria import CRITERIA, LABELS
+from experiments.common.errors import InputError
+from experiments.common.progress import progress
 
 EPSILONS = (0.1, 1.0, 10.0)
 CALIBRATIONS = ("published", "tight")
-CRITERIA = {
-    "objective calibration": {"alpha": "objective", "criterion": losses.m_alpha},
-    "alpha = 1": {"alpha": 1.0, "criterion": losses.m_alpha},
-    "Gini": {"alpha": 1.0, "criterion": losses.square},
-}
 SETTINGS = {"rounds": 5, "depth": 3, "folds": 10, "keys": 20, "seed": 0}
-BUNDLED_ROWS = 600  # a round public bound on the bundled data's 569 rows
+BUNDLED_ROWS = 600
+"""A round public bound on the bundled data's 569 rows."""
+
 SMOKE = {**SETTINGS, "rounds": 2, "depth": 2, "folds": 2, "keys": 2}
+MEMORY_MB = 64
+"""Working memory for the models that are trained at a time."""
+
 PUBLIC = "public rows"
 PRIVATE = "benchmark on private rows: itself a release, not covered by any ledger"
 OWNER = "private, not covered by the ledger"
 
+FIELDS = (
+    *("epsilon", "calibration", "setting"),
+    *("test_error_mean", "test_error_sd", "auroc_mean", "auroc_sd"),
+    *("claimed_epsilon", "relation", "seconds", "models", "status"),
+)
+"""The fields of a JSON line."""
+
+STYLES = {
+    "objective": {"color": "#0072B2", "marker": "o", "linestyle": "-"},
+    "alpha-1": {"color": "#D55E00", "marker": "s", "linestyle": "--"},
+    "gini": {"color": "#009E73", "marker": "^", "linestyle": "-."},
+}
+"""Criterion -> its style in the figure; the colours are told apart by colour-blind people too."""
+
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
-    words = "a CSV file with a header; needs --domain"
+    words = "measure on this CSV file, which has a header; needs --domain"
     parser.add_argument("--data", metavar="FILE", help=words)
-    words = "a JSON file: the public domain of its columns, and the label's two classes"
+    words = "a JSON file with the public domain of the columns and the two classes of the label"
     parser.add_argument("--domain", metavar="FILE", help=words)
-    words = "public bound on the number of rows (add_remove); without it the number is public"
-    parser.add_argument("--rows", type=int, metavar="COUNT", help=f"{words} (replace_one)")
-    commands.add_out(parser, results.folder("demo"), ", a CSV and a figure")
-    words = "print what was read as missing on standard error, for the owner alone; saved nowhere"
+    words = "public bound on the number of rows (add_remove); else the number is public"
+    words = f"{words} (replace_one)"
+    parser.add_argument("--rows", type=commands.whole(1), metavar="COUNT", help=words)
+    commands.add_out(parser, results.folder("demo"), ", a CSV file and a figure")
+    words = "print how many cells are missing, on standard error for the owner alone; not saved"
     parser.add_argument("--owner-report", action="store_true", help=words)
     commands.add_smoke(parser)
     commands.add_json(parser, "print the table as JSON")
 
 
+class Sample(NamedTuple):
+    """Values of models, a mean and a standard deviation over folds and keys.
+
+    AUROC is NaN where no held-out fold has rows of both classes.
+    """
+
+    error: float
+    error_sd: float
+    auroc: float
+    auroc_sd: float
+
+
+class Evaluations(NamedTuple):
+    """What the B models of a setting have in common, whatever the setting.
+
+    Attributes:
+        table: all rows.
+        folds: i32[N], the fold of each row.
+        keys: key[B], one for each model.
+        held_out: i32[B], the fold that each model is tested on.
+    """
+
+    table: Table
+    folds: Array
+    keys: Array
+    held_out: Array
+
+
+class Found(NamedTuple):
+    """What was measured.
+
+    Attributes:
+        lines: a line for each epsilon, calibration and criterion.
+        without: (calibration, criterion) -> the sample without privacy.
+        compile_seconds: the seconds of the first call of each program.
+    """
+
+    lines: list[results.Line]
+    without: dict[tuple[str, str], Sample]
+    compile_seconds: float
+
+
 @jax.jit
-def _test_errors(keys, held_out, folds, table: Table, recipe: Recipe):
-    """f32[B]: test errors of B models, each with its own key and its own held-out fold."""
+def _scores(keys: Array, held_out: Array, folds: Array, table: Table, recipe: Recipe) -> Array:
+    """f32[B, N]: scores of B models, each trained with its own key outside its held-out fold."""
 
     def one(key, fold):
-        test = folds == fold
-        score = dpbt.boost(key, table._replace(present=table.present & ~test), recipe).scores
-        wrong = (score > 0) != table.target
-        return jnp.sum(wrong & test) / jnp.sum(test)
+        present = table.present & (folds != fold)
+        return dpbt.boost(key, table._replace(present=present), recipe).scores
 
     return jax.vmap(one)(keys, held_out)
 
 
-def measure(
-    dataset: data.Dataset, settings: dict, rows: int, relation: Relation, quiet: bool
-) -> tuple[list[dict], dict, float]:
-    """The table's rows, the error without privacy by criterion, and the seconds spent compiling."""
-    folds = jnp.asarray(
-        protocols.stratified_folds(dataset.label, settings["folds"], settings["seed"])
-    )
+@jax.jit
+def _measured(scores: Array, held_out: Array, folds: Array, target: Array) -> tuple[Array, Array]:
+    """f32[B], f32[B]: test error and AUROC of each model on its held-out fold."""
+
+    def one(score, fold):
+        test = folds == fold
+        error = jnp.sum(((score > 0) != target) & test) / jnp.sum(test)
+        return error, protocols.auroc(score, target, test)
+
+    return jax.vmap(one)(scores, held_out)
+
+
+def evaluations(dataset: data.Dataset, settings: Mapping[str, int]) -> Evaluations:
+    """The models of a setting: every fold is held out once with every key."""
+    folds = protocols.stratified_folds(dataset.label, settings["folds"], settings["seed"])
     models = settings["folds"] * settings["keys"]
     keys = jax.random.split(jax.random.key(settings["seed"]), models)
-    held_out = jnp.arange(models) % settings["folds"]
-    table, lines, without, compile_seconds = dataset.table, [], {}, 0.0
-    total = len(CALIBRATIONS) * len(CRITERIA) * (len(EPSILONS) + 1) * models
-    with tqdm(total=total, unit="model", disable=quiet, file=sys.stderr) as progress:
+    return Evaluations(
+        dataset.table, jnp.asarray(folds), keys, jnp.arange(models) % settings["folds"]
+    )
+
+
+def evaluate(models: Evaluations, recipe: Recipe, lanes: int, done: Callable[[int], Any]) -> Sample:
+    """Train and test all models of one setting.
+
+    Args:
+        models: the models.
+        recipe: the setting.
+        lanes: how many models are trained at a time.
+        done: called with the number of models, each time that some are done.
+    """
+    table, folds, parts = models.table, models.folds, []
+    for start in range(0, len(models.held_out), lanes):
+        held_out = models.held_out[start : start + lanes]
+        scores = _scores(models.keys[start : start + lanes], held_out, folds, table, recipe)
+        parts.append(jax.device_get(_measured(scores, held_out, folds, table.target)))
+        done(len(held_out))
+
+    errors, aurocs = (np.concatenate(part).astype(np.float64) for part in zip(*parts, strict=True))
+    known = aurocs[~np.isnan(aurocs)]  # a fold of one class has no AUROC
+    ranking = (float(known.mean()), float(known.std())) if len(known) else (np.nan, np.nan)
+    return Sample(float(errors.mean()), float(errors.std()), *ranking)
+
+
+def lanes_of(table: Table, recipe: Recipe, models: int) -> int:
+    """How many models are trained at a time: a divisor of `models` that fits `MEMORY_MB`."""
+    one_setting = jax.tree.map(lambda leaf: np.asarray(leaf)[None], recipe)
+    each = plan.lane_bytes(definition.shape_of(table), one_setting)
+    most = max(MEMORY_MB * 2**20 // each, 1)
+    return max(lanes for lanes in range(1, models + 1) if models % lanes == 0 and lanes <= most)
+
+
+def measure(
+    dataset: data.Dataset,
+    settings: Mapping[str, int],
+    rows: int,
+    relation: Relation,
+    quiet: bool,
+    save: Callable[[list[results.Line]], object],
+) -> Found:
+    """Measure every calibration, criterion and epsilon, and each program without privacy.
+
+    Args:
+        dataset: all rows.
+        settings: as `SETTINGS`.
+        rows: the public `rows` of the recipes.
+        relation: the neighbouring relation.
+        quiet: print no progress.
+        save: called with all lines so far, after each setting.
+    """
+    models = evaluations(dataset, settings)
+    count, lanes = len(models.held_out), None
+    lines, without, compile_seconds = [], {}, 0.0
+    total = len(CALIBRATIONS) * len(CRITERIA) * (len(EPSILONS) + 1) * count
+    with progress(total, "model", quiet=quiet) as shown:
         for calibration in CALIBRATIONS:
-            for name, choice in CRITERIA.items():
-                progress.set_description(f"{calibration}, {name}")
+            for name, criterion in CRITERIA.items():
+                shown.set_description(f"{calibration}, {name}")
                 for epsilon in (np.inf, *EPSILONS):
                     recipe = recipes.bdpe(
                         epsilon=epsilon,
@@ -95,44 +215,48 @@ def measure(
                         depth=settings["depth"],
                         calibration=calibration,
                         relation=relation,
-                        **choice,
+                        **criterion,
                     )
+                    lanes = lanes or lanes_of(models.table, recipe, count)
                     start = time.perf_counter()
-                    errors = np.asarray(
-                        _test_errors(keys, held_out, folds, table, recipe), np.float64
-                    )
+                    sample = evaluate(models, recipe, lanes, shown.update)
                     seconds = time.perf_counter() - start
-                    progress.update(models)
-                    if np.isinf(epsilon):
+
+                    if np.isinf(epsilon):  # the first call of a program, which compiles
                         compile_seconds += seconds
-                        without[calibration, name] = float(errors.mean())
+                        without[calibration, name] = sample
                         continue
-                    ledger = dpbt.ledger(recipe)
-                    lines.append(
-                        {
-                            "epsilon": epsilon,
-                            "calibration": calibration,
-                            "setting": name,
-                            "test_error_mean": float(errors.mean()),
-                            "test_error_sd": float(errors.std()),
-                            "claimed_epsilon": ledger.epsilon,
-                            "relation": relation_name(ledger.relation),
-                            "seconds": seconds,
-                            "models": models,
-                            "unprotected": "; ".join(ledger.unprotected),
-                        }
-                    )
-    return lines, without, compile_seconds
+                    chosen = {"epsilon": epsilon, "calibration": calibration, "setting": name}
+                    lines.append({**chosen, **_line(sample, recipe, seconds, count)})
+                    save(lines)
+    return Found(lines, without, compile_seconds)
 
 
-def _as_text(lines: list[dict]) -> str:
-    head = ("epsilon", "calibration", "setting", "test error", "seconds", "models/s", "ledger")
+def _line(sample: Sample, recipe: Recipe, seconds: float, models: int) -> results.Line:
+    ledger = dpbt.ledger(recipe)
+    known = not np.isnan(sample.auroc)
+    return {
+        "test_error_mean": sample.error,
+        "test_error_sd": sample.error_sd,
+        "auroc_mean": sample.auroc if known else None,
+        "auroc_sd": sample.auroc_sd if known else None,
+        "claimed_epsilon": ledger.epsilon,
+        "relation": relation_name(ledger.relation),
+        "seconds": seconds,
+        "models": models,
+        "unprotected": "; ".join(ledger.unprotected),
+    }
+
+
+def _as_text(lines: list[results.Line]) -> str:
+    head = ("epsilon", "calibration", "setting", "test error", "AUROC", "seconds", "models/s")
     cells = [
         (
             f"{line['epsilon']:g}",
             line["calibration"],
             line["setting"],
-            f"{line['test_error_mean']:.3f} +- {line['test_error_sd']:.3f}",
+            _with_sd(line["test_error_mean"], line["test_error_sd"]),
+            _with_sd(line["auroc_mean"], line["auroc_sd"]),
             f"{line['seconds']:.2f}",
             f"{line['models'] / line['seconds']:.0f}",
             f"{line['claimed_epsilon']:.6f}",
@@ -141,73 +265,129 @@ def _as_text(lines: list[dict]) -> str:
         )
         for line in lines
     ]
-    return tables.aligned((*head, "relation", ""), cells)
+    return tables.aligned((*head, "ledger", "relation", ""), cells)
 
 
-def _draw(path: Path, title: str, lines: list[dict], without: dict, majority: float) -> None:
+def _with_sd(mean: float | None, sd: float | None) -> str:
+    return "" if mean is None else f"{mean:.3f} +- {sd:.3f}"
+
+
+def _draw(path: Path, title: str, found: Found, majority: float) -> None:
+    """Draw test error and AUROC by epsilon: the tight calibration large, the published small."""
     import matplotlib
 
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
 
-    figure, panels = plt.subplots(1, 2, figsize=(9, 4), sharey=True, layout="constrained")
-    for panel, calibration in zip(panels, CALIBRATIONS, strict=True):
-        for k, name in enumerate(CRITERIA):
-            chosen = [
-                line
-                for line in lines
-                if line["calibration"] == calibration and line["setting"] == name
-            ]
-            x = np.array([line["epsilon"] for line in chosen]) * (1 + 0.12 * (k - 1))
-            mean = np.array([line["test_error_mean"] for line in chosen])
-            sd = np.array([line["test_error_sd"] for line in chosen])
-            panel.errorbar(x, mean, sd, color=f"C{k}", marker="o", capsize=3, label=name)
-            panel.axhline(without[calibration, name], color=f"C{k}", linewidth=0.8, linestyle=":")
-        panel.axhline(majority, color="grey", linewidth=0.8, linestyle="--")
-        at = {
-            "x": 0.75,
-            "y": majority + 0.005,
-            "transform": panel.get_yaxis_transform(),
-            "ha": "center",
-        }
-        panel.text(s="larger class", color="grey", fontsize=8, va="bottom", **at)
-        panel.set(
-            xscale="log", xlabel="epsilon", title=f"{calibration} calibration", xticks=EPSILONS
-        )
-        panel.set_xticklabels([f"{e:g}" for e in EPSILONS])
-        panel.minorticks_off()
-        panel.spines[["top", "right"]].set_visible(False)
-    panels[0].set(ylabel="test error, mean and sd over folds and keys", ylim=(0, None))
-    panels[1].legend(frameon=False, title="dotted: without privacy")
+    figure, panels = plt.subplots(
+        2, 2, figsize=(9, 7.2), width_ratios=(2.2, 1), sharex=True, layout="constrained"
+    )
+    for column, calibration in enumerate(("tight", "published")):
+        for row, measured in enumerate(("test_error", "auroc")):
+            panel = panels[row, column]
+            for shift, name in zip((-0.1, 0.0, 0.1), CRITERIA, strict=False):
+                _curve(panel, shift, name, found, calibration, measured)
+            panel.spines[["top", "right"]].set_visible(False)
+            panel.grid(axis="y", color="0.9", linewidth=0.6)
+            panel.set_axisbelow(True)
+        panels[0, column].set_title(f"{calibration} calibration")
+        panels[1, column].set_xlabel("epsilon")
+
+    _reference(panels[0], majority, "predict the larger class")
+    _reference(panels[1], 0.5, "rank at random")
+    error_ticks = (0.03, 0.05, 0.1, 0.2, 0.3, 0.5)
+    panels[0, 0].set_yscale("log")
+    panels[0, 0].set_yticks(error_ticks, [f"{tick:g}" for tick in error_ticks])
+    panels[0, 0].minorticks_off()
+    panels[0, 1].set_ylim(bottom=0)
+    panels[0, 0].set_ylabel("test error (log scale)")
+    panels[1, 0].set_ylabel("AUROC")
+    words = [*(f"{epsilon:g}" for epsilon in EPSILONS), "no\nprivacy"]
+    panels[1, 0].set_xticks(range(len(words)), words)
+    handles, labels = panels[0, 0].get_legend_handles_labels()
+    note = "mean and standard deviation over folds and keys; hollow: without privacy"
+    place = {"loc": "outside lower center", "ncols": 3}
+    figure.legend(handles, labels, frameon=False, title=note, title_fontsize=9, **place)
     figure.suptitle(title, fontsize=10)
     write_whole(path, lambda name: figure.savefig(name, dpi=150))
     plt.close(figure)
 
 
+def _curve(
+    panel: Any, shift: float, name: str, found: Found, calibration: str, measured: str
+) -> None:
+    """Draw one criterion by epsilon, and its value without privacy as a hollow marker."""
+    chosen = [
+        line
+        for line in found.lines
+        if line["calibration"] == calibration and line["setting"] == name
+    ]
+    mean, sd = (
+        np.array([line[f"{measured}_{kind}"] for line in chosen], np.float64)
+        for kind in ("mean", "sd")
+    )
+    style = STYLES[name]
+    bars = {"elinewidth": 0.9, "capsize": 2}
+    places = np.arange(len(chosen)) + shift
+    panel.errorbar(places, mean, sd, label=LABELS[name], **style, **bars)
+
+    without = found.without[calibration, name]
+    value, spread = (
+        (without.error, without.error_sd)
+        if measured == "test_error"
+        else (without.auroc, without.auroc_sd)
+    )
+    hollow = {**style, "linestyle": "", "markerfacecolor": "white"}
+    panel.errorbar([len(chosen) + shift], [value], [spread], **hollow, **bars)
+
+
+def _reference(panels: Any, value: float, words: str) -> None:
+    """Draw a horizontal line in both panels of a row, with words in the first."""
+    for panel in panels:
+        panel.axhline(value, color="grey", linewidth=0.8, linestyle=":")
+    at = {"xytext": (-2, 3), "textcoords": "offset points", "ha": "right", "va": "bottom"}
+    panels[0].annotate(
+        words, (1, value), xycoords=("axes fraction", "data"), color="grey", fontsize=8, **at
+    )
+
+
 def public_size(options: argparse.Namespace, count: int) -> tuple[int, Relation]:
     """The public `rows` and the relation.
 
-    They are a bound and add/remove, or the file's own number and replace-one.
+    They are a bound and add_remove, or the file's own number of rows and replace_one.
 
     Raises:
-        ValueError: if the bound is smaller than the file, whose size is not shown.
+        InputError: if the bound is smaller than the file, whose size is not shown.
     """
-    bound = options.rows if options.data else options.rows or BUNDLED_ROWS
+    bound = options.rows
+    if bound is None and options.data is None:
+        bound = BUNDLED_ROWS
     if bound is None:
         return count, REPLACE_ONE
     if bound < count:
-        raise ValueError(f"--rows must be at least the number of rows in the file, got {bound}")
+        raise InputError(f"--rows must be at least the number of rows in the file, got {bound}")
     return bound, ADD_REMOVE
 
 
+def check_folds(options: argparse.Namespace, dataset: data.Dataset, folds: int) -> None:
+    """Check that each fold gets a row.
+
+    Raises:
+        InputError: naming the file, if it has too few rows; their number is not shown.
+    """
+    if len(dataset.label) < folds:
+        words = f"needs at least {folds} rows with one of the label's two classes"
+        raise InputError(f"{options.data} {words}, one for each fold")
+
+
 def size_in_words(options: argparse.Namespace, count: int, rows: int, relation: Relation) -> str:
-    """The number of rows where it is public, and else its public bound."""
+    """The number of rows if it is public, and else its public bound."""
     private = options.data is not None and relation is ADD_REMOVE
     return f"at most {rows} rows" if private else f"{count} rows"
 
 
 def owner_report(missing: Mapping[str, int], unknown_labels: int) -> str:
-    """What only the owner of the rows may see, under its heading; exact counts of private cells.
+    """Exact counts of private cells, under a heading: only the owner of the rows may see them.
 
     Args:
         missing: column -> how many cells were read as missing.
@@ -219,29 +399,38 @@ def owner_report(missing: Mapping[str, int], unknown_labels: int) -> str:
 
 
 def run(options: argparse.Namespace) -> None:
-    """Measure, print, write the CSV and the figure."""
+    """Measure, and print the table; write the CSV file as it goes, and the figure at the end."""
     if (options.data is None) != (options.domain is None):
-        raise ValueError("--data and --domain go together")
+        raise InputError("--data and --domain must be given together")
     if options.owner_report and options.data is None:
-        raise ValueError("--owner-report is of one's own rows and needs --data")
+        raise InputError("--owner-report is about a person's own rows and needs --data")
     settings = SMOKE if options.smoke else SETTINGS
     dataset = data.from_csv(options.data, options.domain) if options.data else data.breast_cancer()
     if options.owner_report:
-        domain, label = read_domain(options.domain)
+        domain, label = data.declared(options.domain)
         missing = dict(read_csv(options.data, domain, label).missing)
         unknown_labels = missing.pop(label.column)
         print(owner_report(missing, unknown_labels), file=sys.stderr)
+
     count = len(dataset.label) if dataset.lines is None else dataset.lines
     rows, relation = public_size(options, count)
+    check_folds(options, dataset, settings["folds"])
     majority = float(min(dataset.label.mean(), 1 - dataset.label.mean()))
+    status = PRIVATE if options.data else PUBLIC
+    constants = {"status": status, "dataset": dataset.name, "rows": rows, **settings}
+    out = commands.out_folder(options)
+
     start = time.perf_counter()
-    lines, without, compile_seconds = measure(dataset, settings, rows, relation, quiet=options.json)
+    found = measure(
+        dataset,
+        settings,
+        rows,
+        relation,
+        quiet=options.json,
+        save=lambda lines: results.write_csv(out / "demo.csv", lines, constants),
+    )
     seconds = time.perf_counter() - start
 
-    out = Path(options.out)
-    status = PRIVATE if options.data else PUBLIC
-    lines = [{**line, "status": status} for line in lines]
-    results.write_csv(out / "demo.csv", lines, {"dataset": dataset.name, "rows": rows, **settings})
     size = size_in_words(options, count, rows, relation)
     title = (
         f"{dataset.name}, {size}, {dataset.splits.shape[1]} splits; T = {settings['rounds']}, "
@@ -249,25 +438,18 @@ def run(options: argparse.Namespace) -> None:
         f"{relation_name(relation)}"
     )
     title = f"{PRIVATE}\n{title}" if options.data else title
-    _draw(out / "demo.png", title, lines, without, majority)
+    _draw(out / "demo.png", title, found, majority)
+
     if options.json:
-        fields = (
-            "epsilon",
-            "calibration",
-            "setting",
-            "test_error_mean",
-            "test_error_sd",
-            "claimed_epsilon",
-        )
-        fields += ("relation", "seconds", "models", "status")
-        print(json.dumps([{key: line[key] for key in fields} for line in lines], indent=1))
+        lines = [{**line, "status": status} for line in found.lines]
+        print(json.dumps([{field: line[field] for field in FIELDS} for line in lines], indent=1))
         return
     print(f"{title}\n")
-    print(_as_text(lines))
-    references = [f"{name} {without['tight', name]:.3f}" for name in CRITERIA]
-    print(f"\nwithout privacy: {', '.join(references)}")
-    print(f"predicting the larger class: {majority:.3f}")
-    total = (len(lines) + len(without)) * lines[0]["models"]
-    words = f"{compile_seconds:.1f} s of it compiling {len(without)} programs"
-    print(f"{total} models in {seconds:.1f} s, {words}")
+    print(_as_text(found.lines))
+    references = [f"{name} {found.without['tight', name].error:.3f}" for name in CRITERIA]
+    print(f"\ntest error without privacy: {', '.join(references)}")
+    print(f"test error of predicting the larger class: {majority:.3f}")
+    total = (len(found.lines) + len(found.without)) * found.lines[0]["models"]
+    words = f"{found.compile_seconds:.1f} s of it in first calls, to compile {len(found.without)}"
+    print(f"{total} models in {seconds:.1f} s, {words} programs")
     print(f"wrote {out / 'demo.csv'} and {out / 'demo.png'}")

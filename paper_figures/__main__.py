@@ -1,7 +1,10 @@
-"""Draw the papers' figures, PDF and PNG of each.
+"""Draw the papers' figures, each as PDF and PNG.
 
-A NAME is a figure, such as nock_henecka_2020/fig1, or a paper's folder; without one, all figures
-whose results have been saved are drawn.
+NAME is a figure, such as nock_henecka_2020/fig1, or the folder of a paper. Without a name, all
+figures are drawn whose results have been saved, and the others are named on standard error.
+
+Exit status: 0 if all figures were drawn; 1 if some were left out; 2 for a bad option, and for a
+named figure without results.
 """
 
 import importlib
@@ -15,6 +18,7 @@ from matplotlib.figure import Figure
 from dpbt.sweeps.storage import write_whole
 from experiments.common.cache import use_compilation_cache
 from experiments.common.commands import Parser
+from experiments.common.errors import InputError, status_of
 
 NAMES = (
     "privacy_audit",
@@ -29,45 +33,52 @@ NAMES = (
 )
 
 
+LEFT_OUT = 1
+"""The exit status if a figure was left out."""
+
+
 def main(arguments: list[str] | None = None) -> int:
-    """Draw the named figures, or all whose results have been saved."""
-    there = "".join(f"\n  {name}" for name in NAMES)
-    parser = Parser(prog="python -m paper_figures", description=f"{__doc__}\nfigures:{there}")
+    """Draw the named figures, or all whose results have been saved, and return the exit status."""
+    return status_of(lambda: _run(arguments))
+
+
+def _run(arguments: list[str] | None) -> int:
+    names = "".join(f"\n  {name}" for name in NAMES)
+    parser = Parser(prog="python -m paper_figures", description=f"{__doc__}\nFigures:{names}")
     parser.add_argument("names", nargs="*", metavar="NAME", help="figures or folders (all)")
     words = "the folder to write to (%(default)s)"
     parser.add_argument("--out", metavar="FOLDER", default="figures", help=words)
+    options = parser.parse_args(arguments)
+    chosen = [name for given in options.names for name in _figures_of(given)]
 
     use_compilation_cache()
     matplotlib.use("Agg")
-    try:
-        options = parser.parse_args(arguments)
-        chosen = [name for given in options.names for name in _figures_of(given)]
-    except ValueError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
-
+    left_out = 0
     for name in chosen or NAMES:
         try:
             figures = draw(name)
-        except ValueError as error:
-            print(f"{'error' if chosen else 'left out'}: {name}: {error}", file=sys.stderr)
+        except InputError as error:
             if chosen:
-                return 2
+                raise InputError(f"{name}: {error}") from error
+            print(f"left out: {name}: {error}", file=sys.stderr)
+            left_out += 1
             continue
         for title, figure in figures.items():
             save(figure, Path(options.out) / title)
-    return 0
+    if left_out:
+        print(f"{left_out} of {len(NAMES)} figures were left out", file=sys.stderr)
+    return LEFT_OUT if left_out else 0
 
 
 def _figures_of(given: str) -> list[str]:
-    """The figure of that name, or those of that folder.
+    """The figure of that name, or the figures of that folder.
 
     Raises:
-        ValueError: if there is none.
+        InputError: if there is no such figure and no such folder.
     """
     found = [name for name in NAMES if given in (name, name.split("/")[0])]
     if not found:
-        raise ValueError(f"no figure {given!r}; there are {', '.join(NAMES)}")
+        raise InputError(f"no figure {given!r}; there are {', '.join(NAMES)}")
     return found
 
 
@@ -75,7 +86,7 @@ def draw(name: str) -> dict[str, Figure]:
     """The figures of a module, by the names under which they are saved.
 
     Raises:
-        ValueError: if the results that it reads have not been saved.
+        InputError: if the results that it reads have not been saved.
     """
     drawn = importlib.import_module(f"paper_figures.{name.replace('/', '.')}").draw()
     if isinstance(drawn, Figure):

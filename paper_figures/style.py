@@ -1,4 +1,4 @@
-"""What the figures share: colours, and axes without a box."""
+"""What the figures share: colours, and axes without a frame."""
 
 import matplotlib
 from matplotlib.axes import Axes
@@ -8,11 +8,11 @@ CALIBRATIONS = {"published": "C0", "tight": "C1"}
 
 
 def colour(alpha: float):
-    """From dark (alpha = 0, the 0/1 loss) to bright (alpha = 1, Matsushita's)."""
+    """The colour of an alpha: dark at 0 (the 0/1 loss), bright at 1 (Matsushita's loss)."""
     return matplotlib.colormaps["plasma"](0.9 * alpha)
 
 
 def finish(panel: Axes, **properties) -> None:
-    """Labels and limits, and no box."""
+    """Set labels and limits, and remove the frame at the top and right."""
     panel.set(**properties)
     panel.spines[["top", "right"]].set_visible(False)

@@ -132,7 +132,7 @@ def _rescale_top_down(budget, factor: float):
 
 
 def _rescale_center(budget, factor: float):
-    return budget._replace(noise=budget.noise * np.float32(factor))
+    return budget._replace(sigma=budget.sigma * np.float32(factor))
 
 
 def _rules(**fixed) -> Callable[..., Recipe]:

@@ -298,8 +298,8 @@ MUTANTS = [
     Mutant(
         "finite bits are not paid for",
         "dpbt/recipes/building.py",
-        "    left = after_samplers(request, parts.learner, *calibrated(request))",
-        "    left = request",
+        "    remaining = after_samplers(request, parts.learner, *calibrated(request))",
+        "    remaining = request",
         (attack("ledgers", "no_ledger_is_above_its_request"),),
     ),
     Mutant(

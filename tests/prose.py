@@ -18,6 +18,7 @@ _SECTION = re.compile(r"\s*(Args|Returns|Raises|Yields|Attributes|Example|Exampl
 _ENTRY = re.compile(r"\s*(?:[*]{0,2}\w+(?:, \w+)*(?: \([^)]*\))?: |[-*] |\d+\. )")
 _FIELD = re.compile(r"^\s*(?:[*]{0,2}\w+(?:, \w+)*(?: \([^)]*\))?: )")
 _END = re.compile(r"(?<=[.!?])[\")*]*\s+(?=[\"'(*]*(?:[A-Z0-9`]|\[))")
+_ALIGNED = re.compile(r"\S {2,}\S")  # a line of a table
 _SHORT = re.compile(r"\b(e\.g|i\.e|et al|cf|vs|p|pp|Eq|Fig)\.")
 
 
@@ -27,10 +28,8 @@ def sentences(text: str, docstring: bool = False) -> list[str]:
     paragraphs: list[list[str]] = [[]]
     for line in text.splitlines():
         plain = line.strip()
-        skipped = (
-            not plain or plain.startswith(("|", "#", ">>>", "![", "<")) or _SECTION.match(line)
-        )
-        if skipped:
+        skipped = not plain or plain.startswith(("|", "#", ">>>", "![", "<"))
+        if skipped or _SECTION.match(line) or _ALIGNED.search(plain):
             paragraphs.append([])
             continue
         if _ENTRY.match(line):

@@ -32,7 +32,7 @@ def allowing(table: Table, allowed: np.ndarray) -> Table:
 
 def every_pattern(splits: int) -> tuple[np.ndarray, np.ndarray]:
     """All rows of a domain of Boolean columns."""
-    return audit.public_rows({f"x{k}": domains.Boolean() for k in range(splits)})
+    return audit.whole_domain({f"x{k}": domains.Boolean() for k in range(splits)})
 
 
 def random_features(seed: int, rows: int, splits: int, absent: int = 0) -> Table:

@@ -2,8 +2,10 @@
 refuse.
 """
 
+import dataclasses
 import math
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from hypothesis import given
@@ -207,5 +209,73 @@ def test_delta_is_checked():
     for delta in (-0.1, 1.0, [0.0, 1e-6], float("nan")):
         with pytest.raises(ValueError, match="delta must be"):
             recipes.bdpe(epsilon=1.0, rows=10, delta=delta)
-    with pytest.raises(ValueError, match="published calibration has no"):
+    with pytest.raises(ValueError, match="delta must be 0, as the published calibration has no"):
         recipes.bdpe(epsilon=1.0, rows=10, delta=1e-6, calibration="published")
+
+
+@pytest.mark.parametrize(
+    "convert",
+    [
+        accounting.zcdp_epsilon,
+        accounting.zcdp_rho,
+        accounting.gdp_epsilon,
+        accounting.gdp_mu,
+    ],
+)
+def test_conversions_refuse_numbers_out_of_their_range(convert):
+    for delta in (0.0, 1.0, -0.1, math.nan):
+        with pytest.raises(ValueError, match="delta must be"):
+            convert(1.0, delta)
+    for total in (-1.0, math.nan):
+        with pytest.raises(ValueError, match=r"(rho|mu|epsilon) must be"):
+            convert(total, 0.1)
+
+
+def test_a_ledger_explains_its_columns_and_units():
+    printed = str(dpbt.ledger(recipes.bdpe(epsilon=1.0, rows=50)))
+    for words in ("1/127 row", "1/127 row is the step", "a row is the largest weight", "count:"):
+        assert words in printed
+    assert "inf:" not in printed
+    published = str(dpbt.ledger(recipes.rf_l(epsilon=1.0, rows=50, calibration="published")))
+    assert "Nock & Henecka (2020)" in published
+    gaussian = str(dpbt.ledger(recipes.halfspace_boost(epsilon=1.0, rows=50)))
+    assert "inf: the draw has no pure epsilon" in gaussian
+    assert "length of the longest row" in gaussian
+
+
+def test_a_sampler_without_a_bound_is_not_called_real_noise():
+    event = accounting.Event(
+        "s",
+        mechanisms.exponential._replace(name="my own", sampler=None),
+        "x",
+        sensitivity=1.0,
+        scale=1.0,
+        theorem="none",
+        moved=1,
+    )
+    printed = str(book(accounting.Line(event, exact=False)))
+    assert "FLOAT" in printed
+    assert "real noise" not in printed
+
+
+def test_a_model_has_the_ledger_of_its_recipe():
+    recipe = recipes.bdpe(epsilon=1.0, rows=50)
+    transcript = dpbt.Transcript({}, {})
+    model = dpbt.Model(None, jnp.float32(0), transcript, recipe, None, features=1, dtype="uint8")
+    assert str(dpbt.ledger(model)) == str(dpbt.ledger(recipe))
+    for wrong in ("bdpe", None, model.transcript):
+        with pytest.raises(ValueError, match="needs a recipe or a model, got"):
+            dpbt.ledger(wrong)
+
+
+def test_errors_show_numbers_as_a_person_types_them():
+    recipe = recipes.bdpe(epsilon=1.0, rows=50, rounds=5)
+    for rounds in (np.asarray(-3), np.float32(2.5)):
+        with pytest.raises(ValueError, match=r"rounds must be .*, got (-3|2.5)$"):
+            dataclasses.replace(recipe, rounds=rounds)
+    with pytest.raises(ValueError, match=r"rounds must be a whole number in 1\.\.5, got -1$"):
+        dpbt.ledger(dataclasses.replace(recipe, rounds=jnp.int32(-1)))
+    with pytest.raises(ValueError, match=r"count of the draw 's' .*, got -1\.0$"):
+        dataclasses.replace(line().event, count=jnp.float32(-1))
+    with pytest.raises(ValueError, match=r"draw 's' must have times of at least 1.* got 0, 0 and"):
+        accounting.Line(line().event, times=0)

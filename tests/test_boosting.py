@@ -2,6 +2,9 @@
 transform.
 """
 
+import copy
+import pickle
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -265,7 +268,7 @@ BAD_TABLES = {
     "target": (lambda t: bad(t, target=t.target.astype(jnp.int32)), "table.target must be bool"),
     "rank": (lambda t: bad(t, cells=t.cells[:, 0]), "uint8, or float32 numbers, of rank 2"),
     "lengths": (lambda t: bad(t, target=t.target[:-1]), "must have the same rows, and do not"),
-    "no features": (lambda t: bad(t, cells=t.cells[:, :0]), "needs a row and a feature"),
+    "no features": (lambda t: bad(t, cells=t.cells[:, :0]), "at least one row and one feature"),
     "fewer features": (lambda t: bad(t, cells=t.cells[:, :6]), "questions.feature must number"),
     "low": (lambda t: asking(t, low=t.questions.low[:-1]), "questions.low must be uint8"),
     "position": (lambda t: asking(t, position=t.questions.position[:, 1:]), "questions.position"),
@@ -294,8 +297,26 @@ def test_bad_keys_and_batched_recipes_are_refused(small_table):
             dpbt.fit(key, small_table, recipe)
     with pytest.raises(ValueError, match="chacha20 or threefry2x32"):
         dpbt.fit(jax.random.key(0, impl="rbg"), small_table, recipe)
-    with pytest.raises(ValueError, match="one setting"):
-        dpbt.fit(jax.random.key(0), small_table, recipes.bdpe(epsilon=[1, 2], rows=80))
+    for several in (dpbt.fit, dpbt.boost):
+        with pytest.raises(ValueError, match="one setting"):
+            several(jax.random.key(0), small_table, recipes.bdpe(epsilon=[1, 2], rows=80))
+    with pytest.raises(ValueError, match="keep_withheld must be True or False, got 'no'"):
+        dpbt.fit(jax.random.key(0), small_table, recipe, keep_withheld="no")
+
+
+def test_models_recipes_and_ledgers_say_what_to_keep_instead_of_a_pickle(small_table):
+    recipe = recipes.bdpe(epsilon=1, rows=90, rounds=3, depth=2)
+    model = dpbt.fit(jax.random.key(0), small_table, recipe)
+    for held, words in (
+        (model, "a model holds functions .*; keep model.hypotheses and model.transcript"),
+        (recipe, "a recipe holds functions .*; keep the arguments that made it"),
+        (dpbt.ledger(recipe), "a ledger holds functions"),
+    ):
+        with pytest.raises(TypeError, match=words):
+            pickle.dumps(held)
+        assert copy.deepcopy(held) is copy.copy(held) is held
+    kept = pickle.loads(pickle.dumps(model.hypotheses))
+    jax.tree.map(np.testing.assert_array_equal, kept, model.hypotheses)
 
 
 def test_fresh_keys_differ_and_fit(small_table):

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 import dpbt
 from dpbt import recipes
+from dpbt.analysis import audit
 from dpbt.data import domains
 from dpbt.data.domains import Boolean, Nominal, Numeric
 from dpbt.data.questions import splits_of
@@ -90,9 +91,26 @@ def test_declared_values_are_kept_as_cells_are_read():
 
 
 BAD = {
-    "bounds": (lambda: Numeric(1, 1), "finite low < high"),
-    "infinite": (lambda: Numeric(0, np.inf), "finite low < high"),
-    "bins": (lambda: Numeric(0, 1, bins=1), "at least 2 bins"),
+    "bounds": (lambda: Numeric(1, 1), "Numeric: low must be less than high, got low=1 and high=1"),
+    "infinite": (lambda: Numeric(0, np.inf), "Numeric: high must be a finite number, got inf"),
+    "not a number": (lambda: Numeric(np.nan, 1), "Numeric: low must be a finite number, got nan"),
+    "text": (lambda: Numeric("a", 1), "Numeric: low must be a finite number, got 'a'"),
+    "nothing": (lambda: Numeric(None, 1), "Numeric: low must be a finite number, got None"),
+    "truth": (lambda: Numeric(0, True), "Numeric: high must be a finite number, got True"),
+    "complex": (lambda: Numeric(0, 1j), "Numeric: high must be a finite number, got 1j"),
+    "huge": (lambda: Numeric(0, 10**400), "Numeric: high must be a finite number, got a larger"),
+    "bins": (lambda: Numeric(0, 1, bins=1), "Numeric: bins must be an integer of at least 2, got"),
+    "true bins": (lambda: Numeric(0, 1, bins=True), "bins must be an integer .*, got True"),
+    "half bins": (lambda: Numeric(0, 1, bins=2.5), "bins must be an integer .*, got 2.5"),
+    "huge bins": (lambda: Numeric(0, 1, bins=10**400), "Numeric: .* 256 cells.*got many more"),
+    "missing": (lambda: Numeric(0, 1, missing="no"), "Numeric: missing must be true or false, got"),
+    "one text": (lambda: Nominal("clerk"), "Nominal: values must be a list of values, got 'clerk'"),
+    "mapping": (lambda: Nominal({"a": 1}), "Nominal: values must be a list of values"),
+    "no value": (lambda: Nominal((np.nan,)), "Nominal: a listed value must be text .*, got nan"),
+    "no other": (lambda: Nominal(("a",), np.nan), "Nominal: other must be text .*, got nan"),
+    "no truth": (lambda: Boolean(np.nan, "0"), "Boolean: true must be text or a number, got nan"),
+    "list of words": (lambda: Boolean("1", ["0"]), "Boolean: false must be text .*, got"),
+    "missing truth": (lambda: Boolean(missing=1), "Boolean: missing must be true or false, got 1"),
     "values": (lambda: Nominal(()), "distinct values"),
     "twice": (lambda: Nominal(("a", "a")), "distinct values"),
     "other": (lambda: Nominal(("a",), other="b"), "other must be one of"),
@@ -101,7 +119,7 @@ BAD = {
     "many bins": (lambda: Numeric(0, 1, bins=257), "at most 256 cells.*got 257"),
     "many with missing": (lambda: Numeric(0, 1, bins=256, missing=True), "256 cells.*got 257"),
     "many values": (lambda: Nominal(tuple(map(str, range(256)))), "256 cells.*got 257"),
-    "too wide": (lambda: Numeric(-1e308, 1e308), r"finite bins \* \(high - low"),
+    "too wide": (lambda: Numeric(-1e308, 1e308), r"bins \* \(high - low\) must be finite"),
     "one word": (lambda: Boolean("yes"), "true='yes' must declare its word for false"),
     "words alike": (lambda: Boolean("1", "1.0"), "true and false must differ"),
     "classes alike": (lambda: domains.Label("y", "1", "1.0"), "classes must differ"),
@@ -110,12 +128,21 @@ BAD = {
         r"lacks columns \['job', 'member'\]",
     ),
     "lengths": (lambda: domains.encode(DOMAIN, {**COLUMNS, "age": [1.0]}), r"'member'\] differ"),
-    "text": (lambda: domains.encode({"x": Boolean()}, {"x": "01"}), "'x': .*sequence of cells"),
+    "text column": (
+        lambda: domains.encode({"x": Boolean()}, {"x": "01"}),
+        "'x': .*sequence of cells",
+    ),
     "scalar": (lambda: domains.encode({"x": Boolean()}, {"x": True}), "column 'x': .*got bool"),
     "set": (lambda: domains.encode({"x": Boolean()}, {"x": {True}}), "column 'x': .*got set"),
     "matrix": (lambda: domains.encode({"x": Boolean()}, {"x": np.eye(2)}), "one dimension, got 2"),
+    "numbers in a matrix": (
+        lambda: domains.encode({"x": Numeric(0, 1)}, {"x": np.eye(2)}),
+        "column 'x': a column must have one dimension, got 2",
+    ),
     "no kind": (lambda: domains.encode({"x": "number"}, {"x": [1]}), "must be Numeric, Nominal"),
+    "exchanged": (lambda: domains.encode(COLUMNS, DOMAIN), "'age' must be Numeric.*, got list$"),
     "empty": (lambda: domains.encode({}, {}), "at least one column"),
+    "split": (lambda: domains.describe(DOMAIN, "age"), r"splits 0\.\.7, got 'age'"),
 }
 
 
@@ -126,6 +153,7 @@ def test_bad_declarations_and_data_are_refused(name):
         act()
 
 
+NUMERIC = {"type": "numeric", "low": 0, "high": 1}
 GOOD_JSON = {
     "columns": {
         "x": {"type": "numeric", "low": 0, "high": 1},
@@ -152,7 +180,17 @@ def test_domains_from_json(tmp_path):
         ({"columns": {}}, 'expected an object with "columns"'),
         ({"columns": {"x": {"type": "complex"}}}, "column 'x': type must be one of"),
         ({"columns": {"x": {"type": "numeric", "low": 0}}}, "column 'x'.*high"),
-        ({"columns": {"x": {"type": "numeric", "low": 2, "high": 0}}}, "column 'x'.*low < high"),
+        ({"columns": {"x": {"type": ["numeric"]}}}, "column 'x': type must be one of"),
+        ({"columns": {"x": {**NUMERIC, "low": 2}}}, "column 'x'.*low must be less than high"),
+        ({"columns": {"x": {**NUMERIC, "low": True}}}, "column 'x'.*low must be a finite.*True"),
+        ({"columns": {"x": {**NUMERIC, "low": -1e308, "high": 1e308}}}, "column 'x'.*finite, got"),
+        ({"columns": {"x": {**NUMERIC, "step": 1}}}, r"column 'x'.*and not \['step'\]"),
+        ({"columns": {"x": {"type": "boolean", "true": True, "false": False}}}, '"true" must hold'),
+        ({"columns": {"x": {"type": "nominal", "values": ["a", True]}}}, '"values" must hold'),
+        ({"columns": {"x": {"type": "nominal", "values": {"a": 1}}}}, "column 'x'.*list of values"),
+        ({"rows": 100}, r"\['rows'\] beside them"),
+        ({"label": {"column": ["y"], "positive": "1", "negative": "0"}}, "column must be a name"),
+        ({"label": {"column": "y", "positive": True, "negative": False}}, '"positive" must hold'),
         ({"columns": {"x": {"type": "boolean", "true": "yes"}}}, "column 'x'.*word for false"),
         ({"columns": {"x": {"type": "boolean", "missing": "no"}}}, "column 'x'.*got 'no'"),
         ({"columns": {"x": {"type": "nominal", "values": "ab"}}}, "column 'x'.*a list of values"),
@@ -176,11 +214,64 @@ def test_bad_domain_files_name_the_file(tmp_path, change, words):
     assert "domain.json" in str(caught.value)
 
 
-def test_broken_json_names_the_line(tmp_path):
-    path = tmp_path / "domain.json"
-    path.write_text('{\n "columns": \n}')
-    with pytest.raises(ValueError, match=r"domain.json, line 3"):
-        domains.read_domain(path)
+TWINS = json.dumps(GOOD_JSON).replace('"c":', '"x":')
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (b'{\n "columns": \n}', r"domain.json, line 3"),
+        (TWINS.encode(), r"domain.json: 'x' occurs twice in one object"),
+        (json.dumps(GOOD_JSON).encode("utf-16"), "domain.json: not UTF-8 text"),
+        ('{"columns": "\xe9"}'.encode("latin-1"), "domain.json: not UTF-8 text"),
+        (b"[" * 100_000, "domain.json: .* nested too deeply"),
+        (b'{"columns": ' + b"1" * 5000 + b"}", "domain.json: "),
+    ],
+)
+def test_files_that_are_no_json_objects_are_named(tmp_path, content, words):
+    (tmp_path / "domain.json").write_bytes(content)
+    with pytest.raises(ValueError, match=words):
+        domains.read_domain(tmp_path / "domain.json")
+
+
+def test_a_byte_order_mark_is_dropped(tmp_path):
+    (tmp_path / "domain.json").write_text(json.dumps(GOOD_JSON), encoding="utf-8-sig")
+    assert list(domains.read_domain(tmp_path / "domain.json")[0]) == ["x", "c"]
+
+
+NO_DOMAINS = (None, ["age"], "age", DOMAIN.items(), {"age": None})
+
+
+@pytest.mark.parametrize("wrong", NO_DOMAINS, ids=lambda wrong: type(wrong).__name__)
+def test_what_is_no_domain_is_refused_by_all_that_read_one(wrong):
+    for read in (
+        domains.questions,
+        domains.predicates,
+        domains.attributes,
+        audit.whole_domain,
+        lambda domain: domains.describe(domain, 0),
+        lambda domain: domains.encode(domain, COLUMNS),
+        lambda domain: domains.positions(domain, COLUMNS),
+        lambda domain: domains.missing_cells(domain, COLUMNS),
+        lambda domain: dpbt.table(domain, COLUMNS, [True] * 5),
+    ):
+        with pytest.raises(ValueError, match=r"must (map column names to|be) Numeric, Nominal"):
+            read(wrong)
+
+
+def test_numpy_numbers_declare_what_python_numbers_do():
+    declared = Numeric(np.int8(-100), np.int8(100), bins=np.int64(5), missing=np.True_)
+    assert declared == Numeric(-100, 100, bins=5, missing=True)
+    assert declared.thresholds.tolist() == [-60, -20, 20, 60]
+    assert Numeric(np.float32(0), np.float64(1)) == Numeric(0, 1)
+
+
+def test_no_rows_are_encoded_as_no_rows():
+    for nothing in ([], np.zeros(0), np.zeros(0, object)):
+        columns = dict.fromkeys(DOMAIN, nothing)
+        cells, places = domains.encode(DOMAIN, columns), domains.positions(DOMAIN, columns)
+        assert (cells.shape, cells.dtype) == ((0, 3), np.uint8)
+        assert (places.shape, places.dtype) == ((0, 6), np.float32)
 
 
 def test_explanations_are_the_model():

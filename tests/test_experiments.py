@@ -22,6 +22,8 @@ KEYS = {
     "setting",
     "test_error_mean",
     "test_error_sd",
+    "auroc_mean",
+    "auroc_sd",
     "claimed_epsilon",
     "relation",
     "seconds",

@@ -86,6 +86,9 @@ def test_a_line_changes_no_other(tmp_path_factory, lines, odd, data):
 
 
 def test_the_field_limit_is_no_error(read):
+    longest = b"1" * 131_072
+    rows = read(b"1,yes,1", longest + b",yes,1", longest + b"1,yes,1", b"2,no,0")
+    assert rows.malformed.tolist() == [False, False, True, False]
     before = csv.field_size_limit(8)
     try:
         assert read(b"1,yes,1", b"123456789,yes,1").malformed.tolist() == [False, True]
@@ -99,6 +102,9 @@ BAD = {
     "no label": (b"age,member\n1,yes\n", "rows.csv, line 1: no column 'ill'$"),
     "no header": (b"41,yes,1\n", "rows.csv, line 1: no column 'age'$"),
     "twice": (b"age,age,member,ill\n", "rows.csv, line 1: more than one column 'age'$"),
+    "label twice": (b"age,member,ill,ill\n", "rows.csv, line 1: more than one column 'ill'$"),
+    "latin-1": ("age,member,ill,\xe9\n".encode("latin-1"), "line 1: the header is no UTF-8 text"),
+    "long": (b"age,member,ill," + b"x" * 131_073, "names of at most 131072 characters"),
     "not text": (b"\xff\xfea\0g\0e\0\n", "rows.csv, line 1: the header is no UTF-8 text"),
     "quote": (b'age,member,"ill\n', "rows.csv, line 1: the header is no UTF-8 text"),
 }
@@ -128,6 +134,15 @@ def test_classes_are_declared_and_other_labels_absent():
     assert not placed.target.any()
 
 
+def test_boolean_labels_need_no_words():
+    columns = {"age": [10, 90, 20], "member": ["yes"] * 3}
+    for labels in ([True, False, True], np.array([True, False, True]), ["True", "False", "True"]):
+        table = dpbt.table(SMALL, columns, labels)
+        assert table.target.tolist() == [True, False, True]
+        assert table.present.all()
+    assert not dpbt.table(SMALL, columns, ["1", "0", "1"]).present.any()
+
+
 @pytest.mark.parametrize("exact", [False, True])
 def test_an_empty_file_is_a_table_and_a_fit(read, exact):
     rows = read()
@@ -143,7 +158,18 @@ def test_an_empty_file_is_a_table_and_a_fit(read, exact):
 
 REFUSED = {
     "capacity": ({"capacity": 1}, "more rows than the capacity of 1$"),
-    "zero": ({"capacity": 0}, "capacity must be an integer of at least 1, got 0"),
+    "zero": ({"capacity": 0}, "capacity must be an integer of at least 1 .*, got 0"),
+    "enormous": ({"capacity": 10**12}, "capacity must be .* at most 16777216, got 1000000000000"),
+    "exact": ({"exact": "no"}, "exact must be true or false, got 'no'"),
+    "codes": ({"codes": 3}, "codes must be true or false, got 3"),
+    "one class": ({"negative": False}, "declared together, got negative=False and positive='1'"),
+    "exchanged": (
+        {"negative": True, "positive": False},
+        "must be False and True for Boolean labels",
+    ),
+    "no word": ({"negative": None}, "negative must be text or a number, got None"),
+    "no labels": ({"labels": None}, "labels: a column must be a sequence of cells, got NoneType"),
+    "labels in a matrix": ({"labels": np.ones((3, 1))}, "labels: .* one dimension, got 2"),
     "not whole": ({"capacity": 5.0}, "capacity must be an integer"),
     "classes": ({"positive": 0.0}, "classes must differ, got '0' twice"),
     "labels": ({"labels": ["1"]}, "labels must have the same length as the columns$"),

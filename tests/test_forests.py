@@ -333,7 +333,7 @@ BAD = {
     "published disjoint": ({"calibration": "published", "disjoint": True}, "not in the papers"),
     "delta": ({"delta": 1.0}, "delta must be 0, or in"),
     "relation": ({"relation": "swap"}, "relation must be one of"),
-    "too little": ({"epsilon": 1e-30}, "too small|leaves float32"),
+    "too little": ({"epsilon": 1e-30}, "too small"),
 }
 
 

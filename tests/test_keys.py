@@ -280,7 +280,7 @@ def test_release_key_is_not_made_from_a_seed():
 def test_fresh_keys_differ_in_256_bits():
     """That some bit is the same in 64 keys, or two pairs of words are, is below 2**-48."""
     fresh = [keys.fresh_key() for _ in range(64)]
-    assert all(key.shape == () and keys.is_release_key(key) for key in fresh)
+    assert all(key.shape == () and keys.kind(key) == keys.RELEASE for key in fresh)
     every = np.stack([data(key) for key in fresh])
     assert len(np.unique(pairs(every))) == 64 * 4
     bits = np.unpackbits(every.view(np.uint8), axis=1)
@@ -300,7 +300,6 @@ def test_kind_of_keys_traced_or_not(kind):
 
     jax.jit(jax.vmap(inside))(jax.random.split(key, 2))
     assert keys.kind(key) == keys.kind(jax.random.split(key, 3)) == found[0] == kind
-    assert keys.is_release_key(key) == (kind == "release")
     keys.check(key)
 
 
@@ -308,7 +307,7 @@ def test_what_is_no_key_is_refused_and_not_shown():
     secret = 123456789
     raw = jnp.full(8, secret, jnp.uint32)
     of_one_key = [keys.check, lambda key: keys.words(key, 1, ())]
-    for function in [keys.kind, keys.is_release_key, *of_one_key]:
+    for function in [keys.kind, *of_one_key]:
         for wrong, words in (
             (raw, "typed key.*fresh_key.*jax.random.key"),
             (np.asarray(raw), "typed key.*fresh_key"),

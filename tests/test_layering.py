@@ -11,7 +11,7 @@ import dpbt
 
 ROOT = Path(__file__).parent.parent
 FLOORS = [
-    {"data.cells", "privacy.mechanism", "validate"},
+    {"data.cells", "privacy.mechanism", "storage", "validate"},
     {"base"},
     {
         "data.columns",
@@ -22,6 +22,7 @@ FLOORS = [
         "privacy.slickness",
         "privacy.variates",
         "shapes",
+        "sweeps.meshes",
         "sweeps.storage",
         "theory",
     },
@@ -33,7 +34,8 @@ FLOORS = [
     {"recipes"},
     {"checks"},
     {"boosting", "prediction"},
-    {"analysis", "forests", "sweeps.plan"},
+    {"analysis", "forests", "sweeps.definition"},
+    {"sweeps.plan"},
     {"sweeps.folders"},
     {"sweeps.runner"},
 ]

@@ -268,10 +268,10 @@ def test_a_program_must_name_each_draw_once_and_replay_must_match():
     with pytest.raises(ValueError, match="two draws are called 'leaf'"):
         boundary.sample(twice, jax.random.key(0), None, table, None, None, None)
     with pytest.raises(ValueError, match="has no site 'leaf'"):
-        boundary.replay(once, {}, table, None, None, None)
+        boundary.replayed_sites(once, {}, table, None, None, None)
     more = {"leaf": jnp.zeros(2), "more": jnp.zeros(1)}
     with pytest.raises(ValueError, match="the program draws"):
-        boundary.replay(once, more, table, None, None, None)
+        boundary.replayed_sites(once, more, table, None, None, None)
 
 
 def test_audits_refuse_what_they_cannot_judge():
@@ -286,10 +286,10 @@ def test_audits_refuse_what_they_cannot_judge():
     with pytest.raises(ValueError, match="more rows than the recipe is for, 5"):
         audit.audit(jax.random.key(0), near, recipes.bdpe(epsilon=1.0, rows=5), 1)
     with pytest.raises(ValueError, match="admits"):
-        audit.public_rows({f"x{k}": domains.Numeric(0, 1) for k in range(5)})
+        audit.whole_domain({f"x{k}": domains.Numeric(0, 1) for k in range(5)})
 
 
-def test_public_rows_are_all_distinct_rows_of_a_domain():
+def test_whole_domains_are_all_distinct_rows_of_a_domain():
     domain = {
         "x": domains.Numeric(0, 1, bins=3, missing=True),
         "c": domains.Nominal(("a", "b")),
@@ -297,6 +297,48 @@ def test_public_rows_are_all_distinct_rows_of_a_domain():
         "e": domains.Boolean(),
         "f": domains.Boolean(missing=True),
     }
-    cells, target = audit.public_rows(domain)
+    cells, target = audit.whole_domain(domain)
     assert len(cells) == 2 * (4 * 3 * 2 * 2 * 3)
     assert len(np.unique(np.column_stack([cells, target]), axis=0)) == len(cells)
+
+
+def test_odd_input_of_audits_is_refused_in_one_line():
+    table, key = random_table(0, rows=6, splits=2), jax.random.key(0)
+    recipe = recipes.bdpe(epsilon=1, rows=7, rounds=1, depth=1)
+    several = recipes.bdpe(epsilon=[1, 2], rows=7, rounds=1, depth=1)
+    near = audit.neighbours(table, "add_remove")
+    row = np.asarray(table.cells)[:1], np.array([True])
+    sizes = {"rows": 4, "splits": 2, "restarts": 1, "sweeps": 1}
+
+    def search(chosen=recipe, **changes):
+        return lambda: audit.search(key, chosen, **{**sizes, **changes})
+
+    for act, words in (
+        (lambda: audit.neighbours(None, "add_remove"), "expected a table"),
+        (lambda: audit.neighbours(table, "remove"), "relation must be one of"),
+        (lambda: audit.neighbours(table, "add_remove", row[0]), "must be a pair of arrays"),
+        (lambda: audit.neighbours(table, "add_remove", (1, 2)), "candidates must be uint8"),
+        (lambda: audit.neighbours(table, "replace_one", row, [(9, 0)]), "pairs must hold"),
+        (lambda: audit.neighbours(table, "replace_one", row, [(0, 1)]), "pairs must hold"),
+        (lambda: audit.neighbours(table, "replace_one", row, [(0, -1)]), "pairs must hold"),
+        (lambda: audit.label_flips(None), "expected a table"),
+        (lambda: audit.audit(key, near, recipe, 0), "transcripts must be an integer of at least 1"),
+        (lambda: audit.audit(key, near, recipe, 1.5), "transcripts must be an integer"),
+        (lambda: audit.audit(key, None, recipe, 1), "near must be Neighbours.*got NoneType"),
+        (lambda: audit.audit(key, table, recipe, 1), "near must be Neighbours.*got Table"),
+        (lambda: audit.audit(key, near, several, 1), "one setting"),
+        (lambda: audit.audit(key, near, None, 1), "expected a recipe.*got NoneType"),
+        (lambda: audit.audit(0, near, recipe, 1), "key must be a typed key"),
+        (lambda: audit.audit(key, near, recipe, 1, memory_mb=0), "memory_mb must be greater"),
+        (lambda: audit.pair_loss(key, table, None, recipe, 1), "expected a table"),
+        (lambda: audit.pair_loss(key, table, table, several, 1), "one setting"),
+        (lambda: audit.pair_loss(key, table, table, recipe, 0), "transcripts must be"),
+        (search(None), "a ledger is of a recipe"),
+        (search(several), "one setting"),
+        (search(rows=0), "rows must be an integer of at least 1"),
+        (search(rows=8), r"rows must be in 1\.\.7, got 8"),
+        (search(restarts=0), "restarts must be an integer"),
+        (search(sites=[]), "sites must name a site"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            act()

@@ -65,7 +65,7 @@ def lines_of(extra=()):
 @pytest.fixture
 def demo(tmp_path, monkeypatch, watch):
     """Runs the demo with two small programs on a file of private rows; returns its exit status."""
-    monkeypatch.setattr(demos, "CRITERIA", {"Gini": demos.CRITERIA["Gini"]})
+    monkeypatch.setattr(demos, "CRITERIA", {"gini": demos.CRITERIA["gini"]})
     monkeypatch.setattr(demos, "EPSILONS", (1.0,))
     clock = itertools.count()
     # A clock of its own, as the models in a second may be N.

@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dpbt import losses
+import dpbt
+from dpbt import losses, recipes
 
 SMOOTH = {
     "matsushita": losses.matsushita,
@@ -106,3 +107,85 @@ def test_flat_part_of_the_inverse_link():
 def test_a_fixed_family_is_one_object_per_loss():
     assert losses.fixed(losses.square) is losses.fixed(losses.square)
     assert losses.fixed(losses.square)(0.3) is losses.square
+
+
+def probability_of(loss):
+    return loss.probability or loss.inverse_link
+
+
+def in_float64(name, z):
+    """The probability that a loss gives a score, by NumPy."""
+    if name == "square":
+        return np.clip((z + 4) / 8, 0, 1)
+    if name == "log":
+        return 1 / (1 + np.exp2(-z))
+    return (1 + z / np.hypot(2, z)) / 2
+
+
+FAMILY = {f"m_{alpha:g}": losses.m_alpha(alpha) for alpha in (0.01, 0.1, 0.5, 0.9, 1.0)}
+HAS_PROBABILITIES = {**SMOOTH, **FAMILY}
+each_with_probabilities = pytest.mark.parametrize(
+    ("name", "loss"), HAS_PROBABILITIES.items(), ids=HAS_PROBABILITIES.keys()
+)
+
+
+@each_with_probabilities
+def test_probabilities_are_those_of_float64(name, loss):
+    huge = [-3e38, -1e20, -1e3, -30.0, 0.0, 30.0, 1e3, 1e20, 3e38]
+    z = np.concatenate([np.linspace(-9, 9, 2001), huge]).astype(np.float32)
+    with np.errstate(over="ignore"):
+        expected = in_float64(name, z.astype(np.float64))
+    found = np.asarray(probability_of(loss)(jnp.asarray(z)))
+    np.testing.assert_allclose(found, expected, atol=1e-5)
+    assert np.all((found >= 0) & (found <= 1))
+
+
+@each_with_probabilities
+@pytest.mark.parametrize("scale", [1e-3, 1.0, 3.5])
+def test_probabilities_increase_with_the_score(name, loss, scale):
+    """Strictly, where they differ by more than float32 rounds."""
+    z = np.linspace(-scale, scale, 101, dtype=np.float32)
+    assert np.all(np.diff(np.asarray(probability_of(loss)(jnp.asarray(z)))) > 0)
+
+
+@pytest.mark.parametrize("alpha", [0.1, 1.0])
+def test_small_probabilities_stay_distinct(alpha):
+    z = -np.geomspace(1, 1e9, 200).astype(np.float32)[::-1]
+    found = np.asarray(probability_of(losses.m_alpha(alpha))(jnp.asarray(z)), np.float64)
+    assert np.all(np.diff(found) > 0)
+    exact = z.astype(np.float64)
+    np.testing.assert_allclose(found, 2 / (exact**2 + 4 - exact * np.hypot(2, exact)), rtol=1e-5)
+
+
+def test_a_probability_tells_scores_apart_at_a_number_as_alpha(small_table):
+    """Where the inverse link is 1/2 at every score that the model reaches."""
+    recipe = recipes.bdpe(epsilon=1.0, rows=200, rounds=1, depth=1, alpha=0.1)
+    table = small_table
+    model = dpbt.Model(
+        hypotheses=dpbt.Tree(jnp.asarray([[0]]), jnp.asarray([[-0.1, 0.2]])),
+        intercept=jnp.float32(0),
+        transcript=dpbt.Transcript({}, {}),
+        recipe=recipe,
+        questions=table.questions,
+        features=table.cells.shape[1],
+        dtype="uint8",
+    )
+    scores = np.asarray(dpbt.decision_function(model, table))
+    found = np.asarray(dpbt.predict_proba(model, table))
+    np.testing.assert_array_equal(losses.m_alpha(0.1).inverse_link(scores), 0.5)
+    low, high = (np.unique(found[scores == score]) for score in np.unique(scores))
+    assert low.size == high.size == 1
+    assert low < 0.5 < high
+
+
+def test_a_family_is_told_by_what_it_declares_and_not_by_its_name():
+    """A recipe takes alpha = 1 for the link where the loss at alpha has a kink."""
+
+    def named(alpha):
+        return losses.m_alpha(alpha)._replace(name="my own")
+
+    mine = recipes.bdpe(epsilon=1.0, rows=50, alpha=[0.0, 0.5], criterion=named)
+    own = recipes.bdpe(epsilon=1.0, rows=50, alpha=[0.0, 0.5])
+    np.testing.assert_array_equal(mine.budget.link_alpha, [1.0, 0.5])
+    np.testing.assert_array_equal(own.budget.link_alpha, [1.0, 0.5])
+    assert (mine.setting, own.setting) == ("my own", "alpha")

@@ -1,6 +1,7 @@
 """One interface of prediction, and models in words, for all hypotheses."""
 
 import dataclasses
+import re
 
 import jax
 import numpy as np
@@ -9,6 +10,8 @@ import pytest
 import dpbt
 from dpbt import forests, prediction, recipes
 from dpbt.data.domains import Boolean, Nominal, Numeric
+from dpbt.learners import rules
+from dpbt.learners.random_tree import Grove
 from dpbt.learners.random_tree import shares as leaf_shares
 from dpbt.reweighting import lazy_bregman
 
@@ -82,19 +85,83 @@ def holds(predicate, row):
     return bool(row[predicate])
 
 
+def blocks_of(words):
+    """The lines of each tree, how many trees are left out, and what these add up to."""
+    words, _, rest = words.partition("\nleft out: ")
+    blocks = [block.splitlines() for block in re.split(r"(?:^|\n)tree \d+\n", words)[1:]]
+    if not rest:
+        return blocks, 0, 0.0
+    numbers = re.findall(r"[+-]?\d\.\d{4}", rest)
+    return blocks, int(rest.split(" of ")[0]), sum(map(float, numbers))
+
+
+def conditions(lines, path=()):
+    """The predicates on the way to each leaf, with their answers."""
+    if not lines[0].strip().startswith("if "):
+        yield path
+        return
+    indent = " " * (len(lines[0]) - len(lines[0].lstrip()))
+    otherwise, asked = lines.index(f"{indent}else:"), lines[0].strip()[3:-1]
+    yield from conditions(lines[1:otherwise], (*path, (asked, True)))
+    yield from conditions(lines[otherwise + 1 :], (*path, (asked, False)))
+
+
+def test_only_branches_that_a_row_can_reach_are_shown():
+    """Every leaf that is shown is reached by some row of the whole domain."""
+    rng, nodes = np.random.default_rng(0), (5, 1, 2**7 - 1)
+    attribute = rng.integers(0, 4, nodes).astype(np.int32)
+    threshold, leaf = rng.random(nodes, np.float32), rng.random((5, 1, 2**7), np.float32)
+    words = rules.of_groves(Grove(attribute, threshold, leaf, np.ones((5, 1))), DOMAIN)
+    rows = [
+        {"age": age, "job": job, "member": member}
+        for age in range(5, 100, 10)
+        for job in ("a", "b", "neither")
+        for member in (False, True)
+    ]
+    assert len(blocks_of(words)[0]) == 5
+    for block in blocks_of(words)[0]:
+        for path in conditions(block):
+            assert any(all(holds(asked, row) == yes for asked, yes in path) for row in rows)
+
+
+def test_branches_and_trees_that_say_the_same_are_shown_once():
+    """By hand: a question that is asked again, an unsplit node, equal leaves, and equal trees."""
+    split = np.array([[4, 4, 2], [4, -1, 9], [0, 1, 2]], np.int32)
+    leaf = np.array([[1, 9, 2, 2], [3, 8, 3, 3], [1, -1, 1, -1]], np.float32)
+    assert rules.of_trees(dpbt.Tree(split, leaf), DOMAIN).splitlines() == [
+        "score of a row: the sum of what the trees add; positive above 0",
+        "tree 1",
+        "  if age > 50:",
+        "    add +2.0000",
+        "  else:",
+        "    add +1.0000",
+        "tree 3",
+        "  if age > 10:",
+        "    if age > 30:",
+        "      add -1.0000",
+        "    else:",
+        "      add +1.0000",
+        "  else:",
+        "    add +1.0000",
+        "left out: 1 of 3 trees, which split no rows; together they add +3.0000 to every row",
+    ]
+
+
 def test_the_words_of_a_model_are_what_it_computes(model, table, columns):
     """Each tree's words, read row by row, give its scores, or the shares that it states."""
     words = dpbt.explain(model, DOMAIN)
     if model.recipe.name == "halfspace_boost":
-        assert words.splitlines()[0].split("  ")[1] == "age"
-        assert len(words.splitlines()) == 1 + 2 + 1
+        assert words.startswith("score of a row: the sum of weight times position")
+        weights = words.split("weight   attribute\n")[1].splitlines()
+        assert weights[0].split("  ")[1] == "age"
+        assert len(weights) == 1 + 2 + 1
         return
-    said = np.zeros((ROWS,))
-    blocks = words.split("tree ")[1:]
-    assert len(blocks) == int(model.recipe.rounds)
+    blocks, left_out, constant = blocks_of(words)
+    assert len(blocks) + left_out == int(model.recipe.rounds)
+    said = np.full(ROWS, constant)
     for n in range(ROWS):
         row = {name: cells[n] for name, cells in columns.items()}
-        said[n] = sum(walked(block.splitlines()[1:], row) for block in blocks)
+        said[n] += sum(walked(block, row) for block in blocks)
     if model.recipe.name == "random_forest":
         expected = np.asarray(prediction.shares(model, table)).sum(axis=0)
     else:
@@ -105,8 +172,13 @@ def test_the_words_of_a_model_are_what_it_computes(model, table, columns):
 def test_words_are_refused_for_another_domain_and_for_exact_numbers(model, table):
     with pytest.raises(ValueError, match="other questions"):
         dpbt.explain(model, {**DOMAIN, "age": Numeric(0, 100, bins=11)})
-    with pytest.raises(ValueError, match="a model and a domain"):
+    with pytest.raises(ValueError, match="other questions"):
+        dpbt.explain(model, {"other": Boolean()})
+    with pytest.raises(ValueError, match=r"expected a model, as dpbt.fit returns it, got dict"):
         dpbt.explain(DOMAIN, model)
+    for wrong in (None, ["age", "job", "member"]):
+        with pytest.raises(ValueError, match="a domain must map column names"):
+            dpbt.explain(model, wrong)
     exact = dataclasses.replace(model, questions=None)
     with pytest.raises(ValueError, match="exact numbers"):
         dpbt.explain(exact, DOMAIN)
@@ -121,7 +193,7 @@ def test_words_are_refused_where_attributes_are_codes(columns):
     with pytest.raises(ValueError, match="as codes"):
         dpbt.explain(forest, DOMAIN)
     boosted = dpbt.fit(keys[0], coded, MAKERS["bdpe"]())
-    assert dpbt.explain(boosted, DOMAIN).startswith("tree 1")
+    assert "\ntree 1\n" in dpbt.explain(boosted, DOMAIN)
 
 
 def test_forests_side_by_side_refuse_rounds_that_wait_for_each_other(table):
@@ -144,8 +216,49 @@ def test_arguments_in_another_order_are_refused_by_name(table):
     recipe = MAKERS["bdpe"]()
     with pytest.raises(ValueError, match="key, table, recipe"):
         dpbt.fit(jax.random.key(0), recipe, table)
-    with pytest.raises(ValueError, match="key, table, recipe"):
-        dpbt.fit(jax.random.key(0), {"cells": table.cells}, recipe)
+    key, forest = jax.random.key(0), MAKERS["forest"]()
+    for fit in (dpbt.fit, dpbt.boost, forests.fit):
+        for wrong in (recipe, {"cells": table.cells}, None):
+            with pytest.raises(ValueError, match=r"expected a table.*order is key, table, recipe"):
+                fit(key, wrong, forest)
+        with pytest.raises(ValueError, match=r"expected a table.*got Recipe"):
+            fit(table, forest, key)
+        for wrong in (None, table, recipes.bdpe):
+            with pytest.raises(ValueError, match=r"expected a recipe, as dpbt.recipes makes it"):
+                fit(key, table, wrong)
+    with pytest.raises(ValueError, match="memory_mb must be greater than 0, got 0"):
+        forests.fit(key, table, forest, None, 0)
+    with pytest.raises(ValueError, match="takes a recipe of random trees, got bdpe"):
+        forests.fit(key, table, recipe)
+    for wrong in (None, table):
+        with pytest.raises(ValueError, match=r"expected a transcript"):
+            dpbt.replay(wrong, table, recipe)
     for other in (None, table):
         with pytest.raises(ValueError, match="a ledger is of a recipe"):
             dpbt.ledger(other)
+
+
+class Frame:
+    """A table of named columns, which NumPy can read as one array."""
+
+    columns = ("age", "job", "member")
+
+    def __array__(self, dtype=None, copy=None):
+        return np.zeros((2, 3), np.uint8)
+
+
+def test_rows_and_models_are_refused_in_each_others_place(model, table, columns):
+    entries = [dpbt.predict, dpbt.predict_proba, dpbt.decision_function, prediction.shares]
+    for entry in entries:
+        for wrong in (table, model.recipe, None):
+            with pytest.raises(ValueError, match=r"expected a model.*the model comes first"):
+                entry(wrong, model)
+    for rows in (columns, Frame()):
+        with pytest.raises(ValueError, match=r"encode raw columns by dpbt.domains.encode\(domain"):
+            dpbt.predict(model, rows)
+    for rows in (None, model, [[1, 0, 1]]):
+        with pytest.raises(ValueError, match="rows must be an array, got"):
+            dpbt.predict(model, rows)
+    if model.recipe.name == "random_forest":
+        with pytest.raises(ValueError, match="key must be a typed key, got int"):
+            dpbt.predict(model, table, "probabilistic", 5)

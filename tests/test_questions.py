@@ -124,8 +124,22 @@ def test_a_table_of_splits_gives_the_splits_back():
     np.testing.assert_array_equal(questions.positions_of(table), splits.astype(np.float32))
     some = tables.take(table, rng.random(30) < 0.5)
     assert some.questions is table.questions
-    with pytest.raises(ValueError, match="must be bool of rank 2, got uint8"):
-        questions.of_splits(splits.astype(np.uint8), target, present)
+    for field, wrong, words in (
+        ("splits", splits.astype(np.uint8), "splits must be bool of rank 2, got uint8"),
+        ("splits", splits.tolist(), "splits must be an array, got list"),
+        ("splits", None, "splits must be an array, got NoneType"),
+        ("target", target.tolist(), "target must be an array, got list"),
+        ("target", target.astype(int), "target must be bool of rank 1, got int"),
+        ("target", target.astype(str), "target must hold numbers or Booleans, got text"),
+        ("present", None, "present must be an array, got NoneType"),
+        ("present", splits, "present must be bool of rank 1, got bool of rank 2"),
+    ):
+        fields = {"splits": splits, "target": target, "present": present, field: wrong}
+        with pytest.raises(ValueError, match=words):
+            questions.of_splits(**fields)
+    for rows in ([0.5], ["a"], [[0]]):
+        with pytest.raises(ValueError, match=r"rows must be bool\[N\] or whole numbers"):
+            tables.take(table, rows)
     with pytest.raises(ValueError, match="no questions"):
         questions.splits_of(table._replace(questions=None))
 
@@ -153,7 +167,9 @@ def of_model(predict):
     found = {
         "decision_function": dpbt.decision_function,
         "predict": dpbt.predict,
-        "margins": lambda model, rows: diagnostics.margins(model, rows, np.ones(40, bool)),
+        "margins": lambda model, rows: diagnostics.margins(
+            model, rows, np.ones(len(getattr(rows, "cells", rows)), bool)
+        ),
     }
     if predict == "boosted":
         found["predict_proba"] = dpbt.predict_proba
@@ -161,6 +177,11 @@ def of_model(predict):
         found["dpbt.predict"] = dpbt.predict
         found["dpbt.predict_proba"] = dpbt.predict_proba
     return found
+
+
+def assert_same_kind(found, expected):
+    """What is said of no rows has the shape and the type of what is said of rows."""
+    assert (found.shape, found.dtype) == (expected.shape, expected.dtype)
 
 
 def trained(kind, table):
@@ -189,6 +210,7 @@ def test_a_model_of_cells_refuses_all_other_rows(kind):
     for name, predict in of_model(kind).items():
         expected = np.asarray(predict(model, table))
         np.testing.assert_array_equal(predict(model, cells), expected)
+        assert_same_kind(predict(model, cells[:0]), expected[:0])
         for words, rows in wrong.items():
             for bad in rows:
                 with pytest.raises(ValueError, match=words):
@@ -209,6 +231,7 @@ def test_a_model_of_numbers_refuses_all_other_rows(kind):
     for name, predict in of_model(kind).items():
         expected = np.asarray(predict(model, table))
         np.testing.assert_array_equal(predict(model, numbers), expected)
+        assert_same_kind(predict(model, numbers[:0]), expected[:0])
         for words, rows in wrong.items():
             for bad in rows:
                 with pytest.raises(ValueError, match=words):
@@ -221,9 +244,12 @@ def test_splits_are_read_where_the_model_was_trained_on_splits(kind):
     table = questions.of_splits(splits, COLUMNS["b"], np.ones(40, bool))
     model = trained(kind, table)
     for predict in of_model(kind).values():
-        np.testing.assert_array_equal(predict(model, splits), predict(model, table))
-        with pytest.raises(ValueError, match="8 features"):
-            predict(model, splits[:, :7])
+        expected = np.asarray(predict(model, table))
+        np.testing.assert_array_equal(predict(model, splits), expected)
+        assert_same_kind(predict(model, splits[:0]), expected[:0])
+        for wrong in (splits[:, :7], np.pad(splits, ((0, 0), (0, 1)))):
+            with pytest.raises(ValueError, match="8 features"):
+                predict(model, wrong)
 
 
 def test_all_learners_read_one_table():

@@ -1,5 +1,7 @@
 """Recipes: bad settings are refused by name, ledgers add up to the request."""
 
+import inspect
+
 import jax
 import numpy as np
 import optax
@@ -30,12 +32,15 @@ BAD = {
     "depth": ({"depth": 0}, "depth must be an integer of at least 1, got 0"),
     "deep": ({"depth": 13}, "at most 12"),
     "rounds": ({"rounds": 2.0}, "rounds must be an integer"),
-    "calibration": ({"calibration": "loose"}, 'calibration must be "tight" or "published"'),
+    "calibration": ({"calibration": "loose"}, "calibration must be one of"),
     "relation": ({"relation": "swap"}, "relation must be one of"),
     "alpha word": ({"alpha": "o.c."}, 'alpha must be "objective"'),
     "alpha range": ({"alpha": 1.5}, r"alpha must be in \[0, 1\]"),
     "alpha schedule": ({"alpha": optax.constant_schedule(2.0)}, r"alpha must be in \[0, 1\]"),
-    "objective of a fixed loss": ({"criterion": losses.square}, "needs a family of losses"),
+    "objective of a single loss": (
+        {"criterion": losses.square, "alpha": "objective"},
+        "needs a criterion that is a family of losses",
+    ),
     "beta_tree": ({"beta_tree": 1.0}, "beta_tree must be greater than 0 and less than 1"),
     "error_share": ({"error_share": 0.0}, "error_share must be greater than 0"),
     "clip": ({"clip": np.inf}, "clip must be greater than 0 and finite"),
@@ -51,6 +56,10 @@ BAD = {
     "several depths": ({"depth": [2, 3]}, "depth must be one integer"),
     "depth true": ({"depth": True}, "depth must be an integer of at least 1, got True"),
     "no settings": ({"rounds": []}, "rounds must be an integer"),
+    "uneven settings": (
+        {"epsilon": [1.0, 2.0], "rounds": [1, 2, 3]},
+        "epsilon, delta, rows and rounds must broadcast",
+    ),
 }
 
 
@@ -231,7 +240,7 @@ BAD_CUSTOM = {
     "a scale that is no number": (
         RULE,
         {"budget": one_rule.RuleBudget(np.float32("nan"))},
-        "float32",
+        "rule_scale of budget must be at least 0, got .*nan",
     ),
     "numbers of no re-weighter": (
         RULE,
@@ -244,7 +253,55 @@ BAD_CUSTOM = {
         "needs reweighting with link_alpha",
     ),
     "a word as a loss": (RULE, {"epsilon": 1.0, "loss": "log"}, "a loss or a family"),
-    "a negative scale": (RULE, {"budget": one_rule.RuleBudget(np.float32(-1))}, "float32"),
+    "a negative scale": (
+        RULE,
+        {"budget": one_rule.RuleBudget(np.float32(-1))},
+        "rule_scale of budget must be at least 0",
+    ),
+    "no learner": ("x", {"epsilon": 1.0}, "learner must be a weak learner, .*, got 'x'"),
+    "a recipe's function": (recipes.bdpe, {"epsilon": 1.0}, "learner must be a weak learner"),
+    "no re-weighter": (
+        RULE,
+        {"epsilon": 1.0, "reweighter": "mirror"},
+        "reweighter must be a re-weighter, .*, got 'mirror'",
+    ),
+    "re-weighting by name": (
+        RULE,
+        {"epsilon": 1.0, "reweighting": {}},
+        "reweighting must be an empty tuple for uniform",
+    ),
+    "re-weighting in words": (
+        RULE,
+        {
+            "epsilon": 1.0,
+            "reweighter": reweighting.mirror(losses.log),
+            "reweighting": reweighting.MirrorNumbers("1"),
+        },
+        "link_alpha of reweighting must be a number",
+    ),
+    "no budget": (RULE, {"budget": {}}, "budget must be a NamedTuple of numbers, got {}"),
+    "a budget in words": (
+        RULE,
+        {"budget": one_rule.RuleBudget("9")},
+        "rule_scale of budget must be a number",
+    ),
+    "a budget of another learner": (
+        RULE,
+        {"budget": greedy_tree.Shares(0.5, 0.1)},
+        "budget is a Shares, which one_rule.* cannot read",
+    ),
+    "no calibration": (RULE, {"epsilon": 1.0, "calibrate": "x"}, "calibrate must be a function"),
+    "a calibration that gives none": (
+        RULE,
+        {"epsilon": 1.0, "calibrate": lambda *given: 3},
+        "the result of calibrate must be a NamedTuple",
+    ),
+    "a calibration beside a budget": (
+        RULE,
+        {"budget": one_rule.RuleBudget(np.float32(9)), "calibrate": one_rule.calibrate},
+        "calibrate sets the noise for epsilon",
+    ),
+    "no name": (RULE, {"epsilon": 1.0, "name": 3}, "name must be a text, got 3"),
 }
 
 
@@ -312,6 +369,119 @@ def test_parameters_of_hs_stl_are_refused_by_name(name):
         recipes.hs_stl(**{**good, option: BAD_HS_STL[name]})
 
 
-def test_a_criterion_of_top_down_trees_must_be_a_loss():
-    with pytest.raises(ValueError, match="criterion must be a loss"):
-        recipes.lazybb_trees(epsilon=1.0, rows=100, criterion="gini")
+# Arguments that all recipes share, and criteria by name
+
+MAKERS = {
+    "bdpe": (recipes.bdpe, GOOD),
+    "lazybb_rules": (recipes.lazybb_rules, GOOD),
+    "lazybb_trees": (recipes.lazybb_trees, GOOD),
+    "halfspace_boost": (recipes.halfspace_boost, GOOD),
+    "hs_stl": (recipes.hs_stl, {"alpha": 0.2, "beta": 0.1, "tau": 0.2, "rows": 100}),
+    "random_forest": (recipes.random_forest, GOOD),
+    "rf_l": (recipes.rf_l, GOOD),
+    "rf_e": (recipes.rf_e, GOOD),
+    "custom": (recipes.custom, {"learner": RULE, "rounds": 2, **GOOD}),
+}
+BAD_OF_ALL = [
+    ("epsilon", True),
+    ("epsilon", "1"),
+    ("epsilon", [[1.0], [1.0, 2.0]]),
+    ("delta", "0"),
+    ("delta", 1.5),
+    ("rows", True),
+    ("rows", 10.5),
+    ("rounds", 2.5),
+    ("rounds", [[1], [1, 2]]),
+    ("depth", [[1], [1, 2]]),
+    ("calibration", "x"),
+    ("calibration", ["tight"]),
+    ("relation", "x"),
+    ("relation", 3),
+    ("criterion", 3),
+    ("criterion", "x"),
+    ("criterion", lambda alpha: alpha),
+    ("loss", "x"),
+    ("loss", 3),
+    ("noise_scale", -1.0),
+    ("noise_scale", "x"),
+]
+
+
+@pytest.mark.parametrize("maker", MAKERS)
+def test_every_recipe_refuses_a_bad_argument_in_one_line(maker):
+    make, good = MAKERS[maker]
+    takes = set(inspect.signature(make).parameters)
+    for name, value in BAD_OF_ALL:
+        if name not in takes:
+            continue
+        given = {**good, name: value}
+        if name == "noise_scale":
+            del given["epsilon"]
+        with pytest.raises(ValueError, match=rf"{name} must be .*, got") as refused:
+            make(**given)
+        assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize("maker", MAKERS)
+def test_every_recipe_has_its_own_name_and_is_of_add_remove_by_default(maker):
+    make, good = MAKERS[maker]
+    recipe = make(**good)
+    assert recipe.relation is ADD_REMOVE
+    assert recipe.name == maker
+
+
+NAMES = {
+    "gini": losses.square,
+    "information_gain": losses.log,
+    "error": losses.zero_one,
+    "matsushita": losses.matsushita,
+}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_criterion_by_name_is_its_loss(name):
+    for make, given in ((recipes.bdpe, {"alpha": 1.0}), (recipes.lazybb_trees, {})):
+        named, by_loss = (
+            make(**GOOD, criterion=loss, **given) for loss in (name, losses.NAMED[name])
+        )
+        assert losses.NAMED[name] is NAMES[name]
+        assert jax.tree.structure(named) == jax.tree.structure(by_loss)
+        jax.tree.map(np.testing.assert_array_equal, named, by_loss)
+
+
+def test_a_family_by_name_is_the_default():
+    assert losses.NAMED["m_alpha"] is losses.m_alpha
+    default, named = recipes.bdpe(**GOOD), recipes.bdpe(criterion=losses.m_alpha, **GOOD)
+    assert jax.tree.structure(default) == jax.tree.structure(named)
+    assert default.setting == "objective"
+    with pytest.raises(ValueError, match="criterion must be a single loss here"):
+        recipes.lazybb_trees(criterion="m_alpha", **GOOD)
+    with pytest.raises(ValueError, match=r"one of .*'error', 'gini', 'information_gain'"):
+        recipes.bdpe(criterion="Gini", **GOOD)
+
+
+@pytest.mark.parametrize("criterion", ["gini", losses.square, losses.fixed(losses.square)])
+def test_a_single_loss_pays_for_no_errors(criterion):
+    """Without alpha nothing is objective: the whole share of the structure goes to splits."""
+    recipe = recipes.bdpe(criterion=criterion, **GOOD)
+    assert {line.site[:5] for line in dpbt.ledger(recipe).lines} == {"split", "leaf"}
+    explicit = recipes.bdpe(criterion=losses.square, alpha=1.0, **GOOD)
+    assert jax.tree.structure(recipe) == jax.tree.structure(explicit)
+    jax.tree.map(np.testing.assert_array_equal, recipe, explicit)
+
+
+def test_a_loss_of_the_link_by_name():
+    recipe = recipes.bdpe(loss="information_gain", **GOOD)
+    assert recipe.loss is losses.fixed(losses.log)
+    with pytest.raises(ValueError, match="zero_one has kinks"):
+        recipes.bdpe(loss="error", **GOOD)
+
+
+def test_the_largest_epsilon_of_finite_bits_says_what_to_do():
+    given = {"alpha": 0.1, "rows": 1000, "depth": 2}
+    recipes.bdpe(epsilon=275.0, rounds=5, **given)
+    words = "epsilon is too large for so few rounds: .* a delta of 1.2e-05, and at most 1e-06 is"
+    with pytest.raises(ValueError, match=words):
+        recipes.bdpe(epsilon=300.0, rounds=5, **given)
+    recipes.bdpe(epsilon=300.0, rounds=6, **given)
+    recipes.bdpe(epsilon=np.inf, rounds=5, **given)

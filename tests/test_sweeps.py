@@ -59,15 +59,48 @@ def test_settings_are_products_with_stable_ids():
     assert json.loads(json.dumps(sweep.definition()))["make"] == "tests.test_sweeps.make"
 
 
-def test_bad_sweeps_are_refused():
-    with pytest.raises(ValueError, match="the same axes"):
-        sweep_of(AXES, {"rounds": (1,)})
-    with pytest.raises(ValueError, match="a value each"):
-        sweep_of({**AXES, "epsilon": ()})
-    with pytest.raises(ValueError, match="occurs twice"):
-        sweep_of(AXES, {**AXES, "rounds": (5,)})
-    with pytest.raises(ValueError, match="repeats must be at least 1"):
-        sweep_of(AXES, repeats=0)
+BAD_SWEEPS = {
+    "two kinds of blocks": ({"blocks": (AXES, {"rounds": (1,)})}, "dicts of the same axes"),
+    "no blocks": ({"blocks": ()}, "dicts of the same axes"),
+    "no dict": ({"blocks": (("rounds", 2),)}, "blocks must be dicts of axis -> values, got"),
+    "an axis by number": ({"blocks": ({1: (2,)},)}, "blocks must be dicts of axis -> values"),
+    "an empty axis": ({"blocks": ({"epsilon": ()},)}, "axis 'epsilon' must have at least one"),
+    "an axis of none": ({"blocks": ({"epsilon": None},)}, "axis 'epsilon' must hold numbers"),
+    "an axis of lists": ({"blocks": ({"epsilon": ([1.0],)},)}, "axis 'epsilon' must hold numbers"),
+    "twice": ({"blocks": (AXES, {**AXES, "rounds": (5,)})}, "a setting occurs twice"),
+    "repeats": ({"repeats": 0}, "repeats must be an integer of at least 1, got 0"),
+    "repeats, a fraction": ({"repeats": 1.5}, "repeats must be an integer"),
+    "seed": ({"seed": "x"}, "seed must be an integer, got 'x'"),
+    "make": ({"make": "bdpe"}, "make must be a function that makes recipes, got 'bdpe'"),
+    "name": ({"name": 3}, "name of a sweep must be a text, got 3"),
+}
+
+
+@pytest.mark.parametrize("name", BAD_SWEEPS)
+def test_bad_sweeps_are_refused(name):
+    changes, words = BAD_SWEEPS[name]
+    with pytest.raises(ValueError, match=words):
+        plan.Sweep(**{"name": "s", "make": make, "blocks": (AXES,), **changes})
+
+
+@pytest.mark.parametrize(
+    "blocks",
+    [
+        {"rounds": (2,), "epsilon": (0.5, 1.0)},
+        [{"rounds": 2, "epsilon": [0.5, 1.0]}],
+        {"rounds": np.int64(2), "epsilon": np.array([0.5, 1.0])},
+        ({"rounds": range(2, 3), "epsilon": (value for value in (0.5, 1.0))},),
+    ],
+)
+def test_one_block_and_one_value_need_no_tuple(blocks):
+    sweep = plan.Sweep("s", make, blocks)
+    assert sweep.blocks == ({"rounds": (2,), "epsilon": (0.5, 1.0)},)
+    assert json.loads(json.dumps(sweep.definition()))["blocks"][0]["rounds"] == [2]
+
+
+def test_one_text_is_one_value():
+    sweep = plan.Sweep("s", make, {"alpha": "objective"})
+    assert sweep.settings == [{"alpha": "objective"}]
 
 
 def test_structure_and_traced_axes_are_told_apart():
@@ -187,8 +220,6 @@ def test_runs_agree_with_single_fits_and_compile_once(tmp_path):
     assert (again.fits, again.reused, again.programs) == (0, fits, 0)
     with pytest.raises(ValueError, match=r"begun otherwise: lanes was .*; finish it"):
         worker.sweep(tmp_path / "out", padding=1)
-    with pytest.raises(ValueError, match="distinct names"):
-        runner.run(worker.SWEEP, worker.tasks()[:1] * 2, tmp_path / "twice")
 
 
 def by_size(rows, depth):
@@ -216,7 +247,9 @@ def test_folders_are_not_mixed_up(tmp_path):
     """Another table, another mask of splits, or results that nothing speaks for are refused."""
     sweep = plan.Sweep("own", by_size, ({"depth": (1,)},))
     task = worker.tasks()[0]
-    runner.run(sweep, [task], tmp_path, about={})
+    runner.run(sweep, task, str(tmp_path), about={})  # one task, and a folder by its name
+    begun = json.loads((tmp_path / "sweep.json").read_text())
+    assert begun["lanes"] == {"memory_mb": 64, "padding": 200_000, "devices": [1, 1]}
     allowed = np.array([True] * 4 + [False])
     other = task.table._replace(target=~task.table.target)
     for table in (other, allowing(task.table, allowed)):
@@ -339,7 +372,7 @@ def test_two_processes_agree_with_one(tmp_path):
 
 
 def test_meshes_and_shards_of_rows():
-    with pytest.raises(ValueError, match="no multiple of row_shards"):
+    with pytest.raises(ValueError, match="row_shards must divide"):
         runner.device_mesh(row_shards=3 * len(jax.devices()))
     table = allowing(random_table(0, 13, 3), np.array([True, True, False]))
     sharded = runner.shard_rows(table, runner.device_mesh())
@@ -362,6 +395,113 @@ def test_files_of_columns(tmp_path):
     path.write_text("text")
     with pytest.raises(ValueError, match=r"a.npz: not a file of columns"):
         storage.load_columns(path)
+
+
+def one_depth(rows, depth, alpha=1.0):
+    return recipes.bdpe(epsilon=1.0, rows=rows, rounds=1, depth=depth, alpha=alpha)
+
+
+DEPTHS = plan.Sweep("own", one_depth, {"depth": 1})
+BAD_RUNS = {
+    "no tasks": (DEPTHS, lambda task: [], "tasks must hold at least one task"),
+    "no task": (DEPTHS, lambda task: ["t0"], "tasks must hold sweeps.Task.*, got str"),
+    "one name": (DEPTHS, lambda task: [task, task], "distinct names"),
+    "a folder as name": (
+        DEPTHS,
+        lambda task: task._replace(name="a/b"),
+        "without slashes and without a leading dot, got 'a/b'",
+    ),
+    "the folder above": (DEPTHS, lambda task: task._replace(name=".."), "without a leading dot"),
+    "no name": (DEPTHS, lambda task: task._replace(name=""), "must be a file name"),
+    "a number as name": (DEPTHS, lambda task: task._replace(name=3), "must be a text, got int"),
+    "no table": (DEPTHS, lambda task: task._replace(table=None), "table of task 't0' must be"),
+    "no arguments": (DEPTHS, lambda task: task._replace(arguments=None), "arguments of task 't0'"),
+    "uneven rows": (
+        DEPTHS,
+        lambda task: task._replace(table=task.table._replace(target=task.table.target[:-1])),
+        "must have the same rows",
+    ),
+    "a misspelt axis": (
+        plan.Sweep("own", one_depth, {"depht": 1}),
+        lambda task: task,
+        r"one_depth takes \['alpha', 'depth', 'rows'\], .* may be called 'depht'",
+    ),
+    "no axis": (
+        plan.Sweep("own", one_depth, {"alpha": 0.5}),
+        lambda task: task,
+        "one_depth needs 'depth', which is neither an axis",
+    ),
+    "a misspelt argument": (
+        DEPTHS,
+        lambda task: task._replace(arguments={"row": 60}),
+        "may be called 'row'",
+    ),
+    "an axis and an argument": (
+        DEPTHS,
+        lambda task: task._replace(arguments={"rows": 60, "depth": 1}),
+        "'depth' is both an axis of sweep 'own' and an argument of task 't0'",
+    ),
+    "a bad value": (
+        plan.Sweep("own", one_depth, {"depth": 0}),
+        lambda task: task,
+        "depth must be an integer of at least 1, got 0",
+    ),
+    "no sweep": ({"depth": 1}, lambda task: task, "sweep must be a sweeps.Sweep.*, got dict"),
+}
+
+
+@pytest.mark.parametrize("name", BAD_RUNS)
+def test_bad_runs_are_refused_before_the_folder_is_begun(name, tmp_path):
+    sweep, change, words = BAD_RUNS[name]
+    with pytest.raises(ValueError, match=words) as refused:
+        runner.run(sweep, change(worker.tasks()[0]), tmp_path, about={})
+    assert "\n" not in str(refused.value)
+    assert not list(tmp_path.iterdir())
+
+
+def test_options_of_a_run_are_refused_by_name(tmp_path):
+    task = worker.tasks()[0]
+    for option, value in (("memory_mb", -1), ("padding", "x"), ("padding", -1), ("measure", "x")):
+        with pytest.raises(ValueError, match=f"{option} must be"):
+            runner.run(DEPTHS, task, tmp_path, about={}, **{option: value})
+    file = tmp_path / "file"
+    file.write_text("text")
+    with pytest.raises(ValueError, match="folder must be a folder for the results"):
+        runner.run(DEPTHS, task, file, about={})
+
+
+def git(folder, *words):
+    settings = ("-c", "user.name=a", "-c", "user.email=a@example.org")
+    command = ["git", *settings, *words]
+    return subprocess.run(command, cwd=folder, check=True, capture_output=True, text=True).stdout
+
+
+def test_provenance_has_the_version_and_no_commit_of_another_repository(tmp_path, monkeypatch):
+    assert storage.provenance()["dpbt"] == dpbt.__version__
+
+    # A repository of the user's own, with dpbt somewhere in it, or on its top floor.
+    root = tmp_path / "site"
+    root.mkdir()
+    git(tmp_path, "init", "-q")
+    git(tmp_path, "commit", "-q", "--allow-empty", "-m", "mine")
+    monkeypatch.setattr(dpbt, "__file__", str(root / "dpbt" / "__init__.py"))
+    assert storage.provenance()["commit"] == "unknown"
+    (root / "pyproject.toml").write_text('[project]\nname = "dpbt"\n')
+    assert storage.provenance()["commit"] == "unknown"
+    (tmp_path / "pyproject.toml").write_text('[project]\nname = "other"\n')
+    monkeypatch.setattr(dpbt, "__file__", str(tmp_path / "dpbt" / "__init__.py"))
+    assert storage.provenance()["commit"] == "unknown"
+
+    # A checkout of dpbt.
+    (tmp_path / "pyproject.toml").write_text('[project]\nname = "dpbt"\n')
+    monkeypatch.setenv("GIT_DIR", str(tmp_path / "nowhere"))
+    assert storage.provenance()["commit"] == git_head(tmp_path)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert storage.provenance()["commit"] == "unknown"
+
+
+def git_head(folder):
+    return git(folder, f"--git-dir={folder / '.git'}", "rev-parse", "HEAD").strip()
 
 
 BAD_MASKS = {

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import dpbt
 from dpbt import boosting, losses, recipes
-from dpbt.base import GRID, REPLACE_ONE, UNSPLIT
+from dpbt.base import GRID, UNSPLIT
 from dpbt.data.questions import of_splits, splits_of
 from dpbt.learners import top_down_tree
 from dpbt.privacy import boundary, mechanisms, slickness
@@ -204,16 +204,16 @@ def test_the_range_over_all_candidates_holds(criterion, seed):
         return sum(f(criterion, weight[s & label].sum(), weight[s & ~label].sum()) for s in sides)
 
     change = [children(after, k) - children(before, k) for k in range(candidates)]
-    bound = float(slickness.improvement_range(criterion, mass, REPLACE_ONE))
+    bound = float(slickness.improvement_range(criterion, mass))
     assert max(change) - min(change) <= bound + 1e-5
     assert max(np.abs(change)) <= bound / 2 + 1e-5
 
 
 def test_the_range_is_below_eight_for_gini_and_near_it():
     for mass, least in ((10, 7.2), (1000, 7.99), (1e6, 7.9999)):
-        assert least <= float(slickness.improvement_range(losses.square, mass, REPLACE_ONE)) <= 8
+        assert least <= float(slickness.improvement_range(losses.square, mass)) <= 8
     assert (
-        float(top_down_tree.tight_range(losses.square, 1000, REPLACE_ONE))
+        float(top_down_tree.tight_range(losses.square, 1000))
         <= top_down_tree.PUBLISHED_RANGE + 0.01
     )
 

@@ -1,129 +1,41 @@
-"""Exact audits: neighbours of a table, and what a recorded transcript would have cost on each.
+"""Exact audits: neighbours of a table, and the privacy loss of a recorded transcript on each.
 
 Every neighbour is a mask over one extended table: the table's rows, then candidate rows that are
-absent. So all neighbours share their splits and are one vmapped program. What is audited is
-`log_prob` and `divergence` of the very program that released; they are exact formulas in float32,
-so a loss is exact up to about 1e-4.
+absent. So all neighbours share their splits and are one vmapped program. The audit evaluates
+`log_prob` and `divergence` of the same program that made the release. They are exact formulas in
+float32, so a loss is exact up to about 1e-4.
 """
 
 import dataclasses
 import itertools
-import math
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dpbt.base import ADD_REMOVE, REPLACE_ONE, Array, Recipe, Relation, Table, Transcript
+from dpbt.analysis.neighbours import Neighbours, label_flips, neighbours, whole_domain
+from dpbt.base import ADD_REMOVE, Array, Recipe, Relation, Table, Transcript
 from dpbt.boosting import boost, step_divergences, transcript_log_prob
-from dpbt.data.domains import Domain
+from dpbt.checks import check_run
 from dpbt.data.questions import of_splits, same
+from dpbt.privacy import keys
 from dpbt.privacy.keys import pair
 from dpbt.privacy.mechanism import StepLoss
 from dpbt.privacy.pricing import ledger
+from dpbt.recipes.building import whole
+from dpbt.validate import positive
 
-
-class Neighbours(NamedTuple):
-    """Neighbours of a table, as masks over one extended table.
-
-    Attributes:
-        table: the extended table; its own `present` is the audited table's, candidates being
-            absent.
-        present: bool[B, N + C], one mask for each neighbour.
-    """
-
-    table: Table
-    present: np.ndarray
-
-
-def neighbours(
-    table: Table,
-    relation: Relation,
-    candidates: tuple[np.ndarray, np.ndarray] | None = None,
-    pairs: Sequence[tuple[int, int]] | None = None,
-) -> Neighbours:
-    """Every removal and addition (add/remove), or every replacement (replace-one).
-
-    Args:
-        table: N rows; only present ones can be removed or replaced.
-        relation: the neighbouring relation.
-        candidates: cells [C, F], of the table's type, and target bool[C] of the rows that may be
-            added or come in; None for none, which leaves the removals. `public_rows` lists a whole
-            public domain.
-        pairs: under replace-one, which row goes out for which candidate; every row for every
-            candidate by default.
-
-    Raises:
-        ValueError: if there are no neighbours (replacements without candidates, an empty table), or
-            the candidates do not fit the table.
-    """
-    rows, features = table.cells.shape
-    if candidates is None:
-        candidates = np.zeros((0, features), table.cells.dtype), np.zeros(0, bool)
-    extended = _extended(table, *candidates)
-    here, count = np.flatnonzero(np.asarray(table.present)), len(candidates[0])
-
-    if relation is ADD_REMOVE:
-        moves = [(i,) for i in (*here, *range(rows, rows + count))]
-    elif relation is REPLACE_ONE:
-        chosen = itertools.product(here, range(count)) if pairs is None else pairs
-        moves = [(i, rows + j) for i, j in chosen]
-    else:
-        raise ValueError(f"no neighbours are defined under {relation!r}")
-    if not moves:
-        raise ValueError(
-            "the table has no neighbours: no present row, or no candidate to put in its place"
-        )
-
-    masks = np.repeat(np.asarray(extended.present)[None], len(moves), axis=0)
-    for mask, move in zip(masks, moves, strict=True):
-        mask[list(move)] ^= True
-    return Neighbours(extended, masks)
-
-
-def _extended(table: Table, candidates: np.ndarray, labels: np.ndarray) -> Table:
-    """The table with candidate rows that are absent.
-
-    Raises:
-        ValueError: if the candidates do not fit the table.
-    """
-    cells, target, present = (np.asarray(array) for array in table[:3])
-    features = cells.shape[1]
-    fits = candidates.ndim == 2 and candidates.shape[1] == features
-    if not fits or candidates.dtype != cells.dtype or labels.shape != (len(candidates),):
-        raise ValueError(
-            f"candidates must be {cells.dtype}[C, {features}] and bool[C], "
-            f"got {candidates.dtype}{candidates.shape}, {labels.shape}"
-        )
-    return Table(
-        jnp.asarray(np.concatenate([cells, candidates])),
-        jnp.asarray(np.concatenate([target, labels])),
-        jnp.asarray(np.concatenate([present, np.zeros(len(candidates), bool)])),
-        table.questions,
-    )
-
-
-def public_rows(domain: Domain, limit: int = 10_000) -> tuple[np.ndarray, np.ndarray]:
-    """Every row that a public domain admits, with either label: cells u8[C, F], target bool[C].
-
-    Raises:
-        ValueError: if there are more than `limit`.
-    """
-    counts = [column.cells for column in domain.values()]
-    rows = 2 * math.prod(counts)
-    if rows > limit:
-        raise ValueError(f"the domain admits {rows} rows, more than the limit of {limit}")
-    cells = np.array(list(itertools.product(*map(range, counts))), np.uint8)
-    return np.concatenate([cells, cells]), np.repeat([False, True], len(cells))
-
-
-def label_flips(table: Table) -> Neighbours:
-    """The replacements of each present row by itself with the opposite label; of any domain."""
-    here = np.flatnonzero(np.asarray(table.present))
-    candidates = np.asarray(table.cells)[here], ~np.asarray(table.target)[here]
-    return neighbours(table, REPLACE_ONE, candidates, [(int(i), j) for j, i in enumerate(here)])
+__all__ = [
+    "Audit",
+    "Neighbours",
+    "audit",
+    "label_flips",
+    "neighbours",
+    "pair_loss",
+    "search",
+    "whole_domain",
+]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -131,15 +43,16 @@ class Audit:
     """The result of an audit.
 
     Attributes:
-        claimed_epsilon: the ledger's epsilon; with a delta above 0 a transcript may, rarely, lose
+        claimed_epsilon: the ledger's epsilon. With a delta above 0 a transcript may, rarely, lose
             more.
         largest_loss: the largest exact |log p(transcript | table) - log p(transcript | neighbour)|.
-        by_site: that loss, site by site (signed, as they add up to it).
+        by_site: that loss by site, with signs: the losses of the sites add up to it.
         by_mechanism: the same by mechanism.
-        neighbours, transcripts: how many of each.
-        worst: (transcript, neighbour) where it is attained.
-        step_ratio: by site, the largest worst-case loss of one step over its outputs, divided by
-            that step's claim; for a recipe with a delta, the square root of that ratio of zCDP
+        neighbours: how many neighbours there were.
+        transcripts: how many transcripts there were.
+        worst: (transcript, neighbour) of the largest loss.
+        step_ratio: by site, the largest ratio of a step's worst-case loss over its outputs to that
+            step's claim. For a recipe with a delta it is the square root of the ratio of zCDP
             costs. Empty if it was not asked for.
     """
 
@@ -207,7 +120,7 @@ def _step_claims(recipe: Recipe) -> dict[str, float]:
 
 
 def _step_cost(step: StepLoss, recipe: Recipe) -> Array:
-    """The step's loss, as an epsilon or the square root of a rho, as `_step_claims` has it."""
+    """The step's loss: an epsilon or the square root of a rho, as in `_step_claims`."""
     return jnp.where(jnp.asarray(recipe.delta) == 0, step.pure, jnp.sqrt(step.rho))
 
 
@@ -256,18 +169,30 @@ def audit(
     Args:
         key: one typed key.
         near: from `neighbours`.
-        recipe: one setting; its `rows` must cover the larger of the neighbours.
-        transcripts: how many to record.
+        recipe: one setting; its `rows` must cover the largest neighbour.
+        transcripts: how many to record, at least 1.
         steps: also find the worst case of each step over all its outputs.
-        memory_mb: how much memory a batch of neighbours may take.
+        memory_mb: how much memory a batch of neighbours may take, above 0.
 
     Raises:
-        ValueError: if `rows` is smaller than the largest neighbour, or a log density is NaN.
+        ValueError: if an argument is of another kind, `rows` is smaller than the largest neighbour,
+            or a log density is NaN.
     """
+    keys.check(key)
+    if not isinstance(near, Neighbours):
+        raise ValueError(
+            f"near must be Neighbours, as audit.neighbours makes them, got {type(near).__name__}"
+        )
+    check_run(near.table, recipe)
+    whole("transcripts", transcripts)
+    positive("memory_mb", memory_mb)
+
     largest = int(np.max(near.present.sum(axis=1)))
     if max(largest, int(near.table.present.sum())) > float(recipe.rows):
         bound = float(recipe.rows)
         raise ValueError(f"the largest neighbour has more rows than the recipe is for, {bound:g}")
+
+    # Record, then score every transcript on every neighbour.
     recorded = _releases(jax.random.split(key, transcripts), near.table, recipe)
     batches = _batches(near, recipe, memory_mb)
 
@@ -277,6 +202,7 @@ def audit(
     if np.isnan(total).any() or np.isnan(list(ratios.values())).any():
         raise ValueError("a log density is not a number; the audit cannot judge this recipe")
 
+    # The largest loss, and what it is made of.
     worst = tuple(int(i) for i in np.unravel_index(int(np.argmax(total)), total.shape))
     book = ledger(recipe)
     by_site = {site: float(values[worst]) for site, values in loss.items()}
@@ -325,7 +251,7 @@ def _step_ratios(
 
 
 def _same_questions(table: Table, other: Table) -> bool:
-    """Whether two tables have the same questions, or both none."""
+    """Whether two tables have the same questions, or neither has any."""
     if table.questions is None or other.questions is None:
         return table.questions is other.questions
     return same(table.questions, other.questions)
@@ -345,22 +271,26 @@ def _table_log_prob(releases: Transcript, table: Table, recipe: Recipe) -> Array
 def pair_loss(key: Array, table: Table, other: Table, recipe: Recipe, transcripts: int) -> float:
     """The largest exact |log p(transcript | table) - log p(transcript | other)|, over transcripts.
 
-    `audit` takes neighbours that share all rows but one by construction. The two tables here are
-    taken as they come, such as from two files that were read and encoded each by itself, so that
-    reading and encoding are audited too. The result is a function of private rows and is not itself
-    private.
+    The neighbours of `audit` share all rows but one by construction. The two tables here may come
+    from two files that were read and encoded separately, so that reading and encoding are audited
+    too. The result is a function of private rows and is not itself private.
 
     Args:
         key: one typed key.
         table: N rows, on which the transcripts are recorded.
         other: N rows, in the same order as in `table`. A row that it lacks leaves an absent row.
         recipe: one setting; its `rows` must cover both tables.
-        transcripts: how many to record.
+        transcripts: how many to record, at least 1.
 
     Raises:
-        ValueError: if the tables have other shapes or questions, have more rows than `rows`, or a
-            log density is not a number.
+        ValueError: if an argument is of another kind, the tables have different shapes or
+            questions or more rows than `rows`, or a log density is not a number.
     """
+    keys.check(key)
+    for each in (table, other):
+        check_run(each, recipe)
+    whole("transcripts", transcripts)
+
     table, other = jax.tree.map(jnp.asarray, table), jax.tree.map(jnp.asarray, other)
     if table.cells.shape != other.cells.shape:
         raise ValueError("the tables must have one shape")
@@ -416,28 +346,38 @@ def search(
 ) -> tuple[float, Table]:
     """Try to break a claim: improve random small tables by moves, against all their neighbours.
 
-    The score of a table is the largest, over neighbours, rounds and sites, of a step's worst-case
-    loss over its outputs divided by what the ledger claims for that step. Above 1, the claim is
-    false. Neighbours are all single flips of presence (add/remove), or one flip off and one on
-    (replace-one).
+    Each step of a table has a ratio: its worst-case loss over its outputs, divided by the ledger's
+    claim. The score of a table is the largest ratio over neighbours, rounds and sites. Above 1, the
+    claim is false. Neighbours are all single flips of presence (add/remove), or one flip off and
+    one on (replace-one).
 
     Args:
         key: one typed key.
-        recipe: one setting; `rows` of its budget at least `rows`.
-        rows: N of the tables; rows come and go, so sizes vary up to N.
+        recipe: one setting; its own `rows` must be at least `rows`.
+        rows: N of the tables, at least 1, or 2 under replace-one. Rows come and go, so the number
+            of present ones varies up to N.
         splits: S of the tables, of `questions.of_splits`; all bit patterns are allowed.
-        restarts: tables improved side by side.
+        restarts: how many tables are improved side by side.
         sweeps: how many rounds of moves; each proposes one change of a few bits to every table.
-        sites: judge these sites only; all by default. A site that attains its claim on any table
+        sites: the sites to evaluate; all by default. A site that attains its claim on any table
             hides the others.
 
     Raises:
-        ValueError: for a site that the ledger does not have, or a divergence that is not a number.
+        ValueError: for a number outside its range, a site that the ledger does not have, or a
+            divergence that is not a number.
 
     Returns:
         The largest ratio found, and its table.
     """
+    keys.check(key)
     claims = _judged(recipe, sites)
+    sizes = {"rows": rows, "splits": splits, "restarts": restarts, "sweeps": sweeps}
+    for name, value in sizes.items():
+        whole(name, value)
+    least = 1 if recipe.relation is ADD_REMOVE else 2
+    if not least <= rows <= float(recipe.rows):
+        raise ValueError(f"rows must be in {least}..{float(recipe.rows):g}, got {rows}")
+
     masks = jnp.asarray(_flips(rows, recipe.relation))
     rng = np.random.default_rng(int(jax.random.bits(key)))
 
@@ -471,9 +411,11 @@ def _judged(recipe: Recipe, sites: Sequence[str] | None) -> dict[str, np.float32
     """Site -> the claim of one step, for the given sites, or for all.
 
     Raises:
-        ValueError: for a site that the ledger does not have.
+        ValueError: for a site that the ledger does not have, or no site.
     """
     claims = _step_claims(recipe)
+    if sites is not None and not sites:
+        raise ValueError(f"sites must name a site of {sorted(claims)}, or be None for all")
     if unknown := set(sites or ()) - set(claims):
         raise ValueError(f"the ledger has no sites {sorted(unknown)}; it has {sorted(claims)}")
     chosen = claims if sites is None else sites
@@ -481,9 +423,9 @@ def _judged(recipe: Recipe, sites: Sequence[str] | None) -> dict[str, np.float32
 
 
 def _flips(rows: int, relation: Relation) -> np.ndarray:
-    """bool[B, N]: what to flip of `present` for each neighbour.
+    """bool[B, N]: the entries of `present` to flip for each neighbour.
 
-    Under replace-one, even rows are in the table and odd ones are what may come in.
+    Under replace-one, even rows are in the table and odd rows may replace them.
     """
     eye, even = np.eye(rows, dtype=bool), np.arange(rows) % 2 == 0
     if relation is ADD_REMOVE:
@@ -493,7 +435,7 @@ def _flips(rows: int, relation: Relation) -> np.ndarray:
 
 
 def _valid(present: np.ndarray, relation: Relation) -> np.ndarray:
-    """bool[..., N]: masks that `_flips` turns into those of neighbours."""
+    """bool[..., N]: the masks, made such that `_flips` turns them into masks of neighbours."""
     if relation is ADD_REMOVE:
         return present
     even = np.arange(present.shape[-1]) % 2 == 0

@@ -1,8 +1,8 @@
 """Diagnostics of boosted votes: advantages, margins, features, tables of votes, complexity.
 
-What is computed from private rows (`advantages`, `margins`, `rademacher`) is for research: it is
-not private, and is in no ledger. What is computed from a model alone (`votes`, `features_used`) is
-post-processing.
+`advantages`, `margins` and `rademacher` are computed from private rows. They are for research: they
+are not private, and no ledger covers them. `votes` and `features_used` are computed from a model
+alone and are post-processing.
 """
 
 import collections
@@ -14,29 +14,49 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dpbt.base import UNSPLIT, AnyArray, Array, Model, Public, Recipe, Release, Table, Transcript
+from dpbt.base import (
+    UNSPLIT,
+    AnyArray,
+    Array,
+    Model,
+    Public,
+    Recipe,
+    Release,
+    Table,
+    Transcript,
+    dtype_and_rank,
+)
 from dpbt.boosting import prepared_table, run_rounds
+from dpbt.checks import check_table, check_transcript, hypotheses_of
 from dpbt.data.domains import Domain, predicates
+from dpbt.data.questions import as_array
 from dpbt.learners import trees
 from dpbt.prediction import decision_function
+from dpbt.privacy import keys
 from dpbt.privacy.accounting import align
+from dpbt.recipes.building import whole
 
 
 def advantages(transcript: Transcript, table: Table, recipe: Recipe) -> Array:
     """f32[T]: the advantage of each round's hypothesis, 1/2 - error under that round's measure.
 
-    As long as the recipe's capacity; 0 from its number of rounds on.
-
-    The error of a real-valued hypothesis is the paper's sum of measure times |h - y| / 2 with h
-    clipped to [-1, 1] (Bun et al. (2020), Definition 11; Asadi et al. (2022), Figure 1). Traceable:
+    The result is as long as the recipe's capacity, with 0 beyond its number of rounds. Traceable:
     vmap it over keys.
+
+    The error of a real-valued hypothesis h is the sum of measure times |h - y| / 2, with h clipped
+    to [-1, 1]. That is the error of Bun et al. (2020), Definition 11, and of Asadi et al. (2022),
+    Figure 1.
 
     Args:
         transcript: as `boost` returns it, or `model.transcript`.
         table: the rows that were learned from, or others.
         recipe: the recipe.
+
+    Raises:
+        ValueError: as `boosting.replay`.
     """
-    learner, prepared = recipe.learner, prepared_table(table, recipe)
+    check_transcript(transcript)
+    prepared, learner = prepared_table(table, recipe), recipe.learner
     sign = jnp.where(prepared.target, 1.0, -1.0)
 
     def judge(release: Release, weights: list[Array], public: Public) -> tuple[Release, Array]:
@@ -62,17 +82,24 @@ def margins(model: Model, rows: Array | Table, target: AnyArray) -> np.ndarray:
         target: bool[N].
 
     Raises:
-        ValueError: as `prediction.decision_function`.
+        ValueError: as `prediction.decision_function`; and if `target` does not have one entry for
+            each row. No length is shown.
     """
-    sign = np.where(np.asarray(target), 1, -1)
-    return np.asarray(decision_function(model, rows)) * sign / int(model.recipe.rounds)
+    scores, labels = np.asarray(decision_function(model, rows)), np.asarray(target)
+    if labels.shape != scores.shape:
+        raise ValueError("target must have an entry for each row, and has another shape")
+    return scores * np.where(labels, 1, -1) / int(model.recipe.rounds)
 
 
 def margin_histogram(values: np.ndarray, bins: int = 40) -> tuple[np.ndarray, np.ndarray]:
     """The share of rows in each of equal bins of [-1, 1], f[bins], and the edges f[bins + 1].
 
     Values outside count in the end bins.
+
+    Raises:
+        ValueError: if `bins` is not an integer of at least 1.
     """
+    whole("bins", bins)
     counts, edges = np.histogram(np.clip(values, -1, 1), bins=bins, range=(-1, 1))
     return counts / max(len(values), 1), edges
 
@@ -81,9 +108,10 @@ class Vote(NamedTuple):
     """One line of a table of votes.
 
     Attributes:
-        votes: the net count.
-        split: the split, or `UNSPLIT` for the constant.
-        words: what the split asks.
+        votes: the net number of votes.
+        split: the number of the split, or `UNSPLIT` for the constant rule.
+        words: the split in words, such as "age > 37.5"; "(always)" for the constant rule, and
+            "split 3" where no domain is given.
     """
 
     votes: int
@@ -92,14 +120,14 @@ class Vote(NamedTuple):
 
 
 def votes(model: Model, domain: Domain | None = None) -> list[Vote]:
-    """The model as integer votes on (feature, value), largest first (Asadi et al. (2022), Table 4).
+    """The model as integer votes on splits, largest first (Asadi et al. (2022), Table 4).
 
-    A 1-rule x votes +1 on x, its negation -1; votes on one split add up, those that cancel are left
-    out. A row's score is the sum of votes times +1 where it satisfies the split and -1 where not,
-    plus the constant's votes.
+    A 1-rule x votes +1 on x, and its negation votes -1. Votes on one split add up, and votes that
+    cancel are left out. Each split adds its votes to the score of a row that satisfies it, and
+    subtracts them from the score of any other row. The constant rule adds its votes to every row.
 
     Args:
-        model: of depth-one trees with leaves +-1.
+        model: of trees of depth one with leaves +-1.
         domain: for the words; without it, splits are numbered.
 
     Raises:
@@ -131,13 +159,16 @@ def votes(model: Model, domain: Domain | None = None) -> list[Vote]:
 def votes_table(lines: list[Vote]) -> str:
     """Votes as aligned text."""
     cells = [(f"{vote.votes:+d}", vote.words) for vote in lines]
-    return align([("votes", "(feature, value)"), *cells])
+    return align([("votes", "for a row with (against it without)"), *cells])
 
 
 def features_used(model: Model) -> int:
     """The number of distinct splits that any tree uses (Asadi et al. (2022), Tables 3 and 5-7).
 
-    The papers' Boolean features are this library's splits.
+    The paper's Boolean features are this library's splits.
+
+    Raises:
+        ValueError: if the model is not of trees.
     """
     split = _heaps(model)[0]
     return len(set(split[split != UNSPLIT].tolist()))
@@ -145,8 +176,8 @@ def features_used(model: Model) -> int:
 
 def _heaps(model: Model) -> tuple[np.ndarray, np.ndarray]:
     """The splits i32[T, 2**D - 1] and leaves f32[T, 2**D] of a model of trees."""
-    if model.recipe.learner.hypotheses is not trees.TREES:
-        raise ValueError("this diagnostic is of trees")
+    if hypotheses_of(model) is not trees.TREES:
+        raise ValueError(f"this diagnostic is of trees, and {model.recipe.name} has none")
     rounds = int(model.recipe.rounds)
     return np.asarray(model.hypotheses.split)[:rounds], np.asarray(model.hypotheses.leaf)[:rounds]
 
@@ -167,15 +198,27 @@ def _correlations(key: Array, splits: Array, draws: int) -> Array:
 def rademacher(key: Array, splits: Array, draws: int = 200) -> tuple[float, float]:
     """The empirical Rademacher complexity of 1-rules on the given rows, and its standard error.
 
-    The mean over random signs of the largest |average of sign times rule| over literals and
-    constants, by `draws` draws (the estimate behind Asadi et al. (2022), Table 11;
-    `smooth_bounds.margin_accuracy` turns it into a bound).
+    The complexity is the mean over random signs of the largest |average of sign times rule|, over
+    literals and constants. It is estimated by `draws` draws, as behind Asadi et al. (2022),
+    Table 11. `smooth_bounds.margin_accuracy` turns it into a bound.
 
     Args:
         key: one typed key.
-        splits: bool[N, S], such as `questions.splits_of` a table.
+        splits: bool[N, S], such as `questions.splits_of` gives of a table, with at least one row.
         draws: at least 2.
+
+    Raises:
+        ValueError: for anything else; no number of rows is shown.
     """
+    keys.check(key)
+    splits = as_array("splits", splits)
+    if splits.ndim != 2 or splits.dtype != bool or 0 in splits.shape:
+        raise ValueError(
+            f"splits must be bool of rank 2, with a row and a split, got {dtype_and_rank(splits)}"
+        )
+    if whole("draws", draws) < 2:
+        raise ValueError(f"draws must be at least 2 for a standard error, got {draws}")
+
     largest = _correlations(key, jnp.asarray(splits).astype(jnp.int8), draws)
     largest = np.asarray(largest, np.float64)
     return float(largest.mean()), float(largest.std(ddof=1) / np.sqrt(draws))
@@ -184,20 +227,26 @@ def rademacher(key: Array, splits: Array, draws: int = 200) -> tuple[float, floa
 def report(
     model: Model, table: Table, test: Table, domain: Domain | None = None
 ) -> Mapping[str, object]:
-    """All of it for one model: advantages, margin histograms, features used, votes.
+    """All diagnostics of one model: advantages, margin histograms, features used, votes.
 
     Args:
         model: from `fit`.
-        table: the rows that were learned from.
-        test: others; both as `fit` takes them, present rows counted only.
+        table: the rows that were learned from, as `fit` takes them; only present rows count.
+        test: other rows, likewise.
         domain: for the words of votes.
+
+    Raises:
+        ValueError: if an argument is of another kind.
     """
+    kind = hypotheses_of(model)
+    for rows in (table, test):
+        check_table(rows)
 
     def histogram(rows: Table) -> list[float]:
         present = np.asarray(rows.present)
         return margin_histogram(margins(model, rows, rows.target)[present])[0].tolist()
 
-    of_trees = model.recipe.learner.hypotheses is trees.TREES
+    of_trees = kind is trees.TREES
     of_stumps = of_trees and model.hypotheses.split.shape[1] == 1
     of_rules = of_stumps and bool(np.all(np.abs(_heaps(model)[1]) == 1))
     return {

@@ -4,6 +4,7 @@ import jax
 import numpy as np
 
 from dpbt.base import Model
+from dpbt.checks import hypotheses_of
 from dpbt.data.domains import Domain, questions
 from dpbt.data.questions import same
 from dpbt.learners.trees import TREES
@@ -12,8 +13,9 @@ from dpbt.learners.trees import TREES
 def explain(model: Model, domain: Domain) -> str:
     """The model in words; post-processing of what was released.
 
-    Trees are shown as rules, branches whose leaves are all equal as one leaf; halfspaces as what
-    each attribute adds.
+    Trees are shown as rules, with the branches that a row can reach. Branches that say the same are
+    shown as one leaf. Trees that say the same of every row are counted in one line. Halfspaces are
+    shown as the weight of each attribute.
 
     Args:
         model: from `fit`, trained on cells.
@@ -22,13 +24,12 @@ def explain(model: Model, domain: Domain) -> str:
     Raises:
         ValueError: if the arguments are something else, or the domain is not that of the model.
     """
-    if not isinstance(model, Model):
-        raise ValueError(f"explain takes a model and a domain, got {type(model).__name__}")
-    kind = model.recipe.learner.hypotheses
+    kind = hypotheses_of(model)
     if kind.explain is None:
         raise ValueError(f"the hypotheses of {model.recipe.name} have no words")
     if model.questions is None:
         raise ValueError("the model reads exact numbers, which a domain's cells do not describe")
+
     asked, declared = model.questions, questions(domain)
     for name in ("feature", "low", "high"):
         if not np.array_equal(getattr(asked, name), getattr(declared, name)):
@@ -41,4 +42,4 @@ def explain(model: Model, domain: Domain) -> str:
     lines = kind.explain(hypotheses, domain)
     if model.recipe.learner.prologue is None:
         return lines
-    return f"start at {float(model.intercept):+.4f}\n{lines}"
+    return f"every row starts with {float(model.intercept):+.4f}\n{lines}"

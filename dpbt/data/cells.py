@@ -1,46 +1,44 @@
 """How one cell of a private file is read, by that cell alone.
 
-Every function here is a map of one cell. No cell raises, whatever it is, and no code of a cell's
-own class runs: a cell of a subclass is read by the methods of the built-in class below it.
-`columns` reads whole columns, and gives exactly the same answers.
+Every function here is a map of one cell. No cell raises an error, whatever it is. No code of a
+cell's own class runs: a cell of a subclass is read by the methods of the built-in class below it.
+`columns` reads whole columns and gives exactly the same answers.
 
-    kind of cell                  as a number             as a word                as a Boolean
-    ----------------------------  ----------------------  -----------------------  ----------------
-    bool, np.bool_                0 or 1                  "True" or "False"        itself
-    int of any size, np.integer   nearest float64, or     its digits; missing      as its word
-                                  infinite beyond them    beyond 400 digits
-    float, np.floating            itself, as float64      whole: as an int; else   as its word
-                                                          the shortest text that
-                                                          gives it back; "inf"
-    str, np.str_                  as Python writes        itself, without blanks   as its word
-                                  floats; else missing    around it; whole: as
-                                                          an int
-    bytes, np.bytes_              as its UTF-8 text; missing where it is none
-    Decimal, Fraction             nearest float64         whole: as an int; else   as its word
-                                                          as Python writes it
-    date, datetime, datetime64    missing                 ISO 8601                 as its word
-    None, NA, NaT, NaN            missing                 missing                  missing
-    anything else                 missing                 missing                  missing
+| kind of cell | as a number | as a word | as a Boolean |
+|---|---|---|---|
+| `bool`, `np.bool_` | 0 or 1 | "True" or "False" | itself |
+| `int`, `np.integer` | nearest float64, or infinite | its digits, at most 400 | as its word |
+| `float`, `np.floating` | itself, as float64 | whole: as an int; else its text | as its word |
+| `str`, `np.str_` | if Python's `float` reads it | whole: as an int; else itself | as its word |
+| `bytes`, `np.bytes_` | as its UTF-8 text | as its UTF-8 text | as its word |
+| `Decimal`, `Fraction` | nearest float64 | whole: as an int; else its text | as its word |
+| `date`, `datetime`, `datetime64` | missing | its text in ISO 8601 | as its word |
+| `None`, NA, NaT, NaN | missing | missing | missing |
+| anything else | missing | missing | missing |
+
+Blanks around text are dropped. The text of a float is the shortest that gives it back, or "inf".
+Decimals and fractions have the text that Python writes. Bytes that are no UTF-8 text are missing.
+An integer of more than 400 digits is a missing word, unless it is text.
 
 As a Boolean, a word is true or false if it is the declared word for it, and else missing.
 
-Text is a number if it is ASCII, has no underscore and Python's `float` reads it: "1e3", "-.5" and
-"inf" are numbers; "1_000", "1,5", "0x10" and "1+2j" are missing. Signs of zero are kept in numbers
-and dropped in words.
+Text is a number if it is ASCII, has no underscore and Python's `float` reads it. So "1e3", "-.5"
+and "inf" are numbers, and "1_000", "1,5", "0x10" and "1+2j" are missing. Signs of zero are kept in
+numbers and dropped in words.
 
-Whole numbers are one word, whatever their kind: 3, 3.0, "3", "3.0", Decimal("3.00") and np.int8(3)
-are "3", and -0.0 is "0". Text of a whole number is an optional minus, digits without a leading
-zero, and zeros after a point if there is a point; or the form in which Python writes floats from
-1e16 on, and such a float is the whole number that this form names. So "03", "+3" and "1E3" stay
-what they are, as codes with leading zeros must. Other numbers are compared as text: "0.50" is not
-"0.5", which 0.5 is.
+A whole number is one word, whatever its kind: 3, 3.0, "3", "3.0", Decimal("3.00") and np.int8(3)
+are "3", and -0.0 is "0". Text of a whole number has one of two forms. The first is an optional
+minus and digits without a leading zero, and zeros after a point if there is a point. The second is
+the form in which Python writes floats from 1e16 on; such a float is the whole number that this form
+names. So "03", "+3" and "1E3" stay what they are, as codes with leading zeros must. Other numbers
+are compared as text: the float 0.5 is the word "0.5", and "0.50" is another word.
 
-MISSING_WORDS are no words, in any mixture of capitals, unless the public domain lists them: where
+MISSING_WORDS are missing, in any mixture of capitals, unless the public domain lists them: where
 "NA" is a listed value, the text "NA" is that value. None and NaN are never a listed value.
 
-A datetime with a time zone other than `datetime.timezone` is missing, as such a zone may be
-anyone's code. Times finer than a microsecond lose what is below it. A subclass of datetime that is
-called NaTType is pandas' NaT.
+A datetime is missing if its time zone is not a `datetime.timezone`, because another zone may be
+anyone's code. Times finer than a microsecond are cut to microseconds. A subclass of datetime that
+is called NaTType is pandas' NaT.
 """
 
 import datetime
@@ -57,7 +55,7 @@ MISSING_WORDS = frozenset({"", "?", "na", "n/a", "<na>", "nan", "nat", "null", "
 """Text that means a missing value unless the domain lists it; capitals do not matter."""
 
 MOST_DIGITS = 400
-"""Whole numbers of more digits that are not text have no word: every float64 has fewer digits."""
+"""Whole numbers of more digits, unless they are text, have no word. Every float64 has fewer."""
 
 Cell = Any
 """One cell of a private file: anything at all."""
@@ -83,8 +81,8 @@ def word(cell: Cell, listed: Container[str] = ()) -> str | None:
 
     Args:
         cell: anything.
-        listed: a container of the declared words, each as `declared` gives it. They are words even
-            where they are among MISSING_WORDS.
+        listed: the declared words, each as `declared` gives it. They are words even where they are
+            among MISSING_WORDS.
     """
     readers, plain = _readers(cell)
     text = readers[1](plain)
@@ -109,16 +107,20 @@ def truth(cell: Cell, true: str, false: str) -> bool | None:
     return True if text == true else False if text == false else None
 
 
-def declared(value: Cell) -> str:
+def declared(value: Cell, name: str = "a declared value") -> str:
     """A declared word as cells are read: without blanks around it, a whole number by its digits.
 
+    Args:
+        value: public: text, a number, a Boolean or a date.
+        name: what an error calls it.
+
     Raises:
-        ValueError: if the value is no word: None, NaN, a list. Text always is one.
+        ValueError: if the value is no word, such as None, NaN or a list. Text always is a word.
     """
     readers, plain = _readers(value)
     text = readers[1](plain)
     if text is None:
-        raise ValueError(f"a declared value must be text or a number, got {value!r}")
+        raise ValueError(f"{name} must be text or a number, got {value!r}")
     return text
 
 
@@ -129,8 +131,8 @@ Readers = tuple[Callable[[Cell], float], Callable[[Cell], str | None]]
 def _readers(cell: Cell) -> tuple[Readers, Cell]:
     """How cells of this kind are read, and the cell as its built-in kind.
 
-    The type is found by `type` and looked up by identity, as `isinstance`, hashes and comparisons
-    may run code of the cell's class.
+    The type is found by `type` and looked up by identity, because `isinstance`, hashes and
+    comparisons may run code of the cell's class.
     """
     kind = type(cell)
     readers = _BY_KIND.get(id(kind))
@@ -235,7 +237,7 @@ def _word_of_decimal(cell: decimal.Decimal) -> str | None:
 def _text_of_decimal(cell: decimal.Decimal, otherwise: str) -> str:
     """The digits of a whole number of at most MOST_DIGITS digits, else `otherwise`.
 
-    By hand, as arithmetic of decimals depends on a context that may raise.
+    Arithmetic of decimals depends on a context that may raise, so the digits are moved by hand.
     """
     sign, digits, exponent = cell.as_tuple()
     text = "".join(map(str, digits)).lstrip("0")
@@ -328,4 +330,4 @@ _BY_BASE: list[tuple[type, Readers, Callable[[Cell], Cell]]] = [
     (datetime.datetime, _DATETIME, lambda cell: cell),
     (datetime.date, _DATE, lambda cell: cell),
 ]
-"""A subclass, such as np.str_ or pandas' Timestamp, by the class that it is built on."""
+"""How a subclass, such as np.str_ or pandas' Timestamp, is read: by its built-in base class."""

@@ -1,7 +1,7 @@
 """Whole columns of a private file, read cell by cell as `cells` says.
 
-They are read as fast as their container allows. Each function gives exactly what the function of
-one cell gives for each of its cells.
+Each function gives for every cell of a column exactly what the function of one cell gives. Columns
+are read as fast as their container allows.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set, Sized
@@ -24,8 +24,9 @@ Reading = TypeVar("Reading")
 def cells_of(values: RawColumn) -> ColumnCells:
     """The cells of a column: an array of one dimension, or a list of the cells as they were given.
 
-    No cell is converted to suit another. A list stays a list, as NumPy would find one type for all
-    of its cells. Arrow arrays are asked for their Python values, and a value that has none is None.
+    No cell is converted to suit another. A list stays a list, because NumPy would find one type for
+    all of its cells. Arrow arrays are asked for their Python values, and a value that has none is
+    None.
 
     Args:
         values: a sequence, a NumPy or JAX array, a pandas Series or extension array, or an Arrow
@@ -33,7 +34,7 @@ def cells_of(values: RawColumn) -> ColumnCells:
 
     Raises:
         ValueError: if it is no column: text, a mapping, a set, a value without a length, or an
-            array of another number of dimensions than one.
+            array that does not have one dimension.
     """
     cells = _unpacked(values)
     if isinstance(cells, np.ndarray) and cells.ndim != 1:

@@ -1,15 +1,18 @@
 """Public domains: what each column may hold, declared before anyone looks at the rows.
 
 A domain is an ordered mapping from column names to `Numeric`, `Nominal` or `Boolean` (`kinds`). It
-defines the public splits, predicates "column > threshold" and "column = value", which are questions
-of cells. Nothing here is ever fitted from data. Encoding is a map of each row alone, cell by cell
-as `cells` says, and never raises on a cell: what lies outside the declaration has a declared place.
+defines the public splits, the predicates "column > threshold" and "column = value", as questions of
+cells. Nothing here is ever fitted from data.
+
+Encoding is a map of each row alone, cell by cell as `cells` says. It never raises an error on a
+cell: what lies outside the declaration has a declared place.
 """
 
 import dataclasses
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -36,6 +39,7 @@ __all__ = [
     "Numeric",
     "Predicate",
     "attributes",
+    "check",
     "column_from_json",
     "describe",
     "encode",
@@ -65,8 +69,30 @@ def _number(value: float) -> str:
     return f"{value:.6g}"
 
 
+def check(domain: object) -> None:
+    """Check that a domain is a mapping from names to kinds of columns.
+
+    Raises:
+        ValueError: if it is something else or has no column. What a column holds is not shown.
+    """
+    if not isinstance(domain, Mapping):
+        raise ValueError(
+            "a domain must map column names to Numeric, Nominal or Boolean, "
+            f"got {type(domain).__name__}"
+        )
+    if not domain:
+        raise ValueError("a domain needs at least one column")
+    for name, kind in domain.items():
+        kinds.check(name, kind)
+
+
 def predicates(domain: Domain) -> list[Predicate]:
-    """The public splits of a domain, in the order of `questions`."""
+    """The public splits of a domain, in the order of `questions`.
+
+    Raises:
+        ValueError: as `check`.
+    """
+    check(domain)
     return [predicate for name, column in domain.items() for predicate in _of_column(name, column)]
 
 
@@ -85,21 +111,19 @@ def _of_column(name: str, column: Column) -> list[Predicate]:
             ]
         case Boolean():
             return [Predicate(name, f"{name}", f"not {name}")] + [missing] * column.missing
-        case _:
-            raise ValueError(f"column {name!r} must be Numeric, Nominal or Boolean, got {column!r}")
 
 
 @dataclasses.dataclass(frozen=True)
 class Attribute:
-    """A public attribute: a position in [0, 1] that a row's cell of one column has.
+    """A public attribute: the position in [0, 1] of a row's cell in the range of one column.
 
     Calling it with a threshold t in [0, 1) gives the predicate "position > t" in words.
 
     Attributes:
-        name: of the column, and of the value where the attribute is one of its values.
-        thresholds: float64[K]: the numbers that the column's cells lie between; empty for a
-            Boolean.
-        yes, no: for a Boolean, what it says.
+        name: the column, or "column = value" where the attribute is one of its values.
+        thresholds: float64[K]: the numbers that separate the column's cells; empty for a Boolean.
+        yes: the predicate of a Boolean attribute where it is true.
+        no: the same where it is false.
     """
 
     name: str
@@ -117,7 +141,12 @@ class Attribute:
 
 
 def attributes(domain: Domain) -> list[Attribute]:
-    """The public attributes of a domain, in the order of `questions` without `codes`."""
+    """The public attributes of a domain, in the order of `questions` without `codes`.
+
+    Raises:
+        ValueError: as `check`.
+    """
+    check(domain)
     listed: list[Attribute] = []
     for name, column in domain.items():
         if isinstance(column, Numeric):
@@ -129,36 +158,41 @@ def attributes(domain: Domain) -> list[Attribute]:
 
 
 def describe(domain: Domain, split: int, satisfied: bool = True) -> str:
-    """Split number `split` in words, as in "age > 37.5" (or its negation).
+    """Split number `split` in words, such as "age > 37.5".
+
+    Args:
+        domain: the public domain.
+        split: the number of the split, in the order of `predicates`.
+        satisfied: give the predicate; else its negation, such as "age <= 37.5".
 
     Raises:
-        ValueError: if the domain has no such split.
+        ValueError: if the domain has no such split, and as `check`.
     """
     all_splits = predicates(domain)
-    if not 0 <= split < len(all_splits):
-        raise ValueError(f"the domain has splits 0..{len(all_splits) - 1}, got {split}")
+    if not isinstance(split, int | np.integer) or not 0 <= split < len(all_splits):
+        raise ValueError(f"the domain has splits 0..{len(all_splits) - 1}, got {split!r}")
     return all_splits[split].yes if satisfied else all_splits[split].no
 
 
 Columns = Mapping[str, RawColumn]
-"""Raw columns by name, of N cells each: whatever `columns.cells_of` takes."""
+"""Raw columns by name, of N cells each, as `columns.cells_of` takes them."""
 
 
 def encode(domain: Domain, columns: Columns) -> np.ndarray:
-    """u8[N, F]: the public cell that each value lies in, a column for each column of the domain.
+    """u8[N, F]: the public cell that each value lies in, one feature for each column of the domain.
 
-    Row n is a function of the cells of row n alone: the other rows of the result are the same
-    whatever it holds. `questions` has what is asked of the result.
+    Row n is a function of the cells of row n alone, so no row changes how another is encoded.
+    `questions` has the splits and attributes of the result.
 
     Args:
         domain: the public domain.
         columns: for every column of the domain N cells of any kind: a sequence, a NumPy array, a
-            pandas Series, or an Arrow array. `cells` says how each cell is read. Columns the domain
-            does not name are not read.
+            pandas Series, or an Arrow array. `cells` says how each cell is read. Columns that the
+            domain does not name are not read.
 
     Raises:
-        ValueError: if the domain is empty, a column is missing or is no column, or lengths differ.
-            No cell is an error.
+        ValueError: if a column is missing or is no column, if lengths differ, and as `check`. No
+            cell is an error.
     """
     read = read_columns(domain, columns)
     return np.stack([kinds.cells_of(kind, read[name]) for name, kind in domain.items()], axis=1)
@@ -167,18 +201,17 @@ def encode(domain: Domain, columns: Columns) -> np.ndarray:
 def questions(domain: Domain, *, codes: bool = False) -> Questions:
     """What is asked of the cells that `encode` gives: the splits in the order of `predicates`.
 
-    A threshold t uniform in [0, 1) on "position > t" is a threshold uniform over the declared grid:
-    the position of a number is how many of the thresholds it exceeds, over their number.
+    The position of a number is the share of the column's thresholds that it exceeds. So a threshold
+    t uniform in [0, 1) on "position > t" is uniform over the declared grid.
 
     Args:
         domain: the public domain.
-        codes: as `positions` has it.
+        codes: as in `positions`.
 
     Raises:
-        ValueError: if the domain is empty, or one of its columns is of no known kind.
+        ValueError: as `check`.
     """
-    if not domain:
-        raise ValueError("a domain needs at least one column")
+    check(domain)
     splits, attributes = [], []
     for feature, kind in enumerate(domain.values()):
         splits += [(feature, low, high) for low, high in kinds.splits_of(kind)]
@@ -198,9 +231,9 @@ def questions(domain: Domain, *, codes: bool = False) -> Questions:
 def positions(domain: Domain, columns: Columns, *, codes: bool = False) -> np.ndarray:
     """f32[N, A]: where each row lies exactly in the public range of each attribute, in [0, 1].
 
-    A threshold t uniform in [0, 1) on "position > t" is a threshold uniform in the attribute's
-    range. (`questions` has the same attributes with numbers on the declared grid.) On a
-    Boolean the position is the Boolean itself.
+    A threshold t uniform in [0, 1) on "position > t" is uniform in the attribute's range. The
+    position of a Boolean is the Boolean itself. (`questions` has the same attributes with numbers
+    on the declared grid.)
 
     Args:
         domain: the public domain.
@@ -233,8 +266,7 @@ def read_columns(domain: Domain, columns: Columns) -> dict[str, ColumnCells]:
     Raises:
         ValueError: as `encode`. The number of rows is in no message.
     """
-    if not domain:
-        raise ValueError("a domain needs at least one column")
+    check(domain)
     if not hasattr(columns, "keys") or not hasattr(columns, "__getitem__"):
         raise ValueError(f"columns must map names to cells, got {type(columns).__name__}")
 
@@ -258,9 +290,9 @@ def read_columns(domain: Domain, columns: Columns) -> dict[str, ColumnCells]:
 def missing_cells(domain: Domain, columns: Columns) -> dict[str, int]:
     """For each column the number of cells without a value. It is private, and no ledger covers it.
 
-    A cell has no value if it is not a number in a numeric column, neither word in a Boolean one,
-    and in a nominal one if its word is missing, or not listed where there is no `other`. A count
-    near N says that a declaration does not fit its column.
+    In a numeric column, a cell without a value is not a number. In a Boolean column it is neither
+    of the two words. In a nominal column its word is missing, or is not listed and there is no
+    `other`. A count near N says that a declaration does not fit its column.
 
     Raises:
         ValueError: as `encode`.
@@ -278,8 +310,9 @@ def _missing(kind: Column, values: ColumnCells) -> int:
             return int((code < (0 if kind.other is None else -1)).sum())
         case Boolean():
             return int((read_truths(values, kind.true, kind.false) == -1).sum())
-        case _:
-            raise ValueError(f"a column must be Numeric, Nominal or Boolean, got {kind!r}")
+
+
+_TYPES = {"numeric": Numeric, "nominal": Nominal, "boolean": Boolean}
 
 
 def column_from_json(name: str, entry: Mapping) -> Column:
@@ -288,14 +321,35 @@ def column_from_json(name: str, entry: Mapping) -> Column:
     Raises:
         ValueError: naming the column and what is wrong with it.
     """
-    types = {"numeric": Numeric, "nominal": Nominal, "boolean": Boolean}
-    if not isinstance(entry, Mapping) or entry.get("type") not in types:
-        raise ValueError(f"column {name!r}: type must be one of {sorted(types)}, got {entry!r}")
-    fields = {key: value for key, value in entry.items() if key != "type"}
+    kind = entry.get("type") if isinstance(entry, Mapping) else None
+    if not isinstance(kind, str) or kind not in _TYPES:
+        raise ValueError(f"column {name!r}: type must be one of {sorted(_TYPES)}, got {entry!r}")
+
+    given = {key: value for key, value in entry.items() if key != "type"}
+    fields = dataclasses.fields(_TYPES[kind])
+    known = [field.name for field in fields]
+    if unknown := sorted(set(given) - set(known)):
+        raise ValueError(f"column {name!r}: a {kind} column has {known}, and not {unknown}")
+    needed = {field.name for field in fields if field.default is dataclasses.MISSING}
+    if absent := sorted(needed - set(given)):
+        raise ValueError(f"column {name!r}: a {kind} column needs {absent}")
+
     try:
-        return types[entry["type"]](**fields)
-    except (TypeError, ValueError) as error:
+        for key in ("values", "other", "true", "false"):
+            _refuse_json_booleans(key, given.get(key))
+        return _TYPES[kind](**given)
+    except ValueError as error:
         raise ValueError(f"column {name!r}: {error}") from error
+
+
+def _refuse_json_booleans(key: str, value: object) -> None:
+    """Refuse true and false where a word is declared: cells of a file are text.
+
+    Raises:
+        ValueError: naming the key.
+    """
+    if any(isinstance(word, bool) for word in (value if isinstance(value, list) else [value])):
+        raise ValueError(f'"{key}" must hold text or numbers as the cells have them, got a Boolean')
 
 
 @dataclasses.dataclass(frozen=True)
@@ -303,7 +357,7 @@ class Label:
     """The label's column and the words of its two classes, kept as `cells.declared` reads them.
 
     Raises:
-        ValueError: if the two words are read alike.
+        ValueError: if the two words are read alike, or the column's name is no text.
     """
 
     column: str
@@ -311,34 +365,55 @@ class Label:
     negative: str
 
     def __post_init__(self):
-        object.__setattr__(self, "positive", cells.declared(self.positive))
-        object.__setattr__(self, "negative", cells.declared(self.negative))
+        if not isinstance(self.column, str):
+            raise ValueError(f"Label: column must be a name, got {self.column!r}")
+        for name in ("positive", "negative"):
+            word = cells.declared(getattr(self, name), f"Label: {name}")
+            object.__setattr__(self, name, word)
         if self.positive == self.negative:
-            raise ValueError(f"the two classes must differ, got {self.positive!r} twice")
+            raise ValueError(f"Label: the two classes must differ, got {self.positive!r} twice")
 
 
 def read_domain(path: str | Path) -> tuple[Domain, Label]:
-    """A domain and its label from a JSON file.
+    """A domain and its label from a JSON file, UTF-8 text with or without a byte order mark.
 
     The file holds {"columns": {name: column, ...}, "label": {"column": ..., "positive": ...,
-    "negative": ...}}. A column holds its "type" ("numeric", "nominal" or "boolean") and the
-    attributes of that class by name.
+    "negative": ...}} and nothing else. A column holds its "type" ("numeric", "nominal" or
+    "boolean") and the attributes of that class by name. No name may occur twice in one object.
 
     Raises:
         ValueError: naming the file and what is wrong.
+        OSError: if the file cannot be read.
     """
     try:
-        content = json.loads(Path(path).read_text(encoding="utf-8"))
+        text = Path(path).read_bytes().decode("utf-8-sig")
+        return _declaration(json.loads(text, object_pairs_hook=_without_twins))
+    except UnicodeDecodeError:
+        raise ValueError(f"{path}: not UTF-8 text") from None
     except json.JSONDecodeError as error:
         raise ValueError(f"{path}, line {error.lineno}: not JSON: {error.msg}") from error
-    try:
-        return _declaration(content)
+    except RecursionError:
+        raise ValueError(f"{path}: objects or lists are nested too deeply") from None
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from error
 
 
+def _without_twins(pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
+    """A JSON object as a dictionary.
+
+    Raises:
+        ValueError: if a name occurs twice, as JSON would drop the first of them.
+    """
+    found: dict[str, Any] = {}
+    for name, value in pairs:
+        if name in found:
+            raise ValueError(f"{name!r} occurs twice in one object")
+        found[name] = value
+    return found
+
+
 def _declaration(content: object) -> tuple[Domain, Label]:
-    """The domain and the label of a JSON object, as `read_domain` has it.
+    """The domain and the label of the JSON object that `read_domain` describes.
 
     Raises:
         ValueError: saying what is wrong.
@@ -346,12 +421,16 @@ def _declaration(content: object) -> tuple[Domain, Label]:
     columns = content.get("columns") if isinstance(content, dict) else None
     if not isinstance(content, dict) or not isinstance(columns, dict) or not columns:
         raise ValueError('expected an object with "columns" and "label"')
+    if unknown := sorted(set(content) - {"columns", "label"}):
+        raise ValueError(f'expected "columns" and "label" alone, got {unknown} beside them')
     domain = {name: column_from_json(name, entry) for name, entry in columns.items()}
 
     entry = content.get("label")
     if not isinstance(entry, dict) or set(entry) != {"column", "positive", "negative"}:
         raise ValueError(f'"label" needs column, positive and negative, got {entry!r}')
-    label = Label(str(entry["column"]), entry["positive"], entry["negative"])
+    for key in ("positive", "negative"):
+        _refuse_json_booleans(key, entry[key])
+    label = Label(**entry)
     if label.column in domain:
         raise ValueError(f"the label {label.column!r} is among the columns")
     return domain, label

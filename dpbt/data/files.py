@@ -1,7 +1,7 @@
 """A private text file, read so that one line is one row.
 
-Private rows never raise and never touch each other: a line that cannot be read is a row without any
-value, and its neighbours are read as if it were not there.
+Private rows never raise an error and never touch each other. A line that cannot be read is a row
+without any value, and the lines around it are read as if it were not there.
 """
 
 import csv
@@ -16,7 +16,7 @@ from dpbt.data.domains import Boolean, Domain, Label, missing_cells
 Cells = list[str | None]
 """The cells of a column: text, or None in a malformed row."""
 
-_MARK = b"\xef\xbb\xbf"
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
@@ -30,7 +30,8 @@ class Rows:
         labels: N cells of the label's column, likewise.
         malformed: bool[N]: the line could not be read.
         missing: for every column of the domain the number of cells without a value
-            (`domains.missing_cells`), and for the label's column that of cells of neither class.
+            (`domains.missing_cells`), and for the label's column the number of cells of neither
+            class.
     """
 
     columns: dict[str, Cells]
@@ -46,17 +47,23 @@ def read_csv(path: str | Path, domain: Domain, label: Label) -> Rows:
     """The rows of a CSV file: a header, then cells separated by commas, as UTF-8 text.
 
     Cells may be in double quotes. Each physical line is a row. A line break within quotes is not
-    supported: the lines on its two sides are two rows, and as a rule both are malformed. A line is
-    malformed if it is blank, has another number of cells than the header, a quote that is not
-    closed or closed before the cell ends, a NUL, a byte that is not UTF-8, or a cell beyond
-    `csv.field_size_limit()`. All cells of a malformed row are missing, its label too, so that the
-    row is absent from `dpbt.table` by itself.
+    supported: the lines on its two sides are two rows, and as a rule both are malformed.
+
+    A line is malformed in any of these cases:
+
+    - it is blank, or has another number of cells than the header;
+    - a quote is not closed, or is closed before the cell ends;
+    - it holds a NUL or a byte that is not UTF-8;
+    - a cell is longer than `csv.field_size_limit()`.
+
+    All cells of a malformed row are missing, its label too, so the row is absent from `dpbt.table`
+    by itself.
 
     Lines end with a line feed, with or without a carriage return before it. A byte order mark is
     dropped. Columns that neither the domain nor the label names are not read.
 
-    The rows are private, and so are `malformed` and the counts in `missing`: these are for the
-    owner of the file, to see whether the declaration fits it, and no ledger covers them.
+    The rows are private, and so are `malformed` and the counts in `missing`. They show the owner of
+    the file whether the declaration fits it, and no ledger covers them.
 
     Args:
         path: the file.
@@ -64,9 +71,9 @@ def read_csv(path: str | Path, domain: Domain, label: Label) -> Rows:
         label: the label's column and classes.
 
     Raises:
-        ValueError: naming the file, and line 1 for its header: an empty file, a header that is not
-            text, a column that the header lacks or holds twice, or a label that is also in the
-            domain. No data row is an error.
+        ValueError: for a label that is also in the domain, or an empty file. Also for a header that
+            cannot be read, lacks a column or holds it twice; it names the file and line 1. No data
+            row is an error.
         OSError: if the file cannot be read.
     """
     if label.column in domain:
@@ -86,9 +93,12 @@ def _header(path: str | Path, line: bytes, names: tuple[str, ...]) -> tuple[int,
     """The number of cells of a row, and the index of each named column."""
     if not line:
         raise ValueError(f"{path}: the file is empty")
-    cells = _split(line.removeprefix(_MARK))
+    cells = _split(line.removeprefix(_BYTE_ORDER_MARK))
     if cells is None:
-        raise ValueError(f"{path}, line 1: the header is no UTF-8 text with closed quotes")
+        raise ValueError(
+            f"{path}, line 1: the header is no UTF-8 text with closed quotes and names of at most "
+            f"{csv.field_size_limit()} characters"
+        )
     header = [cell.strip() for cell in cells]
     for name in names:
         if name not in header:

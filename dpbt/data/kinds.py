@@ -1,12 +1,13 @@
 """Kinds of columns: what each may hold, the cells that it tells apart, and what is asked of them.
 
-A column has at most 256 public cells: intervals of numbers, listed values, or true and false; and
-one for what is missing or not listed, where it is told apart.
+A column has at most 256 public cells. They are intervals of numbers, listed values, or true and
+false. Values that are missing or not listed have one more cell where they are told apart.
 """
 
 import dataclasses
 import math
-from collections.abc import Iterable
+import numbers
+from collections.abc import Iterable, Mapping
 
 import numpy as np
 
@@ -15,16 +16,43 @@ from dpbt.data import cells
 from dpbt.data.columns import ColumnCells, read_codes, read_numbers, read_truths
 
 
-def _refuse_unless_bool(missing: object) -> None:
-    if not isinstance(missing, bool):
-        raise ValueError(f"missing must be true or false, got {missing!r}")
+def boolean(name: str, value: object) -> bool:
+    """`value`, if it is a Boolean.
+
+    Raises:
+        ValueError: naming the option and what was given.
+    """
+    if not isinstance(value, bool | np.bool_):
+        raise ValueError(f"{name} must be true or false, got {value!r}")
+    return bool(value)
 
 
-def _refuse_too_many(count: int) -> None:
+def _check_finite(name: str, value: object) -> None:
+    """Check an end of a numeric range.
+
+    Raises:
+        ValueError: naming the end and what was given, unless it is one finite number.
+    """
+    finite = False
+    if isinstance(value, numbers.Real) and not isinstance(value, bool):
+        try:
+            finite = math.isfinite(value)
+        except OverflowError:  # its digits are too many to print
+            raise ValueError(f"Numeric: {name} must be a finite number, got a larger one") from None
+    if not finite:
+        raise ValueError(f"Numeric: {name} must be a finite number, got {value!r}")
+
+
+def _check_count(kind: str, count: int) -> None:
+    """Check the number of cells of a column.
+
+    Raises:
+        ValueError: naming the kind, if there are more than 256 cells.
+    """
     if count > CELLS:
         raise ValueError(
-            f"a column has at most {CELLS} cells, counting missing or unlisted values that have a "
-            f"cell of their own; got {count}"
+            f"{kind}: a column has at most {CELLS} cells, counting missing or unlisted values that "
+            f"have a cell of their own; got {count if count < 10**9 else 'many more'}"
         )
 
 
@@ -32,16 +60,21 @@ def _refuse_too_many(count: int) -> None:
 class Numeric:
     """Numbers in [low, high], cut by a regular grid into `bins` intervals.
 
-    The splits are bins - 1, "x > threshold". The cell of a number is how many of the thresholds it
-    exceeds.
+    There are bins - 1 splits, "x > threshold". The cell of a number is how many of the thresholds
+    it exceeds. Values outside the range count as its nearer end, infinite ones too.
 
-    Values outside are as good as the nearer end, infinite ones too. A missing number, which is
-    every cell that `cells.number` finds no number in, satisfies no threshold; with `missing` it has
-    a cell of its own, and there is one more split, "x is missing".
+    A cell in which `cells.number` finds no number is missing, and satisfies no threshold. With
+    `missing` it has a cell of its own, and there is one more split, "x is missing".
+
+    Attributes:
+        low: the lower end of the range.
+        high: the upper end.
+        bins: how many intervals there are.
+        missing: whether there is a split for missing cells.
 
     Raises:
-        ValueError: unless low < high are finite, bins is an integer of at least 2,
-            bins * (high - low) is finite, missing is a bool, and there are at most 256 cells.
+        ValueError: unless low < high are finite numbers, bins is an integer of at least 2,
+            bins * (high - low) is finite, missing is a Boolean, and there are at most 256 cells.
     """
 
     low: float
@@ -50,16 +83,23 @@ class Numeric:
     missing: bool = False
 
     def __post_init__(self):
-        if not (math.isfinite(self.low) and math.isfinite(self.high) and self.low < self.high):
-            ends = f"[{self.low}, {self.high}]"
-            raise ValueError(f"a numeric column needs finite low < high, got {ends}")
-        if not isinstance(self.bins, int) or isinstance(self.bins, bool) or self.bins < 2:
-            raise ValueError(f"a numeric column needs at least 2 bins, got {self.bins!r}")
-        _refuse_unless_bool(self.missing)
-        if not math.isfinite((self.high - self.low) * self.bins):
-            ends = f"[{self.low}, {self.high}]"
-            raise ValueError(f"a numeric column needs a finite bins * (high - low), got {ends}")
-        _refuse_too_many(self.cells)
+        whole = isinstance(self.bins, int | np.integer) and not isinstance(self.bins, bool)
+        if not whole or self.bins < 2:
+            raise ValueError(f"Numeric: bins must be an integer of at least 2, got {self.bins!r}")
+        object.__setattr__(self, "bins", int(self.bins))
+        for name in ("low", "high"):
+            if isinstance(getattr(self, name), np.integer):  # their differences may overflow
+                object.__setattr__(self, name, int(getattr(self, name)))
+        object.__setattr__(self, "missing", boolean("Numeric: missing", self.missing))
+        _check_count("Numeric", self.cells)
+
+        _check_finite("low", self.low)
+        _check_finite("high", self.high)
+        ends = f"low={self.low!r} and high={self.high!r}"
+        if not self.low < self.high:
+            raise ValueError(f"Numeric: low must be less than high, got {ends}")
+        if not math.isfinite((float(self.high) - float(self.low)) * self.bins):
+            raise ValueError(f"Numeric: bins * (high - low) must be finite, got {ends}")
 
     @property
     def cells(self) -> int:
@@ -76,9 +116,12 @@ class Numeric:
 class Nominal:
     """One of the listed values: a split "x = value" for each.
 
-    Any other value, and a missing one, is read as `other`, which must be a listed value, or else
-    has a cell of its own, which satisfies no split. Declared values are kept as `cells.declared`
-    reads them, so that 3, "3" and "3.0" are one value.
+    Declared values are kept as `cells.declared` reads them, so that 3, "3" and "3.0" are one value.
+
+    Attributes:
+        values: the listed values.
+        other: the listed value that any other value, and a missing one, is read as. With None these
+            have a cell of their own, which satisfies no split.
 
     Raises:
         ValueError: if there are no values, or two are read alike, or `other` is not one of them, or
@@ -89,17 +132,21 @@ class Nominal:
     other: str | None = None
 
     def __post_init__(self):
-        unordered = isinstance(self.values, str | bytes | set | frozenset)
+        unordered = isinstance(self.values, str | bytes | set | frozenset | Mapping)
         if unordered or not isinstance(self.values, Iterable):
-            raise ValueError(f"a nominal column needs a list of values, got {self.values!r}")
-        object.__setattr__(self, "values", tuple(cells.declared(value) for value in self.values))
-        if not self.values or len(set(self.values)) != len(self.values):
-            raise ValueError(f"a nominal column needs distinct values, got {list(self.values)}")
+            raise ValueError(f"Nominal: values must be a list of values, got {self.values!r}")
+        values = tuple(cells.declared(value, "Nominal: a listed value") for value in self.values)
+        object.__setattr__(self, "values", values)
+        if not values or len(set(values)) != len(values):
+            raise ValueError(f"Nominal: values must be distinct values, got {list(values)}")
+
         if self.other is not None:
-            object.__setattr__(self, "other", cells.declared(self.other))
-            if self.other not in self.values:
-                raise ValueError(f"other must be one of {list(self.values)}, got {self.other!r}")
-        _refuse_too_many(self.cells)
+            object.__setattr__(self, "other", cells.declared(self.other, "Nominal: other"))
+            if self.other not in values:
+                raise ValueError(
+                    f"Nominal: other must be one of {list(values)}, got {self.other!r}"
+                )
+        _check_count("Nominal", self.cells)
 
     @property
     def cells(self) -> int:
@@ -112,18 +159,19 @@ class Boolean:
     """True or false: one split, "x".
 
     Python and NumPy Booleans are themselves. Any other cell is true if it reads as the word `true`,
-    false if it reads as the word `false`, and else missing. A missing cell does not satisfy "x";
-    with `missing` it is told from false, by one more split, "x is missing". The words are kept as
+    false if it reads as the word `false`, and else missing. A missing cell does not satisfy "x".
+    With `missing` it is told from false, by one more split, "x is missing". The words are kept as
     `cells.declared` reads them.
 
     Attributes:
         true: the word for true, "1" by default.
-        false: the word for false: "0" where `true` is "1", and to be declared for any other `true`.
+        false: the word for false. It is "0" where `true` is "1", and must be declared for any other
+            `true`.
         missing: whether there is a split for missing cells.
 
     Raises:
-        ValueError: if `true` is declared without `false`, or the two are read alike, or missing is
-            no bool.
+        ValueError: if `true` is declared without `false`, the two are read alike, or missing is no
+            Boolean.
     """
 
     true: str = "1"
@@ -131,15 +179,17 @@ class Boolean:
     missing: bool = False
 
     def __post_init__(self):
-        _refuse_unless_bool(self.missing)
-        true = cells.declared(self.true)
+        object.__setattr__(self, "missing", boolean("Boolean: missing", self.missing))
+        true = cells.declared(self.true, "Boolean: true")
         if self.false is None and true != "1":
             raise ValueError(
-                f"a Boolean column with true={true!r} must declare its word for false, too"
+                f"Boolean: a column with true={true!r} must declare its word for false, too"
             )
-        false = "0" if self.false is None else cells.declared(self.false)
+        false = "0" if self.false is None else cells.declared(self.false, "Boolean: false")
         if true == false:
-            raise ValueError(f"the words for true and false must differ, got {true!r} twice")
+            raise ValueError(
+                f"Boolean: the words for true and false must differ, got {true!r} twice"
+            )
         object.__setattr__(self, "true", true)
         object.__setattr__(self, "false", false)
 
@@ -152,8 +202,17 @@ class Boolean:
 Column = Numeric | Nominal | Boolean
 
 
-def _unknown(kind: object) -> ValueError:
-    return ValueError(f"a column must be Numeric, Nominal or Boolean, got {kind!r}")
+def check(name: str, kind: object) -> None:
+    """Check that a column of a domain has a kind.
+
+    What was given is not shown: a domain and the private columns may have been exchanged.
+
+    Raises:
+        ValueError: naming the column.
+    """
+    if not isinstance(kind, Column):
+        given = type(kind).__name__
+        raise ValueError(f"column {name!r} must be Numeric, Nominal or Boolean, got {given}")
 
 
 def cells_of(kind: Column, values: ColumnCells) -> np.ndarray:
@@ -173,8 +232,6 @@ def cells_of(kind: Column, values: ColumnCells) -> np.ndarray:
         case Boolean():
             truth = read_truths(values, kind.true, kind.false)
             cell = np.where(truth < 0, 2 if kind.missing else 0, truth)
-        case _:
-            raise _unknown(kind)
     return cell.astype(np.uint8)
 
 
@@ -188,8 +245,6 @@ def splits_of(kind: Column) -> list[tuple[int, int]]:
             return [(k, k) for k in range(len(kind.values))]
         case Boolean():
             return [(1, 1)] + [(2, 2)] * kind.missing
-        case _:
-            raise _unknown(kind)
 
 
 def positions_of(kind: Column, codes: bool) -> list[np.ndarray]:
@@ -203,8 +258,6 @@ def positions_of(kind: Column, codes: bool) -> list[np.ndarray]:
             return [_only(k) for k in range(len(kind.values))]
         case Boolean():
             return [_only(1)] + [_only(2)] * kind.missing
-        case _:
-            raise _unknown(kind)
 
 
 def _grid(count: int) -> np.ndarray:

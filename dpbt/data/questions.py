@@ -1,8 +1,8 @@
 """What follows from public questions and private cells: splits and positions of each row.
 
-A table holds one cell for each feature of a row, and learners derive from the cells what they read:
-trees the splits that the row satisfies, random trees and halfspaces its positions in the ranges of
-the attributes. `dpbt.domains.questions` makes the questions of a domain.
+A table holds one cell for each feature of a row. Learners derive from the cells what they read.
+Trees read the splits that the row satisfies. Random trees and halfspaces read the row's positions
+in the ranges of the attributes. `dpbt.domains.questions` makes the questions of a domain.
 """
 
 import jax
@@ -18,6 +18,25 @@ from dpbt.base import (
     Table,
     dtype_and_rank,
 )
+
+
+def as_array(name: str, value: object) -> Array:
+    """`value` as a device array.
+
+    Raises:
+        ValueError: naming the argument, unless it is an array of numbers or Booleans. What it holds
+            is not shown, and neither are its lengths: errors of JAX and NumPy may show both.
+    """
+    if not isinstance(value, jax.Array):
+        value = np.asarray(value) if hasattr(value, "__array__") else value
+        if not isinstance(value, np.ndarray | np.generic):
+            raise ValueError(f"{name} must be an array, got {type(value).__name__}")
+        extended = value.dtype.kind == "V" and value.dtype.names is None  # bfloat16 and the like
+        if value.dtype.kind not in "biufc" and not extended:
+            raise ValueError(
+                f"{name} must hold numbers or Booleans, got {dtype_and_rank(np.asarray(value))}"
+            )
+    return jnp.asarray(value)
 
 
 def columns_of(table: Table) -> Array:
@@ -72,18 +91,30 @@ def of_splits(splits: AnyArray, target: AnyArray, present: AnyArray) -> Table:
     """A table of rows that are known by their splits; each is a feature of two cells, 0 and 1.
 
     Args:
-        splits: bool[N, S].
-        target: bool[N].
-        present: bool[N].
+        splits: bool[N, S], an array.
+        target: bool[N], an array.
+        present: bool[N], an array.
 
     Raises:
-        ValueError: unless splits is bool of rank 2.
+        ValueError: unless all three are arrays of Booleans, `splits` of rank 2 and the others of
+            rank 1.
     """
-    if splits.dtype != bool or splits.ndim != 2:
-        raise ValueError(f"splits must be bool of rank 2, got {dtype_and_rank(splits)}")
-    cells = jnp.asarray(splits).astype(jnp.uint8)
-    questions = jax.tree.map(jnp.asarray, of_bits(splits.shape[1]))
-    return Table(cells, jnp.asarray(target), jnp.asarray(present), questions)
+    bits = _booleans("splits", splits, 2)
+    label, here = _booleans("target", target, 1), _booleans("present", present, 1)
+    questions = jax.tree.map(jnp.asarray, of_bits(bits.shape[1]))
+    return Table(bits.astype(jnp.uint8), label, here, questions)
+
+
+def _booleans(name: str, value: object, rank: int) -> Array:
+    """`value` as a device array of Booleans.
+
+    Raises:
+        ValueError: naming the argument, the rank and what was given; no length is shown.
+    """
+    array = as_array(name, value)
+    if array.dtype != bool or array.ndim != rank:
+        raise ValueError(f"{name} must be bool of rank {rank}, got {dtype_and_rank(array)}")
+    return array
 
 
 def example() -> Table:
@@ -107,8 +138,8 @@ def same(first: Questions, second: Questions) -> bool:
 def check(table: Table) -> None:
     """Refuse a table whose cells and questions do not fit each other.
 
-    Of the cells the dtype, the rank and the number of features are looked at, and whether there are
-    rows, of at most MAX_ROWS. Questions are public.
+    Of the cells the check reads only the dtype, the rank, the number of features, and whether the
+    number of rows is in 1..MAX_ROWS. Questions are public.
 
     Raises:
         ValueError: saying what was expected; no number of rows is shown.
@@ -119,7 +150,7 @@ def check(table: Table) -> None:
         raise ValueError(f"{expected}; got {dtype_and_rank(cells)}")
     rows, features = cells.shape
     if rows == 0 or features == 0:
-        raise ValueError("a table needs a row and a feature, and has none of one of them")
+        raise ValueError("a table needs at least one row and one feature, and lacks one of them")
     if rows > MAX_ROWS:
         raise ValueError(f"a table has at most {MAX_ROWS} rows, and this one has more")
     if cells.dtype == jnp.float32:
@@ -135,7 +166,7 @@ def check(table: Table) -> None:
 
 
 def _check_questions(questions: Questions, features: int) -> None:
-    """Refuse questions that are none of `features` features.
+    """Refuse questions that are not questions of `features` features.
 
     Raises:
         ValueError: naming the field.
@@ -157,7 +188,7 @@ def _check_questions(questions: Questions, features: int) -> None:
                 f"got {array.dtype}{array.shape}"
             )
 
-    # Features that the table has.
+    # Only features that the table has.
     for field in ("feature", "attribute"):
         read = np.asarray(getattr(questions, field))
         if read.min() < 0 or read.max() >= features:
@@ -166,7 +197,7 @@ def _check_questions(questions: Questions, features: int) -> None:
                 f"got {read!r}"
             )
 
-    # Splits that may be chosen.
+    # A mask of the splits that may be chosen, with at least one of them.
     allowed = questions.allowed
     if allowed is None:
         return

@@ -1,1 +1,1 @@
-"""Weak learners: each module builds `base.WeakLearner`s from a private program and a hypothesis."""
+"""Weak learners: each module builds one from a private program and a hypothesis."""

@@ -1,7 +1,8 @@
 """Level-wise greedy trees with private splits and private leaves (Nock & Henecka, 2020, section 6).
 
-This is the tight calibration: exponent eps / f(1, m) for all nodes of a level at once, alpha from
-noisy errors, leaves from noisy class weights. `published_greedy_tree` has the paper's calibration.
+This is the tight calibration. Splits have the exponent eps / f(1, m) for all nodes of a level at
+once. Alpha follows from noisy errors, and leaf values from noisy class weights.
+`published_greedy_tree` has the paper's calibration.
 """
 
 import functools
@@ -26,11 +27,12 @@ from dpbt.base import (
 )
 from dpbt.learners import trees
 from dpbt.losses import family_name
-from dpbt.privacy import boundary, mechanisms, sensitivity
+from dpbt.privacy import accounting, boundary, mechanisms, sensitivity
 from dpbt.privacy.accounting import Event
 from dpbt.privacy.mechanism import Allowance, Mechanism, Numbers, rounded_down
 
 TINY_PRIOR = 1e-6
+"""A parent's weight in the share of its leaf, where it should only fill in for empty leaves."""
 
 
 class TreeBudget(NamedTuple):
@@ -38,9 +40,9 @@ class TreeBudget(NamedTuple):
 
     Attributes:
         split_epsilon: f32[D], the exponent's epsilon at each depth: of one node (published), or of
-            all nodes of the level (tight). Infinite in the non-private mode, which takes the best
-            split and leaves pure nodes alone.
-        error_scale: f32[], noise scale of the noisy errors, in grid units; 0 where there are none.
+            all nodes of the level (tight). It is infinite in the non-private mode, which takes the
+            best split and leaves pure nodes alone.
+        error_scale: f32[], noise scale of the noisy errors, in grid units; 0 without them.
         leaf_scale: f32[], noise scale of a leaf: of its value (published) or of its class weights
             in grid units (tight).
         leaf_step: f32[], a power of two: the public grid that leaf values lie on (published).
@@ -49,7 +51,7 @@ class TreeBudget(NamedTuple):
         clip: f32[], M: leaf values before leverage are clamped to [-M, M].
         zeta: f32[], shares of a class are clamped to [zeta, 1 - zeta] before the link.
         step: f32[], a of Algorithm 1.
-        smoothing: f32[], a parent's weight in the share of its leaf, over the leaf's noise scale.
+        smoothing: f32[], a parent's weight in the share of its leaf, in units of `leaf_scale`.
     """
 
     split_epsilon: AnyArray
@@ -72,8 +74,8 @@ class Shares(NamedTuple):
     """How a tree's allowance is shared; float64, scalars or arrays of settings.
 
     Attributes:
-        structure: of splits and errors together; leaves have the rest.
-        errors: of the structure's share, for noisy errors; 0 without them.
+        structure: the share of splits and errors together; leaves have the rest.
+        errors: the share of the structure's share for noisy errors; 0 without them.
     """
 
     structure: Numbers
@@ -81,7 +83,7 @@ class Shares(NamedTuple):
 
 
 class Settings(NamedTuple):
-    """The numbers of a tree that have nothing to do with privacy; float64, scalars or arrays.
+    """The numbers of a tree that do not affect privacy; float64, scalars or arrays.
 
     Attributes:
         alpha: f64[..., D]; link_alpha, clip, zeta, step, smoothing: as in `TreeBudget`.
@@ -96,7 +98,7 @@ class Settings(NamedTuple):
 
 
 def default_settings(link: LossFamily, depth: int) -> Settings:
-    """Those of `recipes.bdpe` for alpha = 1."""
+    """The settings of `recipes.bdpe` for alpha = 1."""
     clip, smoothness = 10.0, float(link(np.float32(1)).smoothness)
     return Settings(np.ones(depth), 1.0, clip, 1e-4, 1 / (4 * smoothness * clip**2), 1.0)
 
@@ -105,7 +107,7 @@ AlphaOfLevel = Callable[[int, Array], Array]
 """(level, class weights i32[nodes, 2]) -> the criterion's alpha at that level."""
 
 AlphaRule = Callable[[boundary.Draw, TreeBudget], AlphaOfLevel]
-"""(the program's draw, the learner's budget) -> where alpha comes from at each level."""
+"""(the program's draw, the learner's budget) -> the alpha of each level."""
 
 
 def errors(totals: Array) -> Array:
@@ -116,19 +118,14 @@ def errors(totals: Array) -> Array:
 def public_alpha(draw: boundary.Draw, budget: TreeBudget) -> AlphaOfLevel:
     """Alpha is public: a constant or a schedule of the depth."""
     del draw
-
-    def alpha(level: int, totals: Array) -> Array:
-        del totals
-        return jnp.asarray(budget.alpha)[level]
-
-    return alpha
+    return lambda level, totals: jnp.asarray(budget.alpha)[level]
 
 
 def objective_alpha(noisy_errors: Array) -> Array:
     """f32[K] non-increasing alphas from noisy errors [K] of the levels 0..K-1; the first is 1.
 
-    Post-processing: ratios to the root's, clamped to [0, 1], each at most the one above. A root
-    count below one grid unit counts as one.
+    This is post-processing: ratios to the root's errors, clamped to [0, 1], each at most the one
+    above. Root errors below one grid unit count as one.
     """
     ratio = noisy_errors.astype(jnp.float32) / jnp.maximum(noisy_errors[0], 1).astype(jnp.float32)
     ratio = jnp.clip(ratio, 0, 1).at[0].set(1)
@@ -137,7 +134,7 @@ def objective_alpha(noisy_errors: Array) -> Array:
 
 @functools.cache
 def noisy_objective(noise: Mechanism) -> AlphaRule:
-    """Objective calibration from noisy errors: one count of sensitivity 1 row for each level."""
+    """Objective calibration from noisy errors: one count for each level, of sensitivity 1 row."""
 
     def rule(draw: boundary.Draw, budget: TreeBudget) -> AlphaOfLevel:
         depth = budget.alpha.shape[-1]
@@ -161,7 +158,7 @@ def split_scores(loss: ProperLoss, products: Array, totals: Array) -> Array:
     Args:
         loss: the criterion.
         products: i32[nodes, 2, S] from `trees.node_products`.
-        totals: i32[nodes, 2].
+        totals: i32[nodes, 2], the class weights of the nodes.
     """
     right = products.astype(jnp.float32) / GRID
     left = (totals[:, :, None] - products).astype(jnp.float32) / GRID
@@ -185,14 +182,14 @@ def grow(
     """Draw all splits, level by level.
 
     Args:
-        draw: what the program asks for its draws.
+        draw: the program's access to random draws.
         table: the prepared rows.
         weights: f32[N], integers 0..GRID.
         budget: the learner's numbers.
         public: what is public in the round.
         family: the criterion by alpha.
-        alpha_rule: where alpha comes from.
-        temperature: of a draw at epsilon 1.
+        alpha_rule: how alpha follows at each level.
+        temperature: the temperature of a draw at epsilon 1.
 
     Returns:
         i32[L, 2], the leaves' class weights in grid units; private.
@@ -203,17 +200,19 @@ def grow(
     totals, products = trees.node_totals(by_class), None
     alpha_of = alpha_rule(draw, budget)
     for level in range(depth):
+        # The weights on the right side of every split, and the criterion of this level.
         products = trees.node_products(table, by_class, node, 2**level, products)
         loss = family(alpha_of(level, totals))
         epsilon = budget.split_epsilon[level]
 
-        # Without privacy, pure nodes are left alone.
+        # The scores of allowed splits; without privacy, pure nodes are left alone.
         scores = split_scores(loss, products, totals)
         pure = jnp.min(totals, axis=-1) == 0
         scores = jnp.where((jnp.isinf(epsilon) & pure)[:, None], -jnp.inf, scores)
         if table.allowed is not None:
             scores = jnp.where(table.allowed[None, :], scores, -jnp.inf)
 
+        # One split for each node; every row moves to its child.
         at_epsilon_1 = temperature(loss, jnp.asarray(public.rows))
         scale = at_epsilon_1 / epsilon
         split = draw(f"split_{level}", mechanisms.exponential, scores, scale, at_epsilon_1)
@@ -228,9 +227,8 @@ def link_values(family: LossFamily, budget: TreeBudget, share: Array) -> Array:
     return jnp.clip(value, -budget.clip, budget.clip)
 
 
-def gathered_splits(release: Release) -> Array:
-    """i32[2**D - 1]: the splits of all levels in heap order."""
-    depth = sum(1 for site in release if site.startswith("split_"))
+def gathered_splits(release: Release, depth: int) -> Array:
+    """i32[2**D - 1]: the splits of all D levels in heap order."""
     return jnp.concatenate([release[f"split_{level}"] for level in range(depth)])
 
 
@@ -240,10 +238,10 @@ class SplitPrice(NamedTuple):
     Attributes:
         bound: (loss, rows) -> the sensitivity of a score.
         factor: the temperature is factor * bound / epsilon.
-        moves: the change of scores has a range of moves * bound.
-        pays: (level) -> how often a level pays.
+        moves: the range of the change of scores is moves * bound.
+        pays: (level) -> how often a level is paid for.
         moved: (level) -> how many nodes' draws one row moves.
-        nodes: what is released at once, for the ledger.
+        nodes: what is paid for together, in words for the ledger.
         theorem: where the bound is proved.
     """
 
@@ -263,18 +261,19 @@ class SplitPrice(NamedTuple):
 def split_events(
     price: SplitPrice, budget: TreeBudget, public: Public, objective: bool, criterion: LossFamily
 ) -> list[Event]:
-    """One event a depth.
+    """One event for each depth.
 
     Args:
-        price: of the splits.
-        budget: of the learner.
-        public: with the number of rows.
-        objective: whether alpha may be anything up to 1.
-        criterion: the loss by alpha.
+        price: how the draws of splits are priced.
+        budget: the learner's numbers.
+        public: what is public; the number of rows is read.
+        objective: whether alpha may be any number up to 1.
+        criterion: the criterion by alpha.
     """
     rows = np.asarray(public.rows, np.float32)
     events = []
     for level in range(np.shape(budget.alpha)[-1]):
+        # The temperature as the program computes it, at the largest alpha.
         alpha = np.float32(1) if objective else np.asarray(budget.alpha, np.float32)[..., level]
         at_epsilon_1 = np.asarray(price.temperature(criterion(alpha), rows), np.float64)
         epsilon = np.asarray(budget.split_epsilon, np.float64)[..., level]
@@ -291,13 +290,14 @@ def split_events(
                 count=price.pays(level),
                 scale_unit=at_epsilon_1,
                 moved=price.moved(level),
+                unit=accounting.ROW,
             )
         )
     return events
 
 
 class Kind(NamedTuple):
-    """What is static in a greedy tree.
+    """The static parts of a greedy tree.
 
     Attributes:
         depth: D, at least 1.
@@ -305,7 +305,7 @@ class Kind(NamedTuple):
         link: the family of the link and of the leverage.
         objective: take alpha from errors instead of `TreeBudget.alpha`.
         relation: the neighbouring relation of the ledger; None for both.
-        noise: of errors and leaves.
+        noise: the mechanism of errors and leaves.
     """
 
     depth: int
@@ -317,12 +317,12 @@ class Kind(NamedTuple):
 
     @property
     def counts_errors(self) -> bool:
-        """Whether noisy errors are released: with one level, alpha is 1 whatever they are."""
+        """Whether noisy errors are released. With one level, alpha is 1 without them."""
         return self.objective and self.depth > 1
 
     @property
     def default_shares(self) -> Shares:
-        """Those of `recipes.bdpe`: half for structure, and a tenth of that for errors."""
+        """The shares of `recipes.bdpe`: half for structure, and a tenth of that for errors."""
         return Shares(0.5, 0.1 if self.counts_errors else 0.0)
 
     @property
@@ -334,7 +334,7 @@ class Kind(NamedTuple):
 
 
 def _price(kind: Kind) -> SplitPrice:
-    """All nodes of a level at once: one-signed moves of disjoint nodes."""
+    """All nodes of a level are paid for at once: their scores move one way, on disjoint rows."""
     moves = sensitivity.split_moves(_relation(kind))
     return SplitPrice(
         bound=sensitivity.tight_split,
@@ -342,20 +342,20 @@ def _price(kind: Kind) -> SplitPrice:
         moves=moves,
         pays=lambda level: 1,
         moved=lambda level: moves,
-        nodes="all nodes at once",
+        nodes="all nodes together",
         theorem="docs/privacy.md 1-3",
     )
 
 
 def _relation(kind: Kind) -> Relation:
-    """The relation of a tight tree, which has one."""
+    """The relation of a tight tree, which always has one."""
     assert kind.relation is not None
     return kind.relation
 
 
 def _error_sensitivity(kind: Kind) -> Numbers:
     """The sensitivity of one count of errors, in grid units."""
-    return kind.noise.bound(sensitivity.error_weight(_relation(kind)).times(GRID))
+    return kind.noise.bound(sensitivity.ERROR_WEIGHT.times(GRID))
 
 
 def _leaf_sensitivity(kind: Kind) -> Numbers:
@@ -374,9 +374,9 @@ def calibrate(
     """The budget of the tight calibration.
 
     Args:
-        kind: of the tree.
+        kind: the static parts of the tree.
         shares: how a tree's allowance is shared.
-        settings: what has nothing to do with privacy.
+        settings: the numbers that do not affect privacy.
         allowance: of all rounds.
         rounds: T.
         public: not read; sensitivities of splits follow the traced alpha.
@@ -387,11 +387,10 @@ def calibrate(
     structure, leaves = tree.part(shares.structure), tree.part(1 - np.asarray(shares.structure))
     of_level = structure.part((1 - np.asarray(shares.errors)) / depth)
     split_epsilon = mechanisms.exponential.price.shift(of_level) / moves
-
     error_scale: Numbers = 0.0
     if kind.counts_errors:
-        errors = structure.part(np.asarray(shares.errors) / depth)
-        error_scale = kind.noise.scale(_error_sensitivity(kind), errors)
+        of_errors = structure.part(np.asarray(shares.errors) / depth)
+        error_scale = kind.noise.scale(_error_sensitivity(kind), of_errors)
     return TreeBudget(
         split_epsilon=np.repeat(rounded_down(split_epsilon)[..., None], depth, -1),
         error_scale=error_scale,
@@ -409,42 +408,45 @@ def program(
     budget: TreeBudget,
     public: Public,
 ) -> None:
-    """Splits level by level, and the class weights of the leaves."""
+    """Draw splits level by level, and the class weights of the leaves."""
     rule = noisy_objective(kind.noise) if kind.objective else public_alpha
-    temperature = _price(kind).temperature
-    leaves = grow(draw, table, weights, budget, public, kind.criterion, rule, temperature)
+    price = _price(kind)
+    leaves = grow(draw, table, weights, budget, public, kind.criterion, rule, price.temperature)
     draw("leaf", kind.noise, leaves, budget.leaf_scale)
 
 
 def hypothesis(kind: Kind, release: Release, budget: TreeBudget, public: Public) -> Tree:
     """The tree: links of noisy shares, times the leverage of their noisy edge."""
+    # The canonical link of each leaf's noisy share of the positive class.
     to_rows = public.cap / GRID
     noisy = release["leaf"].astype(jnp.float32) * to_rows
     prior = jnp.maximum(budget.smoothing * budget.leaf_scale * to_rows, TINY_PRIOR)
     share = trees.shrink_to_parents(jnp.maximum(noisy, 0), prior)
     value = link_values(kind.link, budget, share)
 
+    # The leverage is the step times the clamped noisy edge.
     edge = jnp.sum((noisy[:, 1] - noisy[:, 0]) * value) / public.rows
     edge_bound = public.cap * budget.clip
     leverage = jnp.asarray(budget.step) * jnp.clip(edge, -edge_bound, edge_bound)
-    return Tree(gathered_splits(release), leverage * value)
+    return Tree(gathered_splits(release, kind.depth), leverage * value)
 
 
 def events(kind: Kind, budget: TreeBudget, public: Public) -> list[Event]:
     """The splits of each level, the errors of each level, and all leaves."""
     lines = split_events(_price(kind), budget, public, kind.objective, kind.criterion)
-    for level in range(kind.depth if kind.counts_errors else 0):
-        lines.append(
-            Event(
-                f"error_{level}",
-                kind.noise,
-                f"errors at depth {level}",
-                sensitivity=_error_sensitivity(kind),
-                scale=budget.error_scale,
-                theorem="docs/privacy.md 4",
-                moved=1,
-            )
+    lines += [
+        Event(
+            f"error_{level}",
+            kind.noise,
+            f"errors at depth {level}",
+            sensitivity=_error_sensitivity(kind),
+            scale=budget.error_scale,
+            theorem="docs/privacy.md 4",
+            moved=1,
+            unit=accounting.ROW_STEP,
         )
+        for level in range(kind.depth if kind.counts_errors else 0)
+    ]
     leaves = Event(
         "leaf",
         kind.noise,
@@ -453,6 +455,7 @@ def events(kind: Kind, budget: TreeBudget, public: Public) -> list[Event]:
         scale=budget.leaf_scale,
         theorem="docs/privacy.md 3, 5",
         moved=sensitivity.moved_rows(_relation(kind)),
+        unit=accounting.ROW_STEP,
     )
     return [*lines, leaves]
 
@@ -466,12 +469,12 @@ def greedy_tree(
     relation: Relation,
     noise: Mechanism = mechanisms.discrete_laplace,
 ) -> WeakLearner:
-    """The tight calibration: a release of 2**D - 1 splits, 2**(D+1) class weights, and D errors.
+    """The tight calibration: a release of 2^D - 1 splits, 2^(D+1) class weights, and D errors.
 
-    Guarantee, under `relation`: each level of splits is `split_epsilon`-DP times
-    `sensitivity.split_moves`, by one-signed scores and disjoint nodes; each error and all class
-    weights together cost sensitivity / scale. Proofs are in `sensitivity`. With alpha from released
-    errors (or public), nothing else is read.
+    Guarantee, under `relation`. Each level of splits is `split_epsilon`-DP times
+    `sensitivity.split_moves`, by one-signed scores and disjoint nodes. Each error costs sensitivity
+    / scale, and so do all class weights together. Proofs are in `sensitivity`. Alpha follows from
+    released errors or is public, so nothing else is read.
 
     Args:
         depth: D, at least 1.
@@ -479,7 +482,7 @@ def greedy_tree(
         link: the family of the link and of the leverage.
         objective: take alpha from noisy errors instead of `budget.alpha`.
         relation: the neighbouring relation of the ledger.
-        noise: of errors and class weights: `mechanisms.discrete_laplace`, or
+        noise: the mechanism of errors and class weights: `mechanisms.discrete_laplace`, or
             `mechanisms.rounded_gaussian` for zCDP.
     """
     kind = Kind(depth, criterion, link, objective, relation, noise)

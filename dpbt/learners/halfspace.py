@@ -29,15 +29,19 @@ from dpbt.privacy.accounting import Event
 from dpbt.privacy.mechanism import Allowance, Numbers
 
 PUBLISHED_L2 = 4
-"""Bun et al. (2020), Theorem 27 at slickness 1 / (kappa n), where `slickness.center_l2` has 2."""
+"""The L2 distance of Bun et al. (2020), Theorem 27 at slickness 1 / (kappa n).
+
+`slickness.CENTER_L2` is 2.
+"""
 
 _INSIDE = 1 - 2.0**-20
 """The radius that rows are projected to, so that float32 leaves none outside the unit ball."""
 
 _LARGEST = 1e18
+"""The largest entry of a row; float32 flushes reciprocals of larger numbers to 0."""
 
 _CHUNK = 2**17
-"""int32 holds the sum of GRID times a digit, of at most 128, over so many rows."""
+"""Most rows over which int32 holds the sum of GRID times a digit of at most 128."""
 
 
 class Halfspace(NamedTuple):
@@ -70,18 +74,17 @@ class CenterBudget(NamedTuple):
     """The traced numbers of noisy centres; each may have leading axes of settings.
 
     Attributes:
-        noise: f32[], sigma: the standard deviation of each coordinate's noise, when the weight cap
-            is 1 (it is multiplied by the round's public cap in the tight calibration); 0 in the
-            non-private mode.
+        sigma: f32[], the standard deviation of each coordinate's noise at a weight cap of 1; 0 in
+            the non-private mode. The tight calibration multiplies it by the round's public cap.
         step: f32[], a power of two: the public grid of the sums, `slickness.sum_step`.
     """
 
-    noise: AnyArray
+    sigma: AnyArray
     step: AnyArray
 
 
 class Kind(NamedTuple):
-    """What is static in a noisy centre.
+    """The static parts of a noisy centre.
 
     Attributes:
         relation: the neighbouring relation of the ledger.
@@ -97,16 +100,15 @@ class Kind(NamedTuple):
 
     @property
     def tight(self) -> bool:
-        """Whether the ledger claims what is proved, or what is published."""
+        """Whether the ledger claims what is proved, and not what is published."""
         return self.calibration == "tight"
 
 
 def to_ball(rows: Array) -> Array:
     """f32[N, d]: each row x as x / max(1, |x|), up to 1e-6.
 
-    A fixed map of a row: nothing is rejected and nothing is learned from other rows. Entries that
-    are no finite number count as 0. Entries are clipped to +-1e18, as float32 flushes reciprocals
-    of larger numbers to 0.
+    It is a fixed map of a row: no row is rejected, and nothing is learned from other rows. Entries
+    that are not finite count as 0, and all entries are clipped to +-1e18.
     """
     rows = jnp.clip(jnp.where(jnp.isfinite(rows), rows, 0), -_LARGEST, _LARGEST)
     largest = jnp.maximum(jnp.max(jnp.abs(rows), axis=1, keepdims=True), 1)
@@ -118,7 +120,7 @@ def check(table: Table) -> None:
     """Refuse a table that halfspaces cannot read.
 
     Raises:
-        ValueError: as `questions.check`, or if the table allows some of its splits only.
+        ValueError: as `questions.check`, or if the table allows only some of its splits.
     """
     questions.check(table)
     if table.questions is not None and table.questions.allowed is not None:
@@ -149,12 +151,13 @@ def signed_sums(signed: Array, digits: Array, step: AnyArray) -> Array:
     digits = jnp.pad(digits, ((0, missing), (0, 0))).reshape(chunks, chunk, width)
     sums = jnp.einsum("cn,cnd->cd", signed, digits, preferred_element_type=jnp.int32)
 
-    # A sum is 2^16 coarse + fine.
+    # A sum is 2^16 coarse + fine, with two digits to the base 128 for each feature.
     coarse, fine = jnp.sum(sums >> 16, axis=0), jnp.sum(sums & 0xFFFF, axis=0)
     half = width // 2
     fine = 128 * fine[:half] + fine[half:]
     coarse = 128 * coarse[:half] + coarse[half:] + (fine >> 16)
 
+    # The quotient by the step, in double precision.
     with variates.double_precision():
         whole = variates.double(coarse) * np.float64(2.0**16) + variates.double(fine & 0xFFFF)
         return jnp.floor(whole / variates.double(step)).astype(jnp.int32)
@@ -170,38 +173,38 @@ HALFSPACES = HypothesisClass(
     bound=lambda hypothesis: jnp.sqrt(jnp.sum(hypothesis.normal**2)) * (1 + 2.0**-20),
     explain=rules.of_halfspaces,
 )
-"""Linear functions of rows in the unit ball: of exact numbers, or of the positions of cells."""
+"""Linear functions of rows in the unit ball, which hold exact numbers or positions of cells."""
 
 
 def _mass(public: Public) -> Numbers:
-    """Kappa m: what sums are divided by to give a centre."""
+    """Kappa m, by which a sum is divided to give a centre."""
     return public.rows * public.reweighting.density
 
 
 def _sensitivity(kind: Kind, step: Numbers, public: Public) -> np.ndarray:
-    """f64[...]: the L2 sensitivity of a centre: published, 4 / (kappa m), or what is proved."""
-    proved = slickness.center_step(step, kind.relation, kind.features)
+    """f64[...]: the L2 sensitivity of a centre: what is proved, or the published 4 / (kappa m)."""
+    proved = slickness.center_step(step, kind.features)
     claimed = proved if kind.tight else np.maximum(proved, PUBLISHED_L2)
     return claimed / (np.asarray(public.rows, np.float64) * np.asarray(_density(public)))
 
 
 def _density(public: Public) -> np.ndarray:
-    """f64[...]: kappa as the program has it, in float32."""
+    """f64[...]: the float32 kappa that the program runs with."""
     return np.asarray(public.reweighting.density, np.float32).astype(np.float64)
 
 
-def grid(noise: Numbers, public: Public) -> np.ndarray:
-    """f64[...]: the public grid of the sums, fit for the rows and for noise sigma of a centre."""
+def grid(sigma: Numbers, public: Public) -> np.ndarray:
+    """f64[...]: the public grid of the sums, for these rows and noise of sigma on a centre."""
     units = np.asarray(public.rows, np.float64) * _density(public) * GRID * 2.0**14
-    finite = np.where(np.isfinite(noise), noise, 0).astype(np.float64)
+    finite = np.where(np.isfinite(sigma), sigma, 0).astype(np.float64)
     return slickness.sum_step(public.rows, finite * units)
 
 
 def calibrate(kind: Kind, allowance: Allowance, rounds: Numbers, public: Public) -> CenterBudget:
     """The budget: a round has one draw.
 
-    The grid enters the sensitivity, and the noise the choice of the grid: it is chosen for the
-    noise without it, which it hardly changes.
+    The sensitivity depends on the grid, and the grid on the noise. So the grid is chosen for the
+    noise of a finer grid, which it hardly changes.
     """
     of_round, gaussian = allowance.part(1 / np.asarray(rounds)), mechanisms.rounded_gaussian
     step = slickness.sum_step(public.rows)
@@ -211,13 +214,13 @@ def calibrate(kind: Kind, allowance: Allowance, rounds: Numbers, public: Public)
     return CenterBudget(gaussian.scale(_sensitivity(kind, step, public), of_round), step)
 
 
-def calibrate_for_noise(noise: Numbers, public: Public) -> CenterBudget:
-    """The budget of a given sigma; the ledger says what it costs."""
-    return CenterBudget(noise, grid(noise, public))
+def calibrate_for_noise(sigma: Numbers, public: Public) -> CenterBudget:
+    """The budget for a given sigma; the ledger states its cost."""
+    return CenterBudget(sigma, grid(sigma, public))
 
 
 def steps_to_center(budget: CenterBudget, public: Public, cap: Numbers = 1.0) -> Array:
-    """f32[]: what one step of the sums' grid is of a centre, for weights in units of the cap."""
+    """f32[]: the length in a centre of one step of the sums' grid, for weights of that cap."""
     return cap * budget.step / (jnp.asarray(_mass(public)) * np.float32(GRID * 2**14))
 
 
@@ -229,7 +232,7 @@ def program(
     budget: CenterBudget,
     public: Public,
 ) -> None:
-    """One vector: the weighted sum of signed rows, on a public grid.
+    """Draw one vector: the weighted sum of signed rows, on a public grid.
 
     Raises:
         ValueError: for a table with more features than the recipe is for.
@@ -238,11 +241,15 @@ def program(
         raise ValueError(
             f"the recipe is for at most {kind.features} features, got {table.rows.shape[1]}"
         )
+
+    # The sum of weight times label times row over all present rows.
     signed = jnp.where(table.target, weights, -weights)
     signed = jnp.where(table.present, signed, 0).astype(jnp.int8)
     sums = signed_sums(signed, table.digits, budget.step)
+
+    # Noise in steps of the grid.
     steps = 1 / steps_to_center(budget, public)
-    draw("center", mechanisms.rounded_gaussian, sums, budget.noise * steps, steps)
+    draw("center", mechanisms.rounded_gaussian, sums, budget.sigma * steps, steps)
 
 
 def hypothesis(kind: Kind, release: Release, budget: CenterBudget, public: Public) -> Halfspace:
@@ -255,16 +262,17 @@ def hypothesis(kind: Kind, release: Release, budget: CenterBudget, public: Publi
 
 
 def events(kind: Kind, budget: CenterBudget, public: Public) -> list[Event]:
-    """One line: the centre."""
+    """One event: the centre."""
     return [
         Event(
             "center",
             mechanisms.rounded_gaussian,
             "centre of the weighted examples",
             sensitivity=_sensitivity(kind, budget.step, public),
-            scale=budget.noise,
-            theorem="docs/privacy.md 10" if kind.tight else "Bun et al., Thm 27",
+            scale=budget.sigma,
+            theorem="docs/privacy.md 10" if kind.tight else "Bun et al. (2020), Thm 27",
             moved=kind.features,
+            unit="length of the longest row, at a weight cap of 1",
         )
     ]
 
@@ -275,23 +283,25 @@ def halfspace(
 ) -> WeakLearner:
     """The noisy centre: a release of the vector sum of mu(j) y_j x_j / (kappa m) + N(0, sigma^2 I).
 
-    Guarantee, under `relation`, with `reweighting.lazy_bregman` (or with weights of each row's own,
-    of at most u): rho-zCDP with rho = 2 / (kappa m sigma)^2 and what rounding adds, by
-    `slickness.center_step`; sigma is multiplied by the round's public weight cap u. The published
-    calibration's ledger has 8 / (kappa n sigma)^2 (Bun et al. (2020), Theorem 30's proof), true and
-    four times what is needed. There is no pure guarantee.
+    Guarantee, under `relation`, with `reweighting.lazy_bregman`, or with weights of at most u that
+    depend on their own row alone. The release is rho-zCDP with rho = 2 / (kappa m sigma)^2 and what
+    rounding adds, by `slickness.center_step`. Sigma is multiplied by the round's public weight cap
+    u. The published calibration's ledger has 8 / (kappa n sigma)^2 (Bun et al. (2020), Theorem 30's
+    proof), which is true and four times what is needed. There is no pure guarantee.
 
-    Sums are exact integers of rows rounded towards 0 to multiples of 2^-14; they are rounded down
-    to a public grid, which `slickness.center_step` allows for, and the release is a rounded
-    Gaussian on it. The centre is the release times a public factor.
+    Rows are rounded towards 0 to multiples of 2^-14, and their sums are exact integers. Sums are
+    rounded down to a public grid, which `slickness.center_step` allows for. The release is a
+    rounded Gaussian on that grid. The centre is the release times a public factor.
+
+    Normalising is post-processing. Over the rows' measure, h(x) = z . x has advantage |z|^2 / 2 for
+    the centre z without noise. That is tau^2 / 2 if all rows are +-tau u, and not the tau / 4 of
+    the paper's Theorem 26. But z / |z| has advantage |z| / 2. That is at least tau / 2 for rows of
+    margin tau, as |z| >= z . u >= tau.
 
     Args:
-        relation: the neighbouring relation the ledger speaks of.
+        relation: the neighbouring relation of the ledger.
         calibration: "tight" or "published".
-        normalized: state z / |z| for the released z: post-processing. Over the rows' measure, h(x)
-            = z . x has advantage |z|^2 / 2 for the centre z without noise, which is tau^2 / 2 where
-            all rows are +-tau u, and not the tau / 4 of the paper's Theorem 26; z / |z| has |z| /
-            2, at least tau / 2 for rows of margin tau, as |z| >= z . u >= tau.
+        normalized: state z / |z| instead of the released z.
         features: a public bound on d.
 
     Raises:

@@ -122,7 +122,7 @@ def hypothesis_class(attributes: tuple[Attribute, ...]) -> HypothesisClass:
     )
 
 
-class Budget(NamedTuple):
+class ObliviousBudget(NamedTuple):
     """The traced numbers of oblivious trees; each may have leading axes of settings.
 
     Attributes:
@@ -244,7 +244,12 @@ def _known_cells(kind: Kind) -> np.ndarray:
 
 
 def _opening(
-    kind: Kind, draw: boundary.Draw, rows: Rows, weights: Array, budget: Budget, public: Public
+    kind: Kind,
+    draw: boundary.Draw,
+    rows: Rows,
+    weights: Array,
+    budget: ObliviousBudget,
+    public: Public,
 ) -> None:
     """One draw: the class histograms of all attributes."""
     del public
@@ -252,7 +257,7 @@ def _opening(
     draw("histogram", kind.noise, histograms, budget.histogram_scale)
 
 
-def _opening_events(kind: Kind, budget: Budget, public: Public) -> list[Event]:
+def _opening_events(kind: Kind, budget: ObliviousBudget, public: Public) -> list[Event]:
     del public
     return [
         Event(
@@ -274,7 +279,7 @@ def _class_totals(kind: Kind, histogram: Array) -> Array:
     return jnp.maximum(jnp.median(totals, axis=0), 10.0)
 
 
-def _log_odds(kind: Kind, release: Release, budget: Budget) -> Array:
+def _log_odds(kind: Kind, release: Release, budget: ObliviousBudget) -> Array:
     """f32[]: the score that rows start from, in bits: the log ratio of classes, shrunk by noise."""
     totals = _class_totals(kind, release["histogram"])
     cells = float(_known_cells(kind).sum(axis=1).mean())
@@ -290,7 +295,7 @@ def _prologue(kind: Kind) -> LearnerPrologue:
     return LearnerPrologue(program, functools.partial(_log_odds, kind), f"histograms({kind.tag})")
 
 
-def _masses(kind: Kind, budget: Budget, public: Public) -> tuple[Array, Array]:
+def _masses(kind: Kind, budget: ObliviousBudget, public: Public) -> tuple[Array, Array]:
     """f32[F, C], the estimated share of rows in each cell, and f32[], how many rows there are.
 
     Uniform over the cells of a feature without histograms.
@@ -313,7 +318,7 @@ def _masses(kind: Kind, budget: Budget, public: Public) -> tuple[Array, Array]:
 # One round.
 
 
-def _structure(kind: Kind, budget: Budget, public: Public) -> tuple[ObliviousTree, Array]:
+def _structure(kind: Kind, budget: ObliviousBudget, public: Public) -> tuple[ObliviousTree, Array]:
     """The round's tree, with leaves of 0, and f32[2**D]: the estimated rows of each leaf."""
     mass, rows = _masses(kind, budget, public)
     mass = jnp.pad(mass, ((0, 0), (0, CELLS - kind.widest)))
@@ -326,7 +331,12 @@ def _structure(kind: Kind, budget: Budget, public: Public) -> tuple[ObliviousTre
 
 
 def program(
-    kind: Kind, draw: boundary.Draw, rows: Rows, weights: Array, budget: Budget, public: Public
+    kind: Kind,
+    draw: boundary.Draw,
+    rows: Rows,
+    weights: Array,
+    budget: ObliviousBudget,
+    public: Public,
 ) -> None:
     """One draw: for each leaf the sum of y w over its rows, in grid units, an exact integer."""
     tree, _ = _structure(kind, budget, public)
@@ -343,7 +353,9 @@ def _neighbour_weights(depth: int, smoothing: float) -> np.ndarray:
     return (float(smoothing) ** bits).astype(np.float32)
 
 
-def hypothesis(kind: Kind, release: Release, budget: Budget, public: Public) -> ObliviousTree:
+def hypothesis(
+    kind: Kind, release: Release, budget: ObliviousBudget, public: Public
+) -> ObliviousTree:
     """The tree: each leaf moves as far as its sum stands above the noise.
 
     With G the released sum, sigma the standard deviation of its noise and m the public estimate of
@@ -361,7 +373,7 @@ def hypothesis(kind: Kind, release: Release, budget: Budget, public: Public) -> 
     return tree._replace(leaf=(nats / _LN2).astype(jnp.float32))
 
 
-def events(kind: Kind, budget: Budget, public: Public) -> list[Event]:
+def events(kind: Kind, budget: ObliviousBudget, public: Public) -> list[Event]:
     """One line: the leaf sums."""
     del public
     return [
@@ -409,11 +421,12 @@ def oblivious_tree(
     kind = Kind(
         tuple(attributes), depth, tuple(mixes), marginals, float(smoothing), relation, noise
     )
-    return _learner(kind)
+    return of_kind(kind)
 
 
 @functools.cache
-def _learner(kind: Kind) -> WeakLearner:
+def of_kind(kind: Kind) -> WeakLearner:
+    """The weak learner of static parts; see `oblivious_tree`."""
     return boundary.weak_learner(
         functools.partial(program, kind),
         functools.partial(hypothesis, kind),

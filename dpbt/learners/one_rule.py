@@ -1,7 +1,7 @@
 """1-rules: a signed literal or a constant, selected by weighted error.
 
-Asadi et al. (2022), section 4.1, Algorithm 3. A 1-rule is a tree of depth one with leaves +-1; a
-constant is one whose node is not split.
+Asadi et al. (2022), section 4.1, Algorithm 3. A 1-rule is a tree of depth one with leaves +-1. A
+constant is such a tree whose node is not split.
 """
 
 import functools
@@ -12,12 +12,12 @@ import numpy as np
 
 from dpbt.base import AnyArray, Array, Public, Relation, Release, Tree, WeakLearner, relation_name
 from dpbt.learners import trees
-from dpbt.privacy import boundary, mechanisms, sensitivity, slickness
+from dpbt.privacy import accounting, boundary, mechanisms, sensitivity, slickness
 from dpbt.privacy.accounting import Event
 from dpbt.privacy.mechanism import Allowance, Mechanism, Numbers
 
 PUBLISHED_RANGE = 4
-"""Asadi et al. (2022), Theorem 8.2: 4 eta zeta, where `slickness.rule_range` has 2."""
+"""The 4 in 4 eta zeta of Asadi et al. (2022), Theorem 8.2; `slickness.RULE_RANGE` is 2."""
 
 
 class RuleBudget(NamedTuple):
@@ -32,7 +32,7 @@ class RuleBudget(NamedTuple):
 
 
 class Kind(NamedTuple):
-    """What is static in a 1-rule.
+    """The static parts of a 1-rule.
 
     Attributes:
         relation: the neighbouring relation of the ledger.
@@ -46,13 +46,13 @@ class Kind(NamedTuple):
 
     @property
     def tight(self) -> bool:
-        """Whether the ledger claims what is proved, or what is published."""
+        """Whether the ledger claims what is proved, and not what is published."""
         return self.calibration == "tight"
 
 
 def _sensitivity(kind: Kind, rows: Numbers) -> np.ndarray:
     """f64[...]: the range of the change of the errors of all rules, in grid units."""
-    spread = slickness.rule_range(kind.relation) if kind.tight else PUBLISHED_RANGE
+    spread = slickness.RULE_RANGE if kind.tight else PUBLISHED_RANGE
     return spread * sensitivity.count_step(rows)
 
 
@@ -65,9 +65,10 @@ def calibrate(kind: Kind, allowance: Allowance, rounds: Numbers, public: Public)
 def error_weights(table: trees.Prepared, weights: Array) -> Array:
     """i32[2 S + 2]: the weight that each 1-rule gets wrong, in grid units; exact.
 
-    Order: constant +, constant -, then for each split the literal and its negation, so that 1-rule
-    k is of split k // 2 - 1 (`UNSPLIT` for constants) and of sign + for even k, whatever S.
+    The order is: constant +, constant -, then for each split the literal and its negation. So for
+    every S, 1-rule k has split k // 2 - 1 (`UNSPLIT` for constants), and sign + for even k.
     """
+    # The class weights of all rows, and of those on the right side of each split.
     by_class = trees.weights_by_class(table, weights)
     root = jnp.zeros(table.target.shape[0], jnp.int32)
     right = trees.node_products(table, by_class, root, 1, None)[0]
@@ -94,18 +95,27 @@ def program(
     budget: RuleBudget,
     public: Public,
 ) -> None:
-    """One selection among all rules, by their errors."""
+    """One selection among all rules, by their errors.
+
+    Raises:
+        ValueError: for noisy max on a table that allows some of its splits only.
+    """
     del public
+
+    # Scores: minus the errors, up to a constant that all rules share.
     errors = error_weights(table, weights)
     scores = (jnp.min(errors) - errors).astype(jnp.float32)
+
+    # Rules of splits that may not be chosen are masked.
     if table.allowed is not None:
         if kind.mechanism is not mechanisms.exponential:
             raise ValueError(
-                "noisy max has no masked candidates; use the exponential mechanism for allowed "
-                "splits"
+                "noisy max cannot mask candidates; use the exponential mechanism where "
+                "questions.allowed is given"
             )
         allowed = jnp.concatenate([jnp.ones(2, bool), jnp.repeat(table.allowed, 2)])
         scores = jnp.where(allowed, scores, -jnp.inf)
+
     draw("rule", kind.mechanism, scores, budget.rule_scale)
 
 
@@ -121,11 +131,12 @@ def events(kind: Kind, budget: RuleBudget, public: Public) -> list[Event]:
         Event(
             "rule",
             kind.mechanism,
-            "a signed literal or a constant",
+            "a split, its negation or a constant",
             sensitivity=_sensitivity(kind, public.rows),
             scale=budget.rule_scale,
-            theorem="docs/privacy.md 8" if kind.tight else "Asadi et al., Thm 8.2",
+            theorem="docs/privacy.md 8" if kind.tight else "Asadi et al. (2022), Thm 8.2",
             moved=1,
+            unit=accounting.ROW_STEP,
         )
     ]
 
@@ -136,19 +147,19 @@ def one_rule(
 ) -> WeakLearner:
     """DP-1R: a release of one index into the signed literals and the two constants.
 
-    Guarantee, under `relation`, with `reweighting.lazy_bregman` (or with weights of each row's
-    own): errors move by at most GRID grid units, so the exponential mechanism and return-noisy-max
-    with Laplace noise are both (2 GRID / scale)-DP, and the former (2 GRID / scale)^2 / 8-zCDP.
-    Proofs are in `slickness`. In the papers' terms scale = GRID kappa n / eta, so this is 2 eta /
-    (kappa n). The published calibration's ledger has the paper's 4 eta / (kappa n), true and twice
-    what is needed.
+    Guarantee, under `relation`, with `reweighting.lazy_bregman` or with weights that depend on
+    their own row alone. Errors move by at most GRID grid units. So the exponential mechanism and
+    return-noisy-max with Laplace noise are both (2 GRID / scale)-DP, and the former is
+    (2 GRID / scale)^2 / 8-zCDP. Proofs are in `slickness`. In the papers' terms scale = GRID kappa
+    n / eta, so this is 2 eta / (kappa n). The published calibration's ledger has the paper's
+    4 eta / (kappa n), which is true and twice what is needed.
 
     Error counts are exact integers; only their differences are turned into float32
     (`sensitivity.count_step`).
 
     Args:
-        relation: the neighbouring relation the ledger speaks of.
-        calibration: "tight" or "published": what the ledger claims for a scale.
+        relation: the neighbouring relation of the ledger.
+        calibration: "tight" or "published", what the ledger claims for a scale.
         mechanism: `mechanisms.exponential` (weighted exponential mechanism, Definition 2.12) or
             `mechanisms.noisy_max` (weighted return-noisy-max, Theorem 2.14).
     """

@@ -1,7 +1,7 @@
 """Greedy trees as published: Nock & Henecka (2020), section 6.
 
-Exponent eps / (2 max{3, 1 + f(1, m)}) with the node budgets of equation (17), alpha of equation
-(16) read off the data, discrete Laplace noise on leveraged links.
+Splits have the exponent eps / (2 max{3, 1 + f(1, m)}) with the node budgets of equation (17). The
+alpha of equation (16) is read off the data. Leveraged links have discrete Laplace noise.
 """
 
 import functools
@@ -32,7 +32,7 @@ from dpbt.privacy import boundary, mechanisms, sensitivity
 from dpbt.privacy.accounting import Event
 from dpbt.privacy.mechanism import Allowance, Numbers, quotient_up, rounded_down
 
-ALPHA_LEAK = "alpha of equation (16), a ratio of error counts read off the private rows"
+ALPHA_LEAK = "alpha of equation (16) is a ratio of error counts, read off the private rows"
 
 PRICE = SplitPrice(
     bound=sensitivity.published_split,
@@ -40,17 +40,17 @@ PRICE = SplitPrice(
     moves=2,
     pays=lambda level: 2**level,
     moved=lambda level: 2**level,
-    nodes="node by node",
-    theorem="Thm 3, eq. (15), (17)",
+    nodes="each node paid for",
+    theorem="Nock & Henecka (2020), Thm 3, eq. (15), (17)",
 )
-"""Node by node: scores that move by at most the bound, either way, so their range is twice that."""
+"""Each node is paid for. Its scores move by at most the bound either way, a range of twice that."""
 
 
 def private_objective(draw: boundary.Draw, budget: TreeBudget) -> AlphaOfLevel:
     """Objective calibration as published, equation (16): alpha_k = errors_k / errors_0, exact.
 
-    Level by level, where the paper goes leaf by leaf. Without an error at the root, alpha is 1 at
-    the root and 0 below.
+    Alpha changes with the level, where the paper changes it leaf by leaf. Without an error at the
+    root, alpha is 1 at the root and 0 below.
     """
     del draw, budget
     exact_errors: list[Array] = []
@@ -65,21 +65,22 @@ def private_objective(draw: boundary.Draw, budget: TreeBudget) -> AlphaOfLevel:
 
 
 def leaf_range(step: Numbers, clip: Numbers) -> np.ndarray:
-    """f64[...]: 2 a M^2, the range of a leveraged leaf value, of numbers rounded to float32."""
+    """f64[...]: 2 a M^2, the range of a leveraged leaf value, for numbers rounded to float32."""
     step, clip = np.asarray(step, np.float32), np.asarray(clip, np.float32)
     return 2 * (step * clip**2).astype(np.float64)
 
 
 def _leaf_sensitivity(widest: Numbers, leaf_step: Numbers) -> np.ndarray:
-    """f64[...]: the range of a leaf in steps of its grid, and one step for rounding to the grid."""
+    """f64[...]: the range of a leaf in steps of its grid, plus one step for rounding to it."""
     return np.floor(np.asarray(widest, np.float64) / np.asarray(leaf_step, np.float64)) + 1
 
 
 def _leaf_step(widest: np.ndarray, epsilon: np.ndarray) -> np.ndarray:
     """The grid of leaf values: a power of two, far finer than their range and their noise.
 
-    At most 2**-12 of the range or of the noise's scale, whichever is smaller, but not so fine that
-    the noise has a scale of more than 2**31 steps, or a value lies beyond 2**29 steps.
+    A step is at most 2^-12 of the range or of the noise's scale, whichever is smaller. But it is
+    coarse enough that the noise has a scale of at most 2^31 steps, and no value lies beyond 2^29
+    steps.
     """
     scale = widest / np.where(np.isfinite(epsilon), epsilon, 2.0**12)
     step = np.minimum(widest, scale) * 2.0**-12
@@ -95,16 +96,19 @@ def calibrate(
     rounds: Numbers,
     public: Public,
 ) -> TreeBudget:
-    """The paper's budget: equal shares of depths among their nodes, and of all leaves.
+    """The paper's budget: the nodes of a depth share it equally, and so do all leaves.
 
-    Args: as `greedy_tree.calibrate`.
+    The arguments are those of `greedy_tree.calibrate`.
     """
     del public
+
+    # The allowance of a tree: an equal share for each depth, and one for each leaf.
     depth = kind.depth
     tree = allowance.part(1 / np.asarray(rounds))
     level_epsilon = tree.part(np.asarray(shares.structure) / depth).epsilon
     leaf = tree.part((1 - np.asarray(shares.structure)) / 2**depth)
 
+    # The grid of leaf values, and their noise in steps of it.
     step, clip = rounded_down(settings.step), rounded_down(settings.clip)
     widest = leaf_range(step, clip)
     leaf_step = _leaf_step(widest, leaf.epsilon)
@@ -126,15 +130,20 @@ def program(
     budget: TreeBudget,
     public: Public,
 ) -> None:
-    """Splits level by level, and leveraged leaf values in steps of their grid."""
+    """Draw splits level by level, and leveraged leaf values in steps of their grid."""
+    # Private splits; the leaves' class weights are exact here.
     rule = private_objective if kind.objective else public_alpha
     totals = grow(draw, table, weights, budget, public, kind.criterion, rule, PRICE.temperature)
+
+    # The link of each leaf's share, times the leverage of the tree.
     counts = totals.astype(jnp.float32) * (public.cap / GRID)
     share = trees.shrink_to_parents(counts, jnp.float32(TINY_PRIOR))
     value = link_values(kind.link, budget, share)
 
     rows = jnp.maximum(jnp.sum(table.present.astype(jnp.float32)), 1)
     leverage = budget.step * jnp.sum((counts[:, 1] - counts[:, 0]) * value) / rows
+
+    # Noise on values in steps of their grid.
     largest = budget.step * budget.clip**2
     steps = jnp.round(jnp.clip(leverage * value, -largest, largest) / budget.leaf_step)
     scale = jnp.asarray(budget.leaf_scale / budget.leaf_step)
@@ -143,25 +152,26 @@ def program(
 
 def hypothesis(kind: Kind, release: Release, budget: TreeBudget, public: Public) -> Tree:
     """The tree: noisy leaf values, clamped to their range again."""
-    del kind, public
+    del public
     largest = budget.step * budget.clip**2
     value = release["leaf"].astype(jnp.float32) * budget.leaf_step
-    return Tree(gathered_splits(release), jnp.clip(value, -largest, largest))
+    return Tree(gathered_splits(release, kind.depth), jnp.clip(value, -largest, largest))
 
 
 def events(kind: Kind, budget: TreeBudget, public: Public) -> list[Event]:
-    """The splits of each level, node by node, and the leaves, leaf by leaf."""
+    """The splits of each level and the leaves; each node and each leaf is paid for."""
     lines = split_events(PRICE, budget, public, kind.objective, kind.criterion)
     leaf_step = np.asarray(budget.leaf_step, np.float64)
     leaves = Event(
         "leaf",
         kind.noise,
-        "leveraged values in steps, leaf by leaf",
+        "leveraged leaf values, each leaf paid for",
         sensitivity=_leaf_sensitivity(leaf_range(budget.step, budget.clip), leaf_step),
         scale=np.asarray(budget.leaf_scale, np.float64) / leaf_step,
-        theorem="section 6, leaves",
+        theorem="Nock & Henecka (2020), section 6, leaves",
         count=2**kind.depth,
         moved=2**kind.depth,
+        unit="step of the leaves' grid",
     )
     return [*lines, leaves]
 
@@ -170,22 +180,22 @@ def events(kind: Kind, budget: TreeBudget, public: Public) -> list[Event]:
 def published_greedy_tree(
     depth: int, criterion: LossFamily, link: LossFamily, objective: bool
 ) -> WeakLearner:
-    """The paper's calibration: a release of 2**D - 1 splits and 2**D leveraged leaf values.
+    """The paper's calibration: a release of 2^D - 1 splits and 2^D leveraged leaf values.
 
-    Guarantee claimed by the paper, for neighbours that differ by one example (so under both
-    relations): node budgets add up over all nodes; leaf budgets add up over all leaves. The paper
-    says how nodes share their budget and is silent on leaves; as every row moves beta_t, and with
-    it the value of every leaf, the leaves' budgets must add up to the tree's. They are equal here,
-    as the paper has it for forests (section 17.2).
+    Guarantee claimed by the paper, for neighbours that differ by one example, so under both
+    relations: node budgets add up over all nodes, and leaf budgets add up over all leaves. The
+    paper says how nodes share their budget, but not how leaves do. Every row moves beta_t, and with
+    it the value of every leaf. So the leaves' budgets must add up to the tree's. They are equal
+    here, as in the paper's forests (section 17.2).
 
-    The leverage is folded into the leaf before the noise, so the value is in [-a M**2, a M**2] and
-    the Laplace scale is 2 a M**2 / epsilon of a leaf; afterwards it is clamped to that range again.
-    The link is clamped to [-M, M] before the noise, which the paper's description leaves to
-    afterwards; without it the scale would be too small for the claim. Values are put on a public
-    grid of steps `leaf_step`, to which the noise is drawn exactly; that enlarges the sensitivity of
-    a value by one step.
+    The leverage is folded into the leaf before the noise, so the value is in [-a M^2, a M^2].
+    The Laplace scale is 2 a M^2 / epsilon of a leaf. After the noise the value is clamped to that
+    range again. The link is clamped to [-M, M] before the noise. The paper's description does that
+    afterwards, but then the scale would be too small for the claim. Values are put on a public grid
+    of steps `leaf_step`, to which the noise is drawn exactly. That enlarges the sensitivity of a
+    value by one step.
 
-    Args: as `greedy_tree.greedy_tree`, without the relation.
+    The arguments are those of `greedy_tree.greedy_tree`, without the relation.
     """
     kind = Kind(depth, criterion, link, objective, None, mechanisms.discrete_laplace)
     shares, settings = kind.default_shares, default_settings(link, depth)

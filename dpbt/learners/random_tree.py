@@ -1,14 +1,15 @@
 """Random decision trees: a structure drawn without the rows, and private leaves.
 
-Bojarski et al. (2014). A grove is P complete trees of height D whose inner nodes ask "position of
-attribute a > t", with a uniform over the attributes and t uniform in [0, 1), Algorithm 1. Rows are
-read as positions in [0, 1] in the attributes' public ranges: those of their cells, or exact ones
-(`domains.positions`). With P = 1 every tree sees all rows and trees compose in sequence; with P
-above 1 each row is given to one of the P trees by a draw that never reads the rows, and they
-compose in parallel.
+Bojarski et al. (2014), Algorithm 1. A grove is P complete trees of height D. An inner node asks
+"position of attribute a > t", with a uniform over the attributes and t uniform in [0, 1). Rows are
+read as positions in [0, 1] in the attributes' public ranges: the positions of their cells, or exact
+ones (`domains.positions`).
 
-Only the leaves read the rows: noisy class weights (RF-L and the paper's Algorithm 2), or a label
-drawn by the exponential mechanism (RF-E of Nock & Henecka, 2020, section 17.2).
+With P = 1 every tree sees all rows, and trees compose in sequence. With P above 1 a draw that never
+reads the rows gives each row to one of the P trees, and these compose in parallel.
+
+Only the leaves read the rows. They state noisy class weights (RF-L and the paper's Algorithm 2), or
+a label drawn by the exponential mechanism (RF-E of Nock & Henecka, 2020, section 17.2).
 """
 
 import functools
@@ -36,8 +37,10 @@ from dpbt.privacy.accounting import Event
 from dpbt.privacy.mechanism import Allowance, Mechanism, Numbers
 
 MAX_DEPTH = 20
+"""The largest depth of a random tree."""
+
 NEGATIVE = ("zero", "uniform")
-"""What a leaf with a negative noisy weight states; see `shares`."""
+"""The rules for leaves with a negative noisy weight; see `shares`."""
 
 
 class ForestBudget(NamedTuple):
@@ -45,14 +48,15 @@ class ForestBudget(NamedTuple):
 
     Attributes:
         leaf_scale: f32[], in grid units: the noise of one class weight, or the temperature of one
-            label (its probability is proportional to exp(class weight / leaf_scale)); 0 for none.
+            label, whose probability is proportional to exp(class weight / leaf_scale). 0 is no
+            noise.
     """
 
     leaf_scale: AnyArray
 
 
 class Kind(NamedTuple):
-    """What is static in a grove.
+    """The static parts of a grove.
 
     Attributes:
         depth: D, in 1..20.
@@ -60,7 +64,7 @@ class Kind(NamedTuple):
         noise: `mechanisms.discrete_laplace` or `rounded_gaussian` on class weights, or
             `exponential` for labels.
         parts: P. Above 1, each row is given to one of the P trees.
-        per_leaf: let the ledger add up leaves in sequence (published) instead of in parallel.
+        per_leaf: the ledger adds up leaves in sequence (published) instead of in parallel.
         negative: "zero" or "uniform", see `shares`.
     """
 
@@ -78,7 +82,7 @@ class Kind(NamedTuple):
 
     @property
     def leaves(self) -> int:
-        """How many leaves a tree has."""
+        """The number of leaves of a tree."""
         return 2**self.depth
 
 
@@ -87,9 +91,9 @@ class Grove(NamedTuple):
 
     Attributes:
         attribute: i32[P, 2**D - 1], heap order: the children of node i are 2i+1 and 2i+2 (right).
-        threshold: f32[P, 2**D - 1] in [0, 1): a row goes right where its position is above it.
+        threshold: f32[P, 2**D - 1] in [0, 1): a row goes right if its position is above it.
         leaf: f32[P, 2**D]: theta, the share of the positive class that the leaf states, in [0, 1].
-        grown: f32[P]: 1, and 0 (no vote) for the zeros of rounds that did not take place.
+        grown: f32[P]: 1 for a grown tree, 0 for padding beyond the number of rounds.
     """
 
     attribute: Array
@@ -128,14 +132,14 @@ def prepare(table: Table) -> Positions:
 def descend(attribute: Array, threshold: Array, position: Array, tree: Array) -> Array:
     """i32[D, N]: the node, numbered in its level, of each row after 1, 2, ..., D questions.
 
-    Gathers only, so a level costs N whatever its number of nodes. The first h rows of the result
-    are a random tree of height h: its structure is the top of the taller one's.
+    It only gathers, so every level costs the same time. The first h rows of the result are those of
+    a random tree of height h, whose structure is the top of the taller one's.
 
     Args:
         attribute: i32[P, 2**D - 1].
         threshold: f32[P, 2**D - 1].
         position: f32[N, A].
-        tree: i32[N], which of the P trees each row goes through.
+        tree: i32[N], which of the P trees each row passes through.
     """
     nodes = attribute.shape[-1]
     depth = (nodes + 1).bit_length() - 1
@@ -175,7 +179,7 @@ def leaf_weights(leaf: Array, target: Array, weights: Array, leaves: int) -> Arr
         leaf: i32[N], the leaf of each row.
         target: bool[N].
         weights: i32[N], the row's weight; 0 for absent rows.
-        leaves: how many there are.
+        leaves: the number of leaves.
     """
     segment = 2 * leaf + target.astype(jnp.int32)
     return jax.ops.segment_sum(weights, segment, num_segments=2 * leaves).reshape(leaves, 2)
@@ -184,10 +188,11 @@ def leaf_weights(leaf: Array, target: Array, weights: Array, leaves: int) -> Arr
 def shares(weights: Array, fallback: Array, negative: str) -> Array:
     """f32[...]: theta = n+ / (n+ + n-) of noisy class weights [..., 2], or `fallback` without any.
 
-    "uniform": Algorithm 2 as printed, where a weight is negative or both are 0. "zero": negative
-    weights count as 0, and the fallback is for leaves where both do. The first throws the other
-    weight away, and with it half of all pure leaves. `fallback` is uniform in [0, 1]. Both are
-    post-processing of a release.
+    There are two rules, and both are post-processing of a release. `fallback` is uniform in [0, 1].
+
+    - "uniform" is Algorithm 2 as printed: the fallback is used if a weight is negative or both are
+      0. That throws the other weight away, and with it half of all pure leaves.
+    - "zero" counts negative weights as 0, and uses the fallback if both are 0.
     """
     noisy = weights.astype(jnp.float32)
     if negative == "zero":
@@ -200,7 +205,7 @@ def shares(weights: Array, fallback: Array, negative: str) -> Array:
 
 
 def _votes(grove: Grove, table: Positions) -> Array:
-    """f32[N]: the number of trees that say positive minus that of those that say negative."""
+    """f32[N]: the number of trees that say positive minus the number that say negative."""
     positive = leaf_shares(grove, table.position) > 0.5
     return jnp.sum(jnp.where(positive, 1.0, -1.0) * grove.grown[:, None], axis=0)
 
@@ -209,9 +214,9 @@ def theta(trees: Grove, rows: Positions) -> Array:
     """f32[k, N]: the share of the positive class that each tree's leaf states for each row.
 
     Args:
-        trees: a Grove with any leading axes, such as `Model.hypotheses`. Rounds that did not take
-            place state NaN.
-        rows: as `prepare` gives them.
+        trees: a Grove with any leading axes, such as `Model.hypotheses`. Padding beyond the number
+            of rounds states NaN.
+        rows: prepared rows.
     """
     grown = trees.grown.reshape(-1)
     attribute, threshold, leaf = (array.reshape(-1, array.shape[-1]) for array in trees[:3])
@@ -228,11 +233,11 @@ GROVES = HypothesisClass(
     explain=rules.of_groves,
     shares=theta,
 )
-"""Groves over positions; they add up to a majority vote. `prediction` has all voting rules."""
+"""Groves over positions. Their sum is a majority vote; `prediction` has all voting rules."""
 
 
 def _statistic(noise: Mechanism, weights: Array) -> Array:
-    """Class weights as the mechanism reads them: their differences, as float32, for labels."""
+    """Class weights as the mechanism reads them; for labels their float32 differences."""
     if noise is mechanisms.exponential:
         weights = weights - jnp.max(weights, axis=-1, keepdims=True)
         return weights.astype(jnp.float32)
@@ -240,9 +245,9 @@ def _statistic(noise: Mechanism, weights: Array) -> Array:
 
 
 def _leaf_sensitivity(kind: Kind, rows: Numbers) -> np.ndarray:
-    """f64[...]: of the class weights of all leaves, or of the scores of all labels, in grid units.
+    """f64[...]: the sensitivity of all class weights, or of all labels' scores, in grid units.
 
-    A row that comes or goes moves a label's scores one way; the published exponent, leaf by leaf,
+    A row that comes or goes moves a label's scores one way. The published exponent, leaf by leaf,
     allows for both ways.
     """
     step = sensitivity.count_step(rows, exact=not kind.labels)
@@ -252,7 +257,7 @@ def _leaf_sensitivity(kind: Kind, rows: Numbers) -> np.ndarray:
 
 
 def calibrate(kind: Kind, allowance: Allowance, rounds: Numbers, public: Public) -> ForestBudget:
-    """The budget: a tree's leaves have its allowance together, or in equal parts (published)."""
+    """The budget: a tree's leaves share its allowance, or have equal parts of it (published)."""
     leaves = kind.leaves if kind.per_leaf else 1
     of_draw = allowance.part(1 / (np.asarray(rounds) * float(leaves)))
     return ForestBudget(kind.noise.scale(_leaf_sensitivity(kind, public.rows), of_draw))
@@ -266,24 +271,28 @@ def program(
     budget: ForestBudget,
     public: Public,
 ) -> None:
-    """A structure that never reads the rows, and what its leaves say of them."""
+    """Draw a structure that never reads the rows, and what its leaves state about the rows."""
     del public
     rows, attributes = table.position.shape
     parts, leaves = kind.parts, kind.leaves
 
-    # Public structure, and which tree each place of the table belongs to.
+    # Public structure: the attribute and the threshold of every inner node.
     unread = jnp.zeros((parts, leaves - 1), jnp.int32)
     attribute = draw("attribute", mechanisms.uniform, unread, jnp.int32(attributes))
     numbers = unread.astype(jnp.float32)
     threshold = draw("threshold", mechanisms.uniform, numbers, jnp.float32(1))
+
+    # Public shares for leaves without a usable weight.
     if not kind.labels:
         fallback = jnp.zeros((parts, leaves), jnp.float32)
         draw("fallback", mechanisms.uniform, fallback, jnp.float32(1))
+
+    # The tree that each place of the table belongs to.
     tree = jnp.zeros(rows, jnp.int32)
     if parts > 1:
         tree = draw("part", mechanisms.assignment, tree, jnp.int32(parts))
 
-    # Private leaves.
+    # Private leaves: noise on the class weights of each, or a label drawn from them.
     leaf = tree * leaves + descend(attribute, threshold, table.position, tree)[-1]
     weights = jnp.where(table.present, weights, 0).astype(jnp.int32)
     counts = leaf_weights(leaf, table.target, weights, parts * leaves)
@@ -292,7 +301,7 @@ def program(
 
 
 def hypothesis(kind: Kind, release: Release, budget: ForestBudget, public: Public) -> Grove:
-    """The trees; theta is a ratio of weights, so their scale does not matter."""
+    """The trees. Theta is a ratio of weights, so the unit of the weights cancels."""
     del budget, public
     leaf = release["leaf"]
     grown = jnp.ones(kind.parts, jnp.float32)
@@ -303,19 +312,19 @@ def hypothesis(kind: Kind, release: Release, budget: ForestBudget, public: Publi
 
 
 def _structure_events(kind: Kind) -> list[Event]:
-    """Lines of what never reads the rows."""
+    """The events of the draws that never read the rows."""
     public, theorem = accounting.public, "docs/privacy.md F1"
     lines = [
         public("attribute", "attributes of inner nodes", scale=0.0, theorem=theorem),
         public("threshold", "thresholds of inner nodes", scale=1.0, theorem=theorem),
     ]
     if not kind.labels:
-        what = "theta of leaves without a usable weight"
+        what = "shares stated by leaves without a usable weight"
         lines.append(public("fallback", what, scale=1.0, theorem=theorem))
     if kind.parts > 1:
         part = public(
             "part",
-            "tree of each place, withheld unless asked for",
+            "tree of each row, withheld unless asked for",
             scale=float(kind.parts),
             theorem="docs/privacy.md F3",
             mechanism=mechanisms.assignment,
@@ -325,10 +334,10 @@ def _structure_events(kind: Kind) -> list[Event]:
 
 
 def events(kind: Kind, budget: ForestBudget, public: Public) -> list[Event]:
-    """Lines of the structure, and one of the leaves."""
+    """The events of the structure, and one for the leaves."""
     where = "all leaves" if kind.parts == 1 else "all leaves of all trees"
     if kind.per_leaf:
-        where, theorem = "leaf by leaf", "section 17.2"
+        where, theorem = "each leaf paid for", "Nock & Henecka (2020), section 17.2"
     else:
         theorem = "docs/privacy.md F2" if kind.labels else "docs/privacy.md F1"
     leaves = Event(
@@ -340,6 +349,7 @@ def events(kind: Kind, budget: ForestBudget, public: Public) -> list[Event]:
         theorem=theorem,
         count=kind.leaves if kind.per_leaf else 1,
         moved=sensitivity.moved_rows(kind.relation),
+        unit=accounting.ROW_STEP,
     )
     return [*_structure_events(kind), leaves]
 
@@ -355,36 +365,38 @@ def random_tree(
 ) -> WeakLearner:
     """Groves of `parts` trees with a structure drawn from public randomness and private leaves.
 
-    Guarantee, under `relation`, for all leaves of all trees of the grove together: with noise on
-    class weights, sensitivity / leaf_scale, the L1 (or L2) sensitivity being that of
-    `sensitivity.class_weights`; with labels, `sensitivity.split_moves` / leaf_scale. Structure and
-    fallbacks cost nothing, as they never read the rows.
+    Guarantee, under `relation`, for all leaves of all trees of the grove together. With noise on
+    class weights it is sensitivity / leaf_scale, with the L1 (or L2) sensitivity of
+    `sensitivity.class_weights`. With labels it is `sensitivity.split_moves` / leaf_scale. Structure
+    and fallbacks cost nothing, as they never read the rows.
 
-    Proof. Given the structure, and the tree that each row is given to, a row is in one leaf of one
-    tree. Adding it raises one class weight by at most 1 row, so the weights of all leaves move by 1
-    in L1 and L2 norm; replacing a row is a removal and an addition, 2 in L1 and at most sqrt(2) in
-    L2 norm. For labels, the added row raises one score of one leaf by at most 1 row: scores of one
-    sign, so (`sensitivity.perspective_bound`) the leaf's draw costs 1 / leaf_scale, and all others
-    nothing; replace-one pays twice, in two leaves or twice in one. []
+    Proof for class weights. Given the structure, and the tree that each row is given to, a row is
+    in one leaf of one tree. Adding it raises one class weight by at most 1 row, so the weights of
+    all leaves move by 1 in L1 and L2 norm. Replacing a row is a removal and an addition: 2 in L1
+    and at most sqrt(2) in L2 norm. []
+
+    Proof for labels. The added row raises one score of one leaf by at most 1 row. Scores move one
+    way, so the leaf's draw costs 1 / leaf_scale (`sensitivity.perspective_bound`), and all others
+    cost nothing. Replace-one pays twice, in two leaves or twice in one. []
 
     Which tree a row is given to is a function of its place in the table, so neighbours must agree
-    on the places of the rows they share; tables with a `present` mask do (a removed row leaves its
-    place empty). If rows have no public places, the site "part" must not be published: trees are
-    given uniformly and independently, so two neighbours' releases without it are mixtures, with the
-    same weights, of releases that satisfy the guarantee, whatever the order of the rows. The length
-    of "part" is N, too. So the learner withholds it, and `fit` leaves it out of the model.
+    on the places of the rows they share. Tables with a `present` mask do, because a removed row
+    leaves its place empty. If rows have no public places, the site "part" must not be published.
+    Trees are given uniformly and independently. So two neighbours' releases without "part" are
+    mixtures, with the same weights, of releases that satisfy the guarantee, in any order of the
+    rows. The length of "part" is N, too. So the learner withholds it, and `fit` leaves it out of
+    the model.
 
-    With `per_leaf` the ledger counts every leaf of a tree, as RF-L and RF-E do that split the
-    budget evenly among leaves. The noise is what `budget` says either way.
+    With `per_leaf` the ledger counts every leaf of a tree, as RF-L and RF-E do, which split the
+    budget evenly among leaves. The noise is that of `budget` either way.
 
     Args:
         depth: D, in 1..20.
-        relation: the neighbouring relation the ledger speaks of.
+        relation: the neighbouring relation of the ledger.
         noise: `mechanisms.discrete_laplace` or `rounded_gaussian` on class weights, or
             `exponential` for labels.
         parts: P. Above 1, each row is given to one of the P trees.
-        per_leaf: let the ledger add up leaves in sequence (published) instead of in parallel
-            (tight).
+        per_leaf: the ledger adds up leaves in sequence (published) instead of in parallel (tight).
         negative: "zero" or "uniform", see `shares`.
     """
     kind = Kind(depth, relation, noise, parts, per_leaf, negative)

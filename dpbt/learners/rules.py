@@ -1,11 +1,14 @@
 """Hypotheses in words, by a public domain. All of it is post-processing."""
 
+from __future__ import annotations  # so that a branch may hold branches
+
 from collections.abc import Callable
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
 from dpbt.base import UNSPLIT, Hypotheses
-from dpbt.data.domains import Domain, Predicate, attributes, predicates
+from dpbt.data.domains import Domain, Predicate, attributes, predicates, questions
 from dpbt.data.kinds import Boolean, Column, Nominal, Numeric
 
 
@@ -28,14 +31,36 @@ def cells_in_words(kind: Column, chosen: np.ndarray) -> str:
             return f"in {{{', '.join(picked[: kind.cells])}}}"
 
 
-PredicateOf = Callable[[int], Predicate | None]
+DIGITS = 4
+"""Decimals that are shown of a number."""
+
+
+class Asked(NamedTuple):
+    """What a node of a tree asks.
+
+    Attributes:
+        predicate: in words.
+        feature: the number of the column whose cell it reads.
+        cells: the cells that satisfy it.
+    """
+
+    predicate: Predicate
+    feature: int
+    cells: frozenset[int]
+
+
+AskedAt = Callable[[int], Asked | None]
 """node of a tree -> what the node asks, or None where it is not split."""
+
+Branch: TypeAlias = "float | tuple[Predicate, Branch, Branch]"
+"""A leaf; or what a node asks, the branch of rows that satisfy it, and that of the others."""
 
 
 def of_trees(trees: Hypotheses, domain: Domain) -> str:
     """The rules of each tree; a row's score is the sum of what its leaves add.
 
-    Branches whose leaves are all equal are shown as one leaf.
+    Only branches that a row can reach are shown. Branches that add the same are shown as one leaf,
+    and trees of one leaf only as a number of trees.
 
     Args:
         trees: split i32[T, 2**D - 1], leaf f32[T, 2**D].
@@ -49,10 +74,23 @@ def of_trees(trees: Hypotheses, domain: Domain) -> str:
     if split.max() >= len(known):
         raise ValueError(f"the model uses split {split.max()}, the domain has {len(known)} splits")
 
-    def predicates_of(t: int) -> PredicateOf:
-        return lambda node: None if split[t, node] == UNSPLIT else known[split[t, node]]
+    public = questions(domain)
+    asked = [
+        Asked(predicate, int(feature), frozenset(range(low, high + 1)))
+        for predicate, feature, low, high in zip(known, *public[:3], strict=True)
+    ]
 
-    return _blocks(predicates_of, leaf, "add {:+.4f}".format)
+    def asked_by(t: int) -> AskedAt:
+        return lambda node: None if split[t, node] == UNSPLIT else asked[split[t, node]]
+
+    def says(value: float) -> str:
+        return f"add {value:+.{DIGITS}f}"
+
+    def of_all(values: list[float]) -> str:
+        return f"together they {says(sum(values))} to every row"
+
+    head = "score of a row: the sum of what the trees add; positive above 0"
+    return "\n".join([head, *_blocks(asked_by, leaf, domain, says, of_all)])
 
 
 def of_oblivious_trees(trees: Hypotheses, domain: Domain) -> str:
@@ -90,6 +128,8 @@ def of_oblivious_trees(trees: Hypotheses, domain: Domain) -> str:
 def of_groves(groves: Hypotheses, domain: Domain) -> str:
     """The rules of each random tree, and the share of the positive class that its leaves state.
 
+    Branches and trees are shown as by `of_trees`.
+
     Args:
         groves: attribute i32[T, P, 2**D - 1], threshold f32[T, P, 2**D - 1], leaf f32[T, P, 2**D].
         domain: the domain that encoded the table that they were learned from.
@@ -107,17 +147,32 @@ def of_groves(groves: Hypotheses, domain: Domain) -> str:
             f"the model uses attribute {attribute.max()}, the domain has {len(known)} attributes"
         )
 
-    def predicates_of(t: int) -> PredicateOf:
-        return lambda node: known[attribute[t, node]](float(threshold[t, node]))
+    public = questions(domain)
 
-    return _blocks(predicates_of, leaf, "share of positive {:.4f}".format)
+    def asked_by(t: int) -> AskedAt:
+        def asked_at(node: int) -> Asked:
+            number, t_node = int(attribute[t, node]), threshold[t, node]
+            cells = np.flatnonzero(public.position[number] > t_node).tolist()
+            predicate = known[number](float(t_node))
+            return Asked(predicate, int(public.attribute[number]), frozenset(cells))
+
+        return asked_at
+
+    def says(value: float) -> str:
+        return f"share of positive {value:.{DIGITS}f}"
+
+    def of_all(values: list[float]) -> str:
+        return "share of positive " + ", ".join(f"{value:.{DIGITS}f}" for value in values)
+
+    head = "vote of each tree: positive if its share of positive is above 0.5"
+    return "\n".join([head, *_blocks(asked_by, leaf, domain, says, of_all)])
 
 
 def of_halfspaces(halfspaces: Hypotheses, domain: Domain) -> str:
-    """What each attribute adds to the score at the upper end of its range, largest first.
+    """The weight of each attribute, largest first: what it adds to the score at position 1.
 
-    The score of a row is the sum over attributes of that number times the row's place in [0, 1];
-    all places of a row are divided by their length where that is above 1.
+    The score of a row is the sum over attributes of weight times the row's position in [0, 1]. All
+    positions of a row are divided by their length where that is above 1.
 
     Args:
         halfspaces: normal f32[T, d].
@@ -131,44 +186,96 @@ def of_halfspaces(halfspaces: Hypotheses, domain: Domain) -> str:
     if len(total) != len(known):
         raise ValueError(f"the model has {len(total)} attributes, the domain {len(known)}")
     order = np.argsort(-np.abs(total), kind="stable")
-    return "\n".join(f"{total[a]:+.4f}  {known[a].name}" for a in order)
+    head = [
+        "score of a row: the sum of weight times position over the attributes; positive above 0",
+        "a position is from 0 to 1 in the declared range; a row's positions are divided by their "
+        "length where that is above 1",
+        "weight   attribute",
+    ]
+    return "\n".join([*head, *(f"{total[a]:+.{DIGITS}f}  {known[a].name}" for a in order)])
 
 
 def _blocks(
-    predicates_of: Callable[[int], PredicateOf],
+    asked_by: Callable[[int], AskedAt],
     leaf: np.ndarray,
+    domain: Domain,
     says: Callable[[float], str],
-) -> str:
-    """All trees, one after the other."""
-    blocks = []
-    for t in range(len(leaf)):
-        lines = _lines(predicates_of(t), leaf[t], says, 0, 0, len(leaf[t]), "  ")
-        blocks.append("\n".join([f"tree {t + 1}", *lines]))
-    return "\n".join(blocks)
-
-
-def _lines(
-    predicate_of: PredicateOf,
-    leaf: np.ndarray,
-    says: Callable[[float], str],
-    node: int,
-    first: int,
-    width: int,
-    indent: str,
+    of_all: Callable[[list[float]], str],
 ) -> list[str]:
-    """The lines of a node whose leaves are first, ..., first + width - 1."""
-    below = leaf[first : first + width]
-    if np.all(below == below[0]):
-        return [f"{indent}{says(float(below[0]))}"]
+    """The lines of all trees, one tree after the other; trees of one leaf are only counted.
 
-    half, deeper = width // 2, indent + "  "
-    left, right = (2 * node + 1, first, half), (2 * node + 2, first + half, half)
-    predicate = predicate_of(node)
-    if predicate is None:
-        return _lines(predicate_of, leaf, says, *left, indent)
+    Args:
+        asked_by: number of a tree -> what its nodes ask.
+        leaf: f[T, 2**D].
+        domain: of the cells.
+        says: leaf -> its line.
+        of_all: leaves of the trees of one leaf -> what these trees say together.
+    """
+    every_cell = tuple(frozenset(range(kind.cells)) for kind in domain.values())
+    lines, alike = [], []
+    for t in range(len(leaf)):
+        tree = _reached(asked_by(t), leaf[t], every_cell)
+        if isinstance(tree, tuple):
+            lines += [f"tree {t + 1}", *_lines(tree, says, "  ")]
+        else:
+            alike.append(tree)
+    if alike:
+        lines.append(
+            f"left out: {len(alike)} of {len(leaf)} trees, which split no rows; {of_all(alike)}"
+        )
+    return lines
+
+
+def _reached(
+    asked_at: AskedAt,
+    leaf: np.ndarray,
+    possible: tuple[frozenset[int], ...],
+    node: int = 0,
+) -> Branch:
+    """A node with the branches that rows can reach; those that say the same are one leaf.
+
+    Args:
+        asked_at: what the nodes of the tree ask.
+        leaf: f[...]: the leaves below the node.
+        possible: for each feature the cells that a row at the node may have.
+        node: the number of the node in heap order.
+    """
+    if len(leaf) == 1:
+        return round(float(leaf[0]), DIGITS) + 0.0  # no sign of zero
+
+    half = len(leaf) // 2
+    left, right = (leaf[:half], 2 * node + 1), (leaf[half:], 2 * node + 2)
+
+    def below(side: tuple[np.ndarray, int], cells: tuple[frozenset[int], ...]) -> Branch:
+        return _reached(asked_at, side[0], cells, side[1])
+
+    asked = asked_at(node)
+    if asked is None:
+        return below(left, possible)
+
+    # Earlier questions may leave one answer only.
+    here = possible[asked.feature]
+    if not here & asked.cells:
+        return below(left, possible)
+    if here <= asked.cells:
+        return below(right, possible)
+
+    def narrowed(cells: frozenset[int]) -> tuple[frozenset[int], ...]:
+        return (*possible[: asked.feature], cells, *possible[asked.feature + 1 :])
+
+    yes, no = below(right, narrowed(here & asked.cells)), below(left, narrowed(here - asked.cells))
+    return yes if yes == no else (asked.predicate, yes, no)
+
+
+def _lines(tree: Branch, says: Callable[[float], str], indent: str) -> list[str]:
+    """The lines of a node and of all below it."""
+    if not isinstance(tree, tuple):
+        return [f"{indent}{says(tree)}"]
+    predicate, yes, no = tree
+    deeper = indent + "  "
     return [
         f"{indent}if {predicate.yes}:",
-        *_lines(predicate_of, leaf, says, *right, deeper),
+        *_lines(yes, says, deeper),
         f"{indent}else:",
-        *_lines(predicate_of, leaf, says, *left, deeper),
+        *_lines(no, says, deeper),
     ]

@@ -1,7 +1,7 @@
-"""Top-down trees: leaf and split are chosen together among all current leaves.
+"""Top-down trees: a leaf and its split are chosen together among all current leaves.
 
-Asadi et al. (2022), Algorithm 2. A tree of t internal nodes under a depth cap D lives in a complete
-tree of depth D, in which nodes that are not split route left.
+Asadi et al. (2022), Algorithm 2. A tree of t internal nodes under a depth cap D is stored in a
+complete tree of depth D. Nodes that are not split route left.
 """
 
 import functools
@@ -25,7 +25,7 @@ from dpbt.base import (
 )
 from dpbt.learners import trees
 from dpbt.losses import family_name, fixed
-from dpbt.privacy import boundary, mechanisms, sensitivity, slickness
+from dpbt.privacy import accounting, boundary, mechanisms, sensitivity, slickness
 from dpbt.privacy.accounting import Event
 from dpbt.privacy.mechanism import Allowance, Mechanism, Numbers, rounded_down
 
@@ -37,7 +37,7 @@ class TopDownBudget(NamedTuple):
     """The traced numbers of top-down trees; each may have leading axes of settings.
 
     Attributes:
-        split_epsilon: f32[], the cost of one selection; infinite in the non-private mode.
+        split_epsilon: f32[], the epsilon of one selection; infinite in the non-private mode.
         leaf_scale: f32[], the noise of the labels: temperature (tight) or Laplace scale
             (published), in grid units.
     """
@@ -47,12 +47,12 @@ class TopDownBudget(NamedTuple):
 
 
 class Kind(NamedTuple):
-    """What is static in a top-down tree.
+    """The static parts of a top-down tree.
 
     Attributes:
         splits: t, the number of internal nodes, at most 2**D - 1.
         depth: D, the depth cap.
-        criterion: G.
+        criterion: G, the loss whose perspective scores splits.
         relation: the neighbouring relation of the ledger.
         calibration: "tight" or "published".
     """
@@ -74,19 +74,19 @@ class Kind(NamedTuple):
         return mechanisms.exponential if self.tight else mechanisms.noisy_max
 
 
-def tight_range(criterion: ProperLoss, mass: Numbers, relation: Relation) -> Numbers:
-    """`slickness.improvement_range` with its allowance for float32, in units of the weight cap."""
-    exact = slickness.improvement_range(criterion, mass, relation)
+def tight_range(criterion: ProperLoss, mass: Numbers) -> Numbers:
+    """`slickness.improvement_range` plus what float32 may add, in units of the weight cap."""
+    exact = slickness.improvement_range(criterion, mass)
     return exact + slickness.improvement_rounding(mass)
 
 
 def improvements(criterion: ProperLoss, products: Array, totals: Array) -> Array:
-    """f32[nodes, S]: what each split of each node takes off the perspectives, in units of the cap.
+    """f32[nodes, S]: the decrease of the perspectives by each split, in units of the weight cap.
 
     Args:
         criterion: the loss whose perspective is w G(q).
         products: i32[nodes, 2, S], weights that satisfy each split, by class.
-        totals: i32[nodes, 2].
+        totals: i32[nodes, 2], the class weights of the nodes.
     """
 
     def perspective(counts: Array) -> Array:
@@ -102,18 +102,18 @@ def improvements(criterion: ProperLoss, products: Array, totals: Array) -> Array
 
 @functools.cache
 def _leftmost_leaf(depth: int) -> np.ndarray:
-    """i32[2**(D+1) - 1]: where a row ends that is routed left from each heap node on."""
+    """i32[2**(D+1) - 1]: the leaf that a row reaches by going left from each heap node on."""
     ends = [(np.arange(2**level) << (depth - level)) for level in range(depth + 1)]
     return np.concatenate(ends).astype(np.int32)
 
 
 class _Growth(NamedTuple):
-    """A tree in the making, over a heap of 2**(D+1) - 1 nodes; all of it is private.
+    """A growing tree, over a heap of 2**(D+1) - 1 nodes; all fields are private.
 
     Attributes:
         node: i32[N], the heap node of each row.
         totals: i32[heap, 2], the class weights of each node, in grid units.
-        products: i32[2**D - 1, 2, S], those of its rows that satisfy each split.
+        products: i32[2**D - 1, 2, S], the class weights of its rows that satisfy each split.
         is_leaf: bool[heap].
     """
 
@@ -142,7 +142,11 @@ def _root(table: trees.Prepared, by_class: Array, depth: int) -> _Growth:
 
 
 def _scores(criterion: ProperLoss, growth: _Growth, allowed: AnyArray | None) -> Array:
-    """f32[S * (2**D - 1)]: of candidate split * nodes + node; -inf for those that are not open."""
+    """f32[S * nodes]: the score of each pair, at index split * nodes + node.
+
+    It is -inf for a node that is not a leaf above the depth cap, and for a split that is not
+    allowed.
+    """
     nodes = growth.products.shape[0]
     gains = improvements(criterion, growth.products, growth.totals[:nodes])
     is_open = growth.is_leaf[:nodes, None]
@@ -152,7 +156,7 @@ def _scores(criterion: ProperLoss, growth: _Growth, allowed: AnyArray | None) ->
 
 
 def _split_leaf(table: trees.Prepared, growth: _Growth, node: Array, split: Array) -> _Growth:
-    """The tree with one leaf split; the products of its children are not made yet."""
+    """The tree with one leaf split, still without the products of its children."""
     left, right = 2 * node + 1, 2 * node + 2
     child = left + table.columns[split].astype(jnp.int32)
     satisfied = growth.products[node, :, split]
@@ -174,11 +178,11 @@ def _grow(
     """Draw all pairs of leaf and split.
 
     Args:
-        draw: what the program asks for its draws.
+        draw: the program's access to random draws.
         table: the prepared rows.
         weights: f32[N], integers 0..GRID.
-        kind: of the tree.
-        scale: the temperature of a selection, and what the ledger measures it in.
+        kind: the static parts of the tree.
+        scale: the temperature of a selection, and the unit in which the ledger measures it.
 
     Returns:
         i32[L, 2], the leaves' class weights in grid units; private.
@@ -187,18 +191,22 @@ def _grow(
     by_class = trees.weights_by_class(table, weights)
     growth = _root(table, by_class, kind.depth)
     for k in range(kind.splits):
+        # One selection among all pairs of an open leaf and a split.
         scores = _scores(kind.criterion, growth, table.allowed)
         choice = draw(f"split_{k}", mechanisms.exponential, scores, *scale)
+
+        # The chosen leaf is split.
         node, split = choice % nodes, choice // nodes
         growth = _split_leaf(table, growth, node, split)
 
-        # The next selection needs the children's products.
+        # The next selection needs the children's products: the left ones by subtraction.
         if k + 1 < kind.splits:
             left, right = 2 * node + 1, 2 * node + 2
             below = _mask_products(table, by_class, growth.node == right)
             products = growth.products.at[left].set(growth.products[node] - below, mode="drop")
             growth = growth._replace(products=products.at[right].set(below, mode="drop"))
 
+    # Leaves above the depth cap stand for their leftmost descendants.
     counts = jnp.where(growth.is_leaf[:, None], growth.totals, 0)
     leaves = jnp.zeros((2**kind.depth, 2), jnp.int32)
     return leaves.at[_leftmost_leaf(kind.depth)].add(counts)
@@ -207,35 +215,35 @@ def _grow(
 def _split_range(kind: Kind, public: Public, cap: Numbers = 1.0) -> Numbers:
     """f32[...]: the range of the change of improvements, in units of the cap."""
     mass = slickness.total_mass(public.rows, public.reweighting.density, cap)
-    proved = tight_range(kind.criterion, mass, kind.relation)
+    proved = tight_range(kind.criterion, mass)
     if kind.tight:
         return proved
     return jnp.maximum(proved, PUBLISHED_RANGE)  # 8, and float32's allowance beyond 1,000 rows
 
 
-def _leaf_sensitivity(kind: Kind, rows: Numbers) -> np.ndarray:
-    """f64[...]: the range of the change of all labels' scores, in grid units."""
-    return sensitivity.count_step(rows) * slickness.label_range(kind.relation)
+def _leaf_sensitivity(rows: Numbers) -> np.ndarray:
+    """f64[...]: the range of the change of all labels' scores together, in grid units."""
+    return sensitivity.count_step(rows) * slickness.LABEL_RANGE
 
 
 def calibrate(
     kind: Kind, leaf_share: Numbers, allowance: Allowance, rounds: Numbers, public: Public
 ) -> TopDownBudget:
-    """The budget: splits have equal parts of what labels leave.
+    """The budget: labels have their share of a round, and splits have equal parts of the rest.
 
     Args:
-        kind: of the tree.
+        kind: the static parts of the tree.
         leaf_share: the share of a round's allowance for the labels.
         allowance: of all rounds.
         rounds: tau.
-        public: for the number of rows.
+        public: what is public; the number of rows is read.
     """
     tree = allowance.part(1 / np.asarray(rounds))
     leaf_share = np.asarray(leaf_share, np.float64)
     split = tree.part((1 - leaf_share) / kind.splits)
     return TopDownBudget(
         rounded_down(mechanisms.exponential.price.shift(split)),
-        kind.labels.scale(_leaf_sensitivity(kind, public.rows), tree.part(leaf_share)),
+        kind.labels.scale(_leaf_sensitivity(public.rows), tree.part(leaf_share)),
     )
 
 
@@ -247,16 +255,19 @@ def program(
     budget: TopDownBudget,
     public: Public,
 ) -> None:
-    """All pairs of leaf and split, and the labels of the leaves."""
+    """Draw all pairs of leaf and split, and the labels of the leaves."""
+    # The pairs of leaf and split.
     widest = _split_range(kind, public, public.cap)
     scale = widest / jnp.asarray(budget.split_epsilon)
     counts = _grow(draw, table, weights, kind, (scale, widest))
+
+    # The labels, by the class weights up to a constant for each leaf.
     behind = counts - jnp.max(counts, axis=1, keepdims=True)
     draw("leaf", kind.labels, behind.astype(jnp.float32), budget.leaf_scale)
 
 
 def hypothesis(kind: Kind, release: Release, budget: TopDownBudget, public: Public) -> Tree:
-    """The tree; nodes that no selection chose are not split."""
+    """The tree, with leaves of +-1; nodes that no selection chose are not split."""
     del budget, public
     nodes = 2**kind.depth - 1
     split = jnp.full(nodes, UNSPLIT, jnp.int32)
@@ -267,8 +278,8 @@ def hypothesis(kind: Kind, release: Release, budget: TopDownBudget, public: Publ
 
 
 def events(kind: Kind, budget: TopDownBudget, public: Public) -> list[Event]:
-    """A line for each selection, and one for all labels."""
-    theorem = "docs/privacy.md 9" if kind.tight else "Asadi et al., Thm 4.4"
+    """One event for each selection, and one for all labels."""
+    theorem = "docs/privacy.md 9" if kind.tight else "Asadi et al. (2022), Thm 4.4"
     widest = np.asarray(_split_range(kind, public), np.float64)
     with np.errstate(divide="ignore"):  # an epsilon of 0 is refused by its scale
         scale = widest / np.asarray(budget.split_epsilon, np.float64)
@@ -276,12 +287,13 @@ def events(kind: Kind, budget: TopDownBudget, public: Public) -> list[Event]:
         Event(
             f"split_{k}",
             mechanisms.exponential,
-            f"leaf and split, number {k + 1}",
+            f"choice {k + 1} of a leaf and its split",
             sensitivity=widest,
             scale=scale,
             theorem=theorem,
             scale_unit=widest,
             moved=1,
+            unit=accounting.ROW,
         )
         for k in range(kind.splits)
     ]
@@ -289,10 +301,11 @@ def events(kind: Kind, budget: TopDownBudget, public: Public) -> list[Event]:
         "leaf",
         kind.labels,
         "labels, all leaves",
-        sensitivity=_leaf_sensitivity(kind, public.rows),
+        sensitivity=_leaf_sensitivity(public.rows),
         scale=budget.leaf_scale,
         theorem=theorem,
         moved=2**kind.depth,
+        unit=accounting.ROW_STEP,
     )
     return [*lines, labels]
 
@@ -303,17 +316,19 @@ def top_down_tree(
 ) -> WeakLearner:
     """DP-TopDown: a release of t pairs of leaf and split, and of 2**D labels.
 
-    Guarantee, under `relation`, with `reweighting.lazy_bregman`, on whose total weight it counts:
-    every selection is `split_epsilon`-DP, all labels together (2 GRID / leaf_scale)-DP; both are
-    proved in `slickness`. The published calibration differs in its constant 8 for Gini, in labels
-    by return-noisy-max where the tight one has the exponential mechanism (the same cost for less
-    noise), and in weights that are not measured in units of a public cap below 1.
+    Guarantee, under `relation`, with `reweighting.lazy_bregman`, whose total weight it assumes.
+    Every selection is `split_epsilon`-DP, and all labels together are (2 GRID / leaf_scale)-DP.
+    Both are proved in `slickness`.
+
+    The published calibration differs in three ways. Its constant is 8 for Gini. Its labels are
+    drawn by return-noisy-max, where the tight one has the exponential mechanism, which has less
+    noise at the same cost. Its weights are not measured in units of a public cap below 1.
 
     Args:
         splits: t, the number of internal nodes, at most 2**D - 1.
         depth: D, the depth cap.
         criterion: G: `losses.square` (Gini), `losses.log` (entropy), `losses.matsushita`.
-        relation: the neighbouring relation the ledger speaks of.
+        relation: the neighbouring relation of the ledger.
         calibration: "tight" or "published".
     """
     kind = Kind(splits, depth, criterion, relation, calibration)

@@ -1,15 +1,14 @@
 """Trees as arrays: level statistics, routing, prediction.
 
-The weight of the rows at every (node, class) that satisfy every split is one product A[2 nodes, N]
-@ splits[N, S]. The left side of a split is the node's total minus the right side, and a left
-sibling's products are its parent's minus the right sibling's, so each level multiplies for its
+One product A[2 nodes, N] @ splits[N, S] gives, for every node, class and split, the weight of the
+rows that satisfy the split. The left side of a split is the node's total minus the right side. A
+left sibling's products are its parent's minus the right sibling's. So each level multiplies for its
 right siblings only.
 
-Weights are integers 0..GRID and splits are bits: both fit eight bits, and sums fit int32. So
+Weights are integers 0..GRID and splits are bits, so both fit eight bits, and sums fit int32. So
 statistics are exact, and do not depend on row order, shards, padding, method or device.
 """
 
-import functools
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -28,9 +27,13 @@ CHUNK_ROWS = 2**24 // GRID
 SEGMENT_NODES = 128
 """From this many right siblings on, sums by segment beat products on CPUs.
 
-Milliseconds by product / by segment, 2 cores with eight-bit matrix units, at 8, 64, 256 and 1024
-right siblings: 16 trees on 1372 x 36: .3/.6, .6/.5, 3/.6, 12/1; 8 trees on 5473 x 90: .4/4, 1/4,
-3/3, 27/5; one tree on 16384 x 160: .6/1.4, .7/1.6, 2.5/1.4, 11/1.3.
+Milliseconds by product / by segment, measured on 2 cores with eight-bit matrix units:
+
+| right siblings            | 8        | 64       | 256       | 1024     |
+|---------------------------|----------|----------|-----------|----------|
+| 16 trees on 1372 x 36     | .3 / .6  | .6 / .5  | 3 / .6    | 12 / 1   |
+| 8 trees on 5473 x 90      | .4 / 4   | 1 / 4    | 3 / 3     | 27 / 5   |
+| one tree on 16384 x 160   | .6 / 1.4 | .7 / 1.6 | 2.5 / 1.4 | 11 / 1.3 |
 """
 
 MANY_ROWS = 2**17
@@ -40,7 +43,7 @@ _ONE_HOT_NODES = 16
 
 
 class Prepared(NamedTuple):
-    """A table laid out for the loops: `prepare` makes it once, outside all of them.
+    """A table laid out for the loops; `prepare` makes it once, outside all of them.
 
     Attributes:
         splits: i8[N, S] of 0 and 1, for products.
@@ -64,7 +67,7 @@ def prepare(table: Table) -> Prepared:
 
 
 def node_dtype(leaves: int) -> DTypeLike:
-    """The smallest integers that number the nodes of a level: narrow ones compare faster."""
+    """The narrowest integers that number the nodes of a level; they compare fastest."""
     return jnp.int8 if leaves <= 128 else jnp.int32
 
 
@@ -82,8 +85,8 @@ Product = Callable[[Array, Array, Array], Array]
 def product_int8(left: Array, right: Array, columns: Array) -> Array:
     """i32[..., S]: left i8[..., N] @ right i8[N, S], summed in int32; exact up to `MAX_ROWS` rows.
 
-    Of many rows it is taken from `columns`, right's transpose: then the small operand is the one
-    that is rearranged, and not the table (7 ms against 52 at 2^20 x 50 and 16 rows of left).
+    For many rows it reads `columns`, right's transpose, so that the small operand is rearranged and
+    not the table. At 2^20 x 50 and 16 rows of left that takes 7 ms instead of 52.
     """
     if right.shape[0] < MANY_ROWS:
         return jnp.matmul(left, right, preferred_element_type=jnp.int32)
@@ -94,7 +97,10 @@ def product_int8(left: Array, right: Array, columns: Array) -> Array:
 def product_bfloat16(
     left: Array, right: Array, columns: Array, chunk_rows: int = CHUNK_ROWS
 ) -> Array:
-    """The same by bfloat16, which holds 0..GRID exactly: float32 sums of chunks, added in int32."""
+    """The same product in bfloat16, which holds 0..GRID exactly.
+
+    Chunks of rows are summed in float32, and the chunks' sums in int32.
+    """
     del right
     left, right = _row_chunks((left, columns), chunk_rows)
 
@@ -108,7 +114,7 @@ def product_bfloat16(
 
 
 def _row_chunks(arrays: tuple[Array, ...], chunk_rows: int) -> tuple[Array, ...]:
-    """Arrays [..., N] cut along rows into [chunks, ..., chunk_rows], filled up with zeros."""
+    """Arrays [..., N] cut along rows into [chunks, ..., chunk_rows], padded with zeros."""
     rows = arrays[0].shape[-1]
     size = min(chunk_rows, rows)
     chunks = -(-rows // size)
@@ -129,7 +135,7 @@ def _product(left: Array, right: Array, columns: Array) -> Array:
 def product_sums(
     table: Prepared, by_class: Array, node: Array, wanted: Array, product: Product = _product
 ) -> Array:
-    """i32[W, 2, S]: `node_products` of the wanted nodes, as one product of small integers."""
+    """i32[W, 2, S]: `node_products` of the W wanted nodes, as one product of small integers."""
     here = node[None, None, :] == wanted.astype(node.dtype)[:, None, None]
     return product(jnp.where(here, by_class[None], jnp.int8(0)), table.splits, table.columns)
 
@@ -137,7 +143,7 @@ def product_sums(
 def segment_sums(
     table: Prepared, by_class: Array, node: Array, nodes: int, chunk_rows: int = CHUNK_ROWS
 ) -> Array:
-    """i32[nodes, 2, S]: `node_products` of a level, each row added to its node and class."""
+    """i32[nodes, 2, S]: `node_products` of a level, by adding each row to its node and class."""
     segment = 2 * node.astype(jnp.int32) + (by_class[1] > 0).astype(jnp.int32)
     weight = jnp.max(by_class, axis=0).astype(jnp.int32)
 
@@ -153,10 +159,10 @@ def segment_sums(
 def node_products(
     table: Prepared, by_class: Array, node: Array, nodes: int, parent: Array | None
 ) -> Array:
-    """Weights of the rows of each node and class that satisfy each split.
+    """The weight of the rows of each node and class that satisfy each split.
 
     Args:
-        table: as `prepare` makes it.
+        table: prepared rows.
         by_class: i8[2, N] from `weights_by_class`.
         node: i8 or i32[N], the node of this level that each row is in.
         nodes: how many nodes the level has, a power of two.
@@ -195,11 +201,11 @@ def child_totals(products: Array, totals: Array, split: Array) -> Array:
 
 
 def descend(columns: Array, node: Array, split: Array) -> Array:
-    """The child each row moves to, in the type of `node`.
+    """The child that each row moves to, in the dtype of `node`.
 
     Args:
         columns: bool or i8[S, N], the transposed splits.
-        node: i8 or i32[N], the node of this level each row is in.
+        node: i8 or i32[N], the node of this level that each row is in.
         split: i32[nodes], the splits of this level.
     """
     if split.shape[0] > _ONE_HOT_NODES:
@@ -213,20 +219,27 @@ def descend(columns: Array, node: Array, split: Array) -> Array:
     return 2 * node + right.astype(node.dtype)
 
 
-def depth(tree: Tree) -> int:
-    """D, from the shape of the leaves."""
-    return int(tree.leaf.shape[-1]).bit_length() - 1
+def depth(leaves: int) -> int:
+    """D of a complete tree with this many leaves.
+
+    Raises:
+        ValueError: unless their number is a power of two.
+    """
+    if leaves < 1 or leaves & (leaves - 1):
+        raise ValueError(f"a complete tree has a power of two leaves, got {leaves}")
+    return leaves.bit_length() - 1
 
 
 def level_slice(level: int) -> slice:
-    """Where a level's nodes lie in heap order."""
+    """The places of a level's nodes in heap order."""
     return slice(2**level - 1, 2 ** (level + 1) - 1)
 
 
 def route(tree: Tree, columns: Array) -> Array:
-    """The leaf each row ends in, i8 or i32[N], from the transposed splits bool[S, N]."""
-    node = jnp.zeros(columns.shape[1], node_dtype(tree.leaf.shape[-1]))
-    for level in range(depth(tree)):
+    """i8 or i32[N]: the leaf that each row ends in, from the transposed splits bool[S, N]."""
+    leaves = tree.leaf.shape[-1]
+    node = jnp.zeros(columns.shape[1], node_dtype(leaves))
+    for level in range(depth(leaves)):
         node = descend(columns, node, tree.split[level_slice(level)])
     return node
 
@@ -240,7 +253,7 @@ def check(table: Table) -> None:
     """Refuse a table that trees cannot read.
 
     Raises:
-        ValueError: unless it holds uint8 cells with questions, as `questions.check` has it.
+        ValueError: as `questions.check`, and unless the table holds uint8 cells with questions.
     """
     questions.check(table)
     if table.cells.dtype != jnp.uint8:
@@ -260,28 +273,22 @@ TREES = HypothesisClass(
 """Trees of any depth over public splits."""
 
 
-@functools.cache
-def _ancestors(leaves: int) -> int:
-    """How many levels are above the leaves of a complete tree."""
-    if leaves < 1 or leaves & (leaves - 1):
-        raise ValueError(f"a complete tree has a power of two leaves, got {leaves}")
-    return leaves.bit_length() - 1
-
-
 def shrink_to_parents(counts: Array, prior: Array) -> Array:
-    """f32[L]: the share of class 1 in each leaf, shrunk towards its ancestors'.
+    """f32[L]: the share of class 1 in each leaf, shrunk towards the shares of its ancestors.
 
     q(node) = (c1 + prior q(parent)) / (c1 + c0 + prior), with q(root's parent) = 1/2. With a tiny
-    prior an empty node takes its parent's share and any other its own.
+    prior an empty node takes its parent's share, and any other node its own.
 
     Args:
         counts: f32[L, 2], non-negative class weights (negative, positive) of the leaves.
-        prior: f32[], above 0: how much weight the parent's share has.
+        prior: f32[], above 0: the weight of the parent's share.
     """
+    # The class weights of all nodes, from the leaves up.
     sums = [counts]
-    for _ in range(_ancestors(counts.shape[0])):
+    for _ in range(depth(counts.shape[0])):
         sums.append(sums[-1].reshape(-1, 2, 2).sum(axis=1))
 
+    # Their shares, from the root down.
     share = jnp.full(1, 0.5, jnp.float32)
     for count in reversed(sums):
         above = share if count.shape[0] == 1 else jnp.repeat(share, 2)

@@ -1,1 +1,1 @@
-"""What the guarantee rests on: boundary, mechanisms and prices, sensitivities, ledgers, keys."""
+"""All that the guarantee depends on: boundary, mechanisms, sensitivities, ledgers, keys."""

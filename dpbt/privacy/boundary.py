@@ -1,4 +1,4 @@
-"""The privacy boundary: one private program, read in four ways.
+"""The privacy boundary: one private program, run in four ways.
 
 A weak learner is written once, as a program that asks for its random draws:
 
@@ -6,13 +6,16 @@ A weak learner is written once, as a program that asks for its random draws:
         statistic = ...                                 # reads private rows
         draw("leaf", mechanisms.discrete_laplace, statistic, scale)  # the only way out
 
-`private_program` runs it with a `draw` that samples (the release), with one that looks the outputs
-up in a recorded release and scores them (the exact log density), and twice side by side (the worst
-case over outputs). So an audit exercises the very code that ran. What the program returns is
-ignored.
+A *site* is the name of a draw ("leaf"), and the *release* holds the output of every site.
+`private_program` runs the program with four kinds of `draw`:
 
-A fourth reading, `draws`, notes the mechanism and the scale of every draw. The ledger compares them
-with the learner's events, so that no line prices another draw than the one that runs.
+- `release` samples every output.
+- `log_prob` looks the outputs up in a recorded release, and gives their exact log densities.
+- `divergence` does so on two tables, and gives the worst case over outputs.
+- `draws` notes the mechanism and the scale of every draw. The ledger compares them with the
+  learner's events, so that every line prices the draw that runs.
+
+So an audit exercises the very code that ran. What the program returns is ignored.
 """
 
 import dataclasses
@@ -48,7 +51,7 @@ from dpbt.privacy.mechanism import Allowance, Mechanism, Numbers, StepLoss
 
 
 class Draw(Protocol):
-    """What a program asks for its outputs with."""
+    """How a program asks for its outputs."""
 
     def __call__(
         self,
@@ -61,13 +64,13 @@ class Draw(Protocol):
         """The output of a mechanism on a private value.
 
         Args:
-            site: the name of the draw, once in a program.
-            mechanism: what makes the output of the value.
+            site: the name of the draw, unique in its program.
+            mechanism: the mechanism that makes the output of the value.
             value: the private statistic; it leaves through the mechanism alone.
             scale: public, the mechanism's noise.
-            scale_unit: public, what the ledger's line measures the scale in. A scale that follows
-                what has been released has a line all the same if it does so in proportion to a
-                public number, such as a sensitivity.
+            scale_unit: public, the unit in which the ledger measures the scale. It is for a scale
+                that follows what has been released, in proportion to a public number such as a
+                sensitivity.
         """
         ...
 
@@ -84,7 +87,7 @@ class Program(Protocol):
             draw: the only way out.
             table: the prepared rows; private.
             weights: f32[N], integers 0..GRID, in units of `public.cap` / GRID; private.
-            budget: of the learner.
+            budget: the learner's numbers.
             public: what is public in the round.
         """
         ...
@@ -95,7 +98,7 @@ Events = Callable[[Budget, Public], list[Event]]
 
 
 class Site(NamedTuple):
-    """What one draw saw: its mechanism, its private value and its scale."""
+    """One draw on one table: its mechanism, its private value and its scale."""
 
     mechanism: Mechanism
     value: Array
@@ -110,8 +113,9 @@ class Drawn:
     Attributes:
         scale: f32[...], public, in the draw's unit.
         widest: f32[], the largest scale that the mechanism is given.
-        mechanism: of the draw.
-        shape, dtype: of its output.
+        mechanism: the mechanism of the draw.
+        shape: the shape of its output.
+        dtype: the dtype of its output.
     """
 
     scale: Array
@@ -122,7 +126,7 @@ class Drawn:
 
     @property
     def outputs(self) -> int:
-        """How many independent outputs it has."""
+        """The number of its independent outputs."""
         return math.prod(self.shape)
 
 
@@ -136,15 +140,15 @@ def site_key(key: Array, site: str) -> Array:
 
 
 def _check_draw(site: str, mechanism: Mechanism, known: Mapping[str, object]) -> None:
-    """Refuse a second draw of one name or one key, and noise that the public key would make.
+    """Refuse a second draw of one name or one key, and noise from the public key.
 
     Raises:
         ValueError: naming the sites.
     """
     if mechanism.public and mechanism.price.reads_rows:
         raise ValueError(
-            f"the draw {site!r} reads rows, and {mechanism.name} draws with the public key, so "
-            "that everyone could subtract its noise"
+            f"the draw {site!r} reads rows, but {mechanism.name} draws with the public key, so "
+            "everyone could subtract its noise"
         )
     if site in known:
         raise ValueError(f"two draws are called {site!r}")
@@ -156,7 +160,7 @@ def _check_draw(site: str, mechanism: Mechanism, known: Mapping[str, object]) ->
 
 
 def check_sites(prologue: Collection[str], rounds: Collection[str]) -> None:
-    """Refuse a site that both the prologue and the rounds have: audits and models name each once.
+    """Refuse a site that both the prologue and the rounds have; names of sites are unique.
 
     Raises:
         ValueError: naming the sites.
@@ -175,16 +179,16 @@ def sample(
     budget: Budget,
     public: Public,
 ) -> Release:
-    """Run the program with fresh draws; the release holds every one of them by name.
+    """Run the program with fresh draws; the release holds the output of each, by site.
 
     Args:
         program: the private program.
-        key: of the noise; secret.
-        public_key: of public draws, independent of `key`; None if there are none.
-        table: as `Program` has it, and so are the others.
-        weights: see table.
-        budget: see table.
-        public: see table.
+        key: the secret key of the noise.
+        public_key: the key of public draws, independent of `key`; None without public draws.
+        table: the prepared rows; private.
+        weights: f32[N], as `Program` describes them; private.
+        budget: the learner's numbers.
+        public: what is public in the round.
 
     Raises:
         ValueError: for two draws of one name or one key, or a public draw without a public key.
@@ -200,7 +204,7 @@ def sample(
         if root is None:
             raise ValueError(
                 f"the draw {site!r} is public randomness: give public_key, a key that is "
-                "independent of the noise's, such as another dpbt.fresh_key()"
+                "independent of the noise's key, such as another dpbt.fresh_key()"
             )
         outputs[site] = mechanism.sample(site_key(root, site), value, scale)
         return outputs[site]
@@ -212,7 +216,7 @@ def sample(
 def requests(
     program: Program, table: Prepared, weights: Array, budget: Budget, public: Public
 ) -> dict[str, Drawn]:
-    """Run the program on outputs that are all 0, and note what each draw asked for."""
+    """Run the program on outputs that are all 0, and note what each draw asks for."""
     sites: dict[str, Drawn] = {}
 
     def draw(
@@ -230,7 +234,7 @@ def requests(
     return sites
 
 
-def replay(
+def replayed_sites(
     program: Program,
     release: Release,
     table: Prepared,
@@ -238,7 +242,7 @@ def replay(
     budget: Budget,
     public: Public,
 ) -> dict[str, Site]:
-    """Run the program on recorded outputs; returns what each draw saw on this table.
+    """Run the program on recorded outputs, and return what each draw saw on this table.
 
     Raises:
         ValueError: if the recorded release and the program do not have the same sites.
@@ -271,7 +275,7 @@ def log_densities(
     public: Public,
 ) -> dict[str, Array]:
     """The exact log density f32[] of each recorded output, on this table."""
-    sites = replay(program, release, table, weights, budget, public)
+    sites = replayed_sites(program, release, table, weights, budget, public)
     return {
         name: jnp.sum(site.mechanism.log_prob(release[name], site.value, site.scale))
         for name, site in sites.items()
@@ -288,18 +292,19 @@ def divergences(
     budget: Budget,
     public: Public,
 ) -> dict[str, StepLoss]:
-    """What each site costs between two tables, in the worst case, given the earlier outputs."""
-    sites = replay(program, release, table, weights, budget, public)
-    neighbour = replay(program, release, other_table, other_weights, budget, public)
+    """The cost of each site between two tables, in the worst case, given the earlier outputs."""
+    sites = replayed_sites(program, release, table, weights, budget, public)
+    neighbours = replayed_sites(program, release, other_table, other_weights, budget, public)
     losses: dict[str, StepLoss] = {}
     for name, site in sites.items():
-        pair = (site.value, site.scale, neighbour[name].value, neighbour[name].scale)
+        other = neighbours[name]
+        pair = (site.value, site.scale, other.value, other.scale)
         losses[name] = StepLoss(site.mechanism.divergence(*pair), site.mechanism.rho(*pair))
     return losses
 
 
 def private_program(program: Program, events: Events) -> PrivateProgram:
-    """The four readings of a program, and the events that price its draws.
+    """A program's four ways to run, and the events that price its draws.
 
     Args:
         program: (draw, table, weights, budget, public); every output of a private statistic goes
@@ -327,18 +332,18 @@ def private_program(program: Program, events: Events) -> PrivateProgram:
 
 
 Part = Callable[..., object]
-"""A function of a learner, of any arguments: its code is read, and it is not called."""
+"""A function of a learner, whose code is read; it is not called."""
 
 
 def code_tag(program: Part, *parts: Part) -> str:
     """A tag for a learner that declares none: names, code, defaults and what they close over.
 
     Args:
-        program: of a round, which names the learner.
-        parts: what else the values of its draws follow from.
+        program: the program of a round, which names the learner.
+        parts: other functions that the values of its draws follow from.
 
     Raises:
-        ValueError: for something among these whose content is not plain, so that two learners that
+        ValueError: if the code depends on an object whose content cannot be read. Two learners that
             differ in it could have one tag.
     """
     contents = "\n".join(text for function in (program, *parts) for text in _contents(function))
@@ -347,9 +352,9 @@ def code_tag(program: Part, *parts: Part) -> str:
 
 
 def _contents(value: object, within: tuple[int, ...] = ()) -> Iterator[str]:
-    """What tells a value apart, as text; functions by code, defaults and what they close over.
+    """The content of a value as texts; of a function its code, defaults and what it closes over.
 
-    Containers say their type and their length, so that no two of them read alike.
+    Containers state their type and their length, so that different ones give different texts.
     """
     if id(value) in within:
         yield "itself"
@@ -376,7 +381,7 @@ def _contents(value: object, within: tuple[int, ...] = ()) -> Iterator[str]:
     else:
         raise ValueError(
             f"a weak learner needs a tag: its code depends on a {type(value).__name__}, whose "
-            "content is not seen; declare tag=, a text that names the learner and every static "
+            "content cannot be read; declare tag=, a text that names the learner and every static "
             "part of it"
         )
 
@@ -402,25 +407,24 @@ def weak_learner(
     Args:
         program: (draw, table, weights, budget, public); every output of a private statistic goes
             through `draw`.
-        hypothesis: (release, budget, public) -> a hypothesis; sees no private data.
+        hypothesis: (release, budget, public) -> a hypothesis; it never sees private data.
         events: (budget, public) -> one `accounting.Event` for each site.
-        hypotheses: the class of the hypotheses; `trees.TREES`, or one of your own.
-        relation: the neighbouring relation that the events' sensitivities hold under; None if under
-            both.
+        hypotheses: the class of the hypotheses: `trees.TREES`, or one of your own.
+        relation: the neighbouring relation that the events' sensitivities hold under; None if they
+            hold under both.
         calibrate: (allowance of all rounds, rounds, public) -> budget, for `recipes.custom`.
         prologue: what is done once before the first round.
         coupled: whether the sensitivities hold for weights that all move at once, as `slickness`
-            says. If not, no recipe lets the learner have `reweighting.lazy_bregman`'s.
-        unprotected: what the program reads off private data without a mechanism and lets influence
-            a draw in a way its sensitivities do not count; empty for a calibration that is proved.
-        tag: names the learner and every static part of it: two learners whose draws differ under
-            one budget must have two tags. By default it is made of the names of the program, of
-            the hypothesis, of its class's and of the prologue's parts, their code, their defaults
-            and what they close over; declare one where these are not plain values and functions,
-            or where globals of a module make a difference.
-        total: whether the events' sensitivities count on a total weight of kappa rows.
-        withheld: sites that `fit` leaves out of the model, because their length is the number of
-            private rows, for example.
+            says. If not, recipes refuse the learner with `reweighting.lazy_bregman`.
+        unprotected: what the program reads off private data without a mechanism, and lets influence
+            a draw in a way that its sensitivities do not count; empty for a proved calibration.
+        tag: names the learner and every static part of it. Two learners whose draws differ under
+            one budget must have two tags. The default is made of the program, the hypothesis, its
+            class and the prologue: their names, code, defaults and what they close over. Declare a
+            tag where these are not plain values and functions, or where globals matter.
+        total: whether the events' sensitivities assume a total weight of kappa rows.
+        withheld: sites that `fit` leaves out of the model, for example because their length is the
+            number of private rows.
         by_depth: fields of its budget that have an entry for each depth on their last axis.
     """
     if tag is None:

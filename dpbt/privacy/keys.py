@@ -2,8 +2,8 @@
 
 `fresh_key()` returns a release key, a typed JAX key of the implementation `CHACHA20`. Split,
 fold_in, bits and vmap work on it as on any other typed key. `jax.random.key(seed)` returns a
-research key, of threefry2x32. Its seed has 32 or 64 bits, which a search can find from what was
-released, so it must not protect private rows.
+research key of threefry2x32. Its seed has 32 or 64 bits, and a search can find it from what was
+released. So it must not protect private rows.
 
 The guarantee of a release key is computational. The argument has three steps.
 
@@ -17,11 +17,11 @@ The guarantee of a release key is computational. The argument has three steps.
    two children. The first half of a block of fold_in is the child, and the other half is dropped.
    So a child key is used as a key alone.
 
-By a hybrid argument over the tree of keys (Goldreich, Goldwasser & Micali, 1986), all words under
-different paths are together indistinguishable from independent uniform ones, up to the number of
-keys used times the advantage against `block`. Noise made of them is then as good as true noise
-against any adversary that is bounded in computation (Mironov, Pandey, Reingold & Vadhan, 2009).
-Two draws under the same key and path are the same words, as with every JAX key.
+A hybrid argument over the tree of keys (Goldreich, Goldwasser & Micali, 1986) then covers all words
+under different paths. Together they are indistinguishable from independent uniform words, up to the
+number of keys used times the advantage against `block`. Noise made of them is then as good as true
+noise against any adversary that is bounded in computation (Mironov, Pandey, Reingold & Vadhan,
+2009). Two draws under the same key and path are the same words, as with every JAX key.
 """
 
 import hashlib
@@ -69,8 +69,9 @@ _NEXT_LANES = np.array([4 * row + (row - lane) % 4 for row in range(4) for lane 
 #   16 arrays, unrolled                      124   45      7         7    14       74 s
 #   threefry2x32                             114   14      2.5       2     4      1.3 s
 #
-# A fit compiles some tens of sites of some hundred words each. There this one compiles quickest and
-# runs within a tenth of the best ChaCha20. From 65,536 words on it takes 3 to 7 times threefry2x32.
+# A fit compiles some tens of sites of some hundred words each. There the first row compiles fastest
+# and runs within a tenth of the best ChaCha20. From 65,536 words on it takes 3 to 7 times as long
+# as threefry2x32.
 
 
 def _rotated(word: Array, bits: int) -> Array:
@@ -132,10 +133,7 @@ def _seed(seed: Array) -> Array:
 
 
 def _split(key: Array, shape: tuple[int, ...]) -> Array:
-    """u32[*shape, 8]: child keys, two of each block.
-
-    The first n of them do not depend on how many there are.
-    """
+    """u32[*shape, 8]: child keys, two of each block. The first n do not depend on their number."""
     number = math.prod(shape)
     children = _stream(key, -(-number // 2), _FOR_SPLIT)
     return children[: _KEY_WORDS * number].reshape(*shape, _KEY_WORDS)
@@ -148,10 +146,7 @@ def _fold_in(key: Array, data: ArrayLike) -> Array:
 
 
 def _random_bits(key: Array, bit_width: int, shape: tuple[int, ...]) -> Array:
-    """Unsigned integers of 8, 16, 32 or 64 bits.
-
-    The first n of them do not depend on how many there are.
-    """
+    """Unsigned integers of 8, 16, 32 or 64 bits. The first n do not depend on their number."""
     if bit_width not in (8, 16, 32, 64):
         raise ValueError(f"bit_width must be 8, 16, 32 or 64, got {bit_width}")
     size = math.prod(shape)
@@ -185,7 +180,7 @@ more than 2**32 blocks of 64 bytes.
 def fresh_key() -> Array:
     """A release key: one typed chacha20 key of 256 bits from the system's entropy.
 
-    Whoever has it can recompute the noise and subtract it: keep it as secret as the rows, or forget
+    Whoever has it can recompute the noise and subtract it. Keep it as secret as the rows, or forget
     it. Printing a key prints its words.
     """
     entropy = np.frombuffer(secrets.token_bytes(4 * _KEY_WORDS), "<u4").astype(np.uint32)
@@ -193,14 +188,16 @@ def fresh_key() -> Array:
 
 
 def kind(key: Array, name: str = "key") -> str:
-    """What a typed key is for: "release" (chacha20) or "research" (threefry2x32).
+    """The purpose of a typed key: "release" (chacha20) or "research" (threefry2x32).
+
+    It cannot tell where the 256 bits of a release key came from.
 
     Args:
         key: typed keys of any shape, traced or not.
-        name: what an error calls it.
+        name: the name of the argument in errors.
 
     Raises:
-        ValueError: for anything else, a raw array of words too. The message never holds the key.
+        ValueError: for anything else, also a raw array of words. The message never holds the key.
     """
     advice = "use dpbt.keys.fresh_key() for a release, or jax.random.key(seed) for research"
     if not (isinstance(key, jax.Array) and jnp.issubdtype(key.dtype, jax.dtypes.prng_key)):
@@ -216,20 +213,11 @@ def kind(key: Array, name: str = "key") -> str:
 def pair(key: Array) -> tuple[Array, Array]:
     """(noise, public) from one key, for experiments and audits on data that need no protection.
 
-    In a release the public key must be independent of the noise's: whoever finds one of these by
-    what it published may find the other.
+    In a release the public key must be independent of the noise's key. Whoever finds one of these
+    two from published output may find the other.
     """
     noise, public = jax.random.split(key)
     return noise, public
-
-
-def is_release_key(key: Array) -> bool:
-    """Whether a typed key is of chacha20. It cannot tell where the 256 bits came from.
-
-    Raises:
-        ValueError: as `kind`.
-    """
-    return kind(key) == RELEASE
 
 
 class ResearchKeyWarning(UserWarning):
@@ -237,7 +225,7 @@ class ResearchKeyWarning(UserWarning):
 
 
 def warn_of_research(key: Array) -> None:
-    """Warn if a key is a research key; once for each place that fits with one.
+    """Warn if a key is a research key, once for each place that calls `fit` with one.
 
     Raises:
         ValueError: as `kind`.
@@ -252,11 +240,11 @@ def warn_of_research(key: Array) -> None:
 
 
 def check(key: Array, name: str = "key") -> None:
-    """Refuse what is not one key.
+    """Refuse anything but one key.
 
     Args:
-        key: what is to be one key.
-        name: what an error calls it.
+        key: the value to check.
+        name: the name of the argument in errors.
 
     Raises:
         ValueError: unless `key` is one typed key of shape (), of chacha20 or threefry2x32.
@@ -267,7 +255,7 @@ def check(key: Array, name: str = "key") -> None:
 
 
 def _research_words(key: Array, count: int, shape: tuple[int, ...]) -> Array:
-    """Two words of each threefry block (`jax.random.bits` makes one of it)."""
+    """u32[count, *shape]: two words of each threefry block, where `jax.random.bits` uses one."""
     size = count * math.prod(shape)
     counters = jnp.arange(size + size % 2, dtype=jnp.uint32)
     return threefry_2x32(jax.random.key_data(key), counters)[:size].reshape(count, *shape)
@@ -284,15 +272,15 @@ _WORDS: dict[str, Callable[[Array, int, tuple[int, ...]], Array]] = {
 
 
 def words(key: Array, count: int, shape: tuple[int, ...]) -> Array:
-    """u32[count, *shape]: uniform 32-bit words, a function of the key and of nothing else.
+    """u32[count, *shape]: uniform 32-bit words, a function of the key alone.
 
     A chacha20 block gives 16 of them and a threefry2x32 block gives 2. For a release key they are
     the words of `jax.random.bits`, so one key must not be used with both.
 
     Args:
         key: one typed key of shape (), traced or not.
-        count: words for each entry of `shape`.
-        shape: the shape of what they are for.
+        count: how many words each entry of `shape` has.
+        shape: the shape of the array that the words are for.
 
     Raises:
         ValueError: as `check`.
@@ -308,10 +296,10 @@ def _absorb(node: Array, word: Array) -> tuple[Array, None]:
 def fold_words(key: Array, words: AnyArray) -> Array:
     """A child key for a sequence of words: the length is folded in first, then word after word.
 
-    Different sequences, of one length or of several, give independent keys: by the tree of keys for
-    a release key (see the module), and as far as 64 bits go for a research key. The keys on the way
-    are inner nodes of that tree, so a key that absorbs sequences must not also be used with
-    `jax.random.fold_in`.
+    Different sequences, of one length or of several, give independent keys. For a release key that
+    follows from the tree of keys (see the module). For a research key it holds as far as 64 bits
+    go. The keys on the way are inner nodes of that tree, so a key that absorbs sequences must not
+    also be used with `jax.random.fold_in`.
 
     Args:
         key: one typed key of shape ().

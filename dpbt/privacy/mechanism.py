@@ -1,4 +1,8 @@
-"""Mechanisms and what they cost: the types that everything private is written in."""
+"""Mechanisms and their costs: the types that all private code is written in.
+
+A `Price` turns sensitivity / scale into the `Cost` of one draw. In the other direction, it turns an
+`Allowance`, what a draw may cost, into the noise that the draw needs.
+"""
 
 import math
 from collections.abc import Callable
@@ -18,15 +22,15 @@ Numbers = Any
 class Sampler(NamedTuple):
     """How far a sampler of finitely many bits can be from the law of its mechanism.
 
-    Attributes:
-        gap: g: each outcome has a probability within a factor of e**(+-g) of the law's, but for
-            outcomes far from the value.
-        tail: (shift) -> t, the mass of outcomes that are so far from one of two values that lie
-            `shift` scales apart.
-        most: the largest scale for which this holds.
-
     For each draw that a row moves, neighbours whose laws satisfy epsilon have samplers that satisfy
     epsilon + 2 g, with t of delta (`accounting.Ledger`).
+
+    Attributes:
+        gap: g: each outcome near the value has a probability within a factor of e^(+-g) of the
+            law's.
+        tail: (shift) -> t, the mass of the other outcomes, which are far from one of two values
+            that lie `shift` scales apart.
+        most: the largest scale for which this holds.
     """
 
     gap: float
@@ -35,7 +39,7 @@ class Sampler(NamedTuple):
 
 
 class Cost(NamedTuple):
-    """What one draw costs, in three currencies; infinite where there is no such guarantee.
+    """What one draw costs, in three measures; infinite where there is no such guarantee.
 
     Attributes:
         epsilon: of pure differential privacy.
@@ -52,15 +56,15 @@ class Allowance(NamedTuple):
     """What a draw may cost: a pure epsilon or a zCDP rho, whichever allows less noise.
 
     Attributes:
-        epsilon: f64[...], 0 where there is none.
-        rho: f64[...], 0 where there is none.
+        epsilon: f64[...], 0 where only rho counts.
+        rho: f64[...], 0 where only epsilon counts.
     """
 
     epsilon: np.ndarray
     rho: np.ndarray
 
     def part(self, share: Numbers) -> "Allowance":
-        """A share of it: shares of draws in sequence add up to 1."""
+        """A share of the allowance. The shares of draws in sequence add up to 1."""
         share = np.asarray(share, np.float64)
         return Allowance(self.epsilon * share, self.rho * share)
 
@@ -69,10 +73,10 @@ class Price(NamedTuple):
     """What a mechanism costs, as a function of shift = sensitivity / scale.
 
     Attributes:
-        norm: which sensitivity counts: "l1", "l2", or "range" for selections, the largest minus the
-            smallest change of a score.
+        norm: the sensitivity that counts: "l1", "l2", or "range" for selections, the largest minus
+            the smallest change of a score.
         cost: (shift) -> Cost.
-        shift: (allowance) -> f64[...], the largest shift whose cost is within it.
+        shift: (allowance) -> f64[...], the largest shift whose cost is within the allowance.
         dp_event: (shift) -> the event of dp_accounting, for its Renyi accountant.
         loss_distribution: (sensitivity, scale) -> the privacy loss distribution of dp_accounting.
         reads_rows: False for draws that never read the private value, and cost nothing.
@@ -92,14 +96,15 @@ class Sensitivity(NamedTuple):
     """How far one row moves a statistic.
 
     Attributes:
-        l1, l2: in these norms.
+        l1: in L1 norm.
+        l2: in L2 norm.
     """
 
     l1: Numbers
     l2: Numbers
 
     def times(self, factor: Numbers) -> "Sensitivity":
-        """That of the statistic in another unit."""
+        """The sensitivity of the statistic in a unit that is `factor` times smaller."""
         return Sensitivity(self.l1 * factor, self.l2 * factor)
 
 
@@ -107,14 +112,14 @@ class Mechanism(NamedTuple):
     """A randomised map from a private value to an output that may be published, and its price.
 
     Attributes:
-        name: what the ledger calls it.
+        name: its name in the ledger.
         sample: (key, value, scale) -> output.
-        log_prob: (output, value, scale) -> the exact log density (or probability) of each draw, one
-            for each independent draw.
+        log_prob: (output, value, scale) -> the exact log density (or probability), one for each
+            independent draw.
         divergence: (value, scale, other_value, other_scale) -> f32[]: the largest absolute log
             ratio of the two densities over all outputs (the max-divergence, both directions).
         rho: the same arguments -> f32[]: the zCDP cost of telling the two values apart.
-        price: what a draw costs, by its sensitivity and its scale.
+        price: the cost of a draw, from its sensitivity and its scale.
         sampler: how far `sample` can be from `log_prob`; None if no bound is proved, which marks a
             ledger FLOAT.
         public: whether the output is public randomness, drawn with the public key.
@@ -130,35 +135,36 @@ class Mechanism(NamedTuple):
     public: bool = False
 
     def cost(self, sensitivity: Numbers, scale: Numbers) -> Cost:
-        """What one draw costs, in epsilon, rho and mu.
+        """The cost of one draw, in epsilon, rho and mu.
 
         Args:
             sensitivity: at least 0, in the norm of the price.
-            scale: the noise, at least 0; without noise a private value has an infinite cost.
+            scale: the noise, at least 0; a private value without noise has an infinite cost.
         """
         return self.price.cost(shift(sensitivity, scale))
 
     def dp_event(self, sensitivity: float, scale: float) -> DpEvent:
-        """The draw as dp_accounting knows it."""
+        """The draw as an event of dp_accounting."""
         return self.price.dp_event(float(shift(sensitivity, scale)))
 
     def bound(self, sensitivity: Sensitivity) -> Numbers:
-        """The sensitivity in the norm that this mechanism is priced by.
+        """The sensitivity in the norm that prices this mechanism.
 
         Raises:
-            ValueError: for a mechanism that is priced by a range, which no norm bounds.
+            ValueError: for a mechanism that is priced by a range, which is not a norm.
         """
         norms = {"l1": sensitivity.l1, "l2": sensitivity.l2}
         if self.price.norm not in norms:
             raise ValueError(
-                f"{self.name} is priced by the {self.price.norm} of a change of scores"
+                f"{self.name} is priced by the {self.price.norm} of a change of scores, and not by "
+                "a norm"
             )
         return norms[self.price.norm]
 
     def scale(self, sensitivity: Numbers, allowance: Allowance) -> np.ndarray:
         """f32[...]: the least noise that costs no more than the allowance, rounded up.
 
-        0 for an infinite allowance.
+        It is 0 for an infinite allowance.
 
         Args:
             sensitivity: in the norm of the price.
@@ -186,13 +192,14 @@ def quotient_up(bound: Numbers, divisor: Numbers) -> np.ndarray:
 def rounded_down(value: Numbers) -> np.ndarray:
     """f32[...], never above the float64 value."""
     value = np.asarray(value, np.float64)
-    rounded = value.astype(np.float32)
+    with np.errstate(over="ignore"):  # infinite numbers are refused by name
+        rounded = value.astype(np.float32)
     below = np.nextafter(rounded, np.float32(0))
     return np.where(rounded > value, below, rounded).astype(np.float32)
 
 
 class DrawRequest(Protocol):
-    """What a program asks for at one site, without the private value."""
+    """The draw that a program asks for at one site, without the private value."""
 
     @property
     def mechanism(self) -> Mechanism:
@@ -211,7 +218,7 @@ class DrawRequest(Protocol):
 
     @property
     def outputs(self) -> int:
-        """How many independent outputs it has."""
+        """The number of its independent outputs."""
         ...
 
     @property

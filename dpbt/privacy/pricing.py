@@ -1,4 +1,4 @@
-"""Pricing: a recipe's ledger, compared with the draws that its programs ask for."""
+"""Pricing: the ledger of a recipe, after comparing its events with the draws of its programs."""
 
 import functools
 from collections.abc import Callable, Mapping
@@ -7,33 +7,47 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dpbt.base import Array, Budget, PrivateProgram, Public, Recipe, Reweighter, WeakLearner
+from dpbt.base import (
+    Array,
+    Budget,
+    Model,
+    PrivateProgram,
+    Public,
+    Recipe,
+    Reweighter,
+    WeakLearner,
+)
 from dpbt.privacy import accounting, boundary, keys
 from dpbt.privacy.mechanism import DrawRequest
 from dpbt.reweighting import uniform
 
 
-def ledger(recipe: Recipe, key: Array | None = None) -> accounting.Ledger:
-    """The ledger of one setting: the learner's events, T times each, and what finite bits cost.
+def ledger(recipe: Recipe | Model, key: Array | None = None) -> accounting.Ledger:
+    """The ledger of one setting: what each draw costs over all rounds, and the total.
 
     Every event is compared with the draw that it prices: same site, same mechanism, no less noise.
-    The events of a prologue count once.
+    The events of a round count T times, and the events of a prologue once.
 
     Args:
-        recipe: one setting.
-        key: the key of a release, for the ledger to say of which kind it is.
+        recipe: one setting, or a model, which has the ledger of the recipe that it was fitted with.
+        key: the key of a release; the ledger then names its kind.
 
     Raises:
-        ValueError: if the recipe holds several settings or no whole number of rounds, if its
-            release has a site that no event covers, or if an event does not fit its draw.
+        ValueError: for anything else than a recipe or a model of one setting and a whole number of
+            rounds. Also if a site of the release has no event, or an event does not fit its draw.
     """
+    if isinstance(recipe, Model):
+        recipe = recipe.recipe
     rounds, delta = _checked(recipe)
     learner, public = recipe.learner, recipe.public()
 
+    # The prologue, once.
     lines: list[accounting.Line] = []
     if learner.prologue is not None:
         events = learner.prologue.program.events(recipe.budget, public)
         lines += accounting.compared(events, drawn(recipe, learner.prologue.program), 1)
+
+    # The rounds: their draws are read as in the first round, and as in a later one.
     events = learner.program.events(recipe.budget, public)
     boundary.check_sites([line.site for line in lines], [event.site for event in events])
     for bound in (0.0, _FAR_BOUND):
@@ -53,16 +67,19 @@ def _checked(recipe: Recipe) -> tuple[int, float]:
     """(rounds, delta) of one setting.
 
     Raises:
-        ValueError: saying which of them is no such number.
+        ValueError: naming the one that is out of its range, or for anything else than a recipe of
+            one setting.
     """
     if not isinstance(recipe, Recipe):
-        raise ValueError(f"a ledger is of a recipe, got {type(recipe).__name__}")
+        raise ValueError(f"a ledger needs a recipe or a model, got {type(recipe).__name__}")
     if np.ndim(recipe.rows) > 0:
-        raise ValueError("a ledger is of one setting; take one with recipes.setting(recipe, index)")
+        raise ValueError(
+            "a ledger is of one setting; choose one with recipes.setting(recipe, index)"
+        )
     rounds, delta = np.asarray(recipe.rounds), float(recipe.delta)
     if rounds.dtype.kind not in "iu" or not 1 <= rounds <= recipe.capacity:
         raise ValueError(
-            f"rounds must be a whole number in 1..{recipe.capacity}, got {recipe.rounds!r}"
+            f"rounds must be a whole number in 1..{recipe.capacity}, got {rounds.tolist()}"
         )
     if not 0 <= delta < 1:
         raise ValueError(f"delta must be in [0, 1), got {delta}")
@@ -70,18 +87,18 @@ def _checked(recipe: Recipe) -> tuple[int, float]:
 
 
 _FAR_BOUND = 8.0
-"""A bound on scores as after some rounds: draws are read at it, and at 0, as in the first round."""
+"""A bound on scores as after some rounds; 0 is that of the first round. Draws are read at both."""
 
 
 def drawn(
     recipe: Recipe, program: PrivateProgram, bound: float | None = None
 ) -> Mapping[str, DrawRequest]:
-    """What a program of the recipe asks for, by site, on a table of one row.
+    """The draws that a program of the recipe asks for on a table of one row, by site.
 
     Args:
         recipe: one setting.
-        program: its learner's, or that of its learner's prologue.
-        bound: on the scores that the weights follow from; None for weights before all rounds.
+        program: its learner's program, or that of its learner's prologue.
+        bound: on the scores that the weights follow from; None for the weights of a prologue.
     """
     reweighter = uniform if bound is None else recipe.reweighter
     reading = _reading(recipe.learner, program, reweighter)
@@ -92,15 +109,17 @@ def drawn(
 def _reading(
     learner: WeakLearner, program: PrivateProgram, reweighter: Reweighter
 ) -> Callable[[Budget, Public, Array], Mapping[str, DrawRequest]]:
-    """(budget, public, bound) -> what the program asks for, compiled once."""
+    """(budget, public, bound) -> the draws that the program asks for; compiled once."""
 
     def on_a_row(budget: Budget, public: Public, bound: Array) -> Mapping[str, DrawRequest]:
+        # A round reads the prologue's release; zeros stand for it here.
         if learner.prologue is not None and program is learner.program:
             opening = _reading(learner, learner.prologue.program, uniform)
             sites = opening(budget, public, jnp.float32(0))
             zeros = {site: jnp.zeros(draw.shape, draw.dtype) for site, draw in sites.items()}
             public = public._replace(prologue=zeros)
 
+        # Weights on the one row.
         prepared = learner.hypotheses.prepare(learner.hypotheses.example())
         score = jnp.zeros(prepared.present.shape[0], jnp.float32)
         weighted = reweighter.weigh(score, bound, prepared, public)

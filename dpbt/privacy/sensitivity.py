@@ -17,17 +17,17 @@ from dpbt.privacy.mechanism import Numbers, Sensitivity
 def perspective_bound(loss: ProperLoss, rows: Numbers) -> Array:
     """f(1, m): the most that adding one row of weight at most 1 moves the score of a split.
 
-    Proof. f is concave and homogeneous of degree one, and it does not decrease in either argument:
-    with q = w1 / (w1 + w0), df/dw1 = L(q) + (1 - q) L'(q) is the value at 1 of L's tangent at q, so
-    it is at least L(1) = 0. Concavity in w1 makes f(w1 + d, w0) - f(w1, w0) largest at w1 = 0,
-    where it is f(d, w0) - f(0, w0) = f(d, w0), because f(0, w0) = w0 L(0) = 0. By monotonicity that
-    is at most f(1, m). The new row enters one child of each candidate, so one term of the score
-    moves. []
+    Proof. f is concave and homogeneous of degree one, and it does not decrease in either argument.
+    To see the last, let q = w1 / (w1 + w0). Then df/dw1 = L(q) + (1 - q) L'(q) is the value at 1 of
+    L's tangent at q, so it is at least L(1) = 0. Concavity in w1 makes f(w1 + d, w0) - f(w1, w0)
+    largest at w1 = 0. There it is f(d, w0) - f(0, w0) = f(d, w0), because f(0, w0) = w0 L(0) = 0.
+    By monotonicity that is at most f(1, m). The new row enters one child of each candidate, so one
+    term of the score moves. []
 
     All candidates' scores move the same way, by amounts in [0, f(1, m)]. With s' = s + d, 0 <= d_k
-    <= D, the exponential mechanism exp(eps s / D) has |log p(k) - log p'(k)| <= eps: the numerator
-    moves by at most a factor exp(eps) and the normaliser by a factor in [1, exp(eps)] in the same
-    direction. The factor 2 of the usual exponent is not needed.
+    <= D, the exponential mechanism exp(eps s / D) has |log p(k) - log p'(k)| <= eps. The reason is
+    that the numerator moves by at most a factor exp(eps), and the normaliser by a factor in
+    [1, exp(eps)] in the same direction. The factor 2 of the usual exponent is not needed.
 
     Attained, up to f(1, m) - f(1, m - 1), by a node of m - 1 rows of one class that gets one of the
     other.
@@ -48,24 +48,25 @@ def rounding_allowance(rows: Numbers) -> Array:
     """2^-18 m: the most that float32 adds to the spread of score changes between neighbours.
 
     A perspective is at most the weight in its child, and is evaluated in at most 8 roundings of
-    2^-24 relative to it; with the sum over children, a score is off by at most 9 * 2^-24 m, a
-    change by twice that, and the spread of changes over candidates by four times: 36 * 2^-24 m <
-    2^-18 m. A tenth of a percent of f(1, m) for Gini at a thousand rows; for Matsushita far less.
+    2^-24 relative to it. With the sum over children, a score is off by at most 9 * 2^-24 m. A
+    change is off by twice that, and the spread of changes over candidates by four times:
+    36 * 2^-24 m < 2^-18 m. For Gini at a thousand rows that is a tenth of a percent of f(1, m), and
+    for Matsushita far less.
     """
     return jnp.asarray(rows, jnp.float32) * 2.0**-18
 
 
 def tight_split(loss: ProperLoss, rows: Numbers) -> Array:
-    """The tight calibration's sensitivity of a split: f(1, m), and what float32 scores may add."""
+    """The tight calibration's sensitivity of a split: f(1, m) plus what float32 scores may add."""
     return perspective_bound(loss, rows) + rounding_allowance(rows)
 
 
 def published_split(loss: ProperLoss, rows: Numbers) -> Array:
     """max{3, 1 + f(1, m)}: Nock & Henecka (2020), Theorem 3.
 
-    The paper's bound on the change of one leaf's f between neighbours that differ by one example: a
-    row that comes, goes, or changes class or weight. Equation (15) has it with the exponent
-    eps / (2 sensitivity).
+    This is the paper's bound on the change of one leaf's f between neighbours that differ by one
+    example: a row that comes, goes, or changes class or weight. Equation (15) uses it in the
+    exponent eps / (2 sensitivity).
     """
     return jnp.maximum(3.0, 1.0 + perspective_bound(loss, rows))
 
@@ -73,60 +74,58 @@ def published_split(loss: ProperLoss, rows: Numbers) -> Array:
 def split_moves(relation: Relation) -> int:
     """How many one-signed moves of size f(1, m) separate the scores of two neighbours.
 
-    Adding or removing a row is one; replacing a row is a removal and an addition, so the
-    exponential mechanism runs at eps / 2. The two may hit different nodes of a level, so under
+    Adding or removing a row is one move. Replacing a row is a removal and an addition, so the
+    exponential mechanism runs at eps / 2. The two may hit different nodes of a level. So under
     replace-one a whole level costs two halves, and under add/remove one whole.
     """
-    return _by_relation(relation, 1, 2)
+    return moved_rows(relation)
 
 
 def class_weights(relation: Relation) -> Sensitivity:
     """Sensitivity of the two class weights of all nodes of a level, in units of the weight bound.
 
-    A row adds its weight, at most 1, to one class of one node: 1 in L1 and in L2 norm under
-    add/remove. Replace-one takes one away and adds one, 2 in L1 norm: two entries move by at most 1
-    each, or one by the difference of two weights, at most 1, so sqrt(2) in L2 norm.
+    A row adds its weight, at most 1, to one class of one node. Under add/remove that is 1 in L1 and
+    in L2 norm. Replace-one takes one weight away and adds one, which is 2 in L1 norm. Either two
+    entries move by at most 1 each, or one entry moves by the difference of two weights, at most 1.
+    So it is sqrt(2) in L2 norm.
     """
-    moves = _by_relation(relation, 1, 2)
+    moves = moved_rows(relation)
     return Sensitivity(moves, math.sqrt(moves))
 
 
 def moved_rows(relation: Relation) -> int:
-    """How many rows of a table differ between neighbours, and with them entries of a statistic."""
-    return _by_relation(relation, 1, 2)
+    """How many rows of a table differ between neighbours, and with them entries of a statistic.
+
+    Raises:
+        ValueError: for any other relation than add/remove and replace-one.
+    """
+    if relation is ADD_REMOVE:
+        return 1
+    if relation is REPLACE_ONE:
+        return 2
+    raise ValueError(f"no bound is known under {relation!r}")
 
 
 def count_step(rows: Numbers, exact: bool = False) -> np.ndarray:
     """The most that one row moves one count, in grid units.
 
     It is GRID, and larger where float32 rounds counts of many rows. Counts are integers of at most
-    GRID m. Discrete noise reads them as they are. Real noise, and scores, read them in float32,
-    which is exact up to 2^24; beyond, two neighbours are rounded by half a spacing each, and a
+    GRID m. Discrete noise reads them as they are. Real noise and scores read them in float32, which
+    is exact up to 2^24. Beyond that, two neighbours are rounded by half a spacing each, and a
     spacing is at most 2^-23 GRID m.
 
     Args:
         rows: m, scalar or array.
-        exact: whether integers are read.
+        exact: whether the counts are read as integers.
     """
     most = GRID * np.asarray(rows, np.float64)
     return GRID + np.where(exact | (most <= 2**24), 0.0, most * 2.0**-23)
 
 
-def error_weight(relation: Relation) -> Sensitivity:
-    """Sensitivity of the sum over nodes of min(w1, w0), in units of the weight bound.
+ERROR_WEIGHT = Sensitivity(1, 1)
+"""Sensitivity of the sum over nodes of min(w1, w0), in units of the weight bound.
 
-    min(w1, w0) does not decrease in either argument and is 1-Lipschitz in each, so adding a row
-    moves the sum by something in [0, 1]. Replace-one adds something in [0, 1] and takes something
-    in [0, 1]: 1 again.
-    """
-    moves = _by_relation(relation, 1, 1)
-    return Sensitivity(moves, moves)
-
-
-def _by_relation(relation: Relation, add_remove: int, replace_one: int) -> int:
-    """The number for this relation; ValueError for any other than the two."""
-    if relation is ADD_REMOVE:
-        return add_remove
-    if relation is REPLACE_ONE:
-        return replace_one
-    raise ValueError(f"no bound is known under {relation!r}")
+It holds under both relations. min(w1, w0) does not decrease in either argument and is 1-Lipschitz
+in each, so adding a row moves the sum by something in [0, 1]. Replace-one adds something in [0, 1]
+and takes something in [0, 1], which moves the sum by at most 1 again.
+"""

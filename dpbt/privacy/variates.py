@@ -1,19 +1,19 @@
 """Random variates in double precision, from uniform 32-bit words, inside single-precision programs.
 
-What a mechanism promises is a law; what runs is a function of finitely many bits. The variates here
-come so close to their laws that the distance has a price in the ledger (`mechanism.Sampler`), and
-one that is small. Two things make that so.
+A mechanism promises a law, but a function of finitely many bits runs. The variates here are so
+close to their laws that the distance has a small price in the ledger (`mechanism.Sampler`). There
+are two reasons.
 
-Bits. An exponential variable is -log(U) with U on a lattice of 2**-127 at *both* ends of (0, 1),
-so that neither a large value nor a small one is coarse: beyond E = e the lattice moves the
-probability of an outcome by at most 2**-127 e**e of it. An angle has 64 bits.
+Bits. An exponential variable is -log(U), with U on a lattice of 2^-127 at *both* ends of (0, 1). So
+neither large values nor small ones are coarse. At E = x the lattice moves the probability of an
+outcome by at most 2^-127 e^x of it. An angle has 64 bits.
 
-Arithmetic. Everything is computed in float64, by elementary functions that are right to within
-2**-50 relatively (`tests/test_variates.py` measures them against wider numbers). A value computed
-here is within a stated distance of an exact variable, so an integer that it is rounded to has a
-probability between those of a slightly smaller and a slightly larger interval.
+Arithmetic. Everything is computed in float64, by elementary functions with a relative error of at
+most 2^-50 (`tests/test_variates.py` measures them against wider numbers). A value computed here is
+within a stated distance of an exact variable. So an integer that it is rounded to has a probability
+between those of a slightly smaller and a slightly larger interval.
 
-JAX keeps its default of 32 bits: `double_precision` opens a scope, and no 64-bit array leaves it.
+JAX keeps its default of 32 bits. `double_precision` opens a scope, and no 64-bit array leaves it.
 """
 
 import math
@@ -27,19 +27,19 @@ from numpy.typing import ArrayLike
 from dpbt.base import Array
 
 EXPONENTIAL_WORDS = 4
-"""Words of one exponential variable."""
+"""How many words one exponential variable takes."""
 
 NORMAL_WORDS = 6
-"""Words of two normal variables."""
+"""How many words two normal variables take."""
 
 REACH = 44.0
-"""Up to it a lattice of 2**-127 moves less than 2**-63; a mass of e**-44 < 2**-63 is beyond."""
+"""Up to this value a lattice of 2^-127 moves less than 2^-63; the mass beyond is e^-44 < 2^-63."""
 
 _HALF_WORD = np.float64(2.0**-32)
 
 
 def double_precision() -> AbstractContextManager[None]:
-    """A scope in which arrays may be float64, whatever the global setting."""
+    """A scope in which arrays may be float64 under every global setting."""
     return jax.enable_x64(True)
 
 
@@ -51,8 +51,8 @@ def double(array: ArrayLike) -> Array:
 def log1p(x: Array) -> Array:
     """log(1 + x) of f64 x > -1, for use within `double_precision`.
 
-    x log(u) / (u - 1) with u = 1 + x, whose rounding cancels (Kahan). `jnp.log1p` is up to 2**-45
-    off on CPUs, relatively.
+    It is x log(u) / (u - 1) with u = 1 + x, whose rounding cancels (Kahan). On CPUs `jnp.log1p` has
+    a relative error of up to 2^-45.
     """
     shifted = jax.lax.optimization_barrier(1 + x)  # compilers would simplify its rounding away
     moved = shifted - 1
@@ -60,7 +60,7 @@ def log1p(x: Array) -> Array:
 
 
 def unit_interval(*bits: Array) -> Array:
-    """f64 in (0, 1]: 0.w1 w2 ... to the base 2**32, and half a unit in the last place.
+    """f64 in (0, 1]: 0.w1 w2 ... to the base 2^32, plus half a unit in the last place.
 
     For use within `double_precision`. The result is rounded to 53 bits, however small it is.
     """
@@ -73,8 +73,8 @@ def unit_interval(*bits: Array) -> Array:
 def exponential(bits: Array) -> Array:
     """f64[...]: Exp(1) variables from u32[4, ...]; for use within `double_precision`.
 
-    The first bit chooses the half of (0, 1) that U lies in, 126 bits its distance from 0 or
-    from 1. The second bit is not used: `sign_bit` reads it.
+    The first bit chooses the half of (0, 1) that U lies in, and 126 bits its distance from 0 or
+    from 1. The second bit is left for `sign_bit`.
     """
     distance = double(bits[0] & np.uint32(2**30 - 1))
     distance = (distance + unit_interval(bits[1], bits[2], bits[3])) * np.float64(2.0**-31)
@@ -90,8 +90,8 @@ def sign_bit(bits: Array) -> Array:
 def normal(bits: Array) -> Array:
     """f64[2, ...]: independent standard normal variables (Box & Muller) from u32[6, ...].
 
-    For use within `double_precision`. The absolute error is at most 2**-48 times the radius, which
-    is at most sqrt(2 `REACH`) < 9.4 but with probability e**-44.
+    For use within `double_precision`. The absolute error is at most 2^-48 times the radius. The
+    radius is at most sqrt(2 `REACH`) < 9.4, except with probability e^-44.
     """
     radius = jnp.sqrt(np.float64(2) * exponential(bits[:4]))
     angle = np.float64(2 * np.pi) * unit_interval(bits[4], bits[5])
@@ -99,16 +99,16 @@ def normal(bits: Array) -> Array:
 
 
 def normals(bits: Array, shape: tuple[int, ...]) -> Array:
-    """f64[shape]: `normal` of u32[6, pairs], the second of each pair in the second half."""
+    """f64[shape]: `normal` of u32[6, pairs], with the second of each pair in the second half."""
     pairs = normal(bits).reshape(-1)
     return pairs[: math.prod(shape)].reshape(shape)
 
 
 def power_of_two(scale: Array, digits: int) -> Array:
-    """f32[...]: the largest power of two that is at most scale / 2**digits, but at least 1.
+    """f32[...]: the largest power of two that is at most scale / 2^digits, but at least 1.
 
     Args:
-        scale: f32[...], above 0 and below 2**64.
+        scale: f32[...], above 0 and below 2^64.
         digits: in 0..31.
     """
     exponent = (jax.lax.bitcast_convert_type(scale, jnp.uint32) >> np.uint32(23)) & np.uint32(255)

@@ -1,13 +1,13 @@
-"""How a recipe is built: check what is asked for, pay for finite bits, split the budget, assemble.
+"""How a recipe is built: check the request, pay for finite bits, split the budget, assemble.
 
-A recipe's function states the options of one algorithm and how its budget is shared. What all
-algorithms have in common is here, once.
+The function of a recipe states the options of one algorithm and how its budget is shared. This
+module holds what all algorithms have in common.
 """
 
 from __future__ import annotations  # so that help() shows ArrayLike by its name
 
 import dataclasses
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection
 from typing import Any, NamedTuple
 
 import jax
@@ -19,6 +19,7 @@ from dpbt.base import (
     Budget,
     LedgerEvent,
     LossFamily,
+    ProperLoss,
     Public,
     Recipe,
     Relation,
@@ -27,6 +28,7 @@ from dpbt.base import (
     WeakLearner,
 )
 from dpbt.base import relation as to_relation
+from dpbt.losses import NAMED, fixed
 from dpbt.privacy import accounting
 from dpbt.privacy.mechanism import Allowance
 from dpbt.validate import floats, positive
@@ -38,30 +40,34 @@ def whole(name: str, value: ArrayLike) -> int:
     Raises:
         ValueError: naming the parameter and what was given.
     """
-    if np.ndim(value) > 0:
+    array = wholes(name, value)
+    if array.ndim > 0:
         raise ValueError(f"{name} must be one integer of at least 1, got {value!r}")
-    return int(wholes(name, value))
+    return int(array)
 
 
 def wholes(name: str, value: ArrayLike) -> np.ndarray:
-    """`value` as i32 array, if every entry is an integer from 1 to the largest of 32 bits.
+    """`value` as an i32 array, if every entry is an integer from 1 to 2**31 - 1.
 
     Raises:
         ValueError: naming the parameter and what was given.
     """
-    array = np.asarray(value)
+    try:
+        array = np.asarray(value)
+    except ValueError:  # a ragged list
+        array = np.asarray(None)
     if array.dtype.kind not in "iu" or array.size == 0 or np.any(array < 1):
         raise ValueError(f"{name} must be an integer of at least 1, got {value!r}")
     if np.any(array > np.iinfo(np.int32).max):
-        raise ValueError(f"{name} must be an integer of 32 bits, got {value!r}")
+        raise ValueError(f"{name} must be at most 2**31 - 1, got {value!r}")
     return array.astype(np.int32)
 
 
-def public_rows(rows: ArrayLike) -> np.ndarray:
-    """`rows` as float64, if every entry is a whole number in 1..MAX_ROWS.
+def checked_rows(rows: ArrayLike) -> np.ndarray:
+    """The public number `rows` as float64, if every entry is a whole number in 1..MAX_ROWS.
 
     Raises:
-        ValueError: saying what was given.
+        ValueError: naming `rows` and what was given.
     """
     numbers = positive("rows", rows, finite=True)
     if np.any(numbers != np.floor(numbers)):
@@ -83,13 +89,13 @@ def flag(name: str, value: Any) -> None:
         raise ValueError(f"{name} must be True or False, got {value!r}")
 
 
-def one_of(name: str, value: Any, known: Iterable[str]) -> None:
+def one_of(name: str, value: Any, known: Collection[str]) -> None:
     """Check an option that is one of some names.
 
     Raises:
         ValueError: naming the parameter, the known names and what was given.
     """
-    if not isinstance(value, str) or value not in tuple(known):
+    if not isinstance(value, str) or value not in known:
         raise ValueError(f"{name} must be one of {sorted(known)}, got {value!r}")
 
 
@@ -106,19 +112,37 @@ def deltas(delta: ArrayLike) -> np.ndarray:
     return numbers
 
 
-def known_calibration(calibration: str) -> None:
-    """Check the name of a calibration.
+def family_of(name: str, value: Any) -> LossFamily:
+    """The family of losses that is given, or that has the given name.
+
+    Args:
+        name: the name of the argument.
+        value: a family of losses indexed by alpha, a single loss, or a name in `losses.NAMED`.
+
+    Returns:
+        the family; of a single loss, the one that holds it whatever alpha is.
 
     Raises:
-        ValueError: unless it is "tight" or "published".
+        ValueError: naming the argument, the known names and what was given.
     """
-    if calibration not in ("tight", "published"):
-        raise ValueError(f'calibration must be "tight" or "published", got {calibration!r}')
+    found: ProperLoss | LossFamily | None = NAMED.get(value) if isinstance(value, str) else value
+    if isinstance(found, ProperLoss):
+        return fixed(found)
+    if not callable(found) or not isinstance(found(np.float32(1)), ProperLoss):
+        raise ValueError(
+            f"{name} must be one of {sorted(NAMED)}, a loss or a family of losses, got {value!r}"
+        )
+    return found
+
+
+def is_single(family: LossFamily) -> bool:
+    """Whether all members of a family are one loss, so that alpha has no meaning."""
+    return family(0.25) is family(0.75)
 
 
 @dataclasses.dataclass(frozen=True)
 class Request:
-    """What every recipe is asked for, checked.
+    """The arguments that all recipes share, checked.
 
     Attributes:
         epsilon: f64[...], the total budget; infinite for no privacy.
@@ -153,9 +177,15 @@ class Request:
             self.epsilon.shape, self.delta.shape, self.rows.shape, self.rounds.shape
         )
 
+    def public(self, reweighting: Reweighting) -> Public:
+        """The public numbers that a budget is calibrated for, as `Recipe.public` has them."""
+        return Public(self.rows, np.float32(1), reweighting, {})
+
+
+CALIBRATIONS = ("tight", "published")
+
 
 def checked_request(
-    *,
     epsilon: ArrayLike,
     delta: ArrayLike,
     rows: ArrayLike,
@@ -163,7 +193,7 @@ def checked_request(
     calibration: str,
     relation: str | Relation,
 ) -> Request:
-    """The checked request.
+    """Check the arguments that all recipes share.
 
     Args:
         epsilon: above 0.
@@ -174,17 +204,22 @@ def checked_request(
         relation: "add_remove" or "replace_one".
 
     Raises:
-        ValueError: for a value outside these ranges, named with what was given.
+        ValueError: for a value outside these ranges, naming the argument and what was given.
     """
-    known_calibration(calibration)
-    return Request(
+    one_of("calibration", calibration, CALIBRATIONS)
+    request = Request(
         epsilon=positive("epsilon", epsilon),
         delta=deltas(delta),
-        rows=public_rows(rows),
+        rows=checked_rows(rows),
         rounds=wholes("rounds", rounds),
         calibration=calibration,
         relation=to_relation(relation),
     )
+    try:
+        _ = request.shape
+    except ValueError as error:
+        raise ValueError(f"epsilon, delta, rows and rounds must broadcast: {error}") from None
+    return request
 
 
 def no_published_delta(request: Request) -> None:
@@ -195,20 +230,21 @@ def no_published_delta(request: Request) -> None:
     """
     if request.approximate and not request.tight:
         raise ValueError(
-            "the published calibration has no (epsilon, delta) guarantee; use delta = 0"
+            "delta must be 0, as the published calibration has no (epsilon, delta) guarantee, "
+            f"got {request.delta!r}"
         )
 
 
 class Parts(NamedTuple):
-    """The static parts of a recipe, and what tables call them.
+    """The parts of a recipe beside its budget, and their names in tables.
 
     Attributes:
         learner: the weak learner.
         reweighter: the re-weighter.
-        reweighting: its numbers.
-        loss: the loss of `predict_proba`, or None.
-        name: of the algorithm.
-        setting: what tables say of its options.
+        reweighting: the numbers of the re-weighter.
+        loss: the family of the link of `predict_proba`, or None.
+        name: the name of the algorithm.
+        setting: a word for its options, for tables.
     """
 
     learner: WeakLearner
@@ -223,7 +259,7 @@ Calibrate = Callable[[Allowance, Any, Public], Any]
 """(allowance of all rounds, rounds, public) -> the learner's budget."""
 
 Allow = Callable[[Request], Allowance]
-"""request -> what all rounds may cost together."""
+"""request -> the most that all rounds may cost together."""
 
 
 def one_accountant(request: Request) -> Allowance:
@@ -237,7 +273,7 @@ def one_accountant(request: Request) -> Allowance:
 def either_accountant(request: Request) -> Allowance:
     """The whole budget as an epsilon, and for a guarantee with a delta also as a rho of zCDP.
 
-    For recipes whose draws in a round are one, or use one of the two for all of them.
+    It is for recipes with one draw in a round, or with one accountant for all draws of a round.
     """
     return one_accountant(request)._replace(epsilon=request.epsilon)
 
@@ -272,18 +308,19 @@ def build(
     calibrate: Calibrate,
     allow: Allow = one_accountant,
 ) -> Recipe:
-    """The recipe: what finite bits cost is taken off the request, the rest is calibrated.
+    """Build a recipe: pay for finite bits out of the request, and calibrate the rest.
 
     Args:
-        request: the request.
-        parts: the static parts.
+        request: the checked arguments.
+        parts: the other parts of the recipe.
         calibrate: how the rest is shared among the learner's draws.
         allow: the rest as an allowance, unless all draws are Gaussian: `gaussian_accountant`.
 
     Raises:
-        ValueError: if the settings leave float32, or finite bits cost too much of the request.
+        ValueError: if a number of the budget does not fit float32, or finite bits cost too much of
+            the request.
     """
-    public = public_numbers(request, parts)
+    public = request.public(parts.reweighting)
     shape = request.shape
 
     def calibrated(affordable: Request, allow: Allow) -> tuple[Budget, Public]:
@@ -296,27 +333,23 @@ def build(
         allow = gaussian_accountant
         first = calibrated(request, allow)
 
-    left = after_samplers(request, parts.learner, *first)
-    return assemble(request, parts, calibrated(left, allow)[0])
-
-
-def public_numbers(request: Request, parts: Parts) -> Public:
-    """The public numbers that a budget is calibrated for."""
-    return Public(request.rows, np.float32(1), parts.reweighting, {})
+    # What finite bits cost depends on the draws, so the whole request is calibrated first.
+    remaining = after_samplers(request, parts.learner, *first)
+    return assemble(request, parts, calibrated(remaining, allow)[0])
 
 
 def assemble(request: Request, parts: Parts, budget: Budget) -> Recipe:
-    """The recipe of a budget that is calibrated.
+    """Make the recipe of a calibrated budget.
 
     Args:
-        request: the request.
-        parts: the static parts.
+        request: the checked arguments.
+        parts: the other parts of the recipe.
         budget: a NamedTuple of numbers.
 
     Raises:
-        ValueError: if a number leaves float32, or noise is not what its sampler is for.
+        ValueError: as `check_float32`.
     """
-    public = public_numbers(request, parts)
+    public = request.public(parts.reweighting)
     budget, public = _spread(budget, public, request.shape, parts.learner.by_depth)
     check_float32(request, parts.learner, budget, public)
     shape = np.shape(public.rows)
@@ -344,10 +377,11 @@ def _spread(
 
     Args:
         budget: a NamedTuple of numbers.
-        public: with rows, and a NamedTuple of numbers (or an empty tuple) for the re-weighter.
-        shape: of the request.
-        by_depth: fields of the budget with one more axis, the last one.
+        public: its `reweighting` is a NamedTuple of numbers, or an empty tuple.
+        shape: the axes of settings of the request.
+        by_depth: the fields of the budget that have one more axis, the last one, for depths.
     """
+    # Every argument may have axes of settings; they broadcast.
     fields = budget._asdict()
     of_budget = [
         np.shape(value)[:-1] if name in by_depth else np.shape(value)
@@ -356,6 +390,7 @@ def _spread(
     of_reweighting = [np.shape(value) for value in public.reweighting]
     shape = np.broadcast_shapes(shape, *of_budget, *of_reweighting)
 
+    # Give all numbers these axes.
     def wide(value: Any, *depths: int) -> np.ndarray:
         return np.broadcast_to(np.asarray(value, np.float32), (*shape, *depths))
 
@@ -371,29 +406,34 @@ def _spread(
 
 
 MOST_OF_EPSILON, MOST_OF_DELTA = 0.005, 0.01
-"""What finite bits of the samplers may cost at most, as a share of the budget."""
+"""The most that the samplers' finite bits may cost, as a share of the budget."""
 
 MOST_DELTA = 1e-6
-"""What finite bits may cost a pure guarantee in delta; it is below 1e-15 for epsilon up to 10."""
+"""The most delta that finite bits may cost a pure guarantee.
+
+For epsilon up to 10 they cost below 1e-15.
+"""
 
 
 def after_samplers(
     request: Request, learner: WeakLearner, budget: Budget, public: Public
 ) -> Request:
-    """The request that is left for the laws, once the samplers' finite bits are paid for.
+    """The request that remains for the exact laws once the samplers' finite bits are paid for.
 
-    See `accounting.Ledger` for why 2 G of epsilon, and (1 - e^-G) delta + t of delta, pay for it.
+    See `accounting.Ledger` for why 2 G of epsilon, and (1 - e^-G) delta + t of delta, pay for them.
 
     Args:
-        request: the request.
+        request: the whole request.
         learner: its events say how many outputs a row moves, and how far.
-        budget: calibrated for the whole request: its draws move no less than those of what is left.
-        public: as the events read it.
+        budget: calibrated for the whole request. Its draws move no less than those of the budget
+            for what remains.
+        public: the public numbers that the events read.
 
     Raises:
-        ValueError: if that is more than `MOST_OF_EPSILON` or `MOST_OF_DELTA` of the request, or
-            more than `MOST_DELTA` for a pure guarantee.
+        ValueError: if finite bits cost more than `MOST_OF_EPSILON` or `MOST_OF_DELTA` of the
+            request, or more than `MOST_DELTA` for a pure guarantee.
     """
+    # The costs of all rounds and of the prologue.
     gap, tail = accounting.sampler_costs(learner.program.events(budget, public))
     gap, tail = gap * request.rounds.astype(np.float64), tail * request.rounds
     if learner.prologue is not None:
@@ -402,20 +442,21 @@ def after_samplers(
         gap, tail = gap + opening_gap, tail + opening_tail
     _check_sampler_costs(request, gap, tail)
 
+    # What remains of the request; without privacy there is nothing to pay.
     private = np.isfinite(request.epsilon)
-    left = np.where(request.delta > 0, (request.delta - tail) * np.exp(-gap), 0.0)
+    delta = np.where(request.delta > 0, (request.delta - tail) * np.exp(-gap), 0.0)
     return dataclasses.replace(
         request,
         epsilon=np.where(private, request.epsilon - 2 * gap, request.epsilon),
-        delta=np.where(private, left, request.delta),
+        delta=np.where(private, delta, request.delta),
     )
 
 
 def _check_sampler_costs(request: Request, gap: np.ndarray, tail: np.ndarray) -> None:
-    """Refuse a request of which the samplers' finite bits would cost too much.
+    """Refuse a request that the samplers' finite bits would cost too much of.
 
     Args:
-        request: the request.
+        request: the whole request.
         gap: f64[...], G of all rounds.
         tail: f64[...], t of all rounds.
 
@@ -427,36 +468,36 @@ def _check_sampler_costs(request: Request, gap: np.ndarray, tail: np.ndarray) ->
     if np.any(private & (2 * gap > MOST_OF_EPSILON * finite)):
         cost = np.max(2 * gap)
         raise ValueError(
-            f"epsilon is too small for so many draws: their finite bits cost {cost:.2g}; ask "
-            f"for at least {cost / MOST_OF_EPSILON:.2g}, or for fewer rounds"
+            f"epsilon is too small for so many draws: the samplers' finite bits cost {cost:.2g} of "
+            f"epsilon; use at least {cost / MOST_OF_EPSILON:.2g}, or fewer rounds"
         )
     if np.any(private & (request.delta > 0) & (tail > MOST_OF_DELTA * request.delta)):
         raise ValueError(
-            f"delta is too small for this epsilon: finite bits cost {np.max(tail):.2g}, "
-            f"more than {MOST_OF_DELTA:g} of it; ask for a larger delta, a smaller epsilon or "
-            "more rounds"
+            f"delta is too small for this epsilon: the samplers' finite bits cost "
+            f"{np.max(tail):.2g}, more than {MOST_OF_DELTA:g} of delta; use a larger delta, a "
+            "smaller epsilon or more rounds"
         )
     if np.any(private & (request.delta == 0) & (tail > MOST_DELTA)):
         raise ValueError(
-            "epsilon is too large for samplers of finitely many bits: they cost a delta of "
-            f"{min(np.max(tail), 1.0):.2g}; ask for a smaller epsilon, more rounds, or no privacy "
-            "(epsilon=inf)"
+            "epsilon is too large for so few rounds: the samplers' finite bits cost a pure "
+            f"guarantee a delta of {min(np.max(tail), 1.0):.2g}, and at most {MOST_DELTA:g} is "
+            "accepted; use a smaller epsilon, more rounds, or epsilon=inf for no privacy"
         )
 
 
 def check_float32(request: Request, learner: WeakLearner, budget: Budget, public: Public) -> None:
-    """Refuse settings whose numbers leave float32, or whose noise leaves what its sampler is for.
+    """Refuse a budget that float32 cannot hold, or noise beyond the range of its sampler.
 
     Raises:
-        ValueError: naming the number.
+        ValueError: naming the number of the budget, or the site of the noise.
     """
     for name, value in budget._asdict().items():
-        value = np.asarray(value, np.float32)
-        if np.any(np.isnan(value)):
-            raise ValueError(f"epsilon is too small or too large: {name} leaves float32")
-        if np.any(value < 0):
-            raise ValueError(f"the budget's {name} must be at least 0 in float32, and is not")
+        if not np.all(np.asarray(value, np.float32) >= 0):  # NaN, too
+            raise ValueError(
+                f"epsilon is too small or too large: {name} is not a positive finite float32"
+            )
 
+    # Draws without privacy, and draws that read no rows, may have any scale.
     for event in learner_events(learner, budget, public):
         scale = np.asarray(event.scale, np.float64)
         private = np.isfinite(request.epsilon) & (np.asarray(event.sensitivity) > 0)
@@ -468,8 +509,9 @@ def check_float32(request: Request, learner: WeakLearner, budget: Budget, public
         sampler = event.mechanism.sampler
         if sampler is not None and np.any(private & (scale > sampler.most)):
             raise ValueError(
-                f"epsilon is too small: noise of scale {np.max(scale):g} for {event.site!r}, and "
-                f"its sampler is known up to {sampler.most:g}"
+                "epsilon is too small, or the noise too large: the noise of "
+                f"{event.site!r} has scale {np.max(scale):g}, and its sampler takes scales up to "
+                f"{sampler.most:g}"
             )
 
 

@@ -1,6 +1,9 @@
-"""A recipe of any weak learner: one's own, or one of the library under another re-weighter."""
+"""A recipe of any weak learner: your own, or one of the library under another re-weighter."""
 
 from __future__ import annotations  # so that help() shows ArrayLike by its name
+
+import functools
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -10,6 +13,7 @@ from dpbt.base import (
     Budget,
     LossFamily,
     ProperLoss,
+    Public,
     Recipe,
     Relation,
     Reweighter,
@@ -18,9 +22,17 @@ from dpbt.base import (
     check_parts,
     relation_name,
 )
-from dpbt.losses import as_family
-from dpbt.recipes.building import Calibrate, Parts, assemble, build, checked_request
+from dpbt.privacy.mechanism import Allowance
+from dpbt.recipes.building import (
+    Calibrate,
+    Parts,
+    assemble,
+    build,
+    checked_request,
+    family_of,
+)
 from dpbt.reweighting import uniform
+from dpbt.validate import floats
 
 
 def custom(
@@ -34,37 +46,55 @@ def custom(
     calibrate: Calibrate | None = None,
     reweighter: Reweighter = uniform,
     reweighting: Reweighting = (),
-    loss: ProperLoss | LossFamily | None = None,
+    loss: ProperLoss | LossFamily | str | None = None,
     relation: str | Relation | None = None,
     name: str = "custom",
 ) -> Recipe:
     """Boosting with any weak learner: Bun et al. (2020), Algorithm 4, for any re-weighter.
 
     Guarantee: what the learner's events say, times `rounds`; see `dpbt.ledger`. With `epsilon` the
-    learner's `calibrate` sets the noise, after what finite bits cost is paid for.
+    learner's `calibrate` sets the noise, after the samplers' finite bits are paid for.
 
     Args:
         learner: from `boundary.weak_learner`, or one of `dpbt.learners`.
         rows: m. Under add/remove a public bound on the number of rows; under replace-one their
             public number.
         rounds: T.
-        epsilon: the total budget, for a learner that can be calibrated; or give `budget`.
+        epsilon: the total budget, for a learner that can be calibrated. Give either this or
+            `budget`.
         delta: 0 for a pure guarantee, else in (0, 1), through zCDP.
         budget: the learner's numbers, a NamedTuple, instead of `epsilon`.
-        calibrate: (allowance of all rounds, rounds, public) -> budget; the learner's by default.
-        reweighter: `reweighting.uniform`, `mirror(...)`, `lazy_bregman(...)` or one's own.
-        reweighting: its numbers, a NamedTuple; `reweighting.MirrorNumbers` for example.
-        loss: for `predict_proba`; its alpha is `reweighting.link_alpha`.
-        relation: the neighbouring relation; by default the learner's, or add/remove.
-        name: for tables.
+        calibrate: (allowance of all rounds, rounds, public) -> budget, for `epsilon`; the
+            learner's own by default.
+        reweighter: `reweighting.uniform`, `mirror(...)`, `lazy_bregman(...)` or your own.
+        reweighting: the numbers of the re-weighter, a NamedTuple such as
+            `reweighting.MirrorNumbers`; an empty tuple for `uniform`.
+        loss: the loss of `predict_proba`, a family of losses, or a name in `losses.NAMED`. Its
+            alpha is `reweighting.link_alpha`.
+        relation: "add_remove" or "replace_one"; by default the learner's, or add/remove.
+        name: the name of the algorithm in tables.
 
     Raises:
-        ValueError: for both or neither of `epsilon` and `budget`, for a learner that cannot be
-            calibrated, for numbers of another re-weighter, and as `Recipe` has it for parts that do
-            not fit.
+        ValueError: for both or neither of `epsilon` and `budget`, for an argument of another kind
+            or out of its range, and for a learner that cannot be calibrated. Parts that do not fit
+            together are refused as `Recipe` says.
     """
+    # Check each argument by itself.
+    if not isinstance(learner, WeakLearner):
+        raise ValueError(
+            f"learner must be a weak learner, as boundary.weak_learner makes it, got {learner!r}"
+        )
     if (epsilon is None) == (budget is None):
         raise ValueError(f"give either epsilon or budget, got {epsilon!r} and {budget!r}")
+    if budget is not None and calibrate is not None:
+        raise ValueError(f"calibrate sets the noise for epsilon; with budget, got {calibrate!r}")
+    if calibrate is not None and not callable(calibrate):
+        raise ValueError(
+            f"calibrate must be a function (allowance, rounds, public) -> budget, got {calibrate!r}"
+        )
+    if not isinstance(name, str):
+        raise ValueError(f"name must be a text, got {name!r}")
+    _check_reweighting(reweighter, reweighting)
 
     if relation is None:
         relation = ADD_REMOVE if learner.relation is None else relation_name(learner.relation)
@@ -76,22 +106,72 @@ def custom(
         calibration="tight",
         relation=relation,
     )
+
+    # Check that they fit together.
     check_parts(learner, reweighter, request.relation)
+    family = None if loss is None else family_of("loss", loss)
+    if family is not None and not hasattr(reweighting, "link_alpha"):
+        raise ValueError("a loss needs reweighting with link_alpha, as MirrorNumbers has it")
+    parts = Parts(learner, reweighter, reweighting, family, name, "custom")
+
+    # Take the given budget, or calibrate one.
+    if budget is not None:
+        _check_budget("budget", budget, learner, request.public(reweighting))
+        return assemble(request, parts, budget)
+    if calibrate is not None:
+        return build(request, parts, functools.partial(_calibrated, calibrate, learner))
+    if learner.calibrate is None:
+        raise ValueError(f"{learner.tag} has no calibrate of its own; give one, or a budget")
+    return build(request, parts, learner.calibrate)
+
+
+def _check_reweighting(reweighter: Reweighter, reweighting: Reweighting) -> None:
+    """Check a re-weighter and its numbers.
+
+    Raises:
+        ValueError: for something that is no re-weighter, or for numbers that are not its own.
+    """
+    if not isinstance(reweighter, Reweighter):
+        raise ValueError(
+            "reweighter must be a re-weighter, such as reweighting.mirror(losses.log), "
+            f"got {reweighter!r}"
+        )
+    if reweighter.numbers is tuple and reweighting != ():
+        raise ValueError(
+            f"reweighting must be an empty tuple for {reweighter.tag}, got {reweighting!r}"
+        )
     if not isinstance(reweighting, reweighter.numbers):
         raise ValueError(
             f"{reweighter.tag} needs reweighting={reweighter.numbers.__name__}(...), "
             f"got {reweighting!r}"
         )
+    for field, value in zip(getattr(reweighting, "_fields", ()), reweighting, strict=True):
+        floats(f"{field} of reweighting", value)
 
-    family = None if loss is None else as_family(loss)
-    if family is not None and not hasattr(reweighting, "link_alpha"):
-        raise ValueError("a loss needs reweighting with link_alpha, as MirrorNumbers has it")
 
-    parts = Parts(learner, reweighter, reweighting, family, name, "custom")
-    if budget is not None:
-        return assemble(request, parts, budget)
+def _calibrated(
+    calibrate: Calibrate, learner: WeakLearner, allowance: Allowance, rounds: Any, public: Public
+) -> Budget:
+    """The budget by a given calibration, checked."""
+    budget = calibrate(allowance, rounds, public)
+    _check_budget("the result of calibrate", budget, learner, public)
+    return budget
 
-    calibrate = learner.calibrate if calibrate is None else calibrate
-    if calibrate is None:
-        raise ValueError(f"{learner.tag} has no calibrate of its own; give one, or a budget")
-    return build(request, parts, calibrate)
+
+def _check_budget(name: str, budget: Budget, learner: WeakLearner, public: Public) -> None:
+    """Check that a budget is a NamedTuple of numbers that the learner's events can read.
+
+    Raises:
+        ValueError: naming the budget and the field, or the learner that cannot read it.
+    """
+    if not hasattr(budget, "_asdict"):
+        raise ValueError(f"{name} must be a NamedTuple of numbers, got {budget!r}")
+    for field, value in budget._asdict().items():
+        if not np.all(floats(f"{field} of {name}", value) >= 0):  # NaN, too
+            raise ValueError(f"{field} of {name} must be at least 0, got {value!r}")
+    try:
+        learner.program.events(budget, public)
+    except AttributeError as error:
+        raise ValueError(
+            f"{name} is a {type(budget).__name__}, which {learner.tag} cannot read: {error}"
+        ) from error

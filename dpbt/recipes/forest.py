@@ -43,14 +43,15 @@ def random_forest(
     """Random decision trees with noisy counts in their leaves: Bojarski et al. (2014), Algorithm 2.
 
     Guarantee: epsilon-DP (or (epsilon, delta)-DP) under `relation`, with the lines of
-    `dpbt.ledger`. In both calibrations the noise of a count is Laplace of scale k / epsilon under
-    add/remove, as published: leaves are disjoint, so a tree has its whole share (the paper's
-    proof). Under replace-one a row that changes moves two counts of a tree, so the scale is 2 k /
-    epsilon; the paper's own scale would cost 2 epsilon there. `learners.random_tree` has the
+    `dpbt.ledger`. Leaves are disjoint, so every tree has its whole share (the paper's proof). In
+    both calibrations the noise of a count under add/remove is Laplace of scale k / epsilon, as
+    published. Under replace-one a row that changes moves two counts of a tree, so the scale is
+    2 k / epsilon. The paper's own scale would cost 2 epsilon there. `learners.random_tree` has the
     proofs.
 
-    Voting is chosen when predicting, `dpbt.predict(model, rows, voting)`; by default by majority.
-    Arguments of type ArrayLike may be arrays, and the recipe then holds one setting for each entry.
+    Voting is chosen when predicting, as `dpbt.predict(model, rows, voting)`; the default is
+    majority. Arguments of type ArrayLike may be arrays; the recipe then holds one setting for each
+    entry.
 
     Args:
         epsilon: the total budget (the paper's eta), above 0. Infinite means exact counts.
@@ -58,32 +59,27 @@ def random_forest(
             public number.
         delta: 0 for a pure guarantee; else in (0, 1), with rounded Gaussian noise through zCDP
             (tight).
-        rounds: k, the number of trees. Settings of different k share a program (one k if
-            `disjoint`).
+        rounds: k, the number of trees. Settings of different k share a program. With `disjoint`, k
+            must be one number.
         depth: h, their height, in 1..20.
-        calibration: "published" or "tight"; for these forests both are discrete Laplace noise on
+        calibration: "tight" or "published". For these forests both are discrete Laplace noise on
             exact counts, which is the published law on a grid of 1/127 of a row.
         relation: "add_remove" or "replace_one".
-        disjoint: give each row to one of the k trees (tight). Each tree then sees about n / k rows
-            and has the whole budget: noise of scale 1 / epsilon instead of k / epsilon, on counts
-            that are k times smaller. The release then says which place of the table went to which
-            tree, in the site "part" of length N. `fit` leaves that site out of the model, unless
-            called with `keep_withheld=True` (`learners.random_tree` has the reason).
-        negative: what negative noisy counts mean, at no cost: "zero" (the default of the tight
-            calibration) or "uniform", theta uniform at random as Algorithm 2 prints it (the
-            published one's). See `random_tree.shares`; the paper's own numbers are those of "zero".
+        disjoint: give each row to one of the k trees (tight calibration only). Each tree then sees
+            about n / k rows and has the whole budget: noise of scale 1 / epsilon instead of
+            k / epsilon, on counts that are k times smaller. The release then says which place of
+            the table went to which tree, in the site "part" of length N. `fit` leaves that site
+            out of the model, unless called with `keep_withheld=True` (`learners.random_tree` has
+            the reason).
+        negative: what negative noisy counts mean, at no cost in privacy: "zero", or "uniform",
+            which is theta uniform at random, as Algorithm 2 prints it. The default of the tight
+            calibration is "zero", that of the published one is "uniform". The paper's own numbers
+            are those of "zero". See `random_tree.shares`.
 
     Raises:
         ValueError: for a value outside these ranges, named with what was given.
     """
-    request = checked_request(
-        epsilon=epsilon,
-        delta=delta,
-        rows=rows,
-        rounds=rounds,
-        calibration=calibration,
-        relation=relation,
-    )
+    request = checked_request(epsilon, delta, rows, rounds, calibration, relation)
     kind = _kind(request, depth, disjoint, _count_noise(request), negative)
     return _forest("random_forest", request, kind)
 
@@ -102,21 +98,14 @@ def rf_l(
 ) -> Recipe:
     """RF-L: random trees whose leaves state Laplace counts; Nock & Henecka (2020), section 17.2.
 
-    Guarantee: as `random_forest`. In the published calibration a leaf has the budget epsilon / (k
-    2^h) for its two counts, of L1 sensitivity 1 (add/remove) or 2 (replace-one). Leaves are
-    disjoint, so the tight one gives every leaf epsilon / k: 2^h times less noise, and the same
-    program as `random_forest`.
+    Guarantee: as `random_forest`. In the published calibration a leaf has the budget
+    epsilon / (k 2^h) for its two counts, of L1 sensitivity 1 (add/remove) or 2 (replace-one).
+    Leaves are disjoint, so the tight calibration gives every leaf epsilon / k. It has 2^h times
+    less noise, and runs the same program as `random_forest`.
 
     Args: as `random_forest`.
     """
-    request = checked_request(
-        epsilon=epsilon,
-        delta=delta,
-        rows=rows,
-        rounds=rounds,
-        calibration=calibration,
-        relation=relation,
-    )
+    request = checked_request(epsilon, delta, rows, rounds, calibration, relation)
     kind = _kind(request, depth, disjoint, _count_noise(request), negative)
     return _forest("rf_l", request, kind._replace(per_leaf=not request.tight))
 
@@ -134,22 +123,15 @@ def rf_e(
 ) -> Recipe:
     """RF-E: random trees whose leaves state a label, drawn by the exponential mechanism.
 
-    Guarantee: as `random_forest`. Published (Nock & Henecka, 2020, section 17.2): p(label)
-    proportional to exp(e count / 2) with e = epsilon / (k 2^h) for each leaf, valid under both
-    relations. Tight: leaves are disjoint and a row moves scores one way, so p is proportional to
-    exp(e count) with e = epsilon / k (add/remove) or epsilon / (2 k) (replace-one): 2^(h+1) or 2^h
-    times the published exponent.
+    Guarantee: as `random_forest`. In the published calibration (Nock & Henecka, 2020, section
+    17.2) p(label) is proportional to exp(e count / 2) with e = epsilon / (k 2^h) for each leaf,
+    valid under both relations. In the tight one p(label) is proportional to exp(e count), as
+    leaves are disjoint and a row moves scores one way. There e is epsilon / k (add/remove) or
+    epsilon / (2 k) (replace-one): 2^(h+1) or 2^h times the published exponent.
 
     Args: as `random_forest`.
     """
-    request = checked_request(
-        epsilon=epsilon,
-        delta=delta,
-        rows=rows,
-        rounds=rounds,
-        calibration=calibration,
-        relation=relation,
-    )
+    request = checked_request(epsilon, delta, rows, rounds, calibration, relation)
     no_published_delta(request)
     kind = _kind(request, depth, disjoint, mechanisms.exponential, None)
     kind = kind._replace(per_leaf=not request.tight)
@@ -157,7 +139,11 @@ def rf_e(
 
 
 def _count_noise(request: Request) -> Mechanism:
-    """The noise of class weights."""
+    """The noise of class weights.
+
+    Raises:
+        ValueError: as `no_published_delta`.
+    """
     no_published_delta(request)
     return mechanisms.rounded_gaussian if request.approximate else mechanisms.discrete_laplace
 
@@ -170,25 +156,30 @@ def _kind(
     Raises:
         ValueError: for an option outside its range.
     """
+    # The height, whose complete tree must fit.
     depth = whole("depth", depth)
     if depth > random_tree.MAX_DEPTH:
         raise ValueError(
             f"depth must be at most {random_tree.MAX_DEPTH} for complete random trees, got {depth}"
         )
+
+    # Disjoint rows: the number of their parts is the number of trees, so it is static.
     flag("disjoint", disjoint)
     if disjoint and not request.tight:
         raise ValueError("disjoint rows are not in the papers; use the tight calibration")
+    parts = whole("rounds", request.rounds) if disjoint else 1
+
+    # Negative counts, by default those of the calibration.
     if negative is None:
         negative = "zero" if request.tight else "uniform"
     one_of("negative", negative, random_tree.NEGATIVE)
-    parts = whole("rounds", request.rounds) if disjoint else 1
     return random_tree.Kind(depth, request.relation, noise, parts, False, negative)
 
 
 def _forest(
     name: str, request: Request, kind: random_tree.Kind, allow: Allow = one_accountant
 ) -> Recipe:
-    """A forest; with disjoint rows, all of its trees are one round."""
+    """The recipe of a forest; with disjoint rows, all of its trees are one round."""
     disjoint = kind.parts > 1
     if disjoint:
         request = dataclasses.replace(request, rounds=np.ones_like(request.rounds))

@@ -20,6 +20,8 @@ from dpbt.recipes.building import (
     Request,
     build,
     checked_request,
+    family_of,
+    is_single,
     no_published_delta,
     whole,
 )
@@ -27,14 +29,16 @@ from dpbt.reweighting import MirrorNumbers, mirror
 from dpbt.validate import floats, positive
 
 Alpha = ArrayLike | optax.Schedule
-"""The criterion's alpha: "objective", a number, an array of settings, or a schedule of depths."""
+"""Alpha of a criterion: "objective", a number, an array of settings, or a schedule of depths."""
 
 
-def _boostable(
-    loss: ProperLoss | LossFamily | None, criterion: ProperLoss | LossFamily
-) -> LossFamily:
-    """The family of the link: the criterion's where its surrogate is smooth, else Matsushita's."""
-    family = losses.as_family(criterion if loss is None else loss)
+def _link(loss: ProperLoss | LossFamily | str | None, criterion: LossFamily) -> LossFamily:
+    """The family of the link: by default the criterion's, or Matsushita's where that one has kinks.
+
+    Raises:
+        ValueError: for a loss that is given and has kinks.
+    """
+    family = criterion if loss is None else family_of("loss", loss)
     if np.isfinite(float(family(np.float32(1)).smoothness)):
         return family
     if loss is None:
@@ -45,7 +49,11 @@ def _boostable(
 
 
 def _depth_schedule(alpha: Alpha, depth: int) -> np.ndarray:
-    """f64[..., D]: alpha at each depth, from a number, an array of settings, or a schedule."""
+    """f64[..., D]: alpha at each depth, from a number, an array of settings, or a schedule.
+
+    Raises:
+        ValueError: for an alpha outside [0, 1].
+    """
     by_depth = [alpha(k) if callable(alpha) else alpha for k in range(depth)]
     values = np.stack([floats("alpha", value) for value in by_depth], -1)
     if not np.all((values >= 0) & (values <= 1)):
@@ -64,9 +72,9 @@ def bdpe(
     depth: int = 3,
     calibration: str = "tight",
     relation: str | Relation = ADD_REMOVE,
-    alpha: Alpha = "objective",
-    criterion: ProperLoss | LossFamily = losses.m_alpha,
-    loss: ProperLoss | LossFamily | None = None,
+    alpha: Alpha | None = None,
+    criterion: ProperLoss | LossFamily | str = "m_alpha",
+    loss: ProperLoss | LossFamily | str | None = None,
     beta_tree: ArrayLike = 0.5,
     error_share: ArrayLike = 0.1,
     clip: ArrayLike = 10.0,
@@ -77,11 +85,23 @@ def bdpe(
     """Boosted private ensembles of trees: Nock & Henecka (2020), Algorithm 1 and section 6.
 
     Guarantee: epsilon-DP (or (epsilon, delta)-DP) under `relation`, with the lines of
-    `dpbt.ledger`. In the tight calibration every line is proved in `sensitivity`; in the published
-    one epsilon is the paper's claim and the ledger names what stays unprotected. Rows beyond the
+    `dpbt.ledger`. In the tight calibration every line is proved in `sensitivity`. In the published
+    one epsilon is the paper's claim, and the ledger names what stays unprotected. Rows beyond the
     bound `rows` do not count; `fit` refuses them.
 
-    Every argument of type ArrayLike, and `alpha`, may be an array; they broadcast, and the recipe
+    The default criterion is the paper's, M-alpha under objective calibration. It is not the most
+    accurate one: prefer `criterion="gini"`, or `"error"` where epsilon is small. On 40 random
+    splits of scikit-learn's breast cancer data, at epsilon 1, 5 and 10, the mean test errors were
+    0.129, 0.106 and 0.113 for the default. They were 0.115, 0.074 and 0.071 for `"gini"`, and
+    0.103, 0.076 and 0.077 for `"error"` (tight calibration, all else by default).
+
+    The reason is the sensitivity of a split's score. Objective calibration splits the root at
+    alpha = 1, where it is 2 sqrt(m) under add/remove; it is below 4 for Gini and 2 for the 0/1
+    loss. Deeper splits have less only if alpha falls. More epsilon does not always lower the error:
+    noise in the errors lowers alpha on average, as ratios are clamped to 1 and never rise with
+    depth. With less of that noise alpha rises, and the sensitivity with it.
+
+    Every argument of type ArrayLike, and `alpha`, may be an array. Arrays broadcast, and the recipe
     then holds one setting for each entry (vmap over it). None of their values causes a recompile.
 
     Args:
@@ -89,50 +109,49 @@ def bdpe(
             pure nodes not split, empty leaves predict their parent's value, no clamping to `clip`.
         rows: m. Under add/remove a public bound on the number of rows; under replace-one their
             public number.
-        delta: 0 for a pure guarantee, with discrete Laplace counts; else in (0, 1), for (epsilon,
-            delta)-DP through zCDP, with rounded Gaussian counts and bounded-range selections, the
-            shares being shares of rho (tight calibration).
+        delta: 0 for a pure guarantee, with discrete Laplace counts. In (0, 1) for (epsilon,
+            delta)-DP through zCDP (tight calibration only), with rounded Gaussian counts and
+            bounded-range selections. The shares are then shares of rho.
         rounds: T, the number of trees. Settings of different T share a program, with room for the
             largest.
         depth: D, the depth of every tree.
         calibration: "tight" or "published".
         relation: "add_remove" or "replace_one". The published noise is the same for both.
-        alpha: the criterion's alpha: "objective" (equation (16): the ratio of errors to the root's;
-            noisy in the tight calibration, read off the data in the published one), a number in [0,
-            1], or a schedule of the depth, such as any `optax.Schedule`.
-        criterion: the loss, or the family indexed by alpha, whose perspective scores the splits.
-        loss: the loss or family of link, re-weighting and leverage; the criterion's own by default,
-            Matsushita's where that one has kinks. Its alpha is 1 unless `alpha` is a number (the
-            paper leaves this open).
-        beta_tree: share of epsilon that goes to the trees' structure; the rest goes to leaves. In
+        alpha: the criterion's alpha. "objective" is equation (16), the ratio of errors to the
+            root's. The ratio is noisy in the tight calibration and read off the data in the
+            published one. Or a number in [0, 1], or a schedule of the depth, such as any
+            `optax.Schedule`. By default "objective" for a family, and 1 for a single loss, which
+            has no alpha and pays for no errors.
+        criterion: the loss whose perspective scores the splits, or the family indexed by alpha.
+            Either an object or a name: "m_alpha" (a family), "matsushita", "gini",
+            "information_gain" or "error" (the 0/1 loss).
+        loss: the loss or family of link, re-weighting and leverage, likewise. By default it is the
+            criterion's own, or Matsushita's where the criterion's surrogate has kinks. Its alpha is
+            1 unless `alpha` is a number (the paper leaves this open).
+        beta_tree: the share of epsilon for the trees' structure; the rest goes to leaves. In
             (0, 1).
-        error_share: share of the structure's budget that pays for noisy errors (tight, objective, D
-            > 1). In (0, 1).
+        error_share: the share of the structure's budget that pays for noisy errors (tight,
+            objective, D > 1). In (0, 1).
         clip: M, in [1e-6, 1e6]: the bound on a leaf's value before leverage.
         zeta: shares are clamped to [zeta, 1 - zeta] before the link; in [1e-6, 1/2).
-        pi: places a in (1 / (4 F'' M**2)) [1 - pi, 1 + pi], F'' the surrogate's smoothness, which
-            is (alpha / M**2) [1 - pi, 1 + pi] for M-alpha (equation (125)); in (-1, 1), a negative
-            value being a smaller step.
-        smoothing: tight calibration: weight of a leaf's parent in its share, in units of the leaf's
-            noise. At least 0.
+        pi: places a in (1 / (4 F'' M**2)) [1 - pi, 1 + pi], where F'' is the surrogate's
+            smoothness. For M-alpha that is (alpha / M**2) [1 - pi, 1 + pi] (equation (125)). In
+            (-1, 1); a negative value is a smaller step.
+        smoothing: the weight of a leaf's parent in its share, in units of the leaf's noise (tight
+            calibration). At least 0.
 
     Raises:
-        ValueError: for a value outside these ranges, named with what was given.
+        ValueError: for a value outside these ranges, naming the argument and what was given.
     """
-    request = checked_request(
-        epsilon=epsilon,
-        delta=delta,
-        rows=rows,
-        rounds=rounds,
-        calibration=calibration,
-        relation=relation,
-    )
+    # Check the arguments.
+    request = checked_request(epsilon, delta, rows, rounds, calibration, relation)
     no_published_delta(request)
     depth = _checked_depth(depth)
-    families = _families(alpha, criterion, loss)
+    alpha, families = _families(alpha, criterion, loss)
     shares = _shares(beta_tree, error_share)
     settings = _settings(request, families, alpha, depth, clip, zeta, pi, smoothing)
 
+    # Put the parts together, and share the budget.
     kind = _kind(request, depth, families)
     parts = _parts(request, kind, families, settings)
     calibrate = _calibrate(kind, shares, settings)
@@ -161,7 +180,7 @@ class _Families(NamedTuple):
         criterion: the family whose perspective scores splits.
         link: the family of link, weights and leverage.
         objective: whether alpha follows errors.
-        setting: what tables call them.
+        setting: their name in tables.
     """
 
     criterion: LossFamily
@@ -171,26 +190,35 @@ class _Families(NamedTuple):
 
 
 def _families(
-    alpha: Alpha, criterion: ProperLoss | LossFamily, loss: ProperLoss | LossFamily | None
-) -> _Families:
-    """The losses, checked.
+    alpha: Alpha | None,
+    criterion: ProperLoss | LossFamily | str,
+    loss: ProperLoss | LossFamily | str | None,
+) -> tuple[Alpha, _Families]:
+    """Alpha, with its default, and the losses; checked.
 
     Raises:
         ValueError: for losses that do not fit `alpha`, or cannot score splits or be boosted.
     """
+    # The criterion and its alpha.
+    family = family_of("criterion", criterion)
+    losses.check_criterion(family)
+    single = is_single(family)
+    if alpha is None:
+        alpha = 1.0 if single else "objective"
     objective = isinstance(alpha, str)
     if objective and alpha != "objective":
         raise ValueError(f'alpha must be "objective", a number, or a schedule, got {alpha!r}')
-    family = losses.as_family(criterion)
-    losses.check_criterion(family)
-    link = _boostable(loss, criterion)
-    if objective and isinstance(criterion, ProperLoss):
+    if objective and single:
         raise ValueError(
-            f"objective calibration needs a family of losses indexed by alpha, got {criterion.name}"
+            'alpha="objective" needs a criterion that is a family of losses indexed by alpha, such '
+            f'as "m_alpha", got {family(0.5).name}'
         )
+
+    # The link, and a name for tables.
+    link = _link(loss, family)
     name = family(0.5).name
-    setting = "alpha" if name == "m_alpha" else name
-    return _Families(family, link, objective, "objective" if objective else setting)
+    setting = "alpha" if family is losses.m_alpha else name
+    return alpha, _Families(family, link, objective, "objective" if objective else setting)
 
 
 def _kind(request: Request, depth: int, families: _Families) -> greedy_tree.Kind:
@@ -261,13 +289,15 @@ def _settings(
     Raises:
         ValueError: for a number outside its range.
     """
+    # Alpha by depth, and that of the link.
     by_depth = _depth_schedule(1.0 if families.objective else alpha, depth)
     link_alpha = np.asarray(1.0)
     if not families.objective and not callable(alpha):
         link_alpha = by_depth[..., 0]
-        if families.link(0.5).name == "m_alpha":  # alpha = 0 has kinks; 1 is Matsushita's loss
-            link_alpha = np.where(link_alpha > 0, link_alpha, 1.0)
+        smoothness = families.link(np.asarray(link_alpha, np.float32)).smoothness
+        link_alpha = np.where(np.isfinite(smoothness), link_alpha, 1.0)  # a kink cannot be boosted
 
+    # The options.
     clip = positive("clip", clip, finite=True)
     zeta = positive("zeta", zeta, below=0.5)
     if np.any((clip < 1e-6) | (clip > 1e6)) or np.any(zeta < 1e-6):
@@ -281,6 +311,7 @@ def _settings(
     if not np.all((smoothing >= 0) & (smoothing <= 1e6)):
         raise ValueError(f"smoothing must be in [0, 1e6], got {smoothing!r}")
 
+    # The step a follows from the link's smoothness and the clip.
     link = families.link(np.asarray(link_alpha, np.float32))
     widest = np.abs(np.asarray(link.link(np.asarray(1 - zeta, np.float32)), np.float64))
     clip = np.where(np.isinf(request.epsilon), widest, clip)  # no clamping without privacy

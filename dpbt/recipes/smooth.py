@@ -1,19 +1,20 @@
 """Smooth boosting: LazyBB (Asadi et al., 2022), LazyBregBoost with halfspaces (Bun et al., 2020).
 
-The same noise serves both neighbouring relations: the total weight is set to kappa `rows`, a public
+The same noise serves both neighbouring relations. The total weight is kappa `rows`, a public
 number, whatever the number of rows present, up to `rows` (`slickness`). Neighbours are tables whose
 other rows keep their order.
 """
 
 from __future__ import annotations  # so that help() shows ArrayLike by its name
 
+import dataclasses
 import functools
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from dpbt import losses
-from dpbt.base import REPLACE_ONE, ProperLoss, Recipe, Relation, WeakLearner
+from dpbt.base import ADD_REMOVE, ProperLoss, Recipe, Relation, WeakLearner
 from dpbt.learners import halfspace, one_rule, top_down_tree
 from dpbt.privacy import accounting, mechanisms
 from dpbt.privacy.mechanism import Allowance, rounded_down
@@ -24,9 +25,10 @@ from dpbt.recipes.building import (
     build,
     checked_request,
     either_accountant,
+    family_of,
     flag,
+    is_single,
     one_of,
-    public_numbers,
     whole,
 )
 from dpbt.reweighting import LazyNumbers, lazy_bregman, loss_rate
@@ -47,42 +49,37 @@ def lazybb_rules(
     learning_rate: ArrayLike = 0.45,
     selection: str = "exponential",
     calibration: str = "tight",
-    relation: str | Relation = REPLACE_ONE,
+    relation: str | Relation = ADD_REMOVE,
 ) -> Recipe:
     """LazyBB with 1-rules: Asadi et al. (2022), Algorithm 1, a majority vote.
 
     Guarantee: epsilon-DP (or (epsilon, delta)-DP) under `relation`, with the lines of
-    `dpbt.ledger`. Tight: 2 eta / (kappa n) for each rule, weights in units of a public cap, and
-    with a delta the better of basic composition and zCDP by bounded range. Published:
-    4 eta / (kappa n) (Theorem 4.2), and with a delta the better of basic and advanced composition
-    (Theorem 2.8); the ledger's epsilon is then smaller than asked for where zCDP composes the same
-    draws to less, and `ledger.epsilon_at(delta, "advanced")` is the paper's.
+    `dpbt.ledger`. In the tight calibration a rule costs 2 eta / (kappa n), with weights in units of
+    a public cap. With a delta, rules are composed by the better of basic composition and zCDP by
+    bounded range. In the published calibration a rule costs 4 eta / (kappa n) (Theorem 4.2). With a
+    delta, rules are composed by the better of basic and advanced composition (Theorem 2.8). Where
+    zCDP composes the same draws to less, the ledger's epsilon is then smaller than asked for;
+    `ledger.epsilon_at(delta, "advanced")` is the paper's.
 
-    Arguments of type ArrayLike may be arrays; they broadcast to settings. None of their values
+    Arguments of type ArrayLike may be arrays, which broadcast to settings. None of their values
     causes a recompile.
 
     Args:
         epsilon: the total budget, above 0. Infinite means no privacy: the best rule.
-        rows: m. Under replace-one the public number of rows, under add/remove a public bound on it.
+        rows: m. Under add/remove a public bound on the number of rows; under replace-one their
+            public number.
         delta: 0 for a pure guarantee, else in (0, 1).
         rounds: tau. Settings of different tau share a program, with room for the largest.
         density: kappa, in (0, 1), with kappa m of at least 1.
         learning_rate: lambda, on margins, above 0.
         selection: "exponential" or "noisy_max" (weighted return-noisy-max).
         calibration: "tight" or "published".
-        relation: "replace_one" (the paper's) or "add_remove".
+        relation: "add_remove" or "replace_one" (the paper's).
 
     Raises:
-        ValueError: for a value outside these ranges, named with what was given.
+        ValueError: for a value outside these ranges, naming the argument and what was given.
     """
-    request = checked_request(
-        epsilon=epsilon,
-        delta=delta,
-        rows=rows,
-        rounds=rounds,
-        calibration=calibration,
-        relation=relation,
-    )
+    request = checked_request(epsilon, delta, rows, rounds, calibration, relation)
     numbers = _numbers(request, density, learning_rate)
     one_of("selection", selection, _SELECTIONS)
     learner = one_rule.one_rule(request.relation, calibration, _SELECTIONS[selection])
@@ -103,82 +100,92 @@ def lazybb_trees(
     learning_rate: ArrayLike = 0.45,
     splits: int = 3,
     depth: int = 3,
-    criterion: ProperLoss = losses.square,
+    criterion: ProperLoss | str = "gini",
     leaf_share: ArrayLike = 0.5,
     calibration: str = "tight",
-    relation: str | Relation = REPLACE_ONE,
+    relation: str | Relation = ADD_REMOVE,
 ) -> Recipe:
     """LazyBB with top-down trees: Asadi et al. (2022), Algorithms 1 and 2, a majority vote.
 
     Guarantee: epsilon-DP (or (epsilon, delta)-DP) under `relation`, with the lines of
-    `dpbt.ledger`. With a delta a round is composed by one accountant for all of its draws: the one
-    that gives the splits more. Published: 16 t eta / (kappa n) for a tree (Theorem 4.5), and with a
-    delta the better of basic and advanced composition, as `lazybb_rules`.
+    `dpbt.ledger`. With a delta, one accountant composes all draws of a round: the one that gives
+    the splits more. In the published calibration a tree costs 16 t eta / (kappa n) (Theorem 4.5).
+    With a delta, trees are composed by the better of basic and advanced composition, as in
+    `lazybb_rules`.
 
-    Arguments of type ArrayLike may be arrays; they broadcast to settings. None of their values
+    Arguments of type ArrayLike may be arrays, which broadcast to settings. None of their values
     causes a recompile.
 
     Args:
         epsilon: the total budget, above 0. Infinite means no privacy: the best split, majority
             labels.
-        rows: m. Under replace-one the public number of rows, under add/remove a public bound on it.
+        rows: m. Under add/remove a public bound on the number of rows; under replace-one their
+            public number.
         delta: 0 for a pure guarantee, else in (0, 1).
         rounds: tau. Settings of different tau share a program, with room for the largest.
         density: kappa, in (0, 1), with kappa m of at least 1.
         learning_rate: lambda, on margins, above 0.
         splits: t, the number of internal nodes, in 1..2**depth - 1.
         depth: the depth cap, at most 12.
-        criterion: the splitting criterion G; the published calibration knows Gini
-            (`losses.square`) only.
-        leaf_share: the share of a round's budget for the labels, in (0, 1); published: a half.
+        criterion: the splitting criterion G: a loss, or "gini" (`losses.square`),
+            "information_gain", "matsushita" or "error" (the 0/1 loss). The published calibration
+            is of Gini only.
+        leaf_share: the share of a round's budget for the labels, in (0, 1). The published
+            calibration has a half.
         calibration: "tight" or "published".
-        relation: "replace_one" (the paper's) or "add_remove".
+        relation: "add_remove" or "replace_one" (the paper's).
 
     Raises:
-        ValueError: for a value outside these ranges, named with what was given.
+        ValueError: for a value outside these ranges, naming the argument and what was given.
     """
-    request = checked_request(
-        epsilon=epsilon,
-        delta=delta,
-        rows=rows,
-        rounds=rounds,
-        calibration=calibration,
-        relation=relation,
-    )
+    request = checked_request(epsilon, delta, rows, rounds, calibration, relation)
     numbers = _numbers(request, density, learning_rate)
-    kind = _tree(request, splits, depth, criterion)
+    kind = _kind(request, splits, depth, criterion)
     label_share = positive("leaf_share", leaf_share, below=1)
-    if not request.tight and (criterion is not losses.square or np.any(label_share != 0.5)):
+    if not request.tight and (kind.criterion is not losses.square or np.any(label_share != 0.5)):
         raise ValueError(
             "the published calibration is of the Gini criterion and gives half of a round to the "
-            "labels"
+            f"labels, got criterion={kind.criterion.name} and leaf_share={leaf_share!r}"
         )
 
     by_splits = functools.partial(_by_splits, split_share=(1 - label_share) / kind.splits)
     published = functools.partial(_composed, draws=kind.splits, labels=True)
     learner = top_down_tree.top_down_tree(*kind)
-    setting = f"{kind.splits}, {criterion.name}"
+    setting = f"{kind.splits}, {kind.criterion.name}"
     parts = _parts(request, learner, numbers, "lazybb_trees", setting)
     calibrate = functools.partial(top_down_tree.calibrate, kind, label_share)
     return build(request, parts, calibrate, by_splits if request.tight else published)
 
 
-def _tree(request: Request, splits: int, depth: int, criterion: ProperLoss) -> top_down_tree.Kind:
-    """The static part of top-down trees, checked."""
+def _kind(
+    request: Request, splits: int, depth: int, criterion: ProperLoss | str
+) -> top_down_tree.Kind:
+    """The static part of top-down trees, checked.
+
+    Raises:
+        ValueError: for trees that are too large, or a criterion that is not one proper loss.
+    """
     splits, depth = whole("splits", splits), whole("depth", depth)
-    if not isinstance(criterion, ProperLoss):
-        raise ValueError(f"criterion must be a loss, such as losses.square, got {criterion!r}")
-    losses.check_criterion(losses.fixed(criterion))
     if depth > MAX_DEPTH or splits > 2**depth - 1:
         raise ValueError(
             f"depth must be at most {MAX_DEPTH}, and a tree of depth D has at most 2^D - 1 splits; "
             f"got depth={depth} and splits={splits}"
         )
-    return top_down_tree.Kind(splits, depth, criterion, request.relation, request.calibration)
+    family = family_of("criterion", criterion)
+    if not is_single(family):
+        raise ValueError(
+            f'criterion must be a single loss here, such as "gini", got the family {criterion!r}'
+        )
+    losses.check_criterion(family)
+    return top_down_tree.Kind(splits, depth, family(1.0), request.relation, request.calibration)
 
 
 def _numbers(request: Request, density: ArrayLike, learning_rate: ArrayLike) -> LazyNumbers:
-    """The re-weighter's numbers, checked; a smaller density than asked for has less noise."""
+    """The re-weighter's numbers, checked.
+
+    Raises:
+        ValueError: for a density or a learning rate outside its range.
+    """
     kappa = positive("density", density, below=1)
     if np.any(kappa * request.rows < 1):
         raise ValueError(
@@ -191,7 +198,7 @@ def _numbers(request: Request, density: ArrayLike, learning_rate: ArrayLike) -> 
 def _parts(
     request: Request, learner: WeakLearner, numbers: LazyNumbers, name: str, setting: str
 ) -> Parts:
-    """A vote of hypotheses on lazily projected weights."""
+    """The parts of a vote of hypotheses on lazily projected weights."""
     return Parts(learner, lazy_bregman(request.tight), numbers, None, name, setting)
 
 
@@ -199,9 +206,9 @@ def _composed(request: Request, draws: int, labels: bool = False) -> Allowance:
     """The whole budget as an epsilon of basic or of advanced composition, whichever is more.
 
     Args:
-        request: the request.
-        draws: equal draws of a round.
-        labels: whether a round has one more draw, of so many times the epsilon of one of these.
+        request: the checked arguments.
+        draws: the number of equal draws of a round.
+        labels: whether a round has one more draw, of `draws` times the epsilon of each of them.
     """
     if not request.approximate:
         return either_accountant(request)
@@ -223,11 +230,13 @@ def _by_splits(request: Request, split_share: np.ndarray) -> Allowance:
     """The whole budget by one accountant: the one that gives a split more.
 
     Args:
-        request: the request.
-        split_share: of a round's budget, for one split.
+        request: the checked arguments.
+        split_share: the share of a round's budget for one split.
     """
     both = either_accountant(request)
     of_split = both.part(split_share / request.rounds)
+
+    # Pay for one split by rho alone and by epsilon alone.
     zero = np.zeros_like(of_split.epsilon)
     shift = mechanisms.exponential.price.shift
     by_zcdp = shift(of_split._replace(epsilon=zero)) > shift(of_split._replace(rho=zero))
@@ -239,86 +248,95 @@ def halfspace_boost(
     rows: ArrayLike,
     epsilon: ArrayLike | None = None,
     delta: ArrayLike = 1e-6,
-    noise: ArrayLike | None = None,
+    noise_scale: ArrayLike | None = None,
     rounds: ArrayLike = 50,
     density: ArrayLike = 0.25,
     learning_rate: ArrayLike = 0.5,
     normalized: bool = False,
     features: int = 256,
     calibration: str = "tight",
-    relation: str | Relation = REPLACE_ONE,
+    relation: str | Relation = ADD_REMOVE,
 ) -> Recipe:
     """LazyBregBoost with the noisy centre: one halfspace, the sum of T noisy centres.
 
     Bun et al. (2020), Algorithm 5.
 
-    Guarantee: (epsilon, delta)-DP under `relation`, through zCDP, with the lines of `dpbt.ledger`:
-    per round rho = 2 / (kappa m sigma)^2 (tight; noise in units of a public cap on weights, so at
-    most sigma) or 8 / (kappa m sigma)^2 (published). Tables hold exact numbers f32[N, d], or cells,
-    which are read at their positions; rows outside the unit ball are projected onto it; sums are
-    exact integers (see `learners.halfspace`). Neighbours are tables whose other rows keep their
-    order. The hypotheses are not clipped to [-1, 1], so that their sum is a halfspace; where |h| >
-    1 the loss is (1 + y h) / 2, which continues the paper's.
+    Guarantee: (epsilon, delta)-DP under `relation`, through zCDP, with the lines of `dpbt.ledger`.
+    In the tight calibration a round has rho = 2 / (kappa m sigma)^2, with noise in units of a
+    public cap on weights, so of at most sigma. In the published one it has 8 / (kappa m sigma)^2.
+    Neighbours are tables whose other rows keep their order.
 
-    Arguments of type ArrayLike may be arrays; they broadcast to settings. `hs_stl` sets them as the
-    paper does.
+    Tables hold exact numbers f32[N, d], or cells, which are read at their positions. Rows outside
+    the unit ball are projected onto it. Sums are exact integers (see `learners.halfspace`). The
+    hypotheses are not clipped to [-1, 1], so that their sum is a halfspace. Where |h| > 1 the loss
+    is (1 + y h) / 2, which continues the paper's.
+
+    Arguments of type ArrayLike may be arrays, which broadcast to settings. `hs_stl` sets them as
+    the paper does.
 
     Args:
-        rows: m. Under replace-one the public number of rows, under add/remove a public bound on it.
-        epsilon: the budget that sets the noise; infinite for none. Give either this or `noise`.
+        rows: m. Under add/remove a public bound on the number of rows; under replace-one their
+            public number.
+        epsilon: the budget that sets the noise; infinite for none. Give either this or
+            `noise_scale`.
         delta: in (0, 1); there is no pure guarantee.
-        noise: sigma; the ledger says what it costs.
+        noise_scale: sigma, the standard deviation of the noise on each coordinate of a centre. The
+            tight calibration multiplies it by the round's cap on weights, at most 1. The ledger
+            says what it costs.
         rounds: T.
         density: kappa, in (0, 1), with kappa m of at least 1.
         learning_rate: lambda, on the paper's losses: half of it on margins.
-        normalized: divide each released centre by its length, at no cost in privacy: see
-            `learners.halfspace`. The paper does not. Hypotheses are then in [-1, 1] and many times
-            larger, so rates are to be smaller.
+        normalized: divide each released centre by its length, at no cost in privacy (see
+            `learners.halfspace`). The paper does not. Hypotheses are then in [-1, 1] and many times
+            larger, so use smaller rates.
         features: a public bound on the number of features; tables with more are refused. Sums are
             rounded to a grid, which adds sqrt(features) of its steps to the sensitivity.
         calibration: "tight" or "published".
-        relation: "replace_one" (the paper's) or "add_remove".
+        relation: "add_remove" or "replace_one" (the paper's).
 
     Raises:
-        ValueError: for a value outside these ranges, or for both or neither of epsilon and noise.
+        ValueError: for a value outside these ranges, naming the argument and what was given, or
+            for both or neither of `epsilon` and `noise_scale`.
     """
-    _check_noise(epsilon, noise, delta)
-    request = checked_request(
-        epsilon=1.0 if epsilon is None else epsilon,
-        delta=delta,
-        rows=rows,
-        rounds=rounds,
-        calibration=calibration,
-        relation=relation,
-    )
+    # Check the arguments.
+    _check_noise(epsilon, noise_scale, delta)
+    given = 1.0 if epsilon is None else epsilon
+    request = checked_request(given, delta, rows, rounds, calibration, relation)
     numbers = _numbers(request, density, learning_rate)
     numbers = numbers._replace(learning_rate=loss_rate(numbers.learning_rate))
     flag("normalized", normalized)
     learner = halfspace.halfspace(
         request.relation, calibration, bool(normalized), whole("features", features)
     )
+
+    # Set the noise by the budget, or take the given one.
     setting = "normalized" if normalized else "gaussian"
     parts = _parts(request, learner, numbers, "halfspace_boost", setting)
-    if noise is None:
+    if noise_scale is None:
         assert learner.calibrate is not None
         return build(request, parts, learner.calibrate)
-    sigma = positive("noise", noise, finite=True).astype(np.float32)
-    budget = halfspace.calibrate_for_noise(sigma, public_numbers(request, parts))
+    sigma = positive("noise_scale", noise_scale, finite=True).astype(np.float32)
+    budget = halfspace.calibrate_for_noise(sigma, request.public(numbers))
     return assemble(request, parts, budget)
 
 
-def _check_noise(epsilon: ArrayLike | None, noise: ArrayLike | None, delta: ArrayLike) -> None:
-    """Refuse what does not set the noise of halfspaces.
+def _check_noise(
+    epsilon: ArrayLike | None, noise_scale: ArrayLike | None, delta: ArrayLike
+) -> None:
+    """Check the arguments that set the noise of halfspaces.
 
     Raises:
-        ValueError: for both or neither of epsilon and noise, or a delta of 0.
+        ValueError: for both or neither of epsilon and noise_scale, or a delta of 0.
     """
-    if (epsilon is None) == (noise is None):
+    if (epsilon is None) == (noise_scale is None):
         raise ValueError(
-            f"give either epsilon or noise, got epsilon={epsilon!r} and noise={noise!r}"
+            "give either epsilon or noise_scale, "
+            f"got epsilon={epsilon!r} and noise_scale={noise_scale!r}"
         )
     if np.any(floats("delta", delta) == 0):
-        raise ValueError("Gaussian noise has no pure guarantee; delta must be in (0, 1), got 0")
+        raise ValueError(
+            f"delta must be in (0, 1), as Gaussian noise has no pure guarantee, got {delta!r}"
+        )
 
 
 def hs_stl(
@@ -330,27 +348,31 @@ def hs_stl(
     delta: ArrayLike = 1e-6,
     features: int = 256,
     calibration: str = "tight",
-    relation: str | Relation = REPLACE_ONE,
+    relation: str | Relation = ADD_REMOVE,
 ) -> Recipe:
     """HS-StL: `halfspace_boost` with the parameters of Bun et al. (2020), Algorithm 5.
 
-    Guarantee: as the ledger says for `delta`; `rows` decides, the noise being set for accuracy.
+    Guarantee: what the ledger says for `delta`. The noise is set for accuracy, so `rows` decides
+    what it costs.
 
     Args:
-        alpha: the error to reach, in (0, 1); beta: the probability of failure, in (0, 1).
-        beta: see alpha.
+        alpha: the error to reach, in (0, 1).
+        beta: the probability of failure, in (0, 1).
         tau: the margin of the target halfspace, in (0, 1).
-        rows: m. `smooth_bounds.halfspace_rows` is how many the paper asks for.
+        rows: m. The paper asks for `smooth_bounds.halfspace_rows`.
         delta: in (0, 1), for the ledger.
         features: a public bound on the number of features.
         calibration: "tight" or "published".
-        relation: "replace_one" or "add_remove".
+        relation: "add_remove" or "replace_one" (the paper's).
+
+    Raises:
+        ValueError: for a value outside these ranges, naming the argument and what was given.
     """
     chosen = smooth_bounds.hs_stl(alpha, beta, tau)
-    return halfspace_boost(
+    recipe = halfspace_boost(
         rows=rows,
         delta=delta,
-        noise=chosen.noise,
+        noise_scale=chosen.noise,
         rounds=chosen.rounds,
         density=chosen.density,
         learning_rate=chosen.learning_rate,
@@ -358,3 +380,4 @@ def hs_stl(
         calibration=calibration,
         relation=relation,
     )
+    return dataclasses.replace(recipe, name="hs_stl")

@@ -1,6 +1,9 @@
-"""Sweeps: grids of settings over tables, as data (`plan`), and their runs (`runner`)."""
+"""Sweeps: grids of settings over tables, as data, and their runs.
 
-from dpbt.sweeps.plan import Sweep, Task
+`definition` says what is asked for, `plan` plans it into few programs, and `runner` runs it.
+"""
+
+from dpbt.sweeps.definition import Sweep, Task
 from dpbt.sweeps.runner import Report, run
 
 __all__ = ["Report", "Sweep", "Task", "run"]

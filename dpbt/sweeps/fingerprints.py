@@ -1,10 +1,10 @@
 """Fingerprints of private tables, keyed with a secret that stays with the owner of the rows.
 
-A hash without a key lets whoever holds it check guesses: who knows all rows but one finds that
+A hash without a key lets everybody check guesses: a person who knows all rows but one finds that
 row by hashing every value it may have. HMAC-SHA256 under 256 secret bits tells equal content from
-other content to whoever has the secret, and is as good as random bits to everybody else (Bellare,
-Canetti & Krawczyk, 1996). Everybody can see that equal fingerprints under one secret are of equal
-content.
+other content, to those who have the secret. To everybody else it is as good as random bits
+(Bellare, Canetti & Krawczyk, 1996). Everybody can see that equal fingerprints under one secret are
+of equal content.
 """
 
 import hmac
@@ -28,17 +28,18 @@ BYTES = 32
 def secret_path() -> Path:
     """The file of the secret.
 
-    $DPBT_SECRET names it; else it is dpbt/fingerprint.key in $XDG_STATE_HOME or in ~/.local/state.
+    $DPBT_SECRET names it. By default it is dpbt/fingerprint.key in $XDG_STATE_HOME, or in
+    ~/.local/state.
     """
     state = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
     return Path(os.environ.get("DPBT_SECRET") or Path(state) / "dpbt" / "fingerprint.key")
 
 
 def local_secret(results: Path) -> bytes:
-    """The owner's secret, 32 bytes; drawn from the system's entropy where there is none yet.
+    """The owner's secret, 32 bytes; it is drawn from the system's entropy if there is none yet.
 
-    The file is readable by its owner alone (mode 0600), and appears whole: processes that start at
-    one time read the same secret.
+    The file is readable by its owner alone (mode 0600). It appears whole, so processes that start
+    at the same time read the same secret.
 
     Args:
         results: a folder that may be handed over; the secret must not lie in it.
@@ -72,7 +73,7 @@ def shared_secret(results: Path) -> bytes:
 
 
 def _create(path: Path) -> None:
-    """Draw a secret and give it its name, unless another process is first."""
+    """Draw a secret and write it to the file, unless another process is first."""
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.stem}-")  # of mode 0600
     try:
@@ -88,7 +89,7 @@ def _create(path: Path) -> None:
 
 
 def _name_once(name: str, path: Path) -> None:
-    """Give a whole file its name, unless another process did.
+    """Give a complete file its name, unless another process did.
 
     Raises:
         FileExistsError: if another process did.

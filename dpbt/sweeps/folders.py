@@ -1,4 +1,4 @@
-"""The folder of a sweep's results: what it is of, what is done, and how it is finished."""
+"""The folder of a sweep's results: what was begun in it, what is done, and how it is finished."""
 
 import json
 import shutil
@@ -10,8 +10,8 @@ import jax
 import numpy as np
 from jax.experimental import multihost_utils
 
+from dpbt.sweeps.definition import Sweep, Task, setting_id
 from dpbt.sweeps.fingerprints import fingerprint
-from dpbt.sweeps.plan import Sweep, Task, setting_id
 from dpbt.sweeps.storage import load_columns, save_columns, write_whole
 
 
@@ -27,7 +27,11 @@ def fingerprints(tasks: Sequence[Task], secret: bytes) -> dict[str, str]:
 
 
 def claim(folder: Path, plan: Mapping[str, Any]) -> None:
-    """Record the plan in the folder, or check that it is the one that was begun."""
+    """Record the plan in the folder, or check that the folder was begun with it.
+
+    Raises:
+        ValueError: if the folder was begun with another plan, or holds results without one.
+    """
     path, text = folder / "sweep.json", json.dumps(plan, sort_keys=True, indent=1) + "\n"
     if path.exists():
         _check_begun(folder, json.loads(path.read_text()), json.loads(text))
@@ -61,7 +65,7 @@ def _check_begun(folder: Path, begun: Mapping[str, Any], plan: Mapping[str, Any]
 
 
 def _changed_tasks(begun: Any, tasks: Mapping[str, str]) -> str:
-    """What is not as it was begun, without any fingerprint."""
+    """What is not as it was begun, in words; no fingerprint is shown."""
     begun = begun if isinstance(begun, Mapping) else {}
     if begun.keys() != tasks.keys():
         return f"tasks were {sorted(begun)} and are {sorted(tasks)}"
@@ -96,20 +100,25 @@ def finish(sweep: Sweep, tasks: Sequence[Task], folder: Path, plan: Mapping[str,
 
 
 def _join(sweep: Sweep, task: Task, folder: Path, plan: Mapping[str, Any]) -> None:
-    """Join a task's parts into its file, a row for each fit, by setting, evaluation and repeat.
+    """Join the parts of a task into its file: a row for each fit, by setting, evaluation, repeat.
 
     Raises:
         ValueError: if the parts are not one fit of each kind.
     """
     parts = [load_columns(path)[0] for path in sorted((folder / "parts" / task.name).glob("*.npz"))]
     columns = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+
+    # Parts are in the order of batches.
     order = np.lexsort((columns["repeat"], columns["evaluation"], columns["setting"]))
     columns = {name: column[order] for name, column in columns.items()}
+
+    # There must be one fit of each kind.
     expected = np.indices((len(sweep.settings), len(task.train), sweep.repeats)).reshape(3, -1)
     present = [columns[name] for name in ("setting", "evaluation", "repeat")]
     if not all(map(np.array_equal, present, expected)):
         raise ValueError(f"{folder}: the parts of {task.name} do not make up one fit of each kind")
 
+    # A column for each axis, in the place of the settings' numbers.
     index, settings = columns.pop("setting"), sweep.settings
     ids = np.asarray([setting_id(setting) for setting in settings])
     axes = {axis: _column([setting[axis] for setting in settings])[index] for axis in settings[0]}

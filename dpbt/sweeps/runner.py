@@ -1,13 +1,14 @@
 """Running a sweep: few programs, batches in a memory budget, all devices, and safe results.
 
-Results lie in one folder: `sweep.json` says what is run; `parts/` holds a file for each finished
-batch; `TASK.npz` is written when a task is complete, one row for each fit, and takes the place of
-its parts. Every file is renamed into place whole, so a run that is killed loses at most the batch
-it was in, and its resumption ends in the same bytes.
+Results lie in one folder. `sweep.json` says what is run. `parts/` holds a file for each finished
+batch. `TASK.npz` is written when a task is complete and takes the place of its parts; it has one
+row for each fit. Every file is renamed into place whole. A run that is killed thus loses at most
+the batch it was in, and its resumption ends in the same bytes.
 
 Tasks may hold private rows. `sweep.json` has a fingerprint of each, keyed with a secret that stays
-with their owner (`fingerprints`): a run that resumes needs it to tell another table. `TASK.npz` has
-no fingerprint, so its bytes do not depend on the secret, and it does not have the number of rows.
+with their owner (`fingerprints`). A run that resumes needs it to tell whether a table is another
+one. `TASK.npz` has no fingerprint, so its bytes do not depend on the secret, and it does not have
+the number of rows.
 """
 
 import dataclasses
@@ -21,45 +22,47 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.experimental import multihost_utils
-from jax.sharding import Mesh, NamedSharding, PartitionSpec
+from jax.sharding import Mesh, PartitionSpec
 from jax.stages import Compiled, Wrapped
 
 from dpbt.base import AnyArray, Array, Recipe, Table
 from dpbt.boosting import boost
 from dpbt.privacy.keys import pair
 from dpbt.sweeps import folders
+from dpbt.sweeps.definition import Shape, Sweep, Task, checked_tasks, setting_id
 from dpbt.sweeps.fingerprints import shared_secret
+from dpbt.sweeps.meshes import (
+    ROWS_AXIS,
+    SETTINGS_AXIS,
+    device_mesh,
+    gathered,
+    place,
+    shard_rows,
+)
 from dpbt.sweeps.plan import (
     Group,
-    Shape,
-    Sweep,
-    Task,
-    check_masks,
     common_shapes,
     groups,
     id_words,
     lane_bytes,
-    setting_id,
     together,
     word,
 )
 from dpbt.sweeps.storage import provenance, save_columns
-
-SETTINGS_AXIS, ROWS_AXIS = "settings", "rows"
+from dpbt.validate import positive
 
 MEMORY_MB = 64
-"""Default working memory of a program's lanes: on CPUs, about what the caches share."""
+"""Default working memory of a program's lanes: about the size of a CPU's shared caches."""
 
 _LONGEST_BATCH = 64
-"""Most chunks of lanes in a batch, which is what a kill can lose."""
+"""The most chunks of lanes in a batch; a run that is killed loses at most one batch."""
 
 Measure = Callable[[Array, Array, Array, Array], dict[str, Array]]
 """(score f32[N], target bool[N], trained bool[N], test bool[N]) -> name -> scalar: the columns."""
 
 
 def error_rates(score: Array, target: Array, trained: Array, test: Array) -> dict[str, Array]:
-    """Errors of the score's sign on the tested rows and those trained on; 0 counts as negative."""
+    """Error rates of the score's sign on the test and training rows; 0 counts as negative."""
     wrong = (score > 0) != target
 
     def rate(mask: Array) -> Array:
@@ -72,12 +75,13 @@ class Report(NamedTuple):
     """What a run did.
 
     Attributes:
-        fits: ensembles fitted now.
-        reused: ensembles that were in the folder already.
-        programs: compiled programs; each is compiled once.
-        compile_seconds: spent compiling (or reading the compilation cache).
-        run_seconds: spent fitting.
-        memory_mb: the largest program's working memory, as its compiler plans it, of one device.
+        fits: the number of ensembles fitted now.
+        reused: the number of ensembles that were in the folder already.
+        programs: the number of compiled programs; each is compiled once.
+        compile_seconds: seconds spent compiling, or reading the compilation cache.
+        run_seconds: seconds spent fitting.
+        memory_mb: the working memory of the largest program on one device, as its compiler plans
+            it.
     """
 
     fits: int
@@ -92,7 +96,7 @@ class _Lanes(NamedTuple):
     """What differs between the fits of one batch; all arrays have leading axes [chunks, lanes].
 
     Attributes:
-        recipe: one setting each.
+        recipe: the recipes, of one setting each.
         setting_bits: u32[chunks, lanes, 2], from `plan.id_words`.
         evaluation: u32[chunks, lanes].
         repeat: u32[chunks, lanes].
@@ -118,42 +122,6 @@ class _Batch(NamedTuple):
     repeat: np.ndarray
 
 
-def device_mesh(devices: Sequence[Any] | None = None, row_shards: int = 1) -> Mesh:
-    """A mesh of all devices of all processes, for settings and for `row_shards` shards of rows.
-
-    Raises:
-        ValueError: if the devices are not a multiple of `row_shards`.
-    """
-    devices = jax.devices() if devices is None else list(devices)
-    if row_shards < 1 or len(devices) % row_shards:
-        raise ValueError(f"{len(devices)} devices are no multiple of row_shards, {row_shards}")
-    return Mesh(np.asarray(devices).reshape(-1, row_shards), (SETTINGS_AXIS, ROWS_AXIS))
-
-
-def place(array: AnyArray, mesh: Mesh, *axes: str | None) -> Array:
-    """A host array, the same in every process, on the mesh: dimension k is cut along axes[k]."""
-    array = np.asarray(array)
-    sharding = NamedSharding(mesh, PartitionSpec(*axes))
-    return jax.make_array_from_callback(array.shape, sharding, lambda index: array[index])
-
-
-def shard_rows(table: Table, mesh: Mesh) -> Table:
-    """The table, filled up with absent rows and spread over the mesh, to outgrow one device.
-
-    `boost` under jit then sums every level statistic over the shards (an integer all-reduce), and
-    keeps each row's score where the row is. The sums are exact, so releases do not depend on the
-    number of shards.
-    """
-    absent = -table.target.shape[0] % mesh.shape[ROWS_AXIS]
-
-    def spread(rows: AnyArray) -> Array:
-        filled = np.pad(np.asarray(rows), [(0, absent)] + [(0, 0)] * (rows.ndim - 1))
-        return place(filled, mesh, ROWS_AXIS)
-
-    questions = jax.tree.map(lambda array: place(array, mesh), table.questions)
-    return Table(spread(table.cells), spread(table.target), spread(table.present), questions)
-
-
 def _fit_key(root: Array, lane: _Lanes) -> Array:
     """The key of one fit, from the task's."""
     key = root
@@ -176,6 +144,7 @@ def _evaluator(measure: Measure, mesh: Mesh) -> Wrapped:
     ) -> dict[str, Array]:
         root = jax.random.wrap_key_data(key, impl="threefry2x32")
 
+        # One lane is one fit.
         def evaluate(lane: _Lanes) -> dict[str, Array]:
             present = table.present & train[lane.evaluation]
             recipe = dataclasses.replace(lane.recipe, rounds=rounds)
@@ -183,11 +152,12 @@ def _evaluator(measure: Measure, mesh: Mesh) -> Wrapped:
             score = boost(noise_key, table._replace(present=present), recipe, public_key).scores
             return measure(score, table.target, present, test[lane.evaluation])
 
+        # The lanes of a chunk run side by side; chunks beyond `used` cost nothing.
         def evaluate_chunk(numbered: tuple[Array, _Lanes]) -> dict[str, Array]:
-            c, lanes = numbered
+            chunk, lanes = numbered
             shapes = jax.eval_shape(jax.vmap(evaluate), lanes)
             zeros = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), shapes)
-            return jax.lax.cond(c < used, jax.vmap(evaluate), lambda _: zeros, lanes)
+            return jax.lax.cond(chunk < used, jax.vmap(evaluate), lambda _: zeros, lanes)
 
         chunks = jnp.arange(lanes.repeat.shape[0], dtype=jnp.int32)
         return jax.lax.map(evaluate_chunk, (chunks, lanes))
@@ -206,21 +176,43 @@ def _evaluator(measure: Measure, mesh: Mesh) -> Wrapped:
 
 
 def _layout(group: Group, shape: Shape, fits: int, devices: int, memory_mb: float) -> _Layout:
-    """Lanes within the memory budget, a multiple of the devices; with so many fits of a setting."""
+    """How many chunks a batch has, and how many lanes a chunk.
+
+    Args:
+        group: the settings.
+        shape: the shape of the table.
+        fits: the number of fits of a setting.
+        devices: the number of devices for settings; the lanes are a multiple of it.
+        memory_mb: working memory of the lanes on each device.
+    """
+    # As many lanes as the memory holds, and no more than the most fits of one number of rounds.
     largest = fits * int(np.max(np.unique(group.recipe.rounds, return_counts=True)[1]))
     step_bytes = lane_bytes(shape, group.recipe) * devices
     lanes = int(np.clip(memory_mb * 2**20 // step_bytes, 1, -(-largest // devices)))
+
+    # Chunks of equal length, so that few lanes of the last one are empty.
     chunks = -(-largest // (lanes * devices))
     lanes = -(-largest // (chunks * devices))
     return min(chunks, _LONGEST_BATCH), lanes * devices
 
 
 def _batches(sweep: Sweep, number: int, group: Group, folds: int, size: int) -> Iterator[_Batch]:
-    """The group's fits, T by T, at most `size` in a batch."""
+    """The fits of a group by their number of rounds, at most `size` in a batch.
+
+    Args:
+        sweep: how many repeats a setting has.
+        number: the number of the group among the task's, for the names of the batches.
+        group: the settings.
+        folds: the number of evaluations.
+        size: the most fits in a batch.
+    """
     for rounds in np.unique(group.recipe.rounds):
+        # All fits: settings x evaluations x repeats.
         settings = np.flatnonzero(group.recipe.rounds == rounds)
         numbers = (settings, np.arange(folds), np.arange(sweep.repeats))
         fits = np.stack(np.meshgrid(*numbers, indexing="ij"), -1).reshape(-1, 3)
+
+        # Cut into batches.
         for k, start in enumerate(range(0, len(fits), size)):
             part = fits[start : start + size]
             yield _Batch(f"{number:03d}-{int(rounds):04d}-{k:04d}", int(rounds), *part.T)
@@ -233,7 +225,7 @@ def _lanes(
     layout: _Layout,
     mesh: Mesh,
 ) -> tuple[_Lanes, int]:
-    """The batch on the devices, filled up with its first fit; and how many chunks are in use."""
+    """The batch on the devices, filled up with its first fit, and the number of chunks in use."""
     count = len(batch.settings)
     fill = np.concatenate([np.arange(count), np.zeros(layout[0] * layout[1] - count, int)])
 
@@ -264,9 +256,9 @@ class _Programs:
     """The compiled programs for tables of one shape.
 
     Attributes:
-        evaluate: from `_evaluator`.
-        tally: of the run.
-        compiled: by signature, which is all that a program depends on besides the shape.
+        evaluate: the program of one batch, from `_evaluator`.
+        tally: what the run has done so far.
+        compiled: the programs by signature: all that a program depends on besides the shape.
     """
 
     evaluate: Wrapped
@@ -274,7 +266,7 @@ class _Programs:
     compiled: dict[Any, Compiled] = dataclasses.field(default_factory=dict)
 
     def run(self, signature: Any, arguments: tuple) -> dict[str, np.ndarray]:
-        """The columns of a batch, compiling its program if there is none yet."""
+        """The columns of a batch; its program is compiled if there is none yet."""
         if signature not in self.compiled:
             start = time.perf_counter()
             program = self.evaluate.lower(*arguments).compile()
@@ -298,13 +290,13 @@ class _Run(NamedTuple):
 
     Attributes:
         sweep: the settings.
-        folder: of the results.
+        folder: the folder of the results.
         mesh: the devices.
         memory_mb: working memory of the lanes on each device.
         progress: called with the number of fits of each batch.
         setting_bits: u64[settings, 2], from `plan.id_words`.
         done: what the folder holds, from `folders.done`.
-        tally: of the run.
+        tally: what the run has done so far.
     """
 
     sweep: Sweep
@@ -319,8 +311,8 @@ class _Run(NamedTuple):
 
 def run(
     sweep: Sweep,
-    tasks: Sequence[Task],
-    folder: Path,
+    tasks: Task | Sequence[Task],
+    folder: str | Path,
     *,
     measure: Measure = error_rates,
     mesh: Mesh | None = None,
@@ -331,7 +323,7 @@ def run(
 ) -> Report:
     """Fit every setting on every evaluation of every task; leave a file of columns for each task.
 
-    Run again on a folder that was begun, it does what is missing. With several processes
+    A second run on the same folder does only what is missing. With several processes
     (`jax.distributed`), all call this with the same arguments and a folder they share; the first
     writes. The first also reads or draws the secret of the fingerprints, and sends it to the
     others.
@@ -343,62 +335,72 @@ def run(
 
     Args:
         sweep: the settings.
-        tasks: tables with their evaluations, names distinct; the same number of evaluations is not
-            required.
-        folder: of the results.
-        measure: from scores to the columns of the result.
-        mesh: from `device_mesh`; all devices by default.
+        tasks: tables with their evaluations, one or several, with distinct names. Their numbers of
+            evaluations may differ.
+        folder: the folder of the results; a path or its text.
+        measure: makes the columns of the result from scores.
+        mesh: the devices, as `device_mesh` has them; all devices by default.
         memory_mb: working memory of the lanes on each device.
         padding: see `plan.common_shapes`.
         progress: called with the number of fits that a batch finished.
-        about: provenance of the results; commit, versions and device by default. It must not change
+        about: provenance of the results; versions, commit and device by default. It must not change
             between runs.
 
     Raises:
-        ValueError: if two tasks have one name, or the folder holds another sweep, or one begun
-            otherwise (with other rows, for example), or `fingerprints.local_secret` refuses the
-            secret's file. Neither fingerprints nor numbers of rows are shown.
+        ValueError: naming the argument, for tasks or axes that do not fit, or a value that the
+            recipe's maker refuses. Also if the folder holds another sweep, or one begun otherwise
+            (with other rows, for example), or `fingerprints.local_secret` refuses the secret's
+            file. Neither fingerprints nor numbers of rows are shown.
     """
-    names = [task.name for task in tasks]
-    if len(set(names)) < len(names):
-        raise ValueError(f"tasks need distinct names, got {names}")
-    for task in tasks:
-        check_masks(task)
-
+    # Check and plan everything before the folder is begun.
+    if not isinstance(sweep, Sweep):
+        raise ValueError(f"sweep must be a sweeps.Sweep(...), got {type(sweep).__name__}")
+    tasks, folder = checked_tasks(tasks), Path(folder)
+    if folder.exists() and not folder.is_dir():
+        raise ValueError(f"folder must be a folder for the results, and {folder} is a file")
+    if not callable(measure) or not hasattr(measure, "__qualname__"):
+        raise ValueError(f"measure must be a function, got {measure!r}")
+    positive("memory_mb", memory_mb)
+    shapes = common_shapes([task.shape for task in tasks], padding)
+    groups_of = {task.name: groups(sweep, task) for task in tasks}
     mesh = device_mesh() if mesh is None else mesh
     about = provenance() if about is None else dict(about)
-    # "spare" is the padding: folders that were begun, and published files, have it by this name.
+
+    # Record what is run, or check that the folder was begun with it.
     plan = {
         **sweep.definition(),
         "tasks": folders.fingerprints(tasks, shared_secret(folder)),
         "measure": f"{measure.__module__}.{measure.__qualname__}",
-        "lanes": {"memory_mb": memory_mb, "spare": padding, "devices": mesh.devices.shape},
+        "lanes": {"memory_mb": memory_mb, "padding": padding, "devices": mesh.devices.shape},
         "about": about,
     }
     folders.claim(folder, plan)
 
+    # Fit what is missing: tables of one padded shape together, as they share programs.
     bits = np.asarray([id_words(setting_id(setting)) for setting in sweep.settings])
-    tally, done = _Tally(), folders.done(folder, names)
+    tally, done = _Tally(), folders.done(folder, list(groups_of))
     this = _Run(sweep, folder, mesh, memory_mb, progress, bits, done, tally)
-    shapes = common_shapes([task.shape for task in tasks], padding)
     evaluate = _evaluator(measure, mesh)
     for shape in sorted(set(shapes.values())):
         members = together([task for task in tasks if shapes[task.shape] == shape], shape)
         programs = _Programs(evaluate, tally)
-        for task, number, group in _work(sweep, members):
+        for task, number, group in _by_structure(members, groups_of):
             _run_group(this, programs, shape, task, number, group)
 
+    # Join the parts of each task into its file.
     folders.finish(sweep, tasks, folder, plan)
     return Report(**dataclasses.asdict(tally))
 
 
-def _work(sweep: Sweep, tasks: Sequence[Task]) -> Iterator[tuple[Task, int, Group]]:
+def _by_structure(
+    tasks: Sequence[Task], groups_of: Mapping[str, Sequence[Group]]
+) -> Iterator[tuple[Task, int, Group]]:
     """(task, number of the group among the task's, group), those of one structure together."""
-    by_structure: dict[Any, list[tuple[Task, int, Group]]] = {}
+    found: dict[Any, list[tuple[Task, int, Group]]] = {}
     for task in tasks:
-        for number, group in enumerate(groups(sweep, task)):
-            by_structure.setdefault(group.structure, []).append((task, number, group))
-    return itertools.chain.from_iterable(by_structure.values())
+        for number, group in enumerate(groups_of[task.name]):
+            found.setdefault(group.structure, []).append((task, number, group))
+    return itertools.chain.from_iterable(found.values())
 
 
 def _run_group(
@@ -408,24 +410,28 @@ def _run_group(
 
     Args:
         this: the run.
-        programs: for the shape.
-        shape: of the task's table.
-        task: padded to the shape.
-        number: of the group among the task's.
+        programs: the programs for the shape.
+        shape: the shape that the task's table is padded to.
+        task: the padded task.
+        number: the number of the group among the task's.
         group: the settings.
     """
     evaluations, devices = len(task.train), this.mesh.shape[SETTINGS_AXIS]
     fits = evaluations * this.sweep.repeats
     layout = _layout(group, shape, fits, devices, this.memory_mb)
+
+    # Groups with one signature share a program. The table goes to the devices with the first batch.
     signature = (group.structure, group.recipe.capacity, layout, evaluations)
     inputs = None
     for batch in _batches(this.sweep, number, group, evaluations, math.prod(layout)):
+        # An earlier run may have left this batch, or the whole task.
         count = len(batch.settings)
         if (task.name, batch.name) in this.done or (task.name, None) in this.done:
             this.tally.reused += count
             this.progress(count)
             continue
 
+        # Fit and save.
         inputs = _on_mesh(task, this.sweep.seed, this.mesh) if inputs is None else inputs
         lanes, used = _lanes(group, batch, this.setting_bits, layout, this.mesh)
         arguments = (*inputs, np.int32(batch.rounds), np.int32(used), lanes)
@@ -462,10 +468,3 @@ def _on_mesh(task: Task, seed: int, mesh: Mesh) -> tuple[Table, Array, Array, Ar
     )
     key = jax.random.fold_in(jax.random.key(seed), word(task.name))
     return table, train, test, place(jax.random.key_data(key), mesh)
-
-
-def gathered(array: Array) -> np.ndarray:
-    """The whole array, on every process."""
-    if jax.process_count() > 1:
-        array = multihost_utils.process_allgather(array, tiled=True)
-    return np.asarray(array)

@@ -1,33 +1,62 @@
-"""Files: written whole or not at all, with what is needed to repeat them; tables of columns."""
+"""Files that are written whole or not at all, and tables of columns with their provenance."""
 
 import json
 import os
 import platform
 import subprocess
 import tempfile
+import tomllib
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import jax
 import numpy as np
 
+import dpbt
+
 PROVENANCE = "provenance"
 """The name under which a file of columns holds its configuration and origin, as JSON."""
 
 
 def provenance() -> dict[str, str]:
-    """Commit, versions and device of this run."""
-    here = Path(__file__).parent
-    commit = subprocess.run(
-        ["git", "rev-parse", "HEAD"], cwd=here, capture_output=True, text=True, check=False
-    )
+    """Version and commit of dpbt, version of JAX, and device of this run.
+
+    The commit is "unknown" unless dpbt runs from a checkout of its own repository.
+    """
     device = jax.devices()[0]
     machine = f"{os.cpu_count()} cores, {platform.machine()}"
     return {
-        "commit": commit.stdout.strip() or "unknown",
+        "dpbt": dpbt.__version__,
+        "commit": _commit(Path(dpbt.__file__).resolve().parent.parent) or "unknown",
         "jax": jax.__version__,
         "device": f"{device.platform} {device.device_kind}, {machine}",
     }
+
+
+def _commit(root: Path) -> str | None:
+    """The commit of a checkout of dpbt's repository; None for any other folder, or without git.
+
+    Args:
+        root: the folder that holds the package.
+    """
+    try:
+        project = tomllib.loads((root / "pyproject.toml").read_text()).get("project", {})
+        if project.get("name") != "dpbt":
+            return None
+        # Variables such as GIT_DIR would name another repository.
+        environment = {key: text for key, text in os.environ.items() if not key.startswith("GIT_")}
+        lines = subprocess.run(
+            ["git", "rev-parse", "--show-toplevel", "HEAD"],
+            cwd=root,
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout.splitlines()
+    except (OSError, ValueError, subprocess.CalledProcessError):
+        return None
+    top, commit = lines
+    return commit if Path(top).resolve() == root else None
 
 
 def write_whole(path: Path, write: Callable[[Path], object]) -> None:
@@ -44,12 +73,12 @@ def write_whole(path: Path, write: Callable[[Path], object]) -> None:
 
 
 def save_columns(path: Path, columns: Mapping[str, np.ndarray], about: Mapping) -> None:
-    """Columns of one length as an uncompressed `.npz`, the same bytes for the same content.
+    """Save columns of one length as an uncompressed `.npz`: equal content gives equal bytes.
 
     Args:
         path: ends in `.npz`.
         columns: name -> array [rows]; no object arrays.
-        about: JSON content that belongs to the file: configuration, provenance.
+        about: JSON content that belongs to the file, such as configuration and provenance.
 
     Raises:
         ValueError: if lengths differ, or a column is called `PROVENANCE`.
@@ -72,7 +101,7 @@ def load_columns(path: Path) -> tuple[dict[str, np.ndarray], dict]:
     """(columns, about) of a file that `save_columns` wrote.
 
     Raises:
-        ValueError: naming the file, if it is not one.
+        ValueError: naming the file, if `save_columns` did not write it.
     """
     try:
         with np.load(path, allow_pickle=False) as file:

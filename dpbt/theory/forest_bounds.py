@@ -1,14 +1,18 @@
-"""What Bojarski et al. (2014) prove of random forests, as functions of public or measured numbers.
+"""The theorems of Bojarski et al. (2014) on random forests, as functions of numbers.
 
-Theorem numbers are the paper's; its 2013 draft numbers 5.5 as 8.1, 5.6 to 5.7 as 5.5 to 5.6, and
-5.8 to 5.9 as 8.2 to 8.3. Every function takes scalars or arrays that broadcast, and may be jitted
-and vmapped. A probability below 0 or an error above 1 is the formula's value and says nothing.
-Measured quantities (goodness, weight, accuracy) are functions of private rows, so not private
-themselves.
+The numbers are public or measured. Theorem numbers are the paper's. Its 2013 draft numbers 5.5 as
+8.1, 5.6 to 5.7 as 5.5 to 5.6, and 5.8 to 5.9 as 8.2 to 8.3. Every function takes scalars or arrays
+that broadcast, and may be jitted and vmapped. A probability below 0 or an error above 1 is the
+formula's value, and the theorem then says nothing. Measured quantities (goodness, weight, accuracy)
+are functions of private rows, so they are not themselves private.
 
-Notation: n rows, k trees of height h, e the average tree accuracy, epsilon = 1 - e in (0, 1/2], eta
-the privacy parameter, K and C positive constants of the analysis, delta in (0, 1/2) its margin, c
-in (0, 1) that of the coins.
+Notation:
+
+- n rows and k trees of height h;
+- e, the average tree accuracy, and epsilon = 1 - e in (0, 1/2];
+- eta, the privacy parameter;
+- K and C, positive constants of the analysis;
+- delta in (0, 1/2), the margin of the analysis, and c in (0, 1), the margin of the coins.
 """
 
 import math
@@ -27,7 +31,7 @@ Numbers = AnyArray | float
 class Bound(NamedTuple):
     """With `trees` trees, the error is at most `error` with probability at least `probability`.
 
-    All are arrays; `error` is a plain number where it follows from plain numbers.
+    All three are arrays, but `error` is a plain number where it follows from plain numbers.
     """
 
     trees: AnyArray
@@ -36,7 +40,7 @@ class Bound(NamedTuple):
 
 
 class Points(NamedTuple):
-    """What each tree says of each row when the leaves hold exact counts.
+    """The answer of each tree for each row when the leaves hold exact counts.
 
     Attributes:
         weight: f32[k, N]: the share of the rows of the row's leaf that have its label; w_d^T.
@@ -53,7 +57,7 @@ def points(leaf: Array, label: Array, present: Array, leaves: int) -> Points:
     Args:
         leaf: i32[k, N], from `learners.random_tree.routes`.
         label: bool[N].
-        present: bool[N]; what is said of absent rows means nothing.
+        present: bool[N]; the results for absent rows mean nothing.
         leaves: 2**h.
     """
 
@@ -76,9 +80,9 @@ def _mean_over_rows(values: Array, present: Array) -> Array:
 def goodness(stated: Points) -> Array:
     """f32[N]: sigma(d), the fraction of trees that classify row d correctly.
 
-    Theorem 5.1: its mean over rows is at least e (it is e). The paper's words ask that *most* rows
-    of a leaf have d's label, which a tie fulfils for neither class; then the theorem fails. Its
-    proof counts ties as positive, as here.
+    Theorem 5.1: its mean over rows is at least e (it equals e). The paper's words ask that *most*
+    rows of a leaf have d's label. A tie fulfils this for neither class, and then the theorem fails.
+    Its proof counts ties as positive, as this function does.
     """
     return jnp.mean(stated.right.astype(jnp.float32), axis=0)
 
@@ -112,11 +116,11 @@ def _phi(height: Numbers, delta: Numbers, big_k: Numbers) -> AnyArray:
 def overfitting(
     rows: Numbers, trees: Numbers, height: Numbers, delta: Numbers, big_k: Numbers
 ) -> Array:
-    """What all theorems lose on unseen rows.
+    """The probability that all theorems lose on unseen rows.
 
-    2^(h + 3) k exp(-2 n phi^2), phi = delta / (2 (4 + delta) 2^h K). It is at least the probability
-    that some leaf of the forest has shares on n unseen rows that differ by more than delta / 2 from
-    those on the training rows, among leaves with n / (2^h K) rows or more.
+    It is 2^(h + 3) k exp(-2 n phi^2) with phi = delta / (2 (4 + delta) 2^h K). Consider the leaves
+    with n / (2^h K) rows or more, and their shares on n unseen rows and on the training rows. It is
+    at least the probability that these differ by more than delta / 2 in some leaf of the forest.
     """
     doublings = jnp.exp2(jnp.asarray(height, jnp.float32) + 3)
     return doublings * trees * jnp.exp(-2 * rows * _phi(height, delta, big_k) ** 2)
@@ -208,10 +212,13 @@ def by_accuracy(
 ) -> Bound:
     """Theorems 5.4 (majority, threshold) and 5.5 (probabilistic; 8.1): by the accuracy alone.
 
-    They are without privacy, and read the average accuracy of the trees.
+    They are without privacy, and read the average accuracy of the trees. The error is
 
-    Error epsilon / (1/2 - delta), (2 epsilon - 2 epsilon^2) / (1/2 - delta), or 2 epsilon - 2
-    epsilon^2 + delta + c; for unseen rows with epsilon + 1/K in place of epsilon.
+    - epsilon / (1/2 - delta) for majority voting,
+    - (2 epsilon - 2 epsilon^2) / (1/2 - delta) for threshold averaging,
+    - 2 epsilon - 2 epsilon^2 + delta + c for probabilistic averaging.
+
+    For unseen rows epsilon + 1/K takes the place of epsilon.
 
     Args:
         voting: the rule.
@@ -271,11 +278,13 @@ def private_by_points(
     """Theorem 5.6: an eta-private forest of k trees has error at most 1 - mu (majority, threshold).
 
     mu is the fraction of rows with goodness or weight at least 1/2 + delta + 1/K, or 1/2 + delta +
-    2/K for unseen rows. What the probability lacks to 1 is printed as n (e^(-k delta^2 / 2) + e^(-k
-    / 2) + k e^(-lambda n eta / k)) with lambda = delta / (24 K 2^h). The proof ends in, and Theorem
-    5.7 uses, n (e^(-k delta^2 / 2) + e^(-n / 2) + 2 k e^(-lambda sqrt(n) eta / k)), which `proved`
-    selects. The proof also takes each point's weight to lose at most 1/K when light leaves are left
-    out, which holds on average over points only.
+    2/K for unseen rows.
+
+    One minus the probability is printed as n (e^(-k delta^2 / 2) + e^(-k / 2) + k e^(-lambda n eta
+    / k)) with lambda = delta / (24 K 2^h). The proof ends in n (e^(-k delta^2 / 2) + e^(-n / 2) + 2
+    k e^(-lambda sqrt(n) eta / k)), and Theorem 5.7 uses this form; `proved` selects it. The proof
+    also assumes that each point's weight loses at most 1/K when light leaves are left out. That
+    holds only on average over points.
 
     Args:
         voting: "majority" or "threshold".
@@ -287,7 +296,7 @@ def private_by_points(
         height: h.
         big_k: K.
         unseen: bound the generalisation error instead of the empirical one.
-        proved: the probability that the proof ends in.
+        proved: compute the probability that the proof ends in.
     """
     if voting not in ("majority", "threshold"):
         raise ValueError(f'voting must be "majority" or "threshold", got {voting!r}')
@@ -313,9 +322,14 @@ def private_by_accuracy(
 ) -> Bound:
     """Theorems 5.6, last sentence, and 5.8 (probabilistic; 8.2): by the average accuracy alone.
 
-    Error epsilon / (1/2 - delta - 1/K), (2 epsilon - 2 epsilon^2) / (1/2 - delta - 1/K), or 2 x - 2
-    x^2 + delta + c with x = epsilon + 1/K; for unseen rows with 2/K in place of 1/K. Infinite where
-    delta + 1/K (2/K) is 1/2 or more.
+    The error is
+
+    - epsilon / (1/2 - delta - 1/K) for majority voting,
+    - (2 epsilon - 2 epsilon^2) / (1/2 - delta - 1/K) for threshold averaging,
+    - 2 x - 2 x^2 + delta + c with x = epsilon + 1/K for probabilistic averaging.
+
+    For unseen rows 2/K takes the place of 1/K. The first two are infinite where delta + 1/K (or
+    2/K) is 1/2 or more.
 
     Args:
         voting: the rule.
@@ -357,12 +371,12 @@ def _exponent(rows: Numbers, eta: Numbers, height: Numbers) -> Array:
 def best_trees(rows: Numbers, eta: Numbers, height: Numbers) -> Array:
     """i32[...]: k_opt of Theorems 5.7 and 5.9.
 
-    The k >= 1 that minimises e^(-k / 200) + 2 k e^(-gamma sqrt(n) eta / k).
+    It is the k >= 1 that minimises e^(-k / 200) + 2 k e^(-gamma sqrt(n) eta / k). For n below 10^10
+    at eta = 1 it is 1, so the theorem says little about real data.
 
-    Both terms are convex in k (the second's derivative 2 e^(-g/k) (1 + g/k) increases), so the
-    smallest k at which one more tree does not lower the sum is found by bisection, on logarithms of
-    the two differences. Up to 2^24, where float32 stops counting. It is 1 for n below 10^10 at eta
-    = 1: the theorem says little of real data.
+    Both terms are convex in k: the derivative of the second, 2 e^(-g/k) (1 + g/k), increases. So
+    bisection finds the smallest k at which one more tree does not lower the sum. It compares the
+    logarithms of the two differences, for k up to 2^24, beyond which float32 cannot count.
     """
     g = _exponent(rows, eta, height)
     drop = math.log(-math.expm1(-1 / _SLOW))
@@ -387,10 +401,10 @@ def at_best_trees(
 ) -> Bound:
     """Theorems 5.7 (threshold) and 5.9 (probabilistic; 8.3) as printed: the error of k_opt trees.
 
-    Threshold: 1/8 + 9/2 epsilon - 5 epsilon^2; probabilistic: 1/5 + 19/10 epsilon - 2 epsilon^2.
-    They are Theorems 5.6 and 5.8 at K = 40, delta = 1/10, c = 1/20. The first does not follow: (2 x
-    - 2 x^2) / (2/5) at x = epsilon + 1/40 is 39/320 + 19/4 epsilon - 5 epsilon^2, which is larger
-    for epsilon above 1/80.
+    The error is 1/8 + 9/2 epsilon - 5 epsilon^2 for threshold averaging, and 1/5 + 19/10 epsilon -
+    2 epsilon^2 for probabilistic averaging. They are Theorems 5.6 and 5.8 at K = 40, delta = 1/10,
+    c = 1/20. The first does not follow from them: (2 x - 2 x^2) / (2/5) at x = epsilon + 1/40 is
+    39/320 + 19/4 epsilon - 5 epsilon^2, which is larger for epsilon above 1/80.
 
     Args:
         voting: "threshold" or "probabilistic".

@@ -11,9 +11,9 @@ from dpbt.validate import floats
 def rounds_needed(advantage: float, density: float) -> int:
     """Bun et al. (2020), Theorem 24: T = 16 log(1 / kappa) / gamma^2, with lambda = gamma / 4.
 
-    After that many rounds of weak hypotheses of advantage gamma over their measures, all but a
-    kappa fraction of the training rows have a normalised margin above gamma. A guarantee of
-    accuracy, not of privacy.
+    The rounds have weak hypotheses of advantage gamma over their measures. After that many rounds,
+    all but a kappa fraction of the training rows have a normalised margin above gamma. This is a
+    guarantee of accuracy, not of privacy.
 
     Args:
         advantage: gamma, in (0, 1/2].
@@ -29,7 +29,7 @@ def rounds_needed(advantage: float, density: float) -> int:
 def rule_advantage(gamma: float, eta: float, rules: int, failure: float) -> float:
     """Asadi et al. (2022), Theorem 4.3: the advantage gamma - ln(|H| / beta) / eta of DP-1R.
 
-    It holds but with probability beta.
+    It fails with probability at most beta.
 
     Args:
         gamma: the advantage of the best rule.
@@ -43,7 +43,7 @@ def rule_advantage(gamma: float, eta: float, rules: int, failure: float) -> floa
 
 
 class HalfspaceSettings(NamedTuple):
-    """What HS-StL sets: sigma, T, kappa, and lambda on the paper's losses."""
+    """The settings of HS-StL: sigma, T, kappa, and lambda on the scale of the paper's losses."""
 
     noise: float
     rounds: int
@@ -55,11 +55,12 @@ def hs_stl(alpha: float, beta: float, tau: float) -> HalfspaceSettings:
     """Bun et al. (2020), Algorithm 5: its noise, rounds, density and learning rate.
 
     kappa = alpha / 4, lambda = tau / 8, T = 1024 log(1/kappa) / tau^2, and
-    sigma = tau / (8 c sqrt(log(3072 log(1/kappa) / (beta tau^2)))). The paper leaves c open; c =
-    sqrt(2) is enough for the advantage, as |N(0, 1)| exceeds sqrt(2 log(1/xi)) with probability at
-    most xi. Lemma 29 also wants |nu| <= tau / 8 for the whole noise vector, whose length grows as
-    sigma sqrt(d): no constant c gives that for every dimension, so its generalisation bound holds
-    for small d only.
+    sigma = tau / (8 c sqrt(log(3072 log(1/kappa) / (beta tau^2)))).
+
+    The paper leaves c open. For the advantage c = sqrt(2) is enough, because |N(0, 1)| exceeds
+    sqrt(2 log(1/xi)) with probability at most xi. Lemma 29 also needs |nu| <= tau / 8 for the whole
+    noise vector, whose length grows as sigma sqrt(d). No constant c gives that for every dimension,
+    so the lemma's generalisation bound holds for small d only.
 
     Raises:
         ValueError: unless alpha, beta and tau are in (0, 1).
@@ -77,9 +78,12 @@ def halfspace_rows(
 ) -> dict[str, float]:
     """Bun et al. (2020), Theorem 30: the orders of the rows that HS-StL needs, and their sum.
 
-    privacy: sqrt(log(1/alpha) log(1/delta) log(log(1/alpha) / (beta tau^2))) / (epsilon alpha
-    tau^2); accuracy: log(1/(tau alpha)) log(1/alpha) / (alpha^2 tau^2) + log(1/beta) / (kappa tau),
-    kappa = alpha / 4. The theorem is an Omega without constants, so this is a scale, not a count;
+    - privacy: sqrt(log(1/alpha) log(1/delta) log(log(1/alpha) / (beta tau^2))) / (epsilon alpha
+      tau^2)
+    - accuracy: log(1/(tau alpha)) log(1/alpha) / (alpha^2 tau^2) + log(1/beta) / (kappa tau), with
+      kappa = alpha / 4
+
+    The theorem is an Omega without constants, so this is a scale and not a number of rows.
     `halfspace_rows_for` is exact.
 
     Raises:
@@ -112,7 +116,7 @@ def halfspace_rows_for(settings: HalfspaceSettings, rho: float, moved: float) ->
     Args:
         settings: from `hs_stl`.
         rho: the total; `accounting.zcdp_rho(epsilon, delta)`.
-        moved: L2 sensitivity times kappa n: 2 (`slickness.center_l2`), or 4 as published.
+        moved: L2 sensitivity times kappa n: 2 (`slickness.CENTER_L2`), or 4 as published.
     """
     noise = settings.density * settings.noise
     return math.ceil(moved * math.sqrt(settings.rounds / (2 * rho)) / noise)
@@ -122,10 +126,12 @@ def margin_accuracy(margins: np.ndarray, rademacher: float, delta: float = 0.05)
     """The best lower bound on test accuracy of the margin theory of voting classifiers.
 
     With probability 1 - delta over n rows, for a fixed theta: P(wrong) <= P(margin <= theta on the
-    sample) + 2 R / theta + 3 sqrt(log(2/delta) / (2 n)), R being the empirical complexity (Mohri,
-    Rostamizadeh & Talwalkar, 2018, chapter 5, after Koltchinskii & Panchenko, 2002). The best of
-    100 thetas is taken, with delta shared among them. The paper's Table 11 does not say which form
-    it uses.
+    sample) + 2 R / theta + 3 sqrt(log(2/delta) / (2 n)). Here R is the empirical complexity. The
+    bound is in Mohri, Rostamizadeh & Talwalkar (2018), chapter 5, after Koltchinskii & Panchenko
+    (2002).
+
+    The best of 100 thetas is taken, with delta shared among them. Table 11 of Asadi et al. (2022)
+    does not say which form it uses.
 
     Args:
         margins: f[N], normalised margins in [-1, 1] on the training rows.
@@ -142,7 +148,7 @@ def margin_accuracy(margins: np.ndarray, rademacher: float, delta: float = 0.05)
 
 
 def _inside(**ranges: tuple[float, float]) -> None:
-    """Refuse a number that is not above 0 and below its bound; (number, bound) by name.
+    """Check that each number is above 0 and below its bound; they are given as (number, bound).
 
     Raises:
         ValueError: naming the number, its range and what was given.

@@ -1,1 +1,1 @@
-"""What the experiments share: data sets, protocols, results, text tables, timing, peers."""
+"""What the experiments share: commands, data sets, protocols, results, timing and peers."""

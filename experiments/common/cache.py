@@ -1,4 +1,4 @@
-"""Compiled programs are kept across processes."""
+"""A cache of compiled programs, which later processes reuse."""
 
 import os
 from pathlib import Path

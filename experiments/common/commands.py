@@ -1,39 +1,45 @@
-"""What the command lines share: a parser, types of arguments, options, and commands of programs.
+"""What the command lines share: a parser, types of arguments, common options and sub-commands.
 
-A command or a program is a module with a docstring, whose first line is its summary, and with
-`arguments(parser)` and `run(options)`. A package whose `PROGRAMS` names such modules is a command
+A command or a program is a module with a docstring, `arguments(parser)` and `run(options)`. The
+docstring's first line is its summary. A package whose `PROGRAMS` names such modules is a command
 with sub-commands.
 """
 
 import argparse
 import importlib
+import math
+import re
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from types import ModuleType
 from typing import NoReturn
 
 from dpbt.sweeps import runner
 from experiments.common.cache import NOTE
+from experiments.common.errors import InputError
 from experiments.common.tables import align
+
+LARGEST_SEED = 2**31 - 1
 
 
 class Parser(argparse.ArgumentParser):
-    """A parser that refuses by an exception, so that every command refuses in the same way."""
+    """A parser that raises an error instead of printing its usage and exiting."""
 
     def __init__(self, **options):
         super().__init__(**{"formatter_class": _Formatter, "epilog": NOTE, **options})
 
     def error(self, message: str) -> NoReturn:
-        """Refuse.
+        """Refuse the command line.
 
         Raises:
-            ValueError: always; it names the option, what was given, and where help is.
+            InputError: always; it names the option, what was given, and where help is.
         """
         words = message.removeprefix("argument ").replace(": ", " ", 1)
-        raise ValueError(f"{words} (see {self.prog} --help)")
+        raise InputError(f"{words} (see {self.prog} --help)")
 
 
 class _Formatter(argparse.RawDescriptionHelpFormatter):
-    """Keeps the lines of descriptions, of which the list of commands is one."""
+    """Keeps the line breaks of descriptions; the list of commands is one."""
 
     def __init__(self, prog: str, **options):
         super().__init__(prog, **{**options, "max_help_position": 24, "width": 96})
@@ -43,7 +49,7 @@ def add_commands(parser: argparse.ArgumentParser, modules: Mapping[str, str]) ->
     """Add a sub-command for each module; the parsed options hold its `run` as `program`.
 
     Args:
-        parser: which gets the sub-commands.
+        parser: the parser of the command.
         modules: the name of each sub-command, and the full name of its module or package.
     """
     found = {name: importlib.import_module(path) for name, path in modules.items()}
@@ -72,6 +78,8 @@ def whole(least: int, most: int | None = None) -> Callable[[str], int]:
     """The type of an argument that is a whole number in least..most, or at least `least`."""
 
     def read(text: str) -> int:
+        if not re.fullmatch("[+-]?[0-9]+", text):  # int() reads "1_000", blanks and other digits
+            raise ValueError
         number = int(text)
         if number < least or (most is not None and number > most):
             bounds = f"at least {least}" if most is None else f"in {least}..{most}"
@@ -82,23 +90,90 @@ def whole(least: int, most: int | None = None) -> Callable[[str], int]:
     return read
 
 
+def real(text: str) -> float:
+    """The type of an argument that is a number, which may be infinite.
+
+    Raises:
+        ValueError: for other text, and for NaN.
+    """
+    if "_" in text or not text.isascii() or math.isnan(number := float(text)):
+        raise ValueError
+    return number
+
+
+real.__name__ = "number"
+
+
+def positive(text: str) -> float:
+    """The type of an argument that is a number above 0, which may be infinite."""
+    number = real(text)
+    if number <= 0:
+        raise argparse.ArgumentTypeError(f"must be greater than 0, got {text}")
+    return number
+
+
+positive.__name__ = "number"
+
+
+def finite(text: str) -> float:
+    """The type of an argument that is a finite number above 0."""
+    number = positive(text)
+    if math.isinf(number):
+        raise argparse.ArgumentTypeError(f"must be finite, got {text}")
+    return number
+
+
+finite.__name__ = "number"
+
+
+def share(text: str) -> float:
+    """The type of an argument that is a number in [0, 1)."""
+    number = real(text)
+    if not 0 <= number < 1:
+        raise argparse.ArgumentTypeError(f"must be at least 0 and less than 1, got {text}")
+    return number
+
+
+share.__name__ = "number"
+
+
 def add_count(parser: argparse.ArgumentParser, name: str, default: int, words: str) -> None:
-    """Add an option that counts something, so that it is at least 1."""
+    """Add an option that is a count of at least 1."""
     parser.add_argument(name, type=whole(1), default=default, help=f"{words} (%(default)s)")
 
 
 def add_seed(parser: argparse.ArgumentParser, words: str) -> None:
-    """Add --seed, 0 by default; the words say what it is the seed of."""
-    parser.add_argument("--seed", type=int, default=0, help=f"of {words} (%(default)s)")
+    """Add --seed, 0 by default; `words` name what it is the seed of."""
+    kind = whole(0, LARGEST_SEED)
+    parser.add_argument("--seed", type=kind, default=0, help=f"seed of {words} (%(default)s)")
 
 
-def add_out(parser: argparse.ArgumentParser, folder: object, words: str = "") -> None:
-    """Add --out, the folder where results are written."""
-    more = f"folder of the results{words} (%(default)s)"
-    parser.add_argument("--out", metavar="FOLDER", default=str(folder), help=more)
+def add_out(parser: argparse.ArgumentParser, folder: Path, words: str = "") -> None:
+    """Add --out, the folder where results are written; `out_folder` reads it.
+
+    Args:
+        parser: the parser of the program.
+        folder: the default.
+        words: more for the help, after "folder of the results".
+    """
+    more = f"folder of the results{words} ({folder})"
+    parser.add_argument("--out", metavar="FOLDER", help=more)
+    parser.set_defaults(default_out=folder)
 
 
-def add_results(parser: argparse.ArgumentParser, folder: object) -> None:
+def out_folder(options: argparse.Namespace) -> Path:
+    """The folder where results are written.
+
+    It is --out, and else the program's own folder. Results of --smoke are in a folder below that,
+    so that they never replace those of a full run.
+    """
+    if options.out is not None:
+        return Path(options.out)
+    smoke = getattr(options, "smoke", False)
+    return options.default_out / "smoke" if smoke else options.default_out
+
+
+def add_results(parser: argparse.ArgumentParser, folder: Path) -> None:
     """Add --results, the folder from which saved results are read."""
     words = "folder of the saved results (%(default)s)"
     parser.add_argument("--results", metavar="FOLDER", default=str(folder), help=words)
@@ -106,19 +181,20 @@ def add_results(parser: argparse.ArgumentParser, folder: object) -> None:
 
 def add_data(parser: argparse.ArgumentParser) -> None:
     """Add --data, the folder of the papers' data sets."""
-    words = "folder of data sets; see `python -m experiments data`"
+    words = "folder of the data sets; see `python -m experiments data`"
     parser.add_argument("--data", metavar="FOLDER", help=words)
 
 
 def add_memory(parser: argparse.ArgumentParser) -> None:
     """Add --memory-mb, the working memory of a sweep's programs."""
-    words = "working memory of a program (%(default)s)"
-    parser.add_argument("--memory-mb", type=float, default=runner.MEMORY_MB, help=words)
+    words = "working memory of a program, in MB (%(default)s)"
+    parser.add_argument("--memory-mb", type=finite, default=runner.MEMORY_MB, help=words)
 
 
 def add_smoke(parser: argparse.ArgumentParser) -> None:
     """Add --smoke."""
-    words = "the smallest setting, to see that it runs"
+    words = "run the smallest setting, to check that it works; without --out, its results are in "
+    words += "the folder `smoke` below the default one"
     parser.add_argument("--smoke", action="store_true", help=words)
 
 

@@ -1,4 +1,4 @@
-"""Other libraries' private classifiers on the same data: they need the extra `peers`."""
+"""Other libraries' private classifiers on the same data; the extra `peers` must be installed."""
 
 import contextlib
 import importlib
@@ -17,17 +17,17 @@ EPSILON = 1.0
 
 @contextlib.contextmanager
 def quiet() -> Iterator[None]:
-    """Keep the peers' warnings to themselves."""
+    """Silence the peers' warnings."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         yield
 
 
 def check() -> None:
-    """Import the peers.
+    """Check that the peers can be imported.
 
     Raises:
-        ImportError: if one is not installed, or does not work with the scikit-learn that is.
+        ImportError: if one is not installed, or does not work with the installed scikit-learn.
     """
     with quiet():
         importlib.import_module("diffprivlib.models")
@@ -35,7 +35,8 @@ def check() -> None:
 
 
 def features(dataset: Dataset) -> tuple[np.ndarray, list[tuple[float, float]]]:
-    """float64[N, n]: numeric columns as they are, others as codes; and the bounds of each.
+    """(float64[N, n], bounds of each column): numbers clipped to their bounds, other cells as
+    codes.
 
     Missing numbers are at the lower bound.
     """
@@ -56,7 +57,7 @@ def features(dataset: Dataset) -> tuple[np.ndarray, list[tuple[float, float]]]:
 def diffprivlib_forest(dataset: Dataset, trees: int, depth: int) -> Callable[[], Any]:
     """One fit of diffprivlib's random forest (Holohan et al., 2019).
 
-    Its trees are random, and its leaves are of permute-and-flip.
+    Its trees are random, and permute-and-flip chooses the labels of its leaves.
     """
     from diffprivlib.models import RandomForestClassifier  # pyright: ignore[reportMissingImports]
 
@@ -95,6 +96,6 @@ def private_ebm(dataset: Dataset) -> Callable[[], Any]:
 
 
 def seconds(fit: Callable[[], Any], repeats: int) -> float:
-    """Of the fastest of some fits, after one that is not counted."""
+    """The seconds of the fastest of `repeats` fits; one more fit comes first and is not counted."""
     with quiet():
         return timing.measure(lambda _: fit(), repeats).fastest

@@ -1,8 +1,8 @@
-"""Evaluation protocols: who trains and who is tested, and what a difference is worth.
+"""Evaluation protocols: the rows that train and test, and statistics of errors.
 
-Folds, repeats and canonical splits are `Split`s, [B, N] masks to vmap over:
-`present = table.present & split.train`. The statistics are pure, of static shapes, and reduce the
-last axis, so that they can be jitted and vmapped.
+Cross-validation, holdout and canonical test rows are `Folds`, masks [B, N] to vmap over:
+`present = table.present & folds.train`. The statistics are pure, have static shapes and reduce the
+last axis, so they can be jitted and vmapped.
 """
 
 from collections.abc import Sequence
@@ -13,11 +13,12 @@ import jax.numpy as jnp
 import numpy as np
 from jax.scipy.special import betainc, ndtri
 
-LEVEL = 0.01  # of the paired tests of Nock & Henecka (2020)
+LEVEL = 0.01
+"""The level of the paired tests of Nock & Henecka (2020)."""
 
 
-class Split(NamedTuple):
-    """Which rows train and which are tested, in B evaluations.
+class Folds(NamedTuple):
+    """Which rows train and which test, in B evaluations.
 
     Attributes:
         train: bool[B, N].
@@ -29,13 +30,13 @@ class Split(NamedTuple):
 
 
 def stratified_folds(label: np.ndarray, folds: int, seed: int) -> np.ndarray:
-    """i32[N]: the fold of each row; every class is spread evenly, and so are the rows as a whole.
+    """i32[N]: the fold of each row; each class, and all rows together, are spread evenly.
 
     Args:
         label: bool[N].
-        folds: K, at least 2 and at most the number of rows. Rows may all be of one class: an error
-            would tell it.
-        seed: of the shuffle.
+        folds: K, at least 2 and at most the number of rows. Rows that all have one class are no
+            error, because an error would tell it.
+        seed: the seed of the shuffle.
 
     Raises:
         ValueError: if K is out of range. The number of rows is not shown.
@@ -52,46 +53,46 @@ def stratified_folds(label: np.ndarray, folds: int, seed: int) -> np.ndarray:
     return fold
 
 
-def fold_masks(fold: np.ndarray, folds: int) -> Split:
-    """K evaluations: each fold is tested once, the others train; fold is i32[N] in 0..K-1."""
+def fold_masks(fold: np.ndarray, folds: int) -> Folds:
+    """K evaluations: each fold tests once, and the others train; `fold` is i32[N] in 0..K-1."""
     test = np.asarray(fold)[None, :] == np.arange(folds, dtype=np.int32)[:, None]
-    return Split(~test, test)
+    return Folds(~test, test)
 
 
-def cross_validation(label: np.ndarray, folds: int, seeds: Sequence[int]) -> Split:
+def cross_validation(label: np.ndarray, folds: int, seeds: Sequence[int]) -> Folds:
     """R x K evaluations: stratified k-fold cross-validation, repeated with R seeds in turn.
 
     Args:
         label: bool[N].
         folds: K.
-        seeds: one for each repeat; their folds are independent.
+        seeds: one for each repeat; folds of different seeds are independent.
 
     Raises:
-        ValueError: as `stratified_folds`, or if there are no seeds.
+        ValueError: as `stratified_folds`, and if there are no seeds.
     """
     if not len(seeds):
         raise ValueError("cross-validation needs at least one seed")
     parts = [fold_masks(stratified_folds(label, folds, seed), folds) for seed in seeds]
-    return Split(
+    return Folds(
         np.concatenate([part.train for part in parts]),
         np.concatenate([part.test for part in parts]),
     )
 
 
-def holdout(label: np.ndarray, share: float, seeds: Sequence[int]) -> Split:
-    """R evaluations, each with another random share of either class held out.
+def holdout(label: np.ndarray, share: float, seeds: Sequence[int]) -> Folds:
+    """R evaluations; each holds out another random share of either class.
 
     Bojarski et al. hold out 0.1.
 
     Args:
         label: bool[N].
-        share: of the rows that are tested, in (0, 1); each class is rounded to the nearest number
-            of rows.
+        share: the share of rows that test, in (0, 1). It is rounded to a number of rows in each
+            class.
         seeds: one for each evaluation.
 
     Raises:
-        ValueError: if the share is out of range, leaves nobody to train or to test, or if there are
-            no seeds.
+        ValueError: if the share is out of range, if it leaves no row to train or to test, or if
+            there are no seeds.
     """
     if not 0 < share < 1 or not len(seeds):
         raise ValueError(
@@ -106,34 +107,35 @@ def holdout(label: np.ndarray, share: float, seeds: Sequence[int]) -> Split:
             rows = rng.permutation(np.flatnonzero(label == value))
             test[k, rows[: round(share * len(rows))]] = True
     if not test.any() or test.all():
-        raise ValueError(f"a share of {share} of the rows leaves nobody to train or to test")
-    return Split(~test, test)
+        raise ValueError(f"a share of {share} of the rows leaves no row to train or to test")
+    return Folds(~test, test)
 
 
-def canonical(test: np.ndarray | None) -> Split:
+def canonical(test: np.ndarray | None) -> Folds:
     """One evaluation on a data set's own test rows, bool[N].
 
     Raises:
-        ValueError: if the data set has none.
+        ValueError: if the data set has no test rows.
     """
     if test is None:
         raise ValueError("the data set has no canonical test rows; use cross_validation or holdout")
     test = np.asarray(test, bool)[None, :]
-    return Split(~test, test)
+    return Folds(~test, test)
 
 
 def paired_t(a: jax.Array, b: jax.Array) -> jax.Array:
-    """f32[...]: two-sided p-value of Student's paired t-test, that a and b have the same mean.
+    """f32[...]: two-sided p-value of Student's paired t-test that a and b have the same mean.
 
-    All differences equal: 1 if they are zero, 0 if not. Errors of overlapping training sets are not
-    independent, so that over folds the p-value is optimistic, as it is in the literature.
+    If all differences are equal, it is 1 if they are zero and else 0. Errors of overlapping
+    training sets are not independent, so the p-value over folds is optimistic, as in the
+    literature.
 
     Args:
         a: f32[..., n] with n >= 2, such as test errors by fold.
         b: f32[..., n], of the same folds.
 
     Raises:
-        ValueError: if shapes differ or there are fewer than two pairs.
+        ValueError: if shapes differ, or if there are fewer than two pairs.
     """
     a, b = jnp.asarray(a), jnp.asarray(b)
     if a.shape != b.shape or a.ndim == 0 or a.shape[-1] < 2:
@@ -143,14 +145,14 @@ def paired_t(a: jax.Array, b: jax.Array) -> jax.Array:
         )
     degrees = a.shape[-1] - 1
     signal, noise = jnp.mean(a - b, axis=-1) ** 2, jnp.var(a - b, axis=-1)
-    # P(|t| > t') = I_x(degrees / 2, 1/2) with x = degrees / (degrees + t'^2), without dividing by a
-    # variance of 0.
+    # P(|t| > t') = I_x(degrees / 2, 1/2) with x = degrees / (degrees + t'^2). The form below does
+    # not divide by a variance of 0.
     x = jnp.where(signal > 0, noise / jnp.where(signal > 0, noise + signal, 1.0), 1.0)
     return betainc(jnp.asarray(degrees / 2, x.dtype), jnp.asarray(0.5, x.dtype), x)
 
 
 def compare(a: jax.Array, b: jax.Array, level: float = LEVEL) -> jax.Array:
-    """i32[...]: -1 where a's mean is significantly smaller than b's, 1 where larger, else 0."""
+    """i32[...]: -1 if a's mean is significantly smaller than b's, 1 if it is larger, else 0."""
     sign = jnp.sign(jnp.mean(jnp.asarray(a) - jnp.asarray(b), axis=-1)).astype(jnp.int32)
     return jnp.where(paired_t(a, b) < level, sign, 0)
 
@@ -160,12 +162,12 @@ def binomial_interval(
 ) -> tuple[jax.Array, jax.Array]:
     """(low, high), f32[...] in [0, 1]: Wilson's score interval of an error rate.
 
-    It keeps close to its level for rates near 0 and few trials, where the normal one fails.
+    It is close to its level for rates near 0 and few trials, where the normal interval fails.
 
     Args:
-        errors: [...], how many of the trials went wrong.
+        errors: [...], the number of trials that are errors.
         trials: [...], at least 1.
-        level: of confidence, in (0, 1).
+        level: the level of confidence, in (0, 1).
     """
     rate, trials, z = _binomial(errors, trials, level)
     centre = rate + z**2 / (2 * trials)
@@ -175,7 +177,7 @@ def binomial_interval(
 
 
 def normal_half_width(errors: jax.Array, trials: jax.Array, level: float = 0.95) -> jax.Array:
-    """f32[...]: z sqrt(p (1 - p) / n), which Bojarski et al. print behind each error.
+    """f32[...]: z sqrt(p (1 - p) / n), which Bojarski et al. print after each error.
 
     Arguments are those of `binomial_interval`.
     """
@@ -191,14 +193,14 @@ def _binomial(errors, trials, level: float) -> tuple[jax.Array, jax.Array, jax.A
 
 
 def auroc(score: jax.Array, label: jax.Array, mask: jax.Array | None = None) -> jax.Array:
-    """f32[]: the chance that a positive row scores higher than a negative one; ties count half.
+    """f32[]: the probability that a positive row scores above a negative one; ties count half.
 
-    NaN if the rows in the mask are of one class. Costs a sort; O(N log N).
+    It is NaN if the rows in the mask have one class. It takes a sort, O(N log N).
 
     Args:
         score: f32[N], finite.
         label: bool[N].
-        mask: bool[N], the rows that count; all by default.
+        mask: bool[N], the rows that are ranked; all by default.
     """
     score, label = jnp.asarray(score), jnp.asarray(label, bool)
     mask = jnp.ones(label.shape, bool) if mask is None else mask

@@ -1,4 +1,4 @@
-"""Results as text, with what is needed to repeat them."""
+"""Results as CSV files, with the settings and versions that are needed to repeat them."""
 
 import csv
 from collections.abc import Mapping, Sequence
@@ -6,18 +6,22 @@ from pathlib import Path
 from typing import Any
 
 from dpbt.sweeps.storage import provenance, write_whole
+from experiments.common.errors import InputError
 
 Line = dict[str, Any]
 """One line of results: text, numbers, Booleans and None by column."""
 
 
 def folder(name: str) -> Path:
-    """Where the results of a command lie, below the working folder."""
+    """The folder of a command's results, below the working folder."""
     return Path("results") / name
 
 
 def write_csv(path: Path, lines: Sequence[Mapping], constants: Mapping) -> None:
-    """Write lines of equal keys as CSV, with constant columns for configuration and provenance."""
+    """Write lines of equal keys as CSV, with constant columns for configuration and provenance.
+
+    The file is replaced whole: a run that is killed leaves the former file or the new one.
+    """
     origin = provenance()
     extended = [{**row, **constants, **origin} for row in lines]
 
@@ -31,17 +35,17 @@ def write_csv(path: Path, lines: Sequence[Mapping], constants: Mapping) -> None:
 
 
 def read_csv(path: Path, command: str) -> list[Line]:
-    """The lines that `write_csv` wrote, each cell as what it was: an empty one is None.
+    """The lines that `write_csv` wrote, each cell with its type; an empty cell is None.
 
     Args:
-        path: of the file.
-        command: of `python -m experiments`, which makes the file.
+        path: the file.
+        command: the arguments of `python -m experiments` that write the file.
 
     Raises:
-        ValueError: naming that command, if the file is not there.
+        InputError: naming that command, if the file does not exist.
     """
     if not path.exists():
-        raise ValueError(f"{path} is not there; run: python -m experiments {command}")
+        raise InputError(f"{path} does not exist; run: python -m experiments {command}")
     with open(path, newline="") as file:
         return [{name: _value(cell) for name, cell in row.items()} for row in csv.DictReader(file)]
 

@@ -6,12 +6,12 @@ from dpbt.privacy.accounting import align
 
 
 def aligned(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """A head and rows of as many cells, in aligned columns."""
+    """A head and rows with as many cells each, in aligned columns."""
     return align([tuple(head), *rows])
 
 
 def of_lines(lines: Sequence[Mapping], names: Sequence[str], real: str = ".4g") -> str:
-    """The named columns of some lines; floats are in the given format, and None is blank."""
+    """The named columns of lines as text; floats have the given format, and None is blank."""
 
     def cell(value: object) -> str:
         if value is None:

@@ -1,4 +1,4 @@
-"""How long calls take: the first one apart, which may compile."""
+"""Timing of calls; the first call, which may compile, is separate."""
 
 import statistics
 import time
@@ -9,12 +9,12 @@ import jax
 
 
 class Timing(NamedTuple):
-    """The seconds of some equal calls.
+    """The seconds of several equal calls.
 
     Attributes:
         first: seconds of the first call, which may compile.
-        warm: seconds of each of the others.
-        last: what the last call gave.
+        warm: seconds of each later call.
+        last: the result of the last call.
     """
 
     first: float
@@ -35,12 +35,12 @@ class Timing(NamedTuple):
 def measure(
     call: Callable[[int], Any], repeats: int, clock: Callable[[], float] = time.perf_counter
 ) -> Timing:
-    """Time `call(0)`, then `call(1)` to `call(repeats)`, each until its arrays are there.
+    """Time `call(0)`, then `call(1)` to `call(repeats)`, each until its arrays are computed.
 
     Args:
-        call: given its own number, of which it may make a seed.
-        repeats: how many warm calls there are, at least 1.
-        clock: `time.process_time` counts the seconds of all cores.
+        call: gets its own number, which it may use as a seed.
+        repeats: the number of warm calls, at least 1.
+        clock: the clock in seconds; `time.process_time` adds up all cores.
     """
     seconds, found = [], None
     for number in range(repeats + 1):

@@ -1,1 +1,1 @@
-"""One folder for each paper: settings, run, table, and what is special beside them."""
+"""One folder for each paper: its settings, `run`, `table`, and further programs."""

@@ -13,7 +13,7 @@ def saved(name: str, program: str) -> list[results.Line]:
     """The lines of one file of the paper's results.
 
     Raises:
-        ValueError: naming the program that saves them, if they are not there.
+        InputError: naming the program that saves them, if they do not exist.
     """
     return results.read_csv(results.folder(NAME) / f"{name}.csv", f"{NAME} {program}")
 
@@ -21,7 +21,7 @@ def saved(name: str, program: str) -> list[results.Line]:
 def by_epsilon(
     panel: Axes, lines: list[results.Line], calibration: str, words: str, **style
 ) -> None:
-    """Mean accuracy with its sd over keys."""
+    """Draw the mean accuracy with its standard deviation over keys."""
     own = [line for line in lines if line["calibration"] == calibration]
     names = ("epsilon", "accuracy_mean", "accuracy_sd")
     x, mean, sd = ([line[name] for line in own] for name in names)
@@ -36,7 +36,7 @@ def by_epsilon(
 
 
 def epsilon_axis(panel: Axes, **properties) -> None:
-    """Logarithmic, with the papers' values."""
+    """Make the axis of epsilon logarithmic, with ticks at the paper's values."""
     finish(panel, xscale="log", xlabel="epsilon", **properties)
     panel.set_xticks(TICKS, [f"{tick:g}" for tick in TICKS])
     panel.minorticks_off()

@@ -1,4 +1,4 @@
-"""Figures 2 and 3: pure and approximate privacy on Adult, fixed settings and by epsilon."""
+"""Figures 2 and 3: pure and approximate privacy on Adult, by epsilon."""
 
 import matplotlib.pyplot as plt
 from matplotlib.figure import Figure
@@ -8,10 +8,10 @@ from paper_figures.style import CALIBRATIONS
 
 
 def draw() -> Figure:
-    """A panel for each figure; dashed with delta.
+    """A panel for each figure; lines with a delta are dashed.
 
     Raises:
-        ValueError: if the series have not been saved.
+        InputError: if the series have not been saved.
     """
     figure, panels = plt.subplots(1, 2, figsize=(10, 3.8), sharey=True, layout="constrained")
     titles = (
@@ -27,7 +27,7 @@ def draw() -> Figure:
                     panel, own, calibration, f"{calibration}, delta = {delta:g}", linestyle=style
                 )
         epsilon_axis(panel, title=title)
-    panels[0].set_ylabel("CV accuracy, mean and sd over keys")
+    panels[0].set_ylabel("cross-validated accuracy, mean and sd over keys")
     panels[1].legend(frameon=False, loc="lower right")
     words = f"Adult, training rows, LazyBB with 1-rules; {series[0][0]['keys']} keys"
     figure.suptitle(words, fontsize=10)

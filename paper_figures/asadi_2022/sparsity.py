@@ -1,4 +1,4 @@
-"""Tables 5-7: features used by LazyBB with 1-rules, printed and by calibration."""
+"""Tables 5-7: features that LazyBB with 1-rules uses, by calibration and as printed."""
 
 import matplotlib.pyplot as plt
 from matplotlib.figure import Figure
@@ -15,7 +15,7 @@ def draw() -> Figure:
     """A panel for each data set.
 
     Raises:
-        ValueError: if the counts have not been saved.
+        InputError: if the counts have not been saved.
     """
     lines = saved("sparsity", "sparsity")
     names = list(dict.fromkeys(line["dataset"] for line in lines))

@@ -13,7 +13,7 @@ def draw() -> Figure:
     """A panel for each data set: both calibrations at the paper's settings, and what it prints.
 
     Raises:
-        ValueError: if the series has not been saved.
+        InputError: if the series has not been saved.
     """
     lines = saved("table2", "series table2")
     names = list(dict.fromkeys(line["dataset"] for line in lines))

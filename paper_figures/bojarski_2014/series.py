@@ -1,8 +1,8 @@
 """Figures 1 to 14: test error by height, number of trees and eta, one figure for a data set.
 
-Each data set has two figures in the paper, of four and of two panels; here they are one figure, and
-the panels have the numbers of the 2013 draft (the 2014 text shows banknote, voting, mammographic
-and mushroom together as Figures 1 and 2).
+Each data set has two figures in the paper, of four and of two panels; here they are one figure. The
+panels have the numbers of the 2013 draft. The 2014 text shows banknote, voting, mammographic and
+mushroom together as Figures 1 and 2.
 """
 
 from collections.abc import Callable, Iterable
@@ -15,6 +15,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from experiments.common import results
+from experiments.common.errors import InputError
 from paper_figures.style import finish
 
 NAME = "bojarski_2014"
@@ -39,15 +40,15 @@ Line = results.Line
 def draw(folder: Path = FOLDER) -> dict[str, Figure]:
     """A figure for each data set whose series by eta is in the folder, by the data set's name.
 
-    Private leaves are read with negative counts as 0. Bounds are drawn where they are below a half:
-    their own claim is about the training rows.
+    Private leaves read negative counts as 0. Bounds are drawn where they are below one half; they
+    hold for the training rows.
 
     Raises:
-        ValueError: if there is none.
+        InputError: if there is no series.
     """
     names = sorted(path.name.removesuffix("_eta.csv") for path in folder.glob("*_eta.csv"))
     if not names:
-        raise ValueError(f"{folder} holds no series; run: python -m experiments {NAME} run --eta")
+        raise InputError(f"{folder} holds no series; run: python -m experiments {NAME} run --eta")
     return {
         name: figure(read(folder / f"{name}.csv"), read(folder / f"{name}_eta.csv"))
         for name in names
@@ -55,9 +56,9 @@ def draw(folder: Path = FOLDER) -> dict[str, Figure]:
 
 
 def read(path: Path) -> list[Line]:
-    """The lines of a saved series that are without privacy, or count negative counts as 0.
+    """The lines of a saved series without privacy, and those that read negative counts as 0.
 
-    `least_bound` is NaN where nothing is proved.
+    `least_bound` is NaN where no bound is proved.
     """
     lines = results.read_csv(path, f"{NAME} run --eta")
     chosen = [line for line in lines if line["negative"] != "uniform"]
@@ -119,7 +120,7 @@ def figure(grid: list[Line], by_eta: list[Line]) -> Figure:
 
 
 def values(lines: Iterable[Line], key: str) -> list[float]:
-    """The different values of a column, in order."""
+    """The distinct values of a column, in increasing order."""
     return sorted({line[key] for line in lines})
 
 
@@ -132,7 +133,7 @@ def curve(panel: Axes, lines: Iterable[Line], key: str, **style) -> None:
 def by_rule(
     panel: Axes, lines: list[Line], key: str, other: str, chosen: list[float], symbol: str
 ) -> None:
-    """Panels a and c of the first: a curve for each voting rule and some values of the other."""
+    """Panels a and c of the first figure: a curve for each voting rule and value of `other`."""
     for value, dash in zip(chosen, DASHES, strict=False):
         for voting, shade in COLOURS.items():
             here = [line for line in lines if line[other] == value and line["voting"] == voting]
@@ -144,7 +145,7 @@ def by_rule(
 
 
 def spread(panel: Axes, lines: list[Line], key: str) -> None:
-    """Panels b and d of the first: smallest, mean and largest error of majority voting."""
+    """Panels b and d of the first figure: smallest, mean and largest error of majority voting."""
     places = values(lines, key)
     majority = [line for line in lines if line["voting"] == "majority"]
     errors = [[line["test_error"] for line in majority if line[key] == place] for place in places]
@@ -157,7 +158,7 @@ def spread(panel: Axes, lines: list[Line], key: str) -> None:
 
 
 def by_budget(panel: Axes, lines: list[Line]) -> None:
-    """Panel a of the second: at every eta, and without privacy, the k of least validation error."""
+    """Panel a of the second figure: the k of least validation error, by eta and without privacy."""
     finite = [eta for eta in values(lines, "eta") if np.isfinite(eta)]
     unit = scale_of(lines)
     for dash, height in zip(DASHES, values(lines, "height"), strict=False):
@@ -191,7 +192,7 @@ def by_budget(panel: Axes, lines: list[Line]) -> None:
 
 
 def by_trees(panel: Axes, lines: list[Line]) -> None:
-    """Panel b of the second: majority (solid), threshold (dashed), and bounds below one half."""
+    """Panel b of the second figure: majority (solid), threshold (dashed), bounds below one half."""
     budgets, unit = values(lines, "eta"), scale_of(lines)
     for k, eta in enumerate(budgets):
         shade = matplotlib.colormaps["viridis"](0.95 * k / max(len(budgets) - 1, 1))
@@ -221,12 +222,12 @@ def by_trees(panel: Axes, lines: list[Line]) -> None:
 
 
 def scale_of(lines: list[Line]) -> float:
-    """n_train, nine tenths of the rows: eta is shown times this."""
+    """n_train, nine tenths of the rows; figures show eta n_train."""
     return round(0.9 * lines[0]["rows"])
 
 
 def what_bounds_say(lines: list[Line]) -> str:
-    """In words, where Theorems 5.4 to 5.6 and 5.8 prove an error below one half."""
+    """Words that say for how many settings Theorems 5.4 to 5.6 and 5.8 prove an error below 1/2."""
     sure = lines[0]["sure"]
     printed = [line for line in lines if line["bound_probability"] > 0 and line["bound"] < 0.5]
     free = [line for line in lines if line["least_bound"] < 0.5]

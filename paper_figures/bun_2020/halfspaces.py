@@ -19,10 +19,10 @@ AXES = {
 
 
 def draw() -> Figure:
-    """Four panels of errors, one axis each around the base, and one of rounds.
+    """Four panels of errors, each along one axis around the base, and a panel of rounds.
 
     Raises:
-        ValueError: if the experiment has not been saved.
+        InputError: if the experiment has not been saved.
     """
     lines = results.read_csv(results.folder(NAME) / "errors.csv", f"{NAME} run")
     rounds = results.read_csv(results.folder(NAME) / "rounds.csv", f"{NAME} run")
@@ -97,5 +97,5 @@ def draw() -> Figure:
 
 
 def _place(line: results.Line, axis: str, alpha: float) -> float:
-    """Where a line is on an axis: label noise in units of alpha tau, and else the value."""
+    """The place of a line on an axis: its value; label noise is in units of alpha tau."""
     return line[axis] / (alpha * line["tau"]) if axis == "noise" else line[axis]

@@ -11,7 +11,7 @@ from paper_figures.style import ALPHAS, colour, finish
 
 
 def draw() -> Figure:
-    """The derivative of the library's surrogate; dotted, equation (133), twice as large."""
+    """The library's surrogate; the dotted lines are equation (133), which is twice as large."""
     figure, panel = plt.subplots(figsize=(7, 4.4), layout="constrained")
     side = np.geomspace(1e-4, 4, 400).astype(np.float32)
     for alpha in ALPHAS[1:]:

@@ -1,4 +1,4 @@
-"""Table 1 as bars: on how many domains each alpha is best, ours beside the printed counts."""
+"""Table 1 as bars: the number of domains on which each alpha is best, ours and the paper's."""
 
 from pathlib import Path
 
@@ -17,7 +17,7 @@ def draw(source: Path = SOURCE) -> Figure:
     """A panel for each calibration, and one for the paper.
 
     Raises:
-        ValueError: if no grid has been saved.
+        InputError: if no grid has been saved.
     """
     lines = results.read_csv(source, "nock_henecka_2020 run")
     calibrations = list(dict.fromkeys(line["calibration"] for line in lines))
@@ -34,7 +34,7 @@ def draw(source: Path = SOURCE) -> Figure:
             panel.bar(places, counts, width=0.25, color=f"C{k}", label=words)
         panel.set_xticks(range(len(chosen)), [f"{line['epsilon']:g}" for line in chosen])
         finish(panel, xlabel="epsilon", title=title, ylim=(0, 19))
-    panels[0].set_ylabel("domains where it is best")
+    panels[0].set_ylabel("domains on which it is best")
     panels[0].yaxis.set_major_locator(MaxNLocator(integer=True))
     panels[0].legend(frameon=False, fontsize=8)
     first = lines[0]

@@ -156,7 +156,7 @@ def test_events_that_switch_a_check_off_are_refused(name):
 def test_a_line_of_no_draw_is_refused():
     line = Event("n", NOISE, "rows", 1.0, 2.0, "none", moved=1)
     for changes in ({"times": -1}, {"times": 0}, {"gap": -1.0}, {"tail": math.nan}):
-        with pytest.raises(ValueError, match="at least one draw"):
+        with pytest.raises(ValueError, match="times of at least 1"):
             Line(line, **changes)
 
 

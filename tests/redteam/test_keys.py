@@ -100,7 +100,9 @@ def test_one_key_with_two_halfspaces_gives_no_sums():
     for seed in range(KEYS):
         a, b = (
             by_boost(
-                jax.random.key(seed), table, recipes.halfspace_boost(rows=60, noise=noise, rounds=1)
+                jax.random.key(seed),
+                table,
+                recipes.halfspace_boost(rows=60, noise_scale=noise, rounds=1),
             )["center"][0]
             for noise in (0.5, 1.0)
         )

@@ -1,8 +1,18 @@
 """Ledgers: what is released, how often, by which mechanism, at what cost, and why.
 
-A ledger is data. It is computed from the noise scales that the program runs with, and compared with
-the draws that the program asks for, so that the two cannot drift apart. A site that no event
-covers, or a mechanism that no accountant knows, raises.
+- A *draw* is one noisy output of a private value. Its *site* is its name in the release.
+- An *event* (`Event`) is what a learner declares about one draw: its mechanism, its sensitivity,
+  its noise, and where the sensitivity is proved.
+- A *cost* (`mechanism.Cost`) is what one draw takes of the privacy budget: epsilon, rho of zCDP, or
+  mu of Gaussian differential privacy. A *price* (`mechanism.Price`) is how a mechanism's cost
+  follows from sensitivity / scale.
+- An *allowance* (`mechanism.Allowance`) is what draws may cost. Recipes turn it into noise scales.
+- A *line* (`Line`) is an event that was compared with the draw that runs, for all rounds together.
+- A *ledger* (`Ledger`) is all lines of a recipe and their total.
+
+A ledger is computed from the noise scales that the program runs with. It is compared with the draws
+that the program asks for, so that the two agree. A ValueError is raised for a site that no event
+covers, and for an unknown accountant.
 """
 
 from dpbt.privacy.accounting.conversions import (
@@ -28,6 +38,8 @@ from dpbt.privacy.accounting.ledger import (
     FLOAT_WORDS,
     KEY_WORDS,
     RELATION_WORDS,
+    ROW,
+    ROW_STEP,
     Ledger,
     align,
 )
@@ -37,6 +49,8 @@ __all__ = [
     "FLOAT_WORDS",
     "KEY_WORDS",
     "RELATION_WORDS",
+    "ROW",
+    "ROW_STEP",
     "Event",
     "Ledger",
     "Line",

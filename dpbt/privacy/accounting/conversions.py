@@ -11,26 +11,30 @@ from scipy.special import log_ndtr
 
 from dpbt.privacy.accounting.events import Line
 from dpbt.privacy.mechanism import Numbers
+from dpbt.validate import positive
 
 
 def advanced_epsilon(lines: Sequence[Line], delta: float) -> float:
     """Advanced composition: sqrt(2 ln(1/delta) sum eps^2) + sum eps (e^eps - 1) over all draws.
 
-    For k equal draws this is Asadi et al. (2022), Theorem 2.8; the form for unequal ones is that of
-    Dwork, Rothblum & Vadhan (2010) as stated by Kairouz, Oh & Viswanath (2015).
+    For k equal draws this is Asadi et al. (2022), Theorem 2.8. The form for unequal draws is that
+    of Dwork, Rothblum & Vadhan (2010), as stated by Kairouz, Oh & Viswanath (2015).
     """
-    squares = math.fsum(e.count * e.epsilon**2 for e in lines)
-    bias = math.fsum(e.count * e.epsilon * math.expm1(min(e.epsilon, 700)) for e in lines)
+    squares = math.fsum(line.count * line.epsilon**2 for line in lines)
+    bias = math.fsum(
+        line.count * line.epsilon * math.expm1(min(line.epsilon, 700)) for line in lines
+    )
     return math.sqrt(2 * math.log(1 / delta) * squares) + bias
 
 
 @functools.cache
 def advanced_each(epsilon: float, delta: float, parts: tuple[tuple[int, float], ...]) -> float:
-    """The largest x for which `count` draws of cost `multiple` x for each part compose to epsilon.
+    """The largest x for which all draws of all parts together cost at most epsilon.
 
-    Parts are pairs (count, multiple). They compose by basic composition, or by advanced composition
-    at delta (as `advanced_epsilon`; Asadi et al. (2022), Theorem 2.8), whichever allows more.
-    Cached: a sweep asks for few distinct settings, many times.
+    A part is a pair (count, multiple): `count` draws that cost `multiple` times x each. Draws
+    compose by basic composition, or by advanced composition at delta (as `advanced_epsilon`; Asadi
+    et al. (2022), Theorem 2.8), whichever allows more. The result is cached, because a sweep asks
+    for few distinct settings many times.
     """
     if math.isinf(epsilon):
         return epsilon
@@ -53,9 +57,18 @@ def advanced_each(epsilon: float, delta: float, parts: tuple[tuple[int, float], 
 def zcdp_epsilon(rho: float, delta: float) -> float:
     """The epsilon of rho-zCDP at delta: the best Renyi order, to about 1e-12 relative.
 
-    Minimises alpha rho + log(1 - 1/alpha) - (log delta + log alpha) / (alpha - 1) over alpha > 1
-    (Canonne, Kamath & Steinke, 2020, Proposition 12). 0 for rho = 0, infinite for infinite rho.
+    It minimises alpha rho + log(1 - 1/alpha) - (log delta + log alpha) / (alpha - 1) over alpha > 1
+    (Canonne, Kamath & Steinke, 2020, Proposition 12). It is 0 for rho = 0, and infinite for an
+    infinite rho.
+
+    Args:
+        rho: at least 0.
+        delta: in (0, 1).
+
+    Raises:
+        ValueError: naming the number that is out of its range.
     """
+    _check_total("rho", rho, delta)
     if rho == 0 or math.isinf(rho):
         return rho
 
@@ -96,7 +109,12 @@ def gdp_mu(epsilon: Numbers, delta: Numbers) -> np.ndarray:
     Args:
         epsilon: above 0.
         delta: in (0, 1).
+
+    Raises:
+        ValueError: naming the number that is out of its range.
     """
+    positive("epsilon", epsilon)
+    positive("delta", delta, below=1)
     epsilon, delta = np.broadcast_arrays(*(np.asarray(x, np.float64) for x in (epsilon, delta)))
     finite, target = np.where(np.isfinite(epsilon), epsilon, 1.0), delta * (1 - _GDP_SLACK)
 
@@ -120,8 +138,13 @@ def zcdp_rho(epsilon: Numbers, delta: Numbers) -> np.ndarray:
     Args:
         epsilon: above 0; infinite where rho is to be infinite.
         delta: in (0, 1).
+
+    Raises:
+        ValueError: naming the number that is out of its range.
     """
-    epsilon, delta = np.broadcast_arrays(*(np.asarray(x, np.float64) for x in (epsilon, delta)))
+    epsilon, delta = np.broadcast_arrays(
+        positive("epsilon", epsilon), positive("delta", delta, below=1)
+    )
     finite = np.where(np.isfinite(epsilon), epsilon, 1.0)[..., None]
     log_delta = np.log(delta)[..., None]
 
@@ -141,6 +164,13 @@ def zcdp_rho(epsilon: Numbers, delta: Numbers) -> np.ndarray:
     return np.where(np.isfinite(epsilon), np.maximum(rho, 0.0) * (1 - 1e-11), epsilon)
 
 
+def _check_total(name: str, value: float, delta: float) -> None:
+    """Refuse a total of rho or mu below 0, and a delta outside (0, 1), with a ValueError."""
+    if not value >= 0:
+        raise ValueError(f"{name} must be at least 0, got {value}")
+    positive("delta", delta, below=1)
+
+
 def gdp_epsilon(mu: float, delta: float) -> float:
     """The epsilon of mu-GDP at delta, to about 1e-9 relative; never below it.
 
@@ -149,7 +179,11 @@ def gdp_epsilon(mu: float, delta: float) -> float:
     Args:
         mu: at least 0.
         delta: in (0, 1).
+
+    Raises:
+        ValueError: naming the number that is out of its range.
     """
+    _check_total("mu", mu, delta)
     if mu == 0 or math.isinf(mu):
         return mu
     target = delta * (1 - _GDP_SLACK / 2)
@@ -165,7 +199,7 @@ def gdp_epsilon(mu: float, delta: float) -> float:
 
 
 def rdp_epsilon(lines: Sequence[Line], delta: float) -> float:
-    """Through dp_accounting's RDP accountant, of each line's `Mechanism.dp_event`."""
+    """The epsilon by dp_accounting's RDP accountant, from each line's `Mechanism.dp_event`."""
     accountant = RdpAccountant()
     for line in lines:
         if line.event.shift > 0:
@@ -175,9 +209,9 @@ def rdp_epsilon(lines: Sequence[Line], delta: float) -> float:
 
 
 def pld_epsilon(lines: Sequence[Line], delta: float) -> float:
-    """Through dp_accounting's privacy loss distributions.
+    """The epsilon by dp_accounting's privacy loss distributions.
 
-    An exponential mechanism counts as any pure one.
+    An exponential mechanism counts as any pure mechanism of its epsilon.
     """
     total = privacy_loss_distribution.identity()
     for line in lines:

@@ -1,4 +1,4 @@
-"""Events: what a learner declares of each draw; lines: events compared with the draws that run."""
+"""Events, which learners declare of their draws, and lines, which compare them with the draws."""
 
 import dataclasses
 from collections.abc import Mapping, Sequence
@@ -9,33 +9,34 @@ from dpbt.privacy import mechanisms
 from dpbt.privacy.mechanism import Cost, DrawRequest, Mechanism, Numbers, Sampler, shift
 
 _ROUNDED = 1 - 1e-6
-"""Scales are float32, prices are float64: how much smaller a scale may look than it is."""
+"""Scales are float32 and prices float64: a scale may look this factor smaller than it is."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Event:
-    """What a learner declares of one draw. Its mechanism says what that costs.
+    """What a learner declares about one draw. The mechanism's price turns it into a cost.
 
     Numbers may be arrays of settings; a line of a ledger is of one setting.
 
     Attributes:
         site: the site of the release that it covers.
-        mechanism: of the draw.
+        mechanism: the mechanism of the draw.
         releases: what it publishes, in words.
         sensitivity: how far one row moves the value, in the norm of `mechanism.price`: L1, L2, or
             for selections the range of the change of scores.
         scale: the noise, in the unit of the sensitivity.
         theorem: where the sensitivity is proved.
         count: how often a round pays for it.
-        scale_unit: what the draw's scale is divided by before it is compared with
-            scale / scale_unit: a scale that follows what was released is compared in units of a
-            public number that it is proportional to.
-        moved: how many independent outputs of one draw a row moves, whatever `count` pays for;
+        scale_unit: a public number that the draw's scale is proportional to, such as a sensitivity,
+            for a scale that follows what was released. The draw's scale over it is compared with
+            scale / scale_unit.
+        moved: how many independent outputs of one draw a row moves, independently of `count`;
             None for draws that never read the rows.
+        unit: the unit of sensitivity and scale, in words for the printed ledger.
 
     Raises:
-        ValueError: for a count that is no whole number of at least 1, for a number that is negative
-            or no number, and for a sensitivity of a draw that never reads the rows.
+        ValueError: for a count that is not a whole number of at least 1, or a number that is
+            negative or NaN. Also for a sensitivity of a draw that never reads the rows.
     """
 
     site: str
@@ -47,6 +48,7 @@ class Event:
     count: int = 1
     scale_unit: Numbers = 1.0
     moved: int | None = None
+    unit: str = ""
 
     def __post_init__(self):
         # Counts are whole numbers.
@@ -56,10 +58,10 @@ class Event:
             if not whole or value < 1:
                 raise ValueError(
                     f"{name} of the draw {self.site!r} must be a whole number of at least 1, "
-                    f"got {value!r}"
+                    f"got {np.asarray(value).tolist()!r}"
                 )
 
-        # Sensitivities and scales are numbers of at least 0, and units are above 0.
+        # Sensitivities and scales are numbers of at least 0, and scale units are above 0.
         if self.moved is None and self.mechanism.price.reads_rows:
             raise ValueError(
                 f"moved of the draw {self.site!r} must say how many of its outputs a row moves"
@@ -76,10 +78,11 @@ class Event:
         if not np.all(np.asarray(self.scale_unit) > 0):
             raise ValueError(f"scale_unit of the draw {self.site!r} must be above 0")
 
-        # What never reads the rows cannot move with them.
+        # A draw that never reads the rows has no sensitivity.
         if not self.mechanism.price.reads_rows and np.any(np.asarray(self.sensitivity) > 0):
             raise ValueError(
-                f"the draw {self.site!r} is called {self.mechanism.name} and has a sensitivity"
+                f"sensitivity of the draw {self.site!r} must be 0, because {self.mechanism.name} "
+                f"draws never read the rows, got {np.asarray(self.sensitivity).tolist()}"
             )
 
     @property
@@ -89,7 +92,7 @@ class Event:
 
     @property
     def cost(self) -> Cost:
-        """What one such draw costs."""
+        """The cost of one such draw."""
         return self.mechanism.cost(self.sensitivity, self.scale)
 
 
@@ -112,8 +115,12 @@ class Line:
     Attributes:
         event: as the learner declares it.
         times: how often it takes place: the number of rounds, or 1 for a prologue.
-        gap, tail: what finite bits cost the whole line in epsilon (half of it) and in delta.
-        exact: whether a bound on that is known.
+        gap: half of what finite bits add to epsilon, for the whole line.
+        tail: what finite bits add to delta, for the whole line.
+        exact: whether the sampler states how far it is from its law.
+
+    Raises:
+        ValueError: for no draw, or a negative gap or tail.
     """
 
     event: Event
@@ -124,7 +131,10 @@ class Line:
 
     def __post_init__(self):
         if self.times < 1 or not (self.gap >= 0 and self.tail >= 0):
-            raise ValueError(f"a line is of at least one draw, at no negative cost, got {self}")
+            raise ValueError(
+                f"the line of the draw {self.site!r} must have times of at least 1, and gap and "
+                f"tail of at least 0, got {self.times}, {self.gap:g} and {self.tail:g}"
+            )
 
     @property
     def site(self) -> str:
@@ -138,37 +148,37 @@ class Line:
 
     @property
     def count(self) -> int:
-        """How often it is paid for."""
+        """How often it is paid for, over all rounds."""
         return self.event.count * self.times
 
     @property
     def sensitivity(self) -> float:
-        """As the event has it."""
+        """The sensitivity of the event."""
         return float(self.event.sensitivity)
 
     @property
     def scale(self) -> float:
-        """As the event has it."""
+        """The scale of the event."""
         return float(self.event.scale)
 
     @property
     def epsilon(self) -> float:
-        """The pure cost of one payment; infinite if there is none."""
+        """The pure epsilon of one payment; infinite if there is no pure guarantee."""
         return float(self.event.cost.epsilon)
 
     @property
     def rho(self) -> float:
-        """The zCDP cost of one payment."""
+        """The rho of zCDP of one payment."""
         return float(self.event.cost.rho)
 
     @property
     def mu(self) -> float:
-        """The Gaussian cost of one payment."""
+        """The mu of Gaussian differential privacy of one payment."""
         return float(self.event.cost.mu)
 
 
 def cover(events: Sequence[Event], sites: Sequence[str]) -> None:
-    """Check that events and sites are the same, each once.
+    """Check that events and sites have the same names, each once.
 
     Raises:
         ValueError: naming a site that no event covers, or an event whose site is never released.
@@ -186,11 +196,11 @@ def cover(events: Sequence[Event], sites: Sequence[str]) -> None:
 def compared(events: Sequence[Event], draws: Mapping[str, DrawRequest], times: int) -> list[Line]:
     """A line for each event, compared with the draw that it prices.
 
-    A wrong sensitivity cannot be seen here: proofs, neighbour tests and audits are for that.
+    The comparison cannot see a wrong sensitivity. Proofs, neighbour tests and audits are for that.
 
     Args:
         events: of one setting.
-        draws: what the program asks for, by site.
+        draws: the draws that the program asks for, by site.
         times: how often the program runs.
 
     Raises:
@@ -202,7 +212,7 @@ def compared(events: Sequence[Event], draws: Mapping[str, DrawRequest], times: i
 
 
 def _compared(event: Event, draw: DrawRequest, times: int) -> Line:
-    """The line of one event, compared with its draw; ValueError as `compared`."""
+    """The line of one event, after a comparison with its draw; ValueError as `compared`."""
     _check_mechanism(event, draw.mechanism)
     if not event.mechanism.price.reads_rows:
         return Line(event, times)
@@ -214,16 +224,16 @@ def _compared(event: Event, draw: DrawRequest, times: int) -> Line:
 
 
 def _check_mechanism(event: Event, drawn: Mechanism) -> None:
-    """Refuse a draw by another mechanism than its event has.
+    """Refuse a draw whose mechanism is not that of its event.
 
     Raises:
-        ValueError: saying which, or that one's own mechanism has the name of the library's, or the
-            price of draws that never read the rows.
+        ValueError: naming both mechanisms. Also for a mechanism of the user's own that has the name
+            of one of the library's, or that claims never to read the rows.
     """
     if drawn is not event.mechanism:
         raise ValueError(
             f"the ledger prices the draw {event.site!r} as {event.mechanism.name}, "
-            f"it is {drawn.name}"
+            f"but the program draws by {drawn.name}"
         )
     library = mechanisms.BY_NAME.get(drawn.name)
     if library is not None and library is not drawn:
@@ -233,44 +243,45 @@ def _check_mechanism(event: Event, drawn: Mechanism) -> None:
         )
     if library is None and not drawn.price.reads_rows:
         raise ValueError(
-            f"the draw {event.site!r} is by a mechanism of your own without a price; only "
+            f"the draw {event.site!r} is by a mechanism of your own that costs nothing; only "
             "the library's uniform draws are free"
         )
 
 
 def _check_scale(event: Event, draw: DrawRequest) -> None:
-    """Refuse a draw with less noise than its event has, or with more than its sampler is known for.
+    """Refuse a draw with less noise than its event has, or with too much for its sampler.
 
     Raises:
-        ValueError: saying so.
+        ValueError: naming both scales.
     """
     priced = float(event.scale) / float(event.scale_unit)
     least = float(np.min(np.asarray(draw.scale, np.float64)))
     if not least >= priced * _ROUNDED:
         raise ValueError(
             f"the ledger prices the draw {event.site!r} at scale {priced:g}, "
-            f"the program draws at {least:g}"
+            f"but the program draws at scale {least:g}"
         )
     sampler, widest = draw.mechanism.sampler, float(np.max(np.asarray(draw.widest, np.float64)))
     if sampler is not None and not widest <= sampler.most:
         raise ValueError(
-            f"the draw {event.site!r} has scale {widest:g}, and its sampler is known up to "
-            f"{sampler.most:g}"
+            f"the draw {event.site!r} must have a scale of at most {sampler.most:g}, beyond which "
+            f"nothing is proved of its sampler, got {widest:g}"
         )
 
 
 def _finite_shift(event: Event) -> np.ndarray:
-    """The event's shift; 0 without noise, where no sampler runs."""
+    """The event's sensitivity / scale; 0 without noise, where no sampler runs."""
     return np.where(np.isinf(event.shift), 0.0, event.shift)
 
 
 def finite_bits(sampler: Sampler, moved_by: Numbers, outputs: int) -> tuple[float, np.ndarray]:
     """(gap, tail f64[...]): what finite bits cost one draw that a row moves.
 
+    At most 4 outputs move by more than half of what all outputs move together.
+
     Args:
-        sampler: of the mechanism.
-        moved_by: f64[...], by how many scales the outputs move together, in L1 or L2 norm. At most
-            4 of them move by more than half of it.
+        sampler: the sampler of the mechanism.
+        moved_by: f64[...], by how many scales the outputs move together, in L1 or L2 norm.
         outputs: how many outputs a row moves.
     """
 

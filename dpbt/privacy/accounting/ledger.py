@@ -1,10 +1,10 @@
-"""Ledgers: all events of an algorithm, composed under one neighbouring relation, as a table."""
+"""Ledgers: all lines of an algorithm, composed under one neighbouring relation, as a table."""
 
 import dataclasses
 import math
 from collections.abc import Callable, Sequence
 
-from dpbt.base import ADD_REMOVE, REPLACE_ONE, Relation, relation_name
+from dpbt.base import ADD_REMOVE, GRID, REPLACE_ONE, Relation, relation_name
 from dpbt.privacy.accounting.conversions import (
     advanced_epsilon,
     gdp_epsilon,
@@ -13,6 +13,8 @@ from dpbt.privacy.accounting.conversions import (
     zcdp_epsilon,
 )
 from dpbt.privacy.accounting.events import Line
+from dpbt.storage import HoldsFunctions
+from dpbt.validate import positive
 
 
 def align(rows: Sequence[Sequence[str]]) -> str:
@@ -28,11 +30,12 @@ RELATION_WORDS = {
     ADD_REMOVE: "one row is there or not, and rows is a public bound on their number",
     REPLACE_ONE: "one row is exchanged, and rows is their public number",
 }
-"""What a neighbour is and what `rows` means, as README, ledger and docs/threats.md say it."""
+"""What a neighbour is and what `rows` means; README and docs/threats.md use the same words."""
 
 EXACT_WORDS = "finitely many bits, within a stated factor of their laws"
 FLOAT_WORDS = (
-    "FLOAT, real noise in float32, whose reachable values can name a neighbour; no release"
+    "lines marked FLOAT state no distance of their samplers from their laws; the values that such "
+    "noise can reach may name a neighbour, so release nothing"
 )
 
 KEY_WORDS = {
@@ -40,10 +43,25 @@ KEY_WORDS = {
         "key: 256 bits of ChaCha20; the guarantee is against adversaries of bounded computation"
     ),
     "research": (
-        "RESEARCH KEY: it can be searched for, and with it the noise subtracted; no release"
+        "RESEARCH KEY: whoever finds it by search can subtract the noise; release nothing"
     ),
 }
-"""What a ledger says of the key that the noise came from."""
+"""What a ledger says about the key that the noise came from."""
+
+ROW = "row"
+"""The unit of numbers that are measured in weights of rows."""
+
+ROW_STEP = f"1/{GRID} row"
+"""The unit of weights that are integers, 0..GRID."""
+
+_UNIT_WORDS = {
+    ROW: "a row is the largest weight that one row may have in its round",
+    ROW_STEP: f"1/{GRID} row is the step in which weights are counted",
+}
+_COLUMN_WORDS = (
+    "count: how often the draw is paid for, over all rounds; epsilon and rho (zCDP) add these up",
+    "scale: the noise; sensitivity: what one row moves; both are in the unit of their line",
+)
 
 
 def _cells(line: Line) -> tuple[str, ...]:
@@ -54,8 +72,9 @@ def _cells(line: Line) -> tuple[str, ...]:
         line.mechanism.name,
         line.event.releases,
         str(line.count),
-        f"{line.scale:.4g}",
+        f"{line.scale:.4g}" if line.mechanism.price.reads_rows else "",
         f"{line.sensitivity:.4g}",
+        line.event.unit,
         f"{line.count * line.epsilon:.4g}",
         f"{line.count * line.rho:.4g}",
         theorem if line.exact else f"FLOAT {theorem}",
@@ -63,20 +82,20 @@ def _cells(line: Line) -> tuple[str, ...]:
 
 
 @dataclasses.dataclass(frozen=True)
-class Ledger:
-    """All events of an algorithm under one neighbouring relation, composed in sequence.
+class Ledger(HoldsFunctions):
+    """All lines of an algorithm under one neighbouring relation, composed in sequence.
 
-    Samplers draw from finitely many bits. With G the sum of the events' gaps and t that of their
-    tails, laws that compose to (epsilon, delta) have samplers that compose to
-    (epsilon + 2 G, e^G delta + t): with probability 1 - t every output is near both of two values,
-    and there the densities of samplers and laws differ by factors of at most e^G.
+    Samplers draw from finitely many bits. Let G be the sum of the lines' gaps and t that of their
+    tails. If the laws compose to (epsilon, delta), then the samplers compose to
+    (epsilon + 2 G, e^G delta + t). The reason is that every output is near both of two values with
+    probability 1 - t. There the densities of samplers and laws differ by factors of at most e^G.
 
     Attributes:
         relation: the neighbouring relation.
         lines: one for each site.
-        delta: 0 for a guarantee that is pure but for the samplers' t, which `sampler_delta` says.
-        unprotected: what the calibration reads off private data without paying for it; when this is
-            not empty, `epsilon` is the paper's claim and not a proof.
+        delta: of the guarantee; 0 for one that is pure up to the samplers' t, `sampler_delta`.
+        unprotected: what the calibration reads off private data without paying for it. If it is not
+            empty, `epsilon` is the paper's claim and not a proof.
         key: "release" or "research" where the key of a release is known, else None.
         rows: the recipe's `rows`, where it is known.
     """
@@ -87,6 +106,8 @@ class Ledger:
     unprotected: tuple[str, ...] = ()
     key: str | None = None
     rows: int | None = None
+
+    _keep = "str(ledger), or the numbers of its lines"
 
     @property
     def pure_epsilon(self) -> float:
@@ -120,15 +141,16 @@ class Ledger:
 
     @property
     def exact(self) -> bool:
-        """Whether every sampler states how far it is from its law; if not, the total is FLOAT."""
+        """Whether every sampler states how far it is from its law. If not, the total is FLOAT."""
         return all(line.exact for line in self.lines)
 
     @property
     def epsilon(self) -> float:
-        """The claim: pure for delta = 0, else at that delta, or pure if smaller.
+        """The epsilon of the guarantee, with what finite bits cost.
 
-        At a delta it is through GDP where all draws are Gaussian, which is exact, and else through
-        zCDP. What finite bits cost is in it.
+        It is the pure one for delta = 0. Otherwise it is the one at that delta: through GDP where
+        all draws are Gaussian, which is exact, and else through zCDP. It is the pure one if that
+        is smaller.
         """
         pure = self.pure_epsilon + self.sampler_epsilon
         if self.delta == 0:
@@ -137,21 +159,20 @@ class Ledger:
         return min(approximate, pure) if self.sampler_delta <= self.delta else approximate
 
     def epsilon_at(self, delta: float, accountant: str = "zcdp") -> float:
-        """The epsilon at a delta in (0, 1), by one accountant; what finite bits cost is in it.
+        """The epsilon at a delta in (0, 1) by one accountant, with what finite bits cost.
 
         Args:
             delta: in (0, 1).
-            accountant: "pure", "advanced" (composition theorem of Asadi et al., 2.8), "zcdp",
-                "gdp", "rdp" or "pld".
+            accountant: "pure", "advanced" (Asadi et al. (2022), Theorem 2.8), "zcdp", "gdp", "rdp"
+                or "pld".
 
         Returns:
             Infinity where a draw has no noise, or where finite bits cost more than delta.
 
         Raises:
-            ValueError: for another accountant, or a mechanism it does not know.
+            ValueError: for a delta outside (0, 1), or another accountant.
         """
-        if not 0 < delta < 1:
-            raise ValueError(f"delta must be in (0, 1), got {delta}")
+        delta = float(positive("delta", delta, below=1))
 
         # What finite bits leave of delta to the laws of the mechanisms.
         left = (delta - self.sampler_delta) * math.exp(-self.sampler_epsilon / 2)
@@ -177,6 +198,7 @@ class Ledger:
             "count",
             "scale",
             "sensitivity",
+            "unit",
             "epsilon",
             "rho",
             "theorem",
@@ -184,11 +206,12 @@ class Ledger:
         rows = [_cells(line) for line in self.lines]
         bits = f"{self.sampler_epsilon:.4g}"
         where = f"delta {self.sampler_delta:.2g}; docs/privacy.md 14"
-        rows.append(("(bits)", "samplers", "finite bits of all draws", "", "", "", bits, "", where))
+        what = "nothing; the cost of finitely many bits"
+        rows.append(("(bits)", "samplers", what, "", "", "", "", bits, "", where))
         return "\n".join([align([head, *rows]), *self._footers()])
 
     def _footers(self) -> list[str]:
-        """The total, and what to know of it."""
+        """The total, the guarantee in words, and the meaning of columns and units."""
         mark = "" if self.exact else "FLOAT "
         total = f"total: epsilon = {mark}{self.epsilon:.6g}"
         if self.delta:
@@ -197,8 +220,24 @@ class Ledger:
             total += f", delta = {self.sampler_delta:.2g}"
         lines = [f"{total} under {relation_name(self.relation)}", self._neighbours()]
         lines.append(f"samplers: {EXACT_WORDS if self.exact else FLOAT_WORDS}")
-        lines += [f"UNPROTECTED: {reading}" for reading in self.unprotected]
-        return [*lines, *([KEY_WORDS[self.key]] if self.key else [])]
+        for reading in self.unprotected:
+            lines.append(f"UNPROTECTED: {reading}; epsilon is the paper's claim and not a proof")
+        if self.key:
+            lines.append(KEY_WORDS[self.key])
+        return [*lines, *self._legend()]
+
+    def _legend(self) -> list[str]:
+        """The meaning of columns, of infinite costs and of the units that lines have."""
+        lines: list[str] = [*_COLUMN_WORDS]
+        units = {line.event.unit for line in self.lines}
+        if units & set(_UNIT_WORDS):  # the words for a step refer to those for a row
+            words = list(_UNIT_WORDS.values()) if ROW_STEP in units else [_UNIT_WORDS[ROW]]
+            lines.append(f"unit: {'; '.join(words)}")
+        if any(math.isinf(line.epsilon) and math.isfinite(line.rho) for line in self.lines):
+            lines.append(
+                "inf: the draw has no pure epsilon, like Gaussian noise; rho gives the total"
+            )
+        return lines
 
     def _neighbours(self) -> str:
         """The neighbouring relation in words, with the number that `rows` is."""

@@ -1,13 +1,23 @@
 """Mechanisms: sampler, density, divergence and price of every draw that leaves the private side.
 
 `scale` is the noise: the Laplace or Gaussian scale, or the temperature of the exponential mechanism
-(p proportional to exp(score / scale)). Scale 0 is the noise-free limit, used by the non-private
-mode; its log probability is 0 for the limit's output and -inf for every other.
+(p proportional to exp(score / scale)). Scale 0 is the noise-free limit, which the non-private mode
+uses. Its log probability is 0 for the limit's output and -inf for every other output.
 
-Densities are exact formulas. Samplers draw from finitely many bits in double precision, and each
-mechanism says how far its sampler can be from its law (`mechanism.Sampler`); the ledger has a line
-for it. `laplace` and `gaussian` add real noise in float32, whose reachable values depend on the
-private value (Mironov, 2012): they state no such bound, and a ledger with one of them is marked
+With s = sensitivity / scale, one draw costs:
+
+| Mechanism                       | Sensitivity   | epsilon  | rho (zCDP) |
+|---------------------------------|---------------|----------|------------|
+| `laplace`, `discrete_laplace`   | L1 norm       | s        | s^2 / 2    |
+| `gaussian`, `rounded_gaussian`  | L2 norm       | infinite | s^2 / 2    |
+| `exponential`                   | range of the change of scores | s | s^2 / 8 |
+| `noisy_max`                     | range of the change of scores | s | s^2 / 2 |
+| `uniform`, `assignment`         | never read the rows | 0  | 0          |
+
+Densities are exact formulas. Samplers draw from finitely many bits in double precision. Each
+mechanism states how far its sampler can be from its law (`mechanism.Sampler`), and the ledger has a
+line for it. `laplace` and `gaussian` add real noise in float32, whose reachable values depend on
+the private value (Mironov, 2012). They state no such bound, and a ledger with one of them is marked
 FLOAT.
 """
 
@@ -42,7 +52,7 @@ BY_NAME = {
         assignment,
     )
 }
-"""Every mechanism of the library, by the name that a ledger calls it."""
+"""Every mechanism of the library, by its name in ledgers."""
 
 __all__ = [
     "BY_NAME",

@@ -1,4 +1,4 @@
-"""Additive noise: discrete Laplace and rounded Gaussian; for research, real noise in float32."""
+"""Additive noise: discrete Laplace, rounded Gaussian, and for research real noise in float32."""
 
 import math
 
@@ -15,16 +15,16 @@ from dpbt.privacy.mechanisms.common import exact, positive, squared
 from dpbt.privacy.mechanisms.prices import DISCRETE_LAPLACE, GAUSSIAN, LAPLACE
 
 MAX_DISCRETE_SCALE = 2.0**32
-"""Largest scale of the integer noises whose samplers keep their bound."""
+"""The largest scale for which the samplers of integer noise keep their bound."""
 
 SATURATION = 2**31 - 2**21
-"""Integer noises return integers in [-SATURATION, SATURATION]; sums beyond it are clamped."""
+"""Integer noise returns integers in [-SATURATION, SATURATION]; sums beyond are clamped."""
 
 _LAPLACE_DIGITS = 12
-"""A discrete Laplace magnitude beyond 2**12 scales is drawn in two digits; see `_magnitude`."""
+"""A discrete Laplace variable of scale 2^13 or more is drawn in two digits; see `_magnitude`."""
 
 _GAUSSIAN_DIGITS = 11
-"""A rounded Gaussian of scale beyond 2**11 is rounded to a step of at least scale / 2**12."""
+"""A rounded Gaussian of scale 2^12 or more is rounded to a step of at least scale / 2^12."""
 
 
 def _laplace_tail(shift: float) -> float:
@@ -32,17 +32,14 @@ def _laplace_tail(shift: float) -> float:
 
 
 def _gaussian_tail(shift: float) -> float:
-    """The mass of pairs of a radius beyond 9.3 about one of two values."""
+    """The mass of the pairs whose radius around one of the two values is beyond 9.3 scales."""
     return math.exp(-(max(9.3 - shift, 0.0) ** 2) / 2)
 
 
 def _additive_divergence(
     value: Array, scale: Numbers, other_value: Array, other_scale: Numbers
 ) -> Array:
-    """Sum of |difference| / scale, the max-divergence of Laplace noise.
-
-    It is infinite if the scales differ.
-    """
+    """Sum of |difference| / scale, the max-divergence of Laplace noise; inf if scales differ."""
     moved = jnp.abs(jnp.asarray(value - other_value, jnp.float32))
     noisy = jnp.where(moved > 0, moved / positive(scale), 0)
     without = jnp.where(moved > 0, jnp.inf, 0)
@@ -72,10 +69,10 @@ def _saturated(total: Array) -> Array:
 def _magnitude(bits: Array, scale: Numbers) -> Array:
     """f64[...]: |k| for p(k) proportional to exp(-|k| / scale), from u32[8, ...].
 
-    Up to scale 2**13, |k| = floor(scale (E + c)) with E ~ Exp(1) and exp(c) = 2 / (1 + exp(-1 /
-    scale)), since then P(|k| >= j) = exp(c - j / scale) for every j >= 1. Beyond, |k| is 0 with
-    probability tanh(1 / (2 scale)), and else 1 plus a geometric variable, whose two digits to the
-    base `step` are independent.
+    Below scale 2^13, |k| = floor(scale (E + c)) with E ~ Exp(1) and exp(c) = 2 / (1 + exp(-1 /
+    scale)). Then P(|k| >= j) = exp(c - j / scale) for every j >= 1. From there on, |k| is 0 with
+    probability tanh(1 / (2 scale)). Otherwise it is 1 plus a geometric variable, whose two digits
+    to the base `step` are independent.
     """
     step = variates.double(variates.power_of_two(scale, _LAPLACE_DIGITS))
     scale = variates.double(scale)
@@ -125,23 +122,23 @@ discrete_laplace = Mechanism(
 )
 """Integer value plus two-sided geometric noise, p(k) proportional to exp(-|k| / scale).
 
-epsilon = L1 sensitivity / scale (Ghosh et al., 2009). Values are i32 within +-`SATURATION`; sums
-beyond it are clamped (post-processing, counted by `log_prob`). Scales go up to
+epsilon = L1 sensitivity / scale (Ghosh et al., 2009). Values are i32 within +-`SATURATION`. Sums
+beyond it are clamped, which is post-processing that `log_prob` counts. Scales go up to
 `MAX_DISCRETE_SCALE`.
 
-The sampler, up to 44 scales; beyond is a mass below 2**-63. A value that is floored is computed to
-within 2**-50 of itself (`variates`). In one digit it is below 44 * 2**13, so its error is below
-2**-31.5 and moves the probability of an outcome by less than 2**-30.5 of it. In two digits the
-higher is below 44 * 2**13 as well; the lower is below 2**20, and its error moves less than 2**-29;
-the choice of 0 moves less than 2**-31. The lattice moves less than 2**-62.
+The sampler, up to 44 scales; beyond lies a mass below 2^-63. A value that is floored is computed to
+within 2^-50 of itself (`variates`). In one digit it is below 44 * 2^13, so its error is below
+2^-31.5 and moves the probability of an outcome by less than 2^-30.5 of it. In two digits the higher
+one is below 44 * 2^13 as well. The lower one is below 2^20, and its error moves less than 2^-29.
+The choice of 0 moves less than 2^-31. The lattice moves less than 2^-62.
 """
 
 
 def rounding_step(scale: Numbers) -> Array:
-    """f32[...]: the public step that `rounded_gaussian` rounds to: 1 up to scale 2**12.
+    """f32[...]: the public step that `rounded_gaussian` rounds to: 1 below scale 2^12.
 
-    Beyond, the largest power of two that is at most scale / 2**11, so that rounding adds less than
-    10**-7 to the variance.
+    From there on it is the largest power of two that is at most scale / 2^11, so that rounding adds
+    less than 10^-7 of the variance.
     """
     return variates.power_of_two(positive(jnp.asarray(scale, jnp.float32)), _GAUSSIAN_DIGITS)
 
@@ -161,10 +158,7 @@ def _rounded_gaussian_sample(key: Array, value: Array, scale: Numbers) -> Array:
 
 
 def _rounded_gaussian_log_prob(output: Array, value: Array, scale: Numbers) -> Array:
-    """Log of Phi((o + step / 2 - v) / scale) - Phi((o - step / 2 - v) / scale).
-
-    It is computed from the lower tail.
-    """
+    """Log of Phi((o + step / 2 - v) / scale) - Phi((o - step / 2 - v) / scale), by lower tails."""
     with variates.double_precision():
         step = variates.double(rounding_step(scale))
         width, distance = variates.double(positive(scale)), variates.double(output)
@@ -190,16 +184,17 @@ rounded_gaussian = Mechanism(
     GAUSSIAN,
     Sampler(gap=2.0**-29, tail=_gaussian_tail, most=MAX_DISCRETE_SCALE),
 )
-"""round(value + N(0, scale**2)) of an integer value, to multiples of `rounding_step(scale)`.
+"""round(value + N(0, scale^2)) of an integer value, to multiples of `rounding_step(scale)`.
 
-Rounding to a public step is post-processing of the Gaussian mechanism, so it is exactly
-(L2 sensitivity / scale)-GDP and (L2 sensitivity)**2 / (2 scale**2)-zCDP, which a discrete Gaussian
-is only in part (Dong, Roth & Su, 2022). Values, clamping and scales as for `discrete_laplace`.
+Rounding to a public step is post-processing of the Gaussian mechanism. So it is exactly
+(L2 sensitivity / scale)-GDP and (L2 sensitivity)^2 / (2 scale^2)-zCDP (Dong, Roth & Su, 2022). A
+discrete Gaussian has only the latter. Values, clamping and scales are those of `discrete_laplace`.
 
-The sampler, up to a radius of 9.3 for each pair that is made together; beyond is the tail. A normal
-variable is within 2**-48 * 9.3 of an exact one, so a noisy value in units of the step, at most
-9.3 * 2**12, is within 2**-32 of an exact one. That moves the probability of each of a pair by less
-than 2**-31 of it, the pair's by 2**-30. The lattices of radius and angle move less than 2**-40.
+The sampler, up to a radius of 9.3 for each pair that is made together; the rest is the tail. A
+normal variable is within 2^-48 * 9.3 of an exact one. So a noisy value in units of the step, at
+most 9.3 * 2^12, is within 2^-32 of an exact one. That moves the probability of each of a pair by
+less than 2^-31 of it, and the pair's by 2^-30. The lattices of radius and angle move less than
+2^-40.
 """
 
 
@@ -226,7 +221,8 @@ laplace = Mechanism(
 )
 """Real value plus Laplace(scale) noise: epsilon = L1 sensitivity / scale (Dwork et al., 2006).
 
-FLOAT: for research. Put the value on a public grid and use `discrete_laplace` to release it.
+Ledgers mark it FLOAT; it is for research. To release a value, put it on a public grid and use
+`discrete_laplace`.
 """
 
 
@@ -248,7 +244,8 @@ gaussian = Mechanism(
     _gaussian_rho,
     GAUSSIAN,
 )
-"""Real value plus N(0, scale**2): (L2 sensitivity)**2 / (2 scale**2)-zCDP; no pure epsilon.
+"""Real value plus N(0, scale^2): (L2 sensitivity)^2 / (2 scale^2)-zCDP, without a pure epsilon.
 
-FLOAT: for research. Put the value on a public grid and use `rounded_gaussian` to release it.
+Ledgers mark it FLOAT; it is for research. To release a value, put it on a public grid and use
+`rounded_gaussian`.
 """

@@ -1,4 +1,4 @@
-"""What mechanisms share: safe scales, point masses, costs that follow from others."""
+"""Parts that mechanisms share: safe scales, point masses, and a cost that follows from another."""
 
 from collections.abc import Callable
 
@@ -8,11 +8,11 @@ from dpbt.base import Array
 from dpbt.privacy.mechanism import Numbers
 
 Divergence = Callable[[Array, Numbers, Array, Numbers], Array]
-"""(value, scale, other value, its scale) -> f32[]: what telling the two values apart costs."""
+"""(value, scale, other value, its scale) -> f32[]: the cost of telling the two values apart."""
 
 
 def no_tail(shift: float) -> float:
-    """0: a sampler whose every outcome has nearly its probability."""
+    """0, the tail of a sampler whose every outcome is within the gap of its probability."""
     del shift
     return 0.0
 

@@ -1,4 +1,4 @@
-"""What mechanisms cost: pure, bounded range, Gaussian, and nothing."""
+"""Prices of mechanisms: pure, bounded range, Gaussian, and free."""
 
 import math
 from statistics import NormalDist
@@ -14,12 +14,12 @@ _TINY = 1e-6
 
 
 def gdp_of_pure(epsilon: Numbers) -> Numbers:
-    """The mu of which every epsilon-DP mechanism is mu-GDP: -2 Phi^-1(1 / (1 + e^epsilon)).
+    """The mu for which every epsilon-DP mechanism is mu-GDP: -2 Phi^-1(1 / (1 + e^epsilon)).
 
     The trade-off curve of epsilon-DP is two lines that meet at type I and type II errors of
     1 / (1 + e^epsilon) each. The Gaussian curve through that corner and the two ends is convex, so
-    it lies below both lines. mu / epsilon falls with epsilon, from sqrt(pi / 2); that is taken for
-    tiny ones, where the difference from 1 / 2 would be lost.
+    it lies below both lines. The ratio mu / epsilon falls with epsilon, from sqrt(pi / 2). That
+    limit is used for tiny epsilon, where the difference from 1 / 2 would be lost.
     """
 
     def mu_of(value: float) -> float:
@@ -56,7 +56,7 @@ def _pure_loss(sensitivity: float, scale: float) -> PrivacyLossDistribution:
 
 
 PURE = Price("range", _pure_cost, _pure_shift, _pure_event, _pure_loss)
-"""epsilon = shift, and epsilon^2 / 2 of zCDP (Bun & Steinke, 2016, Proposition 1.4)."""
+"""epsilon = shift, and rho = epsilon^2 / 2 (Bun & Steinke, 2016, Proposition 1.4)."""
 
 
 def _laplace_event(shift: float) -> DpEvent:
@@ -68,7 +68,7 @@ def _laplace_loss(sensitivity: float, scale: float) -> PrivacyLossDistribution:
 
 
 LAPLACE = PURE._replace(norm="l1", dp_event=_laplace_event, loss_distribution=_laplace_loss)
-"""`PURE`, by the L1 sensitivity; exact Renyi divergences and loss distributions."""
+"""`PURE` by the L1 sensitivity, with exact Renyi divergences and loss distributions."""
 
 
 def _discrete_laplace_loss(sensitivity: float, scale: float) -> PrivacyLossDistribution:
@@ -77,7 +77,7 @@ def _discrete_laplace_loss(sensitivity: float, scale: float) -> PrivacyLossDistr
 
 
 DISCRETE_LAPLACE = PURE._replace(norm="l1", loss_distribution=_discrete_laplace_loss)
-"""`PURE`, by the L1 sensitivity. The Renyi divergence of the real law is no bound for this one."""
+"""`PURE` by the L1 sensitivity. The Renyi divergence of real Laplace noise is no bound here."""
 
 
 # Bounded range: the log ratio of two probabilities of one outcome has range shift over outcomes.
@@ -96,7 +96,7 @@ def _range_event(shift: float) -> DpEvent:
 
 
 BOUNDED_RANGE = PURE._replace(cost=_range_cost, shift=_range_shift, dp_event=_range_event)
-"""epsilon = shift, and epsilon^2 / 8 of zCDP, where any pure mechanism has epsilon^2 / 2.
+"""epsilon = shift, and rho = epsilon^2 / 8, where pure mechanisms in general have epsilon^2 / 2.
 
 This is bounded range (Durfee & Rogers, 2019; Cesar & Rogers, 2021).
 """
@@ -125,15 +125,15 @@ def _gaussian_loss(sensitivity: float, scale: float) -> PrivacyLossDistribution:
 GAUSSIAN = Price(
     "l2", _gaussian_cost, _gaussian_shift, _gaussian_event, _gaussian_loss, gaussian=True
 )
-"""mu = shift, by the L2 sensitivity, and mu^2 / 2 of zCDP; no pure epsilon."""
+"""mu = shift by the L2 sensitivity, and rho = mu^2 / 2; there is no pure epsilon."""
 
 
-# Nothing.
+# Free: draws that never read the rows.
 
 
 def _free_cost(shift: Numbers) -> Cost:
     if np.any(shift > 0):
-        raise ValueError("it never reads the rows, and its line has a sensitivity")
+        raise ValueError("sensitivity must be 0 for a draw that never reads the rows")
     return Cost(shift, shift, shift)
 
 
@@ -147,4 +147,4 @@ def _free_loss(sensitivity: float, scale: float) -> PrivacyLossDistribution:
 
 
 FREE = Price("l1", _free_cost, _free_shift, _no_event, _free_loss, reads_rows=False)
-"""Nothing, for a draw that never reads the private value."""
+"""No cost, for a draw that never reads the private value."""

@@ -16,10 +16,12 @@ from dpbt.privacy.mechanisms.prices import BOUNDED_RANGE, PURE
 FLOOR = 32.0
 """No allowed candidate counts as more than this many scales behind the best one.
 
-A candidate so far behind would be drawn with probability e**-32; raising it there keeps every
-outcome reachable, which a sampler of finitely many bits could not promise otherwise. It costs no
-privacy: if a row moves all scores by something in [a, b], it moves the best of them by something in
-[a, b], and so the larger of a score and (best - 32 scales).
+A candidate so far behind would be drawn with probability e^-32. Raising it there keeps every
+outcome reachable, which a sampler of finitely many bits could not promise otherwise.
+
+It costs no privacy. If a row moves all scores by something in [a, b], it moves the best of them by
+something in [a, b]. So it also moves the larger of a score and (best - 32 scales) by something in
+[a, b].
 """
 
 MAX_CANDIDATES = 2**20
@@ -32,10 +34,10 @@ def _per_draw(scores: Array, scale: Numbers) -> Array:
 
 
 def _behind(scores: Array, scale: Numbers) -> Array:
-    """(score - best score) / scale, at least -FLOOR; -inf for what is not allowed; 0 at scale inf.
+    """(score - best score) / scale, at least -FLOOR; -inf for forbidden ones; 0 at scale inf.
 
-    Differences come first, so that large scores keep the digits that tell them apart. Within
-    `variates.double_precision` if the scores are float64.
+    Differences are taken first, so that large scores keep the digits that tell them apart. Use it
+    within `variates.double_precision` if the scores are float64.
     """
     best = jnp.max(scores, axis=-1, keepdims=True)
     best = jnp.where(jnp.isneginf(best), jnp.zeros_like(best), best)
@@ -52,7 +54,7 @@ def _check_candidates(scores: Array) -> None:
 
 
 def _groups(candidates: int) -> tuple[int, int]:
-    """(groups, size) of near-square consecutive groups that hold all candidates."""
+    """(groups, size): about sqrt(K) consecutive groups of about sqrt(K) candidates."""
     size = math.isqrt(candidates - 1) + 1
     return -(-candidates // size), size
 
@@ -60,8 +62,8 @@ def _groups(candidates: int) -> tuple[int, int]:
 def selection_noise(key: Array, shape: tuple[int, ...]) -> tuple[Array, Array]:
     """The Gumbel noise of `exponential` for scores [..., K] under this key, in float64.
 
-    It is -log of exponential variables: of the groups, and within the winner. Use it within
-    `variates.double_precision`.
+    It is -log of exponential variables, for the groups and for the candidates of the winning group.
+    Use it within `variates.double_precision`.
     """
     groups, size = _groups(shape[-1])
     bits = words(key, variates.EXPONENTIAL_WORDS, (*shape[:-1], groups + size))
@@ -70,10 +72,7 @@ def selection_noise(key: Array, shape: tuple[int, ...]) -> tuple[Array, Array]:
 
 
 def _first_best(values: Array) -> Array:
-    """i32[...]: the lowest index of the largest entry along the last axis.
-
-    Two plain reductions give it.
-    """
+    """i32[...]: the lowest index of the largest entry along the last axis, by two reductions."""
     best = jnp.max(values, axis=-1, keepdims=True)
     count = values.shape[-1]
     index = jnp.arange(count, dtype=jnp.int32).reshape((1,) * (values.ndim - 1) + (-1,))
@@ -83,8 +82,8 @@ def _first_best(values: Array) -> Array:
 def _exponential_sample(key: Array, scores: Array, scale: Numbers) -> Array:
     """Gumbel-max in two stages: a group by its log-sum-exp, then a candidate within it.
 
-    The largest of a group's Gumbel variables is Gumbel at the group's log-sum-exp. That takes about
-    2 sqrt(K) random numbers, not K.
+    The largest of a group's Gumbel variables is Gumbel at the group's log-sum-exp. So about 2
+    sqrt(K) random numbers are enough, not K.
     """
     _check_candidates(scores)
     scale = _per_draw(scores, scale)
@@ -93,21 +92,24 @@ def _exponential_sample(key: Array, scores: Array, scale: Numbers) -> Array:
     padding = groups * size - scores.shape[-1]
 
     with variates.double_precision():
+        # Logits, cut into consecutive groups.
         logits = _behind(variates.double(scores), variates.double(scale))
         pads = [(0, 0)] * (logits.ndim - 1) + [(0, padding)]
         filled = jnp.pad(logits, pads, constant_values=-np.inf)
         filled = filled.reshape(*logits.shape[:-1], groups, size)
 
-        # A group by its mass.
+        # The group: an argmax of the groups' log masses plus Gumbel noise.
         best = jnp.max(filled, axis=-1)
         finite = jnp.where(jnp.isneginf(best), jnp.zeros_like(best), best)
         total = finite + jnp.log(jnp.sum(jnp.exp(filled - finite[..., None]), axis=-1))
         across, within = selection_noise(key, scores.shape)
         group = _first_best(jnp.where(quiet, best, total + across))
 
-        # A candidate within the group.
+        # The candidate: an argmax within that group.
         members = jnp.take_along_axis(filled, group[..., None, None], axis=-2)[..., 0, :]
         member = _first_best(jnp.where(quiet, members, members + within))
+
+        # No candidate is left if all are forbidden.
         none = jnp.all(jnp.isneginf(best), axis=-1)
     return jnp.where(none, UNSPLIT, group * size + member)
 
@@ -131,11 +133,11 @@ def _exponential_log_prob(output: Array, scores: Array, scale: Numbers) -> Array
 
 
 def _pmf_divergence(p: Array, q: Array) -> Array:
-    """Max-divergence, in the worse direction, of independent draws.
+    """The max-divergence of independent draws, in the worse direction.
 
     Args:
         p: f32[..., K], log probabilities.
-        q: f32[..., K], likewise.
+        q: f32[..., K], log probabilities.
     """
     ratio = jnp.where(jnp.isneginf(p) & jnp.isneginf(q), 0.0, p - q)
     return jnp.maximum(jnp.sum(jnp.max(ratio, axis=-1)), jnp.sum(jnp.max(-ratio, axis=-1)))
@@ -173,21 +175,27 @@ exponential = Mechanism(
 """Candidate k of f32[..., K] with probability proportional to exp(score / scale).
 
 This is the mechanism of McSherry & Talwar (2007), drawn as an argmax under Gumbel noise (see
-`selection_noise`). Scores more than `FLOOR` scales behind the best count as that. A score of -inf
-forbids its candidate (the mask must be public, or the mode non-private); with no candidate left the
-output is `UNSPLIT`. Scale 0 is the argmax, lowest index first; scale inf is uniform. Its
-sensitivity is the range of the change of scores, the largest minus the smallest: d if the scores of
-neighbours differ by something in [0, d], or all in [-d, 0]; 2 d in general, with |difference| <= d.
-It is range / scale-DP and (range / scale)**2 / 8-zCDP.
+`selection_noise`).
 
-The sampler. Logits, masses and Gumbel variables, none beyond 100, are within 2**-43 of exact ones,
-which moves probabilities by factors of at most e**(2**-41). A race among K' candidates of which
-none has probability below p is decided on lattices of 2**-127, which moves no probability by more
-than K' 2**-127 / p of it; in each stage K' is at most 2**10 and p at least e**-32 / 2**20: 2**-50.
+- Scores more than `FLOOR` scales behind the best count as `FLOOR` scales behind it.
+- A score of -inf forbids its candidate. The mask must be public, or the mode non-private. With no
+  candidate left the output is `UNSPLIT`.
+- Scale 0 is the argmax, lowest index first. An infinite scale draws uniformly.
+
+Its sensitivity is the range of the change of scores, the largest change minus the smallest. That is
+d if the scores of neighbours differ by something in [0, d], or all by something in [-d, 0]. It is
+2 d in general, with |difference| <= d. The mechanism is range / scale-DP and
+(range / scale)^2 / 8-zCDP.
+
+The sampler. Logits, masses and Gumbel variables, none beyond 100, are within 2^-43 of exact ones.
+That moves probabilities by factors of at most e^(2^-41). A stage chooses among K' candidates, none
+of probability below p, on lattices of 2^-127. That moves no probability by more than K' 2^-127 / p
+of it. In each stage K' is at most 2^10 and p at least e^-32 / 2^20, so it is at most 2^-50.
 """
 
 
 def _noisy_max_sample(key: Array, scores: Array, scale: Numbers) -> Array:
+    """The argmax of scores in units of the scale, plus Laplace noise of scale 1 on each."""
     _check_candidates(scores)
     bits = words(key, variates.EXPONENTIAL_WORDS, scores.shape)
     scale = _per_draw(scores, scale)
@@ -206,22 +214,23 @@ _REACH = np.linspace(-40.0, 40.0, 161)
 def _noisy_max_pmf(scores: Array, scale: Numbers) -> Array:
     """Log probability of every candidate by Gauss quadrature between the kinks of the densities.
 
-    P(k wins) is the integral of lap(x - s_k) times the product over j != k of Lap(x - s_j), in
-    units of the scale. The integrand is smooth between scores, so panels break at every score
-    (clipped to 40 scales around the best one, beyond which less than exp(-40) is left).
+    In units of the scale, P(k wins) is the integral of the density lap(x - s_k) times the product
+    over j != k of the distribution functions Lap(x - s_j). The integrand is smooth between scores,
+    so panels break at every score. Scores are clipped to 40 scales around the best one, because
+    less than exp(-40) is left beyond.
     """
     if scores.ndim > 1:
         rows = jax.vmap(lambda s: _noisy_max_pmf(s, scale))(scores.reshape(-1, scores.shape[-1]))
         return rows.reshape(scores.shape)
 
-    # The nodes of all panels.
+    # The quadrature nodes of all panels.
     s = _behind(scores, jnp.asarray(scale, jnp.float32))
     edges = jnp.sort(jnp.concatenate([jnp.asarray(_REACH, jnp.float32), jnp.clip(s, -40, 40)]))
     half = (edges[1:] - edges[:-1]) / 2
     middle = (edges[1:] + edges[:-1]) / 2
     x = middle[:, None] + half[:, None] * jnp.asarray(_NODES, jnp.float32)[None, :]
 
-    # The integrand at every node.
+    # The log of the integrand at every node.
     gap = x[..., None] - s[None, None, :]
     log_two = np.float32(np.log(2))
     above = jnp.log1p(-0.5 * jnp.exp(-jnp.maximum(gap, 0)))
@@ -229,7 +238,7 @@ def _noisy_max_pmf(scores: Array, scale: Numbers) -> Array:
     log_pdf = -jnp.abs(gap) - log_two
     log_all = jnp.sum(log_cdf, axis=-1, keepdims=True) - log_cdf + log_pdf
 
-    # The sum over nodes, in logs.
+    # The weighted sum over nodes, in logs.
     weight = half[:, None] * jnp.asarray(_NODE_WEIGHTS, jnp.float32)[None, :]
     log_weight = jnp.where(weight > 0, jnp.log(jnp.where(weight > 0, weight, 1)), -jnp.inf)
     soft = jax.nn.logsumexp(log_all + log_weight[..., None], axis=(0, 1))
@@ -258,11 +267,13 @@ noisy_max = Mechanism(
 )
 """Index of the largest of f32[..., K] finite scores after independent Laplace(scale) noise on each.
 
-Its sensitivity is the range of the change of scores, as for `exponential`, and it is range /
-scale-DP: a change that all scores share changes nothing, so that no score moves by more than half
-of the range (Dwork & Roth, 2014, Claim 3.9). Scores more than `FLOOR` scales behind the best count
-as that. `log_prob` integrates numerically, to about 1e-5 relative. `scale` is a scalar.
+Its sensitivity is the range of the change of scores, as for `exponential`, and it is
+range / scale-DP. The reason is that a change that all scores share changes nothing, so no score
+moves by more than half of the range (Dwork & Roth, 2014, Claim 3.9).
 
-The sampler is as far from its law as that of `exponential`, by the same argument in one stage: K'
-is at most 2**20, and lattices move less than 2**-39.
+Scores more than `FLOOR` scales behind the best count as `FLOOR` scales behind it. `log_prob`
+integrates numerically, to about 1e-5 relative. `scale` is a scalar.
+
+The sampler is as far from its law as that of `exponential`, by the same argument in one stage.
+There K' is at most 2^20, and lattices move less than 2^-39.
 """

@@ -1,4 +1,4 @@
-"""Randomness that never reads the rows: public structure, and which part each place belongs to."""
+"""Randomness that never reads the rows: public structure, and the part of each place."""
 
 import jax
 import jax.numpy as jnp
@@ -11,7 +11,7 @@ from dpbt.privacy.mechanisms.prices import FREE
 
 
 def _remainder(high: Array, low: Array, scale: Numbers) -> Array:
-    """u32[...]: 2^32 high + low modulo scale; of low alone where scale is above 2^16."""
+    """u32[...]: 2^32 high + low modulo scale; low modulo scale if scale is above 2^16."""
     count = jnp.asarray(scale).astype(jnp.uint32)
     radix = 2**16 % count
     return ((high % count) * (radix * radix % count) + low % count) % count
@@ -25,7 +25,7 @@ def _uniform_sample(key: Array, value: Array, scale: Numbers) -> Array:
 
 
 def _assignment_sample(key: Array, value: Array, scale: Numbers) -> Array:
-    """Each place has a key of its own, so that it does not depend on how many places follow."""
+    """Each place has its own key, so that its part does not depend on how many places follow."""
     places = jnp.arange(value.size, dtype=jnp.uint32)
 
     def bits_of(place: Array) -> Array:
@@ -60,16 +60,17 @@ uniform = Mechanism(
 )
 """Public randomness: reals in [0, scale), or integers 0..scale - 1 where the value holds integers.
 
-0-DP: only the shape and the dtype of the value are read, which are public, and never what it holds.
-`scale` must be public too. It is drawn with the public key, as what it says is published: known
-output must tell nothing of the key that the noise comes from. Integers are drawn from 64 random
-bits modulo scale, so uniform to within scale * 2^-64 (from 32 bits where scale is above 2^16);
-reals are multiples of 2^-23 times scale.
+It is 0-DP. It reads only the shape and the dtype of the value, which are public, and never what the
+value holds. `scale` must be public too. It draws with the public key, because its output is
+published, and published output must tell nothing about the key of the noise.
+
+Integers are 64 random bits modulo scale, so they are uniform to within scale 2^-64. If scale is
+above 2^16, they are 32 random bits modulo scale. Reals are multiples of 2^-23 times scale.
 """
 
 assignment = uniform._replace(name="assignment", sample=_assignment_sample, public=False)
-"""`uniform` integers from the key of the noise, for what never reads the rows and is withheld.
+"""`uniform` integers from the key of the noise, for draws that are withheld from the model.
 
-0-DP as `uniform`. The first outputs do not depend on how many follow. Which part of a table a place
-belongs to is an example.
+It is 0-DP as `uniform`. The first outputs do not depend on how many follow. An example is the part
+of a table that each place belongs to.
 """

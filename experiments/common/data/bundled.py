@@ -1,4 +1,4 @@
-"""The data set that ships with scikit-learn, so that a fresh clone has one without a download."""
+"""The data set that ships with scikit-learn; it needs no download."""
 
 from typing import Any
 
@@ -7,8 +7,8 @@ import numpy as np
 from dpbt.data.domains import Numeric
 from experiments.common.data.dataset import Dataset
 
-# Round bounds around the ranges that scikit-learn's description of the data set prints, by feature:
-# (mean, standard error, worst).
+# Feature -> bounds of its (mean, standard error, worst): round numbers around the ranges that
+# scikit-learn's description of the data set prints.
 _CANCER_BOUNDS = {
     "radius": ((5, 30), (0, 3), (5, 40)),
     "texture": ((5, 40), (0, 5), (10, 50)),
@@ -24,8 +24,7 @@ _CANCER_BOUNDS = {
 
 
 def breast_cancer(bins: int = 10) -> Dataset:
-    """Breast Cancer Wisconsin (Diagnostic), bundled with scikit-learn: 569 x 30, positive class
-    malignant.
+    """Breast Cancer Wisconsin (Diagnostic), 569 x 30; the positive class is malignant.
 
     Args:
         bins: intervals of each column, within round bounds.

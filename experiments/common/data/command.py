@@ -1,4 +1,4 @@
-"""Data sets: what is there, what is known of each, and how to get it."""
+"""List the data sets, describe one, or download them."""
 
 import argparse
 import json
@@ -18,27 +18,27 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the sub-commands and their options."""
     commands = parser.add_subparsers(dest="action", required=True, metavar="{check,show,fetch}")
     check = commands.add_parser(
-        "check", help="list all data sets: whether they are there, and have the known sha256"
+        "check", help="list all data sets, and whether their files have the known sha256"
     )
     check.add_argument("--json", action="store_true", help="print a list of JSON objects")
-    show = commands.add_parser("show", help="print what the registry knows of a data set")
-    show.add_argument("dataset", metavar="NAME")
-    get = commands.add_parser(
-        "fetch", help="download from the original source; files that are there are kept"
+    show = commands.add_parser(
+        "show", help="describe a data set: source, licence, label and public domain"
     )
-    get.add_argument("dataset", metavar="NAME", help="a data set, or all")
-    get.add_argument("--mirror", metavar="URL", help="fetch URL/<folder>/<file> instead")
+    show.add_argument("dataset", metavar="NAME")
+    get = commands.add_parser("fetch", help="download missing files from the original source")
+    get.add_argument("dataset", metavar="NAME", help="a data set, or `all`")
+    get.add_argument("--mirror", metavar="URL", help="download URL/FOLDER/FILE instead")
     for command in (check, show, get):
-        words = "folder of the data sets; else $DPBT_DATA, else the user's cache folder"
+        words = "folder of the data sets (else $DPBT_DATA, else the user's cache folder)"
         command.add_argument("--data", metavar="FOLDER", help=words)
 
 
 def run(options: argparse.Namespace) -> None:
-    """Do what was asked for.
+    """Run one of the sub-commands.
 
     Raises:
-        ValueError: for a data set that is not in the registry; OSError or ValueError if something
-            was not fetched.
+        InputError: for a data set that is not in the registry, and if a file was refused.
+        OSError: if a download failed.
     """
     match options.action:
         case "check":
@@ -48,15 +48,15 @@ def run(options: argparse.Namespace) -> None:
         case "fetch":
             _fetch(options)
         case _:
-            raise ValueError(f"data has the commands check, show and fetch, got {options.action!r}")
+            raise AssertionError(options.action)
 
 
 def status(found: Entry, folder: str | None) -> tuple[str, str]:
-    """What is there of a data set, in words, and in which folder.
+    """The status of a data set's files, and the folders that hold them.
 
-    "ok": all files have the sha256 that is known. "other copy": one differs from the copy that the
-    registry was made with, which may not be the source's own. "CHANGED": one is not the source's
-    file. "absent": one is not there.
+    "ok" means that all files have the known sha256. "other copy" means that one differs from the
+    registry's copy, which may not be the source's own. "CHANGED" means that one is not the source's
+    file. "absent" means that one is missing.
     """
     paths = [(file, find(found, file, folder)) for file in found.files]
     where = {str(path.parent) for _, path in paths if path is not None}
@@ -92,13 +92,13 @@ def _check(options: argparse.Namespace) -> None:
     print(align([head, *([str(cell) for cell in line.values()] for line in lines)]))
     absent = [line["name"] for line in lines if line["status"] == "absent"]
     print(
-        f"\nlooked in {', '.join(map(str, places(options.data)))}; "
+        f"\nsearched {', '.join(map(str, places(options.data)))}; "
         f"{len(lines) - len(absent)} of {len(lines)} are there"
     )
     if absent:
         print(
-            f"absent: {', '.join(absent)}; `python -m experiments data fetch NAME` gets "
-            f"one, `... show NAME` its source"
+            f"absent: {', '.join(absent)}; `python -m experiments data fetch NAME` downloads "
+            f"one, and `... show NAME` prints its source"
         )
 
 
@@ -124,7 +124,7 @@ def _show(found: Entry, options: argparse.Namespace) -> None:
     print(
         align(
             [
-                (file.name, file.url or "by hand", file.sha256 or "sha256 not known")
+                (file.name, file.url or "no download", file.sha256 or "sha256 not known")
                 for file in found.files
             ]
         )

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from dpbt.base import Table
-from dpbt.data.domains import Boolean, Domain, encode, questions
+from dpbt.data.domains import Domain, encode, questions
 from dpbt.data.questions import splits_of
 
 
@@ -20,11 +20,11 @@ class Dataset:
     Attributes:
         name: for titles.
         domain: the public domain; its columns are the features.
-        columns: the raw cells of every column of the domain, [N] each: float64 with NaN for a
-            missing number, bool, text, or of a person's own file text and None.
+        columns: the raw cells of every column of the domain, [N] each. They are float64 with NaN
+            for a missing number, bool, or text. Those of a person's own file are text or None.
         label: bool[N].
-        test: bool[N], the rows of the canonical test file, or None where there is none.
-        lines: the rows of the file, those without a class too; None where they are the same.
+        test: bool[N], the rows of the canonical test file, or None if there is no such file.
+        lines: the number of rows of the file, with those that have no class; None if all have one.
     """
 
     name: str
@@ -36,7 +36,7 @@ class Dataset:
 
     @cached_property
     def table(self) -> Table:
-        """All rows, present, test rows included (`experiments.common.protocols` makes masks)."""
+        """All rows, present, with the test rows (`experiments.common.protocols` makes masks)."""
         cells = jnp.asarray(encode(self.domain, self.columns))
         everyone = jnp.ones(len(self.label), bool)
         asked = jax.tree.map(jnp.asarray, questions(self.domain))
@@ -44,23 +44,11 @@ class Dataset:
 
     @property
     def splits(self) -> np.ndarray:
-        """bool[N, S]: which row satisfies which public split."""
+        """bool[N, S]: whether a row satisfies a public split."""
         return np.asarray(splits_of(self.table))
 
     def where(self, rows: np.ndarray) -> "Dataset":
-        """The data set of some rows only, such as `~dataset.test`; rows is bool[N] or i[M]."""
+        """The data set with only some rows; `rows` is bool[N], such as `~dataset.test`, or i[M]."""
         columns = {name: column[rows] for name, column in self.columns.items()}
         test = None if self.test is None else self.test[rows]
         return dataclasses.replace(self, columns=columns, label=self.label[rows], test=test)
-
-
-def from_splits(name: str, splits: np.ndarray, label: np.ndarray) -> Dataset:
-    """A data set whose columns are its splits, such as a synthetic one.
-
-    Args:
-        name: for titles.
-        splits: bool[N, S], label: bool[N].
-        label: bool[N].
-    """
-    columns = {f"split {s}": column for s, column in enumerate(np.asarray(splits, bool).T)}
-    return Dataset(name, dict.fromkeys(columns, Boolean()), columns, label)

@@ -1,4 +1,4 @@
-"""What the registry knows of a data set."""
+"""An entry of the registry of data sets."""
 
 import dataclasses
 from collections.abc import Callable, Mapping
@@ -16,16 +16,15 @@ class File:
     """One file of a data set.
 
     Attributes:
-        name: the file that is read, as it is called at its source (after unpacking).
-        sha256: of its bytes; "" where no copy has been seen.
-        url: where it, or the archive or workbook that holds it, can be downloaded; "" where it
-            cannot.
-        exact: whether these bytes are known to be the source's. If not, the sha256 is of the copy
-            that this registry was made with, and a download that differs from it is kept if it can
-            be read, with a note.
+        name: the file that is read, as its source calls it (after unpacking).
+        sha256: SHA-256 of the file; "" if it is not known.
+        url: the address of the file, or of the archive or workbook that holds it; "" if it cannot
+            be downloaded.
+        exact: whether the sha256 is known to be that of the source's file. If not, it is that of
+            the registry's copy, and another download is kept, with a note, if it can be read.
         unpack: (download, file) -> None, for an archive or a workbook.
-        download_sha256: of the archive or workbook, where it is known.
-        copies: sha256 of other forms in which the file may lie in the folder, by name.
+        download_sha256: SHA-256 of the archive or workbook; "" if it is not known.
+        copies: name -> SHA-256 of other forms of the file that the folder may hold.
     """
 
     name: str
@@ -38,9 +37,7 @@ class File:
 
     @property
     def hashes(self) -> dict[str, str]:
-        """The sha256 of each name under which the file may lie in the folder, the preferred one
-        first.
-        """
+        """Name -> SHA-256 of all forms of the file that the folder may hold, preferred first."""
         return {self.name: self.sha256, **self.copies}
 
 
@@ -49,22 +46,22 @@ class Entry:
     """A data set of the registry.
 
     Attributes:
-        name: of the data set.
-        title: as at the source, with what was left out.
+        name: the data set's name.
+        title: the source's title, with a note of what was left out.
         page: the source's page.
-        citation: whom to cite.
-        files: whose rows make the data set, in order. Where there are two, the second is the
+        citation: the work to cite.
+        files: the files whose rows make the data set, in order. If there are two, the second is the
             canonical test set.
-        rows: N.
-        rule: how the label is made binary, and why so.
+        rows: the number of rows, N.
+        rule: how the label is made binary, and why.
         domain: from the number of intervals of a numeric column to the public domain.
         layout: how the files hold the table.
-        missing: what stands for missing values, in words.
-        licence: as the source states it.
+        missing: how missing values are written, in words.
+        licence: the licence that the source states.
         folder: the data set's folder, if it is not its name.
-        first: only the first N rows are read.
+        first: whether only the first N rows are read.
         note: what to know before comparing results.
-        unavailable: why it cannot be downloaded, and what to do.
+        unavailable: why the data set cannot be downloaded, and what to do.
     """
 
     name: str
@@ -88,12 +85,12 @@ class Entry:
 
 
 def page(number: int) -> str:
-    """A data set's page at the UCI repository."""
+    """The address of a data set's page at the UCI repository."""
     return f"{_UCI}/dataset/{number}"
 
 
 def uci(path: str, sha256: str, exact: bool = True) -> File:
-    """A file that is read as it lies at the UCI repository."""
+    """A file of the UCI repository that needs no unpacking."""
     return File(path.rpartition("/")[2], sha256, uci_url(path), exact)
 
 
@@ -114,7 +111,7 @@ def numeric(bounds: Bounds, bins: int, missing: bool = False) -> dict[str, Numer
 
 
 def words(text: str) -> tuple[str, ...]:
-    """What blanks separate."""
+    """The words of a text, which blanks separate."""
     return tuple(text.split())
 
 
@@ -124,10 +121,10 @@ def nominal(values: Mapping[str, str]) -> dict[str, Nominal]:
 
 
 def largest(value: str, *others: str) -> dict[str, bool]:
-    """One class against all others."""
+    """The classes of one value against all others."""
     return {value: True, **dict.fromkeys(others, False)}
 
 
 def at_least(threshold: int, scores: range) -> dict[str, bool]:
-    """Scores of at least a threshold are positive."""
+    """The classes of scores: those of at least `threshold` are positive."""
     return {str(score): score >= threshold for score in scores}

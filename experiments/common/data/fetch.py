@@ -1,6 +1,4 @@
-"""Downloads: streamed, hashed on the way, unpacked, and renamed into place only when all is
-well.
-"""
+"""Downloads: a file is streamed, hashed and unpacked, and kept only if it is accepted."""
 
 import contextlib
 import hashlib
@@ -14,21 +12,23 @@ from urllib.error import HTTPError
 from urllib.parse import quote, unquote
 from urllib.request import Request, urlopen
 
-from tqdm import tqdm
-
 from dpbt.sweeps.storage import write_whole
 from experiments.common.data.entry import Entry, File
 from experiments.common.data.reading import read
 from experiments.common.data.registry import find, places
+from experiments.common.errors import InputError, of_input
+from experiments.common.progress import progress
 
-Accept = Callable[[Path, str, str], None]  # (file, its sha256, address) -> None, or a ValueError
+Accept = Callable[[Path, str, str], None]
+"""(file, its sha256, address) -> None; it raises an error if the file is not accepted."""
 
 CHUNK = 1 << 16
-TIMEOUT = 30  # seconds without a byte
+TIMEOUT = 30
+"""Most seconds without a byte."""
 
 
 def sha256(path: Path) -> str:
-    """Of a file's bytes."""
+    """SHA-256 of the file, in hexadecimal digits."""
     with open(path, "rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
@@ -36,21 +36,21 @@ def sha256(path: Path) -> str:
 def fetch(
     entry: Entry, folder: str | Path | None = None, mirror: str | None = None
 ) -> list[tuple[Path, bool]]:
-    """Download what is not there yet of a data set, into the first of `registry.places`.
+    """Download the missing files of a data set into the first of `registry.places`.
 
     Args:
-        entry: of the registry.
+        entry: an entry of the registry.
         folder: the first place, if given.
-        mirror: address of a folder with the layout of ours, MIRROR/<folder>/<file>, instead of the
-            source.
+        mirror: the address of a folder to download from instead of the source. Its files are at
+            MIRROR/FOLDER/FILE.
 
     Returns:
         The path of each file, and whether it was downloaded.
 
     Raises:
-        ValueError: if the data set cannot be downloaded from its source, or a file is not the one
-            that the registry knows, or cannot be unpacked.
-        OSError: if the connection fails or is cut, naming the address. Nothing of such a file is
+        InputError: if the data set cannot be downloaded from its source, if a file is not the one
+            that the registry knows, or if it cannot be unpacked.
+        OSError: naming the address, if the connection fails or is cut. Nothing of such a file is
             left behind.
     """
     done = []
@@ -67,14 +67,12 @@ def fetch(
         elif file.url:
             done.append((_from_source(entry, file, target), True))
         else:
-            raise ValueError(f"{entry.name}: {entry.unavailable} ({entry.page})")
+            raise InputError(f"{entry.name}: {entry.unavailable} ({entry.page})")
     return done
 
 
 def _from_mirror(file: File, target: Path, address: str) -> Path:
-    """The first of the file's forms that the mirror has; a mirror's bytes must be the ones we
-    know.
-    """
+    """Download the first form of the file that the mirror has; its sha256 must be the known one."""
     *others, last = file.hashes.items()
     for name, expected in others:
         try:
@@ -85,8 +83,9 @@ def _from_mirror(file: File, target: Path, address: str) -> Path:
 
 
 def _from_source(entry: Entry, file: File, target: Path) -> Path:
-    """The source's file, unpacked if need be; a download by hand that lies in the folder is taken
-    instead.
+    """Download the source's file, and unpack it if it is packed.
+
+    An archive that is already in the folder, downloaded by hand, is used instead.
     """
     path = target / file.name
     accept = _expect(file.sha256) if file.exact else partial(_accept_table, entry, file)
@@ -106,11 +105,11 @@ def _from_source(entry: Entry, file: File, target: Path) -> Path:
 
 
 def _expect(expected: str) -> Accept:
-    """Only these bytes will do (any, if "")."""
+    """Accept a file whose sha256 is `expected`; accept any file if that is ""."""
 
     def accept(part: Path, found: str, url: str) -> None:
         if expected not in ("", found):
-            raise ValueError(
+            raise InputError(
                 f"{url}: its sha256 is {found}, the registry has {expected}; nothing was kept"
             )
 
@@ -118,37 +117,39 @@ def _expect(expected: str) -> Accept:
 
 
 def _accept_table(entry: Entry, file: File, part: Path, found: str, url: str) -> None:
-    """Where our bytes may not be the source's, others will do if they can be read; a page that says
-    sorry cannot.
+    """Accept a file that can be read as the data set, whatever its sha256.
+
+    It is for files whose known copy may not be the source's. A page with an error message cannot be
+    read as the data set.
     """
     if found == file.sha256:
         return
     try:
         read(part, entry.layout, entry.domain(2))
     except ValueError as error:
-        raise ValueError(
+        raise InputError(
             f"{url}: {str(error).replace(str(part), file.name)}; nothing was kept"
         ) from None
     words = (
-        f"its sha256 is {found}, that of the copy behind the registry "
-        f"{file.sha256 or 'is not known'}"
+        f"its sha256 is {found}, and the sha256 of the registry's copy is "
+        f"{file.sha256 or 'not known'}"
     )
     print(f"note: {url}: {words}; it can be read, and was kept", file=sys.stderr)
 
 
 def _download(url: str, path: Path, accept: Accept) -> Path:
-    """Stream an address to a file that appears only when it is complete and accepted.
+    """Stream an address to a file, which appears only when it is complete and accepted.
 
     Raises:
-        FileNotFoundError: if the server does not have it; OSError if it cannot be reached or the
-            connection is cut.
-        ValueError: if it is not accepted.
+        FileNotFoundError: if the server does not have the file.
+        OSError: if the server cannot be reached, or the connection is cut.
+        InputError: if the file is not accepted.
     """
     return _place(path, lambda part: accept(part, _stream(url, part, path.name), url))
 
 
 def _place(path: Path, write: Callable[[Path], object]) -> Path:
-    """`write_whole`, without leaving empty folders behind if it fails."""
+    """Write the file as `write_whole` does; if that fails, remove the folders that it made."""
     made = [folder for folder in path.parents if not folder.exists()]
     try:
         write_whole(path, write)
@@ -161,24 +162,24 @@ def _place(path: Path, write: Callable[[Path], object]) -> Path:
 
 
 def _stream(url: str, part: Path, name: str) -> str:
-    """Write what the address holds; the sha256."""
+    """Write what the address holds to `part`, and return its sha256."""
     digest = hashlib.sha256()
+    with of_input():
+        request = Request(url, headers={"User-Agent": "dpbt"})
     try:
         with (
-            urlopen(Request(url, headers={"User-Agent": "dpbt"}), timeout=TIMEOUT) as response,
+            urlopen(request, timeout=TIMEOUT) as response,
             open(part, "wb") as out,
         ):
             length = response.headers.get("Content-Length")
             size = int(length) if length else None
             received = 0
-            with tqdm(
-                total=size, unit="B", unit_scale=True, desc=name, file=sys.stderr, leave=False
-            ) as progress:
+            with progress(size, "byte", name, unit_scale=True, leave=False) as shown:
                 while chunk := response.read(CHUNK):
                     out.write(chunk)
                     digest.update(chunk)
                     received += len(chunk)
-                    progress.update(len(chunk))
+                    shown.update(len(chunk))
     except HTTPError as error:
         kind: Callable[[str], OSError] = FileNotFoundError if error.code == 404 else OSError
         raise kind(f"{url}: {error.code} {error.reason}") from None

@@ -57,7 +57,7 @@ _COUNT, _FEW, _PRESENCE = (
     (0, 20),
     (0, 5),
     None,
-)  # numbers of atoms or groups, of rare ones, and yes or no
+)  # counts of atoms or groups, counts of rare ones, and yes or no
 _QSAR = {
     "SpMax_L": (0, 10),
     "J_Dz(e)": (0, 10),
@@ -166,8 +166,8 @@ _PROTEINS = words("""
     AcetylH3K9 RRP1 BAX ARC ERBB4 nNOS Tau GFAP GluR3 GluR4 IL1B P3525 pCASP9 PSD95 SNCA Ubiquitin
     pGSK3B_Tyr216 SHH BAD BCL2 pS6 pCFOS SYP H3AcK18 EGR1 H3MeK4 CaNA
 """)
-# The documentation gives no bounds. Signals are relative to a control: of the order of 1, and some
-# times that for the receptors, kinases and scaffolds that synapses are full of.
+# The documentation gives no bounds. Signals are relative to a control: of the order of 1, and
+# several times that for the receptors, kinases and scaffolds that are abundant in synapses.
 _ABUNDANT = words("NR1 NR2A pNR2B PSD95 pCAMKII pPKCAB pPKCG ERK pELK Bcatenin")
 _MICE = {f"{name}_N": (0, 6) if name in _ABUNDANT else (0, 1.5) for name in _PROTEINS}
 _MICE_NAMES = ("MouseID", *_MICE, "Genotype", "Treatment", "Behavior", "class")
@@ -272,8 +272,8 @@ firmteacher = Entry(
     ),
     rows=10_800,
     rule="positive: forward clave, the largest class, against the rest; the flag alone "
-    "decides, so that the two rows "
-    "without a class are in the rest and the two rows with two classes count by it",
+    "decides: the two rows without a class are in the rest, and the two rows with two classes "
+    "count by it",
     domain=lambda bins: dict.fromkeys(_STROKES, Boolean()),
     layout=Layout(
         (*_STROKES, "neutral", "reverse clave", "forward clave", "incoherent"),
@@ -312,7 +312,7 @@ magic = Entry(
     layout=Layout((*_SHOWER, "class"), "class", {"g": True, "h": False}),
 )
 
-_ELECTRODES = dict.fromkeys(  # microvolts, of which some 4300 are the device's offset
+_ELECTRODES = dict.fromkeys(  # microvolts; the device's offset is about 4300
     words("AF3 F7 F3 FC5 T7 P7 O1 O2 P8 T8 FC6 F4 F8 AF4"), (3900, 4700)
 )
 
@@ -330,12 +330,7 @@ eeg = Entry(
     ),
     rows=14_980,
     rule="positive: 1, eyes closed; the label has two values",
-    domain=partial(
-        numeric, dict.fromkeys(_ELECTRODES, (3900, 4700))
-    ),  # microvolts, of which some 4300 are the device's offset
+    domain=partial(numeric, _ELECTRODES),
     layout=Layout((*_ELECTRODES, "eyes"), "eyes", {"1": True, "0": False}, comments=("@", "%")),
-    note=(
-        "rows are in time order, so that folds at random share moments; a few rows are gross "
-        "outliers"
-    ),
+    note=("rows are in time order, so random folds share moments; a few rows are gross outliers"),
 )

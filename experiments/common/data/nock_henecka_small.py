@@ -1,9 +1,9 @@
 """The smaller domains of Nock & Henecka (2020), Table 2: transfusion to creditcard.
 
-Bounds are round numbers from each data set's documentation and from what its quantities are; none
+Bounds are round numbers from each data set's documentation and the nature of its quantities. None
 is fitted to the rows. The paper does not say how labels with more than two values are made binary.
-Here unordered classes become the largest one against the rest, ordered ones are cut near the
-middle.
+Here, unordered classes become the largest one against the rest, and ordered classes are cut near
+the middle.
 """
 
 import dataclasses

@@ -1,6 +1,6 @@
 """The data sets of the other papers: Asadi et al. (2022) and Bojarski et al. (2014).
 
-Bounds and categories are those of the documentation, or round numbers; none is fitted to the rows.
+Bounds and categories come from the documentation, or are round numbers. None is fitted to the rows.
 """
 
 import dataclasses

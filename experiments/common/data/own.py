@@ -5,32 +5,48 @@ from pathlib import Path
 import numpy as np
 
 from dpbt.data.columns import read_truths
-from dpbt.data.domains import read_domain
+from dpbt.data.domains import Domain, Label, read_domain
 from dpbt.data.files import read_csv
 from experiments.common.data.dataset import Dataset
+from experiments.common.errors import InputError, of_input
 
 
 def from_csv(data: str | Path, domain_file: str | Path) -> Dataset:
     """A person's own data: a CSV file with a header, and a JSON file with its public domain.
 
-    `files.read_csv` reads the file, line by line. A row whose label is neither class, or missing,
-    is left out, by itself. Nothing else about a row is checked, as a complaint about private rows
-    is a release.
+    `files.read_csv` reads the file. A row whose label is missing or neither class is left out. No
+    other row is left out or refused, because an error about private rows is a release.
 
     Raises:
-        ValueError: naming the file: a domain that is not as `domains.read_domain` wants it, an
-            empty file, or a header without one of the columns.
+        InputError: naming the file, if the domain is not as `domains.read_domain` describes, if the
+            CSV file is empty, or if its header lacks one of the columns.
+        OSError: if a file cannot be read.
     """
-    domain, label = read_domain(domain_file)
-    rows = read_csv(data, domain, label)
+    domain, label = declared(domain_file)
+    with of_input(data):
+        rows = read_csv(data, domain, label)
     classes = read_truths(rows.labels, label.positive, label.negative)
     here = classes != -1
     columns = {name: _objects(column)[here] for name, column in rows.columns.items()}
     return Dataset(Path(data).stem, domain, columns, classes[here] == 1, lines=len(classes))
 
 
+def declared(domain_file: str | Path) -> tuple[Domain, Label]:
+    """The public domain and the label that a JSON file declares.
+
+    Raises:
+        InputError: naming the file and what is wrong with it.
+        OSError: if the file cannot be read.
+    """
+    try:
+        with of_input(domain_file):
+            return read_domain(domain_file)
+    except UnicodeDecodeError:
+        raise InputError(f"{domain_file}: not JSON: the file is not UTF-8 text") from None
+
+
 def _objects(column: list) -> np.ndarray:
-    """The cells as they are, in an array that masks can index."""
+    """The same cells in an array, which masks can index."""
     found = np.empty(len(column), object)
     found[:] = column
     return found

@@ -1,5 +1,6 @@
-"""From the text of a file to columns and labels; every complaint names file, line, column and
-reason.
+"""Reading a text file of a public data set as columns and labels.
+
+Every error names the file, the line, the column and the reason.
 """
 
 import dataclasses
@@ -12,13 +13,16 @@ from typing import NamedTuple
 import numpy as np
 
 from dpbt.data.domains import Boolean, Column, Domain, Nominal, Numeric
+from experiments.common.errors import InputError
 
-Split = Callable[[str], list[str]]
+LineReader = Callable[[str], list[str]]
+"""From a line of a file to its cells."""
 
 
-def separated(separator: str | None = ",") -> Split:
-    """Cells between separators (None: runs of blanks), without the blanks and quotes around
-    them.
+def separated(separator: str | None = ",") -> LineReader:
+    """The reader of cells between separators (None: runs of blanks).
+
+    It drops the blanks and quotes around a cell.
     """
     return lambda line: [cell.strip(' \t"') for cell in line.split(separator)]
 
@@ -26,8 +30,8 @@ def separated(separator: str | None = ",") -> Split:
 comma_separated = separated(",")
 
 
-def libsvm(features: int) -> Split:
-    """The label and the values of a dense LIBSVM line, `label 1:value 2:value ...`."""
+def libsvm(features: int) -> LineReader:
+    """The reader of a dense LIBSVM line, `label 1:value 2:value ...`; the label is first."""
     indices = [str(k) for k in range(1, features + 1)]
 
     def split(line: str) -> list[str]:
@@ -46,20 +50,20 @@ class Layout:
     """How a text file holds a table.
 
     Attributes:
-        names: of all its columns, in the file's order.
+        names: all columns, in the file's order.
         label: the column that holds the label.
-        classes: the rule that makes the label binary: what each of its values means.
-        split: from a line to its cells.
+        classes: the class of each value of the label.
+        split: the reader of a line.
         header: whether the first line holds the names.
-        comments: lines that begin with one of these are no rows.
+        comments: lines that begin with one of these are not rows.
         missing: the cell that stands for a missing number.
-        missing_numbers: numbers that do.
+        missing_numbers: numbers that stand for a missing number.
     """
 
     names: tuple[str, ...]
     label: str
     classes: Mapping[str, bool]
-    split: Split = comma_separated
+    split: LineReader = comma_separated
     header: bool = False
     comments: tuple[str, ...] = ()
     missing: str = "?"
@@ -77,15 +81,15 @@ def read(path: Path, layout: Layout, domain: Domain, rows: int | None = None) ->
     """The columns that the domain names, and the label.
 
     Args:
-        path: a text file, compressed where the name ends in .gz.
+        path: a text file, compressed if its name ends in .gz.
         layout: how the file holds the table.
-        domain: the public domain: its columns must be among the layout's.
+        domain: the public domain; its columns must be among the layout's.
         rows: read only this many rows, or all.
 
     Raises:
-        ValueError: naming file, line and column: another header, a line of another length, a cell
-            that is neither a finite number nor a declared missing one, a value that the
-            documentation does not list, a label without a class; or a file without rows.
+        InputError: naming the file, the line and the column. The header or the length of a line
+            differs from the layout. A cell is neither a finite number nor a declared missing one. A
+            value or a label is not listed. The file has no rows, or fewer than `rows`.
     """
     numbers: list[int] = []
     lines: list[list[str]] = []
@@ -95,11 +99,11 @@ def read(path: Path, layout: Layout, domain: Domain, rows: int | None = None) ->
         if len(lines) == rows:
             break
     if len(lines) < (rows or 1):
-        raise ValueError(f"{path}: {len(lines)} rows, expected {rows or 'at least one'}")
+        raise InputError(f"{path}: {len(lines)} rows, expected {rows or 'at least one'}")
     cells = dict(zip(layout.names, zip(*lines, strict=True), strict=True))
 
-    def refuse(name: str, row: int, reason: str) -> ValueError:
-        return ValueError(
+    def refuse(name: str, row: int, reason: str) -> InputError:
+        return InputError(
             f"{path}, line {numbers[row]}, column {name!r}: {reason}, got {cells[name][row]!r}"
         )
 
@@ -115,7 +119,7 @@ def read(path: Path, layout: Layout, domain: Domain, rows: int | None = None) ->
 
 
 def _cells(path: Path, layout: Layout) -> Iterator[tuple[int, list[str]]]:
-    """The number and the cells of each line that is a row."""
+    """(line number, cells) of each line that is a row."""
     expected = len(layout.names)
     opened = gzip.open if path.suffix == ".gz" else open
     header = layout.header
@@ -134,20 +138,20 @@ def _cells(path: Path, layout: Layout) -> Iterator[tuple[int, list[str]]]:
                             f"the header has {cells[wrong]!r}, expected {layout.names[wrong]!r}"
                         )
                 except ValueError as error:
-                    raise ValueError(f"{path}, line {number}: {error}") from None
+                    raise InputError(f"{path}, line {number}: {error}") from None
                 if not header:
                     yield number, cells
                 header = False
     except UnicodeDecodeError as error:
-        raise ValueError(f"{path}: not a text file: {error.reason}") from None
+        raise InputError(f"{path}: not a UTF-8 text file: {error.reason}") from None
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
-        raise ValueError(f"{path}: a broken gzip file: {error}") from None
+        raise InputError(f"{path}: a broken gzip file: {error}") from None
 
 
 def _convert(
     column: Column, cells: Sequence[str], layout: Layout
 ) -> tuple[np.ndarray, int | None, str]:
-    """The column's values, the first bad row or None, and what is wrong there."""
+    """The column's values, the first bad row or None, and the reason why it is bad."""
     text = np.array(cells)
     match column:
         case Numeric():

@@ -1,4 +1,4 @@
-"""All data sets of the papers, where they are looked for, and how they are loaded."""
+"""All data sets of the papers: their names, the folders that are searched, and loading."""
 
 import os
 from pathlib import Path
@@ -10,6 +10,7 @@ from experiments.common.data.bundled import breast_cancer
 from experiments.common.data.dataset import Dataset
 from experiments.common.data.entry import Entry, File
 from experiments.common.data.reading import read
+from experiments.common.errors import InputError
 
 _MODULES = (nock_henecka_small, nock_henecka_large, other_papers)
 ENTRIES = {
@@ -47,10 +48,10 @@ def entry(name: str) -> Entry:
     """The registry's entry of that name.
 
     Raises:
-        ValueError: if there is none.
+        InputError: if there is no such entry.
     """
     if name not in ENTRIES:
-        raise ValueError(
+        raise InputError(
             f"no data set is called {name!r}; there are breast-cancer (bundled), "
             f"{', '.join(ENTRIES)}"
         )
@@ -58,29 +59,39 @@ def entry(name: str) -> Entry:
 
 
 def places(folder: str | Path | None = None) -> list[Path]:
-    """Where data sets are looked for, in order: the given folder, $DPBT_DATA, the user's cache."""
+    """The folders that are searched, in order: the given one, $DPBT_DATA, the user's cache."""
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "dpbt" / "data"
     given = (folder, os.environ.get("DPBT_DATA"), cache)
     return [Path(place).expanduser() for place in given if place]
 
 
 def find(found: Entry, file: File, folder: str | Path | None = None) -> Path | None:
-    """The first place's copy of a file, or None."""
+    """The path of a file in the first of `places` that has it, or None."""
     candidates = (place / found.folder / name for place in places(folder) for name in file.hashes)
     return next((path for path in candidates if path.is_file()), None)
+
+
+def is_there(name: str, folder: str | Path | None = None) -> bool:
+    """Whether all files of a data set of the registry are in one of the places.
+
+    Raises:
+        InputError: for an unknown name.
+    """
+    found = entry(name)
+    return all(find(found, file, folder) is not None for file in found.files)
 
 
 def load(name: str, bins: int = 10, folder: str | Path | None = None) -> Dataset:
     """A data set by name, "breast-cancer" (bundled) included.
 
     Args:
-        name: one of the registry.
+        name: a name in the registry.
         bins: intervals of every numeric column, the paper's v_q.
-        folder: looked into first; see `places`.
+        folder: searched first; see `places`.
 
     Raises:
-        ValueError: for another name, a data set that is in none of the places, or a file that
-            cannot be read: where in it, and why.
+        InputError: for an unknown name, for a data set that is in none of the places, and for a
+            file that cannot be read; it names the line and the reason.
     """
     if name == "breast-cancer":
         return breast_cancer(bins)
@@ -89,7 +100,7 @@ def load(name: str, bins: int = 10, folder: str | Path | None = None) -> Dataset
     for file in found.files:
         path = find(found, file, folder)
         if path is None:
-            raise ValueError(_absent(found, file, folder))
+            raise InputError(_absent(found, file, folder))
         paths.append(path)
     domain = found.domain(bins)
     parts = [
@@ -100,12 +111,12 @@ def load(name: str, bins: int = 10, folder: str | Path | None = None) -> Dataset
     }
     label = np.concatenate([part.label for part in parts])
     if len(label) != found.rows:
-        raise ValueError(
-            f"{paths[0]}: {len(label)} rows, the data set has {found.rows}: cut, or "
-            f"another version?"
+        raise InputError(
+            f"{paths[0]}: {len(label)} rows, the data set has {found.rows}; the file may be cut "
+            f"short or of another version"
         )
     if label.all() or not label.any():
-        raise ValueError(f"{paths[0]}: all {len(label)} rows are of one class; {found.rule}")
+        raise InputError(f"{paths[0]}: all {len(label)} rows have one class; {found.rule}")
     test = np.arange(len(label)) >= len(parts[0].label) if len(parts) > 1 else None
     return Dataset(name, domain, columns, label, test)
 
@@ -114,7 +125,7 @@ def _absent(found: Entry, file: File, folder: str | Path | None) -> str:
     looked = ", ".join(str(place / found.folder) for place in places(folder))
     command = (
         f"fetch it with `python -m experiments data fetch {found.name}`, or set DPBT_DATA to "
-        f"the folder that has "
+        f"the folder that holds "
     )
     advice = found.unavailable or f"{command}{found.folder}/"
     return f"{found.name}: no {file.name} in {looked}; {advice}"

@@ -1,4 +1,4 @@
-"""From what a source offers to the text file that is read."""
+"""Unpacking: a source's archive or workbook becomes the text file that is read."""
 
 import csv
 import shutil
@@ -9,65 +9,70 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from experiments.common.errors import InputError
+
 
 def uncompress(download: Path, file: Path) -> None:
-    """Unpack a file of the Unix `compress` program (.Z), which Python cannot, with gzip, which can.
+    """Unpack a file of the Unix `compress` program (.Z) with the program gzip.
+
+    Python's standard library cannot read this format.
 
     Raises:
-        ValueError: naming the file, if it is broken or gzip is not installed.
+        InputError: naming the file, if it is broken or gzip is not installed.
     """
     try:
         found = subprocess.run(["gzip", "-dc", str(download)], capture_output=True, check=True)
     except FileNotFoundError:
-        raise ValueError(f"{download.name}: the program gzip is needed to unpack it") from None
+        raise InputError(f"{download.name}: the program gzip is needed to unpack it") from None
     except subprocess.CalledProcessError as error:
-        raise ValueError(
+        raise InputError(
             f"{download.name}: {error.stderr.decode(errors='replace').strip()}"
         ) from None
     file.write_bytes(found.stdout)
 
 
 def untar(download: Path, file: Path, *, member: str) -> None:
-    """Unpack the one file of that name from a tar archive.
+    """Unpack the file called `member` from a tar archive.
 
     Raises:
-        ValueError: naming the archive, if it is broken or has no such file.
+        InputError: naming the archive, if it is broken or has no such file.
     """
     try:
         with tarfile.open(download) as archive:
             name = next((name for name in archive.getnames() if Path(name).name == member), None)
             content = None if name is None else archive.extractfile(name)
             if content is None:
-                raise ValueError(f"{download.name}: no file {member!r} in the archive")
+                raise InputError(f"{download.name}: no file {member!r} in the archive")
             with open(file, "wb") as out:
                 shutil.copyfileobj(content, out)
     except (tarfile.TarError, EOFError, zlib.error) as error:
-        raise ValueError(f"{download.name}: a broken archive: {error}") from None
+        raise InputError(f"{download.name}: a broken archive: {error}") from None
 
 
 def workbook(
     download: Path, file: Path, *, sheet: str | int, header: int, names: Sequence[str]
 ) -> None:
-    """Write columns of a workbook's sheet (.xls) as CSV; values stay as they are, whole numbers
-    without ".0".
+    """Write columns of a workbook's sheet (.xls) as CSV.
+
+    Values stay as they are; whole numbers are written without ".0".
 
     Args:
         download: the workbook.
         file: the CSV file to write.
-        sheet: its name or number.
+        sheet: the sheet's name or number.
         header: the line of the sheet, from 0, that holds the names; blanks in them become
             underscores.
-        names: of the columns to keep; of two with the same name the later one. Lines without a
-            value in the last of them (blank ones and totals) are left out.
+        names: the columns to keep; if two have one name, the later one is kept. Lines without a
+            value in the last of these columns (blank lines and totals) are left out.
 
     Raises:
-        ValueError: naming the file: no workbook, no such sheet or column, or the package xlrd is
-            not installed.
+        InputError: naming the file, if it is not a workbook, if it lacks the sheet or a column, or
+            if the package xlrd is not installed.
     """
     try:
         import xlrd
     except ImportError:
-        raise ValueError(f"{download.name}: reading a workbook needs the package xlrd") from None
+        raise InputError(f"{download.name}: reading a workbook needs the package xlrd") from None
     try:
         book: Any = xlrd.open_workbook(str(download))
         content = (
@@ -78,10 +83,10 @@ def workbook(
             for k, cell in enumerate(content.row_values(header))
         }
     except (xlrd.biffh.XLRDError, IndexError) as error:
-        raise ValueError(f"{download.name}: {error}") from None
+        raise InputError(f"{download.name}: {error}") from None
     absent = [name for name in names if name not in place]
     if absent:
-        raise ValueError(
+        raise InputError(
             f"{download.name}, line {header + 1}: no column {absent[0]!r}; there are {list(place)}"
         )
     rows = (

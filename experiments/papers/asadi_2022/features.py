@@ -1,4 +1,4 @@
-"""The data as Boolean features, as Asadi et al. (2022) have it."""
+"""The data sets as the Boolean features of Asadi et al. (2022)."""
 
 import itertools
 
@@ -18,7 +18,7 @@ def one_hot(domain: Domain, splits: np.ndarray) -> tuple[np.ndarray, list[str]]:
 
     Args:
         domain: the public domain.
-        splits: bool[N, S]: which row satisfies which of its splits.
+        splits: bool[N, S]: whether a row satisfies a split of the domain.
     """
     words, found, names, start = predicates(domain), [], [], 0
     for name, column in domain.items():
@@ -44,14 +44,14 @@ def one_hot(domain: Domain, splits: np.ndarray) -> tuple[np.ndarray, list[str]]:
 def load(
     name: str, features: str = "intervals", folder: str | None = None
 ) -> tuple[Table, np.ndarray | None, list]:
-    """All rows as a table, the canonical test rows where the paper uses them, and the words.
+    """(table of all rows, canonical test rows or None, the features in words).
 
     Args:
         name: one of DATASETS.
-        features: "intervals", the paper's; "thresholds", this library's; "observed", those
-            intervals that some row is in: 117 for Mushroom, as the paper has it, where 126 are
-            declared. The last is read off private rows and is here to measure what that is worth.
-        folder: of data sets.
+        features: "intervals" are the paper's, and "thresholds" this library's. "observed" are the
+            intervals that some row is in. Mushroom has 117 of them, as in the paper, and 126
+            declared ones. They are read off the rows, to measure the worth of doing so.
+        folder: folder of the data sets.
     """
     dataset = data.load(name, folder=folder)
     splits, words = dataset.splits, [word.yes for word in predicates(dataset.domain)]

@@ -1,13 +1,12 @@
 """Select settings from Table 1's grid, and measure the best of each calibration.
 
-Selection is by cross-validation, with one key and training rows only; then all keys count, on the
-test rows or, without any, in folds drawn anew. The choice costs privacy that is in no ledger.
+Selection cross-validates the training rows with one key. The selected setting is then measured with
+all keys, on the test rows or in new folds. Selection costs privacy that no ledger covers.
 """
 
 import argparse
-from pathlib import Path
 
-from experiments.common import results
+from experiments.common import commands, results
 from experiments.papers.asadi_2022 import table
 from experiments.papers.asadi_2022.jobs import (
     add_budget,
@@ -29,7 +28,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> None:
-    """Select and measure; write all lines of the grid and those selected, and print the latter."""
+    """Select and measure; write all lines and the selected ones, and print the selected ones."""
     tried, selected = [], []
     for dataset in options.dataset:
         for epsilon in options.epsilon:
@@ -39,7 +38,10 @@ def run(options: argparse.Namespace) -> None:
                 own = [line for line in lines if line["calibration"] == calibration]
                 selected.append(_measure_best(dataset, epsilon, calibration, own, options))
 
-    out, config = Path(options.out), {"features": options.features, "folds": options.folds}
+    out, config = (
+        commands.out_folder(options),
+        {"features": options.features, "folds": options.folds},
+    )
     results.write_csv(out / "grid.csv", tried, config)
     results.write_csv(out / "selected.csv", selected, config)
     table.show(out, "selected", options.json)

@@ -1,14 +1,14 @@
-"""Accuracy of LazyBB at given budgets, beside Tables 4 and 11.
+"""Measure the accuracy of LazyBB at given budgets, beside Tables 4 and 11.
 
-Adult is tested on its own test rows; Cod-RNA (its training file) and Mushroom by cross-validation,
-in five folds (the paper does not say how many), with other folds for every key. Settings are those
-of Tables 8-10, which were selected on the same data: that selection is not in any ledger. With one
-data set and one epsilon, a model of 1-rules is printed as a table of votes.
+Adult is tested on its own test rows. Cod-RNA (its training file) and Mushroom are cross-validated
+in five folds, with other folds for every key; the paper does not say how many folds it has.
+
+Settings are those of Tables 8-10, which were selected on the same data; no ledger covers that
+selection. With one data set and one epsilon, a model of 1-rules is printed as a table of votes.
 """
 
 import argparse
 import itertools
-from pathlib import Path
 
 import jax
 
@@ -18,7 +18,7 @@ from dpbt.data.domains import Boolean
 from dpbt.data.questions import splits_of
 from dpbt.data.tables import take
 from dpbt.theory import smooth_bounds
-from experiments.common import results
+from experiments.common import commands, results
 from experiments.papers.asadi_2022 import table
 from experiments.papers.asadi_2022.jobs import (
     Job,
@@ -38,15 +38,16 @@ from experiments.papers.asadi_2022.settings import BOUND, CALIBRATIONS, TREES, o
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     add_budget(parser)
-    words = "use the paper's settings for this epsilon (for each its own)"
-    parser.add_argument("--settings-at", type=float, metavar="EPSILON", help=words)
+    words = "use the paper's settings for this epsilon at all epsilons"
+    parser.add_argument("--settings-at", type=commands.finite, metavar="EPSILON", help=words)
     add_options(parser, ["adult"])
     add_folds(parser)
 
 
 def run(options: argparse.Namespace) -> None:
-    """Fit what is asked for and is not there; write the lines, and print them."""
+    """Fit the settings that are not saved yet; write the lines, and print them."""
     lines, jobs = [], []
+    out = commands.out_folder(options)
     comparable = options.settings_at is None and options.features == "intervals"
     for dataset in options.dataset:
         work = job(dataset, _blocks(dataset, options), options)
@@ -55,13 +56,13 @@ def run(options: argparse.Namespace) -> None:
         lines += summary(work, accuracy, comparable)
 
     config = {"features": options.features, "folds": options.folds, "seed": options.seed}
-    results.write_csv(Path(options.out) / "accuracy.csv", lines, config)
+    results.write_csv(out / "accuracy.csv", lines, config)
 
     if not options.json:
         for work, report in jobs:
             say(work, report)
         print()
-    table.show(Path(options.out), "accuracy", options.json)
+    table.show(out, "accuracy", options.json)
     if not options.json and len(lines) == 2 and options.learner == "one_rule":
         _one_model(jobs[0][0], lines[-1], options.seed)
 
@@ -77,7 +78,7 @@ def _blocks(dataset: str, options: argparse.Namespace) -> list[dict[str, tuple]]
 
 
 def _one_model(work: Job, line: dict, seed: int) -> None:
-    """Print one model as a table of votes, and what its margins promise."""
+    """Print one model as a table of votes, and the accuracy that its margins guarantee."""
     key, here = jax.random.key(seed), work.task.train[0]
     taught = take(work.task.table, here)
     setting = {axis: line[axis] for axis in work.sweep.settings[0]}
@@ -91,6 +92,6 @@ def _one_model(work: Job, line: dict, seed: int) -> None:
     complexity, _ = diagnostics.rademacher(key, splits_of(taught), 32)
     margins = diagnostics.margins(model, taught, taught.target)
     bound = smooth_bounds.margin_accuracy(margins, complexity)
-    words = f"accuracy by its margins and Rademacher complexity {complexity:.4f}"
+    words = f"accuracy proved by its margins and Rademacher complexity {complexity:.4f}"
     print(f"\n{words}: at least {bound:.2f}")
     print(f"(Table 11, at epsilon 1: {BOUND[work.task.name]})")

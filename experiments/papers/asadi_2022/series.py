@@ -1,4 +1,4 @@
-"""Accuracy by epsilon: the plots of Table 2, or Figure 2 or 3 (Adult, two deltas).
+"""Measure accuracy by epsilon: the plots of Table 2, or Figure 2 or 3 (Adult, two deltas).
 
 Table 2 has all data sets under the protocol of `run`. Figures 2 and 3 cross-validate Adult's
 training rows, with and without a delta; Figure 2 fixes one setting for all epsilons.
@@ -6,9 +6,8 @@ training rows, with and without a delta; Figure 2 fixes one setting for all epsi
 
 import argparse
 import itertools
-from pathlib import Path
 
-from experiments.common import results
+from experiments.common import commands, results
 from experiments.papers.asadi_2022 import table
 from experiments.papers.asadi_2022.jobs import (
     add_folds,
@@ -34,15 +33,15 @@ from experiments.papers.asadi_2022.settings import (
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
-    parser.add_argument("series", choices=SERIES, help="which")
-    words = "1-rules or top-down trees (%(default)s)"
+    parser.add_argument("series", choices=SERIES, help="the series to measure")
+    words = "weak learner: 1-rules or top-down trees (%(default)s)"
     parser.add_argument("--learner", choices=LEARNERS, default="one_rule", help=words)
     add_options(parser, None)
     add_folds(parser)
 
 
 def run(options: argparse.Namespace) -> None:
-    """Fit what is not there; write the lines, and print them."""
+    """Fit the settings that are not saved yet; write the lines, and print them."""
     everything = DATASETS if options.series == "table2" else ("adult",)
     comparable = options.series == "table2" and options.features == "intervals"
     lines, jobs = [], []
@@ -54,13 +53,13 @@ def run(options: argparse.Namespace) -> None:
         lines += summary(work, accuracy, comparable)
 
     config = {"features": options.features, "folds": options.folds, "seed": options.seed}
-    results.write_csv(Path(options.out) / f"{options.series}.csv", lines, config)
+    results.write_csv(commands.out_folder(options) / f"{options.series}.csv", lines, config)
 
     if not options.json:
         for work, report in jobs:
             say(work, report)
         print()
-    table.show(Path(options.out), options.series, options.json)
+    table.show(commands.out_folder(options), options.series, options.json)
 
 
 def _blocks(dataset: str, series: str, learner: str) -> list[dict[str, tuple]]:

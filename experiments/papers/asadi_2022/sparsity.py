@@ -1,13 +1,12 @@
-"""Features that LazyBB uses, beside Tables 5-7.
+"""Count the features that LazyBB uses, beside Tables 5-7.
 
-Their number is a measure of how much noise was there. "doubled" is the published exponent
-eps kappa n / (4 tau) times two, which is still eps-DP (`docs/privacy.md`, 8); the tight calibration
-has that and measures weights in units of a public cap, too.
+Their number measures the noise. "doubled" is twice the published exponent eps kappa n / (4 tau),
+and is still eps-DP (`docs/privacy.md`, 8). The tight calibration has the same exponent, and also
+measures weights in units of a public cap.
 """
 
 import argparse
 import dataclasses
-from pathlib import Path
 
 import jax
 import numpy as np
@@ -15,7 +14,7 @@ import numpy as np
 import dpbt
 from dpbt import recipes
 from dpbt.base import UNSPLIT, Array, Recipe, Table
-from experiments.common import results
+from experiments.common import commands, results
 from experiments.papers.asadi_2022 import table as tables
 from experiments.papers.asadi_2022.features import load, training_rows
 from experiments.papers.asadi_2022.jobs import add_options
@@ -23,6 +22,7 @@ from experiments.papers.asadi_2022.settings import (
     DATASETS,
     EPSILONS,
     FEATURE_COUNTS,
+    RELATION,
     ROUNDS,
     of_tables,
 )
@@ -33,7 +33,7 @@ SERIES = (
     ("tight", 1, "tight"),
     ("no_privacy", np.inf, "tight"),
 )
-"""Name, what epsilon is multiplied by, and calibration."""
+"""(name, factor of epsilon, calibration)."""
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -45,8 +45,8 @@ def run(options: argparse.Namespace) -> None:
     """Count features by epsilon; write the lines, and print them."""
     found = [line for dataset in options.dataset for line in lines(dataset, options)]
     config = {"features": options.features, "keys": options.keys, "seed": options.seed}
-    results.write_csv(Path(options.out) / "sparsity.csv", found, config)
-    tables.show(Path(options.out), "sparsity", options.json)
+    results.write_csv(commands.out_folder(options) / "sparsity.csv", found, config)
+    tables.show(commands.out_folder(options), "sparsity", options.json)
 
 
 @jax.jit
@@ -59,8 +59,8 @@ def lines(dataset: str, options: argparse.Namespace) -> list[results.Line]:
     """A line for each epsilon of the tables: distinct features by series, and the printed number.
 
     Args:
-        dataset: its name.
-        options: `features`, `keys`, `seed` and `data` count; numbers are means over keys.
+        dataset: the data set's name.
+        options: `features`, `keys`, `seed` and `data` are read; counts are means over keys.
     """
     table, test, _ = load(dataset, options.features, options.data)
     table = training_rows(table, test)
@@ -73,7 +73,7 @@ def lines(dataset: str, options: argparse.Namespace) -> list[results.Line]:
         line = {"dataset": dataset, "epsilon": epsilon, "rounds": rounds, "paper": printed}
         for name, factor, calibration in SERIES:
             budget = {"epsilon": factor * epsilon, "rows": rows, "calibration": calibration}
-            recipe = recipes.lazybb_rules(**budget, **chosen)
+            recipe = recipes.lazybb_rules(**budget, **chosen, relation=RELATION)
             recipe = dataclasses.replace(recipe, capacity=capacity)  # one program for all rounds
             splits = np.asarray(chosen_splits(keys, table, recipe))[:, :rounds]
             line[name] = float(np.mean([len(np.unique(own[own != UNSPLIT])) for own in splits]))

@@ -1,6 +1,6 @@
-"""Seconds of one warm fit, and of 1,000 fits in one program.
+"""Time one warm fit, and 1,000 fits in one program.
 
-Compilation is apart. The fits are of 50 settings and as many keys as are asked for.
+Compilation is timed separately. The fits are 50 settings with --keys keys each.
 """
 
 import argparse
@@ -12,13 +12,13 @@ import jax
 import dpbt
 from dpbt import recipes
 from dpbt.data.tables import take
-from experiments.common import results, timing
+from experiments.common import commands, results, timing
 from experiments.papers.asadi_2022 import table
 from experiments.papers.asadi_2022.jobs import add_folds, add_options, fit_all, job
-from experiments.papers.asadi_2022.settings import SPEED, SPEED_KEYS, SPEED_ROUNDS
+from experiments.papers.asadi_2022.settings import RELATION, SPEED, SPEED_KEYS, SPEED_ROUNDS
 
 REPEATS = 7
-"""Warm fits, of which the median counts."""
+"""The number of warm fits; their median counts."""
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -31,8 +31,8 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> None:
     """Measure; write the lines, and print them."""
     lines = [_line(dataset, options) for dataset in options.dataset]
-    results.write_csv(Path(options.out) / "speed.csv", lines, {"seed": options.seed})
-    table.show(Path(options.out), "speed", options.json)
+    results.write_csv(commands.out_folder(options) / "speed.csv", lines, {"seed": options.seed})
+    table.show(commands.out_folder(options), "speed", options.json)
 
 
 def _line(dataset: str, options: argparse.Namespace) -> results.Line:
@@ -40,7 +40,7 @@ def _line(dataset: str, options: argparse.Namespace) -> results.Line:
     work = job(dataset, [{**SPEED, **fixed}], options)
     taught = take(work.task.table, work.task.train[0])
 
-    recipe = recipes.lazybb_rules(epsilon=1.0, rows=len(taught.target))
+    recipe = recipes.lazybb_rules(epsilon=1.0, rows=len(taught.target), relation=RELATION)
     keys = jax.random.split(jax.random.key(options.seed), REPEATS + 1)
     one = timing.measure(lambda k: dpbt.fit(keys[k], taught, recipe).hypotheses, REPEATS)
 

@@ -1,4 +1,4 @@
-"""Print what was saved: accuracies, series, settings, features, speed."""
+"""Print saved results: accuracies, series, settings, features or speed."""
 
 import argparse
 import json
@@ -15,7 +15,7 @@ SAVED_BY = {
     "sparsity": "sparsity",
     "speed": "speed",
 }
-"""What can be printed, and the program that saves it."""
+"""Name of the saved results -> the program that saves them."""
 
 SHOWN = (
     *("dataset", "epsilon", "calibration", "learner"),
@@ -31,15 +31,15 @@ COUNTS = {
         *("seconds_per_fit", "compile_seconds", "memory_mb"),
     ),
 }
-"""The columns of what is no accuracy."""
+"""The columns of results that are not accuracies."""
 
-CONSTANT = ("features", "folds", "seed", "commit", "jax", "device")
-"""Columns of accuracies that say how the lines were made."""
+CONSTANT = ("features", "folds", "seed", "dpbt", "commit", "jax", "device")
+"""Columns of accuracies that describe how the lines were made."""
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
-    words = "what to print (%(default)s)"
+    words = "the results to print (%(default)s)"
     parser.add_argument("saved", nargs="?", choices=SAVED_BY, default="accuracy", help=words)
     commands.add_results(parser, results.folder(NAME))
     commands.add_json(parser, "print a JSON list")
@@ -54,12 +54,12 @@ def show(folder: Path, saved: str, as_json: bool) -> None:
     """Print the lines of one file.
 
     Args:
-        folder: of the results.
-        saved: among SAVED_BY.
+        folder: folder of the results.
+        saved: one of SAVED_BY.
         as_json: print a JSON list, without the settings of accuracies and series.
 
     Raises:
-        ValueError: if it has not been saved.
+        InputError: if the results have not been saved.
     """
     lines = results.read_csv(folder / f"{saved}.csv", f"{NAME} {SAVED_BY[saved]}")
     if as_json:
@@ -71,7 +71,7 @@ def show(folder: Path, saved: str, as_json: bool) -> None:
 
 
 def _columns(lines: Sequence[results.Line], saved: str) -> list[str]:
-    """The columns of a table of accuracies: with the settings, and delta where there is one."""
+    """The columns of a table of accuracies, with the settings, and with delta if it is not 0."""
     names = [*SHOWN, *searched(lines[0]["learner"], "tight")]
     if saved == "selected":
         names += ["selected_by", "of"]

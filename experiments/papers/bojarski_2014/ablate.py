@@ -1,20 +1,19 @@
-"""Private errors under other readings of the text.
+"""Measure private errors under other readings of the paper's text.
 
-Readings are of the noise, leaves and training rows: what the paper leaves open about its private
-forests, one at a time, beside its Table 1.
+The paper leaves open the noise, the leaves and the training rows of its private forests. Each
+reading changes one of them, and its errors stand beside the paper's Table 1.
 """
 
 import argparse
-from pathlib import Path
 
 import numpy as np
-from tqdm import tqdm
 
 from dpbt.base import Table
 from experiments.common import commands, results, tables
+from experiments.common.progress import progress
 from experiments.papers.bojarski_2014.grid import READINGS, Errors, Run, grid_scales, measure
 from experiments.papers.bojarski_2014.lines import interval
-from experiments.papers.bojarski_2014.rows import add_options, configuration, task_of
+from experiments.papers.bojarski_2014.rows import add_options, configuration, study_of
 from experiments.papers.bojarski_2014.settings import (
     BUDGET,
     DATASETS,
@@ -33,8 +32,8 @@ NOISE = {
     "n_train is what trains": 0.9,
     "1 / eta": None,
 }
-"""The scale of a count's noise over k / eta; None: without the factor k, which is k times the
-claimed privacy loss."""
+"""Reading -> the scale of a count's noise over k / eta. None leaves out the factor k, which costs k
+times the claimed privacy loss."""
 
 RULES = ("majority", "threshold")
 
@@ -49,17 +48,17 @@ def run(options: argparse.Namespace) -> None:
     """Measure, save and print every reading."""
     names = [options.dataset] if options.dataset else DATASETS
     print(as_text([line for name in names for line in _save(name, options)]))
-    print("private errors in percent; * inside the paper's interval; ", end="")
-    print("negative: what negative noisy counts mean")
+    print("private errors in percent; * marks errors inside the paper's interval; ", end="")
+    print("negative: the reading of negative noisy counts")
 
 
 def _save(name: str, options: argparse.Namespace) -> list[results.Line]:
-    """Ablate one data set and write what was found."""
-    task, grid = task_of(name, options), SMOKE if options.smoke else SETTINGS
-    lines = ablate(name, task.table, task.runs, task.trained, grid, options.seed)
+    """Measure one data set under all readings, and write the lines."""
+    study, grid = study_of(name, options), SMOKE if options.smoke else SETTINGS
+    lines = ablate(name, study.table, study.runs, study.trained, grid, options.seed)
     suffix = "_quintiles" if options.quintiles else ""
-    path = Path(options.out) / f"{name}{suffix}_ablation.csv"
-    results.write_csv(path, lines, configuration(task, options))
+    path = commands.out_folder(options) / f"{name}{suffix}_ablation.csv"
+    results.write_csv(path, lines, configuration(study, options))
     return lines
 
 
@@ -68,16 +67,16 @@ def ablate(
 ) -> list[results.Line]:
     """Private errors in percent under each noise and reading of leaves.
 
-    A line holds them by validation rows, on test rows, and at the paper's own number of trees and
-    height; there is one for each voting rule of Table 1.
+    There is a line for each voting rule of Table 1. It holds the error of the forest that the
+    validation rows choose, the lowest test error, and the error of the paper's own forest.
 
     Args:
-        name: of the data set, in `settings.PAPER`.
+        name: the data set's name in `settings.PAPER`.
         table: all rows.
         runs: from `grid.split`.
         trained: n_train of eta = 1000 / n_train.
-        grid: its "heights" and "trees".
-        seed: of the keys.
+        grid: holds "heights" and "trees".
+        seed: the seed of the keys.
     """
     eta, rows = BUDGET / trained, len(table.target)
     heights, sizes = grid["heights"], grid["trees"]
@@ -87,11 +86,11 @@ def ablate(
     variants.append((f"{CLAIMED}, a forest for each k and h", 1.0, runs, True))
 
     lines = []
-    with tqdm(total=len(runs) * len(variants), unit="run", desc=name) as progress:
+    with progress(len(runs) * len(variants), "run", name) as shown:
         for noise, factor, some, own in variants:
             scales = _scales(factor, eta, sizes, rows)
             axes = (scales, heights, sizes)
-            found = measure(table, some, *axes, seed, progress, READINGS, own)
+            found = measure(table, some, *axes, seed, shown, READINGS, own)
             for n, reading in enumerate(READINGS):
                 for v, voting in enumerate(RULES):
                     line = {"dataset": name, "noise": noise, "negative": reading, "voting": voting}
@@ -110,7 +109,7 @@ def _scales(factor: float | None, eta: float, sizes: tuple[int, ...], rows: int)
 
 
 def _with_validation(run: Run) -> Run:
-    """The same run with validation rows that train as well."""
+    """The same run, in which validation rows train as well."""
     train = run.train.copy()
     train[run.held[run.validation]] = True
     return run._replace(train=train)
@@ -143,7 +142,7 @@ def _errors(
 
 
 def as_text(lines: list[results.Line]) -> str:
-    """One line for each, in percent; a star behind an error inside the paper's interval."""
+    """One row for each line, in percent; a star marks an error inside the paper's interval."""
     head = ("dataset", "noise", "negative", "voting", "k", "h", "error")
     setting = ("dataset", "noise", "negative", "voting", "trees", "height")
 
@@ -161,4 +160,4 @@ def as_text(lines: list[results.Line]) -> str:
         )
         for line in lines
     ]
-    return tables.aligned((*head, "lowest in test", "at paper's k, h", "paper"), rows)
+    return tables.aligned((*head, "lowest test error", "at paper's k, h", "paper"), rows)

@@ -1,4 +1,4 @@
-"""Errors that the theorems prove, from the average accuracy of trees in training."""
+"""Bounds on the error that the theorems prove from the trees' average training accuracy."""
 
 from collections.abc import Sequence
 
@@ -23,13 +23,13 @@ def bounds(
     """f32[trees, heights]: the empirical error's bound (Theorems 5.4 to 5.6 and 5.8).
 
     Args:
-        voting: the rule.
-        private: whether the forest is.
+        voting: the voting rule.
+        private: whether the forest is private.
         epsilon: f32[heights], one minus the average accuracy.
-        rows: that train.
+        rows: the number of training rows.
         eta: the budget.
-        heights: of the trees.
-        sizes: numbers of trees.
+        heights: the heights of the trees.
+        sizes: the numbers of trees.
     """
     trees = jnp.asarray(sizes, jnp.float32)[:, None]
     height, epsilon = jnp.asarray(heights, jnp.float32)[None], jnp.asarray(epsilon)[None]
@@ -44,7 +44,7 @@ def _bound(
     if private:
         more = {"height": height, "big_k": big_k, "c": c}
         return forest_bounds.private_by_accuracy(voting, epsilon, rows, trees, eta, delta, **more)
-    # The theorem's k is (1 + C) ln n / (2 delta^2), so at k trees the C of its probability is
+    # The theorem has k = (1 + C) ln n / (2 delta^2) trees; solve for the C of its probability.
     big_c = 2 * trees * delta**2 / np.log(rows) - 1
     return forest_bounds.by_accuracy(voting, epsilon, rows, delta, big_c, c=c)
 
@@ -60,8 +60,8 @@ def least_bounds(
 ) -> np.ndarray:
     """f32[trees, heights]: the smallest error proved with probability SURE for any constants.
 
-    It is NaN where none is. Constants are 97 values of delta, 24 of K (private), and the c at which
-    the coins fail with probability 1 %. Arguments are those of `bounds`.
+    It is NaN where no error is proved. The constants are 97 values of delta, 24 of K (if private),
+    and the c at which the coins fail with probability 1 %. Arguments are those of `bounds`.
     """
     c = float(np.sqrt(np.log(100) / (2 * rows)))
     many = np.geomspace(3, 3000, 24) if private else [1.0]

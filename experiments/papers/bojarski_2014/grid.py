@@ -1,4 +1,4 @@
-"""Errors of forests of every height and number of trees, from one set of trees in each run."""
+"""Errors of forests of every height and number of trees; each run grows one set of trees."""
 
 import functools
 from typing import Any, NamedTuple
@@ -6,23 +6,30 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from tqdm import tqdm
 
 from dpbt import forests, recipes
 from dpbt.base import GRID, Array, Table
 from dpbt.learners import random_tree
 from dpbt.privacy import mechanisms
 from experiments.common import protocols
+from experiments.common.progress import Progress
 
 NEGATIVE = random_tree.NEGATIVE
 READINGS = (*NEGATIVE, "negative class")
-"""What a private leaf may state, by `random_tree.shares`.
+"""The readings of a private leaf's counts by `random_tree.shares`.
 
-The last is "zero", but theta = 0 where both counts are."""
+The last is "zero", except that theta = 0 where both counts are 0."""
 
 
 class Run(NamedTuple):
-    """One run's rows: test and validation rows are indices, padded, with masks; the rest trains."""
+    """The rows of one run.
+
+    Attributes:
+        train: bool[N], the rows that train.
+        held: i64[M], the indices of validation and test rows, padded.
+        validation: bool[M], which of `held` are validation rows.
+        test: bool[M], which of `held` are test rows.
+    """
 
     train: np.ndarray
     held: np.ndarray
@@ -45,10 +52,7 @@ class Errors(NamedTuple):
 
 
 def split(label: np.ndarray, runs: int, seed: int) -> list[Run]:
-    """Runs whose test sets are disjoint stratified tenths.
-
-    Validation rows are a tenth of the rest.
-    """
+    """Runs whose test sets are disjoint stratified tenths; a tenth of the rest validates."""
     folds = protocols.stratified_folds(label, max(runs, 10), seed)
     found = []
     for run in range(runs):
@@ -68,7 +72,7 @@ def split(label: np.ndarray, runs: int, seed: int) -> list[Run]:
 
 
 def grid_scales(eta, sizes: tuple[int, ...], rows: int) -> np.ndarray:
-    """f32[sizes]: the published noise of a count, in rows, for each number of trees.
+    """f32[sizes]: the published noise scale of a count, in rows, by the number of trees.
 
     It is 0 for an infinite eta.
     """
@@ -100,32 +104,32 @@ def grid_errors(
 ) -> Errors:
     """Errors of forests of every height and number of trees, by every voting rule.
 
-    The forest of height h and k trees is distributed as `recipes.random_forest` learns it in the
-    published calibration: uniform structure, Laplace noise of that k's scale on the class counts,
-    uniform theta where they are unusable. Across h and k structures are shared and noise is not;
-    readings share both.
+    The forest of height h and k trees has the distribution of `recipes.random_forest` in the
+    published calibration. Its structure is uniform, and its class counts have Laplace noise of that
+    k's scale. Theta is uniform where the counts cannot be used. Forests of different h and k share
+    structures but not noise; readings share both.
 
-    This is an experiment's shortcut and no release: noise is drawn from `mechanisms.laplace`
-    itself, not asked for by a weak learner's `draw`, so no ledger counts it and no transcript of it
-    can be replayed or audited. What releases a forest is `forests.fit`; a test compares the two in
-    distribution, and would notice another scale of the noise.
+    This is a shortcut for an experiment and not a release. The noise comes from
+    `mechanisms.laplace` directly and not through a weak learner's `draw`. So no ledger counts it,
+    and no transcript of it can be replayed or audited. `forests.fit` releases forests; a test
+    compares the two in distribution, and would notice another scale of the noise.
 
     Args:
-        key: of the run.
-        table: all rows, the training rows present.
-        held: i32[M], validation and test rows.
-        masks: bool[2, M], which of them are validation, and test.
-        scales: f32[sizes], of the noise in rows.
-        heights: increasing, at least 1.
-        sizes: numbers of trees, increasing.
-        readings: among READINGS.
-        own: grow another forest for each number of trees, instead of one whose first k trees serve
-            k.
+        key: the key of the run.
+        table: all rows; the training rows are present.
+        held: i32[M], the indices of validation and test rows.
+        masks: bool[2, M], which of `held` are validation rows, and which are test rows.
+        scales: f32[sizes], the noise scale in rows.
+        heights: increasing heights, at least 1.
+        sizes: increasing numbers of trees.
+        readings: a subset of READINGS.
+        own: grow another forest for each number of trees. Otherwise the first k trees of one forest
+            serve k.
     """
     structure_key, noise_key, coin_key = jax.random.split(key, 3)
     rows = random_tree.prepare(table)
     slices = [slice(2**h - 1, 2 ** (h + 1) - 1) for h in heights]
-    # Where each height's nodes begin among those that are kept.
+    # Offset of each height's nodes among those that are kept.
     offset = np.cumsum([0, *(2**h for h in heights)])[:-1]
     shift = jnp.asarray([o - (2**h - 1) for o, h in zip(offset, heights, strict=True)], jnp.int32)
 
@@ -183,14 +187,11 @@ def measure(
     heights: tuple[int, ...],
     sizes: tuple[int, ...],
     seed: int,
-    progress: tqdm,
+    shown: Progress,
     readings: tuple[str, ...] = NEGATIVE,
     own: bool = False,
 ) -> Errors:
-    """Errors of all runs, stacked; see `grid_errors`.
-
-    With `own`, heights do not share forests either.
-    """
+    """Errors of all runs, stacked; see `grid_errors`. With `own`, heights do not share forests."""
     found = []
     for r, run in enumerate(runs):
         key = jax.random.fold_in(jax.random.key(seed), r)
@@ -208,5 +209,5 @@ def measure(
             for h, group in enumerate(groups)
         ]
         found.append(jax.tree.map(lambda *part: np.concatenate(part, axis=-1), *parts))
-        progress.update()
+        shown.update()
     return Errors(*(np.stack(parts) for parts in zip(*found, strict=True)))

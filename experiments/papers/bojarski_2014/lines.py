@@ -18,7 +18,8 @@ from experiments.papers.bojarski_2014.settings import PAPER, PAPER_FORESTS, PAPE
 def cart_error(position: np.ndarray, label: np.ndarray, runs: list[Run]) -> float:
     """The mean test error of CART.
 
-    It has Gini, 20 rows to split, 7 in a leaf, and is pruned at 1 % of the root's impurity.
+    It splits by Gini nodes of at least 20 rows into leaves of at least 7. It is pruned at 1 % of
+    the root's impurity.
 
     Args:
         position: f32[N, A].
@@ -42,7 +43,7 @@ def cart_error(position: np.ndarray, label: np.ndarray, runs: list[Run]) -> floa
 
 
 def interval(error: float, rows: int) -> float:
-    """Half the width of the symmetrical 95 % binomial interval of an error, both as shares."""
+    """Half the width of the symmetrical 95 % binomial interval of an error, as a share."""
     return float(protocols.normal_half_width(jnp.float32(error * rows), jnp.float32(rows)))
 
 
@@ -61,7 +62,7 @@ def series(
         private: whether eta is finite.
         eta: the budget.
         trained: n_train.
-        heights: of the trees.
+        heights: the heights of the trees.
         sizes: numbers of trees.
     """
     accuracy = found.accuracy.mean(axis=0)
@@ -104,15 +105,15 @@ def series(
 
 
 def chosen(lines: list[Line], by: str) -> Line:
-    """The line with the smallest error; of equal ones the smallest forest."""
+    """The line with the smallest error; ties go to the smallest forest."""
     return min(lines, key=lambda line: (round(line[by], 9), line["trees"], line["height"]))
 
 
 def table_lines(name: str, lines: list[Line], rows: int) -> list[Line]:
-    """Table 1: what the validation rows chose, without and with privacy, for each voting rule.
+    """Table 1: the forests that the validation rows choose, by privacy and voting rule.
 
     Args:
-        name: of the data set.
+        name: the data set's name.
         lines: from `series`, without and with privacy.
         rows: N.
     """
@@ -145,7 +146,7 @@ def _table_line_of(
 def table_line(
     name: str, private: bool, voting: str, error: float, paper: float | None, rows: int
 ) -> Line:
-    """An error beside the paper's, both in percent with the half width of their intervals."""
+    """An error beside the paper's, in percent, each with half the width of its interval."""
     width = None
     if paper is not None:
         width = 100 * interval(paper / 100, PAPER_ROWS.get(name, rows))

@@ -1,10 +1,9 @@
-"""Seconds of one private forest's fit beside diffprivlib's.
+"""Time one private forest's fit beside diffprivlib's.
 
-Trees, height and epsilon are equal. It needs the extra `peers`.
+Both have the same number of trees, height and epsilon. The extra `peers` must be installed.
 """
 
 import argparse
-from pathlib import Path
 
 import jax
 import numpy as np
@@ -14,7 +13,8 @@ from dpbt import forests, recipes
 from dpbt.privacy import keys
 from experiments.common import commands, results, tables, timing
 from experiments.common import peers as rivals
-from experiments.papers.bojarski_2014.rows import Task, add_options, task_of
+from experiments.common.errors import InputError
+from experiments.papers.bojarski_2014.rows import Study, add_options, study_of
 from experiments.papers.bojarski_2014.settings import NAME, PEER_SETTINGS
 
 EPSILON = rivals.EPSILON
@@ -29,61 +29,69 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> None:
-    """Time one fit beside the peer's on each of its settings; write and print.
+    """Time one fit beside the peer's at each of `PEER_SETTINGS`; write and print the lines.
 
     Raises:
-        ValueError: without the peer.
+        InputError: for a data set without a setting, and if diffprivlib is not installed.
     """
+    names = sorted({name for name, _, _ in PEER_SETTINGS})
+    if options.dataset not in (None, *names):
+        words = f"--dataset must be {' or '.join(names)} for peers"
+        raise InputError(f"{words}, got {options.dataset!r}")
+
     repeats = 1 if options.smoke else REPEATS
     lines = []
     try:
         for name, trees, height in PEER_SETTINGS:
             if options.dataset in (None, name):
-                lines += compare(task_of(name, options), trees, height, repeats)
+                lines += compare(study_of(name, options), trees, height, repeats)
     except ImportError as error:
-        words = "no comparison with diffprivlib, install the extra `peers`"
-        raise ValueError(f"{words}: {error}") from error
-    if not lines:
-        raise ValueError(f"no fit of {options.dataset} is timed; see PEER_SETTINGS")
+        words = "no comparison with diffprivlib; install the extra `peers`"
+        raise InputError(f"{words}: {error}") from error
 
-    results.write_csv(Path(options.out) / "peers.csv", lines, {"repeats": repeats})
+    results.write_csv(commands.out_folder(options) / "peers.csv", lines, {"repeats": repeats})
     print(as_text(lines))
-    print(f"median of {repeats} fits, after one that compiles")
+    print(f"median of {repeats} fits; the first fit, which compiles, is not counted")
 
 
-def compare(task: Task, trees: int, height: int, repeats: int) -> list[results.Line]:
-    """Seconds of a fit and its error on the training rows: ours, and diffprivlib's.
+def compare(study: Study, trees: int, height: int, repeats: int) -> list[results.Line]:
+    """Lines of the seconds of a fit and its training error: ours, and diffprivlib's.
 
-    Ours is on all rows and on disjoint ones. The peer's trees see disjoint rows too, and its leaves
-    state labels. It reads the data set itself, nominal columns as codes, and ours its positions.
-    Errors are of one fit each and of the rule that is each one's default: majority of the trees;
-    the mean share where rows are disjoint, and for the peer.
+    Our trees see all rows, or disjoint ones. The peer's trees see disjoint rows, and its leaves
+    state labels. The peer reads the data set itself, with nominal columns as codes; ours reads its
+    positions. Errors are those of one fit with the default rule. That is the majority of the trees,
+    and the mean share for disjoint rows and for the peer.
 
     Args:
-        task: the data set, all of its rows used.
+        study: the data set; all of its rows are used.
         trees: k.
         height: h.
-        repeats: fits that are timed.
+        repeats: the number of fits that are timed.
 
     Raises:
-        ImportError: without diffprivlib.
+        ImportError: if diffprivlib is not installed.
     """
     import diffprivlib.models  # noqa: F401  # pyright: ignore[reportMissingImports]
 
-    about = {"dataset": task.name, "rows": len(task.table.target), "trees": trees, "height": height}
+    about = {
+        "dataset": study.name,
+        "rows": len(study.table.target),
+        "trees": trees,
+        "height": height,
+    }
     about["epsilon"] = EPSILON
-    lines = [{**about, **_ours(task, trees, height, repeats, words)} for words in OURS]
+    lines = [{**about, **_ours(study, trees, height, repeats, words)} for words in OURS]
 
     with rivals.quiet():  # about its accountant and scikit-learn's names
-        fit = rivals.diffprivlib_forest(task.dataset, trees, height)
+        fit = rivals.diffprivlib_forest(study.dataset, trees, height)
         timed = timing.measure(lambda _: fit(), repeats)
-        answers = timed.last.predict(rivals.features(task.dataset)[0])
-    wrong = float(np.mean(answers != np.asarray(task.dataset.label)))
+        answers = timed.last.predict(rivals.features(study.dataset)[0])
+    wrong = float(np.mean(answers != np.asarray(study.dataset.label)))
     return [*lines, {**about, "library": "diffprivlib", "seconds": timed.median, "error": wrong}]
 
 
-def _ours(task: Task, trees: int, height: int, repeats: int, words: str) -> results.Line:
-    disjoint, table, label = OURS[words], task.table, np.asarray(task.table.target)
+def _ours(study: Study, trees: int, height: int, repeats: int, words: str) -> results.Line:
+    disjoint, table, label = OURS[words], study.table, np.asarray(study.table.target)
     recipe = recipes.random_forest(
         epsilon=EPSILON, rows=len(label), rounds=trees, depth=height, disjoint=disjoint
     )
@@ -109,4 +117,4 @@ def as_text(lines: list[results.Line]) -> str:
         )
         for line in lines
     ]
-    return tables.aligned((*names, "ms a fit", "training error"), rows)
+    return tables.aligned((*names, "ms per fit", "training error"), rows)

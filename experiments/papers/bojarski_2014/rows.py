@@ -1,4 +1,4 @@
-"""Data sets as the paper used them: which rows, which attributes, which runs."""
+"""Data sets as the paper uses them: rows, attributes and runs."""
 
 import argparse
 import dataclasses
@@ -10,6 +10,7 @@ import numpy as np
 from dpbt.base import Table
 from dpbt.data.domains import Nominal, Numeric, positions
 from experiments.common import commands, data
+from experiments.common.errors import InputError
 from experiments.papers.bojarski_2014.grid import Run, split
 from experiments.papers.bojarski_2014.settings import (
     EVERY_DATASET,
@@ -21,43 +22,41 @@ from experiments.papers.bojarski_2014.settings import (
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """Declare the options of all programs: which data set, which rows and attributes."""
-    words = "one data set (all but quantum)"
+    """Declare the options that all programs have: data set, rows, attributes and runs."""
+    words = f"one data set of {', '.join(EVERY_DATASET)} (all but quantum)"
     parser.add_argument("--dataset", choices=EVERY_DATASET, metavar="NAME", help=words)
-    words = f"runs, one fold each, 1 to {MOST_RUNS} (%(default)s)"
+    words = f"number of runs, each with its own fold, 1 to {MOST_RUNS} (%(default)s)"
     kind = commands.whole(1, MOST_RUNS)
     parser.add_argument("--runs", type=kind, default=MOST_RUNS, metavar="COUNT", help=words)
     commands.add_seed(parser, "folds and keys")
     words = (
-        "nominal columns as codes, or as a Boolean for each value (as the paper's numbers have it)"
+        "nominal columns as codes, or as a Boolean for each value (the paper's choice for the data)"
     )
     parser.add_argument("--nominal", choices=("codes", "values"), help=words)
-    words = (
-        "numbers as indicators of their quintiles in the rows, which are private (LIBSVM's Adult)"
-    )
+    words = "numbers as indicators of their quintiles, which are read off the rows (LIBSVM's Adult)"
     parser.add_argument("--quintiles", action="store_true", help=words)
     words = (
-        "a random sample of so many rows, at the same eta n_train and so the same relative noise"
+        "a random sample of COUNT rows, with the same eta n_train and so the same relative noise"
     )
-    parser.add_argument("--rows", type=int, metavar="COUNT", help=words)
+    parser.add_argument("--rows", type=commands.whole(100), metavar="COUNT", help=words)
     commands.add_smoke(parser)
 
 
 def load(name: str, sample: int | None = None) -> data.Dataset:
-    """A data set without its canonical test rows, which the paper does not count.
+    """A data set without its canonical test rows, which the paper does not use.
 
     Args:
-        name: of the data set.
-        sample: take a random sample of so many rows, or all.
+        name: the data set's name.
+        sample: the number of rows of a random sample, or None for all rows.
 
     Raises:
-        ValueError: if the sample is smaller than 100 rows or not smaller than the data set.
+        InputError: if the sample is smaller than 100 rows or not smaller than the data set.
     """
     dataset = data.load(name)
     here = np.arange(len(dataset.label)) if dataset.test is None else np.flatnonzero(~dataset.test)
     if sample is not None:
         if not 100 <= sample < len(here):
-            raise ValueError(f"a sample of {name} has 100 to {len(here) - 1} rows, got {sample}")
+            raise InputError(f"--rows of {name} must be in 100..{len(here) - 1}, got {sample}")
         here = np.sort(np.random.default_rng(0).permutation(here)[:sample])
     columns = {column: np.asarray(values)[here] for column, values in dataset.columns.items()}
     return dataclasses.replace(
@@ -68,7 +67,7 @@ def load(name: str, sample: int | None = None) -> data.Dataset:
 def attributes(dataset: data.Dataset, codes: bool) -> np.ndarray:
     """f32[N, A]: positions in the public ranges.
 
-    A missing number is at the low end, and no attribute says that it is missing.
+    A missing number is at the low end, and no attribute marks it as missing.
     """
     domain = dict(dataset.domain)
     for column, kind in domain.items():
@@ -80,7 +79,8 @@ def attributes(dataset: data.Dataset, codes: bool) -> np.ndarray:
 def quintile_attributes(dataset: data.Dataset) -> np.ndarray:
     """f32[N, A]: a Boolean for each listed value but "?", and for each fifth of a number's rows.
 
-    Equal quintiles are one. Fitted to private rows, so only for comparison with what the paper did.
+    Equal quintiles are merged. The quintiles are fitted to the rows, so this is only for comparison
+    with the paper.
     """
     blocks = []
     for column, kind in dataset.domain.items():
@@ -95,14 +95,14 @@ def quintile_attributes(dataset: data.Dataset) -> np.ndarray:
     return np.concatenate(blocks, axis=1)
 
 
-class Task(NamedTuple):
-    """A data set as the paper used it.
+class Study(NamedTuple):
+    """A data set as the paper uses it.
 
     Attributes:
-        name: of the data set.
+        name: the data set's name.
         dataset: its rows.
-        table: the same as exact positions, all present.
-        runs: who trains, validates and is tested.
+        table: the same rows as exact positions, all present.
+        runs: which rows train, validate and test.
         trained: n_train, nine tenths of the rows.
     """
 
@@ -120,14 +120,15 @@ def prepare(
     nominal: str | None = None,
     quintiles: bool = False,
     sample: int | None = None,
-) -> Task:
+) -> Study:
     """Load a data set as arrays and split it into runs.
 
     Args:
-        name: of the data set.
-        runs: how many.
-        seed: of the runs.
-        nominal: "codes" or "values"; None: as the paper's number of attributes has it.
+        name: the data set's name.
+        runs: the number of runs.
+        seed: the seed of the runs.
+        nominal: "codes" or "values"; None for the choice that gives the paper's number of
+        attributes.
         quintiles: see `quintile_attributes`.
         sample: see `load`.
     """
@@ -139,24 +140,24 @@ def prepare(
     )
     label = np.asarray(dataset.label)
     table = Table(jnp.asarray(position), jnp.asarray(label), jnp.ones(len(label), bool))
-    return Task(name, dataset, table, split(label, runs, seed), round(0.9 * len(label)))
+    return Study(name, dataset, table, split(label, runs, seed), round(0.9 * len(label)))
 
 
-def task_of(name: str, options: argparse.Namespace) -> Task:
-    """The data set that the options ask for."""
+def study_of(name: str, options: argparse.Namespace) -> Study:
+    """A data set with the rows, attributes and runs of the options."""
     runs = min(options.runs, (SMOKE if options.smoke else SETTINGS)["runs"])
     return prepare(name, runs, options.seed, options.nominal, options.quintiles, options.rows)
 
 
-def configuration(task: Task, options: argparse.Namespace) -> dict:
-    """What every file of results says of the data and the runs."""
-    rows, attributes = task.table.cells.shape
+def configuration(study: Study, options: argparse.Namespace) -> dict:
+    """The columns about data and runs that every file of results has."""
+    rows, attributes = study.table.cells.shape
     return {
-        "dataset": task.name,
+        "dataset": study.name,
         "rows": rows,
         "attributes": attributes,
-        "runs": len(task.runs),
+        "runs": len(study.runs),
         "seed": options.seed,
-        "nominal": options.nominal or ("values" if task.name in VALUES else "codes"),
+        "nominal": options.nominal or ("values" if study.name in VALUES else "codes"),
         "quintiles": options.quintiles,
     }

@@ -1,34 +1,33 @@
 """Measure random forests with and without privacy, and save Table 1.
 
-Saved are the series of the figures, too. There are ten runs, each with another tenth of the rows as
-test set and a tenth of the rest as validation set, which chooses height and number of trees. A
-random tree of height h is the top of a taller one and a forest of k trees is part of a larger one,
-so one set of 21 trees of height 15 serves the whole grid of a run; every number of trees has its
-own noise on its leaves. The paper's rpart is replaced by scikit-learn's CART with rpart's defaults.
+The series of the figures are saved, too. Each of ten runs has another tenth of the rows as test
+set. A tenth of the rest is the validation set, which chooses the height and the number of trees. A
+random tree of height h is the top of a taller one, and a forest of k trees is part of a larger one.
+So one set of 21 trees of height 15 serves the whole grid of a run. Every number of trees has its
+own noise on its leaves. scikit-learn's CART with rpart's defaults replaces the paper's rpart.
 
-Private leaves are read in two ways, at the same cost: "zero" takes negative counts as 0, "uniform"
-is Algorithm 2 as printed, theta uniform at random where a count is negative. The paper's private
-numbers are those of "zero".
+Private leaves are read in two ways, at the same cost. The reading "zero" takes negative counts as
+0. The reading "uniform" is Algorithm 2 as printed: theta is uniform at random where a count is
+negative. The paper's private numbers are those of "zero".
 """
 
 import argparse
 import sys
 import time
-from pathlib import Path
 
 import numpy as np
-from tqdm import tqdm
 
 from experiments.common import commands, results
+from experiments.common.progress import progress
 from experiments.papers.bojarski_2014 import lines, settings, table
 from experiments.papers.bojarski_2014.grid import grid_scales, measure
-from experiments.papers.bojarski_2014.rows import Task, add_options, configuration, task_of
+from experiments.papers.bojarski_2014.rows import Study, add_options, configuration, study_of
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     add_options(parser)
-    words = "also the series of error by eta (Figures 2, 4, ...)"
+    words = "also measure the series of errors by eta (Figures 2, 4, ...)"
     parser.add_argument("--eta", action="store_true", help=words)
     commands.add_out(parser, results.folder(settings.NAME))
     commands.add_json(parser, "print Table 1's lines as a JSON list")
@@ -39,46 +38,47 @@ def run(options: argparse.Namespace) -> None:
     names = [options.dataset] if options.dataset else settings.DATASETS
     for name in names:
         _save(name, options)
-    table.show(Path(options.out), names, options.json)
+    out = commands.out_folder(options)
+    table.show(out, names, options.json)
     if options.json:
         return
     if not options.dataset:
-        print("quantum is not among them: its data could not be obtained; ", end="")
-        print("--dataset quantum reads a copy of your own")
-    print(f"wrote {options.out}")
+        print("quantum is left out: its data could not be obtained; ", end="")
+        print("--dataset quantum reads your own copy")
+    print(f"wrote {out}")
 
 
 def _save(name: str, options: argparse.Namespace) -> None:
     """Measure one data set, and write its series and its lines of Table 1 (CART last)."""
-    task = task_of(name, options)
-    rows, attributes = task.table.cells.shape
-    grid, by_eta, seconds = _measure(task, options)
+    study = study_of(name, options)
+    rows, attributes = study.table.cells.shape
+    grid, by_eta, seconds = _measure(study, options)
 
-    numbers, target = np.asarray(task.table.cells), np.asarray(task.table.target)
-    cart = lines.cart_error(numbers, target, task.runs)
+    numbers, target = np.asarray(study.table.cells), np.asarray(study.table.target)
+    cart = lines.cart_error(numbers, target, study.runs)
     best = lines.table_lines(name, grid, rows)
     best.append(lines.table_line(name, False, "cart", cart, settings.PAPER[name][0], rows))
 
     config = {
-        **configuration(task, options),
+        **configuration(study, options),
         **settings.ANALYSIS,
         "sure": settings.SURE,
         "seconds": round(seconds, 2),
     }
     for suffix, part in (("", grid), ("_eta", by_eta), ("_table", best)):
         if part:
-            results.write_csv(Path(options.out) / f"{name}{suffix}.csv", part, config)
+            results.write_csv(commands.out_folder(options) / f"{name}{suffix}.csv", part, config)
     if not options.json:
-        eta = f"eta = {settings.BUDGET / task.trained:.4g}"
+        eta = f"eta = {settings.BUDGET / study.trained:.4g}"
         words = f"{rows} rows, {attributes} attributes, {eta}, {seconds:.1f} s"
         print(f"{name}: {words}", file=sys.stderr)
 
 
 def _measure(
-    task: Task, options: argparse.Namespace
+    study: Study, options: argparse.Namespace
 ) -> tuple[list[results.Line], list[results.Line], float]:
-    """The series of the grid, those by eta if asked for, and the seconds that the grid took."""
-    rows, unit = len(task.table.target), settings.BUDGET / task.trained
+    """The series of the grid, the series by eta (with --eta), and the seconds of the grid."""
+    rows, unit = len(study.table.target), settings.BUDGET / study.trained
     main = settings.SMOKE if options.smoke else settings.SETTINGS
     grids = [(eta, main) for eta in (np.inf, unit)]
     if options.eta:
@@ -86,14 +86,14 @@ def _measure(
         grids += [(factor * unit, extra) for factor in extra["factors"]]
 
     grid, by_eta, start, seconds = [], [], time.perf_counter(), 0.0
-    total = len(task.runs) * len(grids)
-    with tqdm(total=total, unit="run", desc=task.name, disable=options.json) as progress:
+    total = len(study.runs) * len(grids)
+    with progress(total, "run", study.name, quiet=options.json) as shown:
         for eta, axes in grids:
             heights, sizes = axes["heights"], axes["trees"]
             scales = grid_scales(eta, sizes, rows)
-            found = measure(task.table, task.runs, scales, heights, sizes, options.seed, progress)
+            found = measure(study.table, study.runs, scales, heights, sizes, options.seed, shown)
             private = bool(eta < np.inf)
-            new = lines.series(found, private, eta, task.trained, heights, sizes)
+            new = lines.series(found, private, eta, study.trained, heights, sizes)
             if axes is main:
                 grid += new
                 seconds = time.perf_counter() - start

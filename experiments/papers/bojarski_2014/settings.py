@@ -8,11 +8,11 @@ DATASETS = (
     *("mushroom", "adult", "covertype"),
 )
 EVERY_DATASET = (*DATASETS, "quantum")
-"""The data of quantum could not be obtained; it is run from a copy of one's own."""
+"""The data of quantum could not be obtained; it is run from a person's own copy."""
 
 VALUES = ("adult",)
-"""Data sets with a Boolean for each nominal value; elsewhere a code, as the paper's numbers of
-attributes have it."""
+"""Data sets with a Boolean for each nominal value. The others have a code, which gives the paper's
+number of attributes."""
 
 MOST_RUNS = 10
 SETTINGS = {"heights": tuple(range(1, 16)), "trees": tuple(range(1, 22, 2)), "runs": MOST_RUNS}
@@ -23,8 +23,8 @@ ETA_SERIES = {
     "factors": (0.03, 0.1, 0.3, 1.0, 3.0, 10.0, np.inf),
 }
 THIN = (*range(1, 22), *range(31, 102, 10))
-"""Numbers of trees by eta for data sets of more than LARGE rows: a seventh of the work of all that
-the paper tried."""
+"""Numbers of trees of the series by eta for data sets of more than LARGE rows. They are a seventh
+of the work of all numbers that the paper tried."""
 
 LARGE = 5000
 ETA_SMOKE = {"heights": (2, 3), "trees": (1, 3), "factors": (1.0, np.inf)}
@@ -36,10 +36,10 @@ ANALYSIS = {"delta": 0.1, "big_k": 40.0, "c": 0.05}
 """The constants of Theorems 5.7 and 5.9."""
 
 SURE = 0.9
-"""The probability with which the smallest bound over all constants shall hold."""
+"""The probability with which the smallest bound over all constants must hold."""
 
 PEER_SETTINGS = (("banknote", 21, 5), ("banknote", 21, 11), ("adult", 21, 8))
-"""Data set, trees and height of the fits that are timed beside a peer's."""
+"""(data set, trees, height) of the fits that are timed beside a peer's."""
 
 PAPER = {
     "banknote": (3.65, 3.09, 3.46, 5.44, 5.22),
@@ -51,7 +51,7 @@ PAPER = {
     "covertype": (26.90, 33.39, 30.80, 38.75, 37.82),
     "quantum": (32.08, 34.81, 33.06, 39.91, 39.01),
 }
-"""Errors in percent of rpart; of majority and threshold without privacy; of the same with it."""
+"""Errors in percent: rpart; majority and threshold without privacy; the same with privacy."""
 
 PAPER_FORESTS = {
     "banknote": ((21, 15), (17, 9), (21, 11), (7, 12)),
@@ -63,6 +63,6 @@ PAPER_FORESTS = {
     "covertype": ((21, 15), (21, 15), (3, 13), (3, 13)),
     "quantum": ((21, 15), (19, 14), (21, 13), (13, 9)),
 }
-"""(k, h) that the paper chose, in the order of PAPER after rpart."""
+"""(k, h) that the paper chose, in the order of PAPER without rpart."""
 
 PAPER_ROWS = {"covertype": 581_012, "quantum": 50_000}

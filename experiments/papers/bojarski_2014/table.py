@@ -1,4 +1,4 @@
-"""Print Table 1 of the data sets that have been run, beside the paper's numbers."""
+"""Print Table 1 from the saved results, beside the paper's numbers."""
 
 import argparse
 import json
@@ -14,7 +14,7 @@ FIELDS = (
     *("error", "interval", "paper_error"),
 )
 MORE = {
-    "lowest_test_error": "lowest in test",
+    "lowest_test_error": "lowest test error",
     "papers_forest": "at paper's k, h",
     "as_printed": "as printed",
 }
@@ -22,7 +22,7 @@ MORE = {
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
-    words = "data sets (those that were run)"
+    words = "data sets (all that have been run)"
     names = {"nargs": "+", "choices": EVERY_DATASET, "metavar": "NAME"}
     parser.add_argument("--dataset", **names, help=words)
     commands.add_results(parser, results.folder(NAME))
@@ -40,7 +40,7 @@ def show(folder: Path, names: Sequence[str], as_json: bool) -> None:
     """Print Table 1 of some data sets.
 
     Raises:
-        ValueError: if one has not been saved.
+        InputError: if one of them has not been saved.
     """
     lines = []
     for name in names:
@@ -51,8 +51,8 @@ def show(folder: Path, names: Sequence[str], as_json: bool) -> None:
         print(json.dumps([{field: line[field] for field in FIELDS} for line in own], indent=1))
         return
     print(as_text(lines))
-    words = "errors in percent, +- half the 95 % binomial interval"
-    print(f"{words}; as printed: theta uniform where a count is negative")
+    words = "errors in percent, +- half the width of the 95 % binomial interval"
+    print(f"{words}; as printed: theta is uniform where a count is negative")
 
 
 def as_text(lines: list[results.Line]) -> str:

@@ -1,17 +1,16 @@
 """Test and training errors of private halfspaces, along each axis around the base."""
 
 import argparse
-import sys
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
-from tqdm import tqdm
 
 from dpbt import recipes
 from dpbt.sweeps import plan, runner, storage
 from dpbt.theory import smooth_bounds
+from experiments.common.progress import progress
 from experiments.common.results import Line
 from experiments.papers.bun_2020.samples import sample
 from experiments.papers.bun_2020.settings import (
@@ -22,26 +21,27 @@ from experiments.papers.bun_2020.settings import (
     CALIBRATIONS,
     DELTA,
     EPSILON,
+    RELATION,
 )
 
 
 def task(name: str, seed: Sequence[int], rows: int, tau: float, noise: float) -> plan.Task:
-    """One sample as a task with one evaluation; the number of training rows is public."""
+    """One sample as a task with one evaluation. The number of training rows is public."""
     table, _ = sample(seed, rows, tau, noise)
     train = np.arange(table.target.shape[0])[None] < rows
-    return plan.Task(name, table, train, ~train, {"rows": rows})
+    return plan.Task(name, table, train, ~train, {"rows": rows, "relation": RELATION})
 
 
 def measure(axes: dict, options: argparse.Namespace) -> list[Line]:
-    """A line for each point, epsilon and calibration; epsilon infinite is without privacy.
+    """A line for each point, epsilon and calibration; an infinite epsilon is without privacy.
 
     Args:
-        axes: axis -> its values; the others are at the base.
-        options: `keys`, `samples`, `seed` and `json` count.
+        axes: axis -> its values; the other axes are at the base.
+        options: `keys`, `samples`, `seed` and `json` are read.
     """
     lines = []
     count = sum(len(values) for values in axes.values()) * options.samples
-    with tqdm(total=count, unit="task", file=sys.stderr, disable=options.json) as bar:
+    with progress(count, "task", quiet=options.json) as shown:
         for axis, values in axes.items():
             epsilons = values if axis == "epsilon" else (EPSILON, float("inf"))
             points = [BASE] if axis == "epsilon" else [{**BASE, axis: value} for value in values]
@@ -49,7 +49,7 @@ def measure(axes: dict, options: argparse.Namespace) -> list[Line]:
             for point, columns in zip(points, found, strict=True):
                 for epsilon in epsilons:
                     lines += [_line(axis, point, columns, epsilon, c) for c in CALIBRATIONS]
-            bar.update(len(values) * options.samples)
+            shown.update(len(values) * options.samples)
     return lines
 
 

@@ -1,4 +1,4 @@
-"""Rounds of HS-StL at its own constants: those that its theorem asks for, and those it needs."""
+"""Rounds of HS-StL at its own constants: those of its theorem, and those that are needed."""
 
 import argparse
 
@@ -8,7 +8,7 @@ import numpy as np
 
 import dpbt
 from dpbt import recipes
-from dpbt.base import REPLACE_ONE, Array, Table
+from dpbt.base import Array, Table
 from dpbt.learners.halfspace import PUBLISHED_L2
 from dpbt.privacy import accounting, slickness
 from dpbt.theory import smooth_bounds
@@ -20,19 +20,20 @@ from experiments.papers.bun_2020.settings import (
     BETA,
     DELTA,
     EPSILON,
+    RELATION,
     ROUNDS_RUN,
     SMOKE_ROUNDS,
 )
 
-_MOVED = (PUBLISHED_L2, slickness.center_l2(REPLACE_ONE))
+_MOVED = (PUBLISHED_L2, slickness.CENTER_L2)
 
 
 @jax.jit
 def curves(key: Array, table: Table, recipe) -> tuple[Array, Array, Array]:
     """After each round, f32[T]: training error, share of rows with small margin, and advantage.
 
-    The margin is y H / t, and small is up to tau / 8, which is the recipe's learning rate on the
-    paper's losses, twice that on margins.
+    The margin is y H / t, and a small one is at most tau / 8. That is the recipe's learning rate on
+    the paper's losses, and twice the learning rate on margins.
     """
     hypotheses = recipe.learner.hypotheses
     transcript, found, _ = dpbt.boost(key, table, recipe)
@@ -53,22 +54,22 @@ def curves(key: Array, table: Table, recipe) -> tuple[Array, Array, Array]:
 
 
 def first(reached: np.ndarray) -> int | None:
-    """The first round from which on it stays so to the last that was run, or None."""
+    """The first round from which `reached` holds in every later round, or None."""
     broken = np.flatnonzero(~reached)
     since = int(broken[-1]) + 1 if len(broken) else 0
     return since + 1 if since < len(reached) else None
 
 
 def needed(options: argparse.Namespace) -> list[Line]:
-    """A line for each margin, of HS-StL with its own noise, density and rate.
+    """A line for each margin: HS-StL with its own noise, density and rate.
 
-    It has the rounds that Theorem 24 asks for, and those that were needed. The claimed advantage is
-    Theorem 27's at HS-StL's noise. As printed, h(x) = z . x without normalisation, it does not
-    hold: the advantage of h without noise is |z|^2 / 2, which is tau^2 / 2 if all rows are
+    A line has the rounds of Theorem 24, and those that were needed. The claimed advantage is
+    Theorem 27's at HS-StL's noise. It does not hold as printed, for h(x) = z . x without
+    normalisation. The advantage of h without noise is |z|^2 / 2, which is tau^2 / 2 if all rows are
     +-tau u.
 
     Args:
-        options: `smoke`, `samples` and `seed` count.
+        options: `smoke`, `samples` and `seed` are read.
     """
     planned = SMOKE_ROUNDS if options.smoke else ROUNDS_RUN
     return [_line(tau, count, options) for tau, count in planned.items()]
@@ -78,11 +79,12 @@ def _line(tau: float, count: int, options: argparse.Namespace) -> Line:
     chosen = smooth_bounds.hs_stl(ALPHA, BETA, tau)
     recipe = recipes.halfspace_boost(
         rows=BASE["rows"],
-        noise=chosen.noise,
+        noise_scale=chosen.noise,
         rounds=count,
         density=chosen.density,
         learning_rate=chosen.learning_rate,
         delta=DELTA,
+        relation=RELATION,
     )
     found = []
     for s in range(min(options.samples, 3)):

@@ -1,16 +1,16 @@
-"""Measure test errors along each axis, and rounds by theorem.
+"""Measure test errors along each axis, and the rounds that the theorem needs.
 
-Axes are rows, margin, epsilon and label noise, and one at a time is varied around the base. Rows
+The axes are rows, margin, epsilon and label noise; one at a time is varied around the base. Rows
 lie on the unit ball and satisfy y (u . x) >= tau for a target u, up to label noise on the training
-rows; labels of test rows are clean. A second direction agrees with four labels in five, so that the
-centre of the rows errs on every fifth row and re-weighting has work to do. The constants of HS-StL
-are out of reach (tens of millions of rows, a hundred thousand rounds): errors are those of
-`recipes.halfspace_boost` with few rounds, and HS-StL's own noise, density and rate are run on few
-rows, for the first rounds, to see how many it needs.
+rows. Labels of test rows are clean. A second direction agrees with four labels in five. So the
+centre of the rows errs on every fifth row, and re-weighting has work to do.
+
+HS-StL's constants are out of reach: tens of millions of rows and a hundred thousand rounds. Errors
+are those of `recipes.halfspace_boost` with few rounds. HS-StL's own noise, density and rate are run
+on few rows, for the first rounds, to see how many rounds it needs.
 """
 
 import argparse
-from pathlib import Path
 
 from experiments.common import commands, results
 from experiments.papers.bun_2020 import errors, rounds, settings, table
@@ -18,8 +18,10 @@ from experiments.papers.bun_2020 import errors, rounds, settings, table
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
-    commands.add_count(parser, "--keys", 4, "keys for each sample")
-    commands.add_count(parser, "--samples", 5, "samples of rows, each with its own target")
+    commands.add_count(parser, "--keys", 4, "number of keys for each sample")
+    commands.add_count(
+        parser, "--samples", 5, "number of samples of rows, each with its own target"
+    )
     commands.add_seed(parser, "samples and keys")
     commands.add_out(parser, results.folder(settings.NAME))
     commands.add_smoke(parser)
@@ -31,7 +33,7 @@ def run(options: argparse.Namespace) -> None:
     measured = errors.measure(settings.SMOKE if options.smoke else settings.AXES, options)
     needed = rounds.needed(options)
 
-    out = Path(options.out)
+    out = commands.out_folder(options)
     config = {name: values[0] for name, values in settings.BOOSTING.items()}
     config |= {
         "dimension": settings.DIMENSION,

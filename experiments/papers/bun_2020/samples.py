@@ -14,15 +14,16 @@ def sample(
 ) -> tuple[Table, np.ndarray]:
     """Training rows, then test rows, with a margin of tau; and the target u f64[d].
 
-    x = y m u + y a c w + r: m uniform in [tau, 2 tau], c = SPURIOUS, a = 1 with probability
-    AGREEING and else -1, w orthogonal to u, r uniform on what is left of the unit sphere.
+    A row is x = y m u + y a c w + r. The margin m is uniform in [tau, 2 tau], and c = SPURIOUS. The
+    sign a is 1 with probability AGREEING, and else -1. The direction w is orthogonal to u. The rest
+    r is uniform in the orthogonal complement of u and w, and makes x a unit vector.
 
     Args:
-        seed: of everything.
-        rows: that train.
+        seed: the seed of all draws.
+        rows: the number of training rows.
         tau: the margin, in (0, 0.4].
-        noise: the chance that a training row's label is flipped.
-        tests: rows that do not, with clean labels.
+        noise: the probability that a training row's label is flipped.
+        tests: the number of test rows, which have clean labels.
 
     Raises:
         ValueError: if the margin leaves no room on the unit sphere.

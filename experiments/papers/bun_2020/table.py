@@ -35,7 +35,7 @@ def show(folder: Path, as_json: bool) -> None:
     """Print errors and rounds.
 
     Raises:
-        ValueError: if they have not been saved.
+        InputError: if they have not been saved.
     """
     errors = results.read_csv(folder / "errors.csv", f"{NAME} run")
     rounds = results.read_csv(folder / "rounds.csv", f"{NAME} run")

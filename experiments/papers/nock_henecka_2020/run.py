@@ -1,29 +1,27 @@
-"""Run the grid of section 17 on 19 domains, ten-fold, and save Table 1.
+"""Run the grid of section 17 on 19 domains in ten folds, and save Table 1.
 
-For every domain: T in {2, 5, 10, 20}, D in {1..6}, alpha in {0.1, 1, objective calibration}, and
-either no privacy or epsilon in {0.01, 0.1, 1, 10, 25} by beta_tree in {0.1, 0.5, 0.9} by M; numeric
-columns are cut into v_q intervals. A run that was cut short goes on where it stopped.
+The grid has T in {2, 5, 10, 20}, D in {1..6}, and alpha in {0.1, 1, objective calibration}. Private
+settings have epsilon in {0.01, 0.1, 1, 10, 25}, beta_tree in {0.1, 0.5, 0.9}, and M. Numeric
+columns are cut into v_q intervals. A run that was stopped resumes where it stopped.
 """
 
 import argparse
 import json
-import sys
 import time
-from pathlib import Path
-
-from tqdm import tqdm
 
 from dpbt.sweeps import plan, runner
 from experiments.common import commands, data, protocols, results
+from experiments.common.errors import of_input
+from experiments.common.progress import progress
 from experiments.papers.nock_henecka_2020 import settings, table
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
-    words = "(%(default)s)"
+    words = "calibrations of the noise (%(default)s)"
     choices = (*settings.CALIBRATIONS, "both")
     parser.add_argument("--calibration", choices=choices, default="both", help=words)
-    words = "domains, all 19 by default; `python -m experiments data check` lists them"
+    words = "domains (all 19); `python -m experiments data check` lists them"
     parser.add_argument(
         "--datasets",
         nargs="+",
@@ -32,19 +30,22 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         metavar="NAME",
         help=words,
     )
-    commands.add_count(parser, "--bins", 10, "v_q, intervals of a numeric column")
-    parser.add_argument("--clip", type=float, nargs="+", default=[10.0], help="values of M (10)")
+    words = "v_q, the number of intervals of a numeric column (%(default)s)"
+    kind = commands.whole(2, settings.MOST_BINS)
+    parser.add_argument("--bins", type=kind, default=10, metavar="COUNT", help=words)
+    words = "values of M (10)"
+    parser.add_argument("--clip", type=commands.finite, nargs="+", default=[10.0], help=words)
     commands.add_data(parser)
     commands.add_out(parser, results.folder(settings.NAME), "; a run resumes there")
     commands.add_memory(parser)
     commands.add_smoke(parser)
-    commands.add_json(parser, "print what the run took and Table 1's counts as JSON")
+    commands.add_json(parser, "print the times and Table 1's counts as JSON")
 
 
 def tasks(names: list[str], bins: int, folder: str | None = None) -> list[plan.Task]:
-    """One task a domain; the number of rows is the public bound."""
+    """One task for each domain; its number of rows is the public bound."""
     found = []
-    for name in names:
+    for name in dict.fromkeys(names):
         dataset = data.load(name, bins, folder)
         split = protocols.cross_validation(dataset.label, settings.FOLDS, [settings.SEED])
         public = {"rows": len(dataset.label)}
@@ -53,26 +54,27 @@ def tasks(names: list[str], bins: int, folder: str | None = None) -> list[plan.T
 
 
 def fit_all(sweep: plan.Sweep, work: list[plan.Task], options: argparse.Namespace) -> runner.Report:
-    """Fit what is missing in the folder of the results, and report what that took."""
+    """Fit the settings that are missing in the folder of the results."""
     total = len(sweep.settings) * settings.FOLDS * len(work)
-    shown = {"unit": "fit", "smoothing": 0.1, "file": sys.stderr, "disable": options.json}
-    with tqdm(total=total, **shown) as bar:
+    out = commands.out_folder(options)
+    with progress(total, "fit", quiet=options.json, smoothing=0.1) as shown, of_input(out):
         return runner.run(
             sweep,
             work,
-            Path(options.out),
+            out,
             memory_mb=options.memory_mb,
             padding=settings.SPARE_CELLS,
-            progress=lambda fits: bar.update(fits),
+            progress=shown.update,
         )
 
 
 def run(options: argparse.Namespace) -> None:
-    """Run what is missing of the grid; write and print Table 1's counts."""
+    """Fit the missing part of the grid; write and print Table 1's counts."""
     both = options.calibration == "both"
     calibrations = settings.CALIBRATIONS if both else (options.calibration,)
-    out, start = Path(options.out), time.perf_counter()
-    sweep = settings.grid(calibrations, options.bins, tuple(options.clip), options.smoke)
+    out, start = commands.out_folder(options), time.perf_counter()
+    with of_input():
+        sweep = settings.grid(calibrations, options.bins, tuple(options.clip), options.smoke)
     report = fit_all(sweep, tasks(options.datasets, options.bins, options.data), options)
     seconds = time.perf_counter() - start
 
@@ -89,7 +91,7 @@ def run(options: argparse.Namespace) -> None:
         print(json.dumps({"seconds": seconds, **report._asdict(), "table_1": lines}, indent=1))
         return
     print(
-        f"{report.fits} fits in {seconds:.0f} s ({report.reused} were there): "
+        f"{report.fits} fits in {seconds:.0f} s ({report.reused} more were saved already): "
         f"{report.run_seconds:.0f} s fitting, {report.compile_seconds:.0f} s compiling "
         f"{report.programs} programs of up to {report.memory_mb:.0f} MB\n"
     )

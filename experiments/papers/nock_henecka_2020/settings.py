@@ -1,4 +1,4 @@
-"""The grid of Nock & Henecka (2020), section 17, and what their Table 1 prints."""
+"""The grid of Nock & Henecka (2020), section 17, and the numbers of their Table 1."""
 
 from dpbt import recipes
 from dpbt.sweeps import plan
@@ -11,6 +11,8 @@ GRID = {"rounds": (2, 5, 10, 20), "depth": (1, 2, 3, 4, 5, 6), "alpha": ALPHAS}
 PRIVATE = {"epsilon": EPSILONS, "beta_tree": (0.1, 0.5, 0.9)}
 SMOKE = {"rounds": (1, 2), "depth": (1, 2), "alpha": ALPHAS}
 FOLDS, SEED = 10, 0
+MOST_BINS = 255
+"""A column has at most 256 cells, and one is for missing numbers."""
 
 PAPER_TABLE_1 = {
     0.01: (14, 3, 5),
@@ -19,11 +21,11 @@ PAPER_TABLE_1 = {
     10.0: (5, 4, 11),
     25.0: (8, 6, 6),
 }
-"""Counts of domains by (O.C., 0.1, 1) that the paper prints."""
+"""epsilon -> the printed counts of domains, for alpha in (objective calibration, 0.1, 1)."""
 
 SPARE_CELLS = 2_000_000
-"""For `plan.common_shapes`. A table and a calibration have 11,520 fits, so that a program costs
-as much as so many cells."""
+"""The padding of `plan.common_shapes`: compiling a program costs as much as this many cells do in
+the 11,520 fits of a table and a calibration."""
 
 
 def grid(
@@ -31,12 +33,12 @@ def grid(
 ) -> plan.Sweep:
     """The paper's grid for one v_q.
 
-    Without privacy there is one calibration, and beta_tree and M mean nothing.
+    Settings without privacy have one calibration, one beta_tree and one M.
 
     Args:
-        calibrations: among CALIBRATIONS.
-        bins: v_q, intervals of a numeric column.
-        clip: values of M.
+        calibrations: a subset of CALIBRATIONS.
+        bins: v_q, the number of intervals of a numeric column.
+        clip: the values of M.
         smoke: take the smallest grid.
     """
     shared = SMOKE if smoke else GRID

@@ -1,4 +1,4 @@
-"""Print Table 1 from the saved fits: on how many domains each alpha is best."""
+"""Print Table 1 from the saved fits: the number of domains on which each alpha is best."""
 
 import argparse
 import json
@@ -9,6 +9,7 @@ import numpy as np
 
 from dpbt.sweeps import storage
 from experiments.common import commands, results, tables
+from experiments.common.errors import InputError, of_input
 from experiments.papers.nock_henecka_2020.settings import (
     ALPHAS,
     CALIBRATIONS,
@@ -18,12 +19,12 @@ from experiments.papers.nock_henecka_2020.settings import (
 )
 
 BY_ALPHA = ("counts", "best_error_mean", "paper")
-"""The entries of a line that hold a number for each alpha."""
+"""The entries of a line that have a number for each alpha."""
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
-    words = f"among {', '.join(CALIBRATIONS)} (those that were run)"
+    words = f"{' or '.join(CALIBRATIONS)} (those that have been run)"
     names = {"nargs": "+", "choices": CALIBRATIONS, "metavar": "NAME"}
     parser.add_argument("--calibration", **names, help=words)
     commands.add_results(parser, results.folder(NAME))
@@ -31,7 +32,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> None:
-    """Print the counts of all domains that have been fitted."""
+    """Print the counts over all domains that have been fitted."""
     folder = Path(options.results)
     found = lines(folder, options.calibration or calibrations(folder))
     print(json.dumps(found, indent=1) if options.json else as_text(found))
@@ -41,16 +42,17 @@ def saved(folder: Path) -> dict[str, dict[str, np.ndarray]]:
     """Domain -> the columns of its fits.
 
     Raises:
-        ValueError: if the folder holds none.
+        InputError: if the folder holds no fits, or a file that is not one of fits.
     """
     paths = sorted(folder.glob("*.npz"))
     if not paths:
-        raise ValueError(f"no results in {folder}; run: python -m experiments {NAME} run")
-    return {path.stem: storage.load_columns(path)[0] for path in paths}
+        raise InputError(f"no results in {folder}; run: python -m experiments {NAME} run")
+    with of_input(folder):
+        return {path.stem: storage.load_columns(path)[0] for path in paths}
 
 
 def calibrations(folder: Path) -> list[str]:
-    """The calibrations of which the folder holds private fits."""
+    """The calibrations that the folder has private fits of."""
     names: set[str] = set()
     for columns in saved(folder).values():
         names |= set(columns["calibration"][np.isfinite(columns["epsilon"])].tolist())
@@ -58,10 +60,12 @@ def calibrations(folder: Path) -> list[str]:
 
 
 def best_errors(folder: Path, calibration: str, epsilon: float) -> dict[str, dict[str, float]]:
-    """Domain -> alpha -> the smallest mean test error over folds, over all other parameters.
+    """Domain -> alpha -> the smallest mean test error over all other parameters.
+
+    The mean is over folds.
 
     Raises:
-        ValueError: if the folder holds no results of that kind.
+        InputError: if the folder holds no results of that kind.
     """
     found = {}
     for name, columns in saved(folder).items():
@@ -69,7 +73,7 @@ def best_errors(folder: Path, calibration: str, epsilon: float) -> dict[str, dic
         setting, place = np.unique(columns["setting"][chosen], return_inverse=True)
         if not len(setting):
             asked = f"{calibration}, epsilon = {epsilon:g}"
-            raise ValueError(f"{folder}: no results of {name} for {asked}")
+            raise InputError(f"{folder}: no results of {name} for {asked}")
 
         errors = columns["test_error"][chosen].astype(np.float64)
         mean = np.bincount(place, errors) / np.bincount(place)
@@ -80,12 +84,12 @@ def best_errors(folder: Path, calibration: str, epsilon: float) -> dict[str, dic
 
 
 def lines(folder: Path, names: Sequence[str]) -> list[results.Line]:
-    """A line for each calibration and epsilon; see `line`."""
+    """A line for each calibration and epsilon; `line` describes one."""
     return [line(folder, name, epsilon) for name in names for epsilon in EPSILONS]
 
 
 def line(folder: Path, calibration: str, epsilon: float) -> results.Line:
-    """On how many domains each alpha attains the best of the best errors; ties count for all."""
+    """The number of domains on which each alpha has the smallest error; ties count for each."""
     errors = best_errors(folder, calibration, epsilon)
     least = {name: min(by_alpha.values()) + 1e-9 for name, by_alpha in errors.items()}
     alphas = [str(a) for a in ALPHAS]
@@ -107,8 +111,8 @@ def flat(line: results.Line) -> results.Line:
 
 
 def as_text(lines: list[results.Line]) -> str:
-    """The counts beside the paper's."""
-    head = ("calibration", "epsilon", "best on: O.C., 0.1, 1", "the paper's")
+    """The counts as text, beside the paper's."""
+    head = ("calibration", "epsilon", "domains where best: O.C., 0.1, 1", "the paper's")
     rows = [
         (
             line["calibration"],

@@ -1,0 +1,281 @@
+"""Sweeps and tasks: what is asked for, checked where it is stated. `plan` plans it."""
+
+import dataclasses
+import hashlib
+import inspect
+import itertools
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+
+from dpbt.base import Recipe, Table
+from dpbt.checks import check_same_rows
+from dpbt.recipes.building import whole
+
+Value = str | int | float | bool
+Setting = Mapping[str, Value]
+Block = Mapping[str, tuple[Value, ...]]
+
+RecipeMaker = Callable[..., Recipe]
+"""(**axes, **task arguments) -> a recipe."""
+
+
+class Shape(NamedTuple):
+    """Lengths of a table: N rows, F features, S splits, A attributes.
+
+    A table of exact numbers has no questions, so 0 splits and 0 attributes.
+    """
+
+    rows: int
+    features: int
+    splits: int
+    attributes: int
+
+    @property
+    def cost(self) -> int:
+        """What the learners lay out of the table: rows times splits, or times features."""
+        return self.rows * max(self[1:])
+
+
+def shape_of(table: Table) -> Shape:
+    """The lengths of a table."""
+    rows, features = table.cells.shape
+    questions = table.questions
+    if questions is None:
+        return Shape(rows, features, 0, 0)
+    return Shape(rows, features, len(questions.feature), len(questions.attribute))
+
+
+class Task(NamedTuple):
+    """A table, and the rows that each evaluation trains and tests on.
+
+    Attributes:
+        name: the name of its files, and of its keys. It is a file name: no slashes, no leading dot.
+        table: N rows, host or device arrays.
+        train: bool[F, N], the rows to train on in each of F evaluations, such as folds.
+        test: bool[F, N], the rows to test on.
+        arguments: what the recipe's maker needs to know of the table, such as its public `rows`.
+            The results hold them, so they must be public. Where an evaluation has more than `rows`
+            rows to train on, only the first `rows` count (`boosting.admitted`).
+    """
+
+    name: str
+    table: Table
+    train: np.ndarray
+    test: np.ndarray
+    arguments: Mapping[str, Any]
+
+    @property
+    def shape(self) -> Shape:
+        """The lengths of the table."""
+        return shape_of(self.table)
+
+
+def checked_tasks(tasks: Task | Sequence[Task]) -> list[Task]:
+    """The tasks as a list; one task stands for a list of it.
+
+    Raises:
+        ValueError: for no tasks, something that is no task, or a name that two tasks share; and as
+            `_check_task`.
+    """
+    listed = [tasks] if isinstance(tasks, Task) else list(tasks)
+    if not listed:
+        raise ValueError("tasks must hold at least one task, got none")
+    for task in listed:
+        if not isinstance(task, Task):
+            raise ValueError(f"tasks must hold sweeps.Task(...), got {type(task).__name__}")
+        _check_task(task)
+    names = [task.name for task in listed]
+    if len(set(names)) < len(names):
+        raise ValueError(f"tasks need distinct names, got {names}")
+    return listed
+
+
+def _check_task(task: Task) -> None:
+    """Check the fields of a task.
+
+    Raises:
+        ValueError: naming the task and the field; no number of rows is shown.
+    """
+    # A field in the place of another one may be private, so its type alone is shown.
+    name = task.name
+    if not isinstance(name, str):
+        raise ValueError(f"name of a task must be a text, got {type(name).__name__}")
+    if not name or name[0] == "." or any(character in name for character in "/\\\0"):
+        raise ValueError(
+            "name of a task must be a file name without slashes and without a leading dot, "
+            f"got {name!r}"
+        )
+    if not isinstance(task.table, Table):
+        raise ValueError(
+            f"table of task {name!r} must be a table, as dpbt.table makes it, "
+            f"got {type(task.table).__name__}"
+        )
+    if not isinstance(task.arguments, Mapping):
+        raise ValueError(
+            f"arguments of task {name!r} must be a dict of the maker's arguments, "
+            f"got {type(task.arguments).__name__}"
+        )
+
+    # The masks and the table have the same rows.
+    check_same_rows(task.table)
+    rows = np.shape(task.table.target)
+    for field in ("train", "test"):
+        mask = np.asarray(getattr(task, field))
+        if mask.dtype != bool or mask.ndim != 2 or mask.shape[1:] != rows or not len(mask):
+            raise ValueError(
+                f"{field} of task {name!r} must be bool[F, N], an entry for each row of its "
+                f"table; got {mask.dtype} of rank {mask.ndim}, or another number of entries"
+            )
+    if np.shape(task.train) != np.shape(task.test):
+        raise ValueError(f"train and test of task {name!r} must have one shape")
+
+
+def _checked_blocks(blocks: Any) -> tuple[Block, ...]:
+    """The blocks as a tuple of dicts of tuples of plain values.
+
+    Raises:
+        ValueError: for something that is no block, or blocks with different axes.
+    """
+    several = isinstance(blocks, Sequence | Iterator) and not isinstance(blocks, str)
+    listed: tuple[Any, ...] = tuple(blocks) if several else (blocks,)
+    for block in listed:
+        if not isinstance(block, Mapping) or not all(isinstance(axis, str) for axis in block):
+            raise ValueError(f"blocks must be dicts of axis -> values, got {block!r}")
+    if len({tuple(sorted(block)) for block in listed}) != 1:
+        raise ValueError(f"blocks must be dicts of the same axes, got {list(listed)}")
+    return tuple(
+        {axis: _checked_values(axis, values) for axis, values in block.items()} for block in listed
+    )
+
+
+def _checked_values(axis: str, values: Any) -> tuple[Value, ...]:
+    """The values of an axis as a tuple; a number, a text or a Boolean stands for a tuple of it.
+
+    Raises:
+        ValueError: naming the axis, for no values or one of another kind.
+    """
+    if isinstance(values, np.ndarray | jax.Array):
+        listed = tuple(np.atleast_1d(np.asarray(values)))
+    elif isinstance(values, Sequence | Iterator) and not isinstance(values, str):
+        listed = tuple(values)
+    else:
+        listed = (values,)
+    if not listed:
+        raise ValueError(f"axis {axis!r} must have at least one value, got {values!r}")
+    plain = tuple(value.item() if isinstance(value, np.generic) else value for value in listed)
+    for value in plain:
+        if not isinstance(value, Value):
+            raise ValueError(f"axis {axis!r} must hold numbers, texts or Booleans, got {value!r}")
+    return plain
+
+
+@dataclasses.dataclass(frozen=True)
+class Sweep:
+    """Settings, as data: the products of blocks of named axes, one block after the other.
+
+    Attributes:
+        name: the name of the sweep, which the results hold.
+        make: the maker of recipes. It is called with one value for an axis, or with an array for an
+            axis that it can broadcast over. It is a module-level function, so that its name can be
+            recorded.
+        blocks: axis -> values, for each block; all blocks have the same axes. Values are numbers,
+            texts or Booleans. One block may be given without a tuple, and so may one value.
+        repeats: the number of keys for each setting and evaluation.
+        seed: the seed of all keys.
+
+    Raises:
+        ValueError: naming the argument, for an axis without values, blocks with different axes, a
+            setting that occurs twice, or an argument of another kind.
+    """
+
+    name: str
+    make: RecipeMaker
+    blocks: tuple[Block, ...]
+    repeats: int = 1
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.name, str):
+            raise ValueError(f"name of a sweep must be a text, got {self.name!r}")
+        if not callable(self.make) or not hasattr(self.make, "__qualname__"):
+            raise ValueError(f"make must be a function that makes recipes, got {self.make!r}")
+        if not isinstance(self.seed, int | np.integer) or isinstance(self.seed, bool):
+            raise ValueError(f"seed must be an integer, got {self.seed!r}")
+        object.__setattr__(self, "seed", int(self.seed))
+        object.__setattr__(self, "repeats", whole("repeats", self.repeats))
+        object.__setattr__(self, "blocks", _checked_blocks(self.blocks))
+
+        ids = [setting_id(setting) for setting in self.settings]
+        if len(set(ids)) < len(ids):
+            counts = [ids.count(name) for name in ids]
+            twice = next(s for s, n in zip(self.settings, counts, strict=True) if n > 1)
+            raise ValueError(f"a setting occurs twice: {twice}")
+
+    @property
+    def settings(self) -> list[dict[str, Value]]:
+        """All settings, in order."""
+        return [
+            dict(zip(block, values, strict=True))
+            for block in self.blocks
+            for values in itertools.product(*block.values())
+        ]
+
+    def definition(self) -> dict:
+        """The sweep as JSON content."""
+        make = f"{self.make.__module__}.{self.make.__qualname__}"
+        blocks = [{axis: list(values) for axis, values in block.items()} for block in self.blocks]
+        return {
+            "name": self.name,
+            "make": make,
+            "blocks": blocks,
+            "repeats": self.repeats,
+            "seed": self.seed,
+        }
+
+
+def setting_id(setting: Setting) -> str:
+    """12 hexadecimal digits that name a setting, whatever the order of its axes."""
+    plain = {
+        axis: value.item() if isinstance(value, np.generic) else value
+        for axis, value in setting.items()
+    }
+    return hashlib.sha256(json.dumps(plain, sort_keys=True).encode()).hexdigest()[:12]
+
+
+def check_names(sweep: Sweep, task: Task) -> None:
+    """Check that the sweep's maker takes its axes and the task's arguments, by their names.
+
+    Raises:
+        ValueError: naming what it does not take, what it lacks, or what is given twice.
+    """
+    # A name is an axis or an argument.
+    axes, arguments = set(sweep.blocks[0]), set(task.arguments)
+    twice = sorted(axes & arguments)
+    if twice:
+        raise ValueError(
+            f"{twice[0]!r} is both an axis of sweep {sweep.name!r} and an argument of task "
+            f"{task.name!r}"
+        )
+
+    # The maker takes every name, and gets all that it needs.
+    make, given = sweep.make.__qualname__, axes | arguments
+    takes = inspect.signature(sweep.make).parameters
+    by_name = [
+        one for one in takes.values() if one.kind in (one.POSITIONAL_OR_KEYWORD, one.KEYWORD_ONLY)
+    ]
+    unknown = sorted(given - {one.name for one in by_name})
+    if unknown and not any(one.kind is one.VAR_KEYWORD for one in takes.values()):
+        raise ValueError(
+            f"{make} takes {sorted(one.name for one in by_name)}, and neither the axes of sweep "
+            f"{sweep.name!r} nor the arguments of task {task.name!r} may be called {unknown[0]!r}"
+        )
+    lacking = [one.name for one in by_name if one.default is one.empty and one.name not in given]
+    if lacking:
+        raise ValueError(
+            f"{make} needs {lacking[0]!r}, which is neither an axis of sweep {sweep.name!r} nor an "
+            f"argument of task {task.name!r}"
+        )

@@ -1,0 +1,60 @@
+"""Errors of what a person gave, and how a command line ends.
+
+An option, a file or a domain that a person got wrong is one line and exit status 2. Any other error
+is a bug and keeps its traceback.
+"""
+
+import contextlib
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+BAD_INPUT, INTERRUPTED = 2, 130
+"""Exit statuses; the second is what shells give a program that Ctrl-C ends."""
+
+
+class InputError(ValueError):
+    """An option, a file or a domain is not what the program expects."""
+
+
+@contextlib.contextmanager
+def of_input(path: str | Path | None = None) -> Iterator[None]:
+    """Make a ValueError within the block an `InputError`.
+
+    The block should do nothing but read or check what a person gave.
+
+    Args:
+        path: a file or folder. If given, only errors that begin with its name are converted.
+
+    Raises:
+        InputError: with the words of the ValueError.
+    """
+    try:
+        yield
+    except ValueError as error:
+        if path is not None and not str(error).startswith(str(path)):
+            raise
+        raise InputError(str(error)) from error
+
+
+def status_of(program: Callable[[], int]) -> int:
+    """Run a program; errors of input and Ctrl-C become one line on standard error.
+
+    Returns:
+        The program's own exit status, `BAD_INPUT` or `INTERRUPTED`.
+    """
+    try:
+        return program()
+    except (InputError, OSError) as error:
+        print(f"error: {_line(error)}", file=sys.stderr)
+        return BAD_INPUT
+    except KeyboardInterrupt:
+        print("\ninterrupted; the files written so far are kept", file=sys.stderr)
+        return INTERRUPTED
+
+
+def _line(error: Exception) -> str:
+    """The error in one line, which begins with the file if it is about one."""
+    if isinstance(error, OSError) and error.filename is not None and error.strerror:
+        return f"{error.filename}: {error.strerror}"
+    return " ".join(str(error).split("\n"))

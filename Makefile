@@ -34,7 +34,9 @@ $(READY): pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 	  { echo "dpbt needs Python 3.11 or newer; try: make $(MAKECMDGOALS) PYTHON=python3.11"; exit 1; }
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --editable '.[figures,experiments,docs,test,dev]'
+	@echo 'installing (a minute or two)'
+	@# With a plain path the package is found from the folder above the checkout, too.
+	$(BIN)/python -m pip install --quiet --config-settings editable_mode=compat --editable '.[figures,experiments,docs,test,dev]'
 	@touch $@
 
 clean:

@@ -149,6 +149,9 @@ def predict(
 def predict_proba(model: Model, rows: AnyArray | Table) -> Array:
     """f32[N]: the probability of the positive class.
 
+    Probabilities of few boosted trees are close to 1/2, because each tree adds a small step to the
+    score. They order rows as the score does.
+
     It is the mean share of hypotheses that state shares. Of those that state scores it is the
     probability that the recipe's loss gives the score H (`ProperLoss.probability`).
 

@@ -71,7 +71,7 @@ BAD_FILES = {
     "no domain": ({"domain.json": "-"}, "domain.json: No such file or directory"),
     "domain folder": ({"domain.json": None}, "domain.json: Is a directory"),
     "not JSON": ({"domain.json": "age: 0"}, "domain.json, line 1: not JSON: Expecting value"),
-    "not text": ({"domain.json": b"\xff\xfe"}, "domain.json: not JSON: the file is not UTF-8"),
+    "not text": ({"domain.json": b"\xff\xfe"}, "domain.json: not UTF-8 text"),
     "a list": ({"domain.json": "[]"}, "domain.json: expected an object"),
     "bad column": (
         {"domain.json": json.dumps({**DOMAIN, "columns": {"age": {"type": "real"}}})},

@@ -333,7 +333,7 @@ def test_odd_input_of_audits_is_refused_in_one_line():
         (lambda: audit.pair_loss(key, table, None, recipe, 1), "expected a table"),
         (lambda: audit.pair_loss(key, table, table, several, 1), "one setting"),
         (lambda: audit.pair_loss(key, table, table, recipe, 0), "transcripts must be"),
-        (search(None), "a ledger is of a recipe"),
+        (search(None), "a ledger needs a recipe"),
         (search(several), "one setting"),
         (search(rows=0), "rows must be an integer of at least 1"),
         (search(rows=8), r"rows must be in 1\.\.7, got 8"),

@@ -234,7 +234,7 @@ def test_arguments_in_another_order_are_refused_by_name(table):
         with pytest.raises(ValueError, match=r"expected a transcript"):
             dpbt.replay(wrong, table, recipe)
     for other in (None, table):
-        with pytest.raises(ValueError, match="a ledger is of a recipe"):
+        with pytest.raises(ValueError, match="needs a recipe or a model"):
             dpbt.ledger(other)
 
 

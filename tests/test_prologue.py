@@ -250,7 +250,7 @@ CHEATS = {
     "no event": (without_noise, None, r"not covered \['more'\]"),
     "no draw": (lambda *read: None, None, r"never released \['classes'\]"),
     "too little noise": (counting, 1.01, "the program draws at"),
-    "another mechanism": (other_noise, None, "it is laplace"),
+    "another mechanism": (other_noise, None, "draws by laplace"),
 }
 
 

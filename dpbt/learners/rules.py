@@ -20,11 +20,14 @@ def cells_in_words(kind: Column, chosen: np.ndarray) -> str:
             missing = [" or is missing"] if kind.missing and chosen[kind.bins] else []
             if first == kind.bins:
                 return "is missing"
-            return f"> {kind.thresholds[first - 1]:g}{''.join(missing)}"
+            return f"> {kind.threshold_words[first - 1]}{''.join(missing)}"
         case Nominal():
-            listed = [value for value, yes in zip(kind.values, chosen, strict=False) if yes]
-            other = ["not listed"] if kind.other is None and chosen[len(kind.values)] else []
-            return f"in {{{', '.join([*listed, *other])}}}"
+            listed = [name for name, yes in zip(kind.names, chosen, strict=False) if yes]
+            unlisted = kind.other is None and chosen[len(kind.names)]
+            if not kind.ordered:
+                return f"in {{{', '.join([*listed, *(['not listed'] * unlisted)])}}}"
+            parts = [f">= {name}" for name in listed[:1]] + ["is not listed"] * unlisted
+            return " or ".join(parts)
         case Boolean():
             words = [kind.false, kind.true, "missing"]
             picked = [word for word, yes in zip(words, chosen, strict=False) if yes]

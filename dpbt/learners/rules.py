@@ -23,11 +23,11 @@ def cells_in_words(kind: Column, chosen: np.ndarray) -> str:
             return f"> {kind.threshold_words[first - 1]}{''.join(missing)}"
         case Nominal():
             listed = [name for name, yes in zip(kind.names, chosen, strict=False) if yes]
-            unlisted = kind.other is None and chosen[len(kind.names)]
+            unlisted = ["not listed"] if kind.other is None and chosen[len(kind.names)] else []
             if not kind.ordered:
-                return f"in {{{', '.join([*listed, *(['not listed'] * unlisted)])}}}"
-            parts = [f">= {name}" for name in listed[:1]] + ["is not listed"] * unlisted
-            return " or ".join(parts)
+                return f"in {{{', '.join([*listed, *unlisted])}}}"
+            beyond = [f">= {name}" for name in listed[:1]]
+            return " or ".join([*beyond, *(f"is {words}" for words in unlisted)])
         case Boolean():
             words = [kind.false, kind.true, "missing"]
             picked = [word for word, yes in zip(words, chosen, strict=False) if yes]

@@ -246,7 +246,9 @@ class Nominal:
         object.__setattr__(self, "values", values)
         object.__setattr__(self, "groups", groups)
         if not values or len(set(values)) != len(values):
-            raise ValueError(f"Nominal: values must be distinct values, got {list(values)}")
+            raise ValueError(
+                f"Nominal: values must be one or more distinct values, got {list(values)}"
+            )
         self._check_groups()
 
         if self.other is not None:

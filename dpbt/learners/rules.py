@@ -20,11 +20,14 @@ def cells_in_words(kind: Column, chosen: np.ndarray) -> str:
             missing = [" or is missing"] if kind.missing and chosen[kind.bins] else []
             if first == kind.bins:
                 return "is missing"
-            return f"> {kind.thresholds[first - 1]:g}{''.join(missing)}"
+            return f"> {kind.threshold_words[first - 1]}{''.join(missing)}"
         case Nominal():
-            listed = [value for value, yes in zip(kind.values, chosen, strict=False) if yes]
-            other = ["not listed"] if kind.other is None and chosen[len(kind.values)] else []
-            return f"in {{{', '.join([*listed, *other])}}}"
+            listed = [name for name, yes in zip(kind.names, chosen, strict=False) if yes]
+            unlisted = ["not listed"] if kind.other is None and chosen[len(kind.names)] else []
+            if not kind.ordered:
+                return f"in {{{', '.join([*listed, *unlisted])}}}"
+            beyond = [f">= {name}" for name in listed[:1]]
+            return " or ".join([*beyond, *(f"is {words}" for words in unlisted)])
         case Boolean():
             words = [kind.false, kind.true, "missing"]
             picked = [word for word, yes in zip(words, chosen, strict=False) if yes]

@@ -38,7 +38,8 @@ MOST_SEED = 2**24
 def attributes_of(domain: Domain) -> tuple[Attribute, ...]:
     """What trees may ask of each column of a domain."""
     return tuple(
-        Attribute(column.cells, not isinstance(column, Nominal)) for column in domain.values()
+        Attribute(column.cells, not isinstance(column, Nominal) or column.ordered)
+        for column in domain.values()
     )
 
 

@@ -173,7 +173,7 @@ class Kind(NamedTuple):
     def tag(self) -> str:
         """Names every static part."""
         cells = " ".join(f"{each.cells}{'o' if each.ordered else 'n'}" for each in self.attributes)
-        static = f"{self.depth}, {self.mixes}, {self.marginals}, {self.smoothing:g}"
+        static = f"{self.depth}, {self.mixes}, {self.marginals}, {self.smoothing!r}"
         return f"{cells}, {static}, {relation_name(self.relation)}, {self.noise.name}"
 
     @property

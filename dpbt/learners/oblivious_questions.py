@@ -89,7 +89,8 @@ def draw(
         tree: i32[], the number of the tree.
         mass: f32[F, CELLS], the share of rows in each cell; it adds up to 1 for each feature.
     """
-    root = jax.random.key(seed)
+    mixes = tuple(min(count, depth) for count in mixes)  # a level asks about one attribute
+    root = jax.random.key(seed, impl="threefry2x32")
     decks_key, offsets_key, orders_key = (
         jax.random.fold_in(root, kind) for kind in (_DECK, _OFFSET, _ORDER)
     )
@@ -124,7 +125,10 @@ def draw(
     cut = jnp.sum(up_to < middle[:, None], axis=1)
     cut = jnp.clip(cut, 0, jnp.maximum(cells - 2, 0))
     right = known & (rank > cut[:, None])
-    return Asked(feature, right, _shares(right, slot, mass[chosen], max(mixes)))
+
+    # Where two decks meet, a tree may have an attribute twice, which counts as one.
+    first_slot = jnp.argmax(feature[:, None] == chosen[None], axis=1)
+    return Asked(feature, right, _shares(right, first_slot, mass[chosen], max(mixes)))
 
 
 def _shares(right: Array, slot: Array, mass: Array, most: int) -> Array:

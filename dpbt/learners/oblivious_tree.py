@@ -32,9 +32,9 @@ from dpbt.base import Prologue as LearnerPrologue
 from dpbt.data import questions
 from dpbt.learners import oblivious_questions, rules
 from dpbt.learners.oblivious_questions import Attribute
-from dpbt.privacy import boundary, mechanisms, sensitivity
+from dpbt.privacy import boundary, sensitivity
 from dpbt.privacy.accounting import Event
-from dpbt.privacy.mechanism import Mechanism
+from dpbt.privacy.mechanism import Mechanism, Sensitivity
 
 MOST_DEPTH = 10
 """Trees have at most 2**10 leaves."""
@@ -173,13 +173,13 @@ class Kind(NamedTuple):
     def tag(self) -> str:
         """Names every static part."""
         cells = " ".join(f"{each.cells}{'o' if each.ordered else 'n'}" for each in self.attributes)
-        static = f"{self.depth}, {self.mixes}, {self.marginals}, {self.smoothing:g}"
+        static = f"{self.depth}, {self.mixes}, {self.marginals}, {self.smoothing!r}"
         return f"{cells}, {static}, {relation_name(self.relation)}, {self.noise.name}"
 
     @property
     def deviation(self) -> float:
         """The standard deviation of noise of scale 1."""
-        return math.sqrt(2) if self.noise is mechanisms.discrete_laplace else 1.0
+        return math.sqrt(2) if self.noise.price.norm == "l1" else 1.0
 
 
 # Sensitivities.
@@ -194,7 +194,8 @@ def sum_sensitivity(kind: Kind) -> float:
     GRID. Both may move the same sum the same way, if their labels differ: L1 = L2 = 2 GRID. All
     other rows keep their weights, as each depends on the row itself and on released trees.
     """
-    return GRID * sensitivity.moved_rows(kind.relation)
+    moved = GRID * sensitivity.moved_rows(kind.relation)
+    return kind.noise.bound(Sensitivity(moved, moved))
 
 
 def histogram_sensitivity(kind: Kind) -> float:
@@ -205,7 +206,7 @@ def histogram_sensitivity(kind: Kind) -> float:
     move by 1: L1 = 2 F and L2 = sqrt(2 F).
     """
     moved = len(kind.attributes) * sensitivity.moved_rows(kind.relation)
-    return moved if kind.noise is mechanisms.discrete_laplace else math.sqrt(moved)
+    return kind.noise.bound(Sensitivity(moved, math.sqrt(moved)))
 
 
 # The prologue: class histograms.

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 from dpbt import losses
 from dpbt.base import ADD_REMOVE, REPLACE_ONE, Public, Recipe, Relation
 from dpbt.base import relation as to_relation
+from dpbt.data import domains
 from dpbt.data.domains import Domain
 from dpbt.data.kinds import Nominal
 from dpbt.learners import oblivious_tree
@@ -36,7 +37,12 @@ MOST_SEED = 2**24
 
 
 def attributes_of(domain: Domain) -> tuple[Attribute, ...]:
-    """What trees may ask of each column of a domain."""
+    """What trees may ask of each column of a domain.
+
+    Raises:
+        ValueError: as `domains.check`.
+    """
+    domains.check(domain)
     return tuple(
         Attribute(column.cells, not isinstance(column, Nominal) or column.ordered)
         for column in domain.values()
@@ -105,9 +111,9 @@ def oblivious_boost(
     share = _share(marginals_share)
     kind = _kind(request, domain, depth, mixes, bool(np.any(share > 0)), smoothing)
     settings = _Settings(
-        positive("step", step, finite=True),
-        positive("limit", limit, finite=True),
-        _at_least_0("curvature", curvature) if kind.marginals else np.zeros(()),
+        _in_float32("step", step),
+        _in_float32("limit", limit),
+        _in_float32("curvature", curvature, zero=True) * kind.marginals,
         _seed(seed),
     )
 
@@ -159,8 +165,8 @@ def _kind(
     most = oblivious_tree.MOST_DEPTH
     if (depth := whole("depth", depth)) > most:
         raise ValueError(f"depth must be at most {most}, got {depth}")
-    counts = wholes("mixes", np.asarray(mixes)).reshape(-1)
-    if not len(counts) or counts.max() > most:
+    counts = wholes("mixes", mixes).reshape(-1)
+    if counts.max() > most:
         raise ValueError(f"mixes must be one or more numbers in 1..{most}, got {mixes!r}")
     near = floats("smoothing", smoothing)
     if near.ndim or not 0 <= near < 1:
@@ -187,15 +193,18 @@ def _share(value: ArrayLike) -> np.ndarray:
     return share
 
 
-def _at_least_0(name: str, value: ArrayLike) -> np.ndarray:
+def _in_float32(name: str, value: ArrayLike, *, zero: bool = False) -> np.ndarray:
     numbers = floats(name, value)
-    if not np.all(np.isfinite(numbers) & (numbers >= 0)):
-        raise ValueError(f"{name} must be finite and at least 0, got {value!r}")
+    with np.errstate(over="ignore"):  # infinite numbers are refused by name
+        rounded = numbers.astype(np.float32)
+    expected = "0 or a positive finite float32" if zero else "a positive finite float32"
+    if not np.all(np.isfinite(rounded) & ((rounded > 0) | (zero & (numbers == 0)))):
+        raise ValueError(f"{name} must be {expected}, got {value!r}")
     return numbers
 
 
 def _clip(value: ArrayLike) -> np.ndarray:
-    clip = positive("clip", value)
+    clip = _in_float32("clip", value)
     if np.any(clip > 1):
         raise ValueError(f"clip must be in (0, 1], got {value!r}")
     return clip
@@ -290,6 +299,7 @@ def auto(
     Raises:
         ValueError: for a value outside these ranges, named with what was given.
     """
+    domains.check(domain)
     one = {"epsilon": positive("epsilon", epsilon), "delta": deltas(delta)}
     one["rows"] = checked_rows(rows)
     for name, number in one.items():

@@ -255,14 +255,14 @@ def rule(
     """
     moved = 2 if relation is REPLACE_ONE else 1
     if np.isinf(epsilon):
-        return Rule(1024, 0.1, 0.2, (1, 2, 3), 0.1)
+        return Rule(1024, 0.1, 0.2, (2, 3, 4), 0.1)
 
     if delta > 0:
         signal = rows * float(accounting.gdp_mu(epsilon, delta)) / moved
         rounds = int(np.clip(round(64 * (signal / 8.9) ** 0.42), 8, 1024))
         step = 1.6 / math.sqrt(rounds)
         share = 0.1 if math.sqrt(attributes) / signal < 0.008 else 0.0
-        return Rule(rounds, step, min(4 * step, 0.6), (1, 2, 3), share)
+        return Rule(rounds, step, min(4 * step, 0.6), (2, 3, 4), share)
 
     signal = rows * epsilon / moved
     rounds = int(np.clip(round(64 / 11 * (signal / 43) ** 0.42), 4, 128))

@@ -3,10 +3,12 @@
 import functools
 import math
 
+import dp_accounting
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from scipy import integrate
 
 import dpbt
 from dpbt import boosting, losses, recipes
@@ -15,7 +17,7 @@ from dpbt.data import domains
 from dpbt.data.domains import Boolean, Nominal, Numeric
 from dpbt.learners import oblivious_questions, oblivious_tree
 from dpbt.learners.oblivious_questions import Attribute
-from dpbt.privacy import mechanisms
+from dpbt.privacy import accounting, mechanisms
 from dpbt.reweighting import ClippedNumbers, clipped_mirror
 from tests import reference_oblivious as reference
 
@@ -30,9 +32,9 @@ ROWS, ROUNDS = 60, 5
 BOOST = jax.jit(dpbt.boost)
 
 
-def table_of(seed=0, present=ROWS):
-    """A table whose label depends on all columns, with missing and unlisted values."""
-    rng = np.random.default_rng(seed)
+def table_of(present=ROWS, more=2):
+    """A table with missing and unlisted values, and features that the domain lacks."""
+    rng = np.random.default_rng(0)
     size = np.where(rng.random(ROWS) < 0.2, np.nan, rng.random(ROWS))
     columns = {
         "kind": rng.choice(["a", "b", "c", "none of these"], ROWS),
@@ -42,7 +44,8 @@ def table_of(seed=0, present=ROWS):
     }
     label = (columns["on"] | (columns["kind"] == "b")) ^ (rng.random(ROWS) < 0.2)
     here = np.arange(ROWS) < present
-    cells = domains.encode(DOMAIN, columns)
+    padding = rng.integers(0, CELLS, (ROWS, more), np.uint8)
+    cells = np.concatenate([domains.encode(DOMAIN, columns), padding], axis=1)
     questions = jax.tree.map(jnp.asarray, domains.questions(DOMAIN))
     return Table(jnp.asarray(cells), jnp.asarray(label), jnp.asarray(here), questions)
 
@@ -132,7 +135,8 @@ def neighbours(table, relation, rng):
             yield cells, target, present & (np.arange(ROWS) != row)
         else:
             new_cells, new_target = cells.copy(), target.copy()
-            new_cells[row] = rng.integers(COUNTS) if row % 2 else cells[row]
+            if row % 2:
+                new_cells[row, :4] = rng.integers(COUNTS)
             new_target[row] = not target[row]
             yield new_cells, new_target, present
 
@@ -212,7 +216,7 @@ def asked_of(attributes, trees, depth=4, mixes=(1, 2, 3), seed=3):
 
 FIVE = tuple(
     Attribute(cells, ordered)
-    for cells, ordered in ((7, True), (4, False), (2, True), (1, False), (256, True))
+    for cells, ordered in ((7, True), (4, False), (2, True), (1, False), (20, True))
 )
 LISTS = {
     "one column": (Attribute(5, True),),
@@ -288,3 +292,238 @@ def test_questions_depend_on_the_seed_and_on_neither_rounds_nor_rows():
             np.testing.assert_array_equal(one, other)
     for one, other in zip(first, questions(seed=1), strict=True):
         assert (one != other).any()
+
+
+# Budgets of recipes whose draws are all Gaussian.
+
+
+GAUSSIAN = {
+    "oblivious": recipe_of,
+    "oblivious, replace-one": functools.partial(recipe_of, relation="replace_one"),
+    "oblivious, no histograms": functools.partial(recipe_of, marginals_share=0.0),
+    "forest": functools.partial(recipes.random_forest, rows=900, rounds=5),
+    "forest, disjoint": functools.partial(recipes.random_forest, rows=900, rounds=5, disjoint=True),
+    "halfspaces": functools.partial(recipes.halfspace_boost, rows=900, rounds=5),
+}
+
+
+@pytest.mark.parametrize("name", GAUSSIAN)
+def test_all_of_epsilon_and_no_more_is_spent(name):
+    """Also where delta is tiny or large, and for each setting of an array as for it alone."""
+    epsilon, delta = np.array([[0.1], [0.7], [5.0]]), np.array([1e-12, 1e-6, 0.3])
+    several = GAUSSIAN[name](epsilon=epsilon, delta=delta)
+    for place in np.ndindex(3, 3):
+        one = recipes.setting(several, place)
+        request = epsilon[place[0], 0]
+        assert request * (1 - 1e-6) <= dpbt.ledger(one).epsilon <= request
+        alone = GAUSSIAN[name](epsilon=request, delta=delta[place[1]])
+        np.testing.assert_array_equal(one.budget, alone.budget)
+        assert float(one.delta) == delta[place[1]]
+
+
+def test_a_delta_of_1e_15_is_for_small_epsilon_and_refused_by_name_for_others():
+    for epsilon in (0.1, 1.0):
+        book = dpbt.ledger(recipe_of(epsilon, delta=1e-15))
+        assert epsilon * (1 - 1e-6) <= book.epsilon <= epsilon
+        assert book.sampler_delta <= 1e-17
+    with pytest.raises(ValueError, match="delta is too small for this epsilon"):
+        recipe_of(40.0, delta=1e-15)
+
+
+@pytest.mark.parametrize("relation", ["add_remove", "replace_one"])
+def test_published_halfspaces_have_the_noise_of_zcdp(relation):
+    def book(calibration):
+        settings = {"epsilon": 1.0, "rows": 900, "relation": relation}
+        return dpbt.ledger(recipes.halfspace_boost(**settings, calibration=calibration))
+
+    published, tight = book("published"), book("tight")
+    rho = float(accounting.zcdp_rho(1.0, 1e-6))
+    assert published.rho == pytest.approx(rho, rel=1e-4)
+    assert published.rho <= rho < tight.rho
+    assert published.epsilon < 0.99 * tight.epsilon <= 0.99
+
+
+def exact_delta(epsilon, mu):
+    """The delta of mu-GDP, by quadrature of max(0, 1 - e^(epsilon - x)) over the privacy loss x.
+
+    The loss is N(mu^2 / 2, mu^2). The integrand is positive, so no digits cancel.
+    """
+    start = epsilon / mu - mu / 2
+    peak = max(-start, 0.0)
+
+    def density(above):
+        return -np.expm1(-mu * above) * np.exp(-start * above - above**2 / 2 - peak**2 / 2)
+
+    places = [peak, *np.clip([1 / max(abs(start), 1e-3), 1 / mu], 0, peak + 40)]
+    area, _ = integrate.quad(
+        density, 0, peak + 40, points=places, epsabs=0, epsrel=1e-12, limit=400
+    )
+    return area * math.exp((peak**2 - start**2) / 2) / math.sqrt(2 * math.pi)
+
+
+def test_gdp_conversions_are_exact():
+    """Against quadrature, and against dp_accounting, from losses of 1e-6 to 100."""
+    for epsilon in (1e-6, 1e-4, 0.01, 1.0, 8.0, 100.0):
+        for delta in (1e-15, 1e-12, 1e-6, 0.3):
+            mu = float(accounting.gdp_mu(epsilon, delta))
+            assert delta * (1 - 1.1e-9) <= exact_delta(epsilon, mu) <= delta
+            back = accounting.gdp_epsilon(mu, delta)
+            assert back <= epsilon
+            assert exact_delta(back, mu) <= delta
+    for mu, delta in ((0.05, 1e-6), (0.5, 1e-5), (3.0, 1e-9), (10.0, 0.1)):
+        epsilon = dp_accounting.get_epsilon_gaussian(1 / mu, delta)
+        assert accounting.gdp_epsilon(mu, delta) == pytest.approx(epsilon, rel=1e-9)
+        sigma = dp_accounting.get_sigma_gaussian(1.0, delta)
+        assert accounting.gdp_mu(1.0, delta) == pytest.approx(1 / sigma, rel=1e-8)
+
+
+# What goes wrong, and attacks.
+
+
+def test_static_parts_and_seeds_have_noise_of_their_own():
+    """Two releases under one key must not share noise where their statistics may differ."""
+    parts = {
+        "attributes": KIND.attributes[:3],
+        "depth": 5,
+        "mixes": (1, 2),
+        "marginals": False,
+        "smoothing": 0.10000001,
+        "relation": REPLACE_ONE,
+        "noise": mechanisms.discrete_laplace,
+    }
+    assert set(parts) == set(KIND._fields)
+    kinds = [KIND, *(KIND._replace(**{name: part}) for name, part in parts.items())]
+    unordered = KIND.attributes[1]._replace(ordered=False)
+    attributes = (KIND.attributes[0], unordered, *KIND.attributes[2:])
+    kinds.append(KIND._replace(attributes=attributes))
+    learners = [oblivious_tree.of_kind(kind) for kind in kinds]
+    assert len({learner.tag for learner in learners}) == len(kinds)
+
+    key, own_key = jax.random.key(0), jax.jit(boosting.own_key)
+    keys = {
+        tuple(jax.random.key_data(own_key(key, recipe_of(**changes))).tolist())
+        for changes in ({}, {"seed": 1}, {"step": 0.3}, {"clip": 0.31}, {"rows": 61})
+    }
+    assert len(keys) == 5
+
+
+@pytest.mark.slow
+def test_padding_with_rows_and_features_changes_nothing():
+    """The cells of features that the domain lacks, and absent rows, are not read."""
+    padded, recipe = table_of(present=50), recipe_of()
+    table = Table(padded.cells[:50, :4], padded.target[:50], padded.present[:50], padded.questions)
+    here, there = (BOOST(jax.random.key(3), one, recipe) for one in (table, padded))
+    jax.tree.map(np.testing.assert_array_equal, here.transcript, there.transcript)
+    np.testing.assert_array_equal(here.hypotheses.leaf, there.hypotheses.leaf)
+    np.testing.assert_array_equal(here.scores, there.scores[:50])
+
+
+def test_rows_beyond_the_bound_and_absent_ones_do_not_count():
+    recipe = recipe_of(rows=40)
+    beyond = BOOST(jax.random.key(5), table_of(present=ROWS), recipe)
+    within = BOOST(jax.random.key(5), table_of(present=40), recipe)
+    jax.tree.map(np.testing.assert_array_equal, beyond.transcript, within.transcript)
+
+
+def test_cells_that_the_domain_lacks_move_a_draw_no_further():
+    """A row of cells 255 is in no histogram, and goes left everywhere."""
+    table, recipe = table_of(), recipe_of(np.inf)
+    odd = table._replace(cells=table.cells.at[0].set(255))
+    boosted = BOOST(jax.random.key(0), odd, recipe)
+    histogram, sums, _, _ = replayed(boosted, odd, recipe)
+    np.testing.assert_array_equal(boosted.transcript.prologue["histogram"], histogram)
+    np.testing.assert_array_equal(boosted.transcript.rounds["sums"], sums)
+    assert histogram.sum() == 4 * (ROWS - 1)
+
+
+def test_histograms_are_priced_in_the_norm_of_the_mechanism():
+    for noise, norm in ((mechanisms.laplace, 8.0), (mechanisms.gaussian, math.sqrt(8))):
+        kind = KIND._replace(noise=noise, relation=REPLACE_ONE)
+        assert oblivious_tree.histogram_sensitivity(kind) == pytest.approx(norm)
+        assert oblivious_tree.sum_sensitivity(kind) == 2 * GRID
+    for bound in (oblivious_tree.histogram_sensitivity, oblivious_tree.sum_sensitivity):
+        with pytest.raises(ValueError, match="not by a norm"):
+            bound(KIND._replace(noise=mechanisms.exponential))
+
+
+def test_odd_arguments_are_refused_in_one_line():
+    for changes, words in (
+        ({"depth": 0}, "depth must be an integer of at least 1, got 0"),
+        ({"depth": 11}, "depth must be at most 10, got 11"),
+        ({"mixes": ()}, "mixes must be"),
+        ({"mixes": [[1], [1, 2]]}, "mixes must be"),
+        ({"mixes": 11}, "mixes must be"),
+        ({"smoothing": 1}, "smoothing must be"),
+        ({"smoothing": math.nan}, "smoothing must be"),
+        ({"step": 1e300}, "step must be a positive finite float32, got 1e.300"),
+        ({"step": 0}, "step must be a positive"),
+        ({"limit": 1e-60}, "limit must be a positive finite float32"),
+        ({"clip": 1e-60}, "clip must be a positive finite float32"),
+        ({"clip": 1.01}, r"clip must be in \(0, 1\]"),
+        ({"curvature": -1}, "curvature must be 0 or a positive finite float32"),
+        ({"curvature": "x", "marginals_share": 0}, "curvature must be a number"),
+        ({"marginals_share": 1}, "marginals_share must be"),
+        ({"marginals_share": [0, 0.1]}, "marginals_share must be"),
+        ({"seed": 2**24}, "seed must be"),
+        ({"seed": 0.5}, "seed must be"),
+    ):
+        with pytest.raises(ValueError, match=words) as caught:
+            recipe_of(**changes)
+        assert "\n" not in str(caught.value)
+    for domain, words in ((None, "got NoneType"), ({}, "at least one column"), ({"x": 3}, "'x'")):
+        for recipe in (recipes.oblivious_boost, recipes.auto):
+            with pytest.raises(ValueError, match=words):
+                recipe(epsilon=1.0, rows=9, domain=domain)
+
+
+def test_tables_of_another_number_of_columns_are_refused_everywhere():
+    """No number of columns of the table is shown; `boost` and `replay` take padded features."""
+    key, recipe, table = jax.random.key(0), recipe_of(), table_of()
+    with pytest.raises(ValueError, match="has 4 columns, and the table has another number"):
+        dpbt.fit(key, table, recipe)
+
+    transcript = BOOST(key, table, recipe).transcript
+    narrow = table._replace(cells=table.cells[:, :3])
+    questions = domains.questions({name: DOMAIN[name] for name in ("kind", "size", "on")})
+    for act, words in (
+        (lambda: dpbt.fit(key, narrow._replace(questions=questions), recipe), "another number"),
+        (lambda: dpbt.boost(key, narrow, recipe), "has fewer"),
+        (lambda: dpbt.replay(transcript, narrow, recipe), "has fewer"),
+    ):
+        with pytest.raises(ValueError, match=f"has 4 columns, and the table .*{words}"):
+            act()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("delta", [0.0, 1e-6])
+def test_vmap_over_settings_is_a_loop(delta):
+    """Over budgets, one without noise among them, other bounds on rows, seeds and rounds."""
+    several = recipe_of(
+        np.array([0.5, 6.0, np.inf]),
+        delta=delta,
+        rows=np.array([50, 60, 900]),
+        seed=np.array([0, 1, 2]),
+        rounds=np.array([2, 5, 3]),
+    )
+    table, key = table_of(), jax.random.key(0)
+    found = jax.jit(jax.vmap(dpbt.boost, (None, None, 0)))(key, table, several)
+    for index in range(3):
+        alone = BOOST(key, table, recipes.setting(several, index))
+        same = jax.tree.map(lambda array, at=index: array[at], found.transcript)
+        jax.tree.map(np.testing.assert_array_equal, same, alone.transcript)
+        np.testing.assert_allclose(found.scores[index], alone.scores, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("columns", [["on"], ["one"], ["kind", "size"]])
+def test_a_domain_of_one_or_two_columns_is_fitted_and_predicted(columns):
+    table, domain = table_of(more=0), {name: DOMAIN[name] for name in columns}
+    places = np.array([list(DOMAIN).index(name) for name in columns])
+    questions = jax.tree.map(jnp.asarray, domains.questions(domain))
+    table = table._replace(cells=table.cells[:, places], questions=questions)
+    recipe = recipes.oblivious_boost(epsilon=9.0, rows=ROWS, domain=domain, marginals_share=0.3)
+    model = dpbt.fit(jax.random.key(0), table, recipe)
+    assert np.isfinite(np.asarray(dpbt.decision_function(model, table))).all()
+    assert dpbt.ledger(model).epsilon <= 9.0
+    with pytest.raises(ValueError, match=f"reads rows of {len(columns)} features"):
+        dpbt.predict(model, jnp.zeros((2, 3), jnp.uint8))

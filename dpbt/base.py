@@ -2,10 +2,12 @@
 
 Every docstring uses these letters for axes:
 
-    N rows of a table (its public capacity)      D depth of a tree
-    F features: columns of a table               L = 2**D leaves
-    S public splits                              T rounds of boosting (trees)
-    A public attributes                          G settings of a sweep
+- N rows of a table (its public capacity)
+- F features: columns of a table
+- S public splits; A public attributes
+- D depth of a tree; L = 2^D leaves
+- T rounds of boosting (trees)
+- G settings of a sweep
 
 An axis of rounds is as long as the recipe's capacity. That is T, unless settings of different T
 share a program.
@@ -138,9 +140,9 @@ class Tree(NamedTuple):
     """A complete binary tree of depth D.
 
     Attributes:
-        split: i32[2**D - 1], heap order: the children of node i are 2i+1 (split false) and 2i+2
+        split: i32[2^D - 1], heap order: the children of node i are 2i+1 (split false) and 2i+2
             (true). `UNSPLIT` routes every row left.
-        leaf: f32[2**D]: the value added to the score of a row that ends there.
+        leaf: f32[2^D]: the value added to the score of a row that ends there.
     """
 
     split: Array

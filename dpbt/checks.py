@@ -124,7 +124,10 @@ def rows_for(model: Model, rows: object) -> Table:
         raise ValueError(f"rows must be an array or a table, got {type(rows).__name__}; {advice}")
 
     # Boolean splits are cells 0 and 1.
-    cells = as_array("rows", rows)
+    try:
+        cells = as_array("rows", rows)
+    except ValueError as error:
+        raise ValueError(f"{error}; {advice}") from None
     if cells.dtype == bool and model.questions is not None and are_bits(model.questions):
         cells = cells.astype(jnp.uint8)
 

@@ -124,8 +124,8 @@ class Structure(NamedTuple):
     """Public randomness of a tree of height H; its top is that of every lower tree.
 
     Attributes:
-        attribute: i32[2**H - 1], heap order.
-        threshold: f32[2**H - 1].
+        attribute: i32[2^H - 1], heap order.
+        threshold: f32[2^H - 1].
     """
 
     attribute: Array
@@ -145,7 +145,7 @@ def structure(key: Array, depth: int, attributes: int) -> Structure:
 def weights_at_all_heights(tree: Structure, rows: random_tree.Positions) -> tuple[Array, Array]:
     """Nodes and class counts of one tree at every height 0..H.
 
-    They are in heap order: node i of level h is at 2**h - 1 + i. A random tree of height h is the
+    They are in heap order: node i of level h is at 2^h - 1 + i. A random tree of height h is the
     top of a taller one, so one descent serves all heights. The counts of a node are the sums of its
     children's counts.
 
@@ -156,7 +156,7 @@ def weights_at_all_heights(tree: Structure, rows: random_tree.Positions) -> tupl
     Returns:
         i32[H + 1, N], the heap index of each row's node at each height, for absent rows, too.
 
-        i32[2**(H + 1) - 1, 2], the present rows of each node and class. Both arrays are private.
+        i32[2^(H + 1) - 1, 2], the present rows of each node and class. Both arrays are private.
     """
     root = jnp.zeros(rows.target.shape[0], jnp.int32)
     node = random_tree.descend(tree.attribute[None], tree.threshold[None], rows.position, root)

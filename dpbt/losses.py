@@ -13,6 +13,8 @@ A loss of your own is one `ProperLoss`. Sensitivity, splits and boosting follow 
 import functools
 import hashlib
 import math
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
@@ -20,6 +22,7 @@ from jax.core import Tracer
 from jax.scipy.special import xlogy
 
 from dpbt.base import Array, LossFamily, Numbers, ProperLoss
+from dpbt.validate import positive, shown
 
 
 def m_alpha(alpha: Numbers) -> ProperLoss:
@@ -143,17 +146,35 @@ Its surrogate has kinks, so it cannot be boosted.
 """
 
 
-def as_family(loss: ProperLoss | LossFamily) -> LossFamily:
+def as_family(loss: ProperLoss | LossFamily | str, name: str = "loss") -> LossFamily:
     """The family itself, or the family whose members are all the one loss.
 
+    Args:
+        loss: a loss, a family of losses, or a name in `NAMED`.
+        name: what an error calls it.
+
     Raises:
-        ValueError: for anything that is neither a loss nor a family.
+        ValueError: for anything that is neither a loss nor a family, a loss whose name is no text,
+            or one whose smoothness is an array.
     """
-    if isinstance(loss, ProperLoss):
-        return fixed(loss)
-    if not callable(loss):
-        raise ValueError(f"expected a loss or a family of losses, got {loss!r}")
-    return loss
+    expected = f"{name} must be one of {sorted(NAMED)}, a loss or a family of losses"
+    found = NAMED.get(loss, loss) if isinstance(loss, str) else loss
+    try:
+        member = found(np.float32(1)) if callable(found) else found
+    except TypeError as error:
+        raise ValueError(f"{expected} by alpha, got {shown(loss)}") from error
+    if not isinstance(member, ProperLoss) or isinstance(found, str):
+        raise ValueError(f"{expected}, got {shown(loss)}")
+    if not isinstance(member.name, str):
+        raise ValueError(f"name of a loss must be a text, got {shown(member.name)}")
+
+    if not isinstance(found, ProperLoss):
+        return found
+    try:
+        return fixed(found)
+    except TypeError as error:  # the family is cached, so its fields must be hashable
+        kind = type(found.smoothness).__name__
+        raise ValueError(f"smoothness of {name} must be a plain number, got {kind}") from error
 
 
 @functools.cache
@@ -170,24 +191,31 @@ def fixed(loss: ProperLoss) -> LossFamily:
 
 _ALPHAS = (0.0, 0.25, 0.5, 1.0)
 _WEIGHTS = np.asarray([0, 1 / 127, 0.1, 0.5, 1, 3, 10, 100, 3000, 40_000], np.float32)
+_SHARES = np.linspace(0, 1, 513)
+_SCORES = np.linspace(-8, 8, 513)
 _TOLERANCE = 3e-5
 """The float32 error that a perspective may have, relative to its weight."""
+
+_SLACK = 2e-3
+"""The float32 error that values and slopes on a grid may have."""
 
 
 @functools.cache
 def check_criterion(family: LossFamily) -> None:
-    """Check, on a grid of weights and alphas, the properties that sensitivities of splits assume.
+    """Check, on a grid of weights and alphas, what scoring splits assumes of a loss.
 
-    A perspective f must be 0 where one class has no weight, symmetric, homogeneous of degree one,
-    non-decreasing in each weight and concave (`sensitivity.perspective_bound`). Each family is
-    checked once. The tests check dpbt's own. A grid cannot prove these properties; the author of
-    a loss must.
+    Sensitivities of splits assume that a perspective f is 0 where one class has no weight,
+    symmetric, homogeneous of degree one, non-decreasing in each weight and concave
+    (`sensitivity.perspective_bound`). It must also be the perspective of the Bayes risk L, which is
+    symmetric with L(0) = L(1) = 0 and L(1/2) = 1. Each family is checked once. The tests check
+    dpbt's own. A grid cannot prove these properties; the author of a loss must.
 
     Raises:
         ValueError: naming the loss, its alpha and the property that fails.
     """
     for alpha in () if _is_own(family) else _ALPHAS:
         loss = family(alpha)
+        _check_functions(loss, {"bayes_risk": 1, "perspective": 2})
         failed = failed_property(loss)
         if failed:
             raise ValueError(
@@ -195,10 +223,80 @@ def check_criterion(family: LossFamily) -> None:
                 "sensitivity is known for its splits; it must be (w1 + w0) L(w1 / (w1 + w0)) for a "
                 "symmetric concave Bayes risk L with L(0) = L(1) = 0"
             )
+        _refuse(loss, alpha, _failed_risk(loss) or _failed_perspective(loss))
+
+
+@functools.cache
+def check_loss(family: LossFamily) -> None:
+    """Check, on a grid of shares, scores and alphas, what boosting assumes of a loss.
+
+    The link must be -L' for the Bayes risk L, and the inverse link must undo it where it increases.
+    The surrogate F must have F'(z) = -inverse_link(-z) and F(0) = 1, and the smoothness must be the
+    supremum of F''. L is concave and F is convex, so a slope over a step lies between the slopes at
+    its ends; kinks are no errors. A loss is not boosted where its smoothness is infinite, so
+    nothing else is checked there. Each family is checked once. The tests check dpbt's own.
+
+    Raises:
+        ValueError: naming the loss, its alpha and the property that fails.
+    """
+    for alpha in () if _is_own(family) else _ALPHAS:
+        loss = family(alpha)
+        smoothness = positive(f"smoothness of {loss.name}", loss.smoothness)
+        if np.isinf(smoothness).all():
+            continue
+        names = ("bayes_risk", "link", "inverse_link", "surrogate")
+        _check_functions(loss, dict.fromkeys(names, 1))
+        _refuse(loss, alpha, _failed_risk(loss) or _failed_link(loss) or _failed_surrogate(loss))
+
+
+def _refuse(loss: ProperLoss, alpha: float, failed: str | None) -> None:
+    """Refuse a loss that lacks a property.
+
+    Raises:
+        ValueError: naming the loss, its alpha and the property, unless `failed` is None.
+    """
+    if failed:
+        raise ValueError(f"the loss {loss.name} at alpha = {alpha:g} is inconsistent: {failed}")
+
+
+def _check_functions(loss: ProperLoss, counts: Mapping[str, int]) -> None:
+    """Check that fields of a loss are functions of as many arrays, and give an entry for each.
+
+    Args:
+        loss: the loss.
+        counts: name of the field -> its number of arrays.
+
+    Raises:
+        ValueError: naming the field and the loss.
+    """
+    halves = jnp.full(3, 0.5, jnp.float32)
+    for name, count in counts.items():
+        function = getattr(loss, name)
+        arrays = "one array" if count == 1 else "two arrays"
+        expected = f"{name} of {loss.name} must be a function of {arrays}"
+        if not callable(function):
+            raise ValueError(f"{expected}, got {shown(function)}")
+        try:
+            values: Any = function(*[halves] * count)
+        except TypeError as error:
+            raise ValueError(f"{expected}, got an error: {str(error).splitlines()[0]}") from error
+        if np.shape(values) != halves.shape:
+            raise ValueError(f"{expected} and keep the shape, got another shape")
+
+
+def _on_grid(function: Callable[[Numbers], Array], grid: np.ndarray) -> np.ndarray:
+    """f64: the values of a field of a loss, in float32."""
+    return np.asarray(function(jnp.asarray(grid, jnp.float32)), np.float64)
+
+
+def _within(values: np.ndarray, low: np.ndarray, high: np.ndarray) -> bool:
+    """Whether all values are finite and in their ranges, up to the error of float32."""
+    slack = _SLACK * (1 + np.abs(values))
+    return bool(np.all((values >= low - slack) & (values <= high + slack)))
 
 
 def failed_property(loss: ProperLoss) -> str | None:
-    """The first property of `check_criterion` that the loss lacks, in words; None if it has all."""
+    """The first property that the perspective lacks, in words; None if it has all."""
 
     def perspective(w1: np.ndarray, w0: np.ndarray) -> np.ndarray:
         return np.asarray(loss.perspective(jnp.asarray(w1), jnp.asarray(w0)), np.float64)
@@ -236,6 +334,78 @@ def failed_property(loss: ProperLoss) -> str | None:
     return None
 
 
+def _failed_risk(loss: ProperLoss) -> str | None:
+    """What the Bayes risk must be and is not; None if all holds."""
+    risk = _on_grid(loss.bayes_risk, _SHARES)
+    ends, middle = risk[[0, -1]], risk[len(risk) // 2]
+    if not _within(ends, np.zeros(2), np.zeros(2)):
+        return "bayes_risk must be 0 at u = 0 and at u = 1"
+    if not _within(middle, np.ones(()), np.ones(())):
+        return "bayes_risk must be 1 at u = 1/2"
+    if not _within(risk, risk[::-1], risk[::-1]):
+        return "bayes_risk must be finite and symmetric around u = 1/2"
+    return None
+
+
+def _failed_perspective(loss: ProperLoss) -> str | None:
+    """What the perspective must be for the Bayes risk, if it is not; else None."""
+    w1, w0 = (grid.ravel() for grid in np.meshgrid(_WEIGHTS, _WEIGHTS[1:], indexing="ij"))
+    total = (w1 + w0).astype(np.float64)
+    share = np.minimum(w1, w0) / (w1 + w0)  # the risk is symmetric, and 1 - u would lose digits
+    values = np.asarray(loss.perspective(jnp.asarray(w1), jnp.asarray(w0)), np.float64) / total
+    risk = _on_grid(loss.bayes_risk, share)
+    if not _within(values, risk, risk):
+        return "perspective(w1, w0) must be (w1 + w0) bayes_risk(w1 / (w1 + w0))"
+    return None
+
+
+def _failed_link(loss: ProperLoss) -> str | None:
+    """What the link and its inverse must be and are not; None if all holds."""
+    # The link at both ends of each step, and the slope of the Bayes risk between them.
+    inside = _SHARES[1:-1]
+    link, risk = _on_grid(loss.link, inside), _on_grid(loss.bayes_risk, inside)
+    if not _within(-np.diff(risk) / np.diff(inside), link[:-1], link[1:]):
+        return "link must be minus the slope of bayes_risk"
+
+    # The inverse, where the link increases on both sides.
+    rises = np.diff(link) > 1e-3
+    certain = np.flatnonzero(rises[:-1] & rises[1:]) + 1
+    found = _on_grid(loss.inverse_link, link[certain])
+    if not _within(found, inside[certain], inside[certain]):
+        return "inverse_link must undo link"
+    return None
+
+
+def _failed_surrogate(loss: ProperLoss) -> str | None:
+    """What the surrogate, the smoothness and the probability must be and are not, or None."""
+    # The slope of the surrogate at both ends of each step, and between them.
+    step = np.diff(_SCORES)
+    inverse, surrogate = _on_grid(loss.inverse_link, _SCORES), _on_grid(loss.surrogate, _SCORES)
+    if not _within(inverse, np.zeros_like(inverse), np.ones_like(inverse)):
+        return "inverse_link must be in [0, 1]"
+    slope = -inverse[::-1]
+    if not _within(np.diff(surrogate) / step, slope[:-1], slope[1:]):
+        return "the slope of surrogate at z must be -inverse_link(-z)"
+    if not _within(surrogate[len(surrogate) // 2], np.ones(()), np.ones(())):
+        return "surrogate must be 1 at z = 0"
+
+    # The smoothness. A peak as narrow as a step may be higher than the grid shows.
+    steepest = float(np.max(np.diff(inverse) / step))
+    most = 2 * steepest if steepest * step[0] < 0.1 else np.inf
+    if not 0.98 * steepest - _SLACK <= float(loss.smoothness) <= most:
+        return (
+            f"smoothness must be the largest slope of inverse_link, about {steepest:.3g}, "
+            f"got {shown(loss.smoothness)}"
+        )
+
+    # The probability, where it is not the inverse link.
+    stated = inverse if loss.probability is None else _on_grid(loss.probability, _SCORES)
+    rises = np.all(np.diff(stated) >= -1e-6)
+    if not (rises and _within(stated, np.zeros_like(stated), np.ones_like(stated))):
+        return "probability must be in [0, 1] and increase with the score"
+    return None
+
+
 def _is_own(family: LossFamily) -> bool:
     return family in (m_alpha, *map(fixed, (square, log, matsushita, zero_one)))
 
@@ -254,7 +424,8 @@ def family_name(family: LossFamily) -> str:
     for alpha in _ALPHAS:
         loss = family(alpha)
         values += np.asarray(loss.perspective(points, 1 - points)).tolist()
-        values += np.asarray(loss.inverse_link(points - 0.2)).tolist()
+        if loss.inverse_link is not None:  # a loss that only scores splits may have none
+            values += np.asarray(loss.inverse_link(points - 0.2)).tolist()
     text = " ".join(f"{value:.6g}" for value in values)
     return f"{name} {hashlib.sha256(text.encode()).hexdigest()[:8]}"
 

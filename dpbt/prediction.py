@@ -18,6 +18,7 @@ from dpbt import shapes
 from dpbt.base import AnyArray, Array, Hypotheses, Hypothesis, HypothesisClass, Model, Table
 from dpbt.checks import hypotheses_of, rows_for
 from dpbt.privacy import keys
+from dpbt.validate import shown
 
 VOTINGS = ("majority", "threshold", "probabilistic")
 """The voting rules of hypotheses that state shares of the positive class."""
@@ -64,7 +65,7 @@ def vote(shares: Array, voting: str, key: Array | None = None) -> Array:
             raise ValueError("a probabilistic vote needs a key")
         keys.check(key)
         return jax.random.uniform(key, mean.shape, mean.dtype) < mean
-    raise ValueError(f"voting must be one of {VOTINGS}, got {voting!r}")
+    raise ValueError(f"voting must be one of {VOTINGS}, got {shown(voting)}")
 
 
 _score = jax.jit(score, static_argnums=2)

@@ -18,7 +18,7 @@ from dpbt.base import (
     Reweighter,
     Weighted,
 )
-from dpbt.losses import as_family, family_name
+from dpbt.losses import as_family, check_loss, family_name
 
 
 class MirrorNumbers(NamedTuple):
@@ -74,7 +74,7 @@ uniform = Reweighter("uniform", False, _ones)
 """Weight 1 for every row in every round."""
 
 
-def mirror(loss: ProperLoss | LossFamily, bounded: bool = True) -> Reweighter:
+def mirror(loss: ProperLoss | LossFamily | str, bounded: bool = True) -> Reweighter:
     """W = inverse_link(-y H), the mirror update of Nock & Henecka (2020), equation (13).
 
     H is the row's score so far, and the first weights are inverse_link(0) = 1/2. The paper's step
@@ -83,13 +83,19 @@ def mirror(loss: ProperLoss | LossFamily, bounded: bool = True) -> Reweighter:
     scores. Their proof uses the cumulative form, which is the form here (equations 128-129).
 
     Args:
-        loss: a loss, or a family of them whose alpha is that of `MirrorNumbers`.
+        loss: a loss, a family of them whose alpha is that of `MirrorNumbers`, or a name in
+            `losses.NAMED`.
         bounded: measure weights in units of a public bound on the weight of any row, instead of in
             units of 1. The bound is inverse_link(sum over trees of the largest |leaf value|).
             Perspectives, class weights and errors are homogeneous in the weights, so their
             sensitivities shrink by the same factor: by 1/2 in the first round.
+
+    Raises:
+        ValueError: as `losses.as_family` and `losses.check_loss`.
     """
-    return _mirror(as_family(loss), bounded)
+    family = as_family(loss)
+    check_loss(family)
+    return _mirror(family, bounded)
 
 
 def clipped_mirror(loss: ProperLoss | LossFamily) -> Reweighter:

@@ -1,6 +1,46 @@
-"""Checks of numeric arguments; each names the argument that it refuses."""
+"""Checks of arguments; each names the argument that it refuses."""
+
+import os
+from pathlib import Path
 
 import numpy as np
+
+_LONGEST = 100
+"""Most characters of a value in an error."""
+
+
+def shown(value: object) -> str:
+    """`value` on one line, as errors show it.
+
+    Numbers and arrays of NumPy and JAX are shown as plain numbers. A value whose text is longer
+    than 100 characters, or has several lines, is shown by the name of its type.
+    """
+    text = repr(_plain(value))
+    return text if len(text) <= _LONGEST and text.isprintable() else type(value).__name__
+
+
+def _plain(value: object) -> object:
+    """`value` with plain numbers in place of the numbers and arrays of NumPy and JAX."""
+    if type(value) is list:
+        return [_plain(entry) for entry in value]
+    if type(value) is tuple:
+        return tuple(_plain(entry) for entry in value)
+    try:
+        return getattr(value, "tolist", lambda: value)()
+    except TypeError:  # a traced array, or a class of arrays
+        return value
+
+
+def as_path(name: str, value: object) -> Path:
+    """`value` as a path.
+
+    Raises:
+        ValueError: naming the argument and the type of what was given, if that is neither a path
+            nor a text.
+    """
+    if not isinstance(value, str | os.PathLike):
+        raise ValueError(f"{name} must be a path or its text, got {type(value).__name__}")
+    return Path(value)
 
 
 def floats(name: str, value: object) -> np.ndarray:
@@ -15,7 +55,7 @@ def floats(name: str, value: object) -> np.ndarray:
     except ValueError:  # a ragged list
         array = np.asarray(None)
     if array.dtype.kind not in "iuf" or array.size == 0:
-        raise ValueError(f"{name} must be a number or an array of numbers, got {value!r}")
+        raise ValueError(f"{name} must be a number or an array of numbers, got {shown(value)}")
     return array.astype(np.float64)
 
 
@@ -37,5 +77,5 @@ def positive(
         good &= np.isfinite(array)
         expected += " and finite"
     if not good.all():
-        raise ValueError(f"{name} must be {expected}, got {value!r}")
+        raise ValueError(f"{name} must be {expected}, got {shown(value)}")
     return array

@@ -516,6 +516,12 @@ def test_files_that_are_no_json_objects_are_named(tmp_path, content, words):
         domains.read_domain(tmp_path / "domain.json")
 
 
+@pytest.mark.parametrize("wrong", [{}, None, 3])
+def test_what_is_no_path_is_refused_by_name(wrong):
+    with pytest.raises(ValueError, match="path must be a path or its text, got"):
+        domains.read_domain(wrong)
+
+
 def test_a_byte_order_mark_is_dropped(tmp_path):
     (tmp_path / "domain.json").write_text(json.dumps(GOOD_JSON), encoding="utf-8-sig")
     assert list(domains.read_domain(tmp_path / "domain.json")[0]) == ["x", "c"]

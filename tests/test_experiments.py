@@ -72,7 +72,9 @@ def test_demo_on_a_persons_own_file(tmp_path, capsys, person):
     assert demo(tmp_path, "--data", person[0], "--domain", person[1], "--rows", 80) == 0
     text = capsys.readouterr().out
     assert text.count("add_remove") == 19
-    assert "leaks: alpha" in text
+    assert text.count("unprotected") == 1
+    assert text.count(" alpha\n") == 3
+    assert "published test errors near chance come from the noise" in text
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["demo.csv", "demo.png"]
     header = (tmp_path / "out" / "demo.csv").read_text().splitlines()[0].split(",")
     assert {*KEYS, "commit", "jax", "device", "seed", "rounds", "depth"} <= set(header)

@@ -120,6 +120,20 @@ def test_only_the_header_is_refused(tmp_path, name):
         read_csv(tmp_path / "rows.csv", SMALL, Label("age", "1", "0"))
 
 
+def test_arguments_in_another_order_are_refused_by_name(tmp_path):
+    path = tmp_path / "rows.csv"
+    path.write_text("age,member,ill\n41,yes,1\n")
+    for wrong in ("defaulted", None, SMALL):
+        with pytest.raises(ValueError, match=r"label must be domains.Label\(column, positive"):
+            read_csv(path, SMALL, wrong)
+    for arguments in ((SMALL, path, LABEL), (None, SMALL, LABEL)):
+        with pytest.raises(ValueError, match="path must be a path or its text, got"):
+            read_csv(*arguments)
+    for wrong in (LABEL, "domain.json", None):
+        with pytest.raises(ValueError, match="a domain must map column names"):
+            read_csv(path, wrong, SMALL)
+
+
 def test_classes_are_declared_and_other_labels_absent():
     columns = {"age": [10, 90, 20, None, 70], "member": ["yes"] * 5}
     classes = {"negative": "0", "positive": "1"}

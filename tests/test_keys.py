@@ -266,7 +266,7 @@ def test_one_key_gives_no_more_blocks_than_its_counter_counts():
         (functools.partial(keys._random_bits, raw, 8), 2**38),
         (functools.partial(keys._split, raw), 2**33),
     ):
-        with pytest.raises(ValueError, match=rf"at most 2\*\*32 blocks.*got {2**32 + 1}"):
+        with pytest.raises(ValueError, match=rf"at most 2\^32 blocks.*got {2**32 + 1}"):
             jax.eval_shape(functools.partial(draw, (most + 1,)))
     with pytest.raises(ValueError, match="bit_width must be 8, 16, 32 or 64, got 4"):
         keys._random_bits(raw, 4, (1,))

@@ -11,7 +11,8 @@ import dpbt
 
 ROOT = Path(__file__).parent.parent
 FLOORS = [
-    {"data.cells", "privacy.mechanism", "storage", "validate"},
+    {"validate"},
+    {"data.cells", "privacy.mechanism", "storage"},
     {"base"},
     {
         "data.columns",

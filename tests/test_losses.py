@@ -8,7 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import dpbt
-from dpbt import losses, recipes
+from dpbt import losses, recipes, reweighting
+from dpbt.base import ADD_REMOVE, ProperLoss
+from dpbt.learners import greedy_tree
 
 SMOOTH = {
     "matsushita": losses.matsushita,
@@ -107,6 +109,121 @@ def test_flat_part_of_the_inverse_link():
 def test_a_fixed_family_is_one_object_per_loss():
     assert losses.fixed(losses.square) is losses.fixed(losses.square)
     assert losses.fixed(losses.square)(0.3) is losses.square
+
+
+SQUARE = losses.square
+
+
+def own(**changes):
+    return SQUARE._replace(**{"name": "own", **changes})
+
+
+BAD_LOSSES = {
+    "link None": ({"link": None}, "^link of own must be a function of one array, got None$"),
+    "inverse_link None": ({"inverse_link": None}, "^inverse_link of own must be a function"),
+    "surrogate of two": (
+        {"surrogate": lambda z, y: z},
+        "^surrogate of own must be a function of one",
+    ),
+    "link of no shape": ({"link": lambda u: 1.0}, "^link of own must be .* keep the shape, got"),
+    "smoothness text": ({"smoothness": "x"}, "^smoothness of own must be a number .*, got 'x'$"),
+    "smoothness None": ({"smoothness": None}, "^smoothness of own must be a number .*, got None$"),
+    "smoothness negative": ({"smoothness": -1}, "^smoothness of own must be greater .*, got -1$"),
+    "smoothness NaN": ({"smoothness": np.nan}, "^smoothness of own must be greater than 0"),
+    "smoothness array": ({"smoothness": jnp.float32(0.125)}, "^smoothness of .* a plain number"),
+    "name": ({"name": 3}, "^name of a loss must be a text, got 3$"),
+    "inverse link 0": ({"inverse_link": lambda z: 0 * z}, "inverse_link must undo link$"),
+    "inverse link beyond": (
+        {"inverse_link": lambda z: (z + 4) / 8, "surrogate": lambda z: (z - 4) ** 2 / 16},
+        r"inverse_link must be in \[0, 1\]$",
+    ),
+    "surrogate 0": ({"surrogate": lambda z: 0 * z}, "the slope of surrogate at z must be"),
+    "surrogate shifted": ({"surrogate": lambda z: 1 + SQUARE.surrogate(z)}, "must be 1 at z = 0$"),
+    "risk of one side": (
+        {"bayes_risk": lambda u: u},
+        "bayes_risk must be 0 at u = 0 and at u = 1$",
+    ),
+    "risk doubled": ({"bayes_risk": lambda u: 8 * u * (1 - u)}, "bayes_risk must be 1 at u = 1/2$"),
+    "risk asymmetric": (
+        {"bayes_risk": lambda u: 4 * u * (1 - u) * (1.5 - u)},
+        "bayes_risk must be finite and symmetric",
+    ),
+    "smoothness large": ({"smoothness": 1000.0}, "smoothness must be .* about 0.125, got 1000.0$"),
+    "smoothness small": ({"smoothness": 0.1}, "smoothness must be .* about 0.125, got 0.1$"),
+    "link negated": ({"link": lambda u: 4 - 8 * u}, "link must be minus the slope of bayes_risk$"),
+    "link doubled": ({"link": lambda u: 16 * u - 8}, "link must be minus the slope of bayes_risk$"),
+    "probability": ({"probability": lambda z: -z}, "probability must be in"),
+}
+
+
+@pytest.mark.parametrize("name", BAD_LOSSES)
+def test_inconsistent_losses_are_refused_where_they_are_boosted(name):
+    changes, words = BAD_LOSSES[name]
+    bad = own(**changes)
+    for boosted in (
+        lambda: recipes.bdpe(epsilon=1.0, rows=50, criterion=bad),
+        lambda: recipes.bdpe(epsilon=1.0, rows=50, criterion="gini", loss=bad),
+        lambda: reweighting.mirror(bad),
+    ):
+        with pytest.raises(ValueError, match=words) as refused:
+            boosted()
+        assert "\n" not in str(refused.value)
+
+
+BAD_CRITERIA = {
+    "risk doubled": ({"bayes_risk": lambda u: 8 * u * (1 - u)}, "bayes_risk must be 1 at u = 1/2$"),
+    "perspective halved": (
+        {"perspective": lambda w1, w0: SQUARE.perspective(w1, w0) / 2},
+        r"perspective\(w1, w0\) must be \(w1 \+ w0\) bayes_risk",
+    ),
+    "perspective of one": (
+        {"perspective": lambda w: w},
+        "^perspective of own must be a function of two arrays, got an error: .*positional argument",
+    ),
+    "perspective None": ({"perspective": None}, "^perspective of own must be .*, got None$"),
+}
+
+
+@pytest.mark.parametrize("name", BAD_CRITERIA)
+def test_inconsistent_criteria_are_refused_where_they_score_splits(name):
+    changes, words = BAD_CRITERIA[name]
+    bad = own(**changes)
+    for scored in (
+        lambda: recipes.bdpe(epsilon=1.0, rows=50, criterion=bad, loss="gini"),
+        lambda: recipes.lazybb_trees(epsilon=1.0, rows=50, criterion=bad),
+        lambda: greedy_tree.greedy_tree(
+            2, losses.fixed(bad), losses.fixed(SQUARE), False, ADD_REMOVE
+        ),
+    ):
+        with pytest.raises(ValueError, match=words):
+            scored()
+
+
+def test_a_criterion_needs_no_link():
+    bare = dict.fromkeys(("link", "inverse_link", "surrogate", "smoothness"))
+    assert recipes.bdpe(epsilon=1.0, rows=50, criterion=own(**bare), loss="gini")
+    assert recipes.lazybb_trees(epsilon=1.0, rows=50, criterion=own(**bare))
+
+
+@pytest.mark.parametrize("loss", [*ALL.values(), losses.m_alpha(0.01)])
+def test_the_losses_of_the_library_pass_the_checks_of_a_persons_own(loss):
+    for family in (losses.fixed(loss._replace(name="own")), lambda alpha: losses.m_alpha(alpha)):
+        losses.check_loss(family)
+        losses.check_criterion(family)
+
+
+@pytest.mark.parametrize(
+    "wrong", [ProperLoss, lambda: losses.log, recipes.bdpe(epsilon=1.0, rows=50), 3, "x"]
+)
+def test_what_is_no_loss_is_refused_in_one_short_line(wrong):
+    for name, take in (
+        ("criterion", lambda: recipes.bdpe(epsilon=1.0, rows=50, criterion=wrong)),
+        ("loss", lambda: recipes.bdpe(epsilon=1.0, rows=50, loss=wrong)),
+        ("loss", lambda: reweighting.mirror(wrong)),
+    ):
+        with pytest.raises(ValueError, match=f"^{name} must be one of .*, got ") as refused:
+            take()
+        assert len(str(refused.value)) < 250
 
 
 def probability_of(loss):

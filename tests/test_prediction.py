@@ -234,7 +234,7 @@ def test_arguments_in_another_order_are_refused_by_name(table):
         with pytest.raises(ValueError, match=r"expected a transcript"):
             dpbt.replay(wrong, table, recipe)
     for other in (None, table):
-        with pytest.raises(ValueError, match="needs a recipe or a model"):
+        with pytest.raises(ValueError, match="a ledger needs a recipe or a model"):
             dpbt.ledger(other)
 
 
@@ -256,9 +256,10 @@ def test_rows_and_models_are_refused_in_each_others_place(model, table, columns)
     for rows in (columns, Frame()):
         with pytest.raises(ValueError, match=r"encode raw columns by dpbt.domains.encode\(domain"):
             dpbt.predict(model, rows)
-    for rows in (None, model, [[1, 0, 1]]):
-        with pytest.raises(ValueError, match="rows must be an array, got"):
-            dpbt.predict(model, rows)
+    for rows in (None, model, [[1, 0, 1]], [[30, "smith"]], "rows"):
+        for entry in (dpbt.predict, dpbt.decision_function):
+            with pytest.raises(ValueError, match=r"rows must be an array, got .*domains.encode\("):
+                entry(model, rows)
     if model.recipe.name == "random_forest":
         with pytest.raises(ValueError, match="key must be a typed key, got int"):
             dpbt.predict(model, table, "probabilistic", 5)

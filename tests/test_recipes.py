@@ -41,6 +41,20 @@ BAD = {
         {"criterion": losses.square, "alpha": "objective"},
         "needs a criterion that is a family of losses",
     ),
+    "alpha of a single loss": (
+        {"criterion": "gini", "alpha": [1.0, 0.5]},
+        r"alpha must be None or 1 for the single loss square, .*, got \[1.0, 0.5\]$",
+    ),
+    "schedule of a single loss": (
+        {"criterion": "error", "alpha": optax.constant_schedule(1.0)},
+        "alpha must be None or 1 for the single loss zero_one",
+    ),
+    "plain numbers": ({"rows": np.array(250.5)}, "rows must be whole numbers, got 250.5$"),
+    "plain delta": ({"delta": 2.0}, r"delta must be .*, got 2.0$"),
+    "plain scalar": ({"epsilon": np.float64(-1)}, "epsilon must be greater than 0, got -1.0$"),
+    "plain JAX": ({"pi": jax.numpy.float32(3)}, r"pi must be in \(-1, 1\), got 3.0$"),
+    "plain list": ({"zeta": [np.float32(0.5)]}, r"zeta must be .*, got \[0.5\]$"),
+    "long": ({"epsilon": np.zeros(99)}, "epsilon must be greater than 0, got ndarray$"),
     "beta_tree": ({"beta_tree": 1.0}, "beta_tree must be greater than 0 and less than 1"),
     "error_share": ({"error_share": 0.0}, "error_share must be greater than 0"),
     "clip": ({"clip": np.inf}, "clip must be greater than 0 and finite"),
@@ -157,6 +171,35 @@ def test_schedules_give_alpha_by_depth():
         event.sensitivity for event in dpbt.ledger(recipe).lines if event.site.startswith("split")
     ]
     np.testing.assert_allclose(bounds, [2 * np.sqrt(50), 2 + (np.sqrt(50) - 1), 2], rtol=2e-4)
+
+
+SEVERAL = recipes.bdpe(epsilon=[1.0, 2.0], rows=50)
+TWO_AXES = recipes.bdpe(epsilon=[[1.0, 2.0]], rows=50)
+BAD_INDEX = {
+    "one setting": (recipes.bdpe(epsilon=1.0, rows=50), 0, "recipe must hold several settings"),
+    "no recipe": (3, 0, "recipe must be a recipe, as dpbt.recipes makes it, got int$"),
+    "out of range": (SEVERAL, 2, "index must be a whole number in 0..1, got 2$"),
+    "text": (SEVERAL, "a", "index must be a whole number in 0..1, got 'a'$"),
+    "Boolean": (SEVERAL, True, "index must be a whole number in 0..1, got True$"),
+    "one axis": (TWO_AXES, 0, "index must be a tuple of whole numbers in 0..0, 0..1, got 0$"),
+}
+
+
+@pytest.mark.parametrize("name", BAD_INDEX)
+def test_settings_that_a_recipe_does_not_hold_are_refused(name):
+    recipe, index, words = BAD_INDEX[name]
+    with pytest.raises(ValueError, match=words):
+        recipes.setting(recipe, index)
+
+
+def test_the_last_setting_counts_from_the_end():
+    last = recipes.setting(SEVERAL, -1)
+    jax.tree.map(np.testing.assert_array_equal, last, recipes.setting(SEVERAL, np.int64(1)))
+
+
+def test_alpha_has_a_meaning_where_the_link_is_a_family():
+    recipe = recipes.bdpe(criterion="gini", loss="m_alpha", alpha=0.5, **GOOD)
+    assert float(recipe.budget.link_alpha) == 0.5
 
 
 FOREST, RULES, BALLS = recipes.random_forest, recipes.lazybb_rules, recipes.halfspace_boost

@@ -20,7 +20,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import dpbt
-from dpbt import recipes
+from dpbt import recipes, sweeps
 from dpbt.base import Table
 from dpbt.data.questions import positions_of, splits_of
 from dpbt.sweeps import plan, runner, storage
@@ -72,7 +72,10 @@ BAD_SWEEPS = {
     "repeats, a fraction": ({"repeats": 1.5}, "repeats must be an integer"),
     "seed": ({"seed": "x"}, "seed must be an integer, got 'x'"),
     "make": ({"make": "bdpe"}, "make must be a function that makes recipes, got 'bdpe'"),
+    "seed below 0": ({"seed": -1}, "seed must be in 0..4294967295, got -1$"),
+    "seed beyond 32 bits": ({"seed": 2**32}, "seed must be in 0..4294967295, got 4294967296$"),
     "name": ({"name": 3}, "name of a sweep must be a text, got 3"),
+    "a folder as name": ({"name": "a/b"}, "name of a sweep must be a file name .*, got 'a/b'$"),
 }
 
 
@@ -392,13 +395,24 @@ def test_files_of_columns(tmp_path):
     np.testing.assert_array_equal(got["name"], columns["name"])
     with pytest.raises(ValueError, match="one length"):
         storage.save_columns(path, {"x": np.arange(3), "y": np.arange(2)}, {})
-    path.write_text("text")
-    with pytest.raises(ValueError, match=r"a.npz: not a file of columns"):
-        storage.load_columns(path)
+    np.savez(tmp_path / "other.npz", x=np.arange(3))
+    np.save(tmp_path / "one.npy", np.arange(3))
+    for name, content in (("a.csv", b"x,y\n1,2\n"), ("empty", b""), ("torn.npz", first[:100])):
+        (tmp_path / name).write_bytes(content)
+    for name in ("other.npz", "one.npy", "a.csv", "empty", "torn.npz"):
+        with pytest.raises(ValueError, match=f"{name}: not a file of columns") as refused:
+            sweeps.load_columns(str(tmp_path / name))
+        assert "pickle" not in str(refused.value)
+    with pytest.raises(ValueError, match="path must be a path or its text, got NoneType"):
+        sweeps.load_columns(None)
 
 
 def one_depth(rows, depth, alpha=1.0):
     return recipes.bdpe(epsilon=1.0, rows=rows, rounds=1, depth=depth, alpha=alpha)
+
+
+def no_recipe(rows, depth):
+    return 5
 
 
 DEPTHS = plan.Sweep("own", one_depth, {"depth": 1})
@@ -446,6 +460,11 @@ BAD_RUNS = {
         lambda task: task,
         "depth must be an integer of at least 1, got 0",
     ),
+    "no recipe": (
+        plan.Sweep("own", no_recipe, {"depth": 1}),
+        lambda task: task,
+        "make must return a recipe, as dpbt.recipes makes it, got int from no_recipe",
+    ),
     "no sweep": ({"depth": 1}, lambda task: task, "sweep must be a sweeps.Sweep.*, got dict"),
 }
 
@@ -464,6 +483,8 @@ def test_options_of_a_run_are_refused_by_name(tmp_path):
     for option, value in (("memory_mb", -1), ("padding", "x"), ("padding", -1), ("measure", "x")):
         with pytest.raises(ValueError, match=f"{option} must be"):
             runner.run(DEPTHS, task, tmp_path, about={}, **{option: value})
+    with pytest.raises(ValueError, match="folder must be a path or its text, got NoneType"):
+        runner.run(DEPTHS, task, None, about={})
     file = tmp_path / "file"
     file.write_text("text")
     with pytest.raises(ValueError, match="folder must be a folder for the results"):

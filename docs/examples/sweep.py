@@ -12,7 +12,7 @@ import numpy as np
 import dpbt
 from dpbt import sweeps
 from dpbt.data.domains import Numeric
-from dpbt.sweeps.storage import load_columns
+from dpbt.sweeps import load_columns
 
 CRITERIA = {"m_alpha": "o-", "gini": "s--", "information_gain": "^:"}  # name -> marker and line
 

@@ -175,7 +175,7 @@ def features_used(model: Model) -> int:
 
 
 def _heaps(model: Model) -> tuple[np.ndarray, np.ndarray]:
-    """The splits i32[T, 2**D - 1] and leaves f32[T, 2**D] of a model of trees."""
+    """The splits i32[T, 2^D - 1] and leaves f32[T, 2^D] of a model of trees."""
     if hypotheses_of(model) is not trees.TREES:
         raise ValueError(f"this diagnostic is of trees, and {model.recipe.name} has none")
     rounds = int(model.recipe.rounds)

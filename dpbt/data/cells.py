@@ -51,6 +51,8 @@ from typing import Any
 
 import numpy as np
 
+from dpbt.validate import shown
+
 MISSING_WORDS = frozenset({"", "?", "na", "n/a", "<na>", "nan", "nat", "null", "none"})
 """Text that means a missing value unless the domain lists it; capitals do not matter."""
 
@@ -120,7 +122,7 @@ def declared(value: Cell, name: str = "a declared value") -> str:
     readers, plain = _readers(value)
     text = readers[1](plain)
     if text is None:
-        raise ValueError(f"{name} must be text or a number, got {value!r}")
+        raise ValueError(f"{name} must be text or a number, got {shown(value)}")
     return text
 
 

@@ -27,6 +27,7 @@ from dpbt.data.columns import (
     read_truths,
 )
 from dpbt.data.kinds import Boolean, Column, Nominal, Numeric
+from dpbt.validate import as_path, shown
 
 __all__ = [
     "Attribute",
@@ -176,7 +177,7 @@ def describe(domain: Domain, split: int, satisfied: bool = True) -> str:
     """
     all_splits = predicates(domain)
     if not isinstance(split, int | np.integer) or not 0 <= split < len(all_splits):
-        raise ValueError(f"the domain has splits 0..{len(all_splits) - 1}, got {split!r}")
+        raise ValueError(f"the domain has splits 0..{len(all_splits) - 1}, got {shown(split)}")
     return all_splits[split].yes if satisfied else all_splits[split].no
 
 
@@ -398,11 +399,12 @@ def read_domain(path: str | Path) -> tuple[Domain, Label]:
     "boolean") and the attributes of that class by name. No name may occur twice in one object.
 
     Raises:
-        ValueError: naming the file and what is wrong.
+        ValueError: naming the file and what is wrong; and for something that is no path.
         OSError: if the file cannot be read.
     """
+    path = as_path("path", path)
     try:
-        text = Path(path).read_bytes().decode("utf-8-sig")
+        text = path.read_bytes().decode("utf-8-sig")
         return _declaration(json.loads(text, object_pairs_hook=_without_twins))
     except UnicodeDecodeError:
         raise ValueError(f"{path}: not UTF-8 text") from None

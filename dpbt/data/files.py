@@ -11,7 +11,8 @@ from pathlib import Path
 
 import numpy as np
 
-from dpbt.data.domains import Boolean, Domain, Label, missing_cells
+from dpbt.data.domains import Boolean, Domain, Label, check, missing_cells
+from dpbt.validate import as_path
 
 Cells = list[str | None]
 """The cells of a column: text, or None in a malformed row."""
@@ -71,11 +72,18 @@ def read_csv(path: str | Path, domain: Domain, label: Label) -> Rows:
         label: the label's column and classes.
 
     Raises:
-        ValueError: for a label that is also in the domain, or an empty file. Also for a header that
-            cannot be read, lacks a column or holds it twice; it names the file and line 1. No data
-            row is an error.
+        ValueError: for an argument of another kind, a label that is also in the domain, or an empty
+            file. Also for a header that cannot be read, lacks a column or holds it twice; it names
+            the file and line 1. No data row is an error.
         OSError: if the file cannot be read.
     """
+    path = as_path("path", path)
+    check(domain)
+    if not isinstance(label, Label):
+        raise ValueError(
+            "label must be domains.Label(column, positive, negative), "
+            f"got {type(label).__name__}; the order is path, domain, label"
+        )
     if label.column in domain:
         raise ValueError(f"the label {label.column!r} is among the columns of the domain")
     with open(path, "rb") as file:

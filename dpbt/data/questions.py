@@ -18,6 +18,7 @@ from dpbt.base import (
     Table,
     dtype_and_rank,
 )
+from dpbt.validate import shown
 
 
 def as_array(name: str, value: object) -> Array:
@@ -194,7 +195,7 @@ def _check_questions(questions: Questions, features: int) -> None:
         if read.min() < 0 or read.max() >= features:
             raise ValueError(
                 f"questions.{field} must number features that the table has, from 0 on, "
-                f"got {read!r}"
+                f"got {shown(read)}"
             )
 
     # A mask of the splits that may be chosen, with at least one of them.
@@ -204,5 +205,5 @@ def _check_questions(questions: Questions, features: int) -> None:
     if allowed.dtype != bool or allowed.shape != splits or not np.asarray(allowed).any():
         raise ValueError(
             f"questions.allowed must be bool[{splits[0]}] with a split that may be chosen, "
-            f"got {allowed!r}"
+            f"got {shown(allowed)}"
         )

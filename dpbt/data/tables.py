@@ -11,6 +11,7 @@ from dpbt.base import MAX_ROWS, AnyArray, Table, dtype_and_rank
 from dpbt.data import cells, kinds
 from dpbt.data.columns import RawColumn, cells_of, read_truths
 from dpbt.data.domains import Columns, Domain, encode, positions, questions
+from dpbt.validate import shown
 
 
 def table(
@@ -64,7 +65,8 @@ def table(
     whole = isinstance(capacity, int | np.integer) and not isinstance(capacity, bool)
     if capacity is not None and not (whole and 1 <= capacity <= MAX_ROWS):
         raise ValueError(
-            f"capacity must be an integer of at least 1 and at most {MAX_ROWS}, got {capacity!r}"
+            f"capacity must be an integer of at least 1 and at most {MAX_ROWS}, "
+            f"got {shown(capacity)}"
         )
     exact, codes = kinds.boolean("exact", exact), kinds.boolean("codes", codes)
 
@@ -101,7 +103,7 @@ def _words(negative: object, positive: object) -> tuple[str, str]:
     if booleans[0] != booleans[1]:
         raise ValueError(
             "negative and positive must be declared together, "
-            f"got negative={negative!r} and positive={positive!r}"
+            f"got negative={shown(negative)} and positive={shown(positive)}"
         )
     if all(booleans) and negative and not positive:
         raise ValueError(

@@ -26,7 +26,7 @@ from dpbt.base import (
     relation_name,
 )
 from dpbt.learners import trees
-from dpbt.losses import family_name
+from dpbt.losses import check_criterion, family_name
 from dpbt.privacy import accounting, boundary, mechanisms, sensitivity
 from dpbt.privacy.accounting import Event
 from dpbt.privacy.mechanism import Allowance, Mechanism, Numbers, rounded_down
@@ -228,7 +228,7 @@ def link_values(family: LossFamily, budget: TreeBudget, share: Array) -> Array:
 
 
 def gathered_splits(release: Release, depth: int) -> Array:
-    """i32[2**D - 1]: the splits of all D levels in heap order."""
+    """i32[2^D - 1]: the splits of all D levels in heap order."""
     return jnp.concatenate([release[f"split_{level}"] for level in range(depth)])
 
 
@@ -485,6 +485,7 @@ def greedy_tree(
         noise: the mechanism of errors and class weights: `mechanisms.discrete_laplace`, or
             `mechanisms.rounded_gaussian` for zCDP.
     """
+    check_criterion(criterion)
     kind = Kind(depth, criterion, link, objective, relation, noise)
     shares, settings = kind.default_shares, default_settings(link, depth)
     return boundary.weak_learner(

@@ -28,6 +28,7 @@ from dpbt.learners.greedy_tree import (
     public_alpha,
     split_events,
 )
+from dpbt.losses import check_criterion
 from dpbt.privacy import boundary, mechanisms, sensitivity
 from dpbt.privacy.accounting import Event
 from dpbt.privacy.mechanism import Allowance, Numbers, quotient_up, rounded_down
@@ -197,6 +198,7 @@ def published_greedy_tree(
 
     The arguments are those of `greedy_tree.greedy_tree`, without the relation.
     """
+    check_criterion(criterion)
     kind = Kind(depth, criterion, link, objective, None, mechanisms.discrete_laplace)
     shares, settings = kind.default_shares, default_settings(link, depth)
     return boundary.weak_learner(

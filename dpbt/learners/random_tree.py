@@ -90,9 +90,9 @@ class Grove(NamedTuple):
     """P complete trees of height D; a forest has more leading axes.
 
     Attributes:
-        attribute: i32[P, 2**D - 1], heap order: the children of node i are 2i+1 and 2i+2 (right).
-        threshold: f32[P, 2**D - 1] in [0, 1): a row goes right if its position is above it.
-        leaf: f32[P, 2**D]: theta, the share of the positive class that the leaf states, in [0, 1].
+        attribute: i32[P, 2^D - 1], heap order: the children of node i are 2i+1 and 2i+2 (right).
+        threshold: f32[P, 2^D - 1] in [0, 1): a row goes right if its position is above it.
+        leaf: f32[P, 2^D]: theta, the share of the positive class that the leaf states, in [0, 1].
         grown: f32[P]: 1 for a grown tree, 0 for padding beyond the number of rounds.
     """
 
@@ -136,8 +136,8 @@ def descend(attribute: Array, threshold: Array, position: Array, tree: Array) ->
     a random tree of height h, whose structure is the top of the taller one's.
 
     Args:
-        attribute: i32[P, 2**D - 1].
-        threshold: f32[P, 2**D - 1].
+        attribute: i32[P, 2^D - 1].
+        threshold: f32[P, 2^D - 1].
         position: f32[N, A].
         tree: i32[N], which of the P trees each row passes through.
     """

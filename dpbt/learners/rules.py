@@ -66,7 +66,7 @@ def of_trees(trees: Hypotheses, domain: Domain) -> str:
     and trees of one leaf only as a number of trees.
 
     Args:
-        trees: split i32[T, 2**D - 1], leaf f32[T, 2**D].
+        trees: split i32[T, 2^D - 1], leaf f32[T, 2^D].
         domain: the domain that encoded the table that they were learned from.
 
     Raises:
@@ -134,7 +134,7 @@ def of_groves(groves: Hypotheses, domain: Domain) -> str:
     Branches and trees are shown as by `of_trees`.
 
     Args:
-        groves: attribute i32[T, P, 2**D - 1], threshold f32[T, P, 2**D - 1], leaf f32[T, P, 2**D].
+        groves: attribute i32[T, P, 2^D - 1], threshold f32[T, P, 2^D - 1], leaf f32[T, P, 2^D].
         domain: the domain that encoded the table that they were learned from.
 
     Raises:
@@ -209,7 +209,7 @@ def _blocks(
 
     Args:
         asked_by: number of a tree -> what its nodes ask.
-        leaf: f[T, 2**D].
+        leaf: f[T, 2^D].
         domain: of the cells.
         says: leaf -> its line.
         of_all: leaves of the trees of one leaf -> what these trees say together.

@@ -24,7 +24,7 @@ from dpbt.base import (
     relation_name,
 )
 from dpbt.learners import trees
-from dpbt.losses import family_name, fixed
+from dpbt.losses import check_criterion, family_name, fixed
 from dpbt.privacy import accounting, boundary, mechanisms, sensitivity, slickness
 from dpbt.privacy.accounting import Event
 from dpbt.privacy.mechanism import Allowance, Mechanism, Numbers, rounded_down
@@ -50,7 +50,7 @@ class Kind(NamedTuple):
     """The static parts of a top-down tree.
 
     Attributes:
-        splits: t, the number of internal nodes, at most 2**D - 1.
+        splits: t, the number of internal nodes, at most 2^D - 1.
         depth: D, the depth cap.
         criterion: G, the loss whose perspective scores splits.
         relation: the neighbouring relation of the ledger.
@@ -102,18 +102,18 @@ def improvements(criterion: ProperLoss, products: Array, totals: Array) -> Array
 
 @functools.cache
 def _leftmost_leaf(depth: int) -> np.ndarray:
-    """i32[2**(D+1) - 1]: the leaf that a row reaches by going left from each heap node on."""
+    """i32[2^(D+1) - 1]: the leaf that a row reaches by going left from each heap node on."""
     ends = [(np.arange(2**level) << (depth - level)) for level in range(depth + 1)]
     return np.concatenate(ends).astype(np.int32)
 
 
 class _Growth(NamedTuple):
-    """A growing tree, over a heap of 2**(D+1) - 1 nodes; all fields are private.
+    """A growing tree, over a heap of 2^(D+1) - 1 nodes; all fields are private.
 
     Attributes:
         node: i32[N], the heap node of each row.
         totals: i32[heap, 2], the class weights of each node, in grid units.
-        products: i32[2**D - 1, 2, S], the class weights of its rows that satisfy each split.
+        products: i32[2^D - 1, 2, S], the class weights of its rows that satisfy each split.
         is_leaf: bool[heap].
     """
 
@@ -314,7 +314,7 @@ def events(kind: Kind, budget: TopDownBudget, public: Public) -> list[Event]:
 def top_down_tree(
     splits: int, depth: int, criterion: ProperLoss, relation: Relation, calibration: str = "tight"
 ) -> WeakLearner:
-    """DP-TopDown: a release of t pairs of leaf and split, and of 2**D labels.
+    """DP-TopDown: a release of t pairs of leaf and split, and of 2^D labels.
 
     Guarantee, under `relation`, with `reweighting.lazy_bregman`, whose total weight it assumes.
     Every selection is `split_epsilon`-DP, and all labels together are (2 GRID / leaf_scale)-DP.
@@ -325,12 +325,13 @@ def top_down_tree(
     noise at the same cost. Its weights are not measured in units of a public cap below 1.
 
     Args:
-        splits: t, the number of internal nodes, at most 2**D - 1.
+        splits: t, the number of internal nodes, at most 2^D - 1.
         depth: D, the depth cap.
         criterion: G: `losses.square` (Gini), `losses.log` (entropy), `losses.matsushita`.
         relation: the neighbouring relation of the ledger.
         calibration: "tight" or "published".
     """
+    check_criterion(fixed(criterion))
     kind = Kind(splits, depth, criterion, relation, calibration)
     static = f"{splits}, {depth}, {family_name(fixed(criterion))}, {relation_name(relation)}"
     return boundary.weak_learner(

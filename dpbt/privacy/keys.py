@@ -119,7 +119,7 @@ def block(key: Array, counter: Array, nonce: Array) -> Array:
 def _stream(key: Array, blocks: int, purpose: int, detail: int = 0) -> Array:
     """u32[16 * blocks]: the words of the first blocks for one purpose."""
     if blocks > 2**32:
-        limit = "one chacha20 key gives at most 2**32 blocks for one purpose"
+        limit = "one chacha20 key gives at most 2^32 blocks for one purpose"
         raise ValueError(f"{limit}, got {blocks}")
     counters = jax.lax.iota(jnp.uint32, blocks)
     return block(key, counters, jnp.asarray([purpose, detail, 0], jnp.uint32)).reshape(-1)
@@ -173,7 +173,7 @@ CHACHA20 = define_prng_impl(
 ValueError, as a release key has 256 bits of entropy and a seed has not. `jax.random.split(key, n)`
 gives the same first children for every n, and `jax.random.bits` the same first numbers for every
 size. Neither depends on `jax_threefry_partitionable`. ValueError where one key would have to give
-more than 2**32 blocks of 64 bytes.
+more than 2^32 blocks of 64 bytes.
 """
 
 

@@ -10,7 +10,6 @@ import dataclasses
 from collections.abc import Callable, Collection
 from typing import Any, NamedTuple
 
-import jax
 import numpy as np
 from numpy.typing import ArrayLike
 
@@ -19,7 +18,6 @@ from dpbt.base import (
     Budget,
     LedgerEvent,
     LossFamily,
-    ProperLoss,
     Public,
     Recipe,
     Relation,
@@ -28,10 +26,10 @@ from dpbt.base import (
     WeakLearner,
 )
 from dpbt.base import relation as to_relation
-from dpbt.losses import NAMED, fixed
+from dpbt.losses import as_family
 from dpbt.privacy import accounting
 from dpbt.privacy.mechanism import Allowance
-from dpbt.validate import floats, positive
+from dpbt.validate import floats, positive, shown
 
 
 def whole(name: str, value: ArrayLike) -> int:
@@ -42,12 +40,12 @@ def whole(name: str, value: ArrayLike) -> int:
     """
     array = wholes(name, value)
     if array.ndim > 0:
-        raise ValueError(f"{name} must be one integer of at least 1, got {value!r}")
+        raise ValueError(f"{name} must be one integer of at least 1, got {shown(value)}")
     return int(array)
 
 
 def wholes(name: str, value: ArrayLike) -> np.ndarray:
-    """`value` as an i32 array, if every entry is an integer from 1 to 2**31 - 1.
+    """`value` as an i32 array, if every entry is an integer from 1 to 2^31 - 1.
 
     Raises:
         ValueError: naming the parameter and what was given.
@@ -57,9 +55,9 @@ def wholes(name: str, value: ArrayLike) -> np.ndarray:
     except ValueError:  # a ragged list
         array = np.asarray(None)
     if array.dtype.kind not in "iu" or array.size == 0 or np.any(array < 1):
-        raise ValueError(f"{name} must be an integer of at least 1, got {value!r}")
+        raise ValueError(f"{name} must be an integer of at least 1, got {shown(value)}")
     if np.any(array > np.iinfo(np.int32).max):
-        raise ValueError(f"{name} must be at most 2**31 - 1, got {value!r}")
+        raise ValueError(f"{name} must be at most 2^31 - 1, got {shown(value)}")
     return array.astype(np.int32)
 
 
@@ -71,10 +69,11 @@ def checked_rows(rows: ArrayLike) -> np.ndarray:
     """
     numbers = positive("rows", rows, finite=True)
     if np.any(numbers != np.floor(numbers)):
-        raise ValueError(f"rows must be whole numbers, got {numbers!r}")
+        raise ValueError(f"rows must be whole numbers, got {shown(numbers)}")
     if np.any(numbers > MAX_ROWS):
         raise ValueError(
-            f"rows must be at most {MAX_ROWS}, which int32 sums of weights hold, got {numbers!r}"
+            f"rows must be at most {MAX_ROWS}, which int32 sums of weights hold, "
+            f"got {shown(numbers)}"
         )
     return numbers
 
@@ -86,7 +85,7 @@ def flag(name: str, value: Any) -> None:
         ValueError: naming the parameter and what was given.
     """
     if not isinstance(value, bool | np.bool_):
-        raise ValueError(f"{name} must be True or False, got {value!r}")
+        raise ValueError(f"{name} must be True or False, got {shown(value)}")
 
 
 def one_of(name: str, value: Any, known: Collection[str]) -> None:
@@ -96,7 +95,7 @@ def one_of(name: str, value: Any, known: Collection[str]) -> None:
         ValueError: naming the parameter, the known names and what was given.
     """
     if not isinstance(value, str) or value not in known:
-        raise ValueError(f"{name} must be one of {sorted(known)}, got {value!r}")
+        raise ValueError(f"{name} must be one of {sorted(known)}, got {shown(value)}")
 
 
 def deltas(delta: ArrayLike) -> np.ndarray:
@@ -108,7 +107,7 @@ def deltas(delta: ArrayLike) -> np.ndarray:
     numbers = floats("delta", delta)
     mixed = np.any(numbers > 0) and not np.all(numbers > 0)
     if mixed or not np.all((numbers >= 0) & (numbers < 1)):
-        raise ValueError(f"delta must be 0, or in (0, 1) for every setting, got {numbers!r}")
+        raise ValueError(f"delta must be 0, or in (0, 1) for every setting, got {shown(numbers)}")
     return numbers
 
 
@@ -125,14 +124,7 @@ def family_of(name: str, value: Any) -> LossFamily:
     Raises:
         ValueError: naming the argument, the known names and what was given.
     """
-    found: ProperLoss | LossFamily | None = NAMED.get(value) if isinstance(value, str) else value
-    if isinstance(found, ProperLoss):
-        return fixed(found)
-    if not callable(found) or not isinstance(found(np.float32(1)), ProperLoss):
-        raise ValueError(
-            f"{name} must be one of {sorted(NAMED)}, a loss or a family of losses, got {value!r}"
-        )
-    return found
+    return as_family(value, name)
 
 
 def is_single(family: LossFamily) -> bool:
@@ -231,7 +223,7 @@ def no_published_delta(request: Request) -> None:
     if request.approximate and not request.tight:
         raise ValueError(
             "delta must be 0, as the published calibration has no (epsilon, delta) guarantee, "
-            f"got {request.delta!r}"
+            f"got {shown(request.delta)}"
         )
 
 
@@ -513,8 +505,3 @@ def check_float32(request: Request, learner: WeakLearner, budget: Budget, public
                 f"{event.site!r} has scale {np.max(scale):g}, and its sampler takes scales up to "
                 f"{sampler.most:g}"
             )
-
-
-def setting(recipe: Recipe, index: int | tuple[int, ...]) -> Recipe:
-    """One setting of a recipe that holds several."""
-    return jax.tree.map(lambda leaf: leaf[index], recipe)

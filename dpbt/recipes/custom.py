@@ -22,6 +22,7 @@ from dpbt.base import (
     check_parts,
     relation_name,
 )
+from dpbt.losses import check_loss
 from dpbt.privacy.mechanism import Allowance
 from dpbt.recipes.building import (
     Calibrate,
@@ -32,7 +33,7 @@ from dpbt.recipes.building import (
     family_of,
 )
 from dpbt.reweighting import uniform
-from dpbt.validate import floats
+from dpbt.validate import floats, shown
 
 
 def custom(
@@ -82,18 +83,22 @@ def custom(
     # Check each argument by itself.
     if not isinstance(learner, WeakLearner):
         raise ValueError(
-            f"learner must be a weak learner, as boundary.weak_learner makes it, got {learner!r}"
+            "learner must be a weak learner, as boundary.weak_learner makes it, "
+            f"got {shown(learner)}"
         )
     if (epsilon is None) == (budget is None):
-        raise ValueError(f"give either epsilon or budget, got {epsilon!r} and {budget!r}")
+        raise ValueError(f"give either epsilon or budget, got {shown(epsilon)} and {shown(budget)}")
     if budget is not None and calibrate is not None:
-        raise ValueError(f"calibrate sets the noise for epsilon; with budget, got {calibrate!r}")
+        raise ValueError(
+            f"calibrate sets the noise for epsilon; with budget, got {shown(calibrate)}"
+        )
     if calibrate is not None and not callable(calibrate):
         raise ValueError(
-            f"calibrate must be a function (allowance, rounds, public) -> budget, got {calibrate!r}"
+            "calibrate must be a function (allowance, rounds, public) -> budget, "
+            f"got {shown(calibrate)}"
         )
     if not isinstance(name, str):
-        raise ValueError(f"name must be a text, got {name!r}")
+        raise ValueError(f"name must be a text, got {shown(name)}")
     _check_reweighting(reweighter, reweighting)
 
     if relation is None:
@@ -110,6 +115,8 @@ def custom(
     # Check that they fit together.
     check_parts(learner, reweighter, request.relation)
     family = None if loss is None else family_of("loss", loss)
+    if family is not None:
+        check_loss(family)
     if family is not None and not hasattr(reweighting, "link_alpha"):
         raise ValueError("a loss needs reweighting with link_alpha, as MirrorNumbers has it")
     parts = Parts(learner, reweighter, reweighting, family, name, "custom")
@@ -134,16 +141,16 @@ def _check_reweighting(reweighter: Reweighter, reweighting: Reweighting) -> None
     if not isinstance(reweighter, Reweighter):
         raise ValueError(
             "reweighter must be a re-weighter, such as reweighting.mirror(losses.log), "
-            f"got {reweighter!r}"
+            f"got {shown(reweighter)}"
         )
     if reweighter.numbers is tuple and reweighting != ():
         raise ValueError(
-            f"reweighting must be an empty tuple for {reweighter.tag}, got {reweighting!r}"
+            f"reweighting must be an empty tuple for {reweighter.tag}, got {shown(reweighting)}"
         )
     if not isinstance(reweighting, reweighter.numbers):
         raise ValueError(
             f"{reweighter.tag} needs reweighting={reweighter.numbers.__name__}(...), "
-            f"got {reweighting!r}"
+            f"got {shown(reweighting)}"
         )
     for field, value in zip(getattr(reweighting, "_fields", ()), reweighting, strict=True):
         floats(f"{field} of reweighting", value)
@@ -165,10 +172,10 @@ def _check_budget(name: str, budget: Budget, learner: WeakLearner, public: Publi
         ValueError: naming the budget and the field, or the learner that cannot read it.
     """
     if not hasattr(budget, "_asdict"):
-        raise ValueError(f"{name} must be a NamedTuple of numbers, got {budget!r}")
+        raise ValueError(f"{name} must be a NamedTuple of numbers, got {shown(budget)}")
     for field, value in budget._asdict().items():
         if not np.all(floats(f"{field} of {name}", value) >= 0):  # NaN, too
-            raise ValueError(f"{field} of {name} must be at least 0, got {value!r}")
+            raise ValueError(f"{field} of {name} must be at least 0, got {shown(value)}")
     try:
         learner.program.events(budget, public)
     except AttributeError as error:

@@ -26,7 +26,7 @@ from dpbt.recipes.building import (
     whole,
 )
 from dpbt.reweighting import MirrorNumbers, mirror
-from dpbt.validate import floats, positive
+from dpbt.validate import floats, positive, shown
 
 Alpha = ArrayLike | optax.Schedule
 """Alpha of a criterion: "objective", a number, an array of settings, or a schedule of depths."""
@@ -36,9 +36,10 @@ def _link(loss: ProperLoss | LossFamily | str | None, criterion: LossFamily) -> 
     """The family of the link: by default the criterion's, or Matsushita's where that one has kinks.
 
     Raises:
-        ValueError: for a loss that is given and has kinks.
+        ValueError: for a loss that is given and has kinks, and as `losses.check_loss`.
     """
     family = criterion if loss is None else family_of("loss", loss)
+    losses.check_loss(family)
     if np.isfinite(float(family(np.float32(1)).smoothness)):
         return family
     if loss is None:
@@ -58,7 +59,7 @@ def _depth_schedule(alpha: Alpha, depth: int) -> np.ndarray:
     values = np.stack([floats("alpha", value) for value in by_depth], -1)
     if not np.all((values >= 0) & (values <= 1)):
         raise ValueError(
-            f"alpha must be in [0, 1], or a schedule with values there, got {values.tolist()}"
+            f"alpha must be in [0, 1], or a schedule with values there, got {shown(values)}"
         )
     return values
 
@@ -121,7 +122,8 @@ def bdpe(
             root's. The ratio is noisy in the tight calibration and read off the data in the
             published one. Or a number in [0, 1], or a schedule of the depth, such as any
             `optax.Schedule`. By default "objective" for a family, and 1 for a single loss, which
-            has no alpha and pays for no errors.
+            has no alpha and pays for no errors. Where criterion and loss are both single losses,
+            only 1 is taken.
         criterion: the loss whose perspective scores the splits, or the family indexed by alpha.
             Either an object or a name: "m_alpha" (a family), "matsushita", "gini",
             "information_gain" or "error" (the 0/1 loss).
@@ -134,8 +136,8 @@ def bdpe(
             objective, D > 1). In (0, 1).
         clip: M, in [1e-6, 1e6]: the bound on a leaf's value before leverage.
         zeta: shares are clamped to [zeta, 1 - zeta] before the link; in [1e-6, 1/2).
-        pi: places a in (1 / (4 F'' M**2)) [1 - pi, 1 + pi], where F'' is the surrogate's
-            smoothness. For M-alpha that is (alpha / M**2) [1 - pi, 1 + pi] (equation (125)). In
+        pi: places a in (1 / (4 F'' M^2)) [1 - pi, 1 + pi], where F'' is the surrogate's
+            smoothness. For M-alpha that is (alpha / M^2) [1 - pi, 1 + pi] (equation (125)). In
             (-1, 1); a negative value is a smaller step.
         smoothing: the weight of a leaf's parent in its share, in units of the leaf's noise (tight
             calibration). At least 0.
@@ -201,21 +203,27 @@ def _families(
     """
     # The criterion and its alpha.
     family = family_of("criterion", criterion)
-    losses.check_criterion(family)
     single = is_single(family)
     if alpha is None:
         alpha = 1.0 if single else "objective"
     objective = isinstance(alpha, str)
     if objective and alpha != "objective":
-        raise ValueError(f'alpha must be "objective", a number, or a schedule, got {alpha!r}')
+        raise ValueError(f'alpha must be "objective", a number, or a schedule, got {shown(alpha)}')
     if objective and single:
         raise ValueError(
             'alpha="objective" needs a criterion that is a family of losses indexed by alpha, such '
             f'as "m_alpha", got {family(0.5).name}'
         )
 
-    # The link, and a name for tables.
+    # The link, which may have an alpha where the criterion has none.
     link = _link(loss, family)
+    if single and is_single(link) and (callable(alpha) or np.any(floats("alpha", alpha) != 1)):
+        raise ValueError(
+            f"alpha must be None or 1 for the single loss {family(0.5).name}, which has no alpha, "
+            f"got {shown(alpha)}"
+        )
+
+    # A name for tables.
     name = family(0.5).name
     setting = "alpha" if family is losses.m_alpha else name
     return alpha, _Families(family, link, objective, "objective" if objective else setting)
@@ -303,13 +311,13 @@ def _settings(
     if np.any((clip < 1e-6) | (clip > 1e6)) or np.any(zeta < 1e-6):
         raise ValueError(
             "float32 needs clip in [1e-6, 1e6] and zeta of at least 1e-6, "
-            f"got {clip!r} and {zeta!r}"
+            f"got {shown(clip)} and {shown(zeta)}"
         )
     pi, smoothing = floats("pi", pi), floats("smoothing", smoothing)
     if not np.all(np.abs(pi) < 1):
-        raise ValueError(f"pi must be in (-1, 1), got {pi!r}")
+        raise ValueError(f"pi must be in (-1, 1), got {shown(pi)}")
     if not np.all((smoothing >= 0) & (smoothing <= 1e6)):
-        raise ValueError(f"smoothing must be in [0, 1e6], got {smoothing!r}")
+        raise ValueError(f"smoothing must be in [0, 1e6], got {shown(smoothing)}")
 
     # The step a follows from the link's smoothness and the clip.
     link = families.link(np.asarray(link_alpha, np.float32))

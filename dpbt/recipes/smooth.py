@@ -33,7 +33,7 @@ from dpbt.recipes.building import (
 )
 from dpbt.reweighting import LazyNumbers, lazy_bregman, loss_rate
 from dpbt.theory import smooth_bounds
-from dpbt.validate import floats, positive
+from dpbt.validate import floats, positive, shown
 
 _SELECTIONS = {"exponential": mechanisms.exponential, "noisy_max": mechanisms.noisy_max}
 MAX_DEPTH = 12
@@ -125,7 +125,7 @@ def lazybb_trees(
         rounds: tau. Settings of different tau share a program, with room for the largest.
         density: kappa, in (0, 1), with kappa m of at least 1.
         learning_rate: lambda, on margins, above 0.
-        splits: t, the number of internal nodes, in 1..2**depth - 1.
+        splits: t, the number of internal nodes, in 1..2^depth - 1.
         depth: the depth cap, at most 12.
         criterion: the splitting criterion G: a loss, or "gini" (`losses.square`),
             "information_gain", "matsushita" or "error" (the 0/1 loss). The published calibration
@@ -145,7 +145,7 @@ def lazybb_trees(
     if not request.tight and (kind.criterion is not losses.square or np.any(label_share != 0.5)):
         raise ValueError(
             "the published calibration is of the Gini criterion and gives half of a round to the "
-            f"labels, got criterion={kind.criterion.name} and leaf_share={leaf_share!r}"
+            f"labels, got criterion={kind.criterion.name} and leaf_share={shown(leaf_share)}"
         )
 
     by_splits = functools.partial(_by_splits, split_share=(1 - label_share) / kind.splits)
@@ -174,9 +174,9 @@ def _kind(
     family = family_of("criterion", criterion)
     if not is_single(family):
         raise ValueError(
-            f'criterion must be a single loss here, such as "gini", got the family {criterion!r}'
+            'criterion must be a single loss here, such as "gini", '
+            f"got the family {shown(criterion)}"
         )
-    losses.check_criterion(family)
     return top_down_tree.Kind(splits, depth, family(1.0), request.relation, request.calibration)
 
 
@@ -189,7 +189,7 @@ def _numbers(request: Request, density: ArrayLike, learning_rate: ArrayLike) -> 
     kappa = positive("density", density, below=1)
     if np.any(kappa * request.rows < 1):
         raise ValueError(
-            f"density times rows must be at least 1, got {kappa!r} times {request.rows!r}"
+            f"density times rows must be at least 1, got {shown(kappa)} times {shown(request.rows)}"
         )
     rate = positive("learning_rate", learning_rate, finite=True)
     return LazyNumbers(rounded_down(kappa), rate)
@@ -331,11 +331,11 @@ def _check_noise(
     if (epsilon is None) == (noise_scale is None):
         raise ValueError(
             "give either epsilon or noise_scale, "
-            f"got epsilon={epsilon!r} and noise_scale={noise_scale!r}"
+            f"got epsilon={shown(epsilon)} and noise_scale={shown(noise_scale)}"
         )
     if np.any(floats("delta", delta) == 0):
         raise ValueError(
-            f"delta must be in (0, 1), as Gaussian noise has no pure guarantee, got {delta!r}"
+            f"delta must be in (0, 1), as Gaussian noise has no pure guarantee, got {shown(delta)}"
         )
 
 

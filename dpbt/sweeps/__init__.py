@@ -1,9 +1,11 @@
 """Sweeps: grids of settings over tables, as data, and their runs.
 
 `definition` says what is asked for, `plan` plans it into few programs, and `runner` runs it.
+`load_columns` reads the files that a run leaves.
 """
 
 from dpbt.sweeps.definition import Sweep, Task
 from dpbt.sweeps.runner import Report, run
+from dpbt.sweeps.storage import load_columns
 
-__all__ = ["Report", "Sweep", "Task", "run"]
+__all__ = ["Report", "Sweep", "Task", "load_columns", "run"]

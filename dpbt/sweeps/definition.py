@@ -14,6 +14,7 @@ import numpy as np
 from dpbt.base import Recipe, Table
 from dpbt.checks import check_same_rows
 from dpbt.recipes.building import whole
+from dpbt.validate import shown
 
 Value = str | int | float | bool
 Setting = Mapping[str, Value]
@@ -94,6 +95,19 @@ def checked_tasks(tasks: Task | Sequence[Task]) -> list[Task]:
     return listed
 
 
+def _check_file_name(owner: str, name: str) -> None:
+    """Check that the name of a task or a sweep is a file name.
+
+    Raises:
+        ValueError: for an empty name, one with slashes, or one with a leading dot.
+    """
+    if not name or name[0] == "." or any(character in name for character in "/\\\0"):
+        raise ValueError(
+            f"name of {owner} must be a file name without slashes and without a leading dot, "
+            f"got {name!r}"
+        )
+
+
 def _check_task(task: Task) -> None:
     """Check the fields of a task.
 
@@ -104,11 +118,7 @@ def _check_task(task: Task) -> None:
     name = task.name
     if not isinstance(name, str):
         raise ValueError(f"name of a task must be a text, got {type(name).__name__}")
-    if not name or name[0] == "." or any(character in name for character in "/\\\0"):
-        raise ValueError(
-            "name of a task must be a file name without slashes and without a leading dot, "
-            f"got {name!r}"
-        )
+    _check_file_name("a task", name)
     if not isinstance(task.table, Table):
         raise ValueError(
             f"table of task {name!r} must be a table, as dpbt.table makes it, "
@@ -144,7 +154,7 @@ def _checked_blocks(blocks: Any) -> tuple[Block, ...]:
     listed: tuple[Any, ...] = tuple(blocks) if several else (blocks,)
     for block in listed:
         if not isinstance(block, Mapping) or not all(isinstance(axis, str) for axis in block):
-            raise ValueError(f"blocks must be dicts of axis -> values, got {block!r}")
+            raise ValueError(f"blocks must be dicts of axis -> values, got {shown(block)}")
     if len({tuple(sorted(block)) for block in listed}) != 1:
         raise ValueError(f"blocks must be dicts of the same axes, got {list(listed)}")
     return tuple(
@@ -165,11 +175,13 @@ def _checked_values(axis: str, values: Any) -> tuple[Value, ...]:
     else:
         listed = (values,)
     if not listed:
-        raise ValueError(f"axis {axis!r} must have at least one value, got {values!r}")
+        raise ValueError(f"axis {axis!r} must have at least one value, got {shown(values)}")
     plain = tuple(value.item() if isinstance(value, np.generic) else value for value in listed)
     for value in plain:
         if not isinstance(value, Value):
-            raise ValueError(f"axis {axis!r} must hold numbers, texts or Booleans, got {value!r}")
+            raise ValueError(
+                f"axis {axis!r} must hold numbers, texts or Booleans, got {shown(value)}"
+            )
     return plain
 
 
@@ -178,14 +190,15 @@ class Sweep:
     """Settings, as data: the products of blocks of named axes, one block after the other.
 
     Attributes:
-        name: the name of the sweep, which the results hold.
+        name: the name of the sweep, which the results hold. It is a file name: no slashes, no
+            leading dot.
         make: the maker of recipes. It is called with one value for an axis, or with an array for an
             axis that it can broadcast over. It is a module-level function, so that its name can be
             recorded.
         blocks: axis -> values, for each block; all blocks have the same axes. Values are numbers,
             texts or Booleans. One block may be given without a tuple, and so may one value.
         repeats: the number of keys for each setting and evaluation.
-        seed: the seed of all keys.
+        seed: the seed of all keys, in 0..2^32 - 1.
 
     Raises:
         ValueError: naming the argument, for an axis without values, blocks with different axes, a
@@ -200,11 +213,14 @@ class Sweep:
 
     def __post_init__(self) -> None:
         if not isinstance(self.name, str):
-            raise ValueError(f"name of a sweep must be a text, got {self.name!r}")
+            raise ValueError(f"name of a sweep must be a text, got {shown(self.name)}")
+        _check_file_name("a sweep", self.name)
         if not callable(self.make) or not hasattr(self.make, "__qualname__"):
-            raise ValueError(f"make must be a function that makes recipes, got {self.make!r}")
+            raise ValueError(f"make must be a function that makes recipes, got {shown(self.make)}")
         if not isinstance(self.seed, int | np.integer) or isinstance(self.seed, bool):
-            raise ValueError(f"seed must be an integer, got {self.seed!r}")
+            raise ValueError(f"seed must be an integer, got {shown(self.seed)}")
+        if not 0 <= self.seed < 2**32:
+            raise ValueError(f"seed must be in 0..{2**32 - 1}, got {shown(self.seed)}")
         object.__setattr__(self, "seed", int(self.seed))
         object.__setattr__(self, "repeats", whole("repeats", self.repeats))
         object.__setattr__(self, "blocks", _checked_blocks(self.blocks))

@@ -9,6 +9,7 @@ from jax.experimental import multihost_utils
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from dpbt.base import AnyArray, Array, Table
+from dpbt.validate import shown
 
 SETTINGS_AXIS, ROWS_AXIS = "settings", "rows"
 
@@ -22,7 +23,7 @@ def device_mesh(devices: Sequence[Any] | None = None, row_shards: int = 1) -> Me
     devices = jax.devices() if devices is None else list(devices)
     if row_shards < 1 or len(devices) % row_shards:
         raise ValueError(
-            f"row_shards must divide the number of devices, {len(devices)}, got {row_shards!r}"
+            f"row_shards must divide the number of devices, {len(devices)}, got {shown(row_shards)}"
         )
     return Mesh(np.asarray(devices).reshape(-1, row_shards), (SETTINGS_AXIS, ROWS_AXIS))
 

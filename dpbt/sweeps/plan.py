@@ -32,7 +32,7 @@ from dpbt.sweeps.definition import (
     check_names,
     setting_id,
 )
-from dpbt.validate import floats
+from dpbt.validate import floats, shown
 
 
 class Group(NamedTuple):
@@ -60,6 +60,21 @@ def _structure(recipe: Recipe) -> Any:
     return jax.tree.structure(bare), tuple(np.shape(leaf)[axes:] for leaf in jax.tree.leaves(bare))
 
 
+def _made(sweep: Sweep, arguments: Mapping[str, Any]) -> Recipe:
+    """The recipe that the sweep's maker returns for axes and arguments.
+
+    Raises:
+        ValueError: for something that is no recipe, and as the maker.
+    """
+    recipe = sweep.make(**arguments)
+    if not isinstance(recipe, Recipe):
+        raise ValueError(
+            f"make must return a recipe, as dpbt.recipes makes it, got {type(recipe).__name__} "
+            f"from {sweep.make.__qualname__}"
+        )
+    return recipe
+
+
 _Classes = dict[str, list[Value]]
 """axis -> values that share the static parts of their recipes."""
 
@@ -75,7 +90,7 @@ def _classes(sweep: Sweep, block: Block, arguments: Mapping[str, Any]) -> list[_
     for axis, values in block.items():
         alike: dict[Any, list[Value]] = {}
         for value in values:
-            structure = _structure(sweep.make(**arguments, **{**first, axis: value}))
+            structure = _structure(_made(sweep, {**arguments, **first, axis: value}))
             alike.setdefault(structure, []).append(value)
         by_axis.append([(axis, values_alike) for values_alike in alike.values()])
     return [dict(choice) for choice in itertools.product(*by_axis)]
@@ -103,11 +118,11 @@ def _recipe_of(
         if len(values) > 1
     }
     single = {axis: values[0] for axis, values in classes.items() if len(values) == 1}
-    recipe = sweep.make(**arguments, **single, **varied)
+    recipe = _made(sweep, {**arguments, **single, **varied})
 
     # Its static parts must be those of each setting alone; the first and the last are compared.
     structure = _structure(recipe)
-    ends = [_structure(sweep.make(**arguments, **settings[k])) for k in (0, -1)]
+    ends = [_structure(_made(sweep, {**arguments, **settings[k]})) for k in (0, -1)]
     if any(end != structure for end in ends):
         raise ValueError(f"{sweep.name}: the recipes of {classes} do not share a program")
 
@@ -172,7 +187,7 @@ def common_shapes(shapes: Sequence[Shape], padding: int = 200_000) -> dict[Shape
     """
     most = floats("padding", padding)
     if most.ndim or not most >= 0:
-        raise ValueError(f"padding must be one number of at least 0, got {padding!r}")
+        raise ValueError(f"padding must be one number of at least 0, got {shown(padding)}")
     members: dict[Shape, list[Shape]] = {}
     for shape in shapes:
         members.setdefault(shape, []).append(shape)

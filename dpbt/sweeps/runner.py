@@ -49,7 +49,7 @@ from dpbt.sweeps.plan import (
     word,
 )
 from dpbt.sweeps.storage import provenance, save_columns
-from dpbt.validate import positive
+from dpbt.validate import as_path, positive, shown
 
 MEMORY_MB = 64
 """Default working memory of a program's lanes: about the size of a CPU's shared caches."""
@@ -355,11 +355,11 @@ def run(
     # Check and plan everything before the folder is begun.
     if not isinstance(sweep, Sweep):
         raise ValueError(f"sweep must be a sweeps.Sweep(...), got {type(sweep).__name__}")
-    tasks, folder = checked_tasks(tasks), Path(folder)
+    tasks, folder = checked_tasks(tasks), as_path("folder", folder)
     if folder.exists() and not folder.is_dir():
         raise ValueError(f"folder must be a folder for the results, and {folder} is a file")
     if not callable(measure) or not hasattr(measure, "__qualname__"):
-        raise ValueError(f"measure must be a function, got {measure!r}")
+        raise ValueError(f"measure must be a function, got {shown(measure)}")
     positive("memory_mb", memory_mb)
     shapes = common_shapes([task.shape for task in tasks], padding)
     groups_of = {task.name: groups(sweep, task) for task in tasks}

@@ -6,6 +6,7 @@ import platform
 import subprocess
 import tempfile
 import tomllib
+import zipfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
@@ -13,6 +14,7 @@ import jax
 import numpy as np
 
 import dpbt
+from dpbt.validate import as_path
 
 PROVENANCE = "provenance"
 """The name under which a file of columns holds its configuration and origin, as JSON."""
@@ -97,15 +99,20 @@ def save_columns(path: Path, columns: Mapping[str, np.ndarray], about: Mapping) 
     write_whole(path, write)
 
 
-def load_columns(path: Path) -> tuple[dict[str, np.ndarray], dict]:
+def load_columns(path: str | Path) -> tuple[dict[str, np.ndarray], dict]:
     """(columns, about) of a file that `save_columns` wrote.
 
     Raises:
-        ValueError: naming the file, if `save_columns` did not write it.
+        ValueError: naming the file, if `save_columns` did not write it. Also for something that is
+            no path.
+        OSError: if the file cannot be read.
     """
+    path = as_path("path", path)
     try:
         with np.load(path, allow_pickle=False) as file:
             columns = {name: file[name] for name in file.files}
         return columns, json.loads(str(columns.pop(PROVENANCE)))
-    except (ValueError, KeyError, EOFError) as error:
-        raise ValueError(f"{path}: not a file of columns: {error}") from error
+    except (ValueError, KeyError, EOFError, TypeError, zipfile.BadZipFile) as error:
+        raise ValueError(
+            f"{path}: not a file of columns, as dpbt.sweeps.run writes it with the suffix .npz"
+        ) from error

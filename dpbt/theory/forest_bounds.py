@@ -23,6 +23,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from dpbt.base import AnyArray, Array
+from dpbt.validate import shown
 
 Numbers = AnyArray | float
 """A number, or an array of them that broadcasts with the others."""
@@ -153,7 +154,7 @@ def _error(voting: str, x: Numbers, margin: Numbers, c: Numbers) -> Numbers:
             return _mix(x) + margin + c
         case _:
             raise ValueError(
-                f'voting must be "majority", "threshold" or "probabilistic", got {voting!r}'
+                f'voting must be "majority", "threshold" or "probabilistic", got {shown(voting)}'
             )
 
 
@@ -299,7 +300,7 @@ def private_by_points(
         proved: compute the probability that the proof ends in.
     """
     if voting not in ("majority", "threshold"):
-        raise ValueError(f'voting must be "majority" or "threshold", got {voting!r}')
+        raise ValueError(f'voting must be "majority" or "threshold", got {shown(voting)}')
     probability = 1 - _noisy(rows, trees, eta, height, delta, big_k, proved)
     if unseen:
         probability -= overfitting(rows, trees, height, delta, big_k)
@@ -427,4 +428,4 @@ def at_best_trees(
             kept = (1 - lost) * (1 - jnp.exp(-n / np.float32(_SLOW)))
             return Bound(trees, 1 / 5 + 19 / 10 * epsilon - 2 * epsilon**2, kept)
         case _:
-            raise ValueError(f'voting must be "threshold" or "probabilistic", got {voting!r}')
+            raise ValueError(f'voting must be "threshold" or "probabilistic", got {shown(voting)}')

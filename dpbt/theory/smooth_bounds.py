@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dpbt.validate import floats
+from dpbt.validate import floats, shown
 
 
 def rounds_needed(advantage: float, density: float) -> int:
@@ -156,5 +156,5 @@ def _inside(**ranges: tuple[float, float]) -> None:
     for name, (value, below) in ranges.items():
         if not np.all((floats(name, value) > 0) & (floats(name, value) < below)):
             raise ValueError(
-                f"{name} must be greater than 0 and less than {below:g}, got {value!r}"
+                f"{name} must be greater than 0 and less than {below:g}, got {shown(value)}"
             )

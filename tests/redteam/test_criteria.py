@@ -8,6 +8,7 @@ import pytest
 import dpbt
 from dpbt import boosting, losses, recipes
 from dpbt.data.questions import of_splits
+from dpbt.learners import greedy_tree
 
 
 def share(w1, w0):
@@ -21,7 +22,10 @@ def of_risk(risk):
 
 
 def own(perspective, name="own"):
-    return losses.square._replace(name=name, perspective=perspective)
+    """A criterion with the Bayes risk of a perspective."""
+    return losses.square._replace(
+        name=name, perspective=perspective, bayes_risk=lambda u: perspective(u, 1 - u)
+    )
 
 
 def gini(q):
@@ -71,7 +75,7 @@ def test_a_good_criterion_of_ones_own_is_taken():
 
 def test_without_a_factor_the_loss_would_be_far_above_the_ledger(monkeypatch):
     """What the check is for: 39.6 at a ledger of 1."""
-    monkeypatch.setattr(losses, "check_criterion", lambda family: None)
+    monkeypatch.setattr(greedy_tree, "check_criterion", lambda family: None)
     criterion = own(BAD["no factor"])
     recipe = recipes.bdpe(
         epsilon=1.0, rows=400, rounds=1, depth=1, alpha=1.0, criterion=criterion, loss=losses.log
@@ -100,7 +104,9 @@ def lone_row_loss(recipe, rows, most=1, others=0):
 def test_a_spike_between_the_points_of_the_grid_is_found_by_the_audit_alone():
     """The check is of a grid, the proof its author's: a spike at 7 of 400 rows passes it."""
     spike = of_risk(lambda q: gini(q) + jnp.exp(-(((jnp.minimum(q, 1 - q) - 0.0175) / 5e-4) ** 2)))
-    recipe = recipes.bdpe(epsilon=1.0, rows=400, rounds=1, depth=1, alpha=1.0, criterion=own(spike))
+    recipe = recipes.bdpe(
+        epsilon=1.0, rows=400, rounds=1, depth=1, alpha=1.0, criterion=own(spike), loss=losses.log
+    )
     assert lone_row_loss(recipe, 400, 8) > 10 * dpbt.ledger(recipe).epsilon
 
 
@@ -126,7 +132,7 @@ def test_two_criteria_of_one_name_do_not_share_noise():
     line = own(of_risk(lambda q: jnp.interp(jnp.minimum(q, 1 - q), knots, values)))
     parabola = own(of_risk(gini))
     recipe, other = (
-        recipes.bdpe(epsilon=1.0, rows=50, rounds=1, depth=1, alpha=1.0, criterion=criterion)
+        recipes.bdpe(epsilon=1.0, rows=50, rounds=1, depth=1, criterion=criterion, loss=losses.log)
         for criterion in (line, parabola)
     )
     keys = [boosting.own_key(jax.random.key(0), one) for one in (recipe, other)]

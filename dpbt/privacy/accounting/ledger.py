@@ -14,7 +14,7 @@ from dpbt.privacy.accounting.conversions import (
 )
 from dpbt.privacy.accounting.events import Line
 from dpbt.storage import HoldsFunctions
-from dpbt.validate import positive
+from dpbt.validate import positive, shown
 
 
 def align(rows: Sequence[Sequence[str]]) -> str:
@@ -185,7 +185,9 @@ class Ledger(HoldsFunctions):
             "pld": lambda: pld_epsilon(self.lines, left),
         }
         if accountant not in accountants:
-            raise ValueError(f"accountant must be one of {sorted(accountants)}, got {accountant!r}")
+            raise ValueError(
+                f"accountant must be one of {sorted(accountants)}, got {shown(accountant)}"
+            )
         if left <= 0 or math.isinf(self.rho):
             return math.inf
         return accountants[accountant]() + self.sampler_epsilon

@@ -38,8 +38,8 @@ from dpbt.checks import (
 )
 from dpbt.privacy import boundary, keys
 from dpbt.privacy.mechanism import StepLoss
-from dpbt.recipes.building import flag
 from dpbt.reweighting import uniform
+from dpbt.validate import flag
 
 
 @jax.custom_batching.custom_vmap

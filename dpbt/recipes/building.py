@@ -7,7 +7,7 @@ module holds what all algorithms have in common.
 from __future__ import annotations  # so that help() shows ArrayLike by its name
 
 import dataclasses
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -29,36 +29,7 @@ from dpbt.base import relation as to_relation
 from dpbt.losses import as_family
 from dpbt.privacy import accounting
 from dpbt.privacy.mechanism import Allowance
-from dpbt.validate import floats, positive, shown
-
-
-def whole(name: str, value: ArrayLike) -> int:
-    """`value`, if it is an integer of at least 1.
-
-    Raises:
-        ValueError: naming the parameter and what was given.
-    """
-    array = wholes(name, value)
-    if array.ndim > 0:
-        raise ValueError(f"{name} must be one integer of at least 1, got {shown(value)}")
-    return int(array)
-
-
-def wholes(name: str, value: ArrayLike) -> np.ndarray:
-    """`value` as an i32 array, if every entry is an integer from 1 to 2^31 - 1.
-
-    Raises:
-        ValueError: naming the parameter and what was given.
-    """
-    try:
-        array = np.asarray(value)
-    except ValueError:  # a ragged list
-        array = np.asarray(None)
-    if array.dtype.kind not in "iu" or array.size == 0 or np.any(array < 1):
-        raise ValueError(f"{name} must be an integer of at least 1, got {shown(value)}")
-    if np.any(array > np.iinfo(np.int32).max):
-        raise ValueError(f"{name} must be at most 2^31 - 1, got {shown(value)}")
-    return array.astype(np.int32)
+from dpbt.validate import floats, one_of, positive, shown, wholes
 
 
 def checked_rows(rows: ArrayLike) -> np.ndarray:
@@ -76,26 +47,6 @@ def checked_rows(rows: ArrayLike) -> np.ndarray:
             f"got {shown(numbers)}"
         )
     return numbers
-
-
-def flag(name: str, value: Any) -> None:
-    """Check an option that is either on or off.
-
-    Raises:
-        ValueError: naming the parameter and what was given.
-    """
-    if not isinstance(value, bool | np.bool_):
-        raise ValueError(f"{name} must be True or False, got {shown(value)}")
-
-
-def one_of(name: str, value: Any, known: Collection[str]) -> None:
-    """Check an option that is one of some names.
-
-    Raises:
-        ValueError: naming the parameter, the known names and what was given.
-    """
-    if not isinstance(value, str) or value not in known:
-        raise ValueError(f"{name} must be one of {sorted(known)}, got {shown(value)}")
 
 
 def deltas(delta: ArrayLike) -> np.ndarray:

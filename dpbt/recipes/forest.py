@@ -19,13 +19,11 @@ from dpbt.recipes.building import (
     build,
     checked_request,
     either_accountant,
-    flag,
     no_published_delta,
     one_accountant,
-    one_of,
-    whole,
 )
 from dpbt.reweighting import uniform
+from dpbt.validate import flag, one_of, whole
 
 
 def random_forest(

@@ -19,18 +19,9 @@ from dpbt.learners import oblivious_tree
 from dpbt.learners.oblivious_questions import Attribute
 from dpbt.privacy import accounting, mechanisms
 from dpbt.privacy.mechanism import Allowance
-from dpbt.recipes.building import (
-    Parts,
-    Request,
-    build,
-    checked_request,
-    checked_rows,
-    deltas,
-    whole,
-    wholes,
-)
+from dpbt.recipes.building import Parts, Request, build, checked_request, checked_rows, deltas
 from dpbt.reweighting import ClippedNumbers, clipped_mirror
-from dpbt.validate import floats, positive
+from dpbt.validate import floats, positive, whole, wholes
 
 MOST_SEED = 2**24
 """Seeds are whole numbers below this, which float32 holds."""

@@ -26,14 +26,11 @@ from dpbt.recipes.building import (
     checked_request,
     either_accountant,
     family_of,
-    flag,
     is_single,
-    one_of,
-    whole,
 )
 from dpbt.reweighting import LazyNumbers, lazy_bregman, loss_rate
 from dpbt.theory import smooth_bounds
-from dpbt.validate import floats, positive, shown
+from dpbt.validate import flag, floats, one_of, positive, shown, whole
 
 _SELECTIONS = {"exponential": mechanisms.exponential, "noisy_max": mechanisms.noisy_max}
 MAX_DEPTH = 12

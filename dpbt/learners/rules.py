@@ -97,10 +97,13 @@ def of_trees(trees: Hypotheses, domain: Domain) -> str:
 
 
 def of_oblivious_trees(trees: Hypotheses, domain: Domain) -> str:
-    """The questions of each level and the values of the leaves, a line for each leaf.
+    """The questions of each tree, and what its leaves add.
+
+    The leaves of a tree of up to 3 questions are listed by their answers, n for no and y for yes.
+    Of a larger tree the smallest and the largest value are shown.
 
     Args:
-        trees: feature i32[T, D], right bool[T, D, CELLS], leaf f32[T, 2**D].
+        trees: feature i32[T, D], right bool[T, D, CELLS], leaf f32[T, 2^D].
         domain: the domain that encoded the table that they were learned from.
 
     Raises:
@@ -113,15 +116,19 @@ def of_oblivious_trees(trees: Hypotheses, domain: Domain) -> str:
             f"the model reads column {feature.max()}, the domain has {len(names)} columns"
         )
 
-    lines = []
+    depth = feature.shape[1]
+    lines = ["score of a row: the sum of what the trees add; positive above 0"]
     for t, values in enumerate(leaf):
         lines.append(f"tree {t + 1}")
-        depth = feature.shape[1]
         for level in range(depth):
             f = feature[t, level]
             lines.append(
                 f"  question {level + 1}: {names[f]} {cells_in_words(kinds[f], right[t, level])}"
             )
+        if depth > 3:
+            least, most = values.min(), values.max()
+            lines.append(f"  leaves: {len(values)}, each adds {least:+.4f} to {most:+.4f}")
+            continue
         for index, value in enumerate(values):
             answers = format(index, f"0{depth}b").replace("0", "n").replace("1", "y")
             lines.append(f"  {answers}: add {value:+.4f}")

@@ -444,6 +444,13 @@ MUTANTS = [
         (oblivious("tables_of_another_number_of_columns_are_refused_everywhere"),),
     ),
     Mutant(
+        "domains of table and recipe are not compared",
+        "dpbt/learners/oblivious_tree.py",
+        "        if not cells <= attribute.cells <= cells + 1:",
+        "        if False:",
+        (oblivious("tables_of_another_domain_are_refused"),),
+    ),
+    Mutant(
         "features of a run are not counted",
         "dpbt/learners/oblivious_tree.py",
         "    if rows.cells.shape[0] < features:",

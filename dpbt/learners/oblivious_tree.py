@@ -85,10 +85,13 @@ def leaves_of(tree: ObliviousTree, cells: Array) -> Array:
 
 
 def _check_table(attributes: tuple[Attribute, ...], table: Table) -> None:
-    """Refuse a table that does not hold cells of as many features as the recipe's domain.
+    """Refuse a table that does not hold cells of the columns of the recipe's domain.
+
+    Of the table the check reads the dtype and rank of the cells, the number of features, and the
+    public questions.
 
     Raises:
-        ValueError: saying which.
+        ValueError: saying what is expected.
     """
     questions.check(table)
     if table.cells.dtype != jnp.uint8:
@@ -100,6 +103,18 @@ def _check_table(attributes: tuple[Attribute, ...], table: Table) -> None:
             f"the recipe's domain has {len(attributes)} columns, "
             "and the table has another number of them"
         )
+
+    # A column has a cell for each of its questions, and at most one that no question knows.
+    asked = table.questions
+    assert asked is not None  # as `questions.check` says
+    known = np.ones(len(attributes), int)
+    np.maximum.at(known, np.asarray(asked.feature), np.asarray(asked.high).astype(int) + 1)
+    for number, (attribute, cells) in enumerate(zip(attributes, known.tolist(), strict=True)):
+        if not cells <= attribute.cells <= cells + 1:
+            raise ValueError(
+                f"the table is of another domain than the recipe: column {number} of the recipe's "
+                f"domain has {attribute.cells} cells, and the table's questions know {cells}"
+            )
 
 
 @functools.cache

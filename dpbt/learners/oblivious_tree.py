@@ -374,8 +374,9 @@ def hypothesis(
 ) -> ObliviousTree:
     """The tree: each leaf moves as far as its sum stands above the noise.
 
-    With G the released sum, sigma the standard deviation of its noise and m the public estimate of
-    the leaf's rows, a leaf is clip(s G / (sigma + m h / 3), -v, v), in bits.
+    Let G be the released sum in rows, sigma the standard deviation of its noise, and m the public
+    estimate of the leaf's rows. A leaf is clip(s G / max(sigma + m h / 3, 1), -v, v), turned from
+    nats into bits. G, sigma and m add up other leaves too, with the weights of `Kind.smoothing`.
     """
     tree, rows = _structure(kind, budget, public)
     unit = jnp.asarray(public.cap, jnp.float32) / GRID
@@ -417,11 +418,11 @@ def oblivious_tree(
 ) -> WeakLearner:
     """Oblivious trees over public questions, for boosting with clipped weights.
 
-    Guarantee, under `relation`, with weights of each row's own (`reweighting.clipped_mirror`): the
-    leaf sums of a round cost what the mechanism costs at `sum_sensitivity`, and the histograms of
-    the prologue what it costs at `histogram_sensitivity`. Both are exact integers. The questions
-    cost nothing: they follow from the domain, the seed, the number of the round and the released
-    histograms. With rounded Gaussian noise, T rounds are exactly sqrt(T) shift-GDP.
+    Guarantee, under `relation`, with weights of each row's own (`reweighting.clipped_mirror`): a
+    round costs what the mechanism costs at `sum_sensitivity`. The prologue costs what it costs at
+    `histogram_sensitivity`. Both statistics are exact integers. The questions cost nothing: they
+    follow from the domain, the seed, the number of the round and the released histograms. With
+    rounded Gaussian noise, T rounds are exactly sqrt(T) shift-GDP.
 
     Args:
         attributes: of the public domain, one for each feature; `questions_of` makes them.

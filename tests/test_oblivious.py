@@ -476,6 +476,20 @@ def test_odd_arguments_are_refused_in_one_line():
                 recipe(epsilon=1.0, rows=9, domain=domain)
 
 
+def test_tables_of_another_domain_are_refused():
+    """Their questions say so; they are public."""
+    table, recipe = table_of(more=0), recipe_of()
+    for column, words in (
+        (Numeric(0, 1, bins=4, missing=True), "column 1 .* has 7 cells, .* know 5"),
+        (Numeric(0, 1, bins=7, missing=True), "column 1 .* has 7 cells, .* know 8"),
+        (Boolean(), "column 1 .* has 7 cells, .* know 2"),
+    ):
+        questions = domains.questions({**DOMAIN, "size": column})
+        with pytest.raises(ValueError, match=words):
+            dpbt.fit(jax.random.key(0), table._replace(questions=questions), recipe)
+    recipe.learner.hypotheses.check(table)
+
+
 def test_tables_of_another_number_of_columns_are_refused_everywhere():
     """No number of columns of the table is shown; `boost` and `replay` take padded features."""
     key, recipe, table = jax.random.key(0), recipe_of(), table_of()

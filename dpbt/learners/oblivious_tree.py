@@ -85,10 +85,13 @@ def leaves_of(tree: ObliviousTree, cells: Array) -> Array:
 
 
 def _check_table(attributes: tuple[Attribute, ...], table: Table) -> None:
-    """Refuse a table that does not hold cells of as many features as the recipe's domain.
+    """Refuse a table that does not hold cells of the columns of the recipe's domain.
+
+    Of the table the check reads the dtype and rank of the cells, the number of features, and the
+    public questions.
 
     Raises:
-        ValueError: saying which.
+        ValueError: saying what is expected.
     """
     questions.check(table)
     if table.cells.dtype != jnp.uint8:
@@ -100,6 +103,18 @@ def _check_table(attributes: tuple[Attribute, ...], table: Table) -> None:
             f"the recipe's domain has {len(attributes)} columns, "
             "and the table has another number of them"
         )
+
+    # A column has a cell for each of its questions, and at most one that no question knows.
+    asked = table.questions
+    assert asked is not None  # as `questions.check` says
+    known = np.ones(len(attributes), int)
+    np.maximum.at(known, np.asarray(asked.feature), np.asarray(asked.high).astype(int) + 1)
+    for number, (attribute, cells) in enumerate(zip(attributes, known.tolist(), strict=True)):
+        if not cells <= attribute.cells <= cells + 1:
+            raise ValueError(
+                f"the table is of another domain than the recipe: column {number} of the recipe's "
+                f"domain has {attribute.cells} cells, and the table's questions know {cells}"
+            )
 
 
 @functools.cache
@@ -359,8 +374,9 @@ def hypothesis(
 ) -> ObliviousTree:
     """The tree: each leaf moves as far as its sum stands above the noise.
 
-    With G the released sum, sigma the standard deviation of its noise and m the public estimate of
-    the leaf's rows, a leaf is clip(s G / (sigma + m h / 3), -v, v), in bits.
+    Let G be the released sum in rows, sigma the standard deviation of its noise, and m the public
+    estimate of the leaf's rows. A leaf is clip(s G / max(sigma + m h / 3, 1), -v, v), turned from
+    nats into bits. G, sigma and m add up other leaves too, with the weights of `Kind.smoothing`.
     """
     tree, rows = _structure(kind, budget, public)
     unit = jnp.asarray(public.cap, jnp.float32) / GRID
@@ -402,11 +418,11 @@ def oblivious_tree(
 ) -> WeakLearner:
     """Oblivious trees over public questions, for boosting with clipped weights.
 
-    Guarantee, under `relation`, with weights of each row's own (`reweighting.clipped_mirror`): the
-    leaf sums of a round cost what the mechanism costs at `sum_sensitivity`, and the histograms of
-    the prologue what it costs at `histogram_sensitivity`. Both are exact integers. The questions
-    cost nothing: they follow from the domain, the seed, the number of the round and the released
-    histograms. With rounded Gaussian noise, T rounds are exactly sqrt(T) shift-GDP.
+    Guarantee, under `relation`, with weights of each row's own (`reweighting.clipped_mirror`): a
+    round costs what the mechanism costs at `sum_sensitivity`. The prologue costs what it costs at
+    `histogram_sensitivity`. Both statistics are exact integers. The questions cost nothing: they
+    follow from the domain, the seed, the number of the round and the released histograms. With
+    rounded Gaussian noise, T rounds are exactly sqrt(T) shift-GDP.
 
     Args:
         attributes: of the public domain, one for each feature; `questions_of` makes them.

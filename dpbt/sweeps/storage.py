@@ -109,7 +109,7 @@ def load_columns(path: str | Path) -> tuple[dict[str, np.ndarray], dict]:
     """
     path = as_path("path", path)
     try:
-        with np.load(path, allow_pickle=False) as file:
+        with open(path, "rb") as opened, np.load(opened, allow_pickle=False) as file:
             columns = {name: file[name] for name in file.files}
         return columns, json.loads(str(columns.pop(PROVENANCE)))
     except (ValueError, KeyError, EOFError, TypeError, zipfile.BadZipFile) as error:

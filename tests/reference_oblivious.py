@@ -145,3 +145,9 @@ def log_gaussian(output, value, scale):
     near = stats.norm.logcdf((0.5 - distance) / scale)
     far = stats.norm.logcdf((-0.5 - distance) / scale)
     return float(np.sum(near + np.log1p(-np.exp(far - near))))
+
+
+def log_laplace(output, value, scale):
+    """The log probability of outputs of discrete Laplace noise."""
+    distance = np.abs(np.asarray(output, float) - value)
+    return float(np.sum(math.log(math.tanh(0.5 / scale)) - distance / scale))

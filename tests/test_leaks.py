@@ -287,7 +287,13 @@ OBLIVIOUS_LEAKS = {
 }
 
 
-@pytest.mark.parametrize("name", OBLIVIOUS_LEAKS)
+SLOW = {"private counts", "private number of rows"}
+
+
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(k, marks=[pytest.mark.slow] if k in SLOW else []) for k in OBLIVIOUS_LEAKS],
+)
 def test_planted_leaks_of_oblivious_trees_are_caught(name):
     """By the worst case of a draw between neighbours, over what the ledger says of it."""
     plant, site, least, most = OBLIVIOUS_LEAKS[name]

@@ -244,7 +244,7 @@ def rule(
         delta: 0, or in (0, 1).
         relation: the neighbouring relation.
     """
-    moved = 2 if relation is REPLACE_ONE else 1
+    moved = 2 if to_relation(relation) is REPLACE_ONE else 1
     if np.isinf(epsilon):
         return Rule(1024, 0.1, 0.2, (2, 3, 4), 0.1)
 

@@ -129,7 +129,7 @@ def lines(name: str, options: argparse.Namespace) -> list[results.Line]:
 
 def run(options: argparse.Namespace) -> None:
     """Measure, print, and write `accuracy.csv`."""
-    show = functools.partial(tables.of_lines, names=COLUMNS, real=".3f")
+    show = functools.partial(tables.of_lines, names=COLUMNS, real=".3g")
     path = commands.out_folder(options) / "accuracy.csv"
     found: list[results.Line] = []
     for name in options.dataset:

@@ -1,4 +1,4 @@
-"""Compare the untuned `auto` recipe with greedy trees and 1-rules at equal epsilon.
+"""Compare `auto`, which nobody tunes, with greedy trees and 1-rules.
 
 Every recipe has one setting for all data. A quarter of the rows, stratified, is the test set of a
 split; each split has keys and public questions of its own. `rows` is the number of training rows

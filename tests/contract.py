@@ -190,7 +190,7 @@ def _halfspace_row(name: str, tight: bool, slow: bool = False) -> Row:
         candidates=tables.corners,
         extreme=tables.flipped_corner,
         sites=("center",),
-        sampler_epsilon=7.0,  # where two thirds and six fifths of the noise are rounded to one grid
+        sampler_epsilon=6.56,  # two thirds and six fifths of the noise are rounded to one grid
     )
 
 

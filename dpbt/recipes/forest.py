@@ -55,7 +55,7 @@ def random_forest(
         epsilon: the total budget (the paper's eta), above 0. Infinite means exact counts.
         rows: m. Under add/remove a public bound on the number of rows; under replace-one their
             public number.
-        delta: 0 for a pure guarantee; else in (0, 1), with rounded Gaussian noise through zCDP
+        delta: 0 for a pure guarantee; else in (0, 1), with rounded Gaussian noise through GDP
             (tight).
         rounds: k, the number of trees. Settings of different k share a program. With `disjoint`, k
             must be one number.

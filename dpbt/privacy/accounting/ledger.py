@@ -217,7 +217,8 @@ class Ledger(HoldsFunctions):
         mark = "" if self.exact else "FLOAT "
         total = f"total: epsilon = {mark}{self.epsilon:.6g}"
         if self.delta:
-            total += f", delta = {self.delta:g} (rho = {self.rho:.6g} zCDP)"
+            by = f"mu = {self.mu:.6g} GDP" if self.gaussian else f"rho = {self.rho:.6g} zCDP"
+            total += f", delta = {self.delta:g} ({by})"
         elif self.sampler_delta:
             total += f", delta = {self.sampler_delta:.2g}"
         lines = [f"{total} under {relation_name(self.relation)}", self._neighbours()]

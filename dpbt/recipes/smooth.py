@@ -259,8 +259,9 @@ def halfspace_boost(
     Bun et al. (2020), Algorithm 5.
 
     Guarantee: (epsilon, delta)-DP under `relation`, with the lines of `dpbt.ledger`. The noise is
-    set through GDP in the tight calibration, and through zCDP in the published one. In the tight calibration a round has rho = 2 / (kappa m sigma)^2, with noise in units of a
-    public cap on weights, so of at most sigma. In the published one it has 8 / (kappa m sigma)^2.
+    set through GDP in the tight calibration, and through zCDP in the published one. A round has
+    rho = 2 / (kappa m sigma)^2 in the tight calibration, with noise in units of a public cap on
+    weights, so of at most sigma. In the published one it has 8 / (kappa m sigma)^2.
     Neighbours are tables whose other rows keep their order.
 
     Tables hold exact numbers f32[N, d], or cells, which are read at their positions. Rows outside

@@ -237,6 +237,7 @@ ROWS = [
         _bdpe(alpha="objective", delta=1e-6),
         _rescale_tree,
         tight=True,
+        slow=True,
         delta=1e-6,
     ),
     Row("bdpe-tight-alpha", _bdpe(alpha=0.5), _rescale_tree, tight=True, slow=True),

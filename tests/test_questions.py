@@ -103,7 +103,9 @@ def columns_agree(kinds, drawn):
     agree(domain, {name: (cells * MANY)[:MANY] for name, cells in columns.items()})
 
 
-@pytest.mark.parametrize("name", ["adult", "banknote", "mushroom"])
+@pytest.mark.parametrize(
+    "name", [pytest.param("adult", marks=pytest.mark.slow), "banknote", "mushroom"]
+)
 def test_questions_of_cells_are_the_splits_of_real_data(data_folder, name):
     dataset = data.load(name, folder=data_folder)
     agree(dataset.domain, dataset.columns)

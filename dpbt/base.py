@@ -171,12 +171,14 @@ class Public(NamedTuple):
         cap: f32[], the public upper bound on the weights of the round; 1 outside of rounds.
         reweighting: the numbers of the re-weighter.
         prologue: what the learner's prologue released; empty where there is none.
+        round: i32[], the number of the round, from 0; 0 where no round is meant.
     """
 
     rows: Numbers
     cap: Numbers
     reweighting: Reweighting
     prologue: Release
+    round: Numbers = np.int32(0)
 
 
 class ProperLoss(NamedTuple):

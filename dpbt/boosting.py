@@ -38,8 +38,8 @@ from dpbt.checks import (
 )
 from dpbt.privacy import boundary, keys
 from dpbt.privacy.mechanism import StepLoss
-from dpbt.recipes.building import flag
 from dpbt.reweighting import uniform
+from dpbt.validate import flag
 
 
 @jax.custom_batching.custom_vmap
@@ -205,12 +205,12 @@ def run_rounds(
 
     def one_round(state: Any, entry: Any) -> tuple[Any, Any]:
         # Re-weight the rows of each table by their scores.
-        scores, bound = state
+        scores, bound, number = state
         weighted = [
             recipe.reweighter.weigh(score, bound, table, opening)
             for score, table in zip(scores, tables, strict=True)
         ]
-        public = opening._replace(cap=weighted[0].cap)
+        public = opening._replace(cap=weighted[0].cap, round=number)
         weights = [
             counted_weights(each.weight, table.present)
             for each, table in zip(weighted, tables, strict=True)
@@ -226,12 +226,13 @@ def run_rounds(
             score + learner.hypotheses.predict(hypothesis, table)
             for score, table in zip(scores, tables, strict=True)
         ]
-        return (scores, bound + learner.hypotheses.bound(hypothesis)), (kept, hypothesis)
+        bound = bound + learner.hypotheses.bound(hypothesis)
+        return (scores, bound, number + 1), (kept, hypothesis)
 
     start = intercept(recipe, prologue)
     scores = [jnp.full(table.present.shape, start, jnp.float32) for table in tables]
-    state = scores, jnp.abs(start)
-    (scores, _), (kept, hypotheses) = scan_rounds(recipe, one_round, state, entries)
+    state = scores, jnp.abs(start), jnp.int32(0)
+    (scores, _, _), (kept, hypotheses) = scan_rounds(recipe, one_round, state, entries)
     return scores, kept, hypotheses
 
 

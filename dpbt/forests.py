@@ -18,9 +18,8 @@ from dpbt.base import Array, Model, Public, Recipe, Release, Table, Transcript, 
 from dpbt.learners import random_tree
 from dpbt.learners.random_tree import Grove
 from dpbt.privacy import keys
-from dpbt.recipes.building import flag
 from dpbt.reweighting import uniform
-from dpbt.validate import positive
+from dpbt.validate import flag, positive
 
 
 def grow(

@@ -31,6 +31,18 @@ class MirrorNumbers(NamedTuple):
     link_alpha: AnyArray
 
 
+class ClippedNumbers(NamedTuple):
+    """The traced numbers of `clipped_mirror`; each may have leading axes of settings.
+
+    Attributes:
+        link_alpha: f32[], alpha of the family of losses.
+        clip: f32[], c in (0, 1]: no weight is larger.
+    """
+
+    link_alpha: AnyArray
+    clip: AnyArray
+
+
 class LazyNumbers(NamedTuple):
     """The traced numbers of `lazy_bregman`; each may have leading axes of settings.
 
@@ -84,6 +96,29 @@ def mirror(loss: ProperLoss | LossFamily | str, bounded: bool = True) -> Reweigh
     family = as_family(loss)
     check_loss(family)
     return _mirror(family, bounded)
+
+
+def clipped_mirror(loss: ProperLoss | LossFamily) -> Reweighter:
+    """W = min(inverse_link(-y H), c): the weights of `mirror`, clipped.
+
+    Weights are measured in units of the smaller of c and the public bound of `mirror`, so a
+    sensitivity is at most c. Clipping at c < 1/2 divides the noise by 1 / c. A clipped row still
+    counts, with weight c.
+
+    Reads `ClippedNumbers`.
+    """
+    return _clipped_mirror(as_family(loss))
+
+
+@functools.cache
+def _clipped_mirror(family: LossFamily) -> Reweighter:
+    def weigh(score: Array, bound: Array, table: Prepared, public: Public) -> Weighted:
+        inverse_link = family(public.reweighting.link_alpha).inverse_link
+        weight = inverse_link(jnp.where(table.target, -score, score))
+        cap = jnp.minimum(inverse_link(bound), public.reweighting.clip)
+        return on_grid(jnp.minimum(weight, cap), cap)
+
+    return Reweighter(f"clipped_mirror({family_name(family)})", False, weigh, ClippedNumbers)
 
 
 @functools.cache

@@ -1,9 +1,12 @@
 """Checks of arguments; each names the argument that it refuses."""
 
 import os
+from collections.abc import Collection
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 _LONGEST = 100
 """Most characters of a value in an error."""
@@ -79,3 +82,52 @@ def positive(
     if not good.all():
         raise ValueError(f"{name} must be {expected}, got {shown(value)}")
     return array
+
+
+def whole(name: str, value: ArrayLike) -> int:
+    """`value`, if it is an integer of at least 1.
+
+    Raises:
+        ValueError: naming the parameter and what was given.
+    """
+    array = wholes(name, value)
+    if array.ndim > 0:
+        raise ValueError(f"{name} must be one integer of at least 1, got {shown(value)}")
+    return int(array)
+
+
+def wholes(name: str, value: ArrayLike) -> np.ndarray:
+    """`value` as an i32 array, if every entry is an integer from 1 to 2^31 - 1.
+
+    Raises:
+        ValueError: naming the parameter and what was given.
+    """
+    try:
+        array = np.asarray(value)
+    except ValueError:  # a ragged list
+        array = np.asarray(None)
+    if array.dtype.kind not in "iu" or array.size == 0 or np.any(array < 1):
+        raise ValueError(f"{name} must be an integer of at least 1, got {shown(value)}")
+    if np.any(array > np.iinfo(np.int32).max):
+        raise ValueError(f"{name} must be at most 2^31 - 1, got {shown(value)}")
+    return array.astype(np.int32)
+
+
+def flag(name: str, value: Any) -> None:
+    """Check an option that is either on or off.
+
+    Raises:
+        ValueError: naming the parameter and what was given.
+    """
+    if not isinstance(value, bool | np.bool_):
+        raise ValueError(f"{name} must be True or False, got {shown(value)}")
+
+
+def one_of(name: str, value: Any, known: Collection[str]) -> None:
+    """Check an option that is one of some names.
+
+    Raises:
+        ValueError: naming the parameter, the known names and what was given.
+    """
+    if not isinstance(value, str) or value not in known:
+        raise ValueError(f"{name} must be one of {sorted(known)}, got {shown(value)}")

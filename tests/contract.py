@@ -10,6 +10,7 @@ import numpy as np
 
 from dpbt import losses, recipes
 from dpbt.base import Recipe, Table
+from dpbt.data.domains import Boolean
 from tests import tables
 
 
@@ -189,8 +190,44 @@ def _halfspace_row(name: str, tight: bool, slow: bool = False) -> Row:
         candidates=tables.corners,
         extreme=tables.flipped_corner,
         sites=("center",),
-        sampler_epsilon=7.0,  # where two thirds and six fifths of the noise are rounded to one grid
+        sampler_epsilon=6.56,  # two thirds and six fifths of the noise are rounded to one grid
     )
+
+
+THREE = {f"x{k}": Boolean() for k in range(3)}
+
+
+def _rescale_oblivious(budget, factor: float):
+    factor = np.float32(factor)
+    return budget._replace(
+        sum_scale=budget.sum_scale * factor, histogram_scale=budget.histogram_scale * factor
+    )
+
+
+def _oblivious_row(name: str, slow: bool = False, **fixed) -> Row:
+    def recipe(relation, **settings):
+        return recipes.oblivious_boost(
+            relation=relation, domain=THREE, mixes=(1, 2), **{**settings, **fixed}
+        )
+
+    marginals = ("histogram",) if "marginals_share" in fixed else ()
+    return Row(
+        name,
+        recipe,
+        _rescale_oblivious,
+        tight=True,
+        slow=slow,
+        delta=fixed.get("delta", 0.0),
+        extreme=tables.flipped_rule,
+        sites=("sums", *marginals),
+    )
+
+
+OBLIVIOUS = [
+    _oblivious_row("oblivious"),
+    _oblivious_row("oblivious-marginals", slow=True, marginals_share=0.5),
+    _oblivious_row("oblivious-gdp", slow=True, marginals_share=0.5, delta=1e-6),
+]
 
 
 ROWS = [
@@ -200,6 +237,7 @@ ROWS = [
         _bdpe(alpha="objective", delta=1e-6),
         _rescale_tree,
         tight=True,
+        slow=True,
         delta=1e-6,
     ),
     Row("bdpe-tight-alpha", _bdpe(alpha=0.5), _rescale_tree, tight=True, slow=True),
@@ -246,6 +284,7 @@ ROWS = [
         slow=True,
     ),
     *FORESTS,
+    *OBLIVIOUS,
     _rule_row("lazybb-rule"),
     _rule_row("lazybb-rule-zcdp", delta=1e-6, slow=True),
     _rule_row("lazybb-rule-noisy-max", selection="noisy_max", attained=0.9, slow=True),

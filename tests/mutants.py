@@ -41,6 +41,10 @@ def attack(file: str, test: str) -> str:
     return f"tests/redteam/test_{file}.py::test_{test}"
 
 
+def oblivious(test: str) -> str:
+    return f"tests/test_oblivious.py::test_{test}"
+
+
 MUTANTS = [
     Mutant(
         "own_key without the budget",
@@ -298,7 +302,7 @@ MUTANTS = [
     Mutant(
         "finite bits are not paid for",
         "dpbt/recipes/building.py",
-        "    remaining = after_samplers(request, parts.learner, *calibrated(request))",
+        "    remaining = after_samplers(request, parts.learner, *first)",
         "    remaining = request",
         (attack("ledgers", "no_ledger_is_above_its_request"),),
     ),
@@ -403,6 +407,90 @@ MUTANTS = [
         "_ROUNDS = 20",
         "_ROUNDS = 8",
         ("tests/test_keys.py::test_block_gives_the_test_vectors_of_rfc_8439",),
+    ),
+    Mutant(
+        "weights are not clipped",
+        "dpbt/reweighting.py",
+        "cap = jnp.minimum(inverse_link(bound), public.reweighting.clip)",
+        "cap = inverse_link(bound)",
+        (oblivious("no_weight_is_above_the_clip"),),
+    ),
+    Mutant(
+        "leaf sums under replace-one at the price of one row",
+        "dpbt/learners/oblivious_tree.py",
+        "    moved = GRID * sensitivity.moved_rows(kind.relation)",
+        "    moved = GRID",
+        (oblivious("no_neighbour_moves_a_draw_beyond_its_sensitivity"),),
+    ),
+    Mutant(
+        "histograms under replace-one at the price of one row",
+        "dpbt/learners/oblivious_tree.py",
+        "    moved = len(kind.attributes) * sensitivity.moved_rows(kind.relation)",
+        "    moved = len(kind.attributes)",
+        (oblivious("no_neighbour_moves_a_draw_beyond_its_sensitivity"),),
+    ),
+    Mutant(
+        "histograms in L2 norm for every mechanism",
+        "dpbt/learners/oblivious_tree.py",
+        "Sensitivity(moved, math.sqrt(moved))",
+        "Sensitivity(math.sqrt(moved), math.sqrt(moved))",
+        (oblivious("histograms_are_priced_in_the_norm_of_the_mechanism"),),
+    ),
+    Mutant(
+        "columns of a table are not counted",
+        "dpbt/learners/oblivious_tree.py",
+        "    if table.cells.shape[1] != len(attributes):",
+        "    if False:",
+        (oblivious("tables_of_another_number_of_columns_are_refused_everywhere"),),
+    ),
+    Mutant(
+        "domains of table and recipe are not compared",
+        "dpbt/learners/oblivious_tree.py",
+        "        if not cells <= attribute.cells <= cells + 1:",
+        "        if False:",
+        (oblivious("tables_of_another_domain_are_refused"),),
+    ),
+    Mutant(
+        "features of a run are not counted",
+        "dpbt/learners/oblivious_tree.py",
+        "    if rows.cells.shape[0] < features:",
+        "    if False:",
+        (oblivious("tables_of_another_number_of_columns_are_refused_everywhere"),),
+    ),
+    Mutant(
+        "absent rows are in the histograms",
+        "dpbt/learners/oblivious_tree.py",
+        "    one = (weights > 0).astype(jnp.int32)",
+        "    one = jnp.ones_like(target, jnp.int32)",
+        (oblivious("without_noise_all_draws_are_those_of_plain_loops"),),
+    ),
+    Mutant(
+        "tags have six digits of the smoothing",
+        "dpbt/learners/oblivious_tree.py",
+        "{self.smoothing!r}",
+        "{self.smoothing:g}",
+        (oblivious("static_parts_and_seeds_have_noise_of_their_own"),),
+    ),
+    Mutant(
+        "all draws are composed as Gaussian ones",
+        "dpbt/recipes/building.py",
+        "    return all(price.gaussian or not price.reads_rows for price in prices)",
+        "    return True",
+        (attack("ledgers", "no_ledger_is_above_its_request"),),
+    ),
+    Mutant(
+        "published noise is set by GDP",
+        "dpbt/recipes/building.py",
+        "    if request.approximate and request.tight and all_gaussian(",
+        "    if request.approximate and all_gaussian(",
+        (oblivious("published_halfspaces_have_the_noise_of_zcdp"),),
+    ),
+    Mutant(
+        "the delta of a small mu is a difference of close numbers",
+        "dpbt/privacy/accounting/conversions.py",
+        "        mu < _SMALL_MU, ",
+        "        mu < 0, ",
+        (oblivious("gdp_conversions_are_exact"),),
     ),
 ]
 

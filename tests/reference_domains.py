@@ -23,15 +23,32 @@ def column_splits(kind: Column, values) -> np.ndarray:
             block = number[:, None] > kind.thresholds[None, :]
             absent = np.isnan(number)
         case Nominal():
-            code = read_codes(values, kind.values)
-            if kind.other is not None:
-                code = np.where(code < 0, kind.values.index(kind.other), code)
-            return code[:, None] == np.arange(len(kind.values))
+            place = nominal_places(kind, values)[:, None]
+            count = len(kind.names)
+            return place >= np.arange(1, count) if kind.ordered else place == np.arange(count)
         case Boolean():
             truth = read_truths(values, kind.true, kind.false)
             block = (truth == 1)[:, None]
             absent = truth == -1
     return np.concatenate([block, absent[:, None]], axis=1) if kind.missing else block
+
+
+def nominal_places(kind: Nominal, values) -> np.ndarray:
+    """i64[N]: the place of each row's group or value among those of the column; -1 if it has none.
+
+    The groups and the values of no group are in the order of their first values.
+    """
+    first = {value: place for place, value in enumerate(kind.values)}
+    for members in kind.groups.values():
+        place = min(first[value] for value in members)
+        first.update(dict.fromkeys(members, place))
+    starts = sorted(set(first.values()))
+    other = first.get(kind.other, -1)
+    if kind.other in kind.groups:
+        other = first[kind.groups[kind.other][0]]
+    code = read_codes(values, kind.values)
+    found = [first[kind.values[c]] if c >= 0 else other for c in code]
+    return np.array([starts.index(start) if start >= 0 else -1 for start in found], int)
 
 
 def grid_positions(domain: Domain, columns: dict, codes: bool) -> np.ndarray:
@@ -43,9 +60,10 @@ def grid_positions(domain: Domain, columns: dict, codes: bool) -> np.ndarray:
             steps = kind.bins - 1
             place = block[:, :steps].sum(axis=1) / np.float32(steps)
             block = np.concatenate([place[:, None], block[:, steps:]], axis=1)
-        elif isinstance(kind, Nominal) and codes:
-            last = np.float32(max(len(kind.values) - 1, 1))
-            block = np.argmax(block, axis=1).astype(np.float32)[:, None] / last
+        elif isinstance(kind, Nominal) and (codes or kind.ordered):
+            place = np.maximum(nominal_places(kind, cells_of(columns[name])), 0)
+            last = np.float32(max(len(kind.names) - 1, 1))
+            block = place.astype(np.float32)[:, None] / last
         blocks.append(block)
     return np.concatenate(blocks, axis=1)
 

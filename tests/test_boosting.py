@@ -92,6 +92,7 @@ def test_same_splits_as_a_plain_loop_under_the_same_noise(small_table, case):
     agree(small_table, recipe, CASES[case]["alpha"], seed=3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", ["tight-objective", "published-objective"])
 def test_same_splits_as_a_plain_loop_on_real_data(banknote, case):
     recipe = recipes.bdpe(epsilon=5, rows=1372, rounds=2, depth=3, **CASES[case])

@@ -246,6 +246,10 @@ DOMAIN = {
     "n": Numeric(0, 4, bins=4, missing=True),
     "c": Nominal(("3", "a", "NA", "True", "2020-01-31")),
     "o": Nominal(("3", "rest"), other="rest"),
+    "u": Numeric(-3, 4, cuts=(0, 2.5, 3), missing=True),
+    "l": Numeric(0, 1e6, bins=4, scale="log"),
+    "g": Nominal(groups={"number": (3, 2.5), "text": ("a", "NA")}, other="text"),
+    "r": Nominal(("1", "2", "3"), ordered=True),
     "b": Boolean(missing=True),
     "w": Boolean("yes", "no"),
 }

@@ -1,5 +1,6 @@
 """Domains: encoding is total and public, words match bits, bad declarations are refused."""
 
+import dataclasses
 import json
 
 import jax
@@ -14,6 +15,8 @@ from dpbt.analysis import audit
 from dpbt.data import domains
 from dpbt.data.domains import Boolean, Nominal, Numeric
 from dpbt.data.questions import splits_of
+from dpbt.learners.rules import cells_in_words
+from dpbt.recipes.oblivious import attributes_of
 from tests.reference_domains import library_splits
 
 DOMAIN = {
@@ -83,6 +86,159 @@ def test_both_words_of_a_boolean_are_declared():
     assert words == ["x", "not x", "x is missing", "x is given"]
 
 
+def all_words(kind):
+    """The predicates of a column x, where they hold and where not."""
+    found = domains.predicates({"x": kind})
+    return [split.yes for split in found], [split.no for split in found]
+
+
+def test_cuts_by_hand():
+    kind = Numeric(0, 120, cuts=(18, 65.5), missing=True)
+    assert (kind.bins, kind.cells, kind.cuts) == (3, 4, (18.0, 65.5))
+    values = [17, 18, 18.1, 65.5, 66, 999, -1, None]
+    assert domains.encode({"x": kind}, {"x": values})[:, 0].tolist() == [0, 0, 1, 1, 2, 2, 0, 3]
+    yes, no = all_words(kind)
+    assert yes == ["x > 18", "x > 65.5", "x is missing"]
+    assert no == ["x <= 18", "x <= 65.5", "x is given"]
+    expected = np.array(values[:-1], float)[:, None] > [18, 65.5]
+    found = library_splits({"x": kind}, {"x": values})
+    np.testing.assert_array_equal(found[:-1, :2], expected)
+    assert found[-1].tolist() == [False, False, True]
+    grid = domains.questions({"x": kind}).position
+    assert grid[:, :4].tolist() == [[0, 0.5, 1, 0], [0, 0, 0, 1]]
+    exact = domains.positions({"x": kind}, {"x": [0, 18, 60, 120]})[:, 0]
+    np.testing.assert_array_equal(exact, np.float32([0, 0.15, 0.5, 1]))
+
+
+def test_cuts_in_words_are_what_was_declared():
+    kind = Numeric(0, 1e8, cuts=(0.1, 1 / 3, 1234567, 12345678.5))
+    expected = ["x > 0.1", "x > 0.333333333333333", "x > 1234567", "x > 12345678.5"]
+    assert all_words(kind)[0] == expected
+    chosen = np.arange(256) >= 3
+    assert cells_in_words(kind, chosen) == "> 1234567"
+
+
+@pytest.mark.parametrize("low", [1e-6, 0.5, 3, 1e4])
+def test_log_bins_are_equal_in_the_logarithm(low):
+    for high, bins in ((low * 1.5, 2), (low * 1e5, 7), (low * 1e9, 255)):
+        kind = Numeric(low, high, bins, scale="log")
+        expected = np.exp(np.log(low) + np.log(high / low) * np.arange(1, bins) / bins)
+        np.testing.assert_allclose(kind.thresholds, expected, rtol=1e-12)
+
+
+def test_log_bins_from_zero_are_equal_in_log_of_one_plus_x():
+    for high, bins in ((0.5, 3), (99999, 10), (1e12, 255)):
+        expected = np.expm1(np.log1p(high) * np.arange(1, bins) / bins)
+        found = Numeric(0, high, bins, scale="log").thresholds
+        np.testing.assert_allclose(found, expected, rtol=1e-12)
+    gains = Numeric(0, 9999, 4, scale="log")
+    assert gains.thresholds.tolist() == [9, 99, 999]
+    values = [0, 9, 9.5, 99, 100, 5000, 1e9, -1, None]
+    cells = domains.encode({"x": gains}, {"x": values})[:, 0]
+    assert cells.tolist() == [0, 0, 1, 1, 2, 3, 3, 0, 0]
+    exact = domains.positions({"x": gains}, {"x": [0, 4999.5, 9999]})[:, 0]
+    np.testing.assert_array_equal(exact, np.float32([0, 0.5, 1]))
+
+
+@given(
+    st.sampled_from([(0, 120), (-1, 3), (-7.5, 1e6), (0.1, 0.3)]),
+    st.integers(2, 255),
+    st.lists(st.floats(), min_size=1, max_size=20),
+)
+def test_regular_grids_keep_their_bits(ends, bins, values):
+    """The formula of the first version, by which models were trained."""
+    low, high = ends
+    kind, positional = Numeric(low, high, bins=bins), Numeric(low, high, bins, False)
+    expected = low + (high - low) * np.arange(1, bins) / bins
+    assert kind == positional == Numeric(low, high, bins, scale="linear", cuts=None)
+    assert kind.thresholds.tobytes() == expected.tobytes()
+    exceeded = (np.array(values)[:, None] > expected).sum(axis=1)
+    np.testing.assert_array_equal(domains.encode({"x": kind}, {"x": values})[:, 0], exceeded)
+    asked = domains.questions({"x": kind})
+    assert asked.low.tolist() == list(range(1, bins))
+    assert asked.high.tolist() == [bins - 1] * (bins - 1)
+
+
+def test_values_of_a_group_share_a_cell():
+    kind = Nominal(("clerk", "smith", "king", "mason"), groups={"manual": ("mason", "smith")})
+    assert (kind.names, kind.cells) == (("clerk", "manual", "king"), 4)
+    values = ["clerk", "smith", "mason", "king", "manual", None]
+    expected = [0, 1, 1, 2, 3, 3]
+    assert domains.encode({"x": kind}, {"x": values})[:, 0].tolist() == expected
+    yes, no = all_words(kind)
+    assert yes == ["x = clerk", "x = manual", "x = king"]
+    assert no == ["x is not clerk", "x is not manual", "x is not king"]
+    found = library_splits({"x": kind}, {"x": values})
+    np.testing.assert_array_equal(found, np.array(expected)[:, None] == np.arange(3))
+    chosen = np.isin(np.arange(256), [1, 3])
+    assert cells_in_words(kind, chosen) == "in {manual, not listed}"
+    assert domains.missing_cells({"x": kind}, {"x": values}) == {"x": 2}
+
+
+def test_groups_may_hold_all_values_and_stand_for_the_others():
+    groups = {"manual": ("smith", "mason"), "rest": ("rest", "king")}
+    kind = Nominal(groups=groups, other="rest")
+    assert kind.values == ("smith", "mason", "rest", "king")
+    assert kind == Nominal(kind.values, groups=groups, other="rest")
+    assert kind.cells == 2
+    for other in ("rest", "king"):
+        same = dataclasses.replace(kind, other=other)
+        found = domains.encode({"x": same}, {"x": ["mason", "king", "rest", "queen", None]})
+        assert found[:, 0].tolist() == [0, 1, 1, 1, 1]
+    many = Nominal(groups={"even": range(0, 600, 2), "odd": range(1, 600, 2)})
+    assert many.cells == 3
+    assert domains.encode({"x": many}, {"x": [3, "4.0", 600]})[:, 0].tolist() == [1, 0, 2]
+
+
+@pytest.mark.parametrize("codes", [False, True])
+def test_an_ordered_column_is_cut_in_its_order(codes):
+    kind = Nominal(("low", "middle", "high"), ordered=True)
+    values = ["middle", "high", "low", "LOW", None]
+    assert domains.encode({"x": kind}, {"x": values})[:, 0].tolist() == [1, 2, 0, 3, 3]
+    assert all_words(kind) == (["x >= middle", "x >= high"], ["x < middle", "x < high"])
+    expected = [[1, 0], [1, 1], [0, 0], [0, 0], [0, 0]]
+    np.testing.assert_array_equal(library_splits({"x": kind}, {"x": values}), expected)
+    positions = domains.positions({"x": kind}, {"x": values}, codes=codes)
+    assert positions[:, 0].tolist() == [0.5, 1, 0, 0, 0]
+    (attribute,) = domains.attributes({"x": kind})
+    assert attribute.name == "x"
+    assert [attribute(t).yes for t in (0, 0.4, 0.5, 0.9)] == ["x >= middle"] * 2 + ["x >= high"] * 2
+
+
+def test_oblivious_trees_cut_ordered_columns():
+    values = ("low", "middle", "high")
+    plain, ordered = Nominal(values), Nominal(values, ordered=True)
+    grouped = Nominal(values, "low", groups={"more": ("middle", "high")}, ordered=True)
+    domain = {"n": Numeric(0, 1, cuts=(0.5,)), "p": plain, "o": ordered, "g": grouped}
+    assert attributes_of(domain) == ((2, True), (4, False), (4, True), (2, True))
+    beyond = [np.arange(256) >= cell for cell in range(4)]
+    assert cells_in_words(ordered, beyond[1]) == ">= middle or is not listed"
+    assert cells_in_words(ordered, beyond[3]) == "is not listed"
+    assert cells_in_words(grouped, beyond[1]) == ">= more"
+    assert cells_in_words(plain, beyond[2]) == "in {high, not listed}"
+
+
+def test_words_of_attributes_are_those_of_the_splits_with_the_same_cells():
+    domain = {
+        **DOMAIN,
+        "cut": Numeric(0, 9, cuts=(1, 2, 8), missing=True),
+        "log": Numeric(1, 9, bins=5, scale="log"),
+        "group": Nominal(("a", "b", "c"), groups={"bc": ("b", "c")}),
+        "order": Nominal(("a", "b", "c", "d"), groups={"bc": ("b", "c")}, ordered=True),
+    }
+    asked, words = domains.questions(domain), domains.predicates(domain)
+    attributes = domains.attributes(domain)
+    assert len(attributes) == len(asked.attribute)
+    for attribute, feature, position in zip(
+        attributes, asked.attribute, asked.position, strict=True
+    ):
+        for threshold in np.linspace(0.01, 0.99, 50):
+            split = words.index(attribute(threshold))
+            assert asked.feature[split] == feature
+            inside = range(asked.low[split], asked.high[split] + 1)
+            assert np.flatnonzero(position > threshold).tolist() == list(inside)
+
+
 def test_declared_values_are_kept_as_cells_are_read():
     assert Nominal((" 3.0 ", "03", 4)).values == ("3", "03", "4")
     assert Nominal(("3", "NA"), other=3.0).other == "3"
@@ -142,6 +298,67 @@ BAD = {
     "no kind": (lambda: domains.encode({"x": "number"}, {"x": [1]}), "must be Numeric, Nominal"),
     "exchanged": (lambda: domains.encode(COLUMNS, DOMAIN), "'age' must be Numeric.*, got list$"),
     "empty": (lambda: domains.encode({}, {}), "at least one column"),
+    "no cuts": (lambda: Numeric(0, 9, cuts=()), r"cuts must be one or more .* \(0, 9\), got \[\]"),
+    "cut outside": (lambda: Numeric(0, 9, cuts=(1, 9)), r"cuts must be .*inside \(0, 9\), got"),
+    "cut below": (lambda: Numeric(0, 9, cuts=(0, 1)), r"cuts must be .*inside \(0, 9\), got"),
+    "cuts fall": (lambda: Numeric(0, 9, cuts=(2, 1)), "cuts must be .*strictly increasing"),
+    "cut twice": (lambda: Numeric(0, 9, cuts=(2, 2)), "cuts must be .*strictly increasing"),
+    "one cut": (lambda: Numeric(0, 9, cuts=4), "Numeric: cuts must be a list of numbers, got 4"),
+    "cut text": (lambda: Numeric(0, 9, cuts="45"), "Numeric: cuts must be a list of numbers, got"),
+    "cut set": (lambda: Numeric(0, 9, cuts={4}), "Numeric: cuts must be a list of numbers, got"),
+    "no cut": (lambda: Numeric(0, 9, cuts=(4, None)), "a cut must be a finite number, got None"),
+    "nan cut": (lambda: Numeric(0, 9, cuts=(np.nan,)), "a cut must be a finite number, got nan"),
+    "true cut": (lambda: Numeric(0, 9, cuts=(True,)), "a cut must be a finite number, got True"),
+    "huge cut": (lambda: Numeric(0, 9, cuts=(10**400,)), "a cut must be .*, got a larger one"),
+    "many cuts": (lambda: Numeric(0, 999, cuts=range(1, 257)), "Numeric: .*256 cells.*got 257"),
+    "cuts and bins": (
+        lambda: Numeric(0, 9, bins=4, cuts=(1, 2)),
+        "Numeric: cuts make 3 bins, got bins=4 beside them",
+    ),
+    "cuts and scale": (
+        lambda: Numeric(0, 9, cuts=(1, 2), scale="log"),
+        "Numeric: cuts must have scale=\"linear\", got 'log'",
+    ),
+    "scale": (lambda: Numeric(0, 9, scale="LOG"), 'scale must be "linear" or "log", got \'LOG\''),
+    "no scale": (lambda: Numeric(0, 9, scale=None), 'scale must be "linear" or "log", got None'),
+    "log below": (lambda: Numeric(-1, 9, scale="log"), "low must be at least 0 with .*, got -1"),
+    "log narrow": (lambda: Numeric(1, 1 + 1e-15, scale="log"), "float64 must tell 10 bins apart"),
+    "log tiny": (lambda: Numeric(0, 1e-15, scale="log"), "tell 10 bins .* low=0 and high=1e-15"),
+    "groups": (lambda: Nominal("ab", groups=["a"]), "values must be a list of values, got 'ab'"),
+    "no groups": (lambda: Nominal(["a"], groups=["a"]), r"groups must map names .*, got \['a'\]"),
+    "group text": (lambda: Nominal(groups={"g": "a"}), "group 'g' must be a list of values, got"),
+    "group empty": (lambda: Nominal(["a"], groups={"g": ()}), "group 'g' must hold at least one"),
+    "group word": (lambda: Nominal(groups={"g": (None,)}), "a listed value must be text .*None"),
+    "group name": (lambda: Nominal(groups={None: ("a",)}), "the name of a group must be text"),
+    "groups alike": (
+        lambda: Nominal(groups={1: ("a",), "1.0": ("b",)}),
+        "groups must have distinct names, got '1' twice",
+    ),
+    "two groups": (
+        lambda: Nominal(groups={"g": ("a", "b"), "h": ("b",)}),
+        "at most one group, got 'b' in 'g' and 'h'",
+    ),
+    "unlisted in a group": (
+        lambda: Nominal(("a", "b"), groups={"g": ("a", "c")}),
+        r"group 'g' must hold listed values, got \['c'\]",
+    ),
+    "named like a value": (
+        lambda: Nominal(("a", "b", "c"), groups={"c": ("a", "b")}),
+        "group 'c' must not have the name of a value outside of it",
+    ),
+    "other of groups": (
+        lambda: Nominal(groups={"g": ("a",)}, other="z"),
+        r"other must be one of \['g', 'a'\], got 'z'",
+    ),
+    "order": (lambda: Nominal(("a", "b"), ordered=1), "ordered must be true or false, got 1"),
+    "order of one": (
+        lambda: Nominal(groups={"g": ("a", "b")}, ordered=True),
+        r"ordered needs two cells or more, got \['g'\]",
+    ),
+    "order of groups": (
+        lambda: Nominal(("a", "b", "c"), groups={"g": ("a", "c")}, ordered=True),
+        "values of a group must be next to each other if ordered, got",
+    ),
     "split": (lambda: domains.describe(DOMAIN, "age"), r"splits 0\.\.7, got 'age'"),
 }
 
@@ -149,8 +366,9 @@ BAD = {
 @pytest.mark.parametrize("name", BAD)
 def test_bad_declarations_and_data_are_refused(name):
     act, words = BAD[name]
-    with pytest.raises(ValueError, match=words):
+    with pytest.raises(ValueError, match=words) as caught:
         act()
+    assert "\n" not in str(caught.value)
 
 
 NUMERIC = {"type": "numeric", "low": 0, "high": 1}
@@ -172,6 +390,49 @@ def test_domains_from_json(tmp_path):
     assert domains.column_from_json("b", entry) == Boolean("yes", "no", missing=True)
     assert domains.column_from_json("b", {"type": "boolean"}) == Boolean()
     assert label == domains.Label("y", "1", "0")
+
+
+DECLARED = {
+    "grid": ({"type": "numeric", "low": 0, "high": 1, "bins": 7}, Numeric(0, 1, 7)),
+    "cuts": (
+        {"type": "numeric", "low": 0, "high": 120, "cuts": [18, 65.5], "missing": True},
+        Numeric(0, 120, cuts=(18, 65.5), missing=True),
+    ),
+    "log": (
+        {"type": "numeric", "low": 0, "high": 99999, "bins": 20, "scale": "log"},
+        Numeric(0, 99999, 20, scale="log"),
+    ),
+    "values": ({"type": "nominal", "values": ["a", 3], "other": 3}, Nominal(("a", "3"), "3")),
+    "groups": (
+        {"type": "nominal", "groups": {"g": ["a", 3], "h": ["b"]}, "other": "g"},
+        Nominal(groups={"g": ("a", 3), "h": ("b",)}, other="g"),
+    ),
+    "some grouped": (
+        {"type": "nominal", "values": ["a", "b", "c"], "groups": {"g": ["a", "b"]}},
+        Nominal(("a", "b", "c"), groups={"g": ("a", "b")}),
+    ),
+    "ordered": (
+        {"type": "nominal", "values": ["a", "b"], "ordered": True},
+        Nominal(("a", "b"), ordered=True),
+    ),
+}
+
+
+def test_every_declaration_from_json(tmp_path):
+    """Also what the declared columns hold, written as JSON, gives the same columns."""
+    types = {Numeric: "numeric", Nominal: "nominal"}
+    expected = {name: kind for name, (_, kind) in DECLARED.items()}
+    given = {name: entry for name, (entry, _) in DECLARED.items()}
+    held = {
+        name: {"type": types[type(kind)], **dataclasses.asdict(kind)}
+        for name, kind in expected.items()
+    }
+    for columns in (given, held):
+        path = tmp_path / "domain.json"
+        path.write_text(json.dumps({**GOOD_JSON, "columns": columns}))
+        domain, _ = domains.read_domain(path)
+        assert domain == expected
+        assert [hash(kind) for kind in domain.values()] == [hash(k) for k in expected.values()]
 
 
 @pytest.mark.parametrize(
@@ -199,6 +460,27 @@ def test_domains_from_json(tmp_path):
         (
             {"columns": {"x": {"type": "numeric", "low": 0, "high": 1, "bins": 300}}},
             "column 'x'.*at most 256 cells",
+        ),
+        ({"columns": {"x": {**NUMERIC, "cuts": [2]}}}, "column 'x'.*cuts must be .*inside"),
+        ({"columns": {"x": {**NUMERIC, "cuts": 0.5}}}, "column 'x'.*cuts must be a list"),
+        ({"columns": {"x": {**NUMERIC, "cuts": [True]}}}, "column 'x'.*finite number, got True"),
+        ({"columns": {"x": {**NUMERIC, "bins": 5, "cuts": [0.5]}}}, "column 'x'.*got bins=5"),
+        ({"columns": {"x": {**NUMERIC, "scale": "sqrt"}}}, "column 'x'.*scale must be .*'sqrt'"),
+        ({"columns": {"x": {**NUMERIC, "scale": ["log"]}}}, "column 'x'.*scale must be"),
+        ({"columns": {"x": {**NUMERIC, "low": -1, "scale": "log"}}}, "column 'x'.*at least 0 with"),
+        (
+            {"columns": {"x": {"type": "nominal"}}},
+            r"column 'x'.*one or more distinct values, got \[\]",
+        ),
+        ({"columns": {"x": {"type": "nominal", "groups": None}}}, "column 'x'.*groups must map"),
+        ({"columns": {"x": {"type": "nominal", "groups": {"g": [True]}}}}, '"groups" must hold'),
+        (
+            {"columns": {"x": {"type": "nominal", "groups": {"g": "ab"}}}},
+            "group 'g' must be a list",
+        ),
+        (
+            {"columns": {"x": {"type": "nominal", "values": ["a", "b"], "ordered": "yes"}}},
+            "column 'x'.*ordered must be true or false, got 'yes'",
         ),
         ({"label": {"column": "y", "positive": "1", "negative": None}}, "text or a number"),
         ({"label": {"column": "y"}}, '"label" needs'),

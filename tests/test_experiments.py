@@ -67,6 +67,7 @@ def test_demo_runs_on_the_bundled_data(tmp_path, capsys):
     assert "569 rows, 270 splits" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_demo_on_a_persons_own_file(tmp_path, capsys, person):
     """One test, so that the table and the JSON share their compiled programs."""
     assert demo(tmp_path, "--data", person[0], "--domain", person[1], "--rows", 80) == 0

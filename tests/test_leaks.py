@@ -13,13 +13,14 @@ from scipy import stats
 import dpbt
 from dpbt import boosting, losses, recipes
 from dpbt.analysis import audit
-from dpbt.base import ADD_REMOVE, REPLACE_ONE, Table
+from dpbt.base import ADD_REMOVE, REPLACE_ONE, Prologue, Table, Transcript
 from dpbt.data import domains
 from dpbt.data.questions import of_splits
-from dpbt.learners import greedy_tree, trees
+from dpbt.learners import greedy_tree, oblivious_tree, trees
 from dpbt.learners.published_greedy_tree import private_objective
 from dpbt.privacy import boundary, mechanisms, sensitivity
 from dpbt.privacy.accounting import Event
+from dpbt.reweighting import MirrorNumbers, mirror
 from tests.conftest import random_table
 
 
@@ -33,6 +34,7 @@ def replaced(recipe, program, events=None):
         old.hypotheses,
         old.relation,
         coupled=old.coupled,
+        prologue=old.prologue,
         tag="a planted leak",
     )
     return dataclasses.replace(recipe, learner=learner)
@@ -193,6 +195,127 @@ def test_forgotten_factor_under_replace_one_is_caught():
         jax.random.key(0), audit.label_flips(table), right, transcripts=20, steps=True
     )
     assert max(honest.step_ratio.values()) <= 1.002
+
+
+COLUMN = {"x": domains.Numeric(0, 1, bins=20)}
+CLIP = 0.3
+
+
+def oblivious():
+    """One question of one column, and the class sums of its two sides."""
+    return recipes.oblivious_boost(
+        epsilon=1.0, rows=80, domain=COLUMN, rounds=1, depth=1, mixes=(1,), clip=CLIP, seed=1
+    )
+
+
+def with_prologue(recipe, program, intercept, event):
+    """The recipe with a prologue of one draw."""
+    opening = boundary.private_program(program, lambda budget, public: [event])
+    learner = recipe.learner._replace(prologue=Prologue(opening, intercept))
+    return dataclasses.replace(recipe, learner=learner)
+
+
+def oblivious_kind(**changes):
+    attributes = recipes.oblivious.attributes_of(COLUMN)
+    noise = mechanisms.discrete_laplace
+    kind = oblivious_tree.Kind(attributes, 1, (1,), False, 0.1, ADD_REMOVE, noise)
+    return kind._replace(**changes)
+
+
+def without_the_clip():
+    """Weights of up to 1/2 in units of the clip, and a sensitivity for weights up to the clip."""
+
+    def program(draw, rows, weights, budget, public):
+        in_clips = jnp.round(weights * public.cap / CLIP)
+        oblivious_tree.program(oblivious_kind(), draw, rows, in_clips, budget, public)
+
+    recipe = replaced(oblivious(), program)
+    numbers = MirrorNumbers(np.float32(1))
+    return dataclasses.replace(recipe, reweighter=mirror(losses.log), reweighting=numbers)
+
+
+def start_from_private_counts():
+    """The log odds of the exact class counts, which are said to be insensitive."""
+
+    def program(draw, rows, weights, budget, public):
+        classes = [jnp.sum(rows.present & (rows.target == label)) for label in (False, True)]
+        counts = jnp.stack(classes).astype(jnp.int32)
+        draw("classes", mechanisms.discrete_laplace, counts, jnp.float32(0))
+
+    def intercept(release, budget):
+        negative, positive = jnp.maximum(release["classes"], 1).astype(jnp.float32)
+        return jnp.log2(positive / negative)
+
+    free = Event("classes", mechanisms.discrete_laplace, "counts", 0.0, 0.0, "none", moved=1)
+    return with_prologue(oblivious(), program, intercept, free)
+
+
+def thresholds_at_private_quantiles():
+    """A histogram of the rows themselves, where the released one belongs."""
+    kind = oblivious_kind(marginals=True)
+
+    def program(draw, rows, weights, budget, public):
+        cells = rows.cells[:1]
+        exact = oblivious_tree._histograms(kind, cells, rows.target, weights)
+        read = public._replace(prologue={"histogram": exact})
+        oblivious_tree.program(kind, draw, rows, weights, budget, read)
+
+    return replaced(oblivious(), program)
+
+
+def means_over_the_exact_number_of_rows():
+    """Leaf sums and their noise, divided by the private number of rows, in units of 1/1000."""
+
+    def program(draw, rows, weights, budget, public):
+        unit = 1000 / jnp.maximum(jnp.sum(rows.present), 1).astype(jnp.float32)
+
+        def divided(site, mechanism, value, scale):
+            means = jnp.round(value.astype(jnp.float32) * unit).astype(jnp.int32)
+            return draw(site, mechanism, means, scale * unit)
+
+        oblivious_tree.program(oblivious_kind(), divided, rows, weights, budget, public)
+
+    return replaced(oblivious(), program)
+
+
+OBLIVIOUS_LEAKS = {
+    "none": (oblivious, "sums", 0.999, 1.001),
+    "no clip": (without_the_clip, "sums", 0.5 / CLIP - 0.01, 0.5 / CLIP + 0.01),
+    "private counts": (start_from_private_counts, "classes", np.inf, np.inf),
+    "private quantiles": (thresholds_at_private_quantiles, "sums", 2.0, np.inf),
+    "private number of rows": (means_over_the_exact_number_of_rows, "sums", 2.0, np.inf),
+}
+
+
+SLOW = {"private counts", "private number of rows"}
+
+
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(k, marks=[pytest.mark.slow] if k in SLOW else []) for k in OBLIVIOUS_LEAKS],
+)
+def test_planted_leaks_of_oblivious_trees_are_caught(name):
+    """By the worst case of a draw between neighbours, over what the ledger says of it."""
+    plant, site, least, most = OBLIVIOUS_LEAKS[name]
+    recipe = plant()
+    (claim,) = (line.epsilon for line in dpbt.ledger(recipe).lines if line.site == site)
+
+    # Rows at two places, 2 to 79 of them at the lower one. A row of either place leaves.
+    lower = np.arange(80) < np.arange(2, 80)[:, None]
+    cells = np.where(lower, 0, 10).astype(np.uint8)[..., None]
+    asked = jax.tree.map(jnp.asarray, domains.questions(COLUMN))
+    here, label = jnp.ones(80, bool), jnp.arange(80) % 4 > 0
+    opening = {"classes": jnp.ones(2, jnp.int32)} if site == "classes" else {}
+    release = Transcript(opening, {"sums": jnp.zeros((1, 2), jnp.int32)})
+
+    def loss_of(cells, row):
+        table = Table(cells, label, here, asked)
+        other = table._replace(present=here.at[row].set(False))
+        return boosting.step_divergences(release, table, other, recipe)[site].pure
+
+    on_all = jax.jit(jax.vmap(jax.vmap(loss_of, (0, None)), (None, 0)))
+    found = float(jnp.max(on_all(jnp.asarray(cells), jnp.array([1, 79]))))
+    assert least <= found / max(claim, 1e-9) <= most
 
 
 def clopper_pearson(count, draws, confidence):

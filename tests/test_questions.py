@@ -22,15 +22,26 @@ WORDS = ("a", "NA", "3", "True", "rest")
 
 @st.composite
 def numeric(draw):
-    low = draw(st.floats(-1e6, 1e6))
-    high = low + draw(st.sampled_from([1e-9, 0.1, 1.0, 3.0, 1e5])) * max(1.0, abs(low))
-    return Numeric(low, high, bins=draw(st.integers(2, 255)), missing=draw(st.booleans()))
+    spacing, missing = draw(st.sampled_from(["linear", "log", "cuts"])), draw(st.booleans())
+    least = st.sampled_from([0.0, 1e-3, 7.0]) if spacing == "log" else st.floats(-1e6, 1e6)
+    low = draw(least)
+    widths = [1e-9, 0.1, 1.0, 3.0, 1e5] if spacing == "linear" else [0.1, 1e5]
+    high = low + draw(st.sampled_from(widths)) * max(1.0, abs(low))
+    if spacing == "cuts":
+        inside = st.sampled_from(np.linspace(low, high, 99)[1:-1].tolist())
+        cuts = draw(st.lists(inside, min_size=1, unique=True))
+        return Numeric(low, high, missing=missing, cuts=tuple(sorted(cuts)))
+    return Numeric(low, high, draw(st.integers(2, 255)), missing, scale=spacing)
 
 
 @st.composite
 def nominal(draw):
     values = tuple(draw(st.lists(st.sampled_from(WORDS), min_size=1, unique=True)))
-    return Nominal(values, other=draw(st.sampled_from([None, *values])))
+    first, last = sorted(draw(st.tuples(*[st.integers(0, len(values))] * 2)))
+    groups = {"group": values[first:last]} if first < last else {}
+    other = draw(st.sampled_from([None, *values, *groups]))
+    ordered = len(values) - (last - first or 1) >= 1 and draw(st.booleans())
+    return Nominal(values, other, groups=groups, ordered=ordered)
 
 
 KINDS = st.one_of(numeric(), nominal(), st.booleans().map(lambda missing: Boolean(missing=missing)))
@@ -92,7 +103,9 @@ def columns_agree(kinds, drawn):
     agree(domain, {name: (cells * MANY)[:MANY] for name, cells in columns.items()})
 
 
-@pytest.mark.parametrize("name", ["adult", "banknote", "mushroom"])
+@pytest.mark.parametrize(
+    "name", [pytest.param("adult", marks=pytest.mark.slow), "banknote", "mushroom"]
+)
 def test_questions_of_cells_are_the_splits_of_real_data(data_folder, name):
     dataset = data.load(name, folder=data_folder)
     agree(dataset.domain, dataset.columns)

@@ -129,6 +129,7 @@ def test_splits_are_disjoint_and_whole():
     assert np.all(tested == 1)
 
 
+@pytest.mark.slow
 def test_the_command_prints_table_1_and_saves_the_series(tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(data, "load", lambda name: data.breast_cancer())
     words = ["bojarski_2014", "run", "--smoke", "--dataset", "banknote", "--eta"]

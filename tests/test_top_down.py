@@ -132,6 +132,7 @@ def test_same_trees_as_a_plain_loop_under_the_same_noise(criterion, calibration)
             margins[leaf.rows] += np.where(label[leaf.rows], 1, -1) * (2 * int(drawn[first]) - 1)
 
 
+@pytest.mark.slow
 def test_without_privacy_it_splits_where_it_helps_and_respects_the_depth_cap():
     """XOR of two splits under a third that is useless; three internal nodes are enough, all within
     depth 2.

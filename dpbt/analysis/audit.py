@@ -23,8 +23,7 @@ from dpbt.privacy import keys
 from dpbt.privacy.keys import pair
 from dpbt.privacy.mechanism import StepLoss
 from dpbt.privacy.pricing import ledger
-from dpbt.recipes.building import whole
-from dpbt.validate import positive
+from dpbt.validate import positive, whole
 
 __all__ = [
     "Audit",

@@ -34,7 +34,7 @@ from dpbt.learners import trees
 from dpbt.prediction import decision_function
 from dpbt.privacy import keys
 from dpbt.privacy.accounting import align
-from dpbt.recipes.building import whole
+from dpbt.validate import whole
 
 
 def advantages(transcript: Transcript, table: Table, recipe: Recipe) -> Array:

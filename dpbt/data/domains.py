@@ -1,8 +1,8 @@
 """Public domains: what each column may hold, declared before anyone looks at the rows.
 
 A domain is an ordered mapping from column names to `Numeric`, `Nominal` or `Boolean` (`kinds`). It
-defines the public splits, the predicates "column > threshold" and "column = value", as questions of
-cells. Nothing here is ever fitted from data.
+defines the public splits as questions of cells. They are the predicates "column > threshold",
+"column = value" and "column >= value". Nothing here is ever fitted from data.
 
 Encoding is a map of each row alone, cell by cell as `cells` says. It never raises an error on a
 cell: what lies outside the declaration has a declared place.
@@ -66,10 +66,6 @@ class Predicate:
     no: str
 
 
-def _number(value: float) -> str:
-    return f"{value:.6g}"
-
-
 def check(domain: object) -> None:
     """Check that a domain is a mapping from names to kinds of columns.
 
@@ -102,13 +98,18 @@ def _of_column(name: str, column: Column) -> list[Predicate]:
     missing = Predicate(name, f"{name} is missing", f"{name} is given")
     match column:
         case Numeric():
-            thresholds = [_number(float(threshold)) for threshold in column.thresholds]
+            thresholds = column.threshold_words
             above = [Predicate(name, f"{name} > {at}", f"{name} <= {at}") for at in thresholds]
             return above + [missing] * column.missing
+        case Nominal(ordered=True):
+            return [
+                Predicate(name, f"{name} >= {value}", f"{name} < {value}")
+                for value in column.names[1:]
+            ]
         case Nominal():
             return [
                 Predicate(name, f"{name} = {value}", f"{name} is not {value}")
-                for value in column.values
+                for value in column.names
             ]
         case Boolean():
             return [Predicate(name, f"{name}", f"not {name}")] + [missing] * column.missing
@@ -122,23 +123,17 @@ class Attribute:
 
     Attributes:
         name: the column, or "column = value" where the attribute is one of its values.
-        thresholds: float64[K]: the numbers that separate the column's cells; empty for a Boolean.
-        yes: the predicate of a Boolean attribute where it is true.
-        no: the same where it is false.
+        predicates: for each cell beyond the first "position is at least this cell's", in order of
+            position. A Boolean attribute has one.
     """
 
     name: str
-    thresholds: tuple[float, ...] = ()
-    yes: str = ""
-    no: str = ""
+    predicates: tuple[Predicate, ...]
 
     def __call__(self, threshold: float) -> Predicate:
         """The predicate "position > threshold" in words."""
-        if not self.thresholds:
-            return Predicate(self.name, self.yes, self.no)
-        index = min(int(threshold * len(self.thresholds)), len(self.thresholds) - 1)
-        at = _number(self.thresholds[index])
-        return Predicate(self.name, f"{self.name} > {at}", f"{self.name} <= {at}")
+        last = len(self.predicates) - 1
+        return self.predicates[min(int(threshold * len(self.predicates)), last)]
 
 
 def attributes(domain: Domain) -> list[Attribute]:
@@ -150,12 +145,23 @@ def attributes(domain: Domain) -> list[Attribute]:
     check(domain)
     listed: list[Attribute] = []
     for name, column in domain.items():
-        if isinstance(column, Numeric):
-            listed.append(Attribute(name, tuple(float(t) for t in column.thresholds)))
-        for predicate in _of_column(name, column):
-            if not isinstance(column, Numeric) or predicate.yes == f"{name} is missing":
-                listed.append(Attribute(predicate.yes, (), predicate.yes, predicate.no))
+        of_column = _of_column(name, column)
+        steps = _steps(column)
+        if steps:
+            listed.append(Attribute(name, tuple(of_column[:steps])))
+        listed += [Attribute(predicate.yes, (predicate,)) for predicate in of_column[steps:]]
     return listed
+
+
+def _steps(column: Column) -> int:
+    """How many of a column's first splits are thresholds of one attribute."""
+    match column:
+        case Numeric():
+            return column.bins - 1
+        case Nominal(ordered=True):
+            return len(column.names) - 1
+        case _:
+            return 0
 
 
 def describe(domain: Domain, split: int, satisfied: bool = True) -> str:
@@ -203,7 +209,8 @@ def questions(domain: Domain, *, codes: bool = False) -> Questions:
     """What is asked of the cells that `encode` gives: the splits in the order of `predicates`.
 
     The position of a number is the share of the column's thresholds that it exceeds. So a threshold
-    t uniform in [0, 1) on "position > t" is uniform over the declared grid.
+    t uniform in [0, 1) on "position > t" is uniform over the declared thresholds. The position of a
+    cell of an ordered nominal column is likewise its place among the cells.
 
     Args:
         domain: the public domain.
@@ -233,14 +240,16 @@ def positions(domain: Domain, columns: Columns, *, codes: bool = False) -> np.nd
     """f32[N, A]: where each row lies exactly in the public range of each attribute, in [0, 1].
 
     A threshold t uniform in [0, 1) on "position > t" is uniform in the attribute's range. The
-    position of a Boolean is the Boolean itself. (`questions` has the same attributes with numbers
-    on the declared grid.)
+    position of a Boolean is the Boolean itself. The position of a number is linear in the number,
+    whatever its cuts or scale. (`questions` has the same attributes with numbers on the declared
+    grid.)
 
     Args:
         domain: the public domain.
         columns: as `encode` reads them.
-        codes: give a nominal column one attribute, the index of its value in the list over the
-            last index, instead of one Boolean for each value. A value that is not listed is at 0.
+        codes: give a nominal column one attribute, the index of its cell over the last index,
+            instead of one Boolean for each cell. A value that is not listed is at 0. An ordered
+            column always has this one attribute.
 
     Returns:
         The attributes in the order of the columns. A missing number or Boolean is at 0, and has a
@@ -331,13 +340,20 @@ def column_from_json(name: str, entry: Mapping) -> Column:
     known = [field.name for field in fields]
     if unknown := sorted(set(given) - set(known)):
         raise ValueError(f"column {name!r}: a {kind} column has {known}, and not {unknown}")
-    needed = {field.name for field in fields if field.default is dataclasses.MISSING}
+    needed = {
+        field.name
+        for field in fields
+        if field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
+    }
     if absent := sorted(needed - set(given)):
         raise ValueError(f"column {name!r}: a {kind} column needs {absent}")
 
     try:
         for key in ("values", "other", "true", "false"):
             _refuse_json_booleans(key, given.get(key))
+        groups = given.get("groups")
+        for words in groups.values() if isinstance(groups, Mapping) else ():
+            _refuse_json_booleans("groups", words)
         return _TYPES[kind](**given)
     except ValueError as error:
         raise ValueError(f"column {name!r}: {error}") from error

@@ -9,6 +9,30 @@ import numpy as np
 
 from dpbt.base import UNSPLIT, Hypotheses
 from dpbt.data.domains import Domain, Predicate, attributes, predicates, questions
+from dpbt.data.kinds import Boolean, Column, Nominal, Numeric
+
+
+def cells_in_words(kind: Column, chosen: np.ndarray) -> str:
+    """What the chosen cells bool[CELLS] of a column hold, as in "> 37.5" or "in {a, b}"."""
+    match kind:
+        case Numeric():
+            first = int(np.argmax(chosen[: kind.bins])) if chosen[: kind.bins].any() else kind.bins
+            missing = [" or is missing"] if kind.missing and chosen[kind.bins] else []
+            if first == kind.bins:
+                return "is missing"
+            return f"> {kind.threshold_words[first - 1]}{''.join(missing)}"
+        case Nominal():
+            listed = [name for name, yes in zip(kind.names, chosen, strict=False) if yes]
+            unlisted = ["not listed"] if kind.other is None and chosen[len(kind.names)] else []
+            if not kind.ordered:
+                return f"in {{{', '.join([*listed, *unlisted])}}}"
+            beyond = [f">= {name}" for name in listed[:1]]
+            return " or ".join([*beyond, *(f"is {words}" for words in unlisted)])
+        case Boolean():
+            words = [kind.false, kind.true, "missing"]
+            picked = [word for word, yes in zip(words, chosen, strict=False) if yes]
+            return f"in {{{', '.join(picked[: kind.cells])}}}"
+
 
 DIGITS = 4
 """Decimals that are shown of a number."""
@@ -70,6 +94,45 @@ def of_trees(trees: Hypotheses, domain: Domain) -> str:
 
     head = "score of a row: the sum of what the trees add; positive above 0"
     return "\n".join([head, *_blocks(asked_by, leaf, domain, says, of_all)])
+
+
+def of_oblivious_trees(trees: Hypotheses, domain: Domain) -> str:
+    """The questions of each tree, and what its leaves add.
+
+    The leaves of a tree of up to 3 questions are listed by their answers, n for no and y for yes.
+    Of a larger tree the smallest and the largest value are shown.
+
+    Args:
+        trees: feature i32[T, D], right bool[T, D, CELLS], leaf f32[T, 2^D].
+        domain: the domain that encoded the table that they were learned from.
+
+    Raises:
+        ValueError: if the domain has another number of columns than the trees read.
+    """
+    names, kinds = list(domain), list(domain.values())
+    feature, right, leaf = (np.asarray(array) for array in (trees.feature, trees.right, trees.leaf))
+    if feature.max() >= len(names):
+        raise ValueError(
+            f"the model reads column {feature.max()}, the domain has {len(names)} columns"
+        )
+
+    depth = feature.shape[1]
+    lines = ["score of a row: the sum of what the trees add; positive above 0"]
+    for t, values in enumerate(leaf):
+        lines.append(f"tree {t + 1}")
+        for level in range(depth):
+            f = feature[t, level]
+            lines.append(
+                f"  question {level + 1}: {names[f]} {cells_in_words(kinds[f], right[t, level])}"
+            )
+        if depth > 3:
+            least, most = values.min(), values.max()
+            lines.append(f"  leaves: {len(values)}, each adds {least:+.4f} to {most:+.4f}")
+            continue
+        for index, value in enumerate(values):
+            answers = format(index, f"0{depth}b").replace("0", "n").replace("1", "y")
+            lines.append(f"  {answers}: add {value:+.4f}")
+    return "\n".join(lines)
 
 
 def of_groves(groves: Hypotheses, domain: Domain) -> str:

@@ -80,6 +80,7 @@ class Price(NamedTuple):
         dp_event: (shift) -> the event of dp_accounting, for its Renyi accountant.
         loss_distribution: (sensitivity, scale) -> the privacy loss distribution of dp_accounting.
         reads_rows: False for draws that never read the private value, and cost nothing.
+        gaussian: whether a draw is exactly mu-GDP, with the mu of its cost.
     """
 
     norm: str
@@ -88,6 +89,7 @@ class Price(NamedTuple):
     dp_event: Callable[[float], DpEvent]
     loss_distribution: Callable[[float, float], PrivacyLossDistribution]
     reads_rows: bool = True
+    gaussian: bool = False
 
 
 class Sensitivity(NamedTuple):

@@ -63,7 +63,8 @@ def custom(
         rounds: T.
         epsilon: the total budget, for a learner that can be calibrated. Give either this or
             `budget`.
-        delta: 0 for a pure guarantee, else in (0, 1), through zCDP.
+        delta: 0 for a pure guarantee, else in (0, 1), through GDP where all draws are
+            Gaussian, and else through zCDP.
         budget: the learner's numbers, a NamedTuple, instead of `epsilon`.
         calibrate: (allowance of all rounds, rounds, public) -> budget, for `epsilon`; the
             learner's own by default.

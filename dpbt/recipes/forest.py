@@ -19,13 +19,11 @@ from dpbt.recipes.building import (
     build,
     checked_request,
     either_accountant,
-    flag,
     no_published_delta,
     one_accountant,
-    one_of,
-    whole,
 )
 from dpbt.reweighting import uniform
+from dpbt.validate import flag, one_of, whole
 
 
 def random_forest(
@@ -57,7 +55,7 @@ def random_forest(
         epsilon: the total budget (the paper's eta), above 0. Infinite means exact counts.
         rows: m. Under add/remove a public bound on the number of rows; under replace-one their
             public number.
-        delta: 0 for a pure guarantee; else in (0, 1), with rounded Gaussian noise through zCDP
+        delta: 0 for a pure guarantee; else in (0, 1), with rounded Gaussian noise through GDP
             (tight).
         rounds: k, the number of trees. Settings of different k share a program. With `disjoint`, k
             must be one number.

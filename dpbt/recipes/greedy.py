@@ -23,10 +23,9 @@ from dpbt.recipes.building import (
     family_of,
     is_single,
     no_published_delta,
-    whole,
 )
 from dpbt.reweighting import MirrorNumbers, mirror
-from dpbt.validate import floats, positive, shown
+from dpbt.validate import floats, positive, shown, whole
 
 Alpha = ArrayLike | optax.Schedule
 """Alpha of a criterion: "objective", a number, an array of settings, or a schedule of depths."""

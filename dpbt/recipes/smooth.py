@@ -26,14 +26,11 @@ from dpbt.recipes.building import (
     checked_request,
     either_accountant,
     family_of,
-    flag,
     is_single,
-    one_of,
-    whole,
 )
 from dpbt.reweighting import LazyNumbers, lazy_bregman, loss_rate
 from dpbt.theory import smooth_bounds
-from dpbt.validate import floats, positive, shown
+from dpbt.validate import flag, floats, one_of, positive, shown, whole
 
 _SELECTIONS = {"exponential": mechanisms.exponential, "noisy_max": mechanisms.noisy_max}
 MAX_DEPTH = 12
@@ -261,9 +258,10 @@ def halfspace_boost(
 
     Bun et al. (2020), Algorithm 5.
 
-    Guarantee: (epsilon, delta)-DP under `relation`, through zCDP, with the lines of `dpbt.ledger`.
-    In the tight calibration a round has rho = 2 / (kappa m sigma)^2, with noise in units of a
-    public cap on weights, so of at most sigma. In the published one it has 8 / (kappa m sigma)^2.
+    Guarantee: (epsilon, delta)-DP under `relation`, with the lines of `dpbt.ledger`. The noise is
+    set through GDP in the tight calibration, and through zCDP in the published one. A round has
+    rho = 2 / (kappa m sigma)^2 in the tight calibration, with noise in units of a public cap on
+    weights, so of at most sigma. In the published one it has 8 / (kappa m sigma)^2.
     Neighbours are tables whose other rows keep their order.
 
     Tables hold exact numbers f32[N, d], or cells, which are read at their positions. Rows outside

@@ -13,8 +13,7 @@ import numpy as np
 
 from dpbt.base import Recipe, Table
 from dpbt.checks import check_same_rows
-from dpbt.recipes.building import whole
-from dpbt.validate import shown
+from dpbt.validate import shown, whole
 
 Value = str | int | float | bool
 Setting = Mapping[str, Value]

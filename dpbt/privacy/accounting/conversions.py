@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from dp_accounting.pld import privacy_loss_distribution
 from dp_accounting.rdp import RdpAccountant
+from scipy.special import erfcx, log_ndtr
 
 from dpbt.privacy.accounting.events import Line
 from dpbt.privacy.mechanism import Numbers
@@ -84,26 +85,50 @@ def zcdp_epsilon(rho: float, delta: float) -> float:
     return max(float(np.min(bound(np.linspace(low, high, 101)))), 0.0)
 
 
-def gaussian_delta(epsilon: float, mu: float) -> float:
-    """The delta of mu-GDP at epsilon (Dong, Roth & Su, 2022).
+def gaussian_delta(epsilon: Numbers, mu: Numbers) -> np.ndarray:
+    """f64[...]: the delta of mu-GDP at epsilon (Dong, Roth & Su, 2022), for mu above 0.
 
-    It is Phi(-epsilon / mu + mu / 2) - e^epsilon Phi(-epsilon / mu - mu / 2).
+    It is Phi(-epsilon / mu + mu / 2) - e^epsilon Phi(-epsilon / mu - mu / 2), computed from the
+    logarithms of the two terms, so that no small delta is lost in rounding. For mu below 0.01 the
+    two terms have too many digits in common, and `_delta_of_small_mu` takes over.
     """
+    epsilon, mu = np.asarray(epsilon, np.float64), np.asarray(mu, np.float64)
+    log_first = log_ndtr(-epsilon / mu + mu / 2)
+    log_second = epsilon + log_ndtr(-epsilon / mu - mu / 2)
+    difference = np.exp(log_first) * -np.expm1(np.minimum(log_second - log_first, 0.0))
+    return np.where(
+        mu < _SMALL_MU, _delta_of_small_mu(epsilon, np.minimum(mu, _SMALL_MU)), difference
+    )
 
-    def phi(x: float) -> float:
-        return 0.5 * math.erfc(-x / math.sqrt(2))
 
-    tail = phi(-epsilon / mu - mu / 2)
-    scaled_tail = math.exp(min(epsilon + math.log(tail), 0.0)) if tail > 0 else 0.0
-    return phi(-epsilon / mu + mu / 2) - scaled_tail
+_SMALL_MU = 0.01
 
 
-@functools.cache
-def gdp_mu(epsilon: float, delta: float) -> float:
-    """The largest mu for which mu-GDP satisfies (epsilon, delta), to about 1e-9 relative.
+def _delta_of_small_mu(epsilon: np.ndarray, mu: np.ndarray) -> np.ndarray:
+    """f64[...]: `gaussian_delta` for mu of at most 0.01, without a difference of close numbers.
 
-    It is infinite where epsilon is. The result is cached, because a sweep asks for few distinct
-    pairs many times.
+    Let R(x) = Phi(-x) / phi(x), a = epsilon / mu - mu / 2 and b = a + mu. As phi(a) =
+    e^epsilon phi(b), the delta is phi(a) (R(a) - R(b)). R' = x R - 1, so it is phi(a) times the
+    integral of 1 - x R(x) from a to b. Three nodes of Gauss-Legendre quadrature give it to 1e-13.
+    """
+    middle, reach = epsilon / mu, math.sqrt(0.6) * mu / 2
+
+    def slope(x: np.ndarray) -> np.ndarray:
+        return 1 - x * math.sqrt(math.pi / 2) * erfcx(x / math.sqrt(2))
+
+    mean = (5 * slope(middle - reach) + 8 * slope(middle) + 5 * slope(middle + reach)) / 18
+    density = np.exp(-((middle - mu / 2) ** 2) / 2) / math.sqrt(2 * math.pi)
+    return density * mu * mean
+
+
+_GDP_SLACK = 1e-9
+"""What `gdp_mu` and `gdp_epsilon` leave of delta for rounding."""
+
+
+def gdp_mu(epsilon: Numbers, delta: Numbers) -> np.ndarray:
+    """f64[...]: the largest mu of which mu-GDP satisfies (epsilon, delta (1 - 1e-9)).
+
+    The 1e-9 is for rounding. mu is infinite where epsilon is. All settings are searched at once.
 
     Args:
         epsilon: above 0.
@@ -114,15 +139,18 @@ def gdp_mu(epsilon: float, delta: float) -> float:
     """
     positive("epsilon", epsilon)
     positive("delta", delta, below=1)
-    if math.isinf(epsilon):
-        return epsilon
-    low, high = 0.0, 1.0
-    while gaussian_delta(epsilon, high) < delta:
-        low, high = high, 2 * high
-    for _ in range(32):
+    epsilon, delta = np.broadcast_arrays(*(np.asarray(x, np.float64) for x in (epsilon, delta)))
+    finite, target = np.where(np.isfinite(epsilon), epsilon, 1.0), delta * (1 - _GDP_SLACK)
+
+    high = np.ones(finite.shape)
+    while np.any(below := gaussian_delta(finite, high) < target):
+        high = np.where(below, 2 * high, high)
+    low = np.zeros(finite.shape)
+    for _ in range(80):
         middle = (low + high) / 2
-        low, high = (middle, high) if gaussian_delta(epsilon, middle) <= delta else (low, middle)
-    return low
+        fits = gaussian_delta(finite, middle) <= target
+        low, high = np.where(fits, middle, low), np.where(fits, high, middle)
+    return np.where(np.isfinite(epsilon), low, epsilon)
 
 
 def zcdp_rho(epsilon: Numbers, delta: Numbers) -> np.ndarray:
@@ -160,10 +188,6 @@ def zcdp_rho(epsilon: Numbers, delta: Numbers) -> np.ndarray:
     return np.where(np.isfinite(epsilon), np.maximum(rho, 0.0) * (1 - 1e-11), epsilon)
 
 
-_ROUNDING = 1e-12
-"""Deltas below this are within the rounding error of `gaussian_delta` in double precision."""
-
-
 def _check_total(name: str, value: float, delta: float) -> None:
     """Refuse a total of rho or mu below 0, and a delta outside (0, 1), with a ValueError."""
     if not value >= 0:
@@ -172,10 +196,9 @@ def _check_total(name: str, value: float, delta: float) -> None:
 
 
 def gdp_epsilon(mu: float, delta: float) -> float:
-    """The epsilon of mu-GDP at delta, to about 1e-12 relative; never below it.
+    """The epsilon of mu-GDP at delta (1 - 5e-10), so never below that at delta.
 
-    It is 0 for mu = 0, and infinite for an infinite mu. For a delta within rounding error it is
-    that of (mu^2 / 2)-zCDP, which mu-GDP implies.
+    The 5e-10 is for rounding. The result is 0 for mu = 0 and infinite for infinite mu.
 
     Args:
         mu: at least 0.
@@ -187,17 +210,15 @@ def gdp_epsilon(mu: float, delta: float) -> float:
     _check_total("mu", mu, delta)
     if mu == 0 or math.isinf(mu):
         return mu
-    if delta < _ROUNDING:
-        return zcdp_epsilon(mu**2 / 2, delta)
-    delta *= 1 - 1e-9
-    if gaussian_delta(0.0, mu) <= delta:
+    target = delta * (1 - _GDP_SLACK / 2)
+    if gaussian_delta(0.0, mu) <= target:
         return 0.0
     low, high = 0.0, 1.0
-    while gaussian_delta(high, mu) > delta:
+    while gaussian_delta(high, mu) > target:
         low, high = high, 2 * high
-    for _ in range(100):
+    for _ in range(60):
         middle = (low + high) / 2
-        low, high = (middle, high) if gaussian_delta(middle, mu) > delta else (low, middle)
+        low, high = (middle, high) if gaussian_delta(middle, mu) > target else (low, middle)
     return high
 
 

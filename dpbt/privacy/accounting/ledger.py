@@ -125,6 +125,11 @@ class Ledger(HoldsFunctions):
         return math.sqrt(math.fsum(line.count * line.mu**2 for line in self.lines))
 
     @property
+    def gaussian(self) -> bool:
+        """Whether every draw that costs anything is Gaussian, so that GDP composes them exactly."""
+        return all(line.mechanism.price.gaussian or line.mu == 0 for line in self.lines)
+
+    @property
     def sampler_epsilon(self) -> float:
         """2 G: what finite bits add to epsilon."""
         return 2 * math.fsum(line.gap for line in self.lines)
@@ -143,13 +148,14 @@ class Ledger(HoldsFunctions):
     def epsilon(self) -> float:
         """The epsilon of the guarantee, with what finite bits cost.
 
-        It is the pure one for delta = 0. Otherwise it is the one through zCDP at that delta, or the
-        pure one if that is smaller.
+        It is the pure one for delta = 0. Otherwise it is the one at that delta: through GDP where
+        all draws are Gaussian, which is exact, and else through zCDP. It is the pure one if that
+        is smaller.
         """
         pure = self.pure_epsilon + self.sampler_epsilon
         if self.delta == 0:
             return pure
-        approximate = self.epsilon_at(self.delta)
+        approximate = self.epsilon_at(self.delta, "gdp" if self.gaussian else "zcdp")
         return min(approximate, pure) if self.sampler_delta <= self.delta else approximate
 
     def epsilon_at(self, delta: float, accountant: str = "zcdp") -> float:
@@ -211,7 +217,8 @@ class Ledger(HoldsFunctions):
         mark = "" if self.exact else "FLOAT "
         total = f"total: epsilon = {mark}{self.epsilon:.6g}"
         if self.delta:
-            total += f", delta = {self.delta:g} (rho = {self.rho:.6g} zCDP)"
+            by = f"mu = {self.mu:.6g} GDP" if self.gaussian else f"rho = {self.rho:.6g} zCDP"
+            total += f", delta = {self.delta:g} ({by})"
         elif self.sampler_delta:
             total += f", delta = {self.sampler_delta:.2g}"
         lines = [f"{total} under {relation_name(self.relation)}", self._neighbours()]

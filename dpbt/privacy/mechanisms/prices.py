@@ -122,7 +122,9 @@ def _gaussian_loss(sensitivity: float, scale: float) -> PrivacyLossDistribution:
     return privacy_loss_distribution.from_gaussian_mechanism(scale / sensitivity)
 
 
-GAUSSIAN = Price("l2", _gaussian_cost, _gaussian_shift, _gaussian_event, _gaussian_loss)
+GAUSSIAN = Price(
+    "l2", _gaussian_cost, _gaussian_shift, _gaussian_event, _gaussian_loss, gaussian=True
+)
 """mu = shift by the L2 sensitivity, and rho = mu^2 / 2; there is no pure epsilon."""
 
 

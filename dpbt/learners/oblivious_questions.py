@@ -1,0 +1,153 @@
+"""Public questions of oblivious trees, from a seed, a domain and the share of rows in each cell.
+
+Nothing here reads private rows. Two rules spread the questions evenly without spending anything.
+
+- A deck: trees take their attributes from a shuffled deck of all of them, which is shuffled again
+  when it is empty.
+- Spread thresholds: where a tree asks m questions of an attribute, they are at the quantiles
+  (q + u) / m, q = 0..m - 1. The offset u of an attribute starts at random and moves by the golden
+  ratio with each deck.
+
+Values of a nominal attribute are put in a random order, and cut nearer the middle.
+"""
+
+import math
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from dpbt.base import CELLS, Array
+
+_GOLDEN = (math.sqrt(5) - 1) / 2
+
+_DECK, _OFFSET, _ORDER = 0, 1, 2
+"""What is folded into the key of each kind of random numbers."""
+
+
+class Attribute(NamedTuple):
+    """What a public domain says of the cells of a feature.
+
+    Attributes:
+        cells: how many there are.
+        ordered: whether their order means anything; if not, trees ask for random subsets.
+    """
+
+    cells: int
+    ordered: bool
+
+
+class Asked(NamedTuple):
+    """The questions of one tree.
+
+    Attributes:
+        feature: i32[D].
+        right: bool[D, CELLS]: the cells that go right.
+        share: f32[2**D]: the product over attributes of the share of rows with each answer.
+    """
+
+    feature: Array
+    right: Array
+    share: Array
+
+
+def _attributes_of_tree(
+    features: int, mixes: tuple[int, ...], key: Array, tree: Array
+) -> tuple[Array, Array, Array]:
+    """(k, i32[most] attributes, i32[most] decks) of a tree: its part of the shuffled decks."""
+    sizes = np.asarray(mixes)
+    before = np.concatenate([[0], np.cumsum(sizes)[:-1]])
+    cycle, place = tree // len(mixes), tree % len(mixes)
+    first = cycle * int(sizes.sum()) + jnp.asarray(before, jnp.int32)[place]
+    cards = first + jnp.arange(max(mixes), dtype=jnp.int32)
+    decks = cards // features
+
+    def card(deck: Array, position: Array) -> Array:
+        words = jax.random.bits(jax.random.fold_in(key, deck), (features,))
+        return jnp.argsort(words)[position]
+
+    attributes = jax.vmap(card)(decks, cards % features)
+    return jnp.asarray(sizes, jnp.int32)[place], attributes.astype(jnp.int32), decks
+
+
+def draw(
+    attributes: tuple[Attribute, ...],
+    depth: int,
+    mixes: tuple[int, ...],
+    seed: Array,
+    tree: Array,
+    mass: Array,
+) -> Asked:
+    """The questions of a tree.
+
+    Args:
+        attributes: of the domain.
+        depth: D.
+        mixes: how many attributes a tree asks, in turn.
+        seed: u32[].
+        tree: i32[], the number of the tree.
+        mass: f32[F, CELLS], the share of rows in each cell; it adds up to 1 for each feature.
+    """
+    mixes = tuple(min(count, depth) for count in mixes)  # a level asks about one attribute
+    root = jax.random.key(seed, impl="threefry2x32")
+    decks_key, offsets_key, orders_key = (
+        jax.random.fold_in(root, kind) for kind in (_DECK, _OFFSET, _ORDER)
+    )
+    count, chosen, decks = _attributes_of_tree(len(attributes), mixes, decks_key, tree)
+
+    # Level l asks attribute l mod k of the tree; it is question l // k of so many.
+    level = jnp.arange(depth, dtype=jnp.int32)
+    slot, question = level % count, level // count
+    feature = chosen[slot]
+    asked = (depth - slot + count - 1) // count
+
+    # The quantile of each level.
+    start = jax.random.uniform(offsets_key, (len(attributes),))[feature]
+    offset = jnp.mod(start + decks[slot].astype(jnp.float32) * _GOLDEN, 1.0)
+    quantile = (question.astype(jnp.float32) + offset) / asked.astype(jnp.float32)
+
+    # The order of the cells, and how much mass is up to each of them.
+    cells = jnp.asarray([attribute.cells for attribute in attributes], jnp.int32)[feature]
+    ordered = jnp.asarray([attribute.ordered for attribute in attributes])[feature]
+    own_key = jax.random.fold_in(orders_key, tree)
+    words = jax.vmap(lambda f: jax.random.bits(jax.random.fold_in(own_key, f), (CELLS,)))(feature)
+    place = jnp.arange(CELLS, dtype=jnp.int32)
+    known = place[None] < cells[:, None]
+    shuffled = jnp.where(known, words >> jnp.uint32(1), jnp.uint32(2**31))
+    sorting = jnp.where(ordered[:, None], place[None].astype(jnp.uint32), shuffled)
+    order = jnp.argsort(sorting, axis=1)
+    rank = jnp.argsort(order, axis=1)
+    up_to = jnp.cumsum(jnp.take_along_axis(mass[feature], order, axis=1), axis=1)
+
+    # Cells beyond the cut go right; both sides have at least one known cell.
+    middle = jnp.where(ordered, quantile, 0.5 + 0.5 * (quantile - 0.5))
+    cut = jnp.sum(up_to < middle[:, None], axis=1)
+    cut = jnp.clip(cut, 0, jnp.maximum(cells - 2, 0))
+    right = known & (rank > cut[:, None])
+
+    # Where two decks meet, a tree may have an attribute twice, which counts as one.
+    first_slot = jnp.argmax(feature[:, None] == chosen[None], axis=1)
+    return Asked(feature, right, _shares(right, first_slot, mass[chosen], max(mixes)))
+
+
+def _shares(right: Array, slot: Array, mass: Array, most: int) -> Array:
+    """f32[2**D]: the product over attributes of the mass of the cells with the leaf's answers.
+
+    Args:
+        right: bool[D, CELLS].
+        slot: i32[D], which attribute of the tree each level asks.
+        mass: f32[most, CELLS], of the tree's attributes.
+        most: how many attributes a tree asks at most.
+    """
+    depth = right.shape[0]
+    bit = jnp.left_shift(1, depth - 1 - jnp.arange(depth, dtype=jnp.int32))
+    leaves = jnp.arange(2**depth, dtype=jnp.int32)
+    share = jnp.ones(2**depth, jnp.float32)
+    for attribute in range(most):
+        asks = slot == attribute
+        mask = jnp.sum(jnp.where(asks, bit, 0))
+        answers = jnp.sum(jnp.where(asks[:, None] & right, bit[:, None], 0), axis=0)
+        of_leaf = jnp.zeros(2**depth, jnp.float32).at[answers].add(mass[attribute])
+        share = share * of_leaf[leaves & mask]
+    return share

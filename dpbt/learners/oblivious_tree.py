@@ -1,0 +1,455 @@
+"""Oblivious trees over public questions: one draw a tree, of signed sums of clipped weights.
+
+All nodes of a level ask the same question, so a tree of depth D partitions the rows by D bits. The
+questions are public: they follow from the domain, from a seed, and from what a prologue released.
+The only statistic of a round is, for each leaf, the sum of y w over its rows.
+"""
+
+import functools
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from dpbt.base import (
+    CELLS,
+    GRID,
+    AnyArray,
+    Array,
+    HypothesisClass,
+    Public,
+    Relation,
+    Release,
+    Table,
+    WeakLearner,
+    dtype_and_rank,
+    relation_name,
+)
+from dpbt.base import Prologue as LearnerPrologue
+from dpbt.data import questions
+from dpbt.learners import oblivious_questions, rules
+from dpbt.learners.oblivious_questions import Attribute
+from dpbt.privacy import boundary, sensitivity
+from dpbt.privacy.accounting import Event
+from dpbt.privacy.mechanism import Mechanism, Sensitivity
+
+MOST_DEPTH = 10
+"""Trees have at most 2**10 leaves."""
+
+_LN2 = math.log(2.0)
+
+
+class ObliviousTree(NamedTuple):
+    """A tree of which every level asks one question.
+
+    Attributes:
+        feature: i32[D]: the feature that each level reads.
+        right: bool[D, CELLS]: whether a row with this cell of the feature goes right.
+        leaf: f32[2**D]: the value added to the score; the first level is the highest bit.
+    """
+
+    feature: Array
+    right: Array
+    leaf: Array
+
+
+class Rows(NamedTuple):
+    """Rows laid out for the loop.
+
+    Attributes:
+        cells: u8[F, N].
+        target: bool[N].
+        present: bool[N].
+    """
+
+    cells: Array
+    target: Array
+    present: Array
+
+
+def prepare(table: Table) -> Rows:
+    """The rows of a table, column by column."""
+    return Rows(jnp.asarray(table.cells).T, table.target, table.present)
+
+
+def leaves_of(tree: ObliviousTree, cells: Array) -> Array:
+    """i32[N]: the leaf that each row ends in."""
+    leaf = jnp.zeros(cells.shape[1], jnp.int32)
+    for level in range(tree.feature.shape[0]):
+        cell = cells[tree.feature[level]].astype(jnp.int32)
+        leaf = 2 * leaf + tree.right[level][cell].astype(jnp.int32)
+    return leaf
+
+
+def _check_table(attributes: tuple[Attribute, ...], table: Table) -> None:
+    """Refuse a table that does not hold cells of the columns of the recipe's domain.
+
+    Of the table the check reads the dtype and rank of the cells, the number of features, and the
+    public questions.
+
+    Raises:
+        ValueError: saying what is expected.
+    """
+    questions.check(table)
+    if table.cells.dtype != jnp.uint8:
+        raise ValueError(
+            f"oblivious trees read cells, uint8 of rank 2, got {dtype_and_rank(table.cells)}"
+        )
+    if table.cells.shape[1] != len(attributes):
+        raise ValueError(
+            f"the recipe's domain has {len(attributes)} columns, "
+            "and the table has another number of them"
+        )
+
+    # A column has a cell for each of its questions, and at most one that no question knows.
+    asked = table.questions
+    assert asked is not None  # as `questions.check` says
+    known = np.ones(len(attributes), int)
+    np.maximum.at(known, np.asarray(asked.feature), np.asarray(asked.high).astype(int) + 1)
+    for number, (attribute, cells) in enumerate(zip(attributes, known.tolist(), strict=True)):
+        if not cells <= attribute.cells <= cells + 1:
+            raise ValueError(
+                f"the table is of another domain than the recipe: column {number} of the recipe's "
+                f"domain has {attribute.cells} cells, and the table's questions know {cells}"
+            )
+
+
+@functools.cache
+def hypothesis_class(attributes: tuple[Attribute, ...]) -> HypothesisClass:
+    """Oblivious trees over the cells of a domain."""
+
+    def example() -> Table:
+        features = len(attributes)
+        asked = questions.of_bits(features)
+        none = jnp.zeros(1, bool)
+        return Table(jnp.zeros((1, features), jnp.uint8), none, none, asked)
+
+    return HypothesisClass(
+        example=example,
+        check=functools.partial(_check_table, attributes),
+        prepare=prepare,
+        predict=lambda tree, rows: tree.leaf[leaves_of(tree, rows.cells)],
+        bound=lambda tree: jnp.max(jnp.abs(tree.leaf)),
+        explain=rules.of_oblivious_trees,
+    )
+
+
+class ObliviousBudget(NamedTuple):
+    """The traced numbers of oblivious trees; each may have leading axes of settings.
+
+    Attributes:
+        sum_scale: f32[], noise of the leaf sums, in grid units (of the weight cap / GRID).
+        histogram_scale: f32[], noise of the prologue's counts, in rows; 0 without a prologue.
+        step: f32[], s: the step of a leaf whose sum is as large as its noise, in nats.
+        limit: f32[], v: no leaf moves a score by more, in nats.
+        curvature: f32[], h: how much a leaf's public share of the rows adds to its denominator.
+        seed: f32[], a whole number below 2**24 from which the public questions follow.
+    """
+
+    sum_scale: AnyArray
+    histogram_scale: AnyArray
+    step: AnyArray
+    limit: AnyArray
+    curvature: AnyArray
+    seed: AnyArray
+
+
+class Kind(NamedTuple):
+    """What is static in an oblivious tree.
+
+    Attributes:
+        attributes: of the public domain, one for each feature.
+        depth: D, the number of questions.
+        mixes: how many attributes a tree asks; the trees take these numbers in turn.
+        marginals: whether a prologue releases the class histogram of every attribute.
+        smoothing: the weight of a leaf's neighbour, which differs in one bit, in its sum; a leaf
+            that differs in b bits has this to the power of b.
+        relation: the neighbouring relation of the ledger.
+        noise: `mechanisms.rounded_gaussian` or `mechanisms.discrete_laplace`.
+    """
+
+    attributes: tuple[Attribute, ...]
+    depth: int
+    mixes: tuple[int, ...]
+    marginals: bool
+    smoothing: float
+    relation: Relation
+    noise: Mechanism
+
+    @property
+    def widest(self) -> int:
+        """C, the most cells of a feature."""
+        return max(attribute.cells for attribute in self.attributes)
+
+    @property
+    def tag(self) -> str:
+        """Names every static part."""
+        cells = " ".join(f"{each.cells}{'o' if each.ordered else 'n'}" for each in self.attributes)
+        static = f"{self.depth}, {self.mixes}, {self.marginals}, {self.smoothing!r}"
+        return f"{cells}, {static}, {relation_name(self.relation)}, {self.noise.name}"
+
+    @property
+    def deviation(self) -> float:
+        """The standard deviation of noise of scale 1."""
+        return math.sqrt(2) if self.noise.price.norm == "l1" else 1.0
+
+
+# Sensitivities.
+
+
+def sum_sensitivity(kind: Kind) -> float:
+    """How far one row moves the leaf sums of a tree, in grid units, in the mechanism's norm.
+
+    Proof. Given the released scores and the public questions, a row is in one leaf and adds y w
+    there, with |w| at most GRID. Under add/remove one sum moves by at most GRID: L1 = L2 = GRID.
+    Under replace-one the removed row moves one sum by GRID and the row that comes in moves one by
+    GRID. Both may move the same sum the same way, if their labels differ: L1 = L2 = 2 GRID. All
+    other rows keep their weights, as each depends on the row itself and on released trees.
+    """
+    moved = GRID * sensitivity.moved_rows(kind.relation)
+    return kind.noise.bound(Sensitivity(moved, moved))
+
+
+def histogram_sensitivity(kind: Kind) -> float:
+    """How far one row moves all class histograms together, in rows, in the mechanism's norm.
+
+    Proof. A row is in one cell of each of F histograms, in the column of its class. Under
+    add/remove F counts move by 1: L1 = F and L2 = sqrt(F). Under replace-one at most 2 F counts
+    move by 1: L1 = 2 F and L2 = sqrt(2 F).
+    """
+    moved = len(kind.attributes) * sensitivity.moved_rows(kind.relation)
+    return kind.noise.bound(Sensitivity(moved, math.sqrt(moved)))
+
+
+# The prologue: class histograms.
+
+
+def _cells(kind: Kind, rows: Rows) -> Array:
+    """u8[F, N]: the features that the domain has; a padded table may have more.
+
+    Raises:
+        ValueError: for fewer features.
+    """
+    features = len(kind.attributes)
+    if rows.cells.shape[0] < features:
+        raise ValueError(f"the recipe's domain has {features} columns, and the table has fewer")
+    return rows.cells[:features]
+
+
+def _histograms(kind: Kind, cells: Array, target: Array, weights: Array) -> Array:
+    """i32[F, C, 2]: how many rows of each class have each cell, C the most cells of a feature.
+
+    A cell that its feature does not have is beyond C, or has a count that nothing reads.
+    """
+    one = (weights > 0).astype(jnp.int32)
+    positive = target.astype(jnp.int32)
+
+    def of_feature(cell: Array) -> Array:
+        place = 2 * cell.astype(jnp.int32) + positive
+        return jax.ops.segment_sum(one, place, 2 * kind.widest).reshape(kind.widest, 2)
+
+    return jax.lax.map(of_feature, cells)
+
+
+def _known_cells(kind: Kind) -> np.ndarray:
+    """bool[F, C]: the cells that each feature has."""
+    return np.stack([np.arange(kind.widest) < attribute.cells for attribute in kind.attributes])
+
+
+def _opening(
+    kind: Kind,
+    draw: boundary.Draw,
+    rows: Rows,
+    weights: Array,
+    budget: ObliviousBudget,
+    public: Public,
+) -> None:
+    """One draw: the class histograms of all attributes."""
+    del public
+    histograms = _histograms(kind, _cells(kind, rows), rows.target, weights)
+    draw("histogram", kind.noise, histograms, budget.histogram_scale)
+
+
+def _opening_events(kind: Kind, budget: ObliviousBudget, public: Public) -> list[Event]:
+    del public
+    return [
+        Event(
+            "histogram",
+            kind.noise,
+            "class histogram of every attribute",
+            histogram_sensitivity(kind),
+            budget.histogram_scale,
+            "docs/privacy.md O1",
+            moved=len(kind.attributes) * sensitivity.moved_rows(kind.relation),
+        )
+    ]
+
+
+def _class_totals(kind: Kind, histogram: Array) -> Array:
+    """f32[2]: the classes' numbers of rows, each the median over attributes; at least 10."""
+    known = jnp.asarray(_known_cells(kind))[..., None]
+    totals = jnp.sum(jnp.where(known, histogram, 0), axis=1).astype(jnp.float32)
+    return jnp.maximum(jnp.median(totals, axis=0), 10.0)
+
+
+def _log_odds(kind: Kind, release: Release, budget: ObliviousBudget) -> Array:
+    """f32[]: the score that rows start from, in bits: the log ratio of classes, shrunk by noise."""
+    totals = _class_totals(kind, release["histogram"])
+    cells = float(_known_cells(kind).sum(axis=1).mean())
+    deviation = kind.deviation * math.sqrt(cells / len(kind.attributes)) * budget.histogram_scale
+    shrunk = totals + 3 * deviation
+    return jnp.log2(shrunk[1] / shrunk[0])
+
+
+def _prologue(kind: Kind) -> LearnerPrologue:
+    program = boundary.private_program(
+        functools.partial(_opening, kind), functools.partial(_opening_events, kind)
+    )
+    return LearnerPrologue(program, functools.partial(_log_odds, kind), f"histograms({kind.tag})")
+
+
+def _masses(kind: Kind, budget: ObliviousBudget, public: Public) -> tuple[Array, Array]:
+    """f32[F, C], the estimated share of rows in each cell, and f32[], how many rows there are.
+
+    Uniform over the cells of a feature without histograms.
+    """
+    known = _known_cells(kind)
+    uniform = jnp.asarray(known / known.sum(axis=1, keepdims=True), jnp.float32)
+    if not kind.marginals:
+        return uniform, jnp.asarray(public.rows, jnp.float32)
+
+    # What stands above the noise, and a tenth of uniform.
+    histogram = public.prologue["histogram"]
+    noise = kind.deviation * math.sqrt(2) * budget.histogram_scale
+    rows = jnp.sum(histogram, axis=2).astype(jnp.float32)
+    above = jnp.where(jnp.asarray(known), jnp.maximum(rows - noise, 0), 0)
+    total = jnp.sum(above, axis=1, keepdims=True)
+    measured = jnp.where(total > 0, above / jnp.where(total > 0, total, 1), uniform)
+    return 0.9 * measured + 0.1 * uniform, jnp.sum(_class_totals(kind, histogram))
+
+
+# One round.
+
+
+def _structure(kind: Kind, budget: ObliviousBudget, public: Public) -> tuple[ObliviousTree, Array]:
+    """The round's tree, with leaves of 0, and f32[2**D]: the estimated rows of each leaf."""
+    mass, rows = _masses(kind, budget, public)
+    mass = jnp.pad(mass, ((0, 0), (0, CELLS - kind.widest)))
+    seed = jnp.asarray(budget.seed).astype(jnp.uint32)
+    asked = oblivious_questions.draw(
+        kind.attributes, kind.depth, kind.mixes, seed, jnp.asarray(public.round), mass
+    )
+    leaves = jnp.zeros(2**kind.depth, jnp.float32)
+    return ObliviousTree(asked.feature, asked.right, leaves), rows * asked.share
+
+
+def program(
+    kind: Kind,
+    draw: boundary.Draw,
+    rows: Rows,
+    weights: Array,
+    budget: ObliviousBudget,
+    public: Public,
+) -> None:
+    """One draw: for each leaf the sum of y w over its rows, in grid units, an exact integer."""
+    tree, _ = _structure(kind, budget, public)
+    signed = jnp.where(rows.target, weights, -weights).astype(jnp.int32)
+    sums = jax.ops.segment_sum(signed, leaves_of(tree, _cells(kind, rows)), 2**kind.depth)
+    draw("sums", kind.noise, sums, budget.sum_scale)
+
+
+@functools.cache
+def _neighbour_weights(depth: int, smoothing: float) -> np.ndarray:
+    """f32[2**D, 2**D]: the weight of one leaf in another, by the number of bits they differ in."""
+    leaves = np.arange(2**depth)
+    bits = np.bitwise_count(leaves[:, None] ^ leaves[None, :])
+    return (float(smoothing) ** bits).astype(np.float32)
+
+
+def hypothesis(
+    kind: Kind, release: Release, budget: ObliviousBudget, public: Public
+) -> ObliviousTree:
+    """The tree: each leaf moves as far as its sum stands above the noise.
+
+    Let G be the released sum in rows, sigma the standard deviation of its noise, and m the public
+    estimate of the leaf's rows. A leaf is clip(s G / max(sigma + m h / 3, 1), -v, v), turned from
+    nats into bits. G, sigma and m add up other leaves too, with the weights of `Kind.smoothing`.
+    """
+    tree, rows = _structure(kind, budget, public)
+    unit = jnp.asarray(public.cap, jnp.float32) / GRID
+    near = jnp.asarray(_neighbour_weights(kind.depth, kind.smoothing))
+    spread = jnp.sqrt(jnp.sum(near**2, axis=1))
+
+    signal = near @ (release["sums"].astype(jnp.float32) * unit)
+    noise = kind.deviation * budget.sum_scale * unit * spread
+    denominator = jnp.maximum(noise + (near @ rows) * budget.curvature / 3, 1.0)
+    nats = jnp.clip(budget.step * signal / denominator, -budget.limit, budget.limit)
+    return tree._replace(leaf=(nats / _LN2).astype(jnp.float32))
+
+
+def events(kind: Kind, budget: ObliviousBudget, public: Public) -> list[Event]:
+    """One line: the leaf sums."""
+    del public
+    return [
+        Event(
+            "sums",
+            kind.noise,
+            "signed weights, all leaves",
+            sum_sensitivity(kind),
+            budget.sum_scale,
+            "docs/privacy.md O2",
+            moved=sensitivity.moved_rows(kind.relation),
+        )
+    ]
+
+
+def oblivious_tree(
+    attributes: Sequence[Attribute],
+    depth: int,
+    relation: Relation,
+    noise: Mechanism,
+    *,
+    mixes: tuple[int, ...] = (1, 2, 3),
+    marginals: bool = False,
+    smoothing: float = 0.1,
+) -> WeakLearner:
+    """Oblivious trees over public questions, for boosting with clipped weights.
+
+    Guarantee, under `relation`, with weights of each row's own (`reweighting.clipped_mirror`): a
+    round costs what the mechanism costs at `sum_sensitivity`. The prologue costs what it costs at
+    `histogram_sensitivity`. Both statistics are exact integers. The questions cost nothing: they
+    follow from the domain, the seed, the number of the round and the released histograms. With
+    rounded Gaussian noise, T rounds are exactly sqrt(T) shift-GDP.
+
+    Args:
+        attributes: of the public domain, one for each feature; `questions_of` makes them.
+        depth: D, in 1..MOST_DEPTH.
+        relation: the neighbouring relation of the ledger.
+        noise: `mechanisms.rounded_gaussian` or `mechanisms.discrete_laplace`.
+        mixes: how many attributes a tree asks; the trees take these numbers in turn.
+        marginals: whether a prologue releases the class histogram of every attribute. Thresholds
+            are then at quantiles of the released histograms instead of evenly spaced, scores start
+            from the released log odds, and steps know how many rows a leaf has.
+        smoothing: the weight of a leaf's neighbour in its sum; post-processing.
+    """
+    kind = Kind(
+        tuple(attributes), depth, tuple(mixes), marginals, float(smoothing), relation, noise
+    )
+    return of_kind(kind)
+
+
+@functools.cache
+def of_kind(kind: Kind) -> WeakLearner:
+    """The weak learner of static parts; see `oblivious_tree`."""
+    return boundary.weak_learner(
+        functools.partial(program, kind),
+        functools.partial(hypothesis, kind),
+        functools.partial(events, kind),
+        hypothesis_class(kind.attributes),
+        kind.relation,
+        prologue=_prologue(kind) if kind.marginals else None,
+        tag=f"oblivious_tree({kind.tag})",
+    )

@@ -1,0 +1,304 @@
+"""Boosting with oblivious trees over public questions, and a rule that sets all of its numbers."""
+
+from __future__ import annotations  # so that help() shows ArrayLike by its name
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from dpbt import losses
+from dpbt.base import ADD_REMOVE, REPLACE_ONE, Public, Recipe, Relation
+from dpbt.base import relation as to_relation
+from dpbt.data import domains
+from dpbt.data.domains import Domain
+from dpbt.data.kinds import Nominal
+from dpbt.learners import oblivious_tree
+from dpbt.learners.oblivious_questions import Attribute
+from dpbt.privacy import accounting, mechanisms
+from dpbt.privacy.mechanism import Allowance
+from dpbt.recipes.building import Parts, Request, build, checked_request, checked_rows, deltas
+from dpbt.reweighting import ClippedNumbers, clipped_mirror
+from dpbt.validate import floats, positive, whole, wholes
+
+MOST_SEED = 2**24
+"""Seeds are whole numbers below this, which float32 holds."""
+
+
+def attributes_of(domain: Domain) -> tuple[Attribute, ...]:
+    """What trees may ask of each column of a domain.
+
+    Raises:
+        ValueError: as `domains.check`.
+    """
+    domains.check(domain)
+    return tuple(
+        Attribute(column.cells, not isinstance(column, Nominal) or column.ordered)
+        for column in domain.values()
+    )
+
+
+def oblivious_boost(
+    *,
+    epsilon: ArrayLike,
+    rows: ArrayLike,
+    domain: Domain,
+    delta: ArrayLike = 0.0,
+    rounds: ArrayLike = 64,
+    depth: int = 6,
+    mixes: Sequence[int] = (1, 2, 3),
+    step: ArrayLike = 0.2,
+    limit: ArrayLike = 0.6,
+    clip: ArrayLike = 0.3,
+    marginals_share: ArrayLike = 0.0,
+    curvature: ArrayLike = 0.05,
+    smoothing: float = 0.1,
+    seed: ArrayLike = 0,
+    relation: str | Relation = ADD_REMOVE,
+) -> Recipe:
+    """Boosted oblivious trees over public questions, with one noisy draw a tree.
+
+    Guarantee: epsilon-DP, or (epsilon, delta)-DP, under `relation`, with the lines of
+    `dpbt.ledger`. A round releases the signed sums of the clipped weights in each leaf. All of its
+    questions are public. With a delta every draw is a rounded Gaussian, and GDP composes them
+    exactly. `auto` sets all numbers from public quantities.
+
+    Arguments of type ArrayLike may be arrays. They broadcast to settings, and none of their values
+    causes a recompile.
+
+    Args:
+        epsilon: the total budget, above 0. Infinite means no privacy.
+        rows: m. Under add/remove a public bound on the number of rows, under replace-one their
+            public number.
+        domain: the public domain of the table.
+        delta: 0 for a pure guarantee, with discrete Laplace noise; else in (0, 1).
+        rounds: T, the number of trees.
+        depth: D, the number of questions of a tree, in 1..10.
+        mixes: how many attributes a tree asks. The trees take these numbers in turn.
+        step: s, how far a leaf moves scores if its sum is as large as its noise, in nats.
+        limit: v, the furthest that a leaf moves a score, in nats.
+        clip: c, in (0, 1]. No row has a larger weight.
+        marginals_share: the share of the budget (of epsilon, or of mu^2) for class histograms of
+            all attributes before the first tree, in [0, 1). All settings have them or none does.
+        curvature: h, how much a leaf's estimated share of the rows adds to its denominator, which
+            makes the step a Newton step where noise is small. It counts with histograms only.
+        smoothing: the weight of a leaf's neighbours in its sum, in [0, 1).
+        seed: of the public questions, a whole number in 0..2^24 - 1. It is not a secret.
+        relation: "add_remove" or "replace_one".
+
+    Raises:
+        ValueError: for a value outside these ranges, named with what was given.
+    """
+    request = checked_request(
+        epsilon=epsilon,
+        delta=delta,
+        rows=rows,
+        rounds=rounds,
+        calibration="tight",
+        relation=relation,
+    )
+    share = _share(marginals_share)
+    kind = _kind(request, domain, depth, mixes, bool(np.any(share > 0)), smoothing)
+    settings = _Settings(
+        _in_float32("step", step),
+        _in_float32("limit", limit),
+        _in_float32("curvature", curvature, zero=True) * kind.marginals,
+        _seed(seed),
+    )
+
+    def calibrate(
+        allowance: Allowance, rounds: np.ndarray, public: Public
+    ) -> oblivious_tree.ObliviousBudget:
+        del public
+        each = allowance.part((1 - share) / np.asarray(rounds))
+        sum_scale = kind.noise.scale(oblivious_tree.sum_sensitivity(kind), each)
+        histogram_scale = np.zeros(np.shape(sum_scale))
+        if kind.marginals:
+            moved = oblivious_tree.histogram_sensitivity(kind)
+            histogram_scale = kind.noise.scale(moved, allowance.part(share))
+        return oblivious_tree.ObliviousBudget(sum_scale, histogram_scale, *settings)
+
+    parts = Parts(
+        oblivious_tree.of_kind(kind),
+        clipped_mirror(losses.log),
+        ClippedNumbers(np.ones((), np.float32), _clip(clip)),
+        losses.fixed(losses.log),
+        "oblivious_boost",
+        f"{kind.depth} questions a tree",
+    )
+    return build(request, parts, calibrate)
+
+
+class _Settings(NamedTuple):
+    """The numbers of the budget that are no noise, checked."""
+
+    step: np.ndarray
+    limit: np.ndarray
+    curvature: np.ndarray
+    seed: np.ndarray
+
+
+def _kind(
+    request: Request,
+    domain: Domain,
+    depth: int,
+    mixes: Sequence[int],
+    marginals: bool,
+    smoothing: float,
+) -> oblivious_tree.Kind:
+    """The static part, checked.
+
+    Raises:
+        ValueError: naming the argument.
+    """
+    most = oblivious_tree.MOST_DEPTH
+    if (depth := whole("depth", depth)) > most:
+        raise ValueError(f"depth must be at most {most}, got {depth}")
+    counts = wholes("mixes", mixes).reshape(-1)
+    if counts.max() > most:
+        raise ValueError(f"mixes must be one or more numbers in 1..{most}, got {mixes!r}")
+    near = floats("smoothing", smoothing)
+    if near.ndim or not 0 <= near < 1:
+        raise ValueError(f"smoothing must be one number in [0, 1), got {smoothing!r}")
+    noise = mechanisms.rounded_gaussian if request.approximate else mechanisms.discrete_laplace
+    return oblivious_tree.Kind(
+        attributes_of(domain),
+        depth,
+        tuple(int(count) for count in counts),
+        marginals,
+        float(near),
+        request.relation,
+        noise,
+    )
+
+
+def _share(value: ArrayLike) -> np.ndarray:
+    share = floats("marginals_share", value)
+    some = np.any(share > 0) and not np.all(share > 0)
+    if some or not np.all((share >= 0) & (share < 1)):
+        raise ValueError(
+            f"marginals_share must be 0, or in (0, 1) for every setting, got {value!r}"
+        )
+    return share
+
+
+def _in_float32(name: str, value: ArrayLike, *, zero: bool = False) -> np.ndarray:
+    numbers = floats(name, value)
+    with np.errstate(over="ignore"):  # infinite numbers are refused by name
+        rounded = numbers.astype(np.float32)
+    expected = "0 or a positive finite float32" if zero else "a positive finite float32"
+    if not np.all(np.isfinite(rounded) & ((rounded > 0) | (zero & (numbers == 0)))):
+        raise ValueError(f"{name} must be {expected}, got {value!r}")
+    return numbers
+
+
+def _clip(value: ArrayLike) -> np.ndarray:
+    clip = _in_float32("clip", value)
+    if np.any(clip > 1):
+        raise ValueError(f"clip must be in (0, 1], got {value!r}")
+    return clip
+
+
+def _seed(value: ArrayLike) -> np.ndarray:
+    seed = floats("seed", value)
+    if not np.all((seed >= 0) & (seed < MOST_SEED) & (seed == np.floor(seed))):
+        raise ValueError(f"seed must be a whole number in 0..{MOST_SEED - 1}, got {value!r}")
+    return seed
+
+
+class Rule(NamedTuple):
+    """The numbers that `auto` chooses; see `oblivious_boost`."""
+
+    rounds: int
+    step: float
+    limit: float
+    mixes: tuple[int, ...]
+    marginals_share: float
+
+
+def rule(
+    epsilon: float,
+    rows: float,
+    attributes: int,
+    delta: float = 0.0,
+    relation: Relation = ADD_REMOVE,
+) -> Rule:
+    """The numbers of oblivious trees, from public quantities alone.
+
+    What decides is the strength of the signal: n eps for Laplace noise, n mu for Gaussian noise. A
+    replaced row is two rows, so both are halved under replace-one.
+
+    - *Rounds.* The noise of a score is that of one tree, whatever T is, as long as noise dominates
+      each leaf. More trees average over more partitions, so T grows with the signal. Laplace noise
+      grows with T where Gaussian noise grows with its root, so pure recipes have fewer trees.
+    - *Step.* The noise of a score has variance T step^2, so step falls with the root of T.
+    - *Histograms.* They move thresholds to quantiles and give scores a start and leaves a
+      denominator. They pay where their noise, F / (n eps) or sqrt(F) / (n mu), is small.
+
+    Args:
+        epsilon: above 0.
+        rows: m.
+        attributes: F, the number of columns.
+        delta: 0, or in (0, 1).
+        relation: the neighbouring relation.
+    """
+    moved = 2 if to_relation(relation) is REPLACE_ONE else 1
+    if np.isinf(epsilon):
+        return Rule(1024, 0.1, 0.2, (2, 3, 4), 0.1)
+
+    if delta > 0:
+        signal = rows * float(accounting.gdp_mu(epsilon, delta)) / moved
+        rounds = int(np.clip(round(64 * (signal / 8.9) ** 0.42), 8, 1024))
+        step = 1.6 / math.sqrt(rounds)
+        share = 0.1 if math.sqrt(attributes) / signal < 0.008 else 0.0
+        return Rule(rounds, step, min(4 * step, 0.6), (2, 3, 4), share)
+
+    signal = rows * epsilon / moved
+    rounds = int(np.clip(round(64 / 11 * (signal / 43) ** 0.42), 4, 128))
+    step = 2 / math.sqrt(rounds)
+    share = 0.1 if attributes / signal < 0.002 else 0.0
+    return Rule(rounds, step, min(4 * step, 0.6), (2, 3, 4), share)
+
+
+def auto(
+    *,
+    epsilon: float,
+    rows: int,
+    domain: Domain,
+    delta: float = 0.0,
+    seed: int = 0,
+    relation: str | Relation = ADD_REMOVE,
+) -> Recipe:
+    """The most accurate recipe known, with every number set from public quantities.
+
+    Guarantee: as `oblivious_boost`. Nothing is tuned, so nothing else is released. `rule` has the
+    choices and their reasons.
+
+    Args:
+        epsilon: the total budget, above 0. One setting.
+        rows: m. Under add/remove a public bound on the number of rows, under replace-one their
+            public number. A bound of twice the truth costs little.
+        domain: the public domain of the table. Numbers are best cut into many cells, such as
+            `bins=64`, because finer questions cost nothing here.
+        delta: 0 for a pure guarantee; else in (0, 1). A delta far below 1 / rows buys much less
+            noise.
+        seed: of the public questions. It is not a secret.
+        relation: "add_remove" or "replace_one".
+
+    Raises:
+        ValueError: for a value outside these ranges, named with what was given.
+    """
+    domains.check(domain)
+    one = {"epsilon": positive("epsilon", epsilon), "delta": deltas(delta)}
+    one["rows"] = checked_rows(rows)
+    for name, number in one.items():
+        if number.ndim:
+            raise ValueError(f"auto takes one {name}, got {number.size} of them")
+    numbers = {name: float(number) for name, number in one.items()}
+
+    chosen = rule(**numbers, attributes=len(domain), relation=to_relation(relation))
+    return oblivious_boost(
+        **numbers, domain=domain, seed=seed, relation=relation, **chosen._asdict()
+    )

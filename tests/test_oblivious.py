@@ -1,0 +1,540 @@
+"""Oblivious trees against plain loops, their public questions, their budgets, and attacks."""
+
+import functools
+import math
+
+import dp_accounting
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from scipy import integrate
+
+import dpbt
+from dpbt import boosting, losses, recipes
+from dpbt.base import ADD_REMOVE, CELLS, GRID, REPLACE_ONE, Table
+from dpbt.data import domains
+from dpbt.data.domains import Boolean, Nominal, Numeric
+from dpbt.learners import oblivious_questions, oblivious_tree
+from dpbt.learners.oblivious_questions import Attribute
+from dpbt.privacy import accounting, mechanisms
+from dpbt.reweighting import ClippedNumbers, clipped_mirror
+from tests import reference_oblivious as reference
+
+DOMAIN = {
+    "kind": Nominal(("a", "b", "c")),
+    "size": Numeric(0, 1, bins=6, missing=True),
+    "on": Boolean(),
+    "one": Nominal(("a",), other="a"),
+}
+COUNTS = [column.cells for column in DOMAIN.values()]
+ROWS, ROUNDS = 60, 5
+BOOST = jax.jit(dpbt.boost)
+
+
+def table_of(present=ROWS, more=2):
+    """A table with missing and unlisted values, and features that the domain lacks."""
+    rng = np.random.default_rng(0)
+    size = np.where(rng.random(ROWS) < 0.2, np.nan, rng.random(ROWS))
+    columns = {
+        "kind": rng.choice(["a", "b", "c", "none of these"], ROWS),
+        "size": size,
+        "on": rng.random(ROWS) < 0.4,
+        "one": np.full(ROWS, "a"),
+    }
+    label = (columns["on"] | (columns["kind"] == "b")) ^ (rng.random(ROWS) < 0.2)
+    here = np.arange(ROWS) < present
+    padding = rng.integers(0, CELLS, (ROWS, more), np.uint8)
+    cells = np.concatenate([domains.encode(DOMAIN, columns), padding], axis=1)
+    questions = jax.tree.map(jnp.asarray, domains.questions(DOMAIN))
+    return Table(jnp.asarray(cells), jnp.asarray(label), jnp.asarray(here), questions)
+
+
+def recipe_of(epsilon=3.0, **changes):
+    settings = {"delta": 1e-6, "rounds": ROUNDS, "depth": 4, "marginals_share": 0.3, "rows": ROWS}
+    return recipes.oblivious_boost(epsilon=epsilon, domain=DOMAIN, **{**settings, **changes})
+
+
+def setting_of(recipe):
+    """The numbers of a recipe, for the reference."""
+    noisy = recipe.learner.prologue.program.events(recipe.budget, recipe.public())[0].mechanism
+    return {
+        **{name: float(number) for name, number in recipe.budget._asdict().items()},
+        "clip": float(recipe.reweighting.clip),
+        "smoothing": 0.1,
+        "deviation": 1.0 if noisy is mechanisms.rounded_gaussian else math.sqrt(2),
+        "counts": COUNTS,
+    }
+
+
+def host(table):
+    return tuple(np.asarray(array) for array in table[:3])
+
+
+def replayed(boosted, table, recipe):
+    """The reference on a recorded run: (what each draw read, leaf values, scores)."""
+    trees = jax.tree.map(np.asarray, boosted.hypotheses)
+    release = {
+        "histogram": np.asarray(boosted.transcript.prologue["histogram"]),
+        "sums": np.asarray(boosted.transcript.rounds["sums"]),
+    }
+    asked = list(zip(trees.feature, trees.right, strict=True))
+    return reference.replayed(asked, release, host(table), setting_of(recipe))
+
+
+# Against plain loops.
+
+
+def test_without_noise_all_draws_are_those_of_plain_loops():
+    table, recipe = table_of(present=55), recipe_of(np.inf)
+    boosted = BOOST(jax.random.key(0), table, recipe)
+    histogram, sums, leaves, scores = replayed(boosted, table, recipe)
+    np.testing.assert_array_equal(boosted.transcript.prologue["histogram"], histogram)
+    np.testing.assert_array_equal(boosted.transcript.rounds["sums"], sums)
+    np.testing.assert_allclose(boosted.hypotheses.leaf, leaves, rtol=1e-4, atol=1e-6)
+    np.testing.assert_allclose(boosted.scores, scores, rtol=1e-4, atol=1e-5)
+    assert np.abs(sums).max() > GRID
+
+
+@pytest.mark.parametrize("delta", [1e-6, pytest.param(0.0, marks=pytest.mark.slow)])
+def test_leaf_values_and_likelihoods_of_a_noisy_run_are_those_of_plain_loops(delta):
+    """And so is the log ratio of likelihoods with and without a row."""
+    table, recipe = table_of(), recipe_of(delta=delta)
+    boosted = BOOST(jax.random.key(1), table, recipe)
+    _, _, leaves, scores = replayed(boosted, table, recipe)
+    np.testing.assert_allclose(boosted.hypotheses.leaf, leaves, rtol=1e-4, atol=1e-6)
+    np.testing.assert_allclose(boosted.scores, scores, rtol=1e-4, atol=1e-5)
+
+    log_prob = jax.jit(boosting.transcript_log_prob)
+    by_loops = reference.log_gaussian if delta else reference.log_laplace
+    scales = recipe.budget.histogram_scale, recipe.budget.sum_scale
+    seen = boosted.transcript.prologue["histogram"], boosted.transcript.rounds["sums"]
+
+    def likelihoods(one):
+        """(the library's, that of plain loops) for histograms and sums."""
+        library = log_prob(boosted.transcript, one, recipe)
+        read = replayed(boosted, one, recipe)[:2]
+        own = map(by_loops, map(np.asarray, seen), read, map(float, scales))
+        return [float(jnp.sum(library[site])) for site in ("histogram", "sums")], list(own)
+
+    here = np.array(likelihoods(table))
+    for row in (0, 7, 31):
+        there = np.array(likelihoods(table._replace(present=table.present.at[row].set(False))))
+        library, own = here - there
+        np.testing.assert_allclose(library, own, atol=2e-3)
+
+
+def neighbours(table, relation, rng):
+    """Neighbours of a table, each with (cells, target, present)."""
+    cells, target, present = host(table)
+    for row in range(0, ROWS, 3):
+        if relation is ADD_REMOVE:
+            yield cells, target, present & (np.arange(ROWS) != row)
+        else:
+            new_cells, new_target = cells.copy(), target.copy()
+            if row % 2:
+                new_cells[row, :4] = rng.integers(COUNTS)
+            new_target[row] = not target[row]
+            yield new_cells, new_target, present
+
+
+@pytest.mark.parametrize("relation", [ADD_REMOVE, REPLACE_ONE], ids=lambda r: r.name)
+@pytest.mark.parametrize("noise", [mechanisms.rounded_gaussian, mechanisms.discrete_laplace])
+def test_no_neighbour_moves_a_draw_beyond_its_sensitivity(relation, noise):
+    """By plain loops on a recorded run; some neighbour attains each bound."""
+    table, recipe = table_of(), recipe_of(10.0)
+    boosted = BOOST(jax.random.key(2), table, recipe)
+    kind = KIND._replace(relation=relation, noise=noise)
+    order = 2 if noise is mechanisms.rounded_gaussian else 1
+    bounds = oblivious_tree.histogram_sensitivity(kind), oblivious_tree.sum_sensitivity(kind)
+
+    here = replayed(boosted, table, recipe)[:2]
+    moved = []
+    for other in neighbours(table, relation, np.random.default_rng(0)):
+        there = replayed(boosted, Table(*other), recipe)[:2]
+        histogram, sums = (np.subtract(*pair) for pair in zip(here, there, strict=True))
+        of_rounds = np.linalg.norm(sums, order, axis=1)
+        moved.append((np.linalg.norm(histogram.ravel(), order), of_rounds.max()))
+    np.testing.assert_allclose(np.max(moved, axis=0), bounds, rtol=1e-6)
+
+
+def test_no_weight_is_above_the_clip():
+    """Against plain loops; in later rounds, where public bounds exceed the clip, too."""
+    table = table_of(present=50)
+    scores = np.random.default_rng(0).normal(0, 3, ROWS).astype(np.float32)
+    weigh = clipped_mirror(losses.log).weigh
+    for bound, clip in ((0.0, 0.3), (0.0, 1.0), (20.0, 0.3), (20.0, 0.9), (0.2, 0.53)):
+        numbers = ClippedNumbers(np.float32(1), np.float32(clip))
+        public = recipe_of().public()._replace(reweighting=numbers)
+        found = weigh(jnp.asarray(scores), jnp.float32(bound), table, public)
+        expected, unit = reference.weights(scores, *host(table)[1:], bound, clip)
+        assert float(found.cap) == pytest.approx(unit * GRID, rel=1e-6)
+        assert float(found.cap) <= np.float32(clip)
+        assert 1 <= found.weight.min() <= found.weight.max() <= GRID
+        counted = boosting.counted_weights(found.weight, table.present)
+        np.testing.assert_array_equal(counted, expected)
+
+
+# The public questions.
+
+
+KIND = oblivious_tree.Kind(
+    recipes.oblivious.attributes_of(DOMAIN),
+    4,
+    (1, 2, 3),
+    True,
+    0.1,
+    ADD_REMOVE,
+    mechanisms.rounded_gaussian,
+)
+
+
+@functools.cache
+def asked_of(attributes, trees, depth=4, mixes=(1, 2, 3), seed=3):
+    """(questions of the first trees, with a leading axis; mass), for masses that are mostly 0."""
+    mass = np.zeros((len(attributes), CELLS), np.float32)
+    rng = np.random.default_rng(0)
+    for own, attribute in zip(mass, attributes, strict=True):
+        own[: attribute.cells] = rng.dirichlet(np.full(attribute.cells, 0.2))
+
+    @jax.jit
+    def draw(numbers):
+        def tree(number):
+            key = jnp.uint32(seed)
+            return oblivious_questions.draw(
+                attributes, depth, mixes, key, number, jnp.asarray(mass)
+            )
+
+        return jax.vmap(tree)(numbers)
+
+    drawn = draw(jnp.arange(trees, dtype=jnp.int32))
+    return jax.tree.map(np.asarray, drawn), mass
+
+
+FIVE = tuple(
+    Attribute(cells, ordered)
+    for cells, ordered in ((7, True), (4, False), (2, True), (1, False), (20, True))
+)
+LISTS = {
+    "one column": (Attribute(5, True),),
+    "one cell": (Attribute(1, False),),
+    "two columns": (Attribute(3, False), Attribute(CELLS, True)),
+}
+
+
+@pytest.mark.parametrize(
+    "attributes",
+    [FIVE, *(pytest.param(LISTS[name], id=name, marks=pytest.mark.slow) for name in LISTS)],
+)
+def test_both_answers_of_a_question_are_known_cells(attributes):
+    """Also where nearly all rows are in one cell; and shares are those of plain loops.
+
+    Some trees have an attribute twice, from two decks.
+    """
+    asked, mass = asked_of(attributes, 45)
+    for feature, right, share in zip(*asked, strict=True):
+        for f, side in zip(feature, right, strict=True):
+            cells = attributes[f].cells
+            assert not side[cells:].any()
+            assert set(side[:cells]) == ({False, True} if cells > 1 else {False})
+            if attributes[f].ordered:
+                assert np.all(np.diff(side[:cells].astype(int)) >= 0)
+        expected = reference.leaf_shares(feature, right, mass)
+        np.testing.assert_allclose(share, expected, rtol=1e-4, atol=1e-6)
+    np.testing.assert_allclose(asked.share.sum(axis=1), 1, rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("depth", "mixes"),
+    [
+        (4, (1, 2, 3)),
+        *(pytest.param(2, k, marks=pytest.mark.slow) for k in ((1, 2, 3), (3,), (5, 1))),
+    ],
+)
+def test_trees_ask_all_attributes_equally_often(depth, mixes):
+    """A tree asks min(k, D) of them, and every F attributes in a row are a deck."""
+    asked, _ = asked_of(FIVE, 15 * len(mixes), depth, mixes)
+    dealt = []
+    for number, feature in enumerate(asked.feature):
+        count = min(mixes[number % len(mixes)], depth)
+        dealt += feature[:count].tolist()
+        np.testing.assert_array_equal(feature, np.resize(feature[:count], depth))
+    decks = np.array(dealt).reshape(-1, 5)
+    np.testing.assert_array_equal(np.sort(decks, axis=1), np.tile(np.arange(5), (len(decks), 1)))
+    assert len(np.unique(decks, axis=0)) > 1
+
+
+@jax.jit
+def structures(budget, public):
+    """The questions of the first rounds, as a hypothesis has them."""
+    release = {"sums": jnp.zeros(16, jnp.int32)}
+    prologue = {"histogram": jnp.full((4, 7, 2), 9, jnp.int32)}
+
+    def of_round(number):
+        numbered = public._replace(round=number, prologue=prologue)
+        tree = oblivious_tree.hypothesis(KIND, release, budget, numbered)
+        return tree.feature, tree.right
+
+    return jax.vmap(of_round)(jnp.arange(6, dtype=jnp.int32))
+
+
+def test_questions_depend_on_the_seed_and_on_neither_rounds_nor_rows():
+    def questions(**changes):
+        recipe = recipe_of(**changes)
+        return [np.asarray(array) for array in structures(recipe.budget, recipe.public())]
+
+    first = questions()
+    for changes in ({"rounds": 400}, {"rows": 9000}, {"clip": 0.1, "step": 0.9}):
+        for one, other in zip(first, questions(**changes), strict=True):
+            np.testing.assert_array_equal(one, other)
+    for one, other in zip(first, questions(seed=1), strict=True):
+        assert (one != other).any()
+
+
+# Budgets of recipes whose draws are all Gaussian.
+
+
+GAUSSIAN = {
+    "oblivious": recipe_of,
+    "oblivious, replace-one": functools.partial(recipe_of, relation="replace_one"),
+    "oblivious, no histograms": functools.partial(recipe_of, marginals_share=0.0),
+    "forest": functools.partial(recipes.random_forest, rows=900, rounds=5),
+    "forest, disjoint": functools.partial(recipes.random_forest, rows=900, rounds=5, disjoint=True),
+    "halfspaces": functools.partial(recipes.halfspace_boost, rows=900, rounds=5),
+}
+
+
+@pytest.mark.parametrize("name", GAUSSIAN)
+def test_all_of_epsilon_and_no_more_is_spent(name):
+    """Also where delta is tiny or large, and for each setting of an array as for it alone."""
+    epsilon, delta = np.array([[0.1], [0.7], [5.0]]), np.array([1e-12, 1e-6, 0.3])
+    several = GAUSSIAN[name](epsilon=epsilon, delta=delta)
+    for place in np.ndindex(3, 3):
+        one = recipes.setting(several, place)
+        request = epsilon[place[0], 0]
+        assert request * (1 - 1e-6) <= dpbt.ledger(one).epsilon <= request
+        alone = GAUSSIAN[name](epsilon=request, delta=delta[place[1]])
+        np.testing.assert_array_equal(one.budget, alone.budget)
+        assert float(one.delta) == delta[place[1]]
+
+
+def test_a_delta_of_1e_15_is_for_small_epsilon_and_refused_by_name_for_others():
+    for epsilon in (0.1, 1.0):
+        book = dpbt.ledger(recipe_of(epsilon, delta=1e-15))
+        assert epsilon * (1 - 1e-6) <= book.epsilon <= epsilon
+        assert book.sampler_delta <= 1e-17
+    with pytest.raises(ValueError, match="delta is too small for this epsilon"):
+        recipe_of(40.0, delta=1e-15)
+
+
+@pytest.mark.parametrize("relation", ["add_remove", "replace_one"])
+def test_published_halfspaces_have_the_noise_of_zcdp(relation):
+    def book(calibration):
+        settings = {"epsilon": 1.0, "rows": 900, "relation": relation}
+        return dpbt.ledger(recipes.halfspace_boost(**settings, calibration=calibration))
+
+    published, tight = book("published"), book("tight")
+    rho = float(accounting.zcdp_rho(1.0, 1e-6))
+    assert published.rho == pytest.approx(rho, rel=1e-4)
+    assert published.rho <= rho < tight.rho
+    assert published.epsilon < 0.99 * tight.epsilon <= 0.99
+
+
+def exact_delta(epsilon, mu):
+    """The delta of mu-GDP, by quadrature of max(0, 1 - e^(epsilon - x)) over the privacy loss x.
+
+    The loss is N(mu^2 / 2, mu^2). The integrand is positive, so no digits cancel.
+    """
+    start = epsilon / mu - mu / 2
+    peak = max(-start, 0.0)
+
+    def density(above):
+        return -np.expm1(-mu * above) * np.exp(-start * above - above**2 / 2 - peak**2 / 2)
+
+    places = [peak, *np.clip([1 / max(abs(start), 1e-3), 1 / mu], 0, peak + 40)]
+    area, _ = integrate.quad(
+        density, 0, peak + 40, points=places, epsabs=0, epsrel=1e-12, limit=400
+    )
+    return area * math.exp((peak**2 - start**2) / 2) / math.sqrt(2 * math.pi)
+
+
+def test_gdp_conversions_are_exact():
+    """Against quadrature, and against dp_accounting, from losses of 1e-6 to 100."""
+    for epsilon in (1e-6, 1e-4, 0.01, 1.0, 8.0, 100.0):
+        for delta in (1e-15, 1e-12, 1e-6, 0.3):
+            mu = float(accounting.gdp_mu(epsilon, delta))
+            assert delta * (1 - 1.1e-9) <= exact_delta(epsilon, mu) <= delta
+            back = accounting.gdp_epsilon(mu, delta)
+            assert back <= epsilon
+            assert exact_delta(back, mu) <= delta
+    for mu, delta in ((0.05, 1e-6), (0.5, 1e-5), (3.0, 1e-9), (10.0, 0.1)):
+        epsilon = dp_accounting.get_epsilon_gaussian(1 / mu, delta)
+        assert accounting.gdp_epsilon(mu, delta) == pytest.approx(epsilon, rel=1e-9)
+        sigma = dp_accounting.get_sigma_gaussian(1.0, delta)
+        assert accounting.gdp_mu(1.0, delta) == pytest.approx(1 / sigma, rel=1e-8)
+
+
+# What goes wrong, and attacks.
+
+
+def test_static_parts_and_seeds_have_noise_of_their_own():
+    """Two releases under one key must not share noise where their statistics may differ."""
+    parts = {
+        "attributes": KIND.attributes[:3],
+        "depth": 5,
+        "mixes": (1, 2),
+        "marginals": False,
+        "smoothing": 0.10000001,
+        "relation": REPLACE_ONE,
+        "noise": mechanisms.discrete_laplace,
+    }
+    assert set(parts) == set(KIND._fields)
+    kinds = [KIND, *(KIND._replace(**{name: part}) for name, part in parts.items())]
+    unordered = KIND.attributes[1]._replace(ordered=False)
+    attributes = (KIND.attributes[0], unordered, *KIND.attributes[2:])
+    kinds.append(KIND._replace(attributes=attributes))
+    learners = [oblivious_tree.of_kind(kind) for kind in kinds]
+    assert len({learner.tag for learner in learners}) == len(kinds)
+
+    key, own_key = jax.random.key(0), jax.jit(boosting.own_key)
+    keys = {
+        tuple(jax.random.key_data(own_key(key, recipe_of(**changes))).tolist())
+        for changes in ({}, {"seed": 1}, {"step": 0.3}, {"clip": 0.31}, {"rows": 61})
+    }
+    assert len(keys) == 5
+
+
+@pytest.mark.slow
+def test_padding_with_rows_and_features_changes_nothing():
+    """The cells of features that the domain lacks, and absent rows, are not read."""
+    padded, recipe = table_of(present=50), recipe_of()
+    table = Table(padded.cells[:50, :4], padded.target[:50], padded.present[:50], padded.questions)
+    here, there = (BOOST(jax.random.key(3), one, recipe) for one in (table, padded))
+    jax.tree.map(np.testing.assert_array_equal, here.transcript, there.transcript)
+    np.testing.assert_array_equal(here.hypotheses.leaf, there.hypotheses.leaf)
+    np.testing.assert_array_equal(here.scores, there.scores[:50])
+
+
+def test_rows_beyond_the_bound_and_absent_ones_do_not_count():
+    recipe = recipe_of(rows=40)
+    beyond = BOOST(jax.random.key(5), table_of(present=ROWS), recipe)
+    within = BOOST(jax.random.key(5), table_of(present=40), recipe)
+    jax.tree.map(np.testing.assert_array_equal, beyond.transcript, within.transcript)
+
+
+def test_cells_that_the_domain_lacks_move_a_draw_no_further():
+    """A row of cells 255 is in no histogram, and goes left everywhere."""
+    table, recipe = table_of(), recipe_of(np.inf)
+    odd = table._replace(cells=table.cells.at[0].set(255))
+    boosted = BOOST(jax.random.key(0), odd, recipe)
+    histogram, sums, _, _ = replayed(boosted, odd, recipe)
+    np.testing.assert_array_equal(boosted.transcript.prologue["histogram"], histogram)
+    np.testing.assert_array_equal(boosted.transcript.rounds["sums"], sums)
+    assert histogram.sum() == 4 * (ROWS - 1)
+
+
+def test_histograms_are_priced_in_the_norm_of_the_mechanism():
+    for noise, norm in ((mechanisms.laplace, 8.0), (mechanisms.gaussian, math.sqrt(8))):
+        kind = KIND._replace(noise=noise, relation=REPLACE_ONE)
+        assert oblivious_tree.histogram_sensitivity(kind) == pytest.approx(norm)
+        assert oblivious_tree.sum_sensitivity(kind) == 2 * GRID
+    for bound in (oblivious_tree.histogram_sensitivity, oblivious_tree.sum_sensitivity):
+        with pytest.raises(ValueError, match="not by a norm"):
+            bound(KIND._replace(noise=mechanisms.exponential))
+
+
+def test_odd_arguments_are_refused_in_one_line():
+    for changes, words in (
+        ({"depth": 0}, "depth must be an integer of at least 1, got 0"),
+        ({"depth": 11}, "depth must be at most 10, got 11"),
+        ({"mixes": ()}, "mixes must be"),
+        ({"mixes": [[1], [1, 2]]}, "mixes must be"),
+        ({"mixes": 11}, "mixes must be"),
+        ({"smoothing": 1}, "smoothing must be"),
+        ({"smoothing": math.nan}, "smoothing must be"),
+        ({"step": 1e300}, "step must be a positive finite float32, got 1e.300"),
+        ({"step": 0}, "step must be a positive"),
+        ({"limit": 1e-60}, "limit must be a positive finite float32"),
+        ({"clip": 1e-60}, "clip must be a positive finite float32"),
+        ({"clip": 1.01}, r"clip must be in \(0, 1\]"),
+        ({"curvature": -1}, "curvature must be 0 or a positive finite float32"),
+        ({"curvature": "x", "marginals_share": 0}, "curvature must be a number"),
+        ({"marginals_share": 1}, "marginals_share must be"),
+        ({"marginals_share": [0, 0.1]}, "marginals_share must be"),
+        ({"seed": 2**24}, "seed must be"),
+        ({"seed": 0.5}, "seed must be"),
+    ):
+        with pytest.raises(ValueError, match=words) as caught:
+            recipe_of(**changes)
+        assert "\n" not in str(caught.value)
+    for domain, words in ((None, "got NoneType"), ({}, "at least one column"), ({"x": 3}, "'x'")):
+        for recipe in (recipes.oblivious_boost, recipes.auto):
+            with pytest.raises(ValueError, match=words):
+                recipe(epsilon=1.0, rows=9, domain=domain)
+
+
+def test_tables_of_another_domain_are_refused():
+    """Their questions say so; they are public."""
+    table, recipe = table_of(more=0), recipe_of()
+    for column, words in (
+        (Numeric(0, 1, bins=4, missing=True), "column 1 .* has 7 cells, .* know 5"),
+        (Numeric(0, 1, bins=7, missing=True), "column 1 .* has 7 cells, .* know 8"),
+        (Boolean(), "column 1 .* has 7 cells, .* know 2"),
+    ):
+        questions = domains.questions({**DOMAIN, "size": column})
+        with pytest.raises(ValueError, match=words):
+            dpbt.fit(jax.random.key(0), table._replace(questions=questions), recipe)
+    recipe.learner.hypotheses.check(table)
+
+
+def test_tables_of_another_number_of_columns_are_refused_everywhere():
+    """No number of columns of the table is shown; `boost` and `replay` take padded features."""
+    key, recipe, table = jax.random.key(0), recipe_of(), table_of()
+    with pytest.raises(ValueError, match="has 4 columns, and the table has another number"):
+        dpbt.fit(key, table, recipe)
+
+    transcript = BOOST(key, table, recipe).transcript
+    narrow = table._replace(cells=table.cells[:, :3])
+    questions = domains.questions({name: DOMAIN[name] for name in ("kind", "size", "on")})
+    for act, words in (
+        (lambda: dpbt.fit(key, narrow._replace(questions=questions), recipe), "another number"),
+        (lambda: dpbt.boost(key, narrow, recipe), "has fewer"),
+        (lambda: dpbt.replay(transcript, narrow, recipe), "has fewer"),
+    ):
+        with pytest.raises(ValueError, match=f"has 4 columns, and the table .*{words}"):
+            act()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("delta", [0.0, 1e-6])
+def test_vmap_over_settings_is_a_loop(delta):
+    """Over budgets, one without noise among them, other bounds on rows, seeds and rounds."""
+    several = recipe_of(
+        np.array([0.5, 6.0, np.inf]),
+        delta=delta,
+        rows=np.array([50, 60, 900]),
+        seed=np.array([0, 1, 2]),
+        rounds=np.array([2, 5, 3]),
+    )
+    table, key = table_of(), jax.random.key(0)
+    found = jax.jit(jax.vmap(dpbt.boost, (None, None, 0)))(key, table, several)
+    for index in range(3):
+        alone = BOOST(key, table, recipes.setting(several, index))
+        same = jax.tree.map(lambda array, at=index: array[at], found.transcript)
+        jax.tree.map(np.testing.assert_array_equal, same, alone.transcript)
+        np.testing.assert_allclose(found.scores[index], alone.scores, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("columns", [["on"], ["one"], ["kind", "size"]])
+def test_a_domain_of_one_or_two_columns_is_fitted_and_predicted(columns):
+    table, domain = table_of(more=0), {name: DOMAIN[name] for name in columns}
+    places = np.array([list(DOMAIN).index(name) for name in columns])
+    questions = jax.tree.map(jnp.asarray, domains.questions(domain))
+    table = table._replace(cells=table.cells[:, places], questions=questions)
+    recipe = recipes.oblivious_boost(epsilon=9.0, rows=ROWS, domain=domain, marginals_share=0.3)
+    model = dpbt.fit(jax.random.key(0), table, recipe)
+    assert np.isfinite(np.asarray(dpbt.decision_function(model, table))).all()
+    assert dpbt.ledger(model).epsilon <= 9.0
+    with pytest.raises(ValueError, match=f"reads rows of {len(columns)} features"):
+        dpbt.predict(model, jnp.zeros((2, 3), jnp.uint8))

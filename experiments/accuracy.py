@@ -25,9 +25,6 @@ from experiments.common.protocols import auroc
 
 BINS = 64
 EPSILONS = (0.1, 0.5, 1.0)
-SETTLED_ON = ("banknote", "magic", "mushroom", "adult", "cod-rna")
-"""Data sets that the rule of `auto` was settled on."""
-
 UNTOUCHED = ("qsar", "page-blocks", "mammographic", "creditcard", "eeg", "covertype")
 """Data sets that were listed before the rule was first run on them."""
 

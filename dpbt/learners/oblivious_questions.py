@@ -44,7 +44,7 @@ class Asked(NamedTuple):
     Attributes:
         feature: i32[D].
         right: bool[D, CELLS]: the cells that go right.
-        share: f32[2**D]: the product over attributes of the share of rows with each answer.
+        share: f32[2^D]: the product over attributes of the share of rows with each answer.
     """
 
     feature: Array
@@ -132,7 +132,7 @@ def draw(
 
 
 def _shares(right: Array, slot: Array, mass: Array, most: int) -> Array:
-    """f32[2**D]: the product over attributes of the mass of the cells with the leaf's answers.
+    """f32[2^D]: the product over attributes of the mass of the cells with the leaf's answers.
 
     Args:
         right: bool[D, CELLS].

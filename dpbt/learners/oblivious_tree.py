@@ -35,9 +35,10 @@ from dpbt.learners.oblivious_questions import Attribute
 from dpbt.privacy import boundary, sensitivity
 from dpbt.privacy.accounting import Event
 from dpbt.privacy.mechanism import Mechanism, Sensitivity
+from dpbt.validate import floats, shown, whole, wholes
 
 MOST_DEPTH = 10
-"""Trees have at most 2**10 leaves."""
+"""Trees have at most 2^10 leaves."""
 
 _LN2 = math.log(2.0)
 
@@ -48,7 +49,7 @@ class ObliviousTree(NamedTuple):
     Attributes:
         feature: i32[D]: the feature that each level reads.
         right: bool[D, CELLS]: whether a row with this cell of the feature goes right.
-        leaf: f32[2**D]: the value added to the score; the first level is the highest bit.
+        leaf: f32[2^D]: the value added to the score; the first level is the highest bit.
     """
 
     feature: Array
@@ -146,7 +147,7 @@ class ObliviousBudget(NamedTuple):
         step: f32[], s: the step of a leaf whose sum is as large as its noise, in nats.
         limit: f32[], v: no leaf moves a score by more, in nats.
         curvature: f32[], h: how much a leaf's public share of the rows adds to its denominator.
-        seed: f32[], a whole number below 2**24 from which the public questions follow.
+        seed: f32[], a whole number below 2^24 from which the public questions follow.
     """
 
     sum_scale: AnyArray
@@ -335,7 +336,7 @@ def _masses(kind: Kind, budget: ObliviousBudget, public: Public) -> tuple[Array,
 
 
 def _structure(kind: Kind, budget: ObliviousBudget, public: Public) -> tuple[ObliviousTree, Array]:
-    """The round's tree, with leaves of 0, and f32[2**D]: the estimated rows of each leaf."""
+    """The round's tree, with leaves of 0, and f32[2^D]: the estimated rows of each leaf."""
     mass, rows = _masses(kind, budget, public)
     mass = jnp.pad(mass, ((0, 0), (0, CELLS - kind.widest)))
     seed = jnp.asarray(budget.seed).astype(jnp.uint32)
@@ -363,7 +364,7 @@ def program(
 
 @functools.cache
 def _neighbour_weights(depth: int, smoothing: float) -> np.ndarray:
-    """f32[2**D, 2**D]: the weight of one leaf in another, by the number of bits they differ in."""
+    """f32[2^D, 2^D]: the weight of one leaf in another, by the number of bits they differ in."""
     leaves = np.arange(2**depth)
     bits = np.bitwise_count(leaves[:, None] ^ leaves[None, :])
     return (float(smoothing) ** bits).astype(np.float32)
@@ -406,13 +407,40 @@ def events(kind: Kind, budget: ObliviousBudget, public: Public) -> list[Event]:
     ]
 
 
+def checked_kind(
+    attributes: Sequence[Attribute],
+    depth: int,
+    relation: Relation,
+    noise: Mechanism,
+    mixes: Sequence[int],
+    marginals: bool,
+    smoothing: float,
+) -> Kind:
+    """The static part of a tree; arguments as `oblivious_tree` has them.
+
+    Raises:
+        ValueError: naming the argument that is out of its range.
+    """
+    most = MOST_DEPTH
+    if (depth := whole("depth", depth)) > most:
+        raise ValueError(f"depth must be at most {most}, got {depth}")
+    counts = wholes("mixes", mixes).reshape(-1)
+    if counts.max() > most:
+        raise ValueError(f"mixes must be one or more numbers in 1..{most}, got {shown(mixes)}")
+    near = floats("smoothing", smoothing)
+    if near.ndim or not 0 <= near < 1:
+        raise ValueError(f"smoothing must be one number in [0, 1), got {shown(smoothing)}")
+    numbers = tuple(int(count) for count in counts)
+    return Kind(tuple(attributes), depth, numbers, marginals, float(near), relation, noise)
+
+
 def oblivious_tree(
     attributes: Sequence[Attribute],
     depth: int,
     relation: Relation,
     noise: Mechanism,
     *,
-    mixes: tuple[int, ...] = (1, 2, 3),
+    mixes: Sequence[int] = (1, 2, 3),
     marginals: bool = False,
     smoothing: float = 0.1,
 ) -> WeakLearner:
@@ -425,7 +453,8 @@ def oblivious_tree(
     rounded Gaussian noise, T rounds are exactly sqrt(T) shift-GDP.
 
     Args:
-        attributes: of the public domain, one for each feature; `questions_of` makes them.
+        attributes: of the public domain, one for each feature. `recipes.oblivious.attributes_of`
+            makes them of a domain.
         depth: D, in 1..MOST_DEPTH.
         relation: the neighbouring relation of the ledger.
         noise: `mechanisms.rounded_gaussian` or `mechanisms.discrete_laplace`.
@@ -433,12 +462,12 @@ def oblivious_tree(
         marginals: whether a prologue releases the class histogram of every attribute. Thresholds
             are then at quantiles of the released histograms instead of evenly spaced, scores start
             from the released log odds, and steps know how many rows a leaf has.
-        smoothing: the weight of a leaf's neighbour in its sum; post-processing.
+        smoothing: the weight of a leaf's neighbour in its sum, in [0, 1); post-processing.
+
+    Raises:
+        ValueError: naming the argument that is out of its range.
     """
-    kind = Kind(
-        tuple(attributes), depth, tuple(mixes), marginals, float(smoothing), relation, noise
-    )
-    return of_kind(kind)
+    return of_kind(checked_kind(attributes, depth, relation, noise, mixes, marginals, smoothing))
 
 
 @functools.cache

@@ -37,6 +37,8 @@ def cells_in_words(kind: Column, chosen: np.ndarray) -> str:
 DIGITS = 4
 """Decimals that are shown of a number."""
 
+_SCORES = "score of a row: the sum of what the trees add; positive above 0"
+
 
 class Asked(NamedTuple):
     """What a node of a tree asks.
@@ -92,8 +94,7 @@ def of_trees(trees: Hypotheses, domain: Domain) -> str:
     def of_all(values: list[float]) -> str:
         return f"together they {says(sum(values))} to every row"
 
-    head = "score of a row: the sum of what the trees add; positive above 0"
-    return "\n".join([head, *_blocks(asked_by, leaf, domain, says, of_all)])
+    return "\n".join([_SCORES, *_blocks(asked_by, leaf, domain, says, of_all)])
 
 
 def of_oblivious_trees(trees: Hypotheses, domain: Domain) -> str:
@@ -117,7 +118,7 @@ def of_oblivious_trees(trees: Hypotheses, domain: Domain) -> str:
         )
 
     depth = feature.shape[1]
-    lines = ["score of a row: the sum of what the trees add; positive above 0"]
+    lines = [_SCORES]
     for t, values in enumerate(leaf):
         lines.append(f"tree {t + 1}")
         for level in range(depth):
@@ -127,11 +128,13 @@ def of_oblivious_trees(trees: Hypotheses, domain: Domain) -> str:
             )
         if depth > 3:
             least, most = values.min(), values.max()
-            lines.append(f"  leaves: {len(values)}, each adds {least:+.4f} to {most:+.4f}")
+            lines.append(
+                f"  leaves: {len(values)}, each adds {least:+.{DIGITS}f} to {most:+.{DIGITS}f}"
+            )
             continue
         for index, value in enumerate(values):
             answers = format(index, f"0{depth}b").replace("0", "n").replace("1", "y")
-            lines.append(f"  {answers}: add {value:+.4f}")
+            lines.append(f"  {answers}: add {value:+.{DIGITS}f}")
     return "\n".join(lines)
 
 

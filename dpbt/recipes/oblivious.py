@@ -21,7 +21,7 @@ from dpbt.privacy import accounting, mechanisms
 from dpbt.privacy.mechanism import Allowance
 from dpbt.recipes.building import Parts, Request, build, checked_request, checked_rows, deltas
 from dpbt.reweighting import ClippedNumbers, clipped_mirror
-from dpbt.validate import floats, positive, whole, wholes
+from dpbt.validate import floats, positive, shown
 
 MOST_SEED = 2**24
 """Seeds are whole numbers below this, which float32 holds."""
@@ -148,29 +148,10 @@ def _kind(
     marginals: bool,
     smoothing: float,
 ) -> oblivious_tree.Kind:
-    """The static part, checked.
-
-    Raises:
-        ValueError: naming the argument.
-    """
-    most = oblivious_tree.MOST_DEPTH
-    if (depth := whole("depth", depth)) > most:
-        raise ValueError(f"depth must be at most {most}, got {depth}")
-    counts = wholes("mixes", mixes).reshape(-1)
-    if counts.max() > most:
-        raise ValueError(f"mixes must be one or more numbers in 1..{most}, got {mixes!r}")
-    near = floats("smoothing", smoothing)
-    if near.ndim or not 0 <= near < 1:
-        raise ValueError(f"smoothing must be one number in [0, 1), got {smoothing!r}")
+    """The static part, checked; the noise follows from the guarantee."""
     noise = mechanisms.rounded_gaussian if request.approximate else mechanisms.discrete_laplace
-    return oblivious_tree.Kind(
-        attributes_of(domain),
-        depth,
-        tuple(int(count) for count in counts),
-        marginals,
-        float(near),
-        request.relation,
-        noise,
+    return oblivious_tree.checked_kind(
+        attributes_of(domain), depth, request.relation, noise, mixes, marginals, smoothing
     )
 
 
@@ -179,7 +160,7 @@ def _share(value: ArrayLike) -> np.ndarray:
     some = np.any(share > 0) and not np.all(share > 0)
     if some or not np.all((share >= 0) & (share < 1)):
         raise ValueError(
-            f"marginals_share must be 0, or in (0, 1) for every setting, got {value!r}"
+            f"marginals_share must be 0, or in (0, 1) for every setting, got {shown(value)}"
         )
     return share
 
@@ -190,21 +171,21 @@ def _in_float32(name: str, value: ArrayLike, *, zero: bool = False) -> np.ndarra
         rounded = numbers.astype(np.float32)
     expected = "0 or a positive finite float32" if zero else "a positive finite float32"
     if not np.all(np.isfinite(rounded) & ((rounded > 0) | (zero & (numbers == 0)))):
-        raise ValueError(f"{name} must be {expected}, got {value!r}")
+        raise ValueError(f"{name} must be {expected}, got {shown(value)}")
     return numbers
 
 
 def _clip(value: ArrayLike) -> np.ndarray:
     clip = _in_float32("clip", value)
     if np.any(clip > 1):
-        raise ValueError(f"clip must be in (0, 1], got {value!r}")
+        raise ValueError(f"clip must be in (0, 1], got {shown(value)}")
     return clip
 
 
 def _seed(value: ArrayLike) -> np.ndarray:
     seed = floats("seed", value)
     if not np.all((seed >= 0) & (seed < MOST_SEED) & (seed == np.floor(seed))):
-        raise ValueError(f"seed must be a whole number in 0..{MOST_SEED - 1}, got {value!r}")
+        raise ValueError(f"seed must be a whole number in 0..{MOST_SEED - 1}, got {shown(value)}")
     return seed
 
 
@@ -282,8 +263,8 @@ def auto(
             public number. A bound of twice the truth costs little.
         domain: the public domain of the table. Numbers are best cut into many cells, such as
             `bins=64`, because finer questions cost nothing here.
-        delta: 0 for a pure guarantee; else in (0, 1). A delta far below 1 / rows buys much less
-            noise.
+        delta: 0 for a pure guarantee; else in (0, 1), and best far below 1 / rows. It buys much
+            less noise.
         seed: of the public questions. It is not a secret.
         relation: "add_remove" or "replace_one".
 

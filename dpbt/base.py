@@ -226,6 +226,8 @@ class HypothesisClass(NamedTuple):
         shares: (hypotheses, prepared) -> f32[k, N], for hypotheses that state shares of the
             positive class instead of scores. It is the share that each of them states for each
             row, and NaN for rounds beyond T.
+        scaled: (hypotheses of T rounds, f32[] slope) -> hypotheses whose predictions are slope
+            times theirs. A learner with an epilogue needs it.
     """
 
     example: Callable[[], Table]
@@ -235,6 +237,7 @@ class HypothesisClass(NamedTuple):
     bound: Callable[[Hypothesis], Array]
     explain: Callable[[Hypotheses, Mapping[str, Any]], str] | None = None
     shares: Callable[[Hypotheses, Prepared], Array] | None = None
+    scaled: Callable[[Hypotheses, Array], Hypotheses] | None = None
 
 
 Sampling = Callable[[Array, Array | None, Prepared, Array, Budget, Public], Release]
@@ -293,6 +296,23 @@ class Prologue(NamedTuple):
     tag: str = "prologue"
 
 
+class Epilogue(NamedTuple):
+    """What a learner does once, after the last round. It maps all scores by one line.
+
+    Attributes:
+        program: its private program. In place of weights it is given the scores f32[N] of the rows.
+            Given the earlier releases, the score of a row is a function of that row alone.
+        line: (its release, budget, f32[] start) -> (f32[] slope, f32[] intercept). The score of a
+            row becomes intercept + slope (score - start), with `start` where scores started.
+        tag: names the epilogue and every static part of it. A learner may be given another epilogue
+            under its own tag.
+    """
+
+    program: PrivateProgram
+    line: Callable[[Release, Budget, Array], tuple[Array, Array]]
+    tag: str = "epilogue"
+
+
 class WeakLearner(NamedTuple):
     """A private program, and the hypothesis that its release is turned into.
 
@@ -316,6 +336,7 @@ class WeakLearner(NamedTuple):
         withheld: the sites that `fit` leaves out of the model, because their length or their order
             follows the private rows. The tree of each row is an example.
         prologue: what is done once before the first round, if anything.
+        epilogue: what is done once after the last round, if anything.
         by_depth: the fields of its budget that have an entry for each depth on their last axis.
         calibrate: (allowance of all rounds, rounds, public) -> budget, for `recipes.custom`; None
             for a learner whose recipe says how its budget is shared.
@@ -331,6 +352,7 @@ class WeakLearner(NamedTuple):
     total: bool = False
     withheld: tuple[str, ...] = ()
     prologue: Prologue | None = None
+    epilogue: Epilogue | None = None
     by_depth: tuple[str, ...] = ()
     calibrate: Callable[[Allowance, Numbers, Public], Budget] | None = None
 
@@ -454,10 +476,12 @@ class Transcript(NamedTuple):
     Attributes:
         prologue: the release of the learner's prologue; empty where there is none.
         rounds: the stacked releases of all rounds, with a leading axis for rounds.
+        epilogue: the release of the learner's epilogue; empty where there is none.
     """
 
     prologue: Release
     rounds: Release
+    epilogue: Release
 
 
 @jax.tree_util.register_dataclass
@@ -468,7 +492,8 @@ class Model(HoldsFunctions):
     Attributes:
         hypotheses: the hypotheses of all rounds, such as trees, with a leading axis for rounds. The
             score of a row is `intercept` plus the sum of their predictions.
-        intercept: f32[], where every score starts; 0 for a learner without a prologue.
+        intercept: f32[], where every score starts; 0 for a learner without a prologue and without
+            an epilogue.
         transcript: what was released. The sites that the learner withholds are not in it, unless
             `fit` was asked for them.
         recipe: the recipe that made it.

@@ -104,7 +104,9 @@ def fit(
     checks.check_run(table, recipe)
     if recipe.learner.hypotheses is not random_tree.GROVES:
         raise ValueError(f"forests.fit takes a recipe of random trees, got {recipe.name}")
-    if recipe.learner.prologue is not None or recipe.reweighter is not uniform:
+    learner = recipe.learner
+    once = learner.prologue is not None or learner.epilogue is not None
+    if once or recipe.reweighter is not uniform:
         raise ValueError(
             "forests.fit grows trees side by side, and these wait for each other; use dpbt.fit"
         )
@@ -116,7 +118,7 @@ def fit(
     batch = int(np.clip(limit * 2**20 / tree_bytes, 1, 64))
     room = dataclasses.replace(recipe, capacity=shapes.bucket(recipe.capacity))
     releases, trees = _grow(key, shapes.padded(table), room, public_key, batch=batch)
-    return boosting.model_of(trees, Transcript({}, releases), recipe, table, keep_withheld)
+    return boosting.model_of(trees, Transcript({}, releases, {}), recipe, table, keep_withheld)
 
 
 class Structure(NamedTuple):

@@ -15,7 +15,7 @@ from dpbt import boosting, losses, recipes
 from dpbt.base import ADD_REMOVE, CELLS, GRID, REPLACE_ONE, Table
 from dpbt.data import domains
 from dpbt.data.domains import Boolean, Nominal, Numeric
-from dpbt.learners import oblivious_questions, oblivious_tree
+from dpbt.learners import oblivious_questions, oblivious_tree, score_line
 from dpbt.learners.oblivious_questions import Attribute
 from dpbt.privacy import accounting, mechanisms
 from dpbt.reweighting import ClippedNumbers, clipped_mirror
@@ -51,8 +51,11 @@ def table_of(present=ROWS, more=2):
 
 
 def recipe_of(epsilon=3.0, **changes):
-    settings = {"delta": 1e-6, "rounds": ROUNDS, "depth": 4, "marginals_share": 0.3, "rows": ROWS}
-    return recipes.oblivious_boost(epsilon=epsilon, domain=DOMAIN, **{**settings, **changes})
+    settings = {"delta": 1e-6, "rounds": ROUNDS, "depth": 4, "rows": ROWS}
+    shares = {"marginals_share": 0.3, "scores_share": 0.2}
+    return recipes.oblivious_boost(
+        epsilon=epsilon, domain=DOMAIN, **{**settings, **shares, **changes}
+    )
 
 
 def setting_of(recipe):
@@ -71,15 +74,17 @@ def host(table):
     return tuple(np.asarray(array) for array in table[:3])
 
 
+def release_of(boosted):
+    """What was drawn, by site."""
+    sites = {site: array for release in boosted.transcript for site, array in release.items()}
+    return {site: np.asarray(array) for site, array in sites.items()}
+
+
 def replayed(boosted, table, recipe):
-    """The reference on a recorded run: (what each draw read, leaf values, scores)."""
+    """The reference on a recorded run."""
     trees = jax.tree.map(np.asarray, boosted.hypotheses)
-    release = {
-        "histogram": np.asarray(boosted.transcript.prologue["histogram"]),
-        "sums": np.asarray(boosted.transcript.rounds["sums"]),
-    }
     asked = list(zip(trees.feature, trees.right, strict=True))
-    return reference.replayed(asked, release, host(table), setting_of(recipe))
+    return reference.replayed(asked, release_of(boosted), host(table), setting_of(recipe))
 
 
 # Against plain loops.
@@ -88,12 +93,13 @@ def replayed(boosted, table, recipe):
 def test_without_noise_all_draws_are_those_of_plain_loops():
     table, recipe = table_of(present=55), recipe_of(np.inf)
     boosted = BOOST(jax.random.key(0), table, recipe)
-    histogram, sums, leaves, scores = replayed(boosted, table, recipe)
-    np.testing.assert_array_equal(boosted.transcript.prologue["histogram"], histogram)
-    np.testing.assert_array_equal(boosted.transcript.rounds["sums"], sums)
-    np.testing.assert_allclose(boosted.hypotheses.leaf, leaves, rtol=1e-4, atol=1e-6)
-    np.testing.assert_allclose(boosted.scores, scores, rtol=1e-4, atol=1e-5)
-    assert np.abs(sums).max() > GRID
+    found = replayed(boosted, table, recipe)
+    for drawn, read in zip(release_of(boosted).values(), found, strict=False):
+        np.testing.assert_array_equal(drawn, read)
+    np.testing.assert_allclose(boosted.hypotheses.leaf, found.leaves, rtol=1e-4, atol=1e-6)
+    np.testing.assert_allclose(boosted.scores, found.scores, rtol=1e-4, atol=1e-5)
+    assert np.abs(found.sums).max() > GRID
+    assert found.counts.sum() == 55
 
 
 @pytest.mark.parametrize("delta", [1e-6, pytest.param(0.0, marks=pytest.mark.slow)])
@@ -101,21 +107,21 @@ def test_leaf_values_and_likelihoods_of_a_noisy_run_are_those_of_plain_loops(del
     """And so is the log ratio of likelihoods with and without a row."""
     table, recipe = table_of(), recipe_of(delta=delta)
     boosted = BOOST(jax.random.key(1), table, recipe)
-    _, _, leaves, scores = replayed(boosted, table, recipe)
-    np.testing.assert_allclose(boosted.hypotheses.leaf, leaves, rtol=1e-4, atol=1e-6)
-    np.testing.assert_allclose(boosted.scores, scores, rtol=1e-4, atol=1e-5)
+    found = replayed(boosted, table, recipe)
+    np.testing.assert_allclose(boosted.hypotheses.leaf, found.leaves, rtol=1e-4, atol=1e-6)
+    np.testing.assert_allclose(boosted.scores, found.scores, rtol=1e-4, atol=1e-5)
 
     log_prob = jax.jit(boosting.transcript_log_prob)
     by_loops = reference.log_gaussian if delta else reference.log_laplace
-    scales = recipe.budget.histogram_scale, recipe.budget.sum_scale
-    seen = boosted.transcript.prologue["histogram"], boosted.transcript.rounds["sums"]
+    budget, seen = recipe.budget, release_of(boosted)
+    scales = budget.histogram_scale, budget.sum_scale, budget.score_scale
 
     def likelihoods(one):
-        """(the library's, that of plain loops) for histograms and sums."""
+        """(the library's, that of plain loops) for each site."""
         library = log_prob(boosted.transcript, one, recipe)
-        read = replayed(boosted, one, recipe)[:2]
-        own = map(by_loops, map(np.asarray, seen), read, map(float, scales))
-        return [float(jnp.sum(library[site])) for site in ("histogram", "sums")], list(own)
+        read = replayed(boosted, one, recipe)[:3]
+        own = map(by_loops, seen.values(), read, map(float, scales))
+        return [float(jnp.sum(library[site])) for site in seen], list(own)
 
     here = np.array(likelihoods(table))
     for row in (0, 7, 31):
@@ -146,15 +152,20 @@ def test_no_neighbour_moves_a_draw_beyond_its_sensitivity(relation, noise):
     boosted = BOOST(jax.random.key(2), table, recipe)
     kind = KIND._replace(relation=relation, noise=noise)
     order = 2 if noise is mechanisms.rounded_gaussian else 1
-    bounds = oblivious_tree.histogram_sensitivity(kind), oblivious_tree.sum_sensitivity(kind)
+    bounds = (
+        oblivious_tree.histogram_sensitivity(kind),
+        oblivious_tree.sum_sensitivity(kind),
+        score_line.score_sensitivity(relation, noise),
+    )
 
-    here = replayed(boosted, table, recipe)[:2]
+    here = replayed(boosted, table, recipe)[:3]
     moved = []
     for other in neighbours(table, relation, np.random.default_rng(0)):
-        there = replayed(boosted, Table(*other), recipe)[:2]
-        histogram, sums = (np.subtract(*pair) for pair in zip(here, there, strict=True))
+        there = replayed(boosted, Table(*other), recipe)[:3]
+        histogram, sums, counts = (np.subtract(*pair) for pair in zip(here, there, strict=True))
         of_rounds = np.linalg.norm(sums, order, axis=1)
-        moved.append((np.linalg.norm(histogram.ravel(), order), of_rounds.max()))
+        once = (np.linalg.norm(array.ravel(), order) for array in (histogram, counts))
+        moved.append((next(once), of_rounds.max(), next(once)))
     np.testing.assert_allclose(np.max(moved, axis=0), bounds, rtol=1e-6)
 
 
@@ -182,6 +193,7 @@ KIND = oblivious_tree.Kind(
     recipes.oblivious.attributes_of(DOMAIN),
     4,
     (1, 2, 3),
+    True,
     True,
     0.1,
     ADD_REMOVE,
@@ -298,6 +310,7 @@ GAUSSIAN = {
     "oblivious": recipe_of,
     "oblivious, replace-one": functools.partial(recipe_of, relation="replace_one"),
     "oblivious, no histograms": functools.partial(recipe_of, marginals_share=0.0),
+    "oblivious, sums alone": functools.partial(recipe_of, marginals_share=0.0, scores_share=0.0),
     "forest": functools.partial(recipes.random_forest, rows=900, rounds=5),
     "forest, disjoint": functools.partial(recipes.random_forest, rows=900, rounds=5, disjoint=True),
     "halfspaces": functools.partial(recipes.halfspace_boost, rows=900, rounds=5),
@@ -384,6 +397,7 @@ def test_static_parts_and_seeds_have_noise_of_their_own():
         "depth": 5,
         "mixes": (1, 2),
         "marginals": False,
+        "scores": False,
         "smoothing": 0.10000001,
         "relation": REPLACE_ONE,
         "noise": mechanisms.discrete_laplace,
@@ -427,10 +441,10 @@ def test_cells_that_the_domain_lacks_move_a_draw_no_further():
     table, recipe = table_of(), recipe_of(np.inf)
     odd = table._replace(cells=table.cells.at[0].set(255))
     boosted = BOOST(jax.random.key(0), odd, recipe)
-    histogram, sums, _, _ = replayed(boosted, odd, recipe)
-    np.testing.assert_array_equal(boosted.transcript.prologue["histogram"], histogram)
-    np.testing.assert_array_equal(boosted.transcript.rounds["sums"], sums)
-    assert histogram.sum() == 4 * (ROWS - 1)
+    found = replayed(boosted, odd, recipe)
+    for drawn, read in zip(release_of(boosted).values(), found, strict=False):
+        np.testing.assert_array_equal(drawn, read)
+    assert found.histogram.sum() == 4 * (ROWS - 1)
 
 
 def test_histograms_are_priced_in_the_norm_of_the_mechanism():
@@ -461,6 +475,8 @@ def test_odd_arguments_are_refused_in_one_line():
         ({"curvature": "x", "marginals_share": 0}, "curvature must be a number"),
         ({"marginals_share": 1}, "marginals_share must be"),
         ({"marginals_share": [0, 0.1]}, "marginals_share must be"),
+        ({"scores_share": -0.1}, "scores_share must be"),
+        ({"marginals_share": 0.5, "scores_share": 0.5}, "must add up to less than 1, got 1.0"),
         ({"seed": 2**24}, "seed must be"),
         ({"seed": 0.5}, "seed must be"),
     ):

@@ -40,6 +40,7 @@ def explain(model: Model, domain: Domain) -> str:
     rounds = int(model.recipe.rounds)
     hypotheses = jax.tree.map(lambda array: np.asarray(array)[:rounds], model.hypotheses)
     lines = kind.explain(hypotheses, domain)
-    if model.recipe.learner.prologue is None:
+    learner = model.recipe.learner
+    if learner.prologue is None and learner.epilogue is None:
         return lines
     return f"every row starts with {float(model.intercept):+.4f}\n{lines}"

@@ -8,6 +8,10 @@ Nothing here reads private rows. Two rules spread the questions evenly without s
   (q + u) / m, q = 0..m - 1. The offset u of an attribute starts at random and moves by the golden
   ratio with each deck.
 
+Quantiles are those of the square root of the share of rows in a cell. Quantiles of the rows
+themselves would spend all questions where most rows are, and the tails of skewed columns would go
+unasked. Evenly spaced questions would do the opposite.
+
 Values of a nominal attribute are put in a random order, and cut nearer the middle.
 """
 
@@ -90,9 +94,9 @@ def draw(
         mass: f32[F, CELLS], the share of rows in each cell; it adds up to 1 for each feature.
     """
     mixes = tuple(min(count, depth) for count in mixes)  # a level asks about one attribute
-    root = jax.random.key(seed, impl="threefry2x32")
+    base = jax.random.key(seed, impl="threefry2x32")
     decks_key, offsets_key, orders_key = (
-        jax.random.fold_in(root, kind) for kind in (_DECK, _OFFSET, _ORDER)
+        jax.random.fold_in(base, kind) for kind in (_DECK, _OFFSET, _ORDER)
     )
     count, chosen, decks = _attributes_of_tree(len(attributes), mixes, decks_key, tree)
 
@@ -107,7 +111,9 @@ def draw(
     offset = jnp.mod(start + decks[slot].astype(jnp.float32) * _GOLDEN, 1.0)
     quantile = (question.astype(jnp.float32) + offset) / asked.astype(jnp.float32)
 
-    # The order of the cells, and how much mass is up to each of them.
+    # The order of the cells, and how much of the roots of their masses is up to each of them.
+    root = jnp.sqrt(mass)
+    spread = root / jnp.sum(root, axis=1, keepdims=True)
     cells = jnp.asarray([attribute.cells for attribute in attributes], jnp.int32)[feature]
     ordered = jnp.asarray([attribute.ordered for attribute in attributes])[feature]
     own_key = jax.random.fold_in(orders_key, tree)
@@ -118,7 +124,7 @@ def draw(
     sorting = jnp.where(ordered[:, None], place[None].astype(jnp.uint32), shuffled)
     order = jnp.argsort(sorting, axis=1)
     rank = jnp.argsort(order, axis=1)
-    up_to = jnp.cumsum(jnp.take_along_axis(mass[feature], order, axis=1), axis=1)
+    up_to = jnp.cumsum(jnp.take_along_axis(spread[feature], order, axis=1), axis=1)
 
     # Cells beyond the cut go right; both sides have at least one known cell.
     middle = jnp.where(ordered, quantile, 0.5 + 0.5 * (quantile - 0.5))

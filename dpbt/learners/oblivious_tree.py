@@ -19,6 +19,7 @@ from dpbt.base import (
     GRID,
     AnyArray,
     Array,
+    Epilogue,
     HypothesisClass,
     Public,
     Relation,
@@ -30,7 +31,7 @@ from dpbt.base import (
 )
 from dpbt.base import Prologue as LearnerPrologue
 from dpbt.data import questions
-from dpbt.learners import oblivious_questions, rules
+from dpbt.learners import oblivious_questions, rules, score_line
 from dpbt.learners.oblivious_questions import Attribute
 from dpbt.privacy import boundary, sensitivity
 from dpbt.privacy.accounting import Event
@@ -135,6 +136,7 @@ def hypothesis_class(attributes: tuple[Attribute, ...]) -> HypothesisClass:
         predict=lambda tree, rows: tree.leaf[leaves_of(tree, rows.cells)],
         bound=lambda tree: jnp.max(jnp.abs(tree.leaf)),
         explain=rules.of_oblivious_trees,
+        scaled=lambda trees, slope: trees._replace(leaf=trees.leaf * slope),
     )
 
 
@@ -144,6 +146,7 @@ class ObliviousBudget(NamedTuple):
     Attributes:
         sum_scale: f32[], noise of the leaf sums, in grid units (of the weight cap / GRID).
         histogram_scale: f32[], noise of the prologue's counts, in rows; 0 without a prologue.
+        score_scale: f32[], noise of the epilogue's counts, in rows; 0 without an epilogue.
         step: f32[], s: the step of a leaf whose sum is as large as its noise, in nats.
         limit: f32[], v: no leaf moves a score by more, in nats.
         curvature: f32[], h: how much a leaf's public share of the rows adds to its denominator.
@@ -152,6 +155,7 @@ class ObliviousBudget(NamedTuple):
 
     sum_scale: AnyArray
     histogram_scale: AnyArray
+    score_scale: AnyArray
     step: AnyArray
     limit: AnyArray
     curvature: AnyArray
@@ -166,6 +170,7 @@ class Kind(NamedTuple):
         depth: D, the number of questions.
         mixes: how many attributes a tree asks; the trees take these numbers in turn.
         marginals: whether a prologue releases the class histogram of every attribute.
+        scores: whether an epilogue releases the final scores by class (`score_line`).
         smoothing: the weight of a leaf's neighbour, which differs in one bit, in its sum; a leaf
             that differs in b bits has this to the power of b.
         relation: the neighbouring relation of the ledger.
@@ -176,6 +181,7 @@ class Kind(NamedTuple):
     depth: int
     mixes: tuple[int, ...]
     marginals: bool
+    scores: bool
     smoothing: float
     relation: Relation
     noise: Mechanism
@@ -189,7 +195,8 @@ class Kind(NamedTuple):
     def tag(self) -> str:
         """Names every static part."""
         cells = " ".join(f"{each.cells}{'o' if each.ordered else 'n'}" for each in self.attributes)
-        static = f"{self.depth}, {self.mixes}, {self.marginals}, {self.smoothing!r}"
+        once = f"{self.marginals}, {self.scores}"
+        static = f"{self.depth}, {self.mixes}, {once}, {self.smoothing!r}"
         return f"{cells}, {static}, {relation_name(self.relation)}, {self.noise.name}"
 
     @property
@@ -312,6 +319,10 @@ def _prologue(kind: Kind) -> LearnerPrologue:
     return LearnerPrologue(program, functools.partial(_log_odds, kind), f"histograms({kind.tag})")
 
 
+def _epilogue(kind: Kind) -> Epilogue:
+    return score_line.epilogue(kind.relation, kind.noise, lambda budget: budget.score_scale)
+
+
 def _masses(kind: Kind, budget: ObliviousBudget, public: Public) -> tuple[Array, Array]:
     """f32[F, C], the estimated share of rows in each cell, and f32[], how many rows there are.
 
@@ -414,6 +425,7 @@ def checked_kind(
     noise: Mechanism,
     mixes: Sequence[int],
     marginals: bool,
+    scores: bool,
     smoothing: float,
 ) -> Kind:
     """The static part of a tree; arguments as `oblivious_tree` has them.
@@ -430,8 +442,8 @@ def checked_kind(
     near = floats("smoothing", smoothing)
     if near.ndim or not 0 <= near < 1:
         raise ValueError(f"smoothing must be one number in [0, 1), got {shown(smoothing)}")
-    numbers = tuple(int(count) for count in counts)
-    return Kind(tuple(attributes), depth, numbers, marginals, float(near), relation, noise)
+    numbers, once = tuple(int(count) for count in counts), (marginals, scores)
+    return Kind(tuple(attributes), depth, numbers, *once, float(near), relation, noise)
 
 
 def oblivious_tree(
@@ -442,6 +454,7 @@ def oblivious_tree(
     *,
     mixes: Sequence[int] = (1, 2, 3),
     marginals: bool = False,
+    scores: bool = False,
     smoothing: float = 0.1,
 ) -> WeakLearner:
     """Oblivious trees over public questions, for boosting with clipped weights.
@@ -460,14 +473,17 @@ def oblivious_tree(
         noise: `mechanisms.rounded_gaussian` or `mechanisms.discrete_laplace`.
         mixes: how many attributes a tree asks; the trees take these numbers in turn.
         marginals: whether a prologue releases the class histogram of every attribute. Thresholds
-            are then at quantiles of the released histograms instead of evenly spaced, scores start
+            then follow the released histograms instead of being evenly spaced, scores start
             from the released log odds, and steps know how many rows a leaf has.
+        scores: whether an epilogue releases the final scores by class, and maps scores by a line
+            that makes probabilities true (`score_line`).
         smoothing: the weight of a leaf's neighbour in its sum, in [0, 1); post-processing.
 
     Raises:
         ValueError: naming the argument that is out of its range.
     """
-    return of_kind(checked_kind(attributes, depth, relation, noise, mixes, marginals, smoothing))
+    static = mixes, marginals, scores, smoothing
+    return of_kind(checked_kind(attributes, depth, relation, noise, *static))
 
 
 @functools.cache
@@ -480,5 +496,6 @@ def of_kind(kind: Kind) -> WeakLearner:
         hypothesis_class(kind.attributes),
         kind.relation,
         prologue=_prologue(kind) if kind.marginals else None,
+        epilogue=_epilogue(kind) if kind.scores else None,
         tag=f"oblivious_tree({kind.tag})",
     )

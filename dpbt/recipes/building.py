@@ -238,11 +238,14 @@ def all_gaussian(learner: WeakLearner, budget: Budget, public: Public) -> bool:
 
 
 def learner_events(learner: WeakLearner, budget: Budget, public: Public) -> list[LedgerEvent]:
-    """The events of a round, and those of the prologue if there is one."""
-    events = list(learner.program.events(budget, public))
-    if learner.prologue is not None:
-        events += learner.prologue.program.events(budget, public)
-    return events
+    """The events of a round, and those of what takes place once."""
+    return [*learner.program.events(budget, public), *_events_once(learner, budget, public)]
+
+
+def _events_once(learner: WeakLearner, budget: Budget, public: Public) -> list[LedgerEvent]:
+    """The events of the prologue and of the epilogue, where there are any."""
+    parts = [part for part in (learner.prologue, learner.epilogue) if part is not None]
+    return [event for part in parts for event in part.program.events(budget, public)]
 
 
 def build(
@@ -376,13 +379,11 @@ def after_samplers(
         ValueError: if finite bits cost more than `MOST_OF_EPSILON` or `MOST_OF_DELTA` of the
             request, or more than `MOST_DELTA` for a pure guarantee.
     """
-    # The costs of all rounds and of the prologue.
+    # The costs of all rounds, and of what takes place once.
     gap, tail = accounting.sampler_costs(learner.program.events(budget, public))
     gap, tail = gap * request.rounds.astype(np.float64), tail * request.rounds
-    if learner.prologue is not None:
-        opening = learner.prologue.program.events(budget, public)
-        opening_gap, opening_tail = accounting.sampler_costs(opening)
-        gap, tail = gap + opening_gap, tail + opening_tail
+    gap_once, tail_once = accounting.sampler_costs(_events_once(learner, budget, public))
+    gap, tail = gap + gap_once, tail + tail_once
     _check_sampler_costs(request, gap, tail)
 
     # What remains of the request; without privacy there is nothing to pay.

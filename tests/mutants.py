@@ -41,6 +41,10 @@ def attack(file: str, test: str) -> str:
     return f"tests/redteam/test_{file}.py::test_{test}"
 
 
+def epilogue(test: str) -> str:
+    return f"tests/test_epilogue.py::test_{test}"
+
+
 def oblivious(test: str) -> str:
     return f"tests/test_oblivious.py::test_{test}"
 
@@ -119,22 +123,50 @@ MUTANTS = [
     Mutant(
         "a prologue that no line pays for",
         "dpbt/privacy/pricing.py",
-        "    if learner.prologue is not None:\n        events",
-        "    if False:\n        events",
+        'for part in ("prologue", "epilogue"):',
+        'for part in ("epilogue",):',
         ("tests/test_prologue.py::test_the_prologue_is_paid_for_once_and_the_rounds_t_times",),
+    ),
+    Mutant(
+        "an epilogue that no line pays for",
+        "dpbt/privacy/pricing.py",
+        'for part in ("prologue", "epilogue"):',
+        'for part in ("prologue",):',
+        (epilogue("the_epilogue_is_paid_for_once"),),
+    ),
+    Mutant(
+        "epilogues that differ share their noise",
+        "dpbt/boosting.py",
+        "for part in (learner.prologue, learner.epilogue) if part is not None]",
+        "for part in (learner.prologue,) if part is not None]",
+        (epilogue("learners_that_differ_in_their_epilogue_alone_do_not_share_noise"),),
+    ),
+    Mutant(
+        "scores by class at the price of one row under replace-one",
+        "dpbt/learners/score_line.py",
+        "    moved = sensitivity.moved_rows(relation)\n    return",
+        "    moved = 1\n    return",
+        (oblivious("no_neighbour_moves_a_draw_beyond_its_sensitivity"),),
+    ),
+    Mutant(
+        "absent rows are among the scores by class",
+        "dpbt/learners/score_line.py",
+        "    one = rows.present.astype(jnp.int32)",
+        "    one = jnp.ones_like(rows.target, jnp.int32)",
+        (oblivious("without_noise_all_draws_are_those_of_plain_loops"),),
     ),
     Mutant(
         "the noise of the prologue is that of a round",
         "dpbt/boosting.py",
-        "noise_key = jax.random.fold_in(own_key(key, recipe), _PROLOGUE)",
-        "noise_key = jax.random.fold_in(own_key(key, recipe), np.uint32(0))",
+        "jax.random.fold_in(own_key(key, recipe), number), public",
+        "jax.random.fold_in(own_key(key, recipe), np.uint32(0)), public",
         ("tests/test_prologue.py::test_noise_of_the_prologue_is_not_that_of_a_round",),
     ),
     Mutant(
         "a site of the prologue and of a round",
         "dpbt/privacy/boundary.py",
-        "    if common:\n",
-        "    if False:\n",
+        "        if common := sorted(set(sites) & set(others)):\n",
+        "        if False:\n            common = []\n",
         (attack("custom", "a_prologue_and_a_round_may_not_share_a_site"),),
     ),
     Mutant(

@@ -1,7 +1,7 @@
 """Ranks of methods over data sets, from lines of results."""
 
 import statistics
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from experiments.common.results import Line
@@ -34,8 +34,7 @@ class Standings(NamedTuple):
 def mean_ranks(lines: Sequence[Line], epsilon: float, delta: float, measure: str) -> Standings:
     """Rank private methods at a budget by a measure of which more is better.
 
-    A pure guarantee is one at every delta. So a method that was measured at delta = 0 alone takes
-    part with these lines. A method that lacks a data set is left out.
+    A method that lacks a data set is left out. `taking_part` says which lines count.
 
     Args:
         lines: with columns dataset, method, epsilon, delta, and the measure.
@@ -43,15 +42,13 @@ def mean_ranks(lines: Sequence[Line], epsilon: float, delta: float, measure: str
         delta: the budget.
         measure: the column.
     """
-    budgets = [line for line in lines if line["epsilon"] is not None]
-    pure_alone = _methods(budgets) - _methods(line for line in budgets if line["delta"] > 0)
+    own = _pure_alone(lines)
     values = {
         (line["method"], line["dataset"]): line[measure]
-        for line in budgets
+        for line in taking_part(lines, delta)
         if line["epsilon"] == epsilon
-        and line["delta"] == (0 if line["method"] in pure_alone else delta)
     }
-    datasets = sorted({name for method, name in values if method not in pure_alone})
+    datasets = sorted({name for method, name in values if method not in own})
     methods = [
         method
         for method in dict.fromkeys(method for method, _ in values)
@@ -73,5 +70,25 @@ def mean_ranks(lines: Sequence[Line], epsilon: float, delta: float, measure: str
     return Standings(of, len(datasets))
 
 
-def _methods(lines: Iterable[Line]) -> set[str]:
-    return {line["method"] for line in lines}
+def taking_part(lines: Sequence[Line], delta: float) -> list[Line]:
+    """The private lines that hold at a delta: its own, and those of methods that are pure alone.
+
+    A pure guarantee is one at every delta.
+
+    Args:
+        lines: with columns method, epsilon and delta.
+        delta: the budget.
+    """
+    own = _pure_alone(lines)
+    return [
+        line
+        for line in lines
+        if line["epsilon"] is not None and line["delta"] == (0 if line["method"] in own else delta)
+    ]
+
+
+def _pure_alone(lines: Sequence[Line]) -> set[str]:
+    """Methods that were measured at delta = 0 and at no other."""
+    private = [line for line in lines if line["epsilon"] is not None]
+    approximate = {line["method"] for line in private if line["delta"] > 0}
+    return {line["method"] for line in private} - approximate

@@ -151,12 +151,11 @@ def _rules(study: Study, split: int, epsilon: float, delta: float) -> Recipe:
     return recipes.lazybb_rules(rounds=9, epsilon=epsilon, delta=delta, rows=study.rows)
 
 
-FOREST = {"rounds": 21, "depth": 10}
-
-
 def _forest(study: Study, split: int, epsilon: float, delta: float) -> Found:
     table = study.taught(split)
-    recipe = recipes.random_forest(epsilon=epsilon, delta=delta, rows=study.rows, **FOREST)
+    recipe = recipes.random_forest(
+        epsilon=epsilon, delta=delta, rows=study.rows, rounds=21, depth=10
+    )
     noise_key, public_key = keys.pair(jax.random.key(split))
 
     with warnings.catch_warnings():
@@ -207,7 +206,10 @@ def _boosting(rows: peers.Rows, epsilon: float, delta: float, seed: int) -> peer
     from sklearn.ensemble import HistGradientBoostingClassifier
 
     del epsilon, delta
-    model = HistGradientBoostingClassifier(categorical_features=rows.nominal, random_state=seed)
+    model = HistGradientBoostingClassifier(
+        categorical_features=rows.nominal,  # pyright: ignore[reportArgumentType]
+        random_state=seed,
+    )
     return lambda: model.fit(rows.numbers, rows.label)
 
 

@@ -18,7 +18,9 @@ from experiments.frontier.settings import DATASETS
 
 Line = results.Line
 END = "<!-- frontier: end -->"
-_MARKED = re.compile(r"(<!-- frontier: ([\w-]+) -->\n).*?(?=<!-- frontier: end -->)", re.DOTALL)
+_MARKED = re.compile(
+    r"(<!-- frontier: (?!end )([\w-]+) -->\n).*?(?=<!-- frontier: end -->)", re.DOTALL
+)
 
 SUMMARY = (
     *("dataset", "method", "epsilon", "delta", "accuracy_mean", "accuracy_sd"),
@@ -48,9 +50,8 @@ def write(page: Path, saved: Path) -> list[Path]:
         raise InputError(f"{page} does not exist")
     summary = page.with_suffix(".csv")
     lines = sorted(results.read_csv(saved if saved.exists() else summary, "frontier"), key=_order)
-    text = filled(page.read_text(), lines, str(page))
-
     short = [{name: _short(line[name]) for name in SUMMARY} for line in lines]
+    text = filled(page.read_text(), short, str(page))
     results.write_columns(summary, short)
     write_whole(page, lambda part: part.write_text(text))
     return [page, summary]
@@ -143,9 +144,10 @@ def _by_dataset(lines: Sequence[Line]) -> str:
         rows = []
         for delta in deltas:
             here = [line for line in own if line["delta"] == delta]
+            rivals = ranks.taking_part(own, delta)
             best = {
                 epsilon: max(
-                    (at["auroc_mean"] for at in here if at["epsilon"] == epsilon), default=0
+                    (at["auroc_mean"] for at in rivals if at["epsilon"] == epsilon), default=0
                 )
                 for epsilon in epsilons
             }
@@ -219,7 +221,9 @@ def _share(value: float | None) -> str:
 
 def _points(value: float | None, from_value: float | None) -> str:
     """A difference in points of a hundredth."""
-    return "" if value is None or from_value is None else f"{100 * (value - from_value):+.1f}"
+    if value is None or from_value is None:
+        return ""
+    return f"{round(100 * (value - from_value), 1) + 0.0:+.1f}"  # + 0.0 turns -0.0 into 0.0
 
 
 def _seconds(lines: Sequence[Line]) -> str:

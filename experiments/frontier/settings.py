@@ -27,6 +27,6 @@ SMOKE = {
     "dataset": ("breast-cancer",),
     "epsilon": (0.5, 2.0),
     "delta": (0.0,),
-    "methods": ("auto", "lazybb", "diffprivlib-forest", "larger-class"),
+    "methods": ("auto", "diffprivlib-forest", "larger-class"),
     "splits": 1,
 }

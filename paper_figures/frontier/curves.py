@@ -1,12 +1,17 @@
-"""AUROC and test error by epsilon, one figure for each data set."""
+"""AUROC and test error by epsilon, one figure for each data set.
 
+Both axes are logarithmic in the distance from perfection, because good methods differ little there.
+"""
+
+import math
 from pathlib import Path
 
 import matplotlib.pyplot as plt
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import NullLocator
 
-from experiments.common import results
+from experiments.common import ranks, results
 from paper_figures.frontier.methods import (
     LEVELS,
     STYLES,
@@ -14,12 +19,24 @@ from paper_figures.frontier.methods import (
     curve,
     epsilon_axis,
     guarantee,
+    legend,
     lines_of,
-    taking_part,
 )
 
 Line = results.Line
+
+LEAST = 5e-4
+"""The least distance from perfection that is told apart."""
+
 MEASURES = ("AUROC", "test error")
+TICKS = (0.5, 0.4, 0.3, 0.2, 0.15, 0.1, 0.05, 0.02, 0.01, 0.005, 0.002, 0.001)
+"""The distances from perfection that have a tick, where there is room."""
+
+ROOM = 0.05
+"""The least part of an axis between two ticks."""
+
+MOST = 0.6
+"""The largest distance that is shown."""
 
 
 def draw(saved: Path | None = None) -> dict[str, Figure]:
@@ -48,43 +65,50 @@ def figure(lines: list[Line]) -> Figure:
     for column, delta in zip(panels.T, deltas, strict=True):
         for panel, measure in zip(column, MEASURES, strict=True):
             _panel(panel, lines, delta, measure)
-        column[0].set(title=guarantee(delta), xlabel="")
-    for panel, measure in zip(panels[:, 0], MEASURES, strict=True):
-        panel.set_ylabel(measure)
+        column[0].set_title(guarantee(delta), fontsize=10)
+        column[0].set_xlabel("")
+    for row, measure in zip(panels, MEASURES, strict=True):
+        _distances(row[0], lines, measure)
 
-    handles = {}
-    for panel in panels.flat:
-        handles |= dict(zip(*reversed(panel.get_legend_handles_labels()), strict=True))
-    order = [*(name for name in STYLES if name in handles), *WORDS.values()]
-    shown = [handles[name] for name in order if name in handles]
-    words = [name for name in order if name in handles]
-    drawn.legend(shown, words, frameon=False, fontsize=8, ncols=4, loc="outside lower center")
-    drawn.suptitle(_title(lines), fontsize=10)
+    legend(drawn, [*STYLES, *WORDS.values()])
+    first = lines[0]
+    splits = "/".join(map(str, sorted({line["splits"] for line in lines})))
+    words = f"{first['dataset']}: {first['rows']} training rows at most, mean of {splits} splits"
+    drawn.suptitle(words, fontsize=10)
     return drawn
 
 
-def _title(lines: list[Line]) -> str:
-    first = lines[0]
-    splits = "/".join(map(str, sorted({line["splits"] for line in lines})))
-    return f"{first['dataset']}: bound of {first['rows']} rows, mean of {splits} splits"
-
-
 def _panel(panel: Axes, lines: list[Line], delta: float, measure: str) -> None:
-    here = taking_part(lines, delta)
+    here = ranks.taking_part(lines, delta)
     for method in STYLES:
         own = sorted((at for at in here if at["method"] == method), key=lambda at: at["epsilon"])
         if own:
-            x, y = ([f(at) for at in own] for f in (lambda at: at["epsilon"], _value(measure)))
-            curve(panel, x, y, method)
+            curve(
+                panel, [at["epsilon"] for at in own], [_distance(at, measure) for at in own], method
+            )
     for line in lines:
         if line["method"] in LEVELS:
             words, style = WORDS[line["method"]], LEVELS[line["method"]]
-            panel.axhline(_value(measure)(line), label=words, zorder=1, **style)
+            panel.axhline(_distance(line, measure), label=words, zorder=1, **style)
     epsilon_axis(panel)
 
 
-def _value(measure: str):
-    """Line -> the measure."""
-    if measure == "AUROC":
-        return lambda line: line["auroc_mean"]
-    return lambda line: 1 - line["accuracy_mean"]
+def _distance(line: Line, measure: str) -> float:
+    """How far a line is from perfection."""
+    value = line["auroc_mean"] if measure == "AUROC" else line["accuracy_mean"]
+    return max(1 - value, LEAST)
+
+
+def _distances(panel: Axes, lines: list[Line], measure: str) -> None:
+    """Make the axis logarithmic, with ticks in the measure's own numbers; AUROC grows upwards."""
+    least = min(_distance(line, measure) for line in lines)
+    low, high = 0.8 * least, min(MOST, 1.1 * max(_distance(line, measure) for line in lines))
+    ticks: list[float] = []
+    for tick in TICKS:
+        apart = math.log((ticks or [math.inf])[-1] / tick) > ROOM * math.log(high / low)
+        if low <= tick <= high and apart:
+            ticks.append(tick)
+    names = [f"{1 - tick:g}" if measure == "AUROC" else f"{tick:g}" for tick in ticks]
+    panel.set(yscale="log", ylabel=measure, ylim=(high, low) if measure == "AUROC" else (low, high))
+    panel.set_yticks(ticks, names)
+    panel.yaxis.set_minor_locator(NullLocator())

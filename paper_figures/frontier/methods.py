@@ -4,10 +4,12 @@ Colours are those of Okabe and Ito, which colour-blind readers tell apart. dpbt'
 colours, other libraries are grey, and every method has a marker of its own.
 """
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 
 from experiments.common import results
 from paper_figures.style import finish
@@ -77,10 +79,11 @@ def guarantee(delta: float) -> str:
     return f"delta = {delta:g}" if delta else "pure (delta = 0)"
 
 
-def taking_part(lines: list[Line], delta: float) -> list[Line]:
-    """Private lines at a delta; of methods that are pure alone, those at delta = 0."""
-    private = [line for line in lines if line["method"] in STYLES]
-    approximate = {line["method"] for line in private if line["delta"] > 0}
-    return [
-        line for line in private if line["delta"] == (delta if line["method"] in approximate else 0)
-    ]
+def legend(drawn: Figure, order: Iterable[str]) -> None:
+    """A legend below the panels of all that they show, in an order."""
+    handles = {}
+    for panel in drawn.axes:
+        handles |= dict(zip(*reversed(panel.get_legend_handles_labels()), strict=True))
+    names = [name for name in order if name in handles]
+    shown = [handles[name] for name in names]
+    drawn.legend(shown, names, frameon=False, fontsize=8, ncols=4, loc="outside lower center")

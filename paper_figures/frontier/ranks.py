@@ -6,7 +6,7 @@ import matplotlib.pyplot as plt
 from matplotlib.figure import Figure
 
 from experiments.common import ranks
-from paper_figures.frontier.methods import STYLES, curve, epsilon_axis, guarantee, lines_of
+from paper_figures.frontier.methods import STYLES, curve, epsilon_axis, guarantee, legend, lines_of
 
 MEASURES = {"auroc_mean": "mean rank by AUROC", "accuracy_mean": "mean rank by accuracy"}
 
@@ -42,15 +42,11 @@ def draw(saved: Path | None = None) -> Figure:
             panel.grid(axis="y", color="0.9", linewidth=0.8)
         row[0].set_ylabel(words)
     for panel, delta in zip(panels[0], deltas, strict=True):
-        panel.set(title=guarantee(delta), xlabel="")
+        panel.set_title(guarantee(delta), fontsize=10)
+        panel.set_xlabel("")
     panels[0, 0].invert_yaxis()  # the axes are shared
 
-    handles = {}
-    for panel in panels.flat:
-        handles |= dict(zip(*reversed(panel.get_legend_handles_labels()), strict=True))
-    names = [name for name in STYLES if name in handles]
-    shown = [handles[name] for name in names]
-    drawn.legend(shown, names, frameon=False, fontsize=8, ncols=4, loc="outside lower center")
+    legend(drawn, STYLES)
     count = "/".join(map(str, sorted(datasets)))
     drawn.suptitle(f"private methods over {count} data sets; 1 is best", fontsize=10)
     return drawn

@@ -38,7 +38,8 @@ def line(dataset, method, epsilon, delta, auroc, **more):
     """A line of results."""
     numbers = {"accuracy_mean": auroc - 0.1, "accuracy_sd": 0.01, "auroc_mean": auroc}
     numbers |= {"auroc_sd": 0.01, "log_loss_mean": 0.3, "seconds": 0.2, "setting": "words"}
-    origin = {"splits": 2, "bins": 64, "rows": 90, "commit": "c", "jax": "j", "device": "d"}
+    origin = {"splits": 2, "bins": 64, "rows": 90, "library": None}
+    origin |= {"commit": "c", "jax": "j", "device": "d"}
     cell = {"dataset": dataset, "method": method, "epsilon": epsilon, "delta": delta}
     return {**cell, **numbers, **origin, **more}
 

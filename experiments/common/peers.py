@@ -8,6 +8,7 @@ import contextlib
 import importlib
 import warnings
 from collections.abc import Callable, Iterator
+from importlib import metadata
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,8 +19,12 @@ from experiments.common.data import Dataset
 
 EPSILON = 1.0
 
-LIBRARIES = {"diffprivlib": "diffprivlib.models", "interpret": "interpret.privacy"}
-"""Library -> its module of private classifiers."""
+LIBRARIES = {
+    "diffprivlib": "diffprivlib.models",
+    "interpret-core": "interpret.privacy",
+    "scikit-learn": "sklearn.ensemble",
+}
+"""Distribution -> its module of classifiers."""
 
 Fit = Callable[[], Any]
 """One fit. It returns a classifier of scikit-learn's kind."""
@@ -30,6 +35,15 @@ def quiet() -> Iterator[None]:
     """Silence the peers' warnings."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
+        yield
+
+
+@contextlib.contextmanager
+def on_one_core() -> Iterator[None]:
+    """Let the peers use one core. On a busy machine their threads wait for each other."""
+    from threadpoolctl import threadpool_limits
+
+    with threadpool_limits(limits=1):
         yield
 
 
@@ -45,6 +59,11 @@ def check(*names: str) -> None:
     with quiet():
         for name in names or LIBRARIES:
             importlib.import_module(LIBRARIES[name])
+
+
+def version(name: str) -> str:
+    """The name and version of an installed distribution of `LIBRARIES`."""
+    return f"{name} {metadata.version(name)}"
 
 
 class Rows(NamedTuple):

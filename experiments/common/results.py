@@ -28,11 +28,12 @@ def write_csv(path: Path, lines: Sequence[Mapping], constants: Mapping) -> None:
 
 
 def write_columns(path: Path, lines: Sequence[Mapping]) -> None:
-    """Write lines of equal keys as they are."""
+    """Write lines as they are; a line has an empty cell where it lacks another's column."""
+    columns = dict.fromkeys(name for line in lines for name in line)
 
     def write(name: Path) -> None:
         with open(name, "w", newline="") as file:
-            writer = csv.DictWriter(file, fieldnames=list(lines[0]))
+            writer = csv.DictWriter(file, fieldnames=list(columns))
             writer.writeheader()
             writer.writerows(lines)
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from experiments.common import results
+from experiments.common import peers, results
 from experiments.frontier.methods import EVERY
 from experiments.frontier.settings import BINS
 from experiments.frontier.study import Study, scored
@@ -66,13 +66,14 @@ def about(cell: Cell, study: Study) -> results.Line | None:
 
 
 def measured(cell: Cell, study: Study) -> results.Line:
-    """Accuracy, AUROC and log loss over the splits, and seconds of a fit.
+    """Accuracy, AUROC and log loss over the splits, seconds of a fit, and the library's version.
 
     The first fit may compile, so it does not count in the seconds unless it is the only one.
     """
+    method = EVERY[cell.method]
     found, seconds = [], []
     for split, test in enumerate(study.tests):
-        fitted = EVERY[cell.method].fit(study, split, *cell.budget)
+        fitted = method.fit(study, split, *cell.budget)
         found.append(scored(study.target[test], fitted.score, fitted.probability))
         seconds.append(fitted.seconds)
 
@@ -84,6 +85,7 @@ def measured(cell: Cell, study: Study) -> results.Line:
         "auroc_sd": _deviation([each["auroc"] for each in found]),
         "log_loss_mean": None if None in losses else statistics.fmean(losses),
         "seconds": statistics.fmean(seconds[1:] or seconds),
+        "library": None if method.library is None else peers.version(method.library),
     }
 
 

@@ -177,7 +177,7 @@ def _classifier(
     def fit(study: Study, split: int, epsilon: float, delta: float) -> Found:
         test = study.tests[split]
         call = make(study.numbers.where(~test), epsilon, delta, split)
-        with peers.quiet():
+        with peers.quiet(), peers.on_one_core():
             start = time.perf_counter()
             model = call()
             seconds = time.perf_counter() - start
@@ -254,10 +254,12 @@ METHODS: dict[str, Method] = {
             lambda rows, epsilon, delta, seed: peers.private_ebm(rows, epsilon, delta, seed)
         ),
         _approximate("DPExplainableBoostingClassifier: defaults"),
-        library="interpret",
+        library="interpret-core",
     ),
     "boosting": _PUBLIC(
-        _classifier(_boosting), _words("HistGradientBoostingClassifier: defaults, no privacy")
+        _classifier(_boosting),
+        _words("HistGradientBoostingClassifier: defaults, no privacy"),
+        library="scikit-learn",
     ),
     "larger-class": _PUBLIC(_larger_class, _words("the shares of the classes in training")),
 }

@@ -25,7 +25,7 @@ _MARKED = re.compile(
 SUMMARY = (
     *("dataset", "method", "epsilon", "delta", "accuracy_mean", "accuracy_sd"),
     *("auroc_mean", "auroc_sd", "log_loss_mean", "seconds", "setting"),
-    *("splits", "bins", "rows", "commit", "jax", "device"),
+    *("splits", "bins", "rows", "library", "commit", "jax", "device"),
 )
 """The columns of the summary."""
 
@@ -122,8 +122,9 @@ def _settings(lines: Sequence[Line]) -> str:
     for method in _distinct(_plain(lines), "method"):
         words = _distinct((line for line in lines if line["method"] == method), "setting")
         shown = words[0] if len(words) == 1 else "set by its rule from public quantities"
-        rows.append((f"`{method}`", shown))
-    return _table(("method", "setting"), rows)
+        libraries = _distinct((line for line in lines if line["method"] == method), "library")
+        rows.append((f"`{method}`", shown, ", ".join(at or "dpbt" for at in libraries)))
+    return _table(("method", "setting", "library"), rows)
 
 
 def _values(line: Line, best: bool) -> str:

@@ -193,8 +193,8 @@ def _classifier(
     return fit
 
 
-TREES, DEPTH = 10, 5
-"""The defaults of diffprivlib's forest."""
+TREES, DEPTH = 21, 8
+"""Of diffprivlib's forest. Of eight pairs these did best on the data on which `auto` was settled."""
 
 
 def _their_forest(rows: peers.Rows, epsilon: float, delta: float, seed: int) -> peers.Fit:

@@ -194,7 +194,9 @@ def _classifier(
 
 
 TREES, DEPTH = 21, 8
-"""Of diffprivlib's forest. Of eight pairs these did best on the data on which `auto` was settled."""
+"""Of diffprivlib's forest. Of eight pairs these have the largest mean AUROC at epsilon = 0.1 on
+banknote, breast-wisc, magic and mushroom.
+"""
 
 
 def _their_forest(rows: peers.Rows, epsilon: float, delta: float, seed: int) -> peers.Fit:

@@ -10,6 +10,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 
+import dpbt
 from dpbt import recipes
 from dpbt.data.domains import Nominal, Numeric
 from dpbt.privacy import accounting
@@ -224,7 +225,29 @@ def test_figures_have_a_line_for_each_method(tmp_path, monkeypatch):
     plt.close("all")
 
 
-def test_refusals(capsys):
+@pytest.mark.slow
+def test_scores_are_those_of_fit_and_predict():
+    """The experiment reads the scores of the boosting loop, which also holds the test rows."""
+    given = ours()
+    for name in ("auto", "bdpe-tight"):
+        found = methods.METHODS[name].fit(given, 0, 2.0, 0.0)
+        recipe = recipes.auto(epsilon=2.0, rows=400, domain=DOMAIN)
+        if name == "bdpe-tight":
+            recipe = recipes.bdpe(epsilon=2.0, rows=400, rounds=5, depth=3, criterion="gini")
+        table = given.dataset.table._replace(present=~given.tests[0])
+        model = dpbt.fit(jax.random.key(0), table, recipe)
+        expected = np.asarray(dpbt.decision_function(model, table))[given.tests[0]]
+        np.testing.assert_allclose(found.score, expected, atol=2e-5)
+        expected = np.asarray(dpbt.predict_proba(model, table))[given.tests[0]]
+        np.testing.assert_allclose(found.probability, expected, atol=2e-5)
+
+
+def test_refusals(capsys, tmp_path, monkeypatch):
+    monkeypatch.delenv("DPBT_DATA", raising=False)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    assert run("--dataset", "breast-cancer", "magic", "--out", tmp_path) == 2
+    assert "magic: no " in capsys.readouterr().err
+    assert not (tmp_path / "frontier.csv").exists()
     assert run("--ablation", "--methods", "auto") == 2
     assert run("--bound", "0.5") == 2
     assert run("--methods", "magic") == 2

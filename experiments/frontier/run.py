@@ -12,10 +12,10 @@ and skipped. `--doc` measures nothing.
 import argparse
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from experiments.common import commands, peers, results, tables
+from experiments.common import commands, data, peers, results, tables
 from experiments.common.errors import InputError
 from experiments.common.progress import progress
 from experiments.frontier import pages, settings
@@ -103,6 +103,7 @@ def _lines(
 ) -> Iterator[results.Line]:
     """The lines of all cells, measured now or before; those of absent peers are left out."""
     absent = _absent(asked.methods)
+    _check_data(asked.dataset, options.data)
     cells = {
         name: list(cells_of(name, asked.methods, asked.epsilon, asked.delta))
         for name in asked.dataset
@@ -130,12 +131,23 @@ def _lines(
             print(f"skipped: {method}: {absent[method]}", file=sys.stderr)
 
 
+def _check_data(names: Sequence[str], folder: str | None) -> None:
+    """Check that all data sets are there, before hours are spent on the first.
+
+    Raises:
+        InputError: as `data.load`.
+    """
+    for name in names:
+        if name not in data.ENTRIES or not data.is_there(name, folder):
+            data.load(name, folder=folder)  # it names the file that is missing
+
+
 def _place(cell: Cell) -> str:
     budget = "" if cell.epsilon is None else f" {cell.epsilon:g} {cell.delta:g}"
     return f"{cell.dataset} {cell.method}{budget}"
 
 
-def _absent(methods: list[str]) -> dict[str, str]:
+def _absent(methods: Sequence[str]) -> dict[str, str]:
     """Method -> why its library cannot be imported."""
     found = {}
     for method in methods:

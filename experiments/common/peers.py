@@ -74,8 +74,8 @@ class Rows(NamedTuple):
             in the declared values. Missing numbers are at the lower bound.
         bounds: f64[F, 2], of each column of `numbers`.
         nominal: bool[F], the columns that are no numbers.
-        unit: f64[N, A], all in [0, 1]: numbers as parts of their range, and an indicator of each
-            declared value of the other columns.
+        unit: f64[N, A], all in [0, 1]: numbers as parts of their range, and indicators of each
+            declared value of the other columns and of declared missing numbers.
         label: i64[N], 0 or 1.
     """
 

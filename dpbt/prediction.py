@@ -15,7 +15,16 @@ import jax.numpy as jnp
 import numpy as np
 
 from dpbt import shapes
-from dpbt.base import AnyArray, Array, Hypotheses, Hypothesis, HypothesisClass, Model, Table
+from dpbt.base import (
+    AnyArray,
+    Array,
+    Hypotheses,
+    Hypothesis,
+    HypothesisClass,
+    Model,
+    Recipe,
+    Table,
+)
 from dpbt.checks import hypotheses_of, rows_for
 from dpbt.privacy import keys
 from dpbt.validate import shown
@@ -166,14 +175,26 @@ def predict_proba(model: Model, rows: AnyArray | Table) -> Array:
     """
     if hypotheses_of(model).shares is not None:
         return jnp.nanmean(shares(model, rows), axis=0)
-    if model.recipe.loss is None:
+    return probability_of(model.recipe, decision_function(model, rows))
+
+
+def probability_of(recipe: Recipe, score: Array) -> Array:
+    """f32[...]: the probability of the positive class that the loss of a recipe gives a score.
+
+    Args:
+        recipe: one setting.
+        score: f32[...], such as `decision_function` of a model, or the scores of `boosting.boost`.
+
+    Raises:
+        ValueError: if the recipe has no link, or one whose surrogate has kinks.
+    """
+    if recipe.loss is None:
         raise ValueError(
-            f"{model.recipe.name} is a vote without a link, so a score defines no probability"
+            f"{recipe.name} is a vote without a link, so a score defines no probability"
         )
-    loss = model.recipe.loss(np.float32(model.recipe.reweighting.link_alpha))
+    loss = recipe.loss(np.float32(recipe.reweighting.link_alpha))
     if not np.isfinite(loss.smoothness):
         raise ValueError(
             f"the surrogate of {loss.name} has kinks, so a score defines no probability"
         )
-    probability = loss.probability or loss.inverse_link
-    return probability(decision_function(model, rows))
+    return (loss.probability or loss.inverse_link)(score)

@@ -14,7 +14,7 @@ PAPERS = ("nock_henecka_2020", "asadi_2022", "bun_2020", "bojarski_2014")
 COMMANDS = {
     "demo": "experiments.demo",
     "audit": "experiments.audit",
-    "accuracy": "experiments.accuracy",
+    "frontier": "experiments.frontier.run",
     "bench": "experiments.bench",
     "data": "experiments.common.data.command",
     **{name: f"experiments.papers.{name}" for name in PAPERS},

@@ -245,8 +245,9 @@ def compare(name: str, fits: int, repeats: int, memory_mb: float) -> list[dict]:
     for kind, (make, table) in makers.items():
         recipe = make(fits, rows, trees, depth)
         ours[kind] = time_sweep(table, recipe, min(repeats, 2), memory_mb)[0] / fits
-    forest = peers.seconds(peers.diffprivlib_forest(dataset, trees, depth), repeats)
-    ebm = peers.seconds(peers.private_ebm(dataset), repeats)
+    read = peers.rows_of(dataset)
+    forest = peers.seconds(peers.diffprivlib_forest(read, trees, depth), repeats)
+    ebm = peers.seconds(peers.private_ebm(read), repeats)
     pairs = [
         ("diffprivlib RandomForestClassifier, equal trees", "random forest", forest),
         ("diffprivlib RandomForestClassifier, equal trees", "boosted trees", forest),

@@ -30,6 +30,8 @@ NAMES = (
     "asadi_2022/sparsity",
     "bun_2020/halfspaces",
     "bojarski_2014/series",
+    "frontier/curves",
+    "frontier/ranks",
 )
 
 

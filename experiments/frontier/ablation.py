@@ -79,6 +79,7 @@ CHANGES: dict[str, Change] = {
     "no-histograms": {"marginals_share": 0.0},
     "histograms": _histograms,
     "no-curvature": {"curvature": 0.0},
+    "no-scores": {"scores_share": 0.0},
     "one-attribute": {"mixes": (1,)},
     "depth-4": {"depth": 4},
     "depth-8": {"depth": 8},

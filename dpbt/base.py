@@ -172,6 +172,7 @@ class Public(NamedTuple):
         reweighting: the numbers of the re-weighter.
         prologue: what the learner's prologue released; empty where there is none.
         round: i32[], the number of the round, from 0; 0 where no round is meant.
+        structure: what `WeakLearner.structure` says of the round; None outside of rounds.
     """
 
     rows: Numbers
@@ -179,6 +180,7 @@ class Public(NamedTuple):
     reweighting: Reweighting
     prologue: Release
     round: Numbers = np.int32(0)
+    structure: Any = None
 
 
 class ProperLoss(NamedTuple):
@@ -319,6 +321,8 @@ class WeakLearner(NamedTuple):
         by_depth: the fields of its budget that have an entry for each depth on their last axis.
         calibrate: (allowance of all rounds, rounds, public) -> budget, for `recipes.custom`; None
             for a learner whose recipe says how its budget is shared.
+        structure: (budget, public) -> what is public in a round and both the program and
+            `hypothesis` read, such as its questions. The loop asks for it once a round.
     """
 
     tag: str
@@ -333,6 +337,7 @@ class WeakLearner(NamedTuple):
     prologue: Prologue | None = None
     by_depth: tuple[str, ...] = ()
     calibrate: Callable[[Allowance, Numbers, Public], Budget] | None = None
+    structure: Callable[[Budget, Public], Any] | None = None
 
 
 class Reweighter(NamedTuple):

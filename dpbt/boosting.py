@@ -211,6 +211,8 @@ def run_rounds(
             for score, table in zip(scores, tables, strict=True)
         ]
         public = opening._replace(cap=weighted[0].cap, round=number)
+        if learner.structure is not None:
+            public = public._replace(structure=learner.structure(recipe.budget, public))
         weights = [
             counted_weights(each.weight, table.present)
             for each, table in zip(weighted, tables, strict=True)

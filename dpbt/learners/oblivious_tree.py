@@ -76,13 +76,57 @@ def prepare(table: Table) -> Rows:
     return Rows(jnp.asarray(table.cells).T, table.target, table.present)
 
 
-def leaves_of(tree: ObliviousTree, cells: Array) -> Array:
-    """i32[N]: the leaf that each row ends in."""
-    leaf = jnp.zeros(cells.shape[1], jnp.int32)
-    for level in range(tree.feature.shape[0]):
-        cell = cells[tree.feature[level]].astype(jnp.int32)
-        leaf = 2 * leaf + tree.right[level][cell].astype(jnp.int32)
+def leaves_of(attributes: tuple[Attribute, ...], tree: ObliviousTree, cells: Array) -> Array:
+    """u8[N], or u16[N] from a depth of 9 on: the leaf that each row ends in."""
+    depth = tree.feature.shape[0]
+    small = jnp.uint8 if depth <= 8 else jnp.uint16
+    leaf = jnp.zeros(cells.shape[1], small)
+    for level in range(depth):
+        cell = jax.lax.dynamic_index_in_dim(cells, tree.feature[level], keepdims=False)
+        right = _goes_right(attributes, tree.feature[level], tree.right[level], cell)
+        leaf = leaf + leaf + right.astype(small)
     return leaf
+
+
+def _goes_right(
+    attributes: tuple[Attribute, ...], feature: Array, right: Array, cell: Array
+) -> Array:
+    """bool[N]: whether cells go right at a level, by comparisons instead of a lookup.
+
+    Args:
+        attributes: of the domain.
+        feature: i32[], of the level.
+        right: bool[CELLS], of the level.
+        cell: u8[N], of the feature.
+    """
+    sets = [attribute.cells for attribute in attributes if not attribute.ordered]
+    if not sets:
+        return _in_run(right, cell)
+    if len(sets) == len(attributes):
+        return _in_set(right, cell, max(sets))
+    ordered = jnp.asarray([attribute.ordered for attribute in attributes])[feature]
+    return jnp.where(ordered, _in_run(right, cell), _in_set(right, cell, max(sets)))
+
+
+def _in_run(right: Array, cell: Array) -> Array:
+    """bool[N]: whether each cell is in a set without gaps."""
+    first = jnp.argmax(right).astype(jnp.uint8)
+    return cell - first < jnp.sum(right).astype(jnp.uint8)
+
+
+_WORD = 32
+
+
+def _in_set(right: Array, cell: Array, cells: int) -> Array:
+    """bool[N]: whether each cell is in a set of cells below `cells`; the set is bits of words."""
+    count = -(-cells // _WORD)
+    bits = right[: count * _WORD].reshape(count, _WORD).astype(jnp.uint32)
+    place = jnp.arange(_WORD, dtype=jnp.uint32)[None]
+    words = jnp.sum(bits << place, axis=1, dtype=jnp.uint32)
+    word = jnp.zeros(cell.shape, jnp.uint32)
+    for number in range(count):
+        word = jnp.where(cell // _WORD == number, words[number], word)
+    return (word >> (cell % _WORD).astype(jnp.uint32)) & 1 == 1
 
 
 def _check_table(attributes: tuple[Attribute, ...], table: Table) -> None:
@@ -118,6 +162,12 @@ def _check_table(attributes: tuple[Attribute, ...], table: Table) -> None:
             )
 
 
+def _predict(attributes: tuple[Attribute, ...], tree: ObliviousTree, rows: Rows) -> Array:
+    """f32[N]: the value of each row's leaf."""
+    leaf = leaves_of(attributes, tree, rows.cells)
+    return tree.leaf.at[leaf.astype(jnp.int32)].get(mode="promise_in_bounds")
+
+
 @functools.cache
 def hypothesis_class(attributes: tuple[Attribute, ...]) -> HypothesisClass:
     """Oblivious trees over the cells of a domain."""
@@ -132,7 +182,7 @@ def hypothesis_class(attributes: tuple[Attribute, ...]) -> HypothesisClass:
         example=example,
         check=functools.partial(_check_table, attributes),
         prepare=prepare,
-        predict=lambda tree, rows: tree.leaf[leaves_of(tree, rows.cells)],
+        predict=functools.partial(_predict, attributes),
         bound=lambda tree: jnp.max(jnp.abs(tree.leaf)),
         explain=rules.of_oblivious_trees,
     )
@@ -335,7 +385,7 @@ def _masses(kind: Kind, budget: ObliviousBudget, public: Public) -> tuple[Array,
 # One round.
 
 
-def _structure(kind: Kind, budget: ObliviousBudget, public: Public) -> tuple[ObliviousTree, Array]:
+def structure(kind: Kind, budget: ObliviousBudget, public: Public) -> tuple[ObliviousTree, Array]:
     """The round's tree, with leaves of 0, and f32[2^D]: the estimated rows of each leaf."""
     mass, rows = _masses(kind, budget, public)
     mass = jnp.pad(mass, ((0, 0), (0, CELLS - kind.widest)))
@@ -347,6 +397,13 @@ def _structure(kind: Kind, budget: ObliviousBudget, public: Public) -> tuple[Obl
     return ObliviousTree(asked.feature, asked.right, leaves), rows * asked.share
 
 
+def _known(kind: Kind, budget: ObliviousBudget, public: Public) -> tuple[ObliviousTree, Array]:
+    """The round's `structure`, as the loop gives it, or worked out here outside of rounds."""
+    if public.structure is not None:
+        return public.structure
+    return structure(kind, budget, public)
+
+
 def program(
     kind: Kind,
     draw: boundary.Draw,
@@ -356,9 +413,10 @@ def program(
     public: Public,
 ) -> None:
     """One draw: for each leaf the sum of y w over its rows, in grid units, an exact integer."""
-    tree, _ = _structure(kind, budget, public)
+    tree, _ = _known(kind, budget, public)
+    leaf = leaves_of(kind.attributes, tree, _cells(kind, rows))
     signed = jnp.where(rows.target, weights, -weights).astype(jnp.int32)
-    sums = jax.ops.segment_sum(signed, leaves_of(tree, _cells(kind, rows)), 2**kind.depth)
+    sums = jax.ops.segment_sum(signed, leaf.astype(jnp.int32), 2**kind.depth)
     draw("sums", kind.noise, sums, budget.sum_scale)
 
 
@@ -379,7 +437,7 @@ def hypothesis(
     estimate of the leaf's rows. A leaf is clip(s G / max(sigma + m h / 3, 1), -v, v), turned from
     nats into bits. G, sigma and m add up other leaves too, with the weights of `Kind.smoothing`.
     """
-    tree, rows = _structure(kind, budget, public)
+    tree, rows = _known(kind, budget, public)
     unit = jnp.asarray(public.cap, jnp.float32) / GRID
     near = jnp.asarray(_neighbour_weights(kind.depth, kind.smoothing))
     spread = jnp.sqrt(jnp.sum(near**2, axis=1))
@@ -481,4 +539,5 @@ def of_kind(kind: Kind) -> WeakLearner:
         kind.relation,
         prologue=_prologue(kind) if kind.marginals else None,
         tag=f"oblivious_tree({kind.tag})",
+        structure=functools.partial(structure, kind),
     )

@@ -228,6 +228,9 @@ class HypothesisClass(NamedTuple):
         shares: (hypotheses, prepared) -> f32[k, N], for hypotheses that state shares of the
             positive class instead of scores. It is the share that each of them states for each
             row, and NaN for rounds beyond T.
+        place: (structure of a round, prepared) -> the same rows with what the structure says of
+            each by itself, such as its leaf, for the program and `predict` to read in that round.
+            None if they read nothing of the kind.
     """
 
     example: Callable[[], Table]
@@ -237,6 +240,7 @@ class HypothesisClass(NamedTuple):
     bound: Callable[[Hypothesis], Array]
     explain: Callable[[Hypotheses, Mapping[str, Any]], str] | None = None
     shares: Callable[[Hypotheses, Prepared], Array] | None = None
+    place: Callable[[Any, Prepared], Prepared] | None = None
 
 
 Sampling = Callable[[Array, Array | None, Prepared, Array, Budget, Public], Release]

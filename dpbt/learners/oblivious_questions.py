@@ -163,9 +163,9 @@ def _cell_orders(
     # Only the first `most` cells can be out of order.
     cells = jnp.asarray([attribute.cells for attribute in attributes], jnp.int32)[feature]
     ordered = jnp.asarray([attribute.ordered for attribute in attributes])[feature]
-    words = jax.vmap(lambda f: jax.random.bits(jax.random.fold_in(key, f), (CELLS,)))(feature)
+    words = jax.vmap(lambda f: jax.random.bits(jax.random.fold_in(key, f), (most,)))(feature)
     known = unmoved[:, :most] < cells[:, None]
-    shuffled = jnp.where(known, words[:, :most] >> jnp.uint32(1), jnp.uint32(2**31))
+    shuffled = jnp.where(known, words >> jnp.uint32(1), jnp.uint32(2**31))
     ranks = jnp.where(ordered[:, None], unmoved[:, :most], jax.vmap(_ranks)(shuffled))
     rest = unmoved[:, most:]
     return (

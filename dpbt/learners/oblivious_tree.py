@@ -64,11 +64,14 @@ class Rows(NamedTuple):
         cells: u8[F, N].
         target: bool[N].
         present: bool[N].
+        leaf: u8[N] or u16[N]: the leaf of each row in the tree of the round; None outside of
+            rounds.
     """
 
     cells: Array
     target: Array
     present: Array
+    leaf: Array | None = None
 
 
 def prepare(table: Table) -> Rows:
@@ -76,16 +79,37 @@ def prepare(table: Table) -> Rows:
     return Rows(jnp.asarray(table.cells).T, table.target, table.present)
 
 
+def _cells(attributes: tuple[Attribute, ...], rows: Rows) -> Array:
+    """u8[F, N]: the features that the domain has; a padded table may have more.
+
+    Raises:
+        ValueError: for fewer features.
+    """
+    features = len(attributes)
+    if rows.cells.shape[0] < features:
+        raise ValueError(f"the recipe's domain has {features} columns, and the table has fewer")
+    return rows.cells[:features]
+
+
 def leaves_of(attributes: tuple[Attribute, ...], tree: ObliviousTree, cells: Array) -> Array:
     """u8[N], or u16[N] from a depth of 9 on: the leaf that each row ends in."""
-    depth = tree.feature.shape[0]
-    small = jnp.uint8 if depth <= 8 else jnp.uint16
-    leaf = jnp.zeros(cells.shape[1], small)
-    for level in range(depth):
-        cell = jax.lax.dynamic_index_in_dim(cells, tree.feature[level], keepdims=False)
-        right = _goes_right(attributes, tree.feature[level], tree.right[level], cell)
-        leaf = leaf + leaf + right.astype(small)
-    return leaf
+    small = jnp.uint8 if tree.feature.shape[0] <= 8 else jnp.uint16
+
+    def ask(leaf: Array, level: tuple[Array, Array]) -> tuple[Array, None]:
+        feature, right = level
+        cell = jax.lax.dynamic_index_in_dim(cells, feature, keepdims=False)
+        goes = _goes_right(attributes, feature, right, cell)
+        return leaf + leaf + goes.astype(small), None
+
+    start = jnp.zeros(cells.shape[1], small)
+    return jax.lax.scan(ask, start, (tree.feature, tree.right))[0]
+
+
+def _leaves_in(attributes: tuple[Attribute, ...], tree: ObliviousTree, rows: Rows) -> Array:
+    """As `leaves_of`: what the loop has worked out for the round, or worked out here."""
+    if rows.leaf is not None:
+        return rows.leaf
+    return leaves_of(attributes, tree, _cells(attributes, rows))
 
 
 def _goes_right(
@@ -129,6 +153,14 @@ def _in_set(right: Array, cell: Array, cells: int) -> Array:
     return (word >> (cell % _WORD).astype(jnp.uint32)) & 1 == 1
 
 
+def place(
+    attributes: tuple[Attribute, ...], structure: tuple[ObliviousTree, Array], rows: Rows
+) -> Rows:
+    """The rows, each with its leaf in the round's tree."""
+    tree, _ = structure
+    return rows._replace(leaf=_leaves_in(attributes, tree, rows))
+
+
 def _check_table(attributes: tuple[Attribute, ...], table: Table) -> None:
     """Refuse a table that does not hold cells of the columns of the recipe's domain.
 
@@ -164,7 +196,7 @@ def _check_table(attributes: tuple[Attribute, ...], table: Table) -> None:
 
 def _predict(attributes: tuple[Attribute, ...], tree: ObliviousTree, rows: Rows) -> Array:
     """f32[N]: the value of each row's leaf."""
-    leaf = leaves_of(attributes, tree, rows.cells)
+    leaf = _leaves_in(attributes, tree, rows)
     return tree.leaf.at[leaf.astype(jnp.int32)].get(mode="promise_in_bounds")
 
 
@@ -185,6 +217,7 @@ def hypothesis_class(attributes: tuple[Attribute, ...]) -> HypothesisClass:
         predict=functools.partial(_predict, attributes),
         bound=lambda tree: jnp.max(jnp.abs(tree.leaf)),
         explain=rules.of_oblivious_trees,
+        place=functools.partial(place, attributes),
     )
 
 
@@ -278,18 +311,6 @@ def histogram_sensitivity(kind: Kind) -> float:
 # The prologue: class histograms.
 
 
-def _cells(kind: Kind, rows: Rows) -> Array:
-    """u8[F, N]: the features that the domain has; a padded table may have more.
-
-    Raises:
-        ValueError: for fewer features.
-    """
-    features = len(kind.attributes)
-    if rows.cells.shape[0] < features:
-        raise ValueError(f"the recipe's domain has {features} columns, and the table has fewer")
-    return rows.cells[:features]
-
-
 def _histograms(kind: Kind, cells: Array, target: Array, weights: Array) -> Array:
     """i32[F, C, 2]: how many rows of each class have each cell, C the most cells of a feature.
 
@@ -320,7 +341,7 @@ def _opening(
 ) -> None:
     """One draw: the class histograms of all attributes."""
     del public
-    histograms = _histograms(kind, _cells(kind, rows), rows.target, weights)
+    histograms = _histograms(kind, _cells(kind.attributes, rows), rows.target, weights)
     draw("histogram", kind.noise, histograms, budget.histogram_scale)
 
 
@@ -414,7 +435,7 @@ def program(
 ) -> None:
     """One draw: for each leaf the sum of y w over its rows, in grid units, an exact integer."""
     tree, _ = _known(kind, budget, public)
-    leaf = leaves_of(kind.attributes, tree, _cells(kind, rows))
+    leaf = _leaves_in(kind.attributes, tree, rows)
     signed = jnp.where(rows.target, weights, -weights).astype(jnp.int32)
     sums = jax.ops.segment_sum(signed, leaf.astype(jnp.int32), 2**kind.depth)
     draw("sums", kind.noise, sums, budget.sum_scale)

@@ -203,9 +203,10 @@ def run_rounds(
     """
     learner, opening = recipe.learner, recipe.public(prologue)
 
-    def one_round(state: Any, entry: Any) -> tuple[Any, Any]:
+    def one_round(state: Any, numbered: tuple[Array, Any]) -> tuple[Any, Any]:
         # Re-weight the rows of each table by their scores.
-        scores, bound, number = state
+        scores, bound = state
+        number, entry = numbered
         weighted = [
             recipe.reweighter.weigh(score, bound, table, opening)
             for score, table in zip(scores, tables, strict=True)
@@ -232,12 +233,13 @@ def run_rounds(
             for score, table in zip(scores, placed, strict=True)
         ]
         bound = bound + learner.hypotheses.bound(hypothesis)
-        return (scores, bound, number + 1), (kept, hypothesis)
+        return (scores, bound), (kept, hypothesis)
 
     start = intercept(recipe, prologue)
     scores = [jnp.full(table.present.shape, start, jnp.float32) for table in tables]
-    state = scores, jnp.abs(start), jnp.int32(0)
-    (scores, _, _), (kept, hypotheses) = scan_rounds(recipe, one_round, state, entries)
+    numbered = jnp.arange(recipe.capacity, dtype=jnp.int32), entries
+    state = scores, jnp.abs(start)
+    (scores, _), (kept, hypotheses) = scan_rounds(recipe, one_round, state, numbered)
     return scores, kept, hypotheses
 
 

@@ -7,7 +7,7 @@ The only statistic of a round is, for each leaf, the sum of y w over its rows.
 
 import functools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import jax
@@ -425,6 +425,33 @@ def _known(kind: Kind, budget: ObliviousBudget, public: Public) -> tuple[Oblivio
     return structure(kind, budget, public)
 
 
+@functools.cache
+def _leaf_sums(leaves: int) -> Callable[[Array, Array], Array]:
+    """(i32[N] values, i32[N] leaves) -> i32[leaves]: the sum of the values in each leaf.
+
+    Under vmap the leaves of all lanes are numbered through, so that it stays one sum over a flat
+    array. XLA's own batched sum takes twice the time.
+    """
+
+    @jax.custom_batching.custom_vmap
+    def sums(values: Array, leaf: Array) -> Array:
+        return jnp.zeros(leaves, jnp.int32).at[leaf].add(values, mode="promise_in_bounds")
+
+    @sums.def_vmap
+    def of_lanes(
+        lanes: int, in_batched: Sequence[bool], values: Array, leaf: Array
+    ) -> tuple[Array, bool]:
+        values, leaf = (
+            array if batched else jnp.broadcast_to(array, (lanes, *array.shape))
+            for array, batched in zip((values, leaf), in_batched, strict=True)
+        )
+        first = leaves * jnp.arange(lanes, dtype=jnp.int32)
+        flat = _leaf_sums(lanes * leaves)(values.reshape(-1), (leaf + first[:, None]).reshape(-1))
+        return flat.reshape(lanes, leaves), True
+
+    return sums
+
+
 def program(
     kind: Kind,
     draw: boundary.Draw,
@@ -437,7 +464,7 @@ def program(
     tree, _ = _known(kind, budget, public)
     leaf = _leaves_in(kind.attributes, tree, rows)
     signed = jnp.where(rows.target, weights, -weights).astype(jnp.int32)
-    sums = jax.ops.segment_sum(signed, leaf.astype(jnp.int32), 2**kind.depth)
+    sums = _leaf_sums(2**kind.depth)(signed, leaf.astype(jnp.int32))
     draw("sums", kind.noise, sums, budget.sum_scale)
 
 

@@ -172,6 +172,7 @@ class Public(NamedTuple):
         reweighting: the numbers of the re-weighter.
         prologue: what the learner's prologue released; empty where there is none.
         round: i32[], the number of the round, from 0; 0 where no round is meant.
+        structure: what `WeakLearner.structure` says of the round; None outside of rounds.
     """
 
     rows: Numbers
@@ -179,6 +180,7 @@ class Public(NamedTuple):
     reweighting: Reweighting
     prologue: Release
     round: Numbers = np.int32(0)
+    structure: Any = None
 
 
 class ProperLoss(NamedTuple):
@@ -228,6 +230,9 @@ class HypothesisClass(NamedTuple):
             row, and NaN for rounds beyond T.
         scaled: (hypotheses of T rounds, f32[] slope) -> hypotheses whose predictions are slope
             times theirs. A learner with an epilogue needs it.
+        place: (structure of a round, prepared) -> the same rows with what the structure says of
+            each by itself, such as its leaf, for the program and `predict` to read in that round.
+            None if they read nothing of the kind.
     """
 
     example: Callable[[], Table]
@@ -238,6 +243,7 @@ class HypothesisClass(NamedTuple):
     explain: Callable[[Hypotheses, Mapping[str, Any]], str] | None = None
     shares: Callable[[Hypotheses, Prepared], Array] | None = None
     scaled: Callable[[Hypotheses, Array], Hypotheses] | None = None
+    place: Callable[[Any, Prepared], Prepared] | None = None
 
 
 Sampling = Callable[[Array, Array | None, Prepared, Array, Budget, Public], Release]
@@ -340,6 +346,8 @@ class WeakLearner(NamedTuple):
         by_depth: the fields of its budget that have an entry for each depth on their last axis.
         calibrate: (allowance of all rounds, rounds, public) -> budget, for `recipes.custom`; None
             for a learner whose recipe says how its budget is shared.
+        structure: (budget, public) -> what is public in a round and both the program and
+            `hypothesis` read, such as its questions. The loop asks for it once a round.
     """
 
     tag: str
@@ -355,6 +363,7 @@ class WeakLearner(NamedTuple):
     epilogue: Epilogue | None = None
     by_depth: tuple[str, ...] = ()
     calibrate: Callable[[Allowance, Numbers, Public], Budget] | None = None
+    structure: Callable[[Budget, Public], Any] | None = None
 
 
 class Reweighter(NamedTuple):

@@ -183,8 +183,8 @@ def counted_weights(weight: Array, present: Array) -> Array:
     return jnp.round(jnp.clip(number, 0, GRID))
 
 
-RoundVisitor = Callable[[Any, list[Array], Public], tuple[Release, Any]]
-"""(entry, weights of each table, public) -> (the round's release, what to keep of the round)."""
+RoundVisitor = Callable[[Any, Sequence[Prepared], list[Array], Public], tuple[Release, Any]]
+"""(entry, tables, weights of each, public) -> (the round's release, what to keep of the round)."""
 
 
 def run_rounds(
@@ -204,9 +204,10 @@ def run_rounds(
     """
     learner, opening = recipe.learner, recipe.public(prologue)
 
-    def one_round(state: Any, entry: Any) -> tuple[Any, Any]:
+    def one_round(state: Any, numbered: tuple[Array, Any]) -> tuple[Any, Any]:
         # Re-weight the rows of each table by their scores.
-        scores, bound, number = state
+        scores, bound = state
+        number, entry = numbered
         weighted = [
             recipe.reweighter.weigh(score, bound, table, opening)
             for score, table in zip(scores, tables, strict=True)
@@ -217,24 +218,36 @@ def run_rounds(
             for each, table in zip(weighted, tables, strict=True)
         ]
 
+        # Work out once what the program, the hypothesis and its predictions all read.
+        if learner.structure is not None:
+            public = public._replace(structure=learner.structure(recipe.budget, public))
+        placed = [_placed(learner, public, table) for table in tables]
+
         # Learn, or judge a recorded release.
-        release, kept = visit(entry, weights, public)
+        release, kept = visit(entry, placed, weights, public)
         boundary.check_sites(prologue=prologue, rounds=release)
 
         # Add the hypothesis to the scores.
         hypothesis = learner.hypothesis(release, recipe.budget, public)
         scores = [
             score + learner.hypotheses.predict(hypothesis, table)
-            for score, table in zip(scores, tables, strict=True)
+            for score, table in zip(scores, placed, strict=True)
         ]
         bound = bound + learner.hypotheses.bound(hypothesis)
-        return (scores, bound, number + 1), (kept, hypothesis)
+        return (scores, bound), (kept, hypothesis)
 
     start = start_of(recipe, prologue)
     scores = [jnp.full(table.present.shape, start, jnp.float32) for table in tables]
-    state = scores, jnp.abs(start), jnp.int32(0)
-    (scores, _, _), (kept, hypotheses) = scan_rounds(recipe, one_round, state, entries)
+    numbered = jnp.arange(recipe.capacity, dtype=jnp.int32), entries
+    state = scores, jnp.abs(start)
+    (scores, _), (kept, hypotheses) = scan_rounds(recipe, one_round, state, numbered)
     return scores, kept, hypotheses
+
+
+def _placed(learner: WeakLearner, public: Public, table: Prepared) -> Prepared:
+    """The rows, with what the structure of the round says of each."""
+    place = learner.hypotheses.place
+    return table if place is None else place(public.structure, table)
 
 
 def start_of(recipe: Recipe, prologue: Release) -> Array:
@@ -310,10 +323,12 @@ def boost(key: Array, table: Table, recipe: Recipe, public_key: Array | None = N
         prologue = learner.prologue.program.release(*drawing, *before_rounds(prepared, recipe))
 
     # The rounds.
-    def learn(entry: Any, weights: list[Array], public: Public) -> tuple[Release, Release]:
+    def learn(
+        entry: Any, tables: Sequence[Prepared], weights: list[Array], public: Public
+    ) -> tuple[Release, Release]:
         noise_key, structure_key = entry
         release = learner.program.release(
-            noise_key, structure_key, prepared, weights[0], recipe.budget, public
+            noise_key, structure_key, tables[0], weights[0], recipe.budget, public
         )
         return release, release
 
@@ -366,8 +381,10 @@ def replay(transcript: Transcript, table: Table, recipe: Recipe) -> Replayed:
     if learner.prologue is not None:
         log_prob |= learner.prologue.program.log_prob(prologue, *before_rounds(prepared, recipe))
 
-    def judge(release: Release, weights: list[Array], public: Public) -> tuple[Release, Any]:
-        judged = learner.program.log_prob(release, prepared, weights[0], recipe.budget, public)
+    def judge(
+        release: Release, tables: Sequence[Prepared], weights: list[Array], public: Public
+    ) -> tuple[Release, Any]:
+        judged = learner.program.log_prob(release, tables[0], weights[0], recipe.budget, public)
         return release, judged
 
     (scores,), judged, hypotheses = run_rounds(recipe, prologue, [prepared], judge, recorded)
@@ -420,10 +437,11 @@ def step_divergences(
             prologue, rows, weight, neighbour_rows, neighbour_weight, budget, public
         )
 
-    def compare(release: Release, weights: list[Array], public: Public) -> tuple[Release, Any]:
-        weight, neighbour_weight = weights
+    def compare(
+        release: Release, tables: Sequence[Prepared], weights: list[Array], public: Public
+    ) -> tuple[Release, Any]:
         divergence = learner.program.divergence(
-            release, rows, weight, neighbour_rows, neighbour_weight, recipe.budget, public
+            release, tables[0], weights[0], tables[1], weights[1], recipe.budget, public
         )
         return release, divergence
 

@@ -27,7 +27,7 @@ import math
 import types
 import zlib
 from collections.abc import Callable, Collection, Iterator, Mapping
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import jax
 import jax.numpy as jnp
@@ -408,6 +408,7 @@ def weak_learner(
     total: bool = False,
     withheld: tuple[str, ...] = (),
     by_depth: tuple[str, ...] = (),
+    structure: Callable[[Budget, Public], Any] | None = None,
 ) -> WeakLearner:
     """The weak learner of a private program.
 
@@ -436,6 +437,8 @@ def weak_learner(
         withheld: sites that `fit` leaves out of the model, for example because their length is the
             number of private rows.
         by_depth: fields of its budget that have an entry for each depth on their last axis.
+        structure: (budget, public) -> `Public.structure` of a round, for what the program and the
+            hypothesis both derive from public quantities.
 
     Raises:
         ValueError: for an epilogue without hypotheses that can be scaled, and as `code_tag`.
@@ -446,7 +449,8 @@ def weak_learner(
         opening = () if prologue is None else (prologue.program.release, prologue.intercept)
         closing = () if epilogue is None else (epilogue.program.release, epilogue.line)
         reading = hypotheses.prepare, hypotheses.predict, hypotheses.bound
-        tag = code_tag(program, hypothesis, *reading, *opening, *closing)
+        deriving = () if structure is None else (structure,)
+        tag = code_tag(program, hypothesis, *reading, *opening, *closing, *deriving)
     return WeakLearner(
         tag=tag,
         program=private_program(program, events),
@@ -461,4 +465,5 @@ def weak_learner(
         epilogue=epilogue,
         by_depth=by_depth,
         calibrate=calibrate,
+        structure=structure,
     )

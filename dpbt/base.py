@@ -229,8 +229,8 @@ class HypothesisClass(NamedTuple):
             positive class instead of scores. It is the share that each of them states for each
             row, and NaN for rounds beyond T.
         place: (structure of a round, prepared) -> the same rows with what the structure says of
-            each by itself, such as its leaf, for the program and `predict` to read in that round.
-            None if they read nothing of the kind.
+            each by itself, such as its leaf. The program and `predict` read it in that round. None
+            if they read nothing of the kind.
     """
 
     example: Callable[[], Table]

@@ -231,8 +231,8 @@ class HypothesisClass(NamedTuple):
         scaled: (hypotheses of T rounds, f32[] slope) -> hypotheses whose predictions are slope
             times theirs. A learner with an epilogue needs it.
         place: (structure of a round, prepared) -> the same rows with what the structure says of
-            each by itself, such as its leaf, for the program and `predict` to read in that round.
-            None if they read nothing of the kind.
+            each by itself, such as its leaf. The program and `predict` read it in that round. None
+            if they read nothing of the kind.
     """
 
     example: Callable[[], Table]

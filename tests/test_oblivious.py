@@ -1,5 +1,6 @@
 """Oblivious trees against plain loops, their public questions, their budgets, and attacks."""
 
+import dataclasses
 import functools
 import math
 
@@ -274,6 +275,59 @@ def test_trees_ask_all_attributes_equally_often(depth, mixes):
     decks = np.array(dealt).reshape(-1, 5)
     np.testing.assert_array_equal(np.sort(decks, axis=1), np.tile(np.arange(5), (len(decks), 1)))
     assert len(np.unique(decks, axis=0)) > 1
+
+
+def looked_up(tree, cells):
+    """The leaf of each row by one lookup a level."""
+    leaf = np.zeros(cells.shape[1], int)
+    for feature, right in zip(tree.feature, tree.right, strict=True):
+        leaf = 2 * leaf + right[cells[feature]]
+    return leaf
+
+
+@pytest.mark.parametrize("ordered", [(True, False), (True,), (False,)])
+@pytest.mark.parametrize("depth", [1, 9])
+def test_rows_are_routed_as_lookups_route_them(ordered, depth):
+    """Also cells that a feature does not have, and sets of more than one word of bits."""
+    sizes = (2, 33, 70, CELLS)
+    attributes = tuple(Attribute(size, known) for size in sizes for known in ordered)
+    asked, _ = asked_of(attributes, 6, depth)
+    cells = np.random.default_rng(1).integers(0, CELLS, (len(attributes), 300), np.uint8)
+    route = jax.jit(functools.partial(oblivious_tree.leaves_of, attributes))
+    for feature, right in zip(asked.feature, asked.right, strict=True):
+        tree = oblivious_tree.ObliviousTree(feature, right, jnp.zeros(2**depth))
+        np.testing.assert_array_equal(route(tree, jnp.asarray(cells)), looked_up(tree, cells))
+
+
+def test_settings_of_one_seed_share_the_leaf_of_each_row():
+    """Without histograms no array has a leaf for each row and setting, also where T differs."""
+    several = recipe_of(np.array([1.0, 2.0, 3.0]), marginals_share=0.0, rounds=[3, 4, 5])
+
+    def leaves(seed_axis):
+        axes = jax.tree.map(lambda _: 0, several)
+        axes = dataclasses.replace(axes, budget=axes.budget._replace(seed=seed_axis))
+        seed = several.budget.seed if seed_axis == 0 else np.float32(0)
+        own = dataclasses.replace(several, budget=several.budget._replace(seed=seed))
+
+        def scores(recipe):
+            return dpbt.boost(jax.random.key(0), table_of(), recipe).scores
+
+        program = jax.make_jaxpr(jax.vmap(scores, in_axes=(axes,)))(own)
+        return f"u8[3,{ROWS}]" in str(program)
+
+    assert not leaves(None)
+    assert leaves(0)
+
+
+def test_sums_of_leaves_are_the_same_in_lanes_of_lanes():
+    rng = np.random.default_rng(0)
+    values = rng.integers(-GRID, GRID, (2, 3, 50)).astype(np.int32)
+    leaf = rng.integers(0, 8, (3, 50)).astype(np.int32)
+    sums = oblivious_tree._leaf_sums(8)
+    found = jax.vmap(jax.vmap(sums), in_axes=(0, None))(jnp.asarray(values), jnp.asarray(leaf))
+    for a, b in np.ndindex(2, 3):
+        expected = np.bincount(leaf[b], values[a, b], minlength=8)
+        np.testing.assert_array_equal(found[a, b], expected)
 
 
 @jax.jit

@@ -45,6 +45,10 @@ def epilogue(test: str) -> str:
     return f"tests/test_epilogue.py::test_{test}"
 
 
+def gdp(test: str) -> str:
+    return f"tests/test_gdp.py::test_{test}"
+
+
 def oblivious(test: str) -> str:
     return f"tests/test_oblivious.py::test_{test}"
 
@@ -67,8 +71,8 @@ MUTANTS = [
     Mutant(
         "own_key without the re-weighter",
         "dpbt/boosting.py",
-        "[recipe.learner.tag, recipe.reweighter.tag, ",
-        "[recipe.learner.tag, ",
+        "[learner.tag, recipe.reweighter.tag, *once]",
+        "[learner.tag, *once]",
         (attack("keys", "two_reweighters_of_one_budget_do_not_share_noise"),),
     ),
     Mutant(
@@ -470,21 +474,21 @@ MUTANTS = [
     ),
     Mutant(
         "columns of a table are not counted",
-        "dpbt/learners/oblivious_tree.py",
+        "dpbt/learners/oblivious_hypotheses.py",
         "    if table.cells.shape[1] != len(attributes):",
         "    if False:",
         (oblivious("tables_of_another_number_of_columns_are_refused_everywhere"),),
     ),
     Mutant(
         "domains of table and recipe are not compared",
-        "dpbt/learners/oblivious_tree.py",
+        "dpbt/learners/oblivious_hypotheses.py",
         "        if not cells <= attribute.cells <= cells + 1:",
         "        if False:",
         (oblivious("tables_of_another_domain_are_refused"),),
     ),
     Mutant(
         "features of a run are not counted",
-        "dpbt/learners/oblivious_tree.py",
+        "dpbt/learners/oblivious_hypotheses.py",
         "    if rows.cells.shape[0] < features:",
         "    if False:",
         (oblivious("tables_of_another_number_of_columns_are_refused_everywhere"),),
@@ -515,14 +519,14 @@ MUTANTS = [
         "dpbt/recipes/building.py",
         "    if request.approximate and request.tight and all_gaussian(",
         "    if request.approximate and all_gaussian(",
-        (oblivious("published_halfspaces_have_the_noise_of_zcdp"),),
+        (gdp("published_halfspaces_have_the_noise_of_zcdp"),),
     ),
     Mutant(
         "the delta of a small mu is a difference of close numbers",
         "dpbt/privacy/accounting/conversions.py",
         "        mu < _SMALL_MU, ",
         "        mu < 0, ",
-        (oblivious("gdp_conversions_are_exact"),),
+        (gdp("gdp_conversions_are_exact"),),
     ),
 ]
 

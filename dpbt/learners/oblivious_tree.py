@@ -20,18 +20,21 @@ from dpbt.base import (
     AnyArray,
     Array,
     Epilogue,
-    HypothesisClass,
     Public,
     Relation,
     Release,
-    Table,
     WeakLearner,
-    dtype_and_rank,
     relation_name,
 )
 from dpbt.base import Prologue as LearnerPrologue
-from dpbt.data import questions
-from dpbt.learners import oblivious_questions, rules, score_line
+from dpbt.learners import oblivious_questions, score_line
+from dpbt.learners.oblivious_hypotheses import (
+    ObliviousTree,
+    Rows,
+    cells_of,
+    hypothesis_class,
+    leaves_in,
+)
 from dpbt.learners.oblivious_questions import Attribute
 from dpbt.privacy import boundary, sensitivity
 from dpbt.privacy.accounting import Event
@@ -42,185 +45,6 @@ MOST_DEPTH = 10
 """Trees have at most 2^10 leaves."""
 
 _LN2 = math.log(2.0)
-
-
-class ObliviousTree(NamedTuple):
-    """A tree of which every level asks one question.
-
-    Attributes:
-        feature: i32[D]: the feature that each level reads.
-        right: bool[D, CELLS]: whether a row with this cell of the feature goes right.
-        leaf: f32[2^D]: the value added to the score; the first level is the highest bit.
-    """
-
-    feature: Array
-    right: Array
-    leaf: Array
-
-
-class Rows(NamedTuple):
-    """Rows laid out for the loop.
-
-    Attributes:
-        cells: u8[F, N].
-        target: bool[N].
-        present: bool[N].
-        leaf: u8[N] or u16[N]: the leaf of each row in the tree of the round; None outside of
-            rounds.
-    """
-
-    cells: Array
-    target: Array
-    present: Array
-    leaf: Array | None = None
-
-
-def prepare(table: Table) -> Rows:
-    """The rows of a table, column by column."""
-    return Rows(jnp.asarray(table.cells).T, table.target, table.present)
-
-
-def _cells(attributes: tuple[Attribute, ...], rows: Rows) -> Array:
-    """u8[F, N]: the features that the domain has; a padded table may have more.
-
-    Raises:
-        ValueError: for fewer features.
-    """
-    features = len(attributes)
-    if rows.cells.shape[0] < features:
-        raise ValueError(f"the recipe's domain has {features} columns, and the table has fewer")
-    return rows.cells[:features]
-
-
-def leaves_of(attributes: tuple[Attribute, ...], tree: ObliviousTree, cells: Array) -> Array:
-    """u8[N], or u16[N] from a depth of 9 on: the leaf that each row ends in."""
-    small = jnp.uint8 if tree.feature.shape[0] <= 8 else jnp.uint16
-
-    def ask(leaf: Array, level: tuple[Array, Array]) -> tuple[Array, None]:
-        feature, right = level
-        cell = jax.lax.dynamic_index_in_dim(cells, feature, keepdims=False)
-        goes = _goes_right(attributes, feature, right, cell)
-        return leaf + leaf + goes.astype(small), None
-
-    start = jnp.zeros(cells.shape[1], small)
-    return jax.lax.scan(ask, start, (tree.feature, tree.right))[0]
-
-
-def _leaves_in(attributes: tuple[Attribute, ...], tree: ObliviousTree, rows: Rows) -> Array:
-    """As `leaves_of`: what the loop has worked out for the round, or worked out here."""
-    if rows.leaf is not None:
-        return rows.leaf
-    return leaves_of(attributes, tree, _cells(attributes, rows))
-
-
-def _goes_right(
-    attributes: tuple[Attribute, ...], feature: Array, right: Array, cell: Array
-) -> Array:
-    """bool[N]: whether cells go right at a level, by comparisons instead of a lookup.
-
-    Args:
-        attributes: of the domain.
-        feature: i32[], of the level.
-        right: bool[CELLS], of the level.
-        cell: u8[N], of the feature.
-    """
-    sets = [attribute.cells for attribute in attributes if not attribute.ordered]
-    if not sets:
-        return _in_run(right, cell)
-    if len(sets) == len(attributes):
-        return _in_set(right, cell, max(sets))
-    ordered = jnp.asarray([attribute.ordered for attribute in attributes])[feature]
-    return jnp.where(ordered, _in_run(right, cell), _in_set(right, cell, max(sets)))
-
-
-def _in_run(right: Array, cell: Array) -> Array:
-    """bool[N]: whether each cell is in a set without gaps."""
-    first = jnp.argmax(right).astype(jnp.uint8)
-    return cell - first < jnp.sum(right).astype(jnp.uint8)
-
-
-_WORD = 32
-
-
-def _in_set(right: Array, cell: Array, cells: int) -> Array:
-    """bool[N]: whether each cell is in a set of cells below `cells`; the set is bits of words."""
-    count = -(-cells // _WORD)
-    bits = right[: count * _WORD].reshape(count, _WORD).astype(jnp.uint32)
-    place = jnp.arange(_WORD, dtype=jnp.uint32)[None]
-    words = jnp.sum(bits << place, axis=1, dtype=jnp.uint32)
-    word = jnp.zeros(cell.shape, jnp.uint32)
-    for number in range(count):
-        word = jnp.where(cell // _WORD == number, words[number], word)
-    return (word >> (cell % _WORD).astype(jnp.uint32)) & 1 == 1
-
-
-def place(
-    attributes: tuple[Attribute, ...], structure: tuple[ObliviousTree, Array], rows: Rows
-) -> Rows:
-    """The rows, each with its leaf in the round's tree."""
-    tree, _ = structure
-    return rows._replace(leaf=_leaves_in(attributes, tree, rows))
-
-
-def _check_table(attributes: tuple[Attribute, ...], table: Table) -> None:
-    """Refuse a table that does not hold cells of the columns of the recipe's domain.
-
-    Of the table the check reads the dtype and rank of the cells, the number of features, and the
-    public questions.
-
-    Raises:
-        ValueError: saying what is expected.
-    """
-    questions.check(table)
-    if table.cells.dtype != jnp.uint8:
-        raise ValueError(
-            f"oblivious trees read cells, uint8 of rank 2, got {dtype_and_rank(table.cells)}"
-        )
-    if table.cells.shape[1] != len(attributes):
-        raise ValueError(
-            f"the recipe's domain has {len(attributes)} columns, "
-            "and the table has another number of them"
-        )
-
-    # A column has a cell for each of its questions, and at most one that no question knows.
-    asked = table.questions
-    assert asked is not None  # as `questions.check` says
-    known = np.ones(len(attributes), int)
-    np.maximum.at(known, np.asarray(asked.feature), np.asarray(asked.high).astype(int) + 1)
-    for number, (attribute, cells) in enumerate(zip(attributes, known.tolist(), strict=True)):
-        if not cells <= attribute.cells <= cells + 1:
-            raise ValueError(
-                f"the table is of another domain than the recipe: column {number} of the recipe's "
-                f"domain has {attribute.cells} cells, and the table's questions know {cells}"
-            )
-
-
-def _predict(attributes: tuple[Attribute, ...], tree: ObliviousTree, rows: Rows) -> Array:
-    """f32[N]: the value of each row's leaf."""
-    leaf = _leaves_in(attributes, tree, rows)
-    return tree.leaf.at[leaf.astype(jnp.int32)].get(mode="promise_in_bounds")
-
-
-@functools.cache
-def hypothesis_class(attributes: tuple[Attribute, ...]) -> HypothesisClass:
-    """Oblivious trees over the cells of a domain."""
-
-    def example() -> Table:
-        features = len(attributes)
-        asked = questions.of_bits(features)
-        none = jnp.zeros(1, bool)
-        return Table(jnp.zeros((1, features), jnp.uint8), none, none, asked)
-
-    return HypothesisClass(
-        example=example,
-        check=functools.partial(_check_table, attributes),
-        prepare=prepare,
-        predict=functools.partial(_predict, attributes),
-        bound=lambda tree: jnp.max(jnp.abs(tree.leaf)),
-        explain=rules.of_oblivious_trees,
-        scaled=lambda trees, slope: trees._replace(leaf=trees.leaf * slope),
-        place=functools.partial(place, attributes),
-    )
 
 
 class ObliviousBudget(NamedTuple):
@@ -348,7 +172,7 @@ def _opening(
 ) -> None:
     """One draw: the class histograms of all attributes."""
     del public
-    histograms = _histograms(kind, _cells(kind.attributes, rows), rows.target, weights)
+    histograms = _histograms(kind, cells_of(kind.attributes, rows), rows.target, weights)
     draw("histogram", kind.noise, histograms, budget.histogram_scale)
 
 
@@ -473,7 +297,7 @@ def program(
 ) -> None:
     """One draw: for each leaf the sum of y w over its rows, in grid units, an exact integer."""
     tree, _ = _known(kind, budget, public)
-    leaf = _leaves_in(kind.attributes, tree, rows)
+    leaf = leaves_in(kind.attributes, tree, rows)
     signed = jnp.where(rows.target, weights, -weights).astype(jnp.int32)
     sums = _leaf_sums(2**kind.depth)(signed, leaf.astype(jnp.int32))
     draw("sums", kind.noise, sums, budget.sum_scale)

@@ -35,12 +35,7 @@ from experiments.common.progress import progress
 
 EPSILONS = (0.1, 1.0, 10.0)
 AUTO = ("tight", "auto")
-CURVES = (
-    *(("published", name) for name in CRITERIA),
-    *(("tight", name) for name in CRITERIA),
-    AUTO,
-)
-"""(calibration, setting) of each curve."""
+"""The curve whose numbers follow from public quantities."""
 
 SETTINGS = {"rounds": 5, "depth": 3, "folds": 10, "keys": 20, "seed": 0}
 BUNDLED_ROWS = 600
@@ -224,9 +219,9 @@ def measure(
     models = evaluations(dataset, settings)
     count, lanes = len(models.held_out), None
     lines, without, compile_seconds = [], {}, 0.0
-    total = len(CURVES) * (len(EPSILONS) + 1) * count
+    total = len(curves()) * (len(EPSILONS) + 1) * count
     with progress(total, "model", quiet=quiet) as shown:
-        for calibration, name in CURVES:
+        for calibration, name in curves():
             shown.set_description(f"{calibration}, {name}")
             for epsilon in (np.inf, *EPSILONS):
                 recipe = recipe_of(
@@ -255,6 +250,12 @@ def measure(
                 lines.append({**chosen, **_line(sample, recipe, seconds, count)})
                 save(lines)
     return Found(lines, without, compile_seconds)
+
+
+def curves() -> list[tuple[str, str]]:
+    """(calibration, setting) of each curve."""
+    by_criterion = [(way, name) for way in ("published", "tight") for name in CRITERIA]
+    return [*by_criterion, AUTO]
 
 
 def recipe_of(
@@ -328,7 +329,7 @@ def _draw(path: Path, title: str, found: Found, majority: float) -> None:
     for column, calibration in enumerate(("tight", "published")):
         for row, measured in enumerate(("test_error", "auroc")):
             panel = panels[row, column]
-            names = [name for where, name in CURVES if where == calibration]
+            names = [name for where, name in curves() if where == calibration]
             for place, name in enumerate(names):
                 shift = 0.1 * (place - (len(names) - 1) / 2)
                 _curve(panel, shift, name, found, calibration, measured)
@@ -494,7 +495,7 @@ def run(options: argparse.Namespace) -> None:
     print(f"{title}\n")
     print(_as_text(found.lines))
     print(f"\n{PUBLISHED}")
-    tight = [name for calibration, name in CURVES if calibration == "tight"]
+    tight = [name for calibration, name in curves() if calibration == "tight"]
     references = [f"{name} {found.without['tight', name].error:.3f}" for name in tight]
     print(f"\ntest error without privacy: {', '.join(references)}")
     print(f"test error of predicting the larger class: {majority:.3f}")

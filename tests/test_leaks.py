@@ -35,6 +35,8 @@ def replaced(recipe, program, events=None):
         old.relation,
         coupled=old.coupled,
         prologue=old.prologue,
+        epilogue=old.epilogue,
+        structure=old.structure,
         tag="a planted leak",
     )
     return dataclasses.replace(recipe, learner=learner)
@@ -256,8 +258,9 @@ def thresholds_at_private_quantiles():
     def program(draw, rows, weights, budget, public):
         cells = rows.cells[:1]
         exact = oblivious_tree._histograms(kind, cells, rows.target, weights)
-        read = public._replace(prologue={"histogram": exact})
-        oblivious_tree.program(kind, draw, rows, weights, budget, read)
+        read = public._replace(prologue={"histogram": exact}, structure=None)
+        unplaced = rows._replace(leaf=None)
+        oblivious_tree.program(kind, draw, unplaced, weights, budget, read)
 
     return replaced(oblivious(), program)
 

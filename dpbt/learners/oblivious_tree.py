@@ -86,6 +86,11 @@ def leaves_of(tree: ObliviousTree, cells: Array) -> Array:
     return leaf
 
 
+def predict(tree: ObliviousTree, rows: Rows) -> Array:
+    """f32[N]: the leaf value of each row."""
+    return tree.leaf[leaves_of(tree, rows.cells)]
+
+
 def _check_table(attributes: tuple[Attribute, ...], table: Table) -> None:
     """Refuse a table that does not hold cells of the columns of the recipe's domain.
 
@@ -133,7 +138,7 @@ def hypothesis_class(attributes: tuple[Attribute, ...]) -> HypothesisClass:
         example=example,
         check=functools.partial(_check_table, attributes),
         prepare=prepare,
-        predict=lambda tree, rows: tree.leaf[leaves_of(tree, rows.cells)],
+        predict=predict,
         bound=lambda tree: jnp.max(jnp.abs(tree.leaf)),
         explain=rules.of_oblivious_trees,
         scaled=lambda trees, slope: trees._replace(leaf=trees.leaf * slope),

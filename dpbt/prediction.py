@@ -117,8 +117,9 @@ def decision_function(model: Model | SavedModel, rows: AnyArray | Table) -> Arra
     """
     if isinstance(model, SavedModel):
         return jnp.asarray(model.scores_of(_encoded(model, rows)))
+    kind = hypotheses_of(model)
     table, count = _read(model, rows)
-    scores = model.intercept + _score(model.hypotheses, table, hypotheses_of(model))
+    scores = model.intercept + _score(model.hypotheses, table, kind)
     return shapes.first(scores, count)
 
 

@@ -379,15 +379,16 @@ def _columns_of(rows: Any, domain: Domain | None) -> Mapping[str, Any]:
         if found is not None and hasattr(rows, "__getitem__"):
             return {name: rows[name] for name in found if domain is None or name in domain}
     listed = isinstance(rows, Sequence) and not isinstance(rows, str | bytes)
-    if not listed or not all(isinstance(row, Mapping) for row in rows):
+    given: list[Any] = list(rows) if listed else []
+    if not listed or not all(isinstance(row, Mapping) for row in given):
         raise ValueError(
             "rows must be columns by name, a data frame, a list of mappings or an array of encoded "
             f"rows, got {type(rows).__name__}"
         )
     for name in domain or ():
-        if not all(name in row for row in rows):
+        if not all(name in row for row in given):
             raise ValueError(f"every row must have the column {name!r}; None stands for a missing")
-    return {name: [row[name] for row in rows] for name in domain or ()}
+    return {name: [row[name] for row in given] for name in domain or ()}
 
 
 def load(path: str | Path) -> SavedModel:

@@ -27,7 +27,7 @@ from dpbt.modelfiles import from_array
 from dpbt.prediction import kinks, no_link
 from dpbt.privacy import accounting
 from dpbt.privacy.pricing import ledger
-from dpbt.reader import to_hex
+from dpbt.reader import SavedModel, to_hex
 from dpbt.statements import statement
 from dpbt.validate import as_path, shown
 
@@ -58,9 +58,9 @@ def save(
         OSError: if the file cannot be written.
     """
     as_path("path", path)
-    hypotheses_of(model)
-    if not isinstance(model, Model):
+    if isinstance(model, SavedModel):
         raise ValueError("a saved model is saved already: copy its file")
+    hypotheses_of(model)  # refuses anything but a model
     book = ledger(model)
     content = {
         "name": model.recipe.name,

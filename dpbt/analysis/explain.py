@@ -44,12 +44,8 @@ def explain(model: Model | SavedModel, domain: Domain | None = None) -> str:
         raise ValueError(f"the hypotheses of {name} have no words")
     if model.questions is None:
         raise ValueError("the model reads exact numbers, which a domain's cells do not describe")
-    if domain is None and saved:
-        domain = model.domain
-    if domain is None:
-        raise ValueError("a domain is needed, as only a saved model may hold one")
-
-    asked, declared = model.questions, questions(domain)
+    known: Any = model.domain if domain is None and saved else domain
+    asked, declared = model.questions, questions(known)
     for field in ("feature", "low", "high"):
         if not np.array_equal(getattr(asked, field), getattr(declared, field)):
             raise ValueError("the model was trained with other questions than the domain asks")
@@ -58,12 +54,12 @@ def explain(model: Model | SavedModel, domain: Domain | None = None) -> str:
         raise ValueError("nominal columns as codes have no words: make the table without codes")
 
     if saved:
-        return _with_start(model, kind(model.hypotheses, domain), once=bool(model.intercept != 0))
+        return _with_start(model, kind(model.hypotheses, known), once=bool(model.intercept != 0))
     rounds = int(model.recipe.rounds)
     hypotheses = jax.tree.map(lambda array: np.asarray(array)[:rounds], model.hypotheses)
     learner = model.recipe.learner
     once = learner.prologue is not None or learner.epilogue is not None
-    return _with_start(model, kind(hypotheses, domain), once)
+    return _with_start(model, kind(hypotheses, known), once)
 
 
 def _with_start(model: Model | SavedModel, lines: str, once: bool) -> str:

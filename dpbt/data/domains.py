@@ -371,9 +371,7 @@ def column_to_json(name: str, column: Column) -> dict[str, Any]:
     entry: dict[str, Any] = {"type": kind}
     for field in dataclasses.fields(column):
         value = getattr(column, field.name)
-        missing = field.default_factory is dataclasses.MISSING
-        default = field.default if missing else field.default_factory()
-        if value != default:
+        if value != field.default and value != {}:  # no groups is a default, too
             entry[field.name] = _plain(value)
     if isinstance(column, Numeric) and column.cuts is not None:
         del entry["bins"]  # the cuts say how many

@@ -52,9 +52,9 @@ def save(
             the saved model predicts classes instead of Booleans.
 
     Raises:
-        ValueError: for anything that is no model; for a domain with other questions than the model;
-            for hypotheses or a loss of your own, which are functions that no file holds; for
-            hypotheses that are not finite; and for a path that is a folder.
+        ValueError: for anything that is no model, or a domain with other questions than the model.
+            Also for hypotheses or a loss of your own, which are functions that no file holds. Also
+            for hypotheses that are not finite, and a path that is a folder.
         OSError: if the file cannot be written.
     """
     as_path("path", path)

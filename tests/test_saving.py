@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import os
+import pickle
 import re
 import subprocess
 import sys
@@ -463,6 +464,23 @@ def test_another_domain_is_refused(model, tmp_path):
 
 def replaced(model, **changes):
     return dataclasses.replace(model, recipe=dataclasses.replace(model.recipe, **changes))
+
+
+def test_a_mechanism_of_your_own_keeps_its_words_but_not_its_price(saved):
+    def rename(content):
+        content["privacy"]["lines"][0]["mechanism"] = "my_noise"
+
+    resealed(saved, rename)
+    found = dpbt.load(saved)
+    assert "total: epsilon = 1" in found.ledger
+    with pytest.raises(ValueError, match=r"'my_noise'.*read the ledger as text"):
+        dpbt.ledger(found)
+
+
+def test_a_loaded_model_can_be_pickled(saved):
+    found = dpbt.load(saved)
+    again, columns = pickle.loads(pickle.dumps(found)), raw_rows(8, 20)
+    np.testing.assert_array_equal(again.predict_proba(columns), found.predict_proba(columns))
 
 
 def test_functions_of_your_own_are_refused_by_name(model, tmp_path):

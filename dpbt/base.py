@@ -14,14 +14,19 @@ share a program.
 """
 
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax
 import numpy as np
 from dp_accounting import NeighboringRelation
 
+import dpbt
 from dpbt.privacy.mechanism import Allowance, DrawRequest, Numbers, StepLoss
+from dpbt.public import CELLS as CELLS
+from dpbt.public import UNSPLIT as UNSPLIT
+from dpbt.public import Questions as Questions
 from dpbt.storage import HoldsFunctions
 
 Array = jax.Array
@@ -47,9 +52,6 @@ Hypotheses = Any
 
 LedgerEvent = Any
 """An `accounting.Event`: what a learner declares about one draw."""
-
-UNSPLIT = -1
-"""Marks a node that is not split; it routes every row left."""
 
 GRID = 127
 """Weights of rows are integers in 0..GRID, in units of `Weighted.cap` / GRID.
@@ -86,35 +88,6 @@ def relation_name(value: Relation) -> str:
     """
     known = relation(value)
     return next(name for name, member in _RELATIONS.items() if member is known)
-
-
-CELLS = 256
-"""Most cells of a feature: a uint8 tells no more apart."""
-
-
-class Questions(NamedTuple):
-    """What may be asked of the cells of a row: splits, and positions in a range. Public.
-
-    A cell that no question knows satisfies no split and is at position 0 of every attribute.
-    `dpbt.questions` computes splits and positions from questions and cells.
-
-    Attributes:
-        feature: i32[S]: the feature that split s reads.
-        low: u8[S]: a row satisfies split s if low[s] <= its cell of that feature <= high[s].
-        high: u8[S]: see `low`.
-        attribute: i32[A]: the feature that attribute a reads. Attributes are for learners that draw
-            thresholds or read numbers.
-        position: f32[A, CELLS]: the position in [0, 1] of each cell of the attribute's feature.
-        allowed: bool[S] or None: the splits that may be chosen; None for all. It pads tables of
-            different domains to a common shape.
-    """
-
-    feature: AnyArray
-    low: AnyArray
-    high: AnyArray
-    attribute: AnyArray
-    position: AnyArray
-    allowed: AnyArray | None = None
 
 
 class Table(NamedTuple):
@@ -409,6 +382,8 @@ class Recipe(HoldsFunctions):
             are zeros.
         relation: the neighbouring relation of the guarantee.
         name, calibration, setting: words for tables.
+        rows_per_person: the most rows that one person has, as the owner promises. The guarantee is
+            for all rows of a person together.
 
     Raises:
         ValueError: if rounds are not whole numbers from 1 to the capacity, and as `check_parts`.
@@ -427,6 +402,7 @@ class Recipe(HoldsFunctions):
     name: str = dataclasses.field(metadata={"static": True})
     calibration: str = dataclasses.field(metadata={"static": True})
     setting: str = dataclasses.field(metadata={"static": True})
+    rows_per_person: int = dataclasses.field(default=1, metadata={"static": True})
 
     _keep = "the arguments that made it"
 
@@ -509,6 +485,8 @@ class Model(HoldsFunctions):
         questions: the questions of its table; None if it reads numbers.
         features: F, how many features its rows have.
         dtype: the dtype of its rows: "uint8" for cells, "float32" for numbers.
+        key: the kind of key that its noise came from, "release" or "research", where it is known.
+            The key itself is never kept.
     """
 
     hypotheses: Hypotheses
@@ -518,6 +496,7 @@ class Model(HoldsFunctions):
     questions: Questions | None
     features: int = dataclasses.field(metadata={"static": True})
     dtype: str = dataclasses.field(metadata={"static": True})
+    key: str | None = dataclasses.field(default=None, metadata={"static": True})
 
     _keep = "model.hypotheses and model.transcript, and the arguments that made its recipe"
 
@@ -525,6 +504,16 @@ class Model(HoldsFunctions):
     def releases(self) -> Release:
         """The stacked releases of all rounds."""
         return self.transcript.rounds
+
+    def save(
+        self,
+        path: str | Path,
+        *,
+        domain: Mapping[str, Any] | None = None,
+        classes: Sequence[Any] | None = None,
+    ) -> None:
+        """Write the model to one JSON file, which `dpbt.load` reads; see `dpbt.save`."""
+        dpbt.save(self, path, domain=domain, classes=classes)
 
 
 def dtype_and_rank(array: AnyArray) -> str:

@@ -517,7 +517,8 @@ def fit(
 
     room = dataclasses.replace(recipe, capacity=shapes.bucket(recipe.capacity))
     transcript, hypotheses, _ = _boost(key, shapes.padded(table), room, public_key)
-    return model_of(hypotheses, transcript, recipe, table, keep_withheld)
+    kind = keys.kind(key)
+    return model_of(hypotheses, transcript, recipe, table, keep_withheld, kind)
 
 
 def model_of(
@@ -526,10 +527,11 @@ def model_of(
     recipe: Recipe,
     table: Table,
     keep_withheld: bool,
+    key: str | None = None,
 ) -> Model:
     """The model of a run on a padded table, with room for more rounds than the recipe has.
 
-    Of the table it keeps the public questions and the kind of its rows.
+    Of the table it keeps the public questions and the kind of its rows; of the key, its kind.
     """
     rows = table.cells.shape[0]
     _, intercept = line_of(recipe, transcript.prologue, transcript.epilogue)
@@ -557,4 +559,5 @@ def model_of(
         table.questions,
         features=table.cells.shape[1],
         dtype=str(table.cells.dtype),
+        key=key,
     )

@@ -118,7 +118,8 @@ def fit(
     batch = int(np.clip(limit * 2**20 / tree_bytes, 1, 64))
     room = dataclasses.replace(recipe, capacity=shapes.bucket(recipe.capacity))
     releases, trees = _grow(key, shapes.padded(table), room, public_key, batch=batch)
-    return boosting.model_of(trees, Transcript({}, releases, {}), recipe, table, keep_withheld)
+    transcript, kind = Transcript({}, releases, {}), keys.kind(key)
+    return boosting.model_of(trees, transcript, recipe, table, keep_withheld, kind)
 
 
 class Structure(NamedTuple):

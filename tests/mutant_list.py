@@ -29,6 +29,10 @@ def epilogue(test: str) -> str:
     return f"tests/test_epilogue.py::test_{test}"
 
 
+def statement(test: str) -> str:
+    return f"tests/test_statement.py::test_{test}"
+
+
 def gdp(test: str) -> str:
     return f"tests/test_gdp.py::test_{test}"
 
@@ -511,5 +515,40 @@ MUTANTS = [
         "        mu < _SMALL_MU, ",
         "        mu < 0, ",
         (gdp("gdp_conversions_are_exact"),),
+    ),
+    Mutant(
+        "rho of a person as if costs grew with the rows, and not with their square",
+        "dpbt/recipes/building.py",
+        "allowance.rho / float(rows_per_person) ** 2",
+        "allowance.rho / float(rows_per_person)",
+        (statement("people_with_several_rows_are_paid_for_draw_by_draw"),),
+    ),
+    Mutant(
+        "a ledger that prices one row of a person",
+        "dpbt/privacy/accounting/events.py",
+        "sensitivity = np.asarray(event.sensitivity, np.float64)[()] * rows_per_person",
+        "sensitivity = np.asarray(event.sensitivity, np.float64)[()]",
+        (statement("people_with_several_rows_are_paid_for_draw_by_draw"),),
+    ),
+    Mutant(
+        "bits of one row of a person",
+        "dpbt/privacy/accounting/events.py",
+        "event.moved * rows_per_person",
+        "event.moved",
+        (statement("people_with_several_rows_are_paid_for_draw_by_draw"),),
+    ),
+    Mutant(
+        "a statement that does not name the key",
+        "dpbt/boosting.py",
+        "    kind = keys.kind(key)\n    return model_of(",
+        "    kind = None\n    return model_of(",
+        (statement("a_statement_names_the_kind_of_the_key"),),
+    ),
+    Mutant(
+        "a checksum that is not compared",
+        "dpbt/modelfiles.py",
+        'if content.get("checksum") != checksum(content):',
+        'if checksum(content) == "":',
+        ("tests/test_saving.py::test_every_changed_digit_is_noticed",),
     ),
 ]

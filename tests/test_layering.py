@@ -11,9 +11,9 @@ import dpbt
 
 ROOT = Path(__file__).parent.parent
 FLOORS = [
-    {"validate"},
+    {"public", "validate"},
     {"data.cells", "privacy.mechanism", "storage"},
-    {"base"},
+    {"base", "modelfiles"},
     {
         "data.columns",
         "data.questions",
@@ -29,13 +29,13 @@ FLOORS = [
     },
     {"data.kinds", "reweighting", "sweeps.fingerprints"},
     {"data.domains", "privacy.mechanisms"},
-    {"data.files", "data.tables", "privacy.accounting"},
+    {"data.files", "data.tables", "privacy.accounting", "reader"},
     {"privacy.boundary"},
     {"learners", "privacy.pricing"},
-    {"recipes"},
+    {"recipes", "statements"},
     {"checks"},
     {"boosting", "prediction"},
-    {"analysis", "forests", "sweeps.definition"},
+    {"analysis", "forests", "saving", "sweeps.definition"},
     {"sweeps.plan"},
     {"sweeps.folders"},
     {"sweeps.runner"},

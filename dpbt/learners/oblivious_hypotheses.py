@@ -169,7 +169,7 @@ def _check_table(attributes: tuple[Attribute, ...], table: Table) -> None:
             )
 
 
-def _predict(attributes: tuple[Attribute, ...], tree: ObliviousTree, rows: Rows) -> Array:
+def predict(attributes: tuple[Attribute, ...], tree: ObliviousTree, rows: Rows) -> Array:
     """f32[N]: the value of each row's leaf."""
     leaf = leaves_in(attributes, tree, rows)
     return tree.leaf.at[leaf.astype(jnp.int32)].get(mode="promise_in_bounds")
@@ -189,7 +189,7 @@ def hypothesis_class(attributes: tuple[Attribute, ...]) -> HypothesisClass:
         example=example,
         check=functools.partial(_check_table, attributes),
         prepare=prepare,
-        predict=functools.partial(_predict, attributes),
+        predict=functools.partial(predict, attributes),
         bound=lambda tree: jnp.max(jnp.abs(tree.leaf)),
         explain=rules.of_oblivious_trees,
         scaled=lambda trees, slope: trees._replace(leaf=trees.leaf * slope),

@@ -21,7 +21,7 @@ from dpbt.privacy import accounting, mechanisms
 from dpbt.privacy.mechanism import Allowance
 from dpbt.recipes.building import Parts, Request, build, checked_request, checked_rows, deltas
 from dpbt.reweighting import ClippedNumbers, clipped_mirror
-from dpbt.validate import floats, positive, shown
+from dpbt.validate import floats, positive, shown, whole
 
 MOST_SEED = 2**24
 """Seeds are whole numbers below this, which float32 holds."""
@@ -58,6 +58,7 @@ def oblivious_boost(
     smoothing: float = 0.1,
     seed: ArrayLike = 0,
     relation: str | Relation = ADD_REMOVE,
+    rows_per_person: int = 1,
 ) -> Recipe:
     """Boosted oblivious trees over public questions, with one noisy draw a tree.
 
@@ -90,6 +91,8 @@ def oblivious_boost(
         smoothing: the weight of a leaf's neighbours in its sum, in [0, 1).
         seed: of the public questions, a whole number in 0..2^24 - 1. It is not a secret.
         relation: "add_remove" or "replace_one".
+        rows_per_person: the most rows that one person has, by the owner's promise. The guarantee is
+            then for all rows of a person together.
 
     Raises:
         ValueError: for a value outside these ranges, named with what was given.
@@ -101,6 +104,7 @@ def oblivious_boost(
         rounds=rounds,
         calibration="tight",
         relation=relation,
+        rows_per_person=rows_per_person,
     )
     opening, closing = (
         _share("marginals_share", marginals_share),
@@ -233,6 +237,7 @@ def rule(
     attributes: int,
     delta: float = 0.0,
     relation: Relation = ADD_REMOVE,
+    rows_per_person: int = 1,
 ) -> Rule:
     """The numbers of oblivious trees, from public quantities alone.
 
@@ -254,8 +259,9 @@ def rule(
         attributes: F, the number of columns.
         delta: 0, or in (0, 1).
         relation: the neighbouring relation.
+        rows_per_person: k; the signal is k times smaller.
     """
-    moved = 2 if to_relation(relation) is REPLACE_ONE else 1
+    moved = (2 if to_relation(relation) is REPLACE_ONE else 1) * rows_per_person
     if np.isinf(epsilon):
         return Rule(1024, 0.1, 0.2, _MIXES, 0.1, _SCORES)
 
@@ -282,6 +288,7 @@ def auto(
     delta: float = 0.0,
     seed: int = 0,
     relation: str | Relation = ADD_REMOVE,
+    rows_per_person: int = 1,
 ) -> Recipe:
     """The most accurate recipe known, with every number set from public quantities.
 
@@ -298,6 +305,8 @@ def auto(
             less noise.
         seed: of the public questions. It is not a secret.
         relation: "add_remove" or "replace_one".
+        rows_per_person: the most rows that one person has, by the owner's promise. The guarantee is
+            then for all rows of a person together.
 
     Raises:
         ValueError: for a value outside these ranges, named with what was given.
@@ -310,7 +319,7 @@ def auto(
             raise ValueError(f"auto takes one {name}, got {number.size} of them")
     numbers = {name: float(number) for name, number in one.items()}
 
-    chosen = rule(**numbers, attributes=len(domain), relation=to_relation(relation))
-    return oblivious_boost(
-        **numbers, domain=domain, seed=seed, relation=relation, **chosen._asdict()
-    )
+    people = {"relation": to_relation(relation), "rows_per_person": rows_per_person}
+    whole("rows_per_person", rows_per_person)
+    chosen = rule(**numbers, attributes=len(domain), **people)
+    return oblivious_boost(**numbers, domain=domain, seed=seed, **people, **chosen._asdict())

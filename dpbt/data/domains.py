@@ -27,6 +27,7 @@ from dpbt.data.columns import (
     read_truths,
 )
 from dpbt.data.kinds import Boolean, Column, Nominal, Numeric
+from dpbt.data.templates import template
 from dpbt.validate import as_path, shown
 
 __all__ = [
@@ -50,6 +51,7 @@ __all__ = [
     "questions",
     "read_columns",
     "read_domain",
+    "template",
 ]
 
 

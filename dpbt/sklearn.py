@@ -311,6 +311,7 @@ class _PrivateClassifier(ClassifierMixin, BaseEstimator):
             kept = model.hypotheses, model.intercept, tuple(model.transcript)
             numbers = jax.tree.leaves(model.recipe)
             state["_arrays"] = jax.tree.map(np.asarray, (*kept, numbers))
+            state["_words"] = {name: getattr(model, name) for name in _WORDS}
             state["_version"] = dpbt.__version__
         return state
 
@@ -322,7 +323,7 @@ class _PrivateClassifier(ClassifierMixin, BaseEstimator):
         """
         state = dict(state)
         number = state.pop("_clone_number", 0)
-        arrays, version = state.pop("_arrays", None), state.pop("_version", None)
+        arrays, words, version = (state.pop(f"_{x}", None) for x in ("arrays", "words", "version"))
         super().__setstate__(state)
         if number:
             _CLONES.put(self, number)
@@ -339,10 +340,15 @@ class _PrivateClassifier(ClassifierMixin, BaseEstimator):
                 f"recipe in dpbt {dpbt.__version__}"
             )
         questions = jax.tree.map(jax.numpy.asarray, domains.questions(self._reading.domain))
-        width = len(self._reading.domain)
-        parts = jax.tree.map(jax.numpy.asarray, (hypotheses, intercept, transcript))
-        released = parts[0], parts[1], Transcript(*parts[2])
-        self.model_ = Model(*released, recipe, questions, features=width, dtype="uint8")
+        hypotheses, intercept, transcript = jax.tree.map(
+            jax.numpy.asarray, (hypotheses, intercept, transcript)
+        )
+        released = hypotheses, intercept, Transcript(*transcript)
+        self.model_ = Model(*released, recipe, questions, **words)
+
+
+_WORDS = [field.name for field in dataclasses.fields(Model) if field.metadata.get("static")]
+"""The fields of a model that are no arrays and can be pickled."""
 
 
 def _stated(name: str, value: Any, meaning: str) -> Any:

@@ -312,7 +312,7 @@ class _PrivateClassifier(ClassifierMixin, BaseEstimator):
             numbers = jax.tree.leaves(model.recipe)
             state["_arrays"] = jax.tree.map(np.asarray, (*kept, numbers))
             state["_words"] = {name: getattr(model, name) for name in _WORDS}
-            state["_version"] = dpbt.__version__
+            state["_version"] = dpbt.__version__, model.recipe.learner.tag
         return state
 
     def __setstate__(self, state: dict) -> None:
@@ -333,10 +333,10 @@ class _PrivateClassifier(ClassifierMixin, BaseEstimator):
         hypotheses, intercept, transcript, numbers_then = arrays
         recipe = self._recipe(self._made)
         numbers_now = jax.tree.leaves(recipe)
-        same = len(numbers_now) == len(numbers_then)
+        same = len(numbers_now) == len(numbers_then) and recipe.learner.tag == version[1]
         if not same or not all(map(np.array_equal, numbers_now, numbers_then)):
             raise ValueError(
-                f"the estimator was fitted by dpbt {version}, and its parameters make another "
+                f"the estimator was fitted by dpbt {version[0]}, and its parameters make another "
                 f"recipe in dpbt {dpbt.__version__}"
             )
         questions = jax.tree.map(jax.numpy.asarray, domains.questions(self._reading.domain))

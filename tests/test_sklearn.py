@@ -106,6 +106,13 @@ def test_a_fit_says_what_it_learned(make, rows):
     assert ledger.key == "release"
 
 
+def test_the_statement_is_that_of_the_model(rows):
+    pytest.importorskip("dpbt.statements")
+    estimator = boosting().fit(*rows)
+    assert "transformer" in estimator.statement_
+    assert pickle.loads(pickle.dumps(estimator)).statement_ == estimator.statement_
+
+
 def test_it_learns_what_the_library_learns(rows):
     X, y = rows
     with warnings.catch_warnings():

@@ -8,7 +8,6 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence, Set
 from typing import Any
 
 import numpy as np
-from scipy import sparse
 
 from dpbt.data.columns import RawColumn
 
@@ -58,7 +57,7 @@ def rows_of(data: Any, width: int | None = None) -> Rows:
             that has two columns of one name. Also for a list without a declared width whose rows
             differ in theirs, or that is empty. No cell and no length is shown.
     """
-    if sparse.issparse(data):
+    if hasattr(data, "tocsr"):
         raise TypeError("X must be dense, got a sparse matrix; X.toarray() gives a dense one")
     names = names_of(data)
     if names is not None:

@@ -11,42 +11,14 @@ import tempfile
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import NamedTuple
+
+from mutants_estimators import ESTIMATORS
+from mutation import Mutant, attack, epilogue, oblivious
 
 ROOT = Path(__file__).resolve().parent.parent
 WORKERS = 2
 LIMIT = 300
 """Seconds that one test run may take."""
-
-
-class Mutant(NamedTuple):
-    """One change and the tests of which at least one must fail.
-
-    Attributes:
-        name: what is taken away.
-        path: the file.
-        old: text that is in it exactly once.
-        new: what takes its place.
-        tests: nodes to run.
-    """
-
-    name: str
-    path: str
-    old: str
-    new: str
-    tests: tuple[str, ...]
-
-
-def attack(file: str, test: str) -> str:
-    return f"tests/redteam/test_{file}.py::test_{test}"
-
-
-def epilogue(test: str) -> str:
-    return f"tests/test_epilogue.py::test_{test}"
-
-
-def oblivious(test: str) -> str:
-    return f"tests/test_oblivious.py::test_{test}"
 
 
 MUTANTS = [
@@ -524,6 +496,7 @@ MUTANTS = [
         "        mu < 0, ",
         (oblivious("gdp_conversions_are_exact"),),
     ),
+    *ESTIMATORS,
 ]
 
 

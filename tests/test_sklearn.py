@@ -21,7 +21,6 @@ from sklearn.exceptions import DataConversionWarning, NotFittedError
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import dpbt
 from dpbt.data.domains import Boolean, Nominal, Numeric
@@ -109,7 +108,7 @@ def test_a_fit_says_what_it_learned(make, rows):
 def test_the_statement_is_that_of_the_model(rows):
     pytest.importorskip("dpbt.statements")
     estimator = boosting().fit(*rows)
-    assert "transformer" in estimator.statement_
+    assert "fitted on the rows before" in " ".join(estimator.statement_.split())
     assert pickle.loads(pickle.dumps(estimator)).statement_ == estimator.statement_
 
 
@@ -159,6 +158,7 @@ def test_what_must_be_stated(cls, missing, words, rows):
         ({"classes": (0, 1, 2)}, "classes must be two"),
         ({"classes": (1, 1)}, "classes must be two distinct"),
         ({"classes": (0, "1")}, "classes must be two distinct"),
+        ({"classes": ("no", "yes")}, "classes are words and y holds numbers"),
         ({"classes": {0, 1}}, "classes must be two distinct"),
         ({"recipe": "random_forest"}, "recipe must be one of"),
         ({"recipe": SMALL(epsilon=1.0, rows=64, domain=DOMAIN)}, "recipe must be one of"),
@@ -264,14 +264,20 @@ def test_no_rows_and_one_row_are_rows(rows):
         assert estimator.predict_proba(X[:0]).shape == (0, 2)
 
 
-def test_no_shape_of_the_model_shows_the_number_of_rows(rows):
+def test_no_shape_shows_the_number_of_rows(rows, monkeypatch):
     X, y = rows
+    tables = []
+    learn = dpbt.boosting.learn
 
-    def shapes(count):
-        model = boosting(rows=4000).fit(X[:count], y[:count]).model_
-        return [leaf.shape for leaf in jax.tree.leaves(model)]
+    def watched(key, table, *others):
+        tables.append(table)
+        return learn(key, table, *others)
 
-    assert shapes(0) == shapes(50)
+    monkeypatch.setattr("dpbt.boosting.learn", watched)
+    models = [boosting(rows=60).fit(X[:count], y[:count]).model_ for count in (0, 50)]
+    for pair in (models, tables):
+        one, two = ([leaf.shape for leaf in jax.tree.leaves(tree)] for tree in pair)
+        assert one == two
 
 
 def test_a_frame_is_read_by_names(people):
@@ -316,6 +322,7 @@ def test_classes_are_declared_and_never_read_off_the_labels(rows):
     third[:5] = ["maybe", None, 3.5, "NO", float("nan")]
     assert boosting(classes=("no", "yes")).fit(X, third).classes_.tolist() == ["no", "yes"]
     np.testing.assert_array_equal(boosting().fit(X, np.full(50, 7)).classes_, [0, 1])
+    assert boosting(classes=("0", "1")).fit(X, y).score(X, y.astype(str)) > 0.6
     assert boosting(classes=(-1, 1)).fit(X, 2 * y - 1).predict(X).min() == -1
 
 
@@ -547,6 +554,13 @@ def test_fits_in_threads(rows):
     np.testing.assert_array_equal(alone, together)
 
 
+def test_replace_one_takes_its_number_of_rows(rows):
+    estimator = boosting(relation="replace_one", rows=50).fit(*rows)
+    assert "under replace_one" in str(estimator.ledger_)
+    with pytest.raises(ValueError, match="more rows"):
+        boosting(relation="replace_one", rows=49).fit(*rows)
+
+
 def test_kinds_of_columns_that_are_not_numbers(rows):
     _, y = rows
     words = np.where(y == 1, "yes", "no")[:, None]
@@ -565,29 +579,3 @@ def test_without_scikit_learn_the_module_says_what_to_install():
         [sys.executable, "-c", words], cwd=ROOT, capture_output=True, text=True, check=True
     )
     assert "pip install 'dpbt[sklearn]'" in ran.stdout
-
-
-REFUSED = {
-    "check_estimators_empty_data_messages": "whether there are rows at all is private",
-    "check_classifiers_classes": "classes are declared and never read off the labels",
-    "check_classifiers_regression_target": "a label that is neither class is an absent row",
-    "check_supervised_y_no_nan": "a label that is missing or infinite is an absent row",
-    "check_classifier_not_supporting_multiclass": "a third label is an absent row",
-}
-"""The checks that would have an error say something of private rows."""
-
-
-@pytest.mark.slow
-@pytest.mark.filterwarnings("ignore")
-@parametrize_with_checks(
-    [
-        make(epsilon=50.0, rows=512, domain=Numeric(-5, 5, bins=16), classes=(0, 1), recipe=recipe)
-        for make, recipe in (
-            (boosting, functools.partial(SMALL, rounds=8, depth=3)),
-            (forest, functools.partial(GROVE, rounds=8, depth=5)),
-        )
-    ],
-    expected_failed_checks=lambda estimator: REFUSED,
-)
-def test_checks_of_scikit_learn(estimator, check):
-    check(estimator)

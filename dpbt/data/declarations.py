@@ -86,17 +86,25 @@ def classes_of(given: Any, label: Label | None, labels: Any) -> np.ndarray:
     Of y only its dtype is read, which is public.
 
     Raises:
-        ValueError: if they are not stated, or are not two labels of one kind.
+        ValueError: if they are not stated, or are not two labels of one kind, or are words where y
+            holds numbers.
     """
     kind = getattr(getattr(labels, "dtype", None), "kind", None)
-    if given is not None:
-        return _pair(given)
-    if kind == "b":
+    if given is None and kind == "b":
         return np.array([False, True])
-    if label is not None:
+    numeric = kind in ("i", "u", "f")
+    if given is None and label is not None:
         words = [label.negative, label.positive]
-        return _pair(_as_numbers(words) if kind in ("i", "u", "f") else words)
-    if kind in ("i", "u", "f"):
+        given = _as_numbers(words) if numeric else words
+    if given is not None:
+        pair = _pair(given)
+        if numeric and pair.dtype.kind == "U" and _as_numbers(pair.tolist()) == pair.tolist():
+            raise ValueError(
+                f"classes are words and y holds numbers, so no row would count; got "
+                f"classes={shown(pair)}. An ensemble that encodes labels needs classes=(0, 1)"
+            )
+        return pair
+    if numeric:
         return np.array([0, 1])
     got = "labels without a dtype" if kind is None else "labels that are text or objects"
     raise ValueError(

@@ -508,12 +508,39 @@ def fit(
         ValueError: if any of these does not hold. Of what is private only the number of present
             rows is refused (`check`). No cell and no length of the table is shown.
     """
+    model = learn(
+        key,
+        table,
+        recipe,
+        public_key,
+        sample_weight=sample_weight,
+        keep_withheld=keep_withheld,
+    )
+    keys.warn_of_research(key)
+    return model
+
+
+def learn(
+    key: Array,
+    table: Table,
+    recipe: Recipe,
+    public_key: Array | None = None,
+    *,
+    sample_weight: Any = None,
+    keep_withheld: bool = False,
+) -> Model:
+    """`fit` without its warning of a research key, for callers that warn in their own words.
+
+    Args: as `fit`.
+
+    Raises:
+        ValueError: as `fit`.
+    """
     refuse_sample_weight(sample_weight)
     flag("keep_withheld", keep_withheld)
     check_run(table, recipe)
     table = on_device(table)
     check(key, table, recipe, public_key)
-    keys.warn_of_research(key)
 
     room = dataclasses.replace(recipe, capacity=shapes.bucket(recipe.capacity))
     transcript, hypotheses, _ = _boost(key, shapes.padded(table), room, public_key)

@@ -98,6 +98,36 @@ def fit(
         ValueError: if any of these does not hold. Of what is private only the number of present
             rows is refused (`checks.check`). No cell and no length of the table is shown.
     """
+    model = learn(
+        key,
+        table,
+        recipe,
+        public_key,
+        memory_mb,
+        sample_weight=sample_weight,
+        keep_withheld=keep_withheld,
+    )
+    keys.warn_of_research(key)
+    return model
+
+
+def learn(
+    key: Array,
+    table: Table,
+    recipe: Recipe,
+    public_key: Array | None = None,
+    memory_mb: float = 256,
+    *,
+    sample_weight: Any = None,
+    keep_withheld: bool = False,
+) -> Model:
+    """`fit` without its warning of a research key, for callers that warn in their own words.
+
+    Args: as `fit`.
+
+    Raises:
+        ValueError: as `fit`.
+    """
     checks.refuse_sample_weight(sample_weight)
     flag("keep_withheld", keep_withheld)
     limit = float(positive("memory_mb", memory_mb))
@@ -112,7 +142,6 @@ def fit(
         )
     table = checks.on_device(table)
     checks.check(key, table, recipe, public_key)
-    keys.warn_of_research(key)
 
     tree_bytes = 64 * table.target.shape[0] + 512 * _leaves(recipe.learner)
     batch = int(np.clip(limit * 2**20 / tree_bytes, 1, 64))

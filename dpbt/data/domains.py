@@ -26,6 +26,7 @@ from dpbt.data.columns import (
     read_truths,
 )
 from dpbt.data.kinds import Boolean, Column, Nominal, Numeric
+from dpbt.data.templates import template
 from dpbt.public import Questions
 from dpbt.storage import without_twins
 from dpbt.validate import as_path, shown
@@ -52,6 +53,7 @@ __all__ = [
     "questions",
     "read_columns",
     "read_domain",
+    "template",
 ]
 
 

@@ -35,7 +35,7 @@ FLOORS = [
     {"recipes", "statements"},
     {"checks"},
     {"boosting", "prediction"},
-    {"analysis", "forests", "saving", "sweeps.definition"},
+    {"analysis", "forests", "onnx", "saving", "sweeps.definition"},
     {"sweeps.plan"},
     {"sweeps.folders"},
     {"sweeps.runner"},

@@ -13,10 +13,10 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import NamedTuple
 
+from mutants_saved import SAVED
+
 ROOT = Path(__file__).resolve().parent.parent
-WORKERS = 2
-LIMIT = 300
-"""Seconds that one test run may take."""
+WORKERS, LIMIT = 2, 300  # test runs at once, and the seconds that each may take
 
 
 class Mutant(NamedTuple):
@@ -49,46 +49,8 @@ def oblivious(test: str) -> str:
     return f"tests/test_oblivious.py::test_{test}"
 
 
-def statement(test: str) -> str:
-    return f"tests/test_statement.py::test_{test}"
-
-
 MUTANTS = [
-    Mutant(
-        "rho of a person as if costs grew with the rows, and not with their square",
-        "dpbt/recipes/building.py",
-        "allowance.rho / float(rows_per_person) ** 2",
-        "allowance.rho / float(rows_per_person)",
-        (statement("people_with_several_rows_are_paid_for_draw_by_draw"),),
-    ),
-    Mutant(
-        "a ledger that prices one row of a person",
-        "dpbt/privacy/accounting/events.py",
-        "sensitivity = np.asarray(event.sensitivity, np.float64)[()] * rows_per_person",
-        "sensitivity = np.asarray(event.sensitivity, np.float64)[()]",
-        (statement("people_with_several_rows_are_paid_for_draw_by_draw"),),
-    ),
-    Mutant(
-        "bits of one row of a person",
-        "dpbt/privacy/accounting/events.py",
-        "event.moved * rows_per_person",
-        "event.moved",
-        (statement("people_with_several_rows_are_paid_for_draw_by_draw"),),
-    ),
-    Mutant(
-        "a statement that does not name the key",
-        "dpbt/boosting.py",
-        "    kind = keys.kind(key)\n    return model_of(",
-        "    kind = None\n    return model_of(",
-        (statement("a_statement_names_the_kind_of_the_key"),),
-    ),
-    Mutant(
-        "a checksum that is not compared",
-        "dpbt/modelfiles.py",
-        'if content.get("checksum") != checksum(content):',
-        'if checksum(content) == "":',
-        ("tests/test_saving.py::test_every_changed_digit_is_noticed",),
-    ),
+    *map(Mutant._make, SAVED),
     Mutant(
         "own_key without the budget",
         "dpbt/boosting.py",

@@ -9,7 +9,6 @@ import functools
 import inspect
 import itertools
 import numbers
-import operator
 import threading
 import warnings
 import weakref
@@ -29,6 +28,7 @@ from dpbt.data.domains import Domain
 from dpbt.data.frames import Rows, names_of, rows_of
 from dpbt.privacy import accounting, keys, pricing
 from dpbt.privacy.keys import ResearchKeyWarning
+from dpbt.statements import statement
 from dpbt.validate import shown
 
 try:
@@ -183,7 +183,7 @@ class _PrivateClassifier(ClassifierMixin, BaseEstimator):
         validate_data(self, _form(X, given), reset=True, skip_check_array=True)
         self.classes_ = classes
         self.model_ = model
-        self._reading, self._made, self._key_kind = reading, made, keys.kind(key)
+        self._reading, self._made = reading, made
         return self
 
     def _recipe(self, made: _Made) -> Recipe:
@@ -271,13 +271,13 @@ class _PrivateClassifier(ClassifierMixin, BaseEstimator):
     def ledger_(self) -> accounting.Ledger:
         """What the fit cost (`dpbt.ledger`), with the kind of its key."""
         check_is_fitted(self, "model_")
-        return dataclasses.replace(pricing.ledger(self.model_), key=self._key_kind)
+        return pricing.ledger(self.model_)
 
     @property
     def statement_(self) -> str:
         """What the guarantee says, in plain words (`dpbt.statement`)."""
         check_is_fitted(self, "model_")
-        return operator.attrgetter("statement")(dpbt)(self.model_)
+        return statement(self.model_)
 
     def _cells(self, X: Any) -> np.ndarray:
         """u8[N, F]: rows as the model reads them."""

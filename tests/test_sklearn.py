@@ -409,7 +409,7 @@ def test_a_pickle_holds_no_key_and_nothing_of_a_rows_length(make, rows):
     axes = {length for leaf in jax.tree.leaves(state["_arrays"]) for length in np.shape(leaf)}
     assert not axes & {50, 64}
     kept = set(vars(estimator)) - set(estimator.get_params())
-    public = {"_key_kind", "_made", "_reading", "classes_", "model_", "n_features_in_"}
+    public = {"_made", "_reading", "classes_", "model_", "n_features_in_"}
     assert kept == public
 
 

@@ -8,9 +8,9 @@ Nothing here reads private rows. Two rules spread the questions evenly without s
   (q + u) / m, q = 0..m - 1. The offset u of an attribute starts at random and moves by the golden
   ratio with each deck.
 
-Quantiles are those of the square root of the share of rows in a cell. Quantiles of the rows
-themselves would spend all questions where most rows are, and the tails of skewed columns would go
-unasked. Evenly spaced questions would do the opposite.
+Quantiles are those of a mixture: six tenths are the share of rows in a cell, and four tenths are
+even over cells. Quantiles of the rows alone would leave the tails of skewed columns unasked. Evenly
+spaced questions alone would leave the middle of columns with outliers unasked.
 
 Values of a nominal attribute are put in a random order, and cut nearer the middle.
 """
@@ -25,6 +25,9 @@ import numpy as np
 from dpbt.base import CELLS, Array
 
 _GOLDEN = (math.sqrt(5) - 1) / 2
+
+_EVEN = 0.4
+"""How much of the mass that thresholds follow is even over cells."""
 
 _DECK, _OFFSET, _ORDER = 0, 1, 2
 """What is folded into the key of each kind of random numbers."""
@@ -96,6 +99,12 @@ def _attributes_of_tree(
     return jnp.asarray(sizes, jnp.int32)[place], attributes.astype(jnp.int32), decks
 
 
+def _even(attributes: tuple[Attribute, ...], widest: int) -> Array:
+    """f32[F, C]: the same mass in each cell that an attribute has."""
+    cells = np.array([[attribute.cells] for attribute in attributes])
+    return jnp.asarray((np.arange(widest) < cells) / cells, jnp.float32)
+
+
 def draw(
     attributes: tuple[Attribute, ...],
     depth: int,
@@ -132,10 +141,9 @@ def draw(
     offset = jnp.mod(start + decks[slot].astype(jnp.float32) * _GOLDEN, 1.0)
     quantile = (question.astype(jnp.float32) + offset) / asked.astype(jnp.float32)
 
-    # The order of the cells, and how much of the roots of their masses is up to each of them.
+    # The order of the cells, and how much of the mixture is up to each of them.
     mass = mass[:, : max(attribute.cells for attribute in attributes)]
-    root = jnp.sqrt(mass)
-    spread = root / jnp.sum(root, axis=1, keepdims=True)
+    spread = (1 - _EVEN) * mass + _EVEN * _even(attributes, mass.shape[1])
     rank, order = _cell_orders(attributes, feature, jax.random.fold_in(orders_key, tree))
     up_to = jnp.cumsum(jnp.take_along_axis(spread[feature], order, axis=1), axis=1)
 

@@ -24,13 +24,13 @@ import numpy as np
 import dpbt
 from dpbt import recipes
 from dpbt.base import ADD_REMOVE, REPLACE_ONE, Array, Recipe, Relation, Table, relation_name
+from dpbt.commands.errors import InputError
 from dpbt.data.domains import Domain
 from dpbt.data.files import read_csv
 from dpbt.sweeps import definition, plan
 from dpbt.sweeps.storage import write_whole
 from experiments.common import commands, data, protocols, results, tables
 from experiments.common.criteria import CRITERIA, LABELS
-from experiments.common.errors import InputError
 from experiments.common.progress import progress
 
 EPSILONS = (0.1, 1.0, 10.0)

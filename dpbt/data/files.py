@@ -129,6 +129,7 @@ def read_columns(path: str | Path, names: tuple[str, ...]) -> dict[str, RawColum
 def _read_parquet(path: Path, names: tuple[str, ...]) -> dict[str, RawColumn]:
     with open(path, "rb") as file:  # its errors are those of every file
         try:
+            arrow: Any = importlib.import_module("pyarrow")
             parquet: Any = importlib.import_module("pyarrow.parquet")
         except ImportError:
             raise ImportError(
@@ -138,7 +139,7 @@ def _read_parquet(path: Path, names: tuple[str, ...]) -> dict[str, RawColumn]:
             given = parquet.ParquetFile(file)
             _check_names(str(path), given.schema_arrow.names, names)
             table = given.read(columns=list(names))
-        except parquet.core.lib.ArrowException:  # its words may show a value
+        except (arrow.ArrowException, OSError):  # their words may show a value
             raise ValueError(f"{path}: no Parquet file that pyarrow can read") from None
         return {name: table.column(name) for name in names}
 

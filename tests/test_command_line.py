@@ -4,6 +4,7 @@ import csv
 import io
 import json
 import os
+import re
 import subprocess
 import sys
 import time
@@ -18,10 +19,11 @@ import dpbt
 from dpbt import __main__ as command_line
 from dpbt import boosting
 from dpbt.analysis import audit as audits
-from dpbt.commands import inputs, output
+from dpbt.commands import inputs, output, owner
 from dpbt.data import domains, files
 from dpbt.privacy import keys
 from dpbt.recipes import named
+from tests.test_docs import blocks, income_rows
 
 ROOT = Path(__file__).parent.parent
 INCOME = ROOT / "docs" / "examples" / "income.json"
@@ -281,6 +283,38 @@ def test_where_a_model_cannot_be_written_nothing_is_learned(fitted, tmp_path, ca
         assert expected in refusal(capsys, *fitting(fitted.folder, out))
 
 
+def test_no_shape_shows_the_number_of_rows(fitted, tmp_path, capsys, monkeypatch):
+    seen = []
+
+    def learn(key, table, recipe, public_key):
+        seen.append(jax.tree.map(np.shape, table))
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(boosting, "learn", learn)
+    for lines in (ROWS, ROWS - 20):
+        kept = (fitted.folder / "rows.csv").read_text().splitlines()[: lines + 1]
+        (tmp_path / "rows.csv").write_text("\n".join(kept))
+        words = fitting(fitted.folder, tmp_path / "model.json")
+        run(capsys, words[0], tmp_path / "rows.csv", *words[2:])
+    assert seen[0] == seen[1]
+    assert seen[0].present == (ROWS + 10,)
+
+
+def test_the_owner_sees_how_many_cells_are_missing(fitted, tmp_path, capsys):
+    """Counts of private cells are on standard error alone, and only where they are asked for."""
+    words = fitting(fitted.folder, tmp_path / "model.json")
+    words[1] = str(fitted.folder / "odd.csv")
+    status, out, err = run(capsys, *words, "--owner-report")
+    assert status == 0
+    head, *lines, warning = err.splitlines()
+    assert head == owner.OWNER
+    found = {line.split(":")[0]: int(line.split(":")[1].split()[0]) for line in lines}
+    assert found == {"age": 5, "job": 5, "member": 6, "label": 5}
+    assert warning.startswith("warning: research key")
+    assert len(out.splitlines()) == 2
+    assert owner.OWNER not in fitted.err
+
+
 def test_force_replaces_a_model(fitted, tmp_path, capsys):
     (tmp_path / "model.json").write_text("old")
     words = fitting(fitted.folder, tmp_path / "model.json")
@@ -472,3 +506,26 @@ def test_help_lists_every_command_on_one_line(capsys):
     assert max(map(len, out.splitlines())) <= 100
     for name in command_line.COMMANDS:
         assert sum(line.strip().startswith(f"{name} ") for line in out.splitlines()) == 1
+
+
+PAGE = (ROOT / "docs" / "handing_over.md").read_text()
+SHOWN = [line.split()[1:] for line in re.findall(r"^dpbt .*", PAGE, re.MULTILINE)]
+
+
+def test_the_commands_of_the_docs_are_all_of_them():
+    assert {words[0] for words in SHOWN} == set(command_line.COMMANDS)
+
+
+@pytest.mark.slow
+def test_the_commands_of_the_docs_run(tmp_path, capsys, monkeypatch):
+    """On made-up rows: `auto` compiles for more than five seconds."""
+    monkeypatch.chdir(tmp_path)
+    income_rows(Path("income.csv"))
+    people = next(block for block in blocks(PAGE, "") if block.startswith("age,"))
+    Path("new.csv").write_text(people)
+    for words in SHOWN:
+        assert run(capsys, *words)[0] == 0
+        if words[0] == "domain":
+            Path("income.json").write_bytes(INCOME.read_bytes())
+    _, out, _ = run(capsys, "predict", "model.json", "new.csv")
+    assert len(out.splitlines()) == len(people.splitlines())

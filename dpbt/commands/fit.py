@@ -12,6 +12,8 @@ import dpbt
 from dpbt.commands import inputs, output
 from dpbt.commands import options as kinds
 from dpbt.commands.errors import InputError, of_input
+from dpbt.commands.owner import add_owner_report, owner_report
+from dpbt.data.domains import Boolean, missing_cells
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -21,6 +23,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     words = "for research alone: a seed in place of a fresh key; whoever knows it can subtract the "
     words += "noise"
     parser.add_argument("--seed", type=kinds.whole(0, kinds.LARGEST_SEED), help=words)
+    add_owner_report(parser)
     output.add_out(parser, "the file of the model", required=True)
 
 
@@ -41,6 +44,11 @@ def run(options: argparse.Namespace) -> None:
             f"{options.file}: more rows than --rows {options.rows}, the stated bound on their "
             "number; lines that are blank or cannot be read count"
         )
+
+    if options.owner_report:
+        classes = Boolean(label.positive, label.negative)
+        unknown = missing_cells({label.column: classes}, {label.column: labels})[label.column]
+        print(owner_report(missing_cells(domain, columns), unknown), file=sys.stderr)
 
     with output.working("setting the noise"):
         import jax

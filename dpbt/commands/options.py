@@ -51,14 +51,14 @@ def add_commands(parser: argparse.ArgumentParser, modules: Mapping[str, str]) ->
     found = {name: importlib.import_module(path) for name, path in modules.items()}
     summaries = [(name, _words(module).splitlines()[0]) for name, module in found.items()]
     commands = parser.add_subparsers(
-        title="commands", description=_aligned(summaries), metavar="COMMAND", required=True
+        title="commands", description=aligned(summaries), metavar="COMMAND", required=True
     )
     for name, module in found.items():
         _fill(commands.add_parser(name, description=_words(module)), module)
 
 
-def _aligned(pairs: list[tuple[str, str]]) -> str:
-    """Names and their summaries, a line for each pair."""
+def aligned(pairs: list[tuple[str, str]]) -> str:
+    """Names and what is said of them, a line for each pair."""
     width = max(len(name) for name, _ in pairs)
     return "\n".join(f"{name:{width}}  {summary}" for name, summary in pairs)
 

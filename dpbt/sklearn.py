@@ -5,7 +5,6 @@ before, such as a scaler or an imputer, is outside of it, and so is every reader
 """
 
 import dataclasses
-import functools
 import inspect
 import itertools
 import numbers
@@ -19,7 +18,7 @@ import jax
 import numpy as np
 
 import dpbt
-from dpbt import boosting, forests, prediction, recipes
+from dpbt import boosting, forests, prediction
 from dpbt.analysis.explain import explain
 from dpbt.base import REPLACE_ONE, Array, Model, Recipe, Table, Transcript
 from dpbt.data import domains, tables
@@ -28,6 +27,7 @@ from dpbt.data.domains import Domain
 from dpbt.data.frames import Rows, names_of, rows_of
 from dpbt.privacy import accounting, keys, pricing
 from dpbt.privacy.keys import ResearchKeyWarning
+from dpbt.recipes import named
 from dpbt.statements import statement
 from dpbt.validate import shown
 
@@ -478,14 +478,7 @@ class PrivateBoostingClassifier(_PrivateClassifier):
         statement_: what the guarantee says, in plain words.
     """
 
-    _recipes = {  # noqa: RUF012  # a constant; a ClassVar would hide its type from subclasses
-        "auto": recipes.auto,
-        "oblivious_boost": recipes.oblivious_boost,
-        "bdpe": functools.partial(recipes.bdpe, criterion="gini"),
-        "lazybb_rules": recipes.lazybb_rules,
-        "lazybb_trees": recipes.lazybb_trees,
-        "halfspace_boost": recipes.halfspace_boost,
-    }
+    _recipes = named.BOOSTING
 
 
 class PrivateForestClassifier(_PrivateClassifier):
@@ -509,11 +502,7 @@ class PrivateForestClassifier(_PrivateClassifier):
         random_state: None draws a release key.
     """
 
-    _recipes = {  # noqa: RUF012  # as above
-        "random_forest": recipes.random_forest,
-        "rf_l": recipes.rf_l,
-        "rf_e": recipes.rf_e,
-    }
+    _recipes = named.FORESTS
 
     def __init__(
         self,

@@ -24,13 +24,14 @@ import numpy as np
 import dpbt
 from dpbt import recipes
 from dpbt.base import ADD_REMOVE, REPLACE_ONE, Array, Recipe, Relation, Table, relation_name
+from dpbt.commands.errors import InputError
+from dpbt.commands.owner import add_owner_report, owner_report
 from dpbt.data.domains import Domain
 from dpbt.data.files import read_csv
 from dpbt.sweeps import definition, plan
 from dpbt.sweeps.storage import write_whole
 from experiments.common import commands, data, protocols, results, tables
 from experiments.common.criteria import CRITERIA, LABELS
-from experiments.common.errors import InputError
 from experiments.common.progress import progress
 
 EPSILONS = (0.1, 1.0, 10.0)
@@ -47,7 +48,6 @@ MEMORY_MB = 64
 
 PUBLIC = "public rows"
 PRIVATE = "benchmark on private rows: itself a release, not covered by any ledger"
-OWNER = "private, not covered by the ledger"
 PUBLISHED = (
     "published test errors near chance come from the noise that the paper's constants ask for"
 )
@@ -82,8 +82,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     words = f"{words} (replace_one)"
     parser.add_argument("--rows", type=commands.whole(1), metavar="COUNT", help=words)
     commands.add_out(parser, results.folder("demo"), ", a CSV file and a figure")
-    words = "print how many cells are missing, on standard error for the owner alone; not saved"
-    parser.add_argument("--owner-report", action="store_true", help=words)
+    add_owner_report(parser)
     commands.add_smoke(parser)
     commands.add_json(parser, "print the table as JSON")
 
@@ -431,18 +430,6 @@ def size_in_words(options: argparse.Namespace, count: int, rows: int, relation: 
     """The number of rows if it is public, and else its public bound."""
     private = options.data is not None and relation is ADD_REMOVE
     return f"at most {rows} rows" if private else f"{count} rows"
-
-
-def owner_report(missing: Mapping[str, int], unknown_labels: int) -> str:
-    """Exact counts of private cells, under a heading: only the owner of the rows may see them.
-
-    Args:
-        missing: column -> how many cells were read as missing.
-        unknown_labels: how many rows have a label of neither class.
-    """
-    lines = [(f"{name}:", f"{count} cells read as missing") for name, count in missing.items()]
-    last = ("label:", f"{unknown_labels} rows of neither class")
-    return f"{OWNER}\n" + tables.align([*lines, last])
 
 
 def run(options: argparse.Namespace) -> None:

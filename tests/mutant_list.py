@@ -1,5 +1,6 @@
 """The mutants that `mutants.py` runs: what each takes away, and the tests that must see it."""
 
+from mutants_commands import COMMANDS
 from mutants_estimators import ESTIMATORS
 from mutation import Mutant, attack, epilogue, gdp, oblivious, statement
 
@@ -513,5 +514,6 @@ MUTANTS = [
         'if checksum(content) == "":',
         ("tests/test_saving.py::test_every_changed_digit_is_noticed",),
     ),
+    *COMMANDS,
     *ESTIMATORS,
 ]

@@ -12,11 +12,11 @@ import pytest
 
 import dpbt
 from dpbt import recipes
+from dpbt.commands.errors import InputError
 from dpbt.data.domains import Nominal, Numeric
 from dpbt.privacy import accounting
 from experiments import __main__ as command_line
 from experiments.common import data, peers, ranks, results
-from experiments.common.errors import InputError
 from experiments.frontier import ablation, cells, methods, pages, settings, study
 from paper_figures.frontier import curves
 from paper_figures.frontier import ranks as rank_figure

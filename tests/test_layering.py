@@ -40,6 +40,8 @@ FLOORS = [
     {"sklearn", "sweeps.plan"},
     {"sweeps.folders"},
     {"sweeps.runner"},
+    {"commands"},
+    {"__main__"},
 ]
 """Modules import from lower floors."""
 FILES = sorted(

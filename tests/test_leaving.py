@@ -20,6 +20,7 @@ import pytest
 import dpbt
 from dpbt import forests, recipes
 from dpbt.base import Table
+from dpbt.commands import owner
 from dpbt.data import domains
 from dpbt.data.domains import Boolean, Nominal, Numeric, missing_cells
 from dpbt.data.tables import take
@@ -102,9 +103,9 @@ def test_the_demo_says_what_it_is_and_shows_no_cell_and_no_number_of_rows(demo, 
     assert demo.titles[0].startswith(demos.PRIVATE)
     lines = (out / "demo.csv").read_text().splitlines()
     assert all(demos.PRIVATE in line for line in lines[1:])
-    assert re.search(rf"{demos.OWNER}\nage: +0 cells.*\njob: +1 cells.*\n", watch.err)
+    assert re.search(rf"{owner.OWNER}\nage: +0 cells.*\njob: +1 cells.*\n", watch.err)
     files = b"".join(path.read_bytes() for path in out.iterdir()).decode("latin-1")
-    assert demos.OWNER not in watch.out + files
+    assert owner.OWNER not in watch.out + files
 
     # JSON says so too.
     assert demo("--rows", str(BOUND), "--json")[0] == 0
@@ -117,7 +118,7 @@ def test_the_owners_counts():
     columns = {"x": [0.5, np.nan, 7.0], "c": ["a", "z", ""], "d": ["1", "0", ""]}
     counts = missing_cells(domain, columns)
     assert counts == {"x": 1, "c": 1, "d": 1}  # what is not listed is read as other
-    lines = demos.owner_report(counts, 4).splitlines()
+    lines = owner.owner_report(counts, 4).splitlines()
     assert lines[0] == "private, not covered by the ledger"
     assert [re.sub(" +", " ", line) for line in lines[1:]] == [
         "x: 1 cells read as missing",

@@ -21,6 +21,9 @@ _OF_KIND: dict[str, dict[str, Any]] = {
 
 _OPENERS = {".parquet": "parquet", ".arrow": "ipc", ".feather": "ipc"}
 
+DECLARE_TYPES = tuple(_OPENERS)
+"""The ends of the names of files that declare types."""
+
 
 def template(columns: Any, label: str | None = None) -> str:
     """A domain as JSON text to fill in and save, for `read_domain`.
@@ -111,7 +114,8 @@ def _schema(path: Path) -> Any:
         module = importlib.import_module(f"pyarrow.{opener}")
     except ImportError:
         raise ImportError(
-            "reading the schema of a file needs pyarrow; or give the names of the columns"
+            "reading the schema of a file needs pyarrow: pip install 'dpbt[parquet]'; or give the "
+            "names of the columns"
         ) from None
     try:
         if opener == "parquet":

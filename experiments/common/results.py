@@ -5,8 +5,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from dpbt.commands.errors import InputError
 from dpbt.sweeps.storage import provenance, write_whole
-from experiments.common.errors import InputError
 
 Line = dict[str, Any]
 """One line of results: text, numbers, Booleans and None by column."""

@@ -9,9 +9,9 @@ import statistics
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
+from dpbt.commands.errors import InputError
 from dpbt.sweeps.storage import write_whole
 from experiments.common import ranks, results
-from experiments.common.errors import InputError
 from experiments.frontier.ablation import CHANGES
 from experiments.frontier.methods import EVERY, METHODS
 from experiments.frontier.settings import DATASETS

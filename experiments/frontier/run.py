@@ -15,8 +15,8 @@ import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from dpbt.commands.errors import InputError
 from experiments.common import commands, data, peers, results, tables
-from experiments.common.errors import InputError
 from experiments.common.progress import progress
 from experiments.frontier import pages, settings
 from experiments.frontier.cells import KEYS, Cell, Store, about, cells_of, measured

@@ -10,10 +10,10 @@ import numpy as np
 
 import dpbt
 from dpbt import forests, recipes
+from dpbt.commands.errors import InputError
 from dpbt.privacy import keys
 from experiments.common import commands, results, tables, timing
 from experiments.common import peers as rivals
-from experiments.common.errors import InputError
 from experiments.papers.bojarski_2014.rows import Study, add_options, study_of
 from experiments.papers.bojarski_2014.settings import NAME, PEER_SETTINGS
 

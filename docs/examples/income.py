@@ -42,9 +42,9 @@ cells = dpbt.domains.encode(domain, known.columns)
 positive = np.array([cell == label.positive for cell in known.labels])
 
 
-def measure(model):
-    """Accuracy and AUROC of a model on the public rows, as text."""
-    score = np.asarray(dpbt.decision_function(model, cells))
+def measure(fitted):
+    """Accuracy and AUROC on the public rows, as text."""
+    score = np.asarray(dpbt.decision_function(fitted, cells))
     above, below = score[positive], np.sort(score[~positive])
     won = [np.searchsorted(below, above, side) for side in ("left", "right")]
     auroc = np.mean(won) / len(below)
@@ -52,6 +52,7 @@ def measure(model):
 
 
 print(f"the negative class alone: accuracy {np.mean(~positive):.3f}")
+
 print("the model:", measure(model))
 
 print(dpbt.statement(model))

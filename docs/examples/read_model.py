@@ -8,6 +8,6 @@ import dpbt.reader
 model = dpbt.reader.load("model.json")
 with open(sys.argv[1]) as file:
     people = list(csv.DictReader(file))
-print(model.predict(people))
+print("class:", model.predict(people))
 print(model.predict_proba(people))
 print("JAX was imported:", "jax" in sys.modules)

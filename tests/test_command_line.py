@@ -23,7 +23,7 @@ from dpbt.commands import inputs, output, owner
 from dpbt.data import domains, files
 from dpbt.privacy import keys
 from dpbt.recipes import named
-from tests.test_docs import blocks, income_rows
+from tests.test_docs import blocks
 
 ROOT = Path(__file__).parent.parent
 INCOME = ROOT / "docs" / "examples" / "income.json"
@@ -506,6 +506,20 @@ def test_help_lists_every_command_on_one_line(capsys):
     assert max(map(len, out.splitlines())) <= 100
     for name in command_line.COMMANDS:
         assert sum(line.strip().startswith(f"{name} ") for line in out.splitlines()) == 1
+
+
+def income_rows(path: Path) -> None:
+    """A made-up file of the columns that the page's domain declares."""
+    rng = np.random.default_rng(0)
+    head = ("age", "education-num", "hours-per-week", "capital-gain", "marital-status", "sex")
+    with open(path, "w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow((*head, "income"))
+        for _ in range(300):
+            age, school = rng.integers(17, 90), rng.integers(1, 17)
+            status = rng.choice(["Divorced", "Widowed"])
+            income = ">50K" if school > 12 else "<=50K"
+            writer.writerow((age, school, 40, 0, status, rng.choice(["Male", "Female"]), income))
 
 
 PAGE = (ROOT / "docs" / "handing_over.md").read_text()

@@ -3,10 +3,11 @@
 Exit status 2 means bad input, and 130 an interruption. A file is written whole or not at all.
 """
 
+import os
 import sys
 from pathlib import Path
 
-from dpbt.commands.errors import status_of
+from dpbt.commands.errors import INTERRUPTED, status_of
 from dpbt.commands.options import Parser, add_commands
 
 COMMANDS = {
@@ -32,5 +33,19 @@ def _run(given: list[str]) -> int:
     return options.program(options) or 0
 
 
+def program() -> None:
+    """Run the command of this process and end it.
+
+    After Ctrl-C the process ends at once: threads of JAX that still compile may crash an orderly
+    end, and then its exit status would not be 130.
+    """
+    status = main()
+    if status == INTERRUPTED:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(status)
+    sys.exit(status)
+
+
 if __name__ == "__main__":
-    sys.exit(main())
+    program()

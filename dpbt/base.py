@@ -272,7 +272,7 @@ class Prologue(NamedTuple):
 
     program: PrivateProgram
     intercept: Callable[[Release, Budget], Array]
-    tag: str = "prologue"
+    tag: str
 
 
 class Epilogue(NamedTuple):
@@ -289,7 +289,7 @@ class Epilogue(NamedTuple):
 
     program: PrivateProgram
     line: Callable[[Release, Budget, Array], tuple[Array, Array]]
-    tag: str = "epilogue"
+    tag: str
 
 
 class WeakLearner(NamedTuple):

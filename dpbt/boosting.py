@@ -92,6 +92,7 @@ def own_key(key: Array, recipe: Recipe) -> Array:
     So one key gives independent noise to two recipes that differ in any scale, share or learner.
     If they shared their noise at two scales, their two releases would reveal the private statistic.
     Rounds and capacity are left out, because the first T rounds do not depend on how many follow.
+    The epilogue does, so its own key also depends on the number of rounds.
 
     Args:
         key: a typed key.
@@ -338,7 +339,7 @@ def boost(key: Array, table: Table, recipe: Recipe, public_key: Array | None = N
     # The epilogue.
     epilogue: Release = {}
     if learner.epilogue is not None:
-        drawing = _keys_once(key, public_key, recipe, _EPILOGUE)
+        drawing = _keys_once(key, public_key, recipe, _EPILOGUE, recipe.rounds)
         read = after_rounds(prepared, scores, recipe, prologue)
         epilogue = learner.epilogue.program.release(*drawing, *read)
         boundary.check_sites(prologue=prologue, rounds=rounds, epilogue=epilogue)
@@ -349,11 +350,16 @@ def boost(key: Array, table: Table, recipe: Recipe, public_key: Array | None = N
 
 
 def _keys_once(
-    key: Array, public_key: Array | None, recipe: Recipe, number: np.uint32
+    key: Array, public_key: Array | None, recipe: Recipe, *numbers: Any
 ) -> tuple[Array, Array | None]:
     """The keys of the noise and of the public structure of a prologue or an epilogue."""
-    public = None if public_key is None else jax.random.fold_in(public_key, number)
-    return jax.random.fold_in(own_key(key, recipe), number), public
+
+    def derived(key: Array) -> Array:
+        for number in numbers:
+            key = jax.random.fold_in(key, jnp.asarray(number).astype(jnp.uint32))
+        return key
+
+    return derived(own_key(key, recipe)), None if public_key is None else derived(public_key)
 
 
 def key_pairs(key: Array, public_key: Array | None, recipe: Recipe) -> tuple[Array, Array | None]:

@@ -78,6 +78,46 @@ def test_learners_that_differ_in_their_epilogue_alone_do_not_share_noise():
     assert np.any(here != there)
 
 
+def test_the_noise_of_the_epilogue_depends_on_the_number_of_rounds():
+    """Scores after other rounds are another statistic, so equal noise would give it away."""
+    table, several = random_table(0, 14, 3), recipe_of(rounds=[2, 3], marginals_share=0.0)
+    few, many = (recipes.setting(several, index) for index in (0, 1))
+    many = dataclasses.replace(many, budget=few.budget)
+    wide = few.budget._replace(score_scale=np.float32(1e4))
+    drawn = [
+        jax.jit(dpbt.boost)(jax.random.key(0), table, dataclasses.replace(one, budget=wide))
+        for one in (few, many)
+    ]
+    first, second = (boosted.transcript for boosted in drawn)
+    np.testing.assert_array_equal(first.rounds["sums"][:2], second.rounds["sums"][:2])
+    apart = np.abs(np.asarray(first.epilogue["scores"]) - np.asarray(second.epilogue["scores"]))
+    assert apart.max() > 14  # equal noise would leave the difference of two counts
+
+
+def test_learners_that_place_rows_in_other_ways_do_not_share_noise():
+    """The default tag has `place`, whose result the program reads."""
+
+    def of(place):
+        learner = recipe_of().learner
+        kind = learner.hypotheses._replace(
+            place=place,
+            prepare=lambda table: table,
+            predict=lambda tree, rows: rows.target,
+            bound=lambda tree: tree,
+        )
+        return boundary.weak_learner(
+            counting, lambda *read: None, lambda *read: [], kind, ADD_REMOVE
+        ).tag
+
+    def left(structure, rows):
+        return rows
+
+    def right(structure, rows):
+        return (rows, 1)
+
+    assert of(left) != of(right)
+
+
 def test_scores_models_and_replays_agree():
     """Scores of the run are those of the model, whose trees and intercept hold the line."""
     table, recipe = random_table(7, 14, 3), recipe_of(epsilon=50.0, marginals_share=0.0)

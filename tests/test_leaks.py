@@ -212,7 +212,7 @@ def oblivious(**changes):
 def with_prologue(recipe, program, intercept, event):
     """The recipe with a prologue of one draw."""
     opening = boundary.private_program(program, lambda budget, public: [event])
-    learner = recipe.learner._replace(prologue=Prologue(opening, intercept))
+    learner = recipe.learner._replace(prologue=Prologue(opening, intercept, "a leak"))
     return dataclasses.replace(recipe, learner=learner)
 
 

@@ -84,7 +84,7 @@ def _not_rows(got: str) -> str:
 
 def _of_list(data: Sequence[Any], width: int | None) -> Rows:
     """The rows of a list."""
-    if len(data) > 0 and not any(map(_is_row, data)):
+    if width is None and len(data) > 0 and not any(map(_is_row, data)):
         raise ValueError(_not_rows("a list of what are no rows"))
     if width is None:
         widths = {len(row) if _is_row(row) else -1 for row in data}

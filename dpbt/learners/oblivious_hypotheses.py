@@ -133,7 +133,7 @@ def place(
 ) -> Rows:
     """The rows, each with its leaf in the round's tree."""
     tree, _ = structure
-    return rows._replace(leaf=leaves_in(attributes, tree, rows))
+    return rows._replace(leaf=leaves_of(attributes, tree, cells_of(attributes, rows)))
 
 
 def _check_table(attributes: tuple[Attribute, ...], table: Table) -> None:

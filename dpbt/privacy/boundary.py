@@ -448,7 +448,8 @@ def weak_learner(
     if tag is None:
         opening = () if prologue is None else (prologue.program.release, prologue.intercept)
         closing = () if epilogue is None else (epilogue.program.release, epilogue.line)
-        reading = hypotheses.prepare, hypotheses.predict, hypotheses.bound
+        placing = () if hypotheses.place is None else (hypotheses.place,)
+        reading = (hypotheses.prepare, hypotheses.predict, hypotheses.bound, *placing)
         deriving = () if structure is None else (structure,)
         tag = code_tag(program, hypothesis, *reading, *opening, *closing, *deriving)
     return WeakLearner(

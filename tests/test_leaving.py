@@ -65,8 +65,8 @@ def lines_of(extra=()):
 
 @pytest.fixture
 def demo(tmp_path, monkeypatch, watch):
-    """Runs the demo with two small programs on a file of private rows; returns its exit status."""
-    monkeypatch.setattr(demos, "CRITERIA", {"gini": demos.CRITERIA["gini"]})
+    """Runs the demo with one small program on a file of private rows; returns its exit status."""
+    monkeypatch.setattr(demos, "curves", lambda: [("tight", "gini")])
     monkeypatch.setattr(demos, "EPSILONS", (1.0,))
     clock = itertools.count()
     # A clock of its own, as the models in a second may be N.
@@ -92,7 +92,10 @@ def demo(tmp_path, monkeypatch, watch):
     return run
 
 
-def test_the_demo_says_what_it_is_and_shows_no_cell_and_no_number_of_rows(demo, watch):
+def test_the_demo_says_what_it_is_and_shows_no_cell_and_no_number_of_rows(
+    demo, watch, monkeypatch
+):
+    monkeypatch.setattr(demos, "curves", lambda: [("tight", "gini"), demos.AUTO])
     status, out = demo("--rows", str(BOUND), "--owner-report")
     assert status == 0, watch.said
     assert found_in(watch.said) == found_in_files(out) == []

@@ -92,9 +92,7 @@ def demo(tmp_path, monkeypatch, watch):
     return run
 
 
-def test_the_demo_says_what_it_is_and_shows_no_cell_and_no_number_of_rows(
-    demo, watch, monkeypatch
-):
+def test_the_demo_says_what_it_is_and_shows_no_cell_and_no_number_of_rows(demo, watch, monkeypatch):
     monkeypatch.setattr(demos, "curves", lambda: [("tight", "gini"), demos.AUTO])
     status, out = demo("--rows", str(BOUND), "--owner-report")
     assert status == 0, watch.said

@@ -36,7 +36,7 @@ $(READY): pyproject.toml
 	$(PYTHON) -m venv $(VENV)
 	@echo 'installing (a minute or two)'
 	@# With a plain path the package is found from the folder above the checkout, too.
-	$(BIN)/python -m pip install --quiet --config-settings editable_mode=compat --editable '.[figures,experiments,docs,test,dev]'
+	$(BIN)/python -m pip install --quiet --config-settings editable_mode=compat --editable '.[figures,sklearn,experiments,docs,test,dev]'
 	@touch $@
 
 clean:

@@ -12,9 +12,13 @@ if TYPE_CHECKING:
         forests,
         learners,
         losses,
+        onnx,
         prediction,
+        reader,
         recipes,
         reweighting,
+        saving,
+        statements,
         sweeps,
     )
     from dpbt.analysis import audit, diagnostics
@@ -27,6 +31,9 @@ if TYPE_CHECKING:
     from dpbt.privacy import accounting, boundary, keys, mechanisms
     from dpbt.privacy.keys import fresh_key
     from dpbt.privacy.pricing import ledger
+    from dpbt.reader import SavedModel, load
+    from dpbt.saving import save
+    from dpbt.statements import statement
     from dpbt.theory import forest_bounds, smooth_bounds
 
 _MODULES = {
@@ -44,11 +51,15 @@ _MODULES = {
     "learners": "dpbt.learners",
     "losses": "dpbt.losses",
     "mechanisms": "dpbt.privacy.mechanisms",
+    "onnx": "dpbt.onnx",
     "prediction": "dpbt.prediction",
     "questions": "dpbt.data.questions",
+    "reader": "dpbt.reader",
     "recipes": "dpbt.recipes",
     "reweighting": "dpbt.reweighting",
+    "saving": "dpbt.saving",
     "smooth_bounds": "dpbt.theory.smooth_bounds",
+    "statements": "dpbt.statements",
     "sweeps": "dpbt.sweeps",
 }
 _NAMES = {
@@ -56,6 +67,7 @@ _NAMES = {
     "Model": "dpbt.base",
     "Questions": "dpbt.base",
     "Recipe": "dpbt.base",
+    "SavedModel": "dpbt.reader",
     "Table": "dpbt.base",
     "Transcript": "dpbt.base",
     "Tree": "dpbt.base",
@@ -65,9 +77,12 @@ _NAMES = {
     "fit": "dpbt.boosting",
     "fresh_key": "dpbt.privacy.keys",
     "ledger": "dpbt.privacy.pricing",
+    "load": "dpbt.reader",
     "predict": "dpbt.prediction",
     "predict_proba": "dpbt.prediction",
     "replay": "dpbt.boosting",
+    "save": "dpbt.saving",
+    "statement": "dpbt.statements",
     "table": "dpbt.data.tables",
 }
 
@@ -79,6 +94,7 @@ __all__ = [
     "Model",
     "Questions",
     "Recipe",
+    "SavedModel",
     "Table",
     "Transcript",
     "Tree",
@@ -101,16 +117,23 @@ __all__ = [
     "keys",
     "learners",
     "ledger",
+    "load",
     "losses",
     "mechanisms",
+    "onnx",
     "predict",
     "predict_proba",
     "prediction",
     "questions",
+    "reader",
     "recipes",
     "replay",
     "reweighting",
+    "save",
+    "saving",
     "smooth_bounds",
+    "statement",
+    "statements",
     "sweeps",
     "table",
 ]

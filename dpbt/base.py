@@ -14,14 +14,19 @@ share a program.
 """
 
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax
 import numpy as np
 from dp_accounting import NeighboringRelation
 
+import dpbt
 from dpbt.privacy.mechanism import Allowance, DrawRequest, Numbers, StepLoss
+from dpbt.public import CELLS as CELLS
+from dpbt.public import UNSPLIT as UNSPLIT
+from dpbt.public import Questions as Questions
 from dpbt.storage import HoldsFunctions
 
 Array = jax.Array
@@ -47,9 +52,6 @@ Hypotheses = Any
 
 LedgerEvent = Any
 """An `accounting.Event`: what a learner declares about one draw."""
-
-UNSPLIT = -1
-"""Marks a node that is not split; it routes every row left."""
 
 GRID = 127
 """Weights of rows are integers in 0..GRID, in units of `Weighted.cap` / GRID.
@@ -86,35 +88,6 @@ def relation_name(value: Relation) -> str:
     """
     known = relation(value)
     return next(name for name, member in _RELATIONS.items() if member is known)
-
-
-CELLS = 256
-"""Most cells of a feature: a uint8 tells no more apart."""
-
-
-class Questions(NamedTuple):
-    """What may be asked of the cells of a row: splits, and positions in a range. Public.
-
-    A cell that no question knows satisfies no split and is at position 0 of every attribute.
-    `dpbt.questions` computes splits and positions from questions and cells.
-
-    Attributes:
-        feature: i32[S]: the feature that split s reads.
-        low: u8[S]: a row satisfies split s if low[s] <= its cell of that feature <= high[s].
-        high: u8[S]: see `low`.
-        attribute: i32[A]: the feature that attribute a reads. Attributes are for learners that draw
-            thresholds or read numbers.
-        position: f32[A, CELLS]: the position in [0, 1] of each cell of the attribute's feature.
-        allowed: bool[S] or None: the splits that may be chosen; None for all. It pads tables of
-            different domains to a common shape.
-    """
-
-    feature: AnyArray
-    low: AnyArray
-    high: AnyArray
-    attribute: AnyArray
-    position: AnyArray
-    allowed: AnyArray | None = None
 
 
 class Table(NamedTuple):
@@ -172,6 +145,7 @@ class Public(NamedTuple):
         reweighting: the numbers of the re-weighter.
         prologue: what the learner's prologue released; empty where there is none.
         round: i32[], the number of the round, from 0; 0 where no round is meant.
+        structure: what `WeakLearner.structure` says of the round; None outside of rounds.
     """
 
     rows: Numbers
@@ -179,6 +153,7 @@ class Public(NamedTuple):
     reweighting: Reweighting
     prologue: Release
     round: Numbers = np.int32(0)
+    structure: Any = None
 
 
 class ProperLoss(NamedTuple):
@@ -226,6 +201,11 @@ class HypothesisClass(NamedTuple):
         shares: (hypotheses, prepared) -> f32[k, N], for hypotheses that state shares of the
             positive class instead of scores. It is the share that each of them states for each
             row, and NaN for rounds beyond T.
+        scaled: (hypotheses of T rounds, f32[] slope) -> hypotheses whose predictions are slope
+            times theirs. A learner with an epilogue needs it.
+        place: (structure of a round, prepared) -> the same rows with what the structure says of
+            each by itself, such as its leaf. The program and `predict` read it in that round. None
+            if they read nothing of the kind.
     """
 
     example: Callable[[], Table]
@@ -235,6 +215,8 @@ class HypothesisClass(NamedTuple):
     bound: Callable[[Hypothesis], Array]
     explain: Callable[[Hypotheses, Mapping[str, Any]], str] | None = None
     shares: Callable[[Hypotheses, Prepared], Array] | None = None
+    scaled: Callable[[Hypotheses, Array], Hypotheses] | None = None
+    place: Callable[[Any, Prepared], Prepared] | None = None
 
 
 Sampling = Callable[[Array, Array | None, Prepared, Array, Budget, Public], Release]
@@ -290,7 +272,24 @@ class Prologue(NamedTuple):
 
     program: PrivateProgram
     intercept: Callable[[Release, Budget], Array]
-    tag: str = "prologue"
+    tag: str
+
+
+class Epilogue(NamedTuple):
+    """What a learner does once, after the last round. It maps all scores by one line.
+
+    Attributes:
+        program: its private program. In place of weights it is given the scores f32[N] of the rows.
+            Given the earlier releases, the score of a row is a function of that row alone.
+        line: (its release, budget, f32[] start) -> (f32[] slope, f32[] intercept). The score of a
+            row becomes intercept + slope (score - start), with `start` where scores started.
+        tag: names the epilogue and every static part of it. A learner may be given another epilogue
+            under its own tag.
+    """
+
+    program: PrivateProgram
+    line: Callable[[Release, Budget, Array], tuple[Array, Array]]
+    tag: str
 
 
 class WeakLearner(NamedTuple):
@@ -316,9 +315,12 @@ class WeakLearner(NamedTuple):
         withheld: the sites that `fit` leaves out of the model, because their length or their order
             follows the private rows. The tree of each row is an example.
         prologue: what is done once before the first round, if anything.
+        epilogue: what is done once after the last round, if anything.
         by_depth: the fields of its budget that have an entry for each depth on their last axis.
         calibrate: (allowance of all rounds, rounds, public) -> budget, for `recipes.custom`; None
             for a learner whose recipe says how its budget is shared.
+        structure: (budget, public) -> what is public in a round and both the program and
+            `hypothesis` read, such as its questions. The loop asks for it once a round.
     """
 
     tag: str
@@ -331,8 +333,10 @@ class WeakLearner(NamedTuple):
     total: bool = False
     withheld: tuple[str, ...] = ()
     prologue: Prologue | None = None
+    epilogue: Epilogue | None = None
     by_depth: tuple[str, ...] = ()
     calibrate: Callable[[Allowance, Numbers, Public], Budget] | None = None
+    structure: Callable[[Budget, Public], Any] | None = None
 
 
 class Reweighter(NamedTuple):
@@ -378,6 +382,8 @@ class Recipe(HoldsFunctions):
             are zeros.
         relation: the neighbouring relation of the guarantee.
         name, calibration, setting: words for tables.
+        rows_per_person: the most rows that one person has, as the owner promises. The guarantee is
+            for all rows of a person together.
 
     Raises:
         ValueError: if rounds are not whole numbers from 1 to the capacity, and as `check_parts`.
@@ -396,6 +402,7 @@ class Recipe(HoldsFunctions):
     name: str = dataclasses.field(metadata={"static": True})
     calibration: str = dataclasses.field(metadata={"static": True})
     setting: str = dataclasses.field(metadata={"static": True})
+    rows_per_person: int = dataclasses.field(default=1, metadata={"static": True})
 
     _keep = "the arguments that made it"
 
@@ -454,10 +461,12 @@ class Transcript(NamedTuple):
     Attributes:
         prologue: the release of the learner's prologue; empty where there is none.
         rounds: the stacked releases of all rounds, with a leading axis for rounds.
+        epilogue: the release of the learner's epilogue; empty where there is none.
     """
 
     prologue: Release
     rounds: Release
+    epilogue: Release
 
 
 @jax.tree_util.register_dataclass
@@ -468,13 +477,16 @@ class Model(HoldsFunctions):
     Attributes:
         hypotheses: the hypotheses of all rounds, such as trees, with a leading axis for rounds. The
             score of a row is `intercept` plus the sum of their predictions.
-        intercept: f32[], where every score starts; 0 for a learner without a prologue.
+        intercept: f32[], where every score starts; 0 for a learner without a prologue and without
+            an epilogue.
         transcript: what was released. The sites that the learner withholds are not in it, unless
             `fit` was asked for them.
         recipe: the recipe that made it.
         questions: the questions of its table; None if it reads numbers.
         features: F, how many features its rows have.
         dtype: the dtype of its rows: "uint8" for cells, "float32" for numbers.
+        key: the kind of key that its noise came from, "release" or "research", where it is known.
+            The key itself is never kept.
     """
 
     hypotheses: Hypotheses
@@ -484,6 +496,7 @@ class Model(HoldsFunctions):
     questions: Questions | None
     features: int = dataclasses.field(metadata={"static": True})
     dtype: str = dataclasses.field(metadata={"static": True})
+    key: str | None = dataclasses.field(default=None, metadata={"static": True})
 
     _keep = "model.hypotheses and model.transcript, and the arguments that made its recipe"
 
@@ -491,6 +504,16 @@ class Model(HoldsFunctions):
     def releases(self) -> Release:
         """The stacked releases of all rounds."""
         return self.transcript.rounds
+
+    def save(
+        self,
+        path: str | Path,
+        *,
+        domain: Mapping[str, Any] | None = None,
+        classes: Sequence[Any] | None = None,
+    ) -> None:
+        """Write the model to one JSON file, which `dpbt.load` reads; see `dpbt.save`."""
+        dpbt.save(self, path, domain=domain, classes=classes)
 
 
 def dtype_and_rank(array: AnyArray) -> str:

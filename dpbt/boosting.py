@@ -92,14 +92,15 @@ def own_key(key: Array, recipe: Recipe) -> Array:
     So one key gives independent noise to two recipes that differ in any scale, share or learner.
     If they shared their noise at two scales, their two releases would reveal the private statistic.
     Rounds and capacity are left out, because the first T rounds do not depend on how many follow.
+    The epilogue does, so its own key also depends on the number of rounds.
 
     Args:
         key: a typed key.
         recipe: one setting; its budget may be traced.
     """
-    prologue = recipe.learner.prologue
-    parts = [recipe.learner.tag, recipe.reweighter.tag, *([prologue.tag] if prologue else [])]
-    tag = keys.text_words(" | ".join(parts))
+    learner = recipe.learner
+    once = [part.tag for part in (learner.prologue, learner.epilogue) if part is not None]
+    tag = keys.text_words(" | ".join([learner.tag, recipe.reweighter.tag, *once]))
     numbers = (recipe.budget, recipe.reweighting, recipe.rows)
     budget = [_bits_of(leaf) for leaf in jax.tree.leaves(numbers)]
     return keys.fold_words(key, jnp.concatenate([jnp.asarray(tag), *budget]))
@@ -149,7 +150,8 @@ class Boosted(NamedTuple):
     Attributes:
         transcript: all that left the private side, with the sites that the learner withholds from a
             model.
-        hypotheses: what follows from it, such as trees, with a leading axis for rounds.
+        hypotheses: what follows from it, such as trees, with a leading axis for rounds. They are
+            those of the model, after the epilogue.
         scores: f32[N], of every row, absent ones too (such as a test fold): the model applied to
             private rows. They are for evaluation and are not part of the release.
     """
@@ -164,7 +166,7 @@ class Replayed(NamedTuple):
 
     Attributes:
         log_prob: site -> f32[T], exact log densities given all earlier releases; f32[] for a site
-            of the prologue.
+            of the prologue or of the epilogue.
         hypotheses: what follows from the transcript alone.
     """
 
@@ -182,8 +184,8 @@ def counted_weights(weight: Array, present: Array) -> Array:
     return jnp.round(jnp.clip(number, 0, GRID))
 
 
-RoundVisitor = Callable[[Any, list[Array], Public], tuple[Release, Any]]
-"""(entry, weights of each table, public) -> (the round's release, what to keep of the round)."""
+RoundVisitor = Callable[[Any, Sequence[Prepared], list[Array], Public], tuple[Release, Any]]
+"""(entry, tables, weights of each, public) -> (the round's release, what to keep of the round)."""
 
 
 def run_rounds(
@@ -203,9 +205,10 @@ def run_rounds(
     """
     learner, opening = recipe.learner, recipe.public(prologue)
 
-    def one_round(state: Any, entry: Any) -> tuple[Any, Any]:
+    def one_round(state: Any, numbered: tuple[Array, Any]) -> tuple[Any, Any]:
         # Re-weight the rows of each table by their scores.
-        scores, bound, number = state
+        scores, bound = state
+        number, entry = numbered
         weighted = [
             recipe.reweighter.weigh(score, bound, table, opening)
             for score, table in zip(scores, tables, strict=True)
@@ -216,31 +219,61 @@ def run_rounds(
             for each, table in zip(weighted, tables, strict=True)
         ]
 
+        # Work out once what the program, the hypothesis and its predictions all read.
+        if learner.structure is not None:
+            public = public._replace(structure=learner.structure(recipe.budget, public))
+        placed = [_placed(learner, public, table) for table in tables]
+
         # Learn, or judge a recorded release.
-        release, kept = visit(entry, weights, public)
-        boundary.check_sites(prologue, release)
+        release, kept = visit(entry, placed, weights, public)
+        boundary.check_sites(prologue=prologue, rounds=release)
 
         # Add the hypothesis to the scores.
         hypothesis = learner.hypothesis(release, recipe.budget, public)
         scores = [
             score + learner.hypotheses.predict(hypothesis, table)
-            for score, table in zip(scores, tables, strict=True)
+            for score, table in zip(scores, placed, strict=True)
         ]
         bound = bound + learner.hypotheses.bound(hypothesis)
-        return (scores, bound, number + 1), (kept, hypothesis)
+        return (scores, bound), (kept, hypothesis)
 
-    start = intercept(recipe, prologue)
+    start = start_of(recipe, prologue)
     scores = [jnp.full(table.present.shape, start, jnp.float32) for table in tables]
-    state = scores, jnp.abs(start), jnp.int32(0)
-    (scores, _, _), (kept, hypotheses) = scan_rounds(recipe, one_round, state, entries)
+    numbered = jnp.arange(recipe.capacity, dtype=jnp.int32), entries
+    state = scores, jnp.abs(start)
+    (scores, _), (kept, hypotheses) = scan_rounds(recipe, one_round, state, numbered)
     return scores, kept, hypotheses
 
 
-def intercept(recipe: Recipe, prologue: Release) -> Array:
+def _placed(learner: WeakLearner, public: Public, table: Prepared) -> Prepared:
+    """The rows, with what the structure of the round says of each."""
+    place = learner.hypotheses.place
+    return table if place is None else place(public.structure, table)
+
+
+def start_of(recipe: Recipe, prologue: Release) -> Array:
     """f32[]: the score that every row starts from."""
     if recipe.learner.prologue is None:
         return jnp.float32(0)
     return jnp.asarray(recipe.learner.prologue.intercept(prologue, recipe.budget), jnp.float32)
+
+
+def line_of(recipe: Recipe, prologue: Release, epilogue: Release) -> tuple[Array, Array]:
+    """(f32[] slope, f32[] intercept): scores become intercept + slope (score - start)."""
+    start = start_of(recipe, prologue)
+    if recipe.learner.epilogue is None:
+        return jnp.float32(1), start
+    slope, intercept = recipe.learner.epilogue.line(epilogue, recipe.budget, start)
+    return jnp.asarray(slope, jnp.float32), jnp.asarray(intercept, jnp.float32)
+
+
+def _scaled(recipe: Recipe, hypotheses: Hypotheses, slope: Array) -> Hypotheses:
+    """The hypotheses of the model, after the epilogue."""
+    if recipe.learner.epilogue is None:
+        return hypotheses
+    scaled = recipe.learner.hypotheses.scaled
+    assert scaled is not None  # as `boundary.weak_learner` says
+    return scaled(hypotheses, slope)
 
 
 def before_rounds(table: Prepared, recipe: Recipe) -> tuple[Prepared, Array, Budget, Public]:
@@ -251,8 +284,16 @@ def before_rounds(table: Prepared, recipe: Recipe) -> tuple[Prepared, Array, Bud
     return table, weights, recipe.budget, recipe.public()._replace(cap=weighted.cap)
 
 
-_PROLOGUE = np.uint32(2**32 - 1)
-"""The number that is folded into a key for the prologue. Rounds fold in smaller numbers."""
+def after_rounds(
+    table: Prepared, scores: Array, recipe: Recipe, prologue: Release
+) -> tuple[Prepared, Array, Budget, Public]:
+    """(rows, scores, budget, public) as the program of the learner's epilogue reads them."""
+    public = recipe.public(prologue)._replace(round=jnp.asarray(recipe.rounds, jnp.int32))
+    return table, scores, recipe.budget, public
+
+
+_PROLOGUE, _EPILOGUE = np.uint32(2**32 - 1), np.uint32(2**32 - 2)
+"""The numbers that are folded into a key for what takes place once. Rounds fold in smaller ones."""
 
 
 def boost(key: Array, table: Table, recipe: Recipe, public_key: Array | None = None) -> Boosted:
@@ -276,25 +317,49 @@ def boost(key: Array, table: Table, recipe: Recipe, public_key: Array | None = N
     """
     prepared, learner = prepared_table(table, recipe), recipe.learner
 
-    # The prologue, under keys of its own.
+    # The prologue.
     prologue: Release = {}
     if learner.prologue is not None:
-        noise_key = jax.random.fold_in(own_key(key, recipe), _PROLOGUE)
-        structure_key = None if public_key is None else jax.random.fold_in(public_key, _PROLOGUE)
-        read = before_rounds(prepared, recipe)
-        prologue = learner.prologue.program.release(noise_key, structure_key, *read)
+        drawing = _keys_once(key, public_key, recipe, _PROLOGUE)
+        prologue = learner.prologue.program.release(*drawing, *before_rounds(prepared, recipe))
 
     # The rounds.
-    def learn(entry: Any, weights: list[Array], public: Public) -> tuple[Release, Release]:
+    def learn(
+        entry: Any, tables: Sequence[Prepared], weights: list[Array], public: Public
+    ) -> tuple[Release, Release]:
         noise_key, structure_key = entry
         release = learner.program.release(
-            noise_key, structure_key, prepared, weights[0], recipe.budget, public
+            noise_key, structure_key, tables[0], weights[0], recipe.budget, public
         )
         return release, release
 
     entries = key_pairs(key, public_key, recipe)
-    (scores,), releases, hypotheses = run_rounds(recipe, prologue, [prepared], learn, entries)
-    return Boosted(Transcript(prologue, releases), hypotheses, scores)
+    (scores,), rounds, hypotheses = run_rounds(recipe, prologue, [prepared], learn, entries)
+
+    # The epilogue.
+    epilogue: Release = {}
+    if learner.epilogue is not None:
+        drawing = _keys_once(key, public_key, recipe, _EPILOGUE, recipe.rounds)
+        read = after_rounds(prepared, scores, recipe, prologue)
+        epilogue = learner.epilogue.program.release(*drawing, *read)
+        boundary.check_sites(prologue=prologue, rounds=rounds, epilogue=epilogue)
+        slope, intercept = line_of(recipe, prologue, epilogue)
+        scores = intercept + slope * (scores - start_of(recipe, prologue))
+        hypotheses = _scaled(recipe, hypotheses, slope)
+    return Boosted(Transcript(prologue, rounds, epilogue), hypotheses, scores)
+
+
+def _keys_once(
+    key: Array, public_key: Array | None, recipe: Recipe, *numbers: Any
+) -> tuple[Array, Array | None]:
+    """The keys of the noise and of the public structure of a prologue or an epilogue."""
+
+    def derived(key: Array) -> Array:
+        for number in numbers:
+            key = jax.random.fold_in(key, jnp.asarray(number).astype(jnp.uint32))
+        return key
+
+    return derived(own_key(key, recipe)), None if public_key is None else derived(public_key)
 
 
 def key_pairs(key: Array, public_key: Array | None, recipe: Recipe) -> tuple[Array, Array | None]:
@@ -317,24 +382,32 @@ def replay(transcript: Transcript, table: Table, recipe: Recipe) -> Replayed:
     check_transcript(transcript)
     prepared, learner = prepared_table(table, recipe), recipe.learner
 
-    opening: dict[str, Array] = {}
+    prologue, recorded, epilogue = transcript
+    log_prob: dict[str, Array] = {}
     if learner.prologue is not None:
-        read = before_rounds(prepared, recipe)
-        opening = learner.prologue.program.log_prob(transcript.prologue, *read)
+        log_prob |= learner.prologue.program.log_prob(prologue, *before_rounds(prepared, recipe))
 
-    def judge(release: Release, weights: list[Array], public: Public) -> tuple[Release, Any]:
-        judged = learner.program.log_prob(release, prepared, weights[0], recipe.budget, public)
+    def judge(
+        release: Release, tables: Sequence[Prepared], weights: list[Array], public: Public
+    ) -> tuple[Release, Any]:
+        judged = learner.program.log_prob(release, tables[0], weights[0], recipe.budget, public)
         return release, judged
 
-    recorded = transcript.rounds
-    _, log_prob, hypotheses = run_rounds(recipe, transcript.prologue, [prepared], judge, recorded)
-    return Replayed({**opening, **log_prob}, hypotheses)
+    (scores,), judged, hypotheses = run_rounds(recipe, prologue, [prepared], judge, recorded)
+    log_prob |= judged
+
+    if learner.epilogue is not None:
+        read = after_rounds(prepared, scores, recipe, prologue)
+        boundary.check_sites(prologue=prologue, rounds=recorded, epilogue=epilogue)
+        log_prob |= learner.epilogue.program.log_prob(epilogue, *read)
+    slope, _ = line_of(recipe, prologue, epilogue)
+    return Replayed(log_prob, _scaled(recipe, hypotheses, slope))
 
 
 def transcript_log_prob(transcript: Transcript, table: Table, recipe: Recipe) -> dict[str, Array]:
     """Site -> f32[T]: exact log density of each round's release on a table, given all earlier ones.
 
-    A site of the prologue has f32[].
+    A site of the prologue or of the epilogue has f32[].
     """
     return replay(transcript, table, recipe).log_prob
 
@@ -346,7 +419,7 @@ def step_divergences(
 
     Everything released before the draw is as recorded. The draw itself takes the output that tells
     the two tables apart best. By adaptive composition the sum over sites and rounds bounds any
-    transcript's loss. A site of the prologue has a StepLoss of f32[].
+    transcript's loss. A site of the prologue or of the epilogue has a StepLoss of f32[].
 
     Args:
         transcript: as `boost` returns it.
@@ -361,24 +434,35 @@ def step_divergences(
     rows, neighbour_rows = prepared_table(table, recipe), prepared_table(neighbour, recipe)
     learner = recipe.learner
 
-    opening: dict[str, StepLoss] = {}
+    prologue, recorded, epilogue = transcript
+    losses: dict[str, StepLoss] = {}
     if learner.prologue is not None:
         _, weight, budget, public = before_rounds(rows, recipe)
         _, neighbour_weight, _, _ = before_rounds(neighbour_rows, recipe)
-        opening = learner.prologue.program.divergence(
-            transcript.prologue, rows, weight, neighbour_rows, neighbour_weight, budget, public
+        losses |= learner.prologue.program.divergence(
+            prologue, rows, weight, neighbour_rows, neighbour_weight, budget, public
         )
 
-    def compare(release: Release, weights: list[Array], public: Public) -> tuple[Release, Any]:
-        weight, neighbour_weight = weights
+    def compare(
+        release: Release, tables: Sequence[Prepared], weights: list[Array], public: Public
+    ) -> tuple[Release, Any]:
         divergence = learner.program.divergence(
-            release, rows, weight, neighbour_rows, neighbour_weight, recipe.budget, public
+            release, tables[0], weights[0], tables[1], weights[1], recipe.budget, public
         )
         return release, divergence
 
-    tables, recorded = [rows, neighbour_rows], transcript.rounds
-    _, divergences, _ = run_rounds(recipe, transcript.prologue, tables, compare, recorded)
-    return {**opening, **divergences}
+    tables = [rows, neighbour_rows]
+    (scores, neighbour_scores), in_rounds, _ = run_rounds(
+        recipe, prologue, tables, compare, recorded
+    )
+    losses |= in_rounds
+
+    if learner.epilogue is not None:
+        _, _, budget, public = after_rounds(rows, scores, recipe, prologue)
+        losses |= learner.epilogue.program.divergence(
+            epilogue, rows, scores, neighbour_rows, neighbour_scores, budget, public
+        )
+    return losses
 
 
 _boost = jax.jit(boost)
@@ -390,14 +474,14 @@ def without_withheld(transcript: Transcript, learner: WeakLearner) -> Transcript
     Raises:
         ValueError: if the learner withholds a site that it does not draw.
     """
-    sites = {*transcript.prologue, *transcript.rounds}
+    sites = {site for release in transcript for site in release}
     if unknown := set(learner.withheld) - sites:
         raise ValueError(f"the learner withholds {sorted(unknown)}, its sites are {sorted(sites)}")
 
     def kept(release: Release) -> Release:
         return {site: array for site, array in release.items() if site not in learner.withheld}
 
-    return Transcript(kept(transcript.prologue), kept(transcript.rounds))
+    return Transcript(*(kept(release) for release in transcript))
 
 
 def fit(
@@ -430,16 +514,44 @@ def fit(
         ValueError: if any of these does not hold. Of what is private only the number of present
             rows is refused (`check`). No cell and no length of the table is shown.
     """
+    model = learn(
+        key,
+        table,
+        recipe,
+        public_key,
+        sample_weight=sample_weight,
+        keep_withheld=keep_withheld,
+    )
+    keys.warn_of_research(key)
+    return model
+
+
+def learn(
+    key: Array,
+    table: Table,
+    recipe: Recipe,
+    public_key: Array | None = None,
+    *,
+    sample_weight: Any = None,
+    keep_withheld: bool = False,
+) -> Model:
+    """`fit` without its warning of a research key, for callers that warn in their own words.
+
+    Args: as `fit`.
+
+    Raises:
+        ValueError: as `fit`.
+    """
     refuse_sample_weight(sample_weight)
     flag("keep_withheld", keep_withheld)
     check_run(table, recipe)
     table = on_device(table)
     check(key, table, recipe, public_key)
-    keys.warn_of_research(key)
 
     room = dataclasses.replace(recipe, capacity=shapes.bucket(recipe.capacity))
     transcript, hypotheses, _ = _boost(key, shapes.padded(table), room, public_key)
-    return model_of(hypotheses, transcript, recipe, table, keep_withheld)
+    kind = keys.kind(key)
+    return model_of(hypotheses, transcript, recipe, table, keep_withheld, kind)
 
 
 def model_of(
@@ -448,13 +560,14 @@ def model_of(
     recipe: Recipe,
     table: Table,
     keep_withheld: bool,
+    key: str | None = None,
 ) -> Model:
     """The model of a run on a padded table, with room for more rounds than the recipe has.
 
-    Of the table it keeps the public questions and the kind of its rows.
+    Of the table it keeps the public questions and the kind of its rows; of the key, its kind.
     """
     rows = table.cells.shape[0]
-    start = intercept(recipe, transcript.prologue)
+    _, intercept = line_of(recipe, transcript.prologue, transcript.epilogue)
 
     def of_rows(release: Release, axis: int) -> Release:
         """The release. Arrays of withheld sites lose the places of padded rows on the axis."""
@@ -467,15 +580,17 @@ def model_of(
         }
 
     rounds = shapes.first(of_rows(transcript.rounds, 1), recipe.capacity)
-    transcript = Transcript(of_rows(transcript.prologue, 0), rounds)
+    opening, closing = (of_rows(once, 0) for once in (transcript.prologue, transcript.epilogue))
+    transcript = Transcript(opening, rounds, closing)
     if not keep_withheld:
         transcript = without_withheld(transcript, recipe.learner)
     return Model(
         shapes.first(hypotheses, recipe.capacity),
-        start,
+        intercept,
         transcript,
         recipe,
         table.questions,
         features=table.cells.shape[1],
         dtype=str(table.cells.dtype),
+        key=key,
     )

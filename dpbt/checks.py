@@ -22,6 +22,7 @@ from dpbt.base import (
 )
 from dpbt.data.questions import are_bits, as_array, same
 from dpbt.privacy import keys
+from dpbt.reader import SavedModel
 
 
 def on_device(table: Table) -> Table:
@@ -102,7 +103,7 @@ def hypotheses_of(model: object) -> HypothesisClass:
     return model.recipe.learner.hypotheses
 
 
-def rows_for(model: Model, rows: object) -> Table:
+def rows_for(model: Model | SavedModel, rows: object) -> Table:
     """Rows as the model reads them: a table of which only the cells and the questions matter.
 
     Args:
@@ -143,7 +144,7 @@ def rows_for(model: Model, rows: object) -> Table:
     return Table(cells, no_rows, no_rows, model.questions)
 
 
-def _check_questions(model: Model, table: Table) -> None:
+def _check_questions(model: Model | SavedModel, table: Table) -> None:
     """Refuse a table whose questions are not those of the model.
 
     Raises:

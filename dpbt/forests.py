@@ -98,25 +98,57 @@ def fit(
         ValueError: if any of these does not hold. Of what is private only the number of present
             rows is refused (`checks.check`). No cell and no length of the table is shown.
     """
+    model = learn(
+        key,
+        table,
+        recipe,
+        public_key,
+        memory_mb,
+        sample_weight=sample_weight,
+        keep_withheld=keep_withheld,
+    )
+    keys.warn_of_research(key)
+    return model
+
+
+def learn(
+    key: Array,
+    table: Table,
+    recipe: Recipe,
+    public_key: Array | None = None,
+    memory_mb: float = 256,
+    *,
+    sample_weight: Any = None,
+    keep_withheld: bool = False,
+) -> Model:
+    """`fit` without its warning of a research key, for callers that warn in their own words.
+
+    Args: as `fit`.
+
+    Raises:
+        ValueError: as `fit`.
+    """
     checks.refuse_sample_weight(sample_weight)
     flag("keep_withheld", keep_withheld)
     limit = float(positive("memory_mb", memory_mb))
     checks.check_run(table, recipe)
     if recipe.learner.hypotheses is not random_tree.GROVES:
         raise ValueError(f"forests.fit takes a recipe of random trees, got {recipe.name}")
-    if recipe.learner.prologue is not None or recipe.reweighter is not uniform:
+    learner = recipe.learner
+    once = learner.prologue is not None or learner.epilogue is not None
+    if once or recipe.reweighter is not uniform:
         raise ValueError(
             "forests.fit grows trees side by side, and these wait for each other; use dpbt.fit"
         )
     table = checks.on_device(table)
     checks.check(key, table, recipe, public_key)
-    keys.warn_of_research(key)
 
     tree_bytes = 64 * table.target.shape[0] + 512 * _leaves(recipe.learner)
     batch = int(np.clip(limit * 2**20 / tree_bytes, 1, 64))
     room = dataclasses.replace(recipe, capacity=shapes.bucket(recipe.capacity))
     releases, trees = _grow(key, shapes.padded(table), room, public_key, batch=batch)
-    return boosting.model_of(trees, Transcript({}, releases), recipe, table, keep_withheld)
+    transcript, kind = Transcript({}, releases, {}), keys.kind(key)
+    return boosting.model_of(trees, transcript, recipe, table, keep_withheld, kind)
 
 
 class Structure(NamedTuple):

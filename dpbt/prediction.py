@@ -15,9 +15,19 @@ import jax.numpy as jnp
 import numpy as np
 
 from dpbt import shapes
-from dpbt.base import AnyArray, Array, Hypotheses, Hypothesis, HypothesisClass, Model, Table
+from dpbt.base import (
+    AnyArray,
+    Array,
+    Hypotheses,
+    Hypothesis,
+    HypothesisClass,
+    Model,
+    Recipe,
+    Table,
+)
 from dpbt.checks import hypotheses_of, rows_for
 from dpbt.privacy import keys
+from dpbt.reader import SavedModel
 from dpbt.validate import shown
 
 VOTINGS = ("majority", "threshold", "probabilistic")
@@ -87,11 +97,16 @@ def _read(model: Model, rows: AnyArray | Table) -> tuple[Table, int]:
     return padded, table.cells.shape[0]
 
 
-def decision_function(model: Model, rows: AnyArray | Table) -> Array:
+def _encoded(model: SavedModel, rows: AnyArray | Table) -> np.ndarray:
+    """Encoded rows, as a saved model reads them."""
+    return np.asarray(rows_for(model, rows).cells)
+
+
+def decision_function(model: Model | SavedModel, rows: AnyArray | Table) -> Array:
     """f32[N]: the score H of each row; above 0 means the positive class.
 
     Args:
-        model: from `fit`.
+        model: from `fit`, or `dpbt.load`.
         rows: cells u8[N, F], numbers f32[N, F], splits bool[N, S] or a Table, of the kind that the
             model was trained on. `domains.encode` makes cells of raw columns, and
             `domains.positions` makes numbers of them.
@@ -100,13 +115,15 @@ def decision_function(model: Model, rows: AnyArray | Table) -> Array:
         ValueError: if the rows are not of the kind that the model reads (`checks.rows_for`), or
             `model` is no model.
     """
+    if isinstance(model, SavedModel):
+        return jnp.asarray(model.scores_of(_encoded(model, rows)))
     kind = hypotheses_of(model)
     table, count = _read(model, rows)
     scores = model.intercept + _score(model.hypotheses, table, kind)
     return shapes.first(scores, count)
 
 
-def shares(model: Model, rows: AnyArray | Table) -> Array:
+def shares(model: Model | SavedModel, rows: AnyArray | Table) -> Array:
     """f32[k, N]: the share of the positive class that each tree states for each row.
 
     Args:
@@ -119,6 +136,8 @@ def shares(model: Model, rows: AnyArray | Table) -> Array:
     Raises:
         ValueError: for a model of other hypotheses, and as `decision_function`.
     """
+    if isinstance(model, SavedModel):
+        return jnp.asarray(model.shares_of(_encoded(model, rows)))
     if hypotheses_of(model).shares is None:
         raise ValueError(
             f"the hypotheses of {model.recipe.name} state scores, and no shares to vote with"
@@ -128,12 +147,15 @@ def shares(model: Model, rows: AnyArray | Table) -> Array:
 
 
 def predict(
-    model: Model, rows: AnyArray | Table, voting: str | None = None, key: Array | None = None
+    model: Model | SavedModel,
+    rows: AnyArray | Table,
+    voting: str | None = None,
+    key: Array | None = None,
 ) -> Array:
     """bool[N]: whether each row is of the positive class: H > 0, or a vote. A tie is negative.
 
     Args:
-        model: from `fit`.
+        model: from `fit`, or `dpbt.load`.
         rows: as `decision_function`.
         voting: a rule of `vote`, for hypotheses that state shares. The default is H > 0, which for
             these is the majority. Other hypotheses take no rule.
@@ -147,7 +169,7 @@ def predict(
     return vote(shares(model, rows), voting, key)
 
 
-def predict_proba(model: Model, rows: AnyArray | Table) -> Array:
+def predict_proba(model: Model | SavedModel, rows: AnyArray | Table) -> Array:
     """f32[N]: the probability of the positive class.
 
     Probabilities of few boosted trees are close to 1/2, because each tree adds a small step to the
@@ -157,23 +179,43 @@ def predict_proba(model: Model, rows: AnyArray | Table) -> Array:
     probability that the recipe's loss gives the score H (`ProperLoss.probability`).
 
     Args:
-        model: from `fit`.
+        model: from `fit`, or `dpbt.load`.
         rows: as `decision_function`.
 
     Raises:
         ValueError: as `decision_function`; and if the recipe has no link, or one whose surrogate
             has kinks (the 0/1 loss), where the inverse link is not a function.
     """
-    if hypotheses_of(model).shares is not None:
+    if isinstance(model, SavedModel) and model.probability != "shares":
+        return jnp.asarray(model.probability_of(model.scores_of(_encoded(model, rows))))
+    if isinstance(model, SavedModel) or hypotheses_of(model).shares is not None:
         return jnp.nanmean(shares(model, rows), axis=0)
-    if model.recipe.loss is None:
-        raise ValueError(
-            f"{model.recipe.name} is a vote without a link, so a score defines no probability"
-        )
-    loss = model.recipe.loss(np.float32(model.recipe.reweighting.link_alpha))
+    return probability_of(model.recipe, decision_function(model, rows))
+
+
+def no_link(name: str) -> str:
+    """Why a recipe without a loss gives no probabilities."""
+    return f"{name} is a vote without a link, so a score defines no probability"
+
+
+def kinks(name: str) -> str:
+    """Why a loss whose surrogate has kinks gives no probabilities."""
+    return f"the surrogate of {name} has kinks, so a score defines no probability"
+
+
+def probability_of(recipe: Recipe, score: Array) -> Array:
+    """f32[...]: the probability of the positive class that the loss of a recipe gives a score.
+
+    Args:
+        recipe: one setting.
+        score: f32[...], such as `decision_function` of a model, or the scores of `boosting.boost`.
+
+    Raises:
+        ValueError: if the recipe has no link, or one whose surrogate has kinks.
+    """
+    if recipe.loss is None:
+        raise ValueError(no_link(recipe.name))
+    loss = recipe.loss(np.float32(recipe.reweighting.link_alpha))
     if not np.isfinite(loss.smoothness):
-        raise ValueError(
-            f"the surrogate of {loss.name} has kinks, so a score defines no probability"
-        )
-    probability = loss.probability or loss.inverse_link
-    return probability(decision_function(model, rows))
+        raise ValueError(kinks(loss.name))
+    return (loss.probability or loss.inverse_link)(score)

@@ -10,10 +10,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dpbt.base import MAX_ROWS, Array, Table
+from dpbt.base import Array, Table
 
 LEAST_ROWS = 64
 """Fewest rows that a table is padded to."""
+
+MOST_PADDED_ROWS = 2**20
+"""Larger tables are not padded: a copy costs more there than compiling does."""
 
 Arrays = TypeVar("Arrays")
 """A pytree of arrays."""
@@ -30,7 +33,7 @@ def bucket(count: int) -> int:
 
 def row_bucket(rows: int) -> int:
     """How many rows a table of `rows` rows is padded to."""
-    return min(max(bucket(rows), LEAST_ROWS), MAX_ROWS)
+    return rows if rows > MOST_PADDED_ROWS else max(bucket(rows), LEAST_ROWS)
 
 
 def padded(table: Table) -> Table:

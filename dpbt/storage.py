@@ -1,5 +1,9 @@
-"""Storage of objects that hold functions."""
+"""Storage: files that are written whole or not at all, and objects that hold functions."""
 
+import os
+import tempfile
+from collections.abc import Callable, Iterable
+from pathlib import Path
 from typing import Any, ClassVar, NoReturn, Self
 
 
@@ -21,3 +25,30 @@ class HoldsFunctions:
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         del memo
         return self
+
+
+def write_whole(path: Path, write: Callable[[Path], object]) -> None:
+    """Call `write` on a temporary name beside `path`, then rename it: no file is half-written."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.stem}-", suffix=path.suffix)
+    os.close(handle)
+    try:
+        write(Path(name))
+        os.chmod(name, 0o644)
+        os.replace(name, path)
+    finally:
+        Path(name).unlink(missing_ok=True)
+
+
+def without_twins(pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
+    """A JSON object as a dictionary.
+
+    Raises:
+        ValueError: if a name occurs twice, as JSON would drop the first of them.
+    """
+    found: dict[str, Any] = {}
+    for name, value in pairs:
+        if name in found:
+            raise ValueError(f"{name!r} occurs twice in one object")
+        found[name] = value
+    return found

@@ -6,15 +6,15 @@ The command of a paper has programs: `run` computes and saves results, and `tabl
 
 import sys
 
+from dpbt.commands.errors import status_of
 from experiments.common.cache import use_compilation_cache
 from experiments.common.commands import Parser, add_commands
-from experiments.common.errors import status_of
 
 PAPERS = ("nock_henecka_2020", "asadi_2022", "bun_2020", "bojarski_2014")
 COMMANDS = {
     "demo": "experiments.demo",
     "audit": "experiments.audit",
-    "accuracy": "experiments.accuracy",
+    "frontier": "experiments.frontier.run",
     "bench": "experiments.bench",
     "data": "experiments.common.data.command",
     **{name: f"experiments.papers.{name}" for name in PAPERS},

@@ -17,9 +17,9 @@ import jax
 from dpbt import recipes
 from dpbt.analysis import audit as audits
 from dpbt.base import ADD_REMOVE, Recipe, relation, relation_name
+from dpbt.commands.errors import of_input
 from experiments.common import commands, data, results, tables
 from experiments.common.criteria import CRITERIA
-from experiments.common.errors import of_input
 from experiments.common.progress import progress
 
 

@@ -22,7 +22,7 @@ from dpbt.data import domains
 from dpbt.data.questions import of_splits
 from dpbt.privacy import mechanisms
 from dpbt.sweeps import definition, plan
-from experiments.common import commands, data, peers, tables, timing
+from experiments.common import commands, data, oblivious_speed, peers, tables, timing
 
 SWEEPS = {"banknote": (256, 20, 4), "adult": (32, 20, 4), "synthetic 1M x 50": (2, 20, 4)}
 """Table -> (models, T, D)."""
@@ -245,8 +245,9 @@ def compare(name: str, fits: int, repeats: int, memory_mb: float) -> list[dict]:
     for kind, (make, table) in makers.items():
         recipe = make(fits, rows, trees, depth)
         ours[kind] = time_sweep(table, recipe, min(repeats, 2), memory_mb)[0] / fits
-    forest = peers.seconds(peers.diffprivlib_forest(dataset, trees, depth), repeats)
-    ebm = peers.seconds(peers.private_ebm(dataset), repeats)
+    read = peers.rows_of(dataset)
+    forest = peers.seconds(peers.diffprivlib_forest(read, trees, depth), repeats)
+    ebm = peers.seconds(peers.private_ebm(read), repeats)
     pairs = [
         ("diffprivlib RandomForestClassifier, equal trees", "random forest", forest),
         ("diffprivlib RandomForestClassifier, equal trees", "boosted trees", forest),
@@ -295,6 +296,7 @@ def run(options: argparse.Namespace) -> None:
         "device": str(jax.devices()[0]),
         "cores": os.cpu_count(),
         "sweeps": measured,
+        "oblivious": oblivious_speed.measure(options.quick, repeats),
         "draws": draws(repeats),
         "peers": _peers(options.quick, repeats, memory_mb),
         "scaling": growth(QUICK_GROWTH if options.quick else GROWTH, repeats, memory_mb),
@@ -328,7 +330,7 @@ def _as_text(report: dict) -> str:
         for sweep in report["sweeps"]
     ]
     words = "GFLOP/s counts 4 N S (2^D - 1) T operations per model, not those that are executed.\n"
-    text += [tables.aligned(head, cells), words]
+    text += [tables.aligned(head, cells), words, oblivious_speed.as_text(report["oblivious"])]
     head = ("mechanism", "key", "draws", "core ns per draw")
     cells = [
         (line["mechanism"], line["key"], str(line["draws"]), f"{line['ns_a_draw']:.0f}")

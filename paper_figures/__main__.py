@@ -15,10 +15,10 @@ import matplotlib
 import matplotlib.pyplot as plt
 from matplotlib.figure import Figure
 
+from dpbt.commands.errors import InputError, status_of
 from dpbt.sweeps.storage import write_whole
 from experiments.common.cache import use_compilation_cache
 from experiments.common.commands import Parser
-from experiments.common.errors import InputError, status_of
 
 NAMES = (
     "privacy_audit",
@@ -30,6 +30,8 @@ NAMES = (
     "asadi_2022/sparsity",
     "bun_2020/halfspaces",
     "bojarski_2014/series",
+    "frontier/curves",
+    "frontier/ranks",
 )
 
 

@@ -6,8 +6,8 @@ import matplotlib.pyplot as plt
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from dpbt.commands.errors import InputError
 from experiments.common import results
-from experiments.common.errors import InputError
 from paper_figures.style import CALIBRATIONS, finish
 
 FOLDER = results.folder("audit")

@@ -197,36 +197,44 @@ def _halfspace_row(name: str, tight: bool, slow: bool = False) -> Row:
 THREE = {f"x{k}": Boolean() for k in range(3)}
 
 
-def _rescale_oblivious(budget, factor: float):
-    factor = np.float32(factor)
-    return budget._replace(
-        sum_scale=budget.sum_scale * factor, histogram_scale=budget.histogram_scale * factor
-    )
+def _rescale(names: tuple[str, ...], budget, factor: float):
+    return budget._replace(**{name: getattr(budget, name) * np.float32(factor) for name in names})
 
 
-def _oblivious_row(name: str, slow: bool = False, **fixed) -> Row:
+_OBLIVIOUS_NOISE = {
+    "sums": "sum_scale",
+    "histogram": "histogram_scale",
+    "scores": "score_scale",
+}
+
+
+def _oblivious_row(name: str, sites: tuple[str, ...], slow: bool = True, **fixed) -> Row:
+    """Only the noise of `sites` is scaled: leaves follow that of sums, and scores the leaves."""
+
     def recipe(relation, **settings):
         return recipes.oblivious_boost(
             relation=relation, domain=THREE, mixes=(1, 2), **{**settings, **fixed}
         )
 
-    marginals = ("histogram",) if "marginals_share" in fixed else ()
     return Row(
         name,
         recipe,
-        _rescale_oblivious,
+        functools.partial(_rescale, tuple(_OBLIVIOUS_NOISE[site] for site in sites)),
         tight=True,
         slow=slow,
         delta=fixed.get("delta", 0.0),
         extreme=tables.flipped_rule,
-        sites=("sums", *marginals),
+        sites=sites,
     )
 
 
+_MARGINALS, _SCORES = {"marginals_share": 0.5}, {"scores_share": 0.5}
 OBLIVIOUS = [
-    _oblivious_row("oblivious"),
-    _oblivious_row("oblivious-marginals", slow=True, marginals_share=0.5),
-    _oblivious_row("oblivious-gdp", slow=True, marginals_share=0.5, delta=1e-6),
+    _oblivious_row("oblivious", ("sums",), slow=False),
+    _oblivious_row("oblivious-marginals", ("sums", "histogram"), **_MARGINALS),
+    _oblivious_row("oblivious-gdp", ("sums", "histogram"), **_MARGINALS, delta=1e-6),
+    _oblivious_row("oblivious-scores", ("scores",), **_SCORES),
+    _oblivious_row("oblivious-scores-gdp", ("scores",), **_SCORES, delta=1e-6),
 ]
 
 

@@ -4,6 +4,7 @@ The questions of a tree are public and are given. All else follows from them and
 """
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 from scipy import stats
@@ -106,17 +107,24 @@ def leaf_values(sums, unit, rows, setting):
     return values
 
 
+class Replayed(NamedTuple):
+    """What each draw of a recorded run read on a table, and what follows from the releases."""
+
+    histogram: np.ndarray
+    sums: np.ndarray
+    counts: np.ndarray
+    leaves: np.ndarray
+    scores: np.ndarray
+
+
 def replayed(asked, release, table, setting):
-    """What each draw of a recorded run read on a table, and the run's leaf values.
+    """A recorded run on a table.
 
     Args:
         asked: (feature, right) of each round.
-        release: the recorded "histogram" and "sums".
+        release: the recorded "histogram", "sums" and "scores".
         table: (cells, target, present).
         setting: counts (cells of each feature) and the numbers of the recipe.
-
-    Returns:
-        histogram, sums and leaf values of each round, and scores.
     """
     cells, target, present = table
     counts, scale, deviation = (setting[k] for k in ("counts", "histogram_scale", "deviation"))
@@ -136,7 +144,15 @@ def replayed(asked, release, table, setting):
             for score, row in zip(scores, cells, strict=True)
         ]
         bound += max(map(abs, leaf))
-    return histograms(counts, cells, target, present), np.array(sums), np.array(leaves), scores
+
+    slope, intercept = score_line(release["scores"], deviation * setting["score_scale"], start)
+    return Replayed(
+        histograms(counts, cells, target, present),
+        np.array(sums),
+        score_counts(scores, target, present),
+        slope * np.array(leaves),
+        intercept + slope * (np.array(scores) - start),
+    )
 
 
 def log_gaussian(output, value, scale):
@@ -151,3 +167,42 @@ def log_laplace(output, value, scale):
     """The log probability of outputs of discrete Laplace noise."""
     distance = np.abs(np.asarray(output, float) - value)
     return float(np.sum(math.log(math.tanh(0.5 / scale)) - distance / scale))
+
+
+EDGES = (-4, -2.5, -1.5, -0.75, 0, 0.75, 1.5, 2.5, 4)
+MIDDLES = (-5, -3.2, -2, -1.1, -0.375, 0.375, 1.1, 2, 3.2, 5)
+
+
+def score_counts(scores, target, present):
+    """How many present rows of each class have scores (bits) in each interval (nats)."""
+    found = np.zeros((len(MIDDLES), 2), int)
+    for score, label, here in zip(scores, target, present, strict=True):
+        if here:
+            found[sum(score * LN2 >= edge for edge in EDGES), int(label)] += 1
+    return found
+
+
+def score_line(counts, deviation, start):
+    """(slope, intercept in bits): the mean over a grid of lines, each as likely as counts say."""
+    begin, total, slopes, shifts = start * LN2, 0.0, 0.0, 0.0
+    lines = []
+    for shift in np.linspace(-1.5, 1.5, 61):
+        for log_slope in np.linspace(math.log(0.05), math.log(4), 45):
+            misfit = ((log_slope - math.log(0.5)) / 0.7) ** 2 + (shift / 0.3) ** 2
+            for (zeros, ones), middle in zip(counts, MIDDLES, strict=True):
+                odds = begin + shift + math.exp(log_slope) * (middle - begin)
+                p = 1 / (1 + math.exp(-odds))
+                q = 1 - p
+                rows = max((ones * p + zeros * q) / (p * p + q * q), 0)
+                variance = deviation**2 * (p * p + q * q) + rows * p * q + 1
+                misfit += (ones * q - zeros * p) ** 2 / variance
+            lines.append((misfit / 2, log_slope, shift))
+    least = min(line[0] for line in lines)
+    for cost, log_slope, shift in lines:
+        weight = math.exp(least - cost)
+        total, slopes, shifts = (
+            total + weight,
+            slopes + weight * log_slope,
+            shifts + weight * shift,
+        )
+    return math.exp(slopes / total), start + shifts / total / LN2

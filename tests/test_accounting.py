@@ -260,7 +260,7 @@ def test_a_sampler_without_a_bound_is_not_called_real_noise():
 
 def test_a_model_has_the_ledger_of_its_recipe():
     recipe = recipes.bdpe(epsilon=1.0, rows=50)
-    transcript = dpbt.Transcript({}, {})
+    transcript = dpbt.Transcript({}, {}, {})
     model = dpbt.Model(None, jnp.float32(0), transcript, recipe, None, features=1, dtype="uint8")
     assert str(dpbt.ledger(model)) == str(dpbt.ledger(recipe))
     for wrong in ("bdpe", None, model.transcript):

@@ -1,6 +1,5 @@
 """What the README and the docs say is true: code runs, names, links and commands exist."""
 
-import csv
 import importlib
 import re
 import runpy
@@ -8,7 +7,6 @@ import tomllib
 import warnings
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 import dpbt
@@ -69,28 +67,21 @@ def test_code_of_the_docs_is_of_an_example_or_runs(page, quiet_folder):
                 exec(compile(block, page, "exec"), {})
 
 
-def income_rows(path: Path) -> str:
-    """A made-up file of the columns that the tutorial declares."""
-    rng = np.random.default_rng(0)
-    head = ("age", "education-num", "hours-per-week", "capital-gain", "marital-status", "sex")
-    with open(path, "w", newline="") as file:
-        writer = csv.writer(file)
-        writer.writerow((*head, "income"))
-        for _ in range(300):
-            age, school = rng.integers(17, 90), rng.integers(1, 17)
-            status = rng.choice(["Divorced", "Widowed"])
-            income = ">50K" if school > 12 else "<=50K"
-            writer.writerow((age, school, 40, 0, status, rng.choice(["Male", "Female"]), income))
-    return str(path)
+TUTORIAL = ("income.py", "read_model.py")
+"""These take files, and are run by `tests/test_tutorial.py`."""
 
 
 @pytest.mark.parametrize(
     "name",
-    [pytest.param(n, marks=[pytest.mark.slow] if n == "sweep.py" else []) for n in EXAMPLES],
+    [
+        pytest.param(name, marks=[pytest.mark.slow] if name == "sweep.py" else [])
+        for name in EXAMPLES
+        if name not in TUTORIAL
+    ],
 )
 def test_examples_run(name, quiet_folder, monkeypatch, capsys):
-    arguments = {"income.py": [income_rows(quiet_folder / "rows.csv")], "sweep.py": ["results"]}
-    monkeypatch.setattr("sys.argv", [name, *arguments.get(name, [])])
+    arguments = ["results"] if name == "sweep.py" else []
+    monkeypatch.setattr("sys.argv", [name, *arguments])
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ResearchKeyWarning)
         runpy.run_path(str(EXAMPLES[name]), run_name="__main__")

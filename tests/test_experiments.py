@@ -72,7 +72,7 @@ def test_demo_on_a_persons_own_file(tmp_path, capsys, person):
     """One test, so that the table and the JSON share their compiled programs."""
     assert demo(tmp_path, "--data", person[0], "--domain", person[1], "--rows", 80) == 0
     text = capsys.readouterr().out
-    assert text.count("add_remove") == 19
+    assert text.count("add_remove") == 22
     assert text.count("unprotected") == 1
     assert text.count(" alpha\n") == 3
     assert "published test errors near chance come from the noise" in text
@@ -82,7 +82,7 @@ def test_demo_on_a_persons_own_file(tmp_path, capsys, person):
 
     assert demo(tmp_path, "--data", person[0], "--domain", person[1], "--json", "--rows", 80) == 0
     lines = json.loads(capsys.readouterr().out)
-    assert len(lines) == 18
+    assert len(lines) == 21
     assert all(set(line) == KEYS for line in lines)
     for line in lines:
         assert 0 <= line["test_error_mean"] <= 1

@@ -5,12 +5,12 @@ import json
 
 import pytest
 
+from dpbt.commands.errors import InputError, of_input
 from experiments import __main__ as command_line
 from experiments import bench
 from experiments import demo as demos
 from experiments.common import commands, progress
 from experiments.common.data import registry
-from experiments.common.errors import InputError, of_input
 from experiments.papers.bojarski_2014 import run as bojarski
 from experiments.papers.bun_2020 import run as bun
 from experiments.papers.nock_henecka_2020 import run as nock

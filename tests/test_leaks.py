@@ -16,7 +16,7 @@ from dpbt.analysis import audit
 from dpbt.base import ADD_REMOVE, REPLACE_ONE, Prologue, Table, Transcript
 from dpbt.data import domains
 from dpbt.data.questions import of_splits
-from dpbt.learners import greedy_tree, oblivious_tree, trees
+from dpbt.learners import greedy_tree, oblivious_tree, score_line, trees
 from dpbt.learners.published_greedy_tree import private_objective
 from dpbt.privacy import boundary, mechanisms, sensitivity
 from dpbt.privacy.accounting import Event
@@ -35,6 +35,8 @@ def replaced(recipe, program, events=None):
         old.relation,
         coupled=old.coupled,
         prologue=old.prologue,
+        epilogue=old.epilogue,
+        structure=old.structure,
         tag="a planted leak",
     )
     return dataclasses.replace(recipe, learner=learner)
@@ -201,24 +203,23 @@ COLUMN = {"x": domains.Numeric(0, 1, bins=20)}
 CLIP = 0.3
 
 
-def oblivious():
+def oblivious(**changes):
     """One question of one column, and the class sums of its two sides."""
-    return recipes.oblivious_boost(
-        epsilon=1.0, rows=80, domain=COLUMN, rounds=1, depth=1, mixes=(1,), clip=CLIP, seed=1
-    )
+    fixed = {"rounds": 1, "depth": 1, "mixes": (1,), "clip": CLIP, "seed": 1}
+    return recipes.oblivious_boost(epsilon=1.0, rows=80, domain=COLUMN, **fixed, **changes)
 
 
 def with_prologue(recipe, program, intercept, event):
     """The recipe with a prologue of one draw."""
     opening = boundary.private_program(program, lambda budget, public: [event])
-    learner = recipe.learner._replace(prologue=Prologue(opening, intercept))
+    learner = recipe.learner._replace(prologue=Prologue(opening, intercept, "a leak"))
     return dataclasses.replace(recipe, learner=learner)
 
 
 def oblivious_kind(**changes):
     attributes = recipes.oblivious.attributes_of(COLUMN)
     noise = mechanisms.discrete_laplace
-    kind = oblivious_tree.Kind(attributes, 1, (1,), False, 0.1, ADD_REMOVE, noise)
+    kind = oblivious_tree.Kind(attributes, 1, (1,), False, False, 0.1, ADD_REMOVE, noise)
     return kind._replace(**changes)
 
 
@@ -257,8 +258,9 @@ def thresholds_at_private_quantiles():
     def program(draw, rows, weights, budget, public):
         cells = rows.cells[:1]
         exact = oblivious_tree._histograms(kind, cells, rows.target, weights)
-        read = public._replace(prologue={"histogram": exact})
-        oblivious_tree.program(kind, draw, rows, weights, budget, read)
+        read = public._replace(prologue={"histogram": exact}, structure=None)
+        unplaced = rows._replace(leaf=None)
+        oblivious_tree.program(kind, draw, unplaced, weights, budget, read)
 
     return replaced(oblivious(), program)
 
@@ -278,11 +280,26 @@ def means_over_the_exact_number_of_rows():
     return replaced(oblivious(), program)
 
 
+def scores_of_all_lower_intervals():
+    """Cumulative counts of the final scores, with the noise of counts of which a row moves one."""
+
+    def program(draw, rows, scores, budget, public):
+        found = jnp.cumsum(score_line.counts(rows, scores), axis=0)
+        draw(score_line.SITE, mechanisms.discrete_laplace, found, budget.score_scale)
+
+    recipe = oblivious(scores_share=0.5)
+    old = recipe.learner.epilogue
+    leaking = boundary.private_program(program, old.program.events)
+    learner = recipe.learner._replace(epilogue=old._replace(program=leaking))
+    return dataclasses.replace(recipe, learner=learner)
+
+
 OBLIVIOUS_LEAKS = {
     "none": (oblivious, "sums", 0.999, 1.001),
     "no clip": (without_the_clip, "sums", 0.5 / CLIP - 0.01, 0.5 / CLIP + 0.01),
     "private counts": (start_from_private_counts, "classes", np.inf, np.inf),
     "private quantiles": (thresholds_at_private_quantiles, "sums", 2.0, np.inf),
+    "cumulative scores": (scores_of_all_lower_intervals, "scores", 4.999, 5.001),
     "private number of rows": (means_over_the_exact_number_of_rows, "sums", 2.0, np.inf),
 }
 
@@ -306,7 +323,8 @@ def test_planted_leaks_of_oblivious_trees_are_caught(name):
     asked = jax.tree.map(jnp.asarray, domains.questions(COLUMN))
     here, label = jnp.ones(80, bool), jnp.arange(80) % 4 > 0
     opening = {"classes": jnp.ones(2, jnp.int32)} if site == "classes" else {}
-    release = Transcript(opening, {"sums": jnp.zeros((1, 2), jnp.int32)})
+    closing = {"scores": jnp.zeros((10, 2), jnp.int32)} if site == "scores" else {}
+    release = Transcript(opening, {"sums": jnp.zeros((1, 2), jnp.int32)}, closing)
 
     def loss_of(cells, row):
         table = Table(cells, label, here, asked)

@@ -20,6 +20,7 @@ import pytest
 import dpbt
 from dpbt import forests, recipes
 from dpbt.base import Table
+from dpbt.commands import owner
 from dpbt.data import domains
 from dpbt.data.domains import Boolean, Nominal, Numeric, missing_cells
 from dpbt.data.tables import take
@@ -64,8 +65,8 @@ def lines_of(extra=()):
 
 @pytest.fixture
 def demo(tmp_path, monkeypatch, watch):
-    """Runs the demo with two small programs on a file of private rows; returns its exit status."""
-    monkeypatch.setattr(demos, "CRITERIA", {"gini": demos.CRITERIA["gini"]})
+    """Runs the demo with one small program on a file of private rows; returns its exit status."""
+    monkeypatch.setattr(demos, "curves", lambda: [("tight", "gini")])
     monkeypatch.setattr(demos, "EPSILONS", (1.0,))
     clock = itertools.count()
     # A clock of its own, as the models in a second may be N.
@@ -91,7 +92,8 @@ def demo(tmp_path, monkeypatch, watch):
     return run
 
 
-def test_the_demo_says_what_it_is_and_shows_no_cell_and_no_number_of_rows(demo, watch):
+def test_the_demo_says_what_it_is_and_shows_no_cell_and_no_number_of_rows(demo, watch, monkeypatch):
+    monkeypatch.setattr(demos, "curves", lambda: [("tight", "gini"), demos.AUTO])
     status, out = demo("--rows", str(BOUND), "--owner-report")
     assert status == 0, watch.said
     assert found_in(watch.said) == found_in_files(out) == []
@@ -102,9 +104,9 @@ def test_the_demo_says_what_it_is_and_shows_no_cell_and_no_number_of_rows(demo, 
     assert demo.titles[0].startswith(demos.PRIVATE)
     lines = (out / "demo.csv").read_text().splitlines()
     assert all(demos.PRIVATE in line for line in lines[1:])
-    assert re.search(rf"{demos.OWNER}\nage: +0 cells.*\njob: +1 cells.*\n", watch.err)
+    assert re.search(rf"{owner.OWNER}\nage: +0 cells.*\njob: +1 cells.*\n", watch.err)
     files = b"".join(path.read_bytes() for path in out.iterdir()).decode("latin-1")
-    assert demos.OWNER not in watch.out + files
+    assert owner.OWNER not in watch.out + files
 
     # JSON says so too.
     assert demo("--rows", str(BOUND), "--json")[0] == 0
@@ -117,7 +119,7 @@ def test_the_owners_counts():
     columns = {"x": [0.5, np.nan, 7.0], "c": ["a", "z", ""], "d": ["1", "0", ""]}
     counts = missing_cells(domain, columns)
     assert counts == {"x": 1, "c": 1, "d": 1}  # what is not listed is read as other
-    lines = demos.owner_report(counts, 4).splitlines()
+    lines = owner.owner_report(counts, 4).splitlines()
     assert lines[0] == "private, not covered by the ledger"
     assert [re.sub(" +", " ", line) for line in lines[1:]] == [
         "x: 1 cells read as missing",

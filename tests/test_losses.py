@@ -281,7 +281,7 @@ def test_a_probability_tells_scores_apart_at_a_number_as_alpha(small_table):
     model = dpbt.Model(
         hypotheses=dpbt.Tree(jnp.asarray([[0]]), jnp.asarray([[-0.1, 0.2]])),
         intercept=jnp.float32(0),
-        transcript=dpbt.Transcript({}, {}),
+        transcript=dpbt.Transcript({}, {}, {}),
         recipe=recipe,
         questions=table.questions,
         features=table.cells.shape[1],

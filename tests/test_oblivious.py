@@ -1,23 +1,27 @@
 """Oblivious trees against plain loops, their public questions, their budgets, and attacks."""
 
+import dataclasses
 import functools
 import math
 
-import dp_accounting
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from scipy import integrate
 
 import dpbt
 from dpbt import boosting, losses, recipes
 from dpbt.base import ADD_REMOVE, CELLS, GRID, REPLACE_ONE, Table
 from dpbt.data import domains
 from dpbt.data.domains import Boolean, Nominal, Numeric
-from dpbt.learners import oblivious_questions, oblivious_tree
+from dpbt.learners import (
+    oblivious_hypotheses,
+    oblivious_questions,
+    oblivious_tree,
+    score_line,
+)
 from dpbt.learners.oblivious_questions import Attribute
-from dpbt.privacy import accounting, mechanisms
+from dpbt.privacy import mechanisms
 from dpbt.reweighting import ClippedNumbers, clipped_mirror
 from tests import reference_oblivious as reference
 
@@ -51,8 +55,11 @@ def table_of(present=ROWS, more=2):
 
 
 def recipe_of(epsilon=3.0, **changes):
-    settings = {"delta": 1e-6, "rounds": ROUNDS, "depth": 4, "marginals_share": 0.3, "rows": ROWS}
-    return recipes.oblivious_boost(epsilon=epsilon, domain=DOMAIN, **{**settings, **changes})
+    settings = {"delta": 1e-6, "rounds": ROUNDS, "depth": 4, "rows": ROWS}
+    shares = {"marginals_share": 0.3, "scores_share": 0.2}
+    return recipes.oblivious_boost(
+        epsilon=epsilon, domain=DOMAIN, **{**settings, **shares, **changes}
+    )
 
 
 def setting_of(recipe):
@@ -71,15 +78,17 @@ def host(table):
     return tuple(np.asarray(array) for array in table[:3])
 
 
+def release_of(boosted):
+    """What was drawn, by site."""
+    sites = {site: array for release in boosted.transcript for site, array in release.items()}
+    return {site: np.asarray(array) for site, array in sites.items()}
+
+
 def replayed(boosted, table, recipe):
-    """The reference on a recorded run: (what each draw read, leaf values, scores)."""
+    """The reference on a recorded run."""
     trees = jax.tree.map(np.asarray, boosted.hypotheses)
-    release = {
-        "histogram": np.asarray(boosted.transcript.prologue["histogram"]),
-        "sums": np.asarray(boosted.transcript.rounds["sums"]),
-    }
     asked = list(zip(trees.feature, trees.right, strict=True))
-    return reference.replayed(asked, release, host(table), setting_of(recipe))
+    return reference.replayed(asked, release_of(boosted), host(table), setting_of(recipe))
 
 
 # Against plain loops.
@@ -88,12 +97,13 @@ def replayed(boosted, table, recipe):
 def test_without_noise_all_draws_are_those_of_plain_loops():
     table, recipe = table_of(present=55), recipe_of(np.inf)
     boosted = BOOST(jax.random.key(0), table, recipe)
-    histogram, sums, leaves, scores = replayed(boosted, table, recipe)
-    np.testing.assert_array_equal(boosted.transcript.prologue["histogram"], histogram)
-    np.testing.assert_array_equal(boosted.transcript.rounds["sums"], sums)
-    np.testing.assert_allclose(boosted.hypotheses.leaf, leaves, rtol=1e-4, atol=1e-6)
-    np.testing.assert_allclose(boosted.scores, scores, rtol=1e-4, atol=1e-5)
-    assert np.abs(sums).max() > GRID
+    found = replayed(boosted, table, recipe)
+    for drawn, read in zip(release_of(boosted).values(), found, strict=False):
+        np.testing.assert_array_equal(drawn, read)
+    np.testing.assert_allclose(boosted.hypotheses.leaf, found.leaves, rtol=1e-4, atol=1e-6)
+    np.testing.assert_allclose(boosted.scores, found.scores, rtol=1e-4, atol=1e-5)
+    assert np.abs(found.sums).max() > GRID
+    assert found.counts.sum() == 55
 
 
 @pytest.mark.parametrize("delta", [1e-6, pytest.param(0.0, marks=pytest.mark.slow)])
@@ -101,21 +111,21 @@ def test_leaf_values_and_likelihoods_of_a_noisy_run_are_those_of_plain_loops(del
     """And so is the log ratio of likelihoods with and without a row."""
     table, recipe = table_of(), recipe_of(delta=delta)
     boosted = BOOST(jax.random.key(1), table, recipe)
-    _, _, leaves, scores = replayed(boosted, table, recipe)
-    np.testing.assert_allclose(boosted.hypotheses.leaf, leaves, rtol=1e-4, atol=1e-6)
-    np.testing.assert_allclose(boosted.scores, scores, rtol=1e-4, atol=1e-5)
+    found = replayed(boosted, table, recipe)
+    np.testing.assert_allclose(boosted.hypotheses.leaf, found.leaves, rtol=1e-4, atol=1e-6)
+    np.testing.assert_allclose(boosted.scores, found.scores, rtol=1e-4, atol=1e-5)
 
     log_prob = jax.jit(boosting.transcript_log_prob)
     by_loops = reference.log_gaussian if delta else reference.log_laplace
-    scales = recipe.budget.histogram_scale, recipe.budget.sum_scale
-    seen = boosted.transcript.prologue["histogram"], boosted.transcript.rounds["sums"]
+    budget, seen = recipe.budget, release_of(boosted)
+    scales = budget.histogram_scale, budget.sum_scale, budget.score_scale
 
     def likelihoods(one):
-        """(the library's, that of plain loops) for histograms and sums."""
+        """(the library's, that of plain loops) for each site."""
         library = log_prob(boosted.transcript, one, recipe)
-        read = replayed(boosted, one, recipe)[:2]
-        own = map(by_loops, map(np.asarray, seen), read, map(float, scales))
-        return [float(jnp.sum(library[site])) for site in ("histogram", "sums")], list(own)
+        read = replayed(boosted, one, recipe)[:3]
+        own = map(by_loops, seen.values(), read, map(float, scales))
+        return [float(jnp.sum(library[site])) for site in seen], list(own)
 
     here = np.array(likelihoods(table))
     for row in (0, 7, 31):
@@ -146,15 +156,20 @@ def test_no_neighbour_moves_a_draw_beyond_its_sensitivity(relation, noise):
     boosted = BOOST(jax.random.key(2), table, recipe)
     kind = KIND._replace(relation=relation, noise=noise)
     order = 2 if noise is mechanisms.rounded_gaussian else 1
-    bounds = oblivious_tree.histogram_sensitivity(kind), oblivious_tree.sum_sensitivity(kind)
+    bounds = (
+        oblivious_tree.histogram_sensitivity(kind),
+        oblivious_tree.sum_sensitivity(kind),
+        score_line.score_sensitivity(relation, noise),
+    )
 
-    here = replayed(boosted, table, recipe)[:2]
+    here = replayed(boosted, table, recipe)[:3]
     moved = []
     for other in neighbours(table, relation, np.random.default_rng(0)):
-        there = replayed(boosted, Table(*other), recipe)[:2]
-        histogram, sums = (np.subtract(*pair) for pair in zip(here, there, strict=True))
+        there = replayed(boosted, Table(*other), recipe)[:3]
+        histogram, sums, counts = (np.subtract(*pair) for pair in zip(here, there, strict=True))
         of_rounds = np.linalg.norm(sums, order, axis=1)
-        moved.append((np.linalg.norm(histogram.ravel(), order), of_rounds.max()))
+        once = (np.linalg.norm(array.ravel(), order) for array in (histogram, counts))
+        moved.append((next(once), of_rounds.max(), next(once)))
     np.testing.assert_allclose(np.max(moved, axis=0), bounds, rtol=1e-6)
 
 
@@ -182,6 +197,7 @@ KIND = oblivious_tree.Kind(
     recipes.oblivious.attributes_of(DOMAIN),
     4,
     (1, 2, 3),
+    True,
     True,
     0.1,
     ADD_REMOVE,
@@ -264,6 +280,59 @@ def test_trees_ask_all_attributes_equally_often(depth, mixes):
     assert len(np.unique(decks, axis=0)) > 1
 
 
+def looked_up(tree, cells):
+    """The leaf of each row by one lookup a level."""
+    leaf = np.zeros(cells.shape[1], int)
+    for feature, right in zip(tree.feature, tree.right, strict=True):
+        leaf = 2 * leaf + right[cells[feature]]
+    return leaf
+
+
+@pytest.mark.parametrize("ordered", [(True, False), (True,), (False,)])
+@pytest.mark.parametrize("depth", [1, 9])
+def test_rows_are_routed_as_lookups_route_them(ordered, depth):
+    """Also cells that a feature does not have, and sets of more than one word of bits."""
+    sizes = (2, 33, 70, CELLS)
+    attributes = tuple(Attribute(size, known) for size in sizes for known in ordered)
+    asked, _ = asked_of(attributes, 6, depth)
+    cells = np.random.default_rng(1).integers(0, CELLS, (len(attributes), 300), np.uint8)
+    route = jax.jit(functools.partial(oblivious_hypotheses.leaves_of, attributes))
+    for feature, right in zip(asked.feature, asked.right, strict=True):
+        tree = oblivious_hypotheses.ObliviousTree(feature, right, jnp.zeros(2**depth))
+        np.testing.assert_array_equal(route(tree, jnp.asarray(cells)), looked_up(tree, cells))
+
+
+def test_settings_of_one_seed_share_the_leaf_of_each_row():
+    """Without histograms no array has a leaf for each row and setting, also where T differs."""
+    several = recipe_of(np.array([1.0, 2.0, 3.0]), marginals_share=0.0, rounds=[3, 4, 5])
+
+    def leaves(seed_axis):
+        axes = jax.tree.map(lambda _: 0, several)
+        axes = dataclasses.replace(axes, budget=axes.budget._replace(seed=seed_axis))
+        seed = several.budget.seed if seed_axis == 0 else np.float32(0)
+        own = dataclasses.replace(several, budget=several.budget._replace(seed=seed))
+
+        def scores(recipe):
+            return dpbt.boost(jax.random.key(0), table_of(), recipe).scores
+
+        program = jax.make_jaxpr(jax.vmap(scores, in_axes=(axes,)))(own)
+        return f"u8[3,{ROWS}]" in str(program)
+
+    assert not leaves(None)
+    assert leaves(0)
+
+
+def test_sums_of_leaves_are_the_same_in_lanes_of_lanes():
+    rng = np.random.default_rng(0)
+    values = rng.integers(-GRID, GRID, (2, 3, 50)).astype(np.int32)
+    leaf = rng.integers(0, 8, (3, 50)).astype(np.int32)
+    sums = oblivious_tree._leaf_sums(8)
+    found = jax.vmap(jax.vmap(sums), in_axes=(0, None))(jnp.asarray(values), jnp.asarray(leaf))
+    for a, b in np.ndindex(2, 3):
+        expected = np.bincount(leaf[b], values[a, b], minlength=8)
+        np.testing.assert_array_equal(found[a, b], expected)
+
+
 @jax.jit
 def structures(budget, public):
     """The questions of the first rounds, as a hypothesis has them."""
@@ -291,89 +360,6 @@ def test_questions_depend_on_the_seed_and_on_neither_rounds_nor_rows():
         assert (one != other).any()
 
 
-# Budgets of recipes whose draws are all Gaussian.
-
-
-GAUSSIAN = {
-    "oblivious": recipe_of,
-    "oblivious, replace-one": functools.partial(recipe_of, relation="replace_one"),
-    "oblivious, no histograms": functools.partial(recipe_of, marginals_share=0.0),
-    "forest": functools.partial(recipes.random_forest, rows=900, rounds=5),
-    "forest, disjoint": functools.partial(recipes.random_forest, rows=900, rounds=5, disjoint=True),
-    "halfspaces": functools.partial(recipes.halfspace_boost, rows=900, rounds=5),
-}
-
-
-@pytest.mark.parametrize("name", GAUSSIAN)
-def test_all_of_epsilon_and_no_more_is_spent(name):
-    """Also where delta is tiny or large, and for each setting of an array as for it alone."""
-    epsilon, delta = np.array([[0.1], [0.7], [5.0]]), np.array([1e-12, 1e-6, 0.3])
-    several = GAUSSIAN[name](epsilon=epsilon, delta=delta)
-    for place in np.ndindex(3, 3):
-        one = recipes.setting(several, place)
-        request = epsilon[place[0], 0]
-        assert request * (1 - 1e-6) <= dpbt.ledger(one).epsilon <= request
-        alone = GAUSSIAN[name](epsilon=request, delta=delta[place[1]])
-        np.testing.assert_array_equal(one.budget, alone.budget)
-        assert float(one.delta) == delta[place[1]]
-
-
-def test_a_delta_of_1e_15_is_for_small_epsilon_and_refused_by_name_for_others():
-    for epsilon in (0.1, 1.0):
-        book = dpbt.ledger(recipe_of(epsilon, delta=1e-15))
-        assert epsilon * (1 - 1e-6) <= book.epsilon <= epsilon
-        assert book.sampler_delta <= 1e-17
-    with pytest.raises(ValueError, match="delta is too small for this epsilon"):
-        recipe_of(40.0, delta=1e-15)
-
-
-@pytest.mark.parametrize("relation", ["add_remove", "replace_one"])
-def test_published_halfspaces_have_the_noise_of_zcdp(relation):
-    def book(calibration):
-        settings = {"epsilon": 1.0, "rows": 900, "relation": relation}
-        return dpbt.ledger(recipes.halfspace_boost(**settings, calibration=calibration))
-
-    published, tight = book("published"), book("tight")
-    rho = float(accounting.zcdp_rho(1.0, 1e-6))
-    assert published.rho == pytest.approx(rho, rel=1e-4)
-    assert published.rho <= rho < tight.rho
-    assert published.epsilon < 0.99 * tight.epsilon <= 0.99
-
-
-def exact_delta(epsilon, mu):
-    """The delta of mu-GDP, by quadrature of max(0, 1 - e^(epsilon - x)) over the privacy loss x.
-
-    The loss is N(mu^2 / 2, mu^2). The integrand is positive, so no digits cancel.
-    """
-    start = epsilon / mu - mu / 2
-    peak = max(-start, 0.0)
-
-    def density(above):
-        return -np.expm1(-mu * above) * np.exp(-start * above - above**2 / 2 - peak**2 / 2)
-
-    places = [peak, *np.clip([1 / max(abs(start), 1e-3), 1 / mu], 0, peak + 40)]
-    area, _ = integrate.quad(
-        density, 0, peak + 40, points=places, epsabs=0, epsrel=1e-12, limit=400
-    )
-    return area * math.exp((peak**2 - start**2) / 2) / math.sqrt(2 * math.pi)
-
-
-def test_gdp_conversions_are_exact():
-    """Against quadrature, and against dp_accounting, from losses of 1e-6 to 100."""
-    for epsilon in (1e-6, 1e-4, 0.01, 1.0, 8.0, 100.0):
-        for delta in (1e-15, 1e-12, 1e-6, 0.3):
-            mu = float(accounting.gdp_mu(epsilon, delta))
-            assert delta * (1 - 1.1e-9) <= exact_delta(epsilon, mu) <= delta
-            back = accounting.gdp_epsilon(mu, delta)
-            assert back <= epsilon
-            assert exact_delta(back, mu) <= delta
-    for mu, delta in ((0.05, 1e-6), (0.5, 1e-5), (3.0, 1e-9), (10.0, 0.1)):
-        epsilon = dp_accounting.get_epsilon_gaussian(1 / mu, delta)
-        assert accounting.gdp_epsilon(mu, delta) == pytest.approx(epsilon, rel=1e-9)
-        sigma = dp_accounting.get_sigma_gaussian(1.0, delta)
-        assert accounting.gdp_mu(1.0, delta) == pytest.approx(1 / sigma, rel=1e-8)
-
-
 # What goes wrong, and attacks.
 
 
@@ -384,6 +370,7 @@ def test_static_parts_and_seeds_have_noise_of_their_own():
         "depth": 5,
         "mixes": (1, 2),
         "marginals": False,
+        "scores": False,
         "smoothing": 0.10000001,
         "relation": REPLACE_ONE,
         "noise": mechanisms.discrete_laplace,
@@ -427,10 +414,10 @@ def test_cells_that_the_domain_lacks_move_a_draw_no_further():
     table, recipe = table_of(), recipe_of(np.inf)
     odd = table._replace(cells=table.cells.at[0].set(255))
     boosted = BOOST(jax.random.key(0), odd, recipe)
-    histogram, sums, _, _ = replayed(boosted, odd, recipe)
-    np.testing.assert_array_equal(boosted.transcript.prologue["histogram"], histogram)
-    np.testing.assert_array_equal(boosted.transcript.rounds["sums"], sums)
-    assert histogram.sum() == 4 * (ROWS - 1)
+    found = replayed(boosted, odd, recipe)
+    for drawn, read in zip(release_of(boosted).values(), found, strict=False):
+        np.testing.assert_array_equal(drawn, read)
+    assert found.histogram.sum() == 4 * (ROWS - 1)
 
 
 def test_histograms_are_priced_in_the_norm_of_the_mechanism():
@@ -461,6 +448,8 @@ def test_odd_arguments_are_refused_in_one_line():
         ({"curvature": "x", "marginals_share": 0}, "curvature must be a number"),
         ({"marginals_share": 1}, "marginals_share must be"),
         ({"marginals_share": [0, 0.1]}, "marginals_share must be"),
+        ({"scores_share": -0.1}, "scores_share must be"),
+        ({"marginals_share": 0.5, "scores_share": 0.5}, "must add up to less than 1, got 1.0"),
         ({"seed": 2**24}, "seed must be"),
         ({"seed": 0.5}, "seed must be"),
     ):

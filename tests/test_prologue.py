@@ -110,7 +110,7 @@ def learner(relation=ADD_REMOVE, program=counting, events=None, tag="a stump wit
         relation,
         calibrate=calibrate(relation),
         prologue=Prologue(
-            boundary.private_program(program, events or count_events(relation)), intercept
+            boundary.private_program(program, events or count_events(relation)), intercept, "counts"
         ),
         tag=f"{tag}, {relation.name}",
     )
@@ -176,7 +176,7 @@ def test_noise_of_the_prologue_is_not_that_of_a_round():
         lines_of(second),
         trees.TREES,
         ADD_REMOVE,
-        prologue=Prologue(opening, lambda release, budget: jnp.float32(0)),
+        prologue=Prologue(opening, lambda release, budget: jnp.float32(0), "nothing"),
         tag="twins",
     )
     budget = Scales(np.float32(1), np.float32(1e5))
@@ -355,9 +355,9 @@ def test_learners_that_differ_in_their_prologue_alone_do_not_share_noise():
     tags = []
     prologues = (
         None,
-        Prologue(plain, intercept),
-        Prologue(wide, intercept),
-        Prologue(plain, other_intercept),
+        Prologue(plain, intercept, "counts"),
+        Prologue(wide, intercept, "counts"),
+        Prologue(plain, other_intercept, "counts"),
     )
     for prologue in prologues:
         weak = boundary.weak_learner(

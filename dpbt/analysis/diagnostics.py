@@ -7,7 +7,7 @@ alone and are post-processing.
 
 import collections
 import functools
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import jax
@@ -19,6 +19,7 @@ from dpbt.base import (
     AnyArray,
     Array,
     Model,
+    Prepared,
     Public,
     Recipe,
     Release,
@@ -59,9 +60,11 @@ def advantages(transcript: Transcript, table: Table, recipe: Recipe) -> Array:
     prepared, learner = prepared_table(table, recipe), recipe.learner
     sign = jnp.where(prepared.target, 1.0, -1.0)
 
-    def judge(release: Release, weights: list[Array], public: Public) -> tuple[Release, Array]:
+    def judge(
+        release: Release, tables: Sequence[Prepared], weights: list[Array], public: Public
+    ) -> tuple[Release, Array]:
         hypothesis = learner.hypothesis(release, recipe.budget, public)
-        answer = jnp.clip(learner.hypotheses.predict(hypothesis, prepared), -1, 1)
+        answer = jnp.clip(learner.hypotheses.predict(hypothesis, tables[0]), -1, 1)
         measure = jnp.where(prepared.present, weights[0], 0)
         edge = jnp.sum(measure * sign * answer) / jnp.maximum(jnp.sum(measure), 1)
         return release, edge / 2

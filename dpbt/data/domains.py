@@ -10,13 +10,12 @@ cell: what lies outside the declaration has a declared place.
 
 import dataclasses
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from dpbt.base import Questions
 from dpbt.data import cells, kinds
 from dpbt.data.columns import (
     ColumnCells,
@@ -27,6 +26,9 @@ from dpbt.data.columns import (
     read_truths,
 )
 from dpbt.data.kinds import Boolean, Column, Nominal, Numeric
+from dpbt.data.templates import template
+from dpbt.public import Questions
+from dpbt.storage import without_twins
 from dpbt.validate import as_path, shown
 
 __all__ = [
@@ -42,6 +44,7 @@ __all__ = [
     "attributes",
     "check",
     "column_from_json",
+    "column_to_json",
     "describe",
     "encode",
     "missing_cells",
@@ -50,6 +53,7 @@ __all__ = [
     "questions",
     "read_columns",
     "read_domain",
+    "template",
 ]
 
 
@@ -359,6 +363,39 @@ def column_from_json(name: str, entry: Mapping) -> Column:
         raise ValueError(f"column {name!r}: {error}") from error
 
 
+def column_to_json(name: str, column: Column) -> dict[str, Any]:
+    """The JSON object of a column, which `column_from_json` reads.
+
+    Raises:
+        ValueError: naming the column, if it has ends or cuts that JSON numbers do not give back.
+    """
+    kind = next(word for word, known in _TYPES.items() if type(column) is known)
+    entry: dict[str, Any] = {"type": kind}
+    for field in dataclasses.fields(column):
+        value = getattr(column, field.name)
+        if value != field.default and value != {}:  # no groups is a default, too
+            entry[field.name] = _plain(value)
+    if isinstance(column, Numeric) and column.cuts is not None:
+        del entry["bins"]  # the cuts say how many
+    if isinstance(column, Numeric):
+        again = column_from_json(name, entry)
+        assert isinstance(again, Numeric)
+        if not np.array_equal(again.thresholds, column.thresholds):
+            raise ValueError(
+                f"column {name!r}: low, high and cuts must be plain numbers to be kept as JSON"
+            )
+    return entry
+
+
+def _plain(value: Any) -> Any:
+    """A field of a column as JSON content."""
+    if isinstance(value, Mapping):
+        return {key: list(words) for key, words in value.items()}
+    if isinstance(value, tuple):
+        return list(value)
+    return value if isinstance(value, str | bool | int) else float(value)
+
+
 def _refuse_json_booleans(key: str, value: object) -> None:
     """Refuse true and false where a word is declared: cells of a file are text.
 
@@ -405,7 +442,7 @@ def read_domain(path: str | Path) -> tuple[Domain, Label]:
     path = as_path("path", path)
     try:
         text = path.read_bytes().decode("utf-8-sig")
-        return _declaration(json.loads(text, object_pairs_hook=_without_twins))
+        return _declaration(json.loads(text, object_pairs_hook=without_twins))
     except UnicodeDecodeError:
         raise ValueError(f"{path}: not UTF-8 text") from None
     except json.JSONDecodeError as error:
@@ -414,20 +451,6 @@ def read_domain(path: str | Path) -> tuple[Domain, Label]:
         raise ValueError(f"{path}: objects or lists are nested too deeply") from None
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from error
-
-
-def _without_twins(pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
-    """A JSON object as a dictionary.
-
-    Raises:
-        ValueError: if a name occurs twice, as JSON would drop the first of them.
-    """
-    found: dict[str, Any] = {}
-    for name, value in pairs:
-        if name in found:
-            raise ValueError(f"{name!r} occurs twice in one object")
-        found[name] = value
-    return found
 
 
 def _declaration(content: object) -> tuple[Domain, Label]:

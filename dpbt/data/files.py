@@ -1,4 +1,4 @@
-"""A private text file, read so that one line is one row.
+"""A private file, read so that each row is read by itself: a line of text, or a row of Parquet.
 
 Private rows never raise an error and never touch each other. A line that cannot be read is a row
 without any value, and the lines around it are read as if it were not there.
@@ -6,11 +6,14 @@ without any value, and the lines around it are read as if it were not there.
 
 import csv
 import dataclasses
+import importlib
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
+from dpbt.data.columns import RawColumn
 from dpbt.data.domains import Boolean, Domain, Label, check, missing_cells
 from dpbt.validate import as_path
 
@@ -86,19 +89,72 @@ def read_csv(path: str | Path, domain: Domain, label: Label) -> Rows:
         )
     if label.column in domain:
         raise ValueError(f"the label {label.column!r} is among the columns of the domain")
-    with open(path, "rb") as file:
-        lines = iter(file)
-        width, indices = _header(path, next(lines, b""), (*domain, label.column))
-        columns, malformed = _read(lines, width, indices)
-
+    columns, malformed = _read_file(path, (*domain, label.column))
     classes = Boolean(label.positive, label.negative)
     missing = missing_cells({**domain, label.column: classes}, columns)
     labels = columns.pop(label.column)
     return Rows(columns, labels, malformed, missing)
 
 
-def _header(path: str | Path, line: bytes, names: tuple[str, ...]) -> tuple[int, dict[str, int]]:
-    """The number of cells of a row, and the index of each named column."""
+def names_of(path: str | Path) -> list[str]:
+    """The names in the first line of a CSV file. No other line is read.
+
+    Raises:
+        ValueError: for an empty file, and a header that cannot be read.
+        OSError: if the file cannot be read.
+    """
+    path = as_path("path", path)
+    with open(path, "rb") as file:
+        return _names(path, file.readline())
+
+
+def read_columns(path: str | Path, names: tuple[str, ...]) -> dict[str, RawColumn]:
+    """The cells of the named columns of a CSV file, or of a Parquet file (`.parquet`).
+
+    A CSV file is read as by `read_csv`, and needs no label. A Parquet file declares the types of
+    its columns, so each cell is read by itself there, too. Only the named columns are read.
+
+    Raises:
+        ValueError: for a file that is empty or no table, or lacks a column or holds it twice. It
+            names the file. No row is an error.
+        ImportError: for a Parquet file, if pyarrow is not installed.
+        OSError: if the file cannot be read.
+    """
+    path = as_path("path", path)
+    if path.suffix.lower() == ".parquet":
+        return _read_parquet(path, names)
+    return {**_read_file(path, names)[0]}
+
+
+def _read_parquet(path: Path, names: tuple[str, ...]) -> dict[str, RawColumn]:
+    with open(path, "rb") as file:  # its errors are those of every file
+        try:
+            arrow: Any = importlib.import_module("pyarrow")
+            parquet: Any = importlib.import_module("pyarrow.parquet")
+        except ImportError:
+            raise ImportError(
+                f"{path}: reading Parquet needs pyarrow: pip install 'dpbt[parquet]'"
+            ) from None
+        try:
+            given = parquet.ParquetFile(file)
+            _check_names(str(path), given.schema_arrow.names, names)
+            table = given.read(columns=list(names))
+        except (arrow.ArrowException, OSError):  # their words may show a value
+            raise ValueError(f"{path}: no Parquet file that pyarrow can read") from None
+        return {name: table.column(name) for name in names}
+
+
+def _read_file(path: Path, names: tuple[str, ...]) -> tuple[dict[str, Cells], np.ndarray]:
+    """The cells of each named column, and bool[N]: the line could not be read."""
+    with open(path, "rb") as file:
+        lines = iter(file)
+        header = _names(path, next(lines, b""))
+        _check_names(f"{path}, line 1", header, names)
+        return _read(lines, len(header), {name: header.index(name) for name in names})
+
+
+def _names(path: str | Path, line: bytes) -> list[str]:
+    """The names of a header."""
     if not line:
         raise ValueError(f"{path}: the file is empty")
     cells = _split(line.removeprefix(_BYTE_ORDER_MARK))
@@ -107,13 +163,16 @@ def _header(path: str | Path, line: bytes, names: tuple[str, ...]) -> tuple[int,
             f"{path}, line 1: the header is no UTF-8 text with closed quotes and names of at most "
             f"{csv.field_size_limit()} characters"
         )
-    header = [cell.strip() for cell in cells]
+    return [cell.strip() for cell in cells]
+
+
+def _check_names(place: str, header: list[str], names: tuple[str, ...]) -> None:
+    """Refuse a header that does not have each name once."""
     for name in names:
         if name not in header:
-            raise ValueError(f"{path}, line 1: no column {name!r}")
+            raise ValueError(f"{place}: no column {name!r}")
         if header.count(name) > 1:
-            raise ValueError(f"{path}, line 1: more than one column {name!r}")
-    return len(header), {name: header.index(name) for name in names}
+            raise ValueError(f"{place}: more than one column {name!r}")
 
 
 def _read(

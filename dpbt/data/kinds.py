@@ -14,9 +14,9 @@ from typing import TypeGuard
 
 import numpy as np
 
-from dpbt.base import CELLS
 from dpbt.data import cells
 from dpbt.data.columns import ColumnCells, read_codes, read_numbers, read_truths
+from dpbt.public import CELLS
 
 
 def boolean(name: str, value: object) -> bool:

@@ -8,6 +8,10 @@ Nothing here reads private rows. Two rules spread the questions evenly without s
   (q + u) / m, q = 0..m - 1. The offset u of an attribute starts at random and moves by the golden
   ratio with each deck.
 
+Quantiles are those of a mixture: six tenths are the share of rows in a cell, and four tenths are
+even over cells. Quantiles of the rows alone would leave the tails of skewed columns unasked. Evenly
+spaced questions alone would leave the middle of columns with outliers unasked.
+
 Values of a nominal attribute are put in a random order, and cut nearer the middle.
 """
 
@@ -21,6 +25,9 @@ import numpy as np
 from dpbt.base import CELLS, Array
 
 _GOLDEN = (math.sqrt(5) - 1) / 2
+
+_EVEN = 0.4
+"""How much of the mass that thresholds follow is even over cells."""
 
 _DECK, _OFFSET, _ORDER = 0, 1, 2
 """What is folded into the key of each kind of random numbers."""
@@ -52,6 +59,27 @@ class Asked(NamedTuple):
     share: Array
 
 
+def _ranks(words: Array) -> Array:
+    """i32[K]: the place of each of K words when they are sorted; of equal ones the first is first.
+
+    Every word is compared with all, which is faster than sorting for as few words as there are.
+    """
+    place = jnp.arange(words.size, dtype=jnp.int32)
+
+    def count(number: Array, before: Array) -> Array:
+        word = words[number]
+        later = (word < words) | ((word == words) & (number < place))
+        return before + later.astype(jnp.int32)
+
+    return jax.lax.fori_loop(0, words.size, count, jnp.zeros(words.size, jnp.int32), unroll=8)
+
+
+def _inverse(ranks: Array) -> Array:
+    """i32[K]: which word has each rank."""
+    place = jnp.arange(ranks.size, dtype=jnp.int32)
+    return jnp.zeros(ranks.size, jnp.int32).at[ranks].set(place, unique_indices=True)
+
+
 def _attributes_of_tree(
     features: int, mixes: tuple[int, ...], key: Array, tree: Array
 ) -> tuple[Array, Array, Array]:
@@ -65,10 +93,16 @@ def _attributes_of_tree(
 
     def card(deck: Array, position: Array) -> Array:
         words = jax.random.bits(jax.random.fold_in(key, deck), (features,))
-        return jnp.argsort(words)[position]
+        return _inverse(_ranks(words))[position]
 
     attributes = jax.vmap(card)(decks, cards % features)
     return jnp.asarray(sizes, jnp.int32)[place], attributes.astype(jnp.int32), decks
+
+
+def _even(attributes: tuple[Attribute, ...], widest: int) -> Array:
+    """f32[F, C]: the same mass in each cell that an attribute has."""
+    cells = np.array([[attribute.cells] for attribute in attributes])
+    return jnp.asarray((np.arange(widest) < cells) / cells, jnp.float32)
 
 
 def draw(
@@ -90,9 +124,9 @@ def draw(
         mass: f32[F, CELLS], the share of rows in each cell; it adds up to 1 for each feature.
     """
     mixes = tuple(min(count, depth) for count in mixes)  # a level asks about one attribute
-    root = jax.random.key(seed, impl="threefry2x32")
+    base = jax.random.key(seed, impl="threefry2x32")
     decks_key, offsets_key, orders_key = (
-        jax.random.fold_in(root, kind) for kind in (_DECK, _OFFSET, _ORDER)
+        jax.random.fold_in(base, kind) for kind in (_DECK, _OFFSET, _ORDER)
     )
     count, chosen, decks = _attributes_of_tree(len(attributes), mixes, decks_key, tree)
 
@@ -107,37 +141,62 @@ def draw(
     offset = jnp.mod(start + decks[slot].astype(jnp.float32) * _GOLDEN, 1.0)
     quantile = (question.astype(jnp.float32) + offset) / asked.astype(jnp.float32)
 
-    # The order of the cells, and how much mass is up to each of them.
-    cells = jnp.asarray([attribute.cells for attribute in attributes], jnp.int32)[feature]
-    ordered = jnp.asarray([attribute.ordered for attribute in attributes])[feature]
-    own_key = jax.random.fold_in(orders_key, tree)
-    words = jax.vmap(lambda f: jax.random.bits(jax.random.fold_in(own_key, f), (CELLS,)))(feature)
-    place = jnp.arange(CELLS, dtype=jnp.int32)
-    known = place[None] < cells[:, None]
-    shuffled = jnp.where(known, words >> jnp.uint32(1), jnp.uint32(2**31))
-    sorting = jnp.where(ordered[:, None], place[None].astype(jnp.uint32), shuffled)
-    order = jnp.argsort(sorting, axis=1)
-    rank = jnp.argsort(order, axis=1)
-    up_to = jnp.cumsum(jnp.take_along_axis(mass[feature], order, axis=1), axis=1)
+    # The order of the cells, and how much of the mixture is up to each of them.
+    mass = mass[:, : max(attribute.cells for attribute in attributes)]
+    spread = (1 - _EVEN) * mass + _EVEN * _even(attributes, mass.shape[1])
+    rank, order = _cell_orders(attributes, feature, jax.random.fold_in(orders_key, tree))
+    up_to = jnp.cumsum(jnp.take_along_axis(spread[feature], order, axis=1), axis=1)
 
     # Cells beyond the cut go right; both sides have at least one known cell.
+    cells = jnp.asarray([attribute.cells for attribute in attributes], jnp.int32)[feature]
+    ordered = jnp.asarray([attribute.ordered for attribute in attributes])[feature]
     middle = jnp.where(ordered, quantile, 0.5 + 0.5 * (quantile - 0.5))
     cut = jnp.sum(up_to < middle[:, None], axis=1)
     cut = jnp.clip(cut, 0, jnp.maximum(cells - 2, 0))
+    known = jnp.arange(mass.shape[1], dtype=jnp.int32)[None] < cells[:, None]
     right = known & (rank > cut[:, None])
 
     # Where two decks meet, a tree may have an attribute twice, which counts as one.
     first_slot = jnp.argmax(feature[:, None] == chosen[None], axis=1)
-    return Asked(feature, right, _shares(right, first_slot, mass[chosen], max(mixes)))
+    share = _shares(right, first_slot, mass[chosen], max(mixes))
+    return Asked(feature, jnp.pad(right, ((0, 0), (0, CELLS - mass.shape[1]))), share)
+
+
+def _cell_orders(
+    attributes: tuple[Attribute, ...], feature: Array, key: Array
+) -> tuple[Array, Array]:
+    """i32[D, C]: the rank of each cell in the order that a level cuts, and the cell of each rank.
+
+    Ordered cells keep their order, and others are shuffled. Cells that a feature does not have come
+    last.
+    """
+    place = jnp.arange(max(attribute.cells for attribute in attributes), dtype=jnp.int32)
+    unmoved = jnp.broadcast_to(place, (feature.shape[0], place.size))
+    most = max((attribute.cells for attribute in attributes if not attribute.ordered), default=0)
+    if most == 0:
+        return unmoved, unmoved
+
+    # Only the first `most` cells can be out of order.
+    cells = jnp.asarray([attribute.cells for attribute in attributes], jnp.int32)[feature]
+    ordered = jnp.asarray([attribute.ordered for attribute in attributes])[feature]
+    words = jax.vmap(lambda f: jax.random.bits(jax.random.fold_in(key, f), (most,)))(feature)
+    known = unmoved[:, :most] < cells[:, None]
+    shuffled = jnp.where(known, words >> jnp.uint32(1), jnp.uint32(2**31))
+    ranks = jnp.where(ordered[:, None], unmoved[:, :most], jax.vmap(_ranks)(shuffled))
+    rest = unmoved[:, most:]
+    return (
+        jnp.concatenate([ranks, rest], axis=1),
+        jnp.concatenate([jax.vmap(_inverse)(ranks), rest], axis=1),
+    )
 
 
 def _shares(right: Array, slot: Array, mass: Array, most: int) -> Array:
     """f32[2^D]: the product over attributes of the mass of the cells with the leaf's answers.
 
     Args:
-        right: bool[D, CELLS].
+        right: bool[D, C].
         slot: i32[D], which attribute of the tree each level asks.
-        mass: f32[most, CELLS], of the tree's attributes.
+        mass: f32[most, C], of the tree's attributes.
         most: how many attributes a tree asks at most.
     """
     depth = right.shape[0]

@@ -7,7 +7,7 @@ The only statistic of a round is, for each leaf, the sum of y w over its rows.
 
 import functools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import jax
@@ -19,18 +19,22 @@ from dpbt.base import (
     GRID,
     AnyArray,
     Array,
-    HypothesisClass,
+    Epilogue,
     Public,
     Relation,
     Release,
-    Table,
     WeakLearner,
-    dtype_and_rank,
     relation_name,
 )
 from dpbt.base import Prologue as LearnerPrologue
-from dpbt.data import questions
-from dpbt.learners import oblivious_questions, rules
+from dpbt.learners import oblivious_questions, score_line
+from dpbt.learners.oblivious_hypotheses import (
+    ObliviousTree,
+    Rows,
+    cells_of,
+    hypothesis_class,
+    leaves_in,
+)
 from dpbt.learners.oblivious_questions import Attribute
 from dpbt.privacy import boundary, sensitivity
 from dpbt.privacy.accounting import Event
@@ -43,107 +47,13 @@ MOST_DEPTH = 10
 _LN2 = math.log(2.0)
 
 
-class ObliviousTree(NamedTuple):
-    """A tree of which every level asks one question.
-
-    Attributes:
-        feature: i32[D]: the feature that each level reads.
-        right: bool[D, CELLS]: whether a row with this cell of the feature goes right.
-        leaf: f32[2^D]: the value added to the score; the first level is the highest bit.
-    """
-
-    feature: Array
-    right: Array
-    leaf: Array
-
-
-class Rows(NamedTuple):
-    """Rows laid out for the loop.
-
-    Attributes:
-        cells: u8[F, N].
-        target: bool[N].
-        present: bool[N].
-    """
-
-    cells: Array
-    target: Array
-    present: Array
-
-
-def prepare(table: Table) -> Rows:
-    """The rows of a table, column by column."""
-    return Rows(jnp.asarray(table.cells).T, table.target, table.present)
-
-
-def leaves_of(tree: ObliviousTree, cells: Array) -> Array:
-    """i32[N]: the leaf that each row ends in."""
-    leaf = jnp.zeros(cells.shape[1], jnp.int32)
-    for level in range(tree.feature.shape[0]):
-        cell = cells[tree.feature[level]].astype(jnp.int32)
-        leaf = 2 * leaf + tree.right[level][cell].astype(jnp.int32)
-    return leaf
-
-
-def _check_table(attributes: tuple[Attribute, ...], table: Table) -> None:
-    """Refuse a table that does not hold cells of the columns of the recipe's domain.
-
-    Of the table the check reads the dtype and rank of the cells, the number of features, and the
-    public questions.
-
-    Raises:
-        ValueError: saying what is expected.
-    """
-    questions.check(table)
-    if table.cells.dtype != jnp.uint8:
-        raise ValueError(
-            f"oblivious trees read cells, uint8 of rank 2, got {dtype_and_rank(table.cells)}"
-        )
-    if table.cells.shape[1] != len(attributes):
-        raise ValueError(
-            f"the recipe's domain has {len(attributes)} columns, "
-            "and the table has another number of them"
-        )
-
-    # A column has a cell for each of its questions, and at most one that no question knows.
-    asked = table.questions
-    assert asked is not None  # as `questions.check` says
-    known = np.ones(len(attributes), int)
-    np.maximum.at(known, np.asarray(asked.feature), np.asarray(asked.high).astype(int) + 1)
-    for number, (attribute, cells) in enumerate(zip(attributes, known.tolist(), strict=True)):
-        if not cells <= attribute.cells <= cells + 1:
-            raise ValueError(
-                f"the table is of another domain than the recipe: column {number} of the recipe's "
-                f"domain has {attribute.cells} cells, and the table's questions know {cells}"
-            )
-
-
-@functools.cache
-def hypothesis_class(attributes: tuple[Attribute, ...]) -> HypothesisClass:
-    """Oblivious trees over the cells of a domain."""
-
-    def example() -> Table:
-        features = len(attributes)
-        asked = questions.of_bits(features)
-        none = jnp.zeros(1, bool)
-        return Table(jnp.zeros((1, features), jnp.uint8), none, none, asked)
-
-    return HypothesisClass(
-        example=example,
-        check=functools.partial(_check_table, attributes),
-        prepare=prepare,
-        predict=lambda tree, rows: tree.leaf[leaves_of(tree, rows.cells)],
-        bound=lambda tree: jnp.max(jnp.abs(tree.leaf)),
-        explain=rules.of_oblivious_trees,
-    )
-
-
 class ObliviousBudget(NamedTuple):
     """The traced numbers of oblivious trees; each may have leading axes of settings.
 
     Attributes:
         sum_scale: f32[], noise of the leaf sums, in grid units (of the weight cap / GRID).
         histogram_scale: f32[], noise of the prologue's counts, in rows; 0 without a prologue.
+        score_scale: f32[], noise of the epilogue's counts, in rows; 0 without an epilogue.
         step: f32[], s: the step of a leaf whose sum is as large as its noise, in nats.
         limit: f32[], v: no leaf moves a score by more, in nats.
         curvature: f32[], h: how much a leaf's public share of the rows adds to its denominator.
@@ -152,6 +62,7 @@ class ObliviousBudget(NamedTuple):
 
     sum_scale: AnyArray
     histogram_scale: AnyArray
+    score_scale: AnyArray
     step: AnyArray
     limit: AnyArray
     curvature: AnyArray
@@ -166,6 +77,7 @@ class Kind(NamedTuple):
         depth: D, the number of questions.
         mixes: how many attributes a tree asks; the trees take these numbers in turn.
         marginals: whether a prologue releases the class histogram of every attribute.
+        scores: whether an epilogue releases the final scores by class (`score_line`).
         smoothing: the weight of a leaf's neighbour, which differs in one bit, in its sum; a leaf
             that differs in b bits has this to the power of b.
         relation: the neighbouring relation of the ledger.
@@ -176,6 +88,7 @@ class Kind(NamedTuple):
     depth: int
     mixes: tuple[int, ...]
     marginals: bool
+    scores: bool
     smoothing: float
     relation: Relation
     noise: Mechanism
@@ -189,7 +102,8 @@ class Kind(NamedTuple):
     def tag(self) -> str:
         """Names every static part."""
         cells = " ".join(f"{each.cells}{'o' if each.ordered else 'n'}" for each in self.attributes)
-        static = f"{self.depth}, {self.mixes}, {self.marginals}, {self.smoothing!r}"
+        once = f"{self.marginals}, {self.scores}"
+        static = f"{self.depth}, {self.mixes}, {once}, {self.smoothing!r}"
         return f"{cells}, {static}, {relation_name(self.relation)}, {self.noise.name}"
 
     @property
@@ -228,18 +142,6 @@ def histogram_sensitivity(kind: Kind) -> float:
 # The prologue: class histograms.
 
 
-def _cells(kind: Kind, rows: Rows) -> Array:
-    """u8[F, N]: the features that the domain has; a padded table may have more.
-
-    Raises:
-        ValueError: for fewer features.
-    """
-    features = len(kind.attributes)
-    if rows.cells.shape[0] < features:
-        raise ValueError(f"the recipe's domain has {features} columns, and the table has fewer")
-    return rows.cells[:features]
-
-
 def _histograms(kind: Kind, cells: Array, target: Array, weights: Array) -> Array:
     """i32[F, C, 2]: how many rows of each class have each cell, C the most cells of a feature.
 
@@ -270,7 +172,7 @@ def _opening(
 ) -> None:
     """One draw: the class histograms of all attributes."""
     del public
-    histograms = _histograms(kind, _cells(kind, rows), rows.target, weights)
+    histograms = _histograms(kind, cells_of(kind.attributes, rows), rows.target, weights)
     draw("histogram", kind.noise, histograms, budget.histogram_scale)
 
 
@@ -312,6 +214,10 @@ def _prologue(kind: Kind) -> LearnerPrologue:
     return LearnerPrologue(program, functools.partial(_log_odds, kind), f"histograms({kind.tag})")
 
 
+def _epilogue(kind: Kind) -> Epilogue:
+    return score_line.epilogue(kind.relation, kind.noise, lambda budget: budget.score_scale)
+
+
 def _masses(kind: Kind, budget: ObliviousBudget, public: Public) -> tuple[Array, Array]:
     """f32[F, C], the estimated share of rows in each cell, and f32[], how many rows there are.
 
@@ -335,7 +241,7 @@ def _masses(kind: Kind, budget: ObliviousBudget, public: Public) -> tuple[Array,
 # One round.
 
 
-def _structure(kind: Kind, budget: ObliviousBudget, public: Public) -> tuple[ObliviousTree, Array]:
+def structure(kind: Kind, budget: ObliviousBudget, public: Public) -> tuple[ObliviousTree, Array]:
     """The round's tree, with leaves of 0, and f32[2^D]: the estimated rows of each leaf."""
     mass, rows = _masses(kind, budget, public)
     mass = jnp.pad(mass, ((0, 0), (0, CELLS - kind.widest)))
@@ -347,6 +253,40 @@ def _structure(kind: Kind, budget: ObliviousBudget, public: Public) -> tuple[Obl
     return ObliviousTree(asked.feature, asked.right, leaves), rows * asked.share
 
 
+def _known(kind: Kind, budget: ObliviousBudget, public: Public) -> tuple[ObliviousTree, Array]:
+    """The round's `structure`, as the loop gives it, or worked out here outside of rounds."""
+    if public.structure is not None:
+        return public.structure
+    return structure(kind, budget, public)
+
+
+@functools.cache
+def _leaf_sums(leaves: int) -> Callable[[Array, Array], Array]:
+    """(i32[N] values, i32[N] leaves) -> i32[leaves]: the sum of the values in each leaf.
+
+    Under vmap the leaves of all lanes are numbered through, so that it stays one sum over a flat
+    array. XLA's own batched sum takes twice the time.
+    """
+
+    @jax.custom_batching.custom_vmap
+    def sums(values: Array, leaf: Array) -> Array:
+        return jnp.zeros(leaves, jnp.int32).at[leaf].add(values, mode="promise_in_bounds")
+
+    @sums.def_vmap
+    def of_lanes(
+        lanes: int, in_batched: Sequence[bool], values: Array, leaf: Array
+    ) -> tuple[Array, bool]:
+        values, leaf = (
+            array if batched else jnp.broadcast_to(array, (lanes, *array.shape))
+            for array, batched in zip((values, leaf), in_batched, strict=True)
+        )
+        first = leaves * jnp.arange(lanes, dtype=jnp.int32)
+        flat = _leaf_sums(lanes * leaves)(values.reshape(-1), (leaf + first[:, None]).reshape(-1))
+        return flat.reshape(lanes, leaves), True
+
+    return sums
+
+
 def program(
     kind: Kind,
     draw: boundary.Draw,
@@ -356,9 +296,10 @@ def program(
     public: Public,
 ) -> None:
     """One draw: for each leaf the sum of y w over its rows, in grid units, an exact integer."""
-    tree, _ = _structure(kind, budget, public)
+    tree, _ = _known(kind, budget, public)
+    leaf = leaves_in(kind.attributes, tree, rows)
     signed = jnp.where(rows.target, weights, -weights).astype(jnp.int32)
-    sums = jax.ops.segment_sum(signed, leaves_of(tree, _cells(kind, rows)), 2**kind.depth)
+    sums = _leaf_sums(2**kind.depth)(signed, leaf.astype(jnp.int32))
     draw("sums", kind.noise, sums, budget.sum_scale)
 
 
@@ -379,7 +320,7 @@ def hypothesis(
     estimate of the leaf's rows. A leaf is clip(s G / max(sigma + m h / 3, 1), -v, v), turned from
     nats into bits. G, sigma and m add up other leaves too, with the weights of `Kind.smoothing`.
     """
-    tree, rows = _structure(kind, budget, public)
+    tree, rows = _known(kind, budget, public)
     unit = jnp.asarray(public.cap, jnp.float32) / GRID
     near = jnp.asarray(_neighbour_weights(kind.depth, kind.smoothing))
     spread = jnp.sqrt(jnp.sum(near**2, axis=1))
@@ -414,6 +355,7 @@ def checked_kind(
     noise: Mechanism,
     mixes: Sequence[int],
     marginals: bool,
+    scores: bool,
     smoothing: float,
 ) -> Kind:
     """The static part of a tree; arguments as `oblivious_tree` has them.
@@ -430,8 +372,8 @@ def checked_kind(
     near = floats("smoothing", smoothing)
     if near.ndim or not 0 <= near < 1:
         raise ValueError(f"smoothing must be one number in [0, 1), got {shown(smoothing)}")
-    numbers = tuple(int(count) for count in counts)
-    return Kind(tuple(attributes), depth, numbers, marginals, float(near), relation, noise)
+    numbers, once = tuple(int(count) for count in counts), (marginals, scores)
+    return Kind(tuple(attributes), depth, numbers, *once, float(near), relation, noise)
 
 
 def oblivious_tree(
@@ -442,6 +384,7 @@ def oblivious_tree(
     *,
     mixes: Sequence[int] = (1, 2, 3),
     marginals: bool = False,
+    scores: bool = False,
     smoothing: float = 0.1,
 ) -> WeakLearner:
     """Oblivious trees over public questions, for boosting with clipped weights.
@@ -460,14 +403,17 @@ def oblivious_tree(
         noise: `mechanisms.rounded_gaussian` or `mechanisms.discrete_laplace`.
         mixes: how many attributes a tree asks; the trees take these numbers in turn.
         marginals: whether a prologue releases the class histogram of every attribute. Thresholds
-            are then at quantiles of the released histograms instead of evenly spaced, scores start
+            then follow the released histograms instead of being evenly spaced, scores start
             from the released log odds, and steps know how many rows a leaf has.
+        scores: whether an epilogue releases the final scores by class, and maps scores by a line
+            that makes probabilities true (`score_line`).
         smoothing: the weight of a leaf's neighbour in its sum, in [0, 1); post-processing.
 
     Raises:
         ValueError: naming the argument that is out of its range.
     """
-    return of_kind(checked_kind(attributes, depth, relation, noise, mixes, marginals, smoothing))
+    static = mixes, marginals, scores, smoothing
+    return of_kind(checked_kind(attributes, depth, relation, noise, *static))
 
 
 @functools.cache
@@ -480,5 +426,7 @@ def of_kind(kind: Kind) -> WeakLearner:
         hypothesis_class(kind.attributes),
         kind.relation,
         prologue=_prologue(kind) if kind.marginals else None,
+        epilogue=_epilogue(kind) if kind.scores else None,
         tag=f"oblivious_tree({kind.tag})",
+        structure=functools.partial(structure, kind),
     )

@@ -3,13 +3,13 @@
 from __future__ import annotations  # so that a branch may hold branches
 
 from collections.abc import Callable
-from typing import NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from dpbt.base import UNSPLIT, Hypotheses
 from dpbt.data.domains import Domain, Predicate, attributes, predicates, questions
 from dpbt.data.kinds import Boolean, Column, Nominal, Numeric
+from dpbt.public import UNSPLIT
 
 
 def cells_in_words(kind: Column, chosen: np.ndarray) -> str:
@@ -33,6 +33,9 @@ def cells_in_words(kind: Column, chosen: np.ndarray) -> str:
             picked = [word for word, yes in zip(words, chosen, strict=False) if yes]
             return f"in {{{', '.join(picked[: kind.cells])}}}"
 
+
+Hypotheses = Any
+"""Hypotheses of all rounds, stacked along a leading axis."""
 
 DIGITS = 4
 """Decimals that are shown of a number."""

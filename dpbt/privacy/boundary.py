@@ -22,11 +22,12 @@ import dataclasses
 import enum
 import functools
 import hashlib
+import itertools
 import math
 import types
 import zlib
 from collections.abc import Callable, Collection, Iterator, Mapping
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import jax
 import jax.numpy as jnp
@@ -35,6 +36,7 @@ import numpy as np
 from dpbt.base import (
     Array,
     Budget,
+    Epilogue,
     Hypothesis,
     HypothesisClass,
     Prepared,
@@ -79,14 +81,15 @@ class Program(Protocol):
     """A private program."""
 
     def __call__(
-        self, draw: Draw, table: Prepared, weights: Array, budget: Budget, public: Public
+        self, draw: Draw, table: Prepared, weights: Array, budget: Budget, public: Public, /
     ) -> None:
         """Ask for every output of a private statistic.
 
         Args:
             draw: the only way out.
             table: the prepared rows; private.
-            weights: f32[N], integers 0..GRID, in units of `public.cap` / GRID; private.
+            weights: f32[N], integers 0..GRID, in units of `public.cap` / GRID; private. The program
+                of an epilogue is given the scores f32[N] of the rows instead.
             budget: the learner's numbers.
             public: what is public in the round.
         """
@@ -159,15 +162,18 @@ def _check_draw(site: str, mechanism: Mechanism, known: Mapping[str, object]) ->
         )
 
 
-def check_sites(prologue: Collection[str], rounds: Collection[str]) -> None:
-    """Refuse a site that both the prologue and the rounds have; names of sites are unique.
+def check_sites(**parts: Collection[str]) -> None:
+    """Refuse a site that two parts of a run draw, such as prologue and rounds: names are unique.
+
+    Args:
+        parts: the sites of each part, by its name.
 
     Raises:
-        ValueError: naming the sites.
+        ValueError: naming the parts and the sites.
     """
-    common = sorted(set(prologue) & set(rounds))
-    if common:
-        raise ValueError(f"the prologue and the rounds both draw {common}; rename one of them")
+    for (part, sites), (other, others) in itertools.combinations(parts.items(), 2):
+        if common := sorted(set(sites) & set(others)):
+            raise ValueError(f"the {part} and the {other} both draw {common}; rename one of them")
 
 
 def sample(
@@ -395,12 +401,14 @@ def weak_learner(
     *,
     calibrate: Callable[[Allowance, Numbers, Public], Budget] | None = None,
     prologue: Prologue | None = None,
+    epilogue: Epilogue | None = None,
     coupled: bool = False,
     unprotected: tuple[str, ...] = (),
     tag: str | None = None,
     total: bool = False,
     withheld: tuple[str, ...] = (),
     by_depth: tuple[str, ...] = (),
+    structure: Callable[[Budget, Public], Any] | None = None,
 ) -> WeakLearner:
     """The weak learner of a private program.
 
@@ -414,23 +422,36 @@ def weak_learner(
             hold under both.
         calibrate: (allowance of all rounds, rounds, public) -> budget, for `recipes.custom`.
         prologue: what is done once before the first round.
+        epilogue: what is done once after the last round. The class of the hypotheses must say how
+            they are scaled.
         coupled: whether the sensitivities hold for weights that all move at once, as `slickness`
             says. If not, recipes refuse the learner with `reweighting.lazy_bregman`.
         unprotected: what the program reads off private data without a mechanism, and lets influence
             a draw in a way that its sensitivities do not count; empty for a proved calibration.
         tag: names the learner and every static part of it. Two learners whose draws differ under
             one budget must have two tags. The default is made of the program, the hypothesis, its
-            class and the prologue: their names, code, defaults and what they close over. Declare a
-            tag where these are not plain values and functions, or where globals matter.
+            class, the prologue and the epilogue: their names, code, defaults and what they close
+            over. Declare a tag where these are not plain values and functions, or where globals
+            matter.
         total: whether the events' sensitivities assume a total weight of kappa rows.
         withheld: sites that `fit` leaves out of the model, for example because their length is the
             number of private rows.
         by_depth: fields of its budget that have an entry for each depth on their last axis.
+        structure: (budget, public) -> `Public.structure` of a round, for what the program and the
+            hypothesis both derive from public quantities.
+
+    Raises:
+        ValueError: for an epilogue without hypotheses that can be scaled, and as `code_tag`.
     """
+    if epilogue is not None and hypotheses.scaled is None:
+        raise ValueError("an epilogue needs hypotheses that can be scaled: declare scaled=")
     if tag is None:
         opening = () if prologue is None else (prologue.program.release, prologue.intercept)
-        reading = hypotheses.prepare, hypotheses.predict, hypotheses.bound
-        tag = code_tag(program, hypothesis, *reading, *opening)
+        closing = () if epilogue is None else (epilogue.program.release, epilogue.line)
+        placing = () if hypotheses.place is None else (hypotheses.place,)
+        reading = (hypotheses.prepare, hypotheses.predict, hypotheses.bound, *placing)
+        deriving = () if structure is None else (structure,)
+        tag = code_tag(program, hypothesis, *reading, *opening, *closing, *deriving)
     return WeakLearner(
         tag=tag,
         program=private_program(program, events),
@@ -442,6 +463,8 @@ def weak_learner(
         total=total,
         withheld=withheld,
         prologue=prologue,
+        epilogue=epilogue,
         by_depth=by_depth,
         calibrate=calibrate,
+        structure=structure,
     )

@@ -1,6 +1,8 @@
 """Pricing: the ledger of a recipe, after comparing its events with the draws of its programs."""
 
+import dataclasses
 import functools
+import itertools
 from collections.abc import Callable, Mapping
 
 import jax
@@ -19,48 +21,67 @@ from dpbt.base import (
 )
 from dpbt.privacy import accounting, boundary, keys
 from dpbt.privacy.mechanism import DrawRequest
+from dpbt.reader import SavedModel
 from dpbt.reweighting import uniform
 
 
-def ledger(recipe: Recipe | Model, key: Array | None = None) -> accounting.Ledger:
+def ledger(recipe: Recipe | Model | SavedModel, key: Array | None = None) -> accounting.Ledger:
     """The ledger of one setting: what each draw costs over all rounds, and the total.
 
     Every event is compared with the draw that it prices: same site, same mechanism, no less noise.
-    The events of a round count T times, and the events of a prologue once.
+    The events of a round count T times, and those of a prologue and of an epilogue once.
 
     Args:
         recipe: one setting, or a model, which has the ledger of the recipe that it was fitted with.
-        key: the key of a release; the ledger then names its kind.
+            A saved model has the ledger that was saved with it.
+        key: the key of a release; the ledger then names its kind. A model knows the kind of its
+            own key.
 
     Raises:
         ValueError: for anything else than a recipe or a model of one setting and a whole number of
             rounds. Also if a site of the release has no event, or an event does not fit its draw.
     """
+    kind = None if key is None else keys.kind(key)
+    if isinstance(recipe, SavedModel):
+        kept = accounting.from_json(recipe.privacy)
+        return kept if kind is None else dataclasses.replace(kept, key=kind)
     if isinstance(recipe, Model):
+        kind = kind or recipe.key
         recipe = recipe.recipe
     rounds, delta = _checked(recipe)
     learner, public = recipe.learner, recipe.public()
 
-    # The prologue, once.
-    lines: list[accounting.Line] = []
-    if learner.prologue is not None:
-        events = learner.prologue.program.events(recipe.budget, public)
-        lines += accounting.compared(events, drawn(recipe, learner.prologue.program), 1)
+    # What takes place once.
+    once: dict[str, list[accounting.Line]] = {}
+    for part in ("prologue", "epilogue"):
+        if (part_of := getattr(learner, part)) is not None:
+            events = _events(recipe, part_of.program, public)
+            once[part] = accounting.compared(events, drawn(recipe, part_of.program), 1)
 
     # The rounds: their draws are read as in the first round, and as in a later one.
-    events = learner.program.events(recipe.budget, public)
-    boundary.check_sites([line.site for line in lines], [event.site for event in events])
+    events = _events(recipe, learner.program, public)
     for bound in (0.0, _FAR_BOUND):
         in_rounds = accounting.compared(events, drawn(recipe, learner.program, bound), rounds)
 
+    lines = {"prologue": [], "rounds": in_rounds, "epilogue": [], **once}
+    boundary.check_sites(**{part: [line.site for line in own] for part, own in lines.items()})
     return accounting.Ledger(
         recipe.relation,
-        (*lines, *in_rounds),
+        tuple(itertools.chain.from_iterable(lines.values())),
         delta,
         learner.unprotected,
-        None if key is None else keys.kind(key),
+        kind,
         int(recipe.rows),
+        recipe.rows_per_person,
     )
+
+
+def _events(recipe: Recipe, program: PrivateProgram, public: Public) -> list[accounting.Event]:
+    """The events of a program, for all rows of one person."""
+    events = program.events(recipe.budget, public)
+    if recipe.rows_per_person == 1:
+        return events
+    return [accounting.of_people(event, recipe.rows_per_person) for event in events]
 
 
 def _checked(recipe: Recipe) -> tuple[int, float]:
@@ -97,8 +118,8 @@ def drawn(
 
     Args:
         recipe: one setting.
-        program: its learner's program, or that of its learner's prologue.
-        bound: on the scores that the weights follow from; None for the weights of a prologue.
+        program: its learner's program, or that of its learner's prologue or epilogue.
+        bound: on the scores that the weights follow from; None for what takes place once.
     """
     reweighter = uniform if bound is None else recipe.reweighter
     reading = _reading(recipe.learner, program, reweighter)
@@ -112,8 +133,8 @@ def _reading(
     """(budget, public, bound) -> the draws that the program asks for; compiled once."""
 
     def on_a_row(budget: Budget, public: Public, bound: Array) -> Mapping[str, DrawRequest]:
-        # A round reads the prologue's release; zeros stand for it here.
-        if learner.prologue is not None and program is learner.program:
+        # What follows a prologue reads its release; zeros stand for it here.
+        if learner.prologue is not None and program is not learner.prologue.program:
             opening = _reading(learner, learner.prologue.program, uniform)
             sites = opening(budget, public, jnp.float32(0))
             zeros = {site: jnp.zeros(draw.shape, draw.dtype) for site, draw in sites.items()}

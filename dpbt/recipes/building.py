@@ -29,7 +29,7 @@ from dpbt.base import relation as to_relation
 from dpbt.losses import as_family
 from dpbt.privacy import accounting
 from dpbt.privacy.mechanism import Allowance
-from dpbt.validate import floats, one_of, positive, shown, wholes
+from dpbt.validate import floats, one_of, positive, shown, whole, wholes
 
 
 def checked_rows(rows: ArrayLike) -> np.ndarray:
@@ -94,6 +94,7 @@ class Request:
         rounds: i32[...], T.
         calibration: "tight" or "published".
         relation: the neighbouring relation.
+        rows_per_person: the most rows that one person has.
     """
 
     epsilon: np.ndarray
@@ -102,6 +103,7 @@ class Request:
     rounds: np.ndarray
     calibration: str
     relation: Relation
+    rows_per_person: int = 1
 
     @property
     def tight(self) -> bool:
@@ -135,6 +137,7 @@ def checked_request(
     rounds: ArrayLike,
     calibration: str,
     relation: str | Relation,
+    rows_per_person: int = 1,
 ) -> Request:
     """Check the arguments that all recipes share.
 
@@ -145,6 +148,7 @@ def checked_request(
         rounds: integers of at least 1.
         calibration: "tight" or "published".
         relation: "add_remove" or "replace_one".
+        rows_per_person: an integer of at least 1.
 
     Raises:
         ValueError: for a value outside these ranges, naming the argument and what was given.
@@ -157,6 +161,7 @@ def checked_request(
         rounds=wholes("rounds", rounds),
         calibration=calibration,
         relation=to_relation(relation),
+        rows_per_person=whole("rows_per_person", rows_per_person),
     )
     try:
         _ = request.shape
@@ -231,6 +236,17 @@ def gaussian_accountant(request: Request) -> Allowance:
     return Allowance(zero, mu**2 / 2)
 
 
+def for_people(allowance: Allowance, rows_per_person: int) -> Allowance:
+    """What one row may cost, if all rows of a person may cost the allowance.
+
+    A price depends on sensitivity / scale alone. Pure costs grow with it and costs in rho with its
+    square, so noise becomes `rows_per_person` times larger, and the epsilon of a selection smaller.
+    """
+    return Allowance(
+        allowance.epsilon / rows_per_person, allowance.rho / float(rows_per_person) ** 2
+    )
+
+
 def all_gaussian(learner: WeakLearner, budget: Budget, public: Public) -> bool:
     """Whether every draw of a learner that costs anything is Gaussian."""
     prices = [event.mechanism.price for event in learner_events(learner, budget, public)]
@@ -238,11 +254,14 @@ def all_gaussian(learner: WeakLearner, budget: Budget, public: Public) -> bool:
 
 
 def learner_events(learner: WeakLearner, budget: Budget, public: Public) -> list[LedgerEvent]:
-    """The events of a round, and those of the prologue if there is one."""
-    events = list(learner.program.events(budget, public))
-    if learner.prologue is not None:
-        events += learner.prologue.program.events(budget, public)
-    return events
+    """The events of a round, and those of what takes place once."""
+    return [*learner.program.events(budget, public), *_events_once(learner, budget, public)]
+
+
+def _events_once(learner: WeakLearner, budget: Budget, public: Public) -> list[LedgerEvent]:
+    """The events of the prologue and of the epilogue, where there are any."""
+    parts = [part for part in (learner.prologue, learner.epilogue) if part is not None]
+    return [event for part in parts for event in part.program.events(budget, public)]
 
 
 def build(
@@ -267,7 +286,8 @@ def build(
     shape = request.shape
 
     def calibrated(affordable: Request, allow: Allow) -> tuple[Budget, Public]:
-        budget = calibrate(allow(affordable), affordable.rounds, public)
+        allowance = for_people(allow(affordable), request.rows_per_person)
+        budget = calibrate(allowance, affordable.rounds, public)
         return _spread(budget, public, shape, parts.learner.by_depth)
 
     # Gaussian draws alone are composed by GDP, once it is known that there are no others.
@@ -310,6 +330,7 @@ def assemble(request: Request, parts: Parts, budget: Budget) -> Recipe:
         name=parts.name,
         calibration=request.calibration,
         setting=parts.setting,
+        rows_per_person=request.rows_per_person,
     )
 
 
@@ -376,13 +397,16 @@ def after_samplers(
         ValueError: if finite bits cost more than `MOST_OF_EPSILON` or `MOST_OF_DELTA` of the
             request, or more than `MOST_DELTA` for a pure guarantee.
     """
-    # The costs of all rounds and of the prologue.
-    gap, tail = accounting.sampler_costs(learner.program.events(budget, public))
+
+    # The costs of all rounds, and of what takes place once.
+    def costs(events: list[LedgerEvent]) -> tuple[float, np.ndarray]:
+        people = [accounting.of_people(event, request.rows_per_person) for event in events]
+        return accounting.sampler_costs(people)
+
+    gap, tail = costs(learner.program.events(budget, public))
     gap, tail = gap * request.rounds.astype(np.float64), tail * request.rounds
-    if learner.prologue is not None:
-        opening = learner.prologue.program.events(budget, public)
-        opening_gap, opening_tail = accounting.sampler_costs(opening)
-        gap, tail = gap + opening_gap, tail + opening_tail
+    gap_once, tail_once = costs(_events_once(learner, budget, public))
+    gap, tail = gap + gap_once, tail + tail_once
     _check_sampler_costs(request, gap, tail)
 
     # What remains of the request; without privacy there is nothing to pay.

@@ -49,6 +49,7 @@ def custom(
     reweighting: Reweighting = (),
     loss: ProperLoss | LossFamily | str | None = None,
     relation: str | Relation | None = None,
+    rows_per_person: int = 1,
     name: str = "custom",
 ) -> Recipe:
     """Boosting with any weak learner: Bun et al. (2020), Algorithm 4, for any re-weighter.
@@ -74,6 +75,8 @@ def custom(
         loss: the loss of `predict_proba`, a family of losses, or a name in `losses.NAMED`. Its
             alpha is `reweighting.link_alpha`.
         relation: "add_remove" or "replace_one"; by default the learner's, or add/remove.
+        rows_per_person: the most rows that one person has, by the owner's promise. The guarantee is
+            then for all rows of a person together.
         name: the name of the algorithm in tables.
 
     Raises:
@@ -111,6 +114,7 @@ def custom(
         rounds=rounds,
         calibration="tight",
         relation=relation,
+        rows_per_person=rows_per_person,
     )
 
     # Check that they fit together.

@@ -35,6 +35,7 @@ def random_forest(
     depth: int = 10,
     calibration: str = "tight",
     relation: str | Relation = ADD_REMOVE,
+    rows_per_person: int = 1,
     disjoint: bool = False,
     negative: str | None = None,
 ) -> Recipe:
@@ -63,6 +64,8 @@ def random_forest(
         calibration: "tight" or "published". For these forests both are discrete Laplace noise on
             exact counts, which is the published law on a grid of 1/127 of a row.
         relation: "add_remove" or "replace_one".
+        rows_per_person: the most rows that one person has, by the owner's promise. The guarantee is
+            then for all rows of a person together.
         disjoint: give each row to one of the k trees (tight calibration only). Each tree then sees
             about n / k rows and has the whole budget: noise of scale 1 / epsilon instead of
             k / epsilon, on counts that are k times smaller. The release then says which place of
@@ -77,7 +80,7 @@ def random_forest(
     Raises:
         ValueError: for a value outside these ranges, named with what was given.
     """
-    request = checked_request(epsilon, delta, rows, rounds, calibration, relation)
+    request = checked_request(epsilon, delta, rows, rounds, calibration, relation, rows_per_person)
     kind = _kind(request, depth, disjoint, _count_noise(request), negative)
     return _forest("random_forest", request, kind)
 
@@ -91,6 +94,7 @@ def rf_l(
     depth: int = 10,
     calibration: str = "tight",
     relation: str | Relation = ADD_REMOVE,
+    rows_per_person: int = 1,
     disjoint: bool = False,
     negative: str | None = None,
 ) -> Recipe:
@@ -103,7 +107,7 @@ def rf_l(
 
     Args: as `random_forest`.
     """
-    request = checked_request(epsilon, delta, rows, rounds, calibration, relation)
+    request = checked_request(epsilon, delta, rows, rounds, calibration, relation, rows_per_person)
     kind = _kind(request, depth, disjoint, _count_noise(request), negative)
     return _forest("rf_l", request, kind._replace(per_leaf=not request.tight))
 
@@ -117,6 +121,7 @@ def rf_e(
     depth: int = 10,
     calibration: str = "tight",
     relation: str | Relation = ADD_REMOVE,
+    rows_per_person: int = 1,
     disjoint: bool = False,
 ) -> Recipe:
     """RF-E: random trees whose leaves state a label, drawn by the exponential mechanism.
@@ -129,7 +134,7 @@ def rf_e(
 
     Args: as `random_forest`.
     """
-    request = checked_request(epsilon, delta, rows, rounds, calibration, relation)
+    request = checked_request(epsilon, delta, rows, rounds, calibration, relation, rows_per_person)
     no_published_delta(request)
     kind = _kind(request, depth, disjoint, mechanisms.exponential, None)
     kind = kind._replace(per_leaf=not request.tight)

@@ -72,6 +72,7 @@ def bdpe(
     depth: int = 3,
     calibration: str = "tight",
     relation: str | Relation = ADD_REMOVE,
+    rows_per_person: int = 1,
     alpha: Alpha | None = None,
     criterion: ProperLoss | LossFamily | str = "m_alpha",
     loss: ProperLoss | LossFamily | str | None = None,
@@ -117,6 +118,8 @@ def bdpe(
         depth: D, the depth of every tree.
         calibration: "tight" or "published".
         relation: "add_remove" or "replace_one". The published noise is the same for both.
+        rows_per_person: the most rows that one person has, by the owner's promise. The guarantee is
+            then for all rows of a person together.
         alpha: the criterion's alpha. "objective" is equation (16), the ratio of errors to the
             root's. The ratio is noisy in the tight calibration and read off the data in the
             published one. Or a number in [0, 1], or a schedule of the depth, such as any
@@ -145,7 +148,7 @@ def bdpe(
         ValueError: for a value outside these ranges, naming the argument and what was given.
     """
     # Check the arguments.
-    request = checked_request(epsilon, delta, rows, rounds, calibration, relation)
+    request = checked_request(epsilon, delta, rows, rounds, calibration, relation, rows_per_person)
     no_published_delta(request)
     depth = _checked_depth(depth)
     alpha, families = _families(alpha, criterion, loss)

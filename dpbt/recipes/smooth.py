@@ -47,6 +47,7 @@ def lazybb_rules(
     selection: str = "exponential",
     calibration: str = "tight",
     relation: str | Relation = ADD_REMOVE,
+    rows_per_person: int = 1,
 ) -> Recipe:
     """LazyBB with 1-rules: Asadi et al. (2022), Algorithm 1, a majority vote.
 
@@ -72,11 +73,13 @@ def lazybb_rules(
         selection: "exponential" or "noisy_max" (weighted return-noisy-max).
         calibration: "tight" or "published".
         relation: "add_remove" or "replace_one" (the paper's).
+        rows_per_person: the most rows that one person has, by the owner's promise. The guarantee is
+            then for all rows of a person together.
 
     Raises:
         ValueError: for a value outside these ranges, naming the argument and what was given.
     """
-    request = checked_request(epsilon, delta, rows, rounds, calibration, relation)
+    request = checked_request(epsilon, delta, rows, rounds, calibration, relation, rows_per_person)
     numbers = _numbers(request, density, learning_rate)
     one_of("selection", selection, _SELECTIONS)
     learner = one_rule.one_rule(request.relation, calibration, _SELECTIONS[selection])
@@ -101,6 +104,7 @@ def lazybb_trees(
     leaf_share: ArrayLike = 0.5,
     calibration: str = "tight",
     relation: str | Relation = ADD_REMOVE,
+    rows_per_person: int = 1,
 ) -> Recipe:
     """LazyBB with top-down trees: Asadi et al. (2022), Algorithms 1 and 2, a majority vote.
 
@@ -131,11 +135,13 @@ def lazybb_trees(
             calibration has a half.
         calibration: "tight" or "published".
         relation: "add_remove" or "replace_one" (the paper's).
+        rows_per_person: the most rows that one person has, by the owner's promise. The guarantee is
+            then for all rows of a person together.
 
     Raises:
         ValueError: for a value outside these ranges, naming the argument and what was given.
     """
-    request = checked_request(epsilon, delta, rows, rounds, calibration, relation)
+    request = checked_request(epsilon, delta, rows, rounds, calibration, relation, rows_per_person)
     numbers = _numbers(request, density, learning_rate)
     kind = _kind(request, splits, depth, criterion)
     label_share = positive("leaf_share", leaf_share, below=1)
@@ -253,6 +259,7 @@ def halfspace_boost(
     features: int = 256,
     calibration: str = "tight",
     relation: str | Relation = ADD_REMOVE,
+    rows_per_person: int = 1,
 ) -> Recipe:
     """LazyBregBoost with the noisy centre: one halfspace, the sum of T noisy centres.
 
@@ -291,6 +298,8 @@ def halfspace_boost(
             rounded to a grid, which adds sqrt(features) of its steps to the sensitivity.
         calibration: "tight" or "published".
         relation: "add_remove" or "replace_one" (the paper's).
+        rows_per_person: the most rows that one person has, by the owner's promise. The guarantee is
+            then for all rows of a person together.
 
     Raises:
         ValueError: for a value outside these ranges, naming the argument and what was given, or
@@ -299,7 +308,7 @@ def halfspace_boost(
     # Check the arguments.
     _check_noise(epsilon, noise_scale, delta)
     given = 1.0 if epsilon is None else epsilon
-    request = checked_request(given, delta, rows, rounds, calibration, relation)
+    request = checked_request(given, delta, rows, rounds, calibration, relation, rows_per_person)
     numbers = _numbers(request, density, learning_rate)
     numbers = numbers._replace(learning_rate=loss_rate(numbers.learning_rate))
     flag("normalized", normalized)
@@ -347,6 +356,7 @@ def hs_stl(
     features: int = 256,
     calibration: str = "tight",
     relation: str | Relation = ADD_REMOVE,
+    rows_per_person: int = 1,
 ) -> Recipe:
     """HS-StL: `halfspace_boost` with the parameters of Bun et al. (2020), Algorithm 5.
 
@@ -362,6 +372,8 @@ def hs_stl(
         features: a public bound on the number of features.
         calibration: "tight" or "published".
         relation: "add_remove" or "replace_one" (the paper's).
+        rows_per_person: the most rows that one person has, by the owner's promise. The guarantee is
+            then for all rows of a person together.
 
     Raises:
         ValueError: for a value outside these ranges, naming the argument and what was given.
@@ -377,5 +389,6 @@ def hs_stl(
         features=features,
         calibration=calibration,
         relation=relation,
+        rows_per_person=rows_per_person,
     )
     return dataclasses.replace(recipe, name="hs_stl")

@@ -4,16 +4,16 @@ import json
 import os
 import platform
 import subprocess
-import tempfile
 import tomllib
 import zipfile
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 import jax
 import numpy as np
 
 import dpbt
+from dpbt.storage import write_whole
 from dpbt.validate import as_path
 
 PROVENANCE = "provenance"
@@ -59,19 +59,6 @@ def _commit(root: Path) -> str | None:
         return None
     top, commit = lines
     return commit if Path(top).resolve() == root else None
-
-
-def write_whole(path: Path, write: Callable[[Path], object]) -> None:
-    """Call `write` on a temporary name beside `path`, then rename it: no file is half-written."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.stem}-", suffix=path.suffix)
-    os.close(handle)
-    try:
-        write(Path(name))
-        os.chmod(name, 0o644)
-        os.replace(name, path)
-    finally:
-        Path(name).unlink(missing_ok=True)
 
 
 def save_columns(path: Path, columns: Mapping[str, np.ndarray], about: Mapping) -> None:

@@ -5,8 +5,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from dpbt.commands.errors import InputError
 from dpbt.sweeps.storage import provenance, write_whole
-from experiments.common.errors import InputError
 
 Line = dict[str, Any]
 """One line of results: text, numbers, Booleans and None by column."""
@@ -20,16 +20,22 @@ def folder(name: str) -> Path:
 def write_csv(path: Path, lines: Sequence[Mapping], constants: Mapping) -> None:
     """Write lines of equal keys as CSV, with constant columns for configuration and provenance.
 
-    The file is replaced whole: a run that is killed leaves the former file or the new one.
+    A line that was read from an earlier file keeps its own. The file is replaced whole: a run that
+    is killed leaves the former file or the new one.
     """
     origin = provenance()
-    extended = [{**row, **constants, **origin} for row in lines]
+    write_columns(path, [{**row, **constants, **origin, **row} for row in lines])
+
+
+def write_columns(path: Path, lines: Sequence[Mapping]) -> None:
+    """Write lines as they are; a line has an empty cell where it lacks another's column."""
+    columns = dict.fromkeys(name for line in lines for name in line)
 
     def write(name: Path) -> None:
         with open(name, "w", newline="") as file:
-            writer = csv.DictWriter(file, fieldnames=list(extended[0]))
+            writer = csv.DictWriter(file, fieldnames=list(columns))
             writer.writeheader()
-            writer.writerows(extended)
+            writer.writerows(lines)
 
     write_whole(path, write)
 

@@ -14,8 +14,8 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from dpbt.commands.errors import InputError
 from experiments.common import results
-from experiments.common.errors import InputError
 from paper_figures.style import finish
 
 NAME = "bojarski_2014"

@@ -120,7 +120,7 @@ def test_rows_beyond_the_bound_change_no_release(name):
 
     def grown(table, recipe):
         if name == "forest":
-            return Transcript({}, forests.grow(keys[0], table, recipe, keys[1])[0])
+            return Transcript({}, forests.grow(keys[0], table, recipe, keys[1])[0], {})
         return dpbt.boost(keys[0], table, recipe, keys[1]).transcript
 
     two = jax.tree.map(lambda *leaves: jnp.stack(leaves), *[recipe, recipe])

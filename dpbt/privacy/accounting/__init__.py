@@ -27,9 +27,11 @@ from dpbt.privacy.accounting.conversions import (
 from dpbt.privacy.accounting.events import (
     Event,
     Line,
+    bits_of,
     compared,
     cover,
     finite_bits,
+    of_people,
     public,
     sampler_costs,
 )
@@ -43,6 +45,7 @@ from dpbt.privacy.accounting.ledger import (
     Ledger,
     align,
 )
+from dpbt.privacy.accounting.records import from_json, to_json
 
 __all__ = [
     "EXACT_WORDS",
@@ -57,14 +60,18 @@ __all__ = [
     "advanced_each",
     "advanced_epsilon",
     "align",
+    "bits_of",
     "compared",
     "cover",
     "finite_bits",
+    "from_json",
     "gaussian_delta",
     "gdp_epsilon",
     "gdp_mu",
+    "of_people",
     "public",
     "sampler_costs",
+    "to_json",
     "zcdp_epsilon",
     "zcdp_rho",
 ]

@@ -48,6 +48,15 @@ KEY_WORDS = {
 }
 """What a ledger says about the key that the noise came from."""
 
+
+def people_words(rows_per_person: int) -> str:
+    """What a ledger says about people who have several rows."""
+    return (
+        f"people: all rows of one person together, up to {rows_per_person}; that nobody has more "
+        "is the owner's promise"
+    )
+
+
 ROW = "row"
 """The unit of numbers that are measured in weights of rows."""
 
@@ -98,6 +107,8 @@ class Ledger(HoldsFunctions):
             empty, `epsilon` is the paper's claim and not a proof.
         key: "release" or "research" where the key of a release is known, else None.
         rows: the recipe's `rows`, where it is known.
+        rows_per_person: the most rows that one person has, as the owner promises. Sensitivities are
+            for all of them together.
     """
 
     relation: Relation
@@ -106,6 +117,7 @@ class Ledger(HoldsFunctions):
     unprotected: tuple[str, ...] = ()
     key: str | None = None
     rows: int | None = None
+    rows_per_person: int = 1
 
     _keep = "str(ledger), or the numbers of its lines"
 
@@ -222,6 +234,8 @@ class Ledger(HoldsFunctions):
         elif self.sampler_delta:
             total += f", delta = {self.sampler_delta:.2g}"
         lines = [f"{total} under {relation_name(self.relation)}", self._neighbours()]
+        if self.rows_per_person > 1:
+            lines.append(people_words(self.rows_per_person))
         lines.append(f"samplers: {EXACT_WORDS if self.exact else FLOAT_WORDS}")
         for reading in self.unprotected:
             lines.append(f"UNPROTECTED: {reading}; epsilon is the paper's claim and not a proof")

@@ -12,11 +12,11 @@ from urllib.error import HTTPError
 from urllib.parse import quote, unquote
 from urllib.request import Request, urlopen
 
+from dpbt.commands.errors import InputError, of_input
 from dpbt.sweeps.storage import write_whole
 from experiments.common.data.entry import Entry, File
 from experiments.common.data.reading import read
 from experiments.common.data.registry import find, places
-from experiments.common.errors import InputError, of_input
 from experiments.common.progress import progress
 
 Accept = Callable[[Path, str, str], None]

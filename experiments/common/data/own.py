@@ -4,11 +4,11 @@ from pathlib import Path
 
 import numpy as np
 
+from dpbt.commands.errors import InputError, of_input
 from dpbt.data.columns import read_truths
 from dpbt.data.domains import Domain, Label, read_domain
 from dpbt.data.files import read_csv
 from experiments.common.data.dataset import Dataset
-from experiments.common.errors import InputError, of_input
 
 
 def from_csv(data: str | Path, domain_file: str | Path) -> Dataset:

@@ -12,8 +12,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from dpbt.commands.errors import InputError
 from dpbt.data.domains import Boolean, Column, Domain, Nominal, Numeric
-from experiments.common.errors import InputError
 
 LineReader = Callable[[str], list[str]]
 """From a line of a file to its cells."""

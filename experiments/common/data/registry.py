@@ -5,12 +5,12 @@ from pathlib import Path
 
 import numpy as np
 
+from dpbt.commands.errors import InputError
 from experiments.common.data import nock_henecka_large, nock_henecka_small, other_papers
 from experiments.common.data.bundled import breast_cancer
 from experiments.common.data.dataset import Dataset
 from experiments.common.data.entry import Entry, File
 from experiments.common.data.reading import read
-from experiments.common.errors import InputError
 
 _MODULES = (nock_henecka_small, nock_henecka_large, other_papers)
 ENTRIES = {

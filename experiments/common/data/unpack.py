@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from experiments.common.errors import InputError
+from dpbt.commands.errors import InputError
 
 
 def uncompress(download: Path, file: Path) -> None:

@@ -14,9 +14,9 @@ import numpy as np
 
 from dpbt import recipes
 from dpbt.base import Recipe
+from dpbt.commands.errors import InputError, of_input
 from dpbt.sweeps import plan, runner, storage
 from experiments.common import commands, protocols, results
-from experiments.common.errors import InputError, of_input
 from experiments.common.progress import progress
 from experiments.papers.asadi_2022.features import load, training_rows
 from experiments.papers.asadi_2022.settings import (

@@ -10,10 +10,10 @@ import numpy as np
 
 import dpbt
 from dpbt import forests, recipes
+from dpbt.commands.errors import InputError
 from dpbt.privacy import keys
 from experiments.common import commands, results, tables, timing
 from experiments.common import peers as rivals
-from experiments.common.errors import InputError
 from experiments.papers.bojarski_2014.rows import Study, add_options, study_of
 from experiments.papers.bojarski_2014.settings import NAME, PEER_SETTINGS
 
@@ -71,7 +71,7 @@ def compare(study: Study, trees: int, height: int, repeats: int) -> list[results
     Raises:
         ImportError: if diffprivlib is not installed.
     """
-    import diffprivlib.models  # noqa: F401  # pyright: ignore[reportMissingImports]
+    rivals.check("diffprivlib")
 
     about = {
         "dataset": study.name,
@@ -83,9 +83,10 @@ def compare(study: Study, trees: int, height: int, repeats: int) -> list[results
     lines = [{**about, **_ours(study, trees, height, repeats, words)} for words in OURS]
 
     with rivals.quiet():  # about its accountant and scikit-learn's names
-        fit = rivals.diffprivlib_forest(study.dataset, trees, height)
+        read = rivals.rows_of(study.dataset)
+        fit = rivals.diffprivlib_forest(read, trees, height)
         timed = timing.measure(lambda _: fit(), repeats)
-        answers = timed.last.predict(rivals.features(study.dataset)[0])
+        answers = timed.last.predict(read.numbers)
     wrong = float(np.mean(answers != np.asarray(study.dataset.label)))
     return [*lines, {**about, "library": "diffprivlib", "seconds": timed.median, "error": wrong}]
 

@@ -9,9 +9,9 @@ import argparse
 import json
 import time
 
+from dpbt.commands.errors import of_input
 from dpbt.sweeps import plan, runner
 from experiments.common import commands, data, protocols, results
-from experiments.common.errors import of_input
 from experiments.common.progress import progress
 from experiments.papers.nock_henecka_2020 import settings, table
 

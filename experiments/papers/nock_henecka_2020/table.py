@@ -7,9 +7,9 @@ from pathlib import Path
 
 import numpy as np
 
+from dpbt.commands.errors import InputError, of_input
 from dpbt.sweeps import storage
 from experiments.common import commands, results, tables
-from experiments.common.errors import InputError, of_input
 from experiments.papers.nock_henecka_2020.settings import (
     ALPHAS,
     CALIBRATIONS,

@@ -5,12 +5,13 @@ is a bug and keeps its traceback.
 """
 
 import contextlib
+import os
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-BAD_INPUT, INTERRUPTED = 2, 130
-"""Exit statuses; the second is what shells give a program that Ctrl-C ends."""
+BAD_INPUT, INTERRUPTED, NO_READER = 2, 130, 141
+"""Exit statuses; the last two are those of shells for Ctrl-C and for a pipe that nobody reads."""
 
 
 class InputError(ValueError):
@@ -41,10 +42,15 @@ def status_of(program: Callable[[], int]) -> int:
     """Run a program; errors of input and Ctrl-C become one line on standard error.
 
     Returns:
-        The program's own exit status, `BAD_INPUT` or `INTERRUPTED`.
+        The program's own exit status, `BAD_INPUT`, `INTERRUPTED` or `NO_READER`.
     """
     try:
-        return program()
+        status = program()
+        sys.stdout.flush()
+        return status
+    except BrokenPipeError:  # as of `... | head`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return NO_READER
     except (InputError, OSError) as error:
         print(f"error: {_line(error)}", file=sys.stderr)
         return BAD_INPUT

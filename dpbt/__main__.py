@@ -1,0 +1,51 @@
+"""Private models of a table, from the command line. `dpbt COMMAND --help` describes a command.
+
+Exit status 2 means bad input, and 130 an interruption. A file is written whole or not at all.
+"""
+
+import os
+import sys
+from pathlib import Path
+
+from dpbt.commands.errors import INTERRUPTED, status_of
+from dpbt.commands.options import Parser, add_commands
+
+COMMANDS = {
+    name: f"dpbt.commands.{name}"
+    for name in ("fit", "predict", "explain", "statement", "audit", "domain")
+}
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run one command and return its exit status; bad input ends in one line and status 2."""
+    given = sys.argv[1:] if arguments is None else arguments
+    return status_of(lambda: _run(given))
+
+
+def _run(given: list[str]) -> int:
+    called = Path(sys.argv[0]).name
+    parser = Parser(prog="dpbt" if called == "dpbt" else "python -m dpbt", description=__doc__)
+    add_commands(parser, COMMANDS)
+    if not given:
+        parser.print_help()
+        return 0
+    options = parser.parse_args(given)
+    return options.program(options) or 0
+
+
+def program() -> None:
+    """Run the command of this process and end it.
+
+    After Ctrl-C the process ends at once: threads of JAX that still compile may crash an orderly
+    end, and then its exit status would not be 130.
+    """
+    status = main()
+    if status == INTERRUPTED:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(status)
+    sys.exit(status)
+
+
+if __name__ == "__main__":
+    program()

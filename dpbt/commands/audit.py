@@ -1,0 +1,93 @@
+"""Check a recipe's claim on made-up rows of your domain: the largest exact privacy loss.
+
+Transcripts are recorded on random rows of the domain. Each is compared, exactly, on neighbours of
+them. No row of yours is read, so what is printed may be shown to anybody. An audit of private rows
+would itself not be private. Exit status 1 means a loss above the claim of a pure guarantee.
+"""
+
+import argparse
+
+import dpbt
+from dpbt.commands import inputs, output
+from dpbt.commands import options as kinds
+from dpbt.commands.errors import InputError
+from dpbt.data import domains
+from dpbt.data.domains import Domain
+
+MOST_ROWS = 1000
+"""Of the made-up table. Every neighbour has them all."""
+
+_FLOAT32 = 1e-3
+"""How far a loss may be above the claim, as densities are in float32."""
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the options."""
+    inputs.add_recipe(parser)
+    words = "made-up rows (%(default)s); under replace_one there are --rows of them"
+    parser.add_argument("--sample", type=kinds.whole(1, MOST_ROWS), default=30, help=words)
+    kinds.add_count(parser, "--neighbours", 60, "number of neighbours at most")
+    kinds.add_count(parser, "--transcripts", 5, "number of transcripts")
+    kinds.add_seed(parser, "the rows and the noise")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Audit, and print the largest loss beside the claim.
+
+    Raises:
+        InputError: for a domain or an option that is not as expected.
+    """
+    domain, _ = inputs.declared(options.domain)
+    replace = options.relation == "replace_one"
+    if replace and options.rows > MOST_ROWS:
+        raise InputError(
+            f"--rows must be at most {MOST_ROWS} under replace_one, where all rows are made up, "
+            f"got {options.rows}"
+        )
+    rows = options.rows if replace else min(options.sample, options.rows)
+    with output.working("auditing; this compiles first"):
+        import jax
+
+        recipe = inputs.recipe_of(options, domain)
+        near = _neighbours(domain, rows, options)
+        key = jax.random.key(options.seed)
+        found = dpbt.audit.audit(key, near, recipe, options.transcripts)
+
+    print(f"claim: epsilon = {found.claimed_epsilon:.6g}, delta = {options.delta:g}")
+    print(f"largest loss: {found.largest_loss:.6g}")
+    for site, loss in sorted(found.by_site.items()):
+        print(f"  {site}: {loss:+.4g}")
+    print(f"{found.transcripts} transcripts, {found.neighbours} neighbours of {rows} made-up rows")
+    if options.rows_per_person > 1:
+        print("neighbours differ in one row, and the claim is for all rows of a person")
+    if options.delta > 0:
+        print("with a delta above 0 a transcript may, rarely, lose more than epsilon")
+        return 0
+    if found.largest_loss > found.claimed_epsilon * (1 + _FLOAT32):
+        print("THE LOSS IS ABOVE THE CLAIM: release nothing of this recipe, and report it")
+        return 1
+    return 0
+
+
+def _neighbours(domain: Domain, rows: int, options: argparse.Namespace):
+    """Neighbours of a table of random cells with random labels."""
+    import jax
+    import jax.numpy as jnp
+    import numpy as np
+
+    rng = np.random.default_rng(options.seed)
+    more = max(1, options.neighbours // 2)
+    counts = [column.cells for column in domain.values()]
+    cells = rng.integers(0, counts, (rows + more, len(counts))).astype(np.uint8)
+    target = rng.random(rows + more) < 0.5
+    questions = jax.tree.map(jnp.asarray, domains.questions(domain))
+    here = jnp.ones(rows, bool)
+    table = dpbt.Table(jnp.asarray(cells[:rows]), jnp.asarray(target[:rows]), here, questions)
+    candidates = cells[rows:], target[rows:]
+    if options.relation == "replace_one":
+        count = options.neighbours
+        pairs = [(number % rows, number % more) for number in range(count)]
+        return dpbt.audit.neighbours(table, options.relation, candidates, pairs)
+    near = dpbt.audit.neighbours(table, options.relation, candidates)
+    room = near.present.sum(axis=1) <= options.rows
+    return near._replace(present=near.present[room][-options.neighbours :])

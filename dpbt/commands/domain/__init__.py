@@ -1,0 +1,3 @@
+"""Write a domain to fill in."""
+
+PROGRAMS = ("template",)

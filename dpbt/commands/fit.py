@@ -1,0 +1,86 @@
+"""Learn a private model of a file of rows, and write it to one file.
+
+Each row of the file is read by itself, and no cell is an error. The domain says which column is the
+label, and what its two classes are. A row of neither class is absent. What is printed and written
+is covered by the guarantee, up to the running time.
+"""
+
+import argparse
+import sys
+
+import dpbt
+from dpbt.commands import inputs, output
+from dpbt.commands import options as kinds
+from dpbt.commands.errors import InputError, of_input
+from dpbt.commands.owner import add_owner_report, owner_report
+from dpbt.data.domains import Boolean, missing_cells
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the options."""
+    parser.add_argument("file", metavar="ROWS", help="a CSV file with a header, or a Parquet file")
+    inputs.add_recipe(parser)
+    words = "for research alone: a seed in place of a fresh key; whoever knows it can subtract the "
+    words += "noise"
+    parser.add_argument("--seed", type=kinds.whole(0, kinds.LARGEST_SEED), help=words)
+    add_owner_report(parser)
+    output.add_out(parser, "the file of the model", required=True)
+
+
+def run(options: argparse.Namespace) -> None:
+    """Read, learn, save, and print what it cost.
+
+    Raises:
+        InputError: for a file or an option that is not as expected. No cell is shown, and no number
+            of rows.
+    """
+    path = output.free(options)
+    domain, label = inputs.declared(options.domain)
+    with output.working(f"reading {options.file}"):
+        columns = inputs.columns_of(options.file, (*domain, label.column))
+        labels = columns.pop(label.column)
+    if len(labels) > options.rows:
+        raise InputError(
+            f"{options.file}: more rows than --rows {options.rows}, the stated bound on their "
+            "number; lines that are blank or cannot be read count"
+        )
+
+    if options.owner_report:
+        classes = Boolean(label.positive, label.negative)
+        unknown = missing_cells({label.column: classes}, {label.column: labels})[label.column]
+        print(owner_report(missing_cells(domain, columns), unknown), file=sys.stderr)
+
+    with output.working("setting the noise"):
+        import jax
+
+        from dpbt import boosting, checks, forests
+        from dpbt.privacy import keys
+        from dpbt.recipes import named
+
+        recipe = inputs.recipe_of(options, domain)
+        private = dpbt.table(
+            domain,
+            columns,
+            labels,
+            negative=label.negative,
+            positive=label.positive,
+            capacity=options.rows if options.relation == "add_remove" else None,
+        )
+        if options.seed is None:
+            key, public_key = keys.fresh_key(), keys.fresh_key()
+        else:
+            key, public_key = keys.pair(jax.random.key(options.seed))
+        with of_input():
+            checks.check(key, private, recipe, public_key)
+
+    if options.seed is not None:
+        words = "--seed makes the noise, and whoever knows it can subtract it; release private rows"
+        print(f"warning: research key: {words} without it", file=sys.stderr)
+    learn = forests.learn if options.recipe in named.FORESTS else boosting.learn
+    with output.working("learning; this compiles first"):
+        model = learn(key, private, recipe, public_key)
+        jax.block_until_ready(model.hypotheses)
+    model.save(path, domain=domain, classes=(label.negative, label.positive))
+    lines = str(dpbt.ledger(model)).splitlines()
+    print(next(line for line in lines if line.startswith("total:")))
+    print(f"wrote {path}")

@@ -1,0 +1,111 @@
+"""What commands read: a domain, rows, a saved model, and the options that make a recipe."""
+
+import argparse
+import inspect
+from typing import TYPE_CHECKING, Any
+
+import dpbt
+from dpbt.commands import options as kinds
+from dpbt.commands.errors import InputError, of_input
+from dpbt.data import domains, files
+from dpbt.data.domains import Domain, Label
+from dpbt.reader import SavedModel
+
+if TYPE_CHECKING:
+    from dpbt.base import Recipe
+
+RECIPES = (
+    "auto",
+    "bdpe",
+    "oblivious_boost",
+    "lazybb_rules",
+    "lazybb_trees",
+    "halfspace_boost",
+    "random_forest",
+    "rf_l",
+    "rf_e",
+)
+"""The names of `recipes.named`, which needs JAX."""
+
+RELATIONS = ("add_remove", "replace_one")
+
+
+def declared(path: str) -> tuple[Domain, Label]:
+    """The domain and the label of a JSON file.
+
+    Raises:
+        InputError: saying what is wrong with it.
+        OSError: if it cannot be read.
+    """
+    with of_input(path):
+        return domains.read_domain(path)
+
+
+def columns_of(path: str, names: tuple[str, ...]) -> dict[str, Any]:
+    """The cells of the named columns of a CSV or Parquet file.
+
+    Raises:
+        InputError: if the file is no table or lacks a column, or pyarrow is not installed.
+        OSError: if it cannot be read.
+    """
+    try:
+        with of_input(path):
+            return files.read_columns(path, names)
+    except ImportError as error:
+        raise InputError(str(error)) from error
+
+
+def saved(path: str) -> SavedModel:
+    """A saved model.
+
+    Raises:
+        InputError: if the file is no whole saved model.
+        OSError: if it cannot be read.
+    """
+    with of_input(path):
+        return dpbt.load(path)
+
+
+def add_recipe(parser: argparse.ArgumentParser) -> None:
+    """Add --domain, --rows and the other public quantities that a recipe is made of."""
+    words = "the public domain and the label, as JSON; `domain template` writes one to fill in"
+    parser.add_argument("--domain", metavar="FILE", required=True, help=words)
+    words = "a public bound on the number of rows; under replace_one their public number"
+    parser.add_argument("--rows", type=kinds.whole(1), required=True, metavar="N", help=words)
+    words = "the total budget, such as 1"
+    parser.add_argument("--epsilon", type=kinds.finite, required=True, help=words)
+    words = "0 for a pure guarantee (%(default)s)"
+    parser.add_argument("--delta", type=kinds.share, default=0.0, help=words)
+    words = "the neighbouring relation (%(default)s)"
+    parser.add_argument("--relation", choices=RELATIONS, default=RELATIONS[0], help=words)
+    words = "the recipe (%(default)s); bdpe makes models that a person can read"
+    parser.add_argument("--recipe", choices=RECIPES, default=RECIPES[0], help=words)
+    words = "the most rows that one person has, which is your promise (%(default)s)"
+    kind = kinds.whole(1)
+    parser.add_argument("--rows-per-person", type=kind, default=1, metavar="K", help=words)
+    for name in ("rounds", "depth"):
+        words = f"the {name} of the recipe, where it takes a number of them"
+        parser.add_argument(f"--{name}", type=kinds.whole(1), metavar="N", help=words)
+
+
+def recipe_of(options: argparse.Namespace, domain: Domain) -> "Recipe":
+    """The recipe of the options that `add_recipe` adds.
+
+    Raises:
+        InputError: for numbers out of range, and options that the recipe does not take.
+    """
+    from dpbt.recipes import named  # needs JAX
+
+    build = {**named.BOOSTING, **named.FORESTS}[options.recipe]
+    known = inspect.signature(build).parameters
+    chosen: dict[str, Any] = {"domain": domain} if "domain" in known else {}
+    for name in ("rounds", "depth"):
+        number = getattr(options, name)
+        if number is not None and name not in known:
+            raise InputError(f"--{name} is not an option of the recipe {options.recipe}")
+        if number is not None:
+            chosen[name] = number
+    for name in ("epsilon", "delta", "rows", "relation", "rows_per_person"):
+        chosen[name] = getattr(options, name)
+    with of_input():
+        return build(**chosen)

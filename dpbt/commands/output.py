@@ -1,0 +1,72 @@
+"""What commands write: files that are whole or not there, and progress on a terminal."""
+
+import argparse
+import contextlib
+import os
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from dpbt.commands.errors import InputError
+from dpbt.storage import write_whole
+
+
+def add_out(parser: argparse.ArgumentParser, words: str, required: bool = False) -> None:
+    """Add --out and --force; `free` reads them."""
+    parser.add_argument("--out", metavar="FILE", required=required, help=words)
+    parser.add_argument("--force", action="store_true", help="replace the file if it exists")
+
+
+def free(options: argparse.Namespace) -> Path:
+    """The file of --out, if it may be written. Commands ask before they work.
+
+    Raises:
+        InputError: if it is a folder, or exists without --force, or its folder cannot be written.
+    """
+    path = Path(options.out)
+    if path.is_dir():
+        raise InputError(f"{path}: a folder, where --out needs the name of a file")
+    if path.exists() and not options.force:
+        raise InputError(f"{path}: the file exists; --force replaces it")
+    folder = next(parent for parent in path.absolute().parents if parent.exists())
+    if not folder.is_dir() or not os.access(folder, os.W_OK):
+        raise InputError(f"{path}: no file can be written in {folder}")
+    return path
+
+
+def write(path: Path, text: str) -> None:
+    """Write a text file whole or not at all.
+
+    Raises:
+        OSError: naming the path, if it cannot be written.
+    """
+    try:
+        write_whole(path, lambda part: part.write_bytes(text.encode("utf-8")))
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, str(path)) from error
+
+
+@contextlib.contextmanager
+def working(words: str) -> Iterator[None]:
+    """Say on a terminal what is being done and for how long; elsewhere say nothing."""
+    if not sys.stderr.isatty():
+        yield
+        return
+    start, done = time.monotonic(), threading.Event()
+
+    def show() -> None:
+        while not done.is_set():
+            seconds = time.monotonic() - start
+            print(f"\r{words}: {seconds:.0f} s", end="", file=sys.stderr, flush=True)
+            done.wait(1)
+
+    shown = threading.Thread(target=show, daemon=True)
+    shown.start()
+    try:
+        yield
+    finally:
+        done.set()
+        shown.join()
+        print("\r\033[K", end="", file=sys.stderr, flush=True)

@@ -1,0 +1,30 @@
+"""Print the privacy statement of a saved model; --ledger adds what it cost line by line."""
+
+import argparse
+
+import dpbt
+from dpbt.commands import inputs
+from dpbt.commands import options as kinds
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the options."""
+    parser.add_argument("model", metavar="MODEL", help="a file that `fit` wrote")
+    words = "say what the same noise means for people with up to K rows"
+    parser.add_argument("--rows-per-person", type=kinds.whole(1), metavar="K", help=words)
+    parser.add_argument("--ledger", action="store_true", help="print the ledger, too")
+
+
+def run(options: argparse.Namespace) -> None:
+    """Print the statement; one for other people needs JAX.
+
+    Raises:
+        InputError: for a file that is no saved model.
+    """
+    model = inputs.saved(options.model)
+    if options.rows_per_person is None:
+        print(model.statement)
+    else:
+        print(dpbt.statement(model, rows_per_person=options.rows_per_person))
+    if options.ledger:
+        print(f"\n{model.ledger}")

@@ -1,0 +1,139 @@
+"""What an estimator is told of its rows: the domain, how columns are found, and the two classes.
+
+All of it is public. Of the rows only the form is read: names and number of columns, and the dtype
+of labels.
+"""
+
+import numbers
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+
+from dpbt.data import domains, kinds
+from dpbt.data.domains import Columns, Domain, Label
+from dpbt.data.frames import Rows
+from dpbt.validate import shown
+
+
+def declared(domain: Any) -> tuple[Domain | kinds.Column, Label | None]:
+    """The declared columns, or the one kind of all columns; and the label of a file.
+
+    Raises:
+        ValueError: for nothing or something else, saying how to write a domain.
+    """
+    if isinstance(domain, str | os.PathLike):
+        return domains.read_domain(Path(domain))
+    if isinstance(domain, kinds.Column):
+        return domain, None
+    if domain is None or not isinstance(domain, Mapping):
+        got = "nothing" if domain is None else type(domain).__name__
+        raise ValueError(
+            f"domain must declare what each column may hold, got {got}: a dict such as "
+            "{'age': dpbt.domains.Numeric(0, 100)}, one such kind for all columns, or the path of "
+            "a JSON file; dpbt.domains.template(names) writes one to fill in. Write it from what "
+            "the columns mean, and never read it off the rows"
+        )
+    domains.check(domain)
+    return domain, None
+
+
+class Reading(NamedTuple):
+    """How rows are read: in which order without names, and whether names are known.
+
+    Attributes:
+        domain: the public domain.
+        names: for each column of X, in order, its name in the domain, or another name.
+        named: whether the columns of a frame are found by these names.
+    """
+
+    domain: Domain
+    names: tuple
+    named: bool
+
+    @classmethod
+    def of(cls, domain: Domain | kinds.Column, given: Rows) -> Self:
+        """How the rows of a fit are read.
+
+        Raises:
+            ValueError: for an array that has not one column for each of the domain.
+        """
+        if not isinstance(domain, Mapping):
+            named = given.names is not None and all(isinstance(name, str) for name in given.names)
+            names = given.names if named else tuple(f"x{j}" for j in range(given.width))
+            assert names is not None
+            return cls({str(name): domain for name in names}, names, named)
+        names = tuple(domain) if given.names is None else given.names
+        if given.width != len(names):
+            raise ValueError(
+                f"X has {given.width} columns, and the domain declares {len(names)}; without names "
+                "they are read in the order of the domain, so give one for each, or a data frame"
+            )
+        return cls(dict(domain), names, True)
+
+    def columns(self, given: Rows) -> Columns:
+        """The columns of rows that the domain names; those that are not there are left out."""
+        names = self.names if given.names is None or not self.named else given.names
+        place = {name: number for number, name in enumerate(names)}
+        return {name: given.column(place[name]) for name in self.domain if name in place}
+
+
+def classes_of(given: Any, label: Label | None, labels: Any) -> np.ndarray:
+    """The two classes in order: as stated, as a file states them, or as the kind of y implies.
+
+    Of y only its dtype is read, which is public.
+
+    Raises:
+        ValueError: if they are not stated, or are not two labels of one kind, or are words where y
+            holds numbers.
+    """
+    kind = getattr(getattr(labels, "dtype", None), "kind", None)
+    if given is None and kind == "b":
+        return np.array([False, True])
+    numeric = kind in ("i", "u", "f")
+    if given is None and label is not None:
+        words = [label.negative, label.positive]
+        given = _as_numbers(words) if numeric else words
+    if given is not None:
+        pair = _pair(given)
+        if numeric and pair.dtype.kind == "U" and _as_numbers(pair.tolist()) == pair.tolist():
+            raise ValueError(
+                f"classes are words and y holds numbers, so no row would count; got "
+                f"classes={shown(pair)}. An ensemble that encodes labels needs classes=(0, 1)"
+            )
+        return pair
+    if numeric:
+        return np.array([0, 1])
+    got = "labels without a dtype" if kind is None else "labels that are text or objects"
+    raise ValueError(
+        f"classes must state the two labels, as in classes=('no', 'yes'), got {got}: they are "
+        "not read off y, because which labels occur is private. A row with another label is absent"
+    )
+
+
+def _pair(given: Any) -> np.ndarray:
+    """Two distinct classes in order.
+
+    Raises:
+        ValueError: for anything else.
+    """
+    both = list(given) if isinstance(given, list | tuple | np.ndarray) else []
+    for kind in (bool | np.bool_, numbers.Real, str):
+        if len(both) == 2 and all(isinstance(one, kind) for one in both) and both[0] != both[1]:
+            return np.array(sorted(both))
+    raise ValueError(
+        "classes must be two distinct Booleans, numbers or texts, as in classes=('no', 'yes'), "
+        f"got {shown(given)}"
+    )
+
+
+def _as_numbers(words: list[str]) -> list:
+    """Words as numbers where both are numbers; y has numbers."""
+    try:
+        values = [float(word) for word in words]
+    except ValueError:
+        return words
+    whole = all(value.is_integer() for value in values)
+    return [int(value) for value in values] if whole else values

@@ -1,0 +1,197 @@
+"""Oblivious trees as hypotheses: what they are, and how rows reach their leaves.
+
+All nodes of a level ask the same question, so a tree of depth D partitions the rows by D bits.
+"""
+
+import functools
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from dpbt.base import Array, HypothesisClass, Table, dtype_and_rank
+from dpbt.data import questions
+from dpbt.learners import rules
+from dpbt.learners.oblivious_questions import Attribute
+
+
+class ObliviousTree(NamedTuple):
+    """A tree of which every level asks one question.
+
+    Attributes:
+        feature: i32[D]: the feature that each level reads.
+        right: bool[D, CELLS]: whether a row with this cell of the feature goes right. For a column
+            whose cells are ordered these cells have no gap, as `oblivious_questions.draw` makes
+            them.
+        leaf: f32[2^D]: the value added to the score; the first level is the highest bit.
+    """
+
+    feature: Array
+    right: Array
+    leaf: Array
+
+
+class Rows(NamedTuple):
+    """Rows laid out for the loop.
+
+    Attributes:
+        cells: u8[F, N].
+        target: bool[N].
+        present: bool[N].
+        leaf: u8[N] or u16[N]: the leaf of each row in the tree of the round; None outside of
+            rounds.
+    """
+
+    cells: Array
+    target: Array
+    present: Array
+    leaf: Array | None = None
+
+
+def prepare(table: Table) -> Rows:
+    """The rows of a table, column by column."""
+    return Rows(jnp.asarray(table.cells).T, table.target, table.present)
+
+
+def cells_of(attributes: tuple[Attribute, ...], rows: Rows) -> Array:
+    """u8[F, N]: the features that the domain has; a padded table may have more.
+
+    Raises:
+        ValueError: for fewer features.
+    """
+    features = len(attributes)
+    if rows.cells.shape[0] < features:
+        raise ValueError(f"the recipe's domain has {features} columns, and the table has fewer")
+    return rows.cells[:features]
+
+
+def leaves_of(attributes: tuple[Attribute, ...], tree: ObliviousTree, cells: Array) -> Array:
+    """u8[N], or u16[N] from a depth of 9 on: the leaf that each row ends in."""
+    small = jnp.uint8 if tree.feature.shape[0] <= 8 else jnp.uint16
+
+    def ask(leaf: Array, level: tuple[Array, Array]) -> tuple[Array, None]:
+        feature, right = level
+        cell = jax.lax.dynamic_index_in_dim(cells, feature, keepdims=False)
+        goes = _goes_right(attributes, feature, right, cell)
+        return leaf + leaf + goes.astype(small), None
+
+    start = jnp.zeros(cells.shape[1], small)
+    return jax.lax.scan(ask, start, (tree.feature, tree.right))[0]
+
+
+def leaves_in(attributes: tuple[Attribute, ...], tree: ObliviousTree, rows: Rows) -> Array:
+    """As `leaves_of`: what the loop has worked out for the round, or worked out here."""
+    if rows.leaf is not None:
+        return rows.leaf
+    return leaves_of(attributes, tree, cells_of(attributes, rows))
+
+
+def _goes_right(
+    attributes: tuple[Attribute, ...], feature: Array, right: Array, cell: Array
+) -> Array:
+    """bool[N]: whether cells go right at a level, by comparisons instead of a lookup.
+
+    Args:
+        attributes: of the domain.
+        feature: i32[], of the level.
+        right: bool[CELLS], of the level.
+        cell: u8[N], of the feature.
+    """
+    sets = [attribute.cells for attribute in attributes if not attribute.ordered]
+    if not sets:
+        return _in_run(right, cell)
+    if len(sets) == len(attributes):
+        return _in_set(right, cell, max(sets))
+    ordered = jnp.asarray([attribute.ordered for attribute in attributes])[feature]
+    return jnp.where(ordered, _in_run(right, cell), _in_set(right, cell, max(sets)))
+
+
+def _in_run(right: Array, cell: Array) -> Array:
+    """bool[N]: whether each cell is in a set without gaps."""
+    first = jnp.argmax(right).astype(jnp.uint8)
+    return cell - first < jnp.sum(right).astype(jnp.uint8)
+
+
+_WORD = 32
+
+
+def _in_set(right: Array, cell: Array, cells: int) -> Array:
+    """bool[N]: whether each cell is in a set of cells below `cells`; the set is bits of words."""
+    count = -(-cells // _WORD)
+    bits = right[: count * _WORD].reshape(count, _WORD).astype(jnp.uint32)
+    place = jnp.arange(_WORD, dtype=jnp.uint32)[None]
+    words = jnp.sum(bits << place, axis=1, dtype=jnp.uint32)
+    word = jnp.zeros(cell.shape, jnp.uint32)
+    for number in range(count):
+        word = jnp.where(cell // _WORD == number, words[number], word)
+    return (word >> (cell % _WORD).astype(jnp.uint32)) & 1 == 1
+
+
+def place(
+    attributes: tuple[Attribute, ...], structure: tuple[ObliviousTree, Array], rows: Rows
+) -> Rows:
+    """The rows, each with its leaf in the round's tree."""
+    tree, _ = structure
+    return rows._replace(leaf=leaves_of(attributes, tree, cells_of(attributes, rows)))
+
+
+def _check_table(attributes: tuple[Attribute, ...], table: Table) -> None:
+    """Refuse a table that does not hold cells of the columns of the recipe's domain.
+
+    Of the table the check reads the dtype and rank of the cells, the number of features, and the
+    public questions.
+
+    Raises:
+        ValueError: saying what is expected.
+    """
+    questions.check(table)
+    if table.cells.dtype != jnp.uint8:
+        raise ValueError(
+            f"oblivious trees read cells, uint8 of rank 2, got {dtype_and_rank(table.cells)}"
+        )
+    if table.cells.shape[1] != len(attributes):
+        raise ValueError(
+            f"the recipe's domain has {len(attributes)} columns, "
+            "and the table has another number of them"
+        )
+
+    # A column has a cell for each of its questions, and at most one that no question knows.
+    asked = table.questions
+    assert asked is not None  # as `questions.check` says
+    known = np.ones(len(attributes), int)
+    np.maximum.at(known, np.asarray(asked.feature), np.asarray(asked.high).astype(int) + 1)
+    for number, (attribute, cells) in enumerate(zip(attributes, known.tolist(), strict=True)):
+        if not cells <= attribute.cells <= cells + 1:
+            raise ValueError(
+                f"the table is of another domain than the recipe: column {number} of the recipe's "
+                f"domain has {attribute.cells} cells, and the table's questions know {cells}"
+            )
+
+
+def predict(attributes: tuple[Attribute, ...], tree: ObliviousTree, rows: Rows) -> Array:
+    """f32[N]: the value of each row's leaf."""
+    leaf = leaves_in(attributes, tree, rows)
+    return tree.leaf.at[leaf.astype(jnp.int32)].get(mode="promise_in_bounds")
+
+
+@functools.cache
+def hypothesis_class(attributes: tuple[Attribute, ...]) -> HypothesisClass:
+    """Oblivious trees over the cells of a domain."""
+
+    def example() -> Table:
+        features = len(attributes)
+        asked = questions.of_bits(features)
+        none = jnp.zeros(1, bool)
+        return Table(jnp.zeros((1, features), jnp.uint8), none, none, asked)
+
+    return HypothesisClass(
+        example=example,
+        check=functools.partial(_check_table, attributes),
+        prepare=prepare,
+        predict=functools.partial(predict, attributes),
+        bound=lambda tree: jnp.max(jnp.abs(tree.leaf)),
+        explain=rules.of_oblivious_trees,
+        scaled=lambda trees, slope: trees._replace(leaf=trees.leaf * slope),
+        place=functools.partial(place, attributes),
+    )

@@ -1,0 +1,132 @@
+"""An epilogue that makes probabilities true: a line through the final scores, from one noisy draw.
+
+Scores of a private model hold noise, and models of few steps stop early. So their probabilities are
+too sure on some data and too modest on other data. This epilogue releases how many rows of each
+class have scores in each of ten public intervals. Logistic regression of the class on the score
+(Platt scaling) follows from these counts alone. It also moves the intercept, which decides the
+accuracy where one class is rare.
+"""
+
+import math
+from collections.abc import Callable
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from dpbt.base import (
+    Array,
+    Budget,
+    Epilogue,
+    Prepared,
+    Public,
+    Relation,
+    Release,
+    relation_name,
+)
+from dpbt.privacy import boundary, sensitivity
+from dpbt.privacy.accounting import Event
+from dpbt.privacy.mechanism import Mechanism, Numbers, Sensitivity
+
+SITE = "scores"
+
+EDGES = np.array([-4, -2.5, -1.5, -0.75, 0, 0.75, 1.5, 2.5, 4], np.float32)
+"""f32[9]: the public intervals of the scores, in nats."""
+
+_MIDDLES = np.array([-5, -3.2, -2, -1.1, -0.375, 0.375, 1.1, 2, 3.2, 5], np.float32)
+"""f32[10]: the score that stands for each interval, in nats."""
+
+# What is expected before anything is released.
+_SLOPE, _SLOPE_SPREAD, _SHIFT_SPREAD = 0.5, 0.7, 0.3
+
+# The slopes and the shifts (in nats) between which the counts decide.
+_SLOPES = np.exp(np.linspace(math.log(0.05), math.log(4), 45)).astype(np.float32)
+_SHIFTS = np.linspace(-1.5, 1.5, 61).astype(np.float32)
+
+_LN2 = math.log(2.0)
+
+
+def score_sensitivity(relation: Relation, noise: Mechanism) -> float:
+    """How far one row moves the counts of scores by class, in rows, in the mechanism's norm.
+
+    Proof. Given all earlier releases, the score of a row is a function of that row alone. So a row
+    is in one interval, in the column of its class. Under add/remove one count moves by 1. Under
+    replace-one two counts move by 1: L1 = 2 and L2 = sqrt(2).
+    """
+    moved = sensitivity.moved_rows(relation)
+    return noise.bound(Sensitivity(moved, math.sqrt(moved)))
+
+
+def counts(rows: Prepared, scores: Array) -> Array:
+    """i32[10, 2]: how many present rows of each class have scores (in bits) in each interval."""
+    interval = jnp.searchsorted(jnp.asarray(EDGES), scores * np.float32(_LN2), side="right")
+    place = 2 * interval.astype(jnp.int32) + rows.target.astype(jnp.int32)
+    one = rows.present.astype(jnp.int32)
+    return jax.ops.segment_sum(one, place, 2 * len(_MIDDLES)).reshape(len(_MIDDLES), 2)
+
+
+def line(noisy: Array, deviation: Numbers, start: Array) -> tuple[Array, Array]:
+    """(f32[] slope, f32[] intercept in bits), from noisy counts; post-processing.
+
+    The log odds of a row with score h are start + shift + slope (h - start). If p is the
+    probability of an interval with c1 and c0 rows, then c1 (1 - p) - c0 p has mean 0. Its variance
+    is that of the noise plus that of the labels. So the counts say how likely each slope and shift
+    is. The result is their mean over a grid, with a normal prior on the shift and on the logarithm
+    of the slope. Where noise hides the counts, the prior remains.
+
+    Args:
+        noisy: i32[10, 2], noisy `counts`.
+        deviation: f32[], the standard deviation of the noise, in rows.
+        start: f32[], where scores started, in bits.
+    """
+    shift, slope = jnp.asarray(_SHIFTS)[:, None, None], jnp.asarray(_SLOPES)[None, :, None]
+    middle = jnp.asarray(_MIDDLES)[None, None, :]
+    begin = start * np.float32(_LN2)
+    positive = jax.nn.sigmoid(begin + shift + slope * (middle - begin))
+    negative = 1 - positive
+
+    # How far the counts of each interval are from what a line says.
+    zeros, ones = (noisy[:, label].astype(jnp.float32)[None, None, :] for label in (0, 1))
+    squares = positive**2 + negative**2
+    rows = jnp.maximum((ones * positive + zeros * negative) / squares, 0)
+    variance = jnp.asarray(deviation, jnp.float32) ** 2 * squares + rows * positive * negative + 1
+    misfit = jnp.sum((ones * negative - zeros * positive) ** 2 / variance, axis=2)
+
+    # The mean over all lines.
+    log_slope, shift = jnp.log(slope[..., 0]), shift[..., 0]
+    prior = ((log_slope - math.log(_SLOPE)) / _SLOPE_SPREAD) ** 2 + (shift / _SHIFT_SPREAD) ** 2
+    likely = jax.nn.softmax(-(misfit + prior) / 2, axis=(0, 1))
+    mean_slope = jnp.exp(jnp.sum(likely * log_slope))
+    return mean_slope, start + jnp.sum(likely * shift) / np.float32(_LN2)
+
+
+def epilogue(
+    relation: Relation, noise: Mechanism, scale_of: Callable[[Budget], Numbers]
+) -> Epilogue:
+    """The epilogue; one draw, "scores", with the sensitivity of `score_sensitivity`.
+
+    Args:
+        relation: the neighbouring relation of its event.
+        noise: a mechanism on integers, such as `mechanisms.rounded_gaussian`.
+        scale_of: budget -> the noise of the counts, in rows.
+    """
+
+    def program(
+        draw: boundary.Draw, rows: Prepared, scores: Array, budget: Budget, public: Public
+    ) -> None:
+        del public
+        draw(SITE, noise, counts(rows, scores), scale_of(budget))
+
+    def events(budget: Budget, public: Public) -> list[Event]:
+        del public
+        moved = sensitivity.moved_rows(relation)
+        bound, scale = score_sensitivity(relation, noise), scale_of(budget)
+        what = "rows by score and class"
+        return [Event(SITE, noise, what, bound, scale, "docs/privacy.md O3", moved=moved)]
+
+    def of_release(release: Release, budget: Budget, start: Array) -> tuple[Array, Array]:
+        deviation = math.sqrt(2) if noise.price.norm == "l1" else 1.0
+        return line(release[SITE], scale_of(budget) * np.float32(deviation), start)
+
+    tag = f"score_line({relation_name(relation)}, {noise.name})"
+    return Epilogue(boundary.private_program(program, events), of_release, tag)

@@ -1,0 +1,88 @@
+"""Ledgers as JSON content, and back."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from dpbt.base import relation, relation_name
+from dpbt.modelfiles import from_number, to_number
+from dpbt.privacy import mechanisms
+from dpbt.privacy.accounting.events import Event, Line
+from dpbt.privacy.accounting.ledger import Ledger
+
+
+def to_json(book: Ledger) -> dict[str, Any]:
+    """The numbers and words of a ledger, from which `from_json` makes it again."""
+    return {
+        "relation": relation_name(book.relation),
+        "rows": book.rows,
+        "rows_per_person": book.rows_per_person,
+        "epsilon": from_number(book.epsilon),
+        "delta": from_number(book.delta),
+        "sampler_delta": from_number(book.sampler_delta),
+        "exact": book.exact,
+        "unprotected": list(book.unprotected),
+        "key": book.key,
+        "lines": [_line_to_json(line) for line in book.lines],
+    }
+
+
+def _line_to_json(line: Line) -> dict[str, Any]:
+    event = line.event
+    return {
+        "site": line.site,
+        "mechanism": line.mechanism.name,
+        "releases": event.releases,
+        "sensitivity": from_number(line.sensitivity),
+        "scale": from_number(line.scale),
+        "scale_unit": from_number(float(event.scale_unit)),
+        "theorem": event.theorem,
+        "count": int(event.count),
+        "moved": None if event.moved is None else int(event.moved),
+        "unit": event.unit,
+        "times": int(line.times),
+        "gap": from_number(line.gap),
+        "tail": from_number(line.tail),
+        "exact": line.exact,
+    }
+
+
+def from_json(content: Mapping[str, Any]) -> Ledger:
+    """The ledger that `to_json` kept.
+
+    Raises:
+        ValueError: for a mechanism that is not of dpbt, or content that is no ledger.
+    """
+    try:
+        return Ledger(
+            relation(content["relation"]),
+            tuple(_line(entry) for entry in content["lines"]),
+            to_number("delta", content["delta"]),
+            tuple(content["unprotected"]),
+            content["key"],
+            content["rows"],
+            content["rows_per_person"],
+        )
+    except (KeyError, TypeError, AttributeError) as error:
+        raise ValueError("the content is no ledger: an entry is missing or no entry") from error
+
+
+def _line(entry: Mapping[str, Any]) -> Line:
+    name = entry["mechanism"]
+    if name not in mechanisms.BY_NAME:
+        raise ValueError(
+            f"the draw {entry['site']!r} is by a mechanism of its author's own, {name!r}, whose "
+            "price no file keeps; read the ledger as text"
+        )
+    numbers = {
+        field: to_number(field, entry[field]) for field in ("sensitivity", "scale", "scale_unit")
+    }
+    words = {field: entry[field] for field in ("site", "releases", "theorem", "unit")}
+    event = Event(
+        mechanism=mechanisms.BY_NAME[name],
+        count=entry["count"],
+        moved=entry["moved"],
+        **numbers,
+        **words,
+    )
+    bits = to_number("gap", entry["gap"]), to_number("tail", entry["tail"])
+    return Line(event, entry["times"], *bits, entry["exact"])

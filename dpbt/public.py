@@ -1,0 +1,42 @@
+"""Public types that need no JAX: what may be asked of a row."""
+
+from __future__ import annotations  # the types of arrays are only named
+
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    import jax
+    import numpy as np
+
+    AnyArray = jax.Array | np.ndarray
+
+UNSPLIT = -1
+"""Marks a node that is not split; it routes every row left."""
+
+CELLS = 256
+"""Most cells of a feature: a uint8 tells no more apart."""
+
+
+class Questions(NamedTuple):
+    """What may be asked of the cells of a row: splits, and positions in a range. Public.
+
+    A cell that no question knows satisfies no split and is at position 0 of every attribute.
+    `dpbt.questions` computes splits and positions from questions and cells.
+
+    Attributes:
+        feature: i32[S]: the feature that split s reads.
+        low: u8[S]: a row satisfies split s if low[s] <= its cell of that feature <= high[s].
+        high: u8[S]: see `low`.
+        attribute: i32[A]: the feature that attribute a reads. Attributes are for learners that draw
+            thresholds or read numbers.
+        position: f32[A, CELLS]: the position in [0, 1] of each cell of the attribute's feature.
+        allowed: bool[S] or None: the splits that may be chosen; None for all. It pads tables of
+            different domains to a common shape.
+    """
+
+    feature: AnyArray
+    low: AnyArray
+    high: AnyArray
+    attribute: AnyArray
+    position: AnyArray
+    allowed: AnyArray | None = None

@@ -1,0 +1,594 @@
+"""Saved models: read a file and predict with NumPy alone. JAX is never imported here.
+
+`load` reads what `dpbt.saving.save` wrote. Everything here is post-processing of a release.
+"""
+
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from dpbt import modelfiles
+from dpbt.data import domains
+from dpbt.data.domains import Domain
+from dpbt.modelfiles import to_array, to_number
+from dpbt.public import CELLS, UNSPLIT, Questions
+
+MOST_FEATURES = 1_000_000
+_CHUNK = 2**16
+"""How many rows are laid out at once, so that memory does not follow their number."""
+
+
+class Trees(NamedTuple):
+    """Complete trees in heap order, as `base.Tree`: split i32[T, 2^D - 1], leaf f32[T, 2^D]."""
+
+    split: np.ndarray
+    leaf: np.ndarray
+
+
+class ObliviousTrees(NamedTuple):
+    """Trees of one question a level: feature i32[T, D], right bool[T, D, CELLS], leaf f32[T, 2^D].
+
+    `learners.oblivious_tree.ObliviousTree` says what they mean.
+    """
+
+    feature: np.ndarray
+    right: np.ndarray
+    leaf: np.ndarray
+
+
+class Groves(NamedTuple):
+    """Random trees, as `learners.random_tree.Grove`.
+
+    Attributes:
+        attribute: i32[T, P, 2^D - 1].
+        threshold: f32[T, P, 2^D - 1].
+        leaf: f32[T, P, 2^D], shares of the positive class.
+    """
+
+    attribute: np.ndarray
+    threshold: np.ndarray
+    leaf: np.ndarray
+
+
+class Halfspaces(NamedTuple):
+    """Linear functions on the unit ball, as `learners.halfspace.Halfspace`: normal f32[T, d]."""
+
+    normal: np.ndarray
+
+
+Hypotheses = Trees | ObliviousTrees | Groves | Halfspaces
+
+
+class Rows(NamedTuple):
+    """Encoded rows: u8[N, F] cells and what is asked of them, or f32[N, F] numbers alone."""
+
+    cells: np.ndarray
+    questions: Questions | None
+
+    @property
+    def positions(self) -> np.ndarray:
+        """f32[N, A]: the position of each row in each attribute's range, or its numbers."""
+        if self.questions is None:
+            return self.cells
+        attribute = np.asarray(self.questions.attribute)
+        position = np.asarray(self.questions.position)
+        return position[np.arange(len(attribute)), self.cells[:, attribute]]
+
+
+def _descend(depth: int, count: int, right: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
+    """i64[N]: the leaf of each row in a tree in heap order.
+
+    Args:
+        depth: D.
+        count: N.
+        right: nodes i64[N] -> bool[N], whether each row goes right at its node.
+    """
+    node = np.zeros(count, np.int64)
+    for _ in range(depth):
+        node = 2 * node + 1 + right(node)
+    return node - (2**depth - 1)
+
+
+def _depth(leaves: int) -> int:
+    return leaves.bit_length() - 1
+
+
+def _tree_scores(trees: Trees, rows: Rows) -> np.ndarray:
+    assert rows.questions is not None
+    feature, low, high = (np.asarray(field) for field in rows.questions[:3])
+    each = np.arange(len(rows.cells))
+    total = np.zeros(len(rows.cells), np.float32)
+    for split, leaf in zip(trees.split, trees.leaf, strict=True):
+
+        def right(node: np.ndarray, split: np.ndarray = split) -> np.ndarray:
+            asked = split[node]
+            cell = rows.cells[each, feature[asked]]
+            return (low[asked] <= cell) & (cell <= high[asked]) & (asked != UNSPLIT)
+
+        total += leaf[_descend(_depth(len(leaf)), len(total), right)]
+    return total
+
+
+def _oblivious_scores(trees: ObliviousTrees, rows: Rows) -> np.ndarray:
+    total = np.zeros(len(rows.cells), np.float32)
+    for feature, right, leaf in zip(*trees, strict=True):
+        place = np.zeros(len(total), np.int64)
+        for read, goes_right in zip(feature, right, strict=True):
+            place = 2 * place + goes_right[rows.cells[:, read]]
+        total += leaf[place]
+    return total
+
+
+def _grove_shares(groves: Groves, rows: Rows) -> np.ndarray:
+    """f32[T P, N]: the share of the positive class that each tree states for each row."""
+    attributes, thresholds, leaves = (field.reshape(-1, field.shape[-1]) for field in groves)
+    position, each = rows.positions, np.arange(len(rows.cells))
+    stated = np.empty((len(leaves), len(each)), np.float32)
+    for tree, (attribute, threshold, leaf) in enumerate(
+        zip(attributes, thresholds, leaves, strict=True)
+    ):
+
+        def right(
+            node: np.ndarray, attribute: np.ndarray = attribute, threshold: np.ndarray = threshold
+        ) -> np.ndarray:
+            return position[each, attribute[node]] > threshold[node]
+
+        stated[tree] = leaf[_descend(_depth(len(leaf)), len(each), right)]
+    return stated
+
+
+def _grove_scores(groves: Groves, rows: Rows) -> np.ndarray:
+    positive = (_grove_shares(groves, rows) > 0.5).sum(axis=0)
+    trees = groves.leaf.shape[0] * groves.leaf.shape[1]
+    return (2 * positive - trees).astype(np.float32)
+
+
+_INSIDE, _LARGEST = np.float32(1 - 2.0**-20), np.float32(1e18)
+"""As in `learners.halfspace`."""
+
+
+def _halfspace_scores(halfspaces: Halfspaces, rows: Rows) -> np.ndarray:
+    """The sum of normal . x over all halfspaces, with x / max(1, |x|) for each row x."""
+    given = rows.positions
+    x = np.clip(np.where(np.isfinite(given), given, np.float32(0)), -_LARGEST, _LARGEST)
+    largest = np.maximum(np.max(np.abs(x), axis=1, keepdims=True), np.float32(1))
+    norm = largest * np.sqrt(np.sum((x / largest) ** 2, axis=1, keepdims=True))
+    ball = np.where(norm > _INSIDE, x / largest * (_INSIDE * largest / norm), x)
+    return (ball.astype(np.float64) @ halfspaces.normal.sum(axis=0, dtype=np.float64)).astype(
+        np.float32
+    )
+
+
+class Kind(NamedTuple):
+    """A class of hypotheses that files hold.
+
+    Attributes:
+        arrays: its arrays by name.
+        score: (hypotheses, rows) -> f32[N], the sum of their predictions.
+        shares: (hypotheses, rows) -> f32[k, N], where they state shares of the positive class.
+    """
+
+    arrays: type[Any]
+    score: Callable[[Any, Rows], np.ndarray]
+    shares: Callable[[Any, Rows], np.ndarray] | None = None
+
+
+KINDS = {
+    "trees": Kind(Trees, _tree_scores),
+    "oblivious trees": Kind(ObliviousTrees, _oblivious_scores),
+    "groves": Kind(Groves, _grove_scores, _grove_shares),
+    "halfspaces": Kind(Halfspaces, _halfspace_scores),
+}
+"""The classes of hypotheses by their names in files."""
+
+
+def _matsushita(z: np.ndarray) -> np.ndarray:
+    half = np.abs(z) / np.float32(2)
+    norm = np.hypot(np.ones_like(half), half)
+    below = np.float32(0.5) / norm / (norm + half)
+    return np.where(z < 0, below, np.float32(1) - below)
+
+
+def _log(z: np.ndarray) -> np.ndarray:
+    with np.errstate(over="ignore"):
+        return np.float32(1) / (np.float32(1) + np.exp2(-z))
+
+
+PROBABILITIES: dict[str, Callable[[np.ndarray], np.ndarray]] = {
+    "matsushita": _matsushita,
+    "log": _log,
+    "square": lambda z: np.clip((z + np.float32(4)) / np.float32(8), 0, 1),
+}
+"""Score f32[N] -> probability f32[N] by the name of a loss, as `ProperLoss.probability`."""
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class SavedModel:
+    """A model that was read from a file. All of its methods need NumPy alone.
+
+    `dpbt.predict`, `decision_function`, `predict_proba`, `explain`, `ledger` and `statement` take
+    it, too. They read encoded rows, as of any model.
+
+    Attributes:
+        name: of the algorithm.
+        kind: the name of its hypotheses in `KINDS`.
+        hypotheses: of all rounds.
+        intercept: f32[], where every score starts.
+        domain: the public columns; None if the model was saved without them.
+        codes: whether nominal columns are read as codes (`domains.positions`).
+        questions: what is asked of cells; None if the model reads numbers.
+        features: F, how many features a row has.
+        dtype: of encoded rows: "uint8" for cells, "float32" for numbers.
+        classes: the negative and the positive class; None if they were not named.
+        probability: the loss that gives probabilities, by its name in `PROBABILITIES`; "shares"
+            where trees state them; None if there are none.
+        no_probability: why there are none.
+        ledger: the ledger as printed when the model was saved.
+        privacy: the ledger's numbers, as JSON content.
+        statement: what `dpbt.statement` said when the model was saved.
+        versions: of what wrote the file.
+    """
+
+    name: str
+    kind: str
+    hypotheses: Hypotheses
+    intercept: np.float32
+    domain: Domain | None
+    codes: bool
+    questions: Questions | None
+    features: int
+    dtype: str
+    classes: tuple[Any, Any] | None
+    probability: str | None
+    no_probability: str | None
+    ledger: str
+    privacy: Mapping[str, Any]
+    statement: str
+    versions: Mapping[str, str]
+
+    def decision_function(self, rows: Any) -> np.ndarray:
+        """f32[N]: the score of each row; above 0 means the positive class.
+
+        Args:
+            rows: raw columns: a mapping of names to cells, a data frame, or a list of mappings, one
+                for each row. They are read by the domain. Or an array of encoded rows:
+                `domains.encode` makes cells, and `domains.positions` numbers.
+
+        Raises:
+            ValueError: for rows that the model cannot read. No cell is shown, and none is an error.
+        """
+        return self.scores_of(self.encode(rows))
+
+    def predict(self, rows: Any) -> np.ndarray:
+        """The class of each row, or bool[N] if classes have no names; a tie is negative.
+
+        Raises:
+            ValueError: as `decision_function`.
+        """
+        positive = self.decision_function(rows) > 0
+        if self.classes is None:
+            return positive
+        words = np.asarray(self.classes)
+        if len({type(word) for word in self.classes}) > 1:
+            words = np.asarray(self.classes, object)
+        return words[positive.astype(np.int64)]
+
+    def predict_proba(self, rows: Any) -> np.ndarray:
+        """f32[N, 2]: the probabilities of the negative and of the positive class.
+
+        Raises:
+            ValueError: as `decision_function`, and if a score defines no probability.
+        """
+        if self.probability == "shares":
+            stated = [self.shares_of(part).mean(axis=0) for part in _parts(self.encode(rows))]
+            positive = np.concatenate(stated)
+        else:
+            positive = self.probability_of(self.decision_function(rows))
+        return np.stack([1 - positive, positive], axis=1)
+
+    def encode(self, rows: Any) -> np.ndarray:
+        """Rows as the hypotheses read them: u8[N, F] or f32[N, F]; see `decision_function`.
+
+        Raises:
+            ValueError: as `decision_function`.
+        """
+        if isinstance(rows, np.ndarray):
+            return self._checked(rows)
+        columns = _columns_of(rows, self.domain)
+        if self.domain is None:
+            raise ValueError(
+                "the model was saved without a domain, so it reads arrays of encoded rows alone; "
+                "save it with domain=..."
+            )
+        if self.dtype == "uint8":
+            return domains.encode(self.domain, columns)
+        return domains.positions(self.domain, columns, codes=self.codes)
+
+    def _checked(self, rows: np.ndarray) -> np.ndarray:
+        if rows.dtype == bool and self.questions is not None and _are_bits(self.questions):
+            rows = rows.astype(np.uint8)
+        if str(rows.dtype) != self.dtype or rows.ndim != 2 or rows.shape[1] != self.features:
+            raise ValueError(
+                f"an array must hold encoded rows of {self.dtype} and {self.features} features; "
+                "give raw rows as columns by name"
+            )
+        return rows
+
+    def scores_of(self, encoded: np.ndarray) -> np.ndarray:
+        """f32[N]: the scores of encoded rows."""
+        kind = KINDS[self.kind]
+        found = [
+            self.intercept + kind.score(self.hypotheses, Rows(part, self.questions))
+            for part in _parts(encoded)
+        ]
+        return np.concatenate(found)
+
+    def shares_of(self, encoded: np.ndarray) -> np.ndarray:
+        """f32[k, N]: the share of the positive class that each tree states for encoded rows.
+
+        Raises:
+            ValueError: for hypotheses that state scores.
+        """
+        kind = KINDS[self.kind]
+        if kind.shares is None:
+            raise ValueError(
+                f"the hypotheses of {self.name} state scores, and no shares to vote with"
+            )
+        return kind.shares(self.hypotheses, Rows(encoded, self.questions))
+
+    def probability_of(self, score: np.ndarray) -> np.ndarray:
+        """f32[...]: the probability of the positive class that the loss gives a score.
+
+        Raises:
+            ValueError: if a score defines no probability.
+        """
+        if self.probability not in PROBABILITIES:
+            raise ValueError(self.no_probability)
+        return PROBABILITIES[self.probability](np.asarray(score, np.float32))
+
+
+def _parts(encoded: np.ndarray) -> list[np.ndarray]:
+    """The rows in parts; one part without rows if there are none."""
+    starts = range(0, max(len(encoded), 1), _CHUNK)
+    return [encoded[start : start + _CHUNK] for start in starts]
+
+
+def _are_bits(questions: Questions) -> bool:
+    """Whether every feature has two cells, so that rows may be given as Booleans."""
+    features = np.arange(len(questions.feature))
+    ones = [np.asarray(bound) == 1 for bound in (questions.low, questions.high)]
+    numbered = [questions.feature, questions.attribute]
+    return all(np.all(one) for one in ones) and all(
+        np.array_equal(number, features) for number in numbered
+    )
+
+
+def _columns_of(rows: Any, domain: Domain | None) -> Mapping[str, Any]:
+    """Raw rows as columns by name.
+
+    Raises:
+        ValueError: for anything that is neither columns by name nor a list of mappings.
+    """
+    if isinstance(rows, Mapping):
+        return rows
+    for names in ("column_names", "columns"):  # a table of Arrow, a data frame
+        found = getattr(rows, names, None)
+        if found is not None and hasattr(rows, "__getitem__"):
+            return {name: rows[name] for name in found if domain is None or name in domain}
+    listed = isinstance(rows, Sequence) and not isinstance(rows, str | bytes)
+    given: list[Any] = list(rows) if listed else []
+    if not listed or not all(isinstance(row, Mapping) for row in given):
+        raise ValueError(
+            "rows must be columns by name, a data frame, a list of mappings or an array of encoded "
+            f"rows, got {type(rows).__name__}"
+        )
+    for name in domain or ():
+        if not all(name in row for row in given):
+            raise ValueError(f"every row must have the column {name!r}; None stands for a missing")
+    return {name: [row[name] for row in given] for name in domain or ()}
+
+
+def load(path: str | Path) -> SavedModel:
+    """A model from the file that `save` wrote. Nothing in the file is run.
+
+    The checksum finds a file that was changed by accident. It is no signature, so load files of
+    those whom you trust to state the model's privacy.
+
+    Args:
+        path: the file.
+
+    Raises:
+        ValueError: naming the path and the reason, if the file is no saved model, was cut off or
+            changed, or has a newer format.
+        OSError: if the file cannot be read.
+    """
+    content = modelfiles.read(path)
+    try:
+        return _model(content)
+    except (KeyError, TypeError, AttributeError, ValueError, IndexError, OverflowError) as error:
+        reason = str(error) if isinstance(error, ValueError) else "an entry is missing or no entry"
+        raise ValueError(f"{path}: not a whole saved model: {reason}") from None
+
+
+def _model(content: Mapping[str, Any]) -> SavedModel:
+    """The model of a file's content."""
+    rows = content["rows"]
+    domain, codes, questions = _asked(rows)
+    dtype, features = rows["dtype"], rows["features"]
+    if dtype not in ("uint8", "float32") or (dtype == "uint8") != (questions is not None):
+        raise ValueError("rows must be uint8 with questions, or float32 without")
+    if type(features) is not int or not 1 <= features <= MOST_FEATURES:
+        raise ValueError("features must be a whole number of at least 1")
+    expected = features
+    if domain is not None:
+        with_codes = domains.questions(domain, codes=codes)
+        expected = len(domain) if dtype == "uint8" else len(with_codes.attribute)
+    if features != expected:
+        raise ValueError("features must be those of the domain")
+    if questions is not None:
+        _check_features(questions, features)
+
+    kind = content["hypotheses"]["kind"]
+    hypotheses = _hypotheses(content["hypotheses"])
+    _check_hypotheses(hypotheses, features, questions)
+
+    probability, reason = content["probability"].get("by"), content["probability"].get("reason")
+    by_shares = isinstance(hypotheses, Groves)
+    known = ("shares",) if by_shares else (None, *PROBABILITIES)
+    if probability not in known or (probability is None and not isinstance(reason, str)):
+        raise ValueError("probability must be by a loss of dpbt, or say why there is none")
+
+    return SavedModel(
+        name=_text("name", content["name"]),
+        kind=kind,
+        hypotheses=hypotheses,
+        intercept=np.float32(to_number("intercept", content["intercept"])),
+        domain=domain,
+        codes=codes,
+        questions=questions,
+        features=features,
+        dtype=dtype,
+        classes=_classes(content["classes"]),
+        probability=probability,
+        no_probability=reason,
+        ledger="\n".join(_text("ledger", line) for line in content["ledger"]),
+        privacy=content["privacy"],
+        statement="\n".join(_text("statement", line) for line in content["statement"]),
+        versions=dict(content["versions"]),
+    )
+
+
+def _text(name: str, value: object) -> str:
+    if not isinstance(value, str):
+        raise ValueError(f"{name} must be text")
+    return value
+
+
+def _classes(value: Any) -> tuple[Any, Any] | None:
+    if value is None:
+        return None
+    negative, positive = value
+    if not all(isinstance(word, str | int | float) for word in value) or negative == positive:
+        raise ValueError("classes must be two distinct words or numbers")
+    return negative, positive
+
+
+def _asked(rows: Mapping[str, Any]) -> tuple[Domain | None, bool, Questions | None]:
+    """(domain, codes, questions) of a file."""
+    codes = rows["codes"]
+    if not isinstance(codes, bool):
+        raise ValueError("codes must be true or false")
+    entries, kept = rows["domain"], rows["questions"]
+    if entries is not None:
+        domain = {name: domains.column_from_json(name, column) for name, column in entries.items()}
+        asked = domains.questions(domain, codes=codes) if rows["dtype"] == "uint8" else None
+        return domain, codes, asked
+    if kept is None:
+        return None, codes, None
+    position = np.zeros((len(kept["position"]), CELLS), np.float32)
+    for number, row in enumerate(kept["position"]):
+        if row:  # zeros at the end are left out
+            found = to_array("position", row, np.float32, 1)
+            position[number, : len(found)] = found
+    return (
+        None,
+        codes,
+        Questions(
+            to_array("feature", kept["feature"], np.int32, 1),
+            to_array("low", kept["low"], np.uint8, 1),
+            to_array("high", kept["high"], np.uint8, 1),
+            to_array("attribute", kept["attribute"], np.int32, 1),
+            position,
+        ),
+    )
+
+
+def _check_features(questions: Questions, features: int) -> None:
+    splits, attributes = len(questions.feature), len(questions.attribute)
+    if not len(questions.low) == len(questions.high) == splits:
+        raise ValueError("feature, low and high must have the same length")
+    if len(questions.position) != attributes:
+        raise ValueError("attribute and position must have the same length")
+    for read in (questions.feature, questions.attribute):
+        _within("a question", np.asarray(read), 0, features)
+
+
+def _within(name: str, numbers: np.ndarray, low: int, high: int) -> None:
+    if numbers.size and not (numbers.min() >= low and numbers.max() < high):
+        raise ValueError(f"{name} must number what the model has")
+
+
+def _hypotheses(entry: Mapping[str, Any]) -> Hypotheses:
+    """The arrays of a file."""
+    match entry["kind"]:
+        case "trees":
+            return Trees(
+                to_array("split", entry["split"], np.int32, 2),
+                to_array("leaf", entry["leaf"], np.float32, 2),
+            )
+        case "oblivious trees":
+            return ObliviousTrees(
+                to_array("feature", entry["feature"], np.int32, 2),
+                from_hex(entry["right"]),
+                to_array("leaf", entry["leaf"], np.float32, 2),
+            )
+        case "groves":
+            return Groves(
+                to_array("attribute", entry["attribute"], np.int32, 3),
+                to_array("threshold", entry["threshold"], np.float32, 3),
+                to_array("leaf", entry["leaf"], np.float32, 3),
+            )
+        case "halfspaces":
+            return Halfspaces(to_array("normal", entry["normal"], np.float32, 2))
+    raise ValueError(f"hypotheses must be of one of the kinds {sorted(KINDS)}")
+
+
+def to_hex(right: np.ndarray) -> list[list[str]]:
+    """bool[T, D, CELLS] as one text a question: the cell of a bit is its place, highest first."""
+    packed = np.packbits(right, axis=-1)
+    return [[question.tobytes().hex() for question in tree] for tree in packed]
+
+
+def from_hex(value: Any) -> np.ndarray:
+    """bool[T, D, CELLS]: what `to_hex` wrote."""
+    packed = np.array([[list(bytes.fromhex(text)) for text in tree] for tree in value], np.uint8)
+    if packed.ndim != 3 or packed.shape[-1] != CELLS // 8:
+        raise ValueError("right must hold 64 hexadecimal digits for each question")
+    return np.unpackbits(packed, axis=-1).astype(bool)
+
+
+def _check_hypotheses(hypotheses: Hypotheses, features: int, questions: Questions | None) -> None:
+    """Refuse arrays that do not fit each other or the rows."""
+    attributes = features if questions is None else len(questions.attribute)
+    match hypotheses:
+        case Trees():
+            if questions is None:
+                raise ValueError("trees must have questions")
+            _check_heap(hypotheses.split, hypotheses.leaf)
+            _within("split", hypotheses.split, UNSPLIT, len(questions.feature))
+        case ObliviousTrees():
+            if questions is None:
+                raise ValueError("oblivious trees must read cells")
+            trees, depth = hypotheses.feature.shape
+            shapes = hypotheses.right.shape[:2], hypotheses.leaf.shape
+            if shapes != ((trees, depth), (trees, 2**depth)):
+                raise ValueError("feature, right and leaf must be of the same trees")
+            _within("feature", hypotheses.feature, 0, features)
+        case Groves():
+            _check_heap(hypotheses.attribute, hypotheses.leaf)
+            if hypotheses.attribute.shape != hypotheses.threshold.shape:
+                raise ValueError("attribute and threshold must have the same shape")
+            _within("attribute", hypotheses.attribute, 0, attributes)
+        case Halfspaces():
+            if hypotheses.normal.shape[1] != attributes:
+                raise ValueError("normal must have a number for each attribute")
+
+
+def _check_heap(inner: np.ndarray, leaf: np.ndarray) -> None:
+    """Refuse arrays that are not complete trees of at most 2^24 leaves."""
+    leaves = leaf.shape[-1]
+    if leaves & (leaves - 1) or inner.shape != (*leaf.shape[:-1], leaves - 1):
+        raise ValueError("trees must be complete, with one inner node fewer than leaves")

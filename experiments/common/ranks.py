@@ -1,0 +1,94 @@
+"""Ranks of methods over data sets, from lines of results."""
+
+import statistics
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from experiments.common.results import Line
+
+
+class Standing(NamedTuple):
+    """How a method does at one budget.
+
+    Attributes:
+        rank: its mean rank over data sets; 1 is best, and ties share their mean.
+        wins: on how many data sets it is best; ties count for all.
+    """
+
+    rank: float
+    wins: int
+
+
+class Standings(NamedTuple):
+    """The methods that were measured at one budget on all data sets.
+
+    Attributes:
+        of: method -> its standing.
+        datasets: how many data sets there are.
+    """
+
+    of: dict[str, Standing]
+    datasets: int
+
+
+def mean_ranks(lines: Sequence[Line], epsilon: float, delta: float, measure: str) -> Standings:
+    """Rank private methods at a budget by a measure of which more is better.
+
+    A method that lacks a data set is left out. `taking_part` says which lines count.
+
+    Args:
+        lines: with columns dataset, method, epsilon, delta, and the measure.
+        epsilon: the budget.
+        delta: the budget.
+        measure: the column.
+    """
+    own = _pure_alone(lines)
+    values = {
+        (line["method"], line["dataset"]): line[measure]
+        for line in taking_part(lines, delta)
+        if line["epsilon"] == epsilon
+    }
+    datasets = sorted({name for method, name in values if method not in own})
+    methods = [
+        method
+        for method in dict.fromkeys(method for method, _ in values)
+        if all((method, name) in values for name in datasets)
+    ]
+
+    ranks: dict[str, list[float]] = {method: [] for method in methods}
+    wins = dict.fromkeys(methods, 0)
+    for name in datasets:
+        scores = {method: values[method, name] for method in methods}
+        for method, score in scores.items():
+            above = sum(other > score for other in scores.values())
+            equal = sum(other == score for other in scores.values())
+            ranks[method].append(above + (equal + 1) / 2)
+            wins[method] += above == 0
+    if not datasets:
+        return Standings({}, 0)
+    of = {method: Standing(statistics.fmean(ranks[method]), wins[method]) for method in methods}
+    return Standings(of, len(datasets))
+
+
+def taking_part(lines: Sequence[Line], delta: float) -> list[Line]:
+    """The private lines that hold at a delta: its own, and those of methods that are pure alone.
+
+    A pure guarantee is one at every delta.
+
+    Args:
+        lines: with columns method, epsilon and delta.
+        delta: the budget.
+    """
+    own = _pure_alone(lines)
+    return [
+        line
+        for line in lines
+        if line["epsilon"] is not None and line["delta"] == (0 if line["method"] in own else delta)
+    ]
+
+
+def _pure_alone(lines: Sequence[Line]) -> set[str]:
+    """Methods that were measured at delta = 0 and at no other."""
+    private = [line for line in lines if line["epsilon"] is not None]
+    approximate = {line["method"] for line in private if line["delta"] > 0}
+    return {line["method"] for line in private} - approximate

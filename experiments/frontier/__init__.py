@@ -1,0 +1,1 @@
+"""`auto`, which nobody tunes, beside other private classifiers, data set by data set."""

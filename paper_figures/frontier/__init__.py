@@ -1,0 +1,1 @@
+"""Figures of `auto` beside other private classifiers."""

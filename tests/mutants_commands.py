@@ -1,0 +1,39 @@
+"""Mutants of the command line."""
+
+from mutation import Mutant
+
+
+def command(test: str) -> str:
+    return f"tests/test_command_line.py::test_{test}"
+
+
+COMMANDS = [
+    Mutant(
+        "a command that fits with a key of a number",
+        "dpbt/commands/fit.py",
+        "key, public_key = keys.fresh_key(), keys.fresh_key()",
+        "key, public_key = keys.pair(jax.random.key(0))",
+        (command("a_release_draws_a_fresh_key"),),
+    ),
+    Mutant(
+        "a command that shows the number of rows",
+        "dpbt/commands/fit.py",
+        'f"{options.file}: more rows than',
+        'f"{options.file}: {len(labels)} is more rows than',
+        (command("too_many_rows_are_refused_without_their_number"),),
+    ),
+    Mutant(
+        "a command whose table shows the number of rows",
+        "dpbt/commands/fit.py",
+        'capacity=options.rows if options.relation == "add_remove" else None,',
+        "capacity=None,",
+        (command("no_shape_shows_the_number_of_rows"),),
+    ),
+    Mutant(
+        "a fit that learns before it knows where to write",
+        "dpbt/commands/output.py",
+        "if path.exists() and not options.force:",
+        "if False:",
+        (command("where_a_model_cannot_be_written_nothing_is_learned"),),
+    ),
+]

@@ -1,0 +1,42 @@
+"""Mutants of the estimators; `mutants` runs them."""
+
+from mutation import Mutant
+
+
+def estimator(test: str) -> str:
+    return f"tests/test_sklearn.py::test_{test}"
+
+
+ESTIMATORS = [
+    Mutant(
+        "rows of a list in one array",
+        "dpbt/data/frames.py",
+        "    if isinstance(data, list | tuple):\n",
+        "    data = np.asarray(data) if isinstance(data, list) else data\n    if isinstance(data, tuple):\n",
+        (
+            estimator("no_cell_and_no_label_is_an_error"),
+            estimator("a_row_of_another_width_has_no_values"),
+        ),
+    ),
+    Mutant(
+        "an estimator's table without room",
+        "dpbt/sklearn.py",
+        "capacity=None if recipe.relation is REPLACE_ONE else bound,",
+        "capacity=None,",
+        (estimator("no_shape_shows_the_number_of_rows"),),
+    ),
+    Mutant(
+        "an estimator's classes without a declaration",
+        "dpbt/data/declarations.py",
+        "    if numeric:\n",
+        "    if True:\n",
+        (estimator("classes_are_declared_and_never_read_off_the_labels"),),
+    ),
+    Mutant(
+        "an estimator with a key of a number",
+        "dpbt/sklearn.py",
+        "return keys.fresh_key(), keys.fresh_key()",
+        "return keys.pair(jax.random.key(0))",
+        (estimator("a_second_fit_is_a_model_of_its_own"),),
+    ),
+]

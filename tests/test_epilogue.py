@@ -1,0 +1,255 @@
+"""Epilogues: what a learner does once after the rounds is priced, replayed and audited like them.
+
+`test_oblivious.py` compares the epilogue of oblivious trees with plain loops.
+"""
+
+import dataclasses
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import dpbt
+from dpbt import boosting, recipes
+from dpbt.analysis import audit
+from dpbt.base import ADD_REMOVE, REPLACE_ONE
+from dpbt.data.domains import Boolean
+from dpbt.learners import score_line
+from dpbt.privacy import boundary, mechanisms
+from tests import reference_oblivious as reference
+from tests.tables import every_pattern, random_table
+
+NOISE = mechanisms.discrete_laplace
+DOMAIN = {f"x{k}": Boolean() for k in range(3)}
+PART = 0.25
+"""The epilogue's share of the budget."""
+
+
+def recipe_of(relation=ADD_REMOVE, **changes):
+    settings = {"epsilon": 3.0, "rows": 14, "rounds": 3, "depth": 2, "mixes": (1, 2)}
+    shares = {"marginals_share": PART, "scores_share": PART}
+    settings = {**settings, **shares, **changes}
+    return recipes.oblivious_boost(domain=DOMAIN, relation=relation, **settings)
+
+
+def with_epilogue(recipe, **changes):
+    """The recipe with another epilogue."""
+    learner = recipe.learner
+    program = {name: changes.pop(name) for name in ("program", "events") if name in changes}
+    epilogue = learner.epilogue._replace(**changes)
+    if program:
+        old = {"program": counting, "events": epilogue.program.events}
+        epilogue = epilogue._replace(program=boundary.private_program(**{**old, **program}))
+    return dataclasses.replace(recipe, learner=learner._replace(epilogue=epilogue))
+
+
+def counting(draw, table, scores, budget, public):
+    del public
+    draw("scores", NOISE, score_line.counts(table, scores), budget.score_scale)
+
+
+relations = pytest.mark.parametrize("relation", [ADD_REMOVE, REPLACE_ONE], ids=lambda r: r.name)
+
+
+@relations
+def test_the_epilogue_is_paid_for_once(relation):
+    recipe = recipe_of(relation, rounds=7)
+    opening, rounds, closing = dpbt.ledger(recipe).lines
+    assert [line.site for line in (opening, rounds, closing)] == ["histogram", "sums", "scores"]
+    assert (opening.count, rounds.count, closing.count) == (1, 7, 1)
+    assert closing.epsilon == pytest.approx(PART * 3.0, rel=1e-5)
+    assert 7 * rounds.epsilon == pytest.approx((1 - 2 * PART) * 3.0, rel=1e-5)
+    assert 3.0 * (1 - 1e-5) <= dpbt.ledger(recipe).epsilon <= 3.0
+
+
+def test_keys_of_prologue_epilogue_and_rounds_differ():
+    own = boosting.own_key(jax.random.key(0), recipe_of())
+    rounds = np.asarray(jax.random.key_data(boosting.round_keys(own, 50)))
+    once = boosting._PROLOGUE, boosting._EPILOGUE
+    others = [np.asarray(jax.random.key_data(jax.random.fold_in(own, each))) for each in once]
+    assert len(np.unique([*rounds, *others], axis=0)) == 52
+
+
+def test_learners_that_differ_in_their_epilogue_alone_do_not_share_noise():
+    recipe, key = recipe_of(), jax.random.key(0)
+    other = with_epilogue(recipe, tag="another epilogue")
+    here, there = (jax.random.key_data(boosting.own_key(key, one)) for one in (recipe, other))
+    assert np.any(here != there)
+
+
+def test_the_noise_of_the_epilogue_depends_on_the_number_of_rounds():
+    """Scores after other rounds are another statistic, so equal noise would give it away."""
+    table, several = random_table(0, 14, 3), recipe_of(rounds=[2, 3], marginals_share=0.0)
+    few, many = (recipes.setting(several, index) for index in (0, 1))
+    many = dataclasses.replace(many, budget=few.budget)
+    wide = few.budget._replace(score_scale=np.float32(1e4))
+    drawn = [
+        jax.jit(dpbt.boost)(jax.random.key(0), table, dataclasses.replace(one, budget=wide))
+        for one in (few, many)
+    ]
+    first, second = (boosted.transcript for boosted in drawn)
+    np.testing.assert_array_equal(first.rounds["sums"][:2], second.rounds["sums"][:2])
+    apart = np.abs(np.asarray(first.epilogue["scores"]) - np.asarray(second.epilogue["scores"]))
+    assert apart.max() > 14  # equal noise would leave the difference of two counts
+
+
+def test_learners_that_place_rows_in_other_ways_do_not_share_noise():
+    """The default tag has `place`, whose result the program reads."""
+
+    def of(place):
+        learner = recipe_of().learner
+        kind = learner.hypotheses._replace(
+            place=place,
+            prepare=lambda table: table,
+            predict=lambda tree, rows: rows.target,
+            bound=lambda tree: tree,
+        )
+        return boundary.weak_learner(
+            counting, lambda *read: None, lambda *read: [], kind, ADD_REMOVE
+        ).tag
+
+    def left(structure, rows):
+        return rows
+
+    def right(structure, rows):
+        return (rows, 1)
+
+    assert of(left) != of(right)
+
+
+def test_scores_models_and_replays_agree():
+    """Scores of the run are those of the model, whose trees and intercept hold the line."""
+    table, recipe = random_table(7, 14, 3), recipe_of(epsilon=50.0, marginals_share=0.0)
+    model = dpbt.fit(jax.random.key(2), table, recipe)
+    boosted = jax.jit(dpbt.boost)(jax.random.key(2), table, recipe)
+    score = np.asarray(dpbt.decision_function(model, table))
+    np.testing.assert_allclose(boosted.scores, score, rtol=1e-5, atol=1e-6)
+    jax.tree.map(np.testing.assert_array_equal, boosted.hypotheses, model.hypotheses)
+
+    again = jax.jit(dpbt.replay)(model.transcript, table, recipe)
+    jax.tree.map(np.testing.assert_array_equal, again.hypotheses, model.hypotheses)
+    assert set(again.log_prob) == {"sums", "scores"}
+
+    noisy = model.transcript.epilogue["scores"]
+    deviation = np.sqrt(2) * float(recipe.budget.score_scale)
+    slope, intercept = reference.score_line(np.asarray(noisy), deviation, 0.0)
+    assert float(model.intercept) == pytest.approx(intercept, rel=1e-4)
+    bare = with_epilogue(recipe, line=lambda release, budget, start: (jnp.float32(1), start))
+    raw = dpbt.replay(model.transcript, table, bare).hypotheses
+    np.testing.assert_allclose(model.hypotheses.leaf, slope * raw.leaf, rtol=1e-4)
+    words = dpbt.explain(model, DOMAIN)
+    assert words.startswith(f"every row starts with {intercept:+.4f}")
+
+
+@pytest.mark.slow
+@relations
+def test_exact_losses_are_within_the_ledger_and_attained(relation):
+    """All neighbours out of the whole public domain."""
+    table = random_table(2, rows=12, splits=3, absent=2 if relation is ADD_REMOVE else 0)
+    recipe = recipe_of(relation, rows=12 if relation is REPLACE_ONE else 14)
+    near = audit.neighbours(table, relation, every_pattern(3))
+    found = audit.audit(jax.random.key(0), near, recipe, transcripts=20, steps=True)
+    assert 0 < found.largest_loss <= found.claimed_epsilon + 2e-3
+    assert set(found.step_ratio) == {"histogram", "sums", "scores"}
+    assert all(0.99 <= found.step_ratio[site] <= 1 + 2e-3 for site in ("histogram", "scores"))
+    assert found.step_ratio["sums"] <= 1 + 2e-3
+
+
+def uncounted(draw, table, scores, budget, public):
+    """The number of rows as it is, beside a draw that is priced."""
+    counting(draw, table, scores, budget, public)
+    draw("more", NOISE, jnp.sum(table.present).astype(jnp.int32), jnp.float32(0))
+
+
+def narrow(draw, table, scores, budget, public):
+    """Less noise than the ledger says."""
+    small = budget._replace(score_scale=budget.score_scale * np.float32(0.9))
+    counting(draw, table, scores, small, public)
+
+
+def renamed(draw, table, scores, budget, public):
+    """A site of the rounds."""
+    draw("sums", NOISE, score_line.counts(table, scores), budget.score_scale)
+
+
+CHEATS = {
+    "no event": (uncounted, r"not covered \['more'\]"),
+    "no draw": (lambda *read: None, r"never released \['scores'\]"),
+    "too little noise": (narrow, "the program draws at"),
+}
+
+
+@pytest.mark.parametrize("name", CHEATS)
+def test_an_epilogue_that_is_not_paid_for_is_refused(name):
+    program, words = CHEATS[name]
+    with pytest.raises(ValueError, match=words):
+        dpbt.ledger(with_epilogue(recipe_of(), program=program))
+
+
+def test_a_site_of_the_epilogue_and_of_a_round_is_refused():
+    def events(budget, public):
+        (line,) = recipe_of().learner.epilogue.program.events(budget, public)
+        return [dataclasses.replace(line, site="sums")]
+
+    recipe = with_epilogue(recipe_of(), program=renamed, events=events)
+    with pytest.raises(ValueError, match="the rounds and the epilogue both draw"):
+        dpbt.ledger(recipe)
+
+
+@pytest.mark.slow
+def test_a_run_refuses_a_site_that_two_of_its_parts_draw():
+    recipe = with_epilogue(recipe_of(), program=renamed)
+    with pytest.raises(ValueError, match="the rounds and the epilogue both draw"):
+        dpbt.boost(jax.random.key(0), random_table(0, 14, 3), recipe)
+
+
+@pytest.mark.slow
+def test_an_audit_finds_an_epilogue_that_is_priced_for_less_than_a_row():
+    """Half of the sensitivity passes the ledger, which cannot know it, and not the audit."""
+
+    def events(budget, public):
+        (line,) = recipe_of().learner.epilogue.program.events(budget, public)
+        return [dataclasses.replace(line, sensitivity=0.5)]
+
+    recipe = with_epilogue(recipe_of(), events=events)
+    near = audit.neighbours(random_table(2, 14, 3), ADD_REMOVE)
+    found = audit.audit(jax.random.key(0), near, recipe, transcripts=5, steps=True)
+    assert found.step_ratio["scores"] == pytest.approx(2.0, rel=1e-3)
+
+
+def test_an_epilogue_needs_hypotheses_that_can_be_scaled():
+    learner = recipe_of().learner
+    rigid = learner.hypotheses._replace(scaled=None)
+    with pytest.raises(ValueError, match="needs hypotheses that can be scaled"):
+        boundary.weak_learner(
+            counting,
+            learner.hypothesis,
+            learner.program.events,
+            rigid,
+            ADD_REMOVE,
+            epilogue=learner.epilogue,
+            tag="rigid",
+        )
+
+
+@pytest.mark.parametrize("start", [0.0, -2.0])
+def test_the_line_is_that_of_plain_loops_and_finds_the_truth(start):
+    """From exact counts of 10^6 rows; and without any information it is the prior's."""
+    middles, rows = np.array(reference.MIDDLES), 1e6
+    begin = start * np.log(2)
+    share = 1 / (1 + np.exp(-(begin + 0.4 + 0.7 * (middles - begin))))
+    counts = np.round(np.stack([1 - share, share], 1) * rows / 10).astype(np.int32)
+    of_counts = jax.jit(score_line.line)
+    for deviation in (0.0, 3.0, 3000.0):
+        found = of_counts(jnp.asarray(counts), jnp.float32(deviation), jnp.float32(start))
+        expected = reference.score_line(counts, deviation, start)
+        np.testing.assert_allclose(found, expected, rtol=2e-3)
+    slope, intercept = of_counts(jnp.asarray(counts), jnp.float32(0), jnp.float32(start))
+    assert float(slope) == pytest.approx(0.7, rel=0.06)
+    assert (float(intercept) - start) * np.log(2) == pytest.approx(0.4, abs=0.06)
+
+    nothing = jnp.zeros((10, 2), jnp.int32)
+    slope, intercept = of_counts(nothing, jnp.float32(1e6), jnp.float32(start))
+    assert float(slope) == pytest.approx(0.5, rel=0.02)
+    assert float(intercept) == pytest.approx(start, abs=1e-3)

@@ -1,0 +1,581 @@
+"""Estimators of scikit-learn: what they read, refuse, release, and pass on."""
+
+import concurrent.futures
+import copy
+import functools
+import json
+import pickle
+import subprocess
+import sys
+import warnings
+from pathlib import Path
+
+import jax
+import numpy as np
+import pytest
+from scipy import sparse
+from sklearn.base import clone
+from sklearn.compose import ColumnTransformer
+from sklearn.ensemble import BaggingClassifier
+from sklearn.exceptions import DataConversionWarning, NotFittedError
+from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer, StandardScaler
+
+import dpbt
+from dpbt.data.domains import Boolean, Nominal, Numeric
+from dpbt.privacy.keys import ResearchKeyWarning
+from dpbt.sklearn import (
+    PrivateBoostingClassifier,
+    PrivateForestClassifier,
+    RepeatedReleaseWarning,
+)
+
+ROOT = Path(__file__).parent.parent
+SMALL = functools.partial(dpbt.recipes.oblivious_boost, rounds=4, depth=2)
+GROVE = functools.partial(dpbt.recipes.random_forest, rounds=16, depth=3)
+DOMAIN = {"age": Numeric(0, 100, bins=8), "job": Nominal(("clerk", "smith"))}
+
+
+def boosting(**options) -> PrivateBoostingClassifier:
+    stated = {"epsilon": 20.0, "rows": 64, "domain": Numeric(0, 1, bins=8), "recipe": SMALL}
+    return PrivateBoostingClassifier(**(stated | options))
+
+
+def forest(**options) -> PrivateForestClassifier:
+    stated = {"epsilon": 20.0, "rows": 64, "domain": Numeric(0, 1, bins=8), "recipe": GROVE}
+    return PrivateForestClassifier(**(stated | options))
+
+
+@pytest.fixture
+def rows():
+    rng = np.random.default_rng(0)
+    X = rng.uniform(0, 1, (50, 2))
+    return X, (X[:, 0] > 0.5).astype(int)
+
+
+class Frame:
+    """The least that a data frame has."""
+
+    def __init__(self, columns):
+        self.data, self.columns = dict(columns), list(columns)
+
+    def __getitem__(self, name):
+        return self.data[name]
+
+    def __len__(self):
+        return len(next(iter(self.data.values())))
+
+    @property
+    def shape(self):
+        return len(self), len(self.columns)
+
+    def taking(self, *names):
+        return Frame({name: self.data[name] for name in names})
+
+
+@pytest.fixture
+def people():
+    rng = np.random.default_rng(1)
+    age, job = rng.uniform(0, 100, 50), rng.choice(["clerk", "smith"], 50)
+    return Frame({"age": age, "job": job}), np.where(age > 50, "yes", "no")
+
+
+@pytest.mark.parametrize("make", [boosting, forest])
+def test_a_fit_says_what_it_learned(make, rows):
+    X, y = rows
+    estimator = make().fit(X, y)
+    assert estimator.classes_.tolist() == [0, 1]
+    assert estimator.n_features_in_ == 2
+    assert not hasattr(estimator, "feature_names_in_")
+
+    score, share = estimator.decision_function(X), estimator.predict_proba(X)
+    assert score.shape == (50,)
+    assert share.shape == (50, 2)
+    np.testing.assert_allclose(share.sum(axis=1), 1)
+    np.testing.assert_array_equal(estimator.predict(X), (score > 0).astype(int))
+    np.testing.assert_array_equal(estimator.predict(X), share.argmax(axis=1))
+    assert np.all(np.diff(share[np.argsort(score), 1]) >= 0)
+    assert estimator.score(X, y) > 0.6
+    assert "tree 1" in estimator.explain() or "x0" in estimator.explain()
+
+    ledger = estimator.ledger_
+    assert ledger.epsilon == pytest.approx(20.0, rel=1e-3)
+    assert ledger.rows == 64
+    assert ledger.key == "release"
+
+
+def test_the_statement_is_that_of_the_model(rows):
+    pytest.importorskip("dpbt.statements")
+    estimator = boosting().fit(*rows)
+    assert "fitted on the rows before" in " ".join(estimator.statement_.split())
+    assert pickle.loads(pickle.dumps(estimator)).statement_ == estimator.statement_
+
+
+def test_it_learns_what_the_library_learns(rows):
+    X, y = rows
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ResearchKeyWarning)
+        estimator = boosting(random_state=5).fit(X, y)
+    assert estimator.ledger_.key == "research"
+
+    domain = {"x0": Numeric(0, 1, bins=8), "x1": Numeric(0, 1, bins=8)}
+    table = dpbt.table(domain, {"x0": X[:, 0], "x1": X[:, 1]}, y == 1, capacity=64)
+    recipe = SMALL(epsilon=20.0, rows=64, domain=domain)
+    key, _ = dpbt.keys.pair(jax.random.key(5))
+    model = dpbt.fit(key, table, recipe)
+    score = np.asarray(dpbt.decision_function(model, table.cells))[:50]
+    np.testing.assert_array_equal(estimator.decision_function(X), score)
+    assert estimator.explain() == dpbt.explain(model, domain)
+
+
+@pytest.mark.parametrize("cls", [PrivateBoostingClassifier, PrivateForestClassifier])
+@pytest.mark.parametrize(
+    ("missing", "words"),
+    [
+        ("epsilon", "epsilon must be stated"),
+        ("rows", "rows must be stated.*never read off X"),
+        ("domain", "dpbt.domains.template.*never read it off the rows"),
+    ],
+)
+def test_what_must_be_stated(cls, missing, words, rows):
+    stated = {"epsilon": 1.0, "rows": 64, "domain": Numeric(0, 1)}
+    with pytest.raises(ValueError, match=words):
+        cls(**(stated | {missing: None})).fit(*rows)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"epsilon": -1.0}, "epsilon must be greater than 0"),
+        ({"rows": 10.5}, "rows must be whole numbers"),
+        ({"rows": 20}, "X has more rows than rows=20"),
+        ({"relation": "replace_one"}, "room for fewer than rows=64"),
+        ({"relation": "near"}, "relation must be one of"),
+        ({"domain": [1, 2]}, "got list"),
+        ({"domain": {"a": Numeric(0, 1)}}, "X has 2 columns, and the domain declares 1"),
+        ({"domain": "nowhere.json"}, "nowhere.json"),
+        ({"classes": (0, 1, 2)}, "classes must be two"),
+        ({"classes": (1, 1)}, "classes must be two distinct"),
+        ({"classes": (0, "1")}, "classes must be two distinct"),
+        ({"classes": ("no", "yes")}, "classes are words and y holds numbers"),
+        ({"classes": {0, 1}}, "classes must be two distinct"),
+        ({"recipe": "random_forest"}, "recipe must be one of"),
+        ({"recipe": SMALL(epsilon=1.0, rows=64, domain=DOMAIN)}, "recipe must be one of"),
+        ({"recipe": lambda **options: options}, "recipe must return"),
+        ({"recipe": functools.partial(SMALL, step=[0.1, 0.2])}, "recipe must return one setting"),
+        ({"random_state": "seed"}, "seed"),
+        ({"random_state": np.random.default_rng(0)}, "Generator"),
+    ],
+)
+def test_public_mistakes_are_refused_by_name(options, words, rows):
+    with pytest.raises((ValueError, OSError), match=words):
+        boosting(**options).fit(*rows)
+
+
+def test_forests_take_recipes_of_forests(rows):
+    with pytest.raises(ValueError, match="random trees"):
+        forest(recipe=SMALL).fit(*rows)
+
+
+@pytest.mark.parametrize(
+    ("X", "kind", "words"),
+    [
+        (sparse.csr_matrix(np.ones((3, 2))), TypeError, "X must be dense, got a sparse matrix"),
+        (np.ones(3), ValueError, "Expected 2D array"),
+        (np.ones((3, 2, 2)), ValueError, "Expected 2D array"),
+        ([1, 2, 3], ValueError, "Expected 2D array"),
+        ("text", ValueError, "Expected 2D array"),
+        ({"a": [1]}, ValueError, "Expected 2D array"),
+        ([[1, 2], [1]], ValueError, "one width"),
+        ([], ValueError, "one width"),
+        (np.ones((3, 0)), ValueError, "0 feature"),
+        (np.ones((3, 2), complex), ValueError, "Complex data not supported"),
+        (Frame({}), ValueError, "0 feature"),
+    ],
+)
+def test_what_is_no_table_is_refused(X, kind, words):
+    if isinstance(X, Frame):
+        X = type("Empty", (Frame,), {"__len__": lambda self: 3})({})
+    with pytest.raises(kind, match=words):
+        boosting().fit(X, np.array([0, 1, 1]))
+
+
+def test_two_columns_of_one_name_are_refused(rows):
+    frame = Frame({"a": rows[0][:, 0]})
+    frame.columns = ["a", "a"]
+    with pytest.raises(ValueError, match="distinct names"):
+        boosting().fit(frame, rows[1])
+
+
+def test_labels_of_another_length_and_no_weights(rows):
+    X, y = rows
+    with pytest.raises(ValueError, match="same length"):
+        boosting().fit(X, y[:-1])
+    with pytest.raises(ValueError, match="target y is None"):
+        boosting().fit(X, None)
+    with pytest.raises(TypeError, match="sample_weight"):
+        boosting().fit(X, y, sample_weight=np.ones(50))
+
+
+ODD = [
+    *(None, float("nan"), float("inf"), "text", "", b"\xff", object(), [1], {"a": 1}, 1j),
+    *(10**400, True, np.datetime64("2020-01-01")),
+]
+
+
+@pytest.mark.parametrize("cell", ODD, ids=lambda cell: type(cell).__name__)
+def test_no_cell_and_no_label_is_an_error(cell, rows):
+    """And what a list holds in one row changes how no other row is read."""
+    X, y = rows
+    odd = X.astype(object)
+    odd[3, 1] = cell
+    labels = y.astype(object)
+    labels[4] = cell
+    estimator = boosting(classes=(0, 1)).fit(odd, labels)
+    estimator.fit(odd.tolist(), labels.tolist())
+    for given in (odd, odd.tolist()):
+        np.testing.assert_array_equal(
+            np.delete(estimator.decision_function(given), 3),
+            np.delete(estimator.decision_function(X), 3),
+        )
+
+
+def test_a_row_of_another_width_has_no_values(rows):
+    X, y = rows
+    domain = {"a": Numeric(0, 1, missing=True), "b": Numeric(0, 1, missing=True)}
+    estimator = boosting(domain=domain, classes=(0, 1))
+    ragged = X.tolist()
+    ragged[3], ragged[7], ragged[8] = [0.1], None, "ab"
+    estimator.fit(ragged, y.tolist())
+    score = estimator.decision_function(ragged)
+    gone = estimator.decision_function([[None, None]])[0]
+    assert score[3] == score[7] == score[8] == gone
+    estimator.fit([], [])
+    assert estimator.predict([]).shape == (0,)
+
+
+def test_no_rows_and_one_row_are_rows(rows):
+    X, y = rows
+    for count in (0, 1):
+        estimator = boosting().fit(X[:count], y[:count])
+        assert estimator.predict(X).shape == (50,)
+        assert estimator.predict(X[:count]).shape == (count,)
+        assert estimator.predict_proba(X[:0]).shape == (0, 2)
+
+
+def test_no_shape_shows_the_number_of_rows(rows, monkeypatch):
+    X, y = rows
+    tables = []
+    learn = dpbt.boosting.learn
+
+    def watched(key, table, *others):
+        tables.append(table)
+        return learn(key, table, *others)
+
+    monkeypatch.setattr("dpbt.boosting.learn", watched)
+    models = [boosting(rows=60).fit(X[:count], y[:count]).model_ for count in (0, 50)]
+    for pair in (models, tables):
+        one, two = ([leaf.shape for leaf in jax.tree.leaves(tree)] for tree in pair)
+        assert one == two
+
+
+def test_a_frame_is_read_by_names(people):
+    X, y = people
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ResearchKeyWarning)
+        stated = {"domain": DOMAIN, "classes": ("no", "yes"), "random_state": 0}
+        score = boosting(**stated).fit(X, y).decision_function(X)
+        turned = X.taking("job", "age")
+        np.testing.assert_array_equal(
+            boosting(**stated).fit(turned, y).decision_function(turned), score
+        )
+        estimator = boosting(**stated)
+        more = Frame({"id": list(range(50)), **X.data})
+        estimator.fit(more, y)
+    np.testing.assert_array_equal(estimator.decision_function(more), score)
+
+    # An array has the columns of the frame that was fitted, in its order.
+    cells = [list(row) for row in zip(*more.data.values(), strict=True)]
+    np.testing.assert_array_equal(estimator.decision_function(cells), score)
+    assert estimator.predict(more).tolist() == ["yes" if one > 0 else "no" for one in score]
+    with pytest.raises(ValueError, match="features"):
+        estimator.predict(X)
+    with pytest.raises(ValueError, match=r"lacks columns \['age'\]"):
+        boosting(domain=DOMAIN, classes=("no", "yes")).fit(X.taking("job"), y)
+
+
+def test_classes_are_declared_and_never_read_off_the_labels(rows):
+    X, y = rows
+    words = np.where(y == 1, "yes", "no")
+    for labels in (words, words.astype(object), words.tolist(), y.tolist(), y.astype(object)):
+        with pytest.raises(ValueError, match="classes must state the two labels"):
+            boosting().fit(X, labels)
+    assert boosting().fit(X, y == 1).predict(X).dtype == bool
+    assert boosting().fit(X, y.astype(float)).classes_.tolist() == [0, 1]
+    estimator = boosting(classes=("yes", "no")).fit(X, words)
+    assert estimator.classes_.tolist() == ["no", "yes"]
+    assert estimator.score(X, words) > 0.6
+
+    # A third label is an absent row, whatever it is.
+    third = words.astype(object)
+    third[:5] = ["maybe", None, 3.5, "NO", float("nan")]
+    assert boosting(classes=("no", "yes")).fit(X, third).classes_.tolist() == ["no", "yes"]
+    np.testing.assert_array_equal(boosting().fit(X, np.full(50, 7)).classes_, [0, 1])
+    assert boosting(classes=("0", "1")).fit(X, y).score(X, y.astype(str)) > 0.6
+    assert boosting(classes=(-1, 1)).fit(X, 2 * y - 1).predict(X).min() == -1
+
+
+def test_labels_as_a_column(rows):
+    X, y = rows
+    for labels in (y[:, None], Frame({"label": y})):
+        with pytest.warns(DataConversionWarning, match="column-vector"):
+            boosting(classes=(0, 1)).fit(X, labels)
+    for labels in (np.ones((50, 2)), Frame({"a": y, "b": y})):
+        with pytest.raises(ValueError, match="one column of labels"):
+            boosting(classes=(0, 1)).fit(X, labels)
+
+
+def test_a_domain_from_a_file(people, tmp_path):
+    X, y = people
+    columns = {
+        "age": {"type": "numeric", "low": 0, "high": 100},
+        "job": {"type": "nominal", "values": ["clerk", "smith"]},
+    }
+    label = {"column": "member", "positive": "yes", "negative": "no"}
+    path = tmp_path / "domain.json"
+    path.write_text(json.dumps({"columns": columns, "label": label}))
+    for given in (path, str(path)):
+        estimator = boosting(domain=given).fit(X, y)
+        assert estimator.classes_.tolist() == ["no", "yes"]
+        assert list(estimator.domain_) == ["age", "job"]
+
+    label |= {"positive": 1, "negative": 2}
+    path.write_text(json.dumps({"columns": columns, "label": label}))
+    assert boosting(domain=path).fit(X, np.where(y == "yes", 1, 2)).classes_.tolist() == [1, 2]
+
+
+def test_votes_have_no_probabilities(rows):
+    estimator = boosting(recipe="lazybb_rules")
+    assert hasattr(estimator, "predict_proba")
+    estimator.fit(*rows)
+    assert not hasattr(estimator, "predict_proba")
+    with pytest.raises(AttributeError):
+        estimator.predict_proba(rows[0])
+    assert estimator.score(*rows) > 0.5
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("cls", [PrivateBoostingClassifier, PrivateForestClassifier])
+def test_every_named_recipe_fits_is_explained_and_pickled(cls, rows):
+    X, y = rows
+    for name in cls._recipes:
+        delta = 1e-6 if name == "halfspace_boost" else 0.0
+        estimator = cls(epsilon=20.0, delta=delta, rows=64, domain=Numeric(0, 1), recipe=name)
+        estimator.fit(X, y)
+        again = pickle.loads(pickle.dumps(estimator))
+        np.testing.assert_array_equal(again.decision_function(X), estimator.decision_function(X))
+        assert again.explain() == estimator.explain()
+        assert str(again.ledger_) == str(estimator.ledger_)
+
+
+@pytest.mark.parametrize("make", [boosting, forest])
+def test_a_pickled_estimator_is_the_same(make, rows):
+    X, y = rows
+    estimator = make().fit(X, y)
+    estimator.set_params(epsilon=1.0)  # of the next fit
+    for again in (pickle.loads(pickle.dumps(estimator)), copy.deepcopy(estimator)):
+        np.testing.assert_array_equal(again.decision_function(X), estimator.decision_function(X))
+        np.testing.assert_array_equal(again.predict_proba(X), estimator.predict_proba(X))
+        assert again.explain() == estimator.explain()
+        assert str(again.ledger_) == str(estimator.ledger_)
+        assert again.epsilon == 1.0
+    assert not hasattr(pickle.loads(pickle.dumps(make())), "model_")
+
+
+def test_a_pickle_of_another_recipe_is_refused(rows):
+    estimator = boosting().fit(*rows)
+    estimator._made = estimator._made._replace(epsilon=19.0)
+    with pytest.raises(ValueError, match="make another recipe"):
+        pickle.loads(pickle.dumps(estimator))
+
+
+@pytest.mark.parametrize("make", [boosting, forest])
+def test_a_pickle_holds_no_key_and_nothing_of_a_rows_length(make, rows):
+    X, y = rows
+    disjoint = {"recipe": functools.partial(GROVE, disjoint=True)} if make is forest else {}
+    estimator = make(**disjoint).fit(X, y)
+    state = estimator.__getstate__()
+    axes = {length for leaf in jax.tree.leaves(state["_arrays"]) for length in np.shape(leaf)}
+    assert not axes & {50, 64}
+    kept = set(vars(estimator)) - set(estimator.get_params())
+    public = {"_made", "_reading", "classes_", "model_", "n_features_in_"}
+    assert kept == public
+
+
+def test_before_a_fit(rows):
+    for name in ("predict", "predict_proba", "decision_function"):
+        with pytest.raises(NotFittedError):
+            getattr(boosting(), name)(rows[0])
+    with pytest.raises(NotFittedError):
+        boosting().explain()
+    for name in ("ledger_", "statement_", "domain_", "model_", "classes_"):
+        assert not hasattr(boosting(), name)
+
+
+def test_a_failed_fit_leaves_the_earlier_model(rows):
+    X, y = rows
+    estimator = boosting().fit(X, y)
+    score = estimator.decision_function(X)
+    with pytest.raises(ValueError, match="more rows"):
+        estimator.fit(np.ones((65, 5)), np.ones(65, int))
+    np.testing.assert_array_equal(estimator.decision_function(X), score)
+
+
+def test_a_second_fit_is_a_model_of_its_own(rows):
+    X, y = rows
+    estimator = boosting().fit(X, y)
+    first = estimator.decision_function(X)
+    assert np.any(estimator.fit(X, y).decision_function(X) != first)  # a fresh key
+    estimator.fit(np.c_[X, X], y)
+    assert estimator.n_features_in_ == 4
+
+
+def test_a_number_makes_a_research_key_and_warns(rows):
+    X, y = rows
+    with pytest.warns(ResearchKeyWarning, match="whoever knows it can subtract") as caught:
+        first = boosting(random_state=3).fit(X, y).decision_function(X)
+    assert [warning.filename for warning in caught] == [__file__]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ResearchKeyWarning)
+        again = boosting(random_state=np.int64(3)).fit(X, y).decision_function(X)
+        np.testing.assert_array_equal(first, again)
+        state = np.random.RandomState(0)
+        one, two = (boosting(random_state=state).fit(X, y) for _ in range(2))
+        assert np.any(one.decision_function(X) != two.decision_function(X))
+        same = boosting(random_state=np.random.RandomState(0)).fit(X, y)
+        np.testing.assert_array_equal(one.decision_function(X), same.decision_function(X))
+
+
+def test_parameters_and_clones():
+    estimator = boosting(domain=DOMAIN, random_state=np.random.RandomState(0))
+    twin = clone(estimator)
+    assert twin.domain == DOMAIN
+    assert twin.domain is not DOMAIN
+    assert twin.get_params().keys() == estimator.get_params().keys()
+    assert twin.recipe is not None
+    assert estimator.set_params(epsilon=2.0).epsilon == 2.0
+    assert PrivateForestClassifier().recipe == "random_forest"
+    assert PrivateBoostingClassifier().recipe == "auto"
+
+
+def test_cross_validation_warns_once_that_selecting_is_a_release(rows):
+    X, y = rows
+    estimator = boosting()
+    with pytest.warns(RepeatedReleaseWarning, match="epsilons add up") as caught:
+        scores = cross_val_score(estimator, X, y, cv=4, scoring="roc_auc")
+    assert len(caught) == 1
+    assert scores.mean() > 0.6
+    with pytest.warns(RepeatedReleaseWarning) as caught:
+        GridSearchCV(boosting(), {"epsilon": [10.0, 20.0]}, cv=2).fit(X, y)
+    assert len(caught) == 1
+    with pytest.warns(RepeatedReleaseWarning):
+        BaggingClassifier(boosting(), n_estimators=2).fit(X, y)
+
+
+def test_one_fit_in_a_pipeline_does_not_warn(rows):
+    X, y = rows
+    pipeline = clone(make_pipeline(FunctionTransformer(np.abs), boosting()))
+    assert pipeline.fit(X, y).score(X, y) > 0.6
+    boosting().fit(X, y).fit(X, y)
+
+
+def test_the_number_of_a_clone_reaches_another_process(rows):
+    estimator = boosting()
+    clones = [pickle.loads(pickle.dumps(clone(estimator))) for _ in range(3)]
+    clones[0].fit(*rows)
+    with pytest.warns(RepeatedReleaseWarning):
+        clones[1].fit(*rows)
+    clones[2].fit(*rows)
+
+
+def test_columns_of_a_transformer(rows):
+    X, y = rows
+    columns = ColumnTransformer([("same", "passthrough", [1]), ("scaled", StandardScaler(), [0])])
+    pipeline = make_pipeline(columns, boosting(domain=Numeric(-3, 3, bins=8)))
+    assert pipeline.fit(X, y).predict_proba(X).shape == (50, 2)
+
+
+def test_frames_of_pandas_and_set_output(rows):
+    pandas = pytest.importorskip("pandas")
+    X, y = rows
+    frame = pandas.DataFrame({"a": X[:, 0], "b": X[:, 1], "c": X[:, 1] > 0.5})
+    domain = {"b": Numeric(0, 1, bins=8), "a": Numeric(0, 1, bins=8)}
+    estimator = boosting(domain=domain).fit(frame, pandas.Series(y))
+    assert estimator.feature_names_in_.tolist() == ["a", "b", "c"]
+    assert estimator.n_features_in_ == 3
+    with pytest.raises(ValueError, match="feature names"):
+        estimator.predict(frame[["c", "b", "a"]])
+    with pytest.warns(UserWarning, match="does not have valid feature names"):
+        score = estimator.decision_function(frame.to_numpy())
+    np.testing.assert_array_equal(score, estimator.decision_function(frame))
+
+    scaled = make_pipeline(StandardScaler(), boosting(domain={"b": Numeric(-3, 3)}))
+    scaled.set_output(transform="pandas").fit(frame[["a", "b"]], y)
+    assert list(scaled[-1].domain_) == ["b"]
+    for labels in (pandas.Series(y == 1), pandas.Series(y, dtype="Int64")):
+        boosting(domain=domain).fit(frame, labels)
+    with pytest.raises(ValueError, match="classes"):
+        boosting(domain=domain).fit(frame, pandas.Series(["no"] * 50, dtype="category"))
+
+
+@pytest.mark.parametrize("library", ["polars", "pyarrow"])
+def test_other_frames(library, people):
+    module = pytest.importorskip(library)
+    X, y = people
+    make = module.DataFrame if library == "polars" else module.table
+    frame = make({"job": X["job"].tolist(), "age": X["age"].tolist()})
+    estimator = boosting(domain=DOMAIN, classes=("no", "yes")).fit(frame, y.tolist())
+    cells = [*zip(X["job"], X["age"], strict=True)]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # the list has no names
+        score = estimator.decision_function(cells)
+    np.testing.assert_array_equal(estimator.decision_function(frame), score)
+
+
+def test_fits_in_threads(rows):
+    X, y = rows
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ResearchKeyWarning)
+        alone = [boosting(random_state=s).fit(X, y).decision_function(X) for s in range(8)]
+        with concurrent.futures.ThreadPoolExecutor(4) as pool:
+            fits = [boosting(random_state=s) for s in range(8)]
+            together = list(pool.map(lambda one: one.fit(X, y).decision_function(X), fits))
+    np.testing.assert_array_equal(alone, together)
+
+
+def test_replace_one_takes_its_number_of_rows(rows):
+    estimator = boosting(relation="replace_one", rows=50).fit(*rows)
+    assert "under replace_one" in str(estimator.ledger_)
+    with pytest.raises(ValueError, match="more rows"):
+        boosting(relation="replace_one", rows=49).fit(*rows)
+
+
+def test_kinds_of_columns_that_are_not_numbers(rows):
+    _, y = rows
+    words = np.where(y == 1, "yes", "no")[:, None]
+    for kind in (Nominal(("no", "yes")), Boolean("yes", "no")):
+        assert boosting(domain=kind).fit(words, y).score(words, y) > 0.6
+
+
+def test_without_scikit_learn_the_module_says_what_to_install():
+    words = (
+        "import sys; sys.modules['sklearn'] = None\n"
+        "import dpbt\n"
+        "try:\n import dpbt.sklearn\n"
+        "except ImportError as error: print(error)\n"
+    )
+    ran = subprocess.run(
+        [sys.executable, "-c", words], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    assert "pip install 'dpbt[sklearn]'" in ran.stdout

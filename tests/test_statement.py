@@ -1,0 +1,238 @@
+"""Privacy statements, and guarantees for people who have several rows."""
+
+import math
+from statistics import NormalDist
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import dpbt
+from dpbt import recipes, statements
+from dpbt.base import ADD_REMOVE
+from dpbt.data.domains import Boolean, Numeric
+from dpbt.privacy import accounting, mechanisms
+from tests import tables
+from tests.prose import words
+
+DOMAIN = {"age": Numeric(0, 100, bins=8), "sex": Boolean("m", "f")}
+
+
+def book(mechanism, sensitivity, scale, delta=0.0, times=1):
+    event = accounting.Event(
+        "x", mechanism, "counts", sensitivity=sensitivity, scale=scale, theorem="none", moved=1
+    )
+    line = accounting.Line(event, times)
+    return accounting.Ledger(ADD_REMOVE, (line,), delta)
+
+
+@pytest.mark.parametrize("alarms", statements.FALSE_POSITIVES)
+def test_the_best_attacker_on_one_gaussian_draw(alarms):
+    """Against a count of the outputs of the best test, which is a threshold."""
+    found = statements.true_positives(book(mechanisms.gaussian, 3.0, 2.0, delta=1e-6), alarms)
+    rng = np.random.default_rng(0)
+    without, with_row = 2 * rng.normal(size=10**6), 3 + 2 * rng.normal(size=10**6)
+    threshold = np.quantile(without, 1 - alarms)
+    # Five standard errors of a share of a million, for both rates.
+    assert abs(np.mean(with_row > threshold) - found) < 5e-3
+    assert found == pytest.approx(NormalDist().cdf(NormalDist().inv_cdf(alarms) + 1.5))
+
+
+@pytest.mark.parametrize("alarms", statements.FALSE_POSITIVES)
+def test_the_best_attacker_on_one_laplace_draw(alarms):
+    """Randomised response attains the bound of a pure guarantee; no test of Laplace noise beats it.
+
+    The likelihood ratio of a Laplace draw orders outputs as their values do.
+    """
+    epsilon = 1.5
+    found = statements.true_positives(book(mechanisms.laplace, 1.5, 1.0), alarms)
+    assert found == pytest.approx(
+        min(math.exp(epsilon) * alarms, 1 - math.exp(-epsilon) * (1 - alarms))
+    )
+    threshold = -math.log(2 * alarms)  # P(noise > threshold) = alarms
+    shifted = threshold - epsilon
+    attained = math.exp(-shifted) / 2 if shifted > 0 else 1 - math.exp(shifted) / 2
+    assert attained <= found * (1 + 1e-9)
+    assert attained > 0.8 * found
+
+
+def test_many_draws_are_composed_before_the_attacker_is_bounded():
+    """The bound at one delta is no better than that at several."""
+    many = book(mechanisms.exponential, 1.0, 10.0, delta=1e-9, times=100)
+    found = statements.true_positives(many, 0.01)
+    at_delta = math.exp(many.epsilon) * 0.01 + 1e-9
+    assert found < 0.6 * at_delta
+    assert found > 0.01
+    infinite = book(mechanisms.exponential, 1.0, 0.0)
+    assert statements.true_positives(infinite, 0.01) == 1.0
+
+
+def test_a_weaker_guarantee_helps_the_attacker():
+    for mechanism, delta in ((mechanisms.gaussian, 1e-6), (mechanisms.laplace, 0.0)):
+        found = [
+            statements.true_positives(book(mechanism, 1.0, scale, delta), 0.1)
+            for scale in (100, 10, 1, 0.1)
+        ]
+        assert found == sorted(found)
+        assert found[0] < 0.105
+        assert found[-1] > 0.99
+
+
+def recipe_for(people=1, **rest):
+    common = {"epsilon": 1.0, "rows": 60, "rounds": 2, "depth": 2, "criterion": "gini"}
+    return recipes.bdpe(**{**common, **rest}, rows_per_person=people)
+
+
+def test_a_statement_says_what_it_must():
+    text = dpbt.statement(recipe_for())
+    for part in (
+        *("one row", "at most 60 rows", "epsilon = 1 and delta", "1 % false alarms"),
+        *("10 % false alarms", "class weights, all leaves (2 draws)", "tuning", "running time"),
+        *("scaler", "finitely many bits", "key: not known", f"dpbt {dpbt.__version__}"),
+    ):
+        assert part.lower() in text.lower()
+    assert sum(map(words, text.splitlines())) < 400  # half a page to a page
+    replaced = dpbt.statement(recipe_for(relation="replace_one"))
+    assert "there are 60 rows" in replaced
+    assert "two versions of one row" in replaced
+
+
+def test_a_statement_names_the_kind_of_the_key():
+    table = tables.random_table(0, 40, 4, 0)
+    for key, part in (
+        (dpbt.fresh_key(), "256 bits of ChaCha20"),
+        (jax.random.key(0), "RESEARCH KEY"),
+    ):
+        model = dpbt.fit(key, table, recipe_for())
+        assert model.key == dpbt.keys.kind(key) == dpbt.ledger(model).key
+        assert part in dpbt.statement(model)
+
+
+def test_a_statement_hides_no_weakness():
+    published = recipes.bdpe(epsilon=1.0, rows=60, calibration="published", alpha="objective")
+    assert "not a proof" in dpbt.statement(published)
+    assert "nothing is protected" in dpbt.statement(recipe_for(epsilon=np.inf))
+    assert "100 %" in dpbt.statement(recipe_for(epsilon=np.inf))
+
+
+@pytest.mark.parametrize("wrong", [None, 3, "bdpe", jnp.zeros(2)])
+def test_a_statement_of_anything_else_is_refused(wrong):
+    with pytest.raises(ValueError, match="needs a recipe or a model"):
+        dpbt.statement(wrong)
+
+
+COMMON = {"epsilon": 1.0, "rows": 100, "rounds": 4}
+PEOPLE = {
+    "bdpe": lambda **rest: recipes.bdpe(**COMMON, depth=2, **rest),
+    "bdpe-zcdp": lambda **rest: recipes.bdpe(**COMMON, delta=1e-6, depth=2, **rest),
+    "bdpe-published": lambda **rest: recipes.bdpe(
+        **COMMON, depth=2, calibration="published", **rest
+    ),
+    "forest": lambda **rest: recipes.random_forest(**COMMON, depth=2, **rest),
+    "forest-gdp": lambda **rest: recipes.random_forest(**COMMON, delta=1e-6, depth=2, **rest),
+    "rf_l-published": lambda **rest: recipes.rf_l(
+        **COMMON, depth=2, calibration="published", **rest
+    ),
+    "rf_e": lambda **rest: recipes.rf_e(**COMMON, depth=2, **rest),
+    "rules": lambda **rest: recipes.lazybb_rules(**COMMON, **rest),
+    "rules-published": lambda **rest: recipes.lazybb_rules(
+        **COMMON, delta=1e-6, calibration="published", **rest
+    ),
+    "trees": lambda **rest: recipes.lazybb_trees(**COMMON, delta=1e-6, **rest),
+    "halfspace": lambda **rest: recipes.halfspace_boost(**COMMON, **rest),
+    "oblivious": lambda **rest: recipes.oblivious_boost(
+        **COMMON, domain=DOMAIN, depth=2, marginals_share=0.1, scores_share=0.1, **rest
+    ),
+    "oblivious-gdp": lambda **rest: recipes.oblivious_boost(
+        **COMMON, domain=DOMAIN, depth=2, scores_share=0.1, delta=1e-6, **rest
+    ),
+}
+
+
+@pytest.mark.parametrize("relation", ["add_remove", "replace_one"])
+@pytest.mark.parametrize("name", PEOPLE)
+def test_people_with_several_rows_are_paid_for_draw_by_draw(name, relation):
+    """Noise is k times larger, a selection has epsilon / k, and the total is what was asked for."""
+    make, k = PEOPLE[name], 3
+    one, several = (
+        dpbt.ledger(make(relation=relation, rows_per_person=people)) for people in (1, k)
+    )
+    assert several.rows_per_person == k
+    assert several.epsilon == pytest.approx(one.epsilon, rel=2e-5)
+    assert several.epsilon <= 1 + 1e-6
+    for before, after in zip(one.lines, several.lines, strict=True):
+        if not before.mechanism.price.reads_rows:
+            continue
+        before_unit, after_unit = (float(line.event.scale_unit) for line in (before, after))
+        grown = (after.scale / after_unit) / (before.scale / before_unit)
+        # The centre's sums are rounded to a grid, which is finer or coarser with the noise.
+        assert grown == pytest.approx(k, rel=0.05 if name == "halfspace" else 2e-5)
+        assert after.epsilon == pytest.approx(before.epsilon, rel=2e-5)
+        assert after.rho == pytest.approx(before.rho, rel=2e-5)
+        assert after.event.moved == k * before.event.moved
+        assert after.gap == pytest.approx(k * before.gap)
+    assert f"up to {k}" in str(several)
+    assert "promise" in str(several)
+    assert "promise" not in str(one)
+
+
+def test_a_statement_for_people_with_more_rows_prices_the_same_draws_again():
+    recipe = recipe_for()
+    ledger = dpbt.ledger(recipe)
+    for k in (1, 2, 7):
+        again = statements.of_people(ledger, k)
+        assert again.epsilon == pytest.approx(k * ledger.epsilon, rel=1e-6)
+        back = statements.of_people(again, 1)
+        assert str(back) == str(ledger)
+    text = dpbt.statement(recipe, rows_per_person=3)
+    assert "epsilon = 3 and delta" in text
+    assert "owner's promise" in text
+    three = recipe_for(3)
+    assert "epsilon = 1 and delta" in dpbt.statement(three)
+    assert "owner's promise" in dpbt.statement(three)
+    assert dpbt.statement(three, rows_per_person=3) == dpbt.statement(three)
+
+
+def test_gaussian_draws_are_never_scaled_after_composition():
+    """k mu, and not k times the epsilon of mu, nor that of delta."""
+    ledger = dpbt.ledger(PEOPLE["forest-gdp"]())
+    again = statements.of_people(ledger, 4)
+    assert again.mu == pytest.approx(4 * ledger.mu)
+    left = (1e-6 - again.sampler_delta) * math.exp(-again.sampler_epsilon / 2)
+    exact = accounting.gdp_epsilon(4 * ledger.mu, left) + again.sampler_epsilon
+    assert again.epsilon == pytest.approx(exact)
+    assert again.epsilon > 4.5 * ledger.epsilon
+
+
+def test_auto_counts_people_in_its_signal():
+    make = {"epsilon": 2.0, "rows": 5000, "domain": DOMAIN}
+    three = recipes.auto(**make, rows_per_person=3)
+    assert three.rounds == recipes.auto(**{**make, "epsilon": 2 / 3}).rounds
+    assert dpbt.ledger(three).epsilon == pytest.approx(2.0, rel=1e-5)
+
+
+def test_neighbours_of_k_rows_move_every_draw_by_no_more_than_k_rows_are_priced_at():
+    """The exact loss of a recorded release between tables that differ in all rows of one person."""
+    k = 3
+    recipe = recipe_for(k)
+    table = tables.random_table(3, 40, 4, 0)
+    key = jax.random.key(5)
+    boosted = dpbt.boost(key, table, recipe)
+    gone = table._replace(present=table.present.at[jnp.array([0, 7, 21])].set(False))
+
+    def total(rows):
+        densities = dpbt.replay(boosted.transcript, rows, recipe).log_prob
+        return float(sum(jnp.sum(value) for value in densities.values()))
+
+    loss = abs(total(table) - total(gone))
+    assert 0 < loss <= dpbt.ledger(recipe).epsilon
+
+
+@pytest.mark.parametrize("wrong", [0, -1, 1.5, "2", [1, 2], True, None])
+def test_rows_per_person_is_a_whole_number(wrong):
+    with pytest.raises(ValueError, match="rows_per_person must be"):
+        recipe_for(wrong)
+    if wrong is not None:
+        with pytest.raises(ValueError, match="rows_per_person must be"):
+            dpbt.statement(recipe_for(), rows_per_person=wrong)

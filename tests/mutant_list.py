@@ -90,6 +90,13 @@ MUTANTS = [
         (epilogue("the_epilogue_is_paid_for_once"),),
     ),
     Mutant(
+        "the noise of the epilogue without the number of rounds",
+        "dpbt/boosting.py",
+        "recipe, _EPILOGUE, recipe.rounds)",
+        "recipe, _EPILOGUE)",
+        (epilogue("the_noise_of_the_epilogue_depends_on_the_number_of_rounds"),),
+    ),
+    Mutant(
         "epilogues that differ share their noise",
         "dpbt/boosting.py",
         "for part in (learner.prologue, learner.epilogue) if part is not None]",
@@ -113,8 +120,8 @@ MUTANTS = [
     Mutant(
         "the noise of the prologue is that of a round",
         "dpbt/boosting.py",
-        "jax.random.fold_in(own_key(key, recipe), number), public",
-        "jax.random.fold_in(own_key(key, recipe), np.uint32(0)), public",
+        "jax.random.fold_in(key, jnp.asarray(number).astype(jnp.uint32))",
+        "jax.random.fold_in(key, jnp.uint32(0))",
         ("tests/test_prologue.py::test_noise_of_the_prologue_is_not_that_of_a_round",),
     ),
     Mutant(

@@ -342,11 +342,15 @@ def boost(key: Array, table: Table, recipe: Recipe, public_key: Array | None = N
         drawing = _keys_once(key, public_key, recipe, _EPILOGUE, recipe.rounds)
         read = after_rounds(prepared, scores, recipe, prologue)
         epilogue = learner.epilogue.program.release(*drawing, *read)
-        boundary.check_sites(prologue=prologue, rounds=rounds, epilogue=epilogue)
+    transcript = Transcript(prologue, rounds, epilogue)
+    check_transcript(transcript)
+
+    # The line that it maps all scores by.
+    if learner.epilogue is not None:
         slope, intercept = line_of(recipe, prologue, epilogue)
         scores = intercept + slope * (scores - start_of(recipe, prologue))
         hypotheses = _scaled(recipe, hypotheses, slope)
-    return Boosted(Transcript(prologue, rounds, epilogue), hypotheses, scores)
+    return Boosted(transcript, hypotheses, scores)
 
 
 def _keys_once(
@@ -398,7 +402,6 @@ def replay(transcript: Transcript, table: Table, recipe: Recipe) -> Replayed:
 
     if learner.epilogue is not None:
         read = after_rounds(prepared, scores, recipe, prologue)
-        boundary.check_sites(prologue=prologue, rounds=recorded, epilogue=epilogue)
         log_prob |= learner.epilogue.program.log_prob(epilogue, *read)
     slope, _ = line_of(recipe, prologue, epilogue)
     return Replayed(log_prob, _scaled(recipe, hypotheses, slope))
@@ -490,7 +493,6 @@ def fit(
     recipe: Recipe,
     public_key: Array | None = None,
     *,
-    sample_weight: Any = None,
     keep_withheld: bool = False,
 ) -> Model:
     """Learn an ensemble: a function of noisy releases alone, with the guarantee of its ledger.
@@ -514,14 +516,7 @@ def fit(
         ValueError: if any of these does not hold. Of what is private only the number of present
             rows is refused (`check`). No cell and no length of the table is shown.
     """
-    model = learn(
-        key,
-        table,
-        recipe,
-        public_key,
-        sample_weight=sample_weight,
-        keep_withheld=keep_withheld,
-    )
+    model = learn(key, table, recipe, public_key, keep_withheld=keep_withheld)
     keys.warn_of_research(key)
     return model
 

@@ -21,7 +21,7 @@ from dpbt.base import (
     dtype_and_rank,
 )
 from dpbt.data.questions import are_bits, as_array, same
-from dpbt.privacy import keys
+from dpbt.privacy import boundary, keys
 from dpbt.reader import SavedModel
 
 
@@ -77,16 +77,17 @@ def check_run(table: object, recipe: object) -> None:
 
 
 def check_transcript(transcript: object) -> None:
-    """Check that an argument is a transcript.
+    """Check that an argument is a transcript, each of whose sites one part of the run drew.
 
     Raises:
-        ValueError: saying what it is instead.
+        ValueError: saying what it is instead, or as `boundary.check_sites`.
     """
     if not isinstance(transcript, Transcript):
         raise ValueError(
             "expected a transcript, as boost returns it or model.transcript holds it, "
             f"got {type(transcript).__name__}"
         )
+    boundary.check_sites(**transcript._asdict())
 
 
 def hypotheses_of(model: object) -> HypothesisClass:

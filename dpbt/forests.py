@@ -98,15 +98,8 @@ def fit(
         ValueError: if any of these does not hold. Of what is private only the number of present
             rows is refused (`checks.check`). No cell and no length of the table is shown.
     """
-    model = learn(
-        key,
-        table,
-        recipe,
-        public_key,
-        memory_mb,
-        sample_weight=sample_weight,
-        keep_withheld=keep_withheld,
-    )
+    checks.refuse_sample_weight(sample_weight)
+    model = learn(key, table, recipe, public_key, memory_mb, keep_withheld=keep_withheld)
     keys.warn_of_research(key)
     return model
 
@@ -118,7 +111,6 @@ def learn(
     public_key: Array | None = None,
     memory_mb: float = 256,
     *,
-    sample_weight: Any = None,
     keep_withheld: bool = False,
 ) -> Model:
     """`fit` without its warning of a research key, for callers that warn in their own words.
@@ -128,7 +120,6 @@ def learn(
     Raises:
         ValueError: as `fit`.
     """
-    checks.refuse_sample_weight(sample_weight)
     flag("keep_withheld", keep_withheld)
     limit = float(positive("memory_mb", memory_mb))
     checks.check_run(table, recipe)

@@ -197,6 +197,17 @@ def test_a_site_of_the_epilogue_and_of_a_round_is_refused():
         dpbt.ledger(recipe)
 
 
+def test_a_transcript_with_a_site_of_two_parts_is_refused():
+    table, recipe = random_table(0, 14, 3), recipe_of()
+    twice = dpbt.Transcript({}, {"sums": jnp.zeros((3, 4))}, {"sums": jnp.zeros((10, 2))})
+    for judge in (
+        lambda: dpbt.replay(twice, table, recipe),
+        lambda: boosting.step_divergences(twice, table, table, recipe),
+    ):
+        with pytest.raises(ValueError, match="the rounds and the epilogue both draw"):
+            judge()
+
+
 @pytest.mark.slow
 def test_a_run_refuses_a_site_that_two_of_its_parts_draw():
     recipe = with_epilogue(recipe_of(), program=renamed)

@@ -493,6 +493,7 @@ def fit(
     recipe: Recipe,
     public_key: Array | None = None,
     *,
+    sample_weight: Any = None,
     keep_withheld: bool = False,
 ) -> Model:
     """Learn an ensemble: a function of noisy releases alone, with the guarantee of its ledger.
@@ -516,6 +517,7 @@ def fit(
         ValueError: if any of these does not hold. Of what is private only the number of present
             rows is refused (`check`). No cell and no length of the table is shown.
     """
+    refuse_sample_weight(sample_weight)
     model = learn(key, table, recipe, public_key, keep_withheld=keep_withheld)
     keys.warn_of_research(key)
     return model
@@ -527,7 +529,6 @@ def learn(
     recipe: Recipe,
     public_key: Array | None = None,
     *,
-    sample_weight: Any = None,
     keep_withheld: bool = False,
 ) -> Model:
     """`fit` without its warning of a research key, for callers that warn in their own words.
@@ -537,7 +538,6 @@ def learn(
     Raises:
         ValueError: as `fit`.
     """
-    refuse_sample_weight(sample_weight)
     flag("keep_withheld", keep_withheld)
     check_run(table, recipe)
     table = on_device(table)

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import dpbt
-from dpbt import boosting, losses, recipes
+from dpbt import boosting, losses, recipes, rounds
 from dpbt.base import ADD_REMOVE, CELLS, GRID, REPLACE_ONE, Table
 from dpbt.data import domains
 from dpbt.data.domains import Boolean, Nominal, Numeric
@@ -186,7 +186,7 @@ def test_no_weight_is_above_the_clip():
         assert float(found.cap) == pytest.approx(unit * GRID, rel=1e-6)
         assert float(found.cap) <= np.float32(clip)
         assert 1 <= found.weight.min() <= found.weight.max() <= GRID
-        counted = boosting.counted_weights(found.weight, table.present)
+        counted = rounds.counted_weights(found.weight, table)
         np.testing.assert_array_equal(counted, expected)
 
 

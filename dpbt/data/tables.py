@@ -133,4 +133,5 @@ def take(table: Table, rows: AnyArray) -> Table:
     if chosen.dtype == bool and chosen.shape != (len(table.present),):
         raise ValueError("a mask of rows must have an entry for each row of the table")
     cells, target, present = (jnp.asarray(array)[chosen] for array in table[:3])
-    return Table(cells, target, present, table.questions)
+    weight = None if table.weight is None else jnp.asarray(table.weight)[chosen]
+    return Table(cells, target, present, table.questions, weight)

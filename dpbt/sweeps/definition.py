@@ -59,7 +59,7 @@ class Task(NamedTuple):
         test: bool[F, N], the rows to test on.
         arguments: what the recipe's maker needs to know of the table, such as its public `rows`.
             The results hold them, so they must be public. Where an evaluation has more than `rows`
-            rows to train on, only the first `rows` count (`boosting.admitted`).
+            rows to train on, only the first `rows` count (`rounds.admitted`).
     """
 
     name: str

@@ -18,8 +18,8 @@ from dpbt.base import Array, Model, Public, Recipe, Release, Table, Transcript, 
 from dpbt.learners import random_tree
 from dpbt.learners.random_tree import Grove
 from dpbt.privacy import keys
-from dpbt.reweighting import uniform
-from dpbt.rounds import counted_weights, prepared_table
+from dpbt.reweighting import counted_weights, uniform
+from dpbt.rounds import prepared_table
 from dpbt.validate import flag, positive
 
 

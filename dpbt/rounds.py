@@ -10,8 +10,6 @@ import jax
 import jax.numpy as jnp
 
 from dpbt.base import (
-    BINARY,
-    GRID,
     Array,
     Budget,
     Hypotheses,
@@ -19,13 +17,12 @@ from dpbt.base import (
     Public,
     Recipe,
     Release,
-    Response,
     Table,
     WeakLearner,
 )
 from dpbt.checks import check_run, check_same_rows
 from dpbt.privacy import boundary
-from dpbt.reweighting import uniform
+from dpbt.reweighting import counted_weights, uniform
 
 
 @jax.custom_batching.custom_vmap
@@ -93,38 +90,6 @@ def prepared_table(table: Table, recipe: Recipe) -> Prepared:
     check_same_rows(table)
     prepared = recipe.learner.hypotheses.prepare(table)
     return prepared._replace(present=admitted(prepared.present, recipe))
-
-
-def counted_weights(weight: Array, table: Prepared, response: Response = BINARY) -> Array:
-    """The weights as integers on the grid, whatever a re-weighter gives; 0 for absent rows.
-
-    It maps each row's own weight, and changes no weight that a re-weighter of the library gives to
-    a present row of a table without weights of its own. The weight of a row in its table multiplies
-    the re-weighter's.
-
-    Args:
-        weight: f32[N], as `Weighted` has it; f32[K, N] with several classes.
-        table: prepared rows.
-        response: what is predicted. Residuals are in -GRID..GRID, and are rounded towards 0, so
-            that the norm of a row's residuals over classes does not grow. Weights of two classes
-            are in 0..GRID.
-    """
-    present = jnp.broadcast_to(table.present, weight.shape)
-    number = jnp.where(jnp.isnan(weight) | ~present, 0, weight)
-    own = row_weights(table)
-    if own is not None:
-        number = number * jnp.broadcast_to(own, weight.shape)
-    if response == BINARY:
-        return jnp.round(jnp.clip(number, 0, GRID))
-    return jnp.trunc(jnp.clip(number, -GRID, GRID))
-
-
-def row_weights(table: Prepared) -> Array | None:
-    """f32[N]: the weights of rows of a table in [0, 1]; None if all weigh the same."""
-    own = getattr(table, "weight", None)
-    if own is None:
-        return None
-    return jnp.clip(jnp.where(jnp.isnan(own), 0, own), 0, 1)
 
 
 RoundVisitor = Callable[[Any, Sequence[Prepared], list[Array], Public], tuple[Release, Any]]

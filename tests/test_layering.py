@@ -16,9 +16,10 @@ FLOORS = [
     {"data.columns"},
     {"data.kinds"},
     {"data.targets"},
-    {"base", "modelfiles"},
+    {"base", "modelfiles", "scoring"},
     {
         "data.questions",
+        "data.weights",
         "losses",
         "privacy.keys",
         "privacy.sensitivity",

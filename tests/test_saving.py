@@ -349,7 +349,7 @@ def test_columns_in_another_order_are_noticed(saved):
         ("[]", "lacks"),
         ("{}", "lacks"),
         ("3", "lacks"),
-        ('{"format": "dpbt model", "format_version": 2}', "newer dpbt"),
+        ('{"format": "dpbt model", "format_version": 3}', "newer dpbt"),
         ('{"format": "dpbt model", "format_version": 99, "new": {"a": 1}}', "newer dpbt"),
         ('{"format": "dpbt model", "format_version": true}', "format_version"),
         ('{"format": "dpbt model", "format_version": "1"}', "format_version"),

@@ -459,7 +459,7 @@ def run_scores(model, table):
 def test_scores_of_several_classes_are_made_true_by_one_slope():
     """Counts of exact log odds give a slope of 1, and of log odds twice too large one half."""
     rng = np.random.default_rng(0)
-    true = rng.normal(0, 2, (4, 20_000))
+    true = rng.normal(0, 1, (4, 20_000))
     power = 2.0**true
     labels = (rng.random(20_000) < np.cumsum(power / power.sum(0), axis=0)).argmax(axis=0)
     table = dpbt.Table(
@@ -469,7 +469,7 @@ def test_scores_of_several_classes_are_made_true_by_one_slope():
         scores = jnp.asarray(factor * true, jnp.float32)
         counts = score_line.counts(table, scores)
         slope, start = score_line.temperature(counts, jnp.float32(1), jnp.ones(4, jnp.float32))
-        assert float(slope) == pytest.approx(1 / factor, rel=0.08)
+        assert float(slope) == pytest.approx(1 / factor, rel=0.1)
         np.testing.assert_allclose(start, slope)
 
 

@@ -44,6 +44,7 @@ from dpbt.privacy.accounting.ledger import (
     ROW_STEP,
     Ledger,
     align,
+    composed,
 )
 from dpbt.privacy.accounting.records import from_json, to_json
 
@@ -62,6 +63,7 @@ __all__ = [
     "align",
     "bits_of",
     "compared",
+    "composed",
     "cover",
     "finite_bits",
     "from_json",

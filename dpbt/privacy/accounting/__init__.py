@@ -45,6 +45,7 @@ from dpbt.privacy.accounting.ledger import (
     Ledger,
     align,
     composed,
+    people_words,
 )
 from dpbt.privacy.accounting.records import from_json, to_json
 
@@ -71,6 +72,7 @@ __all__ = [
     "gdp_epsilon",
     "gdp_mu",
     "of_people",
+    "people_words",
     "public",
     "sampler_costs",
     "to_json",

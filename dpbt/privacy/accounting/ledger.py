@@ -400,7 +400,7 @@ def _delta_of(parts: Sequence[Ledger]) -> float:
 
 
 def _key_of(parts: Sequence[Ledger]) -> str | None:
-    """ "research" if a part has such a key, "release" if all parts do, else None."""
+    """The kind of key of a sum: research if a part has such a key, release if all parts do."""
     kinds = {part.key for part in parts}
     if "research" in kinds:
         return "research"

@@ -59,10 +59,10 @@ class Purse:
         delta: of all releases together. 0 for a pure guarantee, else in (0, 1).
         relation: "add_remove" or "replace_one". All recipes must have it.
         rows_per_person: the most rows that one person has. All recipes must have it.
-        measure: what is added up. "epsilon" for a delta of 0, where it is the default. "rho" for a
-            delta, where it is the default. "mu" takes only recipes whose draws are all Gaussian,
-            and allows them 8 to 22 % more than rho, for epsilon of 0.1 to 8 and delta of 1e-9 to
-            1e-5.
+        measure: what is added up, of `measures.MEASURES`. Without a delta it must be epsilon. With
+            one it is rho or mu, and rho by default. A purse of mu takes only recipes whose draws
+            are all Gaussian. For epsilon of 0.1 to 8 and delta of 1e-9 to 1e-5, it allows them 8
+            to 22 % more than rho.
 
     Raises:
         ValueError: for a value outside these ranges, named with what was given.

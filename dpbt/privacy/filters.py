@@ -10,8 +10,8 @@ from all that was released. Three measures have filters with the same sums as fi
   Tobaben & Honkela, 2023).
 
 docs/composition.md proves all three, with what the finite bits of samplers cost. An epsilon at a
-delta has no such sum: it would have to be computed anew from all costs at the end, and a choice
-that follows from releases could break it.
+delta has no such sum. It would have to be computed from all costs at the end, and a choice that
+follows from releases could break it.
 """
 
 import dataclasses

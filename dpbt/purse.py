@@ -257,9 +257,9 @@ class Purse:
             if self._path is not None:
                 return
             self._check_process()
+            _check_new(path)
             with pursefiles.locked(path):
-                if path.exists():
-                    raise ValueError(f"{path}: the file exists, and a purse may spend from it")
+                _check_new(path)
                 pursefiles.write(path, self._name, self._terms, self._spent)
             self._path = path
 
@@ -390,6 +390,16 @@ class Purse:
     def words(self) -> str:
         """What is left, in words."""
         return f"{self._terms.unit} = {self.remaining:.6g} of {self.budget:.6g} is left"
+
+
+def _check_new(path: Path) -> None:
+    """Refuse a file that exists.
+
+    Raises:
+        ValueError: naming it.
+    """
+    if path.exists():
+        raise ValueError(f"{path}: the file exists, and a purse may spend from it")
 
 
 def _one(name: str, number: Any) -> float:

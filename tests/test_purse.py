@@ -123,8 +123,11 @@ def test_costs_are_rounded_up():
     charge = filters.charge("epsilon", filters.limits("epsilon", 1.0, 0.0), book(line(third, 7)))
     assert Fraction(charge.cost) > 7 * Fraction(line(third).epsilon)
     assert charge.cost == pytest.approx(7 * third, rel=1e-14)
+    # The float 0.1 is above a tenth, and the float 0.3 below three of them.
     assert filters.float_above(Fraction(1, 10)) == 0.1
-    assert filters.float_below(Fraction(1, 10)) < 0.1
+    assert filters.float_below(Fraction(1, 10)) == math.nextafter(0.1, 0)
+    assert filters.float_above(Fraction(3, 10)) == math.nextafter(0.3, 1)
+    assert filters.float_below(Fraction(3, 10)) == 0.3
 
 
 def test_a_recipe_costs_its_draws_and_not_its_own_epsilon():
@@ -398,7 +401,8 @@ def test_purses_of_one_file_share_a_budget(tmp_path):
     second = dpbt.Purse.load(path)
     assert repr(second) == repr(first)
     second.take(pooled(3, 0.3))
-    assert first.spent == second.spent == pytest.approx(2 * first.ledger.parts[0].rho, rel=1e-5)
+    first.take(pooled(3, 0.3))
+    assert first.spent == second.spent == pytest.approx(3 * first.ledger.parts[0].rho, rel=1e-5)
     assert first.ledger == second.ledger
     assert str(first) == str(second)
     assert spends(first, pooled(3, 0.3), 20) + spends(second, pooled(3, 0.3), 20) > 1
@@ -536,8 +540,8 @@ def test_processes_share_a_budget(tmp_path):
     shared(tmp_path, context.Process, context.Queue())
 
 
-def test_without_the_lock_two_purses_would_spend_twice(tmp_path, monkeypatch):
-    """A purse that decides by what it has seen before, and not by the file, is caught."""
+def test_two_purses_that_trust_their_memory_spend_twice(tmp_path, monkeypatch):
+    """A planted mistake: a purse that decides by what it saw before, and not by its file."""
     path = tmp_path / "purse.json"
     dpbt.Purse(1.0).save(path)
     first, second = dpbt.Purse.load(path), dpbt.Purse.load(path)

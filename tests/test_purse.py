@@ -458,6 +458,7 @@ def test_an_old_copy_and_another_purse_are_noticed(tmp_path):
     ("change", "words"),
     [
         (lambda text: text[:-40], "not a purse, or cut off"),
+        (lambda text: text.replace("1.0", "Infinity", 1), "not a purse, or cut off"),
         (lambda text: "[]", "not the file of a purse"),
         (lambda text: text.replace('"dpbt purse"', '"dpbt model"'), "not the file of a purse"),
         (lambda text: text.replace('"format_version": 1', '"format_version": 2'), "another format"),
@@ -480,6 +481,8 @@ def test_a_damaged_file_is_refused(tmp_path, change, words):
     [
         {"epsilon": -1.0},
         {"epsilon": "1"},
+        {"delta": 1.5, "measure": "rho"},
+        {"delta": "0"},
         {"relation": "near"},
         {"measure": "renyi"},
         {"measure": "rho"},

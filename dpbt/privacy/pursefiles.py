@@ -8,7 +8,7 @@ import json
 import secrets
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn
 
 from dpbt.base import relation
 from dpbt.modelfiles import checksum
@@ -133,7 +133,7 @@ def read(path: Path) -> tuple[str, Terms, tuple[Spent, ...]]:
     """
     text = path.read_bytes()
     try:
-        content = json.loads(text, object_pairs_hook=without_twins)
+        content = json.loads(text, object_pairs_hook=without_twins, parse_constant=_no_constant)
     except (ValueError, RecursionError):
         raise ValueError(f"{path}: not a purse, or cut off") from None
     if not isinstance(content, dict) or content.get("format") != FORMAT:
@@ -148,9 +148,15 @@ def read(path: Path) -> tuple[str, Terms, tuple[Spent, ...]]:
         raise ValueError(f"{path}: a purse with an entry that is none: {error}") from None
 
 
+def _no_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is no JSON number")
+
+
 def _terms(content: dict[str, Any]) -> Terms:
     terms = Terms(*(content[field] for field in Terms._fields))
     positive("epsilon", terms.epsilon, finite=True)
+    if not 0 <= terms.delta < 1:
+        raise ValueError("the delta is out of range")
     relation(terms.relation)
     whole("rows_per_person", terms.rows_per_person)
     if terms.measure not in MEASURES:

@@ -469,7 +469,7 @@ def test_scores_of_several_classes_are_made_true_by_one_slope():
         scores = jnp.asarray(factor * true, jnp.float32)
         counts = score_line.counts(table, scores)
         slope, start = score_line.temperature(counts, jnp.float32(1), jnp.ones(4, jnp.float32))
-        assert float(slope) == pytest.approx(1 / factor, rel=0.1)
+        assert float(slope) == pytest.approx(1 / factor, rel=0.2)
         np.testing.assert_allclose(start, slope)
 
 

@@ -91,11 +91,11 @@ def domain_of(model: Model | SavedModel, domain: Domain | None = None) -> Domain
         hypotheses_of(model)  # refuses anything but a model
     if model.questions is None:
         raise ValueError("the model reads exact numbers, which a domain's cells do not describe")
-    known: Any = model.domain if domain is None and saved else domain
-    if known is None and saved:
+    known = model.domain if domain is None and saved else domain
+    if known is None:
         raise ValueError(
-            "a domain must map column names to Numeric, Nominal or Boolean; the model was saved "
-            "without one, so it must be given"
+            "a domain must map column names to Numeric, Nominal or Boolean; none was given, and "
+            "only a saved model may have its own"
         )
     declared = questions(known)
     for field in ("feature", "low", "high"):

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
         statements,
         sweeps,
     )
-    from dpbt.analysis import audit, diagnostics
+    from dpbt.analysis import audit, diagnostics, effects, plot
     from dpbt.analysis.explain import explain
     from dpbt.base import Model, Questions, Recipe, Table, Transcript, Tree
     from dpbt.boosting import Boosted, boost, fit, replay
@@ -44,6 +44,7 @@ _MODULES = {
     "cells": "dpbt.data.cells",
     "diagnostics": "dpbt.analysis.diagnostics",
     "domains": "dpbt.data.domains",
+    "effects": "dpbt.analysis.effects",
     "files": "dpbt.data.files",
     "forest_bounds": "dpbt.theory.forest_bounds",
     "forests": "dpbt.forests",
@@ -52,6 +53,7 @@ _MODULES = {
     "losses": "dpbt.losses",
     "mechanisms": "dpbt.privacy.mechanisms",
     "onnx": "dpbt.onnx",
+    "plot": "dpbt.analysis.plot",
     "prediction": "dpbt.prediction",
     "questions": "dpbt.data.questions",
     "reader": "dpbt.reader",
@@ -108,6 +110,7 @@ __all__ = [
     "decision_function",
     "diagnostics",
     "domains",
+    "effects",
     "explain",
     "files",
     "fit",
@@ -121,6 +124,7 @@ __all__ = [
     "losses",
     "mechanisms",
     "onnx",
+    "plot",
     "predict",
     "predict_proba",
     "prediction",

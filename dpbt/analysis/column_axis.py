@@ -52,6 +52,13 @@ class ColumnAxis(NamedTuple):
     def _backward(self, x: float) -> float:
         return {"linear": float, "log": math.exp, "log1p": math.expm1}[self.scale](x)
 
+    def limits(self, margin: float) -> tuple[float, float]:
+        """The ends of the axis, with a margin at both."""
+        last = float(self.edges[-1]) if self.apart is None else self.apart[1]
+        low, high = self._forward(float(self.edges[0])), self._forward(last)
+        free = margin * (high - low)
+        return self._backward(low - free), self._backward(high + free)
+
     @property
     def ticks(self) -> dict[float, str]:
         """Place of each tick -> its words."""
@@ -61,7 +68,7 @@ class ColumnAxis(NamedTuple):
         elif self.scale == "linear":
             found = {at: f"{at:g}" for at in _round_numbers(low, high)}
         else:
-            found = {at: f"{at:g}" for at in _powers(low, high)}
+            found = {at: _power_words(at) for at in _powers(low, high)}
         return found if self.apart is None else found | {self._middle_apart: self.apart_word}
 
 
@@ -119,14 +126,23 @@ def _powers(low: float, high: float) -> list[float]:
     return [*ends, *powers] if len(powers) > 1 else [low, high]
 
 
-def draw_axis(ax: Axes, axis: ColumnAxis, name: str, which: str = "x") -> None:
-    """Give a panel the scale, the ticks and the label of a column.
+def _power_words(number: float) -> str:
+    exponent = math.log10(number) if number > 0 else 0.0
+    power = abs(exponent) > 3 and abs(exponent - round(exponent)) < 1e-9
+    return f"$10^{{{round(exponent)}}}$" if power else f"{number:g}"
+
+
+def draw_axis(
+    ax: Axes, axis: ColumnAxis, name: str, which: str = "x", margin: float = 0.03
+) -> None:
+    """Give a panel the scale, the limits, the ticks and the label of a column.
 
     Args:
         ax: the panel.
         axis: of the column.
         name: of the column.
         which: "x" or "y".
+        margin: what is left free at both ends, as a part of the axis.
     """
     own = ax.xaxis if which == "x" else ax.yaxis
     set_scale = ax.set_xscale if which == "x" else ax.set_yscale
@@ -134,6 +150,8 @@ def draw_axis(ax: Axes, axis: ColumnAxis, name: str, which: str = "x") -> None:
         set_scale("log")
     elif axis.scale == "log1p":
         set_scale("function", functions=(_log1p, np.expm1))
+    set_limits = ax.set_xlim if which == "x" else ax.set_ylim
+    set_limits(*axis.limits(margin))
     places, words = list(axis.ticks), list(axis.ticks.values())
     own.set_ticks(places, words)
     ax.minorticks_off()

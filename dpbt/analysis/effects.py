@@ -126,7 +126,7 @@ def partial_dependence(
     """The mean score for each cell of one or two attributes; it costs no privacy.
 
     The mean is over the cells of all other attributes, by the uniform law of this module. It is
-    exact for the scores of trees of all kinds, and for the probabilities of random forests: these
+    exact for the scores of trees of all kinds, and for the probabilities of random forests. These
     are sums over leaves, each of which takes a product of sets of cells. It is also exact where the
     other attributes have few combinations of cells. Otherwise it is the mean over public rows that
     are drawn under a fixed seed, as a Latin hypercube. These are the same rows for every cell.
@@ -141,8 +141,8 @@ def partial_dependence(
 
     Raises:
         ValueError: for a domain or a model of another kind, as `explain`. Also for attributes that
-            are not one or two distinct columns of the domain, for another `of`, for draws that are
-            not an integer of at least 2, and as `predict_proba`.
+            are not one or two distinct columns of the domain. Also for another `of`, for draws that
+            are not an integer of at least 2, and as `predict_proba`.
     """
     known = domain_of(model, domain)
     names = (attributes,) if isinstance(attributes, str) else tuple(attributes)

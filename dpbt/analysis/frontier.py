@@ -69,7 +69,7 @@ def frontier(
     """
     one_of("measure", measure, tuple(MEASURES))
     chosen = curves(results, measure=measure, dataset=dataset, delta=delta)
-    ax = panel(ax)
+    ax = panel(ax, (7.0, 4.0))
     given, spare, dashes = styles or {}, line_styles(), itertools.cycle(_LEVEL_DASHES)
     order = [method for method in given if method in chosen]
     for method in [*order, *(method for method in chosen if method not in given)]:
@@ -84,7 +84,7 @@ def frontier(
     epsilon_axis(ax, [at for points in chosen.values() for at in points if at is not None])
     distance_axis(ax, [at for points in chosen.values() for at in points.values()], measure)
     if legend:
-        ax.legend(frameon=False, fontsize=8)
+        ax.legend(frameon=False, fontsize=8, loc="center left", bbox_to_anchor=(1.0, 0.5))
     return ax
 
 

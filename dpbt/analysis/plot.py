@@ -133,8 +133,8 @@ def shape(
     else:
         ax = panel(ax, (6.0, 4.6))
         _map(ax, (axes[0], axes[1]), found.values, of)
-        draw_axis(ax, axes[1], found.attributes[1], "y")
-    draw_axis(ax, axes[0], found.attributes[0])
+        draw_axis(ax, axes[1], found.attributes[1], "y", margin=0)
+    draw_axis(ax, axes[0], found.attributes[0], margin=0.03 if len(axes) == 1 else 0)
     return ax
 
 
@@ -149,27 +149,22 @@ def _steps(ax: Axes, axis: ColumnAxis, values: np.ndarray) -> None:
     if axis.apart is not None:
         style = {"color": ORANGE, "marker": "D", "markersize": 6, "fillstyle": "none"}
         ax.plot(axis.middles[-1:], values[-1:], linestyle="", **style)
-    low, high = float(values.min()), float(values.max())
-    room = 0.06 * (high - low) or 0.05
-    ax.set_ylim(low - room, high + room)
+    ax.margins(y=0.08)
 
 
 def _map(ax: Axes, axes: tuple[ColumnAxis, ColumnAxis], values: np.ndarray, of: str) -> None:
     """Draw means by the cells of two columns; values f64[cells of x, cells of y]."""
     middle = 0.0 if of == "score" else 0.5
     reach = float(np.abs(values - middle).max()) or 1.0
-    parts = [_blocks(axis) for axis in axes]
-    for x_edges, x_cells in parts[0]:
-        for y_edges, y_cells in parts[1]:
-            mesh = ax.pcolormesh(
-                x_edges,
-                y_edges,
-                values[x_cells, y_cells].T,
-                cmap=diverging(),
-                vmin=middle - reach,
-                vmax=middle + reach,
-            )
-    ax.figure.colorbar(mesh, ax=ax, label=f"mean {of}")  # pyright: ignore
+    colours = {"cmap": diverging(), "vmin": middle - reach, "vmax": middle + reach}
+    meshes = [
+        ax.pcolormesh(x_edges, y_edges, values[x_cells, y_cells].T, **colours)
+        for x_edges, x_cells in _blocks(axes[0])
+        for y_edges, y_cells in _blocks(axes[1])
+    ]
+    ax.set_facecolor("0.85")  # between a range and the cell apart
+    words = f"mean {of} (positive class above {middle:g})"
+    ax.figure.colorbar(meshes[0], ax=ax, label=words)
 
 
 def _blocks(axis: ColumnAxis) -> list[tuple[np.ndarray, slice]]:
@@ -199,7 +194,7 @@ def tree(
     Args:
         model: from `fit`, trained on cells; or from `dpbt.load`. Its hypotheses are trees.
         domain: the domain that encoded the table it was fitted on. A saved model may have its own.
-        round: the number of the tree, from 0; one less than in the words of `dpbt.explain`. Where a
+        round: the number of the tree, from 0. The title and `dpbt.explain` count from 1. Where a
             round has several random trees, these are counted one after the other.
         levels: how many levels of questions are shown; all by default.
         ax: the panel; a new figure by default.
@@ -232,8 +227,8 @@ def tree(
     ax = panel(ax, size_of(spots, at_left))
     draw(ax, spots, 0.5 if kind == "groves" else 0.0, at_left)
     says = "share of the positive class" if kind == "groves" else "what it adds to the score"
-    words = f"tree {round} of {count} of {name_of(model)}"
-    ax.set_title(f"{words}; solid: yes, dashed: no; a leaf is {says}", fontsize=9)
+    words = f"tree {round + 1} of {count} of {name_of(model)}"
+    ax.set_title(f"{words}\nsolid: yes, dashed: no; a leaf: {says}", fontsize=9)
     return ax
 
 

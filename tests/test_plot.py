@@ -1,14 +1,12 @@
-"""Pictures of models: what is drawn is what an average over every row of the domain gives."""
+"""Pictures of models and of results, and the command that writes them."""
 
 import csv
 import dataclasses
 import inspect
-import itertools
 import subprocess
 import sys
 from pathlib import Path
 
-import jax
 import matplotlib
 import matplotlib.pyplot as plt
 import numpy as np
@@ -16,96 +14,22 @@ import pytest
 
 import dpbt
 from dpbt import __main__ as command_line
-from dpbt import plot, recipes
-from dpbt.analysis import boxes, column_axis, effects, tree_picture
-from dpbt.analysis.boxes import TreeSum
+from dpbt import plot
+from dpbt.analysis import column_axis, tree_picture
 from dpbt.base import HypothesisClass
-from dpbt.data.domains import Boolean, Nominal, Numeric, Predicate
-from dpbt.data.questions import same
+from dpbt.data.domains import Numeric, Predicate
 from dpbt.learners import rules
 from dpbt.reader import ObliviousTrees
+from tests.pictured import DOMAIN, MADE, MODELS, ROWS, TREES, Saved, columns_of, every
 
 ROOT = Path(__file__).parent.parent
+
 matplotlib.use("Agg")
 
-DOMAIN = {
-    "age": Numeric(0, 100, cuts=(20, 25.5, 60), missing=True),
-    "job": Nominal(("clerk", "smith", "cook")),
-    "rank": Nominal(("low", "mid", "top"), other="top", ordered=True),
-    "member": Boolean("yes", "no", missing=True),
-}
-ROWS = 60
-COMMON = {"epsilon": 5.0, "rows": ROWS, "rounds": 3}
-MADE = {
-    "bdpe": lambda: recipes.bdpe(**COMMON, depth=3, criterion="gini"),
-    "oblivious": lambda: recipes.oblivious_boost(**COMMON, domain=DOMAIN, depth=3),
-    "forest": lambda: recipes.random_forest(**COMMON, depth=4),
-    "parts": lambda: recipes.random_forest(**COMMON, depth=3, disjoint=True),
-    "rules": lambda: recipes.lazybb_rules(**COMMON, density=0.5),
-    "trees": lambda: recipes.lazybb_trees(**COMMON, density=0.5, depth=2, splits=2),
-    "halfspace": lambda: recipes.halfspace_boost(**COMMON, delta=1e-4),
-}
-SLOW = ("trees",)
-"""Their hypotheses are of a kind that another model has, too."""
-
-
-def every(*names):
-    """Parameters of these names."""
-    return [pytest.param(name, marks=[pytest.mark.slow] * (name in SLOW)) for name in names]
-
-
-TREES = tuple(name for name in MADE if name != "halfspace")
-VOTES = {"rules", "trees", "halfspace"}
-"""Models whose scores define no probability."""
-
-CELLS = [column.cells for column in DOMAIN.values()]
-EVERY = np.array(list(itertools.product(*map(range, CELLS))), np.uint8)
-
-
-def columns_of(seed):
-    rng = np.random.default_rng(seed)
-    return {
-        "age": np.where(rng.random(ROWS) < 0.2, np.nan, rng.uniform(0, 100, ROWS)),
-        "job": rng.choice(["clerk", "smith", "cook", "zebra"], ROWS),
-        "rank": rng.choice(["low", "mid", "top"], ROWS),
-        "member": rng.choice(["yes", "no", ""], ROWS),
-    }
-
-
-class Models(dict):
-    """Name -> model, which is fitted when it is first asked for."""
-
-    def __missing__(self, name):
-        columns = columns_of(0)
-        labels = (np.nan_to_num(columns["age"], nan=50) > 40) ^ (columns["job"] == "cook")
-        table = dpbt.table(DOMAIN, columns, labels)
-        self[name] = dpbt.fit(jax.random.key(0), table, MADE[name](), jax.random.key(1))
-        return self[name]
-
-
-class Saved(dict):
-    """Name -> model of a file."""
-
-    def __init__(self, models, folder):
-        self.models, self.folder = models, folder
-
-    def __missing__(self, name):
-        self.models[name].save(self.path(name), domain=DOMAIN)
-        self[name] = dpbt.load(self.path(name))
-        return self[name]
-
-    def path(self, name):
-        return self.folder / f"{name}.json"
-
 
 @pytest.fixture(scope="module")
-def models():
-    return Models()
-
-
-@pytest.fixture(scope="module")
-def saved(models, tmp_path_factory):
-    return Saved(models, tmp_path_factory.mktemp("models"))
+def saved(tmp_path_factory):
+    return Saved(tmp_path_factory.mktemp("models"))
 
 
 @pytest.fixture(autouse=True)
@@ -114,133 +38,14 @@ def close_figures():
     plt.close("all")
 
 
-def asked(model, of="score"):
-    """What the model says of every row of the domain."""
-    ask = dpbt.decision_function if of == "score" else dpbt.predict_proba
-    return np.asarray(ask(model, EVERY), np.float64)
-
-
-def mean_by(columns, values):
-    """The mean over all rows of the domain with given cells, row by row."""
-    sums = np.zeros([CELLS[column] for column in columns])
-    counts = np.zeros_like(sums)
-    for row, value in zip(EVERY, values, strict=True):
-        place = tuple(row[column] for column in columns)
-        sums[place] += value
-        counts[place] += 1
-    return sums / counts
-
-
-def total_effects(values):
-    """Name -> mean over the other cells of the variance over this one's, row by row."""
-    found = {}
-    for column, name in enumerate(DOMAIN):
-        alike = {}
-        for row, value in zip(EVERY, values, strict=True):
-            alike.setdefault(tuple(np.delete(row, column)), []).append(value)
-        found[name] = np.mean([np.var(group) for group in alike.values()])
-    return found
-
-
 @pytest.mark.parametrize("name", every(*MADE))
-def test_partial_dependence_is_the_mean_over_every_row(models, name):
-    model = models[name]
-    for of in ("score",) if name in VOTES else effects.OF:
-        values = asked(model, of)
-        assert np.ptp(values) > 0
-        for columns in ([0], [1], [2], [3], [0, 1], [3, 2]):
-            names = [list(DOMAIN)[column] for column in columns]
-            found = plot.partial_dependence(model, names, DOMAIN, of=of)
-            assert found.attributes == tuple(names)
-            np.testing.assert_allclose(found.values, mean_by(columns, values), atol=2e-6)
-            assert not found.error.any()
-    if name in VOTES:
-        with pytest.raises(ValueError, match="defines no probability"):
-            plot.partial_dependence(model, "age", DOMAIN, of="probability")
-
-
-@pytest.mark.parametrize("name", every(*MADE))
-def test_effects_are_variances_over_every_row(models, saved, name):
-    found = plot.attribute_effects(models[name], DOMAIN)
-    expected = total_effects(asked(models[name]))
-    assert max(expected.values()) > 0
-    for effect in found:
-        np.testing.assert_allclose(
-            effect.variance, expected[effect.attribute], rtol=1e-5, atol=1e-9
-        )
-        assert effect.error == 0
-        assert effect.deviation == pytest.approx(effect.variance**0.5)
-    variances = [effect.variance for effect in found]
-    assert variances == sorted(variances, reverse=True)
-    assert len(found) == len(DOMAIN)
-    for own, other in zip(found, plot.attribute_effects(saved[name]), strict=True):
-        assert own.variance == pytest.approx(other.variance, rel=1e-5, abs=1e-9)
-
-
-def test_an_attribute_that_no_tree_reads_has_no_effect(models):
-    found = {e.attribute: e.variance for e in plot.attribute_effects(models["rules"], DOMAIN)}
-    reads = set(
-        models["rules"].questions.feature[models["rules"].hypotheses.split.ravel()].tolist()
-    )
-    unread = [name for number, name in enumerate(DOMAIN) if number not in reads]
-    assert unread
-    assert all(found[name] == 0 for name in unread)
-
-
-@pytest.mark.parametrize("name", ["oblivious", "halfspace"])
-def test_drawn_rows_estimate_effects_and_tell_their_error(models, name, monkeypatch):
-    exact = {e.attribute: e.variance for e in plot.attribute_effects(models[name], DOMAIN)}
-    monkeypatch.setattr(effects, "WHOLE", 0)
-    first, second = (plot.attribute_effects(models[name], DOMAIN) for _ in range(2))
-    assert first == second
-    for effect in first:
-        assert abs(effect.variance - exact[effect.attribute]) < 5 * effect.error + 1e-12
-    largest = first[0]
-    assert 2 * largest.variance - exact[largest.attribute] > 5 * largest.error  # rejects a factor 2
-
-
-def test_drawn_rows_estimate_means_and_tell_their_error(models):
-    model = models["halfspace"]
-    exact = plot.partial_dependence(model, "rank", DOMAIN)
-    found = plot.partial_dependence(model, "rank", DOMAIN, draws=40)  # of 60
-    assert np.all(found.error > 0)
-    assert np.all(np.abs(found.values - exact.values) < 5 * found.error)
-    assert np.all(found.error < np.ptp(asked(model)) / 10)
-    pair = plot.partial_dependence(model, ("rank", "job"), DOMAIN, draws=2)
-    assert pair.values.shape == pair.error.shape == (3, 4)
-
-
-def test_a_hypercube_has_each_cell_equally_often():
-    rows = effects._hypercube(np.random.default_rng(0), [2, 3, 256], 768)
-    for column, cells in enumerate((2, 3, 256)):
-        assert np.unique(np.bincount(rows[:, column], minlength=cells)).tolist() == [768 // cells]
-
-
-def test_parts_of_boxes_add_up(models, monkeypatch):
-    whole = plot.partial_dependence(models["forest"], ("age", "job"), DOMAIN).values
-    monkeypatch.setattr(boxes, "_LARGEST", 60)
-    parts = plot.partial_dependence(models["forest"], ("age", "job"), DOMAIN).values
-    np.testing.assert_allclose(parts, whole, atol=1e-12)
-
-
-def test_leaves_may_have_an_axis_of_classes(models):
-    trees = boxes.of_model(models["bdpe"], "score")
-    assert trees is not None
-    several = np.stack([trees.leaf, -2 * trees.leaf], axis=-1)
-    for chosen in ([0], [0, 2]):
-        one = boxes.means(trees._replace(start=0.0), CELLS, chosen)
-        two = boxes.means(TreeSum(trees.depth, trees.ask, several, 0.0), CELLS, chosen)
-        np.testing.assert_allclose(two, np.stack([one, -2 * one], axis=-1), atol=1e-12)
-
-
-@pytest.mark.parametrize("name", every(*MADE))
-def test_saved_models_say_the_same_and_carry_their_domain(models, saved, name):
+def test_saved_models_say_the_same_and_carry_their_domain(saved, name):
     for attribute in ("age", ("age", "job")):
-        own = plot.partial_dependence(models[name], attribute, DOMAIN).values
+        own = plot.partial_dependence(MODELS[name], attribute, DOMAIN).values
         again = plot.partial_dependence(saved[name], attribute).values
         np.testing.assert_allclose(again, own, atol=1e-5)
     if name in TREES:
-        words = [text.get_text() for text in plot.tree(models[name], DOMAIN).texts]
+        words = [text.get_text() for text in plot.tree(MODELS[name], DOMAIN).texts]
         assert [text.get_text() for text in plot.tree(saved[name]).texts] == words
 
 
@@ -248,8 +53,8 @@ def test_saved_models_say_the_same_and_carry_their_domain(models, saved, name):
 
 
 @pytest.mark.parametrize("name", every(*TREES))
-def test_a_tree_has_the_words_and_leaves_of_its_rules(models, name):
-    model = models[name]
+def test_a_tree_has_the_words_and_leaves_of_its_rules(name):
+    model = MODELS[name]
     drawn = plot.tree(model, DOMAIN, 1)
     texts = [text.get_text().replace("\n", " ") for text in drawn.texts]
     said = dpbt.explain(model, DOMAIN).split("\ntree 2\n")
@@ -332,8 +137,8 @@ def test_a_picture_has_room_for_so_many_leaves():
     assert tree_picture.wrapped(words).endswith("\n...")
 
 
-def test_shapes_are_steps_over_the_cut_points_and_points_of_words(models):
-    model = models["bdpe"]
+def test_shapes_are_steps_over_the_cut_points_and_points_of_words():
+    model = MODELS["bdpe"]
     ax = plot.shape(model, DOMAIN, "age")
     (steps,) = ax.patches
     drawn, edges, _ = steps.get_data()
@@ -356,9 +161,9 @@ def test_shapes_are_steps_over_the_cut_points_and_points_of_words(models):
     ax.figure.canvas.draw()
 
 
-def test_a_pair_is_a_map_of_colours_around_0(models):
-    ax = plot.shape(models["oblivious"], DOMAIN, ("age", "member"))
-    values = plot.partial_dependence(models["oblivious"], ("age", "member"), DOMAIN).values
+def test_a_pair_is_a_map_of_colours_around_0():
+    ax = plot.shape(MODELS["oblivious"], DOMAIN, ("age", "member"))
+    values = plot.partial_dependence(MODELS["oblivious"], ("age", "member"), DOMAIN).values
     meshes = ax.collections
     assert len(meshes) == 4  # ranges and cells apart
     assert sum(mesh.get_array().size for mesh in meshes) == values.size
@@ -396,9 +201,9 @@ def test_axes_have_the_scale_of_the_column(column, scale, ticks):
     ax.figure.canvas.draw()
 
 
-def test_bars_are_the_effects_in_their_order(models):
-    found = plot.attribute_effects(models["bdpe"], DOMAIN)
-    ax = plot.attributes(models["bdpe"], DOMAIN, most=3)
+def test_bars_are_the_effects_in_their_order():
+    found = plot.attribute_effects(MODELS["bdpe"], DOMAIN)
+    ax = plot.attributes(MODELS["bdpe"], DOMAIN, most=3)
     np.testing.assert_allclose(
         [bar.get_width() for bar in ax.patches], [e.deviation for e in found[:3]]
     )
@@ -406,7 +211,7 @@ def test_bars_are_the_effects_in_their_order(models):
     assert ax.yaxis_inverted()
     assert "1 smaller ones are left out" in ax.get_xlabel()
     own = plt.subplots()[1]
-    assert plot.attributes(models["bdpe"], DOMAIN, ax=own) is own
+    assert plot.attributes(MODELS["bdpe"], DOMAIN, ax=own) is own
 
 
 # Results.
@@ -468,39 +273,23 @@ def test_a_frontier_reads_saved_text_and_refuses_other_lines():
 # What is refused, and what is not needed.
 
 
-def test_what_is_no_tree_is_refused_by_name(models, saved):
-    for model in (models["halfspace"], saved["halfspace"]):
+def test_what_is_no_tree_is_refused_by_name(saved):
+    for model in (MODELS["halfspace"], saved["halfspace"]):
         with pytest.raises(ValueError, match="halfspace_boost are halfspaces, and no trees"):
             plot.tree(model, DOMAIN)
-    kind = models["bdpe"].recipe.learner.hypotheses
+    kind = MODELS["bdpe"].recipe.learner.hypotheses
     own = HypothesisClass(kind.example, kind.check, kind.prepare, lambda h, t: h.leaf, kind.bound)
-    learner = models["bdpe"].recipe.learner._replace(hypotheses=own)
-    recipe = dataclasses.replace(models["bdpe"].recipe, learner=learner)
+    learner = MODELS["bdpe"].recipe.learner._replace(hypotheses=own)
+    recipe = dataclasses.replace(MODELS["bdpe"].recipe, learner=learner)
     with pytest.raises(ValueError, match="of your own, and no trees"):
-        plot.tree(dataclasses.replace(models["bdpe"], recipe=recipe), DOMAIN)
+        plot.tree(dataclasses.replace(MODELS["bdpe"], recipe=recipe), DOMAIN)
 
 
-def test_hypotheses_of_ones_own_have_shapes_and_effects(models):
-    """They are scored, as a file of sums over leaves knows nothing of them."""
-    kind = models["bdpe"].recipe.learner.hypotheses
-
-    def doubled(tree, table):
-        return 2 * kind.predict(tree, table)
-
-    learner = models["bdpe"].recipe.learner._replace(hypotheses=kind._replace(predict=doubled))
-    recipe = dataclasses.replace(models["bdpe"].recipe, learner=learner)
-    own = dataclasses.replace(models["bdpe"], recipe=recipe)
-    usual = plot.partial_dependence(models["bdpe"], "age", DOMAIN).values
-    intercept = float(models["bdpe"].intercept)
-    found = plot.partial_dependence(own, "age", DOMAIN).values
-    np.testing.assert_allclose(found - intercept, 2 * (usual - intercept), atol=1e-5)
-
-
-def test_bad_arguments_are_refused(models, saved, tmp_path):
-    model = models["bdpe"]
+def test_bad_arguments_are_refused(saved, tmp_path):
+    model = MODELS["bdpe"]
     pictures = (plot.attributes, plot.tree, lambda m, d: plot.shape(m, d, "age"))
     exact = dataclasses.replace(model, questions=None)
-    models["bdpe"].save(tmp_path / "bare.json")
+    MODELS["bdpe"].save(tmp_path / "bare.json")
     bare = dpbt.load(tmp_path / "bare.json")
     for draw in pictures:
         with pytest.raises(ValueError, match="other questions"):
@@ -567,18 +356,6 @@ def test_the_module_is_imported_without_matplotlib():
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
     assert "pip install 'dpbt[figures]'" in done.stdout
-
-
-def test_codes_have_shapes_and_no_words():
-    columns = columns_of(1)
-    table = dpbt.table(DOMAIN, columns, columns["job"] == "cook", codes=True)
-    key, public_key = jax.random.split(jax.random.key(0))
-    model = dpbt.fit(key, table, MADE["forest"](), public_key)
-    assert not same(model.questions, dpbt.domains.questions(DOMAIN))
-    found = plot.partial_dependence(model, "job", DOMAIN).values
-    np.testing.assert_allclose(found, mean_by([1], asked(model)), atol=2e-6)
-    with pytest.raises(ValueError, match="as codes have no words"):
-        plot.tree(model, DOMAIN)
 
 
 # The command.

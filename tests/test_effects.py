@@ -11,6 +11,7 @@ from dpbt.analysis import boxes, effects
 from dpbt.analysis.boxes import TreeSum
 from dpbt.analysis.effects import attribute_effects, partial_dependence
 from dpbt.data.questions import same
+from dpbt.public import UNSPLIT
 from tests.pictured import CELLS, DOMAIN, EVERY, MADE, MODELS, VOTES, Saved, columns_of, every
 
 
@@ -164,3 +165,12 @@ def test_codes_have_shapes_and_no_words():
     np.testing.assert_allclose(found, mean_by([1], asked(model)), atol=2e-6)
     with pytest.raises(ValueError, match="as codes have no words"):
         dpbt.plot.tree(model, DOMAIN)
+
+
+def test_nodes_without_a_split_send_rows_left():
+    model = MODELS["bdpe"]
+    split = np.array(model.hypotheses.split)
+    split[:, :2] = UNSPLIT
+    unsplit = dataclasses.replace(model, hypotheses=model.hypotheses._replace(split=split))
+    found = partial_dependence(unsplit, ("age", "member"), DOMAIN).values
+    np.testing.assert_allclose(found, mean_by([0, 3], asked(unsplit)), atol=2e-6)

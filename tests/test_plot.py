@@ -75,9 +75,11 @@ def test_a_tree_has_the_words_and_leaves_of_its_rules(name):
         assert sorted(leaves) == sorted(said)
         said = [line.strip()[3:-1] for line in block if line.strip().startswith("if ")]
         assert sorted(questions) == sorted(said)
-    dashes = [line.get_linestyle() for line in drawn.lines if len(line.get_xdata()) == 2]
-    assert len(dashes) == 2 * (len(leaves) - 1)
-    assert dashes.count("-") == len(leaves) - 1  # as many for yes as for no
+    branches = [line for line in drawn.lines if len(line.get_xdata()) == 2]
+    assert len(branches) == 2 * (len(leaves) - 1)
+    for line in branches:
+        above, below = line.get_xdata()
+        assert (line.get_linestyle() == "-") == (below > above)  # yes is at the right
 
 
 def is_number(text):

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
         statements,
         sweeps,
     )
-    from dpbt.analysis import audit, diagnostics
+    from dpbt.analysis import audit, diagnostics, effects, plot
     from dpbt.analysis.explain import explain
     from dpbt.base import Model, Questions, Recipe, Table, Transcript, Tree
     from dpbt.boosting import Boosted, boost, fit, replay
@@ -45,6 +45,7 @@ _MODULES = {
     "cells": "dpbt.data.cells",
     "diagnostics": "dpbt.analysis.diagnostics",
     "domains": "dpbt.data.domains",
+    "effects": "dpbt.analysis.effects",
     "files": "dpbt.data.files",
     "forest_bounds": "dpbt.theory.forest_bounds",
     "forests": "dpbt.forests",
@@ -53,6 +54,7 @@ _MODULES = {
     "losses": "dpbt.losses",
     "mechanisms": "dpbt.privacy.mechanisms",
     "onnx": "dpbt.onnx",
+    "plot": "dpbt.analysis.plot",
     "prediction": "dpbt.prediction",
     "questions": "dpbt.data.questions",
     "reader": "dpbt.reader",
@@ -111,6 +113,7 @@ __all__ = [
     "decision_function",
     "diagnostics",
     "domains",
+    "effects",
     "explain",
     "files",
     "fit",
@@ -124,6 +127,7 @@ __all__ = [
     "losses",
     "mechanisms",
     "onnx",
+    "plot",
     "predict",
     "predict_proba",
     "prediction",

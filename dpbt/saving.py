@@ -13,17 +13,14 @@ import numpy as np
 
 import dpbt
 from dpbt import modelfiles
-from dpbt.base import HypothesisClass, Model, Questions
+from dpbt.base import Model, Questions
 from dpbt.checks import hypotheses_of
 from dpbt.data import domains
 from dpbt.data.domains import Domain
 from dpbt.data.kinds import Nominal, Numeric
 from dpbt.data.questions import same
 from dpbt.data.targets import Target
-from dpbt.learners import oblivious_hypotheses
-from dpbt.learners.halfspace import HALFSPACES
-from dpbt.learners.random_tree import GROVES
-from dpbt.learners.trees import TREES
+from dpbt.learners.hypothesis_kinds import kind_of
 from dpbt.losses import log, matsushita, square
 from dpbt.modelfiles import from_array
 from dpbt.prediction import NO_CLASSES, kinks, no_link
@@ -199,24 +196,13 @@ def _questions(asked: Questions) -> dict[str, list]:
     return {**entry, "position": [from_array("position", row) for row in kept]}
 
 
-_KINDS: dict[tuple[Any, Any], str] = {
-    (TREES.prepare, TREES.predict): "trees",
-    (oblivious_hypotheses.prepare, oblivious_hypotheses.predict): "oblivious trees",
-    (GROVES.prepare, GROVES.predict): "groves",
-    (HALFSPACES.prepare, HALFSPACES.predict): "halfspaces",
-}
-"""The classes that `reader.KINDS` has, by the functions that predict."""
-
-
 def _hypotheses(model: Model) -> dict[str, Any]:
     """The hypotheses of the model's rounds.
 
     Raises:
         ValueError: for hypotheses of the user's own.
     """
-    own: HypothesisClass = model.recipe.learner.hypotheses
-    predict = getattr(own.predict, "func", own.predict)  # without the attributes of a domain
-    kind = _KINDS.get((own.prepare, predict))
+    kind = kind_of(model.recipe.learner.hypotheses)
     if kind is None:
         raise ValueError(
             f"the hypotheses of {model.recipe.name} are of your own, and a file holds no functions "

@@ -144,7 +144,8 @@ def _halfspace_scores(halfspaces: Halfspaces, rows: Rows) -> np.ndarray:
     x = np.clip(np.where(np.isfinite(given), given, np.float32(0)), -_LARGEST, _LARGEST)
     largest = np.maximum(np.max(np.abs(x), axis=1, keepdims=True), np.float32(1))
     norm = largest * np.sqrt(np.sum((x / largest) ** 2, axis=1, keepdims=True))
-    ball = np.where(norm > _INSIDE, x / largest * (_INSIDE * largest / norm), x)
+    divisor = np.maximum(norm, _INSIDE)  # a row of zeros is divided by no zero, and warns of none
+    ball = np.where(norm > _INSIDE, x / largest * (_INSIDE * largest / divisor), x)
     return (ball.astype(np.float64) @ halfspaces.normal.sum(axis=0, dtype=np.float64)).astype(
         np.float32
     )

@@ -71,16 +71,20 @@ TUTORIAL = ("income.py", "read_model.py")
 """These take files, and are run by `tests/test_tutorial.py`."""
 
 
+SLOW = ("sweep.py", "pictures.py")
+"""These write pictures to a folder."""
+
+
 @pytest.mark.parametrize(
     "name",
     [
-        pytest.param(name, marks=[pytest.mark.slow] if name == "sweep.py" else [])
+        pytest.param(name, marks=[pytest.mark.slow] if name in SLOW else [])
         for name in EXAMPLES
         if name not in TUTORIAL
     ],
 )
 def test_examples_run(name, quiet_folder, monkeypatch, capsys):
-    arguments = ["results"] if name == "sweep.py" else []
+    arguments = ["results"] if name in SLOW else []
     monkeypatch.setattr("sys.argv", [name, *arguments])
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ResearchKeyWarning)
@@ -91,6 +95,10 @@ def test_examples_run(name, quiet_folder, monkeypatch, capsys):
         assert "fits=750" in printed
     else:
         assert "total: epsilon" in printed
+    if name == "pictures.py":
+        drawn = {path.name for path in (quiet_folder / "results").glob("*.png")}
+        shown = re.findall(r"\]\((picture_\w+\.png)\)", (ROOT / "docs/pictures.md").read_text())
+        assert drawn == set(shown) == {path.name for path in (ROOT / "docs").glob("picture_*")}
 
 
 def test_readme_ledger_and_pages_name_one_relation_one_rows_one_sampler_and_one_key():

@@ -11,7 +11,7 @@ from dpbt.checks import hypotheses_of
 from dpbt.data.domains import Domain, questions
 from dpbt.data.questions import same
 from dpbt.learners import rules
-from dpbt.learners.trees import TREES
+from dpbt.learners.hypothesis_kinds import kind_of
 from dpbt.reader import SavedModel
 
 _OF_KIND: dict[str, Callable[[Any, Domain], str]] = {
@@ -39,24 +39,14 @@ def explain(model: Model | SavedModel, domain: Domain | None = None) -> str:
     """
     saved = isinstance(model, SavedModel)
     kind = _OF_KIND[model.kind] if saved else hypotheses_of(model).explain
-    name = model.name if saved else model.recipe.name
     if kind is None:
-        raise ValueError(f"the hypotheses of {name} have no words")
-    if model.questions is None:
-        raise ValueError("the model reads exact numbers, which a domain's cells do not describe")
-    known: Any = model.domain if domain is None and saved else domain
-    asked, declared = model.questions, questions(known)
-    for field in ("feature", "low", "high"):
-        if not np.array_equal(getattr(asked, field), getattr(declared, field)):
-            raise ValueError("the model was trained with other questions than the domain asks")
-    trees = model.kind == "trees" if saved else hypotheses_of(model) is TREES
-    if not trees and not same(asked, declared):
-        raise ValueError("nominal columns as codes have no words: make the table without codes")
+        raise ValueError(f"the hypotheses of {name_of(model)} have no words")
+    known = domain_of(model, domain)
+    check_words(model, known)
 
     if saved:
         return _with_start(model, kind(model.hypotheses, known), once=bool(model.intercept != 0))
-    rounds = int(model.recipe.rounds)
-    hypotheses = jax.tree.map(lambda array: np.asarray(array)[:rounds], model.hypotheses)
+    hypotheses = hypotheses_on_host(model)
     learner = model.recipe.learner
     once = learner.prologue is not None or learner.epilogue is not None
     return _with_start(model, kind(hypotheses, known), once)
@@ -65,3 +55,62 @@ def explain(model: Model | SavedModel, domain: Domain | None = None) -> str:
 def _with_start(model: Model | SavedModel, lines: str, once: bool) -> str:
     """The lines, after the start of every score where there may be one."""
     return f"every row starts with {float(model.intercept):+.4f}\n{lines}" if once else lines
+
+
+def name_of(model: Model | SavedModel) -> str:
+    """The name of the algorithm that made a model."""
+    return model.name if isinstance(model, SavedModel) else model.recipe.name
+
+
+def kind_in_files(model: Model | SavedModel) -> str | None:
+    """The name of a model's hypotheses in `reader.KINDS`; None for those of the user's own.
+
+    Raises:
+        ValueError: for anything that is no model.
+    """
+    return model.kind if isinstance(model, SavedModel) else kind_of(hypotheses_of(model))
+
+
+def hypotheses_on_host(model: Model | SavedModel) -> Any:
+    """The hypotheses of a model's rounds as NumPy arrays, without room beyond these rounds."""
+    if isinstance(model, SavedModel):
+        return model.hypotheses
+    rounds = int(model.recipe.rounds)
+    return jax.tree.map(lambda array: np.asarray(array)[:rounds], model.hypotheses)
+
+
+def domain_of(model: Model | SavedModel, domain: Domain | None = None) -> Domain:
+    """The domain of the cells that a model reads: what was given, or what a saved model has.
+
+    Raises:
+        ValueError: for anything that is no model, and for a model that reads exact numbers. Also if
+            there is no domain, or it asks other questions than those of the model.
+    """
+    saved = isinstance(model, SavedModel)
+    if not saved:
+        hypotheses_of(model)  # refuses anything but a model
+    if model.questions is None:
+        raise ValueError("the model reads exact numbers, which a domain's cells do not describe")
+    known = model.domain if domain is None and saved else domain
+    if known is None:
+        raise ValueError(
+            "a domain must map column names to Numeric, Nominal or Boolean; none was given, and "
+            "only a saved model may have its own"
+        )
+    declared = questions(known)
+    for field in ("feature", "low", "high"):
+        if not np.array_equal(getattr(model.questions, field), getattr(declared, field)):
+            raise ValueError("the model was trained with other questions than the domain asks")
+    return known
+
+
+def check_words(model: Model | SavedModel, domain: Domain) -> None:
+    """Refuse a model whose hypotheses ask what a domain has no words for.
+
+    Raises:
+        ValueError: if nominal columns are read as codes, unless trees ask for cells alone.
+    """
+    asked = model.questions
+    assert asked is not None  # as `domain_of` says
+    if kind_in_files(model) != "trees" and not same(asked, questions(domain)):
+        raise ValueError("nominal columns as codes have no words: make the table without codes")

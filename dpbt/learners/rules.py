@@ -77,19 +77,7 @@ def of_trees(trees: Hypotheses, domain: Domain) -> str:
     Raises:
         ValueError: if a tree splits on something that the domain does not have.
     """
-    known = predicates(domain)
-    split, leaf = np.asarray(trees.split), np.asarray(trees.leaf)
-    if split.max() >= len(known):
-        raise ValueError(f"the model uses split {split.max()}, the domain has {len(known)} splits")
-
-    public = questions(domain)
-    asked = [
-        Asked(predicate, int(feature), frozenset(range(low, high + 1)))
-        for predicate, feature, low, high in zip(known, *public[:3], strict=True)
-    ]
-
-    def asked_by(t: int) -> AskedAt:
-        return lambda node: None if split[t, node] == UNSPLIT else asked[split[t, node]]
+    asked_by, leaf = _asked_of_trees(trees, domain)
 
     def says(value: float) -> str:
         return f"add {value:+.{DIGITS}f}"
@@ -113,22 +101,13 @@ def of_oblivious_trees(trees: Hypotheses, domain: Domain) -> str:
     Raises:
         ValueError: if the domain has another number of columns than the trees read.
     """
-    names, kinds = list(domain), list(domain.values())
-    feature, right, leaf = (np.asarray(array) for array in (trees.feature, trees.right, trees.leaf))
-    if feature.max() >= len(names):
-        raise ValueError(
-            f"the model reads column {feature.max()}, the domain has {len(names)} columns"
-        )
-
-    depth = feature.shape[1]
+    leaf = np.asarray(trees.leaf)
     lines = [_SCORES]
     for t, values in enumerate(leaf):
         lines.append(f"tree {t + 1}")
-        for level in range(depth):
-            f = feature[t, level]
-            lines.append(
-                f"  question {level + 1}: {names[f]} {cells_in_words(kinds[f], right[t, level])}"
-            )
+        asked = questions_of_tree(trees, domain, t)
+        depth = len(asked)
+        lines += [f"  question {k + 1}: {each.predicate.yes}" for k, each in enumerate(asked)]
         if depth > 3:
             least, most = values.min(), values.max()
             lines.append(
@@ -153,26 +132,7 @@ def of_groves(groves: Hypotheses, domain: Domain) -> str:
     Raises:
         ValueError: if a tree asks for an attribute that the domain does not have.
     """
-    known = attributes(domain)
-    arrays = (groves.attribute, groves.threshold, groves.leaf)
-    attribute, threshold, leaf = (
-        np.asarray(array).reshape(-1, np.shape(array)[-1]) for array in arrays
-    )
-    if attribute.max() >= len(known):
-        raise ValueError(
-            f"the model uses attribute {attribute.max()}, the domain has {len(known)} attributes"
-        )
-
-    public = questions(domain)
-
-    def asked_by(t: int) -> AskedAt:
-        def asked_at(node: int) -> Asked:
-            number, t_node = int(attribute[t, node]), threshold[t, node]
-            cells = np.flatnonzero(public.position[number] > t_node).tolist()
-            predicate = known[number](float(t_node))
-            return Asked(predicate, int(public.attribute[number]), frozenset(cells))
-
-        return asked_at
+    asked_by, leaf = _asked_of_groves(groves, domain)
 
     def says(value: float) -> str:
         return f"share of positive {value:.{DIGITS}f}"
@@ -211,8 +171,114 @@ def of_halfspaces(halfspaces: Hypotheses, domain: Domain) -> str:
     return "\n".join([*head, *(f"{total[a]:+.{DIGITS}f}  {known[a].name}" for a in order)])
 
 
+def branch_of(kind: str, hypotheses: Hypotheses, domain: Domain, number: int) -> Branch:
+    """One tree of a model, with the branches that a row can reach, as the rules show them.
+
+    Args:
+        kind: "trees", "oblivious trees" or "groves", a name of `reader.KINDS`.
+        hypotheses: of all rounds; a round of `of_groves` may hold several trees.
+        domain: the domain that encoded the table that they were learned from.
+        number: of the tree, from 0.
+
+    Raises:
+        ValueError: for hypotheses of another kind, which are no trees. Also for a tree that asks
+            something that the domain does not have.
+    """
+    every_cell = tuple(frozenset(range(column.cells)) for column in domain.values())
+    match kind:
+        case "trees":
+            asked_by, leaf = _asked_of_trees(hypotheses, domain)
+        case "groves":
+            asked_by, leaf = _asked_of_groves(hypotheses, domain)
+        case "oblivious trees":
+            asked_by, leaf = _asked_of_oblivious_trees(hypotheses, domain)
+        case _:
+            raise ValueError(f"{kind} are no trees")
+    return _reached(asked_by(number), leaf[number], every_cell)
+
+
+AskedBy = Callable[[int], AskedAt]
+"""number of a tree -> what its nodes ask."""
+
+
+def _asked_of_trees(trees: Hypotheses, domain: Domain) -> tuple[AskedBy, np.ndarray]:
+    """What trees ask, and their leaves f32[T, 2^D]; see `of_trees`."""
+    known = predicates(domain)
+    split, leaf = np.asarray(trees.split), np.asarray(trees.leaf)
+    if split.max() >= len(known):
+        raise ValueError(f"the model uses split {split.max()}, the domain has {len(known)} splits")
+
+    public = questions(domain)
+    asked = [
+        Asked(predicate, int(feature), frozenset(range(low, high + 1)))
+        for predicate, feature, low, high in zip(known, *public[:3], strict=True)
+    ]
+
+    def asked_by(t: int) -> AskedAt:
+        return lambda node: None if split[t, node] == UNSPLIT else asked[split[t, node]]
+
+    return asked_by, leaf
+
+
+def _asked_of_oblivious_trees(trees: Hypotheses, domain: Domain) -> tuple[AskedBy, np.ndarray]:
+    """What oblivious trees ask, and their leaves f32[T, 2^D]; see `of_oblivious_trees`."""
+
+    def asked_by(t: int) -> AskedAt:
+        asked = questions_of_tree(trees, domain, t)
+        return lambda node: asked[(node + 1).bit_length() - 1]
+
+    return asked_by, np.asarray(trees.leaf)
+
+
+def questions_of_tree(trees: Hypotheses, domain: Domain, number: int) -> list[Asked]:
+    """What each level of an oblivious tree asks; see `of_oblivious_trees`.
+
+    Raises:
+        ValueError: if the domain has another number of columns than the trees read.
+    """
+    names, kinds = list(domain), list(domain.values())
+    features = np.asarray(trees.feature)
+    if features.max() >= len(names):
+        raise ValueError(
+            f"the model reads column {features.max()}, the domain has {len(names)} columns"
+        )
+
+    asked = []
+    for feature, right in zip(features[number], np.asarray(trees.right)[number], strict=True):
+        words = f"{names[feature]} {cells_in_words(kinds[feature], right)}"
+        predicate = Predicate(names[feature], words, f"not: {words}")
+        asked.append(Asked(predicate, int(feature), frozenset(np.flatnonzero(right).tolist())))
+    return asked
+
+
+def _asked_of_groves(groves: Hypotheses, domain: Domain) -> tuple[AskedBy, np.ndarray]:
+    """What random trees ask, and their leaves f32[T P, 2^D]; see `of_groves`."""
+    known = attributes(domain)
+    arrays = (groves.attribute, groves.threshold, groves.leaf)
+    attribute, threshold, leaf = (
+        np.asarray(array).reshape(-1, np.shape(array)[-1]) for array in arrays
+    )
+    if attribute.max() >= len(known):
+        raise ValueError(
+            f"the model uses attribute {attribute.max()}, the domain has {len(known)} attributes"
+        )
+
+    public = questions(domain)
+
+    def asked_by(t: int) -> AskedAt:
+        def asked_at(node: int) -> Asked:
+            number, t_node = int(attribute[t, node]), threshold[t, node]
+            cells = np.flatnonzero(public.position[number] > t_node).tolist()
+            predicate = known[number](float(t_node))
+            return Asked(predicate, int(public.attribute[number]), frozenset(cells))
+
+        return asked_at
+
+    return asked_by, leaf
+
+
 def _blocks(
-    asked_by: Callable[[int], AskedAt],
+    asked_by: AskedBy,
     leaf: np.ndarray,
     domain: Domain,
     says: Callable[[float], str],

@@ -67,6 +67,7 @@ def check_run(table: object, recipe: object) -> None:
         ValueError: saying what was expected.
     """
     check_table(table)
+    assert isinstance(table, Table)
     if not isinstance(recipe, Recipe):
         raise ValueError(
             f"expected a recipe, as dpbt.recipes makes it, got {type(recipe).__name__}; "

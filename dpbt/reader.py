@@ -14,7 +14,7 @@ from dpbt import modelfiles
 from dpbt.data import domains
 from dpbt.data.domains import Domain
 from dpbt.data.kinds import Nominal, Numeric
-from dpbt.data.targets import Target, in_units, response_of
+from dpbt.data.targets import Target, check, in_units, response_of
 from dpbt.modelfiles import to_array
 from dpbt.public import CELLS, NUMBER, UNSPLIT, Questions, Response
 from dpbt.scoring import (
@@ -326,7 +326,7 @@ def _target(content: Mapping[str, Any], hypotheses: Hypotheses) -> tuple[Target 
         ValueError: for a target that does not fit the hypotheses.
     """
     entry = content.get("target")
-    target = None if entry is None else domains.column_from_json("target", entry)
+    target = None if entry is None else check(domains.column_from_json("target", entry))
     axes = response_of(target).axes
     if target is not None and not isinstance(hypotheses, ObliviousTrees):
         raise ValueError("only oblivious trees have a target other than two classes")

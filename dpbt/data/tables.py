@@ -84,6 +84,7 @@ def table(
             number of rows.
     """
     # Check what is public.
+    true = false = ""
     if target is None:
         true, false = _words(negative, positive)
     elif negative is not False or positive is not True:

@@ -104,5 +104,5 @@ def _of_classes(names: Sequence[Any], class_weight: Mapping[Any, float]) -> np.n
 
 def _check_positive(name: str, value: object) -> None:
     number = isinstance(value, numbers.Real) and not isinstance(value, bool)
-    if not number or not 0 < value < math.inf:
+    if not number or not 0 < float(value) < math.inf:  # type: ignore[arg-type]
         raise ValueError(f"{name} must be a positive finite number, got {shown(value)}")

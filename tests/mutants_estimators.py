@@ -20,7 +20,7 @@ ESTIMATORS = [
     ),
     Mutant(
         "an estimator's table without room",
-        "dpbt/sklearn.py",
+        "dpbt/sklearn/inputs.py",
         "capacity=None if recipe.relation is REPLACE_ONE else bound,",
         "capacity=None,",
         (estimator("no_shape_shows_the_number_of_rows"),),
@@ -34,7 +34,7 @@ ESTIMATORS = [
     ),
     Mutant(
         "an estimator with a key of a number",
-        "dpbt/sklearn.py",
+        "dpbt/sklearn/inputs.py",
         "return keys.fresh_key(), keys.fresh_key()",
         "return keys.pair(jax.random.key(0))",
         (estimator("a_second_fit_is_a_model_of_its_own"),),

@@ -2,7 +2,6 @@
 
 import dataclasses
 import math
-import numbers
 from typing import Any, NamedTuple
 
 from dpbt.data import cells, targets
@@ -114,8 +113,7 @@ def _check_weight(column: object, most: object, label: str) -> None:
         raise ValueError(f"Label: the column of weights must be a name, got {column!r}")
     if column == label:
         raise ValueError(f"Label: the column {column!r} must not hold both labels and weights")
-    number = isinstance(most, numbers.Real) and not isinstance(most, bool)
-    if not number or not 0 < most < math.inf:
+    if not isinstance(most, int | float) or isinstance(most, bool) or not 0 < most < math.inf:
         raise ValueError(
             f"Label: the most that a row weighs must be positive and finite, got {shown(most)}"
         )

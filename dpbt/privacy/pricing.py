@@ -142,7 +142,8 @@ def _reading(
 
         # Weights on the one row.
         prepared = learner.hypotheses.prepare(learner.hypotheses.example())
-        score = jnp.zeros(prepared.present.shape[0], jnp.float32)
+        axes = reweighter.response.axes
+        score = jnp.zeros((*axes, prepared.present.shape[0]), jnp.float32)
         weighted = reweighter.weigh(score, bound, prepared, public)
         public = public._replace(cap=weighted.cap)
         return program.draws(prepared, weighted.weight, budget, public)

@@ -102,7 +102,8 @@ class PrivateBoostingRegressor(RegressorMixin, PrivateEstimator):
         """float64[N]: the number of each row, in its units and inside the declared range."""
         cells = self._cells(X)
         position = np.asarray(prediction.decision_function(self.model_, cells))
-        return in_units(self._made.target, position)
+        target: Any = self._made.target
+        return in_units(target, position)
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

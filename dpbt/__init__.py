@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from dpbt.privacy import accounting, boundary, keys, mechanisms
     from dpbt.privacy.keys import fresh_key
     from dpbt.privacy.pricing import ledger
+    from dpbt.purse import Purse
     from dpbt.reader import SavedModel, load
     from dpbt.saving import save
     from dpbt.statements import statement
@@ -65,6 +66,7 @@ _MODULES = {
 _NAMES = {
     "Boosted": "dpbt.boosting",
     "Model": "dpbt.base",
+    "Purse": "dpbt.purse",
     "Questions": "dpbt.base",
     "Recipe": "dpbt.base",
     "SavedModel": "dpbt.reader",
@@ -92,6 +94,7 @@ __version__ = metadata.version("dpbt")
 __all__ = [
     "Boosted",
     "Model",
+    "Purse",
     "Questions",
     "Recipe",
     "SavedModel",

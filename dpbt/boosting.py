@@ -330,7 +330,7 @@ def fit(
         recipe: one setting.
         public_key: one typed key that is independent of `key`, if the recipe draws public
             structure.
-        sample_weight: not supported.
+        sample_weight: refused; `dpbt.table` takes it, with its public bound.
         keep_withheld: leave the sites that the learner withholds in `Model.releases`, for `replay`
             and audits. The site "part" of disjoint forests is i32[T, N]: its length is the private
             number of rows. Publish such a model only if the places of the rows are public.

@@ -204,8 +204,8 @@ def refuse_sample_weight(sample_weight: object) -> None:
     """
     if sample_weight is not None:
         raise ValueError(
-            "sample_weight is not supported: a row's weight would be its sensitivity, and no "
-            "mechanism here is calibrated for it"
+            "sample_weight belongs to the table, with its public bound: "
+            "dpbt.table(..., sample_weight=weights, most_weight=3)"
         )
 
 

@@ -92,7 +92,7 @@ def fit(
         public_key: one typed key that is independent of `key`, of the trees' structure.
         memory_mb: roughly how much memory the trees of a batch may take, beside the table and the
             model.
-        sample_weight: not supported.
+        sample_weight: as `boosting.fit`.
         keep_withheld: as `boosting.fit`.
 
     Raises:

@@ -1,6 +1,7 @@
 """The mutants that `mutants.py` runs: what each takes away, and the tests that must see it."""
 
 from mutants_commands import COMMANDS
+from mutants_composition import COMPOSITION
 from mutants_estimators import ESTIMATORS
 from mutation import Mutant, attack, epilogue, gdp, oblivious, statement
 
@@ -522,5 +523,6 @@ MUTANTS = [
         ("tests/test_saving.py::test_every_changed_digit_is_noticed",),
     ),
     *COMMANDS,
+    *COMPOSITION,
     *ESTIMATORS,
 ]

@@ -11,7 +11,7 @@ import dpbt
 
 ROOT = Path(__file__).parent.parent
 FLOORS = [
-    {"public", "validate"},
+    {"privacy.measures", "public", "validate"},
     {"data.cells", "privacy.mechanism", "storage"},
     {"data.columns"},
     {"data.kinds"},
@@ -36,13 +36,13 @@ FLOORS = [
     {"data.domains", "privacy.mechanisms"},
     {"data.declarations", "data.files", "data.tables", "privacy.accounting", "reader"},
     {"privacy.boundary"},
-    {"learners", "privacy.pricing"},
-    {"recipes", "statements"},
+    {"learners", "privacy.filters", "privacy.pricing"},
+    {"privacy.pursefiles", "recipes", "statements"},
     {"checks"},
     {"rounds"},
     {"boosting", "prediction"},
     {"analysis", "forests", "onnx", "saving", "sweeps.definition"},
-    {"sklearn", "sweeps.plan"},
+    {"purse", "sklearn", "sweeps.plan"},
     {"sweeps.folders"},
     {"sweeps.runner"},
     {"commands"},

@@ -58,6 +58,8 @@ def advantages(transcript: Transcript, table: Table, recipe: Recipe) -> Array:
     """
     check_transcript(transcript)
     prepared, learner = prepared_table(table, recipe), recipe.learner
+    if prepared.target.dtype != bool:
+        raise ValueError("edges are of two classes, and the table has another target")
     sign = jnp.where(prepared.target, 1.0, -1.0)
 
     def judge(

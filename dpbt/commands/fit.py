@@ -24,6 +24,8 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     words = "for research alone: a seed in place of a fresh key; whoever knows it can subtract the "
     words += "noise"
     parser.add_argument("--seed", type=kinds.whole(0, kinds.LARGEST_SEED), help=words)
+    words = "pay for the fit from this purse, a file of `purse new`; what it cannot pay is refused"
+    parser.add_argument("--purse", metavar="FILE", help=words)
     add_owner_report(parser)
     output.add_out(parser, "the file of the model", required=True)
 
@@ -37,6 +39,7 @@ def run(options: argparse.Namespace) -> None:
     """
     path = output.free(options)
     domain, label = inputs.declared(options.domain)
+    purse = None if options.purse is None else inputs.purse_of(options.purse)
     with output.working(f"reading {options.file}"):
         columns = inputs.columns_of(options.file, (*domain, *label.columns))
         labels = columns.pop(label.column)
@@ -80,6 +83,10 @@ def run(options: argparse.Namespace) -> None:
             checks.check_run(private, recipe)
             checks.check(key, private, recipe, public_key)
 
+    if purse is not None:
+        with of_input():
+            purse.take(recipe, key)
+
     if options.seed is not None:
         words = "--seed makes the noise, and whoever knows it can subtract it; release private rows"
         print(f"warning: research key: {words} without it", file=sys.stderr)
@@ -90,4 +97,6 @@ def run(options: argparse.Namespace) -> None:
     model.save(path, domain=domain, classes=label.classes)
     lines = str(dpbt.ledger(model)).splitlines()
     print(next(line for line in lines if line.startswith("total:")))
+    if purse is not None:
+        print(f"{options.purse}: {purse.words()}")
     print(f"wrote {path}")

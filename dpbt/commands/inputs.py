@@ -13,6 +13,7 @@ from dpbt.reader import SavedModel
 
 if TYPE_CHECKING:
     from dpbt.base import Recipe
+    from dpbt.purse import Purse
 
 RECIPES = (
     "auto",
@@ -66,6 +67,19 @@ def saved(path: str) -> SavedModel:
         return dpbt.load(path)
 
 
+def purse_of(path: str) -> "Purse":
+    """The purse of a file.
+
+    Raises:
+        InputError: if the file is no whole purse.
+        OSError: if it cannot be read.
+    """
+    from dpbt.purse import Purse  # needs JAX
+
+    with of_input():
+        return Purse.load(path)
+
+
 def add_recipe(parser: argparse.ArgumentParser) -> None:
     """Add --domain, --rows and the other public quantities that a recipe is made of."""
     words = "the public domain and the label, as JSON; `domain template` writes one to fill in"
@@ -76,19 +90,24 @@ def add_recipe(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--epsilon", type=kinds.finite, required=True, help=words)
     words = "0 for a pure guarantee (%(default)s)"
     parser.add_argument("--delta", type=kinds.share, default=0.0, help=words)
-    words = "the neighbouring relation (%(default)s)"
-    parser.add_argument("--relation", choices=RELATIONS, default=RELATIONS[0], help=words)
     words = "the recipe (%(default)s); bdpe makes models that a person can read"
     parser.add_argument("--recipe", choices=RECIPES, default=RECIPES[0], help=words)
-    words = "the most rows that one person has, which is your promise (%(default)s)"
-    kind = kinds.whole(1)
-    parser.add_argument("--rows-per-person", type=kind, default=1, metavar="K", help=words)
+    add_relation(parser)
     for name in ("rounds", "depth"):
         words = f"the {name} of the recipe, where it takes a number of them"
         parser.add_argument(f"--{name}", type=kinds.whole(1), metavar="N", help=words)
     words = "predictions must not fall (+1) or rise (-1) with a column; once for each such column"
     options: Any = {"type": kinds.direction, "action": "append", "metavar": "NAME=+1"}
     parser.add_argument("--monotone", **options, help=words)
+
+
+def add_relation(parser: argparse.ArgumentParser) -> None:
+    """Add --relation and --rows-per-person: what neighbours differ in."""
+    words = "the neighbouring relation (%(default)s)"
+    parser.add_argument("--relation", choices=RELATIONS, default=RELATIONS[0], help=words)
+    words = "the most rows that one person has, which is your promise (%(default)s)"
+    kind = kinds.whole(1)
+    parser.add_argument("--rows-per-person", type=kind, default=1, metavar="K", help=words)
 
 
 def recipe_of(options: argparse.Namespace, domain: Domain, label: Label) -> "Recipe":

@@ -55,7 +55,8 @@ class ObliviousBudget(NamedTuple):
     Attributes:
         sum_scale: f32[], noise of the leaf sums, in grid units (of the weight cap / GRID).
         histogram_scale: f32[], noise of the prologue's counts, in rows; 0 without a prologue.
-        score_scale: f32[], noise of the epilogue's counts, in rows; 0 without an epilogue.
+        score_scale: f32[], noise of the epilogue's counts, or of a number's histogram, in rows; 0
+            without either.
         step: f32[], s: the step of a leaf whose sum is as large as its noise, in nats.
         limit: f32[], v: no leaf moves a score by more, in nats.
         curvature: f32[], h: how much a leaf's public share of the rows adds to its denominator.
@@ -157,21 +158,7 @@ def histogram_sensitivity(kind: Kind) -> float:
     at most 1: L1 = F and L2 = sqrt(F). Under replace-one at most 2 F counts move by 1: L1 = 2 F and
     L2 = sqrt(2 F).
     """
-    return _counts_sensitivity(kind, len(kind.attributes))
-
-
-def opening_sensitivity(kind: Kind) -> float:
-    """How far one row moves all counts of the prologue together, in rows.
-
-    A number has one histogram more than there are attributes, or no other one: that of the target
-    (`target_histogram`). A row is in one of its bins.
-    """
-    histograms = len(kind.attributes) if kind.marginals else 0
-    return _counts_sensitivity(kind, histograms + (kind.response == NUMBER))
-
-
-def _counts_sensitivity(kind: Kind, histograms: int) -> float:
-    moved = histograms * sensitivity.moved_rows(kind.relation)
+    moved = len(kind.attributes) * sensitivity.moved_rows(kind.relation)
     return kind.noise.bound(Sensitivity(moved, math.sqrt(moved)))
 
 
@@ -224,7 +211,7 @@ def _opening(
         draw("histogram", kind.noise, histograms, budget.histogram_scale)
     if kind.response == NUMBER:
         counts = target_histogram.counts(rows.target, weights.astype(jnp.int32))
-        draw(target_histogram.SITE, kind.noise, _whole_rows(counts), budget.histogram_scale)
+        draw(target_histogram.SITE, kind.noise, _whole_rows(counts), budget.score_scale)
 
 
 def _opening_events(kind: Kind, budget: ObliviousBudget, public: Public) -> list[Event]:
@@ -253,7 +240,7 @@ def _opening_events(kind: Kind, budget: ObliviousBudget, public: Public) -> list
                 kind.noise,
                 "histogram of the target",
                 target_histogram.target_sensitivity(kind.relation, kind.noise),
-                budget.histogram_scale,
+                budget.score_scale,
                 "docs/privacy.md O1",
                 moved=moved,
             )
@@ -265,7 +252,7 @@ def _fitted_target(
     kind: Kind, release: Release, budget: ObliviousBudget
 ) -> tuple[Array, Array, Array]:
     """(centre, spread, rows) of a number, as its released histogram says."""
-    deviation = kind.deviation * budget.histogram_scale
+    deviation = kind.deviation * budget.score_scale
     return target_histogram.fitted(release[target_histogram.SITE], deviation)
 
 
@@ -530,8 +517,9 @@ def oblivious_tree(
 
     Guarantee, under `relation`, with weights of each row's own (`reweighting.clipped_mirror`, or
     `reweighting.residuals` where the response is not one of two classes): a round costs what the
-    mechanism costs at `sum_sensitivity`. The prologue costs what it costs at `opening_sensitivity`.
-    All statistics are exact integers. The questions cost nothing: they follow from the domain, the
+    mechanism costs at `sum_sensitivity`. The prologue costs what it costs at
+    `histogram_sensitivity`, and at `target_histogram.target_sensitivity` for a number. All
+    statistics are exact integers. The questions cost nothing: they follow from the domain, the
     seed, the number of the round and the released histograms. With rounded Gaussian noise, T rounds
     are exactly sqrt(T) shift-GDP.
 

@@ -27,6 +27,9 @@ _SPREADS = np.geomspace(1 / 256, 0.5, 29).astype(np.float32)
 _SPREAD, _LOG_SPREAD = 0.15, 1.0
 _CENTER, _OFF_CENTER = 0.5, 0.3
 
+_UNLIKE = 0.3
+"""How far counts are from those of a logistic distribution, as a share of what is expected."""
+
 
 def target_sensitivity(relation: Relation, noise: Mechanism) -> float:
     """How far one row moves the histogram of the target, in rows, in the mechanism's norm.
@@ -55,9 +58,10 @@ def fitted(noisy: Array, deviation: Numbers) -> tuple[Array, Array, Array]:
     """(f32[] centre, f32[] spread, f32[] rows) of noisy counts; post-processing.
 
     The counts are compared with those of logistic distributions of many centres and spreads. Each
-    is as likely as its misfit says, if counts vary by their noise and as Poisson counts do. The
-    result is the mean over all of them, with a broad prior. So where noise hides the counts, the
-    middle of the range and a spread of about a seventh of it remain.
+    is as likely as its misfit says. Counts vary by their noise, as Poisson counts do, and by three
+    tenths of what is expected, since no number follows a logistic law closely. The result is the
+    mean over all of them, with a broad prior. So where noise hides the counts, the middle of the
+    range and a spread of about a seventh of it remain.
 
     Args:
         noisy: i32[BINS], noisy `counts`, in rows.
@@ -79,7 +83,8 @@ def fitted(noisy: Array, deviation: Numbers) -> tuple[Array, Array, Array]:
     rows = jnp.maximum(rows, 10.0)
     expected = rows[..., None] * share
     squared = jnp.asarray(deviation, jnp.float32) ** 2
-    misfit = jnp.sum((found - expected) ** 2 / (squared + 2 * expected + 1), axis=2)
+    variance = squared + 2 * expected + (_UNLIKE * expected) ** 2 + 1
+    misfit = jnp.sum((found - expected) ** 2 / variance, axis=2)
 
     # The mean over all of them.
     prior = (jnp.log(spread / _SPREAD) / _LOG_SPREAD) ** 2 + ((center - _CENTER) / _OFF_CENTER) ** 2

@@ -26,7 +26,7 @@ from dpbt.data import domains, targets
 from dpbt.data.domains import Domain
 from dpbt.data.kinds import Nominal
 from dpbt.data.targets import Target
-from dpbt.learners import oblivious_tree, score_line
+from dpbt.learners import oblivious_tree, score_line, target_histogram
 from dpbt.learners.oblivious_questions import Attribute
 from dpbt.privacy import accounting, mechanisms
 from dpbt.privacy.mechanism import Allowance
@@ -100,7 +100,7 @@ def oblivious_boost(
         clip: c. No row has a larger weight than c, in (0, 1]; by default 0.3. With several classes
             the L2 norm of a row's residuals is at most sqrt(2) c (with pure epsilon their L1 norm
             is at most 2 c), which is the same for two classes. The residual of a number is at most
-            c spreads, by default 1.
+            c spreads, by default 0.5.
         marginals_share: the share of the budget (of epsilon, or of mu^2) for class histograms of
             all attributes before the first tree, in [0, 1). All settings have them or none does.
         target_share: the share of the budget for the histogram of a number, in (0, 1). It says
@@ -140,8 +140,8 @@ def oblivious_boost(
     )
     once = bool(np.any(opening > 0)), bool(np.any(closing > 0))
     response = targets.response_of(target)
-    if response == NUMBER:
-        opening = opening + _target_share(target_share)
+    if response == NUMBER and not once[1]:
+        closing = _target_share(target_share)
     _check_rest(opening + closing)
     constraints = _directions(domain, monotone)
     kind = _kind(request, domain, depth, mixes, *once, smoothing, response, constraints)
@@ -159,9 +159,12 @@ def oblivious_boost(
         each = allowance.part((1 - opening - closing) / np.asarray(rounds))
         sum_scale = kind.noise.scale(oblivious_tree.sum_sensitivity(kind), each)
         histogram_scale = score_scale = np.zeros(np.shape(sum_scale))
-        if np.any(opening > 0):
-            moved = oblivious_tree.opening_sensitivity(kind)
+        if kind.marginals:
+            moved = oblivious_tree.histogram_sensitivity(kind)
             histogram_scale = kind.noise.scale(moved, allowance.part(opening))
+        if response == NUMBER:
+            moved = target_histogram.target_sensitivity(kind.relation, kind.noise)
+            score_scale = kind.noise.scale(moved, allowance.part(closing))
         if kind.scores:
             moved = score_line.score_sensitivity(kind.relation, kind.noise)
             score_scale = kind.noise.scale(moved, allowance.part(closing))
@@ -185,7 +188,7 @@ def _weighing(
     norm = kind.noise.price.norm
     by = residuals(kind.response, norm)
     if kind.response == NUMBER:
-        return by, ResidualNumbers(_in_float32("clip", 1.0 if clip is None else clip))
+        return by, ResidualNumbers(_in_float32("clip", 0.5 if clip is None else clip))
     most = _clip(0.3 if clip is None else clip)
     return by, ResidualNumbers(most * (2.0 if norm == "l1" else math.sqrt(2)))
 
@@ -305,6 +308,9 @@ _MIXES = (2, 3, 4)
 _SCORES = 0.03
 """The share of the budget that `auto` spends on scores by class."""
 
+_TARGET = (0.03, 0.2)
+"""The least and the largest share of the budget for the histogram of a number."""
+
 
 class Rule(NamedTuple):
     """The numbers that `auto` chooses; see `oblivious_boost`."""
@@ -315,6 +321,7 @@ class Rule(NamedTuple):
     mixes: tuple[int, ...]
     marginals_share: float
     scores_share: float
+    target_share: float
 
 
 def rule(
@@ -339,6 +346,9 @@ def rule(
       where their noise, F / (n eps) or sqrt(F) / (n mu), is small.
     - *Scores by class.* Three hundredths of the budget make probabilities true. That costs about
       0.001 of AUROC.
+    - *Numbers.* Squared error counts the noise of a score, where ranking only counts its order. So
+      steps are a quarter to a third of those above. The histogram of the number gets what it needs
+      to stand out, from 3 to 20 hundredths of the budget.
 
     Args:
         epsilon: above 0.
@@ -350,24 +360,25 @@ def rule(
         response: what is predicted.
     """
     moved = (2 if to_relation(relation) is REPLACE_ONE else 1) * rows_per_person
+    number = response == NUMBER
+    scores = 0.0 if number else _SCORES
     if np.isinf(epsilon):
-        scores = 0.0 if response == NUMBER else _SCORES
-        return Rule(1024, 0.1, 0.2, _MIXES, 0.1, scores)
+        return Rule(1024, 0.1, 0.2, _MIXES, 0.1, scores, _TARGET[0])
 
     if delta > 0:
         signal = rows * float(accounting.gdp_mu(epsilon, delta)) / moved
         rounds = int(np.clip(round(64 * (signal / 8.9) ** 0.42), 8, 1024))
-        step = 1.3 / math.sqrt(rounds)
+        step = (0.3 if number else 1.3) / math.sqrt(rounds)
         histograms = math.sqrt(attributes) / signal < 0.016
     else:
         signal = rows * epsilon / moved
         rounds = int(np.clip(round(64 / 11 * (signal / 43) ** 0.42), 4, 128))
-        step = 1.6 / math.sqrt(rounds)
+        step = (0.5 if number else 1.6) / math.sqrt(rounds)
         histograms = attributes / signal < 0.008
 
     share = 0.1 if histograms else 0.0
-    scores = 0.0 if response == NUMBER else _SCORES
-    return Rule(rounds, step, min(4 * step, 0.6), _MIXES, share, scores)
+    target = float(np.clip((60 / signal) ** (2 if delta > 0 else 1), *_TARGET))
+    return Rule(rounds, step, min(4 * step, 0.6), _MIXES, share, scores, target)
 
 
 def auto(

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-from dpbt.base import Recipe, Table
+from dpbt.base import BINARY, Recipe, Table
 from dpbt.checks import check_same_rows
 from dpbt.validate import shown, whole
 
@@ -130,6 +130,11 @@ def _check_task(task: Task) -> None:
         )
 
     # The masks and the table have the same rows.
+    if str(task.table.target.dtype) != BINARY.dtype or task.table.weight is not None:
+        raise ValueError(
+            f"task {name!r}: sweeps evaluate two classes, and rows without weights; "
+            "vmap dpbt.boost for anything else"
+        )
     check_same_rows(task.table)
     rows = np.shape(task.table.target)
     for field in ("train", "test"):

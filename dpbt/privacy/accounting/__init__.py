@@ -39,11 +39,14 @@ from dpbt.privacy.accounting.ledger import (
     EXACT_WORDS,
     FLOAT_WORDS,
     KEY_WORDS,
+    PARTS_WORDS,
     RELATION_WORDS,
     ROW,
     ROW_STEP,
     Ledger,
     align,
+    composed,
+    people_words,
 )
 from dpbt.privacy.accounting.records import from_json, to_json
 
@@ -51,6 +54,7 @@ __all__ = [
     "EXACT_WORDS",
     "FLOAT_WORDS",
     "KEY_WORDS",
+    "PARTS_WORDS",
     "RELATION_WORDS",
     "ROW",
     "ROW_STEP",
@@ -62,6 +66,7 @@ __all__ = [
     "align",
     "bits_of",
     "compared",
+    "composed",
     "cover",
     "finite_bits",
     "from_json",
@@ -69,6 +74,7 @@ __all__ = [
     "gdp_epsilon",
     "gdp_mu",
     "of_people",
+    "people_words",
     "public",
     "sampler_costs",
     "to_json",

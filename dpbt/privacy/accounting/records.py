@@ -7,12 +7,15 @@ from dpbt.base import relation, relation_name
 from dpbt.modelfiles import from_number, to_number
 from dpbt.privacy import mechanisms
 from dpbt.privacy.accounting.events import Event, Line
-from dpbt.privacy.accounting.ledger import Ledger
+from dpbt.privacy.accounting.ledger import Ledger, composed
 
 
 def to_json(book: Ledger) -> dict[str, Any]:
-    """The numbers and words of a ledger, from which `from_json` makes it again."""
-    return {
+    """The numbers and words of a ledger, from which `from_json` makes it again.
+
+    A sum has its parts, beside all of their lines.
+    """
+    content = {
         "relation": relation_name(book.relation),
         "rows": book.rows,
         "rows_per_person": book.rows_per_person,
@@ -24,6 +27,9 @@ def to_json(book: Ledger) -> dict[str, Any]:
         "key": book.key,
         "lines": [_line_to_json(line) for line in book.lines],
     }
+    if book.parts:
+        content["parts"] = [to_json(part) for part in book.parts]
+    return content
 
 
 def _line_to_json(line: Line) -> dict[str, Any]:
@@ -53,6 +59,9 @@ def from_json(content: Mapping[str, Any]) -> Ledger:
         ValueError: for a mechanism that is not of dpbt, or content that is no ledger.
     """
     try:
+        if "parts" in content:
+            parts = [from_json(part) for part in content["parts"]]
+            return composed(parts, to_number("delta", content["delta"]))
         return Ledger(
             relation(content["relation"]),
             tuple(_line(entry) for entry in content["lines"]),

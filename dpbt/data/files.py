@@ -34,8 +34,9 @@ class Rows:
         labels: N cells of the label's column, likewise.
         malformed: bool[N]: the line could not be read.
         missing: for every column of the domain the number of cells without a value
-            (`domains.missing_cells`), and for the label's column the number of cells of no declared
-            class, or that are no number. For the column of weights, it is how many are no number.
+            (`domains.missing_cells`). For the label's column it is the number of cells of no
+            declared class, or that are no number. For the column of weights it is how many are no
+            number.
         weights: N cells of the column of weights, likewise; None if the label declares none.
     """
 

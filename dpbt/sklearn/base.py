@@ -119,10 +119,8 @@ class PrivateEstimator(BaseEstimator):
         names = [name for name in ("most_weight", "class_weight") if hasattr(self, name)]
         options = {name: getattr(self, name) for name in names}
         if sample_weight is not None:
-            return {
-                **options,
-                "sample_weight": column_of("sample_weight", "numbers", sample_weight),
-            }
+            own = column_of("sample_weight", "numbers", sample_weight)
+            return {**options, "sample_weight": own}
         if label is not None and label.weight is not None:
             column, most = label.weight
             raise ValueError(

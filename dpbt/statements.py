@@ -202,8 +202,8 @@ def _released(book: Ledger) -> list[str]:
     return [
         f"What is released: the {model}, and the noisy values that {it_is} made of. These are "
         + "; ".join(named)
-        + ". Whatever is computed from them reveals no more. The settings, the declared columns "
-        "and this statement are public."
+        + ". Whatever is computed from them reveals no more. The settings, the declared columns, "
+        "classes and ranges, and this statement are public."
     ]
 
 
@@ -217,8 +217,9 @@ def _not_covered(book: Ledger) -> list[str]:
     del book
     return [
         "What is not covered:",
-        "- Choices made by looking at the rows, such as tuning, selecting columns or keeping the "
-        "best of several models. Every model that was fitted is a release, and their costs add up.",
+        "- Choices made by looking at the rows, such as tuning, selecting columns, declaring a "
+        "range that just fits, or keeping the best of several models. Every model that was fitted "
+        "is a release, and their costs add up.",
         "- Anything that was fitted on the rows before, such as a scaler or an encoder, and any "
         "evaluation on the rows afterwards.",
         "- The running time and the memory of the training, and access to the machine.",

@@ -57,7 +57,14 @@ def test_the_quickstart_prints_what_the_readme_shows(quiet_folder, capsys):
     assert len(scope["model"].hypotheses.leaf) == scope["model"].recipe.rounds
 
 
-@pytest.mark.parametrize("page", [page.name for page in PAGES if page.name != "README.md"])
+@pytest.mark.parametrize(
+    "page",
+    [
+        pytest.param(page.name, marks=[pytest.mark.slow] if page.name == "estimators.md" else [])
+        for page in PAGES
+        if page.name != "README.md"
+    ],
+)
 def test_code_of_the_docs_is_of_an_example_or_runs(page, quiet_folder):
     examples = [path.read_text() for path in EXAMPLES.values()]
     with warnings.catch_warnings():

@@ -18,6 +18,7 @@ FLOORS = [
     {"data.targets"},
     {"base", "modelfiles", "scoring"},
     {
+        "data.labels",
         "data.questions",
         "data.weights",
         "losses",

@@ -1,6 +1,6 @@
 """Models in words."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
@@ -9,9 +9,12 @@ import numpy as np
 from dpbt.base import Model
 from dpbt.checks import hypotheses_of
 from dpbt.data.domains import Domain, questions
+from dpbt.data.kinds import Nominal, Numeric
 from dpbt.data.questions import same
+from dpbt.data.targets import Target
 from dpbt.learners import rules
 from dpbt.learners.hypothesis_kinds import kind_of
+from dpbt.learners.rules import DIGITS
 from dpbt.reader import SavedModel
 
 _OF_KIND: dict[str, Callable[[Any, Domain], str]] = {
@@ -28,7 +31,8 @@ def explain(model: Model | SavedModel, domain: Domain | None = None) -> str:
 
     Trees are shown as rules, with the branches that a row can reach. Branches that say the same are
     shown as one leaf. Trees that say the same of every row are counted in one line. Halfspaces are
-    shown as the weight of each attribute.
+    shown as the weight of each attribute. With several classes there is a line for each class. Of a
+    number, values are in its units.
 
     Args:
         model: from `fit`, trained on cells; or from `dpbt.load`.
@@ -45,16 +49,46 @@ def explain(model: Model | SavedModel, domain: Domain | None = None) -> str:
     check_words(model, known)
 
     if saved:
-        return _with_start(model, kind(model.hypotheses, known), once=bool(model.intercept != 0))
+        once = isinstance(model.target, Numeric) or bool(np.any(model.intercept != 0))
+        return _with_start(model, _in_words(kind, model, model.hypotheses, known), once)
     hypotheses = hypotheses_on_host(model)
     learner = model.recipe.learner
     once = learner.prologue is not None or learner.epilogue is not None
-    return _with_start(model, kind(hypotheses, known), once)
+    return _with_start(model, _in_words(kind, model, hypotheses, known), once)
+
+
+def _declared(model: Model | SavedModel) -> tuple[Target | None, Sequence[Any] | None]:
+    """(target, classes): the declared classes or range, and the names of several classes."""
+    if isinstance(model, SavedModel):
+        return model.target, model.classes
+    target = model.recipe.target
+    return target, target.names if isinstance(target, Nominal) else None
+
+
+def _in_words(
+    kind: Callable[..., str], model: Model | SavedModel, hypotheses: Any, domain: Domain
+) -> str:
+    """The hypotheses in words; those of the user's own are explained by their domain alone."""
+    target, classes = _declared(model)
+    if target is None or kind is not rules.of_oblivious_trees:
+        return kind(hypotheses, domain)
+    return rules.of_oblivious_trees(hypotheses, domain, target, classes)
 
 
 def _with_start(model: Model | SavedModel, lines: str, once: bool) -> str:
     """The lines, after the start of every score where there may be one."""
-    return f"every row starts with {float(model.intercept):+.4f}\n{lines}" if once else lines
+    return f"every row starts with {_start(model)}\n{lines}" if once else lines
+
+
+def _start(model: Model | SavedModel) -> str:
+    """Where scores start, or a number in its units."""
+    target, classes = _declared(model)
+    if isinstance(target, Numeric):
+        return f"{target.low + (target.high - target.low) * float(model.intercept):.{DIGITS}g}"
+    if classes is None or target is None:
+        return f"{float(model.intercept):+.{DIGITS}f}"
+    scores = zip(classes, np.asarray(model.intercept), strict=True)
+    return ", ".join(f"{word} {float(score):+.{DIGITS}f}" for word, score in scores)
 
 
 def name_of(model: Model | SavedModel) -> str:

@@ -1,8 +1,9 @@
 """Learn a private model of a file of rows, and write it to one file.
 
 Each row of the file is read by itself, and no cell is an error. The domain says which column is the
-label, and what its two classes are. A row of neither class is absent. What is printed and written
-is covered by the guarantee, up to the running time.
+label, and what it may hold: two classes, several, or a number in a range. It may name a column of
+weights. A row with another label is absent. What is printed and written is covered by the
+guarantee, up to the running time.
 """
 
 import argparse
@@ -13,7 +14,7 @@ from dpbt.commands import inputs, output
 from dpbt.commands import options as kinds
 from dpbt.commands.errors import InputError, of_input
 from dpbt.commands.owner import add_owner_report, owner_report
-from dpbt.data.domains import Boolean, missing_cells
+from dpbt.data.domains import Numeric, missing_cells
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -40,8 +41,9 @@ def run(options: argparse.Namespace) -> None:
     domain, label = inputs.declared(options.domain)
     purse = None if options.purse is None else inputs.purse_of(options.purse)
     with output.working(f"reading {options.file}"):
-        columns = inputs.columns_of(options.file, (*domain, label.column))
+        columns = inputs.columns_of(options.file, (*domain, *label.columns))
         labels = columns.pop(label.column)
+        weights = None if label.weight is None else columns.pop(label.weight.column)
     if len(labels) > options.rows:
         raise InputError(
             f"{options.file}: more rows than --rows {options.rows}, the stated bound on their "
@@ -49,9 +51,12 @@ def run(options: argparse.Namespace) -> None:
         )
 
     if options.owner_report:
-        classes = Boolean(label.positive, label.negative)
-        unknown = missing_cells({label.column: classes}, {label.column: labels})[label.column]
-        print(owner_report(missing_cells(domain, columns), unknown), file=sys.stderr)
+        unknown = missing_cells(label.kinds, {label.column: labels})[label.column]
+        missing = missing_cells(domain, columns)
+        if label.weight is not None:
+            name, most = label.weight
+            missing |= missing_cells({name: Numeric(0, most)}, {name: weights})
+        print(owner_report(missing, unknown), file=sys.stderr)
 
     with output.working("setting the noise"):
         import jax
@@ -60,13 +65,14 @@ def run(options: argparse.Namespace) -> None:
         from dpbt.privacy import keys
         from dpbt.recipes import named
 
-        recipe = inputs.recipe_of(options, domain)
+        recipe = inputs.recipe_of(options, domain, label)
         private = dpbt.table(
             domain,
             columns,
             labels,
-            negative=label.negative,
-            positive=label.positive,
+            **label.options,
+            sample_weight=weights,
+            most_weight=1.0 if label.weight is None else label.weight.most,
             capacity=options.rows if options.relation == "add_remove" else None,
         )
         if options.seed is None:
@@ -74,6 +80,7 @@ def run(options: argparse.Namespace) -> None:
         else:
             key, public_key = keys.pair(jax.random.key(options.seed))
         with of_input():
+            checks.check_run(private, recipe)
             checks.check(key, private, recipe, public_key)
 
     if purse is not None:
@@ -87,7 +94,7 @@ def run(options: argparse.Namespace) -> None:
     with output.working("learning; this compiles first"):
         model = learn(key, private, recipe, public_key)
         jax.block_until_ready(model.hypotheses)
-    model.save(path, domain=domain, classes=(label.negative, label.positive))
+    model.save(path, domain=domain, classes=label.classes)
     lines = str(dpbt.ledger(model)).splitlines()
     print(next(line for line in lines if line.startswith("total:")))
     if purse is not None:

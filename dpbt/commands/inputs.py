@@ -96,6 +96,9 @@ def add_recipe(parser: argparse.ArgumentParser) -> None:
     for name in ("rounds", "depth"):
         words = f"the {name} of the recipe, where it takes a number of them"
         parser.add_argument(f"--{name}", type=kinds.whole(1), metavar="N", help=words)
+    words = "predictions must not fall (+1) or rise (-1) with a column; once for each such column"
+    options: Any = {"type": kinds.direction, "action": "append", "metavar": "NAME=+1"}
+    parser.add_argument("--monotone", **options, help=words)
 
 
 def add_relation(parser: argparse.ArgumentParser) -> None:
@@ -107,8 +110,13 @@ def add_relation(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--rows-per-person", type=kind, default=1, metavar="K", help=words)
 
 
-def recipe_of(options: argparse.Namespace, domain: Domain) -> "Recipe":
+def recipe_of(options: argparse.Namespace, domain: Domain, label: Label) -> "Recipe":
     """The recipe of the options that `add_recipe` adds.
+
+    Args:
+        options: the options.
+        domain: the public domain.
+        label: what is predicted.
 
     Raises:
         InputError: for numbers out of range, and options that the recipe does not take.
@@ -124,6 +132,17 @@ def recipe_of(options: argparse.Namespace, domain: Domain) -> "Recipe":
             raise InputError(f"--{name} is not an option of the recipe {options.recipe}")
         if number is not None:
             chosen[name] = number
+    if label.target is not None and "target" not in known:
+        raise InputError(
+            f"--recipe {options.recipe} learns two classes alone; auto and oblivious_boost learn "
+            "several classes and numbers"
+        )
+    if label.target is not None:
+        chosen["target"] = label.target
+    if options.monotone is not None and "monotone" not in known:
+        raise InputError(f"--monotone is not an option of the recipe {options.recipe}")
+    if options.monotone is not None:
+        chosen["monotone"] = dict(options.monotone)
     for name in ("epsilon", "delta", "rows", "relation", "rows_per_person"):
         chosen[name] = getattr(options, name)
     with of_input():

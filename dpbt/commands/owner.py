@@ -19,8 +19,8 @@ def owner_report(missing: Mapping[str, int], unknown_labels: int) -> str:
 
     Args:
         missing: column -> how many cells were read as missing.
-        unknown_labels: how many rows have a label of neither class.
+        unknown_labels: how many rows have a label of no declared class, or one that is no number.
     """
     lines = [(f"{name}:", f"{count} cells read as missing") for name, count in missing.items()]
-    last = ("label:", f"{unknown_labels} rows of neither class")
+    last = ("label:", f"{unknown_labels} rows of no declared class or number")
     return f"{OWNER}\n" + aligned([*lines, last])

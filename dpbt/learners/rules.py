@@ -2,13 +2,14 @@
 
 from __future__ import annotations  # so that a branch may hold branches
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
 from dpbt.data.domains import Domain, Predicate, attributes, predicates, questions
 from dpbt.data.kinds import Boolean, Column, Nominal, Numeric
+from dpbt.data.targets import Target
 from dpbt.public import UNSPLIT
 
 
@@ -38,7 +39,7 @@ Hypotheses = Any
 """Hypotheses of all rounds, stacked along a leading axis."""
 
 DIGITS = 4
-"""Decimals that are shown of a number."""
+"""Decimals that are shown of a score, and digits of a number in its units."""
 
 _SCORES = "score of a row: the sum of what the trees add; positive above 0"
 
@@ -88,36 +89,90 @@ def of_trees(trees: Hypotheses, domain: Domain) -> str:
     return "\n".join([_SCORES, *_blocks(asked_by, leaf, domain, says, of_all)])
 
 
-def of_oblivious_trees(trees: Hypotheses, domain: Domain) -> str:
+def of_oblivious_trees(
+    trees: Hypotheses,
+    domain: Domain,
+    target: Target | None = None,
+    classes: Sequence[Any] | None = None,
+) -> str:
     """The questions of each tree, and what its leaves add.
 
     The leaves of a tree of up to 3 questions are listed by their answers, n for no and y for yes.
-    Of a larger tree the smallest and the largest value are shown.
+    Of a larger tree the smallest and the largest value are shown. With several classes there is a
+    line for each class. Of a number, values are in its units.
 
     Args:
-        trees: feature i32[T, D], right bool[T, D, CELLS], leaf f32[T, 2^D].
+        trees: feature i32[T, D], right bool[T, D, CELLS], leaf f32[T, 2^D], or f32[T, K, 2^D] with
+            several classes.
         domain: the domain that encoded the table that they were learned from.
+        target: the declared classes or range; None for two classes.
+        classes: the names of several classes, if not the declared ones.
 
     Raises:
         ValueError: if the domain has another number of columns than the trees read.
     """
     leaf = np.asarray(trees.leaf)
-    lines = [_SCORES]
+    lines = [_head(target)]
     for t, values in enumerate(leaf):
         lines.append(f"tree {t + 1}")
         asked = questions_of_tree(trees, domain, t)
-        depth = len(asked)
         lines += [f"  question {k + 1}: {each.predicate.yes}" for k, each in enumerate(asked)]
-        if depth > 3:
-            least, most = values.min(), values.max()
-            lines.append(
-                f"  leaves: {len(values)}, each adds {least:+.{DIGITS}f} to {most:+.{DIGITS}f}"
-            )
-            continue
-        for index, value in enumerate(values):
-            answers = format(index, f"0{depth}b").replace("0", "n").replace("1", "y")
-            lines.append(f"  {answers}: add {value:+.{DIGITS}f}")
+        lines += [f"  {line}" for line in _leaves_in_words(values, target, classes)]
     return "\n".join(lines)
+
+
+def _head(target: Target | None) -> str:
+    """What the values of leaves add up to."""
+    match target:
+        case Nominal():
+            return (
+                "scores of a row: for each class the sum of what the trees add; "
+                "the class of the largest is predicted"
+            )
+        case Numeric():
+            return (
+                "number of a row: the sum of what the trees add, "
+                f"clipped to {target.low:g}..{target.high:g}"
+            )
+    return _SCORES
+
+
+def _leaves_in_words(
+    values: np.ndarray, target: Target | None, classes: Sequence[Any] | None
+) -> list[str]:
+    """The lines of a tree's leaves.
+
+    Args:
+        values: f[2^D], or f[K, 2^D] with several classes.
+        target: as in `of_oblivious_trees`.
+        classes: as in `of_oblivious_trees`.
+    """
+    leaves = values.shape[-1]
+    depth = leaves.bit_length() - 1
+    answers = [f"{i:0{depth}b}".replace("0", "n").replace("1", "y") for i in range(leaves)]
+    if isinstance(target, Nominal):
+        of_class = zip(classes or target.names, values, strict=True)
+        if depth > 3:
+            return [f"{word}: {leaves} leaves, each {_range(row, None)}" for word, row in of_class]
+        return [
+            f"{word}: "
+            + ", ".join(f"{a} {added(v, None)}" for a, v in zip(answers, row, strict=True))
+            for word, row in of_class
+        ]
+    if depth > 3:
+        return [f"leaves: {leaves}, each {_range(values, target)}"]
+    return [f"{a}: add {added(v, target)}" for a, v in zip(answers, values, strict=True)]
+
+
+def _range(values: np.ndarray, target: Target | None) -> str:
+    return f"adds {added(values.min(), target)} to {added(values.max(), target)}"
+
+
+def added(value: float, target: Target | None) -> str:
+    """What a leaf adds: to a score, or to a number in its units."""
+    if isinstance(target, Numeric):
+        return f"{float(value) * (target.high - target.low):+.{DIGITS}g}"
+    return f"{float(value):+.{DIGITS}f}"
 
 
 def of_groves(groves: Hypotheses, domain: Domain) -> str:

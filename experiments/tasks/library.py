@@ -1,0 +1,83 @@
+"""`auto` of dpbt for several classes and for numbers: every call to the library is here."""
+
+import hashlib
+import inspect
+import json
+import math
+import time
+import warnings
+
+import jax
+import numpy as np
+
+import dpbt
+from dpbt import recipes
+from dpbt.base import Recipe, Table
+from dpbt.data.domains import Nominal
+from dpbt.privacy import keys
+from experiments.tasks.study import Study
+
+
+def check() -> None:
+    """Check that this dpbt learns several classes and numbers.
+
+    Raises:
+        ImportError: if it does not.
+    """
+    if "target" not in inspect.signature(dpbt.table).parameters:
+        raise ImportError("this dpbt learns neither several classes nor numbers")
+
+
+def table_of(study: Study, rows: np.ndarray) -> Table:
+    """The table of some rows; `rows` is bool[N]."""
+    some = study.data.where(rows)
+    return dpbt.table(  # pyright: ignore[reportCallIssue]
+        some.domain, some.columns, some.cells, target=some.kind
+    )
+
+
+def recipe_of(study: Study, split: int, epsilon: float, delta: float) -> Recipe:
+    """The untuned recipe of a split, whose number is the seed of its public questions."""
+    common = {"epsilon": epsilon, "delta": delta, "rows": study.rows, "seed": split}
+    return recipes.auto(  # pyright: ignore[reportCallIssue]
+        **common, domain=study.data.domain, target=study.data.kind
+    )
+
+
+def predictions(
+    study: Study, split: int, epsilon: float, delta: float
+) -> tuple[np.ndarray, np.ndarray | None, float]:
+    """A fit on the training rows of a split, and its predictions of the test rows.
+
+    Returns:
+        i64[M] classes or f64[M] numbers; f[M, K] probabilities of classes, or None for numbers; and
+        the seconds of the fit.
+    """
+    test = study.tests[split]
+    table, recipe = table_of(study, ~test), recipe_of(study, split, epsilon, delta)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", keys.ResearchKeyWarning)
+        start = time.perf_counter()
+        model = jax.block_until_ready(dpbt.fit(jax.random.key(split), table, recipe))
+        seconds = time.perf_counter() - start
+
+    held = table_of(study, test)
+    predicted = np.asarray(dpbt.predict(model, held))
+    if not isinstance(study.data.kind, Nominal):
+        return predicted.astype(np.float64), None, seconds
+    return predicted.astype(np.int64), np.asarray(dpbt.predict_proba(model, held)), seconds
+
+
+def setting(study: Study, epsilon: float, delta: float) -> str | None:
+    """A fingerprint of all numbers of the recipe, which differ where its rule does.
+
+    None where this dpbt does not know the task.
+    """
+    try:
+        check()
+    except ImportError:
+        return "auto"
+    recipe = recipe_of(study, 0, epsilon, delta)
+    leaves = [np.asarray(leaf) for leaf in jax.tree.leaves(recipe)]
+    digest = hashlib.sha256(b"".join(leaf.tobytes() for leaf in leaves)).hexdigest()[:12]
+    return json.dumps({"recipe": "auto", "numbers": digest, "finite": math.isfinite(epsilon)})

@@ -141,6 +141,15 @@ def _boosting(study: Study, rows: peers.Rows, epsilon: float, delta: float, seed
     return lambda: model.fit(rows.numbers, rows.label)
 
 
+def _forest(study: Study, rows: peers.Rows, epsilon: float, delta: float, seed: int) -> peers.Fit:
+    from sklearn import ensemble
+
+    del epsilon, delta
+    kinds = ensemble.RandomForestRegressor, ensemble.RandomForestClassifier
+    model: Any = kinds[study.data.target.dtype.kind == "i"](random_state=seed)
+    return lambda: model.fit(rows.numbers, rows.label)
+
+
 def _larger_class(study: Study, split: int, epsilon: float, delta: float) -> Found:
     del epsilon, delta
     test = study.tests[split]
@@ -209,6 +218,12 @@ CLASSES: Mapping[str, Method] = {
         _words("HistGradientBoostingClassifier: defaults, no privacy"),
         private=False,
     ),
+    "random-forest": _peer(
+        "scikit-learn",
+        _fitted(_forest, _as_classes),
+        _words("RandomForestClassifier: defaults, no privacy"),
+        private=False,
+    ),
     "larger-class": Method(
         _larger_class, _words("the shares of the classes in training"), private=False
     ),
@@ -229,6 +244,12 @@ NUMBERS: Mapping[str, Method] = {
         "scikit-learn",
         _fitted(_boosting, _as_numbers),
         _words("HistGradientBoostingRegressor: defaults, no privacy"),
+        private=False,
+    ),
+    "random-forest": _peer(
+        "scikit-learn",
+        _fitted(_forest, _as_numbers),
+        _words("RandomForestRegressor: defaults, no privacy"),
         private=False,
     ),
     "mean": Method(_constant(np.mean), _words("the mean in training"), private=False),

@@ -31,18 +31,24 @@ STYLES: dict[str, dict[str, Any]] = {
     "dp-ebm": {"color": "0.25", "marker": "X"},
     "diffprivlib-forest": {"color": "0.5", "marker": "P"},
     "diffprivlib-logistic": {"color": "0.65", "marker": "*", "markersize": 7},
+    "diffprivlib-bayes": {"color": "#56B4E9", "marker": "s"},
+    "diffprivlib-linear": {"color": "0.65", "marker": "*", "markersize": 7},
 }
 """Private method -> its line."""
 
 LEVELS: dict[str, dict[str, Any]] = {
     "boosting": {"color": "black", "linestyle": "-", "linewidth": 0.9},
     "auto-without-noise": {"color": "#D55E00", "linestyle": "--", "linewidth": 1.1},
+    "random-forest": {"color": "black", "linestyle": "-.", "linewidth": 0.9},
     "larger-class": {"color": "black", "linestyle": ":", "linewidth": 1.1},
+    "mean": {"color": "black", "linestyle": ":", "linewidth": 1.1},
+    "median": {"color": "0.5", "linestyle": ":", "linewidth": 1.1},
 }
 """Method without privacy -> its horizontal line."""
 
 WORDS = {
     "boosting": "boosting, no privacy",
+    "random-forest": "random forest, no privacy",
     "auto-without-noise": "auto, no noise",
     "larger-class": "larger class",
 }
@@ -61,10 +67,10 @@ def lines_of(saved: Path | None) -> list[Line]:
     return results.read_csv(path if path.exists() else SUMMARY, "frontier")
 
 
-def curve(panel: Axes, x: list[float], y: list[float], method: str) -> None:
-    """The line of a private method."""
+def curve(panel: Axes, x: list[float], y: list[float], method: str, **changes: Any) -> None:
+    """The line of a private method; `changes` replace parts of its style."""
     usual = {"linewidth": 1.2, "markersize": 5, "markeredgecolor": "white", "markeredgewidth": 0.4}
-    panel.plot(x, y, label=method, **{**usual, **STYLES[method]})
+    panel.plot(x, y, **{"label": method, **usual, **STYLES[method], **changes})
 
 
 def epsilon_axis(panel: Axes, **properties) -> None:

@@ -6,6 +6,7 @@ import json
 import math
 import time
 import warnings
+from typing import Any
 
 import jax
 import numpy as np
@@ -31,17 +32,15 @@ def check() -> None:
 def table_of(study: Study, rows: np.ndarray) -> Table:
     """The table of some rows; `rows` is bool[N]."""
     some = study.data.where(rows)
-    return dpbt.table(  # pyright: ignore[reportCallIssue]
-        some.domain, some.columns, some.cells, target=some.kind
-    )
+    kind: dict[str, Any] = {"target": some.kind}
+    return dpbt.table(some.domain, some.columns, some.cells, **kind)
 
 
 def recipe_of(study: Study, split: int, epsilon: float, delta: float) -> Recipe:
     """The untuned recipe of a split, whose number is the seed of its public questions."""
-    common = {"epsilon": epsilon, "delta": delta, "rows": study.rows, "seed": split}
-    return recipes.auto(  # pyright: ignore[reportCallIssue]
-        **common, domain=study.data.domain, target=study.data.kind
-    )
+    kind: dict[str, Any] = {"target": study.data.kind}
+    domain, rows = study.data.domain, study.rows
+    return recipes.auto(epsilon=epsilon, delta=delta, rows=rows, domain=domain, seed=split, **kind)
 
 
 def predictions(

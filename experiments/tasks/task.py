@@ -8,7 +8,10 @@ import numpy as np
 
 from experiments.common import peers, results
 from experiments.common.cells import Cell
-from experiments.tasks import measures, methods, settings
+from experiments.tasks import measures, settings
+from experiments.tasks.methods import CLASSES as CLASS_METHODS
+from experiments.tasks.methods import NUMBERS as NUMBER_METHODS
+from experiments.tasks.methods import Found, Method
 from experiments.tasks.study import Study
 
 
@@ -38,9 +41,9 @@ class Task(NamedTuple):
 
     name: str
     datasets: tuple[str, ...]
-    methods: Mapping[str, methods.Method]
+    methods: Mapping[str, Method]
     measures: Mapping[str, Measure]
-    scored: Callable[[np.ndarray, methods.Found], Mapping[str, float | None]]
+    scored: Callable[[np.ndarray, Found], Mapping[str, float | None]]
     smoke: Mapping[str, Any]
 
     @property
@@ -95,7 +98,7 @@ class Task(NamedTuple):
 CLASSES = Task(
     "classes",
     (*settings.SETTLED_CLASSES, *settings.UNTOUCHED_CLASSES),
-    methods.CLASSES,
+    CLASS_METHODS,
     {
         "auroc": Measure("AUROC", True),
         "accuracy": Measure("accuracy", True),
@@ -112,7 +115,7 @@ CLASSES = Task(
 REGRESSION = Task(
     "regression",
     (*settings.SETTLED_NUMBERS, *settings.UNTOUCHED_NUMBERS),
-    methods.NUMBERS,
+    NUMBER_METHODS,
     {
         "r2": Measure("R^2", True),
         "rmse": Measure("RMSE", False),

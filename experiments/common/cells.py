@@ -1,11 +1,16 @@
 """Cells of a comparison: a data set, a method and a budget; and the file of those measured."""
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from experiments.common import results
+from experiments.common.progress import progress
+
+Study = TypeVar("Study")
+"""A data set as the methods of a comparison read it."""
 
 
 class Cell(NamedTuple):
@@ -88,3 +93,48 @@ class Store:
         cell = Cell._fields
         kept = [old for old in self.lines() if any(old[key] != line[key] for key in cell)]
         results.write_csv(self.path, [*kept, line], {})
+
+
+def lines_of(
+    cells: Mapping[str, Sequence[Cell]],
+    store: Store,
+    *,
+    studied: Callable[[str], Study],
+    about: Callable[[Cell, Study], results.Line | None],
+    measured: Callable[[Cell, Study], results.Line],
+    absent: Mapping[str, str],
+    quiet: bool,
+) -> Iterator[results.Line]:
+    """The lines of all cells, measured now or before.
+
+    Lines of absent methods are left out unless they were measured before. Standard error names
+    these methods at the end.
+
+    Args:
+        cells: data set -> its cells.
+        store: where lines are found and kept.
+        studied: from the name of a data set to what methods read.
+        about: what identifies a cell's line; None if there is nothing to measure.
+        measured: the rest of the line.
+        absent: method -> why it cannot be run.
+        quiet: show no progress.
+    """
+    skipped: dict[str, str] = {}
+    with progress(sum(map(len, cells.values())), "cell", quiet=quiet) as shown:
+        for name, of_dataset in cells.items():
+            study = studied(name)
+            for cell in of_dataset:
+                shown.set_description(cell.place)
+                wanted = about(cell, study)
+                line = None if wanted is None else store.find(wanted)
+                if wanted is not None and line is None:
+                    if cell.method in absent:
+                        skipped[cell.method] = absent[cell.method]
+                    else:
+                        line = {**wanted, **measured(cell, study)}
+                        store.add(line)
+                if line is not None:
+                    yield line
+                shown.update()
+    for method, reason in skipped.items():
+        print(f"skipped: {method}: {reason}", file=sys.stderr)

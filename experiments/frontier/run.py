@@ -11,14 +11,12 @@ and skipped. `--doc` measures nothing.
 
 import argparse
 import json
-import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from dpbt.commands.errors import InputError
 from experiments.common import commands, data, peers, results, tables
-from experiments.common.cells import Store, cells_of
-from experiments.common.progress import progress
+from experiments.common.cells import Store, cells_of, lines_of
 from experiments.frontier import pages, settings
 from experiments.frontier.cells import KEYS, about, measured
 from experiments.frontier.methods import ABLATION, EVERY, METHODS
@@ -99,27 +97,15 @@ def _lines(
     cells = {
         name: list(cells_of(name, private, asked.epsilon, asked.delta)) for name in asked.dataset
     }
-    skipped: set[str] = set()
-    total = sum(map(len, cells.values()))
-    with progress(total, "cell", quiet=options.json) as shown:
-        for name, of_dataset in cells.items():
-            study = study_of(name, asked.splits, options.bound, options.data)
-            for cell in of_dataset:
-                shown.set_description(cell.place)
-                wanted = about(cell, study)
-                line = None if wanted is None else store.find(wanted)
-                if wanted is not None and line is None:
-                    if cell.method in absent:
-                        skipped.add(cell.method)
-                    else:
-                        line = {**wanted, **measured(cell, study)}
-                        store.add(line)
-                if line is not None:
-                    yield line
-                shown.update()
-    for method in asked.methods:
-        if method in skipped:
-            print(f"skipped: {method}: {absent[method]}", file=sys.stderr)
+    return lines_of(
+        cells,
+        store,
+        studied=lambda name: study_of(name, asked.splits, options.bound, options.data),
+        about=about,
+        measured=measured,
+        absent=absent,
+        quiet=options.json,
+    )
 
 
 def _check_data(names: Sequence[str], folder: str | None) -> None:

@@ -3,7 +3,6 @@
 import hashlib
 import inspect
 import json
-import math
 import time
 import warnings
 from typing import Any
@@ -67,16 +66,22 @@ def predictions(
     return predicted.astype(np.int64), np.asarray(dpbt.predict_proba(model, held)), seconds
 
 
-def setting(study: Study, epsilon: float, delta: float) -> str | None:
-    """A fingerprint of all numbers of the recipe, which differ where its rule does.
+def setting(study: Study, epsilon: float, delta: float) -> str:
+    """All numbers of the recipe, as JSON; "auto" where this dpbt does not know the task.
 
-    None where this dpbt does not know the task.
+    The static parts of its learner are there as a fingerprint.
     """
     try:
         check()
     except ImportError:
         return "auto"
     recipe = recipe_of(study, 0, epsilon, delta)
-    leaves = [np.asarray(leaf) for leaf in jax.tree.leaves(recipe)]
-    digest = hashlib.sha256(b"".join(leaf.tobytes() for leaf in leaves)).hexdigest()[:12]
-    return json.dumps({"recipe": "auto", "numbers": digest, "finite": math.isfinite(epsilon)})
+    leaves, _ = jax.tree_util.tree_flatten_with_path(recipe)
+    numbers = {jax.tree_util.keystr(path).strip("."): _digits(leaf) for path, leaf in leaves}
+    learner = hashlib.sha256(recipe.learner.tag.encode()).hexdigest()[:8]
+    return json.dumps({"setting": recipe.setting, "learner": learner, **numbers})
+
+
+def _digits(number: Any) -> float:
+    """The number with six digits."""
+    return float(f"{float(number):.6g}")

@@ -66,8 +66,8 @@ def figure(
         column[0].set_title(f"{name}, {base['rows']} training rows", fontsize=9)
     for row, words in zip(panels, values, strict=True):
         row[0].set_ylabel(words)
-        for panel in row:
-            panel.set_xlabel("epsilon" if row is panels[-1] else "")
+    for panel in panels[:-1].flat:
+        panel.set_xlabel("")
     panels[-1, 0].set_ylim(*limits)
 
     legend(drawn, ["auto, delta", "auto, pure", *STYLES, *WORDS.values(), *LEVELS])

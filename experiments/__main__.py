@@ -15,6 +15,8 @@ COMMANDS = {
     "demo": "experiments.demo",
     "audit": "experiments.audit",
     "frontier": "experiments.frontier.run",
+    "classes": "experiments.tasks.classes",
+    "regression": "experiments.tasks.regression",
     "bench": "experiments.bench",
     "data": "experiments.common.data.command",
     **{name: f"experiments.papers.{name}" for name in PAPERS},

@@ -17,6 +17,7 @@ from dpbt.data.domains import Nominal, Numeric
 from dpbt.privacy import accounting
 from experiments import __main__ as command_line
 from experiments.common import data, peers, ranks, results
+from experiments.common.cells import Cell, Store
 from experiments.frontier import ablation, cells, methods, pages, settings, study
 from paper_figures.frontier import curves
 from paper_figures.frontier import ranks as rank_figure
@@ -84,8 +85,8 @@ def test_a_run_names_absent_peers_and_a_second_run_measures_nothing(tmp_path, ca
 
 
 def test_a_line_is_found_only_where_everything_agrees(tmp_path):
-    store, given = cells.Store(tmp_path / "x.csv"), ours()
-    cell = cells.Cell("two columns", "larger-class", None, None)
+    store, given = Store(tmp_path / "x.csv", "frontier"), ours()
+    cell = Cell("two columns", "larger-class", None, None)
     wanted = cells.about(cell, given)
     assert wanted is not None
     assert store.find(wanted) is None
@@ -101,7 +102,7 @@ def test_a_line_is_found_only_where_everything_agrees(tmp_path):
 
 def test_the_larger_class_states_the_shares_of_the_training_rows():
     given = ours()
-    found = cells.measured(cells.Cell("two columns", "larger-class", None, None), given)
+    found = cells.measured(Cell("two columns", "larger-class", None, None), given)
     shares = [given.target[~test].mean() for test in given.tests]
     held = [given.target[test].mean() for test in given.tests]
     losses = [

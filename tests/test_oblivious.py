@@ -377,11 +377,12 @@ def test_static_parts_and_seeds_have_noise_of_their_own():
         "response": NUMBER,
         "monotone": (1, 0, 0),
     }
-    assert set(parts) == set(KIND._fields)
+    assert {*parts, "target_bins"} == set(KIND._fields)
     kinds = [KIND, *(KIND._replace(**{name: part}) for name, part in parts.items())]
     unordered = KIND.attributes[1]._replace(ordered=False)
     attributes = (KIND.attributes[0], unordered, *KIND.attributes[2:])
     kinds.append(KIND._replace(attributes=attributes))
+    kinds.append(KIND._replace(response=NUMBER, target_bins=16))
     learners = [oblivious_tree.of_kind(kind) for kind in kinds]
     assert len({learner.tag for learner in learners}) == len(kinds)
 

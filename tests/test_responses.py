@@ -479,7 +479,7 @@ def test_a_histogram_of_a_number_tells_its_centre_and_its_spread():
     fitted = jax.jit(target_histogram.fitted)
     for center, spread in ((0.5, 0.1), (0.03, 0.02), (0.9, 0.3), (0.25, 0.01)):
         numbers = jnp.asarray(np.clip(rng.normal(center, spread, 4000), 0, 1), jnp.float32)
-        counts = target_histogram.counts(numbers, jnp.full(4000, GRID)) // GRID
+        counts = target_histogram.counts(numbers, jnp.full(4000, GRID), 64) // GRID
         assert int(counts.sum()) == 4000
         for noise in (0.1, 20.0):
             noisy = counts + jnp.asarray(np.round(rng.normal(0, noise, 64)), jnp.int32)

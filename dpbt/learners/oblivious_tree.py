@@ -88,6 +88,7 @@ class Kind(NamedTuple):
         response: what is predicted.
         monotone: for each attribute 1 if scores must not fall with its cells, -1 if they must not
             rise, and 0 otherwise; empty if there are no constraints.
+        target_bins: how many bins the histogram of a number has.
     """
 
     attributes: tuple[Attribute, ...]
@@ -100,6 +101,7 @@ class Kind(NamedTuple):
     noise: Mechanism
     response: Response = BINARY
     monotone: tuple[int, ...] = ()
+    target_bins: int = 32
 
     @property
     def widest(self) -> int:
@@ -113,6 +115,8 @@ class Kind(NamedTuple):
         once = f"{self.marginals}, {self.scores}"
         static = f"{self.depth}, {self.mixes}, {once}, {self.smoothing!r}"
         more = "" if self.response == BINARY else f", {self.response.words}"
+        if self.response == NUMBER:
+            more += f" in {self.target_bins} bins"
         if any(self.monotone):
             more += f", {self.monotone}"
         return f"{cells}, {static}, {relation_name(self.relation)}, {self.noise.name}{more}"
@@ -210,7 +214,7 @@ def _opening(
         histograms = _histograms(kind, cells_of(kind.attributes, rows), rows.target, weights)
         draw("histogram", kind.noise, histograms, budget.histogram_scale)
     if kind.response == NUMBER:
-        counts = target_histogram.counts(rows.target, weights.astype(jnp.int32))
+        counts = target_histogram.counts(rows.target, weights.astype(jnp.int32), kind.target_bins)
         draw(target_histogram.SITE, kind.noise, _whole_rows(counts), budget.score_scale)
 
 
@@ -457,6 +461,7 @@ def checked_kind(
     smoothing: float,
     response: Response = BINARY,
     monotone: Sequence[int] = (),
+    target_bins: int = 32,
 ) -> Kind:
     """The static part of a tree; arguments as `oblivious_tree` has them.
 
@@ -477,7 +482,11 @@ def checked_kind(
     _check_monotone(attributes, monotone, response)
     numbers, once = tuple(int(count) for count in counts), (marginals, scores)
     static = tuple(attributes), depth, numbers, *once, float(near), relation, noise
-    return Kind(*static, response, tuple(monotone))
+    bins = whole("target_bins", target_bins)
+    if not 2 <= bins <= target_histogram.MOST_BINS:
+        most = target_histogram.MOST_BINS
+        raise ValueError(f"target_bins must be in 2..{most}, got {bins}")
+    return Kind(*static, response, tuple(monotone), bins)
 
 
 def _check_monotone(
@@ -512,6 +521,7 @@ def oblivious_tree(
     smoothing: float = 0.1,
     response: Response = BINARY,
     monotone: Sequence[int] = (),
+    target_bins: int = 32,
 ) -> WeakLearner:
     """Oblivious trees over public questions, for boosting with clipped weights.
 
@@ -539,11 +549,12 @@ def oblivious_tree(
         response: what is predicted. A number always has a prologue, which releases its histogram.
         monotone: for each attribute 1 if scores must not fall with its cells, -1 if they must not
             rise, and 0 otherwise; post-processing. It is not for several classes.
+        target_bins: how many bins of equal width the histogram of a number has.
 
     Raises:
         ValueError: naming the argument that is out of its range.
     """
-    static = mixes, marginals, scores, smoothing, response, monotone
+    static = mixes, marginals, scores, smoothing, response, monotone, target_bins
     return of_kind(checked_kind(attributes, depth, relation, noise, *static))
 
 

@@ -16,11 +16,11 @@ from dpbt.privacy.mechanism import Mechanism, Numbers, Sensitivity
 
 SITE = "target"
 
-BINS = 64
-"""How many bins of equal width the range is cut into."""
+MOST_BINS = 256
+"""Most bins of equal width that the range is cut into."""
 
 # The centres and the spreads (standard deviations) between which the counts decide, as positions.
-_CENTERS = ((np.arange(2 * BINS) + 0.5) / (2 * BINS)).astype(np.float32)
+_CENTERS = ((np.arange(128) + 0.5) / 128).astype(np.float32)
 _SPREADS = np.geomspace(1 / 256, 0.5, 29).astype(np.float32)
 
 # What is expected before anything is released.
@@ -43,15 +43,16 @@ def target_sensitivity(relation: Relation, noise: Mechanism) -> float:
     return noise.bound(Sensitivity(moved, math.sqrt(moved)))
 
 
-def counts(target: Array, rows: Array) -> Array:
-    """i32[BINS]: how many rows have their number in each bin.
+def counts(target: Array, rows: Array, bins: int) -> Array:
+    """i32[B]: how many rows have their number in each bin.
 
     Args:
         target: f32[N], positions; what is outside of [0, 1] counts as the nearer end.
         rows: i32[N], the weight of each row, in 1 / GRID of a row.
+        bins: B, how many bins of equal width the range is cut into.
     """
-    place = jnp.clip(jnp.floor(jnp.nan_to_num(target) * BINS), 0, BINS - 1)
-    return jax.ops.segment_sum(rows, place.astype(jnp.int32), BINS)
+    place = jnp.clip(jnp.floor(jnp.nan_to_num(target) * bins), 0, bins - 1)
+    return jax.ops.segment_sum(rows, place.astype(jnp.int32), bins)
 
 
 def fitted(noisy: Array, deviation: Numbers) -> tuple[Array, Array, Array]:
@@ -64,14 +65,15 @@ def fitted(noisy: Array, deviation: Numbers) -> tuple[Array, Array, Array]:
     range and a spread of about a seventh of it remain.
 
     Args:
-        noisy: i32[BINS], noisy `counts`, in rows.
+        noisy: i32[B], noisy `counts`, in rows.
         deviation: f32[], the standard deviation of the noise, in rows.
     """
     center = jnp.asarray(_CENTERS)[:, None]
     spread = jnp.asarray(_SPREADS)[None, :]
 
     # The share of each bin; the ends of the range hold what lies beyond.
-    edges = jnp.arange(1, BINS, dtype=jnp.float32) / BINS
+    bins = noisy.shape[0]
+    edges = jnp.arange(1, bins, dtype=jnp.float32) / bins
     scale = spread * np.float32(math.sqrt(3) / math.pi)
     below = jax.nn.sigmoid((edges[None, None, :] - center[..., None]) / scale[..., None])
     ends = (*below.shape[:2], 1)

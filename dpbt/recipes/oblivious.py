@@ -64,7 +64,8 @@ def oblivious_boost(
     limit: ArrayLike = 0.6,
     clip: ArrayLike | None = None,
     marginals_share: ArrayLike = 0.0,
-    target_share: ArrayLike = 0.05,
+    target_share: ArrayLike = 0.1,
+    target_bins: int = 32,
     scores_share: ArrayLike = 0.0,
     curvature: ArrayLike | None = None,
     smoothing: float = 0.1,
@@ -105,6 +106,8 @@ def oblivious_boost(
             all attributes before the first tree, in [0, 1). All settings have them or none does.
         target_share: the share of the budget for the histogram of a number, in (0, 1). It says
             where scores start, and the spread in units of which residuals are clipped.
+        target_bins: how many bins of equal width that histogram has. Fewer bins stand out of more
+            noise, and more bins tell a number of small spread in a wide range.
         scores_share: the share of the budget for the final scores by class, after the last tree, in
             [0, 1). They make probabilities true. All settings have them or none does.
         curvature: h, how much a leaf's estimated share of the rows adds to its denominator, which
@@ -144,7 +147,8 @@ def oblivious_boost(
         closing = _target_share(target_share)
     _check_rest(opening + closing)
     constraints = _directions(domain, monotone)
-    kind = _kind(request, domain, depth, mixes, *once, smoothing, response, constraints)
+    static = response, constraints, target_bins
+    kind = _kind(request, domain, depth, mixes, *once, smoothing, *static)
     settings = _Settings(
         _in_float32("step", step),
         _in_float32("limit", limit),
@@ -246,12 +250,20 @@ def _kind(
     smoothing: float,
     response: Response,
     monotone: tuple[int, ...],
+    target_bins: int,
 ) -> oblivious_tree.Kind:
     """The static part, checked; the noise follows from the guarantee."""
     noise = mechanisms.rounded_gaussian if request.approximate else mechanisms.discrete_laplace
     static = mixes, marginals, scores, smoothing
     return oblivious_tree.checked_kind(
-        attributes_of(domain), depth, request.relation, noise, *static, response, monotone
+        attributes_of(domain),
+        depth,
+        request.relation,
+        noise,
+        *static,
+        response,
+        monotone,
+        target_bins,
     )
 
 
@@ -322,6 +334,7 @@ class Rule(NamedTuple):
     marginals_share: float
     scores_share: float
     target_share: float
+    target_bins: int
 
 
 def rule(
@@ -346,6 +359,8 @@ def rule(
       where their noise, F / (n eps) or sqrt(F) / (n mu), is small.
     - *Scores by class.* Three hundredths of the budget make probabilities true. That costs about
       0.001 of AUROC.
+    - *Several classes.* A row's residuals are shared by K scores, so steps are two thirds of those
+      above, and pure recipes have (2 / K)^0.42 times as many trees.
     - *Numbers.* Squared error counts the noise of a score, where ranking only counts its order. So
       steps are a quarter to a third of those above. The histogram of the number gets what it needs
       to stand out, from 3 to 20 hundredths of the budget.
@@ -363,22 +378,36 @@ def rule(
     number = response == NUMBER
     scores = 0.0 if number else _SCORES
     if np.isinf(epsilon):
-        return Rule(1024, 0.1, 0.2, _MIXES, 0.1, scores, _TARGET[0])
+        return Rule(1024, 0.1, 0.2, _MIXES, 0.1, scores, _TARGET[0], 64)
 
     if delta > 0:
         signal = rows * float(accounting.gdp_mu(epsilon, delta)) / moved
         rounds = int(np.clip(round(64 * (signal / 8.9) ** 0.42), 8, 1024))
-        step = (0.3 if number else 1.3) / math.sqrt(rounds)
+        step = (0.3 if number else 1.3 if response == BINARY else 0.9) / math.sqrt(rounds)
         histograms = math.sqrt(attributes) / signal < 0.016
     else:
         signal = rows * epsilon / moved
         rounds = int(np.clip(round(64 / 11 * (signal / 43) ** 0.42), 4, 128))
-        step = (0.5 if number else 1.6) / math.sqrt(rounds)
+        if response.classes > 2:
+            rounds = int(np.clip(round(rounds * (2 / response.classes) ** 0.42), 4, 128))
+        step = (0.5 if number else 1.6 if response == BINARY else 0.9) / math.sqrt(rounds)
         histograms = attributes / signal < 0.008
 
     share = 0.1 if histograms else 0.0
-    target = float(np.clip((60 / signal) ** (2 if delta > 0 else 1), *_TARGET))
-    return Rule(rounds, step, min(4 * step, 0.6), _MIXES, share, scores, target)
+    of_target = _of_target(signal, delta)
+    return Rule(rounds, step, min(4 * step, 0.6), _MIXES, share, scores, *of_target)
+
+
+def _of_target(signal: float, delta: float) -> tuple[float, int]:
+    """(target_share, target_bins) for a signal of n eps, or n mu.
+
+    The share is what makes rows stand 60 times above the noise of a bin, within bounds. Bins are a
+    power of 2 near three times the root of that ratio.
+    """
+    share = float(np.clip((60 / signal) ** (2 if delta > 0 else 1), *_TARGET))
+    ratio = signal * math.sqrt(share) if delta > 0 else signal * share / math.sqrt(2)
+    bins = 2 ** round(math.log2(3 * math.sqrt(ratio)))
+    return share, int(np.clip(bins, 8, 64))
 
 
 def auto(

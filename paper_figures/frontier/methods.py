@@ -27,18 +27,24 @@ STYLES: dict[str, dict[str, Any]] = {
     "dp-ebm": {"color": "0.25", "marker": "X"},
     "diffprivlib-forest": {"color": "0.5", "marker": "P"},
     "diffprivlib-logistic": {"color": "0.65", "marker": "*", "markersize": 7},
+    "diffprivlib-bayes": {"color": "#56B4E9", "marker": "s"},
+    "diffprivlib-linear": {"color": "0.65", "marker": "*", "markersize": 7},
 }
 """Private method -> its line."""
 
 LEVELS: dict[str, dict[str, Any]] = {
     "boosting": {"color": "black", "linestyle": "-", "linewidth": 0.9},
     "auto-without-noise": {"color": "#D55E00", "linestyle": "--", "linewidth": 1.1},
+    "random-forest": {"color": "black", "linestyle": "-.", "linewidth": 0.9},
     "larger-class": {"color": "black", "linestyle": ":", "linewidth": 1.1},
+    "mean": {"color": "black", "linestyle": ":", "linewidth": 1.1},
+    "median": {"color": "0.5", "linestyle": ":", "linewidth": 1.1},
 }
 """Method without privacy -> its horizontal line."""
 
 WORDS = {
     "boosting": "boosting, no privacy",
+    "random-forest": "random forest, no privacy",
     "auto-without-noise": "auto, no noise",
     "larger-class": "larger class",
 }

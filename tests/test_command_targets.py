@@ -144,6 +144,7 @@ def test_the_owner_sees_labels_and_weights_that_are_none(folder, tmp_path, capsy
         counted = {key: sum(row[key] == "NA" for row in given) for key in ("w", name)}
         assert (found["w"], found["label"]) == (counted["w"], counted[name])
         assert min(counted.values()) > 0
+        assert lines[4].endswith("no declared class" if name == "site" else "no number")
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,8 @@ import pytest
 
 import dpbt
 from dpbt import onnx as graphs
-from tests.test_saving import DOMAIN, MADE, TARGETS, fitted, fitted_target, raw_rows
+from tests.test_saving import DOMAIN, MADE, fitted, raw_rows
+from tests.test_saving_targets import TARGETS, fitted_target
 
 installed = all(importlib.util.find_spec(name) for name in ("onnx", "onnxruntime"))
 needs_onnx = pytest.mark.skipif(not installed, reason="the extra onnx is not installed")

@@ -56,7 +56,9 @@ def run(options: argparse.Namespace) -> None:
         if label.weight is not None:
             name, most = label.weight
             missing |= missing_cells({name: Numeric(0, most)}, {name: weights})
-        print(owner_report(missing, unknown), file=sys.stderr)
+        words = "neither class" if label.target is None else "no declared class"
+        words = "no number" if isinstance(label.target, Numeric) else words
+        print(owner_report(missing, unknown, words), file=sys.stderr)
 
     with output.working("setting the noise"):
         import jax

@@ -290,7 +290,7 @@ def step_divergences(
     return losses
 
 
-_boost = jax.jit(boost)
+_boost, _line_of = jax.jit(boost), jax.jit(line_of)
 
 
 def without_withheld(transcript: Transcript, learner: WeakLearner) -> Transcript:
@@ -384,7 +384,7 @@ def model_of(
     Of the table it keeps the public questions and the kind of its rows; of the key, its kind.
     """
     rows = table.cells.shape[0]
-    _, intercept = line_of(recipe, transcript.prologue, transcript.epilogue)
+    _, intercept = _line_of(recipe, transcript.prologue, transcript.epilogue)
 
     def of_rows(release: Release, axis: int) -> Release:
         """The release. Arrays of withheld sites lose the places of padded rows on the axis."""

@@ -23,7 +23,7 @@ import numpy as np
 from dp_accounting import NeighboringRelation
 
 import dpbt
-from dpbt.data.targets import Target
+from dpbt.data.targets import Target, response_of
 from dpbt.privacy.mechanism import Allowance, DrawRequest, Numbers, StepLoss
 from dpbt.public import BINARY as BINARY
 from dpbt.public import CELLS as CELLS
@@ -412,7 +412,8 @@ class Recipe(HoldsFunctions):
         target: the declared classes or range, if the learner does not tell two classes apart.
 
     Raises:
-        ValueError: if rounds are not whole numbers from 1 to the capacity, and as `check_parts`.
+        ValueError: if rounds are not whole numbers from 1 to the capacity, or the target is of
+            another response than the learner's, and as `check_parts`.
     """
 
     budget: Budget
@@ -435,6 +436,11 @@ class Recipe(HoldsFunctions):
 
     def __post_init__(self):
         check_parts(self.learner, self.reweighter, self.relation)
+        if response_of(self.target) != self.learner.hypotheses.response:
+            raise ValueError(
+                f"the learner predicts {self.learner.hypotheses.response.words}, and the target "
+                f"declares {response_of(self.target).words}"
+            )
         _check_rounds(self.rounds, self.capacity)
 
     def public(self, prologue: Release | None = None) -> Public:

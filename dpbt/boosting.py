@@ -50,7 +50,8 @@ from dpbt.validate import flag
 def own_key(key: Array, recipe: Recipe) -> Array:
     """The key of a recipe's noise: a function of the key, of every budget number and of the parts.
 
-    So one key gives independent noise to two recipes that differ in any scale, share or learner.
+    So one key gives independent noise to two recipes that differ in any scale, share, learner or
+    declared target.
     If they shared their noise at two scales, their two releases would reveal the private statistic.
     Rounds and capacity are left out, because the first T rounds do not depend on how many follow.
     The epilogue does, so its own key also depends on the number of rounds.
@@ -61,7 +62,8 @@ def own_key(key: Array, recipe: Recipe) -> Array:
     """
     learner = recipe.learner
     once = [part.tag for part in (learner.prologue, learner.epilogue) if part is not None]
-    tag = keys.text_words(" | ".join([learner.tag, recipe.reweighter.tag, *once]))
+    target = [] if recipe.target is None else [repr(recipe.target)]
+    tag = keys.text_words(" | ".join([learner.tag, recipe.reweighter.tag, *once, *target]))
     numbers = (recipe.budget, recipe.reweighting, recipe.rows)
     budget = [_bits_of(leaf) for leaf in jax.tree.leaves(numbers)]
     return keys.fold_words(key, jnp.concatenate([jnp.asarray(tag), *budget]))
@@ -123,7 +125,8 @@ def boost(key: Array, table: Table, recipe: Recipe, public_key: Array | None = N
     The guarantee is that of `ledger(recipe)`, for tables of at most `rows` rows. Of a larger table
     only the first `rows` present rows count (`admitted`). The key is a secret of the release. Use
     it on one table only. On two tables it makes the same noise, even if one is an update of the
-    other or holds the same rows under another domain.
+    other. The same rows under another domain, with other weights or with exchanged classes are
+    another table.
 
     Args:
         key: a typed key; see `keys`. Recipes that differ in any number have independent noise

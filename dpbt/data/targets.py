@@ -65,8 +65,9 @@ def read(target: Target, labels: ColumnCells) -> tuple[np.ndarray, np.ndarray]:
         values = read_numbers(labels)
         there = ~np.isnan(values)
         low, high = float(target.low), float(target.high)
-        clipped = np.clip(np.where(there, values, low), low, high)
-        return ((clipped - low) / (high - low)).astype(np.float32), there
+        with np.errstate(all="ignore"):  # a warning would say that some row holds a tiny number
+            clipped = np.clip(np.where(there, values, low), low, high)
+            return ((clipped - low) / (high - low)).astype(np.float32), there
 
     code = read_codes(labels, target.values)
     cell_of = np.array([target.cell_of[value] for value in target.values], np.int32)

@@ -75,10 +75,12 @@ class Weights(NamedTuple):
                 raise ValueError(f"sample_weight: {error}") from None
             if len(read) != len(label):
                 raise ValueError("sample_weight must have the same length as the columns")
-            weight = np.clip(np.nan_to_num(read, nan=0.0), 0.0, self.most) / self.most
-        if self.of_class is not None:
-            weight = weight * self.of_class[label.astype(np.int64)]
-        return weight.astype(np.float32)
+            with np.errstate(all="ignore"):  # a warning would say that some row has a tiny weight
+                weight = np.clip(np.nan_to_num(read, nan=0.0), 0.0, self.most) / self.most
+        with np.errstate(all="ignore"):
+            if self.of_class is not None:
+                weight = weight * self.of_class[label.astype(np.int64)]
+            return weight.astype(np.float32)
 
 
 def _of_classes(names: Sequence[Any], class_weight: Mapping[Any, float]) -> np.ndarray:
@@ -99,10 +101,17 @@ def _of_classes(names: Sequence[Any], class_weight: Mapping[Any, float]) -> np.n
     for word, weight in given.items():
         _check_positive(f"class_weight of {word!r}", weight)
     found = np.array([float(given[word]) for word in words])
-    return found / found.max()
+    shares = found / found.max()
+    if not np.all(shares.astype(np.float32) > 0):
+        raise ValueError(f"class_weight must not differ beyond float32, got {shown(dict(given))}")
+    return shares
 
 
 def _check_positive(name: str, value: object) -> None:
     number = isinstance(value, numbers.Real) and not isinstance(value, bool)
-    if not number or not 0 < float(value) < math.inf:  # type: ignore[arg-type]
+    try:
+        good = number and 0 < float(value) < math.inf  # type: ignore[arg-type]
+    except OverflowError:
+        good = False
+    if not good:
         raise ValueError(f"{name} must be a positive finite number, got {shown(value)}")

@@ -145,9 +145,9 @@ def sum_sensitivity(kind: Kind) -> float:
     other rows keep their weights, as each depends on the row itself and on released trees.
 
     A number is the same, with a residual in -GRID..GRID in place of y w. With several classes a row
-    adds its K residuals to the K sums of its leaf, and `_residuals` keeps their norm at most GRID:
-    the L1 norm for noise that is priced by L1, else the L2 norm. So the same bounds hold for all K
-    sums together.
+    adds its K residuals to the K sums of its leaf. `_residuals` keeps their norm at most GRID: the
+    L1 norm for noise that is priced by L1, else the L2 norm. So the same bounds hold for all K sums
+    together.
     """
     moved = GRID * sensitivity.moved_rows(kind.relation)
     return kind.noise.bound(Sensitivity(moved, moved))
@@ -270,8 +270,8 @@ def _class_totals(kind: Kind, histogram: Array) -> Array:
 def _start(kind: Kind, release: Release, budget: ObliviousBudget) -> Array:
     """The score that rows start from.
 
-    It is f32[], the log ratio of two classes in bits, shrunk by noise; f32[K], the logarithms of
-    the shares of several classes, with mean 0; or f32[], the centre of a number.
+    Of two classes it is f32[], the log ratio in bits, shrunk by noise. Of several classes it is
+    f32[K], the logarithms of their shares, with mean 0. Of a number it is f32[], its centre.
     """
     if kind.response == NUMBER:
         return _fitted_target(kind, release, budget)[0]
@@ -434,6 +434,14 @@ def hypothesis(
     return tree._replace(leaf=leaf)
 
 
+def _sums_of_a_row(kind: Kind) -> int:
+    """How many sums a row may add to: one for each residual that is not 0."""
+    if not kind.response.axes:
+        return 1
+    most = GRID if kind.noise.price.norm == "l1" else GRID**2
+    return min(kind.response.classes, most)
+
+
 def events(kind: Kind, budget: ObliviousBudget, public: Public) -> list[Event]:
     """One line: the leaf sums."""
     del public
@@ -445,7 +453,7 @@ def events(kind: Kind, budget: ObliviousBudget, public: Public) -> list[Event]:
             sum_sensitivity(kind),
             budget.sum_scale,
             "docs/privacy.md O2",
-            moved=sensitivity.moved_rows(kind.relation),
+            moved=sensitivity.moved_rows(kind.relation) * _sums_of_a_row(kind),
         )
     ]
 

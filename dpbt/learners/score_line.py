@@ -107,15 +107,17 @@ def line(noisy: Array, deviation: Numbers, start: Array) -> tuple[Array, Array]:
 def temperature(noisy: Array, deviation: Numbers, start: Array) -> tuple[Array, Array]:
     """(f32[] slope, f32[K] intercept in bits) of several classes; post-processing.
 
-    All scores are multiplied by one slope. The log odds of the largest class follow it closely, so
-    the slope is fitted to them, without a shift.
+    All scores are multiplied by one slope. Where scores are nearly equal, this multiplies how far
+    the log odds of the largest class are above those of a guess, -log(K - 1). So the slope is
+    fitted to these, without a shift.
 
     Args:
         noisy: i32[10, 2], noisy `counts`.
         deviation: f32[], the standard deviation of the noise, in rows.
         start: f32[K], where scores started, in bits.
     """
-    slope, _ = _fitted(noisy, deviation, jnp.float32(0), np.zeros(1, np.float32))
+    guess = jnp.float32(-math.log(start.shape[0] - 1))
+    slope, _ = _fitted(noisy, deviation, guess, np.zeros(1, np.float32))
     return slope, slope * start
 
 

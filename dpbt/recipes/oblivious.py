@@ -99,8 +99,8 @@ def oblivious_boost(
             spreads of a number.
         limit: v, the furthest that a leaf moves a score, in nats or in spreads.
         clip: c. No row has a larger weight than c, in (0, 1]; by default 0.3. With several classes
-            the L2 norm of a row's residuals is at most sqrt(2) c (with pure epsilon their L1 norm
-            is at most 2 c), which is the same for two classes. The residual of a number is at most
+            the L2 norm of a row's residuals is at most sqrt(2) c. With pure epsilon their L1 norm
+            is at most 2 c. For two classes these are the same. The residual of a number is at most
             c spreads, by default 0.5.
         marginals_share: the share of the budget (of epsilon, or of mu^2) for class histograms of
             all attributes before the first tree, in [0, 1). All settings have them or none does.

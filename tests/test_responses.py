@@ -25,6 +25,9 @@ ROWS, ROUNDS = 16, 2
 BOOST = jax.jit(dpbt.boost)
 TARGETS = {"classes": CLASSES, "number": RANGE}
 relations = pytest.mark.parametrize("relation", ["add_remove", "replace_one"])
+mostly_slow = pytest.mark.parametrize(
+    "relation", ["add_remove", pytest.param("replace_one", marks=pytest.mark.slow)]
+)
 
 
 def columns_of(count, seed=0):
@@ -127,7 +130,7 @@ def test_residuals_of_a_number_are_clipped_in_units_of_the_spread():
     np.testing.assert_array_equal(counted, [-GRID, 0, 17, GRID, 0, GRID])
 
 
-@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("weighted", [pytest.param(False, marks=pytest.mark.slow), True])
 @pytest.mark.parametrize("name", TARGETS)
 def test_without_noise_the_sums_are_those_of_plain_loops(name, weighted):
     target = TARGETS[name]
@@ -248,7 +251,7 @@ def opening(table, recipe):
     return BOOST(jax.random.key(0), table, still).transcript.prologue
 
 
-@relations
+@mostly_slow
 @pytest.mark.parametrize("name", TARGETS)
 def test_exact_losses_are_within_the_ledger(name, relation):
     """Against every row of the domain with every class, or with three numbers; rows have weights.
@@ -289,7 +292,7 @@ def test_leaves_are_made_monotone_and_monotone_ones_stay():
         np.testing.assert_array_equal(make(jnp.asarray(found), jnp.asarray(direction)), found)
 
 
-@pytest.mark.parametrize("target", [None, RANGE])
+@pytest.mark.parametrize("target", [pytest.param(None, marks=pytest.mark.slow), RANGE])
 def test_scores_keep_monotone_constraints(target):
     """Everywhere in the domain, and through noise."""
     columns = columns_of(ROWS)
@@ -367,6 +370,7 @@ def test_weights_that_are_not_public_bounds_are_refused():
         dpbt.table(DOMAIN, columns, [1.0] * 4, target=RANGE, class_weight={1: 2})
 
 
+@pytest.mark.slow
 def test_a_row_of_weight_0_counts_nowhere_and_full_weights_change_nothing():
     """In greedy trees, oblivious trees and random trees; and with a prologue and an epilogue."""
     columns, rng = columns_of(ROWS), np.random.default_rng(1)

@@ -327,7 +327,8 @@ class Purse:
         bound = "at most " if self.relation is ADD_REMOVE else ""
         lines = [
             f"purse: {'epsilon' if not terms.delta else '(epsilon, delta)'} = {what} for all "
-            f"releases together, under {terms.relation}, for a table of {bound}{terms.rows} rows",
+            f"releases together, under {terms.relation}",
+            f"table: {bound}{terms.rows} rows",
             f"adds up: {MEASURES[terms.measure]}, of {self.budget:.6g} in all",
             accounting.align(rows),
         ]

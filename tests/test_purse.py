@@ -433,7 +433,7 @@ def test_a_purse_prints_what_was_spent_and_what_is_left():
     purse.take(recipe)
     printed = str(purse)
     assert printed.startswith("purse: epsilon = 1 for all releases together, under replace_one")
-    assert "under replace_one, for a table of 1000 rows\n" in printed
+    assert "\ntable: 1000 rows\n" in printed
     assert "adds up: epsilon of pure differential privacy, of 1 in all" in printed
     assert re.search(rf"1 +{recipe.name} +0\.25 +25\.00%", printed)
     assert re.search(r"\(left\) +0\.75 +75\.00%", printed)

@@ -21,9 +21,8 @@ def test_fits_are_paid_for_until_the_purse_is_empty(folder, capsys):
     path = folder / "purse.json"
     status, out, err = run(capsys, "purse", "new", path, "--epsilon", 8, *BOUND)
     assert (status, err) == (0, "")
-    assert out.startswith(
-        "purse: epsilon = 8 for all releases together, under add_remove, for a table "
-    )
+    assert out.startswith("purse: epsilon = 8 for all releases together, under add_remove\n")
+    assert f"table: at most {ROWS + 10} rows\n" in out
     assert out.endswith(f"wrote {path}\n")
 
     paid = [*fitting(folder, "first.json"), "--purse", path]

@@ -178,7 +178,7 @@ def _check_finite(measure: str, book: Ledger) -> None:
         sites = _sites(book, lambda line: not (line.mechanism.price.gaussian or line.mu == 0))
         raise ValueError(
             f"the draws {sites} are not Gaussian, and a purse of mu adds up Gaussian draws alone; "
-            "open a purse with measure='rho'"
+            "open a purse with measure='rho', which takes all recipes"
         )
 
 

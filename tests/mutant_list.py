@@ -235,8 +235,8 @@ MUTANTS = [
     Mutant(
         "scales of the first round alone are compared",
         "dpbt/privacy/pricing.py",
-        "    for bound in (0.0, _FAR_BOUND):",
-        "    for bound in (0.0,):",
+        "        for bound in (0.0, _FAR_BOUND)",
+        "        for bound in (0.0, 0.0)",
         (attack("ledgers", "lines_that_lie_are_refused"),),
     ),
     Mutant(

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import jax
 import matplotlib
 import matplotlib.pyplot as plt
 import numpy as np
@@ -17,7 +18,7 @@ from dpbt import __main__ as command_line
 from dpbt import plot
 from dpbt.analysis import column_axis, tree_picture
 from dpbt.base import HypothesisClass
-from dpbt.data.domains import Numeric, Predicate
+from dpbt.data.domains import Nominal, Numeric, Predicate
 from dpbt.learners import rules
 from dpbt.reader import ObliviousTrees
 from tests.pictured import DOMAIN, MADE, MODELS, ROWS, TREES, Saved, columns_of, every
@@ -324,7 +325,7 @@ def test_bad_arguments_are_refused(saved, tmp_path):
 
 def test_no_function_takes_private_rows():
     public = {"model", "domain", "attribute", "attributes", "ax", "of", "draws", "most", "round"}
-    public |= {"levels", "results", "measure", "dataset", "delta", "styles", "legend"}
+    public |= {"class_", "levels", "results", "measure", "dataset", "delta", "styles", "legend"}
     for name in plot.__all__:
         assert set(inspect.signature(getattr(plot, name)).parameters) <= public
     table = dpbt.table(DOMAIN, columns_of(0), np.arange(ROWS) % 2 == 0)
@@ -414,3 +415,46 @@ def test_files_of_other_kinds_are_refused_and_none_is_replaced(saved, tmp_path, 
     (tmp_path / "p.png").write_text("kept")
     assert "the file exists" in run(capsys, *words, tmp_path / "p.png")[2]
     assert (tmp_path / "p.png").read_text() == "kept"
+
+
+def of_target(target):
+    """A model of several classes, or of a number, and its rows' domain."""
+    domain = {"size": Numeric(0, 1, bins=4), "kind": Nominal(("a", "b"), other="b")}
+    rng = np.random.default_rng(0)
+    columns = {"size": rng.random(60), "kind": rng.choice(["a", "b"], 60)}
+    labels = rng.choice(["x", "y", "z"], 60) if isinstance(target, Nominal) else rng.random(60)
+    table = dpbt.table(domain, columns, labels, target=target)
+    settings = {"rounds": 3, "depth": 2, "rows": 60, "domain": domain, "target": target}
+    recipe = dpbt.recipes.oblivious_boost(epsilon=20.0, **settings)
+    return dpbt.fit(jax.random.key(0), table, recipe), domain
+
+
+def test_several_classes_are_drawn_one_by_one_and_numbers_in_their_units():
+    """Against the mean over all rows of the domain."""
+    model, domain = of_target(Nominal(("x", "y", "z")))
+    every = np.array([[size, kind] for size in range(4) for kind in range(2)], np.uint8)
+    scores = np.asarray(dpbt.decision_function(model, every)).reshape(4, 2, 3).mean(axis=1)
+    for number, name in enumerate("xyz"):
+        ax = plot.shape(model, domain, "size", class_=name)
+        np.testing.assert_allclose(ax.patches[0].get_data().values, scores[:, number], atol=1e-6)
+        assert ax.get_ylabel() == f"mean score of {name}"
+        plot.shape(model, domain, ("size", "kind"), of="probability", class_=name)
+        assert f"score of {name}" in plot.tree(model, domain, class_=name).get_title()
+        plt.close("all")
+    plot.attributes(model, domain)
+    for wrong in (None, "w", 0):
+        with pytest.raises(ValueError, match="class_ must be one of"):
+            plot.shape(model, domain, "size", class_=wrong)
+
+    model, domain = of_target(Numeric(-5, 15))
+    numbers = -5 + 20 * np.asarray(dpbt.decision_function(model, every)).reshape(4, 2)
+    ax = plot.shape(model, domain, "size")
+    np.testing.assert_allclose(ax.patches[0].get_data().values, numbers.mean(axis=1), atol=1e-5)
+    with pytest.raises(ValueError, match="no probabilities"):
+        plot.shape(model, domain, "size", of="probability")
+    with pytest.raises(ValueError, match="class_ is for"):
+        plot.tree(model, domain, class_="x")
+    plot.tree(model, domain)
+    plot.attributes(model, domain)
+    plot.shape(model, domain, ("size", "kind"))
+    plt.close("all")

@@ -30,14 +30,14 @@ class TreeSum(NamedTuple):
     Attributes:
         depth: D.
         ask: what nodes ask.
-        leaf: f64[T, 2^D, ...], what the leaves add.
-        start: what is added to the sum.
+        leaf: f64[T, 2^D, ...], what the leaves add; the last axis is that of several classes.
+        start: what is added to the sum; f64[K] with several classes.
     """
 
     depth: int
     ask: Ask
     leaf: np.ndarray
-    start: float
+    start: float | np.ndarray
 
 
 def of_model(model: Model | SavedModel, of: str) -> TreeSum | None:
@@ -53,13 +53,14 @@ def of_model(model: Model | SavedModel, of: str) -> TreeSum | None:
     kind, questions = kind_in_files(model), model.questions
     assert questions is not None  # as `domain_of` says
     found: Any = hypotheses_on_host(model)
-    start = float(np.asarray(model.intercept))
+    start = np.asarray(model.intercept, np.float64)
     match kind, of:
         case "trees", "score":
             leaf = found.leaf.astype(np.float64)
             return TreeSum(_depth(leaf), _ask_splits(found.split, questions), leaf, start)
         case "oblivious trees", "score":
             leaf = found.leaf.astype(np.float64)
+            leaf = leaf if leaf.ndim == 2 else np.moveaxis(leaf, 1, 2)
             return TreeSum(_depth(leaf), _ask_levels(found.feature, found.right), leaf, start)
         case "groves", _:
             arrays = (found.attribute, found.threshold, found.leaf)

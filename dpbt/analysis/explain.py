@@ -57,7 +57,7 @@ def explain(model: Model | SavedModel, domain: Domain | None = None) -> str:
     return _with_start(model, _in_words(kind, model, hypotheses, known), once)
 
 
-def _declared(model: Model | SavedModel) -> tuple[Target | None, Sequence[Any] | None]:
+def declared_by(model: Model | SavedModel) -> tuple[Target | None, Sequence[Any] | None]:
     """(target, classes): the declared classes or range, and the names of several classes."""
     if isinstance(model, SavedModel):
         return model.target, model.classes
@@ -69,7 +69,7 @@ def _in_words(
     kind: Callable[..., str], model: Model | SavedModel, hypotheses: Any, domain: Domain
 ) -> str:
     """The hypotheses in words; those of the user's own are explained by their domain alone."""
-    target, classes = _declared(model)
+    target, classes = declared_by(model)
     if target is None or kind is not rules.of_oblivious_trees:
         return kind(hypotheses, domain)
     return rules.of_oblivious_trees(hypotheses, domain, target, classes)
@@ -82,7 +82,7 @@ def _with_start(model: Model | SavedModel, lines: str, once: bool) -> str:
 
 def _start(model: Model | SavedModel) -> str:
     """Where scores start, or a number in its units."""
-    target, classes = _declared(model)
+    target, classes = declared_by(model)
     if isinstance(target, Numeric):
         return f"{target.low + (target.high - target.low) * float(model.intercept):.{DIGITS}g}"
     if classes is None or target is None:

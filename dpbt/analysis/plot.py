@@ -17,10 +17,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dpbt.analysis.answers import Answer, answer_of
 from dpbt.analysis.column_axis import ColumnAxis, axis_of, draw_axis
 from dpbt.analysis.effects import attribute_effects, partial_dependence
 from dpbt.analysis.explain import (
     check_words,
+    declared_by,
     domain_of,
     hypotheses_on_host,
     kind_in_files,
@@ -31,6 +33,7 @@ from dpbt.analysis.style import BLUE, ORANGE, diverging, finish, panel
 from dpbt.analysis.tree_picture import draw, layout, size_of
 from dpbt.base import Model
 from dpbt.data.domains import Domain
+from dpbt.data.kinds import Nominal, Numeric
 from dpbt.learners.rules import branch_of, questions_of_tree
 from dpbt.reader import SavedModel
 from dpbt.validate import shown
@@ -59,7 +62,8 @@ def attributes(
 
     A bar is the root of the attribute's total effect (`attribute_effects`): the standard deviation
     of the score where this attribute alone is redrawn, with cells of the uniform law. A whisker is
-    about one standard error, where the effect is estimated.
+    about one standard error, where the effect is estimated. The variances of the scores of several
+    classes are added up. A predicted number is in its units.
 
     Noise makes bars, too. An attribute that tells nothing has one if a noisy choice, or the public
     questions of a random tree, asked for it.
@@ -79,15 +83,18 @@ def attributes(
     first = effects[:most]
     ax = panel(ax, (6.0, 1.2 + 0.26 * len(first)))
     places = np.arange(len(first))
-    deviations = np.array([effect.deviation for effect in first])
+    target, _ = declared_by(model)
+    scale = float(target.high) - float(target.low) if isinstance(target, Numeric) else 1.0
+    deviations = scale * np.array([effect.deviation for effect in first])
     # The error of a root is that of the variance over twice the root.
-    errors = [effect.error / max(2 * effect.deviation, 1e-30) for effect in first]
+    errors = [scale * effect.error / max(2 * effect.deviation, 1e-30) for effect in first]
     ax.barh(places, deviations, color=BLUE, height=0.7)
     if any(errors):
         ax.errorbar(deviations, places, xerr=errors, fmt="none", ecolor="black", elinewidth=1)
     ax.set_yticks(places, [effect.attribute for effect in first])
     ax.invert_yaxis()
-    words = "standard deviation of the score as one attribute is redrawn"
+    what = {Numeric: "prediction", Nominal: "scores"}.get(type(target), "score")
+    words = f"standard deviation of the {what} as one attribute is redrawn"
     left = len(effects) - len(first)
     words += f"\n({left} smaller ones are left out)" if left else ""
     finish(ax, xlabel=words, title=name_of(model))
@@ -102,6 +109,7 @@ def shape(
     attribute: str | Sequence[str] = (),
     *,
     of: str = "score",
+    class_: Any = None,
     ax: Axes | None = None,
 ) -> Axes:
     """Draw the mean score for each cell of one attribute, or of a pair.
@@ -109,30 +117,34 @@ def shape(
     The mean is over the cells of all other attributes, by the uniform law of `dpbt.effects`. A
     numeric attribute is drawn as steps between its public cut points, and any other as points. A
     dashed line is the mean over all cells. The cell of missing or unlisted values lies apart, at
-    the end. A pair is drawn as a map of colours around the score 0, or the probability 1/2.
+    the end. A pair is drawn as a map of colours around the score 0, the probability 1/2 (1/K with
+    K classes), or the mean of a predicted number.
 
     Args:
         model: from `fit`, trained on cells; or from `dpbt.load`.
         domain: the domain that encoded the table it was fitted on. A saved model may have its own.
         attribute: the name of a column, or of two columns.
-        of: "score", or "probability" of the positive class.
+        of: "score", or "probability" of the positive class. A predicted number is in its units.
+        class_: the class whose score or probability is drawn, for a model of several classes.
         ax: the panel; a new figure by default.
 
     Raises:
-        ValueError: as `partial_dependence`.
+        ValueError: as `partial_dependence`; and for a class that the model does not have, or for
+            none where there are several.
         ImportError: without matplotlib.
     """
     known = domain_of(model, domain)
+    answer = answer_of(model, class_, of)
     found = partial_dependence(model, attribute, known, of=of)
     axes = [axis_of(known[name]) for name in found.attributes]
     if len(axes) == 1:
         ax = panel(ax, (6.0, 3.6))
-        _steps(ax, axes[0], found.values)
-        ax.set_ylabel(f"mean {of}")
+        _steps(ax, axes[0], answer.of_scores(found.values))
+        ax.set_ylabel(f"mean {answer.words}")
         finish(ax)
     else:
         ax = panel(ax, (6.0, 4.6))
-        _map(ax, (axes[0], axes[1]), found.values, of)
+        _map(ax, (axes[0], axes[1]), answer.of_scores(found.values), answer)
         draw_axis(ax, axes[1], found.attributes[1], "y", margin=0)
     draw_axis(ax, axes[0], found.attributes[0], margin=0.03 if len(axes) == 1 else 0)
     return ax
@@ -152,9 +164,9 @@ def _steps(ax: Axes, axis: ColumnAxis, values: np.ndarray) -> None:
     ax.margins(y=0.08)
 
 
-def _map(ax: Axes, axes: tuple[ColumnAxis, ColumnAxis], values: np.ndarray, of: str) -> None:
+def _map(ax: Axes, axes: tuple[ColumnAxis, ColumnAxis], values: np.ndarray, answer: Answer) -> None:
     """Draw means by the cells of two columns; values f64[cells of x, cells of y]."""
-    middle = 0.0 if of == "score" else 0.5
+    middle = float(values.mean()) if answer.middle is None else answer.middle
     reach = float(np.abs(values - middle).max()) or 1.0
     colours = {"cmap": diverging(), "vmin": middle - reach, "vmax": middle + reach}
     meshes = [
@@ -163,7 +175,9 @@ def _map(ax: Axes, axes: tuple[ColumnAxis, ColumnAxis], values: np.ndarray, of: 
         for y_edges, y_cells in _blocks(axes[1])
     ]
     ax.set_facecolor("0.85")  # between a range and the cell apart
-    words = f"mean {of} (positive class above {middle:g})"
+    words = f"mean {answer.words}"
+    if answer.number is None and answer.middle is not None:
+        words += f" (positive class above {middle:g})"
     ax.figure.colorbar(meshes[0], ax=ax, label=words)
 
 
@@ -182,6 +196,7 @@ def tree(
     round: int = 0,
     *,
     levels: int | None = None,
+    class_: Any = None,
     ax: Axes | None = None,
 ) -> Axes:
     """Draw one tree in the words of the domain, with the branches that a row can reach.
@@ -197,6 +212,7 @@ def tree(
         round: the number of the tree, from 0. The title and `dpbt.explain` count from 1. Where a
             round has several random trees, these are counted one after the other.
         levels: how many levels of questions are shown; all by default.
+        class_: the class whose score the leaves add to, for a model of several classes.
         ax: the panel; a new figure by default.
 
     Raises:
@@ -210,7 +226,10 @@ def tree(
         own = "of your own" if kind is None else kind
         raise ValueError(f"the hypotheses of {name_of(model)} are {own}, and no trees to draw")
     check_words(model, known)
-    hypotheses = hypotheses_on_host(model)
+    hypotheses, answer = hypotheses_on_host(model), answer_of(model, class_)
+    if kind == "oblivious trees":
+        leaf = hypotheses.leaf if answer.number is None else hypotheses.leaf[:, answer.number]
+        hypotheses = hypotheses._replace(leaf=leaf * answer.scale)
     trees = hypotheses.leaf.shape
     count = trees[0] * trees[1] if kind == "groves" else trees[0]
     _check_whole("round", round, 0)
@@ -226,7 +245,9 @@ def tree(
     at_left = asked is not None
     ax = panel(ax, size_of(spots, at_left))
     draw(ax, spots, 0.5 if kind == "groves" else 0.0, at_left)
-    says = "share of the positive class" if kind == "groves" else "what it adds to the score"
+    says = f"what it adds to the {answer.words}"
+    if kind == "groves":
+        says = "share of the positive class"
     words = f"tree {round + 1} of {count} of {name_of(model)}"
     ax.set_title(f"{words}\nsolid: yes, dashed: no; a leaf: {says}", fontsize=9)
     return ax

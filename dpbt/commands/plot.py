@@ -6,7 +6,7 @@ the model says, noise included. The extra `figures` installs what this needs.
 
 import argparse
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import dpbt
 from dpbt.commands import inputs, output
@@ -34,6 +34,8 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     what.add_argument("--tree", metavar="N", type=kinds.whole(1), help=words)
     words = "with --shape: what is averaged (%(default)s)"
     parser.add_argument("--of", choices=("score", "probability"), default="score", help=words)
+    words = "the class that is drawn, for a model of several classes"
+    parser.add_argument("--class", dest="class_", metavar="NAME", help=words)
     words = "with --tree: how many levels of questions are shown (all)"
     parser.add_argument("--levels", metavar="N", type=kinds.whole(1), help=words)
     output.add_out(parser, f"the picture; its name ends in {', '.join(FORMATS)}", required=True)
@@ -70,8 +72,16 @@ def _drawn(model: SavedModel, options: argparse.Namespace) -> "Axes":
     if options.attributes:
         return dpbt.plot.attributes(model)
     if options.shape is not None:
-        return dpbt.plot.shape(model, attribute=options.shape, of=options.of)
-    return dpbt.plot.tree(model, round=options.tree - 1, levels=options.levels)
+        shape = {"attribute": options.shape, "of": options.of, "class_": _class_of(model, options)}
+        return dpbt.plot.shape(model, **shape)
+    drawn = {"round": options.tree - 1, "levels": options.levels}
+    return dpbt.plot.tree(model, **drawn, class_=_class_of(model, options))
+
+
+def _class_of(model: SavedModel, options: argparse.Namespace) -> Any:
+    """The class that the option names, as the model has it: classes may be numbers."""
+    by_name = {str(name): name for name in model.classes or ()}
+    return by_name.get(options.class_, options.class_)
 
 
 def _write(drawn: "Axes", path: Path) -> None:

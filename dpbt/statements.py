@@ -7,7 +7,7 @@ from statistics import NormalDist
 import dpbt
 from dpbt.base import ADD_REMOVE, Model, Recipe
 from dpbt.privacy import accounting
-from dpbt.privacy.accounting import Ledger
+from dpbt.privacy.accounting import ChoiceLedger, Ledger
 from dpbt.privacy.pricing import ledger
 from dpbt.reader import SavedModel
 from dpbt.validate import whole
@@ -62,7 +62,15 @@ def of_people(book: Ledger, rows_per_person: int) -> Ledger:
     Args:
         book: a ledger; it may be for people already.
         rows_per_person: k, at least 1.
+
+    Raises:
+        ValueError: for the ledger of a choice, whose other candidates it does not hold.
     """
+
+    if isinstance(book, ChoiceLedger):
+        raise ValueError(
+            "the ledger of a choice is for as many rows per person as its candidates were made for"
+        )
 
     def line(of_now: accounting.Line) -> accounting.Line:
         event, now = of_now.event, book.rows_per_person
@@ -99,7 +107,7 @@ def true_positives(book: Ledger, false_positives: float) -> float:
         return min(factor * normal.cdf(normal.inv_cdf(alarms) + book.mu) + tail, 1.0)
 
     bounds = [(book.pure_epsilon + book.sampler_epsilon, book.sampler_delta)]
-    bounds += [(book.epsilon_at(delta, "zcdp"), delta) for delta in (*_DELTAS, book.delta) if delta]
+    bounds += [(book.epsilon_at(delta, book.accountant), delta) for delta in (*_DELTAS, book.delta) if delta]
     return min(_detected(epsilon, delta, false_positives) for epsilon, delta in bounds)
 
 
@@ -177,21 +185,35 @@ def _percent(share: float) -> str:
 
 def _released(book: Ledger) -> list[str]:
     noisy = [line for line in book.lines if line.mechanism.price.reads_rows]
+    chosen = []
+    if isinstance(book, ChoiceLedger):
+        chosen = [
+            f"It is the best of a random number of such models, of {book.choice.candidates} "
+            "candidates. The number and the other models are not released, and are paid for."
+        ]
     named = dict.fromkeys(f"{line.event.releases} ({line.count} draws)" for line in noisy)
     return [
         "What is released: the model, and the noisy values that it is made of. These are "
         + "; ".join(named)
         + ". Whatever is computed from them reveals no more. The settings, the declared columns "
-        "and this statement are public."
+        "and this statement are public.",
+        *chosen,
     ]
 
 
 def _not_covered(book: Ledger) -> list[str]:
-    del book
+    choices = (
+        "- Choices made by looking at the rows, such as tuning, selecting columns or keeping the "
+        "best of several models. Every model that was fitted is a release, and their costs add up."
+    )
+    if isinstance(book, ChoiceLedger):
+        choices = (
+            "- Other choices made by looking at the rows, such as selecting columns. The choice of "
+            "the settings is covered, and its running time is not."
+        )
     return [
         "What is not covered:",
-        "- Choices made by looking at the rows, such as tuning, selecting columns or keeping the "
-        "best of several models. Every model that was fitted is a release, and their costs add up.",
+        choices,
         "- Anything that was fitted on the rows before, such as a scaler or an encoder, and any "
         "evaluation on the rows afterwards.",
         "- The running time and the memory of the training, and access to the machine.",

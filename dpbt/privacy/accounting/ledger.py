@@ -142,6 +142,11 @@ class Ledger(HoldsFunctions):
         return all(line.mechanism.price.gaussian or line.mu == 0 for line in self.lines)
 
     @property
+    def accountant(self) -> str:
+        """The accountant of the guarantee at a delta: "gdp" where it is exact, and else "zcdp"."""
+        return "gdp" if self.gaussian else "zcdp"
+
+    @property
     def sampler_epsilon(self) -> float:
         """2 G: what finite bits add to epsilon."""
         return 2 * math.fsum(line.gap for line in self.lines)
@@ -167,7 +172,7 @@ class Ledger(HoldsFunctions):
         pure = self.pure_epsilon + self.sampler_epsilon
         if self.delta == 0:
             return pure
-        approximate = self.epsilon_at(self.delta, "gdp" if self.gaussian else "zcdp")
+        approximate = self.epsilon_at(self.delta, self.accountant)
         return min(approximate, pure) if self.sampler_delta <= self.delta else approximate
 
     def epsilon_at(self, delta: float, accountant: str = "zcdp") -> float:

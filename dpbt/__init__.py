@@ -20,6 +20,7 @@ if TYPE_CHECKING:
         saving,
         statements,
         sweeps,
+        tuning,
     )
     from dpbt.analysis import audit, diagnostics
     from dpbt.analysis.explain import explain
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from dpbt.saving import save
     from dpbt.statements import statement
     from dpbt.theory import forest_bounds, smooth_bounds
+    from dpbt.tuning import tune
 
 _MODULES = {
     "accounting": "dpbt.privacy.accounting",
@@ -61,6 +63,7 @@ _MODULES = {
     "smooth_bounds": "dpbt.theory.smooth_bounds",
     "statements": "dpbt.statements",
     "sweeps": "dpbt.sweeps",
+    "tuning": "dpbt.tuning",
 }
 _NAMES = {
     "Boosted": "dpbt.boosting",
@@ -84,6 +87,7 @@ _NAMES = {
     "save": "dpbt.saving",
     "statement": "dpbt.statements",
     "table": "dpbt.data.tables",
+    "tune": "dpbt.tuning",
 }
 
 __version__ = metadata.version("dpbt")
@@ -136,6 +140,8 @@ __all__ = [
     "statements",
     "sweeps",
     "table",
+    "tune",
+    "tuning",
 ]
 
 

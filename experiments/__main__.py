@@ -15,6 +15,7 @@ COMMANDS = {
     "demo": "experiments.demo",
     "audit": "experiments.audit",
     "frontier": "experiments.frontier.run",
+    "tuning": "experiments.frontier.tuning",
     "bench": "experiments.bench",
     "data": "experiments.common.data.command",
     **{name: f"experiments.papers.{name}" for name in PAPERS},

@@ -36,7 +36,7 @@ FLOORS = [
     {"recipes", "statements"},
     {"checks"},
     {"boosting", "prediction"},
-    {"analysis", "forests", "onnx", "saving", "sweeps.definition"},
+    {"analysis", "forests", "onnx", "saving", "sweeps.definition", "tuning"},
     {"sklearn", "sweeps.plan"},
     {"sweeps.folders"},
     {"sweeps.runner"},

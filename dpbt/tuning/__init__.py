@@ -2,6 +2,7 @@
 
 from dpbt.tuning.choosing import Tuned, choose, tune
 from dpbt.tuning.parts import held_out
+from dpbt.tuning.presets import around_auto
 from dpbt.tuning.selections import (
     Selection,
     candidates,
@@ -13,6 +14,7 @@ from dpbt.tuning.selections import (
 __all__ = [
     "Selection",
     "Tuned",
+    "around_auto",
     "candidates",
     "choose",
     "held_out",

@@ -210,6 +210,17 @@ _folded = jax.jit(jax.vmap(jax.random.fold_in, in_axes=(None, 0)))
 _two_words = jax.jit(jax.vmap(lambda key: jax.random.bits(key, (2,), jnp.uint32)))
 
 
+def _room(rounds: int) -> int:
+    """The rounds that a program has room for: 16, 64, 256, ...
+
+    Few sizes compile few programs, and rounds beyond a recipe's own cost next to nothing.
+    """
+    size = 16
+    while size < rounds:
+        size *= 4
+    return size
+
+
 class _Structure(NamedTuple):
     """What is compiled for the runs of one program.
 
@@ -263,7 +274,7 @@ def _all_runs(
 
 def _stacked(candidates: Sequence[Recipe]) -> tuple[list[np.ndarray], _Structure]:
     """The leaves of recipes of one program: one array where all agree, else one row for each."""
-    capacity = shapes.bucket(max(each.capacity for each in candidates))
+    capacity = _room(max(each.capacity for each in candidates))
     room = dataclasses.replace(candidates[0], capacity=capacity)
     by_leaf = zip(*(jax.tree.leaves(each) for each in candidates), strict=True)
     stacked = [np.stack(own) for own in by_leaf]
@@ -272,7 +283,7 @@ def _stacked(candidates: Sequence[Recipe]) -> tuple[list[np.ndarray], _Structure
     return leaves, _Structure(jax.tree.structure(room), varied)
 
 
-LANES = (4, 16, 64)
+LANES = (4, 16, 48)
 """How many runs are made side by side: the least that is enough."""
 
 _MOST_CELLS = 2**23

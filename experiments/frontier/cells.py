@@ -96,8 +96,9 @@ def _deviation(values: list[float]) -> float | None:
 class Store:
     """The file of all measured lines, one for each cell; it is written after every cell."""
 
-    def __init__(self, path: Path):
+    def __init__(self, path: Path, command: str = "frontier"):
         self.path = path
+        self._command = command
         self._read: list[results.Line] = []
         self._state: tuple[int, int] | None = None
 
@@ -108,7 +109,7 @@ class Store:
         found = self.path.stat()
         state = found.st_mtime_ns, found.st_size
         if state != self._state:
-            self._read, self._state = results.read_csv(self.path, "frontier"), state
+            self._read, self._state = results.read_csv(self.path, self._command), state
         return self._read
 
     def find(self, wanted: results.Line) -> results.Line | None:

@@ -32,12 +32,13 @@ SUMMARY = (
 PRICE_EPSILONS = (0.1, 1.0, 5.0)
 
 
-def write(page: Path, saved: Path) -> list[Path]:
+def write(page: Path, saved: Path, command: str = "frontier") -> list[Path]:
     """Write the tables into a page, and the lines in short beside it as CSV.
 
     Args:
         page: a Markdown file with marks.
         saved: the file of results. If it does not exist, the CSV beside the page is read.
+        command: the arguments of `python -m experiments` that write it.
 
     Returns:
         The files that were written.
@@ -49,7 +50,7 @@ def write(page: Path, saved: Path) -> list[Path]:
     if not page.exists():
         raise InputError(f"{page} does not exist")
     summary = page.with_suffix(".csv")
-    lines = sorted(results.read_csv(saved if saved.exists() else summary, "frontier"), key=_order)
+    lines = sorted(results.read_csv(saved if saved.exists() else summary, command), key=_order)
     short = [{name: _short(line[name]) for name in SUMMARY} for line in lines]
     text = filled(page.read_text(), short, str(page))
     results.write_columns(summary, short)

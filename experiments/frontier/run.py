@@ -68,7 +68,7 @@ def run(options: argparse.Namespace) -> None:
         return
 
     asked = _defaults(options)
-    lines = list(_lines(asked, options, Store(path)))
+    lines = list(lines_of(asked, options, Store(path)))
     if options.json:
         print(json.dumps([{key: line[key] for key in KEYS} for line in lines], indent=1))
         return
@@ -98,7 +98,7 @@ def _defaults(options: argparse.Namespace) -> argparse.Namespace:
     return argparse.Namespace(**chosen)
 
 
-def _lines(
+def lines_of(
     asked: argparse.Namespace, options: argparse.Namespace, store: Store
 ) -> Iterator[results.Line]:
     """The lines of all cells, measured now or before; those of absent peers are left out."""

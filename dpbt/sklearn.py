@@ -18,7 +18,7 @@ import jax
 import numpy as np
 
 import dpbt
-from dpbt import boosting, forests, prediction
+from dpbt import boosting, forests, prediction, tuning
 from dpbt.analysis.explain import explain
 from dpbt.base import REPLACE_ONE, Array, Model, Recipe, Table, Transcript
 from dpbt.data import domains, tables
@@ -43,6 +43,10 @@ except ImportError as error:
     ) from error
 
 __all__ = ["PrivateBoostingClassifier", "PrivateForestClassifier", "RepeatedReleaseWarning"]
+
+
+TUNED = "tuned"
+"""The name of a choice among recipes, which `fit` pays for."""
 
 
 class RepeatedReleaseWarning(UserWarning):
@@ -109,6 +113,9 @@ class _PrivateClassifier(ClassifierMixin, BaseEstimator):
     _recipes: Mapping[str, Callable[..., Recipe]]
     """The recipes by name."""
 
+    _tunes = False
+    """Whether `TUNED` is one of the names."""
+
     def __init__(
         self,
         *,
@@ -171,12 +178,15 @@ class _PrivateClassifier(ClassifierMixin, BaseEstimator):
         labels = _labels(y)
         classes = classes_of(self.classes, label, labels)
         made = _Made(epsilon, self.delta, bound, self.relation, self.recipe, reading.domain)
-        recipe = self._recipe(made)
+        recipes = self._candidates(made)
 
         # What is private: the table, padded with absent rows so that no shape shows its length.
-        private = _table(reading, given, labels, classes, recipe)
+        private = _table(reading, given, labels, classes, recipes[0])
         key, public_key = _keys(self.random_state)
-        model = self._learn(key, private, recipe, public_key)
+        if made.recipe == TUNED:
+            model = tuning.choose(key, private, recipes, tuning.selection(), public_key).model
+        else:
+            model = self._learn(key, private, recipes[0], public_key)
         self._warn(key)
 
         # The release.
@@ -185,6 +195,18 @@ class _PrivateClassifier(ClassifierMixin, BaseEstimator):
         self.model_ = model
         self._reading, self._made = reading, made
         return self
+
+    def _candidates(self, made: _Made) -> list[Recipe]:
+        """The recipe that the parameters name, or the candidates of a choice.
+
+        Raises:
+            ValueError: as `_recipe` and `tuning.around_auto`.
+        """
+        if made.recipe != TUNED or not self._tunes:
+            return [self._recipe(made)]
+        options = made._asdict()
+        options.pop("recipe")
+        return tuning.around_auto(tuning.selection(), **options)
 
     def _recipe(self, made: _Made) -> Recipe:
         """The recipe that the parameters name.
@@ -198,8 +220,9 @@ class _PrivateClassifier(ClassifierMixin, BaseEstimator):
         elif callable(asked) and not isinstance(asked, Recipe):
             build = cast(Callable[..., Recipe], asked)
         else:
+            known = [*self._recipes, *((TUNED,) if self._tunes else ())]
             raise ValueError(
-                f"recipe must be one of {list(self._recipes)}, or a function that is given epsilon,"
+                f"recipe must be one of {known}, or a function that is given epsilon,"
                 f" delta, rows, relation and domain by name and returns a recipe, such as "
                 f"functools.partial(dpbt.recipes.bdpe, depth=2); got {shown(asked)}"
             )
@@ -331,10 +354,14 @@ class _PrivateClassifier(ClassifierMixin, BaseEstimator):
             return
 
         hypotheses, intercept, transcript, numbers_then = arrays
-        recipe = self._recipe(self._made)
-        numbers_now = jax.tree.leaves(recipe)
-        same = len(numbers_now) == len(numbers_then) and recipe.learner.tag == version[1]
-        if not same or not all(map(np.array_equal, numbers_now, numbers_then)):
+
+        def same(recipe: Recipe) -> bool:
+            numbers_now = jax.tree.leaves(recipe)
+            alike = len(numbers_now) == len(numbers_then) and recipe.learner.tag == version[1]
+            return alike and all(map(np.array_equal, numbers_now, numbers_then))
+
+        recipe = next(filter(same, self._candidates(self._made)), None)
+        if recipe is None:
             raise ValueError(
                 f"the estimator was fitted by dpbt {version[0]}, and its parameters make another "
                 f"recipe in dpbt {dpbt.__version__}"
@@ -463,8 +490,9 @@ class PrivateBoostingClassifier(_PrivateClassifier):
             False and True, where the dtype of y is of numbers or Booleans.
         recipe: "auto", "oblivious_boost", "bdpe", "lazybb_rules", "lazybb_trees" or
             "halfspace_boost", with the defaults of `dpbt.recipes`; "bdpe" has the Gini criterion.
-            Or a function that is given epsilon, delta, rows, relation and, if it takes it, domain.
-            `functools.partial(dpbt.recipes.bdpe, depth=2)` is one.
+            "tuned" chooses among candidates around "auto" (`dpbt.tune`), within the same epsilon
+            and delta. Or a function that is given epsilon, delta, rows, relation and, if it takes
+            it, domain. `functools.partial(dpbt.recipes.bdpe, depth=2)` is one.
         random_state: None draws a release key of 256 bits. A number or a NumPy RandomState makes a
             research key: whoever knows it can subtract the noise.
 
@@ -479,6 +507,7 @@ class PrivateBoostingClassifier(_PrivateClassifier):
     """
 
     _recipes = named.BOOSTING
+    _tunes = True
 
 
 class PrivateForestClassifier(_PrivateClassifier):

@@ -66,7 +66,6 @@ def of_people(book: Ledger, rows_per_person: int) -> Ledger:
     Raises:
         ValueError: for the ledger of a choice, whose other candidates it does not hold.
     """
-
     if isinstance(book, ChoiceLedger):
         raise ValueError(
             "the ledger of a choice is for as many rows per person as its candidates were made for"
@@ -107,7 +106,11 @@ def true_positives(book: Ledger, false_positives: float) -> float:
         return min(factor * normal.cdf(normal.inv_cdf(alarms) + book.mu) + tail, 1.0)
 
     bounds = [(book.pure_epsilon + book.sampler_epsilon, book.sampler_delta)]
-    bounds += [(book.epsilon_at(delta, book.accountant), delta) for delta in (*_DELTAS, book.delta) if delta]
+    bounds += [
+        (book.epsilon_at(delta, book.accountant), delta)
+        for delta in (*_DELTAS, book.delta)
+        if delta
+    ]
     return min(_detected(epsilon, delta, false_positives) for epsilon, delta in bounds)
 
 

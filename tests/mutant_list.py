@@ -2,6 +2,7 @@
 
 from mutants_commands import COMMANDS
 from mutants_estimators import ESTIMATORS
+from mutants_tuning import TUNING
 from mutation import Mutant, attack, epilogue, gdp, oblivious, statement
 
 MUTANTS = [
@@ -523,4 +524,5 @@ MUTANTS = [
     ),
     *COMMANDS,
     *ESTIMATORS,
+    *TUNING,
 ]

@@ -83,6 +83,26 @@ def test_a_run_names_absent_peers_and_a_second_run_measures_nothing(tmp_path, ca
         run(*words, "--bound", 2)  # other rows, so other numbers
 
 
+@pytest.mark.slow  # compiles a choice
+def test_a_run_of_tuning_is_resumed(tmp_path, capsys, monkeypatch):
+    words = ["tuning", "--smoke", "--json", "--out", str(tmp_path)]
+    assert command_line.main(words) == 0
+    lines = json.loads(capsys.readouterr().out)
+    assert [line["method"] for line in lines] == ["auto", "tuned"]
+    assert all(tuple(line) == cells.KEYS for line in lines)
+
+    def fail(*_):
+        raise AssertionError("measured again")
+
+    monkeypatch.setattr("experiments.frontier.run.measured", fail)
+    assert command_line.main(words) == 0
+    assert json.loads(capsys.readouterr().out) == lines
+    page = tmp_path / "page.md"
+    page.write_text(f"<!-- frontier: tuned-summary -->\n{pages.END}\n")
+    assert command_line.main(["tuning", "--doc", str(page), "--out", str(tmp_path)]) == 0
+    assert "| `tuned` | auroc |" in page.read_text()
+
+
 def test_a_line_is_found_only_where_everything_agrees(tmp_path):
     store, given = cells.Store(tmp_path / "x.csv"), ours()
     cell = cells.Cell("two columns", "larger-class", None, None)
@@ -185,6 +205,17 @@ def test_pages_hold_what_the_lines_say_and_nothing_else_changes():
     assert "| depth 4 | -1.0 / -1.0 (1) |" in found
     assert "| clip 1 |  |" in found  # it has another number of splits
     assert pages.filled(found, LINES, "page") == found
+    assert "Not measured yet." in found
+
+    tuned = [
+        line("a", "tuned", 1.0, 0.0, 0.95, log_loss_mean=0.25),
+        line("a", "hindsight", 1.0, 0.0, 0.92),
+    ]
+    found = pages.filled(page, [*LINES, *tuned], "page")
+    assert "Not measured yet." not in found
+    assert ".910: +4.0 / - / +1.0 |" in found
+    assert ".300: -0.050 / - / +0.000 |" in found
+    assert "| `tuned` | log loss |  | -0.050 (1/1) |  |  |" in found
 
     with pytest.raises(InputError, match="found nothing"):
         pages.filled("<!-- frontier: nothing -->\n<!-- frontier: end -->", LINES, "page")

@@ -19,7 +19,7 @@ from dpbt.data.domains import Boolean, missing_cells
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     parser.add_argument("file", metavar="ROWS", help="a CSV file with a header, or a Parquet file")
-    inputs.add_recipe(parser)
+    inputs.add_recipe(parser, inputs.TUNED)
     words = "for research alone: a seed in place of a fresh key; whoever knows it can subtract the "
     words += "noise"
     parser.add_argument("--seed", type=kinds.whole(0, kinds.LARGEST_SEED), help=words)
@@ -53,11 +53,11 @@ def run(options: argparse.Namespace) -> None:
     with output.working("setting the noise"):
         import jax
 
-        from dpbt import boosting, checks, forests
+        from dpbt import boosting, checks, forests, tuning
         from dpbt.privacy import keys
         from dpbt.recipes import named
 
-        recipe = inputs.recipe_of(options, domain)
+        recipes = inputs.candidates_of(options, domain)
         private = dpbt.table(
             domain,
             columns,
@@ -71,14 +71,17 @@ def run(options: argparse.Namespace) -> None:
         else:
             key, public_key = keys.pair(jax.random.key(options.seed))
         with of_input():
-            checks.check(key, private, recipe, public_key)
+            checks.check(key, private, recipes[0], public_key)
 
     if options.seed is not None:
         words = "--seed makes the noise, and whoever knows it can subtract it; release private rows"
         print(f"warning: research key: {words} without it", file=sys.stderr)
     learn = forests.learn if options.recipe in named.FORESTS else boosting.learn
     with output.working("learning; this compiles first"):
-        model = learn(key, private, recipe, public_key)
+        if options.recipe == inputs.TUNED:
+            model = tuning.choose(key, private, recipes, tuning.selection(), public_key).model
+        else:
+            model = learn(key, private, recipes[0], public_key)
         jax.block_until_ready(model.hypotheses)
     model.save(path, domain=domain, classes=(label.negative, label.positive))
     lines = str(dpbt.ledger(model)).splitlines()

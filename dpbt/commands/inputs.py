@@ -66,8 +66,17 @@ def saved(path: str) -> SavedModel:
         return dpbt.load(path)
 
 
-def add_recipe(parser: argparse.ArgumentParser) -> None:
-    """Add --domain, --rows and the other public quantities that a recipe is made of."""
+TUNED = "tuned"
+"""A choice among candidates around `auto`, for commands that learn."""
+
+
+def add_recipe(parser: argparse.ArgumentParser, *more: str) -> None:
+    """Add --domain, --rows and the other public quantities that a recipe is made of.
+
+    Args:
+        parser: the parser of the program.
+        more: further names that --recipe takes.
+    """
     words = "the public domain and the label, as JSON; `domain template` writes one to fill in"
     parser.add_argument("--domain", metavar="FILE", required=True, help=words)
     words = "a public bound on the number of rows; under replace_one their public number"
@@ -79,13 +88,34 @@ def add_recipe(parser: argparse.ArgumentParser) -> None:
     words = "the neighbouring relation (%(default)s)"
     parser.add_argument("--relation", choices=RELATIONS, default=RELATIONS[0], help=words)
     words = "the recipe (%(default)s); bdpe makes models that a person can read"
-    parser.add_argument("--recipe", choices=RECIPES, default=RECIPES[0], help=words)
+    if TUNED in more:
+        words += "; tuned chooses among candidates around auto, and pays for it out of --epsilon"
+    parser.add_argument("--recipe", choices=(*RECIPES, *more), default=RECIPES[0], help=words)
     words = "the most rows that one person has, which is your promise (%(default)s)"
     kind = kinds.whole(1)
     parser.add_argument("--rows-per-person", type=kind, default=1, metavar="K", help=words)
     for name in ("rounds", "depth"):
         words = f"the {name} of the recipe, where it takes a number of them"
         parser.add_argument(f"--{name}", type=kinds.whole(1), metavar="N", help=words)
+
+
+def candidates_of(options: argparse.Namespace, domain: Domain) -> "list[Recipe]":
+    """The recipe of the options that `add_recipe` adds, or the candidates of a choice.
+
+    Raises:
+        InputError: for numbers out of range, and options that the recipe does not take.
+    """
+    if options.recipe != TUNED:
+        return [recipe_of(options, domain)]
+    from dpbt import tuning  # needs JAX
+
+    for name in ("rounds", "depth"):
+        if getattr(options, name) is not None:
+            raise InputError(f"--{name} is not an option of the recipe {TUNED}")
+    names = ("epsilon", "delta", "rows", "relation", "rows_per_person")
+    given = {name: getattr(options, name) for name in names}
+    with of_input():
+        return tuning.around_auto(tuning.selection(), domain=domain, **given)
 
 
 def recipe_of(options: argparse.Namespace, domain: Domain) -> "Recipe":

@@ -11,14 +11,14 @@ import jax.numpy as jnp
 import numpy as np
 
 from dpbt import boosting, checks, shapes
-from dpbt.base import Array, Hypotheses, Model, PrivateProgram, Recipe, Release, Table
-from dpbt.base import Transcript
+from dpbt.base import Array, Hypotheses, Model, PrivateProgram, Recipe, Release, Table, Transcript
 from dpbt.privacy import accounting, keys
 from dpbt.tuning import scores
 from dpbt.tuning.counts import drawn_count
 from dpbt.tuning.parts import held_out
 from dpbt.tuning.scores import ScoreBudget
 from dpbt.tuning.selections import Plan, Selection, plan, settings_of
+
 
 class Tuned(NamedTuple):
     """What a choice releases.
@@ -256,7 +256,7 @@ def _all_runs(
     for kind in sorted({own[candidate] for candidate in chosen}):
         candidates = [each for each, of in zip(single, own, strict=True) if of == kind]
         leaves, structure = _stacked(candidates)
-        place = {candidate: i for i, candidate in enumerate(np.flatnonzero(np.array(own) == kind))}
+        place = {at: i for i, at in enumerate(c for c, of in enumerate(own) if of == kind)}
         program = made.program(candidates[0])
         runs = [run for run, candidate in enumerate(chosen) if own[candidate] == kind]
         runs.sort(key=lambda run: int(single[chosen[run]].rounds))
@@ -283,8 +283,8 @@ def _stacked(candidates: Sequence[Recipe]) -> tuple[list[np.ndarray], _Structure
     return leaves, _Structure(jax.tree.structure(room), varied)
 
 
-LANES = (4, 16, 48)
-"""How many runs are made side by side: the least that is enough."""
+LANES = (16, 50)
+"""How many runs are made side by side: the least that is enough. Two sizes compile two programs."""
 
 _MOST_CELLS = 2**23
 """The most rows times lanes in one program."""

@@ -10,6 +10,7 @@ from dpbt.base import relation as to_relation
 from dpbt.data import domains
 from dpbt.data.domains import Domain
 from dpbt.recipes import oblivious_boost
+from dpbt.recipes.building import checked_rows
 from dpbt.recipes.oblivious import rule
 from dpbt.tuning.selections import Selection, candidates
 
@@ -78,6 +79,9 @@ def around_auto(
         ValueError: for a value outside these ranges, named with what was given.
     """
     domains.check(domain)
+    bound = checked_rows(rows)
+    if bound.ndim:
+        raise ValueError(f"around_auto takes one rows, got {bound.size} of them")
     return candidates(
         functools.partial(_scaled, seed=seed, rows_per_person=rows_per_person),
         selection,
@@ -85,6 +89,6 @@ def around_auto(
         epsilon=epsilon,
         delta=delta,
         relation=to_relation(relation),
-        rows=rows,
+        rows=int(bound),
         domain=domain,
     )

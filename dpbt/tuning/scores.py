@@ -212,7 +212,9 @@ def loss_of(score: Score, recipe: Recipe) -> LossFamily | None:
         member = recipe.loss(alpha)
         if not np.isfinite(member.smoothness):
             if score.probabilities:
-                raise ValueError(f"the score {score.name} needs probabilities: {kinks(member.name)}")
+                raise ValueError(
+                    f"the score {score.name} needs probabilities: {kinks(member.name)}"
+                )
             return None
     return recipe.loss
 

@@ -238,9 +238,7 @@ def candidates(
     if not grid or not all(len(values) for values in grid.values()):
         raise ValueError("grid must have an argument, and values for each of its arguments")
     given = {"delta": delta, "relation": relation, **options}
-    chosen = [
-        dict(zip(grid, values, strict=True)) for values in itertools.product(*grid.values())
-    ]
+    chosen = [dict(zip(grid, values, strict=True)) for values in itertools.product(*grid.values())]
 
     for gaussian in (True, False) if delta else (True,):
         each = run_epsilon(epsilon, delta, selection, relation, gaussian=gaussian)

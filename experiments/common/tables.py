@@ -1,4 +1,4 @@
-"""Results as aligned text."""
+"""Results as aligned text, and as Markdown."""
 
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -19,3 +19,9 @@ def of_lines(lines: Sequence[Mapping], names: Sequence[str], real: str = ".4g") 
         return format(value, real) if isinstance(value, float) else str(value)
 
     return aligned(names, [[cell(line[name]) for name in names] for line in lines])
+
+
+def markdown(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """A table in Markdown."""
+    bar = ["---"] * len(head)
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in (head, bar, *rows))

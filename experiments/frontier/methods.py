@@ -275,7 +275,6 @@ METHODS: dict[str, Method] = {
 """Name -> method, in the order of tables."""
 
 
-
 def _tuned(mean: float, eta: float, held_out: float | None = 0.25) -> Method:
     """`dpbt.tune` among the candidates around `auto`, at the same total budget."""
 

@@ -11,7 +11,8 @@ from pathlib import Path
 
 from dpbt.commands.errors import InputError
 from dpbt.sweeps.storage import write_whole
-from experiments.common import ranks, results
+from experiments.common import ranks, results, tables
+from experiments.frontier import tuned_tables
 from experiments.frontier.ablation import CHANGES
 from experiments.frontier.methods import EVERY, METHODS
 from experiments.frontier.settings import DATASETS
@@ -84,11 +85,6 @@ def filled(text: str, lines: Sequence[Line], name: str) -> str:
     return _MARKED.sub(lambda at: at.group(1) + "\n" + TABLES[at.group(2)](lines) + "\n\n", text)
 
 
-def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    bar = ["---"] * len(head)
-    return "\n".join(f"| {' | '.join(cells)} |" for cells in (head, bar, *rows))
-
-
 def _distinct(lines: Iterable[Line], key: str) -> list:
     return list(dict.fromkeys(line[key] for line in lines))
 
@@ -114,7 +110,7 @@ def _origin(lines: Sequence[Line]) -> str:
     rows = [("lines", str(len(lines)))]
     for key, words in names.items():
         rows.append((words, "; ".join(sorted({str(line[key])[:60] for line in lines}))))
-    return _table(("of the saved results", ""), rows)
+    return tables.markdown(("of the saved results", ""), rows)
 
 
 def _settings(lines: Sequence[Line]) -> str:
@@ -125,7 +121,7 @@ def _settings(lines: Sequence[Line]) -> str:
         shown = words[0] if len(words) == 1 else "set by its rule from public quantities"
         libraries = _distinct((line for line in lines if line["method"] == method), "library")
         rows.append((f"`{method}`", shown, ", ".join(at or "dpbt" for at in libraries)))
-    return _table(("method", "setting", "library"), rows)
+    return tables.markdown(("method", "setting", "library"), rows)
 
 
 def _values(line: Line, best: bool) -> str:
@@ -165,7 +161,7 @@ def _by_dataset(lines: Sequence[Line]) -> str:
                 shown = [_values(line, False), *[""] * (len(epsilons) - 1)]
                 rows.append((f"`{line['method']}`", "no privacy", *shown))
         head = ("method", "", *(f"{epsilon:g}" for epsilon in epsilons))
-        parts.append(f"### {name}\n\n{_table(head, rows)}")
+        parts.append(f"### {name}\n\n{tables.markdown(head, rows)}")
     return "\n\n".join(parts)
 
 
@@ -190,7 +186,7 @@ def _ranks(lines: Sequence[Line]) -> str:
         counts = sorted({at.datasets for at in by["auroc_mean"].values()})
         words = ", ".join(map(str, counts))
         head = (f"{_named(delta)}, {words} data sets", *(f"{epsilon:g}" for epsilon in epsilons))
-        parts.append(_table(head, rows))
+        parts.append(tables.markdown(head, rows))
     return "\n\n".join(parts)
 
 
@@ -214,7 +210,9 @@ def _price(lines: Sequence[Line]) -> str:
                 cells.append(_points(auto, ceiling))
         rows.append((name, _share(boosting), _share(ceiling), _points(ceiling, boosting), *cells))
     budgets = [f"{_named(delta)}, {epsilon:g}" for delta in deltas for epsilon in chosen]
-    return _table(("data", "boosting", "`auto`, no noise", "its difference", *budgets), rows)
+    return tables.markdown(
+        ("data", "boosting", "`auto`, no noise", "its difference", *budgets), rows
+    )
 
 
 def _share(value: float | None) -> str:
@@ -242,7 +240,7 @@ def _seconds(lines: Sequence[Line]) -> str:
             found = [line["seconds"] for line in own if line["dataset"] == name]
             cells.append(f"{statistics.fmean(found):.2g}" if found else "")
         rows.append((f"`{method}`", *cells))
-    return _table(("method", *names), rows)
+    return tables.markdown(("method", *names), rows)
 
 
 def _ablation(lines: Sequence[Line]) -> str:
@@ -270,7 +268,7 @@ def _ablation(lines: Sequence[Line]) -> str:
                 cells.append(_mean_differences(pairs))
         rows.append((part.replace("-", " "), *cells))
     budgets = [f"{_named(delta)}, {epsilon:g}" for delta in deltas for epsilon in epsilons]
-    return _table(("changed", *budgets), rows)
+    return tables.markdown(("changed", *budgets), rows)
 
 
 def _mean_differences(pairs: list[tuple[Line, Line | None]]) -> str:
@@ -293,5 +291,8 @@ TABLES: dict[str, Callable[[Sequence[Line]], str]] = {
     "price": _price,
     "seconds": _seconds,
     "ablation": _ablation,
+    "tuned": tuned_tables.by_dataset,
+    "tuned-losses": tuned_tables.losses_by_dataset,
+    "tuned-summary": tuned_tables.summary,
 }
 """The name of a mark -> what stands there."""

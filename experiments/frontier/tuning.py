@@ -1,4 +1,4 @@
-"""Compare `auto`, which nobody tunes, with `dpbt.tune` among candidates around it.
+"""Compare `auto` with `dpbt.tune` among candidates around it.
 
 Both have the same total epsilon and delta. `tuned` pays for its choice: its fits have less, and it
 learns from three quarters of the rows. `hindsight` is the candidate that is best on the test rows,

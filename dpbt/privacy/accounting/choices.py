@@ -147,12 +147,12 @@ class ChoiceLedger(Ledger):
 
     @property
     def accountant(self) -> str:
-        """ "gdp" if every draw of a run is Gaussian (T3), else "zcdp" (T2)."""
+        """The accountant at a delta: "gdp" for runs of Gaussian draws alone (T3), else "zcdp"."""
         return "gdp" if self.run_gaussian else "zcdp"
 
     @property
     def _tail(self) -> float:
-        """t of one run."""
+        """T of one run."""
         return min(1.0, self.choice.tail + self._score.tail)
 
     @property
@@ -203,9 +203,8 @@ class ChoiceLedger(Ledger):
             return best_gdp_epsilon(mu, delta, count) if self.run_gaussian else math.inf
         if accountant == "zcdp":
             return best_zcdp_epsilon(rho, delta, count)
-        raise ValueError(
-            f"accountant of a choice must be one of ['gdp', 'pure', 'zcdp'], got {shown(accountant)}"
-        )
+        known = ["gdp", "pure", "zcdp"]
+        raise ValueError(f"accountant of a choice must be one of {known}, got {shown(accountant)}")
 
     def epsilon_at(self, delta: float, accountant: str = "zcdp") -> float:
         """The epsilon at a delta in (0, 1) by one accountant, with what finite bits cost.
@@ -244,19 +243,18 @@ class ChoiceLedger(Ledger):
         if math.isfinite(epsilon):
             one = f"epsilon = {epsilon:.6g}"
         name = {0.0: "logarithmic", 1.0: "geometric"}.get(choice.eta, "negative binomial")
-        head, *rest = super()._footers()
+        rest = super()._footers()[1:]
         total = f"total: epsilon = {'' if self.exact else 'FLOAT '}{self.epsilon:.6g}"
         if self.delta:
             total += f", delta = {self.delta:g}"
         elif self.sampler_delta:
             total += f", delta = {self.sampler_delta:.2g}"
-        del head
         return [
             f"lines are of one run of a candidate; it costs {how}: {one}",
             f"choice: the best {choice.score} of a random number of runs, {name}, "
             f"eta = {choice.eta:g}, gamma = {choice.gamma:.6g}, mean {choice.count.mean:.4g}, "
-            f"of {choice.candidates} candidates",
-            f"{total} under {relation_name(self.relation)}; docs/privacy.md T1-T5",
+            f"of {choice.candidates} candidates; docs/privacy.md T1-T5",
+            f"{total} under {relation_name(self.relation)}",
             *rest,
         ]
 

@@ -93,9 +93,9 @@ def best_pure_epsilon(epsilon: float, count: RunCount) -> float:
 def best_zcdp_epsilon(rho: float, delta: float, count: RunCount) -> float:
     """The epsilon at delta of the best of K runs of rho-zCDP (T2).
 
-    Papernot & Steinke (2022), Theorem 2, bounds the Renyi divergence of order a by that of one run
-    plus log E[K] / (a - 1) plus a number that does not depend on a. So the epsilon is that of one
-    run at delta / E[K], plus that number.
+    Papernot & Steinke (2022), Theorem 2, adds two terms to the Renyi divergence of order a of one
+    run. One is log E[K] / (a - 1), and the other does not depend on a. So the epsilon is that of
+    one run at delta / E[K], plus the other term.
 
     Args:
         rho: at least 0.

@@ -1,0 +1,101 @@
+"""Tables of `python -m experiments tuning`: differences of tuned models to `auto`."""
+
+import statistics
+from collections.abc import Sequence
+
+from experiments.common import tables
+from experiments.common.results import Line
+from experiments.frontier.methods import TUNED
+
+MEASURES = {"auroc_mean": (100, 1), "accuracy_mean": (100, 1), "log_loss_mean": (1, 3)}
+"""Measure -> (factor, digits) in which differences are shown."""
+
+NOTHING = "Not measured yet."
+
+
+def by_dataset(lines: Sequence[Line]) -> str:
+    """For each delta and data set: the AUROC of auto, and differences to it in points."""
+    return _of_measure(lines, "auroc_mean")
+
+
+def losses_by_dataset(lines: Sequence[Line]) -> str:
+    """For each delta and data set: the log loss of auto, and differences to it."""
+    return _of_measure(lines, "log_loss_mean")
+
+
+def _of_measure(lines: Sequence[Line], measure: str) -> str:
+    found = _measured(lines)
+    if not found:
+        return NOTHING
+    factor, digits = MEASURES[measure]
+    parts = []
+    for delta in _distinct(found, "delta"):
+        epsilons = _distinct(found, "epsilon")
+        rows = []
+        for name in dict.fromkeys(line["dataset"] for line in found):
+            cells = []
+            for epsilon in epsilons:
+                own = {
+                    line["method"]: line[measure]
+                    for line in found
+                    if (line["dataset"], line["epsilon"], line["delta"]) == (name, epsilon, delta)
+                }
+                if "auto" not in own:
+                    cells.append("")
+                    continue
+                apart = [
+                    f"{factor * (own[method] - own['auto']):+.{digits}f}" if method in own else "-"
+                    for method in TUNED
+                ]
+                cells.append(f"{own['auto']:.3f}: {' / '.join(apart)}".removeprefix("0"))
+            rows.append((name, *cells))
+        named = f"delta = {delta:g}" if delta else "pure"
+        parts.append(tables.markdown((named, *(f"epsilon {e:g}" for e in epsilons)), rows))
+    return "\n\n".join(parts)
+
+
+def summary(lines: Sequence[Line]) -> str:
+    """Mean differences to `auto` over data sets, and on how many the tuned model is better."""
+    found = _measured(lines)
+    if not found:
+        return NOTHING
+    deltas, epsilons = _distinct(found, "delta"), _distinct(found, "epsilon")
+    auto = {_cell(line): line for line in found if line["method"] == "auto"}
+    rows = []
+    for method in TUNED:
+        for measure, (factor, digits) in MEASURES.items():
+            cells = []
+            for delta in deltas:
+                for epsilon in epsilons:
+                    apart = [
+                        factor * (line[measure] - auto[_cell(line)][measure])
+                        for line in found
+                        if (line["method"], line["epsilon"], line["delta"])
+                        == (method, epsilon, delta)
+                        and _cell(line) in auto
+                    ]
+                    better = sum(
+                        (each < 0) == (measure == "log_loss_mean") for each in apart if each
+                    )
+                    cells.append(
+                        f"{statistics.fmean(apart):+.{digits}f} ({better}/{len(apart)})"
+                        if apart
+                        else ""
+                    )
+            rows.append((f"`{method}`", measure.removesuffix("_mean").replace("_", " "), *cells))
+    budgets = [f"{f'{d:g}' if d else 'pure'}, {e:g}" for d in deltas for e in epsilons]
+    return tables.markdown(("", "", *budgets), rows)
+
+
+def _cell(line: Line) -> tuple:
+    return line["dataset"], line["epsilon"], line["delta"], line["splits"]
+
+
+def _measured(lines: Sequence[Line]) -> list[Line]:
+    """The lines of auto and of the tuned methods, if any of these were measured."""
+    found = [line for line in lines if line["method"] in ("auto", *TUNED)]
+    return found if any(line["method"] in TUNED for line in found) else []
+
+
+def _distinct(lines: Sequence[Line], key: str) -> list[float]:
+    return sorted(dict.fromkeys(line[key] for line in lines))

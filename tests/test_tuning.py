@@ -12,7 +12,7 @@ from scipy import stats
 
 import dpbt
 from dpbt import recipes, tuning
-from dpbt.base import ADD_REMOVE, GRID, REPLACE_ONE
+from dpbt.base import ADD_REMOVE, GRID, REPLACE_ONE, Transcript
 from dpbt.data.domains import Numeric
 from dpbt.privacy import accounting, mechanisms
 from dpbt.privacy.keys import ResearchKeyWarning
@@ -287,10 +287,10 @@ def test_the_best_run_has_the_largest_score():
     """Ties go to the first run, and lanes that fill a batch up do not count."""
     plan = selections.plan(tuned.voters(0.6), tuning.selection("accuracy"))
     release = {"score": jnp.asarray([5, 2, 2, 9, 0])}
-    found = {"n": jnp.arange(5)}, jnp.arange(5), release
+    found = Transcript({}, {"n": jnp.arange(5)}, {}), jnp.arange(5), release
     batch = choosing._best_of_batch(found, [7, 8, 9, 6], plan)
     assert (batch.value, batch.candidate, int(batch.hypotheses)) == (-2.0, 8, 1)
-    assert (int(batch.transcript["n"]), int(batch.release["score"])) == (1, 2)
+    assert (int(batch.transcript.rounds["n"]), int(batch.release["score"])) == (1, 2)
     runs = [batch._replace(value=value, candidate=i) for i, value in enumerate((-3.0, -1.0, -1.0))]
     assert choosing._best(iter(runs)).candidate == 1
 

@@ -302,6 +302,42 @@ def _tuned(mean: float, eta: float, held_out: float | None = 0.25) -> Method:
     return Method(fit, _words(json.dumps(words | {"grid": presets.GRID})))
 
 
+WIDE = {"step": (0.02, 0.05, 0.1, 0.2, 0.5, 1.0), "rounds": (4, 16, 64, 256), "clip": (0.3, 1.0)}
+"""A grid of `oblivious_boost` for those who know no rule: 48 candidates."""
+
+
+def _wide(study: Study, selection: tuning.Selection, at: tuple[int, float, float]) -> list[Recipe]:
+    split, epsilon, delta = at
+    common = {"rows": study.rows, "domain": study.dataset.domain, "seed": split}
+    return tuning.candidates(
+        recipes.oblivious_boost, selection, grid=WIDE, epsilon=epsilon, delta=delta, **common
+    )
+
+
+def _tuned_wide(mean: float, eta: float) -> Method:
+    """`dpbt.tune` over the wide grid."""
+
+    def fit(study: Study, split: int, epsilon: float, delta: float) -> Found:
+        selection = tuning.selection("log_loss", mean=mean, eta=eta, seed=split)
+        made = _wide(study, selection, (split, epsilon, delta))
+        start = time.perf_counter()
+        model = tuning.choose(jax.random.key(split), study.taught(split), made, selection).model
+        every = np.asarray(prediction.decision_function(model, study.taught(split)))
+        seconds = time.perf_counter() - start
+        score = np.round(every[: len(study.target)][study.tests[split]], DIGITS)
+        probability = prediction.probability_of(model.recipe, jnp.asarray(score))
+        return Found(score, np.asarray(probability), seconds)
+
+    words = {"mean": mean, "eta": eta, "held_out": 0.25, "score": "log_loss", "grid": WIDE}
+    return Method(fit, _words(json.dumps(words)))
+
+
+def _guessed(study: Study, split: int, epsilon: float, delta: float) -> Recipe:
+    """A candidate of the wide grid at random, at the whole budget."""
+    made = _wide(study, tuning.selection(mean=1), (split, epsilon, delta))
+    return made[np.random.default_rng(split).integers(len(made))]
+
+
 def _hindsight(study: Study, split: int, epsilon: float, delta: float) -> Found:
     """The candidate of the least log loss on test rows, at the whole budget: nothing pays for it.
 
@@ -333,6 +369,9 @@ ABLATION = {f"auto:{name}": _changed(change) for name, change in ablation.CHANGE
 TUNED: dict[str, Method] = {
     "tuned": _tuned(5.0, -0.5),
     "tuned-logarithmic": _tuned(10.0, 0.0),
+    "guess-wide": Method(_boosted(_guessed), _words(json.dumps({"a random candidate of": WIDE}))),
+    "tuned-wide": _tuned_wide(5.0, -0.5),
+    "tuned-wide-logarithmic": _tuned_wide(10.0, 0.0),
     "hindsight": Method(_hindsight, _words("the best of all candidates by test rows; not private")),
 }
 EVERY = {**METHODS, **ABLATION, **TUNED}

@@ -5,7 +5,12 @@ from collections.abc import Sequence
 
 from experiments.common import tables
 from experiments.common.results import Line
-from experiments.frontier.methods import TUNED
+
+TUNED = ("tuned", "tuned-logarithmic", "hindsight")
+"""The methods of the tables by data set, in order."""
+
+EVERY = (*TUNED[:2], "guess-wide", "tuned-wide", "tuned-wide-logarithmic", "hindsight")
+"""The methods of the summary, in order."""
 
 MEASURES = {"auroc_mean": (100, 1), "accuracy_mean": (100, 1), "log_loss_mean": (1, 3)}
 """Measure -> (factor, digits) in which differences are shown."""
@@ -62,7 +67,9 @@ def summary(lines: Sequence[Line]) -> str:
     deltas, epsilons = _distinct(found, "delta"), _distinct(found, "epsilon")
     auto = {_cell(line): line for line in found if line["method"] == "auto"}
     rows = []
-    for method in TUNED:
+    for method in EVERY:
+        if all(line["method"] != method for line in found):
+            continue
         for measure, (factor, digits) in MEASURES.items():
             cells = []
             for delta in deltas:
@@ -93,8 +100,8 @@ def _cell(line: Line) -> tuple:
 
 def _measured(lines: Sequence[Line]) -> list[Line]:
     """The lines of auto and of the tuned methods, if any of these were measured."""
-    found = [line for line in lines if line["method"] in ("auto", *TUNED)]
-    return found if any(line["method"] in TUNED for line in found) else []
+    found = [line for line in lines if line["method"] in ("auto", *EVERY)]
+    return found if any(line["method"] in EVERY for line in found) else []
 
 
 def _distinct(lines: Sequence[Line], key: str) -> list[float]:

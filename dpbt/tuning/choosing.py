@@ -311,7 +311,11 @@ def _best_of_batch(found: Any, candidates: Sequence[int], made: Plan) -> _Run:
 
 
 def _best(runs: Iterator[_Run]) -> _Run:
-    """The run of the largest score; the first of several."""
+    """The run of the largest score; the first of several.
+
+    Batches come in an order of their candidates, so this is an order of outputs, and among equal
+    ones of runs, which are exchangeable (docs/privacy.md).
+    """
     return max(runs, key=lambda run: run.value)
 
 

@@ -228,6 +228,12 @@ def test_the_page_is_made_of_its_summary():
     assert pages.filled(PAGE.read_text(), lines, "page") == PAGE.read_text()
 
 
+def test_the_page_of_tuning_is_made_of_its_summary():
+    page = PAGE.with_name("tuning.md")
+    lines = results.read_csv(page.with_suffix(".csv"), "tuning")
+    assert pages.filled(page.read_text(), lines, "page") == page.read_text()
+
+
 def test_a_page_is_written_from_saved_results_and_again_from_its_summary(tmp_path, capsys):
     page, saved = tmp_path / "page.md", tmp_path / "frontier.csv"
     page.write_text(f"<!-- frontier: price -->\n{pages.END}\n")

@@ -3,6 +3,7 @@
 from mutants_commands import COMMANDS
 from mutants_composition import COMPOSITION
 from mutants_estimators import ESTIMATORS
+from mutants_tuning import TUNING
 from mutation import Mutant, attack, epilogue, gdp, oblivious, statement
 
 MUTANTS = [
@@ -525,4 +526,5 @@ MUTANTS = [
     *COMMANDS,
     *COMPOSITION,
     *ESTIMATORS,
+    *TUNING,
 ]

@@ -1,7 +1,7 @@
 """Purses: a budget for all fits on the same rows, which refuses what would exceed it.
 
-    purse = dpbt.Purse(epsilon=2, delta=1e-6)
-    recipe = purse.recipe(recipes.auto, share=0.25, rows=50_000, domain=domain)
+    purse = dpbt.Purse(epsilon=2, delta=1e-6, rows=50_000)
+    recipe = purse.recipe(recipes.auto, share=0.25, domain=domain)
     model = purse.fit(dpbt.fresh_key(), table, recipe)
     print(purse)
 
@@ -16,15 +16,18 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any, NoReturn, Self
 
+import jax
+import numpy as np
+
 from dpbt import boosting, checks, forests
 from dpbt.base import ADD_REMOVE, Array, Model, Recipe, Relation, Table, relation_name
 from dpbt.base import relation as to_relation
 from dpbt.learners.random_tree import GROVES
-from dpbt.privacy import accounting, filters, pursefiles
+from dpbt.privacy import accounting, filters, keys, pursefiles
 from dpbt.privacy.accounting import Ledger
 from dpbt.privacy.measures import MEASURES
 from dpbt.privacy.pricing import ledger
-from dpbt.privacy.pursefiles import Spent, Terms
+from dpbt.privacy.pursefiles import Identity, Spent, Terms
 from dpbt.validate import as_path, floats, positive, shown, whole
 
 _CLOSE = 1e-6
@@ -44,8 +47,12 @@ class Purse:
 
     - A release is paid for before it is made, and stays paid for if it fails. A failure may come
       after noise was drawn, and whether it came could say something about the rows.
-    - What would exceed the budget is refused with a ValueError. A refusal costs nothing. It follows
-      from public numbers alone, so it tells nothing private.
+    - What would exceed the budget is refused with a ValueError. A refusal costs nothing. All but
+      one follow from public numbers alone, so they tell nothing private.
+    - The one is that a table has more rows than `rows`. All recipes must have the `rows` of the
+      purse, so every fit asks the same question. That is one bit, which is outside the guarantee.
+    - A key pays for one fit. Two fits under one key would share noise, and no finite cost is proved
+      of that. The purse keeps a salted hash of each key that it was given, and refuses it later.
     - Costs are rounded up and added exactly, so that no sum exceeds the budget by rounding.
     - Threads may share a purse. Processes may share one by its file (`save`, `load`). Each
       charge is written under a lock before the recipe is handed out.
@@ -57,12 +64,14 @@ class Purse:
     Args:
         epsilon: of all releases together, above 0 and finite.
         delta: of all releases together. 0 for a pure guarantee, else in (0, 1).
+        rows: the public bound on the number of rows of the table; under replace_one their public
+            number. All recipes must have it. Choose a bound that is surely large enough.
         relation: "add_remove" or "replace_one". All recipes must have it.
         rows_per_person: the most rows that one person has. All recipes must have it.
         measure: what is added up, of `measures.MEASURES`. Without a delta it must be epsilon. With
             one it is rho or mu, and rho by default. A purse of mu takes only recipes whose draws
             are all Gaussian. For epsilon of 0.1 to 8 and delta of 1e-9 to 1e-5, it allows them 8
-            to 22 % more than rho.
+            to 22 % more than rho. Choose it for fits of `auto` alone, and rho to mix recipes.
 
     Raises:
         ValueError: for a value outside these ranges, named with what was given.
@@ -73,6 +82,7 @@ class Purse:
         epsilon: float,
         delta: float = 0.0,
         *,
+        rows: int,
         relation: str | Relation = ADD_REMOVE,
         rows_per_person: int = 1,
         measure: str | None = None,
@@ -81,13 +91,16 @@ class Purse:
         delta = _one("delta", floats("delta", delta))
         if not 0 <= delta < 1:
             raise ValueError(f"delta must be at least 0 and less than 1, got {delta:g}")
-        people = whole("rows_per_person", rows_per_person)
+        bound, people = whole("rows", rows), whole("rows_per_person", rows_per_person)
         chosen = measure or ("rho" if delta else "epsilon")
-        terms = Terms(epsilon, delta, relation_name(to_relation(relation)), people, chosen)
-        self._open(terms, pursefiles.new_name(), (), None)
+        near = relation_name(to_relation(relation))
+        terms = Terms(epsilon, delta, bound, near, people, chosen)
+        self._open(terms, Identity.new(), (), None)
 
-    def _open(self, terms: Terms, name: str, spent: tuple[Spent, ...], path: Path | None) -> None:
-        self._terms, self._name, self._spent, self._path = terms, name, spent, path
+    def _open(
+        self, terms: Terms, identity: Identity, spent: tuple[Spent, ...], path: Path | None
+    ) -> None:
+        self._terms, self._identity, self._spent, self._path = terms, identity, spent, path
         self._limits = filters.limits(terms.measure, terms.epsilon, terms.delta)
         self._lock, self._process = threading.RLock(), os.getpid()
 
@@ -100,6 +113,11 @@ class Purse:
     def delta(self) -> float:
         """The delta of all releases together."""
         return self._terms.delta
+
+    @property
+    def rows(self) -> int:
+        """The public bound on the number of rows; under replace_one their public number."""
+        return self._terms.rows
 
     @property
     def relation(self) -> Relation:
@@ -146,24 +164,37 @@ class Purse:
         if books:
             return accounting.composed(books, self.delta)
         people = self.rows_per_person
-        return Ledger(self.relation, (), self.delta, rows_per_person=people)
+        return Ledger(self.relation, (), self.delta, rows=self.rows, rows_per_person=people)
 
     def take(self, recipe: Recipe, key: Array | None = None) -> Recipe:
         """Pay for one fit of a recipe, and return it. A second fit needs a second payment.
 
+        Give the key of the fit. A purse cannot see a key that is handed to another function alone,
+        and two fits under one key may cost more than was paid, without a bound.
+
         Args:
-            recipe: one setting, of the purse's relation and rows_per_person.
-            key: the key of the fit; the ledger then names its kind.
+            recipe: one setting, of the purse's rows, relation and rows_per_person.
+            key: the key of the fit, which no payment before had. The ledger then names its kind.
 
         Raises:
             ValueError: with what is left, if the recipe costs more. In words, if its draws have no
-                finite cost in the measure, or no proved one. Also as `dpbt.ledger`.
+                finite cost in the measure, or no proved one. For a key that was paid for before.
+                Also as `dpbt.ledger`.
         """
-        if not isinstance(recipe, Recipe):
-            raise ValueError(f"a purse pays for recipes, got {type(recipe).__name__}")
-        book = ledger(recipe, key)
-        self._pay(Spent(recipe.name, self._charge(book), accounting.to_json(book), book))
+        book = self._book(recipe, key)
+        charge, content = self._charge(book), accounting.to_json(book)
+        self._pay(Spent(recipe.name, charge, content, self._mark(key), book))
         return recipe
+
+    def check(self, recipe: Recipe) -> None:
+        """Refuse a recipe that the purse does not pay for now. It costs nothing and reads no row.
+
+        Raises:
+            ValueError: as `take`.
+        """
+        book = self._book(recipe)
+        with self._held() as spent:
+            self._check_left(spent, Spent(recipe.name, self._charge(book), {}))
 
     def fit(
         self,
@@ -175,10 +206,12 @@ class Purse:
     ) -> Model:
         """Pay for a recipe and fit it: `dpbt.fit`, or `forests.fit` for random trees.
 
-        What a fit refuses of its arguments is refused first, and costs nothing.
+        What the purse does not pay for is refused before the table is read. What a fit refuses of
+        its arguments costs nothing. Of private things that is one bit: whether the table has more
+        rows than the purse's `rows`.
 
         Args:
-            key: as `dpbt.fit`; a key of its own for each fit.
+            key: as `dpbt.fit`; a key of its own for each fit, also after one that failed.
             table: as `dpbt.fit`.
             recipe: as `take`.
             public_key: as `dpbt.fit`.
@@ -188,6 +221,7 @@ class Purse:
             ValueError: as `take` and as the function that fits.
         """
         checks.check_run(table, recipe)
+        self.check(recipe)
         checks.check(key, checks.on_device(table), recipe, public_key)
         public = [line.site for line in ledger(recipe).lines if line.mechanism.public]
         if public and public_key is None:
@@ -204,7 +238,7 @@ class Purse:
         Args:
             make: a function of `dpbt.recipes`, such as `recipes.auto`.
             share: of what is left, in (0, 1]. 1 takes all of it.
-            **options: other arguments of `make`, such as rows and domain. epsilon, delta, relation
+            **options: other arguments of `make`, such as domain. epsilon, delta, rows, relation
                 and rows_per_person come from the purse.
 
         Raises:
@@ -216,6 +250,7 @@ class Purse:
             raise ValueError(f"share must be at most 1, got {part:g}")
         fixed = {
             "delta": self.delta,
+            "rows": self.rows,
             "relation": self.relation,
             "rows_per_person": self.rows_per_person,
         }
@@ -238,6 +273,8 @@ class Purse:
         From then on each charge is in the file before a recipe is handed out. Purses of other
         processes that `load` the file spend from the same budget, and see what this one spent. A
         lock keeps two of them from spending at once (`flock` of POSIX systems, on PATH.lock).
+        Symbolic links are followed. Each charge is on the disk before it counts. Only the owner can
+        read a new file. Its permissions may be changed, and then stay.
 
         The file is the budget. Whoever puts an old copy back has what it says once more. A purse
         that is in use notices, and a new one cannot. So keep it where no backup overwrites it.
@@ -250,7 +287,7 @@ class Purse:
                 has another file, because two files would spend the budget twice.
             OSError: if the file cannot be written.
         """
-        path = as_path("path", path).absolute()
+        path = pursefiles.real(as_path("path", path))
         with self._lock:
             if self._path is not None and self._path != path:
                 raise ValueError(f"the purse has a file, {self._path}; a second would spend twice")
@@ -260,7 +297,7 @@ class Purse:
             _check_new(path)
             with pursefiles.locked(path):
                 _check_new(path)
-                pursefiles.write(path, self._name, self._terms, self._spent)
+                pursefiles.write(path, self._identity, self._terms, self._spent)
             self._path = path
 
     @classmethod
@@ -268,13 +305,14 @@ class Purse:
         """The purse of a file that `save` wrote; it spends from the file.
 
         Raises:
-            ValueError: naming the path, for a file that is no whole purse.
+            ValueError: naming the path, for a file that is no whole purse, or that has a second
+                name by a hard link.
             OSError: if the file cannot be read.
         """
-        path = as_path("path", path).absolute()
-        name, terms, spent = pursefiles.read(path)
+        path = pursefiles.real(as_path("path", path))
+        identity, terms, spent = pursefiles.read(path)
         purse = cls.__new__(cls)
-        purse._open(terms, name, spent, path)
+        purse._open(terms, identity, spent, path)
         return purse
 
     def __str__(self) -> str:
@@ -286,9 +324,11 @@ class Purse:
             rows.append((str(number), each.name, f"{cost:.6g}", f"{cost / self.budget:.2%}"))
         rows.append(("(left)", "", f"{self.remaining:.6g}", f"{self.remaining / self.budget:.2%}"))
         people = accounting.people_words(terms.rows_per_person)
+        bound = "at most " if self.relation is ADD_REMOVE else ""
         lines = [
             f"purse: {'epsilon' if not terms.delta else '(epsilon, delta)'} = {what} for all "
             f"releases together, under {terms.relation}",
+            f"table: {bound}{terms.rows} rows",
             f"adds up: {MEASURES[terms.measure]}, of {self.budget:.6g} in all",
             accounting.align(rows),
         ]
@@ -297,7 +337,7 @@ class Purse:
     def __repr__(self) -> str:
         terms = self._terms
         return (
-            f"Purse(epsilon={terms.epsilon!r}, delta={terms.delta!r}, "
+            f"Purse(epsilon={terms.epsilon!r}, delta={terms.delta!r}, rows={terms.rows}, "
             f"relation={terms.relation!r}, rows_per_person={terms.rows_per_person}, "
             f"measure={terms.measure!r})"
         )
@@ -312,12 +352,32 @@ class Purse:
         del memo
         return self
 
+    def _book(self, recipe: Recipe, key: Array | None = None) -> Ledger:
+        """The ledger of a recipe; ValueError for anything else, or for several keys."""
+        if not isinstance(recipe, Recipe):
+            raise ValueError(f"a purse pays for recipes, got {type(recipe).__name__}")
+        if key is not None:
+            keys.check(key)
+        return ledger(recipe, key)
+
+    def _mark(self, key: Array | None) -> str | None:
+        """What a key is known by in this purse."""
+        if key is None:
+            return None
+        words = np.asarray(jax.random.key_data(key)).astype("<u4").tobytes()
+        return self._identity.mark(words)
+
     def _charge(self, book: Ledger) -> filters.Charge:
         """What a ledger costs in this purse; ValueError as `take`."""
         if book.relation is not self.relation:
             raise ValueError(
                 f"the purse is under {self._terms.relation}, and the recipe under "
                 f"{relation_name(book.relation)}"
+            )
+        if book.rows != self.rows:
+            raise ValueError(
+                f"the purse is for a table of rows={self.rows}, and the recipe for {book.rows}; "
+                "all recipes of a purse have its rows"
             )
         if book.rows_per_person != self.rows_per_person:
             raise ValueError(
@@ -327,23 +387,40 @@ class Purse:
         return filters.charge(self.measure, self._limits, book)
 
     def _pay(self, release: Spent) -> None:
-        """Add a release to what was spent, in the file first; ValueError if it is too much."""
+        """Add a release to what was spent, in the file first.
+
+        Raises:
+            ValueError: if it is too much, or its key is one of a release before.
+        """
         with self._held() as spent:
+            self._check_left(spent, release)
+            if release.mark is not None and release.mark in {each.mark for each in spent}:
+                raise ValueError(
+                    "the purse paid for a release under this key before, and two under one key "
+                    "share their noise; give each fit a key of its own"
+                )
             now = (*spent, release)
-            cost, gap, tail = filters.total(each.charge for each in now)
-            if cost > self._limits.cost:
-                raise ValueError(
-                    f"the recipe costs {self._terms.unit} = {release.charge.cost:.6g}, and "
-                    f"{self.words()}"
-                )
-            if gap > self._limits.gap or tail > self._limits.tail:
-                raise ValueError(
-                    "the finite bits of the samplers of so many draws cost more than the purse "
-                    "keeps for them; use fewer rounds or fewer recipes"
-                )
             if self._path is not None:
-                pursefiles.write(self._path, self._name, self._terms, now)
+                pursefiles.write(self._path, self._identity, self._terms, now)
             self._spent = now
+
+    def _check_left(self, spent: tuple[Spent, ...], release: Spent) -> None:
+        """Refuse a release that costs more than is left.
+
+        Raises:
+            ValueError: with what is left.
+        """
+        cost, gap, tail = filters.total(each.charge for each in (*spent, release))
+        if cost > self._limits.cost:
+            raise ValueError(
+                f"the recipe costs {self._terms.unit} = {release.charge.cost:.6g}, and "
+                f"{self.words()}"
+            )
+        if gap > self._limits.gap or tail > self._limits.tail:
+            raise ValueError(
+                "the finite bits of the samplers of so many draws cost more than the purse "
+                "keeps for them; use fewer rounds or fewer recipes"
+            )
 
     @contextlib.contextmanager
     def _held(self) -> Iterator[tuple[Spent, ...]]:
@@ -353,8 +430,11 @@ class Purse:
                 self._check_process()
                 yield self._spent
                 return
+            self._path = pursefiles.real(self._path)
             with pursefiles.locked(self._path):
-                yield self._read(self._path)
+                spent = self._read(self._path)
+                pursefiles.check_writable(self._path)
+                yield spent
 
     def _current(self) -> tuple[Spent, ...]:
         """What was spent so far, by other processes too."""
@@ -365,10 +445,11 @@ class Purse:
         """What the file says was spent.
 
         Raises:
-            ValueError: if the file is of another purse, or says less than was spent.
+            ValueError: if the file is of another purse, or says less than was spent. Also as
+                `pursefiles.read`.
         """
-        name, terms, spent = pursefiles.read(path)
-        if (name, terms) != (self._name, self._terms):
+        identity, terms, spent = pursefiles.read(path)
+        if (identity, terms) != (self._identity, self._terms):
             raise ValueError(f"{path}: the file of another purse was put in this place")
         known = len(self._spent)
         if spent[:known] != self._spent:

@@ -11,6 +11,10 @@ def purse(test: str) -> str:
     return f"tests/test_purse.py::test_{test}"
 
 
+def purse_file(test: str) -> str:
+    return f"tests/test_purse_files.py::test_{test}"
+
+
 COMPOSITION = [
     Mutant(
         "a sum with the largest delta",
@@ -141,45 +145,115 @@ COMPOSITION = [
         (purse("recipes_that_no_sum_covers_are_refused_in_words_and_cost_nothing"),),
     ),
     Mutant(
+        "a purse that takes a recipe for another number of rows",
+        "dpbt/purse.py",
+        "if book.rows != self.rows:",
+        "if False:",
+        (purse("free_refusals_do_not_tell_how_many_rows_there_are"),),
+    ),
+    Mutant(
+        "a purse that pays twice for one key",
+        "dpbt/purse.py",
+        "if release.mark is not None and release.mark in {each.mark for each in spent}:",
+        "if False:",
+        (purse("a_key_pays_for_one_fit"), purse_file("a_file_knows_the_keys_of_its_releases")),
+    ),
+    Mutant(
+        "a purse that pays for the scale of the event",
+        "dpbt/privacy/accounting/events.py",
+        "scale = self.scale if self.drawn is None else min(self.scale, self.drawn)",
+        "scale = self.scale",
+        (purse("a_smaller_scale_than_the_event_has_is_paid_for"),),
+    ),
+    Mutant(
+        "a ledger that does not read the scale that is drawn",
+        "dpbt/privacy/accounting/events.py",
+        "    return min(surely, _least(draw) * unit)",
+        "    return scale",
+        (purse("a_line_costs_what_the_scale_that_is_drawn_costs"),),
+    ),
+    Mutant(
+        "a purse that replaces a link",
+        "dpbt/privacy/pursefiles.py",
+        "        return path.resolve()",
+        "        return path.absolute()",
+        (purse_file("links_to_a_file_lead_to_one_budget"),),
+    ),
+    Mutant(
+        "a purse under two names",
+        "dpbt/privacy/pursefiles.py",
+        "if os.fstat(file.fileno()).st_nlink > 1:",
+        "if False:",
+        (purse_file("a_file_with_a_second_name_is_refused"),),
+    ),
+    Mutant(
+        "a purse that everybody may read",
+        "dpbt/privacy/pursefiles.py",
+        "mode=mode, durable=True",
+        "durable=True",
+        (purse_file("a_file_keeps_its_permissions_and_one_that_is_not_to_be_written_is_not"),),
+    ),
+    Mutant(
+        "a purse that a crash may undo",
+        "dpbt/privacy/pursefiles.py",
+        "mode=mode, durable=True",
+        "mode=mode",
+        (purse_file("a_charge_is_on_the_disk_before_it_counts"),),
+    ),
+    Mutant(
+        "a purse that replaces a file which may not be written",
+        "dpbt/privacy/pursefiles.py",
+        "if not path.stat().st_mode & 0o222 or not os.access(path, os.W_OK):",
+        "if False:",
+        (purse_file("a_file_keeps_its_permissions_and_one_that_is_not_to_be_written_is_not"),),
+    ),
+    Mutant(
+        "a lock of a file that is gone",
+        "dpbt/privacy/pursefiles.py",
+        "            if _is_at(file.fileno(), lock):",
+        "            if True:",
+        (purse_file("a_lock_whose_file_was_removed_is_taken_again"),),
+    ),
+    Mutant(
         "a purse without a lock",
         "dpbt/privacy/pursefiles.py",
         "        fcntl.flock(file, fcntl.LOCK_EX)",
         "        pass",
-        (purse("two_purses_of_one_file_in_two_threads_share_a_budget"),),
+        (purse_file("two_purses_of_one_file_in_two_threads_share_a_budget"),),
     ),
     Mutant(
         "a purse that spends before it reads its file",
         "dpbt/purse.py",
-        "yield self._read(self._path)",
-        "yield self._spent",
-        (purse("purses_of_one_file_share_a_budget"),),
+        "spent = self._read(self._path)",
+        "spent = self._spent",
+        (purse_file("purses_of_one_file_share_a_budget"),),
     ),
     Mutant(
         "a purse that is not written",
         "dpbt/purse.py",
-        "                pursefiles.write(self._path, self._name, self._terms, now)",
+        "                pursefiles.write(self._path, self._identity, self._terms, now)",
         "                pass",
-        (purse("purses_of_one_file_share_a_budget"),),
+        (purse_file("purses_of_one_file_share_a_budget"),),
     ),
     Mutant(
         "an old copy of a purse's file",
         "dpbt/purse.py",
         "if spent[:known] != self._spent:",
         "if False:",
-        (purse("an_old_copy_and_another_purse_are_noticed"),),
+        (purse_file("an_old_copy_and_another_purse_are_noticed"),),
     ),
     Mutant(
         "a purse that is saved over another",
         "dpbt/purse.py",
         "    if path.exists():",
         "    if False:",
-        (purse("files_are_never_overwritten_and_never_doubled"),),
+        (purse_file("files_are_never_overwritten_and_never_doubled"),),
     ),
     Mutant(
         "a purse that a forked process spends again",
         "dpbt/purse.py",
         "if os.getpid() != self._process:",
         "if False:",
-        (purse("a_purse_without_a_file_is_of_one_process"),),
+        (purse_file("a_purse_without_a_file_is_of_one_process"),),
     ),
 ]

@@ -229,7 +229,7 @@ def test_what_knows_no_choice_refuses_it_in_words():
             with pytest.raises(ValueError, match="the best of several runs"):
                 filters.charge(measure, limits, priced)
     with pytest.raises(ValueError, match="pays for recipes"):
-        dpbt.Purse(5.0, 1e-6).take(chosen)
+        dpbt.Purse(5.0, 1e-6, rows=300).take(chosen)
 
 
 def test_sums_with_choices_nest_and_are_kept_told_and_printed():

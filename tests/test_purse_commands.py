@@ -7,6 +7,8 @@ import pytest
 import dpbt
 from tests.test_command_line import ROWS, fill, fitting, refusal, run
 
+BOUND = ("--rows", ROWS + 10)
+
 
 @pytest.fixture
 def folder(tmp_path):
@@ -17,9 +19,10 @@ def folder(tmp_path):
 def test_fits_are_paid_for_until_the_purse_is_empty(folder, capsys):
     """And what the purse refuses writes no model."""
     path = folder / "purse.json"
-    status, out, err = run(capsys, "purse", "new", path, "--epsilon", 8)
+    status, out, err = run(capsys, "purse", "new", path, "--epsilon", 8, *BOUND)
     assert (status, err) == (0, "")
-    assert out.startswith("purse: epsilon = 8 for all releases together, under add_remove")
+    assert out.startswith("purse: epsilon = 8 for all releases together, under add_remove\n")
+    assert f"table: at most {ROWS + 10} rows\n" in out
     assert out.endswith(f"wrote {path}\n")
 
     paid = [*fitting(folder, "first.json"), "--purse", path]
@@ -28,7 +31,8 @@ def test_fits_are_paid_for_until_the_purse_is_empty(folder, capsys):
     assert f"{path}: epsilon = 3 of 8 is left" in out
     assert dpbt.Purse.load(path).spent == pytest.approx(5, rel=1e-6)
 
-    status, out, err = run(capsys, *fitting(folder, "second.json"), "--purse", path)
+    second = [*fitting(folder, "second.json"), "--seed", 4, "--purse", path]
+    status, out, err = run(capsys, *second)
     assert (status, out) == (2, "")
     assert err == "error: the recipe costs epsilon = 5, and epsilon = 3 of 8 is left\n"
     assert not (folder / "second.json").exists()
@@ -43,11 +47,9 @@ def test_fits_are_paid_for_until_the_purse_is_empty(folder, capsys):
 
 def test_what_the_fit_refuses_is_not_paid_for(folder, capsys):
     path = folder / "purse.json"
-    run(capsys, "purse", "new", path, "--epsilon", 8)
-    err = refusal(capsys, *fitting(folder, rows=ROWS - 1), "--purse", path)
-    assert "more rows" in err
+    run(capsys, "purse", "new", path, "--epsilon", 8, *BOUND)
     err = refusal(capsys, *fitting(folder), "--relation", "replace_one", "--purse", path)
-    assert "table has room for fewer" in err
+    assert "under add_remove, and the recipe under replace_one" in err
     tuned = [*fitting(folder), "--recipe", "tuned", "--purse", path]
     assert "tuned cannot be paid from a purse" in refusal(capsys, *tuned)
     err = refusal(capsys, *fitting(folder), "--rows-per-person", 2, "--purse", path)
@@ -55,15 +57,36 @@ def test_what_the_fit_refuses_is_not_paid_for(folder, capsys):
     assert dpbt.Purse.load(path).spent == 0
 
 
+def test_bounds_that_are_tried_do_not_tell_how_many_rows_the_file_has(folder, capsys):
+    """A fit asks the question of its purse alone, and no other before it reads the rows."""
+    path = folder / "purse.json"
+    run(capsys, "purse", "new", path, "--epsilon", 8, "--rows", ROWS - 1)
+    for bound in (1, ROWS - 2, ROWS, ROWS + 1):
+        err = refusal(capsys, *fitting(folder, rows=bound), "--purse", path)
+        assert f"table of rows={ROWS - 1}, and the recipe for {bound};" in err
+    assert "more rows" in refusal(capsys, *fitting(folder, rows=ROWS - 1), "--purse", path)
+    assert dpbt.Purse.load(path).spent == 0
+
+
+def test_a_seed_pays_for_one_fit(folder, capsys):
+    path = folder / "purse.json"
+    run(capsys, "purse", "new", path, "--epsilon", 20, *BOUND)
+    assert run(capsys, *fitting(folder, "first.json"), "--purse", path)[0] == 0
+    again = refusal(capsys, *fitting(folder, "second.json"), "--purse", path)
+    assert "a key of its own" in again
+    assert not (folder / "second.json").exists()
+    assert dpbt.Purse.load(path).spent == pytest.approx(5, rel=1e-6)
+
+
 def test_bad_purses_are_one_line(folder, capsys):
     path = folder / "purse.json"
     assert "needs a delta above 0" in refusal(
-        capsys, "purse", "new", path, "--epsilon", 1, "--measure", "rho"
+        capsys, "purse", "new", path, "--epsilon", 1, *BOUND, "--measure", "rho"
     )
     assert not path.exists()
-    run(capsys, "purse", "new", path, "--epsilon", 1, "--delta", "1e-6", "--measure", "mu")
+    run(capsys, "purse", "new", path, "--epsilon", 1, *BOUND, "--delta", "1e-6", "--measure", "mu")
     assert json.loads(path.read_text())["measure"] == "mu"
-    assert "the file exists" in refusal(capsys, "purse", "new", path, "--epsilon", 1)
+    assert "the file exists" in refusal(capsys, "purse", "new", path, "--epsilon", 1, *BOUND)
     other = folder / "domain.json"
     assert "not the file of a purse" in refusal(capsys, "purse", "show", other)
     assert "not the file of a purse" in refusal(capsys, *fitting(folder), "--purse", other)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import dpbt
-from dpbt import boosting, recipes, reweighting
+from dpbt import base, boosting, recipes, reweighting
 from dpbt.analysis import audit
 from dpbt.base import GRID, NUMBER, Weighted, one_of_classes
 from dpbt.data import targets
@@ -368,6 +368,19 @@ def test_weights_that_are_not_public_bounds_are_refused():
     refuses("and not both", target=CLASSES, negative="a", positive="b")
     with pytest.raises(ValueError, match="the target is a number"):
         dpbt.table(DOMAIN, columns, [1.0] * 4, target=RANGE, class_weight={1: 2})
+
+
+def test_a_weight_beyond_the_bound_is_clipped_in_the_loop():
+    """Tables that no `dpbt.table` made may hold any float32."""
+    rows = table_of(RANGE, 6)
+    own = jnp.asarray([0.5, 1.0, 7.0, -3.0, jnp.nan, jnp.inf], jnp.float32)
+    table = rows._replace(weight=own)
+    full = jnp.full(6, -float(GRID))
+    for response, most in ((NUMBER, -GRID), (base.BINARY, GRID)):
+        weight = full if response == NUMBER else -full
+        found = reweighting.counted_weights(weight, table, response)
+        half = -63 if response == NUMBER else 64
+        np.testing.assert_array_equal(found, [half, most, most, 0, 0, most])
 
 
 @pytest.mark.slow

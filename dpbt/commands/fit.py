@@ -24,7 +24,8 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     words = "for research alone: a seed in place of a fresh key; whoever knows it can subtract the "
     words += "noise"
     parser.add_argument("--seed", type=kinds.whole(0, kinds.LARGEST_SEED), help=words)
-    words = "pay for the fit from this purse, a file of `purse new`; what it cannot pay is refused"
+    words = "pay for the fit from this purse, a file of `purse new` with the same --rows; what it "
+    words += "cannot pay is refused"
     parser.add_argument("--purse", metavar="FILE", help=words)
     add_owner_report(parser)
     output.add_out(parser, "the file of the model", required=True)
@@ -45,6 +46,11 @@ def run(options: argparse.Namespace) -> None:
     path = output.free(options)
     domain, label = inputs.declared(options.domain)
     purse = None if options.purse is None else inputs.purse_of(options.purse)
+    with output.working("setting the noise"):
+        recipes = inputs.candidates_of(options, domain, label)
+    if purse is not None:
+        with of_input():  # before a row is read, so that a refusal tells nothing of the rows
+            purse.check(recipes[0])
     with output.working(f"reading {options.file}"):
         columns = inputs.columns_of(options.file, (*domain, *label.columns))
         labels = columns.pop(label.column)
@@ -65,14 +71,13 @@ def run(options: argparse.Namespace) -> None:
         words = "no number" if isinstance(label.target, Numeric) else words
         print(owner_report(missing, unknown, words), file=sys.stderr)
 
-    with output.working("setting the noise"):
+    with output.working("making the table"):
         import jax
 
         from dpbt import boosting, checks, forests, tuning
         from dpbt.privacy import keys
         from dpbt.recipes import named
 
-        recipes = inputs.candidates_of(options, domain, label)
         private = dpbt.table(
             domain,
             columns,

@@ -36,7 +36,7 @@ BITS_SHARE = 2e-3
 """The share of epsilon that a budget of mu keeps for the finite bits of samplers."""
 
 _ROUNDING = 1 + Fraction(1, 2**50)
-"""More than the few roundings to float64 that the cost of a line takes."""
+"""More than the few roundings to float64 of the cost of a line, from the scale that is drawn."""
 
 
 class Limits(NamedTuple):
@@ -156,10 +156,11 @@ def charge(measure: str, of: Limits, book: Ledger) -> Charge:
 
 
 def _unit_cost(measure: str, line: Line) -> Fraction:
-    """What one payment of a line costs in the measure."""
+    """What one payment of a line costs in the measure, at the scale that is drawn."""
+    cost = line.drawn_cost
     if measure == "mu":
-        return Fraction(line.mu) ** 2
-    return Fraction(line.epsilon if measure == "epsilon" else line.rho)
+        return Fraction(float(cost.mu)) ** 2
+    return Fraction(float(cost.epsilon if measure == "epsilon" else cost.rho))
 
 
 def _sites(book: Ledger, chosen: Callable[[Line], bool]) -> str:
@@ -182,7 +183,7 @@ def _check_finite(measure: str, book: Ledger) -> None:
         sites = _sites(book, lambda line: not (line.mechanism.price.gaussian or line.mu == 0))
         raise ValueError(
             f"the draws {sites} are not Gaussian, and a purse of mu adds up Gaussian draws alone; "
-            "open a purse with measure='rho'"
+            "open a purse with measure='rho', which takes all recipes"
         )
 
 

@@ -197,6 +197,14 @@ def shift(sensitivity: Numbers, scale: Numbers) -> Numbers:
     return np.where(sensitivity == 0, 0.0, np.where(scale > 0, noisy, np.inf))[()]
 
 
+SCALE_MARGIN = 2.0**-22
+"""More than the share that float32 takes from a scale which follows what was released.
+
+A program computes such a scale anew in each round, from a public unit. That takes at most four
+roundings, of 2^-24 each.
+"""
+
+
 def quotient_up(bound: Numbers, divisor: Numbers) -> np.ndarray:
     """f32[...], never below bound / divisor; 0 for an infinite divisor."""
     with np.errstate(over="ignore", divide="ignore"):  # infinite scales are refused by name

@@ -65,8 +65,11 @@ def ledger(recipe: Recipe | Model | SavedModel, key: Array | None = None) -> acc
 
     # The rounds: their draws are read as in the first round, and as in a later one.
     events = _events(recipe, learner.program, public)
-    for bound in (0.0, _FAR_BOUND):
-        in_rounds = accounting.compared(events, drawn(recipe, learner.program, bound), rounds)
+    first, later = (
+        accounting.compared(events, drawn(recipe, learner.program, bound), rounds)
+        for bound in (0.0, _FAR_BOUND)
+    )
+    in_rounds = [line.with_less(other) for line, other in zip(first, later, strict=True)]
 
     lines = {"prologue": [], "rounds": in_rounds, "epilogue": [], **once}
     boundary.check_sites(**{part: [line.site for line in own] for part, own in lines.items()})

@@ -20,8 +20,12 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--epsilon", type=kinds.finite, required=True, help=words)
     words = "of all fits together; 0 for a pure guarantee (%(default)s)"
     parser.add_argument("--delta", type=kinds.share, default=0.0, help=words)
+    words = "a public bound on the number of rows of the file of rows, which every fit must have; "
+    words += "under replace_one their public number"
+    parser.add_argument("--rows", type=kinds.whole(1), required=True, metavar="N", help=words)
     inputs.add_relation(parser)
-    words = "what is added up: epsilon without a delta; rho with one; mu for Gaussian noise alone"
+    words = "what is added up: epsilon without a delta; rho with one, for all recipes; mu for fits "
+    words += "of auto with a delta alone, of which it allows more"
     parser.add_argument("--measure", choices=tuple(MEASURES), help=words)
 
 
@@ -37,6 +41,7 @@ def run(options: argparse.Namespace) -> None:
         purse = Purse(
             options.epsilon,
             options.delta,
+            rows=options.rows,
             relation=options.relation,
             rows_per_person=options.rows_per_person,
             measure=options.measure,

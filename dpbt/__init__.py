@@ -20,6 +20,7 @@ if TYPE_CHECKING:
         saving,
         statements,
         sweeps,
+        tuning,
     )
     from dpbt.analysis import audit, diagnostics, effects, plot
     from dpbt.analysis.explain import explain
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from dpbt.saving import save
     from dpbt.statements import statement
     from dpbt.theory import forest_bounds, smooth_bounds
+    from dpbt.tuning import tune
 
 _MODULES = {
     "accounting": "dpbt.privacy.accounting",
@@ -64,6 +66,7 @@ _MODULES = {
     "smooth_bounds": "dpbt.theory.smooth_bounds",
     "statements": "dpbt.statements",
     "sweeps": "dpbt.sweeps",
+    "tuning": "dpbt.tuning",
 }
 _NAMES = {
     "Boosted": "dpbt.boosting",
@@ -88,6 +91,7 @@ _NAMES = {
     "save": "dpbt.saving",
     "statement": "dpbt.statements",
     "table": "dpbt.data.tables",
+    "tune": "dpbt.tuning",
 }
 
 __version__ = metadata.version("dpbt")
@@ -143,6 +147,8 @@ __all__ = [
     "statements",
     "sweeps",
     "table",
+    "tune",
+    "tuning",
 ]
 
 

@@ -527,6 +527,8 @@ class Model(HoldsFunctions):
         dtype: the dtype of its rows: "uint8" for cells, "float32" for numbers.
         key: the kind of key that its noise came from, "release" or "research", where it is known.
             The key itself is never kept.
+        choice: if it is the best of several (`dpbt.tune`), what is public about the choice, and the
+            content of the ledger's line for its score.
     """
 
     hypotheses: Hypotheses
@@ -537,6 +539,7 @@ class Model(HoldsFunctions):
     features: int = dataclasses.field(metadata={"static": True})
     dtype: str = dataclasses.field(metadata={"static": True})
     key: str | None = dataclasses.field(default=None, metadata={"static": True})
+    choice: Any = dataclasses.field(default=None, metadata={"static": True})
 
     _keep = "model.hypotheses and model.transcript, and the arguments that made its recipe"
 

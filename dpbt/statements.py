@@ -7,7 +7,7 @@ from statistics import NormalDist
 import dpbt
 from dpbt.base import ADD_REMOVE, Model, Recipe
 from dpbt.privacy import accounting
-from dpbt.privacy.accounting import Ledger
+from dpbt.privacy.accounting import ChoiceLedger, Ledger
 from dpbt.privacy.pricing import ledger
 from dpbt.reader import SavedModel
 from dpbt.validate import whole
@@ -60,10 +60,17 @@ def of_people(book: Ledger, rows_per_person: int) -> Ledger:
     Args:
         book: a ledger; it may be for people already. The parts of a sum are changed one by one.
         rows_per_person: k, at least 1.
+
+    Raises:
+        ValueError: for the ledger of a choice, whose other candidates it does not hold.
     """
     if book.parts:
         parts = [of_people(part, rows_per_person) for part in book.parts]
         return accounting.composed(parts, book.delta)
+    if isinstance(book, ChoiceLedger):
+        raise ValueError(
+            "the ledger of a choice is for as many rows per person as its candidates were made for"
+        )
 
     def line(of_now: accounting.Line) -> accounting.Line:
         event, now = of_now.event, book.rows_per_person
@@ -100,7 +107,11 @@ def true_positives(book: Ledger, false_positives: float) -> float:
         return min(factor * normal.cdf(normal.inv_cdf(alarms) + book.mu) + tail, 1.0)
 
     bounds = [(book.pure_epsilon + book.sampler_epsilon, book.sampler_delta)]
-    bounds += [(book.epsilon_at(delta, "zcdp"), delta) for delta in (*_DELTAS, book.delta) if delta]
+    bounds += [
+        (book.epsilon_at(delta, book.accountant), delta)
+        for delta in (*_DELTAS, book.delta)
+        if delta
+    ]
     bounds.append((book.epsilon, book.delta or book.sampler_delta))
     return min(_detected(epsilon, delta, false_positives) for epsilon, delta in bounds)
 
@@ -199,12 +210,29 @@ def _released(book: Ledger) -> list[str]:
     noisy = [line for line in book.lines if line.mechanism.price.reads_rows]
     named = dict.fromkeys(_line_words(line, bool(book.parts)) for line in noisy)
     model, it_is = ("models", "they are") if book.parts else ("model", "it is")
+    chosen = [
+        f"{which} is the best of a random number of such models, of {choice.candidates} "
+        "candidates. The number and the other models are not released, and are paid for."
+        for which, choice in _choices(book).items()
+    ]
     return [
         f"What is released: the {model}, and the noisy values that {it_is} made of. These are "
         + "; ".join(named)
         + ". Whatever is computed from them reveals no more. The settings, the declared columns, "
-        "classes and ranges, and this statement are public."
+        "classes and ranges, and this statement are public.",
+        *chosen,
     ]
+
+
+def _choices(book: Ledger) -> dict[str, accounting.Choice]:
+    """What is called the best of several models -> its choice, in all releases of a sum."""
+    if isinstance(book, ChoiceLedger):
+        return {"It": book.choice}
+    return {
+        f"Release {number}" if which == "It" else f"{which} in release {number}": choice
+        for number, part in enumerate(book.parts, 1)
+        for which, choice in _choices(part).items()
+    }
 
 
 def _line_words(line: accounting.Line, numbered: bool) -> str:
@@ -214,12 +242,21 @@ def _line_words(line: accounting.Line, numbered: bool) -> str:
 
 
 def _not_covered(book: Ledger) -> list[str]:
-    del book
-    return [
-        "What is not covered:",
+    choices = (
         "- Choices made by looking at the rows, such as tuning, selecting columns, declaring a "
         "range that just fits, or keeping the best of several models. Every model that was fitted "
-        "is a release, and their costs add up.",
+        "is a release, and their costs add up."
+    )
+    if chosen := _choices(book):
+        which = "" if "It" in chosen else f" in {', '.join(chosen).lower()}"
+        choices = (
+            "- Other choices made by looking at the rows, such as selecting columns or declaring a "
+            f"range that just fits. The choice of the settings{which} is covered, and its running "
+            "time is not."
+        )
+    return [
+        "What is not covered:",
+        choices,
         "- Anything that was fitted on the rows before, such as a scaler or an encoder, and any "
         "evaluation on the rows afterwards.",
         "- The running time and the memory of the training, and access to the machine.",

@@ -17,6 +17,7 @@ COMMANDS = {
     "frontier": "experiments.frontier.run",
     "classes": "experiments.tasks.classes",
     "regression": "experiments.tasks.regression",
+    "tuning": "experiments.frontier.tuning",
     "bench": "experiments.bench",
     "data": "experiments.common.data.command",
     **{name: f"experiments.papers.{name}" for name in PAPERS},

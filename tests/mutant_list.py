@@ -4,6 +4,7 @@ from mutants_commands import COMMANDS
 from mutants_composition import COMPOSITION
 from mutants_estimators import ESTIMATORS
 from mutants_responses import RESPONSES
+from mutants_tuning import TUNING
 from mutation import Mutant, attack, epilogue, gdp, oblivious, statement
 
 MUTANTS = [
@@ -527,4 +528,5 @@ MUTANTS = [
     *COMPOSITION,
     *ESTIMATORS,
     *RESPONSES,
+    *TUNING,
 ]

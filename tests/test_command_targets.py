@@ -152,6 +152,7 @@ def test_the_owner_sees_labels_and_weights_that_are_none(folder, tmp_path, capsy
     [
         ("site", ("--recipe", "bdpe"), "--recipe bdpe learns two classes alone; auto and obl"),
         ("rings", ("--recipe", "rf_l"), "--recipe rf_l learns two classes alone"),
+        ("site", ("--recipe", "tuned"), "--rounds is not an option of the recipe tuned"),
         ("rings", ("--monotone", "age"), "--monotone must be NAME=+1 or NAME=-1, got 'age'"),
         ("rings", ("--monotone", "age=2"), "--monotone must be NAME=+1 or NAME=-1"),
         ("rings", ("--monotone", "job=+1"), "monotone names 'job', whose values have no order"),
@@ -176,6 +177,25 @@ def test_recipes_of_two_classes_take_monotone_columns_or_weights_or_neither(tmp_
     files = (tmp_path / "rows.csv", "--domain", tmp_path / "site.json", "--rows", BOUND)
     words = ("fit", *files, "--epsilon", 1, "--recipe", "lazybb_rules", "--out", tmp_path / "m")
     assert "rows have no weights of their own there" in refusal(capsys, *words)
+    assert not (tmp_path / "m").exists()
+
+
+def test_a_choice_is_among_recipes_of_two_classes_without_weights(tmp_path, capsys):
+    write_rows(tmp_path / "rows.csv")
+    path = tmp_path / "labels.json"
+    words = ("fit", tmp_path / "rows.csv", "--domain", path, "--rows", BOUND, "--epsilon", 1)
+    words = (*words, "--recipe", "tuned", "--out", tmp_path / "m")
+    two = {"column": "site", "positive": "south", "negative": "north"}
+    weight = {"weight": {"column": "w", "most": 3}}
+    for label, more, expected in (
+        (LABELS["site"], {}, "--recipe tuned learns two classes alone; auto and obl"),
+        (LABELS["rings"], {}, "--recipe tuned learns two classes alone; auto and obl"),
+        (two, weight, "--recipe tuned scores every row alike"),
+    ):
+        path.write_text(json.dumps({"columns": COLUMNS, "label": label, **more}))
+        assert expected in refusal(capsys, *words)
+    path.write_text(json.dumps({"columns": COLUMNS, "label": two}))
+    assert "--monotone is not an option" in refusal(capsys, *words, "--monotone", "age=+1")
     assert not (tmp_path / "m").exists()
 
 

@@ -16,8 +16,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import dpbt
-from dpbt import recipes
-from dpbt.privacy import accounting, mechanisms
+from dpbt import recipes, tuning
+from dpbt.data.domains import Numeric
+from dpbt.privacy import accounting, filters, mechanisms
 from tests.purses import RECIPES, book, line, made
 
 PAGE = Path(__file__).parent.parent / "docs" / "composition.md"
@@ -154,6 +155,106 @@ def test_a_statement_of_a_sum_is_about_all_releases():
     apart = [dpbt.statements.of_people(each, 3) for each in (one, two)]
     assert people.lines == sum(apart).lines
     assert dpbt.statement(one).startswith("Privacy statement: one release")
+
+
+# Sums with the ledger of a choice: by basic composition, with the totals of the choice.
+
+
+def choice(delta=0.0):
+    """The ledger of a choice that costs nearly 1."""
+    selection, domain = tuning.selection(held_out=None), {"a": Numeric(0, 1, bins=4)}
+    options = {"epsilon": 1.0, "delta": delta, "rows": 300, "domain": domain}
+    grid = {"rounds": [2, 3]}
+    made = tuning.candidates(recipes.oblivious_boost, selection, grid=grid, **options)
+    return tuning.planned_ledger(made, selection)
+
+
+def of_lines(choice):
+    """The lines of one run of a choice, as if they were the whole release."""
+    return accounting.Ledger(choice.relation, choice.lines, choice.delta)
+
+
+def test_pure_choices_add_up():
+    chosen, plain = choice(), dpbt.ledger(made("bdpe", epsilon=0.5, rows=300))
+    for parts in ((chosen, plain), (plain, chosen), (chosen, chosen, plain)):
+        total = sum(parts)
+        assert total.delta == 0
+        assert total.epsilon == pytest.approx(sum(part.epsilon for part in parts), rel=1e-12)
+        assert total.sampler_delta == pytest.approx(sum(part.sampler_delta for part in parts))
+        assert not total.gaussian
+        assert math.isinf(total.rho)
+        assert math.isinf(total.mu)
+    run = of_lines(chosen)
+    assert (run + plain).epsilon < 0.8 * (chosen + plain).epsilon
+
+
+@pytest.mark.parametrize("others", [(1e-6, 1e-7), (0.0, 1e-7), (0.0, 0.0), ()])
+def test_choices_at_a_delta_add_to_the_joint_total_of_the_others(others):
+    chosen = choice(1e-6)
+    plain = [dpbt.ledger(made("halfspace_boost" if at else "bdpe", delta=at)) for at in others]
+    total = sum([*plain[:1], chosen, *plain[1:]])
+    own = chosen.epsilon + (sum(plain).epsilon if plain else 0)
+    deltas = [part.delta or part.sampler_delta for part in (chosen, *plain)]
+    if plain:
+        assert total.delta == pytest.approx(math.fsum(deltas), rel=1e-12)
+        assert max(chosen.epsilon, sum(plain).epsilon) < total.epsilon <= own * (1 + 1e-12)
+        assert (of_lines(chosen) + plain[0]).epsilon < total.epsilon
+    else:
+        assert total is chosen
+
+
+def test_a_sum_with_a_choice_has_equal_shares_of_another_delta():
+    chosen, plain = choice(1e-6), dpbt.ledger(made("halfspace_boost", delta=1e-6))
+    both = chosen + plain
+    halves = chosen.epsilon_at(1e-7, "gdp") + plain.epsilon_at(1e-7, "gdp")
+    assert both.epsilon_at(2e-7) == pytest.approx(halves, rel=1e-12)
+    assert accounting.composed([chosen, plain], 2e-7).epsilon == both.epsilon_at(2e-7)
+    assert accounting.composed([chosen, plain], 1e-3).epsilon < both.epsilon
+    assert math.isinf(both.epsilon_at(1e-60))
+    for accountant in ("zcdp", "gdp", "rdp", "pld", "pure", "advanced"):
+        with pytest.raises(ValueError, match="accountant of a sum with a choice"):
+            both.epsilon_at(1e-6, accountant)
+
+
+def test_what_knows_no_choice_refuses_it_in_words():
+    chosen = choice(1e-6)
+    for priced in (chosen, chosen + chosen):
+        for accountant in ("rdp", "pld"):
+            with pytest.raises(ValueError, match="no event of dp_accounting"):
+                priced.dp_event(accountant)
+        with pytest.raises(ValueError, match="candidates were made for"):
+            dpbt.statement(priced, rows_per_person=2)
+        for measure, delta in (("rho", 1e-6), ("mu", 1e-6), ("epsilon", 0.0)):
+            limits = filters.limits(measure, 5.0, delta)
+            with pytest.raises(ValueError, match="the best of several runs"):
+                filters.charge(measure, limits, priced)
+    with pytest.raises(ValueError, match="pays for recipes"):
+        dpbt.Purse(5.0, 1e-6, rows=300).take(chosen)
+
+
+def test_sums_with_choices_nest_and_are_kept_told_and_printed():
+    chosen, plain = choice(1e-6), dpbt.ledger(made("bdpe", rows=300, delta=1e-6))
+    total = plain + chosen
+    assert (plain + chosen) + chosen == plain + (chosen + chosen) == sum([plain, chosen, chosen])
+    nested = accounting.composed([total, chosen])
+    assert nested.epsilon == pytest.approx(total.epsilon + chosen.epsilon, rel=1e-12)
+
+    for each in (total, nested):
+        kept = json.loads(json.dumps(accounting.to_json(each)))
+        assert accounting.from_json(kept) == each
+    assert "delta = 2e-06 (the sum of the parts)" in str(total)
+    assert "release 2: a choice, with the lines of one run, epsilon = " in str(total)
+    assert "release 1: a sum with a choice, epsilon = " in str(nested)
+
+    text = dpbt.statement(total)
+    assert f"epsilon = {total.epsilon:.6g} and" in text
+    assert "Release 2 is the best of a random number of such models, of 2 candidates." in text
+    assert "The choice of the settings in release 2 is covered" in text
+    assert "Release 2 in release 1 is the best" in dpbt.statement(nested)
+    for alarms in (0.01, 0.1):
+        found = dpbt.statements.true_positives(total, alarms)
+        parts = [dpbt.statements.true_positives(part, alarms) for part in (chosen, plain)]
+        assert max(parts) < found < 1
 
 
 # dp_accounting.

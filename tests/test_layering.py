@@ -41,7 +41,7 @@ FLOORS = [
     {"checks"},
     {"rounds"},
     {"boosting", "prediction"},
-    {"analysis", "forests", "onnx", "saving", "sweeps.definition"},
+    {"analysis", "forests", "onnx", "saving", "sweeps.definition", "tuning"},
     {"purse", "sklearn", "sweeps.plan"},
     {"sweeps.folders"},
     {"sweeps.runner"},

@@ -50,6 +50,8 @@ def test_what_the_fit_refuses_is_not_paid_for(folder, capsys):
     run(capsys, "purse", "new", path, "--epsilon", 8, *BOUND)
     err = refusal(capsys, *fitting(folder), "--relation", "replace_one", "--purse", path)
     assert "under add_remove, and the recipe under replace_one" in err
+    tuned = [*fitting(folder), "--recipe", "tuned", "--purse", path]
+    assert "tuned cannot be paid from a purse" in refusal(capsys, *tuned)
     err = refusal(capsys, *fitting(folder), "--rows-per-person", 2, "--purse", path)
     assert "rows_per_person=1, and the recipe for 2" in err
     assert dpbt.Purse.load(path).spent == 0

@@ -174,6 +174,20 @@ def test_public_mistakes_are_refused_by_name(options, words, rows):
         boosting(**options).fit(*rows)
 
 
+@pytest.mark.slow  # compiles a choice
+def test_a_tuned_estimator_pays_for_its_choice(rows):
+    found = boosting(recipe="tuned", epsilon=4.0, random_state=1).fit(*rows)
+    assert 3.9 < found.ledger_.epsilon <= 4.0
+    assert "best log_loss of a random number of runs" in str(found.ledger_)
+    assert "best of a random number" in found.statement_
+    again = pickle.loads(pickle.dumps(found))
+    assert str(again.ledger_) == str(found.ledger_)
+    scores = found.decision_function(rows[0])
+    np.testing.assert_array_equal(again.decision_function(rows[0]), scores)
+    with pytest.raises(ValueError, match="recipe must be one of"):
+        forest(recipe="tuned").fit(*rows)
+
+
 def test_forests_take_recipes_of_forests(rows):
     with pytest.raises(ValueError, match="random trees"):
         forest(recipe=SMALL).fit(*rows)

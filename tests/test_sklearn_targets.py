@@ -163,6 +163,12 @@ def test_weights_of_classes_are_those_of_their_rows(rows):
             "'rf_l' l",
         ),
         (two(recipe="bdpe", monotone={"a": 1}), "'bdpe' takes no monotone columns"),
+        (several(recipe="tuned"), "'tuned' learns two classes alone; 'auto' and 'oblivious_boost'"),
+        (number(recipe="tuned"), "'tuned' learns two classes alone"),
+        (two(recipe="tuned", monotone={"a": 1}), "'tuned' takes no monotone columns"),
+        (two(recipe="tuned", class_weight={0: 1, 1: 0.5}), "takes no weights of rows or of"),
+        (number(recipe="other"), "recipe must be one of .*'halfspace_boost', 'tuned'"),
+        (forest(recipe="tuned"), r"recipe must be one of \['random_forest', 'rf_l', 'rf_e'\]"),
         (several(monotone={"a": 1}), "several classes"),
         (two(monotone={"c": 1}), "monotone names 'c', which is no column"),
         (two(rows_per_person=0), "rows_per_person"),
@@ -190,6 +196,8 @@ def test_recipes_that_take_no_weights_refuse_them_in_words(rows):
     X, y, _ = rows
     with pytest.raises(ValueError, match="rows have no weights of their own there"):
         two(recipe="lazybb_rules").fit(X, y > 0, np.ones(50))
+    with pytest.raises(ValueError, match="takes no weights of rows or of classes"):
+        two(recipe="tuned").fit(X, y > 0, np.ones(50))
     with pytest.raises(TypeError, match="sample_weight"):
         forest().fit(X, y, sample_weight=np.ones(50))  # type: ignore[call-arg]
     for weight in (np.ones(49), np.ones((50, 2)), 1.0):

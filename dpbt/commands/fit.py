@@ -20,7 +20,7 @@ from dpbt.data.domains import Numeric, missing_cells
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     parser.add_argument("file", metavar="ROWS", help="a CSV file with a header, or a Parquet file")
-    inputs.add_recipe(parser)
+    inputs.add_recipe(parser, inputs.TUNED)
     words = "for research alone: a seed in place of a fresh key; whoever knows it can subtract the "
     words += "noise"
     parser.add_argument("--seed", type=kinds.whole(0, kinds.LARGEST_SEED), help=words)
@@ -38,14 +38,19 @@ def run(options: argparse.Namespace) -> None:
         InputError: for a file or an option that is not as expected. No cell is shown, and no number
             of rows.
     """
+    if options.purse is not None and options.recipe == inputs.TUNED:
+        raise InputError(
+            f"--recipe {inputs.TUNED} cannot be paid from a purse: it costs an epsilon at a delta, "
+            "and a purse adds up what single recipes cost"
+        )
     path = output.free(options)
     domain, label = inputs.declared(options.domain)
     purse = None if options.purse is None else inputs.purse_of(options.purse)
     with output.working("setting the noise"):
-        recipe = inputs.recipe_of(options, domain, label)
+        recipes = inputs.candidates_of(options, domain, label)
     if purse is not None:
         with of_input():  # before a row is read, so that a refusal tells nothing of the rows
-            purse.check(recipe)
+            purse.check(recipes[0])
     with output.working(f"reading {options.file}"):
         columns = inputs.columns_of(options.file, (*domain, *label.columns))
         labels = columns.pop(label.column)
@@ -69,7 +74,7 @@ def run(options: argparse.Namespace) -> None:
     with output.working("making the table"):
         import jax
 
-        from dpbt import boosting, checks, forests
+        from dpbt import boosting, checks, forests, tuning
         from dpbt.privacy import keys
         from dpbt.recipes import named
 
@@ -87,19 +92,22 @@ def run(options: argparse.Namespace) -> None:
         else:
             key, public_key = keys.pair(jax.random.key(options.seed))
         with of_input():
-            checks.check_run(private, recipe)
-            checks.check(key, private, recipe, public_key)
+            checks.check_run(private, recipes[0])
+            checks.check(key, private, recipes[0], public_key)
 
     if purse is not None:
         with of_input():
-            purse.take(recipe, key)
+            purse.take(recipes[0], key)
 
     if options.seed is not None:
         words = "--seed makes the noise, and whoever knows it can subtract it; release private rows"
         print(f"warning: research key: {words} without it", file=sys.stderr)
     learn = forests.learn if options.recipe in named.FORESTS else boosting.learn
     with output.working("learning; this compiles first"):
-        model = learn(key, private, recipe, public_key)
+        if options.recipe == inputs.TUNED:
+            model = tuning.choose(key, private, recipes, tuning.selection(), public_key).model
+        else:
+            model = learn(key, private, recipes[0], public_key)
         jax.block_until_ready(model.hypotheses)
     model.save(path, domain=domain, classes=label.classes)
     lines = str(dpbt.ledger(model)).splitlines()

@@ -125,6 +125,11 @@ def charge(measure: str, of: Limits, book: Ledger) -> Charge:
     Raises:
         ValueError: in words, for a ledger that has no proved and finite cost in the measure.
     """
+    if not book.composes:
+        raise ValueError(
+            "a budget adds up what single releases cost, and the best of several runs has an "
+            "epsilon at a delta alone"
+        )
     if book.unprotected:
         raise ValueError(
             "the release is UNPROTECTED, so its epsilon is a paper's claim and no budget can "

@@ -29,7 +29,8 @@ def ledger(recipe: Recipe | Model | SavedModel, key: Array | None = None) -> acc
     """The ledger of one setting: what each draw costs over all rounds, and the total.
 
     Every event is compared with the draw that it prices: same site, same mechanism, no less noise.
-    The events of a round count T times, and those of a prologue and of an epilogue once.
+    The events of a round count T times, and those of a prologue and of an epilogue once. The ledger
+    of a model that was chosen among several is that of the choice (`accounting.ChoiceLedger`).
 
     Args:
         recipe: one setting, or a model, which has the ledger of the recipe that it was fitted with.
@@ -47,6 +48,10 @@ def ledger(recipe: Recipe | Model | SavedModel, key: Array | None = None) -> acc
         return kept if kind is None else dataclasses.replace(kept, key=kind)
     if isinstance(recipe, Model):
         kind = kind or recipe.key
+        if recipe.choice is not None:
+            choice, score = recipe.choice
+            of_run = ledger(recipe.recipe)
+            return accounting.with_choice(of_run, kind, choice, accounting.line_of(dict(score)))
         recipe = recipe.recipe
     rounds, delta = _checked(recipe)
     learner, public = recipe.learner, recipe.public()

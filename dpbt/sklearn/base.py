@@ -11,7 +11,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 import dpbt
-from dpbt import boosting
+from dpbt import boosting, tuning
 from dpbt.analysis.explain import explain
 from dpbt.base import Array, Model, Recipe, Table, Transcript
 from dpbt.data import domains
@@ -21,7 +21,16 @@ from dpbt.data.frames import rows_of
 from dpbt.privacy import accounting, keys, pricing
 from dpbt.privacy.keys import ResearchKeyWarning
 from dpbt.sklearn.clones import CLONES, RepeatedReleaseWarning
-from dpbt.sklearn.inputs import Made, column_of, form_of, keys_of, recipe_of, stated, table_of
+from dpbt.sklearn.inputs import (
+    Made,
+    candidates_of,
+    column_of,
+    form_of,
+    is_choice,
+    keys_of,
+    stated,
+    table_of,
+)
 from dpbt.statements import statement
 
 
@@ -30,6 +39,9 @@ class PrivateEstimator(BaseEstimator):
 
     _recipes: Mapping[str, Callable[..., Recipe]]
     """The recipes by name."""
+
+    _tunes = False
+    """Whether "tuned" is one of the names."""
 
     # Parameters of all estimators.
     epsilon: Any
@@ -93,13 +105,16 @@ class PrivateEstimator(BaseEstimator):
             monotone=getattr(self, "monotone", None),
             rows_per_person=self.rows_per_person,
         )
-        recipe = recipe_of(made, self._recipes)
+        recipes = candidates_of(made, self._recipes, tunes=self._tunes)
 
         # What is private: the table, padded with absent rows so that no shape shows its length.
         weights = self._weights(label, sample_weight)
-        private = table_of(reading, given, labels, answers, recipe, weights)
+        private = table_of(reading, given, labels, answers, recipes[0], weights)
         key, public_key = keys_of(self.random_state)
-        model = self._learn(key, private, recipe, public_key)
+        if is_choice(made, tunes=self._tunes):
+            model = tuning.choose(key, private, recipes, tuning.selection(), public_key).model
+        else:
+            model = self._learn(key, private, recipes[0], public_key)
         self._warn(key)
 
         # The release.
@@ -223,10 +238,15 @@ class PrivateEstimator(BaseEstimator):
             return
 
         hypotheses, intercept, transcript, numbers_then = arrays
-        recipe = recipe_of(self._made, self._recipes)
-        numbers_now = jax.tree.leaves(recipe)
-        same = len(numbers_now) == len(numbers_then) and recipe.learner.tag == version[1]
-        if not same or not all(map(np.array_equal, numbers_now, numbers_then)):
+
+        def same(recipe: Recipe) -> bool:
+            numbers_now = jax.tree.leaves(recipe)
+            alike = len(numbers_now) == len(numbers_then) and recipe.learner.tag == version[1]
+            return alike and all(map(np.array_equal, numbers_now, numbers_then))
+
+        made = candidates_of(self._made, self._recipes, tunes=self._tunes)
+        recipe = next(filter(same, made), None)
+        if recipe is None:
             raise ValueError(
                 f"the estimator was fitted by dpbt {version[0]}, and its parameters make another "
                 f"recipe in dpbt {dpbt.__version__}"

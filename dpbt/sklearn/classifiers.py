@@ -99,6 +99,8 @@ class PrivateBoostingClassifier(_PrivateClassifier):
             because it would read the private counts of classes.
         recipe: "auto", "oblivious_boost", "bdpe", "lazybb_rules", "lazybb_trees" or
             "halfspace_boost", with the defaults of `dpbt.recipes`; "bdpe" has the Gini criterion.
+            "tuned" chooses among candidates around "auto" (`dpbt.tune`), within the same epsilon
+            and delta. It is for two classes, without weights and monotone columns.
             Or a function that is given epsilon, delta, rows, relation and, if it takes it, domain.
             `functools.partial(dpbt.recipes.bdpe, depth=2)` is one. Parameters such as `monotone`
             are given to it if they are stated, and it must take them.
@@ -116,6 +118,7 @@ class PrivateBoostingClassifier(_PrivateClassifier):
     """
 
     _recipes = named.BOOSTING
+    _tunes = True
 
     def __init__(
         self,

@@ -11,6 +11,7 @@ import numpy as np
 from sklearn.exceptions import DataConversionWarning
 from sklearn.utils import check_random_state
 
+from dpbt import tuning
 from dpbt.base import REPLACE_ONE, Array, Recipe, Table
 from dpbt.data import tables
 from dpbt.data.declarations import Answers, Reading
@@ -44,12 +45,48 @@ _ONLY = {
 """What is said of a recipe that does not take an option."""
 
 
-def recipe_of(made: Made, known: Mapping[str, Callable[..., Recipe]]) -> Recipe:
+TUNED = "tuned"
+"""The name of a choice among recipes, which `fit` pays for."""
+
+
+def candidates_of(
+    made: Made, known: Mapping[str, Callable[..., Recipe]], *, tunes: bool
+) -> list[Recipe]:
+    """The recipe that parameters name, or the candidates of a choice.
+
+    Args:
+        made: the parameters.
+        known: recipes by name.
+        tunes: whether `TUNED` is a name, too.
+
+    Raises:
+        ValueError: for a choice with an option that it does not take, and as `recipe_of` and
+            `tuning.around_auto`.
+    """
+    if not is_choice(made, tunes=tunes):
+        return [recipe_of(made, known, (TUNED,) if tunes else ())]
+    for name in ("target", "monotone"):
+        if getattr(made, name) is not None:
+            raise ValueError(f"the recipe {shown(TUNED)} {_ONLY[name]}")
+    names = ("epsilon", "delta", "rows", "relation", "domain", "rows_per_person")
+    options = {name: getattr(made, name) for name in names}
+    return tuning.around_auto(tuning.selection(), **options)
+
+
+def is_choice(made: Made, *, tunes: bool) -> bool:
+    """Whether parameters name a choice among recipes."""
+    return tunes and isinstance(made.recipe, str) and made.recipe == TUNED
+
+
+def recipe_of(
+    made: Made, known: Mapping[str, Callable[..., Recipe]], more: tuple[str, ...] = ()
+) -> Recipe:
     """The recipe that parameters name.
 
     Args:
         made: the parameters.
         known: recipes by name.
+        more: names that are no recipes, for errors.
 
     Raises:
         ValueError: for a name or an object that is no recipe, for an option that the recipe does
@@ -62,7 +99,7 @@ def recipe_of(made: Made, known: Mapping[str, Callable[..., Recipe]]) -> Recipe:
         build = cast(Callable[..., Recipe], asked)
     else:
         raise ValueError(
-            f"recipe must be one of {list(known)}, or a function that is given epsilon,"
+            f"recipe must be one of {[*known, *more]}, or a function that is given epsilon,"
             f" delta, rows, relation and domain by name and returns a recipe, such as "
             f"functools.partial(dpbt.recipes.bdpe, depth=2); got {shown(asked)}"
         )

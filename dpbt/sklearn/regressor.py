@@ -49,6 +49,7 @@ class PrivateBoostingRegressor(RegressorMixin, PrivateEstimator):
     """
 
     _recipes = named.BOOSTING
+    _tunes = True  # it is refused in words
 
     def __init__(
         self,

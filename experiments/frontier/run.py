@@ -57,7 +57,7 @@ def run(options: argparse.Namespace) -> None:
         return
 
     asked = _defaults(options)
-    lines = list(_lines(asked, options, Store(path, "frontier")))
+    lines = list(measured_lines(asked, options, Store(path, "frontier")))
     if options.json:
         print(json.dumps([{key: line[key] for key in KEYS} for line in lines], indent=1))
         return
@@ -87,7 +87,7 @@ def _defaults(options: argparse.Namespace) -> argparse.Namespace:
     return argparse.Namespace(**chosen)
 
 
-def _lines(
+def measured_lines(
     asked: argparse.Namespace, options: argparse.Namespace, store: Store
 ) -> Iterator[results.Line]:
     """The lines of all cells, measured now or before; those of absent peers are left out."""

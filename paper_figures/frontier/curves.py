@@ -27,7 +27,7 @@ MOST = 0.6
 """The largest distance that is shown."""
 
 
-_DRAWN = {**STYLES, **{name: {**LEVELS[name], "label": WORDS[name]} for name in LEVELS}}
+_DRAWN = {**STYLES, **{name: {**LEVELS[name], "label": WORDS.get(name, name)} for name in LEVELS}}
 """Method -> properties of its line; others are not drawn."""
 
 

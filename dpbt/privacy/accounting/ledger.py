@@ -3,6 +3,7 @@
 import dataclasses
 import math
 from collections.abc import Callable, Sequence
+from typing import NoReturn
 
 from dp_accounting.dp_event import ComposedDpEvent
 
@@ -17,7 +18,7 @@ from dpbt.privacy.accounting.conversions import (
 )
 from dpbt.privacy.accounting.events import Line
 from dpbt.storage import HoldsFunctions
-from dpbt.validate import positive, shown
+from dpbt.validate import one_of, positive, shown
 
 
 def align(rows: Sequence[Sequence[str]]) -> str:
@@ -102,7 +103,7 @@ def _cells(line: Line) -> tuple[str, ...]:
 
 def _part_words(number: int, part: "Ledger") -> str:
     """One release of a sum in one line."""
-    words = f"release {number}: epsilon = {part.epsilon:.6g}"
+    words = f"release {number}: {part.kind_words}epsilon = {part.epsilon:.6g}"
     if part.delta:
         words += f", delta = {part.delta:g}"
     if part.rows is not None:
@@ -143,6 +144,14 @@ class Ledger(HoldsFunctions):
 
     _keep = "str(ledger), or the numbers of its lines"
 
+    kind_words = ""
+    """What a sum says of this ledger before its total."""
+
+    @property
+    def composes(self) -> bool:
+        """Whether the lines compose in sequence to the total. If not, no sum composes them."""
+        return True
+
     @property
     def pure_epsilon(self) -> float:
         """The sum over lines of count times epsilon; infinite if one of them has no pure cost."""
@@ -162,6 +171,11 @@ class Ledger(HoldsFunctions):
     def gaussian(self) -> bool:
         """Whether every draw that costs anything is Gaussian, so that GDP composes them exactly."""
         return all(line.mechanism.price.gaussian or line.mu == 0 for line in self.lines)
+
+    @property
+    def accountant(self) -> str:
+        """The accountant of the guarantee at a delta: "gdp" where it is exact, and else "zcdp"."""
+        return "gdp" if self.gaussian else "zcdp"
 
     @property
     def sampler_epsilon(self) -> float:
@@ -189,7 +203,7 @@ class Ledger(HoldsFunctions):
         pure = self.pure_epsilon + self.sampler_epsilon
         if self.delta == 0:
             return pure
-        approximate = self.epsilon_at(self.delta, "gdp" if self.gaussian else "zcdp")
+        approximate = self.epsilon_at(self.delta, self.accountant)
         joint = min(approximate, pure) if self.sampler_delta <= self.delta else approximate
         return min(joint, self._basic_epsilon)
 
@@ -338,13 +352,122 @@ class Ledger(HoldsFunctions):
         return f"neighbours: {meaning}"
 
 
+@dataclasses.dataclass(frozen=True)
+class BasicSum(Ledger):
+    """A sum with a part whose lines do not compose, such as a choice: totals add up.
+
+    Guarantee. By basic composition (Dwork & Roth, 2014, Theorem 3.16) the epsilons of the parts add
+    up, and so do their deltas. The parts whose lines compose count as one part, with their joint
+    total. `lines` are those of all parts, and for a choice those of one run. The sum has no rho and
+    no mu, so these are infinite.
+    """
+
+    kind_words = "a sum with a choice, "
+
+    def _apart(self) -> list[Ledger]:
+        """What is added up: all parts whose lines compose, as one ledger, and each other part."""
+        joint = [part for part in self.parts if part.composes]
+        rest = [part for part in self.parts if not part.composes]
+        return [composed(joint), *rest] if joint else rest
+
+    @property
+    def composes(self) -> bool:
+        """False: the lines of one run do not compose to the total of a choice."""
+        return False
+
+    @property
+    def pure_epsilon(self) -> float:
+        """The sum of the parts' pure epsilons."""
+        return math.fsum(part.pure_epsilon for part in self.parts)
+
+    @property
+    def rho(self) -> float:
+        """Infinite: a choice has no zCDP total."""
+        return math.inf
+
+    @property
+    def mu(self) -> float:
+        """Infinite: a choice has no GDP total."""
+        return math.inf
+
+    @property
+    def gaussian(self) -> bool:
+        """False: GDP does not compose a choice."""
+        return False
+
+    @property
+    def accountant(self) -> str:
+        """The totals of the parts: "basic"."""
+        return "basic"
+
+    @property
+    def sampler_epsilon(self) -> float:
+        """What finite bits add to epsilon, over all parts."""
+        return math.fsum(part.sampler_epsilon for part in self.parts)
+
+    @property
+    def sampler_delta(self) -> float:
+        """What finite bits add to delta, over all parts."""
+        return min(1.0, math.fsum(part.sampler_delta for part in self.parts))
+
+    @property
+    def epsilon(self) -> float:
+        """The epsilon of the guarantee, with what finite bits cost.
+
+        With a delta it is the sum of epsilons at the parts' own deltas, or at equal shares of the
+        delta (`epsilon_at`) if that is less.
+        """
+        if self.delta == 0:
+            return self.pure_epsilon + self.sampler_epsilon
+        return min(self._basic_epsilon, self.epsilon_at(self.delta))
+
+    @property
+    def _basic_epsilon(self) -> float:
+        """The sum of epsilons at the parts' own deltas; infinite if these are more than delta."""
+        if math.fsum(part.delta or part.sampler_delta for part in self.parts) > self.delta:
+            return math.inf
+        return math.fsum(part.epsilon for part in self._apart())
+
+    def epsilon_at(self, delta: float, accountant: str = "basic") -> float:
+        """The epsilon at a delta in (0, 1), of which each part has an equal share.
+
+        Args:
+            delta: in (0, 1).
+            accountant: "basic"; each part has its own.
+
+        Returns:
+            Infinity where a draw has no noise, or where finite bits cost too much.
+
+        Raises:
+            ValueError: for a delta outside (0, 1), or another accountant.
+        """
+        delta = float(positive("delta", delta, below=1))
+        one_of("accountant of a sum with a choice", accountant, ("basic",))
+        parts = self._apart()
+        share = delta / len(parts)
+        return math.fsum(part.epsilon_at(share, part.accountant) for part in parts)
+
+    def dp_event(self, accountant: str = "rdp") -> NoReturn:
+        """Refused: dp_accounting has no event for every choice.
+
+        Raises:
+            ValueError: always.
+        """
+        raise ValueError("a sum with a choice is no event of dp_accounting; use its total")
+
+    def _by(self) -> str:
+        return "the sum of the parts"
+
+
 def composed(parts: Sequence[Ledger], delta: float | None = None) -> Ledger:
     """The ledger of several releases of the same rows together; `ledger + ledger` is the same.
 
     Guarantee. Neighbours differ in one row (or in all rows of one person) of every release at once.
     All lines are composed jointly, at the sum of the deltas. So the epsilon is at most the sum of
-    the epsilons, and mostly far below. The releases may have been chosen after one another, but
-    their number and their costs may not follow from what was released: `dpbt.Purse` is for that.
+    the epsilons, and mostly far below. A choice (`ChoiceLedger`) has no lines that compose, so its
+    total is added to that of the others (`BasicSum`). The releases may have been chosen after one
+    another, but their number and their costs may not follow from what was released: `dpbt.Purse` is
+    for that.
 
     - A part without a delta counts with the delta of its samplers, if another part has one.
     - Each part's claim is for tables within its own `rows`. So under add/remove the sum's claim is
@@ -380,7 +503,8 @@ def composed(parts: Sequence[Ledger], delta: float | None = None) -> Ledger:
     if not 0 <= total < 1:
         raise ValueError(f"the deltas of the ledgers must add up to less than 1, got {total:g}")
     numbered = list(enumerate(parts, 1))
-    return Ledger(
+    kind = Ledger if all(part.composes for part in parts) else BasicSum
+    return kind(
         first.relation,
         tuple(_numbered(number, line) for number, part in numbered for line in part.lines),
         total,

@@ -109,6 +109,8 @@ class Table(NamedTuple):
         questions: what may be asked of the cells; None with exact numbers.
         weight: f32[N]: the weight of each row, in units of the largest that any row may have. It is
             clipped to [0, 1], and a weight that is no number is 0. None if all rows weigh the same.
+        declared: u32[2]: what the targets were declared as (`targets.fingerprint`), which is public
+            and compared with the recipe's. None if nobody said.
     """
 
     cells: Array
@@ -116,6 +118,7 @@ class Table(NamedTuple):
     present: Array
     questions: Questions | None = None
     weight: Array | None = None
+    declared: Array | None = None
 
 
 class Tree(NamedTuple):

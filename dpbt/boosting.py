@@ -327,8 +327,9 @@ def fit(
         key: one typed key, a secret: whoever has it can subtract the noise. `keys.fresh_key()`
             makes one for a release. A key of a seed is for research, and a warning says so once.
             Use it on one table only.
-        table: from `dpbt.table`: cells u8[N, F], target bool[N], present bool[N]. At most the
-            recipe's `rows` rows may be present. Under replace-one `rows` is their public number,
+        table: from `dpbt.table`: cells u8[N, F], present bool[N], and target bool[N], or u8[N] or
+            f32[N] as its declared target says, which must be the recipe's. At most the recipe's
+            `rows` rows may be present. Under replace-one `rows` is their public number,
             and N must be at least `rows`.
         recipe: one setting.
         public_key: one typed key that is independent of `key`, if the recipe draws public

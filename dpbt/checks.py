@@ -22,6 +22,7 @@ from dpbt.base import (
     dtype_and_rank,
 )
 from dpbt.data.questions import are_bits, as_array, same
+from dpbt.data.targets import fingerprint
 from dpbt.privacy import boundary, keys
 from dpbt.reader import SavedModel
 
@@ -44,6 +45,7 @@ def on_device(table: Table) -> Table:
         as_array("table.present", table.present),
         questions,
         weight,
+        None if table.declared is None else as_array("table.declared", table.declared),
     )
 
 
@@ -234,9 +236,25 @@ def check(key: Array, table: Table, recipe: Recipe, public_key: Array | None = N
             got = dtype_and_rank(array)
             raise ValueError(f"table.{name} must be {dtype} of rank 1, got {got}")
     recipe.learner.hypotheses.check(table)
+    _check_declared(table, recipe)
     check_same_rows(table)
     _check_public_key(key, public_key)
     _check_rows(int(np.sum(np.asarray(present))), cells.shape[0], recipe)
+
+
+def _check_declared(table: Table, recipe: Recipe) -> None:
+    """Refuse a table whose classes or range were declared otherwise than the recipe's.
+
+    Raises:
+        ValueError: saying so; both are public.
+    """
+    if table.declared is None or recipe.target is None:
+        return
+    if not np.array_equal(np.asarray(table.declared), fingerprint(recipe.target)):
+        raise ValueError(
+            "the table was made with another target than the recipe's: other classes, another "
+            "order of them, or another range; give both the same target="
+        )
 
 
 def check_same_rows(table: Table) -> None:
@@ -247,7 +265,7 @@ def check_same_rows(table: Table) -> None:
     """
     weight = () if table.weight is None else (table.weight,)
     if len({np.shape(array)[:1] for array in (*table[:3], *weight)}) > 1:
-        raise ValueError("cells, target and present must have the same rows, and do not")
+        raise ValueError("cells, target, present and weight must have the same rows, and do not")
 
 
 def _check_public_key(key: Array, public_key: Array | None) -> None:

@@ -1,4 +1,4 @@
-"""Public types that need no JAX: what may be asked of a row."""
+"""Public types that need no JAX: what may be asked of a row, and what is predicted of it."""
 
 from __future__ import annotations  # the types of arrays are only named
 

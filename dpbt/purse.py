@@ -28,7 +28,7 @@ from dpbt.privacy.accounting import Ledger
 from dpbt.privacy.measures import MEASURES
 from dpbt.privacy.pricing import ledger
 from dpbt.privacy.pursefiles import Identity, Spent, Terms
-from dpbt.validate import as_path, floats, positive, shown, whole
+from dpbt.validate import as_path, flag, floats, positive, shown, whole
 
 _CLOSE = 1e-6
 """How far below the share that was asked for a recipe may cost."""
@@ -202,7 +202,8 @@ class Purse:
         table: Table,
         recipe: Recipe,
         public_key: Array | None = None,
-        **options: Any,
+        *,
+        keep_withheld: bool = False,
     ) -> Model:
         """Pay for a recipe and fit it: `dpbt.fit`, or `forests.fit` for random trees.
 
@@ -215,11 +216,12 @@ class Purse:
             table: as `dpbt.fit`.
             recipe: as `take`.
             public_key: as `dpbt.fit`.
-            **options: other arguments of the function that fits.
+            keep_withheld: as `dpbt.fit`.
 
         Raises:
             ValueError: as `take` and as the function that fits.
         """
+        flag("keep_withheld", keep_withheld)
         checks.check_run(table, recipe)
         self.check(recipe)
         checks.check(key, checks.on_device(table), recipe, public_key)
@@ -227,7 +229,7 @@ class Purse:
         if public and public_key is None:
             raise ValueError(f"the recipe draws public structure ({public[0]}): give a public_key")
         self.take(recipe, key)
-        return _fit_of(recipe)(key, table, recipe, public_key, **options)
+        return _fit_of(recipe)(key, table, recipe, public_key, keep_withheld=keep_withheld)
 
     def recipe(self, make: Callable[..., Recipe], *, share: float = 1.0, **options: Any) -> Recipe:
         """A recipe that costs a share of what is left, to within a millionth and never above.

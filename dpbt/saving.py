@@ -15,7 +15,7 @@ import dpbt
 from dpbt import modelfiles
 from dpbt.base import Model, Questions
 from dpbt.checks import hypotheses_of
-from dpbt.data import domains
+from dpbt.data import cells, domains
 from dpbt.data.domains import Domain
 from dpbt.data.kinds import Nominal, Numeric
 from dpbt.data.questions import same
@@ -109,6 +109,11 @@ def _classes(classes: Sequence[Any] | None, target: Target | None) -> list[Any] 
     for number, word in enumerate(words):
         if word in words[:number]:
             raise ValueError(f"classes must differ, got {shown(word)} twice")
+    if isinstance(target, Nominal):
+        read = [cells.declared(word, "a class") for word in words]
+        names = list(target.names)
+        if read != names and sorted(read) == sorted(names):
+            raise ValueError(f"classes must be in the order of the target, {shown(names)}")
     return words
 
 

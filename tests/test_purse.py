@@ -16,6 +16,7 @@ from dpbt import recipes
 from dpbt.privacy import accounting, filters, pricing, pursefiles
 from dpbt.privacy.keys import ResearchKeyWarning
 from tests.purses import DOMAIN, POOL, RECIPES, ROWS, book, line, made, pooled, purse_of
+from tests.tables import random_table
 
 # What a purse takes and refuses.
 
@@ -439,3 +440,16 @@ def test_a_purse_prints_what_was_spent_and_what_is_left():
     assert re.search(r"\(left\) +0\.75 +75\.00%", printed)
     assert accounting.people_words(3) in printed
     assert str(dpbt.Purse(2, 1e-6, rows=9)).startswith("purse: (epsilon, delta) = 2, 1e-06 for all")
+
+
+def test_an_argument_that_no_fit_takes_costs_nothing():
+    purse = dpbt.Purse(epsilon=2.0, rows=100)
+    recipe = dpbt.recipes.bdpe(epsilon=1.0, rows=100, rounds=1, depth=1)
+    table = random_table(0, 100, 3)
+    for wrong, error in (
+        ({"keep_witheld": True}, TypeError),
+        ({"keep_withheld": "yes"}, ValueError),
+    ):
+        with pytest.raises(error):
+            purse.fit(dpbt.fresh_key(), table, recipe, **wrong)
+    assert purse.spent == 0

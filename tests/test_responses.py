@@ -12,7 +12,7 @@ import dpbt
 from dpbt import base, boosting, recipes, reweighting
 from dpbt.analysis import audit
 from dpbt.base import GRID, NUMBER, Weighted, one_of_classes
-from dpbt.data import targets
+from dpbt.data import tables, targets
 from dpbt.data.domains import Boolean, Nominal, Numeric
 from dpbt.learners import oblivious_leaves, oblivious_tree, score_line, target_histogram
 from dpbt.privacy import mechanisms
@@ -409,23 +409,39 @@ def test_a_row_of_weight_0_counts_nowhere_and_full_weights_change_nothing():
 
 
 def test_a_table_and_a_recipe_of_another_target_are_refused_everywhere():
-    tables = {"two": dpbt.table(DOMAIN, columns_of(ROWS), np.ones(ROWS, bool))}
-    tables |= {name: table_of(target) for name, target in TARGETS.items()}
+    read = {"two": dpbt.table(DOMAIN, columns_of(ROWS), np.ones(ROWS, bool))}
+    read |= {name: table_of(target) for name, target in TARGETS.items()}
     made = {"two": recipe_of(None), **{name: recipe_of(t) for name, t in TARGETS.items()}}
     key = jax.random.key(0)
-    for one, other in itertools.permutations(tables, 2):
+    for one, other in itertools.permutations(read, 2):
         for run in (dpbt.fit, dpbt.boost):
             with pytest.raises(ValueError, match="same target="):
-                run(key, tables[one], made[other])
+                run(key, read[one], made[other])
     lazy = recipes.lazybb_rules(epsilon=1.0, rows=ROWS, rounds=2)
-    weighted = tables["two"]._replace(weight=jnp.ones(ROWS, jnp.float32))
+    weighted = read["two"]._replace(weight=jnp.ones(ROWS, jnp.float32))
     for run in (dpbt.fit, dpbt.boost):
         with pytest.raises(ValueError, match="keeps the total weight"):
             run(key, weighted, lazy)
     everyone = np.ones((1, ROWS), bool)
-    for table in (tables["number"], weighted):
+    for table in (read["number"], weighted):
         with pytest.raises(ValueError, match="two classes, and rows without weights"):
             definition.checked_tasks(definition.Task("t", table, everyone, everyone, {}))
+
+
+def test_a_table_of_another_declared_target_is_refused_before_a_fit():
+    """Other classes, another order of them, or another range would mislabel every row."""
+    key = jax.random.key(0)
+    others = Nominal(("blue", "green", "red")), Nominal(("red", "green", "grey"))
+    for recipe, target in (
+        *((recipe_of(other), CLASSES) for other in others),
+        (recipe_of(Numeric(-10, 31)), RANGE),
+    ):
+        for table in (table_of(target), tables.take(table_of(target), np.arange(9))):
+            with pytest.raises(ValueError, match="made with another target"):
+                dpbt.fit(key, table, recipe)
+    by_hand = table_of(RANGE)._replace(declared=None)
+    dpbt.fit(key, by_hand, recipe_of(RANGE))
+    dpbt.fit(key, table_of(Numeric(-10, 30, bins=20)), recipe_of(RANGE))
 
 
 def test_targets_that_declare_nothing_are_refused():

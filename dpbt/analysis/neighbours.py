@@ -107,6 +107,7 @@ def _extended(table: Table, candidates: np.ndarray, labels: np.ndarray) -> Table
         jnp.asarray(np.concatenate([present, np.zeros(len(candidates), bool)])),
         table.questions,
         weight,
+        table.declared,
     )
 
 

@@ -126,6 +126,7 @@ def table(
         jnp.asarray(np.pad(there, (0, padding))),
         None if exact else jax.tree.map(jnp.asarray, questions(domain, codes=codes)),
         None if weight is None else jnp.asarray(np.pad(weight, (0, padding))),
+        None if target is None else jnp.asarray(targets.fingerprint(target)),
     )
 
 
@@ -171,4 +172,4 @@ def take(table: Table, rows: AnyArray) -> Table:
         raise ValueError("a mask of rows must have an entry for each row of the table")
     cells, target, present = (jnp.asarray(array)[chosen] for array in table[:3])
     weight = None if table.weight is None else jnp.asarray(table.weight)[chosen]
-    return Table(cells, target, present, table.questions, weight)
+    return Table(cells, target, present, table.questions, weight, table.declared)

@@ -4,6 +4,8 @@ Several classes are declared by `domains.Nominal`, and a number in a range by `d
 label is read by itself, as a cell of such a column is. No label is an error.
 """
 
+import hashlib
+
 import numpy as np
 
 from dpbt.data.columns import ColumnCells, read_codes, read_numbers
@@ -49,6 +51,15 @@ def response_of(target: Target | None) -> Response:
     if isinstance(declared := check(target), Nominal):
         return one_of_classes(len(declared.names))
     return NUMBER
+
+
+def fingerprint(target: Target) -> np.ndarray:
+    """u32[2]: tells declared classes, in their order, and declared ranges apart."""
+    if isinstance(target, Numeric):
+        words = repr((float(target.low), float(target.high)))
+    else:
+        words = repr((target.values, target.other, sorted(target.groups.items())))
+    return np.frombuffer(hashlib.sha256(words.encode()).digest()[:8], np.uint32)
 
 
 def read(target: Target, labels: ColumnCells) -> tuple[np.ndarray, np.ndarray]:

@@ -57,8 +57,9 @@ class ObliviousBudget(NamedTuple):
         histogram_scale: f32[], noise of the prologue's counts, in rows; 0 without a prologue.
         score_scale: f32[], noise of the epilogue's counts, or of a number's histogram, in rows; 0
             without either.
-        step: f32[], s: the step of a leaf whose sum is as large as its noise, in nats.
-        limit: f32[], v: no leaf moves a score by more, in nats.
+        step: f32[], s: the step of a leaf whose sum is as large as its noise, in nats, or in
+            spreads of a number.
+        limit: f32[], v: no leaf moves a score by more, in nats or in spreads.
         curvature: f32[], h: how much a leaf's public share of the rows adds to its denominator.
         seed: f32[], a whole number below 2^24 from which the public questions follow.
     """

@@ -62,8 +62,8 @@ COMPOSITION = [
         "a purse that pays after the fit",
         "dpbt/purse.py",
         "        self.take(recipe, key)\n        return _fit_of(recipe)("
-        "key, table, recipe, public_key, **options)",
-        "        model = _fit_of(recipe)(key, table, recipe, public_key, **options)\n"
+        "key, table, recipe, public_key, keep_withheld=keep_withheld)",
+        "        model = _fit_of(recipe)(key, table, recipe, public_key)\n"
         "        self.take(recipe, key)\n        return model",
         (purse("a_fit_that_fails_stays_paid_for"),),
     ),

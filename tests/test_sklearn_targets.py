@@ -279,7 +279,7 @@ def test_a_saved_model_of_an_estimator_says_what_it_says(rows, tmp_path):
     X, y, numbers = rows
     columns = {"a": X[:, 0], "b": X[:, 1]}
     classifier, regressor = several().fit(X, y), number().fit(X, numbers)
-    classifier.model_.save(tmp_path / "c", domain=DOMAIN, classes=classifier.classes_.tolist())
-    regressor.model_.save(tmp_path / "r", domain=DOMAIN)
+    classifier.save(tmp_path / "c")
+    regressor.save(tmp_path / "r")
     assert dpbt.load(tmp_path / "c").predict(columns).tolist() == classifier.predict(X).tolist()
     np.testing.assert_allclose(dpbt.load(tmp_path / "r").predict(columns), regressor.predict(X))

@@ -3,6 +3,7 @@
 import dataclasses
 import warnings
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any, Self, cast
 
 import jax
@@ -164,6 +165,19 @@ class PrivateEstimator(BaseEstimator):
             )
 
     # What is released.
+
+    def save(self, path: str | Path) -> None:
+        """Write the model to one file, which `dpbt.load` reads with NumPy alone (`dpbt.save`).
+
+        The file holds the domain and the classes, so it reads raw columns and predicts classes.
+
+        Raises:
+            ValueError: as `dpbt.save`.
+            OSError: if the file cannot be written.
+        """
+        check_is_fitted(self, "model_")
+        classes = getattr(self, "classes_", None)
+        self.model_.save(path, domain=self.domain_, classes=classes)
 
     def explain(self) -> str:
         """The model in words (`dpbt.explain`)."""

@@ -345,7 +345,7 @@ def test_random_trees_are_fitted_side_by_side(table):
     with pytest.raises(ValueError, match="give a public_key"):
         purse.fit(dpbt.fresh_key(), table, recipe)
     assert purse.spent == 0
-    model = purse.fit(dpbt.fresh_key(), table, recipe, dpbt.fresh_key(), memory_mb=64)
+    model = purse.fit(dpbt.fresh_key(), table, recipe, dpbt.fresh_key())
     assert model.recipe is recipe
     assert purse.spent > 0.49
 

@@ -20,8 +20,9 @@ if TYPE_CHECKING:
         saving,
         statements,
         sweeps,
+        tuning,
     )
-    from dpbt.analysis import audit, diagnostics
+    from dpbt.analysis import audit, diagnostics, effects, plot
     from dpbt.analysis.explain import explain
     from dpbt.base import Model, Questions, Recipe, Table, Transcript, Tree
     from dpbt.boosting import Boosted, boost, fit, replay
@@ -31,10 +32,12 @@ if TYPE_CHECKING:
     from dpbt.privacy import accounting, boundary, keys, mechanisms
     from dpbt.privacy.keys import fresh_key
     from dpbt.privacy.pricing import ledger
+    from dpbt.purse import Purse
     from dpbt.reader import SavedModel, load
     from dpbt.saving import save
     from dpbt.statements import statement
     from dpbt.theory import forest_bounds, smooth_bounds
+    from dpbt.tuning import tune
 
 _MODULES = {
     "accounting": "dpbt.privacy.accounting",
@@ -44,6 +47,7 @@ _MODULES = {
     "cells": "dpbt.data.cells",
     "diagnostics": "dpbt.analysis.diagnostics",
     "domains": "dpbt.data.domains",
+    "effects": "dpbt.analysis.effects",
     "files": "dpbt.data.files",
     "forest_bounds": "dpbt.theory.forest_bounds",
     "forests": "dpbt.forests",
@@ -52,6 +56,7 @@ _MODULES = {
     "losses": "dpbt.losses",
     "mechanisms": "dpbt.privacy.mechanisms",
     "onnx": "dpbt.onnx",
+    "plot": "dpbt.analysis.plot",
     "prediction": "dpbt.prediction",
     "questions": "dpbt.data.questions",
     "reader": "dpbt.reader",
@@ -61,10 +66,12 @@ _MODULES = {
     "smooth_bounds": "dpbt.theory.smooth_bounds",
     "statements": "dpbt.statements",
     "sweeps": "dpbt.sweeps",
+    "tuning": "dpbt.tuning",
 }
 _NAMES = {
     "Boosted": "dpbt.boosting",
     "Model": "dpbt.base",
+    "Purse": "dpbt.purse",
     "Questions": "dpbt.base",
     "Recipe": "dpbt.base",
     "SavedModel": "dpbt.reader",
@@ -84,6 +91,7 @@ _NAMES = {
     "save": "dpbt.saving",
     "statement": "dpbt.statements",
     "table": "dpbt.data.tables",
+    "tune": "dpbt.tuning",
 }
 
 __version__ = metadata.version("dpbt")
@@ -92,6 +100,7 @@ __version__ = metadata.version("dpbt")
 __all__ = [
     "Boosted",
     "Model",
+    "Purse",
     "Questions",
     "Recipe",
     "SavedModel",
@@ -108,6 +117,7 @@ __all__ = [
     "decision_function",
     "diagnostics",
     "domains",
+    "effects",
     "explain",
     "files",
     "fit",
@@ -121,6 +131,7 @@ __all__ = [
     "losses",
     "mechanisms",
     "onnx",
+    "plot",
     "predict",
     "predict_proba",
     "prediction",
@@ -136,6 +147,8 @@ __all__ = [
     "statements",
     "sweeps",
     "table",
+    "tune",
+    "tuning",
 ]
 
 

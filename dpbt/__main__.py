@@ -12,7 +12,16 @@ from dpbt.commands.options import Parser, add_commands
 
 COMMANDS = {
     name: f"dpbt.commands.{name}"
-    for name in ("fit", "predict", "explain", "statement", "audit", "domain")
+    for name in (
+        "fit",
+        "predict",
+        "explain",
+        "plot",
+        "statement",
+        "audit",
+        "domain",
+        "purse",
+    )
 }
 
 

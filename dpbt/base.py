@@ -23,10 +23,15 @@ import numpy as np
 from dp_accounting import NeighboringRelation
 
 import dpbt
+from dpbt.data.targets import Target, response_of
 from dpbt.privacy.mechanism import Allowance, DrawRequest, Numbers, StepLoss
+from dpbt.public import BINARY as BINARY
 from dpbt.public import CELLS as CELLS
+from dpbt.public import NUMBER as NUMBER
 from dpbt.public import UNSPLIT as UNSPLIT
 from dpbt.public import Questions as Questions
+from dpbt.public import Response as Response
+from dpbt.public import one_of_classes as one_of_classes
 from dpbt.storage import HoldsFunctions
 
 Array = jax.Array
@@ -97,16 +102,23 @@ class Table(NamedTuple):
         cells: u8[N, F]: the public cell that each feature of a row lies in; `questions` are asked
             of it. Or f32[N, F]: exact numbers, without questions, for learners that read positions
             or numbers only. What a cell holds is private, and no content is an error.
-        target: bool[N]: the row is of the positive class.
+        target: bool[N]: the row is of the positive class. u8[N], its class, with several classes,
+            and f32[N], the position of its number in the declared range, in regression.
         present: bool[N]: the row is there. Removing a row, choosing a fold and padding to a common
             capacity change this mask only. What an absent row holds never matters.
         questions: what may be asked of the cells; None with exact numbers.
+        weight: f32[N]: the weight of each row, in units of the largest that any row may have. It is
+            clipped to [0, 1], and a weight that is no number is 0. None if all rows weigh the same.
+        declared: u32[2]: what the targets were declared as (`targets.fingerprint`), which is public
+            and compared with the recipe's. None if nobody said.
     """
 
     cells: Array
     target: Array
     present: Array
     questions: Questions | None = None
+    weight: Array | None = None
+    declared: Array | None = None
 
 
 class Tree(NamedTuple):
@@ -126,7 +138,9 @@ class Weighted(NamedTuple):
     """Weights of the rows in one round.
 
     Attributes:
-        weight: f32[N], integers 0..GRID; the weight of a row is weight * cap / GRID.
+        weight: f32[N], integers 0..GRID; the weight of a row is weight * cap / GRID. A re-weighter
+            of several classes or of numbers gives residuals instead: f32[K, N] or f32[N], integers
+            in -GRID..GRID.
         cap: f32[]: a public upper bound on the weight of every possible row; it is a function of
             what has been released before.
     """
@@ -146,6 +160,8 @@ class Public(NamedTuple):
         prologue: what the learner's prologue released; empty where there is none.
         round: i32[], the number of the round, from 0; 0 where no round is meant.
         structure: what `WeakLearner.structure` says of the round; None outside of rounds.
+        unit: f32[], the unit of residuals of a number, as the prologue says (`Prologue.unit`); 1
+            for classes.
     """
 
     rows: Numbers
@@ -154,6 +170,7 @@ class Public(NamedTuple):
     prologue: Release
     round: Numbers = np.int32(0)
     structure: Any = None
+    unit: Numbers = np.float32(1)
 
 
 class ProperLoss(NamedTuple):
@@ -192,10 +209,10 @@ class HypothesisClass(NamedTuple):
         example: () -> a table of one absent row that they can read.
         check: (table) -> None: raises ValueError, on the host, if the table is not of the kind they
             read.
-        prepare: (table) -> the same rows laid out for the loops, with attributes `target` and
-            `present`.
+        prepare: (table) -> the same rows laid out for the loops, with attributes `target`,
+            `present` and, if rows may have weights, `weight`.
         predict: (hypothesis, prepared) -> f32[N], what the hypothesis adds to the score of each
-            row.
+            row; f32[K, N] with several classes.
         bound: (hypothesis) -> f32[]: an upper bound on |prediction| for every possible row.
         explain: (hypotheses of T rounds on the host, domain) -> the model in words.
         shares: (hypotheses, prepared) -> f32[k, N], for hypotheses that state shares of the
@@ -206,6 +223,7 @@ class HypothesisClass(NamedTuple):
         place: (structure of a round, prepared) -> the same rows with what the structure says of
             each by itself, such as its leaf. The program and `predict` read it in that round. None
             if they read nothing of the kind.
+        response: what is predicted of a row.
     """
 
     example: Callable[[], Table]
@@ -217,6 +235,7 @@ class HypothesisClass(NamedTuple):
     shares: Callable[[Hypotheses, Prepared], Array] | None = None
     scaled: Callable[[Hypotheses, Array], Hypotheses] | None = None
     place: Callable[[Any, Prepared], Prepared] | None = None
+    response: Response = BINARY
 
 
 Sampling = Callable[[Array, Array | None, Prepared, Array, Budget, Public], Release]
@@ -265,24 +284,30 @@ class Prologue(NamedTuple):
 
     Attributes:
         program: its private program, which reads the weights of `uniform` re-weighting.
-        intercept: (its release, budget) -> f32[], the score that every row starts from.
+        intercept: (its release, budget) -> f32[], the score that every row starts from; f32[K]
+            with several classes.
         tag: names the prologue and every static part of it. A learner may be given another prologue
             under its own tag.
+        unit: (its release, budget) -> f32[], the unit in which residuals of a number are measured
+            (`Public.unit`); None for 1.
     """
 
     program: PrivateProgram
     intercept: Callable[[Release, Budget], Array]
     tag: str
+    unit: Callable[[Release, Budget], Array] | None = None
 
 
 class Epilogue(NamedTuple):
     """What a learner does once, after the last round. It maps all scores by one line.
 
     Attributes:
-        program: its private program. In place of weights it is given the scores f32[N] of the rows.
-            Given the earlier releases, the score of a row is a function of that row alone.
+        program: its private program. In place of weights it is given the scores of the rows, f32[N]
+            or f32[K, N]. Given the earlier releases, the score of a row is a function of that row
+            alone.
         line: (its release, budget, f32[] start) -> (f32[] slope, f32[] intercept). The score of a
-            row becomes intercept + slope (score - start), with `start` where scores started.
+            row becomes intercept + slope (score - start), with `start` where scores started. Start
+            and intercept are f32[K] with several classes.
         tag: names the epilogue and every static part of it. A learner may be given another epilogue
             under its own tag.
     """
@@ -350,12 +375,15 @@ class Reweighter(NamedTuple):
             upper bound on |score| for every possible row.
         numbers: the class of its numbers, `Recipe.reweighting`; `tuple` for a re-weighter without
             numbers.
+        response: what the learner predicts. For two classes the re-weighter gives weights, and for
+            anything else residuals (`Weighted`).
     """
 
     tag: str
     coupled: bool
     weigh: Callable[[Array, Array, Prepared, Public], Weighted]
     numbers: type[tuple] = tuple
+    response: Response = BINARY
 
 
 @jax.tree_util.register_dataclass
@@ -384,9 +412,11 @@ class Recipe(HoldsFunctions):
         name, calibration, setting: words for tables.
         rows_per_person: the most rows that one person has, as the owner promises. The guarantee is
             for all rows of a person together.
+        target: the declared classes or range, if the learner does not tell two classes apart.
 
     Raises:
-        ValueError: if rounds are not whole numbers from 1 to the capacity, and as `check_parts`.
+        ValueError: if rounds are not whole numbers from 1 to the capacity, or the target is of
+            another response than the learner's, and as `check_parts`.
     """
 
     budget: Budget
@@ -403,11 +433,17 @@ class Recipe(HoldsFunctions):
     calibration: str = dataclasses.field(metadata={"static": True})
     setting: str = dataclasses.field(metadata={"static": True})
     rows_per_person: int = dataclasses.field(default=1, metadata={"static": True})
+    target: Target | None = dataclasses.field(default=None, metadata={"static": True})
 
     _keep = "the arguments that made it"
 
     def __post_init__(self):
         check_parts(self.learner, self.reweighter, self.relation)
+        if response_of(self.target) != self.learner.hypotheses.response:
+            raise ValueError(
+                f"the learner predicts {self.learner.hypotheses.response.words}, and the target "
+                f"declares {response_of(self.target).words}"
+            )
         _check_rounds(self.rounds, self.capacity)
 
     def public(self, prologue: Release | None = None) -> Public:
@@ -421,12 +457,19 @@ def check_parts(learner: WeakLearner, reweighter: Reweighter, relation: Relation
     Raises:
         ValueError: if the events hold under another relation only. Also if the re-weighter makes
             weights that depend on all rows and the events do not hold for these. Also if the events
-            assume a total weight that the re-weighter does not keep.
+            assume a total weight that the re-weighter does not keep, or the two are not for the
+            same response.
     """
     if learner.relation not in (None, relation):
         raise ValueError(
             f"the learner's sensitivities are under {relation_name(learner.relation)}, "
             f"the recipe says {relation_name(relation)}"
+        )
+    response = learner.hypotheses.response
+    if reweighter.response != response:
+        raise ValueError(
+            f"{learner.tag} predicts {response.words}, and {reweighter.tag} weighs rows for "
+            f"{reweighter.response.words}"
         )
     if reweighter.coupled and not learner.coupled:
         raise ValueError(
@@ -478,7 +521,7 @@ class Model(HoldsFunctions):
         hypotheses: the hypotheses of all rounds, such as trees, with a leading axis for rounds. The
             score of a row is `intercept` plus the sum of their predictions.
         intercept: f32[], where every score starts; 0 for a learner without a prologue and without
-            an epilogue.
+            an epilogue. It is f32[K] with several classes.
         transcript: what was released. The sites that the learner withholds are not in it, unless
             `fit` was asked for them.
         recipe: the recipe that made it.
@@ -487,6 +530,8 @@ class Model(HoldsFunctions):
         dtype: the dtype of its rows: "uint8" for cells, "float32" for numbers.
         key: the kind of key that its noise came from, "release" or "research", where it is known.
             The key itself is never kept.
+        choice: if it is the best of several (`dpbt.tune`), what is public about the choice, and the
+            content of the ledger's line for its score.
     """
 
     hypotheses: Hypotheses
@@ -497,6 +542,7 @@ class Model(HoldsFunctions):
     features: int = dataclasses.field(metadata={"static": True})
     dtype: str = dataclasses.field(metadata={"static": True})
     key: str | None = dataclasses.field(default=None, metadata={"static": True})
+    choice: Any = dataclasses.field(default=None, metadata={"static": True})
 
     _keep = "model.hypotheses and model.transcript, and the arguments that made its recipe"
 

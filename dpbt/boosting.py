@@ -6,7 +6,7 @@ pads it to one of few shapes (`shapes`), then runs `boost` under jit.
 """
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -15,9 +15,7 @@ import numpy as np
 
 from dpbt import shapes
 from dpbt.base import (
-    GRID,
     Array,
-    Budget,
     Hypotheses,
     Model,
     Prepared,
@@ -31,65 +29,29 @@ from dpbt.base import (
 from dpbt.checks import (
     check,
     check_run,
-    check_same_rows,
     check_transcript,
     on_device,
     refuse_sample_weight,
 )
-from dpbt.privacy import boundary, keys
+from dpbt.privacy import keys
 from dpbt.privacy.mechanism import StepLoss
-from dpbt.reweighting import uniform
+from dpbt.rounds import (
+    after_rounds,
+    before_rounds,
+    line_of,
+    prepared_table,
+    run_rounds,
+    scaled,
+    start_of,
+)
 from dpbt.validate import flag
-
-
-@jax.custom_batching.custom_vmap
-def _anywhere(flag: Array) -> Array:
-    """The flag; under vmap, whether any lane has it. So a cond on it stays a cond under vmap."""
-    return flag
-
-
-@_anywhere.def_vmap
-def _anywhere_in_a_batch(
-    axis_size: int, in_batched: Sequence[bool], flag: Array
-) -> tuple[Array, bool]:
-    del axis_size
-    return (_anywhere(jnp.any(flag, axis=0)) if in_batched[0] else flag), False
-
-
-RoundStep = Callable[[Any, Any], tuple[Any, Any]]
-"""(state, entry of the round) -> (next state, what to keep of the round). All are pytrees."""
-
-
-def scan_rounds(recipe: Recipe, one_round: RoundStep, state: Any, entries: Any) -> tuple[Any, Any]:
-    """`lax.scan` of `one_round` over the first T of `capacity` entries; the others give zeros.
-
-    The other entries cost nothing where no lane of a vmap needs them. (A cond on a batched flag
-    would run both branches and copy the table for every lane.)
-    """
-
-    def skip(state: Any, entry: Any) -> tuple[Any, Any]:
-        _, kept = jax.eval_shape(one_round, state, entry)
-        return state, jax.tree.map(lambda array: jnp.zeros(array.shape, array.dtype), kept)
-
-    def step(state: Any, numbered: tuple[Array, Any]) -> tuple[Any, Any]:
-        t, entry = numbered
-        active = t < recipe.rounds
-
-        def run(state: Any, entry: Any) -> tuple[Any, Any]:
-            after, kept = one_round(state, entry)
-            after = jax.tree.map(lambda a, b: jnp.where(active, a, b), after, state)
-            kept = jax.tree.map(lambda a: jnp.where(active, a, jnp.zeros_like(a)), kept)
-            return after, kept
-
-        return jax.lax.cond(_anywhere(active), run, skip, state, entry)
-
-    return jax.lax.scan(step, state, (jnp.arange(recipe.capacity, dtype=jnp.int32), entries))
 
 
 def own_key(key: Array, recipe: Recipe) -> Array:
     """The key of a recipe's noise: a function of the key, of every budget number and of the parts.
 
-    So one key gives independent noise to two recipes that differ in any scale, share or learner.
+    So one key gives independent noise to two recipes that differ in any scale, share, learner or
+    declared target.
     If they shared their noise at two scales, their two releases would reveal the private statistic.
     Rounds and capacity are left out, because the first T rounds do not depend on how many follow.
     The epilogue does, so its own key also depends on the number of rounds.
@@ -100,7 +62,8 @@ def own_key(key: Array, recipe: Recipe) -> Array:
     """
     learner = recipe.learner
     once = [part.tag for part in (learner.prologue, learner.epilogue) if part is not None]
-    tag = keys.text_words(" | ".join([learner.tag, recipe.reweighter.tag, *once]))
+    target = [] if recipe.target is None else [repr(recipe.target)]
+    tag = keys.text_words(" | ".join([learner.tag, recipe.reweighter.tag, *once, *target]))
     numbers = (recipe.budget, recipe.reweighting, recipe.rows)
     budget = [_bits_of(leaf) for leaf in jax.tree.leaves(numbers)]
     return keys.fold_words(key, jnp.concatenate([jnp.asarray(tag), *budget]))
@@ -121,29 +84,6 @@ def round_keys(key: Array, capacity: int) -> Array:
     return jax.vmap(lambda t: jax.random.fold_in(key, t))(jnp.arange(capacity, dtype=jnp.uint32))
 
 
-def admitted(present: Array, recipe: Recipe) -> Array:
-    """bool[N]: the first `rows` of the present rows, in order.
-
-    The noise was set for `rows` rows. Beyond that bound, a row more or less moves at most one other
-    row out or in. So a larger table costs what two rows cost: 2 epsilon, or 4 rho.
-    """
-    rank = jnp.cumsum(present.astype(jnp.int32))
-    return present & (rank <= jnp.asarray(recipe.rows).astype(jnp.int32))
-
-
-def prepared_table(table: Table, recipe: Recipe) -> Prepared:
-    """The table laid out for the loops, with the rows that count.
-
-    Raises:
-        ValueError: as `checks.check_run`; and if cells, target and present have different rows. No
-            length is shown.
-    """
-    check_run(table, recipe)
-    check_same_rows(table)
-    prepared = recipe.learner.hypotheses.prepare(table)
-    return prepared._replace(present=admitted(prepared.present, recipe))
-
-
 class Boosted(NamedTuple):
     """What `boost` returns; `model_of` makes a Model of it, to predict other rows with.
 
@@ -152,8 +92,9 @@ class Boosted(NamedTuple):
             model.
         hypotheses: what follows from it, such as trees, with a leading axis for rounds. They are
             those of the model, after the epilogue.
-        scores: f32[N], of every row, absent ones too (such as a test fold): the model applied to
-            private rows. They are for evaluation and are not part of the release.
+        scores: f32[N], or f32[K, N] with several classes, of every row, absent ones too (such as a
+            test fold): the model applied to private rows. They are for evaluation and are not part
+            of the release.
     """
 
     transcript: Transcript
@@ -174,124 +115,6 @@ class Replayed(NamedTuple):
     hypotheses: Hypotheses
 
 
-def counted_weights(weight: Array, present: Array) -> Array:
-    """f32[N]: the weights as integers in 0..GRID, whatever a re-weighter gives; 0 for absent rows.
-
-    It maps each row's own weight, and changes no weight that a re-weighter of the library gives to
-    a present row.
-    """
-    number = jnp.where(jnp.isnan(weight) | ~present, 0, weight)
-    return jnp.round(jnp.clip(number, 0, GRID))
-
-
-RoundVisitor = Callable[[Any, Sequence[Prepared], list[Array], Public], tuple[Release, Any]]
-"""(entry, tables, weights of each, public) -> (the round's release, what to keep of the round)."""
-
-
-def run_rounds(
-    recipe: Recipe, prologue: Release, tables: Sequence[Prepared], visit: RoundVisitor, entries: Any
-) -> tuple[list[Array], Any, Any]:
-    """The loop: re-weight, visit, and add the hypothesis of the round's release to the scores.
-
-    Args:
-        recipe: one setting.
-        prologue: the release of the learner's prologue.
-        tables: prepared rows. All tables share the releases, and each has scores of its own.
-        visit: makes a release, or evaluates a recorded one.
-        entries: what `visit` is given, with a leading axis for rounds.
-
-    Returns:
-        The scores f32[N] of each table, what was kept, and the hypotheses.
-    """
-    learner, opening = recipe.learner, recipe.public(prologue)
-
-    def one_round(state: Any, numbered: tuple[Array, Any]) -> tuple[Any, Any]:
-        # Re-weight the rows of each table by their scores.
-        scores, bound = state
-        number, entry = numbered
-        weighted = [
-            recipe.reweighter.weigh(score, bound, table, opening)
-            for score, table in zip(scores, tables, strict=True)
-        ]
-        public = opening._replace(cap=weighted[0].cap, round=number)
-        weights = [
-            counted_weights(each.weight, table.present)
-            for each, table in zip(weighted, tables, strict=True)
-        ]
-
-        # Work out once what the program, the hypothesis and its predictions all read.
-        if learner.structure is not None:
-            public = public._replace(structure=learner.structure(recipe.budget, public))
-        placed = [_placed(learner, public, table) for table in tables]
-
-        # Learn, or judge a recorded release.
-        release, kept = visit(entry, placed, weights, public)
-        boundary.check_sites(prologue=prologue, rounds=release)
-
-        # Add the hypothesis to the scores.
-        hypothesis = learner.hypothesis(release, recipe.budget, public)
-        scores = [
-            score + learner.hypotheses.predict(hypothesis, table)
-            for score, table in zip(scores, placed, strict=True)
-        ]
-        bound = bound + learner.hypotheses.bound(hypothesis)
-        return (scores, bound), (kept, hypothesis)
-
-    start = start_of(recipe, prologue)
-    scores = [jnp.full(table.present.shape, start, jnp.float32) for table in tables]
-    numbered = jnp.arange(recipe.capacity, dtype=jnp.int32), entries
-    state = scores, jnp.abs(start)
-    (scores, _), (kept, hypotheses) = scan_rounds(recipe, one_round, state, numbered)
-    return scores, kept, hypotheses
-
-
-def _placed(learner: WeakLearner, public: Public, table: Prepared) -> Prepared:
-    """The rows, with what the structure of the round says of each."""
-    place = learner.hypotheses.place
-    return table if place is None else place(public.structure, table)
-
-
-def start_of(recipe: Recipe, prologue: Release) -> Array:
-    """f32[]: the score that every row starts from."""
-    if recipe.learner.prologue is None:
-        return jnp.float32(0)
-    return jnp.asarray(recipe.learner.prologue.intercept(prologue, recipe.budget), jnp.float32)
-
-
-def line_of(recipe: Recipe, prologue: Release, epilogue: Release) -> tuple[Array, Array]:
-    """(f32[] slope, f32[] intercept): scores become intercept + slope (score - start)."""
-    start = start_of(recipe, prologue)
-    if recipe.learner.epilogue is None:
-        return jnp.float32(1), start
-    slope, intercept = recipe.learner.epilogue.line(epilogue, recipe.budget, start)
-    return jnp.asarray(slope, jnp.float32), jnp.asarray(intercept, jnp.float32)
-
-
-def _scaled(recipe: Recipe, hypotheses: Hypotheses, slope: Array) -> Hypotheses:
-    """The hypotheses of the model, after the epilogue."""
-    if recipe.learner.epilogue is None:
-        return hypotheses
-    scaled = recipe.learner.hypotheses.scaled
-    assert scaled is not None  # as `boundary.weak_learner` says
-    return scaled(hypotheses, slope)
-
-
-def before_rounds(table: Prepared, recipe: Recipe) -> tuple[Prepared, Array, Budget, Public]:
-    """(rows, weights, budget, public) as the program of the learner's prologue reads them."""
-    score = jnp.zeros(table.present.shape, jnp.float32)
-    weighted = uniform.weigh(score, jnp.float32(0), table, recipe.public())
-    weights = counted_weights(weighted.weight, table.present)
-    return table, weights, recipe.budget, recipe.public()._replace(cap=weighted.cap)
-
-
-def after_rounds(
-    table: Prepared, scores: Array, recipe: Recipe, prologue: Release
-) -> tuple[Prepared, Array, Budget, Public]:
-    """(rows, scores, budget, public) as the program of the learner's epilogue reads them."""
-    public = recipe.public(prologue)._replace(round=jnp.asarray(recipe.rounds, jnp.int32))
-    return table, scores, recipe.budget, public
-
-
 _PROLOGUE, _EPILOGUE = np.uint32(2**32 - 1), np.uint32(2**32 - 2)
 """The numbers that are folded into a key for what takes place once. Rounds fold in smaller ones."""
 
@@ -302,7 +125,8 @@ def boost(key: Array, table: Table, recipe: Recipe, public_key: Array | None = N
     The guarantee is that of `ledger(recipe)`, for tables of at most `rows` rows. Of a larger table
     only the first `rows` present rows count (`admitted`). The key is a secret of the release. Use
     it on one table only. On two tables it makes the same noise, even if one is an update of the
-    other or holds the same rows under another domain.
+    other. The same rows under another domain, with other weights or with exchanged classes are
+    another table.
 
     Args:
         key: a typed key; see `keys`. Recipes that differ in any number have independent noise
@@ -348,8 +172,9 @@ def boost(key: Array, table: Table, recipe: Recipe, public_key: Array | None = N
     # The line that it maps all scores by.
     if learner.epilogue is not None:
         slope, intercept = line_of(recipe, prologue, epilogue)
-        scores = intercept + slope * (scores - start_of(recipe, prologue))
-        hypotheses = _scaled(recipe, hypotheses, slope)
+        start = start_of(recipe, prologue)
+        scores = intercept[..., None] + slope * (scores - start[..., None])
+        hypotheses = scaled(recipe, hypotheses, slope)
     return Boosted(transcript, hypotheses, scores)
 
 
@@ -404,7 +229,7 @@ def replay(transcript: Transcript, table: Table, recipe: Recipe) -> Replayed:
         read = after_rounds(prepared, scores, recipe, prologue)
         log_prob |= learner.epilogue.program.log_prob(epilogue, *read)
     slope, _ = line_of(recipe, prologue, epilogue)
-    return Replayed(log_prob, _scaled(recipe, hypotheses, slope))
+    return Replayed(log_prob, scaled(recipe, hypotheses, slope))
 
 
 def transcript_log_prob(transcript: Transcript, table: Table, recipe: Recipe) -> dict[str, Array]:
@@ -468,7 +293,7 @@ def step_divergences(
     return losses
 
 
-_boost = jax.jit(boost)
+_boost, _line_of = jax.jit(boost), jax.jit(line_of)
 
 
 def without_withheld(transcript: Transcript, learner: WeakLearner) -> Transcript:
@@ -502,13 +327,14 @@ def fit(
         key: one typed key, a secret: whoever has it can subtract the noise. `keys.fresh_key()`
             makes one for a release. A key of a seed is for research, and a warning says so once.
             Use it on one table only.
-        table: from `dpbt.table`: cells u8[N, F], target bool[N], present bool[N]. At most the
-            recipe's `rows` rows may be present. Under replace-one `rows` is their public number,
+        table: from `dpbt.table`: cells u8[N, F], present bool[N], and target bool[N], or u8[N] or
+            f32[N] as its declared target says, which must be the recipe's. At most the recipe's
+            `rows` rows may be present. Under replace-one `rows` is their public number,
             and N must be at least `rows`.
         recipe: one setting.
         public_key: one typed key that is independent of `key`, if the recipe draws public
             structure.
-        sample_weight: not supported.
+        sample_weight: refused; `dpbt.table` takes it, with its public bound.
         keep_withheld: leave the sites that the learner withholds in `Model.releases`, for `replay`
             and audits. The site "part" of disjoint forests is i32[T, N]: its length is the private
             number of rows. Publish such a model only if the places of the rows are public.
@@ -562,7 +388,7 @@ def model_of(
     Of the table it keeps the public questions and the kind of its rows; of the key, its kind.
     """
     rows = table.cells.shape[0]
-    _, intercept = line_of(recipe, transcript.prologue, transcript.epilogue)
+    _, intercept = _line_of(recipe, transcript.prologue, transcript.epilogue)
 
     def of_rows(release: Release, axis: int) -> Release:
         """The release. Arrays of withheld sites lose the places of padded rows on the axis."""

@@ -12,6 +12,7 @@ import numpy as np
 
 from dpbt.base import (
     REPLACE_ONE,
+    AnyArray,
     Array,
     HypothesisClass,
     Model,
@@ -21,6 +22,7 @@ from dpbt.base import (
     dtype_and_rank,
 )
 from dpbt.data.questions import are_bits, as_array, same
+from dpbt.data.targets import fingerprint
 from dpbt.privacy import boundary, keys
 from dpbt.reader import SavedModel
 
@@ -36,11 +38,14 @@ def on_device(table: Table) -> Table:
         fields = {name: array for name, array in questions._asdict().items() if array is not None}
         arrays = {name: as_array(f"questions.{name}", array) for name, array in fields.items()}
         questions = questions._replace(**arrays)
+    weight = None if table.weight is None else as_array("table.weight", table.weight)
     return Table(
         as_array("table.cells", table.cells),
         as_array("table.target", table.target),
         as_array("table.present", table.present),
         questions,
+        weight,
+        None if table.declared is None else as_array("table.declared", table.declared),
     )
 
 
@@ -64,6 +69,7 @@ def check_run(table: object, recipe: object) -> None:
         ValueError: saying what was expected.
     """
     check_table(table)
+    assert isinstance(table, Table)
     if not isinstance(recipe, Recipe):
         raise ValueError(
             f"expected a recipe, as dpbt.recipes makes it, got {type(recipe).__name__}; "
@@ -73,6 +79,43 @@ def check_run(table: object, recipe: object) -> None:
         raise ValueError(
             "a run takes one setting, and the recipe holds several; vmap dpbt.boost over it, "
             "or take one by dpbt.recipes.setting(recipe, index)"
+        )
+    _check_response(_dtype(table.target), recipe)
+    if table.weight is not None:
+        _check_weight(table.weight, recipe)
+
+
+def _dtype(array: AnyArray) -> str:
+    return str(array.dtype if hasattr(array, "dtype") else np.asarray(array).dtype)
+
+
+def _check_response(dtype: str, recipe: Recipe) -> None:
+    """Refuse a table whose target is of another kind than what the recipe predicts.
+
+    Raises:
+        ValueError: saying how to declare it.
+    """
+    response = recipe.learner.hypotheses.response
+    if dtype != response.dtype:
+        raise ValueError(
+            f"{recipe.name} predicts {response.words}, so table.target must be {response.dtype}, "
+            f"got {dtype}; give dpbt.table and the recipe the same target="
+        )
+
+
+def _check_weight(weight: AnyArray, recipe: Recipe) -> None:
+    """Refuse weights of rows that no mechanism of the recipe is calibrated for.
+
+    Raises:
+        ValueError: for weights that are no float32 of rank 1, and for a re-weighter whose weights
+            depend on all rows.
+    """
+    if _dtype(weight) != "float32" or np.ndim(weight) != 1:
+        raise ValueError(f"table.weight must be float32 of rank 1, got {dtype_and_rank(weight)}")
+    if recipe.reweighter.coupled:
+        raise ValueError(
+            f"{recipe.name} keeps the total weight of its rows, so rows have no weights of their "
+            "own there; recipes.auto and recipes.bdpe take them"
         )
 
 
@@ -164,8 +207,8 @@ def refuse_sample_weight(sample_weight: object) -> None:
     """
     if sample_weight is not None:
         raise ValueError(
-            "sample_weight is not supported: a row's weight would be its sensitivity, and no "
-            "mechanism here is calibrated for it"
+            "sample_weight belongs to the table, with its public bound: "
+            "dpbt.table(..., sample_weight=weights, most_weight=3)"
         )
 
 
@@ -187,23 +230,42 @@ def check(key: Array, table: Table, recipe: Recipe, public_key: Array | None = N
     """
     cells, target, present = table[:3]
     keys.check(key)
-    for name, array in (("target", target), ("present", present)):
-        if array.dtype != bool or array.ndim != 1:
-            raise ValueError(f"table.{name} must be bool of rank 1, got {dtype_and_rank(array)}")
+    expected = {"target": recipe.learner.hypotheses.response.dtype, "present": "bool"}
+    for (name, dtype), array in zip(expected.items(), (target, present), strict=True):
+        if array.dtype != dtype or array.ndim != 1:
+            got = dtype_and_rank(array)
+            raise ValueError(f"table.{name} must be {dtype} of rank 1, got {got}")
     recipe.learner.hypotheses.check(table)
+    _check_declared(table, recipe)
     check_same_rows(table)
     _check_public_key(key, public_key)
     _check_rows(int(np.sum(np.asarray(present))), cells.shape[0], recipe)
 
 
+def _check_declared(table: Table, recipe: Recipe) -> None:
+    """Refuse a table whose classes or range were declared otherwise than the recipe's.
+
+    Raises:
+        ValueError: saying so; both are public.
+    """
+    if table.declared is None or recipe.target is None:
+        return
+    if not np.array_equal(np.asarray(table.declared), fingerprint(recipe.target)):
+        raise ValueError(
+            "the table was made with another target than the recipe's: other classes, another "
+            "order of them, or another range; give both the same target="
+        )
+
+
 def check_same_rows(table: Table) -> None:
-    """Refuse a table whose cells, target and present have different rows; no length is shown.
+    """Refuse a table whose arrays have different rows; no length is shown.
 
     Raises:
         ValueError: saying so.
     """
-    if len({np.shape(array)[:1] for array in table[:3]}) > 1:
-        raise ValueError("cells, target and present must have the same rows, and do not")
+    weight = () if table.weight is None else (table.weight,)
+    if len({np.shape(array)[:1] for array in (*table[:3], *weight)}) > 1:
+        raise ValueError("cells, target, present and weight must have the same rows, and do not")
 
 
 def _check_public_key(key: Array, public_key: Array | None) -> None:

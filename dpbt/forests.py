@@ -18,7 +18,8 @@ from dpbt.base import Array, Model, Public, Recipe, Release, Table, Transcript, 
 from dpbt.learners import random_tree
 from dpbt.learners.random_tree import Grove
 from dpbt.privacy import keys
-from dpbt.reweighting import uniform
+from dpbt.reweighting import counted_weights, uniform
+from dpbt.rounds import prepared_table
 from dpbt.validate import flag, positive
 
 
@@ -37,12 +38,12 @@ def grow(
         public_key: a typed key that is independent of `key`, of the trees' structure.
         batch: how many trees are grown side by side; the result does not depend on it.
     """
-    prepared = boosting.prepared_table(table, recipe)
+    prepared = prepared_table(table, recipe)
     learner, public = recipe.learner, recipe.public()
     score = jnp.zeros(prepared.present.shape, jnp.float32)
     weighted = recipe.reweighter.weigh(score, jnp.float32(0), prepared, public)
     public = public._replace(cap=weighted.cap)
-    weights = boosting.counted_weights(weighted.weight, prepared.present)
+    weights = counted_weights(weighted.weight, prepared)
 
     def one_round(numbered: tuple[Array, tuple[Array, Array]]) -> tuple[Release, Grove]:
         t, keys_of_round = numbered
@@ -91,7 +92,7 @@ def fit(
         public_key: one typed key that is independent of `key`, of the trees' structure.
         memory_mb: roughly how much memory the trees of a batch may take, beside the table and the
             model.
-        sample_weight: not supported.
+        sample_weight: as `boosting.fit`.
         keep_withheld: as `boosting.fit`.
 
     Raises:

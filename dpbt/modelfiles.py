@@ -17,8 +17,12 @@ from dpbt.storage import without_twins, write_whole
 from dpbt.validate import as_path
 
 FORMAT = "dpbt model"
-VERSION = 1
-"""The version of the format that this dpbt writes, and the newest that it reads."""
+VERSION = 2
+"""The newest version of the format that this dpbt reads.
+
+Version 2 has a "target", for several classes and for numbers. Models of two classes are written in
+version 1.
+"""
 
 
 def write(path: str | Path, content: Mapping[str, Any]) -> None:
@@ -35,7 +39,8 @@ def write(path: str | Path, content: Mapping[str, Any]) -> None:
     path = as_path("path", path)
     if path.is_dir():
         raise ValueError(f"{path}: a folder, where the file of a model was expected")
-    full = {"format": FORMAT, "format_version": VERSION, **content}
+    version = 1 if content.get("target") is None else VERSION
+    full = {"format": FORMAT, "format_version": version, **content}
     full["checksum"] = checksum(full)
     text = _lines(full, "") + "\n"
     try:

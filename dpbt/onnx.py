@@ -4,11 +4,13 @@ A graph reads what `SavedModel.encode` gives, so the domain stays outside: words
 are read by `dpbt.domains.encode`. JAX is never imported here.
 """
 
+import json
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from dpbt.data.kinds import Nominal, Numeric
 from dpbt.public import CELLS, UNSPLIT
 from dpbt.reader import Groves, Halfspaces, ObliviousTrees, SavedModel, Trees
 from dpbt.storage import write_whole
@@ -127,7 +129,10 @@ def _grove_shares(graph: _Graph, groves: Groves, positions: str) -> str:
 
 
 def _oblivious_scores(graph: _Graph, trees: ObliviousTrees) -> str:
-    """f32[N]: a tree's answers are the bits of its leaf, the first of them the highest."""
+    """f32[N], or f32[N, K] with several classes.
+
+    A tree's answers are the bits of its leaf, the first of them the highest.
+    """
     count, depth = trees.feature.shape
     tables = trees.right.reshape(-1, CELLS).astype(np.int64)
     bits = _asked(graph, trees.feature.reshape(-1), tables)
@@ -138,7 +143,11 @@ def _oblivious_scores(graph: _Graph, trees: ObliviousTrees) -> str:
     )
     first = graph.constant(2**depth * np.arange(count)[None], np.int64)
     leaf = graph.add("Add", places, first)
-    return graph.sum(graph.add("Gather", graph.constant(trees.leaf.reshape(-1), np.float32), leaf))
+    if trees.leaf.ndim == 2:
+        values = graph.constant(trees.leaf.reshape(-1), np.float32)
+        return graph.sum(graph.add("Gather", values, leaf))
+    by_leaf = np.moveaxis(trees.leaf, 1, 2).reshape(count * 2**depth, -1)
+    return graph.sum(graph.add("Gather", graph.constant(by_leaf, np.float32), leaf))
 
 
 def _halfspace_scores(graph: _Graph, halfspaces: Halfspaces, positions: str) -> str:
@@ -177,12 +186,55 @@ def _probability(graph: _Graph, kind: str, score: str) -> str:
     raise ValueError(f"no graph is known for the probabilities of {kind}")
 
 
+class _Output(NamedTuple):
+    """An output of a graph: its type, and its axes after that of rows."""
+
+    type: str
+    axes: tuple[int, ...] = ()
+
+
+def _answers(graph: _Graph, model: SavedModel, score: str, share: str | None) -> dict[str, _Output]:
+    """Add what scores predict. The outputs by name.
+
+    Args:
+        graph: it has an output "score".
+        model: the saved model.
+        score: the name of the scores.
+        share: the name of the mean share of the positive class, where trees state shares.
+    """
+    match model.target:
+        case Nominal(names=names):
+            graph.add("ArgMax", score, axis=1, keepdims=0, name="class")
+            natural = graph.add("Mul", score, graph.constant(np.log(2), np.float32))
+            graph.add("Softmax", natural, axis=1, name="probability")
+            several = _Output("FLOAT", (len(names),))
+            return {"score": several, "class": _Output("INT64"), "probability": several}
+        case Numeric(low=low, high=high):
+            ends = graph.constant(0, np.float64), graph.constant(1, np.float64)
+            inside = graph.add("Clip", graph.cast(score, "DOUBLE"), *ends)
+            scaled = graph.add("Mul", inside, graph.constant(float(high) - float(low), np.float64))
+            graph.add("Add", scaled, graph.constant(low, np.float64), name="number")
+            return {"score": _Output("FLOAT"), "number": _Output("DOUBLE")}
+    graph.add("Greater", score, graph.constant(0, np.float32), name="positive")
+    outputs = {"score": _Output("FLOAT"), "positive": _Output("BOOL")}
+    if model.probability is not None:
+        found = share or _probability(graph, model.probability, score)
+        graph.add("Identity", found, name="probability")
+        outputs["probability"] = _Output("FLOAT")
+    return outputs
+
+
 def export(model: SavedModel, path: str | Path) -> None:
     """Write a saved model as an ONNX file: whole, or not at all.
 
     The input is `rows`, encoded rows u8[N, F] or f32[N, F] (`SavedModel.encode`). The outputs are
     `score` f32[N], `positive` bool[N], and `probability` f32[N] of the positive class where there
-    is one. The file also holds the statement and the ledger as texts.
+    is one. The file also holds the statement and the ledger as texts, and the classes as a JSON
+    list if they have names.
+
+    With several classes the outputs are `score` f32[N, K], `class` i64[N], which numbers the
+    classes in order, and `probability` f32[N, K]. Of a model of a number they are `score` f32[N],
+    the position in the declared range, and `number` f64[N], in its units and inside the range.
 
     Args:
         model: from `dpbt.load`.
@@ -224,31 +276,29 @@ def export(model: SavedModel, path: str | Path) -> None:
         case Halfspaces() as halfspaces:
             score = _halfspace_scores(graph, halfspaces, _positions(graph, model))
     score = graph.add("Add", score, graph.constant(model.intercept, np.float32), name="score")
-    graph.add("Greater", score, graph.constant(0, np.float32), name="positive")
-    outputs = {"score": "FLOAT", "positive": "BOOL"}
-    if model.probability is not None:
-        found = share or _probability(graph, model.probability, score)
-        graph.add("Identity", found, name="probability")
-        outputs["probability"] = "FLOAT"
+    outputs = _answers(graph, model, score, share)
     _write(onnx, graph, model, outputs, path)
 
 
 def _write(
-    onnx: Any, graph: _Graph, model: SavedModel, outputs: dict[str, str], path: Path
+    onnx: Any, graph: _Graph, model: SavedModel, outputs: dict[str, _Output], path: Path
 ) -> None:
     """Write the graph's file after the checks of ONNX."""
     helper, types = onnx.helper, onnx.TensorProto
     kind = types.UINT8 if model.dtype == "uint8" else types.FLOAT
     rows = helper.make_tensor_value_info("rows", kind, ["rows", model.features])
     stated = [
-        helper.make_tensor_value_info(name, getattr(types, word), ["rows"])
-        for name, word in outputs.items()
+        helper.make_tensor_value_info(name, getattr(types, output.type), ["rows", *output.axes])
+        for name, output in outputs.items()
     ]
     built = helper.make_graph(graph.nodes, "dpbt", [rows], stated, graph.constants)
     opset = helper.make_opsetid("", OPSET)
     whole = helper.make_model(
         built, opset_imports=[opset], producer_name="dpbt", ir_version=IR_VERSION
     )
-    helper.set_model_props(whole, {"statement": model.statement, "ledger": model.ledger})
+    texts = {"statement": model.statement, "ledger": model.ledger}
+    if model.classes is not None:
+        texts["classes"] = json.dumps(list(model.classes))
+    helper.set_model_props(whole, texts)
     onnx.checker.check_model(whole, full_check=True)
     write_whole(path, lambda part: part.write_bytes(whole.SerializeToString()))

@@ -10,6 +10,8 @@ There may be no rows: N may be 0. Rows of another type or of another number of f
 and so is a table with other questions.
 """
 
+import math
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -26,6 +28,8 @@ from dpbt.base import (
     Table,
 )
 from dpbt.checks import hypotheses_of, rows_for
+from dpbt.data.kinds import Nominal, Numeric
+from dpbt.data.targets import Target, in_units
 from dpbt.privacy import keys
 from dpbt.reader import SavedModel
 from dpbt.validate import shown
@@ -35,13 +39,16 @@ VOTINGS = ("majority", "threshold", "probabilistic")
 
 
 def score(hypotheses: Hypotheses, table: Table, kind: HypothesisClass) -> Array:
-    """f32[N]: the summed predictions of hypotheses, with leading axis T, on all rows of a table."""
+    """f32[N], or f32[K, N]: the summed predictions of hypotheses, with leading axis T, on all rows.
+
+    It is f32[K, N] with several classes.
+    """
     prepared = kind.prepare(table)
 
     def add(total: Array, hypothesis: Hypothesis) -> tuple[Array, None]:
         return total + kind.predict(hypothesis, prepared), None
 
-    start = jnp.zeros(table.cells.shape[0], jnp.float32)
+    start = jnp.zeros((*kind.response.axes, table.cells.shape[0]), jnp.float32)
     return jax.lax.scan(add, start, hypotheses)[0]
 
 
@@ -105,6 +112,9 @@ def _encoded(model: SavedModel, rows: AnyArray | Table) -> np.ndarray:
 def decision_function(model: Model | SavedModel, rows: AnyArray | Table) -> Array:
     """f32[N]: the score H of each row; above 0 means the positive class.
 
+    With several classes it is f32[N, K], and the largest score of a row is its class. For a number
+    it is its predicted position in the declared range, which may lie outside of [0, 1].
+
     Args:
         model: from `fit`, or `dpbt.load`.
         rows: cells u8[N, F], numbers f32[N, F], splits bool[N, S] or a Table, of the kind that the
@@ -119,8 +129,8 @@ def decision_function(model: Model | SavedModel, rows: AnyArray | Table) -> Arra
         return jnp.asarray(model.scores_of(_encoded(model, rows)))
     kind = hypotheses_of(model)
     table, count = _read(model, rows)
-    scores = model.intercept + _score(model.hypotheses, table, kind)
-    return shapes.first(scores, count)
+    scores = model.intercept[..., None] + _score(model.hypotheses, table, kind)
+    return shapes.first(jnp.moveaxis(scores, -1, 0), count)
 
 
 def shares(model: Model | SavedModel, rows: AnyArray | Table) -> Array:
@@ -154,6 +164,9 @@ def predict(
 ) -> Array:
     """bool[N]: whether each row is of the positive class: H > 0, or a vote. A tie is negative.
 
+    With several classes it is i32[N], the number of the class with the largest score, the first of
+    equal ones. For a number it is f32[N], in its units and inside the declared range.
+
     Args:
         model: from `fit`, or `dpbt.load`.
         rows: as `decision_function`.
@@ -165,7 +178,7 @@ def predict(
         ValueError: as `decision_function` and `vote`.
     """
     if voting is None:
-        return decision_function(model, rows) > 0
+        return answer(target_of(model), decision_function(model, rows))
     return vote(shares(model, rows), voting, key)
 
 
@@ -176,7 +189,8 @@ def predict_proba(model: Model | SavedModel, rows: AnyArray | Table) -> Array:
     score. They order rows as the score does.
 
     It is the mean share of hypotheses that state shares. Of those that state scores it is the
-    probability that the recipe's loss gives the score H (`ProperLoss.probability`).
+    probability that the recipe's loss gives the score H (`ProperLoss.probability`). With several
+    classes it is f32[N, K], the softmax of the scores.
 
     Args:
         model: from `fit`, or `dpbt.load`.
@@ -184,13 +198,54 @@ def predict_proba(model: Model | SavedModel, rows: AnyArray | Table) -> Array:
 
     Raises:
         ValueError: as `decision_function`; and if the recipe has no link, or one whose surrogate
-            has kinks (the 0/1 loss), where the inverse link is not a function.
+            has kinks (the 0/1 loss), where the inverse link is not a function. Also for a model
+            that predicts a number.
     """
+    target = target_of(model)
+    if isinstance(target, Nominal):
+        return softmax(decision_function(model, rows))
+    if isinstance(target, Numeric):
+        raise ValueError(NO_CLASSES)
     if isinstance(model, SavedModel) and model.probability != "shares":
         return jnp.asarray(model.probability_of(model.scores_of(_encoded(model, rows))))
     if isinstance(model, SavedModel) or hypotheses_of(model).shares is not None:
         return jnp.nanmean(shares(model, rows), axis=0)
     return probability_of(model.recipe, decision_function(model, rows))
+
+
+def target_of(model: Model | SavedModel) -> Target | None:
+    """The declared classes or range of a model's target; None for two classes.
+
+    Raises:
+        ValueError: for anything that is no model.
+    """
+    if isinstance(model, SavedModel):
+        return model.target
+    hypotheses_of(model)
+    return model.recipe.target
+
+
+def answer(target: Target | None, scores: Array) -> Array:
+    """What scores predict: bool[N], i32[N] or f32[N], as `predict` says.
+
+    Args:
+        target: the declared classes or range; None for two classes.
+        scores: as `decision_function` gives them.
+    """
+    if target is None:
+        return scores > 0
+    if isinstance(target, Nominal):
+        return jnp.argmax(scores, axis=1).astype(jnp.int32)
+    return jnp.asarray(in_units(target, np.asarray(scores)), jnp.float32)
+
+
+def softmax(scores: Array) -> Array:
+    """f32[N, K]: the probability of each class, for scores in bits."""
+    return jax.nn.softmax(scores * np.float32(math.log(2)), axis=1)
+
+
+NO_CLASSES = "the model predicts a number, and no probabilities of classes"
+"""Why a model of a number gives no probabilities."""
 
 
 def no_link(name: str) -> str:

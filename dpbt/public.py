@@ -1,4 +1,4 @@
-"""Public types that need no JAX: what may be asked of a row."""
+"""Public types that need no JAX: what may be asked of a row, and what is predicted of it."""
 
 from __future__ import annotations  # the types of arrays are only named
 
@@ -15,6 +15,46 @@ UNSPLIT = -1
 
 CELLS = 256
 """Most cells of a feature: a uint8 tells no more apart."""
+
+
+class Response(NamedTuple):
+    """What is predicted of a row: one of two classes, one of several, or a number.
+
+    Attributes:
+        dtype: of `Table.target`. "bool": whether the row is of the positive class. "uint8": the
+            number of its class. "float32": its number, as a position in a declared range.
+        classes: K, how many classes there are; 0 for a number.
+    """
+
+    dtype: str
+    classes: int
+
+    @property
+    def axes(self) -> tuple[int, ...]:
+        """The axes of a score before that of rows: (K,) for several classes, else none."""
+        return (self.classes,) if self.dtype == "uint8" else ()
+
+    @property
+    def words(self) -> str:
+        """The response in words, for errors."""
+        match self.dtype:
+            case "bool":
+                return "one of two classes"
+            case "uint8":
+                return f"one of {self.classes} classes"
+        return "a number"
+
+
+BINARY = Response("bool", 2)
+"""One of two classes."""
+
+NUMBER = Response("float32", 0)
+"""A number in a declared range."""
+
+
+def one_of_classes(classes: int) -> Response:
+    """One of K classes, with a score for each."""
+    return Response("uint8", classes)
 
 
 class Questions(NamedTuple):

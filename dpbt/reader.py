@@ -4,205 +4,33 @@
 """
 
 import dataclasses
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from dpbt import modelfiles
 from dpbt.data import domains
 from dpbt.data.domains import Domain
-from dpbt.modelfiles import to_array, to_number
-from dpbt.public import CELLS, UNSPLIT, Questions
+from dpbt.data.kinds import Nominal, Numeric
+from dpbt.data.targets import Target, check, in_units, response_of
+from dpbt.modelfiles import to_array
+from dpbt.public import CELLS, NUMBER, UNSPLIT, Questions, Response
+from dpbt.scoring import (
+    KINDS,
+    PROBABILITIES,
+    Groves,
+    Halfspaces,
+    Hypotheses,
+    ObliviousTrees,
+    Rows,
+    Trees,
+)
 
 MOST_FEATURES = 1_000_000
 _CHUNK = 2**16
 """How many rows are laid out at once, so that memory does not follow their number."""
-
-
-class Trees(NamedTuple):
-    """Complete trees in heap order, as `base.Tree`: split i32[T, 2^D - 1], leaf f32[T, 2^D]."""
-
-    split: np.ndarray
-    leaf: np.ndarray
-
-
-class ObliviousTrees(NamedTuple):
-    """Trees of one question a level: feature i32[T, D], right bool[T, D, CELLS], leaf f32[T, 2^D].
-
-    `learners.oblivious_tree.ObliviousTree` says what they mean.
-    """
-
-    feature: np.ndarray
-    right: np.ndarray
-    leaf: np.ndarray
-
-
-class Groves(NamedTuple):
-    """Random trees, as `learners.random_tree.Grove`.
-
-    Attributes:
-        attribute: i32[T, P, 2^D - 1].
-        threshold: f32[T, P, 2^D - 1].
-        leaf: f32[T, P, 2^D], shares of the positive class.
-    """
-
-    attribute: np.ndarray
-    threshold: np.ndarray
-    leaf: np.ndarray
-
-
-class Halfspaces(NamedTuple):
-    """Linear functions on the unit ball, as `learners.halfspace.Halfspace`: normal f32[T, d]."""
-
-    normal: np.ndarray
-
-
-Hypotheses = Trees | ObliviousTrees | Groves | Halfspaces
-
-
-class Rows(NamedTuple):
-    """Encoded rows: u8[N, F] cells and what is asked of them, or f32[N, F] numbers alone."""
-
-    cells: np.ndarray
-    questions: Questions | None
-
-    @property
-    def positions(self) -> np.ndarray:
-        """f32[N, A]: the position of each row in each attribute's range, or its numbers."""
-        if self.questions is None:
-            return self.cells
-        attribute = np.asarray(self.questions.attribute)
-        position = np.asarray(self.questions.position)
-        return position[np.arange(len(attribute)), self.cells[:, attribute]]
-
-
-def _descend(depth: int, count: int, right: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
-    """i64[N]: the leaf of each row in a tree in heap order.
-
-    Args:
-        depth: D.
-        count: N.
-        right: nodes i64[N] -> bool[N], whether each row goes right at its node.
-    """
-    node = np.zeros(count, np.int64)
-    for _ in range(depth):
-        node = 2 * node + 1 + right(node)
-    return node - (2**depth - 1)
-
-
-def _depth(leaves: int) -> int:
-    return leaves.bit_length() - 1
-
-
-def _tree_scores(trees: Trees, rows: Rows) -> np.ndarray:
-    assert rows.questions is not None
-    feature, low, high = (np.asarray(field) for field in rows.questions[:3])
-    each = np.arange(len(rows.cells))
-    total = np.zeros(len(rows.cells), np.float32)
-    for split, leaf in zip(trees.split, trees.leaf, strict=True):
-
-        def right(node: np.ndarray, split: np.ndarray = split) -> np.ndarray:
-            asked = split[node]
-            cell = rows.cells[each, feature[asked]]
-            return (low[asked] <= cell) & (cell <= high[asked]) & (asked != UNSPLIT)
-
-        total += leaf[_descend(_depth(len(leaf)), len(total), right)]
-    return total
-
-
-def _oblivious_scores(trees: ObliviousTrees, rows: Rows) -> np.ndarray:
-    total = np.zeros(len(rows.cells), np.float32)
-    for feature, right, leaf in zip(*trees, strict=True):
-        place = np.zeros(len(total), np.int64)
-        for read, goes_right in zip(feature, right, strict=True):
-            place = 2 * place + goes_right[rows.cells[:, read]]
-        total += leaf[place]
-    return total
-
-
-def _grove_shares(groves: Groves, rows: Rows) -> np.ndarray:
-    """f32[T P, N]: the share of the positive class that each tree states for each row."""
-    attributes, thresholds, leaves = (field.reshape(-1, field.shape[-1]) for field in groves)
-    position, each = rows.positions, np.arange(len(rows.cells))
-    stated = np.empty((len(leaves), len(each)), np.float32)
-    for tree, (attribute, threshold, leaf) in enumerate(
-        zip(attributes, thresholds, leaves, strict=True)
-    ):
-
-        def right(
-            node: np.ndarray, attribute: np.ndarray = attribute, threshold: np.ndarray = threshold
-        ) -> np.ndarray:
-            return position[each, attribute[node]] > threshold[node]
-
-        stated[tree] = leaf[_descend(_depth(len(leaf)), len(each), right)]
-    return stated
-
-
-def _grove_scores(groves: Groves, rows: Rows) -> np.ndarray:
-    positive = (_grove_shares(groves, rows) > 0.5).sum(axis=0)
-    trees = groves.leaf.shape[0] * groves.leaf.shape[1]
-    return (2 * positive - trees).astype(np.float32)
-
-
-_INSIDE, _LARGEST = np.float32(1 - 2.0**-20), np.float32(1e18)
-"""As in `learners.halfspace`."""
-
-
-def _halfspace_scores(halfspaces: Halfspaces, rows: Rows) -> np.ndarray:
-    """The sum of normal . x over all halfspaces, with x / max(1, |x|) for each row x."""
-    given = rows.positions
-    x = np.clip(np.where(np.isfinite(given), given, np.float32(0)), -_LARGEST, _LARGEST)
-    largest = np.maximum(np.max(np.abs(x), axis=1, keepdims=True), np.float32(1))
-    norm = largest * np.sqrt(np.sum((x / largest) ** 2, axis=1, keepdims=True))
-    ball = np.where(norm > _INSIDE, x / largest * (_INSIDE * largest / norm), x)
-    return (ball.astype(np.float64) @ halfspaces.normal.sum(axis=0, dtype=np.float64)).astype(
-        np.float32
-    )
-
-
-class Kind(NamedTuple):
-    """A class of hypotheses that files hold.
-
-    Attributes:
-        arrays: its arrays by name.
-        score: (hypotheses, rows) -> f32[N], the sum of their predictions.
-        shares: (hypotheses, rows) -> f32[k, N], where they state shares of the positive class.
-    """
-
-    arrays: type[Any]
-    score: Callable[[Any, Rows], np.ndarray]
-    shares: Callable[[Any, Rows], np.ndarray] | None = None
-
-
-KINDS = {
-    "trees": Kind(Trees, _tree_scores),
-    "oblivious trees": Kind(ObliviousTrees, _oblivious_scores),
-    "groves": Kind(Groves, _grove_scores, _grove_shares),
-    "halfspaces": Kind(Halfspaces, _halfspace_scores),
-}
-"""The classes of hypotheses by their names in files."""
-
-
-def _matsushita(z: np.ndarray) -> np.ndarray:
-    half = np.abs(z) / np.float32(2)
-    norm = np.hypot(np.ones_like(half), half)
-    below = np.float32(0.5) / norm / (norm + half)
-    return np.where(z < 0, below, np.float32(1) - below)
-
-
-def _log(z: np.ndarray) -> np.ndarray:
-    with np.errstate(over="ignore"):
-        return np.float32(1) / (np.float32(1) + np.exp2(-z))
-
-
-PROBABILITIES: dict[str, Callable[[np.ndarray], np.ndarray]] = {
-    "matsushita": _matsushita,
-    "log": _log,
-    "square": lambda z: np.clip((z + np.float32(4)) / np.float32(8), 0, 1),
-}
-"""Score f32[N] -> probability f32[N] by the name of a loss, as `ProperLoss.probability`."""
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -216,13 +44,15 @@ class SavedModel:
         name: of the algorithm.
         kind: the name of its hypotheses in `KINDS`.
         hypotheses: of all rounds.
-        intercept: f32[], where every score starts.
+        intercept: f32[], where every score starts; f32[K] with several classes.
         domain: the public columns; None if the model was saved without them.
         codes: whether nominal columns are read as codes (`domains.positions`).
         questions: what is asked of cells; None if the model reads numbers.
         features: F, how many features a row has.
         dtype: of encoded rows: "uint8" for cells, "float32" for numbers.
-        classes: the negative and the positive class; None if they were not named.
+        classes: the negative and the positive class, or all of several classes in the order of
+            scores; None if they were not named.
+        target: the declared classes or range; None for two classes.
         probability: the loss that gives probabilities, by its name in `PROBABILITIES`; "shares"
             where trees state them; None if there are none.
         no_probability: why there are none.
@@ -235,13 +65,14 @@ class SavedModel:
     name: str
     kind: str
     hypotheses: Hypotheses
-    intercept: np.float32
+    intercept: np.ndarray
     domain: Domain | None
     codes: bool
     questions: Questions | None
     features: int
     dtype: str
-    classes: tuple[Any, Any] | None
+    classes: tuple[Any, ...] | None
+    target: Target | None
     probability: str | None
     no_probability: str | None
     ledger: str
@@ -251,6 +82,8 @@ class SavedModel:
 
     def decision_function(self, rows: Any) -> np.ndarray:
         """f32[N]: the score of each row; above 0 means the positive class.
+
+        With several classes it is f32[N, K], and for a number its position in the declared range.
 
         Args:
             rows: raw columns: a mapping of names to cells, a data frame, or a list of mappings, one
@@ -265,23 +98,33 @@ class SavedModel:
     def predict(self, rows: Any) -> np.ndarray:
         """The class of each row, or bool[N] if classes have no names; a tie is negative.
 
+        With several classes it is the class of the largest score, or its number if classes have no
+        names. For a number it is f64[N], in its units and inside the declared range.
+
         Raises:
             ValueError: as `decision_function`.
         """
-        positive = self.decision_function(rows) > 0
+        scores = self.decision_function(rows)
+        if isinstance(self.target, Numeric):
+            return in_units(self.target, scores)
+        number = scores > 0 if self.target is None else np.argmax(scores, axis=1)
         if self.classes is None:
-            return positive
+            return number
         words = np.asarray(self.classes)
         if len({type(word) for word in self.classes}) > 1:
             words = np.asarray(self.classes, object)
-        return words[positive.astype(np.int64)]
+        return words[number.astype(np.int64)]
 
     def predict_proba(self, rows: Any) -> np.ndarray:
         """f32[N, 2]: the probabilities of the negative and of the positive class.
 
+        With several classes it is f32[N, K].
+
         Raises:
             ValueError: as `decision_function`, and if a score defines no probability.
         """
+        if self.probability == "softmax":
+            return _softmax(self.decision_function(rows))
         if self.probability == "shares":
             stated = [self.shares_of(part).mean(axis=0) for part in _parts(self.encode(rows))]
             positive = np.concatenate(stated)
@@ -318,13 +161,12 @@ class SavedModel:
         return rows
 
     def scores_of(self, encoded: np.ndarray) -> np.ndarray:
-        """f32[N]: the scores of encoded rows."""
+        """f32[N], or f32[N, K] with several classes: the scores of encoded rows."""
         kind = KINDS[self.kind]
         found = [
-            self.intercept + kind.score(self.hypotheses, Rows(part, self.questions))
-            for part in _parts(encoded)
+            kind.score(self.hypotheses, Rows(part, self.questions)) for part in _parts(encoded)
         ]
-        return np.concatenate(found)
+        return np.concatenate([self.intercept + np.moveaxis(part, -1, 0) for part in found])
 
     def shares_of(self, encoded: np.ndarray) -> np.ndarray:
         """f32[k, N]: the share of the positive class that each tree states for encoded rows.
@@ -348,6 +190,12 @@ class SavedModel:
         if self.probability not in PROBABILITIES:
             raise ValueError(self.no_probability)
         return PROBABILITIES[self.probability](np.asarray(score, np.float32))
+
+
+def _softmax(scores: np.ndarray) -> np.ndarray:
+    """f32[N, K]: the probability of each class, for scores in bits."""
+    powers = np.exp2(scores - scores.max(axis=1, keepdims=True, initial=-np.inf))
+    return powers / powers.sum(axis=1, keepdims=True)
 
 
 def _parts(encoded: np.ndarray) -> list[np.ndarray]:
@@ -434,10 +282,13 @@ def _model(content: Mapping[str, Any]) -> SavedModel:
     kind = content["hypotheses"]["kind"]
     hypotheses = _hypotheses(content["hypotheses"])
     _check_hypotheses(hypotheses, features, questions)
+    target, intercept = _target(content, hypotheses)
 
     probability, reason = content["probability"].get("by"), content["probability"].get("reason")
     by_shares = isinstance(hypotheses, Groves)
     known = ("shares",) if by_shares else (None, *PROBABILITIES)
+    if target is not None:
+        known = ("softmax",) if isinstance(target, Nominal) else (None,)
     if probability not in known or (probability is None and not isinstance(reason, str)):
         raise ValueError("probability must be by a loss of dpbt, or say why there is none")
 
@@ -445,13 +296,14 @@ def _model(content: Mapping[str, Any]) -> SavedModel:
         name=_text("name", content["name"]),
         kind=kind,
         hypotheses=hypotheses,
-        intercept=np.float32(to_number("intercept", content["intercept"])),
+        intercept=intercept,
         domain=domain,
         codes=codes,
         questions=questions,
         features=features,
         dtype=dtype,
-        classes=_classes(content["classes"]),
+        classes=_classes(content["classes"], response_of(target)),
+        target=target,
         probability=probability,
         no_probability=reason,
         ledger="\n".join(_text("ledger", line) for line in content["ledger"]),
@@ -467,13 +319,35 @@ def _text(name: str, value: object) -> str:
     return value
 
 
-def _classes(value: Any) -> tuple[Any, Any] | None:
-    if value is None:
+def _target(content: Mapping[str, Any], hypotheses: Hypotheses) -> tuple[Target | None, np.ndarray]:
+    """(target, intercept) of a file; the target is None for two classes.
+
+    Raises:
+        ValueError: for a target that does not fit the hypotheses.
+    """
+    entry = content.get("target")
+    target = None if entry is None else check(domains.column_from_json("target", entry))
+    axes = response_of(target).axes
+    if target is not None and not isinstance(hypotheses, ObliviousTrees):
+        raise ValueError("only oblivious trees have a target other than two classes")
+    if hypotheses[-1].shape[1:-1] != axes and isinstance(hypotheses, ObliviousTrees):
+        raise ValueError("leaf must have a value for each class of the target")
+    intercept = to_array("intercept", content["intercept"], np.float32, len(axes))
+    if intercept.shape != axes:
+        raise ValueError("intercept must have a value for each class of the target")
+    return target, intercept
+
+
+def _classes(value: Any, response: Response) -> tuple[Any, ...] | None:
+    if value is None or response == NUMBER:
         return None
-    negative, positive = value
-    if not all(isinstance(word, str | int | float) for word in value) or negative == positive:
-        raise ValueError("classes must be two distinct words or numbers")
-    return negative, positive
+    classes = tuple(value)
+    count = len(classes) == response.classes
+    if not count or not all(isinstance(word, str | int | float) for word in classes):
+        raise ValueError(f"classes must be {response.classes} words or numbers")
+    if len(set(classes)) != len(classes):
+        raise ValueError("classes must be distinct words or numbers")
+    return classes
 
 
 def _asked(rows: Mapping[str, Any]) -> tuple[Domain | None, bool, Questions | None]:
@@ -533,7 +407,7 @@ def _hypotheses(entry: Mapping[str, Any]) -> Hypotheses:
             return ObliviousTrees(
                 to_array("feature", entry["feature"], np.int32, 2),
                 from_hex(entry["right"]),
-                to_array("leaf", entry["leaf"], np.float32, 2),
+                to_array("leaf", entry["leaf"], np.float32, _rank(entry["leaf"])),
             )
         case "groves":
             return Groves(
@@ -544,6 +418,11 @@ def _hypotheses(entry: Mapping[str, Any]) -> Hypotheses:
         case "halfspaces":
             return Halfspaces(to_array("normal", entry["normal"], np.float32, 2))
     raise ValueError(f"hypotheses must be of one of the kinds {sorted(KINDS)}")
+
+
+def _rank(leaf: Any) -> int:
+    """The rank of an array of leaves: 3 with several classes, else 2."""
+    return 3 if isinstance(leaf[0][0], list) else 2
 
 
 def to_hex(right: np.ndarray) -> list[list[str]]:
@@ -573,8 +452,8 @@ def _check_hypotheses(hypotheses: Hypotheses, features: int, questions: Question
             if questions is None:
                 raise ValueError("oblivious trees must read cells")
             trees, depth = hypotheses.feature.shape
-            shapes = hypotheses.right.shape[:2], hypotheses.leaf.shape
-            if shapes != ((trees, depth), (trees, 2**depth)):
+            leaves = hypotheses.leaf.shape[0], hypotheses.leaf.shape[-1]
+            if (hypotheses.right.shape[:2], leaves) != ((trees, depth), (trees, 2**depth)):
                 raise ValueError("feature, right and leaf must be of the same trees")
             _within("feature", hypotheses.feature, 0, features)
         case Groves():

@@ -1,12 +1,15 @@
 """Re-weighters: maps from the released score of a row to its weight in the next round."""
 
 import functools
+import math
 from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from dpbt.base import (
+    BINARY,
     GRID,
     AnyArray,
     Array,
@@ -15,6 +18,7 @@ from dpbt.base import (
     Prepared,
     ProperLoss,
     Public,
+    Response,
     Reweighter,
     Weighted,
 )
@@ -43,6 +47,16 @@ class ClippedNumbers(NamedTuple):
     clip: AnyArray
 
 
+class ResidualNumbers(NamedTuple):
+    """The traced numbers of `residuals`; each may have leading axes of settings.
+
+    Attributes:
+        clip: f32[], c: no row's residuals have a larger norm.
+    """
+
+    clip: AnyArray
+
+
 class LazyNumbers(NamedTuple):
     """The traced numbers of `lazy_bregman`; each may have leading axes of settings.
 
@@ -63,6 +77,38 @@ def on_grid(weight: Array, cap: Array) -> Weighted:
     """
     quantized = jnp.clip(jnp.round(weight / cap * GRID), 1, GRID)
     return Weighted(quantized, jnp.asarray(cap, jnp.float32))
+
+
+def counted_weights(weight: Array, table: Prepared, response: Response = BINARY) -> Array:
+    """The weights as integers on the grid, whatever a re-weighter gives; 0 for absent rows.
+
+    It maps each row's own weight, and changes no weight that a re-weighter of the library gives to
+    a present row of a table without weights of its own. The weight of a row in its table multiplies
+    the re-weighter's.
+
+    Args:
+        weight: f32[N], as `Weighted` has it; f32[K, N] with several classes.
+        table: prepared rows.
+        response: what is predicted. Residuals are in -GRID..GRID, and are rounded towards 0, so
+            that the norm of a row's residuals over classes does not grow. Weights of two classes
+            are in 0..GRID.
+    """
+    present = jnp.broadcast_to(table.present, weight.shape)
+    number = jnp.where(jnp.isnan(weight) | ~present, 0, weight)
+    own = row_weights(table)
+    if own is not None:
+        number = number * jnp.broadcast_to(own, weight.shape)
+    if response == BINARY:
+        return jnp.round(jnp.clip(number, 0, GRID))
+    return jnp.trunc(jnp.clip(number, -GRID, GRID))
+
+
+def row_weights(table: Prepared) -> Array | None:
+    """f32[N]: the weights of rows of a table in [0, 1]; None if all weigh the same."""
+    own = getattr(table, "weight", None)
+    if own is None:
+        return None
+    return jnp.clip(jnp.where(jnp.isnan(own), 0, own), 0, 1)
 
 
 def _ones(score: Array, bound: Array, table: Prepared, public: Public) -> Weighted:
@@ -130,6 +176,47 @@ def _mirror(family: LossFamily, bounded: bool) -> Reweighter:
 
     cap = "bounded" if bounded else "at most 1"
     return Reweighter(f"mirror({family_name(family)}, {cap})", False, weigh, MirrorNumbers)
+
+
+@functools.cache
+def residuals(response: Response, norm: str) -> Reweighter:
+    """The clipped residuals of several classes, or of a number. Each follows from its row alone.
+
+    - Several classes: (y = k) - p_k for each class k, with p the softmax of the row's K scores. All
+      K are shrunk by one factor so that their norm is at most c. They are rounded towards 0 on the
+      grid, so that the norm stays at most c.
+    - A number: (y - H) / unit, clipped to [-c, c], with the unit of `Public.unit`.
+
+    These are the negative gradients of the log loss and of half the squared error. Clipped, the
+    latter is that of the Huber loss. Reads `ResidualNumbers`.
+
+    Args:
+        response: what is predicted; not two classes.
+        norm: "l1" or "l2", of the residuals of a row over classes.
+    """
+
+    def of_classes(score: Array, bound: Array, table: Prepared, public: Public) -> Weighted:
+        del bound
+        cap = jnp.asarray(public.reweighting.clip, jnp.float32)
+        share = jax.nn.softmax(score * np.float32(math.log(2)), axis=0)
+        classes = jnp.arange(response.classes, dtype=jnp.uint8)[:, None]
+        residual = (table.target[None, :] == classes).astype(jnp.float32) - share
+        if norm == "l1":
+            size = jnp.sum(jnp.abs(residual), axis=0, keepdims=True)
+        else:
+            size = jnp.sqrt(jnp.sum(residual**2, axis=0, keepdims=True))
+        factor = jnp.minimum(1 / jnp.maximum(size, 1e-30), 1 / cap)
+        return Weighted(jnp.trunc(residual * factor * GRID), cap)
+
+    def of_numbers(score: Array, bound: Array, table: Prepared, public: Public) -> Weighted:
+        del bound
+        cap = jnp.asarray(public.reweighting.clip, jnp.float32)
+        residual = jnp.clip((table.target - score) / public.unit, -cap, cap)
+        return Weighted(jnp.round(residual / cap * GRID), cap)
+
+    weigh = of_classes if response.axes else of_numbers
+    tag = f"residuals({response.words}, {norm})"
+    return Reweighter(tag, False, weigh, ResidualNumbers, response)
 
 
 _SCORE_LIMIT = 80.0

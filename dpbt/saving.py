@@ -13,18 +13,17 @@ import numpy as np
 
 import dpbt
 from dpbt import modelfiles
-from dpbt.base import HypothesisClass, Model, Questions
+from dpbt.base import Model, Questions
 from dpbt.checks import hypotheses_of
-from dpbt.data import domains
+from dpbt.data import cells, domains
 from dpbt.data.domains import Domain
+from dpbt.data.kinds import Nominal, Numeric
 from dpbt.data.questions import same
-from dpbt.learners import oblivious_hypotheses
-from dpbt.learners.halfspace import HALFSPACES
-from dpbt.learners.random_tree import GROVES
-from dpbt.learners.trees import TREES
+from dpbt.data.targets import Target
+from dpbt.learners.hypothesis_kinds import kind_of
 from dpbt.losses import log, matsushita, square
 from dpbt.modelfiles import from_array
-from dpbt.prediction import kinks, no_link
+from dpbt.prediction import NO_CLASSES, kinks, no_link
 from dpbt.privacy import accounting
 from dpbt.privacy.pricing import ledger
 from dpbt.reader import SavedModel, to_hex
@@ -49,7 +48,8 @@ def save(
         path: the file; one that exists is replaced.
         domain: the domain that encoded the rows. With it, the saved model reads raw columns.
         classes: the negative and the positive class, each text, a number or a Boolean. With them,
-            the saved model predicts classes instead of Booleans.
+            the saved model predicts classes instead of Booleans. With several classes it is all of
+            them in order, by default the declared ones. A number has none.
 
     Raises:
         ValueError: for anything that is no model, or a domain with other questions than the model.
@@ -70,7 +70,8 @@ def save(
         "statement": statement(model).splitlines(),
         "ledger": str(book).splitlines(),
         "privacy": accounting.to_json(book),
-        "classes": None if classes is None else _classes(classes),
+        "classes": _classes(classes, model.recipe.target),
+        **_target(model.recipe.target),
         "probability": _probability(model),
         "rows": _rows(model, domain),
         "intercept": from_array("intercept", model.intercept),
@@ -79,22 +80,40 @@ def save(
     modelfiles.write(path, content)
 
 
-def _classes(classes: Sequence[Any]) -> list[Any]:
-    """The two classes as JSON content.
+def _target(target: Target | None) -> dict[str, Any]:
+    """The declared target as JSON content; nothing for two classes."""
+    return {} if target is None else {"target": domains.column_to_json("target", target)}
+
+
+def _classes(classes: Sequence[Any] | None, target: Target | None) -> list[Any] | None:
+    """The classes as JSON content.
 
     Raises:
-        ValueError: unless they are two distinct words, finite numbers or Booleans.
+        ValueError: unless they are distinct words, finite numbers or Booleans, one for each class.
     """
+    if classes is None:
+        return list(target.names) if isinstance(target, Nominal) else None
+    if isinstance(target, Numeric):
+        raise ValueError("a model that predicts a number has no classes")
+    count = 2 if target is None else len(target.names)
     expected = "classes must be the negative and the positive class, two words or finite numbers"
+    if target is not None:
+        expected = f"classes must be {count} words or finite numbers, in the order of the target"
     listed = isinstance(classes, Sequence | np.ndarray) and not isinstance(classes, str | bytes)
-    if not listed or len(classes) != 2:
+    if not listed or len(classes) != count:
         raise ValueError(f"{expected}, got {shown(classes)}")
     words = [word.item() if isinstance(word, np.generic) else word for word in classes]
     good = all(isinstance(word, str | int | float) for word in words)
     if not good or any(isinstance(word, float) and not np.isfinite(word) for word in words):
         raise ValueError(f"{expected}, got {shown(classes)}")
-    if words[0] == words[1]:
-        raise ValueError(f"classes must differ, got {shown(words[0])} twice")
+    for number, word in enumerate(words):
+        if word in words[:number]:
+            raise ValueError(f"classes must differ, got {shown(word)} twice")
+    if isinstance(target, Nominal):
+        read = [cells.declared(word, "a class") for word in words]
+        names = list(target.names)
+        if read != names and sorted(read) == sorted(names):
+            raise ValueError(f"classes must be in the order of the target, {shown(names)}")
     return words
 
 
@@ -113,6 +132,10 @@ def _probability(model: Model) -> dict[str, str]:
         ValueError: for a loss of the user's own.
     """
     recipe = model.recipe
+    if isinstance(recipe.target, Nominal):
+        return {"by": "softmax"}
+    if isinstance(recipe.target, Numeric):
+        return {"reason": NO_CLASSES}
     if recipe.learner.hypotheses.shares is not None:
         return {"by": "shares"}
     if recipe.loss is None:
@@ -178,24 +201,13 @@ def _questions(asked: Questions) -> dict[str, list]:
     return {**entry, "position": [from_array("position", row) for row in kept]}
 
 
-_KINDS: dict[tuple[Any, Any], str] = {
-    (TREES.prepare, TREES.predict): "trees",
-    (oblivious_hypotheses.prepare, oblivious_hypotheses.predict): "oblivious trees",
-    (GROVES.prepare, GROVES.predict): "groves",
-    (HALFSPACES.prepare, HALFSPACES.predict): "halfspaces",
-}
-"""The classes that `reader.KINDS` has, by the functions that predict."""
-
-
 def _hypotheses(model: Model) -> dict[str, Any]:
     """The hypotheses of the model's rounds.
 
     Raises:
         ValueError: for hypotheses of the user's own.
     """
-    own: HypothesisClass = model.recipe.learner.hypotheses
-    predict = getattr(own.predict, "func", own.predict)  # without the attributes of a domain
-    kind = _KINDS.get((own.prepare, predict))
+    kind = kind_of(model.recipe.learner.hypotheses)
     if kind is None:
         raise ValueError(
             f"the hypotheses of {model.recipe.name} are of your own, and a file holds no functions "

@@ -48,7 +48,10 @@ def padded(table: Table) -> Table:
         return jnp.asarray(np.pad(host, [(0, padding)] + [(0, 0)] * (host.ndim - 1)))
 
     return table._replace(
-        cells=pad(table.cells), target=pad(table.target), present=pad(table.present)
+        cells=pad(table.cells),
+        target=pad(table.target),
+        present=pad(table.present),
+        weight=None if table.weight is None else pad(table.weight),
     )
 
 

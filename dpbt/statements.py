@@ -7,7 +7,7 @@ from statistics import NormalDist
 import dpbt
 from dpbt.base import ADD_REMOVE, Model, Recipe
 from dpbt.privacy import accounting
-from dpbt.privacy.accounting import Ledger
+from dpbt.privacy.accounting import ChoiceLedger, Ledger
 from dpbt.privacy.pricing import ledger
 from dpbt.reader import SavedModel
 from dpbt.validate import whole
@@ -19,13 +19,16 @@ _DELTAS = tuple(10.0**power for power in range(-12, 0))
 """The deltas at which a ledger bounds an attacker. Each bound holds, and so does the least."""
 
 
-def statement(model: Model | SavedModel | Recipe, *, rows_per_person: int | None = None) -> str:
+def statement(
+    model: Model | SavedModel | Recipe | Ledger, *, rows_per_person: int | None = None
+) -> str:
     """Half a page on what the guarantee of a model means, for a data-protection officer.
 
-    It reads the ledger alone, and no rows. A statement of a model names the kind of its key.
+    It reads the ledger alone, and no rows. A statement of a model names the kind of its key. One of
+    a sum of ledgers is about all of its releases together.
 
     Args:
-        model: a model, a saved model, or one setting of a recipe.
+        model: a model, a saved model, one setting of a recipe, or a ledger.
         rows_per_person: say what the guarantee means for people with up to so many rows, instead of
             as many as the recipe was made for. The noise stays as it is, so epsilon grows.
 
@@ -34,16 +37,11 @@ def statement(model: Model | SavedModel | Recipe, *, rows_per_person: int | None
     """
     if isinstance(model, SavedModel) and rows_per_person is None:
         return model.statement
-    book = ledger(model)
+    book = model if isinstance(model, Ledger) else ledger(model)
     if rows_per_person is not None:
         book = of_people(book, whole("rows_per_person", rows_per_person))
-    if isinstance(model, SavedModel):
-        name, version = model.name, model.versions["dpbt"]
-    else:
-        name = (model.recipe if isinstance(model, Model) else model).name
-        version = dpbt.__version__
     paragraphs = [
-        _title(name, version),
+        [f"Privacy statement: {_subject(model)}"],
         _protected(book),
         _guarantee(book),
         _attacker(book),
@@ -60,9 +58,19 @@ def of_people(book: Ledger, rows_per_person: int) -> Ledger:
     Sensitivities grow before anything is composed; a finished epsilon and delta are never used.
 
     Args:
-        book: a ledger; it may be for people already.
+        book: a ledger; it may be for people already. The parts of a sum are changed one by one.
         rows_per_person: k, at least 1.
+
+    Raises:
+        ValueError: for the ledger of a choice, whose other candidates it does not hold.
     """
+    if book.parts:
+        parts = [of_people(part, rows_per_person) for part in book.parts]
+        return accounting.composed(parts, book.delta)
+    if isinstance(book, ChoiceLedger):
+        raise ValueError(
+            "the ledger of a choice is for as many rows per person as its candidates were made for"
+        )
 
     def line(of_now: accounting.Line) -> accounting.Line:
         event, now = of_now.event, book.rows_per_person
@@ -99,7 +107,12 @@ def true_positives(book: Ledger, false_positives: float) -> float:
         return min(factor * normal.cdf(normal.inv_cdf(alarms) + book.mu) + tail, 1.0)
 
     bounds = [(book.pure_epsilon + book.sampler_epsilon, book.sampler_delta)]
-    bounds += [(book.epsilon_at(delta, "zcdp"), delta) for delta in (*_DELTAS, book.delta) if delta]
+    bounds += [
+        (book.epsilon_at(delta, book.accountant), delta)
+        for delta in (*_DELTAS, book.delta)
+        if delta
+    ]
+    bounds.append((book.epsilon, book.delta or book.sampler_delta))
     return min(_detected(epsilon, delta, false_positives) for epsilon, delta in bounds)
 
 
@@ -110,15 +123,20 @@ def _detected(epsilon: float, delta: float, false_positives: float) -> float:
     return min(rising, 1 - math.exp(-epsilon) * (1 - delta - false_positives), 1.0)
 
 
-def _title(name: str, version: str) -> list[str]:
-    return [f"Privacy statement: a model by {name}, dpbt {version}"]
+def _subject(model: Model | SavedModel | Recipe | Ledger) -> str:
+    """What a statement is about."""
+    if isinstance(model, SavedModel):
+        return f"a model by {model.name}, dpbt {model.versions['dpbt']}"
+    if isinstance(model, Ledger):
+        releases = len(model.parts) or 1
+        words = "one release" if releases == 1 else f"{releases} releases together"
+        return f"{words}, dpbt {dpbt.__version__}"
+    recipe = model.recipe if isinstance(model, Model) else model
+    return f"a model by {recipe.name}, dpbt {dpbt.__version__}"
 
 
 def _protected(book: Ledger) -> list[str]:
-    people, bound = book.rows_per_person, ""
-    if book.rows is not None:
-        counted = "are at most" if book.relation is ADD_REMOVE else "are"
-        bound = f" By public declaration there {counted} {book.rows:,} rows in the table."
+    people, bound = book.rows_per_person, _bound(book)
     if book.relation is ADD_REMOVE:
         one = "whether one row is in the table or not, and all that it says"
         several = f"whether a person's rows, up to {people}, are there or not, and all they say"
@@ -137,6 +155,19 @@ def _protected(book: Ledger) -> list[str]:
             "it, and a person with more rows is protected less."
         )
     return lines
+
+
+def _bound(book: Ledger) -> str:
+    """What is declared of the number of rows, in all releases of a sum or in each."""
+    counted = "are at most" if book.relation is ADD_REMOVE else "are"
+    if book.rows is not None:
+        return f" By public declaration there {counted} {book.rows:,} rows in the table."
+    each = [
+        f"{part.rows:,} rows in release {number}"
+        for number, part in enumerate(book.parts, 1)
+        if part.rows is not None
+    ]
+    return f" By public declaration there {counted} {', '.join(each)}." if each else ""
 
 
 def _guarantee(book: Ledger) -> list[str]:
@@ -177,21 +208,55 @@ def _percent(share: float) -> str:
 
 def _released(book: Ledger) -> list[str]:
     noisy = [line for line in book.lines if line.mechanism.price.reads_rows]
-    named = dict.fromkeys(f"{line.event.releases} ({line.count} draws)" for line in noisy)
+    named = dict.fromkeys(_line_words(line, bool(book.parts)) for line in noisy)
+    model, it_is = ("models", "they are") if book.parts else ("model", "it is")
+    chosen = [
+        f"{which} is the best of a random number of such models, of {choice.candidates} "
+        "candidates. The number and the other models are not released, and are paid for."
+        for which, choice in _choices(book).items()
+    ]
     return [
-        "What is released: the model, and the noisy values that it is made of. These are "
+        f"What is released: the {model}, and the noisy values that {it_is} made of. These are "
         + "; ".join(named)
-        + ". Whatever is computed from them reveals no more. The settings, the declared columns "
-        "and this statement are public."
+        + ". Whatever is computed from them reveals no more. The settings, the declared columns, "
+        "classes and ranges, and this statement are public.",
+        *chosen,
     ]
 
 
+def _choices(book: Ledger) -> dict[str, accounting.Choice]:
+    """What is called the best of several models -> its choice, in all releases of a sum."""
+    if isinstance(book, ChoiceLedger):
+        return {"It": book.choice}
+    return {
+        f"Release {number}" if which == "It" else f"{which} in release {number}": choice
+        for number, part in enumerate(book.parts, 1)
+        for which, choice in _choices(part).items()
+    }
+
+
+def _line_words(line: accounting.Line, numbered: bool) -> str:
+    """What a line releases; in a sum after the number of its release."""
+    words = f"{line.event.releases} ({line.count} draws)"
+    return f"{line.site.split('.')[0]}. {words}" if numbered else words
+
+
 def _not_covered(book: Ledger) -> list[str]:
-    del book
+    choices = (
+        "- Choices made by looking at the rows, such as tuning, selecting columns, declaring a "
+        "range that just fits, or keeping the best of several models. Every model that was fitted "
+        "is a release, and their costs add up."
+    )
+    if chosen := _choices(book):
+        which = "" if "It" in chosen else f" in {', '.join(chosen).lower()}"
+        choices = (
+            "- Other choices made by looking at the rows, such as selecting columns or declaring a "
+            f"range that just fits. The choice of the settings{which} is covered, and its running "
+            "time is not."
+        )
     return [
         "What is not covered:",
-        "- Choices made by looking at the rows, such as tuning, selecting columns or keeping the "
-        "best of several models. Every model that was fitted is a release, and their costs add up.",
+        choices,
         "- Anything that was fitted on the rows before, such as a scaler or an encoder, and any "
         "evaluation on the rows afterwards.",
         "- The running time and the memory of the training, and access to the machine.",

@@ -27,17 +27,43 @@ class HoldsFunctions:
         return self
 
 
-def write_whole(path: Path, write: Callable[[Path], object]) -> None:
-    """Call `write` on a temporary name beside `path`, then rename it: no file is half-written."""
+def write_whole(
+    path: Path, write: Callable[[Path], object], *, mode: int = 0o644, durable: bool = False
+) -> None:
+    """Call `write` on a temporary name beside `path`, then rename it: no file is half-written.
+
+    Args:
+        path: the file, which is replaced if it exists.
+        write: writes the content to the path it is called with.
+        mode: the permissions of the file.
+        durable: whether the file and its name are on the disk when this returns.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.stem}-", suffix=path.suffix)
     os.close(handle)
     try:
         write(Path(name))
-        os.chmod(name, 0o644)
+        os.chmod(name, mode)
+        if durable:
+            _to_disk(Path(name))
         os.replace(name, path)
+        if durable:
+            _to_disk(path.parent)
     finally:
         Path(name).unlink(missing_ok=True)
+
+
+def _to_disk(path: Path) -> None:
+    """Wait until the disk has a file, or the names in a folder.
+
+    Raises:
+        OSError: if the disk does not take them.
+    """
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
 
 
 def without_twins(pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:

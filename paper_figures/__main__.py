@@ -32,6 +32,8 @@ NAMES = (
     "bojarski_2014/series",
     "frontier/curves",
     "frontier/ranks",
+    "tasks/classes",
+    "tasks/regression",
 )
 
 

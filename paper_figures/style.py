@@ -1,7 +1,8 @@
 """What the figures share: colours, and axes without a frame."""
 
 import matplotlib
-from matplotlib.axes import Axes
+
+from dpbt.analysis.style import finish as finish
 
 ALPHAS = (0.0, 0.1, 0.25, 0.5, 0.75, 1.0)
 CALIBRATIONS = {"published": "C0", "tight": "C1"}
@@ -10,9 +11,3 @@ CALIBRATIONS = {"published": "C0", "tight": "C1"}
 def colour(alpha: float):
     """The colour of an alpha: dark at 0 (the 0/1 loss), bright at 1 (Matsushita's loss)."""
     return matplotlib.colormaps["plasma"](0.9 * alpha)
-
-
-def finish(panel: Axes, **properties) -> None:
-    """Set labels and limits, and remove the frame at the top and right."""
-    panel.set(**properties)
-    panel.spines[["top", "right"]].set_visible(False)

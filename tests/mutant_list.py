@@ -1,7 +1,10 @@
 """The mutants that `mutants.py` runs: what each takes away, and the tests that must see it."""
 
 from mutants_commands import COMMANDS
+from mutants_composition import COMPOSITION
 from mutants_estimators import ESTIMATORS
+from mutants_responses import RESPONSES
+from mutants_tuning import TUNING
 from mutation import Mutant, attack, epilogue, gdp, oblivious, statement
 
 MUTANTS = [
@@ -22,8 +25,8 @@ MUTANTS = [
     Mutant(
         "own_key without the re-weighter",
         "dpbt/boosting.py",
-        "[learner.tag, recipe.reweighter.tag, *once]",
-        "[learner.tag, *once]",
+        "[learner.tag, recipe.reweighter.tag, *once, *target]",
+        "[learner.tag, *once, *target]",
         (attack("keys", "two_reweighters_of_one_budget_do_not_share_noise"),),
     ),
     Mutant(
@@ -49,7 +52,7 @@ MUTANTS = [
     ),
     Mutant(
         "all present rows are admitted",
-        "dpbt/boosting.py",
+        "dpbt/rounds.py",
         "    return present & (rank <= jnp.asarray(recipe.rows).astype(jnp.int32))",
         "    return present",
         (attack("bounds", "a_table_far_beyond_its_bound_costs_at_most_twice_its_ledger"),),
@@ -113,8 +116,8 @@ MUTANTS = [
     Mutant(
         "absent rows are among the scores by class",
         "dpbt/learners/score_line.py",
-        "    one = rows.present.astype(jnp.int32)",
-        "    one = jnp.ones_like(rows.target, jnp.int32)",
+        "    part = counted_weights(full, rows).astype(jnp.int32)",
+        "    part = full.astype(jnp.int32)",
         (oblivious("without_noise_all_draws_are_those_of_plain_loops"),),
     ),
     Mutant(
@@ -140,9 +143,9 @@ MUTANTS = [
     ),
     Mutant(
         "weights of a re-weighter as they come",
-        "dpbt/boosting.py",
-        "    return jnp.round(jnp.clip(number, 0, GRID))",
-        "    return number",
+        "dpbt/reweighting.py",
+        "        return jnp.round(jnp.clip(number, 0, GRID))",
+        "        return number",
         (attack("custom", "weights_of_a_re_weighter_are_integers_in_their_range"),),
     ),
     Mutant(
@@ -233,8 +236,8 @@ MUTANTS = [
     Mutant(
         "scales of the first round alone are compared",
         "dpbt/privacy/pricing.py",
-        "    for bound in (0.0, _FAR_BOUND):",
-        "    for bound in (0.0,):",
+        "        for bound in (0.0, _FAR_BOUND)",
+        "        for bound in (0.0, 0.0)",
         (attack("ledgers", "lines_that_lie_are_refused"),),
     ),
     Mutant(
@@ -361,8 +364,8 @@ MUTANTS = [
     Mutant(
         "a label of neither class is an error",
         "dpbt/data/tables.py",
-        "    if len(classes) != len(rows):",
-        "    if len(classes) != len(rows) or (classes == -1).any():",
+        "        label, there = classes == 1, classes != -1",
+        "        label, there = classes == 1, classes != -1\n        assert there.all()",
         (attack("files", "labels_of_neither_class_are_absent_and_raise_nothing"),),
     ),
     Mutant(
@@ -454,8 +457,8 @@ MUTANTS = [
     Mutant(
         "absent rows are in the histograms",
         "dpbt/learners/oblivious_tree.py",
-        "    one = (weights > 0).astype(jnp.int32)",
-        "    one = jnp.ones_like(target, jnp.int32)",
+        "    part = weights.astype(jnp.int32)",
+        "    part = jnp.full(target.shape, GRID, jnp.int32)",
         (oblivious("without_noise_all_draws_are_those_of_plain_loops"),),
     ),
     Mutant(
@@ -522,5 +525,8 @@ MUTANTS = [
         ("tests/test_saving.py::test_every_changed_digit_is_noticed",),
     ),
     *COMMANDS,
+    *COMPOSITION,
     *ESTIMATORS,
+    *RESPONSES,
+    *TUNING,
 ]

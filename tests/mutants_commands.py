@@ -36,4 +36,11 @@ COMMANDS = [
         "if False:",
         (command("where_a_model_cannot_be_written_nothing_is_learned"),),
     ),
+    Mutant(
+        "a command that forgets the weights of rows",
+        "dpbt/commands/fit.py",
+        "sample_weight=weights,",
+        "sample_weight=None,",
+        ("tests/test_command_targets.py::test_predictions_are_those_of_the_library",),
+    ),
 ]

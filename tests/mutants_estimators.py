@@ -7,6 +7,10 @@ def estimator(test: str) -> str:
     return f"tests/test_sklearn.py::test_{test}"
 
 
+def target(test: str) -> str:
+    return f"tests/test_sklearn_targets.py::test_{test}"
+
+
 ESTIMATORS = [
     Mutant(
         "rows of a list in one array",
@@ -20,7 +24,7 @@ ESTIMATORS = [
     ),
     Mutant(
         "an estimator's table without room",
-        "dpbt/sklearn.py",
+        "dpbt/sklearn/inputs.py",
         "capacity=None if recipe.relation is REPLACE_ONE else bound,",
         "capacity=None,",
         (estimator("no_shape_shows_the_number_of_rows"),),
@@ -34,9 +38,30 @@ ESTIMATORS = [
     ),
     Mutant(
         "an estimator with a key of a number",
-        "dpbt/sklearn.py",
+        "dpbt/sklearn/inputs.py",
         "return keys.fresh_key(), keys.fresh_key()",
         "return keys.pair(jax.random.key(0))",
         (estimator("a_second_fit_is_a_model_of_its_own"),),
+    ),
+    Mutant(
+        "an estimator that forgets the weights of rows",
+        "dpbt/sklearn/base.py",
+        'return {**options, "sample_weight": own}',
+        "return options",
+        (target("what_weighs_nothing_is_absent"),),
+    ),
+    Mutant(
+        "classes in the order in which they are stated",
+        "dpbt/data/declarations.py",
+        "return np.array(sorted(listed))",
+        "return np.array(listed)",
+        (target("words_of_classes_are_sorted_and_a_label_beyond_them_is_absent"),),
+    ),
+    Mutant(
+        "an estimator that forgets how many rows a person has",
+        "dpbt/sklearn/base.py",
+        "rows_per_person=self.rows_per_person,",
+        "rows_per_person=1,",
+        (target("rows_of_a_person"),),
     ),
 ]

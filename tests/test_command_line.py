@@ -114,6 +114,20 @@ def test_a_fit_prints_its_cost_and_where_the_model_is(fitted):
     assert dpbt.load(fitted.model).classes == ("healthy", "ill, or worse")
 
 
+@pytest.mark.slow  # compiles a choice
+def test_a_tuned_fit_costs_what_was_asked_for(fitted, capsys):
+    files = fitted.folder / "rows.csv", "--domain", fitted.folder / "domain.json"
+    options = "--rows", ROWS + 10, "--epsilon", 4, "--seed", 1, "--recipe", "tuned"
+    words = "fit", *files, *options, "--out", fitted.folder / "tuned.json"
+    status, out, _ = run(capsys, *words)
+    assert status == 0
+    assert out.startswith("total: epsilon = 4, delta = ")
+    book = dpbt.ledger(dpbt.load(fitted.folder / "tuned.json"))
+    assert 3.9 < book.epsilon <= 4
+    assert "candidates" in str(book)
+    assert "--rounds is not an option" in refusal(capsys, *words, "--force", "--rounds", 3)
+
+
 def test_fit_and_predict_are_those_of_the_library(fitted, capsys):
     domain, label = domains.read_domain(fitted.folder / "domain.json")
     rows = files.read_csv(fitted.folder / "rows.csv", domain, label)

@@ -57,7 +57,14 @@ def test_the_quickstart_prints_what_the_readme_shows(quiet_folder, capsys):
     assert len(scope["model"].hypotheses.leaf) == scope["model"].recipe.rounds
 
 
-@pytest.mark.parametrize("page", [page.name for page in PAGES if page.name != "README.md"])
+@pytest.mark.parametrize(
+    "page",
+    [
+        pytest.param(page.name, marks=[pytest.mark.slow] if page.name == "estimators.md" else [])
+        for page in PAGES
+        if page.name != "README.md"
+    ],
+)
 def test_code_of_the_docs_is_of_an_example_or_runs(page, quiet_folder):
     examples = [path.read_text() for path in EXAMPLES.values()]
     with warnings.catch_warnings():
@@ -71,16 +78,20 @@ TUTORIAL = ("income.py", "read_model.py")
 """These take files, and are run by `tests/test_tutorial.py`."""
 
 
+SLOW = ("sweep.py", "pictures.py")
+"""These write pictures to a folder."""
+
+
 @pytest.mark.parametrize(
     "name",
     [
-        pytest.param(name, marks=[pytest.mark.slow] if name == "sweep.py" else [])
+        pytest.param(name, marks=[pytest.mark.slow] if name in SLOW else [])
         for name in EXAMPLES
         if name not in TUTORIAL
     ],
 )
 def test_examples_run(name, quiet_folder, monkeypatch, capsys):
-    arguments = ["results"] if name == "sweep.py" else []
+    arguments = ["results"] if name in SLOW else []
     monkeypatch.setattr("sys.argv", [name, *arguments])
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ResearchKeyWarning)
@@ -91,6 +102,10 @@ def test_examples_run(name, quiet_folder, monkeypatch, capsys):
         assert "fits=750" in printed
     else:
         assert "total: epsilon" in printed
+    if name == "pictures.py":
+        drawn = {path.name for path in (quiet_folder / "results").glob("*.png")}
+        shown = re.findall(r"\]\((picture_\w+\.png)\)", (ROOT / "docs/pictures.md").read_text())
+        assert drawn == set(shown) == {path.name for path in (ROOT / "docs").glob("picture_*")}
 
 
 def test_readme_ledger_and_pages_name_one_relation_one_rows_one_sampler_and_one_key():

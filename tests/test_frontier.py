@@ -17,7 +17,9 @@ from dpbt.data.domains import Nominal, Numeric
 from dpbt.privacy import accounting
 from experiments import __main__ as command_line
 from experiments.common import data, peers, ranks, results
-from experiments.frontier import ablation, cells, methods, pages, settings, study
+from experiments.common import pages as shared
+from experiments.common.cells import Cell, Store
+from experiments.frontier import ablation, cells, methods, pages, settings, study, tuned_tables
 from paper_figures.frontier import curves
 from paper_figures.frontier import ranks as rank_figure
 
@@ -83,9 +85,29 @@ def test_a_run_names_absent_peers_and_a_second_run_measures_nothing(tmp_path, ca
         run(*words, "--bound", 2)  # other rows, so other numbers
 
 
+@pytest.mark.slow  # compiles a choice
+def test_a_run_of_tuning_is_resumed(tmp_path, capsys, monkeypatch):
+    words = ["tuning", "--smoke", "--json", "--out", str(tmp_path)]
+    assert command_line.main(words) == 0
+    lines = json.loads(capsys.readouterr().out)
+    assert [line["method"] for line in lines] == ["auto", "tuned"]
+    assert all(tuple(line) == cells.KEYS for line in lines)
+
+    def fail(*_):
+        raise AssertionError("measured again")
+
+    monkeypatch.setattr("experiments.frontier.run.measured", fail)
+    assert command_line.main(words) == 0
+    assert json.loads(capsys.readouterr().out) == lines
+    page = tmp_path / "page.md"
+    page.write_text(f"<!-- tuning: summary -->\n{tuned_tables.PAGES.end}\n")
+    assert command_line.main(["tuning", "--doc", str(page), "--out", str(tmp_path)]) == 0
+    assert "| `tuned` | auroc |" in page.read_text()
+
+
 def test_a_line_is_found_only_where_everything_agrees(tmp_path):
-    store, given = cells.Store(tmp_path / "x.csv"), ours()
-    cell = cells.Cell("two columns", "larger-class", None, None)
+    store, given = Store(tmp_path / "x.csv", "frontier"), ours()
+    cell = Cell("two columns", "larger-class", None, None)
     wanted = cells.about(cell, given)
     assert wanted is not None
     assert store.find(wanted) is None
@@ -101,7 +123,7 @@ def test_a_line_is_found_only_where_everything_agrees(tmp_path):
 
 def test_the_larger_class_states_the_shares_of_the_training_rows():
     given = ours()
-    found = cells.measured(cells.Cell("two columns", "larger-class", None, None), given)
+    found = cells.measured(Cell("two columns", "larger-class", None, None), given)
     shares = [given.target[~test].mean() for test in given.tests]
     held = [given.target[test].mean() for test in given.tests]
     losses = [
@@ -192,9 +214,30 @@ def test_pages_hold_what_the_lines_say_and_nothing_else_changes():
         pages.filled("no marks", LINES, "page")
 
 
+def test_pages_of_tuning_hold_differences_to_auto():
+    of = tuned_tables.PAGES
+    page = "\n".join(f"<!-- tuning: {name} -->\nold\n{of.end}" for name in of.tables)
+    assert shared.filled(of, page, LINES, "page").count("Not measured yet.") == 3
+    tuned = [
+        line("a", "tuned", 1.0, 0.0, 0.95, log_loss_mean=0.25),
+        line("a", "hindsight", 1.0, 0.0, 0.92),
+    ]
+    found = shared.filled(of, page, [*LINES, *tuned], "page")
+    assert "Not measured yet." not in found
+    assert ".910: +4.0 / - / +1.0 |" in found
+    assert ".300: -0.050 / - / +0.000 |" in found
+    assert "| `tuned` | log loss |  | -0.050 (1/1) |  |  |" in found
+
+
 def test_the_page_is_made_of_its_summary():
     lines = results.read_csv(PAGE.with_suffix(".csv"), "frontier")
     assert pages.filled(PAGE.read_text(), lines, "page") == PAGE.read_text()
+
+
+def test_the_page_of_tuning_is_made_of_its_summary():
+    page = PAGE.with_name("tuning.md")
+    lines = results.read_csv(page.with_suffix(".csv"), "tuning")
+    assert shared.filled(tuned_tables.PAGES, page.read_text(), lines, "page") == page.read_text()
 
 
 def test_a_page_is_written_from_saved_results_and_again_from_its_summary(tmp_path, capsys):

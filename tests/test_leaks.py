@@ -16,7 +16,7 @@ from dpbt.analysis import audit
 from dpbt.base import ADD_REMOVE, REPLACE_ONE, Prologue, Table, Transcript
 from dpbt.data import domains
 from dpbt.data.questions import of_splits
-from dpbt.learners import greedy_tree, oblivious_tree, score_line, trees
+from dpbt.learners import greedy_tree, oblivious_hypotheses, oblivious_tree, score_line, trees
 from dpbt.learners.published_greedy_tree import private_objective
 from dpbt.privacy import boundary, mechanisms, sensitivity
 from dpbt.privacy.accounting import Event
@@ -228,7 +228,12 @@ def without_the_clip():
 
     def program(draw, rows, weights, budget, public):
         in_clips = jnp.round(weights * public.cap / CLIP)
-        oblivious_tree.program(oblivious_kind(), draw, rows, in_clips, budget, public)
+        signed = jnp.where(rows.target, in_clips, -in_clips).astype(jnp.int32)
+        kind = oblivious_kind()
+        tree, _ = oblivious_tree.structure(kind, budget, public)
+        leaf = oblivious_hypotheses.leaves_of(kind.attributes, tree, rows.cells[:1])
+        sums = jnp.zeros(2**kind.depth, jnp.int32).at[leaf.astype(jnp.int32)].add(signed)
+        draw("sums", kind.noise, sums, budget.sum_scale)
 
     recipe = replaced(oblivious(), program)
     numbers = MirrorNumbers(np.float32(1))

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import dpbt
-from dpbt import boosting, losses, recipes
-from dpbt.base import ADD_REMOVE, CELLS, GRID, REPLACE_ONE, Table
+from dpbt import boosting, losses, recipes, reweighting
+from dpbt.base import ADD_REMOVE, CELLS, GRID, NUMBER, REPLACE_ONE, Table
 from dpbt.data import domains
 from dpbt.data.domains import Boolean, Nominal, Numeric
 from dpbt.learners import (
@@ -186,7 +186,7 @@ def test_no_weight_is_above_the_clip():
         assert float(found.cap) == pytest.approx(unit * GRID, rel=1e-6)
         assert float(found.cap) <= np.float32(clip)
         assert 1 <= found.weight.min() <= found.weight.max() <= GRID
-        counted = boosting.counted_weights(found.weight, table.present)
+        counted = reweighting.counted_weights(found.weight, table)
         np.testing.assert_array_equal(counted, expected)
 
 
@@ -374,12 +374,15 @@ def test_static_parts_and_seeds_have_noise_of_their_own():
         "smoothing": 0.10000001,
         "relation": REPLACE_ONE,
         "noise": mechanisms.discrete_laplace,
+        "response": NUMBER,
+        "monotone": (1, 0, 0),
     }
-    assert set(parts) == set(KIND._fields)
+    assert {*parts, "target_bins"} == set(KIND._fields)
     kinds = [KIND, *(KIND._replace(**{name: part}) for name, part in parts.items())]
     unordered = KIND.attributes[1]._replace(ordered=False)
     attributes = (KIND.attributes[0], unordered, *KIND.attributes[2:])
     kinds.append(KIND._replace(attributes=attributes))
+    kinds.append(KIND._replace(response=NUMBER, target_bins=16))
     learners = [oblivious_tree.of_kind(kind) for kind in kinds]
     assert len({learner.tag for learner in learners}) == len(kinds)
 

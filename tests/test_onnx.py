@@ -1,6 +1,7 @@
 """ONNX graphs of saved models, run by onnxruntime; skipped where the extra is not installed."""
 
 import importlib.util
+import json
 import sys
 
 import numpy as np
@@ -9,6 +10,7 @@ import pytest
 import dpbt
 from dpbt import onnx as graphs
 from tests.test_saving import DOMAIN, MADE, fitted, raw_rows
+from tests.test_saving_targets import TARGETS, fitted_target
 
 installed = all(importlib.util.find_spec(name) for name in ("onnx", "onnxruntime"))
 needs_onnx = pytest.mark.skipif(not installed, reason="the extra onnx is not installed")
@@ -41,6 +43,36 @@ def test_a_graph_gives_what_the_saved_model_gives(name, tmp_path):
         np.testing.assert_allclose(found["probability"], probability, rtol=2e-6, atol=1e-6)
     assert session.get_modelmeta().custom_metadata_map["statement"] == model.statement
     assert session.run(None, {"rows": rows[:0]})[0].shape == (0,)
+
+
+@needs_onnx
+@pytest.mark.parametrize("name", TARGETS)
+def test_graphs_of_several_classes_and_of_numbers(name, tmp_path):
+    import onnxruntime
+
+    fitted_target(name).save(tmp_path / "m.json", domain=DOMAIN)
+    model = dpbt.load(tmp_path / "m.json")
+    graphs.export(model, tmp_path / "m.onnx")
+    session = onnxruntime.InferenceSession(tmp_path / "m.onnx")
+    rows = model.encode(raw_rows(9, 300))
+    names = [output.name for output in session.get_outputs()]
+    found = dict(zip(names, session.run(None, {"rows": rows}), strict=True))
+    score = model.decision_function(rows)
+    np.testing.assert_allclose(found["score"], score, rtol=1e-6, atol=1e-6)
+    texts = session.get_modelmeta().custom_metadata_map
+    if name == "number":
+        assert names == ["score", "number"]
+        np.testing.assert_allclose(found["number"], model.predict(rows), rtol=1e-6, atol=1e-5)
+        assert "classes" not in texts
+        return
+    assert names == ["score", "class", "probability"]
+    np.testing.assert_allclose(found["probability"], model.predict_proba(rows), atol=1e-6)
+    first, second = np.sort(score, axis=1)[:, :-3:-1].T
+    clear = first - second > 1e-5
+    classes = json.loads(texts["classes"])
+    assert clear.mean() > 0.9
+    assert [classes[k] for k in found["class"][clear]] == model.predict(rows)[clear].tolist()
+    assert session.run(None, {"rows": rows[:0]})[0].shape == (0, 3)
 
 
 def test_what_is_no_saved_model_is_refused(tmp_path, monkeypatch):

@@ -226,6 +226,14 @@ def test_rows_in_parts_give_the_same(saved, monkeypatch):
     np.testing.assert_array_equal(found.predict_proba(columns), expected)
 
 
+def test_no_warning_tells_of_a_row_of_zeros():
+    """Warnings are errors here."""
+    halfspaces = reader.Halfspaces(np.array([[0.5, -0.25]], np.float32))
+    rows = np.array([[0, 0], [1, 0], [3, 4]], np.float32)
+    found = reader.KINDS["halfspaces"].score(halfspaces, reader.Rows(rows, None))
+    np.testing.assert_allclose(found, [0, 0.5, 0.1], atol=1e-6)
+
+
 def test_a_model_without_a_domain_reads_encoded_rows(model, tmp_path):
     model.save(tmp_path / "m.json")
     found, columns = dpbt.load(tmp_path / "m.json"), raw_rows(5, 30)
@@ -349,7 +357,7 @@ def test_columns_in_another_order_are_noticed(saved):
         ("[]", "lacks"),
         ("{}", "lacks"),
         ("3", "lacks"),
-        ('{"format": "dpbt model", "format_version": 2}', "newer dpbt"),
+        ('{"format": "dpbt model", "format_version": 3}', "newer dpbt"),
         ('{"format": "dpbt model", "format_version": 99, "new": {"a": 1}}', "newer dpbt"),
         ('{"format": "dpbt model", "format_version": true}', "format_version"),
         ('{"format": "dpbt model", "format_version": "1"}', "format_version"),

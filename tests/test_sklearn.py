@@ -155,11 +155,12 @@ def test_what_must_be_stated(cls, missing, words, rows):
         ({"domain": [1, 2]}, "got list"),
         ({"domain": {"a": Numeric(0, 1)}}, "X has 2 columns, and the domain declares 1"),
         ({"domain": "nowhere.json"}, "nowhere.json"),
-        ({"classes": (0, 1, 2)}, "classes must be two"),
-        ({"classes": (1, 1)}, "classes must be two distinct"),
-        ({"classes": (0, "1")}, "classes must be two distinct"),
+        ({"classes": (0,)}, "classes must be two or more"),
+        ({"classes": (0, 1, 1)}, "classes must be two or more distinct"),
+        ({"classes": (1, 1)}, "classes must be two or more distinct"),
+        ({"classes": (0, "1")}, "classes must be two or more distinct"),
         ({"classes": ("no", "yes")}, "classes are words and y holds numbers"),
-        ({"classes": {0, 1}}, "classes must be two distinct"),
+        ({"classes": {0, 1}}, "classes must be two or more distinct"),
         ({"recipe": "random_forest"}, "recipe must be one of"),
         ({"recipe": SMALL(epsilon=1.0, rows=64, domain=DOMAIN)}, "recipe must be one of"),
         ({"recipe": lambda **options: options}, "recipe must return"),
@@ -171,6 +172,20 @@ def test_what_must_be_stated(cls, missing, words, rows):
 def test_public_mistakes_are_refused_by_name(options, words, rows):
     with pytest.raises((ValueError, OSError), match=words):
         boosting(**options).fit(*rows)
+
+
+@pytest.mark.slow  # compiles a choice
+def test_a_tuned_estimator_pays_for_its_choice(rows):
+    found = boosting(recipe="tuned", epsilon=4.0, random_state=1).fit(*rows)
+    assert 3.9 < found.ledger_.epsilon <= 4.0
+    assert "best log_loss of a random number of runs" in str(found.ledger_)
+    assert "best of a random number" in found.statement_
+    again = pickle.loads(pickle.dumps(found))
+    assert str(again.ledger_) == str(found.ledger_)
+    scores = found.decision_function(rows[0])
+    np.testing.assert_array_equal(again.decision_function(rows[0]), scores)
+    with pytest.raises(ValueError, match="recipe must be one of"):
+        forest(recipe="tuned").fit(*rows)
 
 
 def test_forests_take_recipes_of_forests(rows):
@@ -208,14 +223,12 @@ def test_two_columns_of_one_name_are_refused(rows):
         boosting().fit(frame, rows[1])
 
 
-def test_labels_of_another_length_and_no_weights(rows):
+def test_labels_of_another_length(rows):
     X, y = rows
     with pytest.raises(ValueError, match="same length"):
         boosting().fit(X, y[:-1])
     with pytest.raises(ValueError, match="target y is None"):
         boosting().fit(X, None)
-    with pytest.raises(TypeError, match="sample_weight"):
-        boosting().fit(X, y, sample_weight=np.ones(50))
 
 
 ODD = [
@@ -309,7 +322,7 @@ def test_classes_are_declared_and_never_read_off_the_labels(rows):
     X, y = rows
     words = np.where(y == 1, "yes", "no")
     for labels in (words, words.astype(object), words.tolist(), y.tolist(), y.astype(object)):
-        with pytest.raises(ValueError, match="classes must state the two labels"):
+        with pytest.raises(ValueError, match="classes must state the labels"):
             boosting().fit(X, labels)
     assert boosting().fit(X, y == 1).predict(X).dtype == bool
     assert boosting().fit(X, y.astype(float)).classes_.tolist() == [0, 1]

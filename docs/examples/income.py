@@ -25,9 +25,7 @@ recipe = dpbt.recipes.auto(epsilon=1.0, delta=1e-6, rows=int(bound), domain=doma
 print(dpbt.ledger(recipe))
 
 rows = dpbt.files.read_csv(private, domain, label)
-table = dpbt.table(
-    domain, rows.columns, rows.labels, negative=label.negative, positive=label.positive
-)
+table = dpbt.table(domain, rows.columns, rows.labels, **label.options)
 print(rows.missing)  # for the owner of the file alone
 
 model = dpbt.fit(dpbt.fresh_key(), table, recipe)

@@ -27,7 +27,6 @@ from dpbt.base import (
     Transcript,
     dtype_and_rank,
 )
-from dpbt.boosting import prepared_table, run_rounds
 from dpbt.checks import check_table, check_transcript, hypotheses_of
 from dpbt.data.domains import Domain, predicates
 from dpbt.data.questions import as_array
@@ -35,6 +34,7 @@ from dpbt.learners import trees
 from dpbt.prediction import decision_function
 from dpbt.privacy import keys
 from dpbt.privacy.accounting import align
+from dpbt.rounds import prepared_table, run_rounds
 from dpbt.validate import whole
 
 
@@ -58,6 +58,8 @@ def advantages(transcript: Transcript, table: Table, recipe: Recipe) -> Array:
     """
     check_transcript(transcript)
     prepared, learner = prepared_table(table, recipe), recipe.learner
+    if prepared.target.dtype != bool:
+        raise ValueError("edges are of two classes, and the table has another target")
     sign = jnp.where(prepared.target, 1.0, -1.0)
 
     def judge(

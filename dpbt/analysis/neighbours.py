@@ -8,11 +8,12 @@ from typing import NamedTuple
 import jax.numpy as jnp
 import numpy as np
 
-from dpbt.base import ADD_REMOVE, REPLACE_ONE, Relation, Table
+from dpbt.base import ADD_REMOVE, NUMBER, REPLACE_ONE, Relation, Table
 from dpbt.base import relation as to_relation
 from dpbt.checks import check_table
 from dpbt.data import domains
 from dpbt.data.domains import Domain
+from dpbt.data.targets import Target, response_of
 
 
 class Neighbours(NamedTuple):
@@ -39,9 +40,9 @@ def neighbours(
     Args:
         table: N rows; only present ones can be removed or replaced.
         relation: the neighbouring relation.
-        candidates: cells [C, F], of the table's type, and target bool[C] of the rows that may be
+        candidates: cells [C, F] and target [C], of the table's types, of the rows that may be
             added, or may replace a row. Without candidates there are only removals. `whole_domain`
-            lists every row of a public domain.
+            lists every row of a public domain. In a table of weights they have the largest.
         pairs: under replace-one, pairs of a row and the candidate that replaces it. By default
             every present row is replaced by every candidate.
 
@@ -53,7 +54,7 @@ def neighbours(
     relation = to_relation(relation)
     rows, features = table.cells.shape
     if candidates is None:
-        candidates = np.zeros((0, features), table.cells.dtype), np.zeros(0, bool)
+        candidates = np.zeros((0, features), table.cells.dtype), np.zeros(0, table.target.dtype)
     if not isinstance(candidates, tuple) or len(candidates) != 2:
         raise ValueError(
             "candidates must be a pair of arrays, cells and target, "
@@ -91,32 +92,55 @@ def _extended(table: Table, candidates: np.ndarray, labels: np.ndarray) -> Table
     cells, target, present = (np.asarray(array) for array in table[:3])
     features = cells.shape[1]
     fits = candidates.ndim == 2 and candidates.shape[1] == features
-    if not fits or candidates.dtype != cells.dtype or labels.shape != (len(candidates),):
+    same = candidates.dtype == cells.dtype and labels.dtype == target.dtype
+    if not fits or not same or labels.shape != (len(candidates),):
         raise ValueError(
-            f"candidates must be {cells.dtype}[C, {features}] and bool[C], "
+            f"candidates must be {cells.dtype}[C, {features}] and {target.dtype}[C], "
             f"got {candidates.dtype}{candidates.shape}, {labels.shape}"
         )
+    weight = table.weight
+    if weight is not None:  # candidates have the largest weight
+        weight = jnp.asarray(np.concatenate([weight, np.ones(len(candidates), np.float32)]))
     return Table(
         jnp.asarray(np.concatenate([cells, candidates])),
         jnp.asarray(np.concatenate([target, labels])),
         jnp.asarray(np.concatenate([present, np.zeros(len(candidates), bool)])),
         table.questions,
+        weight,
+        table.declared,
     )
 
 
-def whole_domain(domain: Domain, limit: int = 10_000) -> tuple[np.ndarray, np.ndarray]:
-    """Every row that a public domain admits, with either label: cells u8[C, F], target bool[C].
+def whole_domain(
+    domain: Domain, limit: int = 10_000, target: Target | None = None
+) -> tuple[np.ndarray, np.ndarray]:
+    """Every row that a public domain admits, with every label: cells u8[C, F] and target [C].
+
+    Args:
+        domain: the public domain.
+        limit: the most rows.
+        target: the declared classes or range; None for two classes. Of a range both ends are
+            listed, and its middle.
 
     Raises:
-        ValueError: if there are more than `limit`, and as `domains.check`.
+        ValueError: if there are more than `limit`, and as `domains.check` and `targets.check`.
     """
     domains.check(domain)
+    labels = labels_of(target)
     counts = [column.cells for column in domain.values()]
-    rows = 2 * math.prod(counts)
+    rows = len(labels) * math.prod(counts)
     if rows > limit:
         raise ValueError(f"the domain admits {rows} rows, more than the limit of {limit}")
     cells = np.array(list(itertools.product(*map(range, counts))), np.uint8)
-    return np.concatenate([cells, cells]), np.repeat([False, True], len(cells))
+    return np.tile(cells, (len(labels), 1)), np.repeat(labels, len(cells))
+
+
+def labels_of(target: Target | None) -> np.ndarray:
+    """Labels that neighbours may have, as `Table.target`: all classes, or three numbers."""
+    response = response_of(target)
+    if response == NUMBER:
+        return np.array([0.0, 0.5, 1.0], np.float32)
+    return np.arange(response.classes).astype(response.dtype)
 
 
 def label_flips(table: Table) -> Neighbours:
@@ -125,9 +149,11 @@ def label_flips(table: Table) -> Neighbours:
     It needs no domain.
 
     Raises:
-        ValueError: as `neighbours`.
+        ValueError: for a table of anything but two classes, and as `neighbours`.
     """
     check_table(table)
+    if np.asarray(table.target).dtype != bool:
+        raise ValueError("labels are flipped between two classes, and the table has others")
     here = np.flatnonzero(np.asarray(table.present))
     candidates = np.asarray(table.cells)[here], ~np.asarray(table.target)[here]
     return neighbours(table, REPLACE_ONE, candidates, [(int(i), j) for j, i in enumerate(here)])

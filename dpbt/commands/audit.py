@@ -12,7 +12,7 @@ from dpbt.commands import inputs, output
 from dpbt.commands import options as kinds
 from dpbt.commands.errors import InputError
 from dpbt.data import domains
-from dpbt.data.domains import Domain
+from dpbt.data.domains import Domain, Label
 
 MOST_ROWS = 1000
 """Of the made-up table. Every neighbour has them all."""
@@ -37,7 +37,7 @@ def run(options: argparse.Namespace) -> int:
     Raises:
         InputError: for a domain or an option that is not as expected.
     """
-    domain, _ = inputs.declared(options.domain)
+    domain, label = inputs.declared(options.domain)
     replace = options.relation == "replace_one"
     if replace and options.rows > MOST_ROWS:
         raise InputError(
@@ -48,8 +48,8 @@ def run(options: argparse.Namespace) -> int:
     with output.working("auditing; this compiles first"):
         import jax
 
-        recipe = inputs.recipe_of(options, domain)
-        near = _neighbours(domain, rows, options)
+        recipe = inputs.recipe_of(options, domain, label)
+        near = _neighbours(domain, label, rows, options)
         key = jax.random.key(options.seed)
         found = dpbt.audit.audit(key, near, recipe, options.transcripts)
 
@@ -69,20 +69,26 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
-def _neighbours(domain: Domain, rows: int, options: argparse.Namespace):
-    """Neighbours of a table of random cells with random labels."""
+def _neighbours(domain: Domain, label: Label, rows: int, options: argparse.Namespace):
+    """Neighbours of a table of random cells with random labels, and weights if rows have them."""
     import jax
     import jax.numpy as jnp
     import numpy as np
+
+    from dpbt.analysis.neighbours import labels_of
 
     rng = np.random.default_rng(options.seed)
     more = max(1, options.neighbours // 2)
     counts = [column.cells for column in domain.values()]
     cells = rng.integers(0, counts, (rows + more, len(counts))).astype(np.uint8)
-    target = rng.random(rows + more) < 0.5
+    target = rng.choice(labels_of(label.target), rows + more)
     questions = jax.tree.map(jnp.asarray, domains.questions(domain))
     here = jnp.ones(rows, bool)
-    table = dpbt.Table(jnp.asarray(cells[:rows]), jnp.asarray(target[:rows]), here, questions)
+    weight = None
+    if label.weight is not None:
+        weight = jnp.asarray(rng.random(rows), jnp.float32)
+    made_up = jnp.asarray(cells[:rows]), jnp.asarray(target[:rows])
+    table = dpbt.Table(*made_up, here, questions, weight)
     candidates = cells[rows:], target[rows:]
     if options.relation == "replace_one":
         count = options.neighbours

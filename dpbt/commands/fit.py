@@ -1,8 +1,9 @@
 """Learn a private model of a file of rows, and write it to one file.
 
 Each row of the file is read by itself, and no cell is an error. The domain says which column is the
-label, and what its two classes are. A row of neither class is absent. What is printed and written
-is covered by the guarantee, up to the running time.
+label, and what it may hold: two classes, several, or a number in a range. It may name a column of
+weights. A row with another label is absent. What is printed and written is covered by the
+guarantee, up to the running time.
 """
 
 import argparse
@@ -13,16 +14,19 @@ from dpbt.commands import inputs, output
 from dpbt.commands import options as kinds
 from dpbt.commands.errors import InputError, of_input
 from dpbt.commands.owner import add_owner_report, owner_report
-from dpbt.data.domains import Boolean, missing_cells
+from dpbt.data.domains import Numeric, missing_cells
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     parser.add_argument("file", metavar="ROWS", help="a CSV file with a header, or a Parquet file")
-    inputs.add_recipe(parser)
+    inputs.add_recipe(parser, inputs.TUNED)
     words = "for research alone: a seed in place of a fresh key; whoever knows it can subtract the "
     words += "noise"
     parser.add_argument("--seed", type=kinds.whole(0, kinds.LARGEST_SEED), help=words)
+    words = "pay for the fit from this purse, a file of `purse new` with the same --rows; what it "
+    words += "cannot pay is refused"
+    parser.add_argument("--purse", metavar="FILE", help=words)
     add_owner_report(parser)
     output.add_out(parser, "the file of the model", required=True)
 
@@ -34,11 +38,23 @@ def run(options: argparse.Namespace) -> None:
         InputError: for a file or an option that is not as expected. No cell is shown, and no number
             of rows.
     """
+    if options.purse is not None and options.recipe == inputs.TUNED:
+        raise InputError(
+            f"--recipe {inputs.TUNED} cannot be paid from a purse: it costs an epsilon at a delta, "
+            "and a purse adds up what single recipes cost"
+        )
     path = output.free(options)
     domain, label = inputs.declared(options.domain)
+    purse = None if options.purse is None else inputs.purse_of(options.purse)
+    with output.working("setting the noise"):
+        recipes = inputs.candidates_of(options, domain, label)
+    if purse is not None:
+        with of_input():  # before a row is read, so that a refusal tells nothing of the rows
+            purse.check(recipes[0])
     with output.working(f"reading {options.file}"):
-        columns = inputs.columns_of(options.file, (*domain, label.column))
+        columns = inputs.columns_of(options.file, (*domain, *label.columns))
         labels = columns.pop(label.column)
+        weights = None if label.weight is None else columns.pop(label.weight.column)
     if len(labels) > options.rows:
         raise InputError(
             f"{options.file}: more rows than --rows {options.rows}, the stated bound on their "
@@ -46,24 +62,29 @@ def run(options: argparse.Namespace) -> None:
         )
 
     if options.owner_report:
-        classes = Boolean(label.positive, label.negative)
-        unknown = missing_cells({label.column: classes}, {label.column: labels})[label.column]
-        print(owner_report(missing_cells(domain, columns), unknown), file=sys.stderr)
+        unknown = missing_cells(label.kinds, {label.column: labels})[label.column]
+        missing = missing_cells(domain, columns)
+        if label.weight is not None:
+            name, most = label.weight
+            missing |= missing_cells({name: Numeric(0, most)}, {name: weights})
+        words = "neither class" if label.target is None else "no declared class"
+        words = "no number" if isinstance(label.target, Numeric) else words
+        print(owner_report(missing, unknown, words), file=sys.stderr)
 
-    with output.working("setting the noise"):
+    with output.working("making the table"):
         import jax
 
-        from dpbt import boosting, checks, forests
+        from dpbt import boosting, checks, forests, tuning
         from dpbt.privacy import keys
         from dpbt.recipes import named
 
-        recipe = inputs.recipe_of(options, domain)
         private = dpbt.table(
             domain,
             columns,
             labels,
-            negative=label.negative,
-            positive=label.positive,
+            **label.options,
+            sample_weight=weights,
+            most_weight=1.0 if label.weight is None else label.weight.most,
             capacity=options.rows if options.relation == "add_remove" else None,
         )
         if options.seed is None:
@@ -71,16 +92,26 @@ def run(options: argparse.Namespace) -> None:
         else:
             key, public_key = keys.pair(jax.random.key(options.seed))
         with of_input():
-            checks.check(key, private, recipe, public_key)
+            checks.check_run(private, recipes[0])
+            checks.check(key, private, recipes[0], public_key)
+
+    if purse is not None:
+        with of_input():
+            purse.take(recipes[0], key)
 
     if options.seed is not None:
         words = "--seed makes the noise, and whoever knows it can subtract it; release private rows"
         print(f"warning: research key: {words} without it", file=sys.stderr)
     learn = forests.learn if options.recipe in named.FORESTS else boosting.learn
     with output.working("learning; this compiles first"):
-        model = learn(key, private, recipe, public_key)
+        if options.recipe == inputs.TUNED:
+            model = tuning.choose(key, private, recipes, tuning.selection(), public_key).model
+        else:
+            model = learn(key, private, recipes[0], public_key)
         jax.block_until_ready(model.hypotheses)
-    model.save(path, domain=domain, classes=(label.negative, label.positive))
+    model.save(path, domain=domain, classes=label.classes)
     lines = str(dpbt.ledger(model)).splitlines()
     print(next(line for line in lines if line.startswith("total:")))
+    if purse is not None:
+        print(f"{options.purse}: {purse.words()}")
     print(f"wrote {path}")

@@ -13,6 +13,7 @@ from dpbt.reader import SavedModel
 
 if TYPE_CHECKING:
     from dpbt.base import Recipe
+    from dpbt.purse import Purse
 
 RECIPES = (
     "auto",
@@ -66,8 +67,30 @@ def saved(path: str) -> SavedModel:
         return dpbt.load(path)
 
 
-def add_recipe(parser: argparse.ArgumentParser) -> None:
-    """Add --domain, --rows and the other public quantities that a recipe is made of."""
+def purse_of(path: str) -> "Purse":
+    """The purse of a file.
+
+    Raises:
+        InputError: if the file is no whole purse.
+        OSError: if it cannot be read.
+    """
+    from dpbt.purse import Purse  # needs JAX
+
+    with of_input():
+        return Purse.load(path)
+
+
+TUNED = "tuned"
+"""A choice among candidates around `auto`, for commands that learn."""
+
+
+def add_recipe(parser: argparse.ArgumentParser, *more: str) -> None:
+    """Add --domain, --rows and the other public quantities that a recipe is made of.
+
+    Args:
+        parser: the parser of the program.
+        more: further names that --recipe takes.
+    """
     words = "the public domain and the label, as JSON; `domain template` writes one to fill in"
     parser.add_argument("--domain", metavar="FILE", required=True, help=words)
     words = "a public bound on the number of rows; under replace_one their public number"
@@ -76,20 +99,72 @@ def add_recipe(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--epsilon", type=kinds.finite, required=True, help=words)
     words = "0 for a pure guarantee (%(default)s)"
     parser.add_argument("--delta", type=kinds.share, default=0.0, help=words)
-    words = "the neighbouring relation (%(default)s)"
-    parser.add_argument("--relation", choices=RELATIONS, default=RELATIONS[0], help=words)
     words = "the recipe (%(default)s); bdpe makes models that a person can read"
-    parser.add_argument("--recipe", choices=RECIPES, default=RECIPES[0], help=words)
-    words = "the most rows that one person has, which is your promise (%(default)s)"
-    kind = kinds.whole(1)
-    parser.add_argument("--rows-per-person", type=kind, default=1, metavar="K", help=words)
+    if TUNED in more:
+        words += "; tuned chooses among candidates around auto, and pays for it out of --epsilon"
+    parser.add_argument("--recipe", choices=(*RECIPES, *more), default=RECIPES[0], help=words)
+    add_relation(parser)
     for name in ("rounds", "depth"):
         words = f"the {name} of the recipe, where it takes a number of them"
         parser.add_argument(f"--{name}", type=kinds.whole(1), metavar="N", help=words)
+    words = "predictions must not fall (+1) or rise (-1) with a column; once for each such column"
+    options: Any = {"type": kinds.direction, "action": "append", "metavar": "NAME=+1"}
+    parser.add_argument("--monotone", **options, help=words)
 
 
-def recipe_of(options: argparse.Namespace, domain: Domain) -> "Recipe":
+def add_relation(parser: argparse.ArgumentParser) -> None:
+    """Add --relation and --rows-per-person: what neighbours differ in."""
+    words = "the neighbouring relation (%(default)s)"
+    parser.add_argument("--relation", choices=RELATIONS, default=RELATIONS[0], help=words)
+    words = "the most rows that one person has, which is your promise (%(default)s)"
+    kind = kinds.whole(1)
+    parser.add_argument("--rows-per-person", type=kind, default=1, metavar="K", help=words)
+
+
+def candidates_of(options: argparse.Namespace, domain: Domain, label: Label) -> "list[Recipe]":
+    """The recipe of the options that `add_recipe` adds, or the candidates of a choice.
+
+    Args:
+        options: the options.
+        domain: the public domain.
+        label: what is predicted.
+
+    Raises:
+        InputError: for numbers out of range, and for options and labels that the recipe does not
+            take.
+    """
+    if options.recipe != TUNED:
+        return [recipe_of(options, domain, label)]
+    from dpbt import tuning  # needs JAX
+
+    for name in ("rounds", "depth", "monotone"):
+        if getattr(options, name) is not None:
+            raise InputError(f"--{name} is not an option of the recipe {TUNED}")
+    if label.target is not None:
+        raise InputError(f"--recipe {TUNED} {_TWO_CLASSES}")
+    if label.weight is not None:
+        raise InputError(
+            f"--recipe {TUNED} scores every row alike, and the domain declares weights of rows; "
+            "auto takes them"
+        )
+    names = ("epsilon", "delta", "rows", "relation", "rows_per_person")
+    given = {name: getattr(options, name) for name in names}
+    with of_input():
+        return tuning.around_auto(tuning.selection(), domain=domain, **given)
+
+
+_TWO_CLASSES = (
+    "learns two classes alone; auto and oblivious_boost learn several classes and numbers"
+)
+
+
+def recipe_of(options: argparse.Namespace, domain: Domain, label: Label) -> "Recipe":
     """The recipe of the options that `add_recipe` adds.
+
+    Args:
+        options: the options.
+        domain: the public domain.
+        label: what is predicted.
 
     Raises:
         InputError: for numbers out of range, and options that the recipe does not take.
@@ -105,6 +180,14 @@ def recipe_of(options: argparse.Namespace, domain: Domain) -> "Recipe":
             raise InputError(f"--{name} is not an option of the recipe {options.recipe}")
         if number is not None:
             chosen[name] = number
+    if label.target is not None and "target" not in known:
+        raise InputError(f"--recipe {options.recipe} {_TWO_CLASSES}")
+    if label.target is not None:
+        chosen["target"] = label.target
+    if options.monotone is not None and "monotone" not in known:
+        raise InputError(f"--monotone is not an option of the recipe {options.recipe}")
+    if options.monotone is not None:
+        chosen["monotone"] = dict(options.monotone)
     for name in ("epsilon", "delta", "rows", "relation", "rows_per_person"):
         chosen[name] = getattr(options, name)
     with of_input():

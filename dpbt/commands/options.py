@@ -139,6 +139,17 @@ def share(text: str) -> float:
 share.__name__ = "number"
 
 
+def direction(text: str) -> tuple[str, int]:
+    """The type of an argument NAME=+1 or NAME=-1."""
+    name, _, number = text.rpartition("=")
+    if not name or number not in ("1", "+1", "-1"):
+        raise argparse.ArgumentTypeError(f"must be NAME=+1 or NAME=-1, got {text!r}")
+    return name, int(number)
+
+
+direction.__name__ = "direction"
+
+
 def add_count(parser: argparse.ArgumentParser, name: str, default: int, words: str) -> None:
     """Add an option that is a count of at least 1."""
     parser.add_argument(name, type=whole(1), default=default, help=f"{words} (%(default)s)")

@@ -1,4 +1,4 @@
-"""What an estimator is told of its rows: the domain, how columns are found, and the two classes.
+"""What an estimator is told of its rows: the domain, how columns are found, and the labels.
 
 All of it is public. Of the rows only the form is read: names and number of columns, and the dtype
 of labels.
@@ -15,6 +15,8 @@ import numpy as np
 from dpbt.data import domains, kinds
 from dpbt.data.domains import Columns, Domain, Label
 from dpbt.data.frames import Rows
+from dpbt.data.kinds import Nominal, Numeric
+from dpbt.data.targets import Target
 from dpbt.validate import shown
 
 
@@ -80,57 +82,120 @@ class Reading(NamedTuple):
         return {name: given.column(place[name]) for name in self.domain if name in place}
 
 
-def classes_of(given: Any, label: Label | None, labels: Any) -> np.ndarray:
-    """The two classes in order: as stated, as a file states them, or as the kind of y implies.
+class Answers(NamedTuple):
+    """What is predicted.
+
+    Attributes:
+        classes: the classes in order; None for a number.
+        target: the declared classes or range; None for two classes.
+    """
+
+    classes: np.ndarray | None
+    target: Target | None
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """What `dpbt.table` is told of the labels."""
+        if self.target is not None:
+            return {"target": self.target}
+        assert self.classes is not None
+        negative, positive = self.classes.tolist()
+        return {"negative": negative, "positive": positive}
+
+
+def answers_of(given: Any, label: Label | None, labels: Any) -> Answers:
+    """The classes in order: as stated, as a file states them, or as the kind of y implies.
 
     Of y only its dtype is read, which is public.
 
     Raises:
-        ValueError: if they are not stated, or are not two labels of one kind, or are words where y
-            holds numbers.
+        ValueError: if they are not stated, or are not labels of one kind, or are words where y
+            holds numbers. Also for a file that declares a number.
+    """
+    if given is None and label is not None and isinstance(label.target, Numeric):
+        raise ValueError(
+            f"the domain's file declares the label {label.column!r} as a number, and a classifier "
+            "needs classes; PrivateBoostingRegressor learns numbers"
+        )
+    classes = _classes_of(given, label, labels)
+    if len(classes) == 2:
+        return Answers(classes, None)
+    target = None if given is not None or label is None else label.target
+    other = target.other if isinstance(target, Nominal) else None
+    return Answers(classes, Nominal(tuple(classes.tolist()), other))
+
+
+def range_of(given: Any, label: Label | None) -> Numeric:
+    """The range of a number: as stated, or as a file states it.
+
+    Raises:
+        ValueError: if it is not stated, or is no pair of finite numbers in order.
+    """
+    if given is None and label is not None and isinstance(label.target, Numeric):
+        return label.target
+    if given is None:
+        raise ValueError(
+            "target_range must be stated: the public (low, high) of the number in its units, as in "
+            "target_range=(0, 30); it is never read off y"
+        )
+    pair = list(given) if isinstance(given, list | tuple | np.ndarray) else []
+    if len(pair) != 2:
+        raise ValueError(f"target_range must be (low, high), got {shown(given)}")
+    try:
+        return Numeric(*pair)
+    except ValueError as error:
+        raise ValueError(f"target_range must be (low, high): {error}") from None
+
+
+def _classes_of(given: Any, label: Label | None, labels: Any) -> np.ndarray:
+    """The classes in order.
+
+    Raises:
+        ValueError: as `answers_of`.
     """
     kind = getattr(getattr(labels, "dtype", None), "kind", None)
     if given is None and kind == "b":
         return np.array([False, True])
     numeric = kind in ("i", "u", "f")
-    if given is None and label is not None:
-        words = [label.negative, label.positive]
+    if given is None and label is not None and label.classes is not None:
+        words = list(label.classes)
         given = _as_numbers(words) if numeric else words
     if given is not None:
-        pair = _pair(given)
-        if numeric and pair.dtype.kind == "U" and _as_numbers(pair.tolist()) == pair.tolist():
+        classes = _distinct(given)
+        if numeric and classes.dtype.kind == "U" and _as_numbers(classes.tolist()) == list(classes):
             raise ValueError(
                 f"classes are words and y holds numbers, so no row would count; got "
-                f"classes={shown(pair)}. An ensemble that encodes labels needs classes=(0, 1)"
+                f"classes={shown(classes)}. An ensemble that encodes labels needs classes=(0, 1)"
             )
-        return pair
+        return classes
     if numeric:
         return np.array([0, 1])
     got = "labels without a dtype" if kind is None else "labels that are text or objects"
     raise ValueError(
-        f"classes must state the two labels, as in classes=('no', 'yes'), got {got}: they are "
+        f"classes must state the labels, as in classes=('no', 'yes'), got {got}: they are "
         "not read off y, because which labels occur is private. A row with another label is absent"
     )
 
 
-def _pair(given: Any) -> np.ndarray:
-    """Two distinct classes in order.
+def _distinct(given: Any) -> np.ndarray:
+    """Two distinct classes or more, in order.
 
     Raises:
         ValueError: for anything else.
     """
-    both = list(given) if isinstance(given, list | tuple | np.ndarray) else []
+    listed = list(given) if isinstance(given, list | tuple | np.ndarray) else []
     for kind in (bool | np.bool_, numbers.Real, str):
-        if len(both) == 2 and all(isinstance(one, kind) for one in both) and both[0] != both[1]:
-            return np.array(sorted(both))
+        alike = all(isinstance(one, kind) for one in listed)
+        if len(listed) > 1 and alike and len(set(listed)) == len(listed):
+            return np.array(sorted(listed))
     raise ValueError(
-        "classes must be two distinct Booleans, numbers or texts, as in classes=('no', 'yes'), "
-        f"got {shown(given)}"
+        "classes must be two or more distinct Booleans, numbers or texts, as in "
+        f"classes=('no', 'yes'), got {shown(given)}"
     )
 
 
 def _as_numbers(words: list[str]) -> list:
-    """Words as numbers where both are numbers; y has numbers."""
+    """Words as numbers where all are numbers; y has numbers."""
     try:
         values = [float(word) for word in words]
     except ValueError:

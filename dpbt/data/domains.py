@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from dpbt.data import cells, kinds
+from dpbt.data import kinds
 from dpbt.data.columns import (
     ColumnCells,
     RawColumn,
@@ -26,6 +26,7 @@ from dpbt.data.columns import (
     read_truths,
 )
 from dpbt.data.kinds import Boolean, Column, Nominal, Numeric
+from dpbt.data.labels import Label, WeightColumn
 from dpbt.data.templates import template
 from dpbt.public import Questions
 from dpbt.storage import without_twins
@@ -41,6 +42,7 @@ __all__ = [
     "Nominal",
     "Numeric",
     "Predicate",
+    "WeightColumn",
     "attributes",
     "check",
     "column_from_json",
@@ -406,34 +408,17 @@ def _refuse_json_booleans(key: str, value: object) -> None:
         raise ValueError(f'"{key}" must hold text or numbers as the cells have them, got a Boolean')
 
 
-@dataclasses.dataclass(frozen=True)
-class Label:
-    """The label's column and the words of its two classes, kept as `cells.declared` reads them.
-
-    Raises:
-        ValueError: if the two words are read alike, or the column's name is no text.
-    """
-
-    column: str
-    positive: str
-    negative: str
-
-    def __post_init__(self):
-        if not isinstance(self.column, str):
-            raise ValueError(f"Label: column must be a name, got {self.column!r}")
-        for name in ("positive", "negative"):
-            word = cells.declared(getattr(self, name), f"Label: {name}")
-            object.__setattr__(self, name, word)
-        if self.positive == self.negative:
-            raise ValueError(f"Label: the two classes must differ, got {self.positive!r} twice")
-
-
 def read_domain(path: str | Path) -> tuple[Domain, Label]:
     """A domain and its label from a JSON file, UTF-8 text with or without a byte order mark.
 
     The file holds {"columns": {name: column, ...}, "label": {"column": ..., "positive": ...,
-    "negative": ...}} and nothing else. A column holds its "type" ("numeric", "nominal" or
-    "boolean") and the attributes of that class by name. No name may occur twice in one object.
+    "negative": ...}}. A column holds its "type" ("numeric", "nominal" or "boolean") and the
+    attributes of that class by name. No name may occur twice in one object.
+
+    A label of several classes holds {"column": ..., "type": "nominal", "values": [...]}, and one
+    that is a number {"column": ..., "type": "numeric", "low": ..., "high": ...}. The file may also
+    hold "weight": {"column": ..., "most": ...}, the weights of rows and the public bound on them.
+    It holds nothing else.
 
     Raises:
         ValueError: naming the file and what is wrong; and for something that is no path.
@@ -462,16 +447,44 @@ def _declaration(content: object) -> tuple[Domain, Label]:
     columns = content.get("columns") if isinstance(content, dict) else None
     if not isinstance(content, dict) or not isinstance(columns, dict) or not columns:
         raise ValueError('expected an object with "columns" and "label"')
-    if unknown := sorted(set(content) - {"columns", "label"}):
+    if unknown := sorted(set(content) - {"columns", "label", "weight"}):
         raise ValueError(f'expected "columns" and "label" alone, got {unknown} beside them')
     domain = {name: column_from_json(name, entry) for name, entry in columns.items()}
+    label = _label(content.get("label"), _weight(content.get("weight")))
+    for what, column in zip(("label", "weight"), label.columns, strict=False):
+        if column in domain:
+            raise ValueError(f"the {what} {column!r} is among the columns")
+    return domain, label
 
-    entry = content.get("label")
-    if not isinstance(entry, dict) or set(entry) != {"column", "positive", "negative"}:
-        raise ValueError(f'"label" needs column, positive and negative, got {entry!r}')
+
+def _label(entry: object, weight: WeightColumn | None) -> Label:
+    """The label of its JSON object.
+
+    Raises:
+        ValueError: saying what is wrong.
+    """
+    needed = '"label" needs column, positive and negative, or column and type'
+    if not isinstance(entry, dict) or "column" not in entry:
+        raise ValueError(f"{needed}, got {entry!r}")
+    if "type" in entry:
+        rest = {key: value for key, value in entry.items() if key != "column"}
+        target: Any = column_from_json(entry["column"], rest)
+        return Label(entry["column"], target=target, weight=weight)
+    if set(entry) != {"column", "positive", "negative"}:
+        raise ValueError(f"{needed}, got {entry!r}")
     for key in ("positive", "negative"):
         _refuse_json_booleans(key, entry[key])
-    label = Label(**entry)
-    if label.column in domain:
-        raise ValueError(f"the label {label.column!r} is among the columns")
-    return domain, label
+    return Label(**entry, weight=weight)
+
+
+def _weight(entry: object) -> WeightColumn | None:
+    """The column of weights of its JSON object.
+
+    Raises:
+        ValueError: saying what is wrong.
+    """
+    if entry is None:
+        return None
+    if not isinstance(entry, dict) or set(entry) != {"column", "most"}:
+        raise ValueError(f'"weight" needs column and most, got {entry!r}')
+    return WeightColumn(entry["column"], entry["most"])

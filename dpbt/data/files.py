@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from dpbt.data.columns import RawColumn
-from dpbt.data.domains import Boolean, Domain, Label, check, missing_cells
+from dpbt.data.domains import Domain, Label, Numeric, check, missing_cells
 from dpbt.validate import as_path
 
 Cells = list[str | None]
@@ -34,14 +34,17 @@ class Rows:
         labels: N cells of the label's column, likewise.
         malformed: bool[N]: the line could not be read.
         missing: for every column of the domain the number of cells without a value
-            (`domains.missing_cells`), and for the label's column the number of cells of neither
-            class.
+            (`domains.missing_cells`). For the label's column it is the number of cells of no
+            declared class, or that are no number. For the column of weights it is how many are no
+            number.
+        weights: N cells of the column of weights, likewise; None if the label declares none.
     """
 
     columns: dict[str, Cells]
     labels: Cells
     malformed: np.ndarray
     missing: dict[str, int]
+    weights: Cells | None = None
 
     def __repr__(self) -> str:
         return f"Rows(columns={list(self.columns)}, cells not shown)"
@@ -72,7 +75,7 @@ def read_csv(path: str | Path, domain: Domain, label: Label) -> Rows:
     Args:
         path: the file.
         domain: the public domain.
-        label: the label's column and classes.
+        label: the label's column, its classes or its range, and the column of weights.
 
     Raises:
         ValueError: for an argument of another kind, a label that is also in the domain, or an empty
@@ -89,11 +92,16 @@ def read_csv(path: str | Path, domain: Domain, label: Label) -> Rows:
         )
     if label.column in domain:
         raise ValueError(f"the label {label.column!r} is among the columns of the domain")
-    columns, malformed = _read_file(path, (*domain, label.column))
-    classes = Boolean(label.positive, label.negative)
-    missing = missing_cells({**domain, label.column: classes}, columns)
+    if label.weight is not None and label.weight.column in domain:
+        raise ValueError(f"the weight {label.weight.column!r} is among the columns of the domain")
+    columns, malformed = _read_file(path, (*domain, *label.columns))
+    kinds = {**domain, **label.kinds}
+    if label.weight is not None:
+        kinds[label.weight.column] = Numeric(0, label.weight.most)
+    missing = missing_cells(kinds, columns)
     labels = columns.pop(label.column)
-    return Rows(columns, labels, malformed, missing)
+    weights = None if label.weight is None else columns.pop(label.weight.column)
+    return Rows(columns, labels, malformed, missing, weights)
 
 
 def names_of(path: str | Path) -> list[str]:

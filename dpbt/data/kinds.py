@@ -467,4 +467,4 @@ def exact_position(kind: Numeric, values: ColumnCells) -> np.ndarray:
     """f32[N]: numbers in the range as parts of it; missing ones are at 0."""
     with np.errstate(all="ignore"):  # a warning would tell of some row's large number
         exact = (read_numbers(values) - kind.low) / (kind.high - kind.low)
-    return np.nan_to_num(np.clip(exact, 0, 1), nan=0.0).astype(np.float32)
+        return np.nan_to_num(np.clip(exact, 0, 1), nan=0.0).astype(np.float32)

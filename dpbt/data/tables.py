@@ -3,14 +3,18 @@
 `table` encodes rows, tells their classes apart, and adds absent rows up to a public capacity.
 """
 
+from collections.abc import Mapping
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from dpbt.base import MAX_ROWS, AnyArray, Table, dtype_and_rank
-from dpbt.data import cells, kinds
+from dpbt.data import cells, kinds, targets, weights
 from dpbt.data.columns import RawColumn, cells_of, read_truths
 from dpbt.data.domains import Columns, Domain, encode, positions, questions
+from dpbt.data.targets import Target
 from dpbt.validate import shown
 
 
@@ -21,6 +25,10 @@ def table(
     *,
     negative: str | float = False,
     positive: str | float = True,
+    target: Target | None = None,
+    sample_weight: RawColumn | None = None,
+    most_weight: float = 1.0,
+    class_weight: Mapping[Any, float] | None = None,
     capacity: int | None = None,
     exact: bool = False,
     codes: bool = False,
@@ -42,6 +50,14 @@ def table(
             word it reads as (`cells.truth`).
         negative: the word or the number of the negative class; False where labels are Booleans.
         positive: the word or the number of the positive class; True where labels are Booleans.
+        target: what labels are, if not one of two classes: `domains.Nominal` for several classes,
+            `domains.Numeric` for a number in a declared range. A label that is not listed, or that
+            is no number, makes its row absent. Give the recipe the same.
+        sample_weight: N weights of rows, at most `most_weight`. Larger ones are clipped, negative
+            ones are 0, and so is what is no number.
+        most_weight: a public bound on `sample_weight`, above 0.
+        class_weight: a public weight, above 0, for each class by its word. It multiplies
+            `sample_weight`. It is not read off the labels, so there is no "balanced".
         capacity: a public bound on the number of rows. Absent rows are added up to it, so that the
             number of rows stays private. With None the table has N rows, and N is then public.
         exact: hold exact positions (`domains.positions`) in place of cells. Learners that draw
@@ -49,19 +65,33 @@ def table(
             splits refuse the table.
         codes: of the attributes, as in `domains.positions`; the splits are the same.
 
+    Weights are in units of the largest that a row may have, which is `most_weight` times the
+    largest class weight. The noise of a fit is set for such a row. So weights cost what they take
+    from the signal: if rows weigh a third of the bound on average, so does their sum, and the noise
+    stays.
+
     Returns:
         Cells u8[capacity, F] with the domain's questions, which every learner reads, or exact
         positions f32[capacity, A]; target and present bool[capacity]. The target of an absent row
-        is False.
+        is False, or 0. Weights f32[capacity] are in units of the largest, and None if none were
+        given.
 
     Raises:
         ValueError: if the two classes are read alike, or only one of them is a Boolean; if
-            `capacity` is no integer in 1..MAX_ROWS, or there are more rows. Also if `labels` has
+            `capacity` is no integer in 1..MAX_ROWS, or there are more rows. Also for a target or
+            weights of classes that are not as described. Also if `labels` has
             another length than the columns, and as `domains.encode`. No message holds a cell or the
             number of rows.
     """
     # Check what is public.
-    true, false = _words(negative, positive)
+    true = false = ""
+    if target is None:
+        true, false = _words(negative, positive)
+    elif negative is not False or positive is not True:
+        raise ValueError("give target, or negative and positive, and not both")
+    else:
+        targets.check(target)
+    own = weights.Weights.declared(target, (negative, positive), most_weight, class_weight)
     whole = isinstance(capacity, int | np.integer) and not isinstance(capacity, bool)
     if capacity is not None and not (whole and 1 <= capacity <= MAX_ROWS):
         raise ValueError(
@@ -73,11 +103,17 @@ def table(
     # Read what is private, each row by itself.
     rows = positions(domain, columns, codes=codes) if exact else encode(domain, columns)
     try:
-        classes = read_truths(cells_of(labels), true, false)
+        read = cells_of(labels)
     except ValueError as error:
         raise ValueError(f"labels: {error}") from None
-    if len(classes) != len(rows):
+    if len(read) != len(rows):
         raise ValueError("the labels must have the same length as the columns")
+    if target is None:
+        classes = read_truths(read, true, false)
+        label, there = classes == 1, classes != -1
+    else:
+        label, there = targets.read(target, read)
+    weight = own.of_rows(sample_weight, label)
 
     # Add absent rows up to the capacity.
     size = len(rows) if capacity is None else capacity
@@ -86,9 +122,11 @@ def table(
     padding = size - len(rows)
     return Table(
         jnp.asarray(np.pad(rows, ((0, padding), (0, 0)))),
-        jnp.asarray(np.pad(classes == 1, (0, padding))),
-        jnp.asarray(np.pad(classes != -1, (0, padding))),
+        jnp.asarray(np.pad(label, (0, padding))),
+        jnp.asarray(np.pad(there, (0, padding))),
         None if exact else jax.tree.map(jnp.asarray, questions(domain, codes=codes)),
+        None if weight is None else jnp.asarray(np.pad(weight, (0, padding))),
+        None if target is None else jnp.asarray(targets.fingerprint(target)),
     )
 
 
@@ -133,4 +171,5 @@ def take(table: Table, rows: AnyArray) -> Table:
     if chosen.dtype == bool and chosen.shape != (len(table.present),):
         raise ValueError("a mask of rows must have an entry for each row of the table")
     cells, target, present = (jnp.asarray(array)[chosen] for array in table[:3])
-    return Table(cells, target, present, table.questions)
+    weight = None if table.weight is None else jnp.asarray(table.weight)[chosen]
+    return Table(cells, target, present, table.questions, weight, table.declared)

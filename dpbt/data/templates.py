@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from dpbt.data.frames import names_of
+from dpbt.validate import one_of
 
 _ANY = "numeric, nominal or boolean?"
 """Stands for a kind that nothing declares; no file with it is read as a domain."""
@@ -19,13 +20,22 @@ _OF_KIND: dict[str, dict[str, Any]] = {
     "unknown": {"type": _ANY},
 }
 
+_LABELS: dict[str, dict[str, Any]] = {
+    "two": {"positive": None, "negative": None},
+    "nominal": {"type": "nominal", "values": []},
+    "numeric": {"type": "numeric", "low": None, "high": None},
+}
+
+LABEL_TYPES = tuple(_LABELS)
+"""What a label may be: one of two classes, one of several, or a number."""
+
 _OPENERS = {".parquet": "parquet", ".arrow": "ipc", ".feather": "ipc"}
 
 DECLARE_TYPES = tuple(_OPENERS)
 """The ends of the names of files that declare types."""
 
 
-def template(columns: Any, label: str | None = None) -> str:
+def template(columns: Any, label: str | None = None, label_type: str = "two") -> str:
     """A domain as JSON text to fill in and save, for `read_domain`.
 
     It holds names, and kinds where a schema declares them: those of an Arrow schema, or of a
@@ -38,12 +48,14 @@ def template(columns: Any, label: str | None = None) -> str:
             frame or an Arrow table only the names are read, because such types may have been
             guessed from values.
         label: the name of the label's column, which is then no attribute.
+        label_type: "two" classes, several ("nominal"), or a number ("numeric").
 
     Raises:
-        ValueError: for no columns, names that are no text or repeat, a label that is no column, or
-            another file.
+        ValueError: for no columns, names that are no text or repeat, a label that is no column or
+            of another type, or another file.
         ImportError: for a file, if pyarrow is not installed.
     """
+    one_of("label_type", label_type, LABEL_TYPES)
     kinds = _kinds(columns)
     if label is not None and kinds.pop(label, None) is None:
         raise ValueError(f"label must be one of the columns, got {label!r}")
@@ -51,9 +63,9 @@ def template(columns: Any, label: str | None = None) -> str:
         raise ValueError("a domain needs at least one column")
 
     entries = {name: _OF_KIND[kind] for name, kind in kinds.items()}
-    classes = {"column": label, "positive": None, "negative": None}
+    stated = {"column": label, **_LABELS[label_type]}
     lines = [f"    {_text(name)}: {_text(entry)}" for name, entry in entries.items()]
-    return '{\n  "columns": {\n' + ",\n".join(lines) + f'\n  }},\n  "label": {_text(classes)}\n}}\n'
+    return '{\n  "columns": {\n' + ",\n".join(lines) + f'\n  }},\n  "label": {_text(stated)}\n}}\n'
 
 
 def _text(value: object) -> str:

@@ -29,7 +29,7 @@ from dpbt.learners import trees
 from dpbt.losses import check_criterion, family_name
 from dpbt.privacy import accounting, boundary, mechanisms, sensitivity
 from dpbt.privacy.accounting import Event
-from dpbt.privacy.mechanism import Allowance, Mechanism, Numbers, rounded_down
+from dpbt.privacy.mechanism import SCALE_MARGIN, Allowance, Mechanism, Numbers, rounded_down
 
 TINY_PRIOR = 1e-6
 """A parent's weight in the share of its leaf, where it should only fill in for empty leaves."""
@@ -386,7 +386,7 @@ def calibrate(
     tree = allowance.part(1 / np.asarray(rounds))
     structure, leaves = tree.part(shares.structure), tree.part(1 - np.asarray(shares.structure))
     of_level = structure.part((1 - np.asarray(shares.errors)) / depth)
-    split_epsilon = mechanisms.exponential.price.shift(of_level) / moves
+    split_epsilon = mechanisms.exponential.price.shift(of_level) / moves * (1 - SCALE_MARGIN)
     error_scale: Numbers = 0.0
     if kind.counts_errors:
         of_errors = structure.part(np.asarray(shares.errors) / depth)

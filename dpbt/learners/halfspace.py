@@ -61,13 +61,14 @@ class Balls(NamedTuple):
         rows: f32[N, d] in the unit ball, for predictions.
         digits: i8[N, 2 d], for sums: the rows in units of 2^-14, rounded towards 0, as 128 times
             the first d plus the last d.
-        target, present: as in `Table`.
+        target, present, weight: as in `Table`.
     """
 
     rows: Array
     digits: Array
     target: Array
     present: Array
+    weight: Array | None = None
 
 
 class CenterBudget(NamedTuple):
@@ -132,7 +133,7 @@ def prepare(table: Table) -> Balls:
     rows = to_ball(questions.positions_of(table))
     whole = jnp.trunc(rows * 2.0**14).astype(jnp.int32)
     digits = jnp.concatenate([whole >> 7, whole & 127], axis=1).astype(jnp.int8)
-    return Balls(rows, digits, table.target, table.present)
+    return Balls(rows, digits, table.target, table.present, table.weight)
 
 
 def signed_sums(signed: Array, digits: Array, step: AnyArray) -> Array:

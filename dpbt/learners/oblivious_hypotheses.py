@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dpbt.base import Array, HypothesisClass, Table, dtype_and_rank
+from dpbt.base import BINARY, Array, HypothesisClass, Response, Table, dtype_and_rank
 from dpbt.data import questions
 from dpbt.learners import rules
 from dpbt.learners.oblivious_questions import Attribute
@@ -24,7 +24,8 @@ class ObliviousTree(NamedTuple):
         right: bool[D, CELLS]: whether a row with this cell of the feature goes right. For a column
             whose cells are ordered these cells have no gap, as `oblivious_questions.draw` makes
             them.
-        leaf: f32[2^D]: the value added to the score; the first level is the highest bit.
+        leaf: f32[2^D]: the value added to the score; the first level is the highest bit. It is
+            f32[K, 2^D] with several classes.
     """
 
     feature: Array
@@ -37,8 +38,9 @@ class Rows(NamedTuple):
 
     Attributes:
         cells: u8[F, N].
-        target: bool[N].
+        target: bool[N]; u8[N] with several classes, and f32[N] in regression.
         present: bool[N].
+        weight: f32[N] or None, as in `Table`.
         leaf: u8[N] or u16[N]: the leaf of each row in the tree of the round; None outside of
             rounds.
     """
@@ -46,12 +48,13 @@ class Rows(NamedTuple):
     cells: Array
     target: Array
     present: Array
+    weight: Array | None = None
     leaf: Array | None = None
 
 
 def prepare(table: Table) -> Rows:
     """The rows of a table, column by column."""
-    return Rows(jnp.asarray(table.cells).T, table.target, table.present)
+    return Rows(jnp.asarray(table.cells).T, table.target, table.present, table.weight)
 
 
 def cells_of(attributes: tuple[Attribute, ...], rows: Rows) -> Array:
@@ -170,20 +173,22 @@ def _check_table(attributes: tuple[Attribute, ...], table: Table) -> None:
 
 
 def predict(attributes: tuple[Attribute, ...], tree: ObliviousTree, rows: Rows) -> Array:
-    """f32[N]: the value of each row's leaf."""
+    """f32[N], or f32[K, N] with several classes: the value of each row's leaf."""
     leaf = leaves_in(attributes, tree, rows)
-    return tree.leaf.at[leaf.astype(jnp.int32)].get(mode="promise_in_bounds")
+    return tree.leaf.at[..., leaf.astype(jnp.int32)].get(mode="promise_in_bounds")
 
 
 @functools.cache
-def hypothesis_class(attributes: tuple[Attribute, ...]) -> HypothesisClass:
+def hypothesis_class(
+    attributes: tuple[Attribute, ...], response: Response = BINARY
+) -> HypothesisClass:
     """Oblivious trees over the cells of a domain."""
 
     def example() -> Table:
         features = len(attributes)
         asked = questions.of_bits(features)
-        none = jnp.zeros(1, bool)
-        return Table(jnp.zeros((1, features), jnp.uint8), none, none, asked)
+        cells, target = jnp.zeros((1, features), jnp.uint8), jnp.zeros(1, response.dtype)
+        return Table(cells, target, jnp.zeros(1, bool), asked)
 
     return HypothesisClass(
         example=example,
@@ -194,4 +199,5 @@ def hypothesis_class(attributes: tuple[Attribute, ...]) -> HypothesisClass:
         explain=rules.of_oblivious_trees,
         scaled=lambda trees, slope: trees._replace(leaf=trees.leaf * slope),
         place=functools.partial(place, attributes),
+        response=response,
     )

@@ -2,7 +2,8 @@
 
 All nodes of a level ask the same question, so a tree of depth D partitions the rows by D bits. The
 questions are public: they follow from the domain, from a seed, and from what a prologue released.
-The only statistic of a round is, for each leaf, the sum of y w over its rows.
+The only statistic of a round is, for each leaf, the sum of y w over its rows. With several classes,
+and for a number, it is the sum of the clipped residuals.
 """
 
 import functools
@@ -15,19 +16,22 @@ import jax.numpy as jnp
 import numpy as np
 
 from dpbt.base import (
+    BINARY,
     CELLS,
     GRID,
+    NUMBER,
     AnyArray,
     Array,
     Epilogue,
     Public,
     Relation,
     Release,
+    Response,
     WeakLearner,
     relation_name,
 )
 from dpbt.base import Prologue as LearnerPrologue
-from dpbt.learners import oblivious_questions, score_line
+from dpbt.learners import oblivious_leaves, oblivious_questions, score_line, target_histogram
 from dpbt.learners.oblivious_hypotheses import (
     ObliviousTree,
     Rows,
@@ -44,8 +48,6 @@ from dpbt.validate import floats, shown, whole, wholes
 MOST_DEPTH = 10
 """Trees have at most 2^10 leaves."""
 
-_LN2 = math.log(2.0)
-
 
 class ObliviousBudget(NamedTuple):
     """The traced numbers of oblivious trees; each may have leading axes of settings.
@@ -53,9 +55,11 @@ class ObliviousBudget(NamedTuple):
     Attributes:
         sum_scale: f32[], noise of the leaf sums, in grid units (of the weight cap / GRID).
         histogram_scale: f32[], noise of the prologue's counts, in rows; 0 without a prologue.
-        score_scale: f32[], noise of the epilogue's counts, in rows; 0 without an epilogue.
-        step: f32[], s: the step of a leaf whose sum is as large as its noise, in nats.
-        limit: f32[], v: no leaf moves a score by more, in nats.
+        score_scale: f32[], noise of the epilogue's counts, or of a number's histogram, in rows; 0
+            without either.
+        step: f32[], s: the step of a leaf whose sum is as large as its noise, in nats, or in
+            spreads of a number.
+        limit: f32[], v: no leaf moves a score by more, in nats or in spreads.
         curvature: f32[], h: how much a leaf's public share of the rows adds to its denominator.
         seed: f32[], a whole number below 2^24 from which the public questions follow.
     """
@@ -82,6 +86,10 @@ class Kind(NamedTuple):
             that differs in b bits has this to the power of b.
         relation: the neighbouring relation of the ledger.
         noise: `mechanisms.rounded_gaussian` or `mechanisms.discrete_laplace`.
+        response: what is predicted.
+        monotone: for each attribute 1 if scores must not fall with its cells, -1 if they must not
+            rise, and 0 otherwise; empty if there are no constraints.
+        target_bins: how many bins the histogram of a number has.
     """
 
     attributes: tuple[Attribute, ...]
@@ -92,6 +100,9 @@ class Kind(NamedTuple):
     smoothing: float
     relation: Relation
     noise: Mechanism
+    response: Response = BINARY
+    monotone: tuple[int, ...] = ()
+    target_bins: int = 32
 
     @property
     def widest(self) -> int:
@@ -104,12 +115,22 @@ class Kind(NamedTuple):
         cells = " ".join(f"{each.cells}{'o' if each.ordered else 'n'}" for each in self.attributes)
         once = f"{self.marginals}, {self.scores}"
         static = f"{self.depth}, {self.mixes}, {once}, {self.smoothing!r}"
-        return f"{cells}, {static}, {relation_name(self.relation)}, {self.noise.name}"
+        more = "" if self.response == BINARY else f", {self.response.words}"
+        if self.response == NUMBER:
+            more += f" in {self.target_bins} bins"
+        if any(self.monotone):
+            more += f", {self.monotone}"
+        return f"{cells}, {static}, {relation_name(self.relation)}, {self.noise.name}{more}"
 
     @property
     def deviation(self) -> float:
         """The standard deviation of noise of scale 1."""
         return math.sqrt(2) if self.noise.price.norm == "l1" else 1.0
+
+    @property
+    def columns(self) -> int:
+        """How many counts the histogram has for each cell: one for each class."""
+        return max(self.response.classes, 1)
 
 
 # Sensitivities.
@@ -123,6 +144,11 @@ def sum_sensitivity(kind: Kind) -> float:
     Under replace-one the removed row moves one sum by GRID and the row that comes in moves one by
     GRID. Both may move the same sum the same way, if their labels differ: L1 = L2 = 2 GRID. All
     other rows keep their weights, as each depends on the row itself and on released trees.
+
+    A number is the same, with a residual in -GRID..GRID in place of y w. With several classes a row
+    adds its K residuals to the K sums of its leaf. `_residuals` keeps their norm at most GRID: the
+    L1 norm for noise that is priced by L1, else the L2 norm. So the same bounds hold for all K sums
+    together.
     """
     moved = GRID * sensitivity.moved_rows(kind.relation)
     return kind.noise.bound(Sensitivity(moved, moved))
@@ -131,9 +157,11 @@ def sum_sensitivity(kind: Kind) -> float:
 def histogram_sensitivity(kind: Kind) -> float:
     """How far one row moves all class histograms together, in rows, in the mechanism's norm.
 
-    Proof. A row is in one cell of each of F histograms, in the column of its class. Under
-    add/remove F counts move by 1: L1 = F and L2 = sqrt(F). Under replace-one at most 2 F counts
-    move by 1: L1 = 2 F and L2 = sqrt(2 F).
+    Proof. A row is in one cell of each of F histograms, in the column of its class. It adds at most
+    1 to that count, by its own weight, before counts are rounded to whole rows. Two numbers that
+    differ by at most 1 are at most 1 apart once they are rounded. Under add/remove F counts move by
+    at most 1: L1 = F and L2 = sqrt(F). Under replace-one at most 2 F counts move by 1: L1 = 2 F and
+    L2 = sqrt(2 F).
     """
     moved = len(kind.attributes) * sensitivity.moved_rows(kind.relation)
     return kind.noise.bound(Sensitivity(moved, math.sqrt(moved)))
@@ -142,17 +170,28 @@ def histogram_sensitivity(kind: Kind) -> float:
 # The prologue: class histograms.
 
 
-def _histograms(kind: Kind, cells: Array, target: Array, weights: Array) -> Array:
-    """i32[F, C, 2]: how many rows of each class have each cell, C the most cells of a feature.
+def _whole_rows(counts: Array) -> Array:
+    """i32[...]: counts in 1 / GRID of a row, rounded to whole rows."""
+    return (counts + GRID // 2) // GRID
 
-    A cell that its feature does not have is beyond C, or has a count that nothing reads.
+
+def _histograms(kind: Kind, cells: Array, target: Array, weights: Array) -> Array:
+    """i32[F, C, K]: how many rows of each class have each cell, C the most cells of a feature.
+
+    For a number K is 1. A row counts by its weight. A cell that its feature does not have is beyond
+    C, or has a count that nothing reads.
     """
-    one = (weights > 0).astype(jnp.int32)
-    positive = target.astype(jnp.int32)
+    columns = kind.columns
+    part = weights.astype(jnp.int32)
+    label = jnp.zeros(part.shape, jnp.int32)
+    if kind.response != NUMBER:
+        label = target.astype(jnp.int32)
+        part = jnp.where(label < columns, part, 0)
 
     def of_feature(cell: Array) -> Array:
-        place = 2 * cell.astype(jnp.int32) + positive
-        return jax.ops.segment_sum(one, place, 2 * kind.widest).reshape(kind.widest, 2)
+        place = columns * cell.astype(jnp.int32) + jnp.minimum(label, columns - 1)
+        counts = jax.ops.segment_sum(part, place, columns * kind.widest)
+        return _whole_rows(counts).reshape(kind.widest, columns)
 
     return jax.lax.map(of_feature, cells)
 
@@ -170,52 +209,101 @@ def _opening(
     budget: ObliviousBudget,
     public: Public,
 ) -> None:
-    """One draw: the class histograms of all attributes."""
+    """The class histograms of all attributes, and the histogram of a number."""
     del public
-    histograms = _histograms(kind, cells_of(kind.attributes, rows), rows.target, weights)
-    draw("histogram", kind.noise, histograms, budget.histogram_scale)
+    if kind.marginals:
+        histograms = _histograms(kind, cells_of(kind.attributes, rows), rows.target, weights)
+        draw("histogram", kind.noise, histograms, budget.histogram_scale)
+    if kind.response == NUMBER:
+        counts = target_histogram.counts(rows.target, weights.astype(jnp.int32), kind.target_bins)
+        draw(target_histogram.SITE, kind.noise, _whole_rows(counts), budget.score_scale)
 
 
 def _opening_events(kind: Kind, budget: ObliviousBudget, public: Public) -> list[Event]:
     del public
-    return [
-        Event(
-            "histogram",
-            kind.noise,
-            "class histogram of every attribute",
-            histogram_sensitivity(kind),
-            budget.histogram_scale,
-            "docs/privacy.md O1",
-            moved=len(kind.attributes) * sensitivity.moved_rows(kind.relation),
+    moved = sensitivity.moved_rows(kind.relation)
+    events = []
+    if kind.marginals:
+        what = "class histogram of every attribute"
+        if kind.response == NUMBER:
+            what = "histogram of every attribute"
+        events.append(
+            Event(
+                "histogram",
+                kind.noise,
+                what,
+                histogram_sensitivity(kind),
+                budget.histogram_scale,
+                "docs/privacy.md O1",
+                moved=len(kind.attributes) * moved,
+            )
         )
-    ]
+    if kind.response == NUMBER:
+        events.append(
+            Event(
+                target_histogram.SITE,
+                kind.noise,
+                "histogram of the target",
+                target_histogram.target_sensitivity(kind.relation, kind.noise),
+                budget.score_scale,
+                "docs/privacy.md O1",
+                moved=moved,
+            )
+        )
+    return events
+
+
+def _fitted_target(
+    kind: Kind, release: Release, budget: ObliviousBudget
+) -> tuple[Array, Array, Array]:
+    """(centre, spread, rows) of a number, as its released histogram says."""
+    deviation = kind.deviation * budget.score_scale
+    return target_histogram.fitted(release[target_histogram.SITE], deviation)
 
 
 def _class_totals(kind: Kind, histogram: Array) -> Array:
-    """f32[2]: the classes' numbers of rows, each the median over attributes; at least 10."""
+    """f32[K]: the classes' numbers of rows, each the median over attributes; at least 10."""
     known = jnp.asarray(_known_cells(kind))[..., None]
     totals = jnp.sum(jnp.where(known, histogram, 0), axis=1).astype(jnp.float32)
     return jnp.maximum(jnp.median(totals, axis=0), 10.0)
 
 
-def _log_odds(kind: Kind, release: Release, budget: ObliviousBudget) -> Array:
-    """f32[]: the score that rows start from, in bits: the log ratio of classes, shrunk by noise."""
+def _start(kind: Kind, release: Release, budget: ObliviousBudget) -> Array:
+    """The score that rows start from.
+
+    Of two classes it is f32[], the log ratio in bits, shrunk by noise. Of several classes it is
+    f32[K], the logarithms of their shares, with mean 0. Of a number it is f32[], its centre.
+    """
+    if kind.response == NUMBER:
+        return _fitted_target(kind, release, budget)[0]
     totals = _class_totals(kind, release["histogram"])
     cells = float(_known_cells(kind).sum(axis=1).mean())
     deviation = kind.deviation * math.sqrt(cells / len(kind.attributes)) * budget.histogram_scale
     shrunk = totals + 3 * deviation
-    return jnp.log2(shrunk[1] / shrunk[0])
+    if kind.response == BINARY:
+        return jnp.log2(shrunk[1] / shrunk[0])
+    logs = jnp.log2(shrunk)
+    return logs - jnp.mean(logs)
 
 
 def _prologue(kind: Kind) -> LearnerPrologue:
     program = boundary.private_program(
         functools.partial(_opening, kind), functools.partial(_opening_events, kind)
     )
-    return LearnerPrologue(program, functools.partial(_log_odds, kind), f"histograms({kind.tag})")
+    start, tag = functools.partial(_start, kind), f"histograms({kind.tag})"
+    if kind.response != NUMBER:
+        return LearnerPrologue(program, start, tag)
+
+    def unit(release: Release, budget: ObliviousBudget) -> Array:
+        return _fitted_target(kind, release, budget)[1]
+
+    return LearnerPrologue(program, start, tag, unit)
 
 
 def _epilogue(kind: Kind) -> Epilogue:
-    return score_line.epilogue(kind.relation, kind.noise, lambda budget: budget.score_scale)
+    return score_line.epilogue(
+        kind.relation, kind.noise, lambda budget: budget.score_scale, kind.response
+    )
 
 
 def _masses(kind: Kind, budget: ObliviousBudget, public: Public) -> tuple[Array, Array]:
@@ -226,11 +314,14 @@ def _masses(kind: Kind, budget: ObliviousBudget, public: Public) -> tuple[Array,
     known = _known_cells(kind)
     uniform = jnp.asarray(known / known.sum(axis=1, keepdims=True), jnp.float32)
     if not kind.marginals:
-        return uniform, jnp.asarray(public.rows, jnp.float32)
+        rows = jnp.asarray(public.rows, jnp.float32)
+        if kind.response == NUMBER:
+            rows = _fitted_target(kind, public.prologue, budget)[2]
+        return uniform, rows
 
     # What stands above the noise, and a tenth of uniform.
     histogram = public.prologue["histogram"]
-    noise = kind.deviation * math.sqrt(2) * budget.histogram_scale
+    noise = kind.deviation * math.sqrt(kind.columns) * budget.histogram_scale
     rows = jnp.sum(histogram, axis=2).astype(jnp.float32)
     above = jnp.where(jnp.asarray(known), jnp.maximum(rows - noise, 0), 0)
     total = jnp.sum(above, axis=1, keepdims=True)
@@ -249,7 +340,7 @@ def structure(kind: Kind, budget: ObliviousBudget, public: Public) -> tuple[Obli
     asked = oblivious_questions.draw(
         kind.attributes, kind.depth, kind.mixes, seed, jnp.asarray(public.round), mass
     )
-    leaves = jnp.zeros(2**kind.depth, jnp.float32)
+    leaves = jnp.zeros((*kind.response.axes, 2**kind.depth), jnp.float32)
     return ObliviousTree(asked.feature, asked.right, leaves), rows * asked.share
 
 
@@ -295,20 +386,34 @@ def program(
     budget: ObliviousBudget,
     public: Public,
 ) -> None:
-    """One draw: for each leaf the sum of y w over its rows, in grid units, an exact integer."""
+    """One draw: for each leaf the sums of residuals over its rows, in grid units, exact integers.
+
+    The residual of two classes is y w.
+    """
     tree, _ = _known(kind, budget, public)
-    leaf = leaves_in(kind.attributes, tree, rows)
-    signed = jnp.where(rows.target, weights, -weights).astype(jnp.int32)
-    sums = _leaf_sums(2**kind.depth)(signed, leaf.astype(jnp.int32))
-    draw("sums", kind.noise, sums, budget.sum_scale)
+    leaf = leaves_in(kind.attributes, tree, rows).astype(jnp.int32)
+    residuals, sums = _residuals(kind, rows, weights), _leaf_sums(2**kind.depth)
+    if kind.response.axes:
+        sums = jax.vmap(sums, in_axes=(0, None))
+    draw("sums", kind.noise, sums(residuals, leaf), budget.sum_scale)
 
 
-@functools.cache
-def _neighbour_weights(depth: int, smoothing: float) -> np.ndarray:
-    """f32[2^D, 2^D]: the weight of one leaf in another, by the number of bits they differ in."""
-    leaves = np.arange(2**depth)
-    bits = np.bitwise_count(leaves[:, None] ^ leaves[None, :])
-    return (float(smoothing) ** bits).astype(np.float32)
+def _residuals(kind: Kind, rows: Rows, weights: Array) -> Array:
+    """i32[N], or i32[K, N] with several classes: what each row adds to the sums of its leaf.
+
+    The norm of a row's residuals is at most GRID, whatever the weights are. A row beyond it, which
+    no re-weighter of the library gives, adds nothing.
+    """
+    whole = jnp.clip(weights, -GRID, GRID).astype(jnp.int32)
+    if kind.response == BINARY:
+        return jnp.where(rows.target, whole, -whole)
+    if kind.response == NUMBER:
+        return whole
+    if kind.noise.price.norm == "l1":
+        within = jnp.sum(jnp.abs(whole), axis=0, keepdims=True) <= GRID
+    else:
+        within = jnp.sum(whole**2, axis=0, keepdims=True) <= GRID**2
+    return jnp.where(within, whole, 0)
 
 
 def hypothesis(
@@ -316,20 +421,26 @@ def hypothesis(
 ) -> ObliviousTree:
     """The tree: each leaf moves as far as its sum stands above the noise.
 
-    Let G be the released sum in rows, sigma the standard deviation of its noise, and m the public
-    estimate of the leaf's rows. A leaf is clip(s G / max(sigma + m h / 3, 1), -v, v), turned from
-    nats into bits. G, sigma and m add up other leaves too, with the weights of `Kind.smoothing`.
+    `oblivious_leaves.steps` has the formula.
     """
     tree, rows = _known(kind, budget, public)
-    unit = jnp.asarray(public.cap, jnp.float32) / GRID
-    near = jnp.asarray(_neighbour_weights(kind.depth, kind.smoothing))
-    spread = jnp.sqrt(jnp.sum(near**2, axis=1))
+    deviation = kind.deviation * budget.sum_scale
+    numbers = deviation, budget.step, budget.limit, budget.curvature
+    leaf = oblivious_leaves.steps(
+        release["sums"], rows, kind.smoothing, kind.response, *numbers, public
+    )
+    if any(kind.monotone):
+        direction = jnp.asarray(kind.monotone, jnp.int32)[tree.feature]
+        leaf = oblivious_leaves.monotone(leaf, direction)
+    return tree._replace(leaf=leaf)
 
-    signal = near @ (release["sums"].astype(jnp.float32) * unit)
-    noise = kind.deviation * budget.sum_scale * unit * spread
-    denominator = jnp.maximum(noise + (near @ rows) * budget.curvature / 3, 1.0)
-    nats = jnp.clip(budget.step * signal / denominator, -budget.limit, budget.limit)
-    return tree._replace(leaf=(nats / _LN2).astype(jnp.float32))
+
+def _sums_of_a_row(kind: Kind) -> int:
+    """How many sums a row may add to: one for each residual that is not 0."""
+    if not kind.response.axes:
+        return 1
+    most = GRID if kind.noise.price.norm == "l1" else GRID**2
+    return min(kind.response.classes, most)
 
 
 def events(kind: Kind, budget: ObliviousBudget, public: Public) -> list[Event]:
@@ -339,11 +450,11 @@ def events(kind: Kind, budget: ObliviousBudget, public: Public) -> list[Event]:
         Event(
             "sums",
             kind.noise,
-            "signed weights, all leaves",
+            "signed weights, all leaves" if kind.response == BINARY else "residuals, all leaves",
             sum_sensitivity(kind),
             budget.sum_scale,
             "docs/privacy.md O2",
-            moved=sensitivity.moved_rows(kind.relation),
+            moved=sensitivity.moved_rows(kind.relation) * _sums_of_a_row(kind),
         )
     ]
 
@@ -357,6 +468,9 @@ def checked_kind(
     marginals: bool,
     scores: bool,
     smoothing: float,
+    response: Response = BINARY,
+    monotone: Sequence[int] = (),
+    target_bins: int = 32,
 ) -> Kind:
     """The static part of a tree; arguments as `oblivious_tree` has them.
 
@@ -372,8 +486,36 @@ def checked_kind(
     near = floats("smoothing", smoothing)
     if near.ndim or not 0 <= near < 1:
         raise ValueError(f"smoothing must be one number in [0, 1), got {shown(smoothing)}")
+    if scores and response == NUMBER:
+        raise ValueError("scores by class need classes: a number has no scores_share")
+    _check_monotone(attributes, monotone, response)
     numbers, once = tuple(int(count) for count in counts), (marginals, scores)
-    return Kind(tuple(attributes), depth, numbers, *once, float(near), relation, noise)
+    static = tuple(attributes), depth, numbers, *once, float(near), relation, noise
+    bins = whole("target_bins", target_bins)
+    if not 2 <= bins <= target_histogram.MOST_BINS:
+        most = target_histogram.MOST_BINS
+        raise ValueError(f"target_bins must be in 2..{most}, got {bins}")
+    return Kind(*static, response, tuple(monotone), bins)
+
+
+def _check_monotone(
+    attributes: Sequence[Attribute], monotone: Sequence[int], response: Response
+) -> None:
+    """Refuse constraints that leaves cannot keep.
+
+    Raises:
+        ValueError: saying which.
+    """
+    if not any(monotone):
+        return
+    if response.axes:
+        raise ValueError("monotone constraints need one score, and several classes have one each")
+    if len(monotone) != len(attributes) or not set(monotone) <= {-1, 0, 1}:
+        got = shown(list(monotone))
+        raise ValueError(f"monotone must hold -1, 0 or 1 for each attribute, got {got}")
+    for number, (attribute, direction) in enumerate(zip(attributes, monotone, strict=True)):
+        if direction and not attribute.ordered:
+            raise ValueError(f"attribute {number} has no order, so nothing is monotone in it")
 
 
 def oblivious_tree(
@@ -386,14 +528,19 @@ def oblivious_tree(
     marginals: bool = False,
     scores: bool = False,
     smoothing: float = 0.1,
+    response: Response = BINARY,
+    monotone: Sequence[int] = (),
+    target_bins: int = 32,
 ) -> WeakLearner:
     """Oblivious trees over public questions, for boosting with clipped weights.
 
-    Guarantee, under `relation`, with weights of each row's own (`reweighting.clipped_mirror`): a
-    round costs what the mechanism costs at `sum_sensitivity`. The prologue costs what it costs at
-    `histogram_sensitivity`. Both statistics are exact integers. The questions cost nothing: they
-    follow from the domain, the seed, the number of the round and the released histograms. With
-    rounded Gaussian noise, T rounds are exactly sqrt(T) shift-GDP.
+    Guarantee, under `relation`, with weights of each row's own (`reweighting.clipped_mirror`, or
+    `reweighting.residuals` where the response is not one of two classes): a round costs what the
+    mechanism costs at `sum_sensitivity`. The prologue costs what it costs at
+    `histogram_sensitivity`, and at `target_histogram.target_sensitivity` for a number. All
+    statistics are exact integers. The questions cost nothing: they follow from the domain, the
+    seed, the number of the round and the released histograms. With rounded Gaussian noise, T rounds
+    are exactly sqrt(T) shift-GDP.
 
     Args:
         attributes: of the public domain, one for each feature. `recipes.oblivious.attributes_of`
@@ -408,11 +555,15 @@ def oblivious_tree(
         scores: whether an epilogue releases the final scores by class, and maps scores by a line
             that makes probabilities true (`score_line`).
         smoothing: the weight of a leaf's neighbour in its sum, in [0, 1); post-processing.
+        response: what is predicted. A number always has a prologue, which releases its histogram.
+        monotone: for each attribute 1 if scores must not fall with its cells, -1 if they must not
+            rise, and 0 otherwise; post-processing. It is not for several classes.
+        target_bins: how many bins of equal width the histogram of a number has.
 
     Raises:
         ValueError: naming the argument that is out of its range.
     """
-    static = mixes, marginals, scores, smoothing
+    static = mixes, marginals, scores, smoothing, response, monotone, target_bins
     return of_kind(checked_kind(attributes, depth, relation, noise, *static))
 
 
@@ -423,9 +574,9 @@ def of_kind(kind: Kind) -> WeakLearner:
         functools.partial(program, kind),
         functools.partial(hypothesis, kind),
         functools.partial(events, kind),
-        hypothesis_class(kind.attributes),
+        hypothesis_class(kind.attributes, kind.response),
         kind.relation,
-        prologue=_prologue(kind) if kind.marginals else None,
+        prologue=_prologue(kind) if kind.marginals or kind.response == NUMBER else None,
         epilogue=_epilogue(kind) if kind.scores else None,
         tag=f"oblivious_tree({kind.tag})",
         structure=functools.partial(structure, kind),

@@ -107,12 +107,13 @@ class Positions(NamedTuple):
 
     Attributes:
         position: f32[N, A].
-        target, present: as in `Table`.
+        target, present, weight: as in `Table`.
     """
 
     position: Array
     target: Array
     present: Array
+    weight: Array | None = None
 
 
 def prepare(table: Table) -> Positions:
@@ -126,7 +127,7 @@ def prepare(table: Table) -> Positions:
             "random trees ask for every attribute with the same probability; questions.allowed "
             "must be None"
         )
-    return Positions(questions.positions_of(table), table.target, table.present)
+    return Positions(questions.positions_of(table), table.target, table.present, table.weight)
 
 
 def descend(attribute: Array, threshold: Array, position: Array, tree: Array) -> Array:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations  # so that a branch may hold branches
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
 from dpbt.data.domains import Domain, Predicate, attributes, predicates, questions
 from dpbt.data.kinds import Boolean, Column, Nominal, Numeric
+from dpbt.data.targets import Target
 from dpbt.public import UNSPLIT
 
 
@@ -38,7 +39,7 @@ Hypotheses = Any
 """Hypotheses of all rounds, stacked along a leading axis."""
 
 DIGITS = 4
-"""Decimals that are shown of a number."""
+"""Decimals that are shown of a score, and digits of a number in its units."""
 
 _SCORES = "score of a row: the sum of what the trees add; positive above 0"
 
@@ -77,19 +78,7 @@ def of_trees(trees: Hypotheses, domain: Domain) -> str:
     Raises:
         ValueError: if a tree splits on something that the domain does not have.
     """
-    known = predicates(domain)
-    split, leaf = np.asarray(trees.split), np.asarray(trees.leaf)
-    if split.max() >= len(known):
-        raise ValueError(f"the model uses split {split.max()}, the domain has {len(known)} splits")
-
-    public = questions(domain)
-    asked = [
-        Asked(predicate, int(feature), frozenset(range(low, high + 1)))
-        for predicate, feature, low, high in zip(known, *public[:3], strict=True)
-    ]
-
-    def asked_by(t: int) -> AskedAt:
-        return lambda node: None if split[t, node] == UNSPLIT else asked[split[t, node]]
+    asked_by, leaf = _asked_of_trees(trees, domain)
 
     def says(value: float) -> str:
         return f"add {value:+.{DIGITS}f}"
@@ -100,45 +89,90 @@ def of_trees(trees: Hypotheses, domain: Domain) -> str:
     return "\n".join([_SCORES, *_blocks(asked_by, leaf, domain, says, of_all)])
 
 
-def of_oblivious_trees(trees: Hypotheses, domain: Domain) -> str:
+def of_oblivious_trees(
+    trees: Hypotheses,
+    domain: Domain,
+    target: Target | None = None,
+    classes: Sequence[Any] | None = None,
+) -> str:
     """The questions of each tree, and what its leaves add.
 
     The leaves of a tree of up to 3 questions are listed by their answers, n for no and y for yes.
-    Of a larger tree the smallest and the largest value are shown.
+    Of a larger tree the smallest and the largest value are shown. With several classes there is a
+    line for each class. Of a number, values are in its units.
 
     Args:
-        trees: feature i32[T, D], right bool[T, D, CELLS], leaf f32[T, 2^D].
+        trees: feature i32[T, D], right bool[T, D, CELLS], leaf f32[T, 2^D], or f32[T, K, 2^D] with
+            several classes.
         domain: the domain that encoded the table that they were learned from.
+        target: the declared classes or range; None for two classes.
+        classes: the names of several classes, if not the declared ones.
 
     Raises:
         ValueError: if the domain has another number of columns than the trees read.
     """
-    names, kinds = list(domain), list(domain.values())
-    feature, right, leaf = (np.asarray(array) for array in (trees.feature, trees.right, trees.leaf))
-    if feature.max() >= len(names):
-        raise ValueError(
-            f"the model reads column {feature.max()}, the domain has {len(names)} columns"
-        )
-
-    depth = feature.shape[1]
-    lines = [_SCORES]
+    leaf = np.asarray(trees.leaf)
+    lines = [_head(target)]
     for t, values in enumerate(leaf):
         lines.append(f"tree {t + 1}")
-        for level in range(depth):
-            f = feature[t, level]
-            lines.append(
-                f"  question {level + 1}: {names[f]} {cells_in_words(kinds[f], right[t, level])}"
-            )
-        if depth > 3:
-            least, most = values.min(), values.max()
-            lines.append(
-                f"  leaves: {len(values)}, each adds {least:+.{DIGITS}f} to {most:+.{DIGITS}f}"
-            )
-            continue
-        for index, value in enumerate(values):
-            answers = format(index, f"0{depth}b").replace("0", "n").replace("1", "y")
-            lines.append(f"  {answers}: add {value:+.{DIGITS}f}")
+        asked = questions_of_tree(trees, domain, t)
+        lines += [f"  question {k + 1}: {each.predicate.yes}" for k, each in enumerate(asked)]
+        lines += [f"  {line}" for line in _leaves_in_words(values, target, classes)]
     return "\n".join(lines)
+
+
+def _head(target: Target | None) -> str:
+    """What the values of leaves add up to."""
+    match target:
+        case Nominal():
+            return (
+                "scores of a row: for each class the sum of what the trees add; "
+                "the class of the largest is predicted"
+            )
+        case Numeric():
+            return (
+                "number of a row: the sum of what the trees add, "
+                f"clipped to {target.low:g}..{target.high:g}"
+            )
+    return _SCORES
+
+
+def _leaves_in_words(
+    values: np.ndarray, target: Target | None, classes: Sequence[Any] | None
+) -> list[str]:
+    """The lines of a tree's leaves.
+
+    Args:
+        values: f[2^D], or f[K, 2^D] with several classes.
+        target: as in `of_oblivious_trees`.
+        classes: as in `of_oblivious_trees`.
+    """
+    leaves = values.shape[-1]
+    depth = leaves.bit_length() - 1
+    answers = [f"{i:0{depth}b}".replace("0", "n").replace("1", "y") for i in range(leaves)]
+    if isinstance(target, Nominal):
+        of_class = zip(classes or target.names, values, strict=True)
+        if depth > 3:
+            return [f"{word}: {leaves} leaves, each {_range(row, None)}" for word, row in of_class]
+        return [
+            f"{word}: "
+            + ", ".join(f"{a} {added(v, None)}" for a, v in zip(answers, row, strict=True))
+            for word, row in of_class
+        ]
+    if depth > 3:
+        return [f"leaves: {leaves}, each {_range(values, target)}"]
+    return [f"{a}: add {added(v, target)}" for a, v in zip(answers, values, strict=True)]
+
+
+def _range(values: np.ndarray, target: Target | None) -> str:
+    return f"adds {added(values.min(), target)} to {added(values.max(), target)}"
+
+
+def added(value: float, target: Target | None) -> str:
+    """What a leaf adds: to a score, or to a number in its units."""
+    if isinstance(target, Numeric):
+        return f"{float(value) * (target.high - target.low):+.{DIGITS}g}"
+    return f"{float(value):+.{DIGITS}f}"
 
 
 def of_groves(groves: Hypotheses, domain: Domain) -> str:
@@ -153,26 +187,7 @@ def of_groves(groves: Hypotheses, domain: Domain) -> str:
     Raises:
         ValueError: if a tree asks for an attribute that the domain does not have.
     """
-    known = attributes(domain)
-    arrays = (groves.attribute, groves.threshold, groves.leaf)
-    attribute, threshold, leaf = (
-        np.asarray(array).reshape(-1, np.shape(array)[-1]) for array in arrays
-    )
-    if attribute.max() >= len(known):
-        raise ValueError(
-            f"the model uses attribute {attribute.max()}, the domain has {len(known)} attributes"
-        )
-
-    public = questions(domain)
-
-    def asked_by(t: int) -> AskedAt:
-        def asked_at(node: int) -> Asked:
-            number, t_node = int(attribute[t, node]), threshold[t, node]
-            cells = np.flatnonzero(public.position[number] > t_node).tolist()
-            predicate = known[number](float(t_node))
-            return Asked(predicate, int(public.attribute[number]), frozenset(cells))
-
-        return asked_at
+    asked_by, leaf = _asked_of_groves(groves, domain)
 
     def says(value: float) -> str:
         return f"share of positive {value:.{DIGITS}f}"
@@ -211,8 +226,114 @@ def of_halfspaces(halfspaces: Hypotheses, domain: Domain) -> str:
     return "\n".join([*head, *(f"{total[a]:+.{DIGITS}f}  {known[a].name}" for a in order)])
 
 
+def branch_of(kind: str, hypotheses: Hypotheses, domain: Domain, number: int) -> Branch:
+    """One tree of a model, with the branches that a row can reach, as the rules show them.
+
+    Args:
+        kind: "trees", "oblivious trees" or "groves", a name of `reader.KINDS`.
+        hypotheses: of all rounds; a round of `of_groves` may hold several trees.
+        domain: the domain that encoded the table that they were learned from.
+        number: of the tree, from 0.
+
+    Raises:
+        ValueError: for hypotheses of another kind, which are no trees. Also for a tree that asks
+            something that the domain does not have.
+    """
+    every_cell = tuple(frozenset(range(column.cells)) for column in domain.values())
+    match kind:
+        case "trees":
+            asked_by, leaf = _asked_of_trees(hypotheses, domain)
+        case "groves":
+            asked_by, leaf = _asked_of_groves(hypotheses, domain)
+        case "oblivious trees":
+            asked_by, leaf = _asked_of_oblivious_trees(hypotheses, domain)
+        case _:
+            raise ValueError(f"{kind} are no trees")
+    return _reached(asked_by(number), leaf[number], every_cell)
+
+
+AskedBy = Callable[[int], AskedAt]
+"""number of a tree -> what its nodes ask."""
+
+
+def _asked_of_trees(trees: Hypotheses, domain: Domain) -> tuple[AskedBy, np.ndarray]:
+    """What trees ask, and their leaves f32[T, 2^D]; see `of_trees`."""
+    known = predicates(domain)
+    split, leaf = np.asarray(trees.split), np.asarray(trees.leaf)
+    if split.max() >= len(known):
+        raise ValueError(f"the model uses split {split.max()}, the domain has {len(known)} splits")
+
+    public = questions(domain)
+    asked = [
+        Asked(predicate, int(feature), frozenset(range(low, high + 1)))
+        for predicate, feature, low, high in zip(known, *public[:3], strict=True)
+    ]
+
+    def asked_by(t: int) -> AskedAt:
+        return lambda node: None if split[t, node] == UNSPLIT else asked[split[t, node]]
+
+    return asked_by, leaf
+
+
+def _asked_of_oblivious_trees(trees: Hypotheses, domain: Domain) -> tuple[AskedBy, np.ndarray]:
+    """What oblivious trees ask, and their leaves f32[T, 2^D]; see `of_oblivious_trees`."""
+
+    def asked_by(t: int) -> AskedAt:
+        asked = questions_of_tree(trees, domain, t)
+        return lambda node: asked[(node + 1).bit_length() - 1]
+
+    return asked_by, np.asarray(trees.leaf)
+
+
+def questions_of_tree(trees: Hypotheses, domain: Domain, number: int) -> list[Asked]:
+    """What each level of an oblivious tree asks; see `of_oblivious_trees`.
+
+    Raises:
+        ValueError: if the domain has another number of columns than the trees read.
+    """
+    names, kinds = list(domain), list(domain.values())
+    features = np.asarray(trees.feature)
+    if features.max() >= len(names):
+        raise ValueError(
+            f"the model reads column {features.max()}, the domain has {len(names)} columns"
+        )
+
+    asked = []
+    for feature, right in zip(features[number], np.asarray(trees.right)[number], strict=True):
+        words = f"{names[feature]} {cells_in_words(kinds[feature], right)}"
+        predicate = Predicate(names[feature], words, f"not: {words}")
+        asked.append(Asked(predicate, int(feature), frozenset(np.flatnonzero(right).tolist())))
+    return asked
+
+
+def _asked_of_groves(groves: Hypotheses, domain: Domain) -> tuple[AskedBy, np.ndarray]:
+    """What random trees ask, and their leaves f32[T P, 2^D]; see `of_groves`."""
+    known = attributes(domain)
+    arrays = (groves.attribute, groves.threshold, groves.leaf)
+    attribute, threshold, leaf = (
+        np.asarray(array).reshape(-1, np.shape(array)[-1]) for array in arrays
+    )
+    if attribute.max() >= len(known):
+        raise ValueError(
+            f"the model uses attribute {attribute.max()}, the domain has {len(known)} attributes"
+        )
+
+    public = questions(domain)
+
+    def asked_by(t: int) -> AskedAt:
+        def asked_at(node: int) -> Asked:
+            number, t_node = int(attribute[t, node]), threshold[t, node]
+            cells = np.flatnonzero(public.position[number] > t_node).tolist()
+            predicate = known[number](float(t_node))
+            return Asked(predicate, int(public.attribute[number]), frozenset(cells))
+
+        return asked_at
+
+    return asked_by, leaf
+
+
 def _blocks(
-    asked_by: Callable[[int], AskedAt],
+    asked_by: AskedBy,
     leaf: np.ndarray,
     domain: Domain,
     says: Callable[[float], str],

@@ -15,6 +15,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from dpbt.base import (
+    BINARY,
+    GRID,
     Array,
     Budget,
     Epilogue,
@@ -22,11 +24,13 @@ from dpbt.base import (
     Public,
     Relation,
     Release,
+    Response,
     relation_name,
 )
 from dpbt.privacy import boundary, sensitivity
 from dpbt.privacy.accounting import Event
 from dpbt.privacy.mechanism import Mechanism, Numbers, Sensitivity
+from dpbt.reweighting import counted_weights
 
 SITE = "scores"
 
@@ -50,38 +54,85 @@ def score_sensitivity(relation: Relation, noise: Mechanism) -> float:
     """How far one row moves the counts of scores by class, in rows, in the mechanism's norm.
 
     Proof. Given all earlier releases, the score of a row is a function of that row alone. So a row
-    is in one interval, in the column of its class. Under add/remove one count moves by 1. Under
-    replace-one two counts move by 1: L1 = 2 and L2 = sqrt(2).
+    is in one interval, in the column of its class. It adds at most 1 to that count before counts
+    are rounded, which moves no two of them further apart than 1. Under add/remove one count moves
+    by at most 1. Under replace-one two counts move by 1: L1 = 2 and L2 = sqrt(2).
     """
     moved = sensitivity.moved_rows(relation)
     return noise.bound(Sensitivity(moved, math.sqrt(moved)))
 
 
 def counts(rows: Prepared, scores: Array) -> Array:
-    """i32[10, 2]: how many present rows of each class have scores (in bits) in each interval."""
+    """i32[10, 2]: how many present rows of each class have scores (in bits) in each interval.
+
+    With scores f32[K, N] of several classes, the score is the log odds of the largest class, and
+    the class says whether the row is of it. A row counts by its weight, and counts are rounded to
+    whole rows.
+    """
+    target = rows.target
+    if scores.ndim == 2:
+        scores, target = _of_largest(scores, target)
     interval = jnp.searchsorted(jnp.asarray(EDGES), scores * np.float32(_LN2), side="right")
-    place = 2 * interval.astype(jnp.int32) + rows.target.astype(jnp.int32)
-    one = rows.present.astype(jnp.int32)
-    return jax.ops.segment_sum(one, place, 2 * len(_MIDDLES)).reshape(len(_MIDDLES), 2)
+    place = 2 * interval.astype(jnp.int32) + target.astype(jnp.int32)
+    full = jnp.full(scores.shape, float(GRID), jnp.float32)
+    part = counted_weights(full, rows).astype(jnp.int32)
+    found = jax.ops.segment_sum(part, place, 2 * len(_MIDDLES))
+    return ((found + GRID // 2) // GRID).reshape(len(_MIDDLES), 2)
+
+
+def _of_largest(scores: Array, target: Array) -> tuple[Array, Array]:
+    """(f32[N], bool[N]): the log odds of the largest class in bits, and whether rows are of it."""
+    largest = jnp.argmax(scores, axis=0)
+    of_largest = jnp.arange(scores.shape[0], dtype=jnp.int32)[:, None] == largest[None, :]
+    rest = jnp.where(of_largest, -jnp.inf, scores) * np.float32(_LN2)
+    others = jax.nn.logsumexp(rest, axis=0) / np.float32(_LN2)
+    return jnp.max(scores, axis=0) - others, target == largest.astype(target.dtype)
 
 
 def line(noisy: Array, deviation: Numbers, start: Array) -> tuple[Array, Array]:
     """(f32[] slope, f32[] intercept in bits), from noisy counts; post-processing.
 
-    The log odds of a row with score h are start + shift + slope (h - start). If p is the
-    probability of an interval with c1 and c0 rows, then c1 (1 - p) - c0 p has mean 0. Its variance
-    is that of the noise plus that of the labels. So the counts say how likely each slope and shift
-    is. The result is their mean over a grid, with a normal prior on the shift and on the logarithm
-    of the slope. Where noise hides the counts, the prior remains.
+    The log odds of a row with score h are start + shift + slope (h - start). `_fitted` says how
+    slope and shift follow from the counts.
 
     Args:
         noisy: i32[10, 2], noisy `counts`.
         deviation: f32[], the standard deviation of the noise, in rows.
         start: f32[], where scores started, in bits.
     """
-    shift, slope = jnp.asarray(_SHIFTS)[:, None, None], jnp.asarray(_SLOPES)[None, :, None]
+    slope, shift = _fitted(noisy, deviation, start * np.float32(_LN2), _SHIFTS)
+    return slope, start + shift / np.float32(_LN2)
+
+
+def temperature(noisy: Array, deviation: Numbers, start: Array) -> tuple[Array, Array]:
+    """(f32[] slope, f32[K] intercept in bits) of several classes; post-processing.
+
+    All scores are multiplied by one slope. Where scores are nearly equal, this multiplies how far
+    the log odds of the largest class are above those of a guess, -log(K - 1). So the slope is
+    fitted to these, without a shift.
+
+    Args:
+        noisy: i32[10, 2], noisy `counts`.
+        deviation: f32[], the standard deviation of the noise, in rows.
+        start: f32[K], where scores started, in bits.
+    """
+    guess = jnp.float32(-math.log(start.shape[0] - 1))
+    slope, _ = _fitted(noisy, deviation, guess, np.zeros(1, np.float32))
+    return slope, slope * start
+
+
+def _fitted(
+    noisy: Array, deviation: Numbers, begin: Array, shifts: np.ndarray
+) -> tuple[Array, Array]:
+    """(f32[] slope, f32[] shift in nats) of log odds begin + shift + slope (h - begin).
+
+    If p is the probability of an interval with c1 and c0 rows, then c1 (1 - p) - c0 p has mean 0.
+    Its variance is that of the noise plus that of the labels. So the counts say how likely each
+    slope and shift is. The result is their mean over a grid, with a normal prior on the shift and
+    on the logarithm of the slope. Where noise hides the counts, the prior remains.
+    """
+    shift, slope = jnp.asarray(shifts)[:, None, None], jnp.asarray(_SLOPES)[None, :, None]
     middle = jnp.asarray(_MIDDLES)[None, None, :]
-    begin = start * np.float32(_LN2)
     positive = jax.nn.sigmoid(begin + shift + slope * (middle - begin))
     negative = 1 - positive
 
@@ -96,12 +147,14 @@ def line(noisy: Array, deviation: Numbers, start: Array) -> tuple[Array, Array]:
     log_slope, shift = jnp.log(slope[..., 0]), shift[..., 0]
     prior = ((log_slope - math.log(_SLOPE)) / _SLOPE_SPREAD) ** 2 + (shift / _SHIFT_SPREAD) ** 2
     likely = jax.nn.softmax(-(misfit + prior) / 2, axis=(0, 1))
-    mean_slope = jnp.exp(jnp.sum(likely * log_slope))
-    return mean_slope, start + jnp.sum(likely * shift) / np.float32(_LN2)
+    return jnp.exp(jnp.sum(likely * log_slope)), jnp.sum(likely * shift)
 
 
 def epilogue(
-    relation: Relation, noise: Mechanism, scale_of: Callable[[Budget], Numbers]
+    relation: Relation,
+    noise: Mechanism,
+    scale_of: Callable[[Budget], Numbers],
+    response: Response = BINARY,
 ) -> Epilogue:
     """The epilogue; one draw, "scores", with the sensitivity of `score_sensitivity`.
 
@@ -109,6 +162,7 @@ def epilogue(
         relation: the neighbouring relation of its event.
         noise: a mechanism on integers, such as `mechanisms.rounded_gaussian`.
         scale_of: budget -> the noise of the counts, in rows.
+        response: one of two classes, or of several.
     """
 
     def program(
@@ -126,7 +180,9 @@ def epilogue(
 
     def of_release(release: Release, budget: Budget, start: Array) -> tuple[Array, Array]:
         deviation = math.sqrt(2) if noise.price.norm == "l1" else 1.0
-        return line(release[SITE], scale_of(budget) * np.float32(deviation), start)
+        found = temperature if response.axes else line
+        return found(release[SITE], scale_of(budget) * np.float32(deviation), start)
 
-    tag = f"score_line({relation_name(relation)}, {noise.name})"
+    more = f", {response.words}" if response.axes else ""
+    tag = f"score_line({relation_name(relation)}, {noise.name}{more})"
     return Epilogue(boundary.private_program(program, events), of_release, tag)

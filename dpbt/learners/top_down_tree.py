@@ -27,7 +27,7 @@ from dpbt.learners import trees
 from dpbt.losses import check_criterion, family_name, fixed
 from dpbt.privacy import accounting, boundary, mechanisms, sensitivity, slickness
 from dpbt.privacy.accounting import Event
-from dpbt.privacy.mechanism import Allowance, Mechanism, Numbers, rounded_down
+from dpbt.privacy.mechanism import SCALE_MARGIN, Allowance, Mechanism, Numbers, rounded_down
 
 PUBLISHED_RANGE = 8
 """Asadi et al. (2022), section 9: one selection by Gini improvement is 8 eta zeta-DP."""
@@ -242,7 +242,7 @@ def calibrate(
     leaf_share = np.asarray(leaf_share, np.float64)
     split = tree.part((1 - leaf_share) / kind.splits)
     return TopDownBudget(
-        rounded_down(mechanisms.exponential.price.shift(split)),
+        rounded_down(mechanisms.exponential.price.shift(split) * (1 - SCALE_MARGIN)),
         kind.labels.scale(_leaf_sensitivity(public.rows), tree.part(leaf_share)),
     )
 

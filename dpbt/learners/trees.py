@@ -50,6 +50,7 @@ class Prepared(NamedTuple):
         columns: i8[S, N], the same transposed, for routing and for products of many rows.
         target, present: as in `Table`.
         allowed: bool[S] or None, as in `Questions`.
+        weight: f32[N] or None, as in `Table`.
     """
 
     splits: Array
@@ -57,13 +58,14 @@ class Prepared(NamedTuple):
     target: Array
     present: Array
     allowed: AnyArray | None = None
+    weight: Array | None = None
 
 
 def prepare(table: Table) -> Prepared:
     """The splits of the table's rows, in the layouts that `node_products` and `descend` read."""
     columns = questions.columns_of(table).astype(jnp.int8)
     allowed = None if table.questions is None else table.questions.allowed
-    return Prepared(columns.T, columns, table.target, table.present, allowed)
+    return Prepared(columns.T, columns, table.target, table.present, allowed, table.weight)
 
 
 def node_dtype(leaves: int) -> DTypeLike:

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple, Protocol
 import jax
 import numpy as np
 from dp_accounting import DpEvent
+from dp_accounting.dp_event import NonPrivateDpEvent, NoOpDpEvent
 from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution
 
 Array = jax.Array
@@ -81,6 +82,8 @@ class Price(NamedTuple):
         loss_distribution: (sensitivity, scale) -> the privacy loss distribution of dp_accounting.
         reads_rows: False for draws that never read the private value, and cost nothing.
         gaussian: whether a draw is exactly mu-GDP, with the mu of its cost.
+        loss_event: (sensitivity, scale) -> the event of dp_accounting for its accountant of privacy
+            loss distributions; None where that is `dp_event`.
     """
 
     norm: str
@@ -90,6 +93,7 @@ class Price(NamedTuple):
     loss_distribution: Callable[[float, float], PrivacyLossDistribution]
     reads_rows: bool = True
     gaussian: bool = False
+    loss_event: Callable[[float, float], DpEvent] | None = None
 
 
 class Sensitivity(NamedTuple):
@@ -143,9 +147,22 @@ class Mechanism(NamedTuple):
         """
         return self.price.cost(shift(sensitivity, scale))
 
-    def dp_event(self, sensitivity: float, scale: float) -> DpEvent:
-        """The draw as an event of dp_accounting."""
-        return self.price.dp_event(float(shift(sensitivity, scale)))
+    def dp_event(self, sensitivity: float, scale: float, accountant: str = "rdp") -> DpEvent:
+        """The draw as an event of dp_accounting, whose sensitivity is that of the relation.
+
+        Args:
+            sensitivity: at least 0, in the norm of the price.
+            scale: the noise, at least 0.
+            accountant: "rdp" or "pld", the accountant of dp_accounting that is to read it.
+        """
+        moved = float(shift(sensitivity, scale))
+        if moved == 0:
+            return NoOpDpEvent()
+        if math.isinf(moved):
+            return NonPrivateDpEvent()
+        if accountant == "pld" and self.price.loss_event is not None:
+            return self.price.loss_event(float(sensitivity), float(scale))
+        return self.price.dp_event(moved)
 
     def bound(self, sensitivity: Sensitivity) -> Numbers:
         """The sensitivity in the norm that prices this mechanism.
@@ -178,6 +195,14 @@ def shift(sensitivity: Numbers, scale: Numbers) -> Numbers:
     sensitivity, scale = np.asarray(sensitivity, np.float64), np.asarray(scale, np.float64)
     noisy = np.divide(sensitivity, np.where(scale > 0, scale, 1.0))
     return np.where(sensitivity == 0, 0.0, np.where(scale > 0, noisy, np.inf))[()]
+
+
+SCALE_MARGIN = 2.0**-22
+"""More than the share that float32 takes from a scale which follows what was released.
+
+A program computes such a scale anew in each round, from a public unit. That takes at most four
+roundings, of 2^-24 each.
+"""
 
 
 def quotient_up(bound: Numbers, divisor: Numbers) -> np.ndarray:

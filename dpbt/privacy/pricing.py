@@ -29,7 +29,8 @@ def ledger(recipe: Recipe | Model | SavedModel, key: Array | None = None) -> acc
     """The ledger of one setting: what each draw costs over all rounds, and the total.
 
     Every event is compared with the draw that it prices: same site, same mechanism, no less noise.
-    The events of a round count T times, and those of a prologue and of an epilogue once.
+    The events of a round count T times, and those of a prologue and of an epilogue once. The ledger
+    of a model that was chosen among several is that of the choice (`accounting.ChoiceLedger`).
 
     Args:
         recipe: one setting, or a model, which has the ledger of the recipe that it was fitted with.
@@ -47,6 +48,10 @@ def ledger(recipe: Recipe | Model | SavedModel, key: Array | None = None) -> acc
         return kept if kind is None else dataclasses.replace(kept, key=kind)
     if isinstance(recipe, Model):
         kind = kind or recipe.key
+        if recipe.choice is not None:
+            choice, score = recipe.choice
+            of_run = ledger(recipe.recipe)
+            return accounting.with_choice(of_run, kind, choice, accounting.line_of(dict(score)))
         recipe = recipe.recipe
     rounds, delta = _checked(recipe)
     learner, public = recipe.learner, recipe.public()
@@ -60,8 +65,11 @@ def ledger(recipe: Recipe | Model | SavedModel, key: Array | None = None) -> acc
 
     # The rounds: their draws are read as in the first round, and as in a later one.
     events = _events(recipe, learner.program, public)
-    for bound in (0.0, _FAR_BOUND):
-        in_rounds = accounting.compared(events, drawn(recipe, learner.program, bound), rounds)
+    first, later = (
+        accounting.compared(events, drawn(recipe, learner.program, bound), rounds)
+        for bound in (0.0, _FAR_BOUND)
+    )
+    in_rounds = [line.with_less(other) for line, other in zip(first, later, strict=True)]
 
     lines = {"prologue": [], "rounds": in_rounds, "epilogue": [], **once}
     boundary.check_sites(**{part: [line.site for line in own] for part, own in lines.items()})
@@ -142,7 +150,8 @@ def _reading(
 
         # Weights on the one row.
         prepared = learner.hypotheses.prepare(learner.hypotheses.example())
-        score = jnp.zeros(prepared.present.shape[0], jnp.float32)
+        axes = reweighter.response.axes
+        score = jnp.zeros((*axes, prepared.present.shape[0]), jnp.float32)
         weighted = reweighter.weigh(score, bound, prepared, public)
         public = public._replace(cap=weighted.cap)
         return program.draws(prepared, weighted.weight, budget, public)

@@ -26,6 +26,7 @@ from dpbt.base import (
     WeakLearner,
 )
 from dpbt.base import relation as to_relation
+from dpbt.data.targets import Target
 from dpbt.losses import as_family
 from dpbt.privacy import accounting
 from dpbt.privacy.mechanism import Allowance
@@ -193,6 +194,7 @@ class Parts(NamedTuple):
         loss: the family of the link of `predict_proba`, or None.
         name: the name of the algorithm.
         setting: a word for its options, for tables.
+        target: the declared classes or range; None for two classes.
     """
 
     learner: WeakLearner
@@ -201,6 +203,7 @@ class Parts(NamedTuple):
     loss: LossFamily | None
     name: str
     setting: str
+    target: Target | None = None
 
 
 Calibrate = Callable[[Allowance, Any, Public], Any]
@@ -331,6 +334,7 @@ def assemble(request: Request, parts: Parts, budget: Budget) -> Recipe:
         calibration=request.calibration,
         setting=parts.setting,
         rows_per_person=request.rows_per_person,
+        target=parts.target,
     )
 
 

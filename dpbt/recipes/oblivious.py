@@ -3,24 +3,35 @@
 from __future__ import annotations  # so that help() shows ArrayLike by its name
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from dpbt import losses
-from dpbt.base import ADD_REMOVE, REPLACE_ONE, Public, Recipe, Relation
+from dpbt.base import (
+    ADD_REMOVE,
+    BINARY,
+    NUMBER,
+    REPLACE_ONE,
+    Public,
+    Recipe,
+    Relation,
+    Response,
+    Reweighter,
+)
 from dpbt.base import relation as to_relation
-from dpbt.data import domains
+from dpbt.data import domains, targets
 from dpbt.data.domains import Domain
 from dpbt.data.kinds import Nominal
-from dpbt.learners import oblivious_tree, score_line
+from dpbt.data.targets import Target
+from dpbt.learners import oblivious_tree, score_line, target_histogram
 from dpbt.learners.oblivious_questions import Attribute
 from dpbt.privacy import accounting, mechanisms
 from dpbt.privacy.mechanism import Allowance
 from dpbt.recipes.building import Parts, Request, build, checked_request, checked_rows, deltas
-from dpbt.reweighting import ClippedNumbers, clipped_mirror
+from dpbt.reweighting import ClippedNumbers, ResidualNumbers, clipped_mirror, residuals
 from dpbt.validate import floats, positive, shown, whole
 
 MOST_SEED = 2**24
@@ -51,11 +62,15 @@ def oblivious_boost(
     mixes: Sequence[int] = (1, 2, 3),
     step: ArrayLike = 0.2,
     limit: ArrayLike = 0.6,
-    clip: ArrayLike = 0.3,
+    clip: ArrayLike | None = None,
     marginals_share: ArrayLike = 0.0,
+    target_share: ArrayLike = 0.1,
+    target_bins: int = 32,
     scores_share: ArrayLike = 0.0,
-    curvature: ArrayLike = 0.05,
+    curvature: ArrayLike | None = None,
     smoothing: float = 0.1,
+    target: Target | None = None,
+    monotone: Mapping[str, int] | None = None,
     seed: ArrayLike = 0,
     relation: str | Relation = ADD_REMOVE,
     rows_per_person: int = 1,
@@ -63,8 +78,9 @@ def oblivious_boost(
     """Boosted oblivious trees over public questions, with one noisy draw a tree.
 
     Guarantee: epsilon-DP, or (epsilon, delta)-DP, under `relation`, with the lines of
-    `dpbt.ledger`. A round releases the signed sums of the clipped weights in each leaf. All of its
-    questions are public. With a delta every draw is a rounded Gaussian, and GDP composes them
+    `dpbt.ledger`. A round releases the signed sums of the clipped weights in each leaf; with
+    several classes, or a number, the sums of the clipped residuals. All of its questions are
+    public. With a delta every draw is a rounded Gaussian, and GDP composes them
     exactly. `auto` sets all numbers from public quantities.
 
     Arguments of type ArrayLike may be arrays. They broadcast to settings, and none of their values
@@ -79,16 +95,31 @@ def oblivious_boost(
         rounds: T, the number of trees.
         depth: D, the number of questions of a tree, in 1..10.
         mixes: how many attributes a tree asks. The trees take these numbers in turn.
-        step: s, how far a leaf moves scores if its sum is as large as its noise, in nats.
-        limit: v, the furthest that a leaf moves a score, in nats.
-        clip: c, in (0, 1]. No row has a larger weight.
+        step: s, how far a leaf moves scores if its sum is as large as its noise, in nats, or in
+            spreads of a number.
+        limit: v, the furthest that a leaf moves a score, in nats or in spreads.
+        clip: c. No row has a larger weight than c, in (0, 1]; by default 0.3. With several classes
+            the L2 norm of a row's residuals is at most sqrt(2) c. With pure epsilon their L1 norm
+            is at most 2 c. For two classes these are the same. The residual of a number is at most
+            c spreads, by default 0.5.
         marginals_share: the share of the budget (of epsilon, or of mu^2) for class histograms of
             all attributes before the first tree, in [0, 1). All settings have them or none does.
+        target_share: the share of the budget for the histogram of a number, in (0, 1). It says
+            where scores start, and the spread in units of which residuals are clipped.
+        target_bins: how many bins of equal width that histogram has. Fewer bins stand out of more
+            noise, and more bins tell a number of small spread in a wide range.
         scores_share: the share of the budget for the final scores by class, after the last tree, in
             [0, 1). They make probabilities true. All settings have them or none does.
         curvature: h, how much a leaf's estimated share of the rows adds to its denominator, which
-            makes the step a Newton step where noise is small. It counts with histograms only.
+            makes the step a Newton step where noise is small. For classes it is 0.05 by default,
+            and counts with histograms only. For a number it is 6 s by default, so that without
+            noise a leaf moves half as far as the mean of its residuals.
         smoothing: the weight of a leaf's neighbours in its sum, in [0, 1).
+        target: what is predicted: `domains.Nominal` for several classes, `domains.Numeric` for a
+            number in a declared range, None for two classes. Give `dpbt.table` the same.
+        monotone: for names of columns 1 if scores must not fall as the column rises, or -1 if they
+            must not rise. It costs nothing. A cell for missing values counts as the largest. It is
+            not for several classes, nor for columns without an order.
         seed: of the public questions, a whole number in 0..2^24 - 1. It is not a secret.
         relation: "add_remove" or "replace_one".
         rows_per_person: the most rows that one person has, by the owner's promise. The guarantee is
@@ -110,13 +141,18 @@ def oblivious_boost(
         _share("marginals_share", marginals_share),
         _share("scores_share", scores_share),
     )
-    _check_rest(opening + closing)
     once = bool(np.any(opening > 0)), bool(np.any(closing > 0))
-    kind = _kind(request, domain, depth, mixes, *once, smoothing)
+    response = targets.response_of(target)
+    if response == NUMBER and not once[1]:
+        closing = _target_share(target_share)
+    _check_rest(opening + closing)
+    constraints = _directions(domain, monotone)
+    static = response, constraints, target_bins
+    kind = _kind(request, domain, depth, mixes, *once, smoothing, *static)
     settings = _Settings(
         _in_float32("step", step),
         _in_float32("limit", limit),
-        _in_float32("curvature", curvature, zero=True) * kind.marginals,
+        _curvature(curvature, step, kind),
         _seed(seed),
     )
 
@@ -130,21 +166,69 @@ def oblivious_boost(
         if kind.marginals:
             moved = oblivious_tree.histogram_sensitivity(kind)
             histogram_scale = kind.noise.scale(moved, allowance.part(opening))
+        if response == NUMBER:
+            moved = target_histogram.target_sensitivity(kind.relation, kind.noise)
+            score_scale = kind.noise.scale(moved, allowance.part(closing))
         if kind.scores:
             moved = score_line.score_sensitivity(kind.relation, kind.noise)
             score_scale = kind.noise.scale(moved, allowance.part(closing))
         scales = sum_scale, histogram_scale, score_scale
         return oblivious_tree.ObliviousBudget(*scales, *settings)
 
-    parts = Parts(
-        oblivious_tree.of_kind(kind),
-        clipped_mirror(losses.log),
-        ClippedNumbers(np.ones((), np.float32), _clip(clip)),
-        losses.fixed(losses.log),
-        "oblivious_boost",
-        f"{kind.depth} questions a tree",
-    )
+    words = "oblivious_boost", f"{kind.depth} questions a tree"
+    weighing = _weighing(kind, clip)
+    loss = losses.fixed(losses.log) if response == BINARY else None
+    parts = Parts(oblivious_tree.of_kind(kind), *weighing, loss, *words, target)
     return build(request, parts, calibrate)
+
+
+def _weighing(
+    kind: oblivious_tree.Kind, clip: ArrayLike | None
+) -> tuple[Reweighter, ClippedNumbers | ResidualNumbers]:
+    """The re-weighter and its numbers."""
+    if kind.response == BINARY:
+        numbers = ClippedNumbers(np.ones((), np.float32), _clip(0.3 if clip is None else clip))
+        return clipped_mirror(losses.log), numbers
+    norm = kind.noise.price.norm
+    by = residuals(kind.response, norm)
+    if kind.response == NUMBER:
+        return by, ResidualNumbers(_in_float32("clip", 0.5 if clip is None else clip))
+    most = _clip(0.3 if clip is None else clip)
+    return by, ResidualNumbers(most * (2.0 if norm == "l1" else math.sqrt(2)))
+
+
+def _curvature(
+    curvature: ArrayLike | None, step: ArrayLike, kind: oblivious_tree.Kind
+) -> np.ndarray:
+    """H of every setting; 0 where nothing says how many rows a leaf has."""
+    if kind.response == NUMBER:
+        given = 6 * floats("step", step) if curvature is None else curvature
+        return _in_float32("curvature", given, zero=True)
+    given = 0.05 if curvature is None else curvature
+    return _in_float32("curvature", given, zero=True) * kind.marginals
+
+
+def _directions(domain: Domain, monotone: Mapping[str, int] | None) -> tuple[int, ...]:
+    """The direction of each column of the domain; none if there are no constraints.
+
+    Raises:
+        ValueError: naming a column that is not in the domain or has no order, or a direction.
+    """
+    if monotone is None:
+        return ()
+    domains.check(domain)
+    if not isinstance(monotone, Mapping):
+        raise ValueError(f"monotone must map names of columns to 1 or -1, got {shown(monotone)}")
+    for name, direction in monotone.items():
+        column = domain.get(name)
+        if column is None:
+            raise ValueError(f"monotone names {name!r}, which is no column of the domain")
+        if isinstance(column, Nominal) and not column.ordered:
+            raise ValueError(f"monotone names {name!r}, whose values have no order")
+        if isinstance(direction, bool) or direction not in (-1, 0, 1):
+            raise ValueError(f"monotone: {name!r} must be 1 or -1, got {shown(direction)}")
+    found = tuple(int(monotone.get(name, 0)) for name in domain)
+    return found if any(found) else ()
 
 
 class _Settings(NamedTuple):
@@ -164,13 +248,30 @@ def _kind(
     marginals: bool,
     scores: bool,
     smoothing: float,
+    response: Response,
+    monotone: tuple[int, ...],
+    target_bins: int,
 ) -> oblivious_tree.Kind:
     """The static part, checked; the noise follows from the guarantee."""
     noise = mechanisms.rounded_gaussian if request.approximate else mechanisms.discrete_laplace
     static = mixes, marginals, scores, smoothing
     return oblivious_tree.checked_kind(
-        attributes_of(domain), depth, request.relation, noise, *static
+        attributes_of(domain),
+        depth,
+        request.relation,
+        noise,
+        *static,
+        response,
+        monotone,
+        target_bins,
     )
+
+
+def _target_share(value: ArrayLike) -> np.ndarray:
+    share = floats("target_share", value)
+    if not np.all((share > 0) & (share < 1)):
+        raise ValueError(f"target_share must be in (0, 1), got {shown(value)}")
+    return share
 
 
 def _share(name: str, value: ArrayLike) -> np.ndarray:
@@ -184,7 +285,7 @@ def _share(name: str, value: ArrayLike) -> np.ndarray:
 def _check_rest(spent: np.ndarray) -> None:
     if not np.all(spent < 1):
         raise ValueError(
-            "marginals_share and scores_share must add up to less than 1, "
+            "marginals_share, target_share and scores_share must add up to less than 1, "
             f"got {shown(float(np.max(spent)))}"
         )
 
@@ -219,6 +320,9 @@ _MIXES = (2, 3, 4)
 _SCORES = 0.03
 """The share of the budget that `auto` spends on scores by class."""
 
+_TARGET = (0.03, 0.2)
+"""The least and the largest share of the budget for the histogram of a number."""
+
 
 class Rule(NamedTuple):
     """The numbers that `auto` chooses; see `oblivious_boost`."""
@@ -229,6 +333,8 @@ class Rule(NamedTuple):
     mixes: tuple[int, ...]
     marginals_share: float
     scores_share: float
+    target_share: float
+    target_bins: int
 
 
 def rule(
@@ -238,6 +344,7 @@ def rule(
     delta: float = 0.0,
     relation: Relation = ADD_REMOVE,
     rows_per_person: int = 1,
+    response: Response = BINARY,
 ) -> Rule:
     """The numbers of oblivious trees, from public quantities alone.
 
@@ -252,6 +359,11 @@ def rule(
       where their noise, F / (n eps) or sqrt(F) / (n mu), is small.
     - *Scores by class.* Three hundredths of the budget make probabilities true. That costs about
       0.001 of AUROC.
+    - *Several classes.* A row's residuals are shared by K scores, so steps are two thirds of those
+      above, and pure recipes have (2 / K)^0.42 times as many trees.
+    - *Numbers.* Squared error counts the noise of a score, where ranking only counts its order. So
+      steps are a quarter to a third of those above. The histogram of the number gets what it needs
+      to stand out, from 3 to 20 hundredths of the budget.
 
     Args:
         epsilon: above 0.
@@ -260,24 +372,42 @@ def rule(
         delta: 0, or in (0, 1).
         relation: the neighbouring relation.
         rows_per_person: k; the signal is k times smaller.
+        response: what is predicted.
     """
     moved = (2 if to_relation(relation) is REPLACE_ONE else 1) * rows_per_person
+    number = response == NUMBER
+    scores = 0.0 if number else _SCORES
     if np.isinf(epsilon):
-        return Rule(1024, 0.1, 0.2, _MIXES, 0.1, _SCORES)
+        return Rule(1024, 0.1, 0.2, _MIXES, 0.1, scores, _TARGET[0], 64)
 
     if delta > 0:
         signal = rows * float(accounting.gdp_mu(epsilon, delta)) / moved
         rounds = int(np.clip(round(64 * (signal / 8.9) ** 0.42), 8, 1024))
-        step = 1.3 / math.sqrt(rounds)
+        step = (0.3 if number else 1.3 if response == BINARY else 0.9) / math.sqrt(rounds)
         histograms = math.sqrt(attributes) / signal < 0.016
     else:
         signal = rows * epsilon / moved
         rounds = int(np.clip(round(64 / 11 * (signal / 43) ** 0.42), 4, 128))
-        step = 1.6 / math.sqrt(rounds)
+        if response.classes > 2:
+            rounds = int(np.clip(round(rounds * (2 / response.classes) ** 0.42), 4, 128))
+        step = (0.5 if number else 1.6 if response == BINARY else 0.9) / math.sqrt(rounds)
         histograms = attributes / signal < 0.008
 
     share = 0.1 if histograms else 0.0
-    return Rule(rounds, step, min(4 * step, 0.6), _MIXES, share, _SCORES)
+    of_target = _of_target(signal, delta)
+    return Rule(rounds, step, min(4 * step, 0.6), _MIXES, share, scores, *of_target)
+
+
+def _of_target(signal: float, delta: float) -> tuple[float, int]:
+    """(target_share, target_bins) for a signal of n eps, or n mu.
+
+    The share is what makes rows stand 60 times above the noise of a bin, within bounds. Bins are a
+    power of 2 near three times the root of that ratio.
+    """
+    share = float(np.clip((60 / signal) ** (2 if delta > 0 else 1), *_TARGET))
+    ratio = signal * math.sqrt(share) if delta > 0 else signal * share / math.sqrt(2)
+    bins = 2 ** round(math.log2(3 * math.sqrt(ratio)))
+    return share, int(np.clip(bins, 8, 64))
 
 
 def auto(
@@ -286,6 +416,8 @@ def auto(
     rows: int,
     domain: Domain,
     delta: float = 0.0,
+    target: Target | None = None,
+    monotone: Mapping[str, int] | None = None,
     seed: int = 0,
     relation: str | Relation = ADD_REMOVE,
     rows_per_person: int = 1,
@@ -303,6 +435,9 @@ def auto(
             `bins=64`, because finer questions cost nothing here.
         delta: 0 for a pure guarantee; else in (0, 1), and best far below 1 / rows. It buys much
             less noise.
+        target: what is predicted: `domains.Nominal` for several classes, `domains.Numeric` for a
+            number in a declared range, None for two classes. Give `dpbt.table` the same.
+        monotone: as `oblivious_boost`.
         seed: of the public questions. It is not a secret.
         relation: "add_remove" or "replace_one".
         rows_per_person: the most rows that one person has, by the owner's promise. The guarantee is
@@ -321,5 +456,7 @@ def auto(
 
     people = {"relation": to_relation(relation), "rows_per_person": rows_per_person}
     whole("rows_per_person", rows_per_person)
-    chosen = rule(**numbers, attributes=len(domain), **people)
-    return oblivious_boost(**numbers, domain=domain, seed=seed, **people, **chosen._asdict())
+    response = targets.response_of(target)
+    chosen = rule(**numbers, attributes=len(domain), **people, response=response)
+    declared = {"domain": domain, "target": target, "monotone": monotone}
+    return oblivious_boost(**numbers, **declared, seed=seed, **people, **chosen._asdict())

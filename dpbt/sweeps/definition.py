@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-from dpbt.base import Recipe, Table
+from dpbt.base import BINARY, Recipe, Table
 from dpbt.checks import check_same_rows
 from dpbt.validate import shown, whole
 
@@ -59,7 +59,7 @@ class Task(NamedTuple):
         test: bool[F, N], the rows to test on.
         arguments: what the recipe's maker needs to know of the table, such as its public `rows`.
             The results hold them, so they must be public. Where an evaluation has more than `rows`
-            rows to train on, only the first `rows` count (`boosting.admitted`).
+            rows to train on, only the first `rows` count (`rounds.admitted`).
     """
 
     name: str
@@ -130,6 +130,11 @@ def _check_task(task: Task) -> None:
         )
 
     # The masks and the table have the same rows.
+    if str(task.table.target.dtype) != BINARY.dtype or task.table.weight is not None:
+        raise ValueError(
+            f"task {name!r}: sweeps evaluate two classes, and rows without weights; "
+            "vmap dpbt.boost for anything else"
+        )
     check_same_rows(task.table)
     rows = np.shape(task.table.target)
     for field in ("train", "test"):

@@ -33,6 +33,7 @@ __all__ = [
     "add_results",
     "add_seed",
     "add_smoke",
+    "at_least_one",
     "finite",
     "out_folder",
     "positive",
@@ -102,3 +103,14 @@ def add_smoke(parser: argparse.ArgumentParser) -> None:
 def add_json(parser: argparse.ArgumentParser, words: str = "print JSON") -> None:
     """Add --json."""
     parser.add_argument("--json", action="store_true", help=words)
+
+
+def at_least_one(text: str) -> float:
+    """The type of an argument that is a finite number of at least 1."""
+    number = finite(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"must be at least 1, got {text}")
+    return number
+
+
+at_least_one.__name__ = "number"

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dpbt.data.domains import Numeric, positions
+from dpbt.data.domains import Columns, Domain, Numeric, encode, positions
 from experiments.common import timing
 from experiments.common.data import Dataset
 
@@ -76,7 +76,7 @@ class Rows(NamedTuple):
         nominal: bool[F], the columns that are no numbers.
         unit: f64[N, A], all in [0, 1]: numbers as parts of their range, and indicators of each
             declared value of the other columns and of declared missing numbers.
-        label: i64[N], 0 or 1.
+        label: i64[N], the places of the classes, 0 or 1 if there are two; or f64[N], numbers.
     """
 
     numbers: np.ndarray
@@ -94,21 +94,31 @@ class Rows(NamedTuple):
 
 def rows_of(dataset: Dataset) -> Rows:
     """The rows of a data set, without a look at which values occur."""
-    cells = np.asarray(dataset.table.cells)
-    columns, bounds = [], []
-    for place, (name, column) in enumerate(dataset.domain.items()):
+    return rows_by(dataset.domain, dataset.columns, np.asarray(dataset.label).astype(int))
+
+
+def rows_by(domain: Domain, columns: Columns, label: np.ndarray) -> Rows:
+    """The rows of columns, without a look at which values occur.
+
+    Args:
+        domain: the public domain.
+        columns: the raw cells of each column.
+        label: i64[N], the places of the classes; or f64[N], numbers.
+    """
+    cells = encode(domain, columns)
+    found, bounds = [], []
+    for place, (name, column) in enumerate(domain.items()):
         if isinstance(column, Numeric):
             low, high = column.low, column.high
-            values = np.asarray(dataset.columns[name], np.float64)
-            columns.append(np.clip(np.nan_to_num(values, nan=low), low, high))
+            values = np.asarray(columns[name], np.float64)
+            found.append(np.clip(np.nan_to_num(values, nan=low), low, high))
         else:
             low, high = 0.0, float(max(column.cells - 1, 1))
-            columns.append(cells[:, place].astype(np.float64))
+            found.append(cells[:, place].astype(np.float64))
         bounds.append((low, high))
-    numeric = [isinstance(column, Numeric) for column in dataset.domain.values()]
-    unit = np.asarray(positions(dataset.domain, dataset.columns), np.float64)
-    label = np.asarray(dataset.label).astype(int)
-    return Rows(np.stack(columns, axis=1), np.asarray(bounds), ~np.asarray(numeric), unit, label)
+    nominal = ~np.asarray([isinstance(column, Numeric) for column in domain.values()])
+    unit = np.asarray(positions(domain, columns), np.float64)
+    return Rows(np.stack(found, axis=1), np.asarray(bounds), nominal, unit, label)
 
 
 def diffprivlib_forest(
@@ -118,6 +128,7 @@ def diffprivlib_forest(
     epsilon: float = EPSILON,
     seed: int = 0,
     shuffle: bool = False,
+    classes: int = 2,
 ) -> Fit:
     """One fit of diffprivlib's random forest (Holohan et al., 2019).
 
@@ -130,6 +141,7 @@ def diffprivlib_forest(
         epsilon: the budget.
         seed: of everything random, noise included.
         shuffle: whether a tree's rows are drawn at random, and not in order.
+        classes: how many there are.
     """
     from diffprivlib.models import RandomForestClassifier  # pyright: ignore[reportMissingImports]
 
@@ -139,7 +151,7 @@ def diffprivlib_forest(
             max_depth=depth,
             epsilon=epsilon,
             bounds=(rows.bounds[:, 0], rows.bounds[:, 1]),
-            classes=[0, 1],
+            classes=list(range(classes)),
             random_state=seed,
             shuffle=shuffle,
         )
@@ -152,7 +164,8 @@ def diffprivlib_logistic(rows: Rows, epsilon: float = EPSILON, seed: int = 0) ->
     """One fit of diffprivlib's logistic regression on `Rows.unit` (Chaudhuri et al., 2011).
 
     A column of the domain adds at most 1 to the squared norm of a row, so the norm is at most the
-    root of their number. The classes are read from the labels.
+    root of their number. The classes are read from the labels; of more than two each is told from
+    the rest, with an equal part of epsilon.
     """
     from diffprivlib.models import LogisticRegression  # pyright: ignore[reportMissingImports]
 
@@ -160,6 +173,44 @@ def diffprivlib_logistic(rows: Rows, epsilon: float = EPSILON, seed: int = 0) ->
 
     def fit():
         model = LogisticRegression(epsilon=epsilon, data_norm=norm, random_state=seed)
+        return model.fit(rows.unit, rows.label)
+
+    return fit
+
+
+def diffprivlib_bayes(rows: Rows, epsilon: float = EPSILON, seed: int = 0) -> Fit:
+    """One fit of diffprivlib's Gaussian naive Bayes (Vaidya et al., 2013) on `Rows.numbers`.
+
+    The classes and the number of rows are read from the labels.
+    """
+    from diffprivlib.models import GaussianNB  # pyright: ignore[reportMissingImports]
+
+    bounds = rows.bounds[:, 0], rows.bounds[:, 1]
+
+    def fit():
+        model = GaussianNB(epsilon=epsilon, bounds=bounds, random_state=seed)
+        return model.fit(rows.numbers, rows.label)
+
+    return fit
+
+
+def diffprivlib_linear(
+    rows: Rows, bounds: tuple[float, float], epsilon: float = EPSILON, seed: int = 0
+) -> Fit:
+    """One fit of diffprivlib's linear regression on `Rows.unit` (Zhang et al., 2012).
+
+    Args:
+        rows: the training rows.
+        bounds: the public range of the target.
+        epsilon: the budget.
+        seed: of the noise.
+    """
+    from diffprivlib.models import LinearRegression  # pyright: ignore[reportMissingImports]
+
+    def fit():
+        model = LinearRegression(
+            epsilon=epsilon, bounds_X=(0.0, 1.0), bounds_y=bounds, random_state=seed
+        )
         return model.fit(rows.unit, rows.label)
 
     return fit
@@ -181,6 +232,38 @@ def private_ebm(rows: Rows, epsilon: float = EPSILON, delta: float = 1e-6, seed:
             delta=delta,
             feature_types=kinds,
             privacy_bounds=rows.bounds,
+            n_jobs=1,
+            random_state=seed,
+        )
+        return model.fit(rows.numbers, rows.label)
+
+    return fit
+
+
+def private_ebm_regressor(
+    rows: Rows, bounds: tuple[float, float], epsilon: float, delta: float, seed: int = 0
+) -> Fit:
+    """One fit of interpret's DP-EBM for numbers, with the defaults of `private_ebm`.
+
+    Args:
+        rows: the training rows.
+        bounds: the public range of the target.
+        epsilon: the budget.
+        delta: the budget, above 0.
+        seed: of everything random, noise included.
+    """
+    from interpret.privacy import DPExplainableBoostingRegressor  # pyright: ignore[reportMissingImports]
+
+    kinds = ["nominal" if nominal else "continuous" for nominal in rows.nominal]
+
+    def fit():
+        model = DPExplainableBoostingRegressor(
+            epsilon=epsilon,
+            delta=delta,
+            feature_types=kinds,
+            privacy_bounds=rows.bounds,
+            privacy_target_min=bounds[0],
+            privacy_target_max=bounds[1],
             n_jobs=1,
             random_state=seed,
         )

@@ -4,6 +4,7 @@ import statistics
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from dpbt.analysis.frontier import pure_alone, taking_part
 from experiments.common.results import Line
 
 
@@ -42,7 +43,7 @@ def mean_ranks(lines: Sequence[Line], epsilon: float, delta: float, measure: str
         delta: the budget.
         measure: the column.
     """
-    own = _pure_alone(lines)
+    own = pure_alone(lines)
     values = {
         (line["method"], line["dataset"]): line[measure]
         for line in taking_part(lines, delta)
@@ -68,27 +69,3 @@ def mean_ranks(lines: Sequence[Line], epsilon: float, delta: float, measure: str
         return Standings({}, 0)
     of = {method: Standing(statistics.fmean(ranks[method]), wins[method]) for method in methods}
     return Standings(of, len(datasets))
-
-
-def taking_part(lines: Sequence[Line], delta: float) -> list[Line]:
-    """The private lines that hold at a delta: its own, and those of methods that are pure alone.
-
-    A pure guarantee is one at every delta.
-
-    Args:
-        lines: with columns method, epsilon and delta.
-        delta: the budget.
-    """
-    own = _pure_alone(lines)
-    return [
-        line
-        for line in lines
-        if line["epsilon"] is not None and line["delta"] == (0 if line["method"] in own else delta)
-    ]
-
-
-def _pure_alone(lines: Sequence[Line]) -> set[str]:
-    """Methods that were measured at delta = 0 and at no other."""
-    private = [line for line in lines if line["epsilon"] is not None]
-    approximate = {line["method"] for line in private if line["delta"] > 0}
-    return {line["method"] for line in private} - approximate

@@ -1,12 +1,9 @@
-"""Cells of the comparison: a data set, a method and a budget; and the file of those measured."""
+"""What a cell of the comparison measures, and what identifies its line."""
 
-import math
 import statistics
-from collections.abc import Iterator, Sequence
-from pathlib import Path
-from typing import NamedTuple
 
 from experiments.common import peers, results
+from experiments.common.cells import Cell
 from experiments.frontier.methods import EVERY
 from experiments.frontier.settings import BINS
 from experiments.frontier.study import Study, scored
@@ -17,35 +14,6 @@ KEYS = (
     *("log_loss_mean", "seconds", "setting"),
 )
 """The columns of a line that are printed. Methods without privacy have no epsilon and no delta."""
-
-
-class Cell(NamedTuple):
-    """What one line measures; `epsilon` and `delta` are None without privacy."""
-
-    dataset: str
-    method: str
-    epsilon: float | None
-    delta: float | None
-
-    @property
-    def budget(self) -> tuple[float, float]:
-        """(epsilon, delta) as methods take them."""
-        if self.epsilon is None or self.delta is None:
-            return math.inf, 0.0
-        return self.epsilon, self.delta
-
-
-def cells_of(
-    dataset: str, methods: Sequence[str], epsilons: Sequence[float], deltas: Sequence[float]
-) -> Iterator[Cell]:
-    """The cells of a data set, method by method, so that a program is compiled once."""
-    for method in methods:
-        if not EVERY[method].private:
-            yield Cell(dataset, method, None, None)
-            continue
-        for delta in deltas:
-            for epsilon in epsilons:
-                yield Cell(dataset, method, epsilon, delta)
 
 
 def about(cell: Cell, study: Study) -> results.Line | None:
@@ -91,34 +59,3 @@ def measured(cell: Cell, study: Study) -> results.Line:
 
 def _deviation(values: list[float]) -> float | None:
     return statistics.stdev(values) if len(values) > 1 else None
-
-
-class Store:
-    """The file of all measured lines, one for each cell; it is written after every cell."""
-
-    def __init__(self, path: Path):
-        self.path = path
-        self._read: list[results.Line] = []
-        self._state: tuple[int, int] | None = None
-
-    def lines(self) -> list[results.Line]:
-        """What has been measured so far, by other runs too; the file is read when it changes."""
-        if not self.path.exists():
-            return []
-        found = self.path.stat()
-        state = found.st_mtime_ns, found.st_size
-        if state != self._state:
-            self._read, self._state = results.read_csv(self.path, "frontier"), state
-        return self._read
-
-    def find(self, wanted: results.Line) -> results.Line | None:
-        """The line that agrees with all that `about` says, if it has been measured."""
-        lines = self.lines()
-        agreeing = (line for line in lines if all(line[key] == wanted[key] for key in wanted))
-        return next(agreeing, None)
-
-    def add(self, line: results.Line) -> None:
-        """Add a line, in place of one of the same cell."""
-        cell = Cell._fields
-        kept = [old for old in self.lines() if any(old[key] != line[key] for key in cell)]
-        results.write_csv(self.path, [*kept, line], {})

@@ -7,6 +7,7 @@ quantities, so its setting has them as JSON.
 import dataclasses
 import functools
 import json
+import math
 import time
 import warnings
 from collections.abc import Callable
@@ -16,12 +17,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dpbt import boosting, forests, prediction, recipes
+from dpbt import boosting, forests, prediction, recipes, tuning
 from dpbt.base import Recipe, Table
 from dpbt.privacy import keys
+from dpbt.tuning import presets
 from experiments.common import peers
 from experiments.frontier import ablation
-from experiments.frontier.study import Study
+from experiments.frontier.study import Study, log_loss
 
 
 class Found(NamedTuple):
@@ -272,5 +274,104 @@ METHODS: dict[str, Method] = {
 }
 """Name -> method, in the order of tables."""
 
+
+def _tuned(mean: float, eta: float, held_out: float | None = 0.25) -> Method:
+    """`dpbt.tune` among the candidates around `auto`, at the same total budget."""
+
+    def chosen(split: int) -> tuning.Selection:
+        return tuning.selection("log_loss", mean=mean, eta=eta, held_out=held_out, seed=split)
+
+    def fit(study: Study, split: int, epsilon: float, delta: float) -> Found:
+        table, selection = study.taught(split), chosen(split)
+        domain, rows = study.dataset.domain, study.rows
+        recipes = tuning.around_auto(
+            selection, epsilon=epsilon, delta=delta, rows=rows, domain=domain, seed=split
+        )
+        start = time.perf_counter()
+        model = tuning.choose(jax.random.key(split), table, recipes, selection).model
+        jax.block_until_ready(model.hypotheses)
+        seconds = time.perf_counter() - start
+
+        every = np.asarray(prediction.decision_function(model, table))
+        score = np.round(every[: len(study.target)][study.tests[split]], DIGITS)
+        return Found(
+            score, np.asarray(prediction.probability_of(model.recipe, jnp.asarray(score))), seconds
+        )
+
+    words = {"mean": mean, "eta": eta, "held_out": held_out, "score": "log_loss"}
+    return Method(fit, _words(json.dumps(words | {"grid": presets.GRID})))
+
+
+WIDE = {"step": (0.02, 0.05, 0.1, 0.2, 0.5, 1.0), "rounds": (4, 16, 64, 256), "clip": (0.3, 1.0)}
+"""A grid of `oblivious_boost` for those who know no rule: 48 candidates."""
+
+
+def _wide(study: Study, selection: tuning.Selection, at: tuple[int, float, float]) -> list[Recipe]:
+    split, epsilon, delta = at
+    common = {"rows": study.rows, "domain": study.dataset.domain, "seed": split}
+    return tuning.candidates(
+        recipes.oblivious_boost, selection, grid=WIDE, epsilon=epsilon, delta=delta, **common
+    )
+
+
+def _tuned_wide(mean: float, eta: float) -> Method:
+    """`dpbt.tune` over the wide grid."""
+
+    def fit(study: Study, split: int, epsilon: float, delta: float) -> Found:
+        selection = tuning.selection("log_loss", mean=mean, eta=eta, seed=split)
+        made = _wide(study, selection, (split, epsilon, delta))
+        start = time.perf_counter()
+        model = tuning.choose(jax.random.key(split), study.taught(split), made, selection).model
+        every = np.asarray(prediction.decision_function(model, study.taught(split)))
+        seconds = time.perf_counter() - start
+        score = np.round(every[: len(study.target)][study.tests[split]], DIGITS)
+        probability = prediction.probability_of(model.recipe, jnp.asarray(score))
+        return Found(score, np.asarray(probability), seconds)
+
+    words = {"mean": mean, "eta": eta, "held_out": 0.25, "score": "log_loss", "grid": WIDE}
+    return Method(fit, _words(json.dumps(words)))
+
+
+def _guessed(study: Study, split: int, epsilon: float, delta: float) -> Recipe:
+    """A candidate of the wide grid at random, at the whole budget."""
+    made = _wide(study, tuning.selection(mean=1), (split, epsilon, delta))
+    return made[np.random.default_rng(split).integers(len(made))]
+
+
+def _hindsight(study: Study, split: int, epsilon: float, delta: float) -> Found:
+    """The candidate of the least log loss on test rows, at the whole budget: nothing pays for it.
+
+    No private choice does better, so it says how much there is to gain.
+    """
+    free = tuning.selection("log_loss", mean=1, held_out=0.25)  # its fits have the whole budget
+    domain, table = study.dataset.domain, study.taught(split)
+    recipes = tuning.around_auto(
+        free, epsilon=epsilon, delta=delta, rows=study.rows, domain=domain, seed=split
+    )
+    room = program_rounds(max(each.capacity for each in recipes))
+    test = study.tests[split]
+    best, least = None, math.inf
+    for recipe in recipes:
+        start = time.perf_counter()
+        ready = dataclasses.replace(recipe, capacity=room)
+        every = np.asarray(_scores(jax.random.key(split), table, ready))
+        seconds = time.perf_counter() - start
+        score = np.round(every[: len(study.target)][test], DIGITS)
+        probability = np.asarray(prediction.probability_of(recipe, jnp.asarray(score)))
+        loss = log_loss(probability, study.target[test])
+        if loss < least:
+            best, least = Found(score, probability, seconds), loss
+    assert best is not None
+    return best
+
+
 ABLATION = {f"auto:{name}": _changed(change) for name, change in ablation.CHANGES.items()}
-EVERY = {**METHODS, **ABLATION}
+TUNED: dict[str, Method] = {
+    "tuned": _tuned(5.0, -0.5),
+    "tuned-logarithmic": _tuned(10.0, 0.0),
+    "guess-wide": Method(_boosted(_guessed), _words(json.dumps({"a random candidate of": WIDE}))),
+    "tuned-wide": _tuned_wide(5.0, -0.5),
+    "tuned-wide-logarithmic": _tuned_wide(10.0, 0.0),
+    "hindsight": Method(_hindsight, _words("the best of all candidates by test rows; not private")),
+}
+EVERY = {**METHODS, **ABLATION, **TUNED}

@@ -11,15 +11,14 @@ and skipped. `--doc` measures nothing.
 
 import argparse
 import json
-import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from dpbt.commands.errors import InputError
 from experiments.common import commands, data, peers, results, tables
-from experiments.common.progress import progress
+from experiments.common.cells import Store, cells_of, lines_of
 from experiments.frontier import pages, settings
-from experiments.frontier.cells import KEYS, Cell, Store, about, cells_of, measured
+from experiments.frontier.cells import KEYS, about, measured
 from experiments.frontier.methods import ABLATION, EVERY, METHODS
 from experiments.frontier.study import study_of
 
@@ -40,23 +39,13 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     words = f"splits into training and test rows ({settings.SPLITS})"
     parser.add_argument("--splits", type=commands.whole(1), help=words)
     words = "rows of the recipes, as a multiple of the training rows, at least 1 (%(default)s)"
-    parser.add_argument("--bound", type=_bound, default=1.0, help=words)
+    parser.add_argument("--bound", type=commands.at_least_one, default=1.0, help=words)
     words = "write the tables of the saved results into this page, and a summary beside it as CSV"
     parser.add_argument("--doc", metavar="PAGE", help=words)
     commands.add_out(parser, results.folder("frontier"))
     commands.add_data(parser)
     commands.add_smoke(parser)
     commands.add_json(parser, "print the lines as a JSON list")
-
-
-def _bound(text: str) -> float:
-    number = commands.finite(text)
-    if number < 1:
-        raise argparse.ArgumentTypeError(f"must be at least 1, got {text}")
-    return number
-
-
-_bound.__name__ = "number"
 
 
 def run(options: argparse.Namespace) -> None:
@@ -68,7 +57,7 @@ def run(options: argparse.Namespace) -> None:
         return
 
     asked = _defaults(options)
-    lines = list(_lines(asked, options, Store(path)))
+    lines = list(measured_lines(asked, options, Store(path, "frontier")))
     if options.json:
         print(json.dumps([{key: line[key] for key in KEYS} for line in lines], indent=1))
         return
@@ -98,37 +87,25 @@ def _defaults(options: argparse.Namespace) -> argparse.Namespace:
     return argparse.Namespace(**chosen)
 
 
-def _lines(
+def measured_lines(
     asked: argparse.Namespace, options: argparse.Namespace, store: Store
 ) -> Iterator[results.Line]:
     """The lines of all cells, measured now or before; those of absent peers are left out."""
     absent = _absent(asked.methods)
     _check_data(asked.dataset, options.data)
+    private = {method: EVERY[method].private for method in asked.methods}
     cells = {
-        name: list(cells_of(name, asked.methods, asked.epsilon, asked.delta))
-        for name in asked.dataset
+        name: list(cells_of(name, private, asked.epsilon, asked.delta)) for name in asked.dataset
     }
-    skipped: set[str] = set()
-    total = sum(map(len, cells.values()))
-    with progress(total, "cell", quiet=options.json) as shown:
-        for name, of_dataset in cells.items():
-            study = study_of(name, asked.splits, options.bound, options.data)
-            for cell in of_dataset:
-                shown.set_description(_place(cell))
-                wanted = about(cell, study)
-                line = None if wanted is None else store.find(wanted)
-                if wanted is not None and line is None:
-                    if cell.method in absent:
-                        skipped.add(cell.method)
-                    else:
-                        line = {**wanted, **measured(cell, study)}
-                        store.add(line)
-                if line is not None:
-                    yield line
-                shown.update()
-    for method in asked.methods:
-        if method in skipped:
-            print(f"skipped: {method}: {absent[method]}", file=sys.stderr)
+    return lines_of(
+        cells,
+        store,
+        studied=lambda name: study_of(name, asked.splits, options.bound, options.data),
+        about=about,
+        measured=measured,
+        absent=absent,
+        quiet=options.json,
+    )
 
 
 def _check_data(names: Sequence[str], folder: str | None) -> None:
@@ -140,11 +117,6 @@ def _check_data(names: Sequence[str], folder: str | None) -> None:
     for name in names:
         if name not in data.ENTRIES or not data.is_there(name, folder):
             data.load(name, folder=folder)  # it names the file that is missing
-
-
-def _place(cell: Cell) -> str:
-    budget = "" if cell.epsilon is None else f" {cell.epsilon:g} {cell.delta:g}"
-    return f"{cell.dataset} {cell.method}{budget}"
 
 
 def _absent(methods: Sequence[str]) -> dict[str, str]:

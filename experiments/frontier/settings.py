@@ -23,6 +23,23 @@ OWN_TEST = ("adult",)
 
 ABLATION_EPSILONS = (0.1, 1.0)
 
+TUNING = {
+    "dataset": (*SETTLED, "qsar", "page-blocks", "mammographic", "eeg"),
+    "epsilon": (0.5, 1.0, 2.0, 5.0),
+    "delta": DELTAS,
+    "methods": ("auto", "tuned", "tuned-logarithmic", "hindsight"),
+    "splits": 3,
+}
+"""What `python -m experiments tuning` measures."""
+
+TUNING_SMOKE = {
+    "dataset": ("breast-cancer",),
+    "epsilon": (1.0,),
+    "delta": (0.0,),
+    "methods": ("auto", "tuned"),
+    "splits": 1,
+}
+
 SMOKE = {
     "dataset": ("breast-cancer",),
     "epsilon": (0.5, 2.0),

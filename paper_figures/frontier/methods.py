@@ -8,19 +8,15 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from experiments.common import results
-from paper_figures.style import finish
 
 Line = results.Line
 
 SAVED = results.folder("frontier") / "frontier.csv"
 SUMMARY = Path(__file__).resolve().parents[2] / "docs" / "frontier.csv"
 """The lines in short, which are drawn where nothing has been saved."""
-
-TICKS = (0.05, 0.1, 0.2, 0.5, 1, 2, 5)
 
 STYLES: dict[str, dict[str, Any]] = {
     "auto": {"color": "#D55E00", "marker": "o", "linewidth": 2.6, "markersize": 6, "zorder": 5},
@@ -31,18 +27,24 @@ STYLES: dict[str, dict[str, Any]] = {
     "dp-ebm": {"color": "0.25", "marker": "X"},
     "diffprivlib-forest": {"color": "0.5", "marker": "P"},
     "diffprivlib-logistic": {"color": "0.65", "marker": "*", "markersize": 7},
+    "diffprivlib-bayes": {"color": "#56B4E9", "marker": "s"},
+    "diffprivlib-linear": {"color": "0.65", "marker": "*", "markersize": 7},
 }
 """Private method -> its line."""
 
 LEVELS: dict[str, dict[str, Any]] = {
     "boosting": {"color": "black", "linestyle": "-", "linewidth": 0.9},
     "auto-without-noise": {"color": "#D55E00", "linestyle": "--", "linewidth": 1.1},
+    "random-forest": {"color": "black", "linestyle": "-.", "linewidth": 0.9},
     "larger-class": {"color": "black", "linestyle": ":", "linewidth": 1.1},
+    "mean": {"color": "black", "linestyle": ":", "linewidth": 1.1},
+    "median": {"color": "0.5", "linestyle": ":", "linewidth": 1.1},
 }
 """Method without privacy -> its horizontal line."""
 
 WORDS = {
     "boosting": "boosting, no privacy",
+    "random-forest": "random forest, no privacy",
     "auto-without-noise": "auto, no noise",
     "larger-class": "larger class",
 }
@@ -59,19 +61,6 @@ def lines_of(saved: Path | None) -> list[Line]:
     """
     path = SAVED if saved is None else saved
     return results.read_csv(path if path.exists() else SUMMARY, "frontier")
-
-
-def curve(panel: Axes, x: list[float], y: list[float], method: str) -> None:
-    """The line of a private method."""
-    usual = {"linewidth": 1.2, "markersize": 5, "markeredgecolor": "white", "markeredgewidth": 0.4}
-    panel.plot(x, y, label=method, **{**usual, **STYLES[method]})
-
-
-def epsilon_axis(panel: Axes, **properties) -> None:
-    """Make the axis of epsilon logarithmic, with its values as ticks."""
-    finish(panel, xscale="log", xlabel="epsilon", **properties)
-    panel.set_xticks(TICKS, [f"{tick:g}" for tick in TICKS])
-    panel.minorticks_off()
 
 
 def guarantee(delta: float) -> str:

@@ -5,8 +5,9 @@ from pathlib import Path
 import matplotlib.pyplot as plt
 from matplotlib.figure import Figure
 
+from dpbt.analysis.frontier import curve, epsilon_axis
 from experiments.common import ranks
-from paper_figures.frontier.methods import STYLES, curve, epsilon_axis, guarantee, legend, lines_of
+from paper_figures.frontier.methods import STYLES, guarantee, legend, lines_of
 
 MEASURES = {"auroc_mean": "mean rank by AUROC", "accuracy_mean": "mean rank by accuracy"}
 
@@ -37,8 +38,9 @@ def draw(saved: Path | None = None) -> Figure:
             for method in STYLES:
                 x = [at for at in epsilons if method in found[at].of]
                 if x:
-                    curve(panel, x, [found[at].of[method].rank for at in x], method)
-            epsilon_axis(panel)
+                    y = [found[at].of[method].rank for at in x]
+                    curve(panel, x, y, label=method, **STYLES[method])
+            epsilon_axis(panel, epsilons)
             panel.grid(axis="y", color="0.9", linewidth=0.8)
         row[0].set_ylabel(words)
     for panel, delta in zip(panels[0], deltas, strict=True):

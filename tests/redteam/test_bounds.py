@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import dpbt
-from dpbt import boosting, forests, recipes
+from dpbt import boosting, forests, recipes, rounds
 from dpbt.base import Table, Transcript
 from dpbt.data.questions import of_splits, splits_of
 from dpbt.sweeps import plan, runner
@@ -199,4 +199,4 @@ def test_a_bound_of_no_number_counts_no_row():
     table = random_table(1, 20, 2)
     recipe = recipes.bdpe(epsilon=1.0, rows=20, rounds=1, depth=1)
     nothing = dataclasses.replace(recipe, rows=np.float32("nan"))
-    assert not np.any(boosting.admitted(table.present, nothing))
+    assert not np.any(rounds.admitted(table.present, nothing))

@@ -12,7 +12,7 @@ from pathlib import Path
 from dpbt.commands import output
 from dpbt.commands.errors import InputError, of_input
 from dpbt.data import files
-from dpbt.data.templates import DECLARE_TYPES, template
+from dpbt.data.templates import DECLARE_TYPES, LABEL_TYPES, template
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -22,6 +22,8 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     words = "the names of the columns, in place of a file"
     parser.add_argument("--columns", nargs="+", metavar="NAME", help=words)
     parser.add_argument("--label", metavar="NAME", help="the column of the label")
+    words = "the label is one of two classes, of several, or a number (%(default)s)"
+    parser.add_argument("--label-type", choices=LABEL_TYPES, default=LABEL_TYPES[0], help=words)
     output.add_out(parser, "the file of the domain, in place of standard output")
 
 
@@ -36,7 +38,7 @@ def run(options: argparse.Namespace) -> None:
     path = None if options.out is None else output.free(options)
     try:
         with of_input():
-            text = template(_columns(options), options.label)
+            text = template(_columns(options), options.label, options.label_type)
     except ImportError as error:
         raise InputError(str(error)) from error
     if path is None:

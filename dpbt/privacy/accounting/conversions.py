@@ -5,13 +5,14 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
+from dp_accounting.dp_event import ComposedDpEvent, SelfComposedDpEvent
 from dp_accounting.pld import privacy_loss_distribution
 from dp_accounting.rdp import RdpAccountant
 from scipy.special import erfcx, log_ndtr
 
 from dpbt.privacy.accounting.events import Line
 from dpbt.privacy.mechanism import Numbers
-from dpbt.validate import positive
+from dpbt.validate import one_of, positive
 
 
 def advanced_epsilon(lines: Sequence[Line], delta: float) -> float:
@@ -225,11 +226,30 @@ def gdp_epsilon(mu: float, delta: float) -> float:
 def rdp_epsilon(lines: Sequence[Line], delta: float) -> float:
     """The epsilon by dp_accounting's RDP accountant, from each line's `Mechanism.dp_event`."""
     accountant = RdpAccountant()
-    for line in lines:
-        if line.event.shift > 0:
-            event = line.mechanism.dp_event(line.sensitivity, line.scale)
-            accountant.compose(event, line.count)
+    accountant.compose(dp_event_of(lines))
     return float(accountant.get_epsilon(delta))
+
+
+def dp_event_of(lines: Sequence[Line], accountant: str = "rdp") -> ComposedDpEvent:
+    """The draws of all lines as one event of dp_accounting.
+
+    Args:
+        lines: of a ledger.
+        accountant: "rdp" or "pld", the accountant that is to read it.
+
+    Raises:
+        ValueError: for another accountant.
+    """
+    one_of("accountant", accountant, ("pld", "rdp"))
+    return ComposedDpEvent(
+        [
+            SelfComposedDpEvent(
+                line.mechanism.dp_event(line.sensitivity, line.scale, accountant), line.count
+            )
+            for line in lines
+            if line.event.shift > 0
+        ]
+    )
 
 
 def pld_epsilon(lines: Sequence[Line], delta: float) -> float:

@@ -6,7 +6,15 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from dpbt.privacy import mechanisms
-from dpbt.privacy.mechanism import Cost, DrawRequest, Mechanism, Numbers, Sampler, shift
+from dpbt.privacy.mechanism import (
+    SCALE_MARGIN,
+    Cost,
+    DrawRequest,
+    Mechanism,
+    Numbers,
+    Sampler,
+    shift,
+)
 
 _ROUNDED = 1 - 1e-6
 """Scales are float32 and prices float64: a scale may look this factor smaller than it is."""
@@ -130,6 +138,8 @@ class Line:
         gap: half of what finite bits add to epsilon, for the whole line.
         tail: what finite bits add to delta, for the whole line.
         exact: whether the sampler states how far it is from its law.
+        drawn: the least scale that is drawn, where float32 makes it smaller than the event's; a
+            lower bound where it follows what was released. None if nothing was compared.
 
     Raises:
         ValueError: for no draw, or a negative gap or tail.
@@ -140,6 +150,7 @@ class Line:
     gap: float = 0.0
     tail: float = 0.0
     exact: bool = True
+    drawn: float | None = dataclasses.field(default=None, compare=False)
 
     def __post_init__(self):
         if self.times < 1 or not (self.gap >= 0 and self.tail >= 0):
@@ -188,6 +199,17 @@ class Line:
         """The mu of Gaussian differential privacy of one payment."""
         return float(self.event.cost.mu)
 
+    def with_less(self, other: "Line") -> "Line":
+        """The line, with the smaller of two readings of the scale that is drawn."""
+        read = [each.drawn for each in (self, other) if each.drawn is not None]
+        return dataclasses.replace(self, drawn=min(read, default=None))
+
+    @property
+    def drawn_cost(self) -> Cost:
+        """The cost of one payment at the scale that is drawn."""
+        scale = self.scale if self.drawn is None else min(self.scale, self.drawn)
+        return self.mechanism.cost(self.sensitivity, scale)
+
 
 def cover(events: Sequence[Event], sites: Sequence[str]) -> None:
     """Check that events and sites have the same names, each once.
@@ -232,7 +254,7 @@ def _compared(event: Event, draw: DrawRequest, times: int) -> Line:
     _check_scale(event, draw)
     gap, tail = bits_of(event)
     exact = event.mechanism.sampler is not None
-    return Line(event, times, gap * times, float(tail) * times, exact)
+    return Line(event, times, gap * times, float(tail) * times, exact, _drawn_scale(event, draw))
 
 
 def _check_mechanism(event: Event, drawn: Mechanism) -> None:
@@ -260,6 +282,22 @@ def _check_mechanism(event: Event, drawn: Mechanism) -> None:
         )
 
 
+def _least(draw: DrawRequest) -> float:
+    """The least scale that a draw asks for, in its unit."""
+    return float(np.min(np.asarray(draw.scale, np.float64)))
+
+
+def _drawn_scale(event: Event, draw: DrawRequest) -> float:
+    """The least scale of a draw, in the unit of the event's sensitivity; never above the event's.
+
+    A scale without a unit is the one that was read. Another follows what was released. So it is
+    also taken as `SCALE_MARGIN` smaller than the event's, whatever was read.
+    """
+    unit, scale = float(event.scale_unit), float(event.scale)
+    surely = scale if unit == 1 else scale * (1 - SCALE_MARGIN)
+    return min(surely, _least(draw) * unit)
+
+
 def _check_scale(event: Event, draw: DrawRequest) -> None:
     """Refuse a draw with less noise than its event has, or with too much for its sampler.
 
@@ -267,7 +305,7 @@ def _check_scale(event: Event, draw: DrawRequest) -> None:
         ValueError: naming both scales.
     """
     priced = float(event.scale) / float(event.scale_unit)
-    least = float(np.min(np.asarray(draw.scale, np.float64)))
+    least = _least(draw)
     if not least >= priced * _ROUNDED:
         raise ValueError(
             f"the ledger prices the draw {event.site!r} at scale {priced:g}, "

@@ -1,18 +1,23 @@
 """Ledgers as JSON content, and back."""
 
+import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
 from dpbt.base import relation, relation_name
 from dpbt.modelfiles import from_number, to_number
 from dpbt.privacy import mechanisms
+from dpbt.privacy.accounting.choices import Choice, ChoiceLedger, with_choice
 from dpbt.privacy.accounting.events import Event, Line
-from dpbt.privacy.accounting.ledger import Ledger
+from dpbt.privacy.accounting.ledger import Ledger, composed
 
 
 def to_json(book: Ledger) -> dict[str, Any]:
-    """The numbers and words of a ledger, from which `from_json` makes it again."""
-    return {
+    """The numbers and words of a ledger, from which `from_json` makes it again.
+
+    A sum has its parts, beside all of their lines.
+    """
+    content = {
         "relation": relation_name(book.relation),
         "rows": book.rows,
         "rows_per_person": book.rows_per_person,
@@ -22,11 +27,31 @@ def to_json(book: Ledger) -> dict[str, Any]:
         "exact": book.exact,
         "unprotected": list(book.unprotected),
         "key": book.key,
-        "lines": [_line_to_json(line) for line in book.lines],
+        "lines": [content_of(line) for line in book.lines],
+        **_choice_to_json(book),
     }
+    if book.parts:
+        content["parts"] = [to_json(part) for part in book.parts]
+    return content
 
 
-def _line_to_json(line: Line) -> dict[str, Any]:
+def _choice_to_json(book: Ledger) -> dict[str, Any]:
+    """The entry of a choice, where the ledger is of one."""
+    if not isinstance(book, ChoiceLedger):
+        return {}
+    content = dataclasses.asdict(book.choice)
+    for name in ("epsilon", "rho", "mu", "gap", "tail", "gamma", "eta"):
+        content[name] = from_number(content[name])
+    return {"choice": content}
+
+
+def _choice(content: Mapping[str, Any]) -> Choice:
+    numbers = ("epsilon", "rho", "mu", "gap", "tail", "gamma", "eta")
+    return Choice(**{**content, **{name: to_number(name, content[name]) for name in numbers}})
+
+
+def content_of(line: Line) -> dict[str, Any]:
+    """The numbers and words of a line, from which `line_of` makes it again."""
     event = line.event
     return {
         "site": line.site,
@@ -53,20 +78,33 @@ def from_json(content: Mapping[str, Any]) -> Ledger:
         ValueError: for a mechanism that is not of dpbt, or content that is no ledger.
     """
     try:
-        return Ledger(
+        if "parts" in content:
+            parts = [from_json(part) for part in content["parts"]]
+            return composed(parts, to_number("delta", content["delta"]))
+        book = Ledger(
             relation(content["relation"]),
-            tuple(_line(entry) for entry in content["lines"]),
+            tuple(line_of(entry) for entry in content["lines"]),
             to_number("delta", content["delta"]),
             tuple(content["unprotected"]),
             content["key"],
             content["rows"],
             content["rows_per_person"],
         )
+        if "choice" not in content:
+            return book
+        *fit, score = book.lines
+        fitted = dataclasses.replace(book, lines=tuple(fit))
+        return with_choice(fitted, book.key, _choice(content["choice"]), score)
     except (KeyError, TypeError, AttributeError) as error:
         raise ValueError("the content is no ledger: an entry is missing or no entry") from error
 
 
-def _line(entry: Mapping[str, Any]) -> Line:
+def line_of(entry: Mapping[str, Any]) -> Line:
+    """The line that `content_of` kept.
+
+    Raises:
+        ValueError: for a mechanism that is not of dpbt.
+    """
     name = entry["mechanism"]
     if name not in mechanisms.BY_NAME:
         raise ValueError(

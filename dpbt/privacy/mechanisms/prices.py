@@ -76,8 +76,18 @@ def _discrete_laplace_loss(sensitivity: float, scale: float) -> PrivacyLossDistr
     return privacy_loss_distribution.from_discrete_laplace_mechanism(1 / scale, most)
 
 
-DISCRETE_LAPLACE = PURE._replace(norm="l1", loss_distribution=_discrete_laplace_loss)
-"""`PURE` by the L1 sensitivity. The Renyi divergence of real Laplace noise is no bound here."""
+def _discrete_laplace_event(sensitivity: float, scale: float) -> DpEvent:
+    return dp_event.DiscreteLaplaceDpEvent(1 / scale, math.ceil(sensitivity))
+
+
+DISCRETE_LAPLACE = PURE._replace(
+    norm="l1", loss_distribution=_discrete_laplace_loss, loss_event=_discrete_laplace_event
+)
+"""`PURE` by the L1 sensitivity. The Renyi divergence of real Laplace noise is no bound here.
+
+The loss distribution is that of one integer which moves by all of the sensitivity. It is the worst
+case over all integers that move together by as much (docs/privacy.md, point 16).
+"""
 
 
 # Bounded range: the log ratio of two probabilities of one outcome has range shift over outcomes.

@@ -25,7 +25,8 @@ def from_csv(data: str | Path, domain_file: str | Path) -> Dataset:
     domain, label = declared(domain_file)
     with of_input(data):
         rows = read_csv(data, domain, label)
-    classes = read_truths(rows.labels, label.positive, label.negative)
+    negative, positive = label.classes or ("", "")  # two, as `declared` says
+    classes = read_truths(rows.labels, positive, negative)
     here = classes != -1
     columns = {name: _objects(column)[here] for name, column in rows.columns.items()}
     return Dataset(Path(data).stem, domain, columns, classes[here] == 1, lines=len(classes))
@@ -35,14 +36,21 @@ def declared(domain_file: str | Path) -> tuple[Domain, Label]:
     """The public domain and the label that a JSON file declares.
 
     Raises:
-        InputError: naming the file and what is wrong with it.
+        InputError: naming the file and what is wrong with it. Also for a label of several classes,
+            a number, and weights of rows.
         OSError: if the file cannot be read.
     """
     try:
         with of_input(domain_file):
-            return read_domain(domain_file)
+            domain, label = read_domain(domain_file)
     except UnicodeDecodeError:
         raise InputError(f"{domain_file}: not JSON: the file is not UTF-8 text") from None
+    if label.target is not None or label.weight is not None:
+        raise InputError(
+            f"{domain_file}: experiments learn two classes, and rows without weights; "
+            "`python -m dpbt fit` learns from this file"
+        )
+    return domain, label
 
 
 def _objects(column: list) -> np.ndarray:

@@ -6,11 +6,12 @@ from pathlib import Path
 import numpy as np
 
 from dpbt.commands.errors import InputError
+from dpbt.data.domains import Domain
 from experiments.common.data import nock_henecka_large, nock_henecka_small, other_papers
 from experiments.common.data.bundled import breast_cancer
 from experiments.common.data.dataset import Dataset
 from experiments.common.data.entry import Entry, File
-from experiments.common.data.reading import read
+from experiments.common.data.reading import Layout, Rows, read
 
 _MODULES = (nock_henecka_small, nock_henecka_large, other_papers)
 ENTRIES = {
@@ -96,29 +97,52 @@ def load(name: str, bins: int = 10, folder: str | Path | None = None) -> Dataset
     if name == "breast-cancer":
         return breast_cancer(bins)
     found = entry(name)
+    domain = found.domain(bins)
+    paths, parts = read_files(found, domain, folder)
+    columns, label = joined(parts)
+    if label.all() or not label.any():
+        raise InputError(f"{paths[0]}: all {len(label)} rows have one class; {found.rule}")
+    test = np.arange(len(label)) >= len(parts[0].label) if len(parts) > 1 else None
+    return Dataset(name, domain, columns, label, test)
+
+
+def read_files(
+    found: Entry, domain: Domain, folder: str | Path | None = None, layout: Layout | None = None
+) -> tuple[list[Path], list[Rows]]:
+    """The files of a data set: where they are, and the rows of each.
+
+    Args:
+        found: the data set's entry.
+        domain: the columns to read, of those in the layout.
+        folder: searched first; see `places`.
+        layout: how the files hold the table, if not as the entry says.
+
+    Raises:
+        InputError: for files that are in none of the places, that cannot be read, or that have
+            another number of rows than the entry says.
+    """
     paths = []
     for file in found.files:
         path = find(found, file, folder)
         if path is None:
             raise InputError(_absent(found, file, folder))
         paths.append(path)
-    domain = found.domain(bins)
-    parts = [
-        read(path, found.layout, domain, found.rows if found.first else None) for path in paths
-    ]
-    columns = {
-        column: np.concatenate([part.columns[column] for part in parts]) for column in domain
-    }
-    label = np.concatenate([part.label for part in parts])
-    if len(label) != found.rows:
+    held, most = layout or found.layout, found.rows if found.first else None
+    parts = [read(path, held, domain, most) for path in paths]
+    rows = sum(len(part.label) for part in parts)
+    if rows != found.rows:
         raise InputError(
-            f"{paths[0]}: {len(label)} rows, the data set has {found.rows}; the file may be cut "
+            f"{paths[0]}: {rows} rows, the data set has {found.rows}; the file may be cut "
             f"short or of another version"
         )
-    if label.all() or not label.any():
-        raise InputError(f"{paths[0]}: all {len(label)} rows have one class; {found.rule}")
-    test = np.arange(len(label)) >= len(parts[0].label) if len(parts) > 1 else None
-    return Dataset(name, domain, columns, label, test)
+    return paths, parts
+
+
+def joined(parts: list[Rows]) -> Rows:
+    """The rows of all files, in order."""
+    names = parts[0].columns
+    columns = {name: np.concatenate([part.columns[name] for part in parts]) for name in names}
+    return Rows(columns, np.concatenate([part.label for part in parts]))
 
 
 def _absent(found: Entry, file: File, folder: str | Path | None) -> str:

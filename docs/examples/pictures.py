@@ -1,0 +1,82 @@
+"""Pictures of two private models of a made-up table; docs/pictures.md shows them.
+
+Run it with `python docs/examples/pictures.py FOLDER`. It writes PNG files there.
+"""
+
+import csv
+import sys
+from pathlib import Path
+
+import jax
+import matplotlib.pyplot as plt
+import numpy as np
+
+import dpbt
+from dpbt.data.domains import Boolean, Nominal, Numeric
+
+ROWS = 8000
+FOLDER = Path(sys.argv[1] if len(sys.argv) > 1 else "pictures")
+
+
+def save(name: str) -> None:
+    """Write the current figure, and close it."""
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    plt.savefig(FOLDER / name, dpi=100)
+    plt.close()
+
+
+domain = {
+    "age": Numeric(18, 90, bins=12),
+    "income": Numeric(0, 200_000, bins=10, scale="log", missing=True),
+    "hours": Numeric(0, 80, cuts=(10, 20, 35, 40, 50)),
+    "job": Nominal(("clerk", "cook", "nurse", "smith")),
+    "owner": Boolean("yes", "no"),
+    "shoe size": Numeric(35, 48, bins=13),
+}
+
+# A made-up table, in which hours, owner and the shoe size tell nothing.
+rng = np.random.default_rng(0)
+columns = {
+    "age": rng.uniform(18, 90, ROWS),
+    "income": np.where(rng.random(ROWS) < 0.1, np.nan, 10 ** rng.uniform(2.5, 5.2, ROWS)),
+    "hours": rng.choice([0, 15, 30, 38, 45, 60], ROWS),
+    "job": rng.choice(["clerk", "cook", "nurse", "smith"], ROWS),
+    "owner": rng.choice(["yes", "no"], ROWS),
+    "shoe size": rng.uniform(35, 48, ROWS),
+}
+truth = (columns["age"] - 50) / 12 + np.where(columns["job"] == "nurse", 1.5, -0.5)
+truth += 1.5 * ((np.nan_to_num(columns["income"]) > 20_000) & (columns["age"] > 40))
+table = dpbt.table(domain, columns, truth + rng.logistic(0, 1, ROWS) > 0.5)
+
+# A key of research, so that the pictures are the same in every run.
+key = jax.random.key(0)
+recipe = dpbt.recipes.bdpe(epsilon=1.0, rows=ROWS, rounds=4, depth=3, criterion="gini")
+readable = dpbt.fit(key, table, recipe)
+accurate = dpbt.fit(key, table, dpbt.recipes.auto(epsilon=1.0, rows=ROWS, domain=domain))
+print(dpbt.ledger(recipe))
+
+dpbt.plot.tree(readable, domain, round=0)
+save("picture_tree.png")
+
+dpbt.plot.tree(accurate, domain, round=0)
+save("picture_oblivious_tree.png")
+
+dpbt.plot.attributes(accurate, domain)
+save("picture_attributes.png")
+
+panels = plt.subplots(2, 2, figsize=(9, 6), sharey=True, layout="constrained")[1].flat
+for name, ax in zip(("age", "income", "hours", "job"), panels, strict=True):
+    dpbt.plot.shape(accurate, domain, name, ax=ax)
+save("picture_shapes.png")
+
+dpbt.plot.shape(accurate, domain, ("age", "income"))
+save("picture_pair.png")
+
+for effect in dpbt.effects.attribute_effects(accurate, domain):
+    print(f"{effect.attribute:10}{effect.deviation:6.2f}")
+
+# Results as `python -m experiments frontier` saves them. A colon marks a part of `auto` changed.
+with open(Path(__file__).parents[1] / "frontier.csv", newline="") as file:
+    results = [line for line in csv.DictReader(file) if ":" not in line["method"]]
+dpbt.plot.frontier(results, measure="auroc", dataset="adult", delta=0.0)
+save("picture_frontier.png")

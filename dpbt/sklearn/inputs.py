@@ -1,0 +1,228 @@
+"""What a fit is given: the recipe that parameters name, columns, the private table, and keys."""
+
+import inspect
+import numbers
+import warnings
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple, cast
+
+import jax
+import numpy as np
+from sklearn.exceptions import DataConversionWarning
+from sklearn.utils import check_random_state
+
+from dpbt import tuning
+from dpbt.base import REPLACE_ONE, Array, Recipe, Table
+from dpbt.data import tables
+from dpbt.data.declarations import Answers, Reading
+from dpbt.data.domains import Domain
+from dpbt.data.frames import Rows, names_of
+from dpbt.data.targets import Target
+from dpbt.privacy import keys
+from dpbt.validate import shown
+
+
+class Made(NamedTuple):
+    """What the recipe of a model was made of. All of it is public and can be pickled."""
+
+    epsilon: Any
+    delta: Any
+    rows: Any
+    relation: Any
+    recipe: Any
+    domain: Domain
+    target: Target | None
+    monotone: Any
+    rows_per_person: Any
+
+
+_ONLY = {
+    "target": "learns two classes alone; 'auto' and 'oblivious_boost' learn several classes and "
+    "numbers",
+    "monotone": "takes no monotone columns; 'auto' and 'oblivious_boost' take them",
+    "rows_per_person": "takes no rows_per_person",
+}
+"""What is said of a recipe that does not take an option."""
+
+
+TUNED = "tuned"
+"""The name of a choice among recipes, which `fit` pays for."""
+
+
+def candidates_of(
+    made: Made, known: Mapping[str, Callable[..., Recipe]], *, tunes: bool
+) -> list[Recipe]:
+    """The recipe that parameters name, or the candidates of a choice.
+
+    Args:
+        made: the parameters.
+        known: recipes by name.
+        tunes: whether `TUNED` is a name, too.
+
+    Raises:
+        ValueError: for a choice with an option that it does not take, and as `recipe_of` and
+            `tuning.around_auto`.
+    """
+    if not is_choice(made, tunes=tunes):
+        return [recipe_of(made, known, (TUNED,) if tunes else ())]
+    for name in ("target", "monotone"):
+        if getattr(made, name) is not None:
+            raise ValueError(f"the recipe {shown(TUNED)} {_ONLY[name]}")
+    names = ("epsilon", "delta", "rows", "relation", "domain", "rows_per_person")
+    options = {name: getattr(made, name) for name in names}
+    return tuning.around_auto(tuning.selection(), **options)
+
+
+def is_choice(made: Made, *, tunes: bool) -> bool:
+    """Whether parameters name a choice among recipes."""
+    return tunes and isinstance(made.recipe, str) and made.recipe == TUNED
+
+
+def recipe_of(
+    made: Made, known: Mapping[str, Callable[..., Recipe]], more: tuple[str, ...] = ()
+) -> Recipe:
+    """The recipe that parameters name.
+
+    Args:
+        made: the parameters.
+        known: recipes by name.
+        more: names that are no recipes, for errors.
+
+    Raises:
+        ValueError: for a name or an object that is no recipe, for an option that the recipe does
+            not take, and as the recipe.
+    """
+    asked = made.recipe
+    if isinstance(asked, str) and asked in known:
+        build = known[asked]
+    elif callable(asked) and not isinstance(asked, Recipe):
+        build = cast(Callable[..., Recipe], asked)
+    else:
+        raise ValueError(
+            f"recipe must be one of {[*known, *more]}, or a function that is given epsilon,"
+            f" delta, rows, relation and domain by name and returns a recipe, such as "
+            f"functools.partial(dpbt.recipes.bdpe, depth=2); got {shown(asked)}"
+        )
+    options = {name: getattr(made, name) for name in ("epsilon", "delta", "rows", "relation")}
+    if _takes(build, "domain"):
+        options["domain"] = made.domain
+    for name, words in _ONLY.items():
+        value = getattr(made, name)
+        if value is None or (name == "rows_per_person" and value == 1):
+            continue
+        if not _takes(build, name):
+            raise ValueError(f"the recipe {shown(asked)} {words}")
+        options[name] = value
+    recipe = build(**options)
+    if not isinstance(recipe, Recipe) or np.ndim(recipe.rows) > 0:
+        raise ValueError("recipe must return one setting of a recipe, as dpbt.recipes makes it")
+    return recipe
+
+
+def _takes(build: Callable[..., Recipe], name: str) -> bool:
+    """Whether a function takes an argument of that name."""
+    parameters = inspect.signature(build).parameters.values()
+    return any(one.name == name or one.kind is one.VAR_KEYWORD for one in parameters)
+
+
+def stated(name: str, value: Any, meaning: str) -> Any:
+    """A parameter without a default.
+
+    Raises:
+        ValueError: saying what it means, if it is not stated.
+    """
+    if value is None:
+        raise ValueError(f"{name} must be stated: {meaning}")
+    return value
+
+
+def form_of(X: Any, given: Rows) -> Any:
+    """What scikit-learn is shown of X: the names and the number of its columns, and no row."""
+    return X if given.names is not None else np.empty((0, given.width))
+
+
+def column_of(name: str, what: str, data: Any) -> Any:
+    """Labels or weights as a column.
+
+    Args:
+        name: of the argument.
+        what: it holds, for errors.
+        data: an array, a column of a frame, or a list.
+
+    Raises:
+        ValueError: for more than one column.
+    """
+    names = names_of(data)
+    if names is not None and len(names) == 1:
+        _warn_of_column(name)
+        return data[names[0]]
+    if names is not None:
+        raise ValueError(f"{name} must be one column of {what}, got {len(names)}")
+    if isinstance(data, list | tuple) or not hasattr(data, "__array__"):
+        return data
+    if not hasattr(data, "dtype"):
+        data = np.asarray(data)
+    axes = getattr(data, "ndim", 1)
+    if axes == 2 and data.shape[1] == 1:
+        _warn_of_column(name)
+        return np.asarray(data)[:, 0]
+    if axes != 1:
+        raise ValueError(f"{name} must be one column of {what}, got an array of {axes} axes")
+    return data
+
+
+def _warn_of_column(name: str) -> None:
+    warnings.warn(
+        f"A column-vector {name} was passed when a 1d array was expected.",
+        DataConversionWarning,
+        stacklevel=5,
+    )
+
+
+def table_of(
+    reading: Reading,
+    given: Rows,
+    labels: Any,
+    answers: Answers,
+    recipe: Recipe,
+    weights: Mapping[str, Any],
+) -> Table:
+    """The table of private rows, with room for `rows` of them.
+
+    Under replace-one their number is public, and no room is added.
+
+    Args:
+        reading: how rows are read.
+        given: the rows.
+        labels: of the rows.
+        answers: what is predicted.
+        recipe: one setting.
+        weights: the options of `dpbt.table` on weights.
+
+    Raises:
+        ValueError: for more rows than the bound, and as `dpbt.table`.
+    """
+    bound = int(recipe.rows)
+    if given.count > bound:
+        raise ValueError(f"X has more rows than rows={bound}, the stated bound on their number")
+    return tables.table(
+        reading.domain,
+        reading.columns(given),
+        labels,
+        **answers.options,
+        **weights,
+        capacity=None if recipe.relation is REPLACE_ONE else bound,
+    )
+
+
+def keys_of(random_state: Any) -> tuple[Array, Array]:
+    """The keys of the noise and of public structure.
+
+    Raises:
+        ValueError: for a random state that scikit-learn does not know.
+    """
+    if random_state is None:
+        return keys.fresh_key(), keys.fresh_key()
+    if not isinstance(random_state, numbers.Integral):
+        random_state = check_random_state(random_state).randint(np.iinfo(np.int32).max)
+    return keys.pair(jax.random.key(int(random_state)))

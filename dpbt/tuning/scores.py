@@ -1,0 +1,269 @@
+"""Scores of a run on held-out rows: each is one noisy draw, and a number that follows from it.
+
+A score is a private program of one draw, as an epilogue is: it is given the scores of the rows in
+place of weights. docs/privacy.md, T6, has the sensitivities.
+"""
+
+from __future__ import annotations  # so that help() shows the types by their names
+
+import functools
+import math
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from dpbt.base import (
+    GRID,
+    Array,
+    LossFamily,
+    Prepared,
+    PrivateProgram,
+    Public,
+    Recipe,
+    Relation,
+    Release,
+    Table,
+)
+from dpbt.prediction import kinks, no_link
+from dpbt.privacy import boundary, sensitivity
+from dpbt.privacy.accounting import Event
+from dpbt.privacy.mechanism import DrawRequest, Mechanism, Numbers, Sensitivity
+
+SITE = "score"
+
+MOST_LOSS = 2.0
+"""The most that one row loses, in nats: a probability of 0.135 for its class, or less."""
+
+_STEP = MOST_LOSS / GRID
+_LOSS_UNIT = f"1/{GRID} of {MOST_LOSS:g} nats"
+
+EDGES = np.array([-3, -2, -1.4, -1, -0.7, -0.45, -0.2, 0, 0.2, 0.45, 0.7, 1, 1.4, 2, 3], np.float32)
+"""f32[15]: the public intervals of scores for AUROC: log odds where there are probabilities."""
+
+
+class ScoreBudget(NamedTuple):
+    """The noise of a score.
+
+    Attributes:
+        scale: f32[], in units of the statistic.
+    """
+
+    scale: Numbers
+
+
+class Score(NamedTuple):
+    """A kind of score.
+
+    Attributes:
+        name: its name in ledgers.
+        statistic: (rows, scores, public, loss) -> i32[...], the private value.
+        sensitivity: (relation, noise) -> how far one row moves it, in the mechanism's norm.
+        moved: (relation) -> how many of its entries one row moves.
+        value: (its draw) -> the number that runs are ordered by; a larger one is better.
+        shown: (its draw) -> the number as people read it.
+        releases: what is published, in words.
+        unit: of the sensitivity.
+        probabilities: whether it needs a recipe with a loss.
+    """
+
+    name: str
+    statistic: Callable[[Prepared, Array, Public, LossFamily | None], Array]
+    sensitivity: Callable[[Relation, Mechanism], float]
+    moved: Callable[[Relation], int]
+    value: Callable[[np.ndarray], float]
+    shown: Callable[[np.ndarray], float]
+    releases: str
+    unit: str
+    probabilities: bool = False
+
+
+def _probability(loss: LossFamily, scores: Array, public: Public) -> Array:
+    """f32[N]: the probability of the positive class; alpha may be traced."""
+    member = loss(public.reweighting.link_alpha)
+    return (member.probability or member.inverse_link)(scores)
+
+
+def errors(rows: Prepared, scores: Array, public: Public, loss: LossFamily | None) -> Array:
+    """i32[]: how many present rows are predicted wrongly."""
+    del public, loss
+    return jnp.sum(rows.present & ((scores > 0) != rows.target)).astype(jnp.int32)
+
+
+def losses(rows: Prepared, scores: Array, public: Public, loss: LossFamily | None) -> Array:
+    """i32[]: the sum of the log losses of present rows, each rounded to a step and clipped."""
+    assert loss is not None  # as `of_recipe` says
+    positive = _probability(loss, scores, public)
+    stated = jnp.where(rows.target, positive, 1 - positive)
+    least = jnp.float32(math.exp(-MOST_LOSS))
+    nats = -jnp.log(jnp.clip(jnp.nan_to_num(stated), least, 1))
+    steps = jnp.clip(jnp.round(nats / np.float32(_STEP)), 0, GRID).astype(jnp.int32)
+    return jnp.sum(jnp.where(rows.present, steps, 0))
+
+
+def histogram(rows: Prepared, scores: Array, public: Public, loss: LossFamily | None) -> Array:
+    """i32[16, 2]: how many present rows of each class have scores in each public interval."""
+    if loss is not None:
+        positive = jnp.clip(_probability(loss, scores, public), 1e-6, 1 - 1e-6)
+        scores = jnp.log(positive) - jnp.log1p(-positive)
+    interval = jnp.searchsorted(jnp.asarray(EDGES), jnp.nan_to_num(scores), side="right")
+    place = 2 * interval.astype(jnp.int32) + rows.target.astype(jnp.int32)
+    one = rows.present.astype(jnp.int32)
+    return jax.ops.segment_sum(one, place, 2 * (len(EDGES) + 1)).reshape(-1, 2)
+
+
+def auroc_of(counts: np.ndarray) -> float:
+    """The area under the ROC curve of noisy counts by class; 1/2 where a class has none."""
+    zeros, ones = (np.maximum(np.asarray(counts, np.float64)[:, label], 0) for label in (0, 1))
+    pairs = zeros.sum() * ones.sum()
+    if pairs == 0:
+        return 0.5
+    below = np.cumsum(zeros) - zeros
+    return float(np.sum(ones * (below + zeros / 2)) / pairs)
+
+
+def count_sensitivity(relation: Relation, noise: Mechanism) -> float:
+    """1: how far one row moves the number of errors.
+
+    Proof. Fix the model. A row adds 0 or 1. So a row that comes or goes moves the sum by at most 1,
+    and so does a row that is replaced. []
+    """
+    sensitivity.moved_rows(relation)  # refuses other relations
+    return noise.bound(Sensitivity(1, 1))
+
+
+def loss_sensitivity(relation: Relation, noise: Mechanism) -> float:
+    """GRID: how far one row moves the sum of losses, in steps.
+
+    Proof. Fix the model. A row adds a whole number in 0..GRID. So a row that comes, goes or is
+    replaced moves the sum by at most GRID. []
+    """
+    sensitivity.moved_rows(relation)
+    return noise.bound(Sensitivity(GRID, GRID))
+
+
+def histogram_sensitivity(relation: Relation, noise: Mechanism) -> float:
+    """How far one row moves the counts of scores by class, in the mechanism's norm.
+
+    Proof. Fix the model. A row is in one interval, in the column of its class. Under add/remove one
+    count moves by 1. Under replace-one two counts move by 1: L1 = 2 and L2 = sqrt(2). []
+    """
+    moved = sensitivity.moved_rows(relation)
+    return noise.bound(Sensitivity(moved, math.sqrt(moved)))
+
+
+def _one(relation: Relation) -> int:
+    del relation
+    return 1
+
+
+def _negated(draw: np.ndarray) -> float:
+    return -float(draw)
+
+
+ACCURACY = Score(
+    "accuracy",
+    errors,
+    count_sensitivity,
+    _one,
+    _negated,
+    float,
+    "errors of the scored rows",
+    "row",
+)
+LOG_LOSS = Score(
+    "log_loss",
+    losses,
+    loss_sensitivity,
+    _one,
+    _negated,
+    lambda draw: _STEP * float(draw),
+    "the sum of their clipped log losses",
+    _LOSS_UNIT,
+    probabilities=True,
+)
+AUROC = Score(
+    "auroc",
+    histogram,
+    histogram_sensitivity,
+    sensitivity.moved_rows,
+    auroc_of,
+    auroc_of,
+    "scored rows by score and class",
+    "row",
+)
+BY_NAME = {score.name: score for score in (ACCURACY, LOG_LOSS, AUROC)}
+"""Name -> score."""
+
+
+def loss_of(score: Score, recipe: Recipe) -> LossFamily | None:
+    """The loss that gives the probabilities of a recipe; None for a score that needs none.
+
+    Raises:
+        ValueError: if the score needs probabilities and the recipe gives none.
+    """
+    if recipe.loss is None:
+        if score.probabilities:
+            raise ValueError(f"the score {score.name} needs probabilities: {no_link(recipe.name)}")
+        return None
+    for alpha in np.unique(np.asarray(recipe.reweighting.link_alpha, np.float32)):
+        member = recipe.loss(alpha)
+        if not np.isfinite(member.smoothness):
+            if score.probabilities:
+                raise ValueError(
+                    f"the score {score.name} needs probabilities: {kinks(member.name)}"
+                )
+            return None
+    return recipe.loss
+
+
+@functools.cache
+def program_of(
+    score: Score, noise: Mechanism, relation: Relation, loss: LossFamily | None
+) -> PrivateProgram:
+    """The private program of a score; its budget is a `ScoreBudget`.
+
+    Args:
+        score: the kind of score.
+        noise: a mechanism on integers.
+        relation: the neighbouring relation of its event.
+        loss: as `loss_of`.
+    """
+
+    def program(
+        draw: boundary.Draw, rows: Prepared, scores: Array, budget: ScoreBudget, public: Public
+    ) -> None:
+        draw(SITE, noise, score.statistic(rows, scores, public, loss), budget.scale)
+
+    def events(budget: ScoreBudget, public: Public) -> list[Event]:
+        del public
+        return [
+            Event(
+                SITE,
+                noise,
+                score.releases,
+                score.sensitivity(relation, noise),
+                budget.scale,
+                "docs/privacy.md T6",
+                moved=score.moved(relation),
+                unit=score.unit,
+            )
+        ]
+
+    return boundary.private_program(program, events)
+
+
+def drawn_by(
+    program: PrivateProgram, budget: ScoreBudget, recipe: Recipe
+) -> Mapping[str, DrawRequest]:
+    """The draw that a score's program asks for, on a table of one row."""
+    nobody = jnp.zeros(1, bool)
+    rows = Table(jnp.zeros((1, 1), jnp.uint8), nobody, nobody)
+    return program.draws(rows, jnp.zeros(1, jnp.float32), budget, recipe.public())
+
+
+def drawn(release: Release) -> np.ndarray:
+    """The draw of a score."""
+    return np.asarray(release[SITE])

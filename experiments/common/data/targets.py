@@ -1,0 +1,170 @@
+"""Data sets whose target is one of several classes, or a number.
+
+Classes and ranges are declared, as those of attributes are. A range is that of the documented scale
+or a round number beyond it, and none is read off the rows. Files and attributes are those of the
+registry.
+"""
+
+import dataclasses
+from collections.abc import Callable, Mapping
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+
+from dpbt.commands.errors import InputError
+from dpbt.data.domains import Columns, Domain, Nominal, Numeric
+from experiments.common.data import registry
+from experiments.common.data.bundled import diabetes, iris
+from experiments.common.data.entry import words
+from experiments.common.data.reading import Layout
+
+Kind = Nominal | Numeric
+"""The public description of a target: its classes, or its range."""
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Targeted:
+    """A data set in memory, with the public description of its target.
+
+    Attributes:
+        name: for titles.
+        domain: the public domain of the attributes; the target is not among them.
+        columns: the raw cells of every column of the domain, [N] each.
+        kind: the classes, or the range.
+        cells: [N], the raw target: words of `kind.names`, or float64.
+    """
+
+    name: str
+    domain: Domain
+    columns: Columns
+    kind: Kind
+    cells: np.ndarray
+
+    @cached_property
+    def target(self) -> np.ndarray:
+        """i64[N], the places of the classes; or f64[N], numbers clipped to their range."""
+        if isinstance(self.kind, Numeric):
+            return np.clip(self.cells.astype(np.float64), self.kind.low, self.kind.high)
+        place = {name: number for number, name in enumerate(self.kind.names)}
+        return np.array([place[cell] for cell in self.cells])
+
+    def where(self, rows: np.ndarray) -> "Targeted":
+        """The data set with only some rows; `rows` is bool[N] or places."""
+        columns = {name: np.asarray(column)[rows] for name, column in self.columns.items()}
+        return dataclasses.replace(self, columns=columns, cells=self.cells[rows])
+
+
+@dataclasses.dataclass(frozen=True)
+class Declared:
+    """What is declared of a target.
+
+    Attributes:
+        entry: the name of the data set in the registry.
+        column: the column of the file that is the target; it is no attribute then.
+        kind: the classes, or the range.
+        layout: how the file holds the target, if not as the entry says.
+        absent: the word of rows without a class, which are left out.
+    """
+
+    entry: str
+    column: str
+    kind: Kind
+    layout: Layout | None = None
+    absent: str | None = None
+
+
+_CLAVE = words("neutral reverse forward incoherent")
+_NO_CLAVE = "none"
+
+
+def _clave_cells(line: str) -> list[str]:
+    """Sixteen strokes, the flag of forward clave, and the word of the class that is flagged."""
+    cells = registry.entry("firmteacher").layout.split(line)
+    flagged = [name for name, flag in zip(_CLAVE, cells[16:], strict=True) if flag == "1"]
+    direction = flagged[0] if len(flagged) == 1 else _NO_CLAVE
+    return [*cells[:16], cells[18], direction]
+
+
+def _clave_layout() -> Layout:
+    held = registry.entry("firmteacher").layout
+    names = (*held.names[:16], held.label, "direction")
+    return dataclasses.replace(held, names=names, split=_clave_cells)
+
+
+CLASSES = {
+    "yeast": Declared("yeast", "site", Nominal(words("CYT NUC MIT ME3 ME2 ME1 EXC VAC POX ERL"))),
+    "cardiotocography": Declared("cardiotocography", "NSP", Nominal(words("1 2 3"))),
+    "page-blocks": Declared("page-blocks", "class", Nominal(words("1 2 3 4 5"))),
+    "covertype": Declared("covertype", "type", Nominal(words("1 2 3 4 5 6 7"))),
+    "firmteacher": Declared(
+        "firmteacher", "direction", Nominal(_CLAVE), _clave_layout(), _NO_CLAVE
+    ),
+}
+"""Data set -> its classes, in the order of their numbers."""
+
+_SCORE = Numeric(0, 10)  # the scale of the tasters
+NUMBERS = {
+    "abalone": Declared("abalone", "rings", Numeric(0, 30)),
+    "wine-white": Declared("wine-white", "quality", _SCORE),
+    "wine-red": Declared("wine-red", "quality", _SCORE),
+    "credit-limit": Declared("creditcard", "LIMIT_BAL", Numeric(0, 1_000_000)),
+    "adult-age": Declared("adult", "age", Numeric(15, 90)),
+}
+"""Data set -> the range of its number: rings, scores, New Taiwan dollars, and years."""
+
+BUNDLED: Mapping[str, Callable[[int], tuple[Domain, Columns, Kind, np.ndarray]]] = {
+    "iris": iris,
+    "diabetes": diabetes,
+}
+"""Small data sets that ship with scikit-learn."""
+
+
+def declared(name: str) -> Declared:
+    """What is declared of a data set's target.
+
+    Raises:
+        InputError: for a name that is not declared.
+    """
+    known = {**CLASSES, **NUMBERS}
+    if name not in known:
+        raise InputError(
+            f"no target of {name!r} is declared; there are {', '.join((*BUNDLED, *known))}"
+        )
+    return known[name]
+
+
+def load_target(name: str, bins: int, folder: str | Path | None = None) -> Targeted:
+    """A data set by name, with its declared target.
+
+    Args:
+        name: a name in `CLASSES`, `NUMBERS` or `BUNDLED`.
+        bins: intervals of every numeric column.
+        folder: searched first; see `registry.places`.
+
+    Raises:
+        InputError: as `declared` and `registry.load`.
+    """
+    if name in BUNDLED:
+        return Targeted(name, *BUNDLED[name](bins))
+    given = declared(name)
+    found = registry.entry(given.entry)
+    domain = {each: kind for each, kind in found.domain(bins).items() if each != given.column}
+    read_as = given.kind
+    if given.absent is not None and isinstance(read_as, Nominal):
+        read_as = Nominal((*read_as.names, given.absent))
+
+    _, parts = registry.read_files(found, {**domain, given.column: read_as}, folder, given.layout)
+    columns = registry.joined(parts).columns
+    cells = columns.pop(given.column)
+    every = Targeted(name, domain, columns, given.kind, cells)
+    return every if given.absent is None else every.where(cells != given.absent)
+
+
+def is_there(name: str, folder: str | Path | None = None) -> bool:
+    """Whether all files of a data set with a declared target are in one of the places.
+
+    Raises:
+        InputError: for an unknown name.
+    """
+    return name in BUNDLED or registry.is_there(declared(name).entry, folder)

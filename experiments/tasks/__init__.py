@@ -1,0 +1,1 @@
+"""`auto` for several classes and for numbers, beside other private learners."""

@@ -1,0 +1,1 @@
+"""Figures of `auto` for several classes and for numbers, beside other private learners."""

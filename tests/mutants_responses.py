@@ -1,0 +1,81 @@
+"""Mutants of several classes, numbers and weights of rows."""
+
+from mutation import Mutant
+
+
+def responses(test: str) -> str:
+    return f"tests/test_responses.py::test_{test}"
+
+
+RESPONSES = [
+    Mutant(
+        "residuals longer than the grid count",
+        "dpbt/learners/oblivious_tree.py",
+        "    return jnp.where(within, whole, 0)",
+        "    return whole",
+        (responses("residuals_attain_their_sensitivity_and_exceed_it_nowhere"),),
+    ),
+    Mutant(
+        "residuals beyond the grid count",
+        "dpbt/learners/oblivious_tree.py",
+        "    whole = jnp.clip(weights, -GRID, GRID).astype(jnp.int32)",
+        "    whole = weights.astype(jnp.int32)",
+        (responses("a_re_weighter_of_longer_residuals_costs_no_more"), "tests/test_leaks.py"),
+    ),
+    Mutant(
+        "residuals are rounded to the nearest",
+        "dpbt/reweighting.py",
+        "        return Weighted(jnp.trunc(residual * factor * GRID), cap)",
+        "        return Weighted(jnp.round(residual * factor * GRID), cap)",
+        (responses("residuals_of_classes_are_those_of_plain_loops"),),
+    ),
+    Mutant(
+        "weights of rows beyond the largest",
+        "dpbt/reweighting.py",
+        "    return jnp.clip(jnp.where(jnp.isnan(own), 0, own), 0, 1)",
+        "    return jnp.where(jnp.isnan(own), 0, own)",
+        (responses("a_weight_beyond_the_bound_is_clipped_in_the_loop"),),
+    ),
+    Mutant(
+        "weights above most_weight",
+        "dpbt/data/weights.py",
+        "np.clip(np.nan_to_num(read, nan=0.0), 0.0, self.most) / self.most",
+        "np.nan_to_num(read, nan=0.0) / self.most",
+        (responses("weights_are_read_by_row_and_bounded"),),
+    ),
+    Mutant(
+        "two ranges share noise",
+        "dpbt/boosting.py",
+        "[learner.tag, recipe.reweighter.tag, *once, *target]",
+        "[learner.tag, recipe.reweighter.tag, *once]",
+        (responses("targets_have_noise_of_their_own"),),
+    ),
+    Mutant(
+        "the bits of one class are paid for",
+        "dpbt/learners/oblivious_tree.py",
+        "moved=sensitivity.moved_rows(kind.relation) * _sums_of_a_row(kind),",
+        "moved=sensitivity.moved_rows(kind.relation),",
+        (responses("finite_bits_are_paid_for_each_sum_that_a_row_moves"),),
+    ),
+    Mutant(
+        "a replaced number moves one count",
+        "dpbt/learners/target_histogram.py",
+        "    moved = sensitivity.moved_rows(relation)",
+        "    moved = 1",
+        (responses("counts_attain_their_sensitivity_and_exceed_it_nowhere"),),
+    ),
+    Mutant(
+        "constraints of one direction",
+        "dpbt/learners/oblivious_leaves.py",
+        "        lowest = _running(lowest.reshape(shape), -direction[level], jnp.minimum).reshape(-1)",
+        "        lowest = _running(lowest.reshape(shape), direction[level], jnp.minimum).reshape(-1)",
+        (responses("leaves_are_made_monotone_and_monotone_ones_stay"),),
+    ),
+    Mutant(
+        "smooth boosting takes weights of rows",
+        "dpbt/checks.py",
+        "    if recipe.reweighter.coupled:",
+        "    if False:",
+        (responses("a_table_and_a_recipe_of_another_target_are_refused_everywhere"),),
+    ),
+]

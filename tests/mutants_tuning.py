@@ -1,0 +1,126 @@
+"""Mutants of tuning; `mutants` runs them."""
+
+from mutation import Mutant
+
+
+def runs(test: str) -> str:
+    return f"tests/test_runs.py::test_{test}"
+
+
+def tuning(test: str) -> str:
+    return f"tests/test_tuning.py::test_{test}"
+
+
+TUNING = [
+    Mutant(
+        "a number of runs that is cut",
+        "dpbt/tuning/counts.py",
+        "    return k\n",
+        "    return min(k, 16)\n",
+        (runs("the_number_that_is_drawn_has_its_law_and_no_bound"),),
+    ),
+    Mutant(
+        "a fixed number of runs",
+        "dpbt/tuning/counts.py",
+        "    return k\n",
+        "    return 5\n",
+        (runs("the_number_follows_the_key_alone_and_varies"),),
+    ),
+    Mutant(
+        "a score without noise",
+        "dpbt/tuning/scores.py",
+        "draw(SITE, noise, score.statistic(rows, scores, public, loss), budget.scale)",
+        "draw(SITE, noise, score.statistic(rows, scores, public, loss), 0 * budget.scale)",
+        (tuning("an_exact_audit_of_a_choice_on_all_neighbours"),),
+    ),
+    Mutant(
+        "the dearer of fit and score under replace-one",
+        "dpbt/tuning/selections.py",
+        "return self.held_out is not None and relation is ADD_REMOVE",
+        "return self.held_out is not None",
+        (tuning("candidates_cost_what_was_asked_for"),),
+    ),
+    Mutant(
+        "the dearer of fit and score on the same rows",
+        "dpbt/tuning/selections.py",
+        "return self.held_out is not None and relation is ADD_REMOVE",
+        "return relation is ADD_REMOVE",
+        (tuning("a_choice_whose_score_is_not_paid_for_is_caught"),),
+    ),
+    Mutant(
+        "held-out rows are learned from",
+        "dpbt/tuning/choosing.py",
+        "taught, held = table.present & ~scored, table.present & scored",
+        "taught, held = table.present, table.present & scored",
+        (tuning("fits_and_scores_read_disjoint_rows"),),
+    ),
+    Mutant(
+        "a part that depends on a row's place",
+        "dpbt/tuning/parts.py",
+        "np.full(target.shape, seed, np.uint64)",
+        "np.arange(seed, seed + len(target), dtype=np.uint64)",
+        (tuning("a_row_is_held_out_by_itself"),),
+    ),
+    Mutant(
+        "a tuned model with the ledger of one run",
+        "dpbt/privacy/pricing.py",
+        "        if recipe.choice is not None:",
+        "        if False:",
+        (tuning("a_tuned_model_carries_the_ledger_of_its_choice"),),
+    ),
+    Mutant(
+        "a pure choice at 1 + eta",
+        "dpbt/privacy/accounting/runs.py",
+        "epsilon if count.gamma == 1 else (2 + count.eta) * epsilon",
+        "epsilon if count.gamma == 1 else (1 + count.eta) * epsilon",
+        (runs("the_pure_bound_holds_and_is_attained_nearly"),),
+    ),
+    Mutant(
+        "a Gaussian choice without its ratio of events",
+        "dpbt/privacy/accounting/runs.py",
+        "+ (1 + count.eta) * log_ratio(mu, count.gamma)",
+        "+ 0 * log_ratio(mu, count.gamma)",
+        (runs("the_gaussian_bound_holds_and_renyi_is_never_better"),),
+    ),
+    Mutant(
+        "a sum composes the lines of one run of a choice",
+        "dpbt/privacy/accounting/choices.py",
+        '"""False: the lines are of one run, and the total is of the best of several."""\n'
+        "        return False",
+        '"""False: the lines are of one run, and the total is of the best of several."""\n'
+        "        return True",
+        (
+            "tests/test_composition.py::test_pure_choices_add_up",
+            "tests/test_composition.py::"
+            "test_choices_at_a_delta_add_to_the_joint_total_of_the_others",
+        ),
+    ),
+    Mutant(
+        "weights of rows that no score reads",
+        "dpbt/tuning/choosing.py",
+        "    if table.weight is not None:",
+        "    if False:",
+        (tuning("targets_and_weights_that_scores_do_not_take_are_refused"),),
+    ),
+    Mutant(
+        "the worst run",
+        "dpbt/tuning/choosing.py",
+        "return max(runs, key=lambda run: run.value)",
+        "return min(runs, key=lambda run: run.value)",
+        (tuning("the_best_run_has_the_largest_score"),),
+    ),
+    Mutant(
+        "one key for all runs",
+        "dpbt/tuning/choosing.py",
+        "run_keys = _folded(key, jnp.asarray(filled, jnp.uint32))",
+        "run_keys = _folded(key, 0 * jnp.asarray(filled, jnp.uint32))",
+        (tuning("every_run_has_a_key_of_its_own"),),
+    ),
+    Mutant(
+        "two choices under one key share noise",
+        "dpbt/tuning/choosing.py",
+        'return f"{selection!r} | {made.line.mechanism.name} {noise} | {digest.hexdigest()}"',
+        'return f"{made.line.mechanism.name}"',
+        (tuning("one_key_gives_one_choice_and_other_numbers_another"),),
+    ),
+]

@@ -1,0 +1,369 @@
+"""Sums of ledgers, and what dp_accounting says of them."""
+
+import json
+import math
+import re
+from pathlib import Path
+
+import jax
+import numpy as np
+import pytest
+from dp_accounting import NeighboringRelation
+from dp_accounting.dp_event import DiscreteLaplaceDpEvent, ZCDpEvent
+from dp_accounting.pld import PLDAccountant
+from dp_accounting.rdp import RdpAccountant
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import dpbt
+from dpbt import recipes, tuning
+from dpbt.data.domains import Numeric
+from dpbt.privacy import accounting, filters, mechanisms
+from tests.purses import RECIPES, book, line, made
+
+PAGE = Path(__file__).parent.parent / "docs" / "composition.md"
+
+# Sums of ledgers.
+
+
+def test_a_sum_has_all_lines_with_their_release_and_the_sum_of_the_deltas():
+    first = dpbt.ledger(made("halfspace_boost", delta=1e-6))
+    second = dpbt.ledger(made("halfspace_boost", delta=3e-6, epsilon=0.5))
+    both = first + second
+    assert [each.site for each in both.lines] == ["1.center", "2.center"]
+    assert both.delta == first.delta + second.delta
+    assert both.mu == pytest.approx(math.hypot(first.mu, second.mu))
+    left = (both.delta - both.sampler_delta) * math.exp(-both.sampler_epsilon / 2)
+    exact = accounting.gdp_epsilon(both.mu, left) + both.sampler_epsilon
+    assert both.epsilon == pytest.approx(exact, rel=1e-12)
+    assert both.epsilon < 0.9 * (first.epsilon + second.epsilon)
+
+
+def test_pure_ledgers_add_up_and_stay_pure():
+    parts = [dpbt.ledger(made("bdpe", epsilon=epsilon)) for epsilon in (0.5, 1.0, 0.25)]
+    total = sum(parts)
+    assert total.delta == 0
+    assert total.epsilon == pytest.approx(sum(part.epsilon for part in parts), rel=1e-12)
+    assert total.sampler_delta == pytest.approx(sum(part.sampler_delta for part in parts))
+
+
+def test_sums_nest_in_any_order():
+    parts = [dpbt.ledger(made("rf_l", delta=delta)) for delta in (0.0, 1e-6, 1e-7)]
+    one, two, three = parts
+    assert (one + two) + three == one + (two + three) == sum(parts) == accounting.composed(parts)
+    with pytest.raises(TypeError):
+        one + 1.5
+    with pytest.raises(TypeError):
+        1 + one
+
+
+COSTS = st.tuples(
+    st.sampled_from(["discrete laplace", "exponential", "rounded gaussian", "noisy max"]),
+    st.floats(1e-3, 2.0),
+    st.integers(1, 60),
+    st.sampled_from([0.0, 1e-9, 1e-6]),
+)
+
+
+def part_of(cost):
+    mechanism, epsilon, count, delta = cost
+    gaussian = mechanism == "rounded gaussian"
+    bits = {"gap": 1e-9, "tail": 1e-15}
+    return book(line(epsilon, count, mechanism, **bits), delta=max(delta, 1e-12 * gaussian))
+
+
+@given(st.lists(COSTS, min_size=1, max_size=4))
+@settings(max_examples=30)
+def test_a_sum_is_never_above_basic_composition_and_never_below_a_part(costs):
+    parts = [part_of(cost) for cost in costs]
+    total = accounting.composed(parts)
+    assert total.epsilon <= math.fsum(part.epsilon for part in parts) * (1 + 1e-14)
+    if total.delta == 0:
+        assert total.epsilon == pytest.approx(math.fsum(part.epsilon for part in parts))
+        return
+    truth = [accounting.gdp_epsilon(part.mu, total.delta) for part in parts if part.gaussian]
+    assert total.epsilon >= max(truth, default=0) * (1 - 1e-9)
+
+
+def test_a_small_pure_part_beside_gaussians_costs_no_more_than_itself():
+    """Here zCDP of all draws is looser than the sum of the parts, which the total then is."""
+    gaussian = book(line(0.3, 1, "rounded gaussian"), delta=1e-6)
+    small = book(line(1e-4, tail=1e-20))
+    both = gaussian + small
+    assert both.epsilon_at(both.delta, "zcdp") > both.epsilon
+    assert both.epsilon == gaussian.epsilon + small.epsilon
+    assert both.delta >= gaussian.delta
+    assert "(the sum of the parts)" in str(both)
+
+
+def test_relations_people_and_deltas_must_fit():
+    one = dpbt.ledger(made("rf_l"))
+    with pytest.raises(ValueError, match="got add_remove and replace_one"):
+        one + dpbt.ledger(made("rf_l", relation="replace_one"))
+    with pytest.raises(ValueError, match="rows_per_person, got 1 and 3"):
+        one + dpbt.ledger(made("rf_l", rows_per_person=3))
+    with pytest.raises(ValueError, match=r"less than 1, got 1\.2"):
+        book(line(1), delta=0.6) + book(line(1), delta=0.6)
+    with pytest.raises(ValueError, match="at least one"):
+        accounting.composed([])
+
+
+def test_rows_keys_and_what_is_unprotected_show():
+    research, release = jax.random.key(0), dpbt.fresh_key()
+    one = dpbt.ledger(made("rf_l", rows=50), release)
+    two = dpbt.ledger(made("rf_l", rows=80), release)
+    assert (one + one).rows == 50
+    assert (one + two).rows is None
+    printed = str(one + two)
+    assert "release 1: epsilon = 1, rows = 50, release key" in printed
+    assert "release 2: epsilon = 1, rows = 80, release key" in printed
+    assert accounting.PARTS_WORDS in printed
+    assert accounting.KEY_WORDS["release"] in printed
+
+    seeded = dpbt.ledger(made("rf_l", rows=80), research)
+    assert (one + seeded).key == "research"
+    assert accounting.KEY_WORDS["research"] in str(one + seeded)
+    assert (one + dpbt.ledger(made("rf_l"))).key is None
+
+    published = dpbt.ledger(recipes.bdpe(epsilon=1, rows=1000, calibration="published"))
+    assert published.unprotected
+    printed = str(one + published)
+    assert f"UNPROTECTED: 2. {published.unprotected[0]}" in printed
+
+
+def test_a_line_without_a_bound_on_its_sampler_marks_the_sum():
+    floats = accounting.Line(line(0.1, mechanism="laplace").event, exact=False)
+    assert "epsilon = FLOAT" in str(book(line(0.1)) + book(floats))
+
+
+def test_a_file_keeps_a_sum():
+    total = dpbt.ledger(made("rf_l", rows=50)) + dpbt.ledger(made("bdpe", delta=1e-6))
+    kept = json.loads(json.dumps(accounting.to_json(total)))
+    assert accounting.from_json(kept) == total
+    assert "parts" not in accounting.to_json(dpbt.ledger(made("rf_l")))
+
+
+def test_a_statement_of_a_sum_is_about_all_releases():
+    one, two = dpbt.ledger(made("rf_l", rows=50)), dpbt.ledger(made("bdpe", rows=80, delta=1e-6))
+    text = dpbt.statement(one + two)
+    assert text.startswith("Privacy statement: 2 releases together")
+    assert f"epsilon = {(one + two).epsilon:.6g} and" in text
+    assert "at most 50 rows in release 1, 80 rows in release 2" in text
+    assert "1. class weights" in text
+    assert "2. splits" in text
+    people = dpbt.statements.of_people(one + two, 3)
+    apart = [dpbt.statements.of_people(each, 3) for each in (one, two)]
+    assert people.lines == sum(apart).lines
+    assert dpbt.statement(one).startswith("Privacy statement: one release")
+
+
+# Sums with the ledger of a choice: by basic composition, with the totals of the choice.
+
+
+def choice(delta=0.0):
+    """The ledger of a choice that costs nearly 1."""
+    selection, domain = tuning.selection(held_out=None), {"a": Numeric(0, 1, bins=4)}
+    options = {"epsilon": 1.0, "delta": delta, "rows": 300, "domain": domain}
+    grid = {"rounds": [2, 3]}
+    made = tuning.candidates(recipes.oblivious_boost, selection, grid=grid, **options)
+    return tuning.planned_ledger(made, selection)
+
+
+def of_lines(choice):
+    """The lines of one run of a choice, as if they were the whole release."""
+    return accounting.Ledger(choice.relation, choice.lines, choice.delta)
+
+
+def test_pure_choices_add_up():
+    chosen, plain = choice(), dpbt.ledger(made("bdpe", epsilon=0.5, rows=300))
+    for parts in ((chosen, plain), (plain, chosen), (chosen, chosen, plain)):
+        total = sum(parts)
+        assert total.delta == 0
+        assert total.epsilon == pytest.approx(sum(part.epsilon for part in parts), rel=1e-12)
+        assert total.sampler_delta == pytest.approx(sum(part.sampler_delta for part in parts))
+        assert not total.gaussian
+        assert math.isinf(total.rho)
+        assert math.isinf(total.mu)
+    run = of_lines(chosen)
+    assert (run + plain).epsilon < 0.8 * (chosen + plain).epsilon
+
+
+@pytest.mark.parametrize("others", [(1e-6, 1e-7), (0.0, 1e-7), (0.0, 0.0), ()])
+def test_choices_at_a_delta_add_to_the_joint_total_of_the_others(others):
+    chosen = choice(1e-6)
+    plain = [dpbt.ledger(made("halfspace_boost" if at else "bdpe", delta=at)) for at in others]
+    total = sum([*plain[:1], chosen, *plain[1:]])
+    own = chosen.epsilon + (sum(plain).epsilon if plain else 0)
+    deltas = [part.delta or part.sampler_delta for part in (chosen, *plain)]
+    if plain:
+        assert total.delta == pytest.approx(math.fsum(deltas), rel=1e-12)
+        assert max(chosen.epsilon, sum(plain).epsilon) < total.epsilon <= own * (1 + 1e-12)
+        assert (of_lines(chosen) + plain[0]).epsilon < total.epsilon
+    else:
+        assert total is chosen
+
+
+def test_a_sum_with_a_choice_has_equal_shares_of_another_delta():
+    chosen, plain = choice(1e-6), dpbt.ledger(made("halfspace_boost", delta=1e-6))
+    both = chosen + plain
+    halves = chosen.epsilon_at(1e-7, "gdp") + plain.epsilon_at(1e-7, "gdp")
+    assert both.epsilon_at(2e-7) == pytest.approx(halves, rel=1e-12)
+    assert accounting.composed([chosen, plain], 2e-7).epsilon == both.epsilon_at(2e-7)
+    assert accounting.composed([chosen, plain], 1e-3).epsilon < both.epsilon
+    assert math.isinf(both.epsilon_at(1e-60))
+    for accountant in ("zcdp", "gdp", "rdp", "pld", "pure", "advanced"):
+        with pytest.raises(ValueError, match="accountant of a sum with a choice"):
+            both.epsilon_at(1e-6, accountant)
+
+
+def test_what_knows_no_choice_refuses_it_in_words():
+    chosen = choice(1e-6)
+    for priced in (chosen, chosen + chosen):
+        for accountant in ("rdp", "pld"):
+            with pytest.raises(ValueError, match="no event of dp_accounting"):
+                priced.dp_event(accountant)
+        with pytest.raises(ValueError, match="candidates were made for"):
+            dpbt.statement(priced, rows_per_person=2)
+        for measure, delta in (("rho", 1e-6), ("mu", 1e-6), ("epsilon", 0.0)):
+            limits = filters.limits(measure, 5.0, delta)
+            with pytest.raises(ValueError, match="the best of several runs"):
+                filters.charge(measure, limits, priced)
+    with pytest.raises(ValueError, match="pays for recipes"):
+        dpbt.Purse(5.0, 1e-6, rows=300).take(chosen)
+
+
+def test_sums_with_choices_nest_and_are_kept_told_and_printed():
+    chosen, plain = choice(1e-6), dpbt.ledger(made("bdpe", rows=300, delta=1e-6))
+    total = plain + chosen
+    assert (plain + chosen) + chosen == plain + (chosen + chosen) == sum([plain, chosen, chosen])
+    nested = accounting.composed([total, chosen])
+    assert nested.epsilon == pytest.approx(total.epsilon + chosen.epsilon, rel=1e-12)
+
+    for each in (total, nested):
+        kept = json.loads(json.dumps(accounting.to_json(each)))
+        assert accounting.from_json(kept) == each
+    assert "delta = 2e-06 (the sum of the parts)" in str(total)
+    assert "release 2: a choice, with the lines of one run, epsilon = " in str(total)
+    assert "release 1: a sum with a choice, epsilon = " in str(nested)
+
+    text = dpbt.statement(total)
+    assert f"epsilon = {total.epsilon:.6g} and" in text
+    assert "Release 2 is the best of a random number of such models, of 2 candidates." in text
+    assert "The choice of the settings in release 2 is covered" in text
+    assert "Release 2 in release 1 is the best" in dpbt.statement(nested)
+    for alarms in (0.01, 0.1):
+        found = dpbt.statements.true_positives(total, alarms)
+        parts = [dpbt.statements.true_positives(part, alarms) for part in (chosen, plain)]
+        assert max(parts) < found < 1
+
+
+# dp_accounting.
+
+
+@pytest.mark.parametrize("relation", ["add_remove", "replace_one"])
+@pytest.mark.parametrize("delta", [0.0, 1e-6])
+@pytest.mark.parametrize("name", RECIPES)
+def test_the_accountants_of_dp_accounting_agree(name, delta, relation):
+    """The truth is between the best attack and ours; PLD is the truth of Gaussian ledgers."""
+    if name == "halfspace_boost" and delta == 0:
+        pytest.skip("halfspaces have no pure guarantee")
+    total = dpbt.ledger(made(name, delta=delta, relation=relation))
+    at = delta or 1e-6
+    bits = total.sampler_epsilon + 1e-4
+    zcdp = total.epsilon_at(at, "zcdp")
+
+    # Renyi orders on a grid are at most a little looser than the best order, and never tighter.
+    renyi = RdpAccountant(neighboring_relation=total.relation).compose(total.dp_event())
+    found = renyi.get_epsilon(at)
+    assert zcdp - bits <= found <= 1.06 * zcdp + bits
+    assert found == pytest.approx(total.epsilon_at(at, "rdp"), rel=1e-4)
+
+    # Loss distributions are the tightest, and read no selection.
+    losses, event = PLDAccountant(), total.dp_event("pld")
+    selects = any("Laplace" not in type(e.event).__name__ for e in event.events)
+    if not losses.supports(event):
+        assert selects
+        assert any(isinstance(each.event, ZCDpEvent) for each in event.events)
+        return
+    tight = losses.compose(event).get_epsilon(at)
+    assert tight <= total.epsilon + bits
+    if total.gaussian:
+        assert tight == pytest.approx(total.epsilon, abs=2e-4)
+        assert tight < zcdp
+    else:
+        assert tight == pytest.approx(total.epsilon_at(at, "pld"), rel=1e-5)
+        assert tight > 0.4 * total.epsilon
+
+
+def test_a_sum_is_read_by_the_accountants_and_bad_names_are_refused():
+    total = sum(dpbt.ledger(made("rf_l", delta=1e-6, epsilon=each)) for each in (0.5, 1.0, 2.0))
+    found = PLDAccountant().compose(total.dp_event("pld")).get_epsilon(total.delta)
+    assert found == pytest.approx(total.epsilon, abs=1e-4)
+    with pytest.raises(ValueError, match="accountant must be one of"):
+        total.dp_event("zcdp")
+
+
+def test_draws_without_noise_and_draws_that_cost_nothing():
+    noiseless = dpbt.ledger(made("rf_l", epsilon=math.inf))
+    assert RdpAccountant().compose(noiseless.dp_event()).get_epsilon(1e-6) == math.inf
+    assert PLDAccountant().compose(noiseless.dp_event("pld")).get_epsilon(1e-6) == math.inf
+    free = mechanisms.uniform.dp_event(0.0, 5.0)
+    assert RdpAccountant().compose(free).get_epsilon(1e-6) == 0
+
+
+def test_the_relation_that_an_accountant_of_losses_must_be_given():
+    """As `Ledger.dp_event` says, REPLACE_ONE doubles Gaussian events and refuses Laplace events."""
+    gaussian = book(line(0.5, 3, "rounded gaussian"), delta=1e-6)
+    other = PLDAccountant(neighboring_relation=NeighboringRelation.REPLACE_ONE)
+    doubled = other.compose(gaussian.dp_event("pld")).get_epsilon(1e-6)
+    assert doubled == pytest.approx(accounting.gdp_epsilon(2 * gaussian.mu, 1e-6), rel=1e-3)
+    laplace = book(line(0.5)).dp_event("pld")
+    assert isinstance(laplace.events[0].event, DiscreteLaplaceDpEvent)
+    assert not other.supports(laplace)
+    assert PLDAccountant().supports(laplace)
+
+
+@pytest.mark.parametrize("scale", [0.5, 2.0, 10.0])
+@pytest.mark.parametrize(("first", "second"), [(1, 1), (3, 2), (9, 1)])
+def test_one_integer_that_moves_by_all_is_the_worst_case(scale, first, second):
+    """docs/privacy.md, point 16; the other way round the comparison fails."""
+
+    def laws(moved):
+        k = np.arange(-200, 201 + moved)
+        mass = math.tanh(0.5 / scale)
+        return mass * np.exp(-np.abs(k) / scale), mass * np.exp(-np.abs(k - moved) / scale)
+
+    (p, q), (p1, q1), (p2, q2) = laws(first + second), laws(first), laws(second)
+    two_p, two_q = np.outer(p1, p2), np.outer(q1, q2)
+    gaps = []
+    for epsilon in np.linspace(0, (first + second) / scale, 21):
+        one = np.maximum(p - math.exp(epsilon) * q, 0).sum()
+        two = np.maximum(two_p - math.exp(epsilon) * two_q, 0).sum()
+        gaps.append(one - two)
+    assert min(gaps) >= -1e-12
+    assert max(gaps) > 1e-3
+
+
+# The page.
+
+
+def test_the_outputs_of_the_page_are_those_of_its_code(tmp_path, monkeypatch, capsys):
+    """Every line that is shown is printed by the block of code before it.
+
+    `tests/test_docs.py` runs the same code with its fits, which print nothing.
+    """
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(
+        dpbt.Purse, "fit", lambda purse, key, table, recipe: purse.take(recipe, key)
+    )
+    found = re.findall(r"^```(\w*)\n(.*?)^```$", PAGE.read_text(), re.DOTALL | re.MULTILINE)
+    printed, compared = "", 0
+    for name, text in found:
+        if name == "python":
+            exec(compile(text, str(PAGE), "exec"), {})
+            printed = capsys.readouterr().out
+        elif "dpbt fit" not in text:
+            for shown in filter(None, text.splitlines()):
+                assert shown in printed.splitlines()
+                compared += 1
+    assert compared > 8

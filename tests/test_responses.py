@@ -1,0 +1,593 @@
+"""Several classes, numbers and weights of rows: residuals, sensitivities, exact losses."""
+
+import dataclasses
+import itertools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import dpbt
+from dpbt import base, boosting, recipes, reweighting
+from dpbt.analysis import audit
+from dpbt.base import GRID, NUMBER, Weighted, one_of_classes
+from dpbt.data import tables, targets
+from dpbt.data.domains import Boolean, Nominal, Numeric
+from dpbt.learners import oblivious_leaves, oblivious_tree, score_line, target_histogram
+from dpbt.privacy import mechanisms
+from dpbt.sweeps import definition
+
+DOMAIN = {"size": Numeric(0, 1, bins=4), "on": Boolean(), "kind": Nominal(("a", "b"), other="a")}
+CLASSES = Nominal(("red", "green", "blue"))
+RANGE = Numeric(-10, 30)
+ROWS, ROUNDS = 16, 2
+BOOST = jax.jit(dpbt.boost)
+TARGETS = {"classes": CLASSES, "number": RANGE}
+relations = pytest.mark.parametrize("relation", ["add_remove", "replace_one"])
+mostly_slow = pytest.mark.parametrize(
+    "relation", ["add_remove", pytest.param("replace_one", marks=pytest.mark.slow)]
+)
+
+
+def columns_of(count, seed=0):
+    rng = np.random.default_rng(seed)
+    return {
+        "size": rng.random(count),
+        "on": rng.random(count) < 0.5,
+        "kind": rng.choice(["a", "b"], count),
+    }
+
+
+def labels_of(target, columns):
+    if isinstance(target, Nominal):
+        return np.array(target.values)[(3 * columns["size"]).astype(int)]
+    return 40 * columns["size"] - 10
+
+
+def table_of(target, count=ROWS, **options):
+    columns = columns_of(count)
+    return dpbt.table(DOMAIN, columns, labels_of(target, columns), target=target, **options)
+
+
+def recipe_of(target, epsilon=3.0, **changes):
+    settings = {"rounds": ROUNDS, "depth": 2, "rows": ROWS, "marginals_share": 0.2}
+    if isinstance(target, Nominal):
+        settings["scores_share"] = 0.2
+    return recipes.oblivious_boost(
+        epsilon=epsilon, domain=DOMAIN, target=target, **{**settings, **changes}
+    )
+
+
+# Labels.
+
+
+def test_a_label_is_read_by_itself():
+    odd = ["red", b"blue", None, "RED", float("nan"), 7, "", object(), [1], " green "]
+    labels, there = targets.read(CLASSES, odd)
+    np.testing.assert_array_equal(there, [1, 1, 0, 0, 0, 0, 0, 0, 0, 1])
+    np.testing.assert_array_equal(labels[there], [0, 2, 1])
+    assert labels.dtype == np.uint8
+
+    odd = ["3", 10**400, -np.inf, None, "x", float("nan"), True, 30, [2]]
+    labels, there = targets.read(RANGE, odd)
+    np.testing.assert_array_equal(there, [1, 1, 1, 0, 0, 0, 1, 1, 0])
+    np.testing.assert_allclose(labels[there], [13 / 40, 1, 0, 11 / 40, 1])
+    back = targets.in_units(RANGE, labels[there])
+    np.testing.assert_allclose(back, [3, 30, -10, 1, 30], rtol=1e-6)
+
+
+def test_groups_and_other_values_are_classes():
+    target = Nominal(("a", "b", "c"), groups={"ab": ("a", "b")}, other="c")
+    labels, there = targets.read(target, ["b", "c", "?", "z", None])
+    assert there.all()
+    np.testing.assert_array_equal(labels, [0, 1, 1, 1, 1])
+
+
+# Residuals, by plain loops.
+
+
+def plain_residuals(scores, labels, clip, norm):
+    """(y = k) - p_k of each row, shrunk to the norm and cut to the grid."""
+    found = []
+    for score, label in zip(scores.T, labels, strict=True):
+        power = 2.0 ** (score - score.max())
+        residual = -power / power.sum()
+        residual[label] += 1
+        size = np.linalg.norm(residual, norm)
+        found.append(np.trunc(residual / max(clip, size) * GRID))
+    return np.array(found).T
+
+
+@pytest.mark.parametrize(("norm", "order"), [("l1", 1), ("l2", 2)])
+def test_residuals_of_classes_are_those_of_plain_loops(norm, order):
+    """And their norm over classes is at most the grid, for any scores."""
+    rng = np.random.default_rng(0)
+    scores = (rng.normal(0, 4, (3, 400)) * rng.choice([0.1, 1, 20], 400)).astype(np.float32)
+    labels = rng.integers(0, 3, 400).astype(np.uint8)
+    table = dpbt.Table(jnp.zeros((400, 1)), jnp.asarray(labels), jnp.ones(400, bool))
+    public = recipe_of(CLASSES).public()
+    by = reweighting.residuals(one_of_classes(3), norm)
+    for clip in (0.2, 0.42, 1.3):
+        numbers = reweighting.ResidualNumbers(np.float32(clip))
+        read = table, public._replace(reweighting=numbers)
+        found = by.weigh(jnp.asarray(scores), jnp.float32(9), *read)
+        expected = plain_residuals(scores, labels, clip, order)
+        assert np.abs(np.asarray(found.weight) - expected).max() <= 1  # float32 beside a whole
+        assert np.mean(np.asarray(found.weight) != expected) < 0.01
+        assert np.linalg.norm(np.asarray(found.weight), order, axis=0).max() <= GRID
+        assert float(found.cap) == np.float32(clip)
+
+
+def test_residuals_of_a_number_are_clipped_in_units_of_the_spread():
+    target = jnp.asarray([0.0, 0.5, 0.52, 1.0, jnp.nan, jnp.inf], jnp.float32)
+    table = dpbt.Table(jnp.zeros((6, 1)), target, jnp.ones(6, bool))
+    numbers = reweighting.ResidualNumbers(np.float32(1.5))
+    public = recipe_of(RANGE).public()._replace(reweighting=numbers, unit=jnp.float32(0.1))
+    score = jnp.full(6, 0.5, jnp.float32)
+    found = reweighting.residuals(NUMBER, "l2").weigh(score, jnp.float32(0), table, public)
+    counted = reweighting.counted_weights(found.weight, table, NUMBER)
+    np.testing.assert_array_equal(counted, [-GRID, 0, 17, GRID, 0, GRID])
+
+
+@pytest.mark.parametrize("weighted", [pytest.param(False, marks=pytest.mark.slow), True])
+@pytest.mark.parametrize("name", TARGETS)
+def test_without_noise_the_sums_are_those_of_plain_loops(name, weighted):
+    target = TARGETS[name]
+    own = {"sample_weight": np.linspace(0, 2, ROWS), "most_weight": 2.0} if weighted else {}
+    table, recipe = table_of(target, **own), recipe_of(target, np.inf)
+    boosted = BOOST(jax.random.key(0), table, recipe)
+    transcript, trees = boosted.transcript, boosted.hypotheses
+    weight = np.linspace(0, 1, ROWS) if weighted else np.ones(ROWS)
+    cells, labels = np.asarray(table.cells), np.asarray(table.target)
+
+    # The prologue: whole rows of rounded weights, in units of 1 / GRID.
+    grid = np.round(weight * GRID)
+    for feature, label in itertools.product(range(3), range(3 if name == "classes" else 1)):
+        of_label = labels == label if name == "classes" else np.ones(ROWS, bool)
+        for cell in range(2):
+            count = grid[of_label & (cells[:, feature] == cell)].sum() / GRID
+            drawn = transcript.prologue["histogram"][feature, cell, label]
+            assert int(drawn) == int(count + 0.5)
+
+    # The first round, whose scores are where they started; the model's leaves are scaled.
+    learner = recipe.learner
+    start = np.asarray(learner.prologue.intercept(transcript.prologue, recipe.budget))
+    public = recipe.public(transcript.prologue)
+    if name == "classes":
+        scores = np.repeat(start[:, None], ROWS, axis=1)
+        residual = plain_residuals(scores, labels, float(recipe.reweighting.clip), 1)
+        residual = np.trunc(residual * weight)
+    else:
+        unit = float(learner.prologue.unit(transcript.prologue, recipe.budget))
+        clip = float(recipe.reweighting.clip)
+        whole = np.round(np.clip((labels - start) / unit, -clip, clip) / clip * GRID)
+        residual = np.trunc(whole * weight)[None]
+    tree, _ = learner.structure(recipe.budget, public)
+    leaf = np.zeros(ROWS, int)
+    for feature, right in zip(np.asarray(tree.feature), np.asarray(tree.right), strict=True):
+        leaf = 2 * leaf + right[cells[:, feature]]
+    expected = np.array([[row[leaf == k].sum() for k in range(4)] for row in residual])
+    drawn = np.asarray(transcript.rounds["sums"][0]).reshape(expected.shape)
+    assert np.abs(drawn - expected).max() <= (2 if weighted else 1)
+    assert trees.leaf.shape == (ROUNDS, *recipe.learner.hypotheses.response.axes, 4)
+
+
+# Sensitivities, attained, and exact losses.
+
+
+@relations
+@pytest.mark.parametrize("noise", [mechanisms.rounded_gaussian, mechanisms.discrete_laplace])
+@pytest.mark.parametrize("name", TARGETS)
+def test_residuals_attain_their_sensitivity_and_exceed_it_nowhere(name, noise, relation):
+    """Out of all residual vectors of a small grid of directions, at the norm and beyond it."""
+    response = targets.response_of(TARGETS[name])
+    attributes = recipes.oblivious.attributes_of(DOMAIN)
+    kind = oblivious_tree.checked_kind(
+        attributes, 2, dpbt.base.relation(relation), noise, (1,), False, False, 0.0, response
+    )
+    order = 1 if noise is mechanisms.discrete_laplace else 2
+    directions = np.array(list(itertools.product((-1, -0.5, 0, 0.5, 1), repeat=3))[:62])
+    directions = np.concatenate([directions, -directions])
+    size = np.linalg.norm(directions, order, axis=1, keepdims=True)
+    at_norm = np.trunc(directions / size * GRID * (1 + 1e-9))
+    rows = np.concatenate([at_norm, 1.02 * at_norm, np.full((1, 3), 1e9)])
+    if not response.axes:
+        rows = np.array([[-GRID], [GRID], [3], [1e9], [-1e9]])
+    present = jnp.ones(len(rows), bool)
+    read = jnp.asarray(rows.T if response.axes else rows[:, 0], jnp.float32)
+    table = dpbt.Table(jnp.zeros((len(rows), 1)), present, present)
+    counted = reweighting.counted_weights(read, table, response)
+    added = np.asarray(oblivious_tree._residuals(kind, table, counted)).reshape(-1, len(rows)).T
+
+    norms = np.linalg.norm(added, order, axis=1)
+    gaps = np.linalg.norm(added[:, None] - added[None], order, axis=2)
+    most = norms.max() if relation == "add_remove" else gaps.max()
+    bound = oblivious_tree.sum_sensitivity(kind)
+    assert most <= bound * (1 + 1e-12)
+    assert most >= 0.99 * bound
+
+
+@relations
+@pytest.mark.parametrize("name", TARGETS)
+def test_counts_attain_their_sensitivity_and_exceed_it_nowhere(name, relation):
+    """Also where rows have weights: counts are rounded to whole rows."""
+    target, rng = TARGETS[name], np.random.default_rng(0)
+    weights = rng.random(ROWS).astype(np.float32)
+    plain = table_of(target)
+    for own in (None, weights):
+        table = plain._replace(weight=None if own is None else jnp.asarray(own))
+        recipe = recipe_of(target, relation=relation)
+        prologue = recipe.learner.prologue
+        events = prologue.program.events(recipe.budget, recipe.public())
+        bounds = {event.site: event.sensitivity for event in events}
+        draw = jax.jit(lambda table, recipe=recipe: opening(table, recipe))
+        here, moved = draw(table), dict.fromkeys(bounds, 0.0)
+        for row in range(ROWS):
+            if relation == "add_remove":
+                other = table._replace(present=table.present.at[row].set(False))
+            else:
+                cells = (table.cells[row] + 1) % jnp.asarray([4, 2, 2], jnp.uint8)
+                label = 1 - table.target[row] if name == "number" else (table.target[row] + 1) % 3
+                other = table._replace(
+                    cells=table.cells.at[row].set(cells),
+                    target=table.target.at[row].set(label.astype(table.target.dtype)),
+                )
+                if own is not None:
+                    weight = table.weight.at[row].set(jnp.round(rng.random()))
+                    other = other._replace(weight=weight)
+            there = draw(other)
+            for site in bounds:
+                moved[site] = max(moved[site], np.abs(here[site] - there[site]).sum())
+        for site, bound in bounds.items():
+            assert moved[site] <= bound
+            if own is None:
+                assert moved[site] == bound
+
+
+def opening(table, recipe):
+    """What the prologue draws, without noise."""
+    still = dataclasses.replace(recipe, budget=jax.tree.map(jnp.zeros_like, recipe.budget))
+    return BOOST(jax.random.key(0), table, still).transcript.prologue
+
+
+@mostly_slow
+@pytest.mark.parametrize("name", TARGETS)
+def test_exact_losses_are_within_the_ledger(name, relation):
+    """Against every row of the domain with every class, or with three numbers; rows have weights.
+
+    Rows that come in have the largest weight.
+    """
+    target = TARGETS[name]
+    weights = np.where(np.arange(ROWS) % 2, 1.0, 0.3)
+    table = table_of(target, sample_weight=weights)
+    table = table._replace(present=table.present.at[:3].set(False))
+    recipe = recipe_of(target, relation=relation)
+    candidates = audit.whole_domain(DOMAIN, target=target)
+    near = audit.neighbours(table, relation, candidates)
+    found = audit.audit(jax.random.key(0), near, recipe, transcripts=3, steps=True)
+    assert 0.2 < found.largest_loss <= found.claimed_epsilon + 2e-3
+    assert set(found.step_ratio) == {line.site for line in dpbt.ledger(recipe).lines}
+    assert all(0.2 < ratio <= 1 + 2e-3 for ratio in found.step_ratio.values())
+
+
+# Monotone constraints.
+
+
+def test_leaves_are_made_monotone_and_monotone_ones_stay():
+    """Against all pairs of leaves; -1 turns the order round."""
+    rng = np.random.default_rng(0)
+    bits = np.array(list(itertools.product((0, 1), repeat=4)))
+    make = jax.jit(oblivious_leaves.monotone)
+    for direction in ([1, 0, 0, 0], [1, -1, 0, 1], [1, 1, 1, 1], [0, 0, 0, 0], [0, -1, 0, 0]):
+        signs = np.array(direction)
+        leaf = rng.normal(size=16).astype(np.float32)
+        found = np.asarray(make(jnp.asarray(leaf), jnp.asarray(direction)))
+        for (i, x), (j, y) in itertools.product(enumerate(bits), repeat=2):
+            ordered = all(
+                s * a <= s * b and (s != 0 or a == b) for a, b, s in zip(x, y, signs, strict=True)
+            )
+            if ordered:
+                assert found[i] <= found[j]
+        np.testing.assert_array_equal(make(jnp.asarray(found), jnp.asarray(direction)), found)
+
+
+@pytest.mark.parametrize("target", [pytest.param(None, marks=pytest.mark.slow), RANGE])
+def test_scores_keep_monotone_constraints(target):
+    """Everywhere in the domain, and through noise."""
+    columns = columns_of(ROWS)
+    labels = columns["size"] < 0.5 if target is None else -40 * columns["size"]
+    table = dpbt.table(DOMAIN, columns, labels, target=target)
+    settings = {"rounds": 8, "depth": 4, "rows": ROWS, "monotone": {"size": 1, "on": -1}}
+    recipe = recipes.oblivious_boost(epsilon=2.0, domain=DOMAIN, target=target, **settings)
+    free = recipes.oblivious_boost(
+        epsilon=2.0, domain=DOMAIN, target=target, **{**settings, "monotone": None}
+    )
+    cells, _ = audit.whole_domain(DOMAIN, target=target)
+    cells = np.unique(cells, axis=0)
+
+    def falls(recipe):
+        """How far scores fall along `size`, and rise along `on`."""
+        model = dpbt.fit(jax.random.key(0), table, recipe)
+        score = np.asarray(dpbt.decision_function(model, cells)).reshape(4, 2, 2)
+        return max(-np.diff(score, axis=0).min(), np.diff(score, axis=1).max())
+
+    assert falls(recipe) <= 1e-6 < falls(free)
+
+
+def test_constraints_that_cannot_be_kept_are_refused():
+    for monotone, words in (
+        ({"weight": 1}, "no column"),
+        ({"kind": 1}, "no order"),
+        ({"size": 2}, "must be 1 or -1"),
+        ({"size": True}, "must be 1 or -1"),
+        ([1, 0, 0], "must map names"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            recipe_of(RANGE, monotone=monotone)
+    with pytest.raises(ValueError, match="several classes have one each"):
+        recipe_of(CLASSES, monotone={"size": 1})
+
+
+# Weights of rows.
+
+
+def test_weights_are_read_by_row_and_bounded():
+    odd = [1.5, -3, None, "2", float("nan"), 10**400, np.inf, True]
+    columns = columns_of(len(odd))
+    labels = [True, False] * 4
+    table = dpbt.table(DOMAIN, columns, labels, sample_weight=odd, most_weight=2.0)
+    np.testing.assert_allclose(table.weight, [0.75, 0, 0, 1, 0, 1, 1, 0.5])
+    table = dpbt.table(
+        DOMAIN,
+        columns,
+        ["no", "yes"] * 4,
+        negative="no",
+        positive="yes",
+        sample_weight=odd,
+        most_weight=2.0,
+        class_weight={"yes": 4, "no": 1},
+    )
+    np.testing.assert_allclose(table.weight, [0.1875, 0, 0, 1, 0, 1, 0.25, 0.5])
+
+
+def test_weights_that_are_not_public_bounds_are_refused():
+    columns, labels = columns_of(4), [True, False] * 2
+
+    def refuses(words, **options):
+        with pytest.raises(ValueError, match=words) as error:
+            dpbt.table(DOMAIN, columns, labels, **options)
+        assert "4" not in str(error.value)
+
+    for most in (0, -1, np.inf, np.nan, "2", True, None):
+        refuses("most_weight must be a positive", most_weight=most, sample_weight=np.ones(4))
+    refuses("same length", sample_weight=np.ones(3))
+    refuses("must map each class", class_weight="balanced")
+    refuses("a weight for each of", class_weight={"True": 1})
+    refuses("must be a positive finite", class_weight={True: 1, False: 0})
+    refuses("and not both", target=CLASSES, negative="a", positive="b")
+    with pytest.raises(ValueError, match="the target is a number"):
+        dpbt.table(DOMAIN, columns, [1.0] * 4, target=RANGE, class_weight={1: 2})
+
+
+def test_a_weight_beyond_the_bound_is_clipped_in_the_loop():
+    """Tables that no `dpbt.table` made may hold any float32."""
+    rows = table_of(RANGE, 6)
+    own = jnp.asarray([0.5, 1.0, 7.0, -3.0, jnp.nan, jnp.inf], jnp.float32)
+    table = rows._replace(weight=own)
+    full = jnp.full(6, -float(GRID))
+    for response, most in ((NUMBER, -GRID), (base.BINARY, GRID)):
+        weight = full if response == NUMBER else -full
+        found = reweighting.counted_weights(weight, table, response)
+        half = -63 if response == NUMBER else 64
+        np.testing.assert_array_equal(found, [half, most, most, 0, 0, most])
+
+
+@pytest.mark.slow
+def test_a_row_of_weight_0_counts_nowhere_and_full_weights_change_nothing():
+    """In greedy trees, oblivious trees and random trees; and with a prologue and an epilogue."""
+    columns, rng = columns_of(ROWS), np.random.default_rng(1)
+    labels = rng.random(ROWS) < 0.5
+    plain = dpbt.table(DOMAIN, columns, labels)
+    gone = np.arange(ROWS) >= 5
+    absent = plain._replace(present=jnp.asarray(gone))
+    zeros = plain._replace(weight=jnp.asarray(gone, jnp.float32))
+    ones = plain._replace(weight=jnp.ones(ROWS, jnp.float32))
+    shares = {"marginals_share": 0.2, "scores_share": 0.2}
+    for recipe in (
+        recipes.bdpe(epsilon=3.0, rows=ROWS, rounds=2, depth=2),
+        recipes.oblivious_boost(epsilon=3.0, rows=ROWS, rounds=2, depth=2, domain=DOMAIN, **shares),
+        recipes.random_forest(epsilon=3.0, rows=ROWS, rounds=2, depth=2),
+    ):
+        keys = jax.random.key(0), jax.random.key(1)
+        fits = [dpbt.fit(keys[0], one, recipe, keys[1]) for one in (absent, zeros, plain, ones)]
+        for one, other in (fits[:2], fits[2:]):
+            jax.tree.map(np.testing.assert_array_equal, one.transcript, other.transcript)
+
+
+# What is refused.
+
+
+def test_a_table_and_a_recipe_of_another_target_are_refused_everywhere():
+    read = {"two": dpbt.table(DOMAIN, columns_of(ROWS), np.ones(ROWS, bool))}
+    read |= {name: table_of(target) for name, target in TARGETS.items()}
+    made = {"two": recipe_of(None), **{name: recipe_of(t) for name, t in TARGETS.items()}}
+    key = jax.random.key(0)
+    for one, other in itertools.permutations(read, 2):
+        for run in (dpbt.fit, dpbt.boost):
+            with pytest.raises(ValueError, match="same target="):
+                run(key, read[one], made[other])
+    lazy = recipes.lazybb_rules(epsilon=1.0, rows=ROWS, rounds=2)
+    weighted = read["two"]._replace(weight=jnp.ones(ROWS, jnp.float32))
+    for run in (dpbt.fit, dpbt.boost):
+        with pytest.raises(ValueError, match="keeps the total weight"):
+            run(key, weighted, lazy)
+    everyone = np.ones((1, ROWS), bool)
+    for table in (read["number"], weighted):
+        with pytest.raises(ValueError, match="two classes, and rows without weights"):
+            definition.checked_tasks(definition.Task("t", table, everyone, everyone, {}))
+
+
+def test_a_table_of_another_declared_target_is_refused_before_a_fit():
+    """Other classes, another order of them, or another range would mislabel every row."""
+    key = jax.random.key(0)
+    others = Nominal(("blue", "green", "red")), Nominal(("red", "green", "grey"))
+    for recipe, target in (
+        *((recipe_of(other), CLASSES) for other in others),
+        (recipe_of(Numeric(-10, 31)), RANGE),
+    ):
+        for table in (table_of(target), tables.take(table_of(target), np.arange(9))):
+            with pytest.raises(ValueError, match="made with another target"):
+                dpbt.fit(key, table, recipe)
+    by_hand = table_of(RANGE)._replace(declared=None)
+    dpbt.fit(key, by_hand, recipe_of(RANGE))
+    dpbt.fit(key, table_of(Numeric(-10, 30, bins=20)), recipe_of(RANGE))
+
+
+def test_targets_that_declare_nothing_are_refused():
+    for target, words in (
+        (Numeric(0, 1, cuts=(0.5,)), "low and high alone"),
+        (Numeric(1, 9, scale="log"), "low and high alone"),
+        (Numeric(0, 1, missing=True), "low and high alone"),
+        (Nominal(("a",)), "two classes or more"),
+        ("number", "must be domains.Nominal"),
+        (Boolean(), "must be domains.Nominal"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            recipe_of(target)
+        with pytest.raises(ValueError, match=words):
+            dpbt.table(DOMAIN, columns_of(4), [1, 2, 3, 4], target=target)
+    with pytest.raises(ValueError, match="a number has no scores_share"):
+        recipe_of(RANGE, scores_share=0.1)
+
+
+# Predictions.
+
+
+@pytest.mark.parametrize("name", TARGETS)
+def test_predictions_are_classes_and_numbers_of_the_target(name):
+    target = TARGETS[name]
+    table, recipe = table_of(target), recipe_of(target, np.inf)
+    model = dpbt.fit(jax.random.key(0), table, recipe)
+    scores = np.asarray(dpbt.decision_function(model, table))
+    predicted = np.asarray(dpbt.predict(model, table))
+    if name == "classes":
+        assert scores.shape == (ROWS, 3)
+        np.testing.assert_array_equal(predicted, scores.argmax(axis=1))
+        shares = np.asarray(dpbt.predict_proba(model, table))
+        power = 2.0**scores
+        np.testing.assert_allclose(shares, power / power.sum(axis=1, keepdims=True), rtol=1e-5)
+    else:
+        np.testing.assert_allclose(predicted, np.clip(40 * scores - 10, -10, 30), rtol=1e-5)
+        with pytest.raises(ValueError, match="no probabilities"):
+            dpbt.predict_proba(model, table)
+    np.testing.assert_allclose(scores, np.moveaxis(run_scores(model, table), 0, -1), atol=1e-5)
+
+
+def run_scores(model, table):
+    """The scores that the run itself ends with."""
+    return np.asarray(BOOST(jax.random.key(0), table, model.recipe).scores)
+
+
+def test_scores_of_several_classes_are_made_true_by_one_slope():
+    """Exact scores give a slope of 1, and scores twice too large one half."""
+    rng = np.random.default_rng(0)
+    true = rng.normal(0, 1, (4, 20_000))
+    power = 2.0**true
+    labels = (rng.random(20_000) < np.cumsum(power / power.sum(0), axis=0)).argmax(axis=0)
+    table = dpbt.Table(
+        jnp.zeros((20_000, 1)), jnp.asarray(labels, jnp.uint8), jnp.ones(20_000, bool)
+    )
+    for factor in (1.0, 2.0):
+        scores = jnp.asarray(factor * true, jnp.float32)
+        counts = score_line.counts(table, scores)
+        slope, start = score_line.temperature(counts, jnp.float32(1), jnp.ones(4, jnp.float32))
+        assert float(slope) == pytest.approx(1 / factor, rel=0.15)
+        np.testing.assert_allclose(start, slope)
+
+
+def test_a_histogram_of_a_number_tells_its_centre_and_its_spread():
+    """Through noise, in ranges far wider than the numbers; without counts the prior remains."""
+    rng = np.random.default_rng(0)
+    fitted = jax.jit(target_histogram.fitted)
+    for center, spread in ((0.5, 0.1), (0.03, 0.02), (0.9, 0.3), (0.25, 0.01)):
+        numbers = jnp.asarray(np.clip(rng.normal(center, spread, 4000), 0, 1), jnp.float32)
+        counts = target_histogram.counts(numbers, jnp.full(4000, GRID), 64) // GRID
+        assert int(counts.sum()) == 4000
+        for noise in (0.1, 20.0):
+            noisy = counts + jnp.asarray(np.round(rng.normal(0, noise, 64)), jnp.int32)
+            found, width, rows = map(float, fitted(noisy, jnp.float32(noise)))
+            assert abs(found - center) < 0.35 * spread + 0.004
+            assert 0.6 * spread < width < 1.7 * spread + 0.01
+            assert rows == pytest.approx(4000, rel=0.15)
+    noisy = jnp.asarray(np.round(rng.normal(0, 1e5, 64)), jnp.int32)
+    found, width, _ = map(float, fitted(noisy, jnp.float32(1e5)))
+    assert 0.0 < found < 1.0
+    assert 1 / 256 <= width <= 0.5
+
+
+def test_a_re_weighter_of_longer_residuals_costs_no_more():
+    """The program drops rows whose residuals are longer than the grid."""
+    recipe = recipe_of(CLASSES, marginals_share=0.0, scores_share=0.0)
+
+    def weigh(score, bound, table, public):
+        own = recipe.reweighter.weigh(score, bound, table, public)
+        longer = jnp.arange(score.shape[1], dtype=jnp.int32) % 2 == 0
+        return Weighted(own.weight * jnp.where(longer, 1.4, 1.0)[None, :], own.cap)
+
+    longer = recipe.reweighter._replace(weigh=weigh, tag="longer")
+    unlike = dataclasses.replace(recipe, reweighter=longer)
+    table = table_of(CLASSES)
+    near = audit.neighbours(table, "add_remove", audit.whole_domain(DOMAIN, target=CLASSES))
+    near = near._replace(present=near.present[near.present.sum(axis=1) <= ROWS])
+    found = audit.audit(jax.random.key(0), near, unlike, transcripts=2, steps=True)
+    assert all(ratio <= 1 + 2e-3 for ratio in found.step_ratio.values())
+
+
+def test_pairs_of_learners_and_re_weighters_of_other_responses_are_refused():
+    recipe = recipe_of(CLASSES)
+    for reweighter in (reweighting.uniform, reweighting.residuals(one_of_classes(4), "l1")):
+        with pytest.raises(ValueError, match="weighs rows for"):
+            dataclasses.replace(recipe, reweighter=reweighter)
+
+
+def test_targets_have_noise_of_their_own():
+    """Two ranges, or two lists of classes, under one key; and so have constraints."""
+    key, own_key = jax.random.key(0), jax.jit(boosting.own_key)
+    made = [recipe_of(RANGE), recipe_of(Numeric(-10, 60)), recipe_of(RANGE, monotone={"on": 1})]
+    made += [recipe_of(RANGE, target_bins=16), recipe_of(CLASSES)]
+    made += [recipe_of(Nominal(names)) for names in (("red", "green", "b"), ("a", "b", "c", "d"))]
+    keys = {tuple(jax.random.key_data(own_key(key, recipe)).tolist()) for recipe in made}
+    assert len(keys) == len(made)
+
+
+def test_finite_bits_are_paid_for_each_sum_that_a_row_moves():
+    """A row of K classes may move K sums of its leaf."""
+
+    def gap(target):
+        recipe = recipe_of(target, marginals_share=0.0, scores_share=0.0)
+        (line,) = dpbt.ledger(recipe).lines
+        return line.event.moved
+
+    for count in (3, 10, 200):
+        assert gap(Nominal(tuple(map(str, range(count))))) == min(count, GRID)
+
+
+def test_a_target_that_is_not_the_learner_s_is_refused():
+    for target in (None, RANGE, Nominal(("a", "b"))):
+        with pytest.raises(ValueError, match="the target declares"):
+            dataclasses.replace(recipe_of(CLASSES), target=target)
+
+
+def test_tiny_labels_and_weights_raise_nothing():
+    """Also where NumPy is told to raise: an exception would tell of a row."""
+    columns = columns_of(4)
+    tiny = [1e-300, 5e-324, -1e-310, 1e308]
+    with np.errstate(all="raise"):
+        dpbt.table(DOMAIN, columns, tiny, target=Numeric(0, 1))
+        dpbt.table(DOMAIN, columns, tiny, target=RANGE, sample_weight=tiny, most_weight=1e300)
+        dpbt.table(DOMAIN, {**columns, "size": tiny}, [True] * 4, exact=True)
+    for most, words in ((10**400, "most_weight"), (1.0, "beyond float32")):
+        weights = {True: 1e308, False: 1e-320}
+        with pytest.raises(ValueError, match=words):
+            dpbt.table(DOMAIN, columns, [True] * 4, most_weight=most, class_weight=weights)

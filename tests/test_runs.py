@@ -1,0 +1,174 @@
+"""The best of a random number of runs: the law of the number, and what the best one costs."""
+
+import math
+
+import jax
+import numpy as np
+import pytest
+from dp_accounting import dp_event
+from dp_accounting.rdp import RdpAccountant
+from scipy import stats
+
+from dpbt.privacy import accounting
+from dpbt.privacy.accounting import RunCount
+from dpbt.tuning import counts
+from tests import tuned
+
+COUNTS = [(5.0, -0.5), (10.0, 0.0), (4.0, 1.0), (3.0, 3.0)]
+laws = pytest.mark.parametrize("count", [accounting.run_count(*each) for each in COUNTS], ids=str)
+
+
+def probabilities(count, most=4000):
+    """P(K = k) for k = 1..most, by the recursion of its definition."""
+    found = [1.0]
+    for k in range(1, most):
+        found.append(found[-1] * (1 - count.gamma) * (k + count.eta) / (k + 1))
+    weights = np.array(found)
+    return weights / weights.sum()
+
+
+# The number of runs.
+
+
+@laws
+def test_mean_and_slope_are_those_of_the_law(count):
+    pmf = probabilities(count)
+    k = np.arange(1, len(pmf) + 1)
+    assert np.sum(k * pmf) == pytest.approx(count.mean, rel=1e-6)
+    for above in (0.0, 0.01, 0.3, 0.99):
+        exact = np.sum(k * pmf * (1 - above) ** (k - 1))
+        assert count.slope(above) == pytest.approx(exact, rel=1e-6)
+        assert tuned.generating(count, 1 - above) == pytest.approx(
+            np.sum(pmf * (1 - above) ** k), rel=1e-6
+        )
+
+
+@laws
+def test_the_number_that_is_drawn_has_its_law_and_no_bound(count):
+    """Every position of 12 bits, so the counts are exact to one position."""
+    bits = 12
+    drawn = [counts.at_position(position, bits, count) for position in range(2**bits)]
+    seen = np.bincount(drawn, minlength=60)[1:60]
+    np.testing.assert_allclose(seen, 2**bits * probabilities(count)[:59], atol=1)
+
+    top = counts.at_position(2**256 - 2**56, 256, count)  # a tail of 2^-200
+    log_tail = math.log(2) * 200
+    assert top > 0.5 * log_tail / -math.log1p(-count.gamma)
+
+
+def test_the_number_follows_the_key_alone_and_varies():
+    count = accounting.run_count(10.0, 0.0)
+    keys = jax.random.split(jax.random.key(3), 300)
+    drawn = np.array([counts.drawn_count(key, count) for key in keys])
+    assert counts.drawn_count(keys[0], count) == drawn[0]
+    # The median of the law is 4; a binomial count of 300 is outside with probability below 1e-6.
+    cdf = np.cumsum(probabilities(count))
+    for k in (1, 4, 20):
+        low, high = stats.binom.interval(1 - 1e-7, 300, cdf[k - 1])
+        assert low <= np.sum(drawn <= k) <= high
+
+
+def test_one_run_is_a_law_too():
+    count = accounting.run_count(1.0, 0.0)
+    assert count == RunCount(1.0, 0.0)
+    assert count.mean == 1
+    assert counts.drawn_count(jax.random.key(0), count) == 1
+    assert accounting.best_pure_epsilon(0.7, count) == 0.7
+    assert accounting.best_gdp_epsilon(0.3, 1e-6, count) == pytest.approx(
+        accounting.gdp_epsilon(0.3, 1e-6), abs=1e-6
+    )
+
+
+@pytest.mark.parametrize("given", [(0.5, 0.0), (5.0, -1.0), (5.0, math.nan), (1e6, 0.0), (9, -0.9)])
+def test_a_law_without_a_practical_bound_is_refused(given):
+    with pytest.raises(ValueError, match="must be"):
+        accounting.run_count(*given)
+
+
+# What the best run costs.
+
+
+def three(above, epsilon):
+    """Two laws of an epsilon-DP run over a good, a rare and a bad output."""
+    rare = 1e-7
+    here = np.array([above, rare * math.exp(epsilon), 0])
+    there = np.array([above * math.exp(epsilon), rare, 0])
+    for law in (here, there):
+        law[2] = 1 - law.sum()
+    return here, there
+
+
+def largest_loss(of_count, epsilon):
+    """The largest loss of the best run, over pairs as `three`."""
+    value, found = np.array([2.0, 1.0, 0.0]), 0.0
+    for above in np.geomspace(1e-4, 1 / (1 + math.exp(epsilon)), 60):
+        pair = three(above, epsilon)
+        assert tuned.worst(*pair) <= epsilon + 1e-9
+        laws = [tuned.best_law(law, value, of_count) for law in pair]
+        found = max(found, tuned.worst(*laws))
+    return found
+
+
+@pytest.mark.parametrize("eta", [-0.5, 0.0, 1.0, 3.0])
+def test_the_pure_bound_holds_and_is_attained_nearly(eta):
+    count, epsilon = RunCount(1e-4, eta), 0.5
+    found = largest_loss(lambda x: tuned.generating(count, x), epsilon)
+    bound = accounting.best_pure_epsilon(epsilon, count)
+    assert 0.96 * bound <= found <= bound + 1e-6
+
+
+def test_planted_numbers_of_runs_are_caught():
+    """K fixed, K truncated, and every candidate once instead of a random number of runs."""
+    epsilon, count = 0.5, RunCount(1e-3, 0.0)
+    bound = accounting.best_pure_epsilon(epsilon, count)
+    pmf = probabilities(count)
+    k = np.arange(1, len(pmf) + 1)[:, None]
+
+    def truncated(x):
+        return np.sum(pmf[:, None] * np.atleast_1d(x) ** np.minimum(k, 10), axis=0)
+
+    assert largest_loss(lambda x: tuned.generating(count, x), epsilon) <= bound
+    assert largest_loss(lambda x: np.asarray(x) ** 10, epsilon) > 1.5 * bound
+    assert largest_loss(truncated, epsilon) > 1.2 * bound
+
+
+@pytest.mark.parametrize("mu", [0.05, 0.3, 1.5])
+@laws
+def test_the_gaussian_bound_holds_and_renyi_is_never_better(count, mu):
+    """The best of K Gaussian outputs, ordered by the output, by minus it, and by its distance."""
+    z = np.linspace(-12, 14, 20001)
+    step = z[1] - z[0]
+    here, there = stats.norm.pdf(z) * step, stats.norm.pdf(z, mu) * step
+    delta = 1e-6
+    epsilon = accounting.best_gdp_epsilon(mu, delta, count)
+    for value in (z, -z, np.abs(z - mu / 2), -np.abs(z - mu / 2)):
+        laws = [
+            tuned.best_law(law / law.sum(), value, lambda x: tuned.generating(count, x))
+            for law in (here, there)
+        ]
+        for first, second in (laws, laws[::-1]):
+            assert np.sum(np.maximum(first - math.exp(epsilon) * second, 0)) <= delta
+    assert epsilon <= accounting.best_zcdp_epsilon(mu**2 / 2, delta, count) + 1e-6
+
+
+def test_the_gaussian_bound_is_near_a_true_cost():
+    """Ordered by the output, the best of K costs at least four fifths of the bound."""
+    count, mu, delta = accounting.run_count(10.0, 0.0), 0.3, 1e-6
+    z = np.linspace(-12, 14, 20001)
+    pair = [stats.norm.pdf(z, mean) for mean in (mu, 0.0)]
+    laws = [
+        tuned.best_law(law / law.sum(), -z, lambda x: tuned.generating(count, x)) for law in pair
+    ]
+    bound = accounting.best_gdp_epsilon(mu, delta, count)
+    weaker = [np.sum(np.maximum(a - math.exp(0.5 * bound) * b, 0)) for a, b in (laws, laws[::-1])]
+    assert max(weaker) > delta
+
+
+@pytest.mark.parametrize(("mean", "eta"), [(10.0, 0.0), (4.0, 1.0), (3.0, 3.0)])
+def test_renyi_agrees_with_dp_accounting(mean, eta):
+    count, mu, delta = accounting.run_count(mean, eta), 0.4, 1e-6
+    accountant = RdpAccountant(orders=(1 + np.geomspace(1e-2, 200, 900)).tolist())
+    accountant.compose(dp_event.RepeatAndSelectDpEvent(dp_event.GaussianDpEvent(1 / mu), mean, eta))
+    theirs = accountant.get_epsilon(delta)
+    ours = accounting.best_zcdp_epsilon(mu**2 / 2, delta, count)
+    assert theirs * 0.98 <= ours <= theirs * (1 + 1e-4)

@@ -1,0 +1,491 @@
+"""Choices: audits of exact laws, ledgers, candidates, held-out rows, scores, and refusals."""
+
+import dataclasses
+import math
+import warnings
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from scipy import stats
+
+import dpbt
+from dpbt import recipes, tuning
+from dpbt.base import ADD_REMOVE, GRID, REPLACE_ONE, Transcript
+from dpbt.data.domains import Nominal, Numeric
+from dpbt.privacy import accounting, mechanisms
+from dpbt.privacy.keys import ResearchKeyWarning
+from dpbt.tuning import choosing, scores, selections
+from tests import tuned
+
+# Runs and choices.
+
+
+@pytest.fixture(autouse=True)
+def _quiet():
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ResearchKeyWarning)
+        yield
+
+
+REACH = 90
+
+
+def run_law(table, epsilon, plan, held):
+    """The exact law of one run of a voter: [vote, errors], and the value of each output."""
+    target, present = np.asarray(table.target), np.asarray(table.present)
+    taught, scored = present & ~held, present & held
+    signed = int(np.sum(np.where(target, 1, -1)[taught]))
+    vote = tuned.laplace(signed, 1 / epsilon, REACH)
+    by_sign = [
+        tuned.laplace(int(np.sum(scored & (target != positive))), plan.budget.scale, REACH)
+        for positive in (False, True)
+    ]
+    positive = np.arange(-REACH, REACH + 1) > 0
+    law = vote[:, None] * np.where(positive[:, None], by_sign[1], by_sign[0])
+    value = np.broadcast_to(-np.arange(-REACH, REACH + 1), law.shape)
+    return law.ravel(), value.ravel()
+
+
+def choice_law(table, epsilons, plan, held, count):
+    """The exact law of a choice among voters: [candidate, vote, errors]."""
+    each = [run_law(table, epsilon, plan, held) for epsilon in epsilons]
+    law = np.concatenate([pmf for pmf, _ in each]) / len(epsilons)
+    value = np.concatenate([values for _, values in each])
+    return tuned.best_law(law, value, lambda x: tuned.generating(count, x))
+
+
+EPSILONS = (0.6, 0.3)
+
+
+def test_an_exact_audit_of_a_choice_on_all_neighbours():
+    """The law of everything that is released, on a table and without each of its rows."""
+    table, single = tuned.ballots(7, 9), tuned.voters(*EPSILONS)
+    selection = tuning.selection("accuracy", mean=6, eta=0.0, held_out=0.5)
+    plan = selections.plan(single, selection)
+    held = tuning.held_out(table, 0.5, 0)
+    assert 4 <= np.sum(held[:16]) <= 12
+    claimed = tuning.planned_ledger(single, selection)
+    assert claimed.pure_epsilon == pytest.approx(2 * 0.6, rel=1e-6)
+
+    whole = choice_law(table, EPSILONS, plan, held, selection.count)
+    assert whole.sum() == pytest.approx(1, abs=1e-6)
+    losses = []
+    for row in range(16):
+        present = np.asarray(table.present).copy()
+        present[row] = False
+        law = choice_law(table._replace(present=present), EPSILONS, plan, held, selection.count)
+        losses.append(tuned.worst(whole, law))
+    assert max(losses) <= claimed.epsilon
+    assert max(losses) > 0.6  # more than one run costs
+
+
+def test_a_choice_whose_score_is_not_paid_for_is_caught():
+    """Rows that are scored and learned from cost the sum; the dearer alone is no bound."""
+    table, single = tuned.ballots(7, 9), tuned.voters(0.6)
+    nobody_held = np.zeros(40, bool)
+    selection = tuning.selection("accuracy", mean=3, eta=-0.5, held_out=None, score_share=0.5)
+    plan = selections.plan(single, selection)
+
+    def law(present):
+        scored = table._replace(present=jnp.asarray(present))
+        vote, _ = run_law(scored, 0.6, plan, nobody_held)
+        vote = vote.reshape(2 * REACH + 1, -1).sum(axis=1)
+        target = np.asarray(table.target)
+        errors = [int(np.sum(present & (target != sign))) for sign in (False, True)]
+        positive = np.arange(-REACH, REACH + 1) > 0
+        noisy = [tuned.laplace(each, plan.budget.scale, REACH) for each in errors]
+        return (vote[:, None] * np.where(positive[:, None], noisy[1], noisy[0])).ravel()
+
+    present = np.asarray(table.present)
+    losses = []
+    for row in range(16):
+        less = present.copy()
+        less[row] = False
+        losses.append(tuned.worst(law(present), law(less)))
+    claimed = tuning.planned_ledger(single, selection)
+    run = claimed.run()[0]
+    assert run == pytest.approx(1.2, rel=1e-6)
+    assert max(losses) == pytest.approx(run, rel=1e-4)  # attained, so 0.6 is no bound
+    planted = dataclasses.replace(claimed.choice, disjoint=True)
+    cheaper = dataclasses.replace(claimed, choice=planted)
+    assert max(losses) > 1.9 * cheaper.run()[0]
+
+
+def test_runs_have_the_law_that_is_audited():
+    """20,000 runs against the exact law; a false alarm has probability 1e-6."""
+    table, (voter,) = tuned.ballots(7, 9), tuned.voters(0.6)
+    selection = tuning.selection("accuracy", held_out=0.5)
+    plan = selections.plan([voter], selection)
+    held = tuning.held_out(table, 0.5, 0)
+    parts, number = choosing._parts(table, selection), 20_000
+    run = jax.jit(
+        jax.vmap(
+            lambda key: choosing.one_run(key, parts, voter, plan.budget, None, plan.program(voter))
+        )
+    )
+    transcript, _, release = run(jax.random.split(jax.random.key(1), number))
+    votes = np.asarray(transcript.rounds["n"])[:, 0, 0]
+    errors = np.asarray(release["score"])
+
+    law, _ = run_law(table, 0.6, plan, held)
+    law = law.reshape(2 * REACH + 1, -1)
+    expected, seen = [], []
+    for sign in (False, True):
+        rows = (np.arange(-REACH, REACH + 1) > 0) == sign
+        for low, high in ((-REACH, 1), (2, 3), (4, 5), (6, 7), (8, REACH)):
+            expected.append(law[rows, low + REACH : high + REACH + 1].sum())
+            seen.append(np.sum(((votes > 0) == sign) & (errors >= low) & (errors <= high)))
+    assert stats.chisquare(seen, number * np.array(expected) / np.sum(expected)).pvalue > 1e-6
+    rejected = np.roll(expected, 1) / np.sum(expected)  # another law is seen
+    assert stats.chisquare(seen, number * rejected).pvalue < 1e-6
+
+
+@pytest.mark.slow  # 150 choices
+def test_a_choice_takes_the_best_of_its_runs():
+    """150 choices against the exact law; a false alarm has probability below 1e-6."""
+    table, single = tuned.ballots(4, 16), tuned.voters(2.0, 0.1)
+    selection = tuning.selection("accuracy", mean=8, eta=0.0, held_out=0.5)
+    plan = selections.plan(single, selection)
+    held = tuning.held_out(table, 0.5, 0)
+    law = choice_law(table, (2.0, 0.1), plan, held, selection.count)
+    shape = 2, 2 * REACH + 1, 2 * REACH + 1
+    good = law.reshape(shape)[0].sum()
+    assert good > 0.55  # the same with a fair choice would be 0.5
+
+    found = [tuning.tune(key, table, single, selection) for key in jax.random.split(KEY, 150)]
+    low, high = stats.binom.interval(1 - 1e-7, 150, good)
+    assert low <= sum(each.candidate == 0 for each in found) <= high
+    errors = np.array([each.score for each in found])
+    by_errors = law.reshape(shape).sum(axis=(0, 1))
+    mean = np.sum(by_errors * np.arange(-REACH, REACH + 1))
+    spread = math.sqrt(np.sum(by_errors * (np.arange(-REACH, REACH + 1) - mean) ** 2))
+    assert abs(errors.mean() - mean) < 5.5 * spread / math.sqrt(150)
+
+
+KEY = jax.random.key(20)
+DOMAIN = {"age": Numeric(0, 100, bins=8), "pay": Numeric(0, 10, bins=8)}
+
+
+def people(rows=300, seed=0):
+    rng = np.random.default_rng(seed)
+    columns = {"age": rng.uniform(0, 100, rows), "pay": rng.uniform(0, 10, rows)}
+    label = ((columns["age"] > 50) ^ (rng.random(rows) < 0.1)).astype(int)
+    return dpbt.table(DOMAIN, columns, label, negative=0, positive=1)
+
+
+GRID_OF = {"step": [0.1, 0.4], "rounds": [3, 6]}
+
+
+def candidates(selection, **changes):
+    options = {"epsilon": 1.0, "rows": 300, "domain": DOMAIN, "mixes": (1,), "depth": 2}
+    return tuning.candidates(
+        recipes.oblivious_boost, selection, grid=GRID_OF, **{**options, **changes}
+    )
+
+
+@pytest.mark.parametrize("relation", ["add_remove", "replace_one"])
+@pytest.mark.parametrize("delta", [0.0, 1e-6])
+@pytest.mark.parametrize("held_out", [0.25, None])
+@pytest.mark.parametrize("people", [1, 3])
+def test_candidates_cost_what_was_asked_for(relation, delta, held_out, people):
+    selection = tuning.selection("log_loss", held_out=held_out)
+    made = candidates(selection, relation=relation, delta=delta, rows_per_person=people)
+    assert len(made) == 4
+    book = tuning.planned_ledger(made, selection)
+    assert 0.99 <= book.epsilon <= 1.0
+    summed = relation == "replace_one" or held_out is None
+    fit, score = dpbt.ledger(made[0]), book.lines[-1]
+    costs = (fit.rho, score.rho) if delta else (fit.pure_epsilon, score.epsilon)
+    ratio = costs[1] / costs[0]
+    assert ratio == pytest.approx(1 / 9 if summed else 1, rel=1e-3)
+
+
+def test_a_choice_by_renyi_where_draws_are_mixed():
+    selection = tuning.selection("accuracy")
+    made = tuning.candidates(
+        recipes.bdpe,
+        selection,
+        grid={"rounds": [2, 3]},
+        epsilon=1.0,
+        delta=1e-6,
+        rows=300,
+        criterion="gini",
+        depth=2,
+    )
+    book = tuning.planned_ledger(made, selection)
+    assert book.accountant == "zcdp"
+    assert 0.97 <= book.epsilon <= 1.0
+    assert book.epsilon_at(1e-6, "gdp") == math.inf
+
+
+@pytest.mark.parametrize(
+    "score",
+    ["log_loss", *(pytest.param(each, marks=pytest.mark.slow) for each in ("accuracy", "auroc"))],
+)
+def test_a_tuned_model_carries_the_ledger_of_its_choice(score, tmp_path):
+    selection = tuning.selection(score)
+    made = candidates(selection)
+    result = dpbt.tune(KEY, people(), made, selection)
+    book = dpbt.ledger(result.model)
+    assert 0.99 <= book.epsilon <= 1.0
+    assert book.key == "research"
+    assert book.lines[:-1] == dpbt.ledger(made[result.candidate]).lines
+    assert "best " + score in str(book)
+    assert isinstance(book, accounting.ChoiceLedger)
+    assert f"of {len(made)} candidates" in dpbt.statement(result.model)
+    assert "best of a random number" in dpbt.statement(result.model)
+
+    # No run but the best leaves: neither their number nor their scores.
+    assert set(result.release) == {"score"}
+    assert result.release["score"].shape == ((16, 2) if score == "auroc" else ())
+
+    result.model.save(tmp_path / "m.json", domain=DOMAIN)
+    saved = dpbt.load(tmp_path / "m.json")
+    assert str(dpbt.ledger(saved)) == str(book)
+    assert saved.statement == dpbt.statement(result.model)
+    assert (book + book).epsilon == 2 * book.epsilon
+    with pytest.raises(ValueError, match="candidates were made for"):
+        dpbt.statement(result.model, rows_per_person=2)
+
+
+def test_one_key_gives_one_choice_and_other_numbers_another():
+    selection = tuning.selection("accuracy")
+    made, table = candidates(selection), people()
+    first, again = (dpbt.tune(KEY, table, made, selection) for _ in range(2))
+    assert first.candidate == again.candidate
+    assert first.score == again.score
+    described = [
+        choosing._described(single, each, selections.plan(single, each))
+        for single, each in (
+            (made, selection),
+            (made[:2], selection),
+            (candidates(selection, epsilon=1.1), selection),
+            (made, tuning.selection("auroc")),
+            (made, tuning.selection("accuracy", mean=6)),
+            (made, tuning.selection("accuracy", seed=1)),
+        )
+    ]
+    assert len(set(described)) == len(described)
+
+
+@pytest.mark.slow  # compiles two programs
+def test_candidates_of_other_parts_are_run_too():
+    """Depths are static, so these are two programs; both are chosen at times."""
+    selection = tuning.selection("log_loss", mean=6, eta=0.0)
+    options = {"epsilon": 20.0, "rows": 300, "domain": DOMAIN, "mixes": (1,), "rounds": 2}
+    made = tuning.candidates(recipes.oblivious_boost, selection, grid={"depth": [1, 2]}, **options)
+    found = {
+        dpbt.tune(key, people(), made, selection).candidate for key in jax.random.split(KEY, 12)
+    }
+    assert found == {0, 1}
+
+
+def test_the_best_run_has_the_largest_score():
+    """Ties go to the first run, and lanes that fill a batch up do not count."""
+    plan = selections.plan(tuned.voters(0.6), tuning.selection("accuracy"))
+    release = {"score": jnp.asarray([5, 2, 2, 9, 0])}
+    found = Transcript({}, {"n": jnp.arange(5)}, {}), jnp.arange(5), release
+    batch = choosing._best_of_batch(found, [7, 8, 9, 6], plan)
+    assert (batch.value, batch.candidate, int(batch.hypotheses)) == (-2.0, 8, 1)
+    assert (int(batch.transcript.rounds["n"]), int(batch.release["score"])) == (1, 2)
+    runs = [batch._replace(value=value, candidate=i) for i, value in enumerate((-3.0, -1.0, -1.0))]
+    assert choosing._best(iter(runs)).candidate == 1
+
+
+def test_every_run_has_a_key_of_its_own(monkeypatch):
+    """Equal runs would make their number worth nothing; no test of the result would see it."""
+    table, single = tuned.ballots(7, 9), tuned.voters(0.6, 0.3)
+    selection = tuning.selection("accuracy")
+    plan, seen = selections.plan(single, selection), []
+    run = choosing._runs
+
+    def spied(keys, *rest):
+        seen.append(np.asarray(jax.random.key_data(keys)))
+        return run(keys, *rest)
+
+    monkeypatch.setattr(choosing, "_runs", spied)
+    chosen, parts = [0, 1, 1] * 7, choosing._parts(table, selection)
+    list(choosing._all_runs(KEY, chosen, parts, single, plan, None))
+    (keys,) = seen
+    assert len(keys) == 50
+    assert len(np.unique(keys[:21], axis=0)) == 21
+    drawn = [choosing._candidates(key, 64, 5) for key in jax.random.split(KEY, 4)]
+    assert all(set(each) == set(range(5)) for each in drawn)
+    assert drawn[0][:16] == choosing._candidates(jax.random.split(KEY, 4)[0], 16, 5)
+
+
+def test_settings_of_one_recipe_are_candidates():
+    selection = tuning.selection("accuracy")
+    several = recipes.oblivious_boost(
+        epsilon=0.5, rows=300, domain=DOMAIN, mixes=(1,), depth=2, rounds=3, step=[0.1, 0.2, 0.4]
+    )
+    assert len(selections.settings_of(several)) == 3
+    assert dpbt.tune(KEY, people(), several, selection).candidate in (0, 1, 2)
+
+
+# The rows that are held out.
+
+
+def test_a_row_is_held_out_by_itself():
+    table = people(300)
+    held = tuning.held_out(table, 0.25, 0)
+    assert 40 <= held.sum() <= 110  # a hash of 64 x 2 distinct rows
+    order = np.random.default_rng(0).permutation(300)
+    moved = table._replace(cells=table.cells[order], target=table.target[order])
+    np.testing.assert_array_equal(tuning.held_out(moved, 0.25, 0), held[order])
+    alone = table._replace(cells=table.cells[:1], target=table.target[:1])
+    assert tuning.held_out(alone, 0.25, 0)[0] == held[0]
+    assert np.any(tuning.held_out(table, 0.25, 1) != held)
+
+
+def test_the_share_that_is_held_out():
+    rng = np.random.default_rng(0)
+    cells = jnp.asarray(rng.integers(0, 200, (20_000, 6)), jnp.uint8)
+    target = jnp.asarray(rng.random(20_000) < 0.5)
+    table = dpbt.Table(cells, target, jnp.ones(20_000, bool))
+    for share in (0.1, 0.5):
+        low, high = stats.binom.interval(1 - 1e-7, 20_000, share)
+        assert low <= tuning.held_out(table, share, 7).sum() <= high
+
+
+def test_fits_and_scores_read_disjoint_rows():
+    table, selection = people(), tuning.selection("accuracy")
+    taught, scored = choosing._parts(table, selection)
+    assert not np.any(taught.present & scored.present)
+    both = np.asarray(taught.present | scored.present)[:300]
+    np.testing.assert_array_equal(both, table.present)
+    taught, scored = choosing._parts(table, tuning.selection("accuracy", held_out=None))
+    np.testing.assert_array_equal(taught.present, scored.present)
+
+
+# Scores.
+
+
+@pytest.mark.parametrize("relation", [ADD_REMOVE, REPLACE_ONE], ids=lambda each: each.name)
+@pytest.mark.parametrize("noise", [mechanisms.discrete_laplace, mechanisms.rounded_gaussian])
+@pytest.mark.parametrize("score", list(scores.BY_NAME.values()), ids=lambda each: each.name)
+def test_a_row_moves_a_score_by_its_sensitivity_at_most_and_some_row_by_as_much(
+    score, noise, relation
+):
+    recipe = recipes.oblivious_boost(epsilon=1.0, rows=40, domain=DOMAIN, mixes=(1,), depth=2)
+    loss = scores.loss_of(score, recipe)
+    rng = np.random.default_rng(0)
+    found = []
+
+    def statistic(target, present, row_scores):
+        cells = jnp.zeros((8, 1), jnp.uint8)
+        rows = dpbt.Table(cells, jnp.asarray(target), jnp.asarray(present))
+        read = jnp.asarray(row_scores, jnp.float32)
+        return np.asarray(score.statistic(rows, read, recipe.public(), loss), np.int64)
+
+    for _ in range(60):
+        target, row_scores = rng.random(8) < 0.5, rng.normal(0, 6, 8)
+        present = np.ones(8, bool)
+        whole = statistic(target, present, row_scores)
+        if relation is ADD_REMOVE:
+            other = statistic(target, np.arange(8) > 0, row_scores)
+        else:
+            flipped, moved = target.copy(), row_scores.copy()
+            flipped[0], moved[0] = ~target[0], rng.normal(0, 6)
+            other = statistic(flipped, present, moved)
+        moves = (whole - other).ravel()
+        found.append(np.linalg.norm(moves, 1 if noise.price.norm == "l1" else 2))
+        assert np.count_nonzero(moves) <= score.moved(relation)
+    bound = score.sensitivity(relation, noise)
+    assert max(found) == pytest.approx(bound)
+
+
+def test_what_scores_say():
+    target = np.array([True, True, False, False])
+    rows = dpbt.Table(jnp.zeros((4, 1), jnp.uint8), jnp.asarray(target), jnp.ones(4, bool))
+    recipe = recipes.oblivious_boost(epsilon=1.0, rows=40, domain=DOMAIN, mixes=(1,), depth=2)
+    loss, public = scores.loss_of(scores.LOG_LOSS, recipe), recipe.public()
+    read = jnp.asarray([3.0, -1.0, -2.0, -3.0])
+    assert int(scores.errors(rows, read, public, None)) == 1
+
+    positive = 1 / (1 + 2.0 ** -np.asarray(read))  # scores are in bits
+    nats = np.minimum(-np.log(np.where(target, positive, 1 - positive)), scores.MOST_LOSS)
+    steps = int(scores.losses(rows, read, public, loss))
+    assert steps * scores.MOST_LOSS / GRID == pytest.approx(nats.sum(), abs=4 / GRID)
+    assert scores.LOG_LOSS.shown(np.array(steps)) == pytest.approx(nats.sum(), abs=4 / GRID)
+
+    counted = np.asarray(scores.histogram(rows, read, public, loss))
+    assert counted.sum() == 4
+    assert scores.auroc_of(counted) == 1.0  # both positive rows are above both negative ones
+    assert scores.auroc_of(counted[:, ::-1]) == 0.0
+    assert scores.auroc_of(np.zeros((16, 2))) == 0.5
+    assert scores.auroc_of(np.full((16, 2), -5)) == 0.5
+    odd = jnp.asarray([jnp.nan, jnp.inf, -jnp.inf, 0.0])
+    assert int(scores.losses(rows, odd, public, loss)) <= 4 * GRID
+    assert np.asarray(scores.histogram(rows, odd, public, loss)).sum() == 4
+
+
+# Refusals.
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("score", "f1"),
+        ("mean", 0.5),
+        ("eta", -1.0),
+        ("held_out", 1.0),
+        ("held_out", 0.0),
+        ("score_share", 1.0),
+        ("seed", -1),
+        ("seed", 0.5),
+    ],
+)
+def test_a_bad_selection_is_refused_by_name(name, value):
+    with pytest.raises(ValueError, match=name):
+        tuning.selection(**{"score": "accuracy", name: value})
+
+
+def test_bad_candidates_are_refused():
+    selection, table = tuning.selection("log_loss"), people()
+    made = candidates(selection)
+    other = dataclasses.replace(made[0], rows=np.float32(200))
+    with pytest.raises(ValueError, match="same rows"):
+        dpbt.tune(KEY, table, [*made, other], selection)
+    with pytest.raises(ValueError, match="recipes must be"):
+        dpbt.tune(KEY, table, [], selection)
+    with pytest.raises(ValueError, match="set for at most rows=300"):
+        dpbt.tune(KEY, people(301), made, selection)
+    published = recipes.bdpe(epsilon=1.0, rows=300, rounds=1, depth=1, calibration="published")
+    if published.learner.unprotected:
+        with pytest.raises(ValueError, match="without a mechanism"):
+            dpbt.tune(KEY, table, published, selection)
+    votes = recipes.lazybb_rules(epsilon=1.0, rows=300, rounds=3)
+    with pytest.raises(ValueError, match="needs probabilities"):
+        dpbt.tune(KEY, table, votes, selection)
+    with pytest.raises(ValueError, match="grid"):
+        tuning.candidates(recipes.oblivious_boost, selection, grid={}, epsilon=1.0)
+
+
+def test_targets_and_weights_that_scores_do_not_take_are_refused():
+    """By the recipes and by the form of the table, whatever the rows are."""
+    selection, columns = tuning.selection("accuracy"), {"age": [10, 60], "pay": [1, 2]}
+    several, number = Nominal(("a", "b", "c")), Numeric(0, 10)
+    for target, labels in ((several, ["a", "b"]), (number, [1.0, 2.0])):
+        table = dpbt.table(DOMAIN, columns, labels, target=target)
+        with pytest.raises(ValueError, match="a choice is among recipes of two classes"):
+            candidates(selection, target=target)
+        recipe = recipes.oblivious_boost(epsilon=1.0, rows=300, domain=DOMAIN, target=target)
+        with pytest.raises(ValueError, match="a choice is among recipes of two classes"):
+            dpbt.tune(KEY, table, recipe, selection)
+        with pytest.raises(ValueError, match="predicts one of two classes, so table"):
+            dpbt.tune(KEY, table, candidates(selection), selection)
+
+    label = {"negative": 0, "positive": 1}
+    for weights in ({"sample_weight": [1.0, 1.0]}, {"class_weight": {0: 1.0, 1: 0.5}}):
+        table = dpbt.table(DOMAIN, columns, [0, 1], **label, **weights)
+        with pytest.raises(ValueError, match="takes no weights of rows or of classes"):
+            dpbt.tune(KEY, table, candidates(selection), selection)
+
+
+def test_a_research_key_is_warned_of():
+    selection = tuning.selection("accuracy")
+    with pytest.warns(ResearchKeyWarning):
+        dpbt.tune(KEY, people(), candidates(selection), selection)

@@ -1,0 +1,106 @@
+"""Choices to test on: a learner of one count, whose runs can be enumerated, and the exact law of
+the best of a random number of runs.
+"""
+
+from typing import Any, NamedTuple
+
+import jax.numpy as jnp
+import numpy as np
+
+import dpbt
+from dpbt import recipes
+from dpbt.base import ADD_REMOVE
+from dpbt.data.questions import of_splits
+from dpbt.learners import trees
+from dpbt.privacy import boundary, mechanisms
+from dpbt.privacy.accounting import Event
+
+NOISE = mechanisms.discrete_laplace
+
+
+class Numbers(NamedTuple):
+    """A budget of one scale."""
+
+    scale: Any
+
+
+def majority(draw, table, weights, budget, public):
+    """Positive rows less negative rows."""
+    del weights, public
+    signed = jnp.where(table.present, jnp.where(table.target, 1, -1), 0)
+    draw("n", NOISE, jnp.sum(signed).astype(jnp.int32)[None], budget.scale)
+
+
+def constant(release, budget, public):
+    """The noisy majority, for every row."""
+    del budget, public
+    value = release["n"][0].astype(jnp.float32)
+    return dpbt.Tree(jnp.full(1, -1, jnp.int32), jnp.full(2, value))
+
+
+def lines(budget, public):
+    del public
+    return [Event("n", NOISE, "the majority", 1.0, budget.scale, "a row", moved=1)]
+
+
+LEARNER = boundary.weak_learner(majority, constant, lines, trees.TREES, ADD_REMOVE)
+
+
+def voters(*epsilons, rows=40):
+    """Candidates that release the majority of the rows at these epsilons."""
+    scales = np.float32(1) / np.asarray(epsilons, np.float32)
+    several = recipes.custom(LEARNER, budget=Numbers(scales), rows=rows, rounds=1)
+    return [recipes.setting(several, index) for index in range(len(epsilons))]
+
+
+def ballots(positive, negative, room=40):
+    """A table of so many rows of each class; each row has cells of its own."""
+    number = positive + negative
+    bits = (np.arange(room)[:, None] >> np.arange(6)) & 1
+    label, present = np.arange(room) < positive, np.arange(room) < number
+    return of_splits(bits.astype(bool), label, present)
+
+
+def generating(count, x):
+    """E[x^K]."""
+    x = np.asarray(x, np.float64)
+    if count.gamma == 1:
+        return x
+    inner = 1 - (1 - count.gamma) * x
+    if count.eta == 0:
+        return np.log(inner) / np.log(count.gamma)
+    return (inner**-count.eta - 1) / (count.gamma**-count.eta - 1)
+
+
+WIDTH = 1e-7
+"""Differences of probabilities below it lose their digits, so a derivative takes their place."""
+
+
+def best_law(pmf, value, of_count):
+    """The law of the best of K runs, where ties go to each of the tied runs alike.
+
+    Args:
+        pmf: of one run, over outputs.
+        value: of each output; a larger one is better.
+        of_count: x -> E[x^K].
+    """
+    order, place = np.unique(value, return_inverse=True)
+    mass = np.bincount(place, pmf, len(order))
+    below = np.concatenate([[0.0], np.cumsum(mass)])
+    middle, half = (below[1:] + below[:-1]) / 2, np.maximum(mass, WIDTH) / 2
+    middle = np.clip(middle, WIDTH, 1 - WIDTH)
+    low, high = np.clip(middle - half, 0, 1), np.clip(middle + half, 0, 1)
+    return pmf * ((of_count(high) - of_count(low)) / (high - low))[place]
+
+
+def laplace(value, scale, reach):
+    """The pmf of discrete Laplace noise around a value, over -reach..reach."""
+    distance = np.abs(np.arange(-reach, reach + 1) - value)
+    return np.tanh(0.5 / scale) * np.exp(-distance / scale)
+
+
+def worst(first, second):
+    """The largest log ratio of two laws, both ways."""
+    seen = (first > 0) | (second > 0)
+    with np.errstate(divide="ignore"):
+        return float(np.max(np.abs(np.log(first[seen]) - np.log(second[seen]))))

@@ -68,9 +68,8 @@ def planted(alpha_rule, **settings):
     return replaced(recipes.bdpe(alpha=1.0, **settings), program)
 
 
-@pytest.mark.parametrize(
-    "relation", ["add_remove", pytest.param("replace_one", marks=pytest.mark.slow)]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("relation", ["add_remove", "replace_one"])
 def test_no_small_table_breaks_the_tight_claim(relation):
     recipe = recipes.bdpe(epsilon=4.0, rows=12, rounds=2, depth=2, relation=relation)
     for sites, least in ((None, 0.99), (("split_0", "split_1"), 0.3)):

@@ -92,6 +92,7 @@ def demo(tmp_path, monkeypatch, watch):
     return run
 
 
+@pytest.mark.slow
 def test_the_demo_says_what_it_is_and_shows_no_cell_and_no_number_of_rows(demo, watch, monkeypatch):
     monkeypatch.setattr(demos, "curves", lambda: [("tight", "gini"), demos.AUTO])
     status, out = demo("--rows", str(BOUND), "--owner-report")

@@ -233,7 +233,8 @@ def by_size(rows, depth):
     )
 
 
-@pytest.mark.parametrize("spare", [0, pytest.param(10**6, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("spare", [0, 10**6])
 def test_tasks_may_have_structures_of_their_own(tmp_path, spare):
     tasks = worker.tasks()
     sweep = plan.Sweep("own", by_size, ({"depth": (1, 2)},))
@@ -306,6 +307,7 @@ def finished(process):
     return json.loads(out.splitlines()[-1])
 
 
+@pytest.mark.slow
 def test_a_killed_run_resumes_to_the_same_bytes(tmp_path):
     """SIGKILL at a moment drawn afresh each time, from the first part to the last."""
     worker.sweep(tmp_path / "whole")

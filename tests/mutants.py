@@ -40,7 +40,8 @@ def tested(folder: Path, tests: tuple[str, ...]) -> int:
     environment = {**os.environ, "PYTHONPATH": str(folder), "PYTHONDONTWRITEBYTECODE": "1"}
     # All copies keep their compiled programs in one place.
     environment.setdefault("JAX_COMPILATION_CACHE_DIR", str(ROOT / ".cache" / "jax"))
-    command = [sys.executable, "-m", "pytest", "-n", "0", "-x", "-p", "no:cacheprovider", *tests]
+    quiet = ("-n", "0", "-x", "-m", "", "-p", "no:cacheprovider")
+    command = [sys.executable, "-m", "pytest", *quiet, *tests]
     done = subprocess.run(
         command, cwd=folder, env=environment, capture_output=True, timeout=LIMIT, check=False
     )

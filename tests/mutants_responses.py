@@ -20,7 +20,7 @@ RESPONSES = [
         "dpbt/learners/oblivious_tree.py",
         "    whole = jnp.clip(weights, -GRID, GRID).astype(jnp.int32)",
         "    whole = weights.astype(jnp.int32)",
-        (responses("a_re_weighter_of_longer_residuals_costs_no_more"), "tests/test_leaks.py"),
+        (responses("residuals_attain_their_sensitivity_and_exceed_it_nowhere"),),
     ),
     Mutant(
         "residuals are rounded to the nearest",

@@ -162,6 +162,8 @@ class Public(NamedTuple):
         structure: what `WeakLearner.structure` says of the round; None outside of rounds.
         unit: f32[], the unit of residuals of a number, as the prologue says (`Prologue.unit`); 1
             for classes.
+        seen: f32[], how many rows there seem to be, as the prologue says (`Prologue.seen`). None
+            where it does not say, and outside of runs.
     """
 
     rows: Numbers
@@ -171,6 +173,7 @@ class Public(NamedTuple):
     round: Numbers = np.int32(0)
     structure: Any = None
     unit: Numbers = np.float32(1)
+    seen: Array | None = None
 
 
 class ProperLoss(NamedTuple):
@@ -290,12 +293,15 @@ class Prologue(NamedTuple):
             under its own tag.
         unit: (its release, budget) -> f32[], the unit in which residuals of a number are measured
             (`Public.unit`); None for 1.
+        seen: (its release, budget) -> f32[], how many rows there seem to be (`Public.seen`). It is
+            asked for once, before the first round.
     """
 
     program: PrivateProgram
     intercept: Callable[[Release, Budget], Array]
     tag: str
     unit: Callable[[Release, Budget], Array] | None = None
+    seen: Callable[[Release, Budget], Array] | None = None
 
 
 class Epilogue(NamedTuple):

@@ -103,6 +103,14 @@ def counted_weights(weight: Array, table: Prepared, response: Response = BINARY)
     return jnp.trunc(jnp.clip(number, -GRID, GRID))
 
 
+def whole_rows(counts: Array) -> Array:
+    """i32[...]: counts in 1 / GRID of a row, rounded to whole rows.
+
+    Counts that differ by at most one row differ by at most one once they are rounded.
+    """
+    return (counts + GRID // 2) // GRID
+
+
 def row_weights(table: Prepared) -> Array | None:
     """f32[N]: the weights of rows of a table in [0, 1]; None if all weigh the same."""
     own = getattr(table, "weight", None)

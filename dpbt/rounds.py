@@ -89,6 +89,10 @@ def prepared_table(table: Table, recipe: Recipe) -> Prepared:
     check_run(table, recipe)
     check_same_rows(table)
     prepared = recipe.learner.hypotheses.prepare(table)
+    if table.weight is not None and getattr(prepared, "weight", None) is None:
+        raise ValueError(
+            "rows have weights, and the hypotheses' prepare leaves them out: lay out `weight`"
+        )
     return prepared._replace(present=admitted(prepared.present, recipe))
 
 
@@ -168,11 +172,13 @@ def _placed(learner: WeakLearner, public: Public, table: Prepared) -> Prepared:
 
 def opening_of(recipe: Recipe, prologue: Release) -> Public:
     """What is public in every round after the prologue."""
-    opening = recipe.public(prologue)
-    if recipe.learner.prologue is None or recipe.learner.prologue.unit is None:
-        return opening
-    unit = recipe.learner.prologue.unit(prologue, recipe.budget)
-    return opening._replace(unit=jnp.asarray(unit, jnp.float32))
+    opening, once = recipe.public(prologue), recipe.learner.prologue
+    for name in () if once is None else ("unit", "seen"):
+        says = getattr(once, name)
+        if says is not None:
+            found = jnp.asarray(says(prologue, recipe.budget), jnp.float32)
+            opening = opening._replace(**{name: found})
+    return opening
 
 
 def start_of(recipe: Recipe, prologue: Release) -> Array:

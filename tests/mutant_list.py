@@ -109,8 +109,8 @@ MUTANTS = [
     Mutant(
         "scores by class at the price of one row under replace-one",
         "dpbt/learners/score_line.py",
-        "    moved = sensitivity.moved_rows(relation)\n    return",
-        "    moved = 1\n    return",
+        "    return noise.bound(sensitivity.histograms(relation))",
+        "    return 1.0",
         (oblivious("no_neighbour_moves_a_draw_beyond_its_sensitivity"),),
     ),
     Mutant(
@@ -421,14 +421,14 @@ MUTANTS = [
     ),
     Mutant(
         "histograms under replace-one at the price of one row",
-        "dpbt/learners/oblivious_tree.py",
-        "    moved = len(kind.attributes) * sensitivity.moved_rows(kind.relation)",
-        "    moved = len(kind.attributes)",
+        "dpbt/privacy/sensitivity.py",
+        "    moved = count * moved_rows(relation)",
+        "    moved = count",
         (oblivious("no_neighbour_moves_a_draw_beyond_its_sensitivity"),),
     ),
     Mutant(
         "histograms in L2 norm for every mechanism",
-        "dpbt/learners/oblivious_tree.py",
+        "dpbt/privacy/sensitivity.py",
         "Sensitivity(moved, math.sqrt(moved))",
         "Sensitivity(math.sqrt(moved), math.sqrt(moved))",
         (oblivious("histograms_are_priced_in_the_norm_of_the_mechanism"),),

@@ -60,8 +60,8 @@ RESPONSES = [
     Mutant(
         "a replaced number moves one count",
         "dpbt/learners/target_histogram.py",
-        "    moved = sensitivity.moved_rows(relation)",
-        "    moved = 1",
+        "    return noise.bound(sensitivity.histograms(relation))",
+        "    return 1.0",
         (responses("counts_attain_their_sensitivity_and_exceed_it_nowhere"),),
     ),
     Mutant(

@@ -19,6 +19,7 @@ from dpbt.learners import (
     oblivious_questions,
     oblivious_tree,
     score_line,
+    target_histogram,
 )
 from dpbt.learners.oblivious_questions import Attribute
 from dpbt.privacy import mechanisms
@@ -530,3 +531,32 @@ def test_a_domain_of_one_or_two_columns_is_fitted_and_predicted(columns):
     assert dpbt.ledger(model).epsilon <= 9.0
     with pytest.raises(ValueError, match=f"reads rows of {len(columns)} features"):
         dpbt.predict(model, jnp.zeros((2, 3), jnp.uint8))
+
+
+def test_the_histogram_of_a_number_is_read_before_the_rounds_alone():
+    """Its fit is a large array, which no round makes again."""
+    recipe = recipes.oblivious_boost(
+        epsilon=1.0, rows=ROWS, domain=DOMAIN, rounds=3, depth=2, target=Numeric(0, 1)
+    )
+    table = table_of(more=0)
+    table = table._replace(target=table.target.astype(jnp.float32))
+    program = jax.make_jaxpr(dpbt.boost)(jax.random.key(0), table, recipe)
+    scans = [eqn for eqn in program.eqns if eqn.primitive.name == "scan"]
+    (rounds,) = (eqn for eqn in scans if eqn.params["length"] == recipe.capacity)
+    fit = f"128,{len(target_histogram._SPREADS)}"
+    assert fit in str(program)
+    assert fit not in str(rounds.params["jaxpr"])
+
+
+def test_rows_that_a_prepare_lays_out_without_weights_are_refused():
+    """Weights would be left out without a word."""
+    recipe = recipe_of()
+    own = recipe.learner.hypotheses
+
+    def prepare(table):
+        return own.prepare(table)._replace(weight=None)
+
+    without = recipe.learner._replace(hypotheses=own._replace(prepare=prepare))
+    weighted = table_of()._replace(weight=jnp.ones(ROWS, jnp.float32))
+    with pytest.raises(ValueError, match="lay out `weight`"):
+        dpbt.boost(jax.random.key(0), weighted, dataclasses.replace(recipe, learner=without))

@@ -43,6 +43,7 @@ from dpbt.learners.oblivious_questions import Attribute
 from dpbt.privacy import boundary, sensitivity
 from dpbt.privacy.accounting import Event
 from dpbt.privacy.mechanism import Mechanism, Sensitivity
+from dpbt.reweighting import whole_rows
 from dpbt.validate import floats, shown, whole, wholes
 
 MOST_DEPTH = 10
@@ -125,7 +126,7 @@ class Kind(NamedTuple):
     @property
     def deviation(self) -> float:
         """The standard deviation of noise of scale 1."""
-        return math.sqrt(2) if self.noise.price.norm == "l1" else 1.0
+        return score_line.deviation_of(self.noise)
 
     @property
     def columns(self) -> int:
@@ -163,16 +164,10 @@ def histogram_sensitivity(kind: Kind) -> float:
     at most 1: L1 = F and L2 = sqrt(F). Under replace-one at most 2 F counts move by 1: L1 = 2 F and
     L2 = sqrt(2 F).
     """
-    moved = len(kind.attributes) * sensitivity.moved_rows(kind.relation)
-    return kind.noise.bound(Sensitivity(moved, math.sqrt(moved)))
+    return kind.noise.bound(sensitivity.histograms(kind.relation, len(kind.attributes)))
 
 
 # The prologue: class histograms.
-
-
-def _whole_rows(counts: Array) -> Array:
-    """i32[...]: counts in 1 / GRID of a row, rounded to whole rows."""
-    return (counts + GRID // 2) // GRID
 
 
 def _histograms(kind: Kind, cells: Array, target: Array, weights: Array) -> Array:
@@ -191,7 +186,7 @@ def _histograms(kind: Kind, cells: Array, target: Array, weights: Array) -> Arra
     def of_feature(cell: Array) -> Array:
         place = columns * cell.astype(jnp.int32) + jnp.minimum(label, columns - 1)
         counts = jax.ops.segment_sum(part, place, columns * kind.widest)
-        return _whole_rows(counts).reshape(kind.widest, columns)
+        return whole_rows(counts).reshape(kind.widest, columns)
 
     return jax.lax.map(of_feature, cells)
 
@@ -216,7 +211,7 @@ def _opening(
         draw("histogram", kind.noise, histograms, budget.histogram_scale)
     if kind.response == NUMBER:
         counts = target_histogram.counts(rows.target, weights.astype(jnp.int32), kind.target_bins)
-        draw(target_histogram.SITE, kind.noise, _whole_rows(counts), budget.score_scale)
+        draw(target_histogram.SITE, kind.noise, whole_rows(counts), budget.score_scale)
 
 
 def _opening_events(kind: Kind, budget: ObliviousBudget, public: Public) -> list[Event]:
@@ -297,7 +292,10 @@ def _prologue(kind: Kind) -> LearnerPrologue:
     def unit(release: Release, budget: ObliviousBudget) -> Array:
         return _fitted_target(kind, release, budget)[1]
 
-    return LearnerPrologue(program, start, tag, unit)
+    def seen(release: Release, budget: ObliviousBudget) -> Array:
+        return _fitted_target(kind, release, budget)[2]
+
+    return LearnerPrologue(program, start, tag, unit, seen)
 
 
 def _epilogue(kind: Kind) -> Epilogue:
@@ -315,7 +313,9 @@ def _masses(kind: Kind, budget: ObliviousBudget, public: Public) -> tuple[Array,
     uniform = jnp.asarray(known / known.sum(axis=1, keepdims=True), jnp.float32)
     if not kind.marginals:
         rows = jnp.asarray(public.rows, jnp.float32)
-        if kind.response == NUMBER:
+        if public.seen is not None:
+            rows = public.seen
+        elif kind.response == NUMBER:
             rows = _fitted_target(kind, public.prologue, budget)[2]
         return uniform, rows
 

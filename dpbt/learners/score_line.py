@@ -29,8 +29,8 @@ from dpbt.base import (
 )
 from dpbt.privacy import boundary, sensitivity
 from dpbt.privacy.accounting import Event
-from dpbt.privacy.mechanism import Mechanism, Numbers, Sensitivity
-from dpbt.reweighting import counted_weights
+from dpbt.privacy.mechanism import Mechanism, Numbers
+from dpbt.reweighting import counted_weights, whole_rows
 
 SITE = "scores"
 
@@ -58,8 +58,12 @@ def score_sensitivity(relation: Relation, noise: Mechanism) -> float:
     are rounded, which moves no two of them further apart than 1. Under add/remove one count moves
     by at most 1. Under replace-one two counts move by 1: L1 = 2 and L2 = sqrt(2).
     """
-    moved = sensitivity.moved_rows(relation)
-    return noise.bound(Sensitivity(moved, math.sqrt(moved)))
+    return noise.bound(sensitivity.histograms(relation))
+
+
+def deviation_of(noise: Mechanism) -> float:
+    """The standard deviation of noise of scale 1: that of Laplace noise, or of Gaussian noise."""
+    return math.sqrt(2) if noise.price.norm == "l1" else 1.0
 
 
 def counts(rows: Prepared, scores: Array) -> Array:
@@ -77,7 +81,7 @@ def counts(rows: Prepared, scores: Array) -> Array:
     full = jnp.full(scores.shape, float(GRID), jnp.float32)
     part = counted_weights(full, rows).astype(jnp.int32)
     found = jax.ops.segment_sum(part, place, 2 * len(_MIDDLES))
-    return ((found + GRID // 2) // GRID).reshape(len(_MIDDLES), 2)
+    return whole_rows(found).reshape(len(_MIDDLES), 2)
 
 
 def _of_largest(scores: Array, target: Array) -> tuple[Array, Array]:
@@ -179,9 +183,8 @@ def epilogue(
         return [Event(SITE, noise, what, bound, scale, "docs/privacy.md O3", moved=moved)]
 
     def of_release(release: Release, budget: Budget, start: Array) -> tuple[Array, Array]:
-        deviation = math.sqrt(2) if noise.price.norm == "l1" else 1.0
         found = temperature if response.axes else line
-        return found(release[SITE], scale_of(budget) * np.float32(deviation), start)
+        return found(release[SITE], scale_of(budget) * np.float32(deviation_of(noise)), start)
 
     more = f", {response.words}" if response.axes else ""
     tag = f"score_line({relation_name(relation)}, {noise.name}{more})"

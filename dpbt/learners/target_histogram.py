@@ -12,7 +12,7 @@ import numpy as np
 
 from dpbt.base import Array, Relation
 from dpbt.privacy import sensitivity
-from dpbt.privacy.mechanism import Mechanism, Numbers, Sensitivity
+from dpbt.privacy.mechanism import Mechanism, Numbers
 
 SITE = "target"
 
@@ -39,8 +39,7 @@ def target_sensitivity(relation: Relation, noise: Mechanism) -> float:
     rounded. So one count moves by at most 1 under add/remove. Under replace-one two counts move by
     1: L1 = 2 and L2 = sqrt(2).
     """
-    moved = sensitivity.moved_rows(relation)
-    return noise.bound(Sensitivity(moved, math.sqrt(moved)))
+    return noise.bound(sensitivity.histograms(relation))
 
 
 def counts(target: Array, rows: Array, bins: int) -> Array:

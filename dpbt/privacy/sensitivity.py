@@ -93,6 +93,16 @@ def class_weights(relation: Relation) -> Sensitivity:
     return Sensitivity(moves, math.sqrt(moves))
 
 
+def histograms(relation: Relation, count: int = 1) -> Sensitivity:
+    """Sensitivity of the counts of some histograms together, in rows.
+
+    A row is in one cell of each. So under add/remove `count` counts move by at most 1, and under
+    replace-one twice as many.
+    """
+    moved = count * moved_rows(relation)
+    return Sensitivity(moved, math.sqrt(moved))
+
+
 def moved_rows(relation: Relation) -> int:
     """How many rows of a table differ between neighbours, and with them entries of a statistic.
 

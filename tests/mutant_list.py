@@ -3,6 +3,7 @@
 from mutants_commands import COMMANDS
 from mutants_composition import COMPOSITION
 from mutants_estimators import ESTIMATORS
+from mutants_faults import FAULTS
 from mutants_responses import RESPONSES
 from mutants_tuning import TUNING
 from mutation import Mutant, attack, epilogue, gdp, oblivious, statement
@@ -527,6 +528,7 @@ MUTANTS = [
     *COMMANDS,
     *COMPOSITION,
     *ESTIMATORS,
+    *FAULTS,
     *RESPONSES,
     *TUNING,
 ]

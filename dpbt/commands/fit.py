@@ -109,7 +109,7 @@ def run(options: argparse.Namespace) -> None:
         else:
             model = learn(key, private, recipes[0], public_key)
         jax.block_until_ready(model.hypotheses)
-    model.save(path, domain=domain, classes=label.classes)
+    path = output.keep(path, lambda file: model.save(file, domain=domain, classes=label.classes))
     lines = str(dpbt.ledger(model)).splitlines()
     print(next(line for line in lines if line.startswith("total:")))
     if purse is not None:

@@ -171,9 +171,9 @@ def histogram_sensitivity(kind: Kind) -> float:
 
 
 def _histograms(kind: Kind, cells: Array, target: Array, weights: Array) -> Array:
-    """i32[F, C, K]: how many rows of each class have each cell, C the most cells of a feature.
+    """i32[F, C, K]: how many rows of each class have each cell, in 1 / GRID of a row.
 
-    For a number K is 1. A row counts by its weight. A cell that its feature does not have is beyond
+    C is the most cells of a feature. For a number K is 1. A row counts by its weight. A cell that its feature does not have is beyond
     C, or has a count that nothing reads.
     """
     columns = kind.columns
@@ -186,7 +186,7 @@ def _histograms(kind: Kind, cells: Array, target: Array, weights: Array) -> Arra
     def of_feature(cell: Array) -> Array:
         place = columns * cell.astype(jnp.int32) + jnp.minimum(label, columns - 1)
         counts = jax.ops.segment_sum(part, place, columns * kind.widest)
-        return whole_rows(counts).reshape(kind.widest, columns)
+        return counts.reshape(kind.widest, columns)
 
     return jax.lax.map(of_feature, cells)
 
@@ -208,10 +208,12 @@ def _opening(
     del public
     if kind.marginals:
         histograms = _histograms(kind, cells_of(kind.attributes, rows), rows.target, weights)
-        draw("histogram", kind.noise, histograms, budget.histogram_scale)
+        counts = boundary.Total(histograms, whole_rows)
+        draw("histogram", kind.noise, counts, budget.histogram_scale)
     if kind.response == NUMBER:
         counts = target_histogram.counts(rows.target, weights.astype(jnp.int32), kind.target_bins)
-        draw(target_histogram.SITE, kind.noise, whole_rows(counts), budget.score_scale)
+        total = boundary.Total(counts, whole_rows)
+        draw(target_histogram.SITE, kind.noise, total, budget.score_scale)
 
 
 def _opening_events(kind: Kind, budget: ObliviousBudget, public: Public) -> list[Event]:
@@ -283,7 +285,7 @@ def _start(kind: Kind, release: Release, budget: ObliviousBudget) -> Array:
 
 def _prologue(kind: Kind) -> LearnerPrologue:
     program = boundary.private_program(
-        functools.partial(_opening, kind), functools.partial(_opening_events, kind)
+        functools.partial(_opening, kind), functools.partial(_opening_events, kind), additive=True
     )
     start, tag = functools.partial(_start, kind), f"histograms({kind.tag})"
     if kind.response != NUMBER:
@@ -395,7 +397,7 @@ def program(
     residuals, sums = _residuals(kind, rows, weights), _leaf_sums(2**kind.depth)
     if kind.response.axes:
         sums = jax.vmap(sums, in_axes=(0, None))
-    draw("sums", kind.noise, sums(residuals, leaf), budget.sum_scale)
+    draw("sums", kind.noise, boundary.Total(sums(residuals, leaf)), budget.sum_scale)
 
 
 def _residuals(kind: Kind, rows: Rows, weights: Array) -> Array:
@@ -580,4 +582,5 @@ def of_kind(kind: Kind) -> WeakLearner:
         epilogue=_epilogue(kind) if kind.scores else None,
         tag=f"oblivious_tree({kind.tag})",
         structure=functools.partial(structure, kind),
+        additive=True,
     )

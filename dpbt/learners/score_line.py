@@ -73,6 +73,11 @@ def counts(rows: Prepared, scores: Array) -> Array:
     the class says whether the row is of it. A row counts by its weight, and counts are rounded to
     whole rows.
     """
+    return whole_rows(parts(rows, scores))
+
+
+def parts(rows: Prepared, scores: Array) -> Array:
+    """i32[10, 2]: `counts` in 1 / GRID of a row, before they are rounded."""
     target = rows.target
     if scores.ndim == 2:
         scores, target = _of_largest(scores, target)
@@ -81,7 +86,7 @@ def counts(rows: Prepared, scores: Array) -> Array:
     full = jnp.full(scores.shape, float(GRID), jnp.float32)
     part = counted_weights(full, rows).astype(jnp.int32)
     found = jax.ops.segment_sum(part, place, 2 * len(_MIDDLES))
-    return whole_rows(found).reshape(len(_MIDDLES), 2)
+    return found.reshape(len(_MIDDLES), 2)
 
 
 def _of_largest(scores: Array, target: Array) -> tuple[Array, Array]:
@@ -173,7 +178,8 @@ def epilogue(
         draw: boundary.Draw, rows: Prepared, scores: Array, budget: Budget, public: Public
     ) -> None:
         del public
-        draw(SITE, noise, counts(rows, scores), scale_of(budget))
+        total = boundary.Total(parts(rows, scores), whole_rows)
+        draw(SITE, noise, total, scale_of(budget))
 
     def events(budget: Budget, public: Public) -> list[Event]:
         del public
@@ -188,4 +194,5 @@ def epilogue(
 
     more = f", {response.words}" if response.axes else ""
     tag = f"score_line({relation_name(relation)}, {noise.name}{more})"
-    return Epilogue(boundary.private_program(program, events), of_release, tag)
+    read = boundary.private_program(program, events, additive=True)
+    return Epilogue(read, of_release, tag)

@@ -198,7 +198,8 @@ def opening_key(key: Array, recipe: Recipe) -> Array:
 
 def closing_key(key: Array, recipe: Recipe) -> Array:
     """The key of the epilogue's noise."""
-    return _keys_once(key, None, recipe, _EPILOGUE, recipe.rounds)[0]
+    numbers = _EPILOGUE, recipe.rounds
+    return _keys_once(key, None, recipe, *numbers)[0]
 
 
 def key_pairs(key: Array, public_key: Array | None, recipe: Recipe) -> tuple[Array, Array | None]:

@@ -287,7 +287,7 @@ class _Run:
                 break
             assert self._kept is not None
             structures.append(_structure_of(recipe, opening, number))
-            learn(number, kept, self._kept.cap(str(number)))
+            learn(number, kept, jnp.asarray(self._kept.cap(str(number))))
         if len(learned) > 1:
             with self._stage("replaying"):
                 before = _stacked(structures[:-1]), _stacked(learned[:-1])
@@ -309,9 +309,7 @@ class _Run:
                     last,
                 )
             )
-            release = totals.draw(
-                round_keys[number], found.totals, found.asked, small=self._small
-            )
+            release = totals.draw(round_keys[number], found.totals, found.asked, small=self._small)
             boundary.check_sites(prologue=prologue, rounds=release)
             self._keep(str(number), release, found.cap)
             learn(number, release, found.cap)

@@ -88,7 +88,8 @@ class Summed(NamedTuple):
 
 def _rows(block: Rows, questions: Questions, recipe: Recipe) -> Prepared:
     """The rows of a block, laid out for the learner."""
-    table = Table(block.cells.T, block.target, block.present, questions, block.weight)
+    cells, target, present, weight = jax.tree.map(jnp.asarray, block)
+    table = Table(cells.T, target, present, questions, weight)
     return recipe.learner.hypotheses.prepare(table)
 
 
@@ -119,9 +120,7 @@ def _round(block: Rows, scores: Array, questions: Questions, turn: Turn, recipe:
     rows = _rows(block, questions, recipe)
     scores = _advanced(scores, rows, turn, recipe)
     weighted = recipe.reweighter.weigh(scores, turn.bound, rows, turn.opening)
-    public = turn.opening._replace(
-        cap=weighted.cap, round=turn.number, structure=turn.structure
-    )
+    public = turn.opening._replace(cap=weighted.cap, round=turn.number, structure=turn.structure)
     weights = counted_weights(weighted.weight, rows, learner.hypotheses.response)
     placed = placed_by(learner, public, rows)
     sums = learner.program.sums(placed, weights, recipe.budget, public)
@@ -172,7 +171,7 @@ def _replayed(
 # Memory.
 
 BASE_BYTES = 700 * 2**20
-"""What Python, JAX and compiled programs take, whatever the table is (measured: docs/scaling.md)."""
+"""What Python, JAX and compiled programs take, whatever the table is (docs/scaling.md)."""
 
 _LEAST_BLOCK, _MOST_BLOCK = 2**14, 2**19
 """Fewest and most rows of a block. Larger ones are no faster, because arrays leave the caches."""
@@ -211,7 +210,9 @@ def room_for(table: ChunkedTable, recipe: Recipe, memory: float, threads: int) -
     left = memory - BASE_BYTES
     if left < each * _LEAST_BLOCK:
         least = (BASE_BYTES + each * _LEAST_BLOCK) / 2**20
-        raise ValueError(f"memory must be at least {least:.0f} MB here, got {memory / 2**20:.0f} MB")
+        raise ValueError(
+            f"memory must be at least {least:.0f} MB here, got {memory / 2**20:.0f} MB"
+        )
     all_scores = scores * table.capacity
     in_memory = left - all_scores >= each * min(largest, 2**17)
     rows = (left - all_scores if in_memory else left) / each
@@ -241,7 +242,7 @@ class _Scores:
         if self._file is None:
             self._kept[number] = scores
             return
-        view = memoryview(np.ascontiguousarray(scores)).cast("B")
+        view = np.ascontiguousarray(scores).data.cast("B")
         place = number * self._size
         while view:
             count = os.pwrite(self._file.fileno(), view, place)
@@ -321,9 +322,7 @@ class Passes:
             hypotheses: likewise.
             rounds: how many of them are added.
         """
-        public, recipe, count = jax.tree.map(
-            jnp.asarray, (opening, self._recipe, np.int32(rounds))
-        )
+        public, recipe, count = jax.tree.map(jnp.asarray, (opening, self._recipe, np.int32(rounds)))
 
         def step(rows: Rows, block: Block) -> None:
             scores = self._scores[block.number]
@@ -342,9 +341,7 @@ class Passes:
 
         def step(rows: Rows, block: Block) -> Any:
             scores = self._scores[block.number]
-            self._scores[block.number], found = _round(
-                rows, scores, self._questions, turn, recipe
-            )
+            self._scores[block.number], found = _round(rows, scores, self._questions, turn, recipe)
             return found
 
         return self._summed(step, self._columns(turn))
@@ -373,12 +370,12 @@ class Passes:
     def _summed(self, step: Step, columns: Sequence[int] | None) -> Summed:
         """The sums over all blocks of what a step finds."""
         sums: Totals | None = None
-        asked, cap = {}, None
+        said = None
         for (parts, asked), cap in self._each(step, columns):
-            sums = totals.add(sums, parts)
+            sums, said = totals.add(sums, parts), (asked, cap)  # every block says the same
         assert sums is not None
-        assert cap is not None
-        return Summed(sums, asked, cap)
+        assert said is not None
+        return Summed(sums, *said)
 
     def _each(self, step: Step, columns: Sequence[int] | None) -> Iterator[Any]:
         """What a step finds in each block."""

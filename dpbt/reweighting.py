@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from dpbt.arithmetic import rounded
 from dpbt.base import (
     BINARY,
     GRID,
@@ -212,7 +213,7 @@ def residuals(response: Response, norm: str) -> Reweighter:
         if norm == "l1":
             size = jnp.sum(jnp.abs(residual), axis=0, keepdims=True)
         else:
-            size = jnp.sqrt(jnp.sum(residual**2, axis=0, keepdims=True))
+            size = jnp.sqrt(jnp.sum(rounded(residual**2), axis=0, keepdims=True))
         factor = jnp.minimum(1 / jnp.maximum(size, 1e-30), 1 / cap)
         return Weighted(jnp.trunc(residual * factor * GRID), cap)
 

@@ -15,10 +15,11 @@ A checksum finds accidents. It is no signature.
 
 import dataclasses
 import hashlib
+import io
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -163,9 +164,9 @@ class ChunkedTable:
                 self._fill(file, place + first * size, array[:rows])
         into.present[rows:] = False
 
-    def _fill(self, file: BinaryIO, place: int, array: np.ndarray) -> None:
+    def _fill(self, file: io.FileIO, place: int, array: np.ndarray) -> None:
         file.seek(place)
-        view = memoryview(array).cast("B")
+        view = array.data.cast("B")
         while view:
             count = file.readinto(view)
             if not count:
@@ -208,7 +209,7 @@ def bytes_of(rows: Rows) -> list[memoryview]:
     arrays = [rows.cells, rows.target, rows.present]
     if rows.weight is not None:
         arrays.append(rows.weight)
-    return [memoryview(np.ascontiguousarray(array)).cast("B") for array in arrays]
+    return [np.ascontiguousarray(array).data.cast("B") for array in arrays]
 
 
 def open_folder(folder: str | Path) -> ChunkedTable:

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from dpbt.base import MOST_CHUNKED_ROWS, Table
-from dpbt.data import chunks, domains, targets
+from dpbt.data import chunks, domains
 from dpbt.data.chunks import ChunkedTable, Rows
 from dpbt.data.columns import RawColumn
 from dpbt.data.domains import Columns, Domain, Label
@@ -25,7 +25,7 @@ from dpbt.data.tables import table
 from dpbt.data.targets import Target
 from dpbt.modelfiles import checksum
 from dpbt.storage import write_whole
-from dpbt.validate import as_path, shown
+from dpbt.validate import as_path
 
 BLOCK_ROWS = 2**16
 """How many rows are encoded at a time."""
@@ -237,7 +237,11 @@ def convert(
         domain: the public domain.
         folder: a folder that does not exist, is empty, or has the beginning of this conversion. A
             folder that has the whole table is returned as it is.
-        negative, positive, target, most_weight, class_weight: as `dpbt.table`.
+        negative: the word of the negative class, as `dpbt.table`.
+        positive: the word of the positive class, as `dpbt.table`.
+        target: the declared classes or range, as `dpbt.table`.
+        most_weight: a public bound on weights of rows, as `dpbt.table`.
+        class_weight: a public weight of each class, as `dpbt.table`.
         capacity: a public bound on the number of rows. Absent rows are added up to it, so that the
             number of rows stays private. With None the number of rows is public.
         rows_per_chunk: how many rows a file has, at most `base.MAX_ROWS`.
@@ -382,7 +386,7 @@ class _Writer:
             part = min(count - start, most - self._filled)
             here, there = slice(self._filled, self._filled + part), slice(start, start + part)
             for mine, given in zip(self._open, rows, strict=True):
-                if mine is not None:
+                if mine is not None and given is not None:
                     mine[..., here] = given[..., there]
             self._filled += part
             start += part
@@ -424,7 +428,9 @@ class _Writer:
     def _flush(self, rows: int) -> None:
         """Write the open chunk."""
         assert self._open is not None
-        cut = Rows(*(None if array is None else array[..., :rows] for array in self._open))  # type: ignore[arg-type]
+        cells, target, present, weight = self._open
+        weight = None if weight is None else weight[:rows]
+        cut = Rows(cells[:, :rows], target[:rows], present[:rows], weight)
         digest = hashlib.sha256()
 
         def write(path: Path) -> None:

@@ -96,7 +96,7 @@ def table(
     if capacity is not None and not (whole and 1 <= capacity <= MAX_ROWS):
         raise ValueError(
             f"capacity must be an integer of at least 1 and at most {MAX_ROWS}, "
-            f"got {shown(capacity)}"
+            f"got {shown(capacity)}; larger tables are written in chunks by dpbt.conversion"
         )
     exact, codes = kinds.boolean("exact", exact), kinds.boolean("codes", codes)
 

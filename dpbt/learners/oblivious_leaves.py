@@ -6,6 +6,7 @@ import math
 import jax.numpy as jnp
 import numpy as np
 
+from dpbt.arithmetic import rounded
 from dpbt.base import GRID, NUMBER, Array, Numbers, Public, Response
 
 _LN2 = math.log(2.0)
@@ -59,31 +60,19 @@ def steps(
     spread = jnp.sqrt(jnp.sum(near**2, axis=1))
 
     signal = (near @ (sums.astype(jnp.float32) * unit).T).T
-    noise = _rounded(deviation * unit * spread)
+    noise = rounded(deviation * unit * spread)
     share = 1.0
     if response.axes:
         share = (response.classes - 1) / response.classes
-        signal = signal - _rounded(jnp.mean(signal, axis=0, keepdims=True))
-        noise = _rounded(noise * np.float32(math.sqrt(share)))
+        signal = signal - rounded(jnp.mean(signal, axis=0, keepdims=True))
+        noise = rounded(noise * np.float32(math.sqrt(share)))
 
-    expected = _rounded((near @ rows) * curvature / 3)
+    expected = rounded((near @ rows) * curvature / 3)
     denominator = jnp.maximum(noise + expected, 1.0)
     found = jnp.clip(step * signal / jnp.broadcast_to(denominator, signal.shape), -limit, limit)
     if response == NUMBER:
         return (found * public.unit).astype(jnp.float32)
     return (found / _LN2 * np.float32(share)).astype(jnp.float32)
-
-
-_LARGEST = np.finfo(np.float32).max
-
-
-def _rounded(product: Array) -> Array:
-    """A finite product, rounded by itself.
-
-    Compilers may join a product and the sum that it is added to, and then the last bit depends on
-    the program around. A fit in memory and a fit by chunks must agree on it.
-    """
-    return jnp.clip(product, -_LARGEST, _LARGEST)
 
 
 def monotone(leaf: Array, direction: Array) -> Array:

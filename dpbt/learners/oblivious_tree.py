@@ -15,6 +15,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from dpbt.arithmetic import rounded
 from dpbt.base import (
     BINARY,
     CELLS,
@@ -173,8 +174,8 @@ def histogram_sensitivity(kind: Kind) -> float:
 def _histograms(kind: Kind, cells: Array, target: Array, weights: Array) -> Array:
     """i32[F, C, K]: how many rows of each class have each cell, in 1 / GRID of a row.
 
-    C is the most cells of a feature. For a number K is 1. A row counts by its weight. A cell that its feature does not have is beyond
-    C, or has a count that nothing reads.
+    C is the most cells of a feature. For a number K is 1. A row counts by its weight. A cell that
+    its feature does not have is beyond C, or has a count that nothing reads.
     """
     columns = kind.columns
     part = weights.astype(jnp.int32)
@@ -276,11 +277,11 @@ def _start(kind: Kind, release: Release, budget: ObliviousBudget) -> Array:
     totals = _class_totals(kind, release["histogram"])
     cells = float(_known_cells(kind).sum(axis=1).mean())
     deviation = kind.deviation * math.sqrt(cells / len(kind.attributes)) * budget.histogram_scale
-    shrunk = totals + 3 * deviation
+    shrunk = totals + rounded(3 * deviation)
     if kind.response == BINARY:
         return jnp.log2(shrunk[1] / shrunk[0])
-    logs = jnp.log2(shrunk)
-    return logs - jnp.mean(logs)
+    logs = rounded(jnp.log2(shrunk))
+    return logs - rounded(jnp.mean(logs))
 
 
 def _prologue(kind: Kind) -> LearnerPrologue:
@@ -323,12 +324,13 @@ def _masses(kind: Kind, budget: ObliviousBudget, public: Public) -> tuple[Array,
 
     # What stands above the noise, and a tenth of uniform.
     histogram = public.prologue["histogram"]
-    noise = kind.deviation * math.sqrt(kind.columns) * budget.histogram_scale
+    noise = rounded(kind.deviation * math.sqrt(kind.columns) * budget.histogram_scale)
     rows = jnp.sum(histogram, axis=2).astype(jnp.float32)
     above = jnp.where(jnp.asarray(known), jnp.maximum(rows - noise, 0), 0)
     total = jnp.sum(above, axis=1, keepdims=True)
     measured = jnp.where(total > 0, above / jnp.where(total > 0, total, 1), uniform)
-    return 0.9 * measured + 0.1 * uniform, jnp.sum(_class_totals(kind, histogram))
+    mass = rounded(0.9 * measured) + rounded(0.1 * uniform)
+    return mass, jnp.sum(_class_totals(kind, histogram))
 
 
 # One round.
@@ -343,7 +345,7 @@ def structure(kind: Kind, budget: ObliviousBudget, public: Public) -> tuple[Obli
         kind.attributes, kind.depth, kind.mixes, seed, jnp.asarray(public.round), mass
     )
     leaves = jnp.zeros((*kind.response.axes, 2**kind.depth), jnp.float32)
-    return ObliviousTree(asked.feature, asked.right, leaves), rows * asked.share
+    return ObliviousTree(asked.feature, asked.right, leaves), rounded(rows * asked.share)
 
 
 def _known(kind: Kind, budget: ObliviousBudget, public: Public) -> tuple[ObliviousTree, Array]:

@@ -396,9 +396,7 @@ def additive_sites(
     return sites
 
 
-def private_program(
-    program: Program, events: Events, *, additive: bool = False
-) -> PrivateProgram:
+def private_program(program: Program, events: Events, *, additive: bool = False) -> PrivateProgram:
     """A program's ways to run, and the events that price its draws.
 
     Args:

@@ -3,9 +3,14 @@
 `fit_chunks` learns what `dpbt.fit` learns from the same rows in memory, under the same key: the
 same releases, bit for bit. Each round is one pass over the chunks (`passes`), one draw from the
 sums over all rows (`privacy.totals`), and the same post-processing.
+
+With several processes (`jax.distributed`) each has a folder of its own, and their rows are one
+table, in the order of the processes. A process sends its sums to the others (`processes`). All draw
+the same noise under the same key, and all end with the same model.
 """
 
 import contextlib
+import hashlib
 import os
 import tempfile
 from collections.abc import Callable, Iterator
@@ -16,7 +21,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dpbt import boosting, checks
+from dpbt import boosting, checks, processes
 from dpbt.base import (
     MAX_ROWS,
     Array,
@@ -29,11 +34,12 @@ from dpbt.base import (
     Table,
     Transcript,
 )
-from dpbt.checkpoints import Checkpoint, Releases
+from dpbt.checkpoints import Checkpoint, Releases, key_words, recipe_words
 from dpbt.data import targets
 from dpbt.data.chunks import ChunkedTable
 from dpbt.passes import Passes, Turn, room_for
 from dpbt.privacy import boundary, keys, pricing, totals
+from dpbt.processes import Place
 from dpbt.rounds import line_of, opening_of, scaled, start_of
 from dpbt.validate import as_path, positive, whole
 
@@ -122,7 +128,7 @@ def learn(
         ValueError: as `fit_chunks`.
         OSError: as `fit_chunks`.
     """
-    check(key, table, recipe)
+    place = check(key, table, recipe)
     workers = os.cpu_count() or 1 if threads is None else whole("threads", threads)
     room = room_for(table, recipe, float(positive("memory", memory, finite=True)), workers)
     report = progress or (lambda state: None)
@@ -134,12 +140,16 @@ def learn(
         report(Progress("checking", done, every))
 
     scratch = Path(tempfile.gettempdir()) if kept is None else kept.folder
-    with Passes(table, recipe, room, scratch, checking) as passes:
-        return _Run(key, table, recipe, passes, kept, report).learn()
+    with Passes(table, recipe, room, scratch, checking, place.before) as passes:
+        small = place.capacity <= MAX_ROWS
+        return _Run(key, table, recipe, passes, kept, report, small).learn()
 
 
-def check(key: Array, table: object, recipe: object) -> None:
+def check(key: Array, table: object, recipe: object) -> Place:
     """Refuse what a run on chunks cannot take, before a row is read.
+
+    Returns:
+        Where the rows of this process are among those of all.
 
     Raises:
         ValueError: as `fit_chunks`.
@@ -164,7 +174,15 @@ def check(key: Array, table: object, recipe: object) -> None:
             "one by one; use recipes.auto or recipes.oblivious_boost"
         )
     checks.check_kind(key, like, recipe, None)
-    checks.check_rows(sum(chunk.present for chunk in table.chunks), table.capacity, recipe)
+    if jax.process_count() > 1:
+        processes.check_same(
+            recipe=recipe_words(recipe),
+            key=key_words(key, recipe.name),
+            table=hashlib.sha256(table.declared.encode()).hexdigest(),
+        )
+    place = processes.place_of(sum(chunk.present for chunk in table.chunks), table.capacity)
+    checks.check_rows(place.present, place.capacity, recipe)
+    return place
 
 
 def _row_of(table: ChunkedTable) -> Table:
@@ -220,10 +238,11 @@ class _Run:
         passes: Passes,
         kept: Checkpoint | None,
         report: Report,
+        small: bool,
     ):
         self._key, self._table, self._recipe = key, table, recipe
         self._passes, self._kept, self._report = passes, kept, report
-        self._small = table.capacity <= MAX_ROWS
+        self._small = small
 
     def learn(self) -> Model:
         """The model."""
@@ -252,7 +271,7 @@ class _Run:
     def _once(self, part: str, key_of: Callable, sums: Callable) -> Releases:
         """The release of a prologue or of an epilogue."""
         release = None if self._kept is None else self._kept.get(part)
-        if release is None:
+        if release is None or not processes.least(release is not None):
             found = sums()
             key = key_of(self._key, self._recipe)
             release = totals.draw(key, found.totals, found.asked, small=self._small)
@@ -280,12 +299,12 @@ class _Run:
             released.append(release)
             learned.append(hypothesis)
 
-        # What a checkpoint has: its hypotheses, added to the scores but for the last one.
-        for number in range(rounds):
-            kept = None if self._kept is None else self._kept.get(str(number))
-            if kept is None:
-                break
+        # What the checkpoints of all processes have: their hypotheses, added to the scores but for
+        # the last one.
+        for number in range(self._known_rounds(rounds)):
             assert self._kept is not None
+            kept = self._kept.get(str(number))
+            assert kept is not None
             structures.append(_structure_of(recipe, opening, number))
             learn(number, kept, jnp.asarray(self._kept.cap(str(number))))
         if len(learned) > 1:
@@ -318,6 +337,13 @@ class _Run:
             opening, bound, jnp.int32(rounds), structures[-1], structures[-1], learned[-1]
         )
         return released, learned, ending
+
+    def _known_rounds(self, rounds: int) -> int:
+        """How many of the first rounds every process has the releases of."""
+        known = 0
+        while self._kept is not None and known < rounds and self._kept.get(str(known)) is not None:
+            known += 1
+        return processes.least(known)
 
     def _nothing(self, opening: Public, structure: Any) -> Hypothesis:
         """A hypothesis of zeros, which changes no score."""

@@ -21,6 +21,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from dpbt import processes
 from dpbt.base import Array, Hypothesis, Prepared, Public, Questions, Recipe, Release, Table
 from dpbt.data.chunks import ChunkedTable, Rows
 from dpbt.privacy import totals
@@ -269,6 +270,7 @@ class Passes:
         room: Room,
         folder: Path,
         progress: Callable[[int, int], None] = lambda done, all: None,
+        before: int = 0,
     ):
         """Compare every chunk with its checksum, and find which rows count.
 
@@ -278,6 +280,7 @@ class Passes:
             room: how it fits into memory.
             folder: where a file of scores may lie.
             progress: called with how many chunks were compared, and how many there are.
+            before: how many rows are present in the processes before this one.
 
         Raises:
             ValueError: naming a chunk that is not what its manifest says.
@@ -285,7 +288,7 @@ class Passes:
         """
         self._table, self._recipe, self._room = table, recipe, room
         self._questions = jax.tree.map(jnp.asarray, table.questions)
-        self._blocks = list(_blocks(table, int(recipe.rows), room.block))
+        self._blocks = list(_blocks(table, int(recipe.rows), room.block, before))
         self._pool = ThreadPoolExecutor(room.threads)
         self._rooms: queue.SimpleQueue[Rows] = queue.SimpleQueue()
         for _ in range(room.threads):
@@ -368,14 +371,14 @@ class Passes:
         return np.unique(np.concatenate(asked)).tolist()
 
     def _summed(self, step: Step, columns: Sequence[int] | None) -> Summed:
-        """The sums over all blocks of what a step finds."""
+        """The sums over all blocks of what a step finds, and over all processes."""
         sums: Totals | None = None
         said = None
         for (parts, asked), cap in self._each(step, columns):
             sums, said = totals.add(sums, parts), (asked, cap)  # every block says the same
         assert sums is not None
         assert said is not None
-        return Summed(sums, *said)
+        return Summed(processes.summed(sums), *said)
 
     def _each(self, step: Step, columns: Sequence[int] | None) -> Iterator[Any]:
         """What a step finds in each block."""
@@ -404,9 +407,9 @@ def _everywhere(start: Array, rows: int) -> Array:
     return jnp.broadcast_to(start[..., None], (*start.shape, rows))
 
 
-def _blocks(table: ChunkedTable, most: int, size: int) -> Iterator[Block]:
-    """The blocks of a table, of whose present rows the first `most` count."""
-    number, before = 0, 0
+def _blocks(table: ChunkedTable, most: int, size: int, before: int) -> Iterator[Block]:
+    """The blocks of a table. The first `most` present rows count, `before` of them elsewhere."""
+    number = 0
     for chunk, (rows, present, _) in enumerate(table.chunks):
         counted = before + present <= most
         for first in range(0, rows, size):

@@ -124,6 +124,13 @@ class ChunkedTable:
         return domains.questions(self.domain)
 
     @property
+    def declared(self) -> str:
+        """What was declared of the rows, as text: domain, target and weights; public."""
+        names = ("domain", "target", "classes", "weighted", "most_weight", "class_weight")
+        public = {name: self.content[name] for name in names}
+        return json.dumps(public, sort_keys=True)
+
+    @property
     def classes(self) -> tuple[Any, ...] | None:
         """The words of the classes, of two the negative first; None for a number."""
         words = self.content["classes"]

@@ -9,9 +9,11 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jax.experimental import multihost_utils
 
+from dpbt.base import Array
 from dpbt.privacy.totals import Totals
 
 
@@ -73,6 +75,22 @@ def place_of(present: int, capacity: int) -> Place:
 def least(number: int) -> int:
     """The smallest of the processes' numbers."""
     return int(gathered([number]).min())
+
+
+def shared_key(key: Array) -> Array:
+    """The key of the first process, on all processes; see `keys.fresh_key`.
+
+    It is a secret of the release, so the network between the processes must keep it.
+
+    Args:
+        key: a typed key; all processes have one of the same kind, and only the first one's counts.
+    """
+    if jax.process_count() == 1:
+        return key
+    words = np.asarray(jax.random.key_data(key))
+    sent = multihost_utils.broadcast_one_to_all(words.view(np.int32))
+    found = np.ascontiguousarray(sent, np.int32).reshape(words.shape).view(np.uint32)
+    return jax.random.wrap_key_data(jnp.asarray(found), impl=jax.random.key_impl(key))
 
 
 def check_same(**words: str) -> None:

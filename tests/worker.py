@@ -16,7 +16,7 @@ import jax
 import numpy as np
 
 import dpbt
-from dpbt import chunked, recipes
+from dpbt import chunked, processes, recipes
 from dpbt.data import chunks
 from dpbt.sweeps import plan, runner
 from experiments.common import protocols
@@ -99,7 +99,7 @@ def learned(folder, process, seconds):
     """A digest of what a process learns from its folder of chunks, waiting after every round."""
     table = chunks.open_folder(folder / f"share{process}")
     model = chunked.learn(
-        jax.random.key(4),
+        processes.shared_key(jax.random.key(4 + process)),
         table,
         rounds_of(table.domain),
         checkpoint=folder / f"checkpoint{process}",
@@ -147,7 +147,8 @@ def main(mode, *rest):
         )
     elif mode == "chunks":
         process, count, port, folder, seconds = rest
-        jax.distributed.initialize(f"localhost:{port}", int(count), int(process))
+        where = f"localhost:{port}", int(count), int(process)
+        jax.distributed.initialize(*where, heartbeat_timeout_seconds=10)
         print(json.dumps(learned(Path(folder), int(process), float(seconds))))
     else:
         raise ValueError(mode)

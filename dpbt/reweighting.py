@@ -220,7 +220,8 @@ def residuals(response: Response, norm: str) -> Reweighter:
     def of_numbers(score: Array, bound: Array, table: Prepared, public: Public) -> Weighted:
         del bound
         cap = jnp.asarray(public.reweighting.clip, jnp.float32)
-        residual = jnp.clip((table.target - score) / public.unit, -cap, cap)
+        inverse = rounded(1 / jnp.asarray(public.unit, jnp.float32))
+        residual = jnp.clip((table.target - score) * inverse, -cap, cap)
         return Weighted(jnp.round(rounded(residual / cap) * GRID), cap)
 
     weigh = of_classes if response.axes else of_numbers

@@ -21,6 +21,7 @@ from dpbt.base import (
     Transcript,
     dtype_and_rank,
 )
+from dpbt.data.chunks import ChunkedTable
 from dpbt.data.questions import are_bits, as_array, same
 from dpbt.data.targets import fingerprint
 from dpbt.privacy import boundary, keys
@@ -55,6 +56,8 @@ def check_table(table: object) -> None:
     Raises:
         ValueError: saying what it is instead.
     """
+    if isinstance(table, ChunkedTable):
+        raise ValueError("a table in chunks is learned from by dpbt.fit_chunks(key, table, recipe)")
     if not isinstance(table, Table):
         raise ValueError(
             f"expected a table, as dpbt.table makes it, got {type(table).__name__}; "

@@ -19,6 +19,7 @@ COMMANDS = {
     "regression": "experiments.tasks.regression",
     "tuning": "experiments.frontier.tuning",
     "bench": "experiments.bench",
+    "scaling": "experiments.scaling",
     "data": "experiments.common.data.command",
     **{name: f"experiments.papers.{name}" for name in PAPERS},
 }

@@ -5,23 +5,26 @@ rows are in memory at a time. A conversion that was stopped goes on at the first
 missing.
 """
 
+import collections
 import dataclasses
+import functools
 import hashlib
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from dpbt.base import MOST_CHUNKED_ROWS, Table
+from dpbt.base import MOST_CHUNKED_ROWS
 from dpbt.data import chunks, domains
 from dpbt.data.chunks import ChunkedTable, Rows
 from dpbt.data.columns import RawColumn
 from dpbt.data.domains import Columns, Domain, Label
 from dpbt.data.files import blocks_of_file
 from dpbt.data.kinds import Nominal
-from dpbt.data.tables import table
+from dpbt.data.tables import Labels, labels_of
 from dpbt.data.targets import Target
 from dpbt.modelfiles import checksum
 from dpbt.storage import write_whole
@@ -254,11 +257,9 @@ def convert(
     """
     folder = as_path("folder", folder)
     chunks.checked_sizes(1 if capacity is None else capacity, rows_per_chunk)
-    options: dict[str, Any] = {"most_weight": most_weight, "class_weight": class_weight}
-    options |= {"negative": negative, "positive": positive}
-    if target is not None:
-        options["target"] = target
-    empty = _encoded(domain, Block({name: [] for name in domain}, [], None), options)
+    domains.check(domain)
+    labels = labels_of(negative, positive, target, most_weight, class_weight)
+    empty = _encoded(domain, Block({name: [] for name in domain}, [], None), labels)
     declared = {
         "format": chunks.FORMAT,
         "format_version": chunks.VERSION,
@@ -278,8 +279,8 @@ def convert(
     writer = _Writer(folder, declared, capacity, rows_per_chunk)
     writer.open()
     done = writer.rows
-    for block in source.blocks(done):
-        encoded = _encoded(domain, block, options)
+    encode = functools.partial(_encoded, domain, labels=labels)
+    for encoded in _ahead(encode, source.blocks(done)):
         writer.add(encoded)
         done += len(encoded.present)
         if progress is not None:
@@ -295,14 +296,23 @@ def _classes(negative: Any, positive: Any, target: Target | None) -> list[Any] |
     return list(target.names) if isinstance(target, Nominal) else None
 
 
-def _encoded(domain: Domain, block: Block, options: Mapping[str, Any]) -> Rows:
+def _encoded(domain: Domain, block: Block, labels: Labels) -> Rows:
     """The rows of a block, as `dpbt.table` encodes them."""
-    read: Table = table(
-        domain, block.columns, block.labels, sample_weight=block.sample_weight, **options
-    )
-    weight = None if read.weight is None else np.asarray(read.weight)
-    cells, target, present = (np.asarray(array) for array in read[:3])
-    return Rows(cells.T, target, present, weight)
+    cells = domains.encode(domain, block.columns)
+    return Rows(cells.T, *labels.read(block.labels, block.sample_weight, len(cells)))
+
+
+def _ahead(encode: Callable[[Block], Rows], blocks: Iterator[Block]) -> Iterator[Rows]:
+    """The encoded blocks in their order; some are encoded while others are read or written."""
+    threads = os.cpu_count() or 1
+    waiting: collections.deque[Future[Rows]] = collections.deque()
+    with ThreadPoolExecutor(threads) as pool:
+        for block in blocks:
+            waiting.append(pool.submit(encode, block))
+            if len(waiting) > threads:
+                yield waiting.popleft().result()
+        while waiting:
+            yield waiting.popleft().result()
 
 
 def _finished(folder: Path, declared: Mapping[str, Any]) -> ChunkedTable:

@@ -71,8 +71,8 @@ def steps(
     denominator = jnp.maximum(noise + expected, 1.0)
     found = jnp.clip(step * signal / jnp.broadcast_to(denominator, signal.shape), -limit, limit)
     if response == NUMBER:
-        return (found * public.unit).astype(jnp.float32)
-    return (found / _LN2 * np.float32(share)).astype(jnp.float32)
+        return rounded((found * public.unit).astype(jnp.float32))
+    return rounded((found / _LN2 * np.float32(share)).astype(jnp.float32))
 
 
 def monotone(leaf: Array, direction: Array) -> Array:

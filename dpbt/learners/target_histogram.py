@@ -94,4 +94,5 @@ def fitted(noisy: Array, deviation: Numbers) -> tuple[Array, Array, Array]:
     likely = rounded(jax.nn.softmax(-(misfit + prior) / 2, axis=(0, 1)))
     logs = rounded(likely * jnp.log(jnp.broadcast_to(spread, likely.shape)))
     mean_center = jnp.sum(rounded(likely * jnp.broadcast_to(center, likely.shape)))
-    return mean_center, jnp.exp(jnp.sum(logs)), jnp.sum(rounded(likely * rows))
+    mean_spread = rounded(jnp.exp(jnp.sum(logs)))  # else a / exp(b) may become a * exp(-b)
+    return mean_center, mean_spread, jnp.sum(rounded(likely * rows))

@@ -131,9 +131,9 @@ class Mechanism(NamedTuple):
         sampler: how far `sample` can be from `log_prob`; None if no bound is proved, which marks a
             ledger FLOAT.
         public: whether the output is public randomness, drawn with the public key.
-        wide: `sample` of whole numbers beyond int32, for totals of many rows; None if there is
-            none. (key, high, low, scale) -> (high, low), where i32 `high` and `low` stand for
-            high 2^`LIMB` + low. It draws what `sample` draws, and clamps nothing.
+        wide: `sample` for totals beyond int32; None if there is none. It is (key, high, low,
+            scale) -> (high, low). The i32 `high` and `low` stand for high 2^`LIMB` + low. It draws
+            what `sample` draws, and clamps nothing.
     """
 
     name: str

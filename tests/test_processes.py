@@ -1,8 +1,12 @@
 """Several processes that learn from one table, each with rows of its own."""
 
 import contextlib
+import os
 import socket
+import subprocess
+import sys
 import time
+from pathlib import Path
 
 import jax
 import numpy as np
@@ -28,10 +32,14 @@ def shared_out(folder, count):
     return worker.digest_of(model)
 
 
-def started(folder, count, seconds=0.0):
+def free_port():
     with socket.socket() as free:
         free.bind(("localhost", 0))
-        port = free.getsockname()[1]
+        return free.getsockname()[1]
+
+
+def started(folder, count, seconds=0.0):
+    port = free_port()
     return [spawn("chunks", number, count, port, folder, seconds) for number in range(count)]
 
 
@@ -66,6 +74,22 @@ def test_processes_release_what_one_does(tmp_path, count):
     found = [finished(process) for process in started(tmp_path, count)]
     assert {each["model"] for each in found} == {expected}
     assert [each["processes"] for each in found] == [count] * count
+
+
+@pytest.mark.slow
+def test_the_example_learns_one_model(tmp_path):
+    shared_out(tmp_path, 2)
+    example = Path(__file__).parent.parent / "docs" / "examples" / "several_processes.py"
+    where = f"localhost:{free_port()}"
+
+    def command(number):
+        return [sys.executable, str(example), where, "2", str(number), f"share{number}", "1200"]
+
+    path = {**os.environ, "PYTHONPATH": str(example.parent.parent.parent)}
+    running = [subprocess.Popen(command(k), cwd=tmp_path, env=path) for k in range(2)]
+    assert [process.wait(timeout=300) for process in running] == [0, 0]
+    saved = dpbt.load(tmp_path / "model.json")
+    assert dpbt.ledger(saved).epsilon == pytest.approx(1, rel=1e-4)
 
 
 @pytest.mark.slow

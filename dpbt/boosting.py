@@ -191,6 +191,17 @@ def _keys_once(
     return derived(own_key(key, recipe)), None if public_key is None else derived(public_key)
 
 
+def opening_key(key: Array, recipe: Recipe) -> Array:
+    """The key of the prologue's noise."""
+    return _keys_once(key, None, recipe, _PROLOGUE)[0]
+
+
+def closing_key(key: Array, recipe: Recipe) -> Array:
+    """The key of the epilogue's noise."""
+    numbers = _EPILOGUE, recipe.rounds
+    return _keys_once(key, None, recipe, *numbers)[0]
+
+
 def key_pairs(key: Array, public_key: Array | None, recipe: Recipe) -> tuple[Array, Array | None]:
     """The keys of the noise and of the public structure, one of each for every round."""
     public = None if public_key is None else round_keys(public_key, recipe.capacity)

@@ -19,6 +19,8 @@ COMMANDS = {
     "regression": "experiments.tasks.regression",
     "tuning": "experiments.frontier.tuning",
     "bench": "experiments.bench",
+    "scaling": "experiments.scaling",
+    "messages": "experiments.messages",
     "data": "experiments.common.data.command",
     **{name: f"experiments.papers.{name}" for name in PAPERS},
 }

@@ -200,4 +200,5 @@ def hypothesis_class(
         scaled=lambda trees, slope: trees._replace(leaf=trees.leaf * slope),
         place=functools.partial(place, attributes),
         response=response,
+        reads=lambda structure: structure[0].feature,
     )

@@ -22,6 +22,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from dpbt.arithmetic import rounded
 from dpbt.base import CELLS, Array
 
 _GOLDEN = (math.sqrt(5) - 1) / 2
@@ -138,12 +139,13 @@ def draw(
 
     # The quantile of each level.
     start = jax.random.uniform(offsets_key, (len(attributes),))[feature]
-    offset = jnp.mod(start + decks[slot].astype(jnp.float32) * _GOLDEN, 1.0)
+    offset = jnp.mod(start + rounded(decks[slot].astype(jnp.float32) * _GOLDEN), 1.0)
     quantile = (question.astype(jnp.float32) + offset) / asked.astype(jnp.float32)
 
     # The order of the cells, and how much of the mixture is up to each of them.
     mass = mass[:, : max(attribute.cells for attribute in attributes)]
-    spread = (1 - _EVEN) * mass + _EVEN * _even(attributes, mass.shape[1])
+    even = rounded(_EVEN * _even(attributes, mass.shape[1]))
+    spread = rounded((1 - _EVEN) * mass) + even
     rank, order = _cell_orders(attributes, feature, jax.random.fold_in(orders_key, tree))
     up_to = jnp.cumsum(jnp.take_along_axis(spread[feature], order, axis=1), axis=1)
 

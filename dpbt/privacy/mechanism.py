@@ -20,6 +20,10 @@ Numbers = Any
 """A number, or an array with axes of settings, of NumPy or JAX and perhaps traced."""
 
 
+LIMB = 30
+"""Whole numbers beyond int32 are two int32: high 2^LIMB + low, with low in 0..2^LIMB - 1."""
+
+
 class Sampler(NamedTuple):
     """How far a sampler of finitely many bits can be from the law of its mechanism.
 
@@ -127,6 +131,9 @@ class Mechanism(NamedTuple):
         sampler: how far `sample` can be from `log_prob`; None if no bound is proved, which marks a
             ledger FLOAT.
         public: whether the output is public randomness, drawn with the public key.
+        wide: `sample` for totals beyond int32; None if there is none. It is (key, high, low,
+            scale) -> (high, low). The i32 `high` and `low` stand for high 2^`LIMB` + low. It draws
+            what `sample` draws, and clamps nothing.
     """
 
     name: str
@@ -137,6 +144,7 @@ class Mechanism(NamedTuple):
     price: Price
     sampler: Sampler | None = None
     public: bool = False
+    wide: Callable[[Array, Array, Array, Array], tuple[Array, Array]] | None = None
 
     def cost(self, sensitivity: Numbers, scale: Numbers) -> Cost:
         """The cost of one draw, in epsilon, rho and mu.

@@ -27,6 +27,20 @@ TUNING = [
         (runs("the_number_follows_the_key_alone_and_varies"),),
     ),
     Mutant(
+        "every candidate once, whatever number was drawn",
+        "dpbt/tuning/choosing.py",
+        "    chosen = _candidates(candidate_key, number, len(single))\n",
+        "    chosen = [number * 0 + place for place in range(len(single))]\n",
+        (tuning("the_best_is_of_as_many_runs_as_were_drawn"),),
+    ),
+    Mutant(
+        "the best of full batches",
+        "dpbt/tuning/choosing.py",
+        "    number = drawn_count(count_key, made.choice.count)\n",
+        "    number = -(-drawn_count(count_key, made.choice.count) // 4) * 4\n",
+        (tuning("the_best_is_of_as_many_runs_as_were_drawn"),),
+    ),
+    Mutant(
         "a score without noise",
         "dpbt/tuning/scores.py",
         "draw(SITE, noise, score.statistic(rows, scores, public, loss), budget.scale)",
@@ -115,6 +129,13 @@ TUNING = [
         "run_keys = _folded(key, jnp.asarray(filled, jnp.uint32))",
         "run_keys = _folded(key, 0 * jnp.asarray(filled, jnp.uint32))",
         (tuning("every_run_has_a_key_of_its_own"),),
+    ),
+    Mutant(
+        "a choice is exact if its released candidate is",
+        "dpbt/privacy/accounting/choices.py",
+        "        return self.choice.exact and super().exact",
+        "        return super().exact",
+        (tuning("a_choice_is_float_if_any_candidate_is"),),
     ),
     Mutant(
         "two choices under one key share noise",

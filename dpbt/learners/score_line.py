@@ -135,20 +135,23 @@ def _fitted(
     slope and shift is. The result is their mean over a grid, with a normal prior on the shift and
     on the logarithm of the slope. Where noise hides the counts, the prior remains.
     """
-    shift, slope = jnp.asarray(shifts)[:, None, None], jnp.asarray(_SLOPES)[None, :, None]
-    middle = jnp.asarray(_MIDDLES)[None, None, :]
-    positive = jax.nn.sigmoid(begin + shift + slope * (middle - begin))
-    negative = 1 - positive
+    shift, slope = jnp.asarray(shifts)[:, None], jnp.asarray(_SLOPES)[None, :]
+    noise = jnp.asarray(deviation, jnp.float32) ** 2
 
-    # How far the counts of each interval are from what a line says.
-    zeros, ones = (noisy[:, label].astype(jnp.float32)[None, None, :] for label in (0, 1))
-    squares = positive**2 + negative**2
-    rows = jnp.maximum((ones * positive + zeros * negative) / squares, 0)
-    variance = jnp.asarray(deviation, jnp.float32) ** 2 * squares + rows * positive * negative + 1
-    misfit = jnp.sum((ones * negative - zeros * positive) ** 2 / variance, axis=2)
+    # How far the counts of each interval are from what a line says. A sum of intervals one by one
+    # takes a fraction of the time of a sum over an axis of them.
+    misfit = jnp.zeros((len(shifts), len(_SLOPES)), jnp.float32)
+    for counted, middle in zip(noisy.astype(jnp.float32), _MIDDLES, strict=True):
+        zeros, ones = counted
+        positive = jax.nn.sigmoid(begin + shift + slope * (middle - begin))
+        negative = 1 - positive
+        squares = positive**2 + negative**2
+        rows = jnp.maximum((ones * positive + zeros * negative) / squares, 0)
+        variance = noise * squares + rows * positive * negative + 1
+        misfit = misfit + (ones * negative - zeros * positive) ** 2 / variance
 
     # The mean over all lines.
-    log_slope, shift = jnp.log(slope[..., 0]), shift[..., 0]
+    log_slope = jnp.log(slope)
     prior = ((log_slope - math.log(_SLOPE)) / _SLOPE_SPREAD) ** 2 + (shift / _SHIFT_SPREAD) ** 2
     likely = jax.nn.softmax(-(misfit + prior) / 2, axis=(0, 1))
     return jnp.exp(jnp.sum(likely * log_slope)), jnp.sum(likely * shift)

@@ -18,6 +18,7 @@ COMMANDS = {
     "classes": "experiments.tasks.classes",
     "regression": "experiments.tasks.regression",
     "tuning": "experiments.frontier.tuning",
+    "sampling": "experiments.frontier.sampling",
     "bench": "experiments.bench",
     "data": "experiments.common.data.command",
     **{name: f"experiments.papers.{name}" for name in PAPERS},

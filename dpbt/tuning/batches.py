@@ -15,7 +15,7 @@ _START = 1
 def of_runs(rounds: Sequence[int], rows: int) -> list[tuple[int, int, int]]:
     """(start, stop, lanes) of each batch, in order, of the least cost.
 
-    All lanes of a batch take as long as its longest run, so runs that differ in their rounds are
+    All lanes of a batch take as long as its longest run. So runs that differ in their rounds are
     put apart where that is worth a batch of its own.
 
     Args:

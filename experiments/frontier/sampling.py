@@ -142,7 +142,7 @@ def ratios(lines: Sequence[Line]) -> str:
     for number in pages.distinct(found, "rounds"):
         for epsilon in pages.distinct(found, "epsilon"):
             own = [at for at in found if (at["rounds"], at["epsilon"]) == (number, epsilon)]
-            by_rate = {at["rate"]: f"{at['ratio']:.4f}" for at in own}
+            by_rate = {at["rate"]: f"{at['ratio']:.3f}" for at in own}
             noise = f"{own[0]['noise']:.4g}"
             rows.append((str(number), f"{epsilon:g}", noise, *(by_rate[rate] for rate in rates)))
     head = ("rounds", "epsilon", "full noise", *(f"q = {rate:g}" for rate in rates))

@@ -28,7 +28,7 @@ from experiments.frontier.settings import BINS
 DELTA = 1e-6
 RATES, ROUNDS, EPSILONS = (0.01, 0.03, 0.1, 0.3), (64, 256, 1024, 4096), (0.1, 1.0, 5.0)
 SMOKE = {"rates": (0.3,), "rounds": (64,), "epsilons": (1.0,)}
-DATASET, BUDGET, REPEATS = "adult", {"epsilon": 1.0, "delta": DELTA}, 5
+DATASET, EPSILON, REPEATS = "adult", 1.0, 5
 OWN = (
     "part",
     "rate",
@@ -112,7 +112,7 @@ def times(folder: str | Path | None) -> list[Line]:
     dataset = data.load(DATASET, bins=BINS, folder=folder)
     table, key = dataset.table, dpbt.fresh_key()
     rows = table.cells.shape[0]
-    recipe = recipes.auto(rows=rows, domain=dataset.domain, **BUDGET)
+    recipe = recipes.auto(epsilon=EPSILON, delta=DELTA, rows=rows, domain=dataset.domain)
     recipe = dataclasses.replace(recipe, rounds=np.int32(64), capacity=64)
     model = boosting.learn(key, table, recipe)
     round_keys = jax.random.split(key, 64)

@@ -243,6 +243,43 @@ def replay(transcript: Transcript, table: Table, recipe: Recipe) -> Replayed:
     return Replayed(log_prob, scaled(recipe, hypotheses, slope))
 
 
+def hypotheses_of(transcript: Transcript, nobody: Table, recipe: Recipe) -> Hypotheses:
+    """The hypotheses that follow from a transcript alone, as `replay` has them.
+
+    Args:
+        transcript: as `boost` returns it.
+        nobody: as `without_rows` makes it of the recorded table; no row is read.
+        recipe: the recipe.
+
+    Raises:
+        ValueError: as `replay`.
+    """
+    check_transcript(transcript)
+    prologue, recorded, epilogue = transcript
+
+    def as_recorded(
+        release: Release, tables: Sequence[Prepared], weights: list[Array], public: Public
+    ) -> tuple[Release, None]:
+        del tables, weights, public
+        return release, None
+
+    rows = [prepared_table(nobody, recipe)]
+    _, _, hypotheses = run_rounds(recipe, prologue, rows, as_recorded, recorded)
+    slope, _ = line_of(recipe, prologue, epilogue)
+    return scaled(recipe, hypotheses, slope)
+
+
+def without_rows(table: Table) -> Table:
+    """A table of one absent row of zeros, with the public questions of a table."""
+
+    def one(array: Any) -> Array:
+        return jnp.zeros((1, *np.shape(array)[1:]), array.dtype)
+
+    weight = None if table.weight is None else one(table.weight)
+    cells, target, present = (one(array) for array in table[:3])
+    return table._replace(cells=cells, target=target, present=present, weight=weight)
+
+
 def transcript_log_prob(transcript: Transcript, table: Table, recipe: Recipe) -> dict[str, Array]:
     """Site -> f32[T]: exact log density of each round's release on a table, given all earlier ones.
 

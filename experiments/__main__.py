@@ -18,6 +18,7 @@ COMMANDS = {
     "classes": "experiments.tasks.classes",
     "regression": "experiments.tasks.regression",
     "tuning": "experiments.frontier.tuning",
+    "sampling": "experiments.frontier.sampling",
     "bench": "experiments.bench",
     "scaling": "experiments.scaling",
     "messages": "experiments.messages",

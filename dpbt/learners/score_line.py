@@ -141,22 +141,25 @@ def _fitted(
     slope and shift is. The result is their mean over a grid, with a normal prior on the shift and
     on the logarithm of the slope. Where noise hides the counts, the prior remains.
     """
-    shift, slope = jnp.asarray(shifts)[:, None, None], jnp.asarray(_SLOPES)[None, :, None]
-    middle = jnp.asarray(_MIDDLES)[None, None, :]
-    positive = jax.nn.sigmoid(begin + shift + rounded(slope * (middle - begin)))
-    negative = 1 - positive
+    shift, slope = jnp.asarray(shifts)[:, None], jnp.asarray(_SLOPES)[None, :]
+    noise = rounded(jnp.asarray(deviation, jnp.float32) ** 2)
 
-    # How far the counts of each interval are from what a line says.
-    zeros, ones = (noisy[:, label].astype(jnp.float32)[None, None, :] for label in (0, 1))
-    squares = rounded(positive**2) + rounded(negative**2)
-    rows = (rounded(ones * positive) + rounded(zeros * negative)) / squares
-    of_labels = rounded(jnp.maximum(rows, 0) * positive * negative)
-    variance = rounded(jnp.asarray(deviation, jnp.float32) ** 2 * squares) + of_labels + 1
-    apart = rounded(ones * negative) - rounded(zeros * positive)
-    misfit = jnp.sum(rounded(apart**2 / variance), axis=2)
+    # How far the counts of each interval are from what a line says. A sum of intervals one by one
+    # takes a fraction of the time of a sum over an axis of them.
+    misfit = jnp.zeros((len(shifts), len(_SLOPES)), jnp.float32)
+    for counted, middle in zip(noisy.astype(jnp.float32), _MIDDLES, strict=True):
+        zeros, ones = counted
+        positive = jax.nn.sigmoid(begin + shift + rounded(slope * (middle - begin)))
+        negative = 1 - positive
+        squares = rounded(positive**2) + rounded(negative**2)
+        rows = (rounded(ones * positive) + rounded(zeros * negative)) / squares
+        of_labels = rounded(jnp.maximum(rows, 0) * positive * negative)
+        variance = rounded(noise * squares) + of_labels + 1
+        apart = rounded(ones * negative) - rounded(zeros * positive)
+        misfit = misfit + rounded(apart**2 / variance)
 
     # The mean over all lines.
-    log_slope, shift = jnp.log(slope[..., 0]), shift[..., 0]
+    log_slope = jnp.log(slope)
     prior = rounded(((log_slope - math.log(_SLOPE)) / _SLOPE_SPREAD) ** 2)
     prior = prior + rounded((shift / _SHIFT_SPREAD) ** 2)
     likely = rounded(jax.nn.softmax(-(misfit + prior) / 2, axis=(0, 1)))

@@ -407,7 +407,7 @@ def _everywhere(start: Array, rows: int) -> Array:
     return jnp.broadcast_to(start[..., None], (*start.shape, rows))
 
 
-def _blocks(table: ChunkedTable, most: int, size: int, before: int) -> Iterator[Block]:
+def _blocks(table: ChunkedTable, most: int, size: int, before: int = 0) -> Iterator[Block]:
     """The blocks of a table. The first `most` present rows count, `before` of them elsewhere."""
     number = 0
     for chunk, (rows, present, _) in enumerate(table.chunks):

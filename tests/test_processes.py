@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import dpbt
-from dpbt import processes
+from dpbt import passes, processes
 from dpbt.data import conversion
 from tests import worker
 from tests.test_sweeps import finished, spawn
@@ -113,3 +113,19 @@ def test_a_process_is_killed_and_all_are_started_again(tmp_path):
     assert 4 < kept.read_bytes().count(b"\n") < 14
     found = [finished(process) for process in started(tmp_path, 2)]
     assert {each["model"] for each in found} == {expected}
+
+
+@pytest.mark.parametrize("bound", [1, 599, 600, 1000, 1200])
+def test_rows_of_earlier_processes_count_first(tmp_path, bound):
+    slices, domain, columns, labels = worker.shares(2)
+    counted, before = [], 0
+    for number, rows in enumerate(slices):
+        own = {name: column[rows] for name, column in columns.items()}
+        folder = tmp_path / f"share{number}"
+        found = conversion.convert_columns(domain, own, labels[rows], folder, rows_per_chunk=170)
+        for block in passes._blocks(found, bound, 64, before):
+            admitted = block.rows if block.admitted is None else min(block.admitted, block.rows)
+            counted.append(admitted)
+        before += sum(chunk.present for chunk in found.chunks)
+    assert before == 1200
+    assert sum(counted) == bound

@@ -120,6 +120,11 @@ def model_of(
             print("\r\033[K", end="", file=sys.stderr, flush=True)
 
 
+def is_paid(options: argparse.Namespace) -> bool:
+    """Whether a purse paid for the run that the checkpoint goes on with."""
+    return _kept_key(options)[1]
+
+
 def forget(options: argparse.Namespace) -> None:
     """Delete the key of a checkpoint, once the model is written."""
     if options.checkpoint is not None:

@@ -58,7 +58,7 @@ def test_a_link_clamped_after_the_noise_costs_five_times_the_claim(epsilon, expe
     assert loss > epsilon
 
 
-def test_the_published_sensitivity_of_splits_is_one_too_large_under_add_remove():
+def test_the_published_sensitivity_is_one_too_large():
     for rows in (208, 1372, 19_020):
         published, proved = (
             float(bound(losses.matsushita, rows))
@@ -81,7 +81,40 @@ def test_the_step_form_of_the_weights_forgets_scores():
     assert float(loss.inverse_link(-step * rounds)) < 0.3
 
 
+def test_the_second_derivative_of_the_surrogate_is_half_of_equation_133():
+    """At alpha = 1/2 and z = 2, beyond the flat part; the supremum is 1 / (4 alpha)."""
+    alpha, z, h = 0.5, 2.0, 2.0**-4
+    surrogate = losses.m_alpha(alpha).surrogate
+    second = float(surrogate(z + h) - 2 * surrogate(z) + surrogate(z - h)) / h**2
+    printed = 4 * alpha**2 / (4 * alpha**2 + (z - 2 * (1 - alpha)) ** 2) ** 1.5
+    assert second == pytest.approx(printed / 2, rel=1e-2)
+    assert float(losses.m_alpha(alpha).smoothness) == 1 / (4 * alpha)
+
+
 # Asadi et al. (2022)
+
+
+def test_observation_8_1_and_theorem_8_2_need_a_bound_on_single_weights():
+    """Ten rows of weight 1/10 in both measures, so d = 0. One row flips its label.
+
+    The error of a rule moves by 1/10, and that of its negation by as much the other way. The
+    exponential mechanism at eta = 5 loses 2 eta / 10, where 4 eta zeta is claimed for any zeta.
+    """
+    rows, eta = 10, 5.0
+    weight = np.full(rows, 1 / rows)
+    label, flipped = np.ones(rows), np.r_[-1.0, np.ones(rows - 1)]
+    said = np.where(np.arange(rows) < 5, 1.0, -1.0)
+
+    def errors(label):
+        return np.array([np.sum(weight * (rule != label)) for rule in (said, -said)])
+
+    def log_law(label):
+        score = -eta * errors(label)
+        return score - np.log(np.sum(np.exp(score)))
+
+    assert np.abs(errors(label) - errors(flipped)).max() == pytest.approx(0.1)
+    loss = np.abs(log_law(label) - log_law(flipped)).max()
+    assert 4 * eta * 1e-3 < 0.4 < loss <= 2 * eta / rows
 
 
 def test_a_measure_of_margins_exceeds_one_and_its_density():
@@ -118,6 +151,25 @@ def test_labels_of_leaves_do_not_compose_in_parallel():
 
 
 # Bun et al. (2020)
+
+
+def test_the_proof_of_lemma_25_ends_in_twice_the_lemma():
+    """Both ways to the measure without row i are 1 / (kappa n), so their sum is 2 / (kappa n).
+
+    The lemma itself holds: the other rows move one way.
+    """
+    rows, total = 20, 5.0
+    first, second = np.ones(rows), np.ones(rows)
+    first[0], second[0] = 50.0, 60.0
+    without = first.copy()
+    without[0] = 0.0
+    one, other, none = (capped_scaling(each, total) for each in (first, second, without))
+
+    def distance(a, b):
+        return np.abs(a - b).sum() / 2 / total
+
+    assert distance(one, none) + distance(none, other) == pytest.approx(2 / total)
+    assert distance(one, other) <= 1 / total
 
 
 def test_no_constant_bounds_the_whole_noise_vector_of_lemma_29():
@@ -210,7 +262,7 @@ def _advantage(law, shift):
     found = []
     for k in range(-6, 8):
         with_row, without = law(k - shift), law(k)
-        if 1e-12 < without and with_row < 1 - 1e-12:
+        if without > 1e-12 and with_row < 1 - 1e-12:
             found.append(norm.ppf(with_row) - norm.ppf(without))
     return max(found)
 

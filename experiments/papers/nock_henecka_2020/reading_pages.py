@@ -3,14 +3,14 @@
 `experiments.common.pages` says where they stand.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from experiments.common import pages, results
 from experiments.common.pages import distinct, table
 from experiments.papers.nock_henecka_2020.reading_settings import READINGS
 from experiments.papers.nock_henecka_2020.reading_tables import ALPHA_NAMES, FLAT
-from experiments.papers.nock_henecka_2020.settings import NAME, PAPER_TABLE_1
+from experiments.papers.nock_henecka_2020.settings import EPSILONS, NAME, PAPER_TABLE_1
 from experiments.papers.nock_henecka_2020.told_apart import NEIGHBOURS
 
 Line = results.Line
@@ -19,6 +19,7 @@ SUMMARY = (
     *("kind", "reading", "alpha", "epsilon", "domain", "axis", "trees", "forest", "domains"),
     *("settings", "share", "share_of_fits", "best", "median", "spread", "last"),
     *(f"{word} {alpha}" for word in ("count", "best", "wins", "paper") for alpha in ALPHA_NAMES),
+    *(f"error {epsilon:g}" for epsilon in EPSILONS),
     *("significant", "depth", "rounds", "both", "larger_class", "at", "below", "above"),
     *("trials", *NEIGHBOURS, "v_q", "clip", "folds", "seed", "commit", "jax", "device"),
 )
@@ -105,8 +106,10 @@ def _flatness(lines: Sequence[Line]) -> str:
 
 def _table_3(lines: Sequence[Line]) -> str:
     rows = [
-        (line["reading"], *(f"{line[key]} of {line['domains']}" for key in ("depth", "rounds")))
-        + (f"{line['both']} of {line['domains']}",)
+        (
+            line["reading"],
+            *(f"{line[key]} of {line['domains']}" for key in ("depth", "rounds", "both")),
+        )
         for line in _of(lines, "table 3")
     ]
     return table(("reading", "depth agrees", "number of trees agrees", "both agree"), rows)
@@ -119,19 +122,21 @@ def _table_4(lines: Sequence[Line]) -> str:
     printed = []
     for pair in pairs:
         line = next(line for line in own if (line["trees"], line["forest"]) == pair)
-        printed.append(_three(line[f"paper {alpha}"] for alpha in ALPHA_NAMES))
+        printed.append(_numbers(line, "paper"))
     rows.append(("the paper's", "19", *printed, "96 % and more"))
     for reading in distinct(own, "reading"):
         of = [line for line in own if line["reading"] == reading]
-        cells = [_three(line[f"wins {alpha}"] for alpha in ALPHA_NAMES) for line in of]
+        cells = [_numbers(line, "wins") for line in of]
         significant = sum(line["significant"] for line in of) / len(of)
         rows.append((reading, str(of[0]["domains"]), *cells, _percent(significant)))
     heads = [f"T = {trees}, {forest}" for trees, forest in pairs]
     return table(("reading", "domains", *heads, "significant"), rows)
 
 
-def _three(values: Iterator[float | None]) -> str:
-    return ", ".join("none" if value is None else f"{value:.0f}" for value in values)
+def _numbers(line: Line, word: str) -> str:
+    """The percentages for each alpha; a dash where no difference is significant."""
+    values = (line[f"{word} {alpha}"] for alpha in ALPHA_NAMES)
+    return ", ".join("-" if value is None else f"{value:.0f}" for value in values)
 
 
 def _larger_class(lines: Sequence[Line]) -> str:
@@ -153,11 +158,38 @@ MOST_UNBALANCED = 0.35
 
 
 def _told_apart(lines: Sequence[Line]) -> str:
-    rows = [
-        (f"{line['epsilon']:g}", str(line["trials"]), *(_percent(line[kind]) for kind in NEIGHBOURS))
-        for line in _of(lines, "told apart")
-    ]
+    rows = []
+    for line in _of(lines, "told apart"):
+        shares = (_percent(line[kind]) for kind in NEIGHBOURS)
+        rows.append((f"{line['epsilon']:g}", str(line["trials"]), *shares))
     return table(("epsilon", "trials", *(f"a row is {kind}" for kind in NEIGHBOURS)), rows)
+
+
+def _banknote(lines: Sequence[Line]) -> str:
+    """Wins on banknote by depth, of each reading and as printed."""
+    own = _of(lines, "table 4 of banknote")
+    readings = distinct(own, "reading")
+    cells: dict[tuple, dict[str, str]] = {}
+    for line in own:
+        place = (line["trees"], line["forest"], line["depth"])
+        at = cells.setdefault(place, {"paper": _numbers(line, "paper")})
+        at[line["reading"]] = _numbers(line, "wins")
+    rows = [
+        (*map(str, place), at["paper"], *(at[reading] for reading in readings))
+        for place, at in cells.items()
+    ]
+    return table(("T", "forest", "depth", "the paper's", *readings), rows)
+
+
+def _forests(lines: Sequence[Line]) -> str:
+    """Errors of the forests with the published noise, by depth and epsilon."""
+    rows = []
+    for line in _of(lines, "forests"):
+        errors = [f"{line[f'error {epsilon:g}']:.3f}" for epsilon in EPSILONS]
+        constant = f"{line['larger_class']:.3f}"
+        rows.append((line["domain"], line["forest"], str(line["depth"]), constant, *errors))
+    head = ("domain", "forest", "depth", "larger class", *(f"{epsilon:g}" for epsilon in EPSILONS))
+    return table(head, rows)
 
 
 TABLES: dict[str, Callable[[Sequence[Line]], str]] = {
@@ -168,12 +200,17 @@ TABLES: dict[str, Callable[[Sequence[Line]], str]] = {
     "flatness": _flatness,
     "table-3": _table_3,
     "table-4": _table_4,
+    "banknote": _banknote,
+    "forests": _forests,
     "larger-class": _larger_class,
     "told-apart": _told_apart,
 }
 """The name of a mark -> what stands there."""
 
-KINDS = ("accurate", "table 1", "flatness", "table 3", "table 4", "larger class", "told apart")
+KINDS = (
+    *("accurate", "table 1", "flatness", "table 3", "table 4", "table 4 of banknote"),
+    *("forests", "larger class", "told apart"),
+)
 
 
 def _order(line: Line) -> tuple:

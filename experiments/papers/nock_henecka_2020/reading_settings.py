@@ -3,9 +3,10 @@
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from dpbt import recipes
-from dpbt.base import AnyArray, Recipe
+from dpbt.base import Recipe
 from dpbt.sweeps import plan
 from experiments.papers.nock_henecka_2020 import second_option, settings
 
@@ -69,6 +70,18 @@ PAPER_TABLE_4 = {
 }
 """T -> forest -> the printed overall percentages of Table 4, for alpha in (O.C., 0.1, 1)."""
 
+PAPER_BANKNOTE = {
+    2: {
+        "RF-L": {2: (42, 42, 75), 4: (8, 36, 50), 6: (100, 100, 100)},
+        "RF-E": {2: (50, 50, 75), 4: (17, 33, 58), 6: (100, 100, 100)},
+    },
+    20: {
+        "RF-L": {2: (100, 33, 100), 4: (100, 9, 100), 6: (100, 100, 100)},
+        "RF-E": {2: (100, 50, 100), 4: (100, 18, 100), 6: (100, 100, 100)},
+    },
+}
+"""T -> forest -> depth -> the same of banknote."""
+
 LARGE_DEPTH, LARGE_ROUNDS = 4, 10
 """Depths and numbers of trees from these on are called big; the paper does not say."""
 
@@ -94,7 +107,7 @@ Hill and valley is there twice and cannot be told apart. The others are not ther
 """
 
 
-def _noise(reading: AnyArray) -> second_option.Noise:
+def _noise(reading: ArrayLike) -> second_option.Noise:
     """The noise of a reading, or of an array of readings."""
     found = [READINGS[str(name)].noise for name in np.ravel(reading)]
     columns = [np.asarray(column).reshape(np.shape(reading)) for column in zip(*found, strict=True)]
@@ -103,13 +116,13 @@ def _noise(reading: AnyArray) -> second_option.Noise:
 
 def boosted(
     *,
-    reading: AnyArray,
-    epsilon: AnyArray,
-    rows: AnyArray,
-    rounds: AnyArray,
+    reading: ArrayLike,
+    epsilon: ArrayLike,
+    rows: ArrayLike,
+    rounds: ArrayLike,
     depth: int,
-    alpha: AnyArray | str,
-    beta_tree: AnyArray,
+    alpha: ArrayLike | str,
+    beta_tree: ArrayLike,
 ) -> Recipe:
     """The ensemble of a reading; see `second_option.recipe` for the other arguments."""
     names = {str(name) for name in np.ravel(reading)}
@@ -136,7 +149,7 @@ def boosted(
     )
 
 
-def forest(*, forest: str, epsilon: AnyArray, rows: AnyArray, depth: int) -> Recipe:
+def forest(*, forest: str, epsilon: ArrayLike, rows: ArrayLike, depth: int) -> Recipe:
     """A forest of section 17.2 with the published constants."""
     return FORESTS[forest](
         epsilon=epsilon, rows=rows, rounds=FOREST_TREES, depth=depth, calibration="published"

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+import jax.numpy as jnp
 import numpy as np
 
 from dpbt.commands.errors import InputError, of_input
@@ -13,6 +14,7 @@ from experiments.papers.nock_henecka_2020.reading_settings import (
     FORESTS,
     LARGE_DEPTH,
     LARGE_ROUNDS,
+    PAPER_BANKNOTE,
     PAPER_TABLE_3,
     PAPER_TABLE_4,
     READINGS,
@@ -56,9 +58,7 @@ def domains(folder: Path) -> dict[str, Fits]:
     """
     found = {}
     for name in data.NOCK_HENECKA:
-        boosted, forests = (
-            folder / kind / name / f"{name}.npz" for kind in ("boosted", "forests")
-        )
+        boosted, forests = (folder / kind / name / f"{name}.npz" for kind in ("boosted", "forests"))
         if boosted.exists() and forests.exists():
             with of_input(folder):
                 found[name] = _fits(boosted, forests)
@@ -82,9 +82,7 @@ def _fits(boosted: Path, forests: Path) -> Fits:
     each = {}
     for forest in FORESTS:
         own = {name: column[columns["forest"] == forest] for name, column in columns.items()}
-        each[forest] = _cube(
-            [own["epsilon"], own["depth"], own["evaluation"]], own["test_error"]
-        )
+        each[forest] = _cube([own["epsilon"], own["depth"], own["evaluation"]], own["test_error"])
     return Fits(errors, axes, each, np.unique(columns["depth"]))
 
 
@@ -121,8 +119,8 @@ def lines(every: dict[str, Fits], larger_class: dict[str, float]) -> list[Line]:
         if reading != WITHOUT:
             made += [*_table_1(reading, found), *_flatness(reading, found)]
             made += [*_table_3(reading, found), *_table_4(reading, found)]
-            made += _by_class(reading, found, larger_class)
-    return made
+            made += [*_banknote(reading, found), *_by_class(reading, found, larger_class)]
+    return [*made, *_forests(every, larger_class)]
 
 
 def _accurate(reading: str, found: dict[str, Fits]) -> Iterator[Line]:
@@ -148,7 +146,9 @@ def _table_1(reading: str, found: dict[str, Fits]) -> Iterator[Line]:
     """The domains on which each alpha is best, by epsilon; ties count for each."""
     first = next(iter(found.values()))
     for e, epsilon in enumerate(first.axes["epsilon"]):
-        best = np.stack([fits.errors[reading].mean(-1)[:, e].min((1, 2, 3)) for fits in found.values()])
+        best = np.stack(
+            [fits.errors[reading].mean(-1)[:, e].min((1, 2, 3)) for fits in found.values()]
+        )
         counts = np.sum(best <= best.min(1, keepdims=True) + 1e-9, axis=0)
         line: Line = {"kind": "table 1", "reading": reading, "epsilon": float(epsilon)}
         line["domains"] = len(found)
@@ -229,16 +229,60 @@ def _table_4(reading: str, found: dict[str, Fits]) -> Iterator[Line]:
             yield line
 
 
-def _compared(fits: Fits, reading: str, trees: int, forest: str) -> np.ndarray:
-    """i64[alpha, runs]: -1 where boosting is significantly better than a forest of its depth."""
+def _banknote(reading: str, found: dict[str, Fits]) -> Iterator[Line]:
+    """The same of banknote alone, by depth."""
+    if "banknote" not in found:
+        return
+    for trees, forests in PAPER_BANKNOTE.items():
+        for forest, depths in forests.items():
+            for depth, paper in depths.items():
+                signs = _compared(found["banknote"], reading, trees, forest, depth)
+                line: Line = {"kind": "table 4 of banknote", "reading": reading, "trees": trees}
+                line |= {"forest": forest, "depth": depth}
+                for k, alpha in enumerate(ALPHA_NAMES):
+                    decided = np.sum(signs[k] != 0)
+                    wins = 100 * np.sum(signs[k] == -1)
+                    line[f"wins {alpha}"] = float(wins / decided) if decided else None
+                    line[f"paper {alpha}"] = paper[k]
+                yield line
+
+
+def _compared(
+    fits: Fits, reading: str, trees: int, forest: str, depth: int | None = None
+) -> np.ndarray:
+    """i64[alpha, runs]: -1 where boosting is significantly better than a forest of its depth.
+
+    Runs are of all epsilons and beta_tree, and of one depth or of all those of the forests.
+    """
+    wanted = fits.forest_depths if depth is None else [depth]
     t = np.flatnonzero(fits.axes["rounds"] == trees)
-    depths = [d for d, depth in enumerate(fits.axes["depth"]) if depth in fits.forest_depths]
-    if not len(t) or not depths:
+    own, rival = (
+        np.flatnonzero(np.isin(depths, wanted))
+        for depths in (fits.axes["depth"], fits.forest_depths)
+    )
+    if not len(t) or not len(rival) or len(own) != len(rival):
         return np.zeros((len(ALPHA_NAMES), 0))
-    boosted = fits.errors[reading][:, :, :, t[0]][:, :, :, depths]
-    rival = fits.forests[forest][None, :, None]
-    signs = np.asarray(protocols.compare(boosted, np.broadcast_to(rival, boosted.shape)))
-    return signs.reshape(len(ALPHA_NAMES), -1)
+    boosted = fits.errors[reading][:, :, :, t[0]][:, :, :, own]
+    against = np.broadcast_to(fits.forests[forest][:, rival][None, :, None], boosted.shape)
+    signs = protocols.compare(jnp.asarray(boosted), jnp.asarray(against))
+    return np.asarray(signs).reshape(len(ALPHA_NAMES), -1)
+
+
+def _forests(found: dict[str, Fits], larger_class: dict[str, float]) -> Iterator[Line]:
+    """The mean errors of the forests, by domain, depth and epsilon."""
+    for name, fits in found.items():
+        for forest in FORESTS:
+            for d, depth in enumerate(fits.forest_depths):
+                mean = fits.forests[forest][:, d].mean(-1)
+                by_epsilon = zip(fits.axes["epsilon"], mean, strict=True)
+                yield {
+                    "kind": "forests",
+                    "domain": name,
+                    "forest": forest,
+                    "depth": int(depth),
+                    "larger_class": larger_class[name],
+                    **{f"error {epsilon:g}": float(error) for epsilon, error in by_epsilon},
+                }
 
 
 def _by_class(

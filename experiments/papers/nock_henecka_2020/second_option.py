@@ -10,12 +10,14 @@ from typing import NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
+from numpy.typing import ArrayLike
 
 from dpbt import losses
 from dpbt.base import GRID, AnyArray, Array, Public, Recipe, Release, Tree, WeakLearner
 from dpbt.learners import trees
 from dpbt.learners.greedy_tree import (
     TINY_PRIOR,
+    TreeBudget,
     default_settings,
     gathered_splits,
     grow,
@@ -65,6 +67,12 @@ class Budget(NamedTuple):
     leaf_step: AnyArray
     beta_step: AnyArray
 
+    @property
+    def splits(self) -> TreeBudget:
+        """What splits are drawn and priced with."""
+        shared = {name: getattr(self, name) for name in TreeBudget._fields if hasattr(self, name)}
+        return TreeBudget(**shared, error_scale=np.zeros(()), smoothing=np.zeros(()))
+
 
 def program(
     objective: bool,
@@ -77,7 +85,7 @@ def program(
     """Draw splits, then noisy leaf values, then beta_t of the noisy tree without noise."""
     rule = private_objective if objective else public_alpha
     family = losses.m_alpha
-    totals = grow(draw, table, weights, budget, public, family, rule, PRICE.temperature)
+    totals = grow(draw, table, weights, budget.splits, public, family, rule, PRICE.temperature)
 
     # The link of each leaf's share, clamped before the noise.
     counts = totals.astype(jnp.float32) * (public.cap / GRID)
@@ -135,7 +143,7 @@ def events(depth: int, objective: bool, budget: Budget, public: Public) -> list[
         moved=1,
         unit="step of the grid of beta_t",
     )
-    return [*split_events(PRICE, budget, public, objective, losses.m_alpha), leaves, beta]
+    return [*split_events(PRICE, budget.splits, public, objective, losses.m_alpha), leaves, beta]
 
 
 @functools.cache
@@ -168,22 +176,22 @@ class Noise(NamedTuple):
         before: whether leaf values are clamped to [-M, M] before the noise, too.
     """
 
-    splits: AnyArray
-    leaves: AnyArray
-    each_leaf: AnyArray
-    before: AnyArray
+    splits: ArrayLike
+    leaves: ArrayLike
+    each_leaf: ArrayLike
+    before: ArrayLike
 
 
 def recipe(
     *,
-    epsilon: AnyArray,
-    rows: AnyArray,
-    rounds: AnyArray,
+    epsilon: ArrayLike,
+    rows: ArrayLike,
+    rounds: ArrayLike,
     depth: int,
-    alpha: AnyArray | str,
-    beta_tree: AnyArray,
+    alpha: ArrayLike | str,
+    beta_tree: ArrayLike,
     noise: Noise,
-    clip: AnyArray = 10.0,
+    clip: ArrayLike = 10.0,
 ) -> Recipe:
     """Boosting with trees whose beta_t is read off the rows.
 

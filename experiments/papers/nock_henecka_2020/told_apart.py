@@ -16,7 +16,7 @@ from experiments.papers.nock_henecka_2020.second_option import recipe
 from experiments.papers.nock_henecka_2020.settings import EPSILONS, SEED
 
 DATASET, CLIP = "banknote", 10.0
-TRIALS, SMOKE_TRIALS = 10_000, 100
+TRIALS, SMOKE_TRIALS = 4_000, 100
 NEIGHBOURS = ("removed", "replaced", "flipped")
 """A row is removed, replaced by another row of the data, or has its label flipped."""
 

@@ -142,7 +142,7 @@ def fits(seed=0, better=0.0):
         "evaluation": np.arange(10),
     }
     forests = {name: rng.uniform(0.45, 0.55, (5, 3, 10)) for name in ("RF-L", "RF-E")}
-    return reading_tables.Fits(errors, axes, forests, np.array([2, 4, 6]))
+    return reading_tables.Fits(errors, axes, forests, np.array([2, 4, 6]), "0" * 40)
 
 
 def test_tables_follow_from_the_errors():

@@ -21,7 +21,7 @@ SUMMARY = (
     *(f"{word} {alpha}" for word in ("count", "best", "wins", "paper") for alpha in ALPHA_NAMES),
     *(f"error {epsilon:g}" for epsilon in EPSILONS),
     *("significant", "depth", "rounds", "both", "larger_class", "at", "below", "above"),
-    *("trials", *NEIGHBOURS, "v_q", "clip", "folds", "seed", "commit", "jax", "device"),
+    *("trials", *NEIGHBOURS, "v_q", "clip", "folds", "seed", "fitted", "commit", "jax", "device"),
 )
 """The columns of the lines in short."""
 
@@ -43,7 +43,7 @@ def _origin(lines: Sequence[Line]) -> str:
     rows = [
         ("seed", str(lines[0]["seed"])),
         ("folds", str(lines[0]["folds"])),
-        ("commit", "; ".join(sorted({str(line["commit"])[:12] for line in lines}))),
+        ("commit of the fits", str(lines[0]["fitted"])),
         ("JAX", "; ".join(sorted({str(line["jax"]) for line in lines}))),
         ("device", "; ".join(sorted({str(line["device"]) for line in lines}))),
     ]
@@ -162,7 +162,7 @@ def _told_apart(lines: Sequence[Line]) -> str:
     for line in _of(lines, "told apart"):
         shares = (_percent(line[kind]) for kind in NEIGHBOURS)
         rows.append((f"{line['epsilon']:g}", str(line["trials"]), *shares))
-    return table(("epsilon", "trials", *(f"a row is {kind}" for kind in NEIGHBOURS)), rows)
+    return table(("epsilon", "trials", *NEIGHBOURS.values()), rows)
 
 
 def _banknote(lines: Sequence[Line]) -> str:

@@ -42,12 +42,14 @@ class Fits(NamedTuple):
         axes: axis -> its values, increasing; of alpha, as `ALPHAS` has them.
         forests: forest -> f64[epsilon, depth, fold], test errors.
         forest_depths: the depths of the forests.
+        commit: of the code that fitted.
     """
 
     errors: dict[str, np.ndarray]
     axes: dict[str, np.ndarray]
     forests: dict[str, np.ndarray]
     forest_depths: np.ndarray
+    commit: str
 
 
 def domains(folder: Path) -> dict[str, Fits]:
@@ -69,7 +71,8 @@ def domains(folder: Path) -> dict[str, Fits]:
 
 def _fits(boosted: Path, forests: Path) -> Fits:
     """The fits of two files, by their axes."""
-    columns, _ = storage.load_columns(boosted)
+    columns, about = storage.load_columns(boosted)
+    commit = about["about"]["commit"]
     names = ("epsilon", "beta_tree", "rounds", "depth", "evaluation")
     errors = {}
     for reading in dict.fromkeys(columns["reading"].tolist()):
@@ -83,7 +86,7 @@ def _fits(boosted: Path, forests: Path) -> Fits:
     for forest in FORESTS:
         own = {name: column[columns["forest"] == forest] for name, column in columns.items()}
         each[forest] = _cube([own["epsilon"], own["depth"], own["evaluation"]], own["test_error"])
-    return Fits(errors, axes, each, np.unique(columns["depth"]))
+    return Fits(errors, axes, each, np.unique(columns["depth"]), commit)
 
 
 def _cube(axes: Sequence[np.ndarray], values: np.ndarray) -> np.ndarray:

@@ -71,7 +71,9 @@ def run(options: argparse.Namespace) -> None:
     larger_class = {name: _larger_class(name, options.data) for name in found}
     lines = reading_tables.lines(found, larger_class)
     lines += told_apart.lines(options.data, options.smoke)
+    fitted = "; ".join(sorted({fits.commit for fits in found.values()}))
     config = {"v_q": 10, "clip": 10.0, "folds": settings.FOLDS, "seed": settings.SEED}
+    config["fitted"] = fitted
     results.write_csv(out / "readings.csv", lines, config)
 
     if options.json:

@@ -17,8 +17,12 @@ from experiments.papers.nock_henecka_2020.settings import EPSILONS, SEED
 
 DATASET, CLIP = "banknote", 10.0
 TRIALS, SMOKE_TRIALS = 4_000, 100
-NEIGHBOURS = ("removed", "replaced", "flipped")
-"""A row is removed, replaced by another row of the data, or has its label flipped."""
+NEIGHBOURS = {
+    "removed": "a row is removed",
+    "replaced": "a row is replaced by another row of the data",
+    "flipped": "a label is flipped",
+}
+"""Kind of neighbour -> its words."""
 
 
 def lines(folder: str | None, smoke: bool = False) -> list[results.Line]:

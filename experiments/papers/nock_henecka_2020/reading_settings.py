@@ -10,7 +10,7 @@ from dpbt.base import Recipe
 from dpbt.sweeps import plan
 from experiments.papers.nock_henecka_2020 import second_option, settings
 
-PRINTED, BEST_FITS = "printed", ("leaf budgets whole", "splits without noise")
+PRINTED = "printed"
 
 
 class Reading(NamedTuple):

@@ -172,10 +172,10 @@ def test_ablations_cover_every_noise_and_reading(tmp_path, capsys, monkeypatch):
     words = ["bojarski_2014", "ablate", "--smoke", "--dataset", "banknote", "--quintiles"]
     words += ["--out", str(tmp_path)]
     assert command_line.main(words) == 0
-    assert capsys.readouterr().out.count("threshold") == 18
+    assert capsys.readouterr().out.count("threshold") == 21
     with open(tmp_path / "banknote_quintiles_ablation.csv") as file:
         lines = list(csv.DictReader(file))
-    assert len(lines) == 6 * 3 * 2
+    assert len(lines) == 7 * 3 * 2
     assert {line["attributes"] for line in lines} == {"150"}  # five fifths of each of 30 columns
 
 

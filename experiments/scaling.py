@@ -1,4 +1,4 @@
-"""Measure learning from a table in chunks: conversion, a round, memory, and a run that is killed.
+"""Measure learning from a table in chunks: conversion, a round, and memory.
 
 The rows are made up: uniform numbers, and a label that two of them mostly give. `--rows 100000000`
 needs 2.3 GB of disk for 20 columns, and `--keep` keeps the folder for another run.

@@ -20,6 +20,7 @@ COMMANDS = {
     "tuning": "experiments.frontier.tuning",
     "bench": "experiments.bench",
     "data": "experiments.common.data.command",
+    "reproduction": "experiments.reproduction",
     **{name: f"experiments.papers.{name}" for name in PAPERS},
 }
 

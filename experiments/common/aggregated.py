@@ -145,3 +145,25 @@ def origin(paper: str, name: str, folder: Path | None = None) -> dict[str, Any]:
 def names(paper: str, folder: Path | None = None) -> list[str]:
     """The results of a paper that are there."""
     return sorted(path.stem for path in ((folder or FOLDER) / paper).glob("*.csv"))
+
+
+def claims(paper: str, folder: Path | None = None) -> list[dict[str, Any]]:
+    """What a paper prints: its rows, as `experiments.reproduction.claims` explains them.
+
+    Raises:
+        InputError: if they are not there.
+    """
+    path = (FOLDER if folder is None else folder) / "claims" / f"{paper}.json"
+    if not path.exists():
+        raise InputError(f"{path} does not exist; run from the root of the checkout")
+    return json.loads(path.read_text())
+
+
+def printed(paper: str, row: str) -> list[tuple[dict[str, Any], float]]:
+    """(the line that it stands for, the number) of each printed number of a row.
+
+    Raises:
+        InputError: if there are no claims.
+    """
+    (found,) = (one for one in claims(paper) if one["id"] == row)
+    return [(where, float(number)) for where, number, *_ in found["cells"]]

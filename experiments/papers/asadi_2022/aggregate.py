@@ -1,9 +1,11 @@
 """Aggregate saved accuracies, counts and margins into `reproduction/asadi_2022`."""
 
 import argparse
+from pathlib import Path
 
 from dpbt.commands.errors import InputError
 from experiments.common import aggregated
+from experiments.papers.asadi_2022 import words
 from experiments.papers.asadi_2022.settings import NAME, SERIES
 
 ACCURACY = (
@@ -43,9 +45,16 @@ def run(options: argparse.Namespace) -> None:
     Raises:
         InputError: if nothing was saved.
     """
-    found = [
-        aggregated.take(options, NAME, name, f"{NAME} {program}", kept)
-        for name, (program, kept) in KEPT.items()
-    ]
-    if not any(found):
+    found = {}
+    for name, (program, kept) in KEPT.items():
+        if aggregated.take(options, NAME, name, f"{NAME} {program}", kept):
+            found[name] = aggregated.read(NAME, name, Path(options.out))
+    if not found:
         raise InputError(f"{options.results} holds no results; run: python -m experiments {NAME}")
+    last = list(found)[-1]
+    origin = aggregated.origin(NAME, last, Path(options.out))
+    about = {name: origin[name] for name in (*aggregated.ORIGIN, "date")}
+    about["command"] = f"python -m experiments {NAME} aggregate"
+    for name, lines in (("measures", words.measures(found)), ("datasets", words.sizes())):
+        if lines:
+            aggregated.write(options, NAME, name, lines, about)

@@ -10,6 +10,7 @@ from pathlib import Path
 from dpbt.commands.errors import InputError
 from experiments.common import aggregated, results
 from experiments.papers.bojarski_2014.settings import EVERY_DATASET, NAME
+from experiments.papers.bojarski_2014.words import measures
 
 SERIES = (
     *("private", "eta", "negative", "voting", "trees", "height"),
@@ -39,9 +40,11 @@ def run(options: argparse.Namespace) -> None:
     if not there:
         raise InputError(f"{folder} holds no results; run: python -m experiments {NAME} run")
     _table(options, there)
-    for name in there:
-        for source in (name, f"{name}_eta"):
-            _series(options, name, source)
+    series = {name: _series(options, name, name) for name in there}
+    by_eta = {name: _series(options, name, f"{name}_eta") for name in there}
+    by_eta = {name: lines for name, lines in by_eta.items() if lines}
+    about = aggregated.origin(NAME, "table_1", Path(options.out))
+    aggregated.write(options, NAME, "measures", measures(series, by_eta), about)
 
 
 def _table(options: argparse.Namespace, there: list[str]) -> None:
@@ -57,11 +60,11 @@ def _table(options: argparse.Namespace, there: list[str]) -> None:
     aggregated.write(options, NAME, "table_1", lines, about)
 
 
-def _series(options: argparse.Namespace, name: str, source: str) -> None:
-    """One series of a data set; a bound that says nothing is left out."""
+def _series(options: argparse.Namespace, name: str, source: str) -> list[results.Line]:
+    """Write one series of a data set, and return it; a bound that says nothing is left out."""
     path = Path(options.results) / f"{source}.csv"
     if not path.exists():
-        return
+        return []
     command = f"{NAME} run --eta --dataset {name}"
     found = results.read_csv(path, command)
     lines = [
@@ -75,6 +78,7 @@ def _series(options: argparse.Namespace, name: str, source: str) -> None:
         about.pop(column, None)
     about |= {"command": f"python -m experiments {command}", "date": aggregated.date(path)}
     aggregated.write(options, NAME, source, lines, about)
+    return lines
 
 
 def _told(line: results.Line) -> float | None:

@@ -77,7 +77,9 @@ def _domains() -> list[aggregated.Line]:
     for name in data.NOCK_HENECKA:
         if not data.is_there(name):
             continue
-        label = np.asarray(data.load(name, 10).label)
+        dataset = data.load(name, 10)
+        label = np.asarray(dataset.label)
         error = float(min(label.mean(), 1 - label.mean()))
-        lines.append({"domain": name, "rows": len(label), "larger_class_error": error})
+        sizes = {"rows": len(label), "attributes": len(dataset.domain)}
+        lines.append({"domain": name, **sizes, "larger_class_error": error})
     return lines

@@ -19,6 +19,7 @@ from dpbt.commands.errors import InputError, status_of
 from dpbt.sweeps.storage import write_whole
 from experiments.common.cache import use_compilation_cache
 from experiments.common.commands import Parser
+from paper_figures import gallery
 
 NAMES = (
     "privacy_audit",
@@ -59,12 +60,14 @@ def _run(arguments: list[str] | None) -> int:
     parser.add_argument("names", nargs="*", metavar="NAME", help="figures or folders (all)")
     words = "the folder to write to (%(default)s)"
     parser.add_argument("--out", metavar="FOLDER", default="figures", help=words)
+    words = "also write small pictures of the papers' figures below this folder, and gallery.md"
+    parser.add_argument("--gallery", metavar="FOLDER", help=words)
     options = parser.parse_args(arguments)
     chosen = [name for given in options.names for name in _figures_of(given)]
 
     use_compilation_cache()
     matplotlib.use("Agg")
-    left_out = 0
+    left_out, shown = 0, []
     for name in chosen or NAMES:
         try:
             figures = draw(name)
@@ -75,7 +78,11 @@ def _run(arguments: list[str] | None) -> int:
             left_out += 1
             continue
         for title, figure in figures.items():
+            if options.gallery and "/" in name:
+                shown.append(gallery.add(figure, name, title, Path(options.gallery)))
             save(figure, Path(options.out) / title)
+    if options.gallery:
+        print(gallery.page(shown, Path(options.gallery)))
     if left_out:
         print(f"{left_out} of {len(NAMES)} figures were left out", file=sys.stderr)
     return LEFT_OUT if left_out else 0

@@ -18,6 +18,9 @@ from experiments.common import commands, results
 FOLDER = Path("reproduction")
 """The folder of all papers, below the working folder."""
 
+CLAIMS = Path(__file__).parents[2] / FOLDER / "claims"
+"""The folder of what the papers print, which belongs to the code."""
+
 ORIGIN = ("dpbt", "commit", "jax", "device")
 """The columns that every saved line has about its run."""
 
@@ -147,23 +150,12 @@ def names(paper: str, folder: Path | None = None) -> list[str]:
     return sorted(path.stem for path in ((folder or FOLDER) / paper).glob("*.csv"))
 
 
-def claims(paper: str, folder: Path | None = None) -> list[dict[str, Any]]:
-    """What a paper prints: its rows, as `experiments.reproduction.claims` explains them.
-
-    Raises:
-        InputError: if they are not there.
-    """
-    path = (FOLDER if folder is None else folder) / "claims" / f"{paper}.json"
-    if not path.exists():
-        raise InputError(f"{path} does not exist; run from the root of the checkout")
-    return json.loads(path.read_text())
+def claims(paper: str) -> list[dict[str, Any]]:
+    """What a paper prints: its rows, as `experiments.reproduction.claims` explains them."""
+    return json.loads((CLAIMS / f"{paper}.json").read_text())
 
 
 def printed(paper: str, row: str) -> list[tuple[dict[str, Any], float]]:
-    """(the line that it stands for, the number) of each printed number of a row.
-
-    Raises:
-        InputError: if there are no claims.
-    """
+    """(the line that it stands for, the number) of each printed number of a row."""
     (found,) = (one for one in claims(paper) if one["id"] == row)
     return [(where, float(number)) for where, number, *_ in found["cells"]]

@@ -65,13 +65,13 @@ class Cell(NamedTuple):
     agrees: dict[str, bool | None]
 
 
-def rows(paper: str, folder: Path | None = None) -> list[dict[str, Any]]:
+def rows(paper: str) -> list[dict[str, Any]]:
     """The rows of a paper, as they are typed.
 
     Raises:
         InputError: for a row with an unknown key or without a place or words.
     """
-    found = aggregated.claims(paper, folder)
+    found = aggregated.claims(paper)
     for row in found:
         if set(row) - KEYS or not {"id", "place", "words"} <= set(row):
             raise InputError(f"claims of {paper}: bad row {row.get('id', row)}")

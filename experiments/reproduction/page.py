@@ -36,6 +36,7 @@ want to know what holds up. `make reproduction` writes it from
 - *agrees*: ours differs by at most half a unit of the printed number's last digit, plus twice the
   standard error of the difference. A claim of "more" or "less" agrees if ours is. A row agrees if
   nine tenths of its numbers do.
+- *in part*: some of the row's numbers have no result yet.
 - *drawn*: the paper shows curves and prints no numbers, and the figure is drawn from our results.
 - *reading*: the paper gives no number, and the threshold is our reading of its words.
 - *input*: the numbers are settings, and our runs take them.
@@ -61,10 +62,10 @@ def texts(folder: Path | None = None) -> dict[str, str]:
     parts, lines, tally = [], [], Counter()
     for paper in claims.PAPERS:
         found = []
-        for row in claims.rows(paper, folder):
+        for row in claims.rows(paper):
             cells = list(claims.cells(paper, row, folder))
             lines += [_numbers(cell) for cell in cells]
-            shown = _row(row, cells)
+            shown = _row(row, cells, aggregated.names(paper, folder))
             tally.update([shown[HEAD.index("verdict")]])
             found.append(shown)
         parts.append(
@@ -88,8 +89,10 @@ def _folded(text: str) -> str:
     return "\n".join((*lines, line)) + "\n"
 
 
-def _row(row: dict[str, Any], cells: Sequence[claims.Cell]) -> tuple[str, ...]:
-    """The cells of the page for one row."""
+def _row(
+    row: dict[str, Any], cells: Sequence[claims.Cell], there: Sequence[str]
+) -> tuple[str, ...]:
+    """The cells of the page for one row; `there` are the paper's results."""
     why = row.get("cannot") or row.get("why", "")
     place = f"[{row['place']}](gallery.md)" if "figure" in row else row["place"]
     head = (place, row["words"])
@@ -98,13 +101,16 @@ def _row(row: dict[str, Any], cells: Sequence[claims.Cell]) -> tuple[str, ...]:
     if row.get("input"):
         return (*head, "", "", "", "input", why)
     if not cells:
-        return (*head, "", "", "", "drawn" if "figure" in row else "not run", why)
+        drawn = "figure" in row and ("result" not in row or row["result"] in there)
+        return (*head, "", "", "", "drawn" if drawn else "not run", why)
     counts = {name: claims.verdict(cells, name) for name in claims.CALIBRATIONS}
     ours = tuple(_ours(cells, name, counts[name]) for name in claims.CALIBRATIONS)
     words = list(dict.fromkeys(count.word for count in counts.values()))
     verdict = words[0] if len(words) == 1 else ", ".join(words)
     if "not run" in words and "run" in row:
         why = f"`python -m experiments {row['run']}` {why}".strip()
+    if any(0 < count.known < count.cells for count in counts.values()):
+        verdict += " in part"
     if row.get("reading"):
         verdict += " (reading)"
     return (*head, _paper(row, cells), *ours, verdict, why)

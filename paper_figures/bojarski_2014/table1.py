@@ -36,7 +36,8 @@ def draw() -> Figure:
             finish(panel, title=f"{rule}, {TITLES[private]}")
     for panel in panels[:, 0]:
         panel.set_ylabel("test error, %")
-    panels[1, 1].legend(frameon=False, fontsize=8, loc="upper left")
+    known = panels[1, 1].get_legend_handles_labels()
+    figure.legend(*known, frameon=False, fontsize=8, loc="outside lower center", ncols=3)
     words = "mean of ten runs; k and h chosen on validation rows; 95 % binomial intervals"
     figure.suptitle(words, fontsize=10)
     return figure

@@ -73,9 +73,9 @@ def draw() -> Figure:
     tau = [line["tau"] for line in rounds]
     for column, words, style in (
         ("theorem_rounds", "HS-StL asks for", "k*-"),
-        ("rounds_by_advantage", "Theorem 24 at the measured advantage", "s--"),
-        ("rounds_to_margin", "until the margins of Theorem 24", "C3^-"),
-        ("rounds_to_error", "until training error <= alpha", "C3o-"),
+        ("rounds_by_advantage", "Theorem 24 at the measured advantage", "P--"),
+        ("rounds_to_margin", "until the margins of Theorem 24", "v-"),
+        ("rounds_to_error", "until training error <= alpha", "D-"),
     ):
         known = [(t, line[column]) for t, line in zip(tau, rounds, strict=True) if line[column]]
         panels[4].plot(

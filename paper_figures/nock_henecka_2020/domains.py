@@ -52,11 +52,13 @@ def figure(domain: str) -> Figure:
         row[0].set_ylabel("% of settings with at most x")
         row[0].legend(frameon=False, fontsize=7)
         row[1].legend(frameon=False, fontsize=7, title="epsilon", title_fontsize=7)
-    of.mark_larger_class(panels.ravel().tolist(), of.larger_class(domain))
+    drawn_in = [panel for panel in panels.flat if panel.axison]
+    of.mark_larger_class(drawn_in, of.larger_class(domain))
     for panel in panels.flat:
         finish(panel, xlim=(max(least - 0.02, 0), min(most + 0.02, 1)))
         panel.title.set_fontsize(8)
         panel.tick_params(labelsize=7)
+    panels[0, 0].set_ylabel("depth of settings with at most x", fontsize=7)
     for panel in panels[-1]:
         panel.set_xlabel("mean test error x of ten folds", fontsize=7)
     count = ", ".join(f"{len(own.error)} settings {name}" for name, own in found.items())

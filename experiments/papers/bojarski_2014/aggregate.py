@@ -9,7 +9,7 @@ from pathlib import Path
 
 from dpbt.commands.errors import InputError
 from experiments.common import aggregated, results
-from experiments.papers.bojarski_2014.settings import EVERY_DATASET, NAME
+from experiments.papers.bojarski_2014.settings import EVERY_DATASET, NAME, PAPER_ROWS
 from experiments.papers.bojarski_2014.words import measures
 
 SERIES = (
@@ -77,6 +77,8 @@ def _series(options: argparse.Namespace, name: str, source: str) -> list[results
     for column in ("best_trees", "test_error_sd", "tree_accuracy", "bound_probability"):
         about.pop(column, None)
     about |= {"command": f"python -m experiments {command}", "date": aggregated.date(path)}
+    if first["rows"] < PAPER_ROWS.get(name, 0):
+        about["reduced"] = f"{first['rows']} of {PAPER_ROWS[name]} rows"
     aggregated.write(options, NAME, source, lines, about)
     return lines
 

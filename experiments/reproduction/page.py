@@ -6,7 +6,7 @@ number. Nothing of ours is typed in either.
 
 import argparse
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,8 @@ TITLES = {
     "bun_2020": "Bun et al. (2020)",
     "bojarski_2014": "Bojarski et al. (2014)",
 }
+WORDS = ("agrees", "differs", "drawn", "input", "cannot be run", "not run")
+SUMMARY = "How many rows have each verdict (published / tight, where they differ):\n"
 HEAD = ("place", "what it says", "paper", "published", "tight", "verdict", "why")
 INTRODUCTION = """\
 # The papers' tables, figures and claims beside ours
@@ -59,34 +61,38 @@ def run(options: argparse.Namespace) -> None:
 
 def texts(folder: Path | None = None) -> dict[str, str]:
     """The files that the command writes: name -> text."""
-    parts, lines, tally = [], [], Counter()
+    parts, lines, tallies = [], [], []
     for paper in claims.PAPERS:
-        found = []
+        found, tally = [], Counter()
         for row in claims.rows(paper):
             cells = list(claims.cells(paper, row, folder))
             lines += [_numbers(cell) for cell in cells]
             shown = _row(row, cells, aggregated.names(paper, folder))
-            tally.update([shown[HEAD.index("verdict")]])
+            tally.update(_words(row, cells, shown[HEAD.index("verdict")]))
             found.append(shown)
+        counts = (_both(tally, word) for word in WORDS)
+        tallies.append((TITLES[paper], str(len(found)), *counts))
         parts.append(
             f"## {TITLES[paper]}\n\n{pages.table(HEAD, found)}\n\n{_origins(paper, folder)}"
         )
-    words = ", ".join(f"{count} *{verdict}*" for verdict, count in sorted(tally.items()))
-    summary = f"Of {sum(tally.values())} rows: {words}.\n"
-    summary += "Two words are the verdicts of published and tight.\n"
-    page = "\n".join((INTRODUCTION, _folded(summary), *parts))
+    summary = f"{SUMMARY}\n{pages.table(('paper', 'rows', *WORDS), tallies)}\n"
+    page = "\n".join((INTRODUCTION, summary, *parts))
     return {"reproduction.md": page, "reproduction.csv": _csv(lines)}
 
 
-def _folded(text: str) -> str:
-    """The text in lines of at most 100 characters."""
-    lines, line = [], ""
-    for word in text.split():
-        if len(line) + len(word) > 98:
-            lines.append(line)
-            line = ""
-        line = f"{line} {word}".strip()
-    return "\n".join((*lines, line)) + "\n"
+def _words(
+    row: dict[str, Any], cells: Sequence[claims.Cell], shown: str
+) -> Iterator[tuple[str, str]]:
+    """(calibration, verdict) of a row."""
+    for name in claims.CALIBRATIONS:
+        counted = bool(cells) and "cannot" not in row and not row.get("input")
+        yield name, claims.verdict(cells, name).word if counted else shown
+
+
+def _both(tally: Counter, word: str) -> str:
+    """How many rows have a verdict: one number, or published and tight."""
+    counts = [tally[name, word] for name in claims.CALIBRATIONS]
+    return str(counts[0]) if counts[0] == counts[1] else " / ".join(map(str, counts))
 
 
 def _row(

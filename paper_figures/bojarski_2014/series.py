@@ -129,7 +129,7 @@ def curve(panel: Axes, lines: Iterable[Line], key: str, **style) -> None:
 
 
 def by_rule(
-    panel: Axes, lines: list[Line], key: str, other: str, chosen: list[float], symbol: str
+    panel: Axes, lines: list[Line], key: str, other: str, chosen: Sequence[float], symbol: str
 ) -> None:
     """Panels a and c of the first figure: a curve for each voting rule and value of `other`."""
     for value, dash in zip(chosen, DASHES, strict=False):

@@ -3,6 +3,7 @@
 import itertools
 from collections.abc import Mapping, Sequence
 
+import jax.numpy as jnp
 import numpy as np
 
 from experiments.common import protocols
@@ -116,7 +117,7 @@ def table_4(grid: Grid, forests: Mapping[str, Mapping[tuple, np.ndarray]]) -> li
 
 def _tally(pairs: Sequence[tuple[float, np.ndarray, np.ndarray]]) -> Line:
     """Wins, losses and the percentage of wins; those at the smallest and largest epsilon, too."""
-    ours, theirs = (np.stack([pair[k] for pair in pairs]).astype(np.float32) for k in (1, 2))
+    ours, theirs = (jnp.asarray(np.stack([pair[k] for pair in pairs]), jnp.float32) for k in (1, 2))
     sign = np.asarray(protocols.compare(ours, theirs))
     epsilon = np.asarray([pair[0] for pair in pairs])
     wins, losses = int((sign < 0).sum()), int((sign > 0).sum())

@@ -1,3 +1,3 @@
-"""Every table, figure and claim of the papers beside our results, and the runs behind them."""
+"""Set the papers' tables, figures and claims beside our results, or run all of them again."""
 
 PROGRAMS = ("page", "results")

@@ -44,6 +44,7 @@ STEPS = (
     Step("asadi_2022", "margins", "--smoke --dataset mushroom"),
     Step("asadi_2022", "baselines", "--smoke --dataset mushroom"),
     Step("nock_henecka_2020", "forests", "--smoke --datasets banknote"),
+    Step("nock_henecka_2020", "auto", "--smoke --datasets banknote"),
     Step("nock_henecka_2020", "run", "--smoke --datasets banknote"),
     Step("nock_henecka_2020", "run --clip 1 100 --out results/nock_henecka_2020_M", None, True),
     Step("nock_henecka_2020", "run --bins 50 --out results/nock_henecka_2020_50", None, True),

@@ -49,6 +49,7 @@ def figure(domain: str) -> Figure:
         for panel, epsilon in zip(row[2:], EPSILONS, strict=True):
             here = own.where(np.isclose(own.epsilon, epsilon))
             of.by_alpha(panel, here, title=f"{name}: epsilon = {epsilon:g}")
+            of.mark_auto(panel, domain, epsilon)
         row[0].set_ylabel("% of settings with at most x")
         row[0].legend(frameon=False, fontsize=7)
         row[1].legend(frameon=False, fontsize=7, title="epsilon", title_fontsize=7)
@@ -63,7 +64,8 @@ def figure(domain: str) -> Figure:
         panel.set_xlabel("mean test error x of ten folds", fontsize=7)
     count = ", ".join(f"{len(own.error)} settings {name}" for name, own in found.items())
     drawn.suptitle(
-        f"{domain}: v_q = 10, M = 10, seed 0; {count}; the vertical line is the larger class",
+        f"{domain}: v_q = 10, M = 10, seed 0; {count}; "
+        "vertical lines: the larger class (black), auto (purple)",
         fontsize=10,
     )
     return drawn

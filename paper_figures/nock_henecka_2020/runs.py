@@ -7,6 +7,8 @@ from typing import NamedTuple
 import numpy as np
 from matplotlib.axes import Axes
 
+from dpbt.analysis.style import PURPLE
+from dpbt.commands.errors import InputError
 from experiments.common import aggregated
 from experiments.common.results import Line
 from paper_figures.style import DASHES, FIVE, THREE, finish
@@ -125,3 +127,14 @@ def mark_larger_class(panels: Sequence[Axes], error: float | None) -> None:
     for panel in panels:
         if error is not None:
             panel.axvline(error, color="black", linewidth=0.8)
+
+
+def mark_auto(panel: Axes, domain: str, epsilon: float) -> None:
+    """Draw the error of `auto` as a vertical line, where it has been measured."""
+    try:
+        lines = aggregated.read(NAME, "auto")
+    except InputError:
+        return
+    for line in lines:
+        if line["domain"] == domain and line["epsilon"] == epsilon:
+            panel.axvline(line["error_mean"], color=PURPLE, linewidth=1.2)

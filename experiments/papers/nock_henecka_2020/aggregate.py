@@ -22,6 +22,8 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     aggregated.arguments(parser, NAME)
     words = "more folders of saved fits, with other M or v_q"
     parser.add_argument("--more", nargs="+", metavar="FOLDER", default=[], help=words)
+    words = "the folder of the results of `auto` (that of the fits)"
+    parser.add_argument("--auto", metavar="FOLDER", help=words)
     words = f"the folder of RF-L and RF-E (results/{FORESTS_FOLDER})"
     default = f"results/{FORESTS_FOLDER}"
     parser.add_argument("--forests", metavar="FOLDER", default=default, help=words)
@@ -43,6 +45,9 @@ def run(options: argparse.Namespace) -> None:
     for (bins, clip), grid in sorted(grids.items()):
         name = f"grid_{bins}_{clip:g}"
         aggregated.write(options, NAME, name, saved.lines(grid), {**grid.about, "clip": clip})
+    beside = argparse.Namespace(**{**vars(options), "results": options.auto or options.results})
+    keep = ("domain", "epsilon", "error_mean", "error_sd")
+    aggregated.take(beside, NAME, "auto", f"{NAME} auto", keep)
     main = grids.get((10, 10.0))
     if main is None:
         return

@@ -72,7 +72,7 @@ def _run(arguments: list[str] | None) -> int:
         try:
             figures = draw(name)
         except InputError as error:
-            if chosen:
+            if name in options.names:
                 raise InputError(f"{name}: {error}") from error
             print(f"left out: {name}: {error}", file=sys.stderr)
             left_out += 1

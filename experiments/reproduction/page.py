@@ -148,7 +148,8 @@ def _number(ours: claims.Ours) -> str:
     if isinstance(ours.value, str):
         return ours.value
     error = f" ± {2 * ours.error:.2g}" if ours.error else ""
-    return f"{ours.value:.4g}{error}"
+    whole = float(ours.value).is_integer()
+    return f"{ours.value:.0f}{error}" if whole else f"{ours.value:.4g}{error}"
 
 
 def _numbers(cell: claims.Cell) -> results.Line:

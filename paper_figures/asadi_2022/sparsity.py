@@ -10,6 +10,7 @@ from paper_figures.style import CALIBRATIONS, PAPER, WITHOUT
 
 SERIES = {name: (c, "o") for name, c in CALIBRATIONS.items()}
 SERIES |= {"doubled": (GREEN, "^"), "no_privacy": (WITHOUT, ".")}
+COUNTS = (5, 10, 20, 50)
 WORDS = {"doubled": "published, half of the noise", "no_privacy": "without privacy"}
 TABLES = {"adult": "table-5", "cod-rna": "table-6", "mushroom": "table-7"}
 
@@ -35,6 +36,8 @@ def draw() -> Figure:
         style = {"color": PAPER, "marker": "*", "linestyle": "", "markersize": 9, "zorder": 5}
         panel.plot(*zip(*theirs, strict=True), label="printed in the paper", **style)
         epsilon_axis(panel, title=name, yscale="log")
+        panel.set_yticks(COUNTS, [str(count) for count in COUNTS])
+        panel.minorticks_off()
     panels[0][0].set_ylabel("features used, mean over keys")
     panels[0][0].legend(frameon=False, loc="lower right", fontsize=7)
     figure.suptitle(f"settings of Tables 8-10; {lines[0]['keys']} keys", fontsize=10)

@@ -3,6 +3,7 @@
 import matplotlib.pyplot as plt
 from matplotlib.figure import Figure
 
+from dpbt.commands.errors import InputError
 from paper_figures.nock_henecka_2020 import runs as of
 from paper_figures.style import CALIBRATIONS, WITHOUT, finish
 
@@ -17,6 +18,8 @@ def draw() -> Figure:
     """
     names = {of.NONE: WITHOUT, **CALIBRATIONS}
     words = {of.NONE: "without privacy"}
+    if DOMAIN not in of.domains():
+        raise InputError(f"the grid has no {DOMAIN} yet; run: python -m experiments {of.NAME} run")
     figure, panels = plt.subplots(2, 3, figsize=(10.5, 5.6), layout="constrained")
     for column, (name, shade) in zip(panels.T, names.items(), strict=True):
         found = of.runs(DOMAIN, name)
@@ -26,7 +29,7 @@ def draw() -> Figure:
             of.sizes(column[1], found, shade, xlabel="mean test error x of ten folds")
     for panel in panels.flat:
         finish(panel, xlim=(0, 0.62))
-    panels[0, 0].legend(frameon=False, fontsize=8)
+    panels[0, -1].legend(frameon=False, fontsize=8)
     panels[0, 0].set_ylabel("% of settings with at most x")
     panels[1, 0].set_ylabel("depth of settings with at most x")
     of.mark_larger_class(panels.ravel().tolist(), of.larger_class(DOMAIN))

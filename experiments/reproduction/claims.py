@@ -26,7 +26,7 @@ ENOUGH = 0.9
 
 KEYS = {
     *("id", "place", "words", "result", "column", "columns", "error", "relation", "cells"),
-    *("printed_error", "unit", "figure", "run", "why", "cannot", "input", "reading", "any"),
+    *("printed_error", "unit", "figure", "run", "why", "cannot", "input", "reading", "domains"),
 }
 RELATIONS = {
     ">": lambda ours, printed: ours > printed,
@@ -54,6 +54,7 @@ class Cell(NamedTuple):
         printed: as it is printed.
         ours: by calibration.
         agrees: by calibration; None without a result.
+        domains: on how many domains our value is, where the result says so.
     """
 
     paper: str
@@ -63,6 +64,7 @@ class Cell(NamedTuple):
     printed: str
     ours: dict[str, Ours]
     agrees: dict[str, bool | None]
+    domains: int | None = None
 
 
 def rows(paper: str) -> list[dict[str, Any]]:
@@ -93,7 +95,10 @@ def cells(paper: str, row: Mapping[str, Any], folder: Path | None = None) -> Ite
         ours = {name: _ours(lines, where, row, name) for name in CALIBRATIONS}
         agrees = {name: agree(ours[name], [text, *printed[1:]], row) for name in CALIBRATIONS}
         words = " ".join(f"{key}={value}" for key, value in where.items())
-        yield Cell(paper, row["id"], row["place"], words, text, ours, agrees)
+        counts = [(_line(lines, where, name) or {}).get("domains") for name in CALIBRATIONS]
+        known = [count for count in counts if count is not None]
+        least = min(known, default=None)
+        yield Cell(paper, row["id"], row["place"], words, text, ours, agrees, least)
 
 
 def _evaluated(lines: Sequence[Line], where: Mapping[str, Any], column: str) -> str:

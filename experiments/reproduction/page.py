@@ -117,6 +117,9 @@ def _row(
         why = f"`python -m experiments {row['run']}` {why}".strip()
     if any(0 < count.known < count.cells for count in counts.values()):
         verdict += " in part"
+    domains = min((cell.domains for cell in cells if cell.domains), default=None)
+    if "domains" in row and domains and domains < row["domains"]:
+        verdict += f", on {domains} of {row['domains']} domains"
     if row.get("reading"):
         verdict += " (reading)"
     return (*head, _paper(row, cells), *ours, verdict, why)

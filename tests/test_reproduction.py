@@ -13,6 +13,9 @@ import pytest
 from dpbt.sweeps import plan, runner
 from experiments import __main__ as command_line
 from experiments.common import aggregated
+from experiments.papers.asadi_2022 import baselines
+from experiments.papers.asadi_2022 import words as asadi_words
+from experiments.papers.bojarski_2014 import words as bojarski_words
 from experiments.papers.nock_henecka_2020 import derived, saved, settings
 from experiments.reproduction import claims, page, results
 from paper_figures import __main__ as figures
@@ -184,6 +187,53 @@ def test_tables_of_a_grid_are_those_of_its_errors():
     assert {line["percent"] for line in cells if line["forest"] == "rf_l"} == {100.0}
     assert {line["percent"] for line in cells if line["forest"] == "rf_e"} == {0.0}
     assert {line["undecided"] for line in derived.overall(cells)} == {0.0}
+
+
+def test_claims_about_a_delta_are_those_of_the_accuracies():
+    """A gain of 2 points at one epsilon of two, with a standard deviation of 1 point."""
+    lines = [
+        {"calibration": "tight", "epsilon": epsilon, "delta": delta, "accuracy_sd": 0.01}
+        | {"accuracy_mean": 0.8 + 0.02 * (delta > 0) * (epsilon == 1)}
+        for epsilon in (1, 5)
+        for delta in (0, 1e-5)
+    ]
+    found = {
+        (line["name"], line["calibration"]): line["value"]
+        for line in asadi_words.measures({"fig2": lines, "fig3": lines})
+        if line["calibration"] != "published"
+    }
+    assert found["fig2 mean gain by delta, points", "tight"] == pytest.approx(1.0)
+    assert found["fig3 epsilons of a gain within one sd", "tight"] == 1
+    assert found["rounds of Theorem 3.1", "none"] == np.ceil(16 * np.log(2) * 400)
+
+
+def test_claims_about_voting_are_those_of_the_errors():
+    """Majority is 1 point worse than threshold averaging and varies least; coins are last."""
+    errors = {"majority": (0.21, 0.22), "threshold": (0.20, 0.30), "probabilistic": (0.40, 0.50)}
+    lines = [
+        {"private": True, "voting": voting, "eta": 1.0, "height": height, "bound": None}
+        | {"test_error": error, "validation_error": error}
+        for voting, pair in errors.items()
+        for height, error in enumerate(pair)
+    ]
+    found = {
+        line["name"]: line["value"] for line in bojarski_words.measures({"a": lines}, {"a": lines})
+    }
+    assert found["data sets where majority varies least over k and h, percent"] == 100
+    assert found["majority above threshold averaging, points"] == pytest.approx(1.0)
+    assert found["data sets where probabilistic averaging is last, percent"] == 100
+    name = "settings of Figure 2a where threshold averaging is best, percent"
+    assert found[name] == pytest.approx(50)
+
+
+def test_one_rule_is_the_best_literal():
+    """It is the first feature, which is right on all training rows and wrong on the other."""
+    features = np.array([[1, 0], [1, 0], [0, 1], [0, 0], [1, 1]], bool)
+    label = np.array([1, 1, 0, 0, 0], bool)
+    rows = argparse.Namespace(features=features, label=label)
+    train = np.array([1, 1, 1, 1, 0], bool)
+    assert baselines.one_rule(rows, train, ~train) == 0.0
+    assert baselines.one_rule(rows, train, train) == 1.0
 
 
 def test_the_steps_are_commands_that_exist(capsys):

@@ -7,7 +7,7 @@ the page of the reproduction read these files alone. So both are made again with
 import argparse
 import datetime
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -80,7 +80,6 @@ def take(
     command: str,
     keep: Sequence[str],
     name: str | None = None,
-    where: Callable[[Line], bool] = lambda line: True,
 ) -> bool:
     """Aggregate one saved file: keep some columns, and note those that have one value.
 
@@ -91,7 +90,6 @@ def take(
         command: the arguments of `python -m experiments` that save it.
         keep: the columns that stay.
         name: the result's name, if it is not that of the file.
-        where: the lines that stay.
 
     Returns:
         Whether the file exists.
@@ -99,7 +97,7 @@ def take(
     path = Path(options.results) / f"{source}.csv"
     if not path.exists():
         return False
-    lines = list(filter(where, results.read_csv(path, command)))
+    lines = results.read_csv(path, command)
     about = {"command": f"python -m experiments {command}", "date": date(path)}
     for column in lines[0]:
         found = {line[column] for line in lines}

@@ -48,6 +48,8 @@ def measures(found: dict[str, Sequence[Line]]) -> list[Line]:
         for name in ("fig2", "fig3"):
             if name in found:
                 gains = _gains(_of(found[name], calibration))
+                if not gains:
+                    continue
                 values[f"{name} mean gain by delta, points", calibration] = 100 * statistics.fmean(
                     gain for gain, _ in gains
                 )

@@ -8,6 +8,7 @@ and DP-Boost have no public package, and are left out.
 import argparse
 import importlib.util
 from collections.abc import Iterator
+from importlib import metadata
 
 import jax
 import jax.numpy as jnp
@@ -47,6 +48,9 @@ def run(options: argparse.Namespace) -> None:
     """Measure all methods; write the lines, and print them."""
     lines = [line for name in options.dataset for line in lines_of(name, options)]
     config = {"folds": options.folds, "seed": options.seed, "bins": BINS}
+    for library in ("scikit-learn", "diffprivlib"):
+        if importlib.util.find_spec(library.replace("scikit-learn", "sklearn")):
+            config[library] = metadata.version(library)
     results.write_csv(commands.out_folder(options) / "baselines.csv", lines, config)
     tables.show(commands.out_folder(options), "baselines", options.json)
 

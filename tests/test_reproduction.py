@@ -230,10 +230,9 @@ def test_one_rule_is_the_best_literal():
     """It is the first feature, which is right on all training rows and wrong on the other."""
     features = np.array([[1, 0], [1, 0], [0, 1], [0, 0], [1, 1]], bool)
     label = np.array([1, 1, 0, 0, 0], bool)
-    rows = argparse.Namespace(features=features, label=label)
     train = np.array([1, 1, 1, 1, 0], bool)
-    assert baselines.one_rule(rows, train, ~train) == 0.0
-    assert baselines.one_rule(rows, train, train) == 1.0
+    assert baselines.one_rule(features, label, train, ~train) == 0.0
+    assert baselines.one_rule(features, label, train, train) == 1.0
 
 
 def test_the_steps_are_commands_that_exist(capsys):

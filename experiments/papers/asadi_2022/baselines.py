@@ -61,7 +61,9 @@ def lines_of(name: str, options: argparse.Namespace) -> Iterator[results.Line]:
         rows = _Rows(name, protocol, options)
         epsilons = EPSILONS[10:11] if options.smoke else EPSILONS
         for method, fit in (("one rule", one_rule), ("boosting", boosted_trees)):
-            yield rows.line(method, None, [fit(rows, *split) for split in rows.splits])
+            yield rows.line(
+                method, None, [fit(rows.features, rows.label, *split) for split in rows.splits]
+            )
         for epsilon in epsilons:
             yield rows.line("auto", epsilon, rows.auto(epsilon))
             if importlib.util.find_spec("diffprivlib"):
@@ -137,20 +139,22 @@ def _scores(key: Array, table: Table, recipe: dpbt.Recipe) -> Array:
     return dpbt.boost(key, table, recipe).scores
 
 
-def one_rule(rows: _Rows, train: np.ndarray, test: np.ndarray) -> float:
+def one_rule(features: np.ndarray, label: np.ndarray, train: np.ndarray, test: np.ndarray) -> float:
     """The test accuracy of the literal or constant of least training error."""
-    sign = np.where(rows.label[train], 1.0, -1.0)
-    features = np.column_stack([rows.features, np.ones(len(rows.label), bool)])
+    sign = np.where(label[train], 1.0, -1.0)
+    features = np.column_stack([features, np.ones(len(label), bool)])
     edge = sign @ np.where(features[train], 1.0, -1.0)
     best = int(np.argmax(np.abs(edge)))
     stated = features[test, best] == (edge[best] > 0)
-    return float(np.mean(stated == rows.label[test]))
+    return float(np.mean(stated == label[test]))
 
 
-def boosted_trees(rows: _Rows, train: np.ndarray, test: np.ndarray) -> float:
+def boosted_trees(
+    features: np.ndarray, label: np.ndarray, train: np.ndarray, test: np.ndarray
+) -> float:
     """The test accuracy of scikit-learn's boosted trees, at their defaults."""
     from sklearn.ensemble import GradientBoostingClassifier
 
     model = GradientBoostingClassifier(random_state=0)
-    model.fit(rows.features[train], rows.label[train])
-    return float(np.mean(model.predict(rows.features[test]) == rows.label[test]))
+    model.fit(features[train], label[train])
+    return float(np.mean(model.predict(features[test]) == label[test]))

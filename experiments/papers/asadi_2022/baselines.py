@@ -84,7 +84,8 @@ class _Rows:
         self.unit = peers.rows_of(dataset).where(kept)
         if test is not None and protocol == "folds":
             found, test = take(found, ~test), None
-        self.features, self.label = splits_of(found), np.asarray(found.target)
+        self.features = np.asarray(splits_of(found))
+        self.label = np.asarray(found.target)
         if test is None:
             split = protocols.cross_validation(self.label, options.folds, [options.seed])
             self.splits = list(zip(split.train, split.test, strict=True))

@@ -44,7 +44,8 @@ def run(options: argparse.Namespace) -> None:
                 grids[key] = saved.joined(grids[key], found) if key in grids else found
     for (bins, clip), grid in sorted(grids.items()):
         name = f"grid_{bins}_{clip:g}"
-        aggregated.write(options, NAME, name, saved.lines(grid), {**grid.about, "clip": clip})
+        grid.about.update(clip=clip, **_unfinished(grid))
+        aggregated.write(options, NAME, name, saved.lines(grid), grid.about)
     beside = argparse.Namespace(**{**vars(options), "results": options.auto or options.results})
     keep = ("domain", "epsilon", "error_mean", "error_sd")
     aggregated.take(beside, NAME, "auto", f"{NAME} auto", keep)
@@ -52,6 +53,15 @@ def run(options: argparse.Namespace) -> None:
     if main is None:
         return
     _derived(options, main, grids.get((50, 10.0)))
+
+
+def _unfinished(grid: saved.Grid) -> dict[str, str]:
+    """How many domains each calibration has, if some are missing."""
+    count = {name: len(grid.complete(name)) for name in (saved.NONE, *grid.calibrations)}
+    if min(count.values()) == len(data.NOCK_HENECKA):
+        return {}
+    words = ", ".join(f"{name} {number}" for name, number in count.items())
+    return {"reduced": f"complete domains of {len(data.NOCK_HENECKA)}: {words}"}
 
 
 def _derived(options: argparse.Namespace, main: saved.Grid, fine: saved.Grid | None) -> None:

@@ -134,7 +134,9 @@ def grids(folder: Path) -> dict[tuple[int, float], Grid]:
     found = {}
     for clip in clips:
         fits = {name: _fits(by_setting, sweep, clip) for name, by_setting in raw.items()}
-        found[bins, clip] = Grid({name: own for name, own in fits.items() if own}, about, whole)
+        found[bins, clip] = Grid(
+            {name: own for name, own in fits.items() if own}, dict(about), whole
+        )
     return found
 
 

@@ -38,7 +38,7 @@ FLOORS = [
     {"data.chunks", "privacy.boundary"},
     {"data.conversion"},
     {"learners", "privacy.filters", "privacy.pricing", "privacy.totals"},
-    {"checkpoints", "privacy.pursefiles", "recipes", "statements"},
+    {"checkpoints", "privacy.pursefiles", "processes", "recipes", "statements"},
     {"checks"},
     {"rounds"},
     {"boosting", "passes", "prediction"},

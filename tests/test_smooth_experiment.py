@@ -167,7 +167,8 @@ def test_series_are_run_and_drawn(small, tmp_path, capsys, monkeypatch):
     assert run("sparsity", "--keys", "2") == 0
     lines = json.loads(capsys.readouterr().out)
     assert all(1 <= line["tight"] <= min(5, line["rounds"]) for line in lines)
-    assert figures.main(["asadi_2022"]) == 0
+    assert command_line.main(["asadi_2022", "aggregate"]) == 0
+    assert figures.main([f"asadi_2022/{name}" for name in ("table2", "fig2", "sparsity")]) == 0
 
 
 @pytest.mark.slow

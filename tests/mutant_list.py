@@ -1,5 +1,6 @@
 """The mutants that `mutants.py` runs: what each takes away, and the tests that must see it."""
 
+from mutants_chunks import CHUNKS
 from mutants_commands import COMMANDS
 from mutants_composition import COMPOSITION
 from mutants_estimators import ESTIMATORS
@@ -525,6 +526,7 @@ MUTANTS = [
         'if checksum(content) == "":',
         ("tests/test_saving.py::test_every_changed_digit_is_noticed",),
     ),
+    *CHUNKS,
     *COMMANDS,
     *COMPOSITION,
     *ESTIMATORS,

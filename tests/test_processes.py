@@ -129,3 +129,16 @@ def test_rows_of_earlier_processes_count_first(tmp_path, bound):
         before += sum(chunk.present for chunk in found.chunks)
     assert before == 1200
     assert sum(counted) == bound
+
+
+def test_a_pass_counts_rows_after_those_of_earlier_processes(tmp_path):
+    """With 1,150 rows elsewhere, 50 of 600 count towards a bound of 1,200."""
+    slices, domain, columns, labels = worker.shares(2)
+    rows = slices[1]
+    own = {name: column[rows] for name, column in columns.items()}
+    table = conversion.convert_columns(domain, own, labels[rows], tmp_path / "share")
+    recipe = worker.rounds_of(domain)
+    room = passes.room_for(table, recipe, 2 * 2**30, 1)
+    with passes.Passes(table, recipe, room, tmp_path, before=1150) as read:
+        histogram = read.opening().totals["histogram"]
+    assert histogram.sum() == 50 * 127 * len(domain)

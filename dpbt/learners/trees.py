@@ -17,9 +17,20 @@ import jax
 import jax.numpy as jnp
 from jax.typing import DTypeLike
 
-from dpbt.base import GRID, UNSPLIT, AnyArray, Array, HypothesisClass, Table, Tree, dtype_and_rank
+from dpbt.base import (
+    GRID,
+    UNSPLIT,
+    AnyArray,
+    Array,
+    HypothesisClass,
+    ProperLoss,
+    Table,
+    Tree,
+    dtype_and_rank,
+)
 from dpbt.data import questions
 from dpbt.learners import rules
+from dpbt.privacy import variates
 
 CHUNK_ROWS = 2**24 // GRID
 """Most rows whose weights a float32 accumulator sums exactly."""
@@ -187,6 +198,19 @@ def node_products(
 def node_totals(by_class: Array) -> Array:
     """i32[1, 2]: the root's weight by class, in units of the grid; exact up to `MAX_ROWS` rows."""
     return jnp.sum(by_class.astype(jnp.int32), axis=-1)[None]
+
+
+def perspectives(loss: ProperLoss, counts: Array) -> Array:
+    """f64[nodes, ...]: the perspective of exact class weights, in units of the weight bound.
+
+    For use within `variates.double_precision`, with a loss whose alpha is float64.
+
+    Args:
+        loss: the criterion.
+        counts: i32[nodes, 2, ...], class weights in grid units.
+    """
+    weight = variates.double(counts) / GRID
+    return loss.perspective(weight[:, 1], weight[:, 0])
 
 
 def child_totals(products: Array, totals: Array, split: Array) -> Array:

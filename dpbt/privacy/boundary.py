@@ -49,7 +49,7 @@ from dpbt.base import (
 )
 from dpbt.base import relation as to_relation
 from dpbt.privacy.accounting import Event
-from dpbt.privacy.mechanism import Allowance, Mechanism, Numbers, StepLoss
+from dpbt.privacy.mechanism import Allowance, Mechanism, Numbers, StepLoss, Value
 
 
 class Draw(Protocol):
@@ -59,7 +59,7 @@ class Draw(Protocol):
         self,
         site: str,
         mechanism: Mechanism,
-        value: Array,
+        value: Value,
         scale: Numbers,
         scale_unit: Numbers = 1.0,
     ) -> Array:
@@ -68,7 +68,8 @@ class Draw(Protocol):
         Args:
             site: the name of the draw, unique in its program.
             mechanism: the mechanism that makes the output of the value.
-            value: the private statistic; it leaves through the mechanism alone.
+            value: the private statistic, an array or `mechanisms.Scores`; it leaves through the
+                mechanism alone.
             scale: public, the mechanism's noise.
             scale_unit: public, the unit in which the ledger measures the scale. It is for a scale
                 that follows what has been released, in proportion to a public number such as a
@@ -104,7 +105,7 @@ class Site(NamedTuple):
     """One draw on one table: its mechanism, its private value and its scale."""
 
     mechanism: Mechanism
-    value: Array
+    value: Value
     scale: Array
 
 
@@ -202,7 +203,7 @@ def sample(
     outputs: Release = {}
 
     def draw(
-        site: str, mechanism: Mechanism, value: Array, scale: Numbers, scale_unit: Numbers = 1.0
+        site: str, mechanism: Mechanism, value: Value, scale: Numbers, scale_unit: Numbers = 1.0
     ) -> Array:
         del scale_unit
         _check_draw(site, mechanism, outputs)
@@ -226,7 +227,7 @@ def requests(
     sites: dict[str, Drawn] = {}
 
     def draw(
-        site: str, mechanism: Mechanism, value: Array, scale: Numbers, scale_unit: Numbers = 1.0
+        site: str, mechanism: Mechanism, value: Value, scale: Numbers, scale_unit: Numbers = 1.0
     ) -> Array:
         _check_draw(site, mechanism, sites)
         output = jax.eval_shape(mechanism.sample, jax.random.key(0), value, jnp.float32(1))
@@ -256,7 +257,7 @@ def replayed_sites(
     sites: dict[str, Site] = {}
 
     def draw(
-        site: str, mechanism: Mechanism, value: Array, scale: Numbers, scale_unit: Numbers = 1.0
+        site: str, mechanism: Mechanism, value: Value, scale: Numbers, scale_unit: Numbers = 1.0
     ) -> Array:
         del scale_unit
         if site not in release:

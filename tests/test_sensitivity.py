@@ -136,7 +136,7 @@ MANY = [1000, 300_000, 2**24]
 
 @each
 @pytest.mark.parametrize("m", MANY)
-def test_scores_of_many_rows_move_by_no_more_than_the_bound_and_attain_it(loss, m):
+def test_scores_of_many_rows_move_by_no_more_than_the_bound(loss, m):
     """Both neighbours' scores as a compiled program holds them, up to the most rows there are."""
 
     @jax.jit

@@ -129,8 +129,8 @@ def improvement_rounding(mass: Numbers) -> Array:
 
     It is in units of u. A perspective is off by at most 2^-43 of the weight in its leaf
     (`sensitivity.rounding_allowance`). A leaf and its two children make 2^-42 M, and subtractions
-    and the 48 bits of a score less than 2^-45 M. So a difference of two improvements is off by less
-    than 2.5 * 2^-42 M, and a change of it by less than 5 * 2^-42 M < 2^-39 M.
+    and the 48 bits of a score less than 2^-45 M. The spread compares two candidates on two tables.
+    So it is off by at most 4 (2^-42 + 2^-45) M < 2^-39 M.
     """
     return jnp.asarray(mass, jnp.float32) * 2.0**-39
 

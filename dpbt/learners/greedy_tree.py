@@ -196,7 +196,8 @@ def grow(
         i32[L, 2], the leaves' class weights in grid units; private.
     """
     depth = budget.alpha.shape[-1]
-    by_class = trees.weights_by_class(table, weights)
+    weigh = functools.partial(trees.weights_by_class, table, weights)
+    by_class = trees.stored(public.round, weigh)
     node = jnp.zeros(table.target.shape[0], trees.node_dtype(2**depth))
     totals, products = trees.node_totals(by_class), None
     alpha_of = alpha_rule(draw, budget)
@@ -220,7 +221,9 @@ def grow(
         scale = at_epsilon_1 / epsilon
         split = draw(f"split_{level}", mechanisms.exponential, scores, scale, at_epsilon_1)
         totals = trees.child_totals(products, totals, split)
-        node = trees.descend(table.columns, node, split)
+        if level + 1 < depth:
+            descend = functools.partial(trees.descend, table.columns, node, split)
+            node = trees.stored(public.round, descend)
     return totals
 
 

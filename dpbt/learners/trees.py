@@ -9,6 +9,7 @@ Weights are integers 0..GRID and splits are bits, so both fit eight bits, and su
 statistics are exact, and do not depend on row order, shards, padding, method or device.
 """
 
+import functools
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -82,6 +83,23 @@ def prepare(table: Table) -> Prepared:
 def node_dtype(leaves: int) -> DTypeLike:
     """The narrowest integers that number the nodes of a level; they compare fastest."""
     return jnp.int8 if leaves <= 128 else jnp.int32
+
+
+def stored(number: AnyArray, compute: Callable[[], Array]) -> Array:
+    """What `compute` returns, stored in memory.
+
+    It is a branch on a number that compilers cannot know, so they cannot work the array out anew
+    wherever it is read. Without it every level of a tree would weigh all rows again for each of its
+    nodes, and route them again through all levels above. An optimization barrier does not help,
+    because XLA takes it away on CPUs before it fuses loops.
+
+    Args:
+        number: i32[], at least 0: the number of the round. Nothing is stored where it is constant.
+        compute: gives one array.
+    """
+    shape = jax.eval_shape(compute)
+    never = functools.partial(jnp.zeros, shape.shape, shape.dtype)
+    return jax.lax.cond(jnp.asarray(number) >= 0, compute, never)
 
 
 def weights_by_class(table: Prepared, weights: Array) -> Array:

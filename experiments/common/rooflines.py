@@ -55,7 +55,7 @@ def right_siblings(depth: int) -> list[int]:
 
 
 def level_words(splits: int, depth: int) -> list[int]:
-    """Random words of each level: the groups and candidates of every node, and a count of errors."""
+    """Random words of each level: groups and candidates of all nodes, and a count of errors."""
     size = math.isqrt(splits - 1) + 1
     of_node = variates.EXPONENTIAL_WORDS * (-(-splits // size) + size)
     return [2**level * of_node + _LAPLACE_WORDS for level in range(depth)]

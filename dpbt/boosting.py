@@ -400,8 +400,9 @@ def model_of(
     intercept of None is computed from the transcript.
     """
     rows = table.cells.shape[0]
-    if intercept is None:
-        _, intercept = _line_of(recipe, transcript.prologue, transcript.epilogue)
+    found = intercept
+    if found is None:
+        _, found = _line_of(recipe, transcript.prologue, transcript.epilogue)
 
     def of_rows(release: Release, axis: int) -> Release:
         """The release. Arrays of withheld sites lose the places of padded rows on the axis."""
@@ -420,7 +421,7 @@ def model_of(
         transcript = without_withheld(transcript, recipe.learner)
     return Model(
         shapes.first(hypotheses, recipe.capacity),
-        intercept,
+        found,
         transcript,
         recipe,
         table.questions,

@@ -341,7 +341,16 @@ def step_divergences(
     return losses
 
 
-_boost, _line_of = jax.jit(boost), jax.jit(line_of)
+def _run(
+    key: Array, table: Table, recipe: Recipe, public_key: Array | None
+) -> tuple[Transcript, Hypotheses, Array]:
+    """(transcript, hypotheses, intercept) of `boost`: all that a model reads, in one program."""
+    transcript, hypotheses, _ = boost(key, table, recipe, public_key)
+    _, intercept = line_of(recipe, transcript.prologue, transcript.epilogue)
+    return transcript, hypotheses, intercept
+
+
+_boost, _line_of = jax.jit(_run), jax.jit(line_of)
 
 
 def without_withheld(transcript: Transcript, learner: WeakLearner) -> Transcript:
@@ -418,9 +427,10 @@ def learn(
     check(key, table, recipe, public_key)
 
     room = dataclasses.replace(recipe, capacity=shapes.bucket(recipe.capacity))
-    transcript, hypotheses, _ = _boost(key, shapes.padded(table), room, public_key)
+    run = _boost(key, shapes.padded(table), room, public_key)
+    transcript, hypotheses, intercept = run
     kind = keys.kind(key)
-    return model_of(hypotheses, transcript, recipe, table, keep_withheld, kind)
+    return model_of(hypotheses, transcript, recipe, table, keep_withheld, kind, intercept)
 
 
 def model_of(
@@ -430,13 +440,17 @@ def model_of(
     table: Table,
     keep_withheld: bool,
     key: str | None = None,
+    intercept: Array | None = None,
 ) -> Model:
     """The model of a run on a padded table, with room for more rounds than the recipe has.
 
-    Of the table it keeps the public questions and the kind of its rows; of the key, its kind.
+    Of the table it keeps the public questions and the kind of its rows; of the key, its kind. An
+    intercept of None is computed from the transcript.
     """
     rows = table.cells.shape[0]
-    _, intercept = _line_of(recipe, transcript.prologue, transcript.epilogue)
+    found = intercept
+    if found is None:
+        _, found = _line_of(recipe, transcript.prologue, transcript.epilogue)
 
     def of_rows(release: Release, axis: int) -> Release:
         """The release. Arrays of withheld sites lose the places of padded rows on the axis."""
@@ -455,7 +469,7 @@ def model_of(
         transcript = without_withheld(transcript, recipe.learner)
     return Model(
         shapes.first(hypotheses, recipe.capacity),
-        intercept,
+        found,
         transcript,
         recipe,
         table.questions,

@@ -103,12 +103,12 @@ def table(
         raise ValueError(f"there are more rows than the capacity of {capacity}")
     padding = size - len(rows)
     return Table(
-        jnp.asarray(np.pad(rows, ((0, padding), (0, 0)))),
-        jnp.asarray(np.pad(label, (0, padding))),
-        jnp.asarray(np.pad(there, (0, padding))),
-        None if exact else jax.tree.map(jnp.asarray, questions(domain, codes=codes)),
-        None if weight is None else jnp.asarray(np.pad(weight, (0, padding))),
-        None if target is None else jnp.asarray(targets.fingerprint(target)),
+        jax.device_put(np.pad(rows, ((0, padding), (0, 0)))),
+        jax.device_put(np.pad(label, (0, padding))),
+        jax.device_put(np.pad(there, (0, padding))),
+        None if exact else jax.tree.map(jax.device_put, questions(domain, codes=codes)),
+        None if weight is None else jax.device_put(np.pad(weight, (0, padding))),
+        None if target is None else jax.device_put(targets.fingerprint(target)),
     )
 
 

@@ -51,7 +51,7 @@ from dpbt.base import (
 )
 from dpbt.base import relation as to_relation
 from dpbt.privacy.accounting import Event
-from dpbt.privacy.mechanism import Allowance, Mechanism, Numbers, StepLoss
+from dpbt.privacy.mechanism import Allowance, Mechanism, Numbers, StepLoss, Value
 
 
 class Draw(Protocol):
@@ -61,7 +61,7 @@ class Draw(Protocol):
         self,
         site: str,
         mechanism: Mechanism,
-        value: "Array | Total",
+        value: "Value | Total",
         scale: Numbers,
         scale_unit: Numbers = 1.0,
     ) -> Array:
@@ -70,8 +70,8 @@ class Draw(Protocol):
         Args:
             site: the name of the draw, unique in its program.
             mechanism: the mechanism that makes the output of the value.
-            value: the private statistic; it leaves through the mechanism alone. A `Total` says
-                that it is a sum over rows.
+            value: the private statistic, an array or `mechanisms.Scores`; it leaves through the
+                mechanism alone. A `Total` says that it is a sum over rows.
             scale: public, the mechanism's noise.
             scale_unit: public, the unit in which the ledger measures the scale. It is for a scale
                 that follows what has been released, in proportion to a public number such as a
@@ -121,7 +121,7 @@ class Total(NamedTuple):
         return self.after(self.parts)
 
 
-def _value(value: Array | Total) -> Array:
+def _value(value: Value | Total) -> Value:
     return value.value if isinstance(value, Total) else value
 
 
@@ -129,7 +129,7 @@ class Site(NamedTuple):
     """One draw on one table: its mechanism, its private value and its scale."""
 
     mechanism: Mechanism
-    value: Array
+    value: Value
     scale: Array
 
 
@@ -229,7 +229,7 @@ def sample(
     def draw(
         site: str,
         mechanism: Mechanism,
-        value: Array | Total,
+        value: Value | Total,
         scale: Numbers,
         scale_unit: Numbers = 1.0,
     ) -> Array:
@@ -257,7 +257,7 @@ def requests(
     def draw(
         site: str,
         mechanism: Mechanism,
-        value: Array | Total,
+        value: Value | Total,
         scale: Numbers,
         scale_unit: Numbers = 1.0,
     ) -> Array:
@@ -292,7 +292,7 @@ def replayed_sites(
     def draw(
         site: str,
         mechanism: Mechanism,
-        value: Array | Total,
+        value: Value | Total,
         scale: Numbers,
         scale_unit: Numbers = 1.0,
     ) -> Array:
@@ -379,7 +379,7 @@ def additive_sites(
     def draw(
         site: str,
         mechanism: Mechanism,
-        value: Array | Total,
+        value: Value | Total,
         scale: Numbers,
         scale_unit: Numbers = 1.0,
     ) -> Any:

@@ -19,6 +19,9 @@ Array = jax.Array
 Numbers = Any
 """A number, or an array with axes of settings, of NumPy or JAX and perhaps traced."""
 
+Value = Any
+"""What a mechanism reads: an array, or `mechanisms.Scores`; private."""
+
 
 LIMB = 30
 """Whole numbers beyond int32 are two int32: high 2^LIMB + low, with low in 0..2^LIMB - 1."""
@@ -137,10 +140,10 @@ class Mechanism(NamedTuple):
     """
 
     name: str
-    sample: Callable[[Array, Array, Array], Array]
-    log_prob: Callable[[Array, Array, Array], Array]
-    divergence: Callable[[Array, Array, Array, Array], Array]
-    rho: Callable[[Array, Array, Array, Array], Array]
+    sample: Callable[[Array, Value, Array], Array]
+    log_prob: Callable[[Array, Value, Array], Array]
+    divergence: Callable[[Value, Array, Value, Array], Array]
+    rho: Callable[[Value, Array, Value, Array], Array]
     price: Price
     sampler: Sampler | None = None
     public: bool = False

@@ -96,11 +96,11 @@ class _Run(NamedTuple):
 
     Attributes:
         first: u8[], its first cell.
-        count: u8[], how many cells it has.
+        cells: u8[], how many cells it has.
     """
 
     first: Array
-    count: Array
+    cells: Array
 
 
 def _runs_of(right: Array) -> _Run:
@@ -132,7 +132,7 @@ def _goes_right(
 
 def _in_run(run: _Run, cell: Array) -> Array:
     """bool[N]: whether each cell is in a set without gaps."""
-    return cell - run.first < run.count
+    return cell - run.first < run.cells
 
 
 _WORD = 32

@@ -21,7 +21,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dpbt import boosting, checks, processes
+from dpbt import boosting, checks, processes, storage
 from dpbt.base import (
     MAX_ROWS,
     Array,
@@ -93,8 +93,8 @@ def fit_chunks(
 
     Raises:
         ValueError: as `dpbt.fit`, and for a recipe that reads no chunks, too little memory, a
-            damaged chunk, or a checkpoint of another run. Of what is private only the number of
-            present rows is refused.
+            damaged chunk, or a checkpoint of another run or in use. Of what is private only the
+            number of present rows is refused.
         OSError: if a file cannot be read or written.
     """
     model = learn(
@@ -132,15 +132,18 @@ def learn(
     workers = os.cpu_count() or 1 if threads is None else whole("threads", threads)
     room = room_for(table, recipe, float(positive("memory", memory, finite=True)), workers)
     report = progress or (lambda state: None)
-    kept: Checkpoint | None = None
-    if checkpoint is not None:
-        kept = Checkpoint(as_path("checkpoint", checkpoint), key, recipe, table.checksum)
 
     def checking(done: int, every: int) -> None:
         report(Progress("checking", done, every))
 
-    scratch = Path(tempfile.gettempdir()) if kept is None else kept.folder
-    with Passes(table, recipe, room, scratch, checking, place.before) as passes:
+    with contextlib.ExitStack() as stack:
+        kept, scratch = None, Path(tempfile.gettempdir())
+        if checkpoint is not None:
+            scratch = as_path("checkpoint", checkpoint)
+            scratch.mkdir(mode=0o700, parents=True, exist_ok=True)
+            stack.enter_context(storage.held(scratch))
+            kept = Checkpoint(scratch, key, recipe, table.checksum)
+        passes = stack.enter_context(Passes(table, recipe, room, scratch, checking, place.before))
         small = place.capacity <= MAX_ROWS
         return _Run(key, table, recipe, passes, kept, report, small).learn()
 

@@ -119,6 +119,29 @@ def locked(lock: Path, *, wait: bool = True) -> Iterator[None]:
                 return
 
 
+@contextlib.contextmanager
+def held(folder: Path) -> Iterator[None]:
+    """Keep other runs out of a folder. A system without `flock` keeps nobody out.
+
+    Raises:
+        ValueError: naming the folder, if another run is at work in it.
+        OSError: if the file of the lock cannot be written.
+    """
+    lock = folder / ".running"
+    with contextlib.ExitStack() as stack:
+        try:
+            stack.enter_context(locked(lock, wait=False))
+            stack.callback(lock.unlink, missing_ok=True)
+        except ImportError:
+            pass
+        except BlockingIOError:
+            raise ValueError(
+                f"another run is at work in {folder}; wait until it has ended, or use another "
+                "folder"
+            ) from None
+        yield
+
+
 def _is_at(handle: int, path: Path) -> bool:
     """Whether an open file is the one that a path leads to."""
     try:

@@ -20,9 +20,9 @@ FAULTS = [
     ),
     Mutant(
         "a folder that two runs work in",
-        "dpbt/sweeps/folders.py",
-        "                    free = False",
-        "                    free = True",
+        "dpbt/storage.py",
+        "        except BlockingIOError:\n            raise ValueError(",
+        "        except BlockingIOError:\n            yield\n            return\n            raise ValueError(",
         (fault("a_second_run_in_a_folder_is_refused_and_the_first_goes_on"),),
     ),
     Mutant(

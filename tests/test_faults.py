@@ -10,13 +10,15 @@ import tempfile
 import time
 from pathlib import Path
 
+import jax
 import numpy as np
 import pytest
 
 import dpbt
-from dpbt import storage
+from dpbt import chunked, storage
 from dpbt.commands import output
 from dpbt.commands.errors import BAD_INPUT, status_of
+from dpbt.data import conversion
 from experiments.common import cells
 from tests import worker
 from tests.test_command_line import ROWS, fill, fitting
@@ -231,3 +233,50 @@ def test_a_fit_that_is_killed_leaves_a_whole_model_that_was_paid_for_or_none(tmp
         there, spent = fit(number, rng.uniform(0.5, 1.1) * longest)
         assert spent == 0 or spent == pytest.approx(5, rel=1e-6)
         assert spent > 0 or not there
+
+
+def blocks_of(rows, meanwhile=lambda: None):
+    """A source of made-up rows in two blocks; `meanwhile` is called between them."""
+    _, columns, labels = worker.random_cells(5, rows)
+
+    def make():
+        for half in (slice(0, rows // 2), slice(rows // 2, rows)):
+            own = {name: column[half] for name, column in columns.items()}
+            yield conversion.Block(own, labels[half])
+            meanwhile()
+
+    return conversion.BlockSource("made up", make)
+
+
+def test_two_conversions_to_one_folder_and_what_a_kill_left(tmp_path):
+    domain, _, _ = worker.random_cells(5, 1)
+    folder, refused = tmp_path / "table", []
+
+    def another():
+        with pytest.raises(ValueError, match="another run is at work in"):
+            conversion.convert(blocks_of(600), domain, folder)
+        refused.append(True)
+
+    folder.mkdir()
+    (folder / ".chunk-000000-abcd").write_bytes(b"left by a kill")
+    table = conversion.convert(blocks_of(600, another), domain, folder)
+    assert table.capacity == 600
+    assert refused
+    assert sorted(os.listdir(folder)) == ["chunk-000000", "manifest.json"]
+
+
+def test_two_fits_on_one_checkpoint(tmp_path):
+    """The second would release the same rounds; the first goes on."""
+    domain, _, _ = worker.random_cells(5, 1)
+    table = conversion.convert(blocks_of(1200), domain, tmp_path / "table")
+    key, recipe, refused = jax.random.key(4), worker.rounds_of(domain), []
+
+    def another(state):
+        if not refused:
+            with pytest.raises(ValueError, match="another run is at work in"):
+                chunked.learn(key, table, recipe, checkpoint=tmp_path / "kept")
+            refused.append(state)
+
+    chunked.learn(key, table, recipe, checkpoint=tmp_path / "kept", progress=another)
+    assert refused
+    assert sorted(os.listdir(tmp_path / "kept")) == ["releases.jsonl", "run.json"]

@@ -35,6 +35,7 @@ FORMAT, VERSION = "dpbt chunks", 1
 
 MANIFEST = "manifest.json"
 UNFINISHED = "unfinished.json"
+PREFIX = "chunk-"
 
 ROWS_PER_CHUNK = 2**20
 """How many rows a chunk has by default."""
@@ -196,7 +197,7 @@ class ChunkedTable:
 
 def chunk_name(number: int) -> str:
     """The name of the file of a chunk."""
-    return f"chunk-{number:06d}"
+    return f"{PREFIX}{number:06d}"
 
 
 def _places(rows: int, features: int, target: str, weighted: bool) -> dict[str, tuple[int, int]]:

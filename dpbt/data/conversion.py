@@ -17,6 +17,7 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
+from dpbt import storage
 from dpbt.base import MOST_CHUNKED_ROWS
 from dpbt.data import chunks, domains
 from dpbt.data.chunks import ChunkedTable, Rows
@@ -251,8 +252,9 @@ def convert(
         progress: called now and then with the number of rows that were read. It is private.
 
     Raises:
-        ValueError: for a folder that has other files or another table; for more rows than the
-            capacity; and as `dpbt.table`. No cell is an error.
+        ValueError: for a folder that has other files or another table, or that another conversion
+            is at work in; for more rows than the capacity; and as `dpbt.table`. No cell is an
+            error.
         OSError: if a file cannot be read or written.
     """
     folder = as_path("folder", folder)
@@ -276,16 +278,18 @@ def convert(
     }
     if (folder / chunks.MANIFEST).exists():
         return _finished(folder, declared)
-    writer = _Writer(folder, declared, capacity, rows_per_chunk)
-    writer.open()
-    done = writer.rows
-    encode = functools.partial(_encoded, domain, labels=labels)
-    for encoded in _ahead(encode, source.blocks(done)):
-        writer.add(encoded)
-        done += len(encoded.present)
-        if progress is not None:
-            progress(done)
-    writer.close(empty)
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with storage.held(folder):
+        writer = _Writer(folder, declared, capacity, rows_per_chunk)
+        writer.open()
+        done = writer.rows
+        encode = functools.partial(_encoded, domain, labels=labels)
+        for encoded in _ahead(encode, source.blocks(done)):
+            writer.add(encoded)
+            done += len(encoded.present)
+            if progress is not None:
+                progress(done)
+        writer.close(empty)
     return chunks.open_folder(folder)
 
 
@@ -358,16 +362,17 @@ class _Writer:
         return sum(chunk.rows for chunk in self._chunks)
 
     def open(self) -> None:
-        """Make the folder, or find the chunks that it has.
+        """Begin the folder, or find the chunks that it has; what a kill left is removed.
 
         Raises:
             ValueError: for a folder with other files, or of another conversion.
-            OSError: if it cannot be made.
+            OSError: if it cannot be written.
         """
-        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        for left in self._folder.glob(f".{chunks.PREFIX}*"):
+            left.unlink()
         state = self._folder / chunks.UNFINISHED
         if not state.exists():
-            if any(self._folder.iterdir()):
+            if any(not path.name.startswith(".") for path in self._folder.iterdir()):
                 raise ValueError(f"{self._folder}: the folder has other files; give a new one")
             self._write(chunks.UNFINISHED)
             return

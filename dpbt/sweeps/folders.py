@@ -12,7 +12,8 @@ import jax
 import numpy as np
 from jax.experimental import multihost_utils
 
-from dpbt.storage import locked, write_whole
+from dpbt import storage
+from dpbt.storage import write_whole
 from dpbt.sweeps.definition import Sweep, Task, setting_id
 from dpbt.sweeps.fingerprints import fingerprint
 from dpbt.sweeps.storage import load_columns, save_columns
@@ -31,31 +32,26 @@ def fingerprints(tasks: Sequence[Task], secret: bytes) -> dict[str, str]:
 
 @contextlib.contextmanager
 def held(folder: Path) -> Iterator[None]:
-    """Keep other runs out of the folder.
+    """Keep other runs out of the folder, as `storage.held`.
 
-    The first of several processes holds the folder for all of them. A system without `flock` keeps
-    nobody out.
+    The first of several processes holds the folder for all of them.
 
     Raises:
         ValueError: on every process, if another run is at work in the folder.
     """
-    lock = folder / ".running"
     with contextlib.ExitStack() as stack:
-        free = True
+        refusal = None
         if jax.process_index() == 0:
-            with contextlib.suppress(ImportError):
-                try:
-                    stack.enter_context(locked(lock, wait=False))
-                    stack.callback(lock.unlink, missing_ok=True)
-                except BlockingIOError:
-                    free = False
+            try:
+                stack.enter_context(storage.held(folder))
+            except ValueError as error:
+                refusal = error
         if jax.process_count() > 1:
-            free = bool(multihost_utils.broadcast_one_to_all(np.int32(free)))
-        if not free:
-            raise ValueError(
-                f"another run is at work in {folder}; wait until it has ended, or use another "
-                "folder"
-            )
+            free = multihost_utils.broadcast_one_to_all(np.int32(refusal is None))
+            if not free and refusal is None:
+                refusal = ValueError(f"another run is at work in {folder}")
+        if refusal is not None:
+            raise refusal
         yield
 
 

@@ -2,22 +2,26 @@
 
 A folder has `run.json`, which names the run, and `releases.jsonl`, a line for each release. All of
 it may be published, as it left through mechanisms. The key is not in it. Its hash is, salted, so
-that a run goes on under the same key alone: another key would be a second release.
+that a run goes on under the same key alone: another key would be a second release. The tables of
+all processes are named by a hash under the key, so whoever guesses rows cannot compare. Another
+table under one key would be the same noise on two sums.
 """
 
 import hashlib
+import hmac
 import json
 import os
 import secrets
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import jax
 import numpy as np
 
+import dpbt
 from dpbt.base import Array, Recipe
-from dpbt.storage import without_twins, write_whole
+from dpbt.storage import naming, without_twins, write_whole
 
 FORMAT, VERSION = "dpbt checkpoint", 1
 
@@ -40,10 +44,19 @@ def recipe_words(recipe: Recipe) -> str:
     return digest.hexdigest()
 
 
+def _words(key: Array) -> bytes:
+    return np.asarray(jax.random.key_data(key)).astype("<u4").tobytes()
+
+
 def key_words(key: Array, salt: str) -> str:
     """A salted hash of a key. It tells nothing of a release key, which has 256 bits."""
-    words = np.asarray(jax.random.key_data(key)).astype("<u4").tobytes()
-    return hashlib.sha256(b"dpbt checkpoint " + salt.encode() + words).hexdigest()
+    return hashlib.sha256(b"dpbt checkpoint " + salt.encode() + _words(key)).hexdigest()
+
+
+def under_key(key: Array, *texts: str) -> str:
+    """A hash of texts that only holders of the key can compute."""
+    content = json.dumps(["dpbt run", *texts]).encode()
+    return hmac.new(_words(key), content, hashlib.sha256).hexdigest()
 
 
 class Checkpoint:
@@ -53,32 +66,38 @@ class Checkpoint:
         folder: it is made if it does not exist.
         key: of the run.
         recipe: of the run.
-        table: the checksum of the table.
+        tables: the checksum of the table of each process; private.
+        process: the number of this process.
 
     Raises:
         ValueError: if the folder is of a run with another key, recipe or table, or is damaged.
         OSError: if it cannot be read or written.
     """
 
-    def __init__(self, folder: Path, key: Array, recipe: Recipe, table: str):
+    def __init__(
+        self, folder: Path, key: Array, recipe: Recipe, tables: Sequence[str], process: int = 0
+    ):
         self.folder = folder
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         path = folder / RUN
+
+        def named(salt: str) -> dict[str, str]:
+            return {
+                "key": key_words(key, salt),
+                "recipe": recipe_words(recipe),
+                "table": under_key(key, salt, *tables, f"process {process}"),
+                "version of dpbt or jax": f"dpbt {dpbt.__version__}, jax {jax.__version__}",
+            }
+
         if not path.exists():
             if (folder / RELEASES).exists():
                 raise ValueError(f"{folder}: has releases of a run that nothing names")
             salt = secrets.token_hex(16)
-            run = {"format": FORMAT, "format_version": VERSION, "salt": salt}
-            run |= {"key": key_words(key, salt), "recipe": recipe_words(recipe), "table": table}
+            run = {"format": FORMAT, "format_version": VERSION, "salt": salt, **named(salt)}
             text = json.dumps(run, indent=1).encode()
             write_whole(path, lambda part: part.write_bytes(text), mode=0o600, durable=True)
         run = _read_run(path)
-        expected = {
-            "key": key_words(key, run["salt"]),
-            "recipe": recipe_words(recipe),
-            "table": table,
-        }
-        for name, words in expected.items():
+        for name, words in named(run["salt"]).items():
             if run.get(name) != words:
                 raise ValueError(
                     f"{folder}: the checkpoint is of a run with another {name}; a run goes on with "
@@ -98,7 +117,17 @@ class Checkpoint:
         return self._caps[part]
 
     def add(self, part: str, release: Mapping[str, np.ndarray], cap: float) -> None:
-        """Put a release, and the public bound on the weights of its round, on the disk."""
+        """Put a release, and the public bound on the weights of its round, on the disk.
+
+        Raises:
+            ValueError: if the part was released before with other values.
+            OSError: naming the file, if the disk does not take it.
+        """
+        known = self._releases.get(part)
+        if known is not None:
+            if not _same(known, release):
+                raise ValueError(f"{self._path}: {_TWICE}")
+            return
         content = {
             site: {
                 "dtype": str(array.dtype),
@@ -108,12 +137,21 @@ class Checkpoint:
             for site, array in release.items()
         }
         body = json.dumps([part, content, cap])
-        with open(self._path, "ab", opener=_private) as file:
+        with naming(self._path), open(self._path, "ab", opener=_private) as file:
             file.write(f"{_digest(body)} {body}\n".encode())
             file.flush()
             os.fsync(file.fileno())
         self._releases[part] = {site: np.asarray(array) for site, array in release.items()}
         self._caps[part] = np.float32(cap)
+
+
+_TWICE = "two releases of one round under one key, of different rows; publish neither"
+
+
+def _same(one: Mapping[str, np.ndarray], other: Mapping[str, np.ndarray]) -> bool:
+    return one.keys() == other.keys() and all(
+        np.array_equal(one[site], np.asarray(other[site])) for site in one
+    )
 
 
 def _private(path: str, flags: int) -> int:
@@ -130,7 +168,8 @@ def _read_run(path: Path) -> dict[str, Any]:
         run = json.loads(path.read_bytes(), object_pairs_hook=without_twins)
         if run["format"] != FORMAT or run["format_version"] != VERSION:
             raise ValueError
-        return {name: str(run[name]) for name in ("salt", "key", "recipe", "table")}
+        names = ("salt", "key", "recipe", "table", "version of dpbt or jax")
+        return {name: str(run[name]) for name in names}
     except (ValueError, KeyError, TypeError):
         raise ValueError(f"{path}: no checkpoint that this dpbt reads") from None
 
@@ -154,10 +193,12 @@ def _read_releases(path: Path) -> tuple[dict[str, Releases], dict[str, np.float3
                 break
             raise ValueError(f"{path}, line {number}: the line was changed or damaged")
         part, content, cap = json.loads(body)
-        caps[part] = np.float32(cap)
-        found[part] = {
+        release = {
             site: np.array(entry["values"], entry["dtype"]).reshape(entry["shape"])
             for site, entry in content.items()
         }
+        if part in found and not _same(found[part], release):
+            raise ValueError(f"{path}, line {number}: {_TWICE}")
+        found[part], caps[part] = release, np.float32(cap)
         whole += len(line) + 1
     return found, caps, whole

@@ -116,13 +116,15 @@ def learn(
     recipe: Recipe,
     *,
     memory: float = 4 * 2**30,
-    checkpoint: str | Path | None = None,
+    checkpoint: str | Path | Checkpoint | None = None,
     progress: Report | None = None,
     threads: int | None = None,
+    ready: Callable[[], None] | None = None,
 ) -> Model:
     """`fit_chunks` without its warning of a research key.
 
-    Args: as `fit_chunks`.
+    Args: as `fit_chunks`. A `Checkpoint` is one that the caller holds. `ready` is called when all
+        that can be refused has been, before anything is drawn.
 
     Raises:
         ValueError: as `fit_chunks`.
@@ -138,14 +140,29 @@ def learn(
 
     with contextlib.ExitStack() as stack:
         kept, scratch = None, Path(tempfile.gettempdir())
-        if checkpoint is not None:
+        if isinstance(checkpoint, Checkpoint):
+            kept, scratch = checkpoint, checkpoint.folder
+        elif checkpoint is not None:
             scratch = as_path("checkpoint", checkpoint)
             scratch.mkdir(mode=0o700, parents=True, exist_ok=True)
             stack.enter_context(storage.held(scratch))
-            kept = Checkpoint(scratch, key, recipe, table.checksum)
+            kept = checkpoint_of(scratch, key, recipe, table)
         passes = stack.enter_context(Passes(table, recipe, room, scratch, checking, place.before))
+        if ready is not None:
+            ready()
         small = place.capacity <= MAX_ROWS
         return _Run(key, table, recipe, passes, kept, report, small).learn()
+
+
+def checkpoint_of(folder: Path, key: Array, recipe: Recipe, table: ChunkedTable) -> Checkpoint:
+    """The checkpoint of a run, for the tables of all processes.
+
+    Raises:
+        ValueError: as `Checkpoint`.
+        OSError: as `Checkpoint`.
+    """
+    tables = processes.digests(table.checksum)
+    return Checkpoint(folder, key, recipe, tables, jax.process_index())
 
 
 def check(key: Array, table: object, recipe: object) -> Place:
@@ -183,6 +200,12 @@ def check(key: Array, table: object, recipe: object) -> Place:
             key=key_words(key, recipe.name),
             table=hashlib.sha256(table.declared.encode()).hexdigest(),
         )
+        tables = processes.digests(table.checksum)
+        if len(set(tables)) < len(tables):
+            raise ValueError(
+                "two processes were given the same table, so its rows would count twice; give each "
+                "a folder of its own rows"
+            )
     place = processes.place_of(sum(chunk.present for chunk in table.chunks), table.capacity)
     checks.check_rows(place.present, place.capacity, recipe)
     return place
@@ -274,7 +297,8 @@ class _Run:
     def _once(self, part: str, key_of: Callable, sums: Callable) -> Releases:
         """The release of a prologue or of an epilogue."""
         release = None if self._kept is None else self._kept.get(part)
-        if release is None or not processes.least(release is not None):
+        everywhere = processes.least(release is not None)
+        if release is None or not everywhere:
             found = sums()
             key = key_of(self._key, self._recipe)
             release = totals.draw(key, found.totals, found.asked, small=self._small)

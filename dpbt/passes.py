@@ -29,6 +29,7 @@ from dpbt.privacy.boundary import Asked
 from dpbt.privacy.totals import Totals
 from dpbt.reweighting import counted_weights
 from dpbt.rounds import after_rounds, before_rounds, placed_by
+from dpbt.storage import naming
 
 
 class Block(NamedTuple):
@@ -229,6 +230,7 @@ class _Scores:
         self._file = None
         if folder is not None:
             # An unnamed file of mode 0600, which the system drops when the process ends.
+            self._folder = folder
             self._file = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115
             self._size = 4 * int(np.prod(shape))
             self._lock = threading.Lock()
@@ -246,7 +248,8 @@ class _Scores:
         view = np.ascontiguousarray(scores).data.cast("B")
         place = number * self._size
         while view:
-            count = os.pwrite(self._file.fileno(), view, place)
+            with naming(self._folder):
+                count = os.pwrite(self._file.fileno(), view, place)
             view, place = view[count:], place + count
 
     def close(self) -> None:

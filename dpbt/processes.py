@@ -93,6 +93,12 @@ def shared_key(key: Array) -> Array:
     return jax.random.wrap_key_data(jnp.asarray(found), impl=jax.random.key_impl(key))
 
 
+def digests(text: str) -> list[str]:
+    """64 hexadecimal digits of every process, in their order."""
+    found = gathered(np.frombuffer(bytes.fromhex(text), np.int64))
+    return [np.ascontiguousarray(row).tobytes().hex() for row in found]
+
+
 def check_same(**words: str) -> None:
     """Refuse processes that were not given the same.
 
@@ -103,9 +109,7 @@ def check_same(**words: str) -> None:
         ValueError: on every process, naming the first name in which they differ.
     """
     for name, text in words.items():
-        digits = np.frombuffer(bytes.fromhex(text), np.int64)
-        found = gathered(digits)
-        if np.any(found != found[:1]):
+        if len(set(digests(text))) > 1:
             raise ValueError(
                 f"the processes were given different values of {name}; give all the same"
             )

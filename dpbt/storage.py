@@ -44,13 +44,13 @@ def write_whole(
             What was at `path` before is still there.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    with _naming(path):
+    with naming(path):
         handle, name = tempfile.mkstemp(
             dir=path.parent, prefix=f".{path.stem}-", suffix=path.suffix
         )
     os.close(handle)
     try:
-        with _naming(path, name):
+        with naming(path, name):
             write(Path(name))
             os.chmod(name, mode)
             if durable:
@@ -63,7 +63,7 @@ def write_whole(
 
 
 @contextlib.contextmanager
-def _naming(path: Path, temporary: str | None = None) -> Iterator[None]:
+def naming(path: Path, temporary: str | None = None) -> Iterator[None]:
     """Let errors of the disk name the file that a person asked for.
 
     Raises:

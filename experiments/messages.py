@@ -1,4 +1,4 @@
-"""Measure what processes send each other in a round: seconds of one message, by its size.
+"""Measure the messages of several processes, by their size.
 
 The processes run on this machine and send through its own network, so that other machines are
 slower by their latency. Each message is the sums of one round, eight bytes a number.

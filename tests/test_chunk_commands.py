@@ -70,11 +70,13 @@ def test_the_key_is_kept_until_the_model_is_written(files, monkeypatch, capsys):
 
     monkeypatch.setattr(dpbt.Model, "save", stop)
     assert run(*fit, "--out", "model.json") == 130
-    assert Path("run/key.json").stat().st_mode & 0o777 == 0o600
+    assert Path("run.key").stat().st_mode & 0o777 == 0o600
+    Path(".run-left.key").write_text("a copy that a kill left")
     released = Path("run/releases.jsonl").read_text()
     monkeypatch.setattr(dpbt.Model, "save", whole)
     assert run(*fit, "--out", "model.json") == 0
-    assert not Path("run/key.json").exists()
+    assert not [name for name in os.listdir() if name.endswith(".key")]
+    assert sorted(os.listdir("run")) == ["releases.jsonl", "run.json"]
     assert Path("run/releases.jsonl").read_text() == released
     assert len(dpbt.Purse.load("purse.json").ledger.lines) > 0
     assert str(dpbt.Purse.load("purse.json")).count("oblivious_boost") == 1  # it paid once

@@ -111,6 +111,7 @@ def test_a_process_is_killed_and_all_are_started_again(tmp_path):
         statuses.append(process.returncode)
     assert 0 not in statuses
     assert 4 < kept.read_bytes().count(b"\n") < 14
+    (tmp_path / "checkpoint0" / "releases.jsonl").write_bytes(b"")  # as if it was killed before
     found = [finished(process) for process in started(tmp_path, 2)]
     assert {each["model"] for each in found} == {expected}
 

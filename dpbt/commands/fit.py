@@ -56,7 +56,7 @@ def run(options: argparse.Namespace) -> None:
     purse = None if options.purse is None else inputs.purse_of(options.purse)
     with output.working("setting the noise"):
         recipes = inputs.candidates_of(options, domain, label)
-    if purse is not None and not chunked.is_paid(options):
+    if purse is not None and not chunked.goes_on(options):
         with of_input():  # before a row is read, so that a refusal tells nothing of the rows
             purse.check(recipes[0])
     if chunked.is_chunked(options):

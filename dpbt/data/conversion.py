@@ -107,11 +107,16 @@ class ColumnSource:
 
     @property
     def identity(self) -> Mapping[str, Any]:
-        """The names and kinds of the columns, their length, and a hash of their first rows."""
-        first = _sliced(self.block, 0, 1000)
-        kinds = [[name, _kind(first.columns[name])] for name in sorted(first.columns)]
-        digest = hashlib.sha256(repr([np.asarray(c).tolist() for c in _all(first)]).encode())
-        return {"columns": kinds, "rows": len(self.block.labels), "first": digest.hexdigest()}
+        """The names and kinds of the columns, their length, and a hash of all rows."""
+        names = sorted(self.block.columns)
+        kinds = [[name, _kind(self.block.columns[name])] for name in names]
+        digest = hashlib.sha256()
+        for column in _all(self.block):
+            for start in range(0, len(column), BLOCK_ROWS):
+                part = np.asarray(column[start : start + BLOCK_ROWS])
+                plain = part.dtype.kind in "biufSU"
+                digest.update(part.tobytes() if plain else repr(part.tolist()).encode())
+        return {"columns": kinds, "rows": len(self.block.labels), "hash": digest.hexdigest()}
 
     def blocks(self, skip: int) -> Iterator[Block]:
         """The rows from number `skip` on."""
@@ -232,8 +237,8 @@ def convert(
     """Write a table in chunks, which `dpbt.fit_chunks` learns from.
 
     Row n of it is a function of row n of the source alone, and equal to that of `dpbt.table`. The
-    folder is as private as the rows. It is made with mode 0700, and its files with mode 0600. Every
-    file is written under another name, put on the disk, and renamed. A conversion that was stopped
+    folder is as private as the rows. A new folder has mode 0700, and all files have mode 0600.
+    Every file is written under another name, put on the disk, and renamed. A conversion that was stopped
     goes on where it was, if it is called again with the same source and declarations.
 
     Args:

@@ -238,8 +238,8 @@ def convert(
 
     Row n of it is a function of row n of the source alone, and equal to that of `dpbt.table`. The
     folder is as private as the rows. A new folder has mode 0700, and all files have mode 0600.
-    Every file is written under another name, put on the disk, and renamed. A conversion that was stopped
-    goes on where it was, if it is called again with the same source and declarations.
+    Every file is written under another name, put on the disk, and renamed. A conversion that was
+    stopped goes on where it was, if it is called again with the same source and declarations.
 
     Args:
         source: `FileSource`, `ColumnSource`, `BlockSource`, or one of your own.

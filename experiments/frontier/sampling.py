@@ -1,4 +1,4 @@
-"""Compare rounds that read a Poisson sample of the rows with rounds that read all of them.
+"""Compare rounds on a Poisson sample of the rows with rounds on all of them.
 
 A sampled round reads each row with probability q, and its signal is q times that of all rows. At
 equal rounds, epsilon and delta, the ratio of the two noises in units of the signal says what

@@ -1,3 +1,3 @@
-"""Set the papers' tables, figures and claims beside our results, or run them again."""
+"""Set the papers' claims and numbers beside ours, or run them again."""
 
 PROGRAMS = ("page", "results")

@@ -4,8 +4,9 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+PAPERS := nock_henecka_2020 asadi_2022 bun_2020 bojarski_2014
 
-.PHONY: demo test test-all mutants check docs figures clean
+.PHONY: demo test test-all mutants check docs figures gallery results reproduction clean
 
 demo: $(READY)
 	$(BIN)/python -m experiments demo
@@ -27,8 +28,19 @@ check: $(READY)
 docs: $(READY)
 	$(BIN)/python docs/api.py build/docs
 
+# From the aggregated results in reproduction/; no data set is needed.
 figures: $(READY)
-	$(BIN)/python -m paper_figures
+	$(BIN)/python -m paper_figures $(PAPERS)
+
+gallery: $(READY)
+	$(BIN)/python -m paper_figures $(PAPERS) --gallery docs
+
+reproduction: $(READY)
+	$(BIN)/python -m experiments reproduction page
+
+# At most four hours on two cores; the rest with: make results RESULTS=--all
+results: $(READY)
+	$(BIN)/python -m experiments reproduction results $(RESULTS)
 
 $(READY): pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \

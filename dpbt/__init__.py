@@ -26,7 +26,8 @@ if TYPE_CHECKING:
     from dpbt.analysis.explain import explain
     from dpbt.base import Model, Questions, Recipe, Table, Transcript, Tree
     from dpbt.boosting import Boosted, boost, fit, replay
-    from dpbt.data import cells, domains, files, questions
+    from dpbt.chunked import fit_chunks
+    from dpbt.data import cells, chunks, conversion, domains, files, questions
     from dpbt.data.tables import table
     from dpbt.prediction import decision_function, predict, predict_proba
     from dpbt.privacy import accounting, boundary, keys, mechanisms
@@ -45,6 +46,8 @@ _MODULES = {
     "boosting": "dpbt.boosting",
     "boundary": "dpbt.privacy.boundary",
     "cells": "dpbt.data.cells",
+    "chunks": "dpbt.data.chunks",
+    "conversion": "dpbt.data.conversion",
     "diagnostics": "dpbt.analysis.diagnostics",
     "domains": "dpbt.data.domains",
     "effects": "dpbt.analysis.effects",
@@ -82,6 +85,7 @@ _NAMES = {
     "decision_function": "dpbt.prediction",
     "explain": "dpbt.analysis.explain",
     "fit": "dpbt.boosting",
+    "fit_chunks": "dpbt.chunked",
     "fresh_key": "dpbt.privacy.keys",
     "ledger": "dpbt.privacy.pricing",
     "load": "dpbt.reader",
@@ -114,6 +118,8 @@ __all__ = [
     "boosting",
     "boundary",
     "cells",
+    "chunks",
+    "conversion",
     "decision_function",
     "diagnostics",
     "domains",
@@ -121,6 +127,7 @@ __all__ = [
     "explain",
     "files",
     "fit",
+    "fit_chunks",
     "forest_bounds",
     "forests",
     "fresh_key",

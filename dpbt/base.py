@@ -68,6 +68,9 @@ that a CPU has.
 MAX_ROWS = 2**24
 """Most rows, 16.8 million: float32 holds their number, and int32 their weights with noise."""
 
+MOST_CHUNKED_ROWS = 2**40
+"""Most rows of a table that is read in parts (`passes`): 10^12. Their sums are below 2^53."""
+
 ADD_REMOVE = Relation.ADD_OR_REMOVE_ONE
 REPLACE_ONE = Relation.REPLACE_ONE
 _RELATIONS = {"add_remove": ADD_REMOVE, "replace_one": REPLACE_ONE}
@@ -227,6 +230,8 @@ class HypothesisClass(NamedTuple):
             each by itself, such as its leaf. The program and `predict` read it in that round. None
             if they read nothing of the kind.
         response: what is predicted of a row.
+        reads: (structure of a round) -> i32[k]: the features whose cells `place` reads, if nothing
+            else reads cells in a round. None if all are read.
     """
 
     example: Callable[[], Table]
@@ -239,6 +244,7 @@ class HypothesisClass(NamedTuple):
     scaled: Callable[[Hypotheses, Array], Hypotheses] | None = None
     place: Callable[[Any, Prepared], Prepared] | None = None
     response: Response = BINARY
+    reads: Callable[[Any], Array] | None = None
 
 
 Sampling = Callable[[Array, Array | None, Prepared, Array, Budget, Public], Release]
@@ -256,10 +262,14 @@ Requests = Callable[[Prepared, Array, Budget, Public], Mapping[str, DrawRequest]
 """(table, weights, budget, public) -> the draw that the program asks for at each site."""
 
 
-class PrivateProgram(NamedTuple):
-    """A private program, run in four ways, and the events that the ledger prices it by.
+Sums = Callable[[Prepared, Array, Budget, Public], Mapping[str, tuple[Array, Any]]]
+"""(rows, weights, budget, public) -> the sum i32[...] of each site over rows, and its request."""
 
-    `boundary.private_program` derives the four from one program. `table` and `weights` are private.
+
+class PrivateProgram(NamedTuple):
+    """A private program, run in five ways, and the events that the ledger prices it by.
+
+    `boundary.private_program` derives them from one program. `table` and `weights` are private.
     `public` is a `Public`.
 
     Attributes:
@@ -273,6 +283,8 @@ class PrivateProgram(NamedTuple):
             for there. Nothing is drawn; the ledger compares the draws with `events`.
         events: (budget, public) -> one accounting.Event for each site. Their numbers have the same
             axes of settings as the budget.
+        sums: (rows, weights, budget, public) -> dict of site -> (its sum over these rows, what the
+            draw asks for). None for a program whose statistics are not all sums over rows.
     """
 
     release: Sampling
@@ -280,6 +292,7 @@ class PrivateProgram(NamedTuple):
     divergence: Divergences
     draws: Requests
     events: Callable[[Budget, Public], list[LedgerEvent]]
+    sums: Sums | None = None
 
 
 class Prologue(NamedTuple):
@@ -368,6 +381,12 @@ class WeakLearner(NamedTuple):
     by_depth: tuple[str, ...] = ()
     calibrate: Callable[[Allowance, Numbers, Public], Budget] | None = None
     structure: Callable[[Budget, Public], Any] | None = None
+
+    @property
+    def additive(self) -> bool:
+        """Whether all statistics are sums over rows, so that a table may be read in parts."""
+        once = [part.program for part in (self.prologue, self.epilogue) if part is not None]
+        return all(program.sums is not None for program in (self.program, *once))
 
 
 class Reweighter(NamedTuple):

@@ -191,6 +191,17 @@ def _keys_once(
     return derived(own_key(key, recipe)), None if public_key is None else derived(public_key)
 
 
+def opening_key(key: Array, recipe: Recipe) -> Array:
+    """The key of the prologue's noise."""
+    return _keys_once(key, None, recipe, _PROLOGUE)[0]
+
+
+def closing_key(key: Array, recipe: Recipe) -> Array:
+    """The key of the epilogue's noise."""
+    numbers = _EPILOGUE, recipe.rounds
+    return _keys_once(key, None, recipe, *numbers)[0]
+
+
 def key_pairs(key: Array, public_key: Array | None, recipe: Recipe) -> tuple[Array, Array | None]:
     """The keys of the noise and of the public structure, one of each for every round."""
     public = None if public_key is None else round_keys(public_key, recipe.capacity)
@@ -230,6 +241,43 @@ def replay(transcript: Transcript, table: Table, recipe: Recipe) -> Replayed:
         log_prob |= learner.epilogue.program.log_prob(epilogue, *read)
     slope, _ = line_of(recipe, prologue, epilogue)
     return Replayed(log_prob, scaled(recipe, hypotheses, slope))
+
+
+def hypotheses_of(transcript: Transcript, nobody: Table, recipe: Recipe) -> Hypotheses:
+    """The hypotheses that follow from a transcript alone, as `replay` has them.
+
+    Args:
+        transcript: as `boost` returns it.
+        nobody: as `without_rows` makes it of the recorded table; no row is read.
+        recipe: the recipe.
+
+    Raises:
+        ValueError: as `replay`.
+    """
+    check_transcript(transcript)
+    prologue, recorded, epilogue = transcript
+
+    def as_recorded(
+        release: Release, tables: Sequence[Prepared], weights: list[Array], public: Public
+    ) -> tuple[Release, None]:
+        del tables, weights, public
+        return release, None
+
+    rows = [prepared_table(nobody, recipe)]
+    _, _, hypotheses = run_rounds(recipe, prologue, rows, as_recorded, recorded)
+    slope, _ = line_of(recipe, prologue, epilogue)
+    return scaled(recipe, hypotheses, slope)
+
+
+def without_rows(table: Table) -> Table:
+    """A table of one absent row of zeros, with the public questions of a table."""
+
+    def one(array: Any) -> Array:
+        return jnp.zeros((1, *np.shape(array)[1:]), array.dtype)
+
+    weight = None if table.weight is None else one(table.weight)
+    cells, target, present = (one(array) for array in table[:3])
+    return table._replace(cells=cells, target=target, present=present, weight=weight)
 
 
 def transcript_log_prob(transcript: Transcript, table: Table, recipe: Recipe) -> dict[str, Array]:
@@ -293,7 +341,16 @@ def step_divergences(
     return losses
 
 
-_boost, _line_of = jax.jit(boost), jax.jit(line_of)
+def _run(
+    key: Array, table: Table, recipe: Recipe, public_key: Array | None
+) -> tuple[Transcript, Hypotheses, Array]:
+    """(transcript, hypotheses, intercept) of `boost`: all that a model reads, in one program."""
+    transcript, hypotheses, _ = boost(key, table, recipe, public_key)
+    _, intercept = line_of(recipe, transcript.prologue, transcript.epilogue)
+    return transcript, hypotheses, intercept
+
+
+_boost, _line_of = jax.jit(_run), jax.jit(line_of)
 
 
 def without_withheld(transcript: Transcript, learner: WeakLearner) -> Transcript:
@@ -370,9 +427,10 @@ def learn(
     check(key, table, recipe, public_key)
 
     room = dataclasses.replace(recipe, capacity=shapes.bucket(recipe.capacity))
-    transcript, hypotheses, _ = _boost(key, shapes.padded(table), room, public_key)
+    run = _boost(key, shapes.padded(table), room, public_key)
+    transcript, hypotheses, intercept = run
     kind = keys.kind(key)
-    return model_of(hypotheses, transcript, recipe, table, keep_withheld, kind)
+    return model_of(hypotheses, transcript, recipe, table, keep_withheld, kind, intercept)
 
 
 def model_of(
@@ -382,13 +440,17 @@ def model_of(
     table: Table,
     keep_withheld: bool,
     key: str | None = None,
+    intercept: Array | None = None,
 ) -> Model:
     """The model of a run on a padded table, with room for more rounds than the recipe has.
 
-    Of the table it keeps the public questions and the kind of its rows; of the key, its kind.
+    Of the table it keeps the public questions and the kind of its rows; of the key, its kind. An
+    intercept of None is computed from the transcript.
     """
     rows = table.cells.shape[0]
-    _, intercept = _line_of(recipe, transcript.prologue, transcript.epilogue)
+    found = intercept
+    if found is None:
+        _, found = _line_of(recipe, transcript.prologue, transcript.epilogue)
 
     def of_rows(release: Release, axis: int) -> Release:
         """The release. Arrays of withheld sites lose the places of padded rows on the axis."""
@@ -407,7 +469,7 @@ def model_of(
         transcript = without_withheld(transcript, recipe.learner)
     return Model(
         shapes.first(hypotheses, recipe.capacity),
-        intercept,
+        found,
         transcript,
         recipe,
         table.questions,

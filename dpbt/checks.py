@@ -21,6 +21,7 @@ from dpbt.base import (
     Transcript,
     dtype_and_rank,
 )
+from dpbt.data.chunks import ChunkedTable
 from dpbt.data.questions import are_bits, as_array, same
 from dpbt.data.targets import fingerprint
 from dpbt.privacy import boundary, keys
@@ -55,6 +56,8 @@ def check_table(table: object) -> None:
     Raises:
         ValueError: saying what it is instead.
     """
+    if isinstance(table, ChunkedTable):
+        raise ValueError("a table in chunks is learned from by dpbt.fit_chunks(key, table, recipe)")
     if not isinstance(table, Table):
         raise ValueError(
             f"expected a table, as dpbt.table makes it, got {type(table).__name__}; "
@@ -228,7 +231,18 @@ def check(key: Array, table: Table, recipe: Recipe, public_key: Array | None = N
     Raises:
         ValueError: if one of these does not hold.
     """
-    cells, target, present = table[:3]
+    check_kind(key, table, recipe, public_key)
+    check_same_rows(table)
+    check_rows(int(np.sum(np.asarray(table.present))), table.cells.shape[0], recipe)
+
+
+def check_kind(key: Array, table: Table, recipe: Recipe, public_key: Array | None) -> None:
+    """`check` but for the number of rows: what reads no private row.
+
+    Raises:
+        ValueError: as `check`.
+    """
+    _, target, present = table[:3]
     keys.check(key)
     expected = {"target": recipe.learner.hypotheses.response.dtype, "present": "bool"}
     for (name, dtype), array in zip(expected.items(), (target, present), strict=True):
@@ -237,9 +251,7 @@ def check(key: Array, table: Table, recipe: Recipe, public_key: Array | None = N
             raise ValueError(f"table.{name} must be {dtype} of rank 1, got {got}")
     recipe.learner.hypotheses.check(table)
     _check_declared(table, recipe)
-    check_same_rows(table)
     _check_public_key(key, public_key)
-    _check_rows(int(np.sum(np.asarray(present))), cells.shape[0], recipe)
 
 
 def _check_declared(table: Table, recipe: Recipe) -> None:
@@ -284,7 +296,7 @@ def _check_public_key(key: Array, public_key: Array | None) -> None:
         raise ValueError("public_key must be independent of key: what it says is published")
 
 
-def _check_rows(present: int, capacity: int, recipe: Recipe) -> None:
+def check_rows(present: int, capacity: int, recipe: Recipe) -> None:
     """Refuse a table that the noise was not set for, without showing any number of its rows.
 
     Under replace-one the capacity of the table is public, and is compared too. The number of

@@ -16,6 +16,7 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
@@ -196,6 +197,9 @@ _SCORES = np.linspace(-8, 8, 513)
 _TOLERANCE = 3e-5
 """The float32 error that a perspective may have, relative to its weight."""
 
+_FINE_TOLERANCE = 2.0**-43
+"""The float64 error that a perspective may have, relative to its weight."""
+
 _SLACK = 2e-3
 """The float32 error that values and slopes on a grid may have."""
 
@@ -210,6 +214,8 @@ def check_criterion(family: LossFamily) -> None:
     symmetric with L(0) = L(1) = 0 and L(1/2) = 1. Each family is checked once. The tests check
     dpbt's own. A grid cannot prove these properties; the author of a loss must.
 
+    Splits are scored in float64. There a perspective must be right to 2^-43 of its weight.
+
     Raises:
         ValueError: naming the loss, its alpha and the property that fails.
     """
@@ -223,7 +229,7 @@ def check_criterion(family: LossFamily) -> None:
                 "sensitivity is known for its splits; it must be (w1 + w0) L(w1 / (w1 + w0)) for a "
                 "symmetric concave Bayes risk L with L(0) = L(1) = 0"
             )
-        _refuse(loss, alpha, _failed_risk(loss) or _failed_perspective(loss))
+        _refuse(loss, alpha, _failed_risk(loss) or _failed_perspective(loss) or _coarse(loss))
 
 
 @functools.cache
@@ -356,6 +362,22 @@ def _failed_perspective(loss: ProperLoss) -> str | None:
     risk = _on_grid(loss.bayes_risk, share)
     if not _within(values, risk, risk):
         return "perspective(w1, w0) must be (w1 + w0) bayes_risk(w1 / (w1 + w0))"
+    return None
+
+
+def _coarse(loss: ProperLoss) -> str | None:
+    """What the perspective must be in float64, in which splits are scored; None if all holds."""
+    w1, w0 = (grid.ravel() for grid in np.meshgrid(_WEIGHTS, _WEIGHTS, indexing="ij"))
+    with jax.enable_x64(True):
+        ones, zeros = jnp.asarray(w1, jnp.float64), jnp.asarray(w0, jnp.float64)
+        values = loss.perspective(ones, zeros)
+        thrice, swapped = loss.perspective(3 * ones, 3 * zeros), loss.perspective(zeros, ones)
+        kept = all(array.dtype == jnp.float64 for array in (values, thrice, swapped))
+        off = np.maximum(
+            np.abs(np.asarray(thrice / 3 - values)), np.abs(np.asarray(swapped - values))
+        )
+    if not kept or np.any(off > 2 * _FINE_TOLERANCE * (w1 + w0)):
+        return "perspective must compute in float64 where its arguments are float64"
     return None
 
 

@@ -186,6 +186,17 @@ class Purse:
         self._pay(Spent(recipe.name, charge, content, self._mark(key), book))
         return recipe
 
+    def is_paid(self, recipe: Recipe, key: Array) -> bool:
+        """Whether `take` was called with this recipe and this key, for a run that goes on.
+
+        Raises:
+            ValueError: as `dpbt.ledger`.
+        """
+        content, mark = accounting.to_json(self._book(recipe, key)), self._mark(key)
+        with self._lock:
+            spent = self._current()
+        return any(each.mark == mark and each.content == content for each in spent)
+
     def check(self, recipe: Recipe) -> None:
         """Refuse a recipe that the purse does not pay for now. It costs nothing and reads no row.
 

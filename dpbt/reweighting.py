@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from dpbt.arithmetic import rounded
 from dpbt.base import (
     BINARY,
     GRID,
@@ -75,7 +76,7 @@ def on_grid(weight: Array, cap: Array) -> Weighted:
     It is a fixed map of each row's own weight, so what holds for weights in [0, cap] holds for
     these.
     """
-    quantized = jnp.clip(jnp.round(weight / cap * GRID), 1, GRID)
+    quantized = jnp.clip(jnp.round(rounded(weight / cap) * GRID), 1, GRID)
     return Weighted(quantized, jnp.asarray(cap, jnp.float32))
 
 
@@ -212,15 +213,16 @@ def residuals(response: Response, norm: str) -> Reweighter:
         if norm == "l1":
             size = jnp.sum(jnp.abs(residual), axis=0, keepdims=True)
         else:
-            size = jnp.sqrt(jnp.sum(residual**2, axis=0, keepdims=True))
+            size = jnp.sqrt(jnp.sum(rounded(residual**2), axis=0, keepdims=True))
         factor = jnp.minimum(1 / jnp.maximum(size, 1e-30), 1 / cap)
-        return Weighted(jnp.trunc(residual * factor * GRID), cap)
+        return Weighted(jnp.trunc(rounded(residual * factor) * GRID), cap)
 
     def of_numbers(score: Array, bound: Array, table: Prepared, public: Public) -> Weighted:
         del bound
         cap = jnp.asarray(public.reweighting.clip, jnp.float32)
-        residual = jnp.clip((table.target - score) / public.unit, -cap, cap)
-        return Weighted(jnp.round(residual / cap * GRID), cap)
+        inverse = rounded(1 / jnp.asarray(public.unit, jnp.float32))
+        residual = jnp.clip((table.target - score) * inverse, -cap, cap)
+        return Weighted(jnp.round(rounded(residual / cap) * GRID), cap)
 
     weigh = of_classes if response.axes else of_numbers
     tag = f"residuals({response.words}, {norm})"

@@ -135,7 +135,7 @@ def run_rounds(
         # Work out once what the program, the hypothesis and its predictions all read.
         if learner.structure is not None:
             public = public._replace(structure=learner.structure(recipe.budget, public))
-        placed = [_placed(learner, public, table) for table in tables]
+        placed = [placed_by(learner, public, table) for table in tables]
 
         # Learn, or judge a recorded release.
         release, kept = visit(entry, placed, weights, public)
@@ -164,7 +164,7 @@ def _everywhere(start: Array, table: Prepared) -> Array:
     return jnp.broadcast_to(start[..., None], (*start.shape, *rows))
 
 
-def _placed(learner: WeakLearner, public: Public, table: Prepared) -> Prepared:
+def placed_by(learner: WeakLearner, public: Public, table: Prepared) -> Prepared:
     """The rows, with what the structure of the round says of each."""
     place = learner.hypotheses.place
     return table if place is None else place(public.structure, table)

@@ -7,7 +7,6 @@ predicted.
 from typing import TypeVar
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from dpbt.base import Array, Table
@@ -45,7 +44,7 @@ def padded(table: Table) -> Table:
 
     def pad(array: Array) -> Array:
         host = np.asarray(array)
-        return jnp.asarray(np.pad(host, [(0, padding)] + [(0, 0)] * (host.ndim - 1)))
+        return jax.device_put(np.pad(host, [(0, padding)] + [(0, 0)] * (host.ndim - 1)))
 
     return table._replace(
         cells=pad(table.cells),
@@ -59,6 +58,6 @@ def first(tree: Arrays, count: int) -> Arrays:
     """The first `count` entries on the leading axis of every array; it compiles no program."""
 
     def cut(array: Array) -> Array:
-        return array if array.shape[0] == count else jnp.asarray(np.asarray(array)[:count])
+        return array if array.shape[0] == count else jax.device_put(np.asarray(array)[:count])
 
     return jax.tree.map(cut, tree)

@@ -1,8 +1,9 @@
-"""Storage: files that are written whole or not at all, and objects that hold functions."""
+"""Storage: files that are written whole or not at all, locks, and objects that hold functions."""
 
+import contextlib
 import os
 import tempfile
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, ClassVar, NoReturn, Self
 
@@ -37,20 +38,43 @@ def write_whole(
         write: writes the content to the path it is called with.
         mode: the permissions of the file.
         durable: whether the file and its name are on the disk when this returns.
+
+    Raises:
+        OSError: naming `path`, if the disk does not take the file, for example because it is full.
+            What was at `path` before is still there.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.stem}-", suffix=path.suffix)
+    with naming(path):
+        handle, name = tempfile.mkstemp(
+            dir=path.parent, prefix=f".{path.stem}-", suffix=path.suffix
+        )
     os.close(handle)
     try:
-        write(Path(name))
-        os.chmod(name, mode)
-        if durable:
-            _to_disk(Path(name))
-        os.replace(name, path)
-        if durable:
-            _to_disk(path.parent)
+        with naming(path, name):
+            write(Path(name))
+            os.chmod(name, mode)
+            if durable:
+                _to_disk(Path(name))
+            os.replace(name, path)
+            if durable:
+                _to_disk(path.parent)
     finally:
         Path(name).unlink(missing_ok=True)
+
+
+@contextlib.contextmanager
+def naming(path: Path, temporary: str | None = None) -> Iterator[None]:
+    """Let errors of the disk name the file that a person asked for.
+
+    Raises:
+        OSError: with that name, in place of one without a name or of a temporary one.
+    """
+    try:
+        yield
+    except OSError as error:
+        if error.errno is None or error.filename not in (None, temporary):
+            raise
+        raise OSError(error.errno, error.strerror, str(path)) from error
 
 
 def _to_disk(path: Path) -> None:
@@ -64,6 +88,66 @@ def _to_disk(path: Path) -> None:
         os.fsync(handle)
     finally:
         os.close(handle)
+
+
+@contextlib.contextmanager
+def locked(lock: Path, *, wait: bool = True) -> Iterator[None]:
+    """Hold a lock that one process or thread at a time can hold.
+
+    The system releases the lock when a process ends, however it ends. File systems over a network
+    may not keep such locks. A lock whose file was removed meanwhile holds off nobody, so another is
+    taken.
+
+    Args:
+        lock: the file of the lock, which is made if there is none.
+        wait: wait until nobody else holds the lock.
+
+    Raises:
+        BlockingIOError: if somebody else holds it, and `wait` is false.
+        ImportError: on a system without `flock`.
+        OSError: if the file of the lock cannot be written.
+    """
+    import fcntl
+
+    lock.parent.mkdir(parents=True, exist_ok=True)
+    mode = fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB
+    while True:
+        with open(lock, "ab") as file:
+            fcntl.flock(file, mode)
+            if _is_at(file.fileno(), lock):
+                yield
+                return
+
+
+@contextlib.contextmanager
+def held(folder: Path) -> Iterator[None]:
+    """Keep other runs out of a folder. A system without `flock` keeps nobody out.
+
+    Raises:
+        ValueError: naming the folder, if another run is at work in it.
+        OSError: if the file of the lock cannot be written.
+    """
+    lock = folder / ".running"
+    with contextlib.ExitStack() as stack:
+        try:
+            stack.enter_context(locked(lock, wait=False))
+            stack.callback(lock.unlink, missing_ok=True)
+        except ImportError:
+            pass
+        except BlockingIOError:
+            raise ValueError(
+                f"another run is at work in {folder}; wait until it has ended, or use another "
+                "folder"
+            ) from None
+        yield
+
+
+def _is_at(handle: int, path: Path) -> bool:
+    """Whether an open file is the one that a path leads to."""
+    try:
+        return os.path.samestat(os.fstat(handle), os.stat(path))
+    except FileNotFoundError:
+        return False
 
 
 def without_twins(pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:

@@ -1,7 +1,8 @@
 """Run the experiments. `python -m experiments COMMAND --help` describes a command.
 
-The command of a paper has programs: `run` computes and saves results, and `table` prints them.
-`python -m paper_figures` draws them. Exit status 2 means bad input, and 130 an interruption.
+The command of a paper has programs: `run` computes and saves results, `table` prints them, and
+`aggregate` keeps them in short. `python -m paper_figures` draws the latter. Exit status 2 means
+bad input, and 130 an interruption.
 """
 
 import sys
@@ -18,8 +19,12 @@ COMMANDS = {
     "classes": "experiments.tasks.classes",
     "regression": "experiments.tasks.regression",
     "tuning": "experiments.frontier.tuning",
+    "sampling": "experiments.frontier.sampling",
     "bench": "experiments.bench",
+    "scaling": "experiments.scaling",
+    "messages": "experiments.messages",
     "data": "experiments.common.data.command",
+    "reproduction": "experiments.reproduction",
     **{name: f"experiments.papers.{name}" for name in PAPERS},
 }
 

@@ -22,7 +22,15 @@ from dpbt.data import domains
 from dpbt.data.questions import of_splits
 from dpbt.privacy import mechanisms
 from dpbt.sweeps import definition, plan
-from experiments.common import commands, data, oblivious_speed, peers, tables, timing
+from experiments.common import (
+    commands,
+    data,
+    oblivious_speed,
+    peers,
+    rooflines,
+    tables,
+    timing,
+)
 
 SWEEPS = {"banknote": (256, 20, 4), "adult": (32, 20, 4), "synthetic 1M x 50": (2, 20, 4)}
 """Table -> (models, T, D)."""
@@ -105,6 +113,14 @@ def random_forests(models: int, rows: int, rounds: int, depth: int) -> Recipe:
     )
 
 
+def lanes_of(table: Table, recipe: Recipe, memory_mb: float) -> int:
+    """How many settings of a recipe run side by side in the working memory, in equal batches."""
+    models = np.shape(recipe.rows)[0]
+    each = plan.lane_bytes(definition.shape_of(table), recipe)
+    lanes = int(np.clip(memory_mb * 2**20 // each, 1, models))
+    return -(-models // -(-models // lanes))
+
+
 def time_sweep(
     table: Table, recipe: Recipe, repeats: int, memory_mb: float, release: bool = False
 ) -> tuple[float, float]:
@@ -118,9 +134,7 @@ def time_sweep(
         release: use keys for releases (ChaCha20) instead of research keys.
     """
     models = np.shape(recipe.rows)[0]
-    each = plan.lane_bytes(definition.shape_of(table), recipe)
-    lanes = int(np.clip(memory_mb * 2**20 // each, 1, models))
-    lanes = -(-models // -(-models // lanes))
+    lanes = lanes_of(table, recipe, memory_mb)
     keys = jax.random.split(dpbt.fresh_key() if release else jax.random.key(0), models)
     timed = timing.measure(lambda _: _sweep(keys, table, recipe, lanes=lanes), repeats)
     return timed.fastest, timed.first
@@ -140,6 +154,8 @@ def measure_sweep(
         table, greedy(models, rows, rounds, depth), repeats, memory_mb, release=True
     )
     gflops = models * products(rows, splits, depth, rounds) / seconds / 1e9
+    lanes = lanes_of(table, greedy(models, rows, rounds, depth), memory_mb)
+    floors = rooflines.of_greedy_trees((rows, splits), depth, rounds, models, lanes, repeats)
     return {
         "name": name,
         "rows": rows,
@@ -152,6 +168,11 @@ def measure_sweep(
         "models_per_second": models / seconds,
         "gflops": gflops,
         "fraction_of_peak": gflops / peak,
+        "lanes": lanes,
+        "floor_seconds": floors._asdict(),
+        "bound": floors.bound,
+        "share_of_bound": floors.share(seconds),
+        "share_of_floors": floors.all(seconds),
         "compiles": compiles,
         "release_keys": released / seconds,
         "peak_memory_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
@@ -308,6 +329,25 @@ def run(options: argparse.Namespace) -> None:
     print(_as_text(report))
 
 
+def _floors_as_text(sweeps: list[dict]) -> str:
+    """What bounds each sweep, beside what it takes."""
+    head = ("sweep", "lanes", "seconds", "products, s", "bytes, s", "words, s")
+    head += ("bound", "share of it", "share of all three")
+    cells = [
+        (
+            sweep["name"],
+            str(sweep["lanes"]),
+            f"{sweep['seconds']:.3g}",
+            *(f"{seconds:.3g}" for seconds in sweep["floor_seconds"].values()),
+            sweep["bound"],
+            f"{sweep['share_of_bound']:.0%}",
+            f"{sweep['share_of_floors']:.0%}",
+        )
+        for sweep in sweeps
+    ]
+    return tables.aligned(head, cells) + "\nFloors are measured alone, on the same shapes.\n"
+
+
 def _as_text(report: dict) -> str:
     words = f"{report['peak_gflops']:.0f} GFLOP/s (int8: {report['peak_int8_gops']:.0f})"
     where = f"{report['device']}, {report['cores']} cores"
@@ -330,7 +370,12 @@ def _as_text(report: dict) -> str:
         for sweep in report["sweeps"]
     ]
     words = "GFLOP/s counts 4 N S (2^D - 1) T operations per model, not those that are executed.\n"
-    text += [tables.aligned(head, cells), words, oblivious_speed.as_text(report["oblivious"])]
+    text += [
+        tables.aligned(head, cells),
+        words,
+        _floors_as_text(report["sweeps"]),
+        oblivious_speed.as_text(report["oblivious"]),
+    ]
     head = ("mechanism", "key", "draws", "core ns per draw")
     cells = [
         (line["mechanism"], line["key"], str(line["draws"]), f"{line['ns_a_draw']:.0f}")

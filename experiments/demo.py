@@ -5,6 +5,9 @@ criteria make six compiled programs; each serves all epsilons, folds and keys. `
 its own numbers, has a program for each epsilon. The CSV file is rewritten after every setting, so a
 run that is stopped leaves what it has measured.
 
+All settings are shown, and none is selected: the best test error of several is no error of a model.
+`dpbt.tune` makes such a choice privately, and its ledger covers it.
+
 On a person's own rows the results are exact functions of private rows, under public keys.
 Everything that is printed or written then says that it is a benchmark and itself a release.
 """

@@ -19,16 +19,24 @@ from dpbt.commands.errors import InputError, status_of
 from dpbt.sweeps.storage import write_whole
 from experiments.common.cache import use_compilation_cache
 from experiments.common.commands import Parser
+from paper_figures import gallery
 
 NAMES = (
     "privacy_audit",
     "nock_henecka_2020/fig1",
+    "nock_henecka_2020/fig2",
     "nock_henecka_2020/fig5",
+    "nock_henecka_2020/domains",
+    "nock_henecka_2020/fig62",
     "nock_henecka_2020/table1",
-    "asadi_2022/table2",
+    "nock_henecka_2020/table4",
+    "asadi_2022/fig1",
     "asadi_2022/fig2",
+    "asadi_2022/table2",
     "asadi_2022/sparsity",
     "bun_2020/halfspaces",
+    "bun_2020/theorems",
+    "bojarski_2014/table1",
     "bojarski_2014/series",
     "frontier/curves",
     "frontier/ranks",
@@ -52,23 +60,29 @@ def _run(arguments: list[str] | None) -> int:
     parser.add_argument("names", nargs="*", metavar="NAME", help="figures or folders (all)")
     words = "the folder to write to (%(default)s)"
     parser.add_argument("--out", metavar="FOLDER", default="figures", help=words)
+    words = "also write small pictures of the papers' figures below this folder, and gallery.md"
+    parser.add_argument("--gallery", metavar="FOLDER", help=words)
     options = parser.parse_args(arguments)
     chosen = [name for given in options.names for name in _figures_of(given)]
 
     use_compilation_cache()
     matplotlib.use("Agg")
-    left_out = 0
+    left_out, shown = 0, []
     for name in chosen or NAMES:
         try:
             figures = draw(name)
         except InputError as error:
-            if chosen:
+            if name in options.names:
                 raise InputError(f"{name}: {error}") from error
             print(f"left out: {name}: {error}", file=sys.stderr)
             left_out += 1
             continue
         for title, figure in figures.items():
+            if options.gallery and "/" in name:
+                shown.append(gallery.add(figure, name, title, Path(options.gallery)))
             save(figure, Path(options.out) / title)
+    if options.gallery:
+        print(gallery.page(shown, Path(options.gallery)))
     if left_out:
         print(f"{left_out} of {len(NAMES)} figures were left out", file=sys.stderr)
     return LEFT_OUT if left_out else 0

@@ -65,3 +65,31 @@ def data_folder() -> Path:
 def banknote(data_folder) -> dpbt.Table:
     """The banknote data under declared bounds, ten bins a column: 1,372 rows and 36 splits."""
     return data.load("banknote", folder=data_folder).table
+
+
+SLOW = {
+    "test_boosting.py::test_rounds_are_traced_and_capacity_changes_nothing[published]",
+    "test_boosting.py::test_same_splits_as_a_plain_loop_under_the_same_noise[tight-objective]",
+    "test_contract.py::test_exact_losses_are_within_the_ledger[replace_one-bdpe-tight-objective]",
+    "test_contract.py::test_exact_losses_are_within_the_ledger[replace_one-forest-disjoint]",
+    "test_contract.py::test_exact_losses_are_within_the_ledger[replace_one-forest-tight]",
+    "test_contract.py::test_sensitivities_are_attained[forest-disjoint]",
+    "test_contract.py::test_sensitivities_are_attained[rf-e-tight]",
+    "test_oblivious.py::test_no_neighbour_moves_a_draw_beyond_its_sensitivity[noise0-REPLACE_ONE]",
+    "test_oblivious.py::test_no_neighbour_moves_a_draw_beyond_its_sensitivity"
+    "[noise1-ADD_OR_REMOVE_ONE]",
+    "test_plot.py::test_saved_models_say_the_same_and_carry_their_domain[halfspace]",
+    "test_random_forests.py::test_ablations_cover_every_noise_and_reading",
+    "test_random_forests.py::test_private_errors_of_the_grid_are_those_of_the_library_on_average",
+    "test_random_forests.py::test_the_least_bound_is_among_those_that_hold",
+    "test_readings.py::test_beta_is_step_2_2_of_algorithm_1_on_the_released_tree[objective]",
+}
+"""Slow tests of which a like one, of another relation, noise or learner, is in the fast suite."""
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items):
+    """Mark the tests of `SLOW`, one variant of a parametrized test at a time."""
+    for item in items:
+        if item.nodeid.removeprefix("tests/") in SLOW:
+            item.add_marker(pytest.mark.slow)

@@ -1,8 +1,10 @@
 """The mutants that `mutants.py` runs: what each takes away, and the tests that must see it."""
 
+from mutants_chunks import CHUNKS
 from mutants_commands import COMMANDS
 from mutants_composition import COMPOSITION
 from mutants_estimators import ESTIMATORS
+from mutants_faults import FAULTS
 from mutants_responses import RESPONSES
 from mutants_tuning import TUNING
 from mutation import Mutant, attack, epilogue, gdp, oblivious, statement
@@ -207,10 +209,24 @@ MUTANTS = [
     Mutant(
         "no floor in the sampler of selections",
         "dpbt/privacy/mechanisms/selection.py",
-        "        logits = _behind(variates.double(scores), variates.double(scale))\n",
-        "        exactly, unit = variates.double(scores), positive(variates.double(scale))\n"
+        "        logits = _behind(scores, scale)\n",
+        "        exactly, unit = doubles(scores), positive(variates.double(scale))\n"
         "        logits = (exactly - jnp.max(exactly, -1, keepdims=True)) / unit\n",
         (attack("samplers", "a_race_of_two_is_within_its_gap"),),
+    ),
+    Mutant(
+        "scores of selections in float32 alone",
+        "dpbt/privacy/mechanisms/scores.py",
+        "rest.astype(jnp.float32)",
+        "jnp.zeros_like(rest, jnp.float32)",
+        ("tests/test_sensitivity.py::test_scores_of_many_rows_move_by_no_more_than_the_bound",),
+    ),
+    Mutant(
+        "perspectives in float32",
+        "dpbt/learners/trees.py",
+        "weight = variates.double(counts) / GRID",
+        "weight = counts.astype(jnp.float32) / GRID",
+        ("tests/test_sensitivity.py::test_scores_of_many_rows_move_by_no_more_than_the_bound",),
     ),
     Mutant(
         "names of mechanisms are not compared",
@@ -524,9 +540,11 @@ MUTANTS = [
         'if checksum(content) == "":',
         ("tests/test_saving.py::test_every_changed_digit_is_noticed",),
     ),
+    *CHUNKS,
     *COMMANDS,
     *COMPOSITION,
     *ESTIMATORS,
+    *FAULTS,
     *RESPONSES,
     *TUNING,
 ]

@@ -209,16 +209,16 @@ COMPOSITION = [
     ),
     Mutant(
         "a lock of a file that is gone",
-        "dpbt/privacy/pursefiles.py",
+        "dpbt/storage.py",
         "            if _is_at(file.fileno(), lock):",
         "            if True:",
         (purse_file("a_lock_whose_file_was_removed_is_taken_again"),),
     ),
     Mutant(
         "a purse without a lock",
-        "dpbt/privacy/pursefiles.py",
-        "        fcntl.flock(file, fcntl.LOCK_EX)",
-        "        pass",
+        "dpbt/storage.py",
+        "            fcntl.flock(file, mode)",
+        "            pass",
         (purse_file("two_purses_of_one_file_in_two_threads_share_a_budget"),),
     ),
     Mutant(

@@ -25,8 +25,8 @@ RESPONSES = [
     Mutant(
         "residuals are rounded to the nearest",
         "dpbt/reweighting.py",
-        "        return Weighted(jnp.trunc(residual * factor * GRID), cap)",
-        "        return Weighted(jnp.round(residual * factor * GRID), cap)",
+        "        return Weighted(jnp.trunc(rounded(residual * factor) * GRID), cap)",
+        "        return Weighted(jnp.round(rounded(residual * factor) * GRID), cap)",
         (responses("residuals_of_classes_are_those_of_plain_loops"),),
     ),
     Mutant(

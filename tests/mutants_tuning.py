@@ -11,6 +11,10 @@ def tuning(test: str) -> str:
     return f"tests/test_tuning.py::test_{test}"
 
 
+def choosing(test: str) -> str:
+    return f"tests/test_choosing.py::test_{test}"
+
+
 TUNING = [
     Mutant(
         "a number of runs that is cut",
@@ -25,6 +29,20 @@ TUNING = [
         "    return k\n",
         "    return 5\n",
         (runs("the_number_follows_the_key_alone_and_varies"),),
+    ),
+    Mutant(
+        "every candidate once, whatever number was drawn",
+        "dpbt/tuning/choosing.py",
+        "    chosen = _candidates(candidate_key, number, len(single))\n",
+        "    chosen = [number * 0 + place for place in range(len(single))]\n",
+        (choosing("the_best_is_of_as_many_runs_as_were_drawn"),),
+    ),
+    Mutant(
+        "the best of full batches",
+        "dpbt/tuning/choosing.py",
+        "    number = drawn_count(count_key, made.choice.count)\n",
+        "    number = -(-drawn_count(count_key, made.choice.count) // 4) * 4\n",
+        (choosing("the_best_is_of_as_many_runs_as_were_drawn"),),
     ),
     Mutant(
         "a score without noise",
@@ -107,14 +125,21 @@ TUNING = [
         "dpbt/tuning/choosing.py",
         "return max(runs, key=lambda run: run.value)",
         "return min(runs, key=lambda run: run.value)",
-        (tuning("the_best_run_has_the_largest_score"),),
+        (choosing("the_best_run_has_the_largest_score"),),
     ),
     Mutant(
         "one key for all runs",
         "dpbt/tuning/choosing.py",
         "run_keys = _folded(key, jnp.asarray(filled, jnp.uint32))",
         "run_keys = _folded(key, 0 * jnp.asarray(filled, jnp.uint32))",
-        (tuning("every_run_has_a_key_of_its_own"),),
+        (choosing("every_run_has_a_key_of_its_own"),),
+    ),
+    Mutant(
+        "a choice is exact if its released candidate is",
+        "dpbt/privacy/accounting/choices.py",
+        "        return self.choice.exact and super().exact",
+        "        return super().exact",
+        (tuning("a_choice_is_float_if_any_candidate_is"),),
     ),
     Mutant(
         "two choices under one key share noise",

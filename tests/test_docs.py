@@ -81,13 +81,16 @@ TUTORIAL = ("income.py", "read_model.py")
 SLOW = ("sweep.py", "pictures.py")
 """These write pictures to a folder."""
 
+APART = ("several_processes.py",)
+"""These are run by tests of their own, `tests/test_processes.py`."""
+
 
 @pytest.mark.parametrize(
     "name",
     [
         pytest.param(name, marks=[pytest.mark.slow] if name in SLOW else [])
         for name in EXAMPLES
-        if name not in TUTORIAL
+        if name not in (*TUTORIAL, *APART)
     ],
 )
 def test_examples_run(name, quiet_folder, monkeypatch, capsys):

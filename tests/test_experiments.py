@@ -4,15 +4,19 @@ import argparse
 import json
 import re
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
 from dpbt.base import ADD_REMOVE, REPLACE_ONE
+from dpbt.privacy import variates
+from dpbt.privacy.mechanisms import selection
 from dpbt.sweeps import storage
 from experiments import __main__ as command_line
 from experiments import bench
 from experiments import demo as demos
-from experiments.common import data
+from experiments.common import data, rooflines
 from paper_figures import __main__ as figures
 
 PAPER = "nock_henecka_2020"
@@ -203,6 +207,29 @@ def test_nothing_is_left_half_written(tmp_path):
 
 def test_operation_count():
     assert bench.products(rows=10, splits=3, depth=2, rounds=5) == 4 * 10 * 3 * 3 * 5
+
+
+@pytest.mark.parametrize("splits", [1, 36, 50, 156])
+def test_floors_count_the_words_that_selections_draw(splits, monkeypatch):
+    drawn = []
+
+    def words(key, count, shape):
+        drawn.append(count * int(np.prod(shape)))
+        return jnp.zeros((count, *shape), jnp.uint32)
+
+    monkeypatch.setattr(selection, "words", words)
+    scores = jnp.zeros((4, splits), jnp.float32)
+    jax.eval_shape(selection.exponential.sample, jax.random.key(0), scores, jnp.float32(1))
+    errors = 2 * variates.EXPONENTIAL_WORDS
+    assert rooflines.level_words(splits, 3)[2] == drawn[0] + errors
+
+
+def test_floors_name_what_bounds_a_sweep():
+    floors = rooflines.of_greedy_trees((200, 9), 2, rounds=3, models=4, lanes=2, repeats=1)
+    assert min(floors) > 0
+    assert getattr(floors, floors.bound) == max(floors)
+    known = rooflines.Floors(products=1.0, bytes=2.0, words=0.5)
+    assert (known.bound, known.share(4.0), known.all(7.0)) == ("bytes", 0.5, 0.5)
 
 
 def test_figures_are_drawn_by_name(tmp_path, capsys, monkeypatch):

@@ -198,7 +198,9 @@ def test_figures_that_are_left_out_are_named(tmp_path, capsys, monkeypatch):
     assert figures.main([]) == 1
     message = capsys.readouterr().err
     assert "left out: privacy_audit: results/audit holds no audits; run: python -m" in message
-    assert "left out: asadi_2022/table2: results/asadi_2022/table2.csv does not exist" in message
+    assert (
+        "left out: asadi_2022/table2: reproduction/asadi_2022/table2.csv does not exist" in message
+    )
     assert message.endswith("2 of 2 figures were left out\n")
     assert figures.main(["privacy_audit"]) == 2
     assert capsys.readouterr().err.startswith("error: privacy_audit: results/audit holds no audits")

@@ -11,7 +11,7 @@ import dpbt
 
 ROOT = Path(__file__).parent.parent
 FLOORS = [
-    {"privacy.measures", "public", "validate"},
+    {"arithmetic", "privacy.measures", "public", "validate"},
     {"data.cells", "privacy.mechanism", "storage"},
     {"data.columns"},
     {"data.kinds"},
@@ -35,12 +35,14 @@ FLOORS = [
     {"data.templates"},
     {"data.domains", "privacy.mechanisms"},
     {"data.declarations", "data.files", "data.tables", "privacy.accounting", "reader"},
-    {"privacy.boundary"},
-    {"learners", "privacy.filters", "privacy.pricing"},
-    {"privacy.pursefiles", "recipes", "statements"},
+    {"data.chunks", "privacy.boundary"},
+    {"data.conversion"},
+    {"learners", "privacy.filters", "privacy.pricing", "privacy.totals"},
+    {"checkpoints", "privacy.pursefiles", "processes", "recipes", "statements"},
     {"checks"},
     {"rounds"},
-    {"boosting", "prediction"},
+    {"boosting", "passes", "prediction"},
+    {"chunked"},
     {"analysis", "forests", "onnx", "saving", "sweeps.definition", "tuning"},
     {"purse", "sklearn", "sweeps.plan"},
     {"sweeps.folders"},

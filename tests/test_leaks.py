@@ -20,7 +20,7 @@ from dpbt.learners import greedy_tree, oblivious_hypotheses, oblivious_tree, sco
 from dpbt.learners.published_greedy_tree import private_objective
 from dpbt.privacy import boundary, mechanisms, sensitivity
 from dpbt.privacy.accounting import Event
-from dpbt.reweighting import MirrorNumbers, mirror
+from dpbt.reweighting import MirrorNumbers, mirror, whole_rows
 from tests.conftest import random_table
 
 
@@ -261,7 +261,7 @@ def thresholds_at_private_quantiles():
 
     def program(draw, rows, weights, budget, public):
         cells = rows.cells[:1]
-        exact = oblivious_tree._histograms(kind, cells, rows.target, weights)
+        exact = whole_rows(oblivious_tree._histograms(kind, cells, rows.target, weights))
         read = public._replace(prologue={"histogram": exact}, structure=None)
         unplaced = rows._replace(leaf=None)
         oblivious_tree.program(kind, draw, unplaced, weights, budget, read)

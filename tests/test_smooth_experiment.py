@@ -2,6 +2,7 @@
 
 import argparse
 import csv
+import dataclasses
 import json
 
 import numpy as np
@@ -11,6 +12,7 @@ from dpbt.data.domains import Boolean, Nominal, Numeric
 from dpbt.data.questions import of_splits
 from dpbt.sweeps.storage import load_columns
 from experiments import __main__ as command_line
+from experiments.common import data
 from experiments.papers.asadi_2022 import features, jobs, settings, sparsity
 from paper_figures import __main__ as figures
 from tests.reference_domains import library_splits
@@ -48,6 +50,23 @@ def test_intervals_are_one_hot():
     np.testing.assert_array_equal(found[:, :4], np.array(inside, bool))
     np.testing.assert_array_equal(found[:, 4:6].sum(axis=1), 1)
     np.testing.assert_array_equal(found[:, 6], columns["f"])
+
+
+def test_quantiles_of_training_rows_part_numbers_evenly():
+    domain = {"x": Numeric(0, 100, bins=4), "f": Boolean()}
+    x = np.r_[np.arange(40) ** 2 / 20, [99.0] * 10]
+    test = np.arange(50) >= 40
+    dataset = data.Dataset("tiny", domain, {"x": x, "f": test}, test, test)
+    column = features.at_quantiles(dataset).domain["x"]
+    assert isinstance(column, Numeric)
+    assert column.bins == 4
+    inside = np.digitize(x[:40], column.thresholds, right=True)
+    np.testing.assert_array_equal(np.bincount(inside), [10] * 4)
+    constant = {**dataset.columns, "x": np.r_[np.zeros(30), np.arange(20)]}
+    few = features.at_quantiles(dataclasses.replace(dataset, columns=constant, test=None))
+    column = few.domain["x"]
+    assert isinstance(column, Numeric)
+    assert column.thresholds.tolist() == [6.75]  # 0, the low end, is no cut
 
 
 def test_settings_are_those_of_the_papers_tables():
@@ -148,7 +167,8 @@ def test_series_are_run_and_drawn(small, tmp_path, capsys, monkeypatch):
     assert run("sparsity", "--keys", "2") == 0
     lines = json.loads(capsys.readouterr().out)
     assert all(1 <= line["tight"] <= min(5, line["rounds"]) for line in lines)
-    assert figures.main(["asadi_2022"]) == 0
+    assert command_line.main(["asadi_2022", "aggregate"]) == 0
+    assert figures.main([f"asadi_2022/{name}" for name in ("table2", "fig2", "sparsity")]) == 0
 
 
 @pytest.mark.slow

@@ -157,3 +157,21 @@ def test_shrinkage_limits():
     np.testing.assert_allclose(trees.shrink_to_parents(counts, jnp.float32(4)), expected, rtol=1e-5)
     with pytest.raises(ValueError, match="power of two"):
         trees.shrink_to_parents(jnp.ones((3, 2)), jnp.float32(1))
+
+
+def test_what_is_stored_is_a_branch_of_its_own_and_the_same_numbers():
+    """A branch ends what a compiler may fuse; with a constant number there is none."""
+
+    def twice(number, weights):
+        return trees.stored(number, lambda: weights + 1) * 2
+
+    weights, number = jnp.arange(8, dtype=jnp.int32), jnp.int32(3)
+    np.testing.assert_array_equal(jax.jit(twice)(number, weights), twice(0, weights))
+    np.testing.assert_array_equal(twice(0, weights), 2 * (np.arange(8) + 1))
+    lanes = jax.vmap(twice, (None, 0))(number, jnp.stack([weights, -weights]))
+    np.testing.assert_array_equal(lanes[1], 2 * (1 - np.arange(8)))
+
+    by_lane = jax.jit(jax.vmap(twice, (None, 0))).lower(number, weights[None])
+    assert "conditional(" in str(by_lane.compile().as_text())
+    constant = jax.jit(lambda weights: twice(np.int32(0), weights)).lower(weights)
+    assert "conditional(" not in str(constant.compile().as_text())

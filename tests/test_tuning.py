@@ -12,7 +12,7 @@ from scipy import stats
 
 import dpbt
 from dpbt import recipes, tuning
-from dpbt.base import ADD_REMOVE, GRID, REPLACE_ONE, Transcript
+from dpbt.base import ADD_REMOVE, GRID, REPLACE_ONE
 from dpbt.data.domains import Nominal, Numeric
 from dpbt.privacy import accounting, mechanisms
 from dpbt.privacy.keys import ResearchKeyWarning
@@ -113,6 +113,40 @@ def test_a_choice_whose_score_is_not_paid_for_is_caught():
     assert max(losses) > 1.9 * cheaper.run()[0]
 
 
+def in_full_batches(count, lanes, most=800):
+    """E[x^K] if K is rounded up to full batches."""
+    k = np.arange(1, most + 1)
+    probability = [1.0]
+    for number in k[:-1]:
+        probability.append(
+            probability[-1] * (1 - count.gamma) * (number + count.eta) / (number + 1)
+        )
+    rounded = np.bincount(-(-k // lanes) * lanes, probability) / np.sum(probability)
+    return lambda x: np.polynomial.polynomial.polyval(x, rounded)
+
+
+def test_runs_beyond_the_number_that_was_drawn_are_caught():
+    """The best of all candidates, and the best of full batches, lose more than the ledger says."""
+    table, single = tuned.ballots(7, 9), tuned.voters(0.6)
+    selection = tuning.selection("accuracy", mean=6, eta=0.0, held_out=0.5)
+    plan, held = selections.plan(single, selection), tuning.held_out(table, 0.5, 0)
+    claimed = tuning.planned_ledger(single, selection).epsilon
+
+    def loss(of_count):
+        laws = []
+        for left in range(-1, 16):
+            present = np.asarray(table.present) & (np.arange(40) != left)
+            law, value = run_law(table._replace(present=present), 0.6, plan, held)
+            laws.append(tuned.best_law(law, value, of_count))
+        seen = np.min(laws, axis=0) > 1e-12
+        return max(tuned.worst(laws[0][seen], law[seen]) for law in laws[1:])
+
+    assert 0.7 * claimed < loss(lambda x: tuned.generating(selection.count, x)) <= claimed
+    assert loss(lambda x: np.asarray(x) ** 18) > 5 * claimed
+    assert loss(in_full_batches(selection.count, 4)) > 1.5 * claimed
+    assert loss(in_full_batches(selection.count, 16)) > 5 * claimed
+
+
 def test_runs_have_the_law_that_is_audited():
     """20,000 runs against the exact law; a false alarm has probability 1e-6."""
     table, (voter,) = tuned.ballots(7, 9), tuned.voters(0.6)
@@ -125,7 +159,7 @@ def test_runs_have_the_law_that_is_audited():
             lambda key: choosing.one_run(key, parts, voter, plan.budget, None, plan.program(voter))
         )
     )
-    transcript, _, release = run(jax.random.split(jax.random.key(1), number))
+    transcript, release = run(jax.random.split(jax.random.key(1), number))
     votes = np.asarray(transcript.rounds["n"])[:, 0, 0]
     errors = np.asarray(release["score"])
 
@@ -250,6 +284,22 @@ def test_a_tuned_model_carries_the_ledger_of_its_choice(score, tmp_path):
         dpbt.statement(result.model, rows_per_person=2)
 
 
+def test_a_choice_is_float_if_any_candidate_is():
+    """The total is for all candidates, so a sampler of another than the released one counts."""
+    selection = tuning.selection("accuracy")
+    made = candidates(selection)
+    score, books = selections.plan(made, selection).line, [dpbt.ledger(each) for each in made]
+    inexact = dataclasses.replace(books[1].lines[0], exact=False)
+    some = [books[0], dataclasses.replace(books[1], lines=(inexact,)), *books[2:]]
+    for given, exact in ((books, True), (some, False)):
+        choice = accounting.choice_of(given, selection.count, "accuracy", 4, disjoint=True)
+        book = accounting.with_choice(books[0], None, choice, score)
+        assert book.exact is exact
+        assert ("FLOAT" in str(book)) is not exact
+        assert (book + books[0]).exact is exact
+        assert accounting.from_json(accounting.to_json(book)).exact is exact
+
+
 def test_one_key_gives_one_choice_and_other_numbers_another():
     selection = tuning.selection("accuracy")
     made, table = candidates(selection), people()
@@ -280,40 +330,6 @@ def test_candidates_of_other_parts_are_run_too():
         dpbt.tune(key, people(), made, selection).candidate for key in jax.random.split(KEY, 12)
     }
     assert found == {0, 1}
-
-
-def test_the_best_run_has_the_largest_score():
-    """Ties go to the first run, and lanes that fill a batch up do not count."""
-    plan = selections.plan(tuned.voters(0.6), tuning.selection("accuracy"))
-    release = {"score": jnp.asarray([5, 2, 2, 9, 0])}
-    found = Transcript({}, {"n": jnp.arange(5)}, {}), jnp.arange(5), release
-    batch = choosing._best_of_batch(found, [7, 8, 9, 6], plan)
-    assert (batch.value, batch.candidate, int(batch.hypotheses)) == (-2.0, 8, 1)
-    assert (int(batch.transcript.rounds["n"]), int(batch.release["score"])) == (1, 2)
-    runs = [batch._replace(value=value, candidate=i) for i, value in enumerate((-3.0, -1.0, -1.0))]
-    assert choosing._best(iter(runs)).candidate == 1
-
-
-def test_every_run_has_a_key_of_its_own(monkeypatch):
-    """Equal runs would make their number worth nothing; no test of the result would see it."""
-    table, single = tuned.ballots(7, 9), tuned.voters(0.6, 0.3)
-    selection = tuning.selection("accuracy")
-    plan, seen = selections.plan(single, selection), []
-    run = choosing._runs
-
-    def spied(keys, *rest):
-        seen.append(np.asarray(jax.random.key_data(keys)))
-        return run(keys, *rest)
-
-    monkeypatch.setattr(choosing, "_runs", spied)
-    chosen, parts = [0, 1, 1] * 7, choosing._parts(table, selection)
-    list(choosing._all_runs(KEY, chosen, parts, single, plan, None))
-    (keys,) = seen
-    assert len(keys) == 50
-    assert len(np.unique(keys[:21], axis=0)) == 21
-    drawn = [choosing._candidates(key, 64, 5) for key in jax.random.split(KEY, 4)]
-    assert all(set(each) == set(range(5)) for each in drawn)
-    assert drawn[0][:16] == choosing._candidates(jax.random.split(KEY, 4)[0], 16, 5)
 
 
 def test_settings_of_one_recipe_are_candidates():

@@ -1,11 +1,12 @@
 """What tests run in processes of their own: a sweep to kill, several devices, several processes.
 
 `python -m tests.worker sweep FOLDER`, and in its place `slowly FOLDER`, `releases FOLDER`, or
-`distributed PROCESS COUNT PORT FOLDER`.
+`distributed PROCESS COUNT PORT FOLDER`, or `chunks PROCESS COUNT PORT FOLDER SECONDS`.
 """
 
 import hashlib
 import importlib
+import itertools
 import json
 import sys
 import time
@@ -15,7 +16,8 @@ import jax
 import numpy as np
 
 import dpbt
-from dpbt import recipes
+from dpbt import chunked, processes, recipes
+from dpbt.data import chunks
 from dpbt.sweeps import plan, runner
 from experiments.common import protocols
 from experiments.common.cache import use_compilation_cache
@@ -72,6 +74,47 @@ def collectives(mesh):
     return {name: text.count(f" {name}(") for name in ("all-reduce", "all-gather", "all-to-all")}
 
 
+def shares(count):
+    """The rows of each process, of a table of 1,200 rows."""
+    made = random_cells(5, 1200)
+    ends = np.linspace(0, 1200, count + 1).astype(int)
+    return [slice(start, end) for start, end in itertools.pairwise(ends)], *made
+
+
+def random_cells(seed, rows):
+    """(domain, columns, labels): three columns, of which the first decides the class mostly."""
+    rng = np.random.default_rng(seed)
+    domain = {name: dpbt.domains.Numeric(0, 1, bins=9) for name in "abc"}
+    columns = {name: rng.random(rows) for name in domain}
+    return domain, columns, columns["a"] + 0.3 * rng.standard_normal(rows) > 0.5
+
+
+def rounds_of(domain):
+    return recipes.oblivious_boost(
+        epsilon=3.0, delta=1e-6, rows=1200, domain=domain, rounds=12, marginals_share=0.1
+    )
+
+
+def learned(folder, process, seconds):
+    """A digest of what a process learns from its folder of chunks, waiting after every round."""
+    table = chunks.open_folder(folder / f"share{process}")
+    model = chunked.learn(
+        processes.shared_key(jax.random.key(4 + process)),
+        table,
+        rounds_of(table.domain),
+        checkpoint=folder / f"checkpoint{process}",
+        progress=lambda state: time.sleep(seconds),
+    )
+    return {"model": digest_of(model), "processes": jax.process_count()}
+
+
+def digest_of(model):
+    digest = hashlib.sha256()
+    for leaf in jax.tree.leaves((model.transcript, model.hypotheses, model.intercept)):
+        digest.update(np.asarray(leaf).tobytes())
+    return digest.hexdigest()
+
+
 def main(mode, *rest):
     use_compilation_cache(least_seconds=0.2)
     if mode == "sweep":
@@ -102,6 +145,11 @@ def main(mode, *rest):
                 {"releases": releases(mesh), "devices": len(jax.devices()), "fits": report.fits}
             )
         )
+    elif mode == "chunks":
+        process, count, port, folder, seconds = rest
+        where = f"localhost:{port}", int(count), int(process)
+        jax.distributed.initialize(*where, heartbeat_timeout_seconds=10)
+        print(json.dumps(learned(Path(folder), int(process), float(seconds))))
     else:
         raise ValueError(mode)
 

@@ -8,18 +8,25 @@ guarantee, up to the running time.
 
 import argparse
 import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import dpbt
-from dpbt.commands import inputs, output
+from dpbt.commands import chunked, inputs, output
 from dpbt.commands import options as kinds
 from dpbt.commands.errors import InputError, of_input
 from dpbt.commands.owner import add_owner_report, owner_report
-from dpbt.data.domains import Numeric, missing_cells
+from dpbt.data.domains import Domain, Label, Numeric, missing_cells
+
+if TYPE_CHECKING:
+    from dpbt.base import Model
+    from dpbt.purse import Purse
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
-    parser.add_argument("file", metavar="ROWS", help="a CSV file with a header, or a Parquet file")
+    words = "a CSV file with a header, a Parquet file, or a folder that `convert` wrote"
+    parser.add_argument("file", metavar="ROWS", help=words)
     inputs.add_recipe(parser, inputs.TUNED)
     words = "for research alone: a seed in place of a fresh key; whoever knows it can subtract the "
     words += "noise"
@@ -28,6 +35,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     words += "cannot pay is refused"
     parser.add_argument("--purse", metavar="FILE", help=words)
     add_owner_report(parser)
+    chunked.arguments(parser)
     output.add_out(parser, "the file of the model", required=True)
 
 
@@ -48,9 +56,14 @@ def run(options: argparse.Namespace) -> None:
     purse = None if options.purse is None else inputs.purse_of(options.purse)
     with output.working("setting the noise"):
         recipes = inputs.candidates_of(options, domain, label)
-    if purse is not None:
+    if purse is not None and not chunked.goes_on(options):
         with of_input():  # before a row is read, so that a refusal tells nothing of the rows
             purse.check(recipes[0])
+    if chunked.is_chunked(options):
+        model = chunked.model_of(options, domain, label, recipes[0], purse)
+        _finish(options, path, model, domain, label, purse)
+        chunked.forget(options)
+        return
     with output.working(f"reading {options.file}"):
         columns = inputs.columns_of(options.file, (*domain, *label.columns))
         labels = columns.pop(label.column)
@@ -109,7 +122,19 @@ def run(options: argparse.Namespace) -> None:
         else:
             model = learn(key, private, recipes[0], public_key)
         jax.block_until_ready(model.hypotheses)
-    model.save(path, domain=domain, classes=label.classes)
+    _finish(options, path, model, domain, label, purse)
+
+
+def _finish(
+    options: argparse.Namespace,
+    path: Path,
+    model: "Model",
+    domain: Domain,
+    label: Label,
+    purse: "Purse | None",
+) -> None:
+    """Save the model, and print what it cost."""
+    path = output.keep(path, lambda file: model.save(file, domain=domain, classes=label.classes))
     lines = str(dpbt.ledger(model)).splitlines()
     print(next(line for line in lines if line.startswith("total:")))
     if purse is not None:

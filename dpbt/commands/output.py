@@ -4,9 +4,10 @@ import argparse
 import contextlib
 import os
 import sys
+import tempfile
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from dpbt.commands.errors import InputError
@@ -42,10 +43,33 @@ def write(path: Path, text: str) -> None:
     Raises:
         OSError: naming the path, if it cannot be written.
     """
+    write_whole(path, lambda part: part.write_bytes(text.encode("utf-8")))
+
+
+def keep(path: Path, save: Callable[[Path], object]) -> Path:
+    """Save what was paid for: at the path or, if the disk does not take it there, elsewhere.
+
+    Args:
+        path: the file.
+        save: writes the file of the path that it is called with.
+
+    Returns:
+        Where it is. Standard error says so if that is a temporary folder.
+
+    Raises:
+        OSError: naming the path, if the temporary folder does not take it either.
+    """
     try:
-        write_whole(path, lambda part: part.write_bytes(text.encode("utf-8")))
+        save(path)
+        return path
     except OSError as error:
-        raise OSError(error.errno, error.strerror, str(path)) from error
+        elsewhere = Path(tempfile.mkdtemp(prefix="dpbt-")) / path.name
+        try:
+            save(elsewhere)
+        except OSError:
+            raise error from None
+        print(f"warning: {path}: {error.strerror}; move {elsewhere} there", file=sys.stderr)
+        return elsewhere
 
 
 @contextlib.contextmanager

@@ -7,9 +7,10 @@ without any value, and the lines around it are read as if it were not there.
 import csv
 import dataclasses
 import importlib
+import itertools
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 
@@ -134,18 +135,79 @@ def read_columns(path: str | Path, names: tuple[str, ...]) -> dict[str, RawColum
     return {**_read_file(path, names)[0]}
 
 
+def blocks_of_file(
+    path: str | Path, names: tuple[str, ...], rows: int, skip: int = 0
+) -> Iterator[dict[str, RawColumn]]:
+    """The cells of the named columns, some rows at a time: `read_columns` in blocks.
+
+    Args:
+        path: a CSV file, or a Parquet file (`.parquet`).
+        names: of the columns.
+        rows: how many rows a block has at most.
+        skip: how many rows at the beginning are left out.
+
+    Raises:
+        ValueError: as `read_columns`.
+        ImportError: for a Parquet file, if pyarrow is not installed.
+        OSError: if the file cannot be read.
+    """
+    path = as_path("path", path)
+    if path.suffix.lower() == ".parquet":
+        yield from _blocks_of_parquet(path, names, rows, skip)
+        return
+    with open(path, "rb") as file:
+        lines = iter(file)
+        header = _names(path, next(lines, b""))
+        _check_names(f"{path}, line 1", header, names)
+        indices = {name: header.index(name) for name in names}
+        for _ in itertools.islice(lines, skip):
+            pass
+        while block := list(itertools.islice(lines, rows)):
+            yield {**_read(iter(block), len(header), indices)[0]}
+
+
+def _blocks_of_parquet(
+    path: Path, names: tuple[str, ...], rows: int, skip: int
+) -> Iterator[dict[str, RawColumn]]:
+    """As `blocks_of_file`. Batches that lie before the first row are decoded and dropped."""
+    with open(path, "rb") as file:  # its errors are those of every file
+        arrow, given = _parquet(path, file, names)
+        try:
+            for batch in given.iter_batches(batch_size=rows, columns=list(names)):
+                if skip < batch.num_rows:
+                    kept = batch.slice(skip)
+                    yield {name: kept.column(name) for name in names}
+                skip = max(skip - batch.num_rows, 0)
+        except (arrow.ArrowException, OSError):  # their words may show a value
+            raise ValueError(f"{path}: no Parquet file that pyarrow can read") from None
+
+
+def _parquet(path: Path, file: BinaryIO, names: tuple[str, ...]) -> tuple[Any, Any]:
+    """(pyarrow, the open Parquet file), with the names checked.
+
+    Raises:
+        ValueError: for a file that is no Parquet, or lacks a column.
+        ImportError: if pyarrow is not installed.
+    """
+    try:
+        arrow: Any = importlib.import_module("pyarrow")
+        parquet: Any = importlib.import_module("pyarrow.parquet")
+    except ImportError:
+        raise ImportError(
+            f"{path}: reading Parquet needs pyarrow: pip install 'dpbt[parquet]'"
+        ) from None
+    try:
+        given = parquet.ParquetFile(file)
+    except (arrow.ArrowException, OSError):  # their words may show a value
+        raise ValueError(f"{path}: no Parquet file that pyarrow can read") from None
+    _check_names(str(path), given.schema_arrow.names, names)
+    return arrow, given
+
+
 def _read_parquet(path: Path, names: tuple[str, ...]) -> dict[str, RawColumn]:
     with open(path, "rb") as file:  # its errors are those of every file
+        arrow, given = _parquet(path, file, names)
         try:
-            arrow: Any = importlib.import_module("pyarrow")
-            parquet: Any = importlib.import_module("pyarrow.parquet")
-        except ImportError:
-            raise ImportError(
-                f"{path}: reading Parquet needs pyarrow: pip install 'dpbt[parquet]'"
-            ) from None
-        try:
-            given = parquet.ParquetFile(file)
-            _check_names(str(path), given.schema_arrow.names, names)
             table = given.read(columns=list(names))
         except (arrow.ArrowException, OSError):  # their words may show a value
             raise ValueError(f"{path}: no Parquet file that pyarrow can read") from None

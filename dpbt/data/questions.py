@@ -153,7 +153,10 @@ def check(table: Table) -> None:
     if rows == 0 or features == 0:
         raise ValueError("a table needs at least one row and one feature, and lacks one of them")
     if rows > MAX_ROWS:
-        raise ValueError(f"a table has at most {MAX_ROWS} rows, and this one has more")
+        raise ValueError(
+            f"a table in memory has at most {MAX_ROWS} rows, and this one has more; write it in "
+            "chunks by dpbt.conversion, and learn by dpbt.fit_chunks"
+        )
     if cells.dtype == jnp.float32:
         if questions is not None:
             raise ValueError("questions are asked of uint8 cells: with float32, must be None")

@@ -4,7 +4,7 @@
 """
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -84,6 +84,83 @@ def table(
             number of rows.
     """
     # Check what is public.
+    declared = labels_of(negative, positive, target, most_weight, class_weight)
+    whole = isinstance(capacity, int | np.integer) and not isinstance(capacity, bool)
+    if capacity is not None and not (whole and 1 <= capacity <= MAX_ROWS):
+        raise ValueError(
+            f"capacity must be an integer of at least 1 and at most {MAX_ROWS}, "
+            f"got {shown(capacity)}; larger tables are written in chunks by dpbt.conversion"
+        )
+    exact, codes = kinds.boolean("exact", exact), kinds.boolean("codes", codes)
+
+    # Read what is private, each row by itself.
+    rows = positions(domain, columns, codes=codes) if exact else encode(domain, columns)
+    label, there, weight = declared.read(labels, sample_weight, len(rows))
+
+    # Add absent rows up to the capacity.
+    size = len(rows) if capacity is None else capacity
+    if len(rows) > size:
+        raise ValueError(f"there are more rows than the capacity of {capacity}")
+    padding = size - len(rows)
+    return Table(
+        jax.device_put(np.pad(rows, ((0, padding), (0, 0)))),
+        jax.device_put(np.pad(label, (0, padding))),
+        jax.device_put(np.pad(there, (0, padding))),
+        None if exact else jax.tree.map(jax.device_put, questions(domain, codes=codes)),
+        None if weight is None else jax.device_put(np.pad(weight, (0, padding))),
+        None if target is None else jax.device_put(targets.fingerprint(target)),
+    )
+
+
+class Labels(NamedTuple):
+    """How labels are read, checked.
+
+    Attributes:
+        true: the word of the positive class.
+        false: the word of the negative class.
+        target: the declared classes or range; None for two classes.
+        own: what is public about weights of rows.
+    """
+
+    true: str
+    false: str
+    target: Target | None
+    own: weights.Weights
+
+    def read(
+        self, labels: RawColumn, sample_weight: RawColumn | None, rows: int
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
+        """(target, present, weight) of each row, by itself.
+
+        Raises:
+            ValueError: for what is no column, or has another length.
+        """
+        try:
+            read = cells_of(labels)
+        except ValueError as error:
+            raise ValueError(f"labels: {error}") from None
+        if len(read) != rows:
+            raise ValueError("the labels must have the same length as the columns")
+        if self.target is None:
+            classes = read_truths(read, self.true, self.false)
+            label, there = classes == 1, classes != -1
+        else:
+            label, there = targets.read(self.target, read)
+        return label, there, self.own.of_rows(sample_weight, label)
+
+
+def labels_of(
+    negative: str | float,
+    positive: str | float,
+    target: Target | None,
+    most_weight: float,
+    class_weight: Mapping[Any, float] | None,
+) -> Labels:
+    """How labels are read; arguments as `table` has them.
+
+    Raises:
+        ValueError: as `table`.
+    """
     true = false = ""
     if target is None:
         true, false = _words(negative, positive)
@@ -92,42 +169,7 @@ def table(
     else:
         targets.check(target)
     own = weights.Weights.declared(target, (negative, positive), most_weight, class_weight)
-    whole = isinstance(capacity, int | np.integer) and not isinstance(capacity, bool)
-    if capacity is not None and not (whole and 1 <= capacity <= MAX_ROWS):
-        raise ValueError(
-            f"capacity must be an integer of at least 1 and at most {MAX_ROWS}, "
-            f"got {shown(capacity)}"
-        )
-    exact, codes = kinds.boolean("exact", exact), kinds.boolean("codes", codes)
-
-    # Read what is private, each row by itself.
-    rows = positions(domain, columns, codes=codes) if exact else encode(domain, columns)
-    try:
-        read = cells_of(labels)
-    except ValueError as error:
-        raise ValueError(f"labels: {error}") from None
-    if len(read) != len(rows):
-        raise ValueError("the labels must have the same length as the columns")
-    if target is None:
-        classes = read_truths(read, true, false)
-        label, there = classes == 1, classes != -1
-    else:
-        label, there = targets.read(target, read)
-    weight = own.of_rows(sample_weight, label)
-
-    # Add absent rows up to the capacity.
-    size = len(rows) if capacity is None else capacity
-    if len(rows) > size:
-        raise ValueError(f"there are more rows than the capacity of {capacity}")
-    padding = size - len(rows)
-    return Table(
-        jnp.asarray(np.pad(rows, ((0, padding), (0, 0)))),
-        jnp.asarray(np.pad(label, (0, padding))),
-        jnp.asarray(np.pad(there, (0, padding))),
-        None if exact else jax.tree.map(jnp.asarray, questions(domain, codes=codes)),
-        None if weight is None else jnp.asarray(np.pad(weight, (0, padding))),
-        None if target is None else jnp.asarray(targets.fingerprint(target)),
-    )
+    return Labels(true, false, target, own)
 
 
 def _words(negative: object, positive: object) -> tuple[str, str]:

@@ -27,7 +27,7 @@ from dpbt.base import (
 )
 from dpbt.learners import trees
 from dpbt.losses import check_criterion, family_name
-from dpbt.privacy import accounting, boundary, mechanisms, sensitivity
+from dpbt.privacy import accounting, boundary, mechanisms, sensitivity, variates
 from dpbt.privacy.accounting import Event
 from dpbt.privacy.mechanism import SCALE_MARGIN, Allowance, Mechanism, Numbers, rounded_down
 
@@ -153,16 +153,17 @@ def noisy_objective(noise: Mechanism) -> AlphaRule:
 
 
 def split_scores(loss: ProperLoss, products: Array, totals: Array) -> Array:
-    """f32[nodes, S]: minus the summed perspectives of the two children of every node and split.
+    """f64[nodes, S]: minus the summed perspectives of the two children of every node and split.
+
+    For use within `variates.double_precision`, with a loss whose alpha is float64.
 
     Args:
         loss: the criterion.
         products: i32[nodes, 2, S] from `trees.node_products`.
         totals: i32[nodes, 2], the class weights of the nodes.
     """
-    right = products.astype(jnp.float32) / GRID
-    left = (totals[:, :, None] - products).astype(jnp.float32) / GRID
-    return -(loss.perspective(right[:, 1], right[:, 0]) + loss.perspective(left[:, 1], left[:, 0]))
+    left = totals[:, :, None] - products
+    return -(trees.perspectives(loss, products) + trees.perspectives(loss, left))
 
 
 Temperature = Callable[[ProperLoss, Array], Array]
@@ -195,29 +196,34 @@ def grow(
         i32[L, 2], the leaves' class weights in grid units; private.
     """
     depth = budget.alpha.shape[-1]
-    by_class = trees.weights_by_class(table, weights)
+    weigh = functools.partial(trees.weights_by_class, table, weights)
+    by_class = trees.stored(public.round, weigh)
     node = jnp.zeros(table.target.shape[0], trees.node_dtype(2**depth))
     totals, products = trees.node_totals(by_class), None
     alpha_of = alpha_rule(draw, budget)
     for level in range(depth):
         # The weights on the right side of every split, and the criterion of this level.
         products = trees.node_products(table, by_class, node, 2**level, products)
-        loss = family(alpha_of(level, totals))
+        alpha = jnp.asarray(alpha_of(level, totals), jnp.float32)
         epsilon = budget.split_epsilon[level]
 
         # The scores of allowed splits; without privacy, pure nodes are left alone.
-        scores = split_scores(loss, products, totals)
         pure = jnp.min(totals, axis=-1) == 0
-        scores = jnp.where((jnp.isinf(epsilon) & pure)[:, None], -jnp.inf, scores)
+        allowed = ~(jnp.isinf(epsilon) & pure)[:, None]
         if table.allowed is not None:
-            scores = jnp.where(table.allowed[None, :], scores, -jnp.inf)
+            allowed = allowed & table.allowed[None, :]
+        with variates.double_precision():
+            exact = split_scores(family(variates.double(alpha)), products, totals)
+            scores = mechanisms.behind_best(exact, allowed)
 
         # One split for each node; every row moves to its child.
-        at_epsilon_1 = temperature(loss, jnp.asarray(public.rows))
+        at_epsilon_1 = temperature(family(alpha), jnp.asarray(public.rows))
         scale = at_epsilon_1 / epsilon
         split = draw(f"split_{level}", mechanisms.exponential, scores, scale, at_epsilon_1)
         totals = trees.child_totals(products, totals, split)
-        node = trees.descend(table.columns, node, split)
+        if level + 1 < depth:
+            descend = functools.partial(trees.descend, table.columns, node, split)
+            node = trees.stored(public.round, descend)
     return totals
 
 

@@ -72,15 +72,16 @@ def cells_of(attributes: tuple[Attribute, ...], rows: Rows) -> Array:
 def leaves_of(attributes: tuple[Attribute, ...], tree: ObliviousTree, cells: Array) -> Array:
     """u8[N], or u16[N] from a depth of 9 on: the leaf that each row ends in."""
     small = jnp.uint8 if tree.feature.shape[0] <= 8 else jnp.uint16
+    known = tree.right[:, : max(attribute.cells for attribute in attributes)]
 
-    def ask(leaf: Array, level: tuple[Array, Array]) -> tuple[Array, None]:
-        feature, right = level
+    def ask(leaf: Array, level: tuple[Array, Array, _Run]) -> tuple[Array, None]:
+        feature, right, run = level
         cell = jax.lax.dynamic_index_in_dim(cells, feature, keepdims=False)
-        goes = _goes_right(attributes, feature, right, cell)
+        goes = _goes_right(attributes, feature, right, run, cell)
         return leaf + leaf + goes.astype(small), None
 
     start = jnp.zeros(cells.shape[1], small)
-    return jax.lax.scan(ask, start, (tree.feature, tree.right))[0]
+    return jax.lax.scan(ask, start, (tree.feature, known, _runs_of(known)))[0]
 
 
 def leaves_in(attributes: tuple[Attribute, ...], tree: ObliviousTree, rows: Rows) -> Array:
@@ -90,30 +91,48 @@ def leaves_in(attributes: tuple[Attribute, ...], tree: ObliviousTree, rows: Rows
     return leaves_of(attributes, tree, cells_of(attributes, rows))
 
 
+class _Run(NamedTuple):
+    """A set of cells without gaps.
+
+    Attributes:
+        first: u8[], its first cell.
+        cells: u8[], how many cells it has.
+    """
+
+    first: Array
+    cells: Array
+
+
+def _runs_of(right: Array) -> _Run:
+    """The sets of all levels, worked out at once: a loop over levels takes longer for it."""
+    first = jnp.argmax(right, axis=1).astype(jnp.uint8)
+    return _Run(first, jnp.sum(right, axis=1, dtype=jnp.int32).astype(jnp.uint8))
+
+
 def _goes_right(
-    attributes: tuple[Attribute, ...], feature: Array, right: Array, cell: Array
+    attributes: tuple[Attribute, ...], feature: Array, right: Array, run: _Run, cell: Array
 ) -> Array:
     """bool[N]: whether cells go right at a level, by comparisons instead of a lookup.
 
     Args:
         attributes: of the domain.
         feature: i32[], of the level.
-        right: bool[CELLS], of the level.
+        right: bool[C], of the level.
+        run: the same cells, if they have no gap.
         cell: u8[N], of the feature.
     """
     sets = [attribute.cells for attribute in attributes if not attribute.ordered]
     if not sets:
-        return _in_run(right, cell)
+        return _in_run(run, cell)
     if len(sets) == len(attributes):
         return _in_set(right, cell, max(sets))
     ordered = jnp.asarray([attribute.ordered for attribute in attributes])[feature]
-    return jnp.where(ordered, _in_run(right, cell), _in_set(right, cell, max(sets)))
+    return jnp.where(ordered, _in_run(run, cell), _in_set(right, cell, max(sets)))
 
 
-def _in_run(right: Array, cell: Array) -> Array:
+def _in_run(run: _Run, cell: Array) -> Array:
     """bool[N]: whether each cell is in a set without gaps."""
-    first = jnp.argmax(right).astype(jnp.uint8)
-    return cell - first < jnp.sum(right).astype(jnp.uint8)
+    return cell - run.first < run.cells
 
 
 _WORD = 32
@@ -122,7 +141,8 @@ _WORD = 32
 def _in_set(right: Array, cell: Array, cells: int) -> Array:
     """bool[N]: whether each cell is in a set of cells below `cells`; the set is bits of words."""
     count = -(-cells // _WORD)
-    bits = right[: count * _WORD].reshape(count, _WORD).astype(jnp.uint32)
+    padded = jnp.pad(right, (0, max(count * _WORD - right.shape[0], 0)))
+    bits = padded[: count * _WORD].reshape(count, _WORD).astype(jnp.uint32)
     place = jnp.arange(_WORD, dtype=jnp.uint32)[None]
     words = jnp.sum(bits << place, axis=1, dtype=jnp.uint32)
     word = jnp.zeros(cell.shape, jnp.uint32)
@@ -200,4 +220,5 @@ def hypothesis_class(
         scaled=lambda trees, slope: trees._replace(leaf=trees.leaf * slope),
         place=functools.partial(place, attributes),
         response=response,
+        reads=lambda structure: structure[0].feature,
     )

@@ -6,6 +6,7 @@ import math
 import jax.numpy as jnp
 import numpy as np
 
+from dpbt.arithmetic import rounded
 from dpbt.base import GRID, NUMBER, Array, Numbers, Public, Response
 
 _LN2 = math.log(2.0)
@@ -59,18 +60,19 @@ def steps(
     spread = jnp.sqrt(jnp.sum(near**2, axis=1))
 
     signal = (near @ (sums.astype(jnp.float32) * unit).T).T
-    noise = deviation * unit * spread
+    noise = rounded(deviation * unit * spread)
     share = 1.0
     if response.axes:
         share = (response.classes - 1) / response.classes
-        signal = signal - jnp.mean(signal, axis=0, keepdims=True)
-        noise = noise * np.float32(math.sqrt(share))
+        signal = signal - rounded(jnp.mean(signal, axis=0, keepdims=True))
+        noise = rounded(noise * np.float32(math.sqrt(share)))
 
-    denominator = jnp.maximum(noise + (near @ rows) * curvature / 3, 1.0)
+    expected = rounded((near @ rows) * curvature / 3)
+    denominator = jnp.maximum(noise + expected, 1.0)
     found = jnp.clip(step * signal / jnp.broadcast_to(denominator, signal.shape), -limit, limit)
     if response == NUMBER:
-        return (found * public.unit).astype(jnp.float32)
-    return (found / _LN2 * np.float32(share)).astype(jnp.float32)
+        return rounded((found * public.unit).astype(jnp.float32))
+    return rounded((found / _LN2 * np.float32(share)).astype(jnp.float32))
 
 
 def monotone(leaf: Array, direction: Array) -> Array:

@@ -22,6 +22,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from dpbt.arithmetic import rounded
 from dpbt.base import CELLS, Array
 
 _GOLDEN = (math.sqrt(5) - 1) / 2
@@ -138,14 +139,18 @@ def draw(
 
     # The quantile of each level.
     start = jax.random.uniform(offsets_key, (len(attributes),))[feature]
-    offset = jnp.mod(start + decks[slot].astype(jnp.float32) * _GOLDEN, 1.0)
+    offset = jnp.mod(start + rounded(decks[slot].astype(jnp.float32) * _GOLDEN), 1.0)
     quantile = (question.astype(jnp.float32) + offset) / asked.astype(jnp.float32)
 
     # The order of the cells, and how much of the mixture is up to each of them.
     mass = mass[:, : max(attribute.cells for attribute in attributes)]
-    spread = (1 - _EVEN) * mass + _EVEN * _even(attributes, mass.shape[1])
+    even = rounded(_EVEN * _even(attributes, mass.shape[1]))
+    spread = rounded((1 - _EVEN) * mass) + even
     rank, order = _cell_orders(attributes, feature, jax.random.fold_in(orders_key, tree))
-    up_to = jnp.cumsum(jnp.take_along_axis(spread[feature], order, axis=1), axis=1)
+    asked_spread = spread[feature]
+    if order is not None:
+        asked_spread = jnp.take_along_axis(asked_spread, order, axis=1)
+    up_to = jnp.cumsum(asked_spread, axis=1)
 
     # Cells beyond the cut go right; both sides have at least one known cell.
     cells = jnp.asarray([attribute.cells for attribute in attributes], jnp.int32)[feature]
@@ -164,17 +169,17 @@ def draw(
 
 def _cell_orders(
     attributes: tuple[Attribute, ...], feature: Array, key: Array
-) -> tuple[Array, Array]:
+) -> tuple[Array, Array | None]:
     """i32[D, C]: the rank of each cell in the order that a level cuts, and the cell of each rank.
 
     Ordered cells keep their order, and others are shuffled. Cells that a feature does not have come
-    last.
+    last. Where all cells keep their order there is None in place of the second.
     """
     place = jnp.arange(max(attribute.cells for attribute in attributes), dtype=jnp.int32)
     unmoved = jnp.broadcast_to(place, (feature.shape[0], place.size))
     most = max((attribute.cells for attribute in attributes if not attribute.ordered), default=0)
     if most == 0:
-        return unmoved, unmoved
+        return unmoved, None
 
     # Only the first `most` cells can be out of order.
     cells = jnp.asarray([attribute.cells for attribute in attributes], jnp.int32)[feature]

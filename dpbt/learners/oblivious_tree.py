@@ -15,6 +15,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from dpbt.arithmetic import rounded
 from dpbt.base import (
     BINARY,
     CELLS,
@@ -171,10 +172,10 @@ def histogram_sensitivity(kind: Kind) -> float:
 
 
 def _histograms(kind: Kind, cells: Array, target: Array, weights: Array) -> Array:
-    """i32[F, C, K]: how many rows of each class have each cell, C the most cells of a feature.
+    """i32[F, C, K]: how many rows of each class have each cell, in 1 / GRID of a row.
 
-    For a number K is 1. A row counts by its weight. A cell that its feature does not have is beyond
-    C, or has a count that nothing reads.
+    C is the most cells of a feature. For a number K is 1. A row counts by its weight. A cell that
+    its feature does not have is beyond C, or has a count that nothing reads.
     """
     columns = kind.columns
     part = weights.astype(jnp.int32)
@@ -186,7 +187,7 @@ def _histograms(kind: Kind, cells: Array, target: Array, weights: Array) -> Arra
     def of_feature(cell: Array) -> Array:
         place = columns * cell.astype(jnp.int32) + jnp.minimum(label, columns - 1)
         counts = jax.ops.segment_sum(part, place, columns * kind.widest)
-        return whole_rows(counts).reshape(kind.widest, columns)
+        return counts.reshape(kind.widest, columns)
 
     return jax.lax.map(of_feature, cells)
 
@@ -208,10 +209,12 @@ def _opening(
     del public
     if kind.marginals:
         histograms = _histograms(kind, cells_of(kind.attributes, rows), rows.target, weights)
-        draw("histogram", kind.noise, histograms, budget.histogram_scale)
+        counts = boundary.Total(histograms, whole_rows)
+        draw("histogram", kind.noise, counts, budget.histogram_scale)
     if kind.response == NUMBER:
         counts = target_histogram.counts(rows.target, weights.astype(jnp.int32), kind.target_bins)
-        draw(target_histogram.SITE, kind.noise, whole_rows(counts), budget.score_scale)
+        total = boundary.Total(counts, whole_rows)
+        draw(target_histogram.SITE, kind.noise, total, budget.score_scale)
 
 
 def _opening_events(kind: Kind, budget: ObliviousBudget, public: Public) -> list[Event]:
@@ -274,16 +277,16 @@ def _start(kind: Kind, release: Release, budget: ObliviousBudget) -> Array:
     totals = _class_totals(kind, release["histogram"])
     cells = float(_known_cells(kind).sum(axis=1).mean())
     deviation = kind.deviation * math.sqrt(cells / len(kind.attributes)) * budget.histogram_scale
-    shrunk = totals + 3 * deviation
+    shrunk = totals + rounded(3 * deviation)
     if kind.response == BINARY:
         return jnp.log2(shrunk[1] / shrunk[0])
-    logs = jnp.log2(shrunk)
-    return logs - jnp.mean(logs)
+    logs = rounded(jnp.log2(shrunk))
+    return logs - rounded(jnp.mean(logs))
 
 
 def _prologue(kind: Kind) -> LearnerPrologue:
     program = boundary.private_program(
-        functools.partial(_opening, kind), functools.partial(_opening_events, kind)
+        functools.partial(_opening, kind), functools.partial(_opening_events, kind), additive=True
     )
     start, tag = functools.partial(_start, kind), f"histograms({kind.tag})"
     if kind.response != NUMBER:
@@ -321,12 +324,13 @@ def _masses(kind: Kind, budget: ObliviousBudget, public: Public) -> tuple[Array,
 
     # What stands above the noise, and a tenth of uniform.
     histogram = public.prologue["histogram"]
-    noise = kind.deviation * math.sqrt(kind.columns) * budget.histogram_scale
+    noise = rounded(kind.deviation * math.sqrt(kind.columns) * budget.histogram_scale)
     rows = jnp.sum(histogram, axis=2).astype(jnp.float32)
     above = jnp.where(jnp.asarray(known), jnp.maximum(rows - noise, 0), 0)
     total = jnp.sum(above, axis=1, keepdims=True)
     measured = jnp.where(total > 0, above / jnp.where(total > 0, total, 1), uniform)
-    return 0.9 * measured + 0.1 * uniform, jnp.sum(_class_totals(kind, histogram))
+    mass = rounded(0.9 * measured) + rounded(0.1 * uniform)
+    return mass, jnp.sum(_class_totals(kind, histogram))
 
 
 # One round.
@@ -341,7 +345,7 @@ def structure(kind: Kind, budget: ObliviousBudget, public: Public) -> tuple[Obli
         kind.attributes, kind.depth, kind.mixes, seed, jnp.asarray(public.round), mass
     )
     leaves = jnp.zeros((*kind.response.axes, 2**kind.depth), jnp.float32)
-    return ObliviousTree(asked.feature, asked.right, leaves), rows * asked.share
+    return ObliviousTree(asked.feature, asked.right, leaves), rounded(rows * asked.share)
 
 
 def _known(kind: Kind, budget: ObliviousBudget, public: Public) -> tuple[ObliviousTree, Array]:
@@ -395,7 +399,7 @@ def program(
     residuals, sums = _residuals(kind, rows, weights), _leaf_sums(2**kind.depth)
     if kind.response.axes:
         sums = jax.vmap(sums, in_axes=(0, None))
-    draw("sums", kind.noise, sums(residuals, leaf), budget.sum_scale)
+    draw("sums", kind.noise, boundary.Total(sums(residuals, leaf)), budget.sum_scale)
 
 
 def _residuals(kind: Kind, rows: Rows, weights: Array) -> Array:
@@ -580,4 +584,5 @@ def of_kind(kind: Kind) -> WeakLearner:
         epilogue=_epilogue(kind) if kind.scores else None,
         tag=f"oblivious_tree({kind.tag})",
         structure=functools.partial(structure, kind),
+        additive=True,
     )

@@ -10,9 +10,19 @@ from typing import NamedTuple
 import jax.numpy as jnp
 import numpy as np
 
-from dpbt.base import AnyArray, Array, Public, Relation, Release, Tree, WeakLearner, relation_name
+from dpbt.base import (
+    GRID,
+    AnyArray,
+    Array,
+    Public,
+    Relation,
+    Release,
+    Tree,
+    WeakLearner,
+    relation_name,
+)
 from dpbt.learners import trees
-from dpbt.privacy import accounting, boundary, mechanisms, sensitivity, slickness
+from dpbt.privacy import accounting, boundary, mechanisms, slickness
 from dpbt.privacy.accounting import Event
 from dpbt.privacy.mechanism import Allowance, Mechanism, Numbers
 
@@ -50,16 +60,16 @@ class Kind(NamedTuple):
         return self.calibration == "tight"
 
 
-def _sensitivity(kind: Kind, rows: Numbers) -> np.ndarray:
-    """f64[...]: the range of the change of the errors of all rules, in grid units."""
-    spread = slickness.RULE_RANGE if kind.tight else PUBLISHED_RANGE
-    return spread * sensitivity.count_step(rows)
+def _sensitivity(kind: Kind) -> int:
+    """The range of the change of the errors of all rules, in grid units."""
+    return GRID * (slickness.RULE_RANGE if kind.tight else PUBLISHED_RANGE)
 
 
 def calibrate(kind: Kind, allowance: Allowance, rounds: Numbers, public: Public) -> RuleBudget:
     """The budget: a round has one draw."""
+    del public
     of_round = allowance.part(1 / np.asarray(rounds))
-    return RuleBudget(kind.mechanism.scale(_sensitivity(kind, public.rows), of_round))
+    return RuleBudget(kind.mechanism.scale(_sensitivity(kind), of_round))
 
 
 def error_weights(table: trees.Prepared, weights: Array) -> Array:
@@ -102,11 +112,8 @@ def program(
     """
     del public
 
-    # Scores: minus the errors, up to a constant that all rules share.
-    errors = error_weights(table, weights)
-    scores = (jnp.min(errors) - errors).astype(jnp.float32)
-
     # Rules of splits that may not be chosen are masked.
+    allowed = None
     if table.allowed is not None:
         if kind.mechanism is not mechanisms.exponential:
             raise ValueError(
@@ -114,8 +121,9 @@ def program(
                 "questions.allowed is given"
             )
         allowed = jnp.concatenate([jnp.ones(2, bool), jnp.repeat(table.allowed, 2)])
-        scores = jnp.where(allowed, scores, -jnp.inf)
 
+    # Scores: minus the errors, exact.
+    scores = mechanisms.behind_best(-error_weights(table, weights), allowed)
     draw("rule", kind.mechanism, scores, budget.rule_scale)
 
 
@@ -127,12 +135,13 @@ def hypothesis(kind: Kind, release: Release, budget: RuleBudget, public: Public)
 
 def events(kind: Kind, budget: RuleBudget, public: Public) -> list[Event]:
     """One line: the rule."""
+    del public
     return [
         Event(
             "rule",
             kind.mechanism,
             "a split, its negation or a constant",
-            sensitivity=_sensitivity(kind, public.rows),
+            sensitivity=_sensitivity(kind),
             scale=budget.rule_scale,
             theorem="docs/privacy.md 8" if kind.tight else "Asadi et al. (2022), Thm 8.2",
             moved=1,
@@ -154,8 +163,7 @@ def one_rule(
     n / eta, so this is 2 eta / (kappa n). The published calibration's ledger has the paper's
     4 eta / (kappa n), which is true and twice what is needed.
 
-    Error counts are exact integers; only their differences are turned into float32
-    (`sensitivity.count_step`).
+    Errors are exact integers.
 
     Args:
         relation: the neighbouring relation of the ledger.

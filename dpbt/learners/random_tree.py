@@ -20,6 +20,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from dpbt.base import (
+    GRID,
     AnyArray,
     Array,
     HypothesisClass,
@@ -34,7 +35,7 @@ from dpbt.data import questions
 from dpbt.learners import rules
 from dpbt.privacy import accounting, boundary, mechanisms, sensitivity
 from dpbt.privacy.accounting import Event
-from dpbt.privacy.mechanism import Allowance, Mechanism, Numbers
+from dpbt.privacy.mechanism import Allowance, Mechanism, Numbers, Value
 
 MAX_DEPTH = 20
 """The largest depth of a random tree."""
@@ -237,31 +238,28 @@ GROVES = HypothesisClass(
 """Groves over positions. Their sum is a majority vote; `prediction` has all voting rules."""
 
 
-def _statistic(noise: Mechanism, weights: Array) -> Array:
-    """Class weights as the mechanism reads them; for labels their float32 differences."""
-    if noise is mechanisms.exponential:
-        weights = weights - jnp.max(weights, axis=-1, keepdims=True)
-        return weights.astype(jnp.float32)
-    return weights
+def _statistic(noise: Mechanism, weights: Array) -> Value:
+    """Class weights as the mechanism reads them; for labels their exact differences."""
+    return mechanisms.behind_best(weights) if noise is mechanisms.exponential else weights
 
 
-def _leaf_sensitivity(kind: Kind, rows: Numbers) -> np.ndarray:
-    """f64[...]: the sensitivity of all class weights, or of all labels' scores, in grid units.
+def _leaf_sensitivity(kind: Kind) -> Numbers:
+    """The sensitivity of all class weights, or of all labels' scores, in grid units.
 
     A row that comes or goes moves a label's scores one way. The published exponent, leaf by leaf,
     allows for both ways.
     """
-    step = sensitivity.count_step(rows, exact=not kind.labels)
     if kind.labels:
-        return step * (2 if kind.per_leaf else sensitivity.split_moves(kind.relation))
-    return step * kind.noise.bound(sensitivity.class_weights(kind.relation))
+        return GRID * (2 if kind.per_leaf else sensitivity.split_moves(kind.relation))
+    return kind.noise.bound(sensitivity.class_weights(kind.relation).times(GRID))
 
 
 def calibrate(kind: Kind, allowance: Allowance, rounds: Numbers, public: Public) -> ForestBudget:
     """The budget: a tree's leaves share its allowance, or have equal parts of it (published)."""
+    del public
     leaves = kind.leaves if kind.per_leaf else 1
     of_draw = allowance.part(1 / (np.asarray(rounds) * float(leaves)))
-    return ForestBudget(kind.noise.scale(_leaf_sensitivity(kind, public.rows), of_draw))
+    return ForestBudget(kind.noise.scale(_leaf_sensitivity(kind), of_draw))
 
 
 def program(
@@ -336,6 +334,7 @@ def _structure_events(kind: Kind) -> list[Event]:
 
 def events(kind: Kind, budget: ForestBudget, public: Public) -> list[Event]:
     """The events of the structure, and one for the leaves."""
+    del public
     where = "all leaves" if kind.parts == 1 else "all leaves of all trees"
     if kind.per_leaf:
         where, theorem = "each leaf paid for", "Nock & Henecka (2020), section 17.2"
@@ -345,7 +344,7 @@ def events(kind: Kind, budget: ForestBudget, public: Public) -> list[Event]:
         "leaf",
         kind.noise,
         f"{'labels' if kind.labels else 'class weights'}, {where}",
-        sensitivity=_leaf_sensitivity(kind, public.rows),
+        sensitivity=_leaf_sensitivity(kind),
         scale=budget.leaf_scale,
         theorem=theorem,
         count=kind.leaves if kind.per_leaf else 1,

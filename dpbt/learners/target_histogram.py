@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from dpbt.arithmetic import rounded
 from dpbt.base import Array, Relation
 from dpbt.privacy import sensitivity
 from dpbt.privacy.mechanism import Mechanism, Numbers
@@ -80,16 +81,18 @@ def fitted(noisy: Array, deviation: Numbers) -> tuple[Array, Array, Array]:
 
     # How many rows fit best, and how far the counts then are from these shares.
     found = noisy.astype(jnp.float32)[None, None, :]
-    rows = jnp.sum(found * share, axis=2) / jnp.sum(share**2, axis=2)
+    rows = jnp.sum(rounded(found * share), axis=2) / jnp.sum(rounded(share**2), axis=2)
     rows = jnp.maximum(rows, 10.0)
-    expected = rows[..., None] * share
-    squared = jnp.asarray(deviation, jnp.float32) ** 2
-    variance = squared + 2 * expected + (_UNLIKE * expected) ** 2 + 1
-    misfit = jnp.sum((found - expected) ** 2 / variance, axis=2)
+    expected = rounded(rows[..., None] * share)
+    squared = rounded(jnp.asarray(deviation, jnp.float32) ** 2)
+    variance = squared + rounded(2 * expected) + rounded((_UNLIKE * expected) ** 2) + 1
+    misfit = jnp.sum(rounded((found - expected) ** 2 / variance), axis=2)
 
     # The mean over all of them.
-    prior = (jnp.log(spread / _SPREAD) / _LOG_SPREAD) ** 2 + ((center - _CENTER) / _OFF_CENTER) ** 2
-    likely = jax.nn.softmax(-(misfit + prior) / 2, axis=(0, 1))
-    mean_spread = jnp.exp(jnp.sum(likely * jnp.log(jnp.broadcast_to(spread, likely.shape))))
-    mean_center = jnp.sum(likely * jnp.broadcast_to(center, likely.shape))
-    return mean_center, mean_spread, jnp.sum(likely * rows)
+    off_spread = rounded((jnp.log(spread / _SPREAD) / _LOG_SPREAD) ** 2)
+    prior = off_spread + rounded(((center - _CENTER) / _OFF_CENTER) ** 2)
+    likely = rounded(jax.nn.softmax(-(misfit + prior) / 2, axis=(0, 1)))
+    logs = rounded(likely * jnp.log(jnp.broadcast_to(spread, likely.shape)))
+    mean_center = jnp.sum(rounded(likely * jnp.broadcast_to(center, likely.shape)))
+    mean_spread = rounded(jnp.exp(jnp.sum(logs)))  # else a / exp(b) may become a * exp(-b)
+    return mean_center, mean_spread, jnp.sum(rounded(likely * rows))

@@ -25,7 +25,7 @@ from dpbt.base import (
 )
 from dpbt.learners import trees
 from dpbt.losses import check_criterion, family_name, fixed
-from dpbt.privacy import accounting, boundary, mechanisms, sensitivity, slickness
+from dpbt.privacy import accounting, boundary, mechanisms, sensitivity, slickness, variates
 from dpbt.privacy.accounting import Event
 from dpbt.privacy.mechanism import SCALE_MARGIN, Allowance, Mechanism, Numbers, rounded_down
 
@@ -75,29 +75,27 @@ class Kind(NamedTuple):
 
 
 def tight_range(criterion: ProperLoss, mass: Numbers) -> Numbers:
-    """`slickness.improvement_range` plus what float32 may add, in units of the weight cap."""
+    """`slickness.improvement_range` and what rounding may add, in units of the weight cap.
+
+    The range itself is evaluated in float32 (`sensitivity.tight_split`).
+    """
     exact = slickness.improvement_range(criterion, mass)
-    return exact + slickness.improvement_rounding(mass)
+    return exact * sensitivity.BOUND_MARGIN + slickness.improvement_rounding(mass)
 
 
 def improvements(criterion: ProperLoss, products: Array, totals: Array) -> Array:
-    """f32[nodes, S]: the decrease of the perspectives by each split, in units of the weight cap.
+    """f64[nodes, S]: the decrease of the perspectives by each split, in units of the weight cap.
+
+    For use within `variates.double_precision`.
 
     Args:
         criterion: the loss whose perspective is w G(q).
         products: i32[nodes, 2, S], weights that satisfy each split, by class.
         totals: i32[nodes, 2], the class weights of the nodes.
     """
-
-    def perspective(counts: Array) -> Array:
-        weight = counts.astype(jnp.float32) / GRID
-        return criterion.perspective(weight[:, 1], weight[:, 0])
-
-    return (
-        perspective(totals)[:, None]
-        - perspective(products)
-        - perspective(totals[:, :, None] - products)
-    )
+    here = trees.perspectives(criterion, totals)[:, None]
+    right = trees.perspectives(criterion, products)
+    return here - right - trees.perspectives(criterion, totals[:, :, None] - products)
 
 
 @functools.cache
@@ -141,18 +139,19 @@ def _root(table: trees.Prepared, by_class: Array, depth: int) -> _Growth:
     )
 
 
-def _scores(criterion: ProperLoss, growth: _Growth, allowed: AnyArray | None) -> Array:
-    """f32[S * nodes]: the score of each pair, at index split * nodes + node.
+def _scores(criterion: ProperLoss, growth: _Growth, allowed: AnyArray | None) -> mechanisms.Scores:
+    """The scores [S * nodes] of all pairs, at index split * nodes + node.
 
-    It is -inf for a node that is not a leaf above the depth cap, and for a split that is not
+    A pair is forbidden if its node is not a leaf above the depth cap, or if its split is not
     allowed.
     """
-    nodes = growth.products.shape[0]
-    gains = improvements(criterion, growth.products, growth.totals[:nodes])
-    is_open = growth.is_leaf[:nodes, None]
+    nodes, _, splits = growth.products.shape
+    is_open = jnp.broadcast_to(growth.is_leaf[:nodes, None], (nodes, splits))
     if allowed is not None:
         is_open = is_open & allowed[None, :]
-    return jnp.where(is_open, gains, -jnp.inf).T.reshape(-1)
+    with variates.double_precision():
+        gains = improvements(criterion, growth.products, growth.totals[:nodes])
+        return mechanisms.behind_best(gains.T.reshape(-1), is_open.T.reshape(-1))
 
 
 def _split_leaf(table: trees.Prepared, growth: _Growth, node: Array, split: Array) -> _Growth:
@@ -218,12 +217,11 @@ def _split_range(kind: Kind, public: Public, cap: Numbers = 1.0) -> Numbers:
     proved = tight_range(kind.criterion, mass)
     if kind.tight:
         return proved
-    return jnp.maximum(proved, PUBLISHED_RANGE)  # 8, and float32's allowance beyond 1,000 rows
+    return jnp.maximum(proved, PUBLISHED_RANGE)
 
 
-def _leaf_sensitivity(rows: Numbers) -> np.ndarray:
-    """f64[...]: the range of the change of all labels' scores together, in grid units."""
-    return sensitivity.count_step(rows) * slickness.LABEL_RANGE
+_LEAF_SENSITIVITY = GRID * slickness.LABEL_RANGE
+"""The range of the change of all labels' scores together, in grid units."""
 
 
 def calibrate(
@@ -243,7 +241,7 @@ def calibrate(
     split = tree.part((1 - leaf_share) / kind.splits)
     return TopDownBudget(
         rounded_down(mechanisms.exponential.price.shift(split) * (1 - SCALE_MARGIN)),
-        kind.labels.scale(_leaf_sensitivity(public.rows), tree.part(leaf_share)),
+        kind.labels.scale(_LEAF_SENSITIVITY, tree.part(leaf_share)),
     )
 
 
@@ -262,8 +260,7 @@ def program(
     counts = _grow(draw, table, weights, kind, (scale, widest))
 
     # The labels, by the class weights up to a constant for each leaf.
-    behind = counts - jnp.max(counts, axis=1, keepdims=True)
-    draw("leaf", kind.labels, behind.astype(jnp.float32), budget.leaf_scale)
+    draw("leaf", kind.labels, mechanisms.behind_best(counts), budget.leaf_scale)
 
 
 def hypothesis(kind: Kind, release: Release, budget: TopDownBudget, public: Public) -> Tree:
@@ -301,7 +298,7 @@ def events(kind: Kind, budget: TopDownBudget, public: Public) -> list[Event]:
         "leaf",
         kind.labels,
         "labels, all leaves",
-        sensitivity=_leaf_sensitivity(public.rows),
+        sensitivity=_LEAF_SENSITIVITY,
         scale=budget.leaf_scale,
         theorem=theorem,
         moved=2**kind.depth,

@@ -9,6 +9,7 @@ Weights are integers 0..GRID and splits are bits, so both fit eight bits, and su
 statistics are exact, and do not depend on row order, shards, padding, method or device.
 """
 
+import functools
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -17,9 +18,20 @@ import jax
 import jax.numpy as jnp
 from jax.typing import DTypeLike
 
-from dpbt.base import GRID, UNSPLIT, AnyArray, Array, HypothesisClass, Table, Tree, dtype_and_rank
+from dpbt.base import (
+    GRID,
+    UNSPLIT,
+    AnyArray,
+    Array,
+    HypothesisClass,
+    ProperLoss,
+    Table,
+    Tree,
+    dtype_and_rank,
+)
 from dpbt.data import questions
 from dpbt.learners import rules
+from dpbt.privacy import variates
 
 CHUNK_ROWS = 2**24 // GRID
 """Most rows whose weights a float32 accumulator sums exactly."""
@@ -71,6 +83,23 @@ def prepare(table: Table) -> Prepared:
 def node_dtype(leaves: int) -> DTypeLike:
     """The narrowest integers that number the nodes of a level; they compare fastest."""
     return jnp.int8 if leaves <= 128 else jnp.int32
+
+
+def stored(number: AnyArray, compute: Callable[[], Array]) -> Array:
+    """What `compute` returns, stored in memory.
+
+    It is a branch on a number that compilers cannot know, so they cannot work the array out anew
+    wherever it is read. Without it every level of a tree would weigh all rows again for each of its
+    nodes, and route them again through all levels above. An optimization barrier does not help,
+    because XLA takes it away on CPUs before it fuses loops.
+
+    Args:
+        number: i32[], at least 0: the number of the round. Nothing is stored where it is constant.
+        compute: gives one array.
+    """
+    shape = jax.eval_shape(compute)
+    never = functools.partial(jnp.zeros, shape.shape, shape.dtype)
+    return jax.lax.cond(jnp.asarray(number) >= 0, compute, never)
 
 
 def weights_by_class(table: Prepared, weights: Array) -> Array:
@@ -187,6 +216,19 @@ def node_products(
 def node_totals(by_class: Array) -> Array:
     """i32[1, 2]: the root's weight by class, in units of the grid; exact up to `MAX_ROWS` rows."""
     return jnp.sum(by_class.astype(jnp.int32), axis=-1)[None]
+
+
+def perspectives(loss: ProperLoss, counts: Array) -> Array:
+    """f64[nodes, ...]: the perspective of exact class weights, in units of the weight bound.
+
+    For use within `variates.double_precision`, with a loss whose alpha is float64.
+
+    Args:
+        loss: the criterion.
+        counts: i32[nodes, 2, ...], class weights in grid units.
+    """
+    weight = variates.double(counts) / GRID
+    return loss.perspective(weight[:, 1], weight[:, 0])
 
 
 def child_totals(products: Array, totals: Array, split: Array) -> Array:

@@ -1,4 +1,4 @@
-"""The privacy boundary: one private program, run in four ways.
+"""The privacy boundary: one private program, run in five ways.
 
 A weak learner is written once, as a program that asks for its random draws:
 
@@ -7,13 +7,15 @@ A weak learner is written once, as a program that asks for its random draws:
         draw("leaf", mechanisms.discrete_laplace, statistic, scale)  # the only way out
 
 A *site* is the name of a draw ("leaf"), and the *release* holds the output of every site.
-`private_program` runs the program with four kinds of `draw`:
+`private_program` runs the program with five kinds of `draw`:
 
 - `release` samples every output.
 - `log_prob` looks the outputs up in a recorded release, and gives their exact log densities.
 - `divergence` does so on two tables, and gives the worst case over outputs.
 - `draws` notes the mechanism and the scale of every draw. The ledger compares them with the
   learner's events, so that every line prices the draw that runs.
+- `sums` returns the sums over some rows, for a table that is read in parts. `totals` draws once
+  from the sums over all rows.
 
 So an audit exercises the very code that ran. What the program returns is ignored.
 """
@@ -49,7 +51,7 @@ from dpbt.base import (
 )
 from dpbt.base import relation as to_relation
 from dpbt.privacy.accounting import Event
-from dpbt.privacy.mechanism import Allowance, Mechanism, Numbers, StepLoss
+from dpbt.privacy.mechanism import Allowance, Mechanism, Numbers, StepLoss, Value
 
 
 class Draw(Protocol):
@@ -59,7 +61,7 @@ class Draw(Protocol):
         self,
         site: str,
         mechanism: Mechanism,
-        value: Array,
+        value: "Value | Total",
         scale: Numbers,
         scale_unit: Numbers = 1.0,
     ) -> Array:
@@ -68,7 +70,8 @@ class Draw(Protocol):
         Args:
             site: the name of the draw, unique in its program.
             mechanism: the mechanism that makes the output of the value.
-            value: the private statistic; it leaves through the mechanism alone.
+            value: the private statistic, an array or `mechanisms.Scores`; it leaves through the
+                mechanism alone. A `Total` says that it is a sum over rows.
             scale: public, the mechanism's noise.
             scale_unit: public, the unit in which the ledger measures the scale. It is for a scale
                 that follows what has been released, in proportion to a public number such as a
@@ -100,11 +103,33 @@ Events = Callable[[Budget, Public], list[Event]]
 """(budget, public) -> one event for each site of a program."""
 
 
+class Total(NamedTuple):
+    """A statistic that is a sum over rows, and then a fixed map of the sum.
+
+    Attributes:
+        parts: i32[...]: the sum over the rows of a table.
+        after: maps the sum over all rows to the value that is drawn. It is public and fixed. It
+            also takes NumPy integers.
+    """
+
+    parts: Array
+    after: Callable[[Any], Any] = lambda total: total
+
+    @property
+    def value(self) -> Array:
+        """The value that is drawn, of the rows that were summed."""
+        return self.after(self.parts)
+
+
+def _value(value: Value | Total) -> Value:
+    return value.value if isinstance(value, Total) else value
+
+
 class Site(NamedTuple):
     """One draw on one table: its mechanism, its private value and its scale."""
 
     mechanism: Mechanism
-    value: Array
+    value: Value
     scale: Array
 
 
@@ -202,7 +227,11 @@ def sample(
     outputs: Release = {}
 
     def draw(
-        site: str, mechanism: Mechanism, value: Array, scale: Numbers, scale_unit: Numbers = 1.0
+        site: str,
+        mechanism: Mechanism,
+        value: Value | Total,
+        scale: Numbers,
+        scale_unit: Numbers = 1.0,
     ) -> Array:
         del scale_unit
         _check_draw(site, mechanism, outputs)
@@ -212,7 +241,7 @@ def sample(
                 f"the draw {site!r} is public randomness: give public_key, a key that is "
                 "independent of the noise's key, such as another dpbt.fresh_key()"
             )
-        outputs[site] = mechanism.sample(site_key(root, site), value, scale)
+        outputs[site] = mechanism.sample(site_key(root, site), _value(value), scale)
         return outputs[site]
 
     program(draw, table, weights, budget, public)
@@ -226,10 +255,15 @@ def requests(
     sites: dict[str, Drawn] = {}
 
     def draw(
-        site: str, mechanism: Mechanism, value: Array, scale: Numbers, scale_unit: Numbers = 1.0
+        site: str,
+        mechanism: Mechanism,
+        value: Value | Total,
+        scale: Numbers,
+        scale_unit: Numbers = 1.0,
     ) -> Array:
         _check_draw(site, mechanism, sites)
-        output = jax.eval_shape(mechanism.sample, jax.random.key(0), value, jnp.float32(1))
+        read = _value(value)
+        output = jax.eval_shape(mechanism.sample, jax.random.key(0), read, jnp.float32(1))
         noise = jnp.asarray(scale, jnp.float32)
         divisor = jnp.asarray(scale_unit, jnp.float32)
         in_units = jnp.where(divisor > 0, noise / divisor, jnp.nan)
@@ -256,12 +290,16 @@ def replayed_sites(
     sites: dict[str, Site] = {}
 
     def draw(
-        site: str, mechanism: Mechanism, value: Array, scale: Numbers, scale_unit: Numbers = 1.0
+        site: str,
+        mechanism: Mechanism,
+        value: Value | Total,
+        scale: Numbers,
+        scale_unit: Numbers = 1.0,
     ) -> Array:
         del scale_unit
         if site not in release:
             raise ValueError(f"the release has no site {site!r}; it has {sorted(release)}")
-        sites[site] = Site(mechanism, value, scale)
+        sites[site] = Site(mechanism, _value(value), scale)
         return release[site]
 
     program(draw, table, weights, budget, public)
@@ -309,13 +347,64 @@ def divergences(
     return losses
 
 
-def private_program(program: Program, events: Events) -> PrivateProgram:
-    """A program's four ways to run, and the events that price its draws.
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class Asked:
+    """What one draw of an additive program asks for, without its value.
+
+    Attributes:
+        scale: f32[...], the noise.
+        mechanism: the mechanism of the draw.
+        after: from the sum over all rows to the value that is drawn, as `Total` has it.
+    """
+
+    scale: Array
+    mechanism: Mechanism = dataclasses.field(metadata={"static": True})
+    after: Callable[[Any], Any] = dataclasses.field(metadata={"static": True})
+
+
+def additive_sites(
+    program: Program, table: Prepared, weights: Array, budget: Budget, public: Public
+) -> dict[str, tuple[Array, Asked]]:
+    """Run an additive program, and return the sum i32[...] of each draw and what it asks for.
+
+    The draws have no output here, because a sum over some rows is private. So a program whose
+    statistics follow from its own earlier draws cannot be read in this way.
+
+    Raises:
+        ValueError: for a draw of anything but a `Total`, or by a mechanism that has no `wide`.
+    """
+    sites: dict[str, tuple[Array, Asked]] = {}
+
+    def draw(
+        site: str,
+        mechanism: Mechanism,
+        value: Value | Total,
+        scale: Numbers,
+        scale_unit: Numbers = 1.0,
+    ) -> Any:
+        del scale_unit
+        _check_draw(site, mechanism, sites)
+        if not isinstance(value, Total):
+            raise ValueError(f"the draw {site!r} is of no boundary.Total, so it has no sums")
+        if mechanism.wide is None:
+            raise ValueError(f"{mechanism.name} has no draw from large totals, as {site!r} needs")
+        noise = jnp.asarray(scale, jnp.float32)
+        sites[site] = value.parts, Asked(noise, mechanism, value.after)
+
+    program(draw, table, weights, budget, public)
+    return sites
+
+
+def private_program(program: Program, events: Events, *, additive: bool = False) -> PrivateProgram:
+    """A program's ways to run, and the events that price its draws.
 
     Args:
         program: (draw, table, weights, budget, public); every output of a private statistic goes
             through `draw`.
         events: (budget, public) -> one `accounting.Event` for each site.
+        additive: whether every draw is of a `Total`, by a mechanism that has a `wide`, and no
+            statistic follows from another draw of the program. Then a table may be read in parts.
     """
 
     def release(
@@ -334,6 +423,7 @@ def private_program(program: Program, events: Events) -> PrivateProgram:
         divergence=functools.partial(divergences, program),
         draws=functools.partial(requests, program),
         events=events,
+        sums=functools.partial(additive_sites, program) if additive else None,
     )
 
 
@@ -409,6 +499,7 @@ def weak_learner(
     withheld: tuple[str, ...] = (),
     by_depth: tuple[str, ...] = (),
     structure: Callable[[Budget, Public], Any] | None = None,
+    additive: bool = False,
 ) -> WeakLearner:
     """The weak learner of a private program.
 
@@ -439,6 +530,7 @@ def weak_learner(
         by_depth: fields of its budget that have an entry for each depth on their last axis.
         structure: (budget, public) -> `Public.structure` of a round, for what the program and the
             hypothesis both derive from public quantities.
+        additive: as `private_program`.
 
     Raises:
         ValueError: for an epilogue without hypotheses that can be scaled, and as `code_tag`.
@@ -454,7 +546,7 @@ def weak_learner(
         tag = code_tag(program, hypothesis, *reading, *opening, *closing, *deriving)
     return WeakLearner(
         tag=tag,
-        program=private_program(program, events),
+        program=private_program(program, events, additive=additive),
         hypothesis=hypothesis,
         hypotheses=hypotheses,
         relation=None if relation is None else to_relation(relation),

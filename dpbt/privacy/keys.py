@@ -184,7 +184,7 @@ def fresh_key() -> Array:
     it. Printing a key prints its words.
     """
     entropy = np.frombuffer(secrets.token_bytes(4 * _KEY_WORDS), "<u4").astype(np.uint32)
-    return jax.random.wrap_key_data(jnp.asarray(entropy), impl=CHACHA20)
+    return jax.random.wrap_key_data(jax.device_put(entropy), impl=CHACHA20)
 
 
 def kind(key: Array, name: str = "key") -> str:

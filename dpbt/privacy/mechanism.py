@@ -19,6 +19,13 @@ Array = jax.Array
 Numbers = Any
 """A number, or an array with axes of settings, of NumPy or JAX and perhaps traced."""
 
+Value = Any
+"""What a mechanism reads: an array, or `mechanisms.Scores`; private."""
+
+
+LIMB = 30
+"""Whole numbers beyond int32 are two int32: high 2^LIMB + low, with low in 0..2^LIMB - 1."""
+
 
 class Sampler(NamedTuple):
     """How far a sampler of finitely many bits can be from the law of its mechanism.
@@ -127,16 +134,20 @@ class Mechanism(NamedTuple):
         sampler: how far `sample` can be from `log_prob`; None if no bound is proved, which marks a
             ledger FLOAT.
         public: whether the output is public randomness, drawn with the public key.
+        wide: `sample` for totals beyond int32; None if there is none. It is (key, high, low,
+            scale) -> (high, low). The i32 `high` and `low` stand for high 2^`LIMB` + low. It draws
+            what `sample` draws, and clamps nothing.
     """
 
     name: str
-    sample: Callable[[Array, Array, Array], Array]
-    log_prob: Callable[[Array, Array, Array], Array]
-    divergence: Callable[[Array, Array, Array, Array], Array]
-    rho: Callable[[Array, Array, Array, Array], Array]
+    sample: Callable[[Array, Value, Array], Array]
+    log_prob: Callable[[Array, Value, Array], Array]
+    divergence: Callable[[Value, Array, Value, Array], Array]
+    rho: Callable[[Value, Array, Value, Array], Array]
     price: Price
     sampler: Sampler | None = None
     public: bool = False
+    wide: Callable[[Array, Array, Array, Array], tuple[Array, Array]] | None = None
 
     def cost(self, sensitivity: Numbers, scale: Numbers) -> Cost:
         """The cost of one draw, in epsilon, rho and mu.

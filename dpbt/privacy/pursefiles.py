@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple, NoReturn, Self
 
+from dpbt import storage
 from dpbt.base import relation
 from dpbt.modelfiles import checksum
 from dpbt.privacy import accounting
@@ -136,10 +137,6 @@ def real(path: Path) -> Path:
 def locked(path: Path) -> Iterator[None]:
     """Wait until no other process or thread holds the purse of a file, and hold it.
 
-    The system releases the lock when a process ends, however it ends. File systems over a network
-    may not keep such locks. A lock whose file was removed meanwhile holds off nobody, so another is
-    taken.
-
     Args:
         path: of the file itself, as `real` gives it.
 
@@ -147,26 +144,13 @@ def locked(path: Path) -> Iterator[None]:
         ValueError: on a system without `flock`.
         OSError: if the file of the lock cannot be written.
     """
-    try:
-        import fcntl
-    except ImportError:
-        raise ValueError("purses in files need flock, which this system does not have") from None
-    path.parent.mkdir(parents=True, exist_ok=True)
-    lock = path.with_name(f"{path.name}.lock")
-    while True:
-        with open(lock, "ab") as file:
-            fcntl.flock(file, fcntl.LOCK_EX)
-            if _is_at(file.fileno(), lock):
-                yield
-                return
-
-
-def _is_at(handle: int, path: Path) -> bool:
-    """Whether an open file is the one that a path leads to."""
-    try:
-        return os.path.samestat(os.fstat(handle), os.stat(path))
-    except FileNotFoundError:
-        return False
+    with contextlib.ExitStack() as held:
+        try:
+            held.enter_context(storage.locked(path.with_name(f"{path.name}.lock")))
+        except ImportError:
+            words = "purses in files need flock, which this system does not have"
+            raise ValueError(words) from None
+        yield
 
 
 def write(path: Path, identity: Identity, terms: Terms, spent: tuple[Spent, ...]) -> None:

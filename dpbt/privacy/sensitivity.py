@@ -10,7 +10,7 @@ import math
 import jax.numpy as jnp
 import numpy as np
 
-from dpbt.base import ADD_REMOVE, GRID, REPLACE_ONE, Array, ProperLoss, Relation
+from dpbt.base import ADD_REMOVE, REPLACE_ONE, Array, ProperLoss, Relation
 from dpbt.privacy.mechanism import Numbers, Sensitivity
 
 
@@ -44,21 +44,32 @@ def perspective_bound(loss: ProperLoss, rows: Numbers) -> Array:
     return loss.perspective(jnp.ones_like(rows), rows)
 
 
-def rounding_allowance(rows: Numbers) -> Array:
-    """2^-18 m: the most that float32 adds to the spread of score changes between neighbours.
+BOUND_MARGIN = np.float32(1 + 2.0**-20)
+"""Covers the rounding of a bound that is evaluated in float32, in at most 16 roundings."""
 
-    A perspective is at most the weight in its child, and is evaluated in at most 8 roundings of
-    2^-24 relative to it. With the sum over children, a score is off by at most 9 * 2^-24 m. A
-    change is off by twice that, and the spread of changes over candidates by four times:
-    36 * 2^-24 m < 2^-18 m. For Gini at a thousand rows that is a tenth of a percent of f(1, m), and
-    for Matsushita far less.
+
+def rounding_allowance(rows: Numbers) -> Array:
+    """2^-40 m: the most that float64 adds to the spread of score changes between neighbours.
+
+    Scores are functions of exact integers, computed in float64 and held in 48 bits
+    (`trees.perspectives`, `mechanisms.behind_best`). A perspective is off by at most 2^-43 of the
+    weight in its child (`losses.check_criterion`). The sum over two children, the difference to the
+    best score and its 48 bits add at most 2^-46 m. The best score as computed is subtracted from
+    all scores of a draw, so its own error moves them together. The spread compares two candidates
+    on two tables. So it is off by at most 4 (2^-43 + 2^-46) m < 2^-40 m.
+
+    At 2^24 rows it is 2^-16, where f(1, m) is at least 2.
     """
-    return jnp.asarray(rows, jnp.float32) * 2.0**-18
+    return jnp.asarray(rows, jnp.float32) * 2.0**-40
 
 
 def tight_split(loss: ProperLoss, rows: Numbers) -> Array:
-    """The tight calibration's sensitivity of a split: f(1, m) plus what float32 scores may add."""
-    return perspective_bound(loss, rows) + rounding_allowance(rows)
+    """The tight calibration's sensitivity of a split: f(1, m) (1 + 2^-20) + 2^-40 m.
+
+    The factor is for f(1, m) itself, which is evaluated here in at most 8 roundings of 2^-24, and
+    for the two roundings of this sum. The last term is what float64 scores may add.
+    """
+    return perspective_bound(loss, rows) * BOUND_MARGIN + rounding_allowance(rows)
 
 
 def published_split(loss: ProperLoss, rows: Numbers) -> Array:
@@ -114,22 +125,6 @@ def moved_rows(relation: Relation) -> int:
     if relation is REPLACE_ONE:
         return 2
     raise ValueError(f"no bound is known under {relation!r}")
-
-
-def count_step(rows: Numbers, exact: bool = False) -> np.ndarray:
-    """The most that one row moves one count, in grid units.
-
-    It is GRID, and larger where float32 rounds counts of many rows. Counts are integers of at most
-    GRID m. Discrete noise reads them as they are. Real noise and scores read them in float32, which
-    is exact up to 2^24. Beyond that, two neighbours are rounded by half a spacing each, and a
-    spacing is at most 2^-23 GRID m.
-
-    Args:
-        rows: m, scalar or array.
-        exact: whether the counts are read as integers.
-    """
-    most = GRID * np.asarray(rows, np.float64)
-    return GRID + np.where(exact | (most <= 2**24), 0.0, most * 2.0**-23)
 
 
 ERROR_WEIGHT = Sensitivity(1, 1)

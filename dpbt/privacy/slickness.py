@@ -125,13 +125,14 @@ def improvement_range(loss: ProperLoss, mass: Numbers) -> Array:
 
 
 def improvement_rounding(mass: Numbers) -> Array:
-    """2^-17 M: the most that float32 adds to the spread of the changes of improvements.
+    """2^-39 M: the most that float64 adds to the spread of the changes of improvements.
 
-    It is in units of u. A perspective is evaluated in at most 8 roundings of 2^-24 relative to the
-    weight in its leaf. A leaf, its two children and two subtractions make 18 * 2^-24 M. A change
-    has twice that, and the spread of two changes four times: 72 * 2^-24 M < 2^-17 M.
+    It is in units of u. A perspective is off by at most 2^-43 of the weight in its leaf
+    (`sensitivity.rounding_allowance`). A leaf and its two children make 2^-42 M, and subtractions
+    and the 48 bits of a score less than 2^-45 M. The spread compares two candidates on two tables.
+    So it is off by at most 4 (2^-42 + 2^-45) M < 2^-39 M.
     """
-    return jnp.asarray(mass, jnp.float32) * 2.0**-17
+    return jnp.asarray(mass, jnp.float32) * 2.0**-39
 
 
 def sum_step(rows: Numbers, spread: Numbers = 0.0) -> np.ndarray:

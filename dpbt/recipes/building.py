@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike
 
 from dpbt.base import (
     MAX_ROWS,
+    MOST_CHUNKED_ROWS,
     Budget,
     LedgerEvent,
     LossFamily,
@@ -33,21 +34,37 @@ from dpbt.privacy.mechanism import Allowance
 from dpbt.validate import floats, one_of, positive, shown, whole, wholes
 
 
-def checked_rows(rows: ArrayLike) -> np.ndarray:
-    """The public number `rows` as float64, if every entry is a whole number in 1..MAX_ROWS.
+def checked_rows(rows: ArrayLike, most: int = MAX_ROWS) -> np.ndarray:
+    """The public number `rows` as float64, if every entry is a whole number in 1..most.
+
+    Args:
+        rows: one number or several.
+        most: `MAX_ROWS`, or `MOST_CHUNKED_ROWS` for a learner whose table may be read in chunks.
 
     Raises:
-        ValueError: naming `rows` and what was given.
+        ValueError: naming `rows` and what was given; also for a number above MAX_ROWS that float32
+            does not hold, with the next one that it does.
     """
     numbers = positive("rows", rows, finite=True)
     if np.any(numbers != np.floor(numbers)):
         raise ValueError(f"rows must be whole numbers, got {shown(numbers)}")
-    if np.any(numbers > MAX_ROWS):
+    if np.any(numbers > most):
         raise ValueError(
-            f"rows must be at most {MAX_ROWS}, which int32 sums of weights hold, "
-            f"got {shown(numbers)}"
+            f"rows must be at most {most}, which {_LIMITS[most]} hold, got {shown(numbers)}"
+        )
+    uneven = numbers != numbers.astype(np.float32)
+    if np.any(uneven):
+        first = numbers[uneven].flat[0]
+        above = np.nextafter(np.float32(first), np.float32(np.inf))
+        next_one = np.float32(first) if np.float32(first) > first else above
+        raise ValueError(
+            f"rows above {MAX_ROWS} must be numbers that float32 holds: use {int(next_one)} "
+            f"in place of {int(first)}, and a table of this capacity"
         )
     return numbers
+
+
+_LIMITS = {MAX_ROWS: "int32 sums of weights", MOST_CHUNKED_ROWS: "sums of float64"}
 
 
 def deltas(delta: ArrayLike) -> np.ndarray:
@@ -139,17 +156,19 @@ def checked_request(
     calibration: str,
     relation: str | Relation,
     rows_per_person: int = 1,
+    most_rows: int = MAX_ROWS,
 ) -> Request:
     """Check the arguments that all recipes share.
 
     Args:
         epsilon: above 0.
         delta: 0 for every setting, or in (0, 1) for every setting.
-        rows: whole numbers in 1..`base.MAX_ROWS`.
+        rows: whole numbers in 1..most_rows.
         rounds: integers of at least 1.
         calibration: "tight" or "published".
         relation: "add_remove" or "replace_one".
         rows_per_person: an integer of at least 1.
+        most_rows: as `checked_rows`.
 
     Raises:
         ValueError: for a value outside these ranges, naming the argument and what was given.
@@ -158,7 +177,7 @@ def checked_request(
     request = Request(
         epsilon=positive("epsilon", epsilon),
         delta=deltas(delta),
-        rows=checked_rows(rows),
+        rows=checked_rows(rows, most_rows),
         rounds=wholes("rounds", rounds),
         calibration=calibration,
         relation=to_relation(relation),

@@ -13,6 +13,7 @@ from dpbt import losses
 from dpbt.base import (
     ADD_REMOVE,
     BINARY,
+    MOST_CHUNKED_ROWS,
     NUMBER,
     REPLACE_ONE,
     Public,
@@ -136,6 +137,7 @@ def oblivious_boost(
         calibration="tight",
         relation=relation,
         rows_per_person=rows_per_person,
+        most_rows=MOST_CHUNKED_ROWS,
     )
     opening, closing = (
         _share("marginals_share", marginals_share),
@@ -448,7 +450,7 @@ def auto(
     """
     domains.check(domain)
     one = {"epsilon": positive("epsilon", epsilon), "delta": deltas(delta)}
-    one["rows"] = checked_rows(rows)
+    one["rows"] = checked_rows(rows, MOST_CHUNKED_ROWS)
     for name, number in one.items():
         if number.ndim:
             raise ValueError(f"auto takes one {name}, got {number.size} of them")

@@ -1,8 +1,10 @@
 """The folder of a sweep's results: what was begun in it, what is done, and how it is finished."""
 
+import contextlib
 import json
 import shutil
-from collections.abc import Mapping, Sequence
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,9 +12,11 @@ import jax
 import numpy as np
 from jax.experimental import multihost_utils
 
+from dpbt import storage
+from dpbt.storage import write_whole
 from dpbt.sweeps.definition import Sweep, Task, setting_id
 from dpbt.sweeps.fingerprints import fingerprint
-from dpbt.sweeps.storage import load_columns, save_columns, write_whole
+from dpbt.sweeps.storage import load_columns, save_columns
 
 
 def fingerprints(tasks: Sequence[Task], secret: bytes) -> dict[str, str]:
@@ -26,22 +30,54 @@ def fingerprints(tasks: Sequence[Task], secret: bytes) -> dict[str, str]:
     return {task.name: of_task(task) for task in tasks}
 
 
+@contextlib.contextmanager
+def held(folder: Path) -> Iterator[None]:
+    """Keep other runs out of the folder, as `storage.held`.
+
+    The first of several processes holds the folder for all of them.
+
+    Raises:
+        ValueError: on every process, if another run is at work in the folder.
+    """
+    with contextlib.ExitStack() as stack:
+        refusal = None
+        if jax.process_index() == 0:
+            try:
+                stack.enter_context(storage.held(folder))
+            except ValueError as error:
+                refusal = error
+        if jax.process_count() > 1:
+            free = multihost_utils.broadcast_one_to_all(np.int32(refusal is None))
+            if not free and refusal is None:
+                refusal = ValueError(f"another run is at work in {folder}")
+        if refusal is not None:
+            raise refusal
+        yield
+
+
 def claim(folder: Path, plan: Mapping[str, Any]) -> None:
     """Record the plan in the folder, or check that the folder was begun with it.
 
     Raises:
-        ValueError: if the folder was begun with another plan, or holds results without one.
+        ValueError: if the folder was begun with another plan, holds results without one, or its
+            plan cannot be read.
     """
     path, text = folder / "sweep.json", json.dumps(plan, sort_keys=True, indent=1) + "\n"
     if path.exists():
-        _check_begun(folder, json.loads(path.read_text()), json.loads(text))
+        try:
+            begun = json.loads(path.read_text(encoding="utf-8"))
+        except ValueError:
+            raise ValueError(
+                f"{path}: not the plan of a sweep, or cut off; remove the folder, or use another"
+            ) from None
+        _check_begun(folder, begun, json.loads(text))
     elif jax.process_index() == 0:
         if results := [*folder.glob("*.npz"), *folder.glob("parts/*/*.npz")]:
             raise ValueError(
                 f"{folder} holds results ({results[0].name}) but no sweep.json to say of what; use "
                 "another folder"
             )
-        write_whole(path, lambda name: name.write_text(text))
+        write_whole(path, lambda name: name.write_text(text, encoding="utf-8"), durable=True)
 
 
 def _check_begun(folder: Path, begun: Mapping[str, Any], plan: Mapping[str, Any]) -> None:
@@ -74,19 +110,37 @@ def _changed_tasks(begun: Any, tasks: Mapping[str, str]) -> str:
 
 
 def done(folder: Path, names: Sequence[str]) -> set[tuple[str, str | None]]:
-    """(task, batch) of every part, and (task, None) of every finished task, for all processes."""
+    """(task, batch) of every part, and (task, None) of every finished task, for all processes.
+
+    The first process removes what a kill left, and files that are cut off or damaged. Their fits
+    are run again.
+    """
+    if jax.process_index() == 0:
+        for path in [*folder.glob(".*.npz"), *folder.glob("parts/*/.*.npz")]:  # left by a kill
+            path.unlink(missing_ok=True)
+        for name in names:
+            for path in [folder / f"{name}.npz", *(folder / "parts" / name).glob("*.npz")]:
+                if path.exists() and not _is_whole(path):
+                    words = f"{path}: cut off or damaged; its fits are run again"
+                    warnings.warn(words, RuntimeWarning, stacklevel=3)
+                    path.unlink()
     if jax.process_count() > 1:
         multihost_utils.sync_global_devices("parts")
     done: set[tuple[str, str | None]] = {
         (name, None) for name in names if (folder / f"{name}.npz").exists()
     }
     for name in names:
-        for path in (folder / "parts" / name).glob("*.npz"):
-            if path.name.startswith("."):  # left by a kill
-                path.unlink(missing_ok=True)
-            else:
-                done.add((name, path.stem))
+        done |= {(name, path.stem) for path in (folder / "parts" / name).glob("[!.]*.npz")}
     return done
+
+
+def _is_whole(path: Path) -> bool:
+    """Whether a file of columns can be read; its parts have checksums."""
+    try:
+        load_columns(path)
+    except ValueError:
+        return False
+    return True
 
 
 def finish(sweep: Sweep, tasks: Sequence[Task], folder: Path, plan: Mapping[str, Any]) -> None:

@@ -3,7 +3,8 @@
 Results lie in one folder. `sweep.json` says what is run. `parts/` holds a file for each finished
 batch. `TASK.npz` is written when a task is complete and takes the place of its parts; it has one
 row for each fit. Every file is renamed into place whole. A run that is killed thus loses at most
-the batch it was in, and its resumption ends in the same bytes.
+the batch it was in, and its resumption ends in the same bytes. A file that is cut off or damaged is
+found, and its fits are run again. One run at a time works in a folder.
 
 Tasks may hold private rows. `sweep.json` has a fingerprint of each, keyed with a secret that stays
 with their owner (`fingerprints`). A run that resumes needs it to tell whether a table is another
@@ -349,8 +350,10 @@ def run(
     Raises:
         ValueError: naming the argument, for tasks or axes that do not fit, or a value that the
             recipe's maker refuses. Also if the folder holds another sweep, or one begun otherwise
-            (with other rows, for example), or `fingerprints.local_secret` refuses the secret's
-            file. Neither fingerprints nor numbers of rows are shown.
+            (with other rows, for example), if another run is at work in it, or
+            `fingerprints.local_secret` refuses the secret's file. Neither fingerprints nor numbers
+            of rows are shown.
+        OSError: naming the file, if the disk does not take it. What was written before is kept.
     """
     # Check and plan everything before the folder is begun.
     if not isinstance(sweep, Sweep):
@@ -374,21 +377,22 @@ def run(
         "lanes": {"memory_mb": memory_mb, "padding": padding, "devices": mesh.devices.shape},
         "about": about,
     }
-    folders.claim(folder, plan)
+    with folders.held(folder):
+        folders.claim(folder, plan)
 
-    # Fit what is missing: tables of one padded shape together, as they share programs.
-    bits = np.asarray([id_words(setting_id(setting)) for setting in sweep.settings])
-    tally, done = _Tally(), folders.done(folder, list(groups_of))
-    this = _Run(sweep, folder, mesh, memory_mb, progress, bits, done, tally)
-    evaluate = _evaluator(measure, mesh)
-    for shape in sorted(set(shapes.values())):
-        members = together([task for task in tasks if shapes[task.shape] == shape], shape)
-        programs = _Programs(evaluate, tally)
-        for task, number, group in _by_structure(members, groups_of):
-            _run_group(this, programs, shape, task, number, group)
+        # Fit what is missing: tables of one padded shape together, as they share programs.
+        bits = np.asarray([id_words(setting_id(setting)) for setting in sweep.settings])
+        tally, done = _Tally(), folders.done(folder, list(groups_of))
+        this = _Run(sweep, folder, mesh, memory_mb, progress, bits, done, tally)
+        evaluate = _evaluator(measure, mesh)
+        for shape in sorted(set(shapes.values())):
+            members = together([task for task in tasks if shapes[task.shape] == shape], shape)
+            programs = _Programs(evaluate, tally)
+            for task, number, group in _by_structure(members, groups_of):
+                _run_group(this, programs, shape, task, number, group)
 
-    # Join the parts of each task into its file.
-    folders.finish(sweep, tasks, folder, plan)
+        # Join the parts of each task into its file.
+        folders.finish(sweep, tasks, folder, plan)
     return Report(**dataclasses.asdict(tally))
 
 

@@ -1,11 +1,13 @@
 """Files that are written whole or not at all, and tables of columns with their provenance."""
 
+import io
 import json
 import os
 import platform
 import subprocess
 import tomllib
 import zipfile
+import zlib
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -15,6 +17,9 @@ import numpy as np
 import dpbt
 from dpbt.storage import write_whole
 from dpbt.validate import as_path
+
+_DAMAGED = (zipfile.BadZipFile, zlib.error, NotImplementedError, OSError, OverflowError)
+"""What reading damaged bytes raises."""
 
 PROVENANCE = "provenance"
 """The name under which a file of columns holds its configuration and origin, as JSON."""
@@ -96,10 +101,14 @@ def load_columns(path: str | Path) -> tuple[dict[str, np.ndarray], dict]:
     """
     path = as_path("path", path)
     try:
-        with open(path, "rb") as opened, np.load(opened, allow_pickle=False) as file:
+        content = path.read_bytes()
+    except ValueError as error:  # a null in the name
+        raise ValueError(f"{path}: {error}") from error
+    try:
+        with np.load(io.BytesIO(content), allow_pickle=False) as file:
             columns = {name: file[name] for name in file.files}
         return columns, json.loads(str(columns.pop(PROVENANCE)))
-    except (ValueError, KeyError, EOFError, TypeError, zipfile.BadZipFile) as error:
+    except (ValueError, KeyError, EOFError, TypeError, *_DAMAGED) as error:
         raise ValueError(
             f"{path}: not a file of columns, as dpbt.sweeps.run writes it with the suffix .npz"
         ) from error

@@ -3,6 +3,7 @@
 import dataclasses
 import functools
 import hashlib
+from collections import deque
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -13,7 +14,7 @@ import numpy as np
 from dpbt import boosting, checks, rounds, shapes
 from dpbt.base import Array, Hypotheses, Model, PrivateProgram, Recipe, Release, Table, Transcript
 from dpbt.privacy import accounting, keys
-from dpbt.tuning import scores
+from dpbt.tuning import batches, scores
 from dpbt.tuning.counts import drawn_count
 from dpbt.tuning.parts import held_out
 from dpbt.tuning.scores import ScoreBudget
@@ -43,15 +44,13 @@ class _Run(NamedTuple):
     Attributes:
         value: what runs are ordered by.
         candidate: the place of its recipe.
-        transcript: of its fit.
-        hypotheses: of its fit.
+        transcript: of its fit, from which its model follows.
         release: the draw of its score.
     """
 
     value: float
     candidate: int
     transcript: Transcript
-    hypotheses: Hypotheses
     release: Release
 
 
@@ -69,18 +68,19 @@ def one_run(
     budget: ScoreBudget,
     public_key: Array | None,
     program: PrivateProgram,
-) -> tuple[Transcript, Hypotheses, Release]:
+) -> tuple[Transcript, Release]:
     """One run: fit a model, and draw its score; traceable.
 
     The score depends on the fit through its release alone, so a run is the adaptive composition of
-    two mechanisms, and each reads its own part of the rows.
+    two mechanisms, and each reads its own part of the rows. The model is left out: it follows from
+    the transcript, and models take more memory than all else in a program of many runs.
     """
     fit_key, score_key = jax.random.split(key)
     boosted = boosting.boost(fit_key, parts.taught, recipe, public_key)
     present = rounds.admitted(parts.scored.present, recipe)
     read = parts.scored._replace(present=present)
     release = program.release(score_key, None, read, boosted.scores, budget, recipe.public())
-    return boosted.transcript, boosted.hypotheses, release
+    return boosted.transcript, release
 
 
 @functools.partial(jax.jit, static_argnames=("structure", "program"))
@@ -92,13 +92,13 @@ def _runs(
     budget: ScoreBudget,
     public_key: Array | None,
     program: PrivateProgram,
-) -> tuple[Transcript, Hypotheses, Release]:
+) -> tuple[Transcript, Release]:
     """`one_run` for every key and setting, side by side.
 
     What all candidates share has no axis of lanes, so it is worked out once.
     """
 
-    def lane(key: Array, leaves: list[Array]) -> tuple[Transcript, Hypotheses, Release]:
+    def lane(key: Array, leaves: list[Array]) -> tuple[Transcript, Release]:
         recipe = jax.tree.unflatten(structure.recipe, leaves)
         return one_run(key, parts, recipe, budget, public_key, program)
 
@@ -171,18 +171,25 @@ def choose(
         checks.check(key, table, recipe, public_key)
 
     root = keys.fold_words(key, keys.text_words(_described(single, selection, made)))
-    count_key, candidate_key, runs_key = jax.random.split(root, 3)
-    number = drawn_count(count_key, selection.count)
-    chosen = _candidates(candidate_key, number, len(single))
-    parts = _parts(table, selection)
-    best = _best(_all_runs(runs_key, chosen, parts, single, made, public_key))
+    best = _best_of_all(root, _parts(table, selection), single, made, public_key)
 
     recipe, kind = single[best.candidate], keys.kind(key)
-    model = boosting.model_of(best.hypotheses, best.transcript, recipe, table, False, kind)
+    hypotheses = _hypotheses_of(best.transcript, table, recipe, _room_of(single, recipe))
+    model = boosting.model_of(hypotheses, best.transcript, recipe, table, False, kind)
     kept = made.choice, tuple(sorted(accounting.content_of(made.line).items()))
     model = dataclasses.replace(model, choice=kept)
     shown = made.score.shown(scores.drawn(best.release))
     return Tuned(model, best.candidate, shown, best.release)
+
+
+def _best_of_all(
+    root: Array, parts: _Parts, single: Sequence[Recipe], made: Plan, public_key: Array | None
+) -> _Run:
+    """The best of K runs, and of no others; K and each run's candidate are drawn here."""
+    count_key, candidate_key, runs_key = jax.random.split(root, 3)
+    number = drawn_count(count_key, made.choice.count)
+    chosen = _candidates(candidate_key, number, len(single))
+    return _best(_all_runs(runs_key, chosen, parts, single, made, public_key))
 
 
 def _parts(table: Table, selection: Selection) -> _Parts:
@@ -226,6 +233,23 @@ def _room(rounds: int) -> int:
     return size
 
 
+def _room_of(single: Sequence[Recipe], recipe: Recipe) -> int:
+    """The rounds that the program of a candidate has room for."""
+    kind = _static(recipe)
+    return _room(max(each.capacity for each in single if _static(each) == kind))
+
+
+def _hypotheses_of(
+    transcript: Transcript, table: Table, recipe: Recipe, capacity: int
+) -> Hypotheses:
+    """The model of a transcript that has room for so many rounds."""
+    room = dataclasses.replace(recipe, capacity=capacity, setting="", name="")
+    return _rebuilt(transcript, boosting.without_rows(table), room)
+
+
+_rebuilt = jax.jit(boosting.hypotheses_of)
+
+
 class _Structure(NamedTuple):
     """What is compiled for the runs of one program.
 
@@ -254,10 +278,12 @@ def _all_runs(
     """The best run of each batch; all runs are in one batch.
 
     Candidates of one program are those with equal static parts. Runs with as many rounds are side
-    by side. A batch is filled up with runs that do not count.
+    by side. A batch is filled up with runs that do not count. Batches are started before earlier
+    ones are done, so that they share the cores.
     """
     kinds = {kind: number for number, kind in enumerate(dict.fromkeys(map(_static, single)))}
     own = [kinds[_static(each)] for each in single]
+    started: deque[tuple[Any, list[int]]] = deque()
     for kind in sorted({own[candidate] for candidate in chosen}):
         candidates = [each for each, of in zip(single, own, strict=True) if of == kind]
         leaves, structure = _stacked(candidates)
@@ -265,7 +291,9 @@ def _all_runs(
         program = made.program(candidates[0])
         runs = [run for run, candidate in enumerate(chosen) if own[candidate] == kind]
         runs.sort(key=lambda run: int(single[chosen[run]].rounds))
-        for batch, lanes in _batches(runs, parts.taught.present.shape[0]):
+        rounds = [int(single[chosen[run]].rounds) for run in runs]
+        for start, stop, lanes in batches.of_runs(rounds, parts.taught.present.shape[0]):
+            batch = runs[start:stop]
             filled = batch + [batch[0]] * (lanes - len(batch))
             places = np.array([place[chosen[run]] for run in filled])
             some = [
@@ -274,7 +302,15 @@ def _all_runs(
             ]
             run_keys = _folded(key, jnp.asarray(filled, jnp.uint32))
             found = _runs(run_keys, parts, some, structure, made.budget, public_key, program)
-            yield _best_of_batch(found, [chosen[run] for run in batch], made)
+            started.append((found, [chosen[run] for run in batch]))
+            if len(started) > _AHEAD:
+                yield _best_of_batch(*started.popleft(), made)
+    for found, candidates_of_batch in started:
+        yield _best_of_batch(found, candidates_of_batch, made)
+
+
+_AHEAD = 3
+"""How many batches are started before an earlier one is done; each holds its transcripts."""
 
 
 def _stacked(candidates: Sequence[Recipe]) -> tuple[list[np.ndarray], _Structure]:
@@ -288,31 +324,18 @@ def _stacked(candidates: Sequence[Recipe]) -> tuple[list[np.ndarray], _Structure
     return leaves, _Structure(jax.tree.structure(room), varied)
 
 
-LANES = (16, 50)
-"""How many runs are made side by side: the least that is enough. Two sizes compile two programs."""
-
-_MOST_CELLS = 2**23
-"""The most rows times lanes in one program."""
-
-
-def _batches(runs: Sequence[int], rows: int) -> Iterator[tuple[list[int], int]]:
-    """(runs, lanes) of each batch."""
-    most = max(lanes for lanes in LANES if lanes == LANES[0] or lanes * rows <= _MOST_CELLS)
-    for start in range(0, len(runs), most):
-        batch = list(runs[start : start + most])
-        yield batch, next(lanes for lanes in LANES if lanes >= len(batch))
-
-
 def _best_of_batch(found: Any, candidates: Sequence[int], made: Plan) -> _Run:
     """The best run of a batch: of its first lanes, as many as there are candidates."""
-    release = jax.device_get(found[2])
+    transcripts, releases = found
+    draws = jax.device_get(releases)
     values = [
-        made.score.value(scores.drawn(jax.tree.map(lambda array, i=lane: array[i], release)))
+        made.score.value(scores.drawn(jax.tree.map(lambda array, i=lane: array[i], draws)))
         for lane in range(len(candidates))
     ]
     best = int(np.argmax(values))
-    transcript, hypotheses, drawn = jax.tree.map(lambda array: jnp.asarray(array[best]), found)
-    return _Run(values[best], candidates[best], transcript, hypotheses, drawn)
+    drawn = jax.tree.map(lambda array: jnp.asarray(array[best]), draws)
+    transcript = jax.tree.map(lambda array: np.asarray(array)[best], transcripts)
+    return _Run(values[best], candidates[best], transcript, drawn)
 
 
 def _best(runs: Iterator[_Run]) -> _Run:

@@ -3,11 +3,13 @@
 from __future__ import annotations  # so that help() shows the types by their names
 
 import dataclasses
+import functools
 import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+import jax
 import numpy as np
 
 from dpbt.base import ADD_REMOVE, BINARY, PrivateProgram, Recipe, Relation
@@ -162,10 +164,41 @@ class Plan(NamedTuple):
 def plan(single: Sequence[Recipe], selection: Selection) -> Plan:
     """The plan of a choice among single settings of recipes (`settings_of`).
 
+    Plans of the last few choices are kept, as a ledger of each candidate takes longer than a fit.
+
     Raises:
         ValueError: if the score needs probabilities that a recipe does not give, and as
             `dpbt.ledger`.
     """
+    return _planned(_Candidates(single), selection)
+
+
+class _Candidates:
+    """Candidates that are equal if all of their static parts and numbers are."""
+
+    def __init__(self, single: Sequence[Recipe]):
+        self.single = single
+        self._content = tuple(map(_content, single))
+        self._hash = hash(self._content)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Candidates) and self._content == other._content
+
+    def __hash__(self) -> int:
+        return self._hash
+
+
+def _content(recipe: Recipe) -> tuple:
+    """The static parts of a recipe, and the bytes of its numbers."""
+    leaves, structure = jax.tree.flatten(recipe)
+    arrays = [np.asarray(leaf) for leaf in leaves]
+    return structure, *((str(each.dtype), each.shape, each.tobytes()) for each in arrays)
+
+
+@functools.lru_cache(maxsize=8)
+def _planned(candidates: _Candidates, selection: Selection) -> Plan:
+    """`plan`, made once for equal candidates."""
+    single = candidates.single
     first, books = single[0], [ledger(each) for each in single]
     disjoint = selection.disjoint(first.relation)
     choice = accounting.choice_of(

@@ -70,14 +70,15 @@ class Store:
         self.path = path
         self._command = command
         self._read: list[results.Line] = []
-        self._state: tuple[int, int] | None = None
+        self._state: tuple[int, int, int] | None = None
 
     def lines(self) -> list[results.Line]:
         """What has been measured so far, by other runs too; the file is read when it changes."""
         if not self.path.exists():
             return []
         found = self.path.stat()
-        state = found.st_mtime_ns, found.st_size
+        # A file that replaced another is a new one, whatever the clock says.
+        state = found.st_ino, found.st_mtime_ns, found.st_size
         if state != self._state:
             self._read, self._state = results.read_csv(self.path, self._command), state
         return self._read

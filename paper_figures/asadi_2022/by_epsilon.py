@@ -2,20 +2,49 @@
 
 from matplotlib.axes import Axes
 
-from experiments.common import results
-from paper_figures.style import CALIBRATIONS, finish
+from dpbt.commands.errors import InputError
+from experiments.common import aggregated, results
+from paper_figures.style import AUTO, CALIBRATIONS, PEER, WITHOUT, finish
 
 NAME = "asadi_2022"
 TICKS = (0.05, 0.1, 0.2, 0.5, 1, 3, 5)
 
 
-def saved(name: str, program: str) -> list[results.Line]:
-    """The lines of one file of the paper's results.
+BASELINES = {"auto": ("auto", AUTO, "^"), "dp-lr": ("DP-LR (diffprivlib)", PEER, "v")}
+"""Private method -> words, colour and marker."""
+
+LEVELS = {"boosting": ("boosted trees, no privacy", "--"), "one rule": ("one 1-rule", ":")}
+"""Method without privacy -> words and dash."""
+
+
+def saved(name: str) -> list[results.Line]:
+    """The lines of one result.
 
     Raises:
-        InputError: naming the program that saves them, if they do not exist.
+        InputError: naming the program that aggregates it, if it does not exist.
     """
-    return results.read_csv(results.folder(NAME) / f"{name}.csv", f"{NAME} {program}")
+    return aggregated.read(NAME, name)
+
+
+def baselines(panel: Axes, dataset: str, protocol: str) -> None:
+    """Draw what stands beside LazyBB, where it has been measured."""
+    try:
+        lines = saved("baselines")
+    except InputError:
+        return
+    own = [line for line in lines if (line["dataset"], line["protocol"]) == (dataset, protocol)]
+    for method, (words, shade, marker) in BASELINES.items():
+        here = [line for line in own if line["method"] == method]
+        if here:
+            names = ("epsilon", "accuracy_mean", "accuracy_sd")
+            x, mean, sd = ([line[name] for line in here] for name in names)
+            style = {"color": shade, "marker": marker, "markersize": 4, "capsize": 2}
+            panel.errorbar(x, mean, yerr=sd, linestyle="-.", linewidth=1, label=words, **style)
+    for method, (words, dash) in LEVELS.items():
+        for line in own:
+            if line["method"] == method:
+                style = {"color": WITHOUT, "linestyle": dash, "linewidth": 1}
+                panel.axhline(line["accuracy_mean"], label=words, **style)
 
 
 def by_epsilon(

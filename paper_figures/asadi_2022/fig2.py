@@ -3,7 +3,7 @@
 import matplotlib.pyplot as plt
 from matplotlib.figure import Figure
 
-from paper_figures.asadi_2022.by_epsilon import by_epsilon, epsilon_axis, saved
+from paper_figures.asadi_2022.by_epsilon import baselines, by_epsilon, epsilon_axis, saved
 from paper_figures.style import CALIBRATIONS
 
 
@@ -13,12 +13,12 @@ def draw() -> Figure:
     Raises:
         InputError: if the series have not been saved.
     """
-    figure, panels = plt.subplots(1, 2, figsize=(10, 3.8), sharey=True, layout="constrained")
+    figure, panels = plt.subplots(1, 2, figsize=(11, 4.6), sharey=True, layout="constrained")
     titles = (
         "Figure 2: kappa = lambda = 1/4, T = 99",
         "Figure 3: settings of Table 8 (selected for delta = 0)",
     )
-    series = [saved(name, f"series {name}") for name in ("fig2", "fig3")]
+    series = [saved(name) for name in ("fig2", "fig3")]
     for panel, lines, title in zip(panels, series, titles, strict=True):
         for delta, style in ((0.0, "-"), (1e-5, "--")):
             own = [line for line in lines if line["delta"] == delta]
@@ -26,9 +26,10 @@ def draw() -> Figure:
                 by_epsilon(
                     panel, own, calibration, f"{calibration}, delta = {delta:g}", linestyle=style
                 )
+        baselines(panel, "adult", "folds")
         epsilon_axis(panel, title=title)
     panels[0].set_ylabel("cross-validated accuracy, mean and sd over keys")
-    panels[1].legend(frameon=False, loc="lower right")
+    panels[1].legend(frameon=False, loc="lower right", fontsize=7)
     words = f"Adult, training rows, LazyBB with 1-rules; {series[0][0]['keys']} keys"
     figure.suptitle(words, fontsize=10)
     return figure

@@ -3,12 +3,16 @@
 import matplotlib.pyplot as plt
 from matplotlib.figure import Figure
 
-from paper_figures.asadi_2022.by_epsilon import epsilon_axis, saved
-from paper_figures.style import CALIBRATIONS
+from dpbt.analysis.style import GREEN
+from experiments.common import aggregated
+from paper_figures.asadi_2022.by_epsilon import NAME, epsilon_axis, saved
+from paper_figures.style import CALIBRATIONS, PAPER, WITHOUT
 
-SERIES = {"paper": ("k", "*"), **{name: (c, "o") for name, c in CALIBRATIONS.items()}}
-SERIES |= {"no_privacy": ("grey", ".")}
-WORDS = {"paper": "printed in the paper", "no_privacy": "without privacy"}
+SERIES = {name: (c, "o") for name, c in CALIBRATIONS.items()}
+SERIES |= {"doubled": (GREEN, "^"), "no_privacy": (WITHOUT, ".")}
+COUNTS = (5, 10, 20, 50)
+WORDS = {"doubled": "published, half of the noise", "no_privacy": "without privacy"}
+TABLES = {"adult": "table-5", "cod-rna": "table-6", "mushroom": "table-7"}
 
 
 def draw() -> Figure:
@@ -17,7 +21,7 @@ def draw() -> Figure:
     Raises:
         InputError: if the counts have not been saved.
     """
-    lines = saved("sparsity", "sparsity")
+    lines = saved("sparsity")
     names = list(dict.fromkeys(line["dataset"] for line in lines))
     size = (4 * len(names), 3.6)
     figure, panels = plt.subplots(1, len(names), figsize=size, layout="constrained", squeeze=False)
@@ -27,11 +31,14 @@ def draw() -> Figure:
         for series, (colour, marker) in SERIES.items():
             count = [line[series] for line in own]
             style = {"marker": marker, "color": colour, "markersize": 4}
-            if series == "paper":
-                style |= {"linestyle": "", "markersize": 10, "zorder": 5}
             panel.plot(epsilon, count, label=WORDS.get(series, series), **style)
+        theirs = [(at["epsilon"], number) for at, number in aggregated.printed(NAME, TABLES[name])]
+        style = {"color": PAPER, "marker": "*", "linestyle": "", "markersize": 9, "zorder": 5}
+        panel.plot(*zip(*theirs, strict=True), label="printed in the paper", **style)
         epsilon_axis(panel, title=name, yscale="log")
+        panel.set_yticks(COUNTS, [str(count) for count in COUNTS])
+        panel.minorticks_off()
     panels[0][0].set_ylabel("features used, mean over keys")
-    panels[0][0].legend(frameon=False, loc="lower right")
+    panels[0][0].legend(frameon=False, loc="lower right", fontsize=7)
     figure.suptitle(f"settings of Tables 8-10; {lines[0]['keys']} keys", fontsize=10)
     return figure

@@ -3,7 +3,8 @@
 import matplotlib.pyplot as plt
 from matplotlib.figure import Figure
 
-from paper_figures.asadi_2022.by_epsilon import by_epsilon, epsilon_axis, saved
+from experiments.common import aggregated
+from paper_figures.asadi_2022.by_epsilon import NAME, baselines, by_epsilon, epsilon_axis, saved
 from paper_figures.style import CALIBRATIONS
 
 PROTOCOL = {"adult": "its test rows", "cod-rna": "cross-validated", "mushroom": "cross-validated"}
@@ -15,20 +16,23 @@ def draw() -> Figure:
     Raises:
         InputError: if the series has not been saved.
     """
-    lines = saved("table2", "series table2")
+    lines = saved("table2")
     names = list(dict.fromkeys(line["dataset"] for line in lines))
-    size = (4 * len(names), 3.6)
+    size = (4.4 * len(names), 4.4)
     figure, panels = plt.subplots(1, len(names), figsize=size, layout="constrained", squeeze=False)
     for panel, name in zip(panels[0], names, strict=True):
         own = [line for line in lines if line["dataset"] == name]
         for calibration in CALIBRATIONS:
             by_epsilon(panel, own, calibration, calibration)
-        printed = {line["epsilon"]: line["paper"] for line in own if line["paper"]}
-        style = {"markersize": 10, "label": "printed in the paper", "zorder": 5}
-        panel.plot(list(printed), list(printed.values()), "k*", **style)
+        baselines(panel, name, "test" if name == "adult" else "folds")
+        for row in ("table-4", "table-11"):
+            for at, number in aggregated.printed(NAME, row):
+                if at["dataset"] == name:
+                    panel.plot(at["epsilon"], number, "k*", markersize=10, zorder=5)
+        panel.plot([], [], "k*", markersize=10, label="printed in the paper")
         epsilon_axis(panel, title=f"{name}, {PROTOCOL[name]}")
     panels[0][0].set_ylabel("accuracy, mean and sd over keys")
-    panels[0][-1].legend(frameon=False, loc="lower right")
+    panels[0][-1].legend(frameon=False, loc="lower right", fontsize=7)
     first = lines[0]
     words = f"LazyBB with 1-rules, settings of Tables 8-10; {first['keys']} keys, delta = 0"
     figure.suptitle(words, fontsize=10)

@@ -5,8 +5,7 @@ panels have the numbers of the 2013 draft. The 2014 text shows banknote, voting,
 mushroom together as Figures 1 and 2.
 """
 
-from collections.abc import Callable, Iterable
-from pathlib import Path
+from collections.abc import Callable, Iterable, Sequence
 
 import matplotlib
 import matplotlib.pyplot as plt
@@ -15,11 +14,13 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from dpbt.commands.errors import InputError
-from experiments.common import results
-from paper_figures.style import finish
+from experiments.common import aggregated, results
+from paper_figures.style import DASHES, THREE, finish
 
 NAME = "bojarski_2014"
-FOLDER = results.folder(NAME)
+HEIGHTS = (8, 12)
+"""The heights of panel c; the text does not say which are drawn."""
+
 NUMBERED = (
     "mushroom",
     "adult",
@@ -31,14 +32,13 @@ NUMBERED = (
     "quantum",
 )
 """Data sets in the order of their figures: 1 and 2, 3 and 4, ..."""
-COLOURS = {"majority": "C0", "threshold": "C2", "probabilistic": "C3"}
-DASHES = ("-", "--", ":")
+COLOURS = dict(zip(("majority", "threshold", "probabilistic"), THREE, strict=True))
 
 Line = results.Line
 
 
-def draw(folder: Path = FOLDER) -> dict[str, Figure]:
-    """A figure for each data set whose series by eta is in the folder, by the data set's name.
+def draw() -> dict[str, Figure]:
+    """A figure for each data set whose series is there, by the data set's name.
 
     Private leaves read negative counts as 0. Bounds are drawn where they are below one half; they
     hold for the training rows.
@@ -46,23 +46,20 @@ def draw(folder: Path = FOLDER) -> dict[str, Figure]:
     Raises:
         InputError: if there is no series.
     """
-    names = sorted(path.name.removesuffix("_eta.csv") for path in folder.glob("*_eta.csv"))
+    there = aggregated.names(NAME)
+    names = [name for name in NUMBERED if name in there]
     if not names:
-        raise InputError(f"{folder} holds no series; run: python -m experiments {NAME} run --eta")
+        raise InputError(f"there is no series; run: python -m experiments {NAME} aggregate")
     return {
-        name: figure(read(folder / f"{name}.csv"), read(folder / f"{name}_eta.csv"))
+        name: figure(read(name), read(f"{name}_eta") if f"{name}_eta" in there else [])
         for name in names
     }
 
 
-def read(path: Path) -> list[Line]:
-    """The lines of a saved series without privacy, and those that read negative counts as 0.
-
-    `least_bound` is NaN where no bound is proved.
-    """
-    lines = results.read_csv(path, f"{NAME} run --eta")
-    chosen = [line for line in lines if line["negative"] != "uniform"]
-    return [{**line, "least_bound": _or_nan(line["least_bound"])} for line in chosen]
+def read(name: str) -> list[Line]:
+    """The lines of a series; `least_bound` is NaN where no bound is proved."""
+    lines = aggregated.read(NAME, name)
+    return [{**line, "least_bound": _or_nan(line["least_bound"])} for line in lines]
 
 
 def _or_nan(value: float | None) -> float:
@@ -71,11 +68,13 @@ def _or_nan(value: float | None) -> float:
 
 def figure(grid: list[Line], by_eta: list[Line]) -> Figure:
     """The six panels of one data set: its grid at eta = 1000 / n_train, and its series by eta."""
-    drawn, panels = plt.subplots(2, 3, figsize=(14, 7.6), layout="constrained")
+    columns = 3 if by_eta else 2
+    size = (14 if by_eta else 9.5, 7.6)
+    drawn, panels = plt.subplots(2, columns, figsize=size, layout="constrained")
     private = [line for line in grid if line["private"]]
     heights, trees = values(private, "height"), values(private, "trees")
     few = sorted({trees[0], trees[len(trees) // 4], trees[-1]})
-    two = [height for height in values(by_eta, "height") if height in heights] or heights[-1:]
+    two = [height for height in HEIGHTS if height in heights] or heights[-1:]
     about = grid[0]
     first = 2 * NUMBERED.index(about["dataset"]) + 1
     by_rule(panels[0, 0], private, "height", "trees", few, "k")
@@ -91,20 +90,8 @@ def figure(grid: list[Line], by_eta: list[Line]) -> Figure:
     )
     spread(panels[1, 1], private, "trees")
     finish(panels[1, 1], title=f"{first}d: majority voting, over all h", xlabel="trees k")
-    by_budget(panels[0, 2], by_eta)
-    finish(
-        panels[0, 2],
-        title=f"{first + 1}a: error by eta, k chosen on validation rows",
-        xlabel="eta n_train",
-        xscale="log",
-    )
-    tall = values(by_eta, "height")[-1]
-    by_trees(panels[1, 2], [line for line in by_eta if line["height"] == tall])
-    finish(
-        panels[1, 2],
-        title=f"{first + 1}b: error by number of trees, h = {tall:.0f}",
-        xlabel="trees k",
-    )
+    if by_eta:
+        _by_eta(panels[:, 2], by_eta, first + 1)
     top = max(line["test_error"] for line in grid + by_eta)
     for panel in panels.flat:
         panel.set_ylim(0, min(1.05 * top, 0.62))
@@ -119,6 +106,17 @@ def figure(grid: list[Line], by_eta: list[Line]) -> Figure:
     return drawn
 
 
+def _by_eta(panels: Sequence[Axes], by_eta: list[Line], number: int) -> None:
+    """Panels a and b of the second figure."""
+    by_budget(panels[0], by_eta)
+    title = f"{number}a: error by eta, k chosen on validation rows"
+    finish(panels[0], title=title, xlabel="eta n_train", xscale="log")
+    tall = values(by_eta, "height")[-1]
+    by_trees(panels[1], [line for line in by_eta if line["height"] == tall])
+    title = f"{number}b: error by number of trees, h = {tall:.0f}"
+    finish(panels[1], title=title, xlabel="trees k")
+
+
 def values(lines: Iterable[Line], key: str) -> list[float]:
     """The distinct values of a column, in increasing order."""
     return sorted({line[key] for line in lines})
@@ -131,7 +129,7 @@ def curve(panel: Axes, lines: Iterable[Line], key: str, **style) -> None:
 
 
 def by_rule(
-    panel: Axes, lines: list[Line], key: str, other: str, chosen: list[float], symbol: str
+    panel: Axes, lines: list[Line], key: str, other: str, chosen: Sequence[float], symbol: str
 ) -> None:
     """Panels a and c of the first figure: a curve for each voting rule and value of `other`."""
     for value, dash in zip(chosen, DASHES, strict=False):
@@ -152,7 +150,11 @@ def spread(panel: Axes, lines: list[Line], key: str) -> None:
     measures: dict[str, Callable] = {"largest": np.max, "mean": np.mean, "smallest": np.min}
     for k, (words, measure) in enumerate(measures.items()):
         panel.plot(
-            places, [measure(some) for some in errors], color="C0", linestyle=DASHES[k], label=words
+            places,
+            [measure(some) for some in errors],
+            color=THREE[0],
+            linestyle=DASHES[k],
+            label=words,
         )
     panel.legend(frameon=False, fontsize=7)
 
@@ -229,7 +231,7 @@ def scale_of(lines: list[Line]) -> float:
 def what_bounds_say(lines: list[Line]) -> str:
     """Words that say for how many settings Theorems 5.4 to 5.6 and 5.8 prove an error below 1/2."""
     sure = lines[0]["sure"]
-    printed = [line for line in lines if line["bound_probability"] > 0 and line["bound"] < 0.5]
+    printed = [line for line in lines if line["bound"] is not None]
     free = [line for line in lines if line["least_bound"] < 0.5]
     words = (
         f"theorems at the paper's constants: {len(printed)} of {len(lines)} settings have a bound "

@@ -6,7 +6,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.figure import Figure
 
-from experiments.common import results
+from experiments.common import aggregated, results
 from paper_figures.style import CALIBRATIONS, finish
 
 NAME = "bun_2020"
@@ -24,8 +24,8 @@ def draw() -> Figure:
     Raises:
         InputError: if the experiment has not been saved.
     """
-    lines = results.read_csv(results.folder(NAME) / "errors.csv", f"{NAME} run")
-    rounds = results.read_csv(results.folder(NAME) / "rounds.csv", f"{NAME} run")
+    lines = aggregated.read(NAME, "errors")
+    rounds = aggregated.read(NAME, "rounds")
     alpha = rounds[0]["alpha"]
     figure, panels = plt.subplots(1, 5, figsize=(17, 3.6), layout="constrained")
     for panel, (axis, words) in zip(panels, AXES.items(), strict=False):
@@ -73,9 +73,9 @@ def draw() -> Figure:
     tau = [line["tau"] for line in rounds]
     for column, words, style in (
         ("theorem_rounds", "HS-StL asks for", "k*-"),
-        ("rounds_by_advantage", "Theorem 24 at the measured advantage", "C2s-"),
-        ("rounds_to_margin", "until the margins of Theorem 24", "C3^-"),
-        ("rounds_to_error", "until training error <= alpha", "C3o-"),
+        ("rounds_by_advantage", "Theorem 24 at the measured advantage", "P--"),
+        ("rounds_to_margin", "until the margins of Theorem 24", "v-"),
+        ("rounds_to_error", "until training error <= alpha", "D-"),
     ):
         known = [(t, line[column]) for t, line in zip(tau, rounds, strict=True) if line[column]]
         panels[4].plot(

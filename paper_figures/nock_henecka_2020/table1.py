@@ -1,44 +1,40 @@
 """Table 1 as bars: the number of domains on which each alpha is best, ours and the paper's."""
 
-from pathlib import Path
-
 import matplotlib.pyplot as plt
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from experiments.common import results
-from paper_figures.style import finish
-
-SOURCE = results.folder("nock_henecka_2020") / "table_1.csv"
-ALPHAS = {"objective": "objective calibration", "0.1": "alpha = 0.1", "1.0": "alpha = 1"}
+from experiments.common import aggregated
+from paper_figures.nock_henecka_2020.runs import NAME, WAYS
+from paper_figures.style import CALIBRATIONS, THREE, finish
 
 
-def draw(source: Path = SOURCE) -> Figure:
-    """A panel for each calibration, and one for the paper.
+def draw() -> Figure:
+    """A panel for the paper, and one for each calibration.
 
     Raises:
-        InputError: if no grid has been saved.
+        InputError: if no grid has been aggregated.
     """
-    lines = results.read_csv(source, "nock_henecka_2020 run")
-    calibrations = list(dict.fromkeys(line["calibration"] for line in lines))
-    panels_of = {"the paper's": ("paper", calibrations[0])}
-    panels_of |= {name: ("counts", name) for name in calibrations}
-    figure, panels = plt.subplots(
-        1, len(panels_of), figsize=(4 * len(panels_of), 3.4), sharey=True, layout="constrained"
-    )
-    for panel, (title, (kind, calibration)) in zip(panels, panels_of.items(), strict=True):
-        chosen = [line for line in lines if line["calibration"] == calibration]
-        for k, (alpha, words) in enumerate(ALPHAS.items()):
-            places = [place + 0.27 * (k - 1) for place in range(len(chosen))]
-            counts = [line[f"{kind} {alpha}"] for line in chosen]
-            panel.bar(places, counts, width=0.25, color=f"C{k}", label=words)
-        panel.set_xticks(range(len(chosen)), [f"{line['epsilon']:g}" for line in chosen])
-        finish(panel, xlabel="epsilon", title=title, ylim=(0, 19))
+    lines = aggregated.read(NAME, "table_1")
+    there = [name for name in CALIBRATIONS if any(line["calibration"] == name for line in lines)]
+    size = (4 * (1 + len(there)), 3.4)
+    figure, panels = plt.subplots(1, 1 + len(there), figsize=size, layout="constrained")
+    theirs = aggregated.printed(NAME, "table-1")
+    epsilons = sorted({line["epsilon"] for line in lines})
+    for panel, name in zip(panels, ("printed", *there), strict=True):
+        own = [line for line in lines if line["calibration"] == name]
+        for k, (way, words) in enumerate(WAYS.items()):
+            counts = [line["count"] for line in own if str(line["alpha"]) == way]
+            if name == "printed":
+                counts = [count for at, count in theirs if str(at["alpha"]) == way]
+            places = [place + 0.27 * (k - 1) for place in range(len(counts))]
+            panel.bar(places, counts, width=0.25, color=THREE[k], label=words)
+        panel.set_xticks(range(len(epsilons)), [f"{epsilon:g}" for epsilon in epsilons])
+        number = own[0]["domains"] if own else 19
+        finish(panel, xlabel="epsilon", title=f"{name}: {number} domains", ylim=(0, number))
+        panel.yaxis.set_major_locator(MaxNLocator(integer=True))
     panels[0].set_ylabel("domains on which it is best")
-    panels[0].yaxis.set_major_locator(MaxNLocator(integer=True))
     panels[0].legend(frameon=False, fontsize=8)
-    first = lines[0]
-    setting = f"{first['domains']} domains, v_q = {first['v_q']}, M = {first['clip']}"
-    words = f"{setting}, {first['folds']}-fold CV; best over T, D and beta_tree"
+    words = f"v_q = 10, M = 10, {lines[0]['folds']}-fold CV; best over T, d and beta_tree"
     figure.suptitle(f"{words}; ties count for each", fontsize=10)
     return figure

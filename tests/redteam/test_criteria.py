@@ -115,7 +115,8 @@ def test_a_family_that_is_bad_between_its_alphas_is_found_by_the_audit_alone():
         wrong = (jnp.abs(jnp.asarray(alpha, jnp.float32) - 0.3) < 1e-3).astype(jnp.float32)
 
         def perspective(w1, w0):
-            return of_risk(gini)(w1, w0) * (1 - wrong) + wrong * BAD["no factor"](w1, w0)
+            share = wrong.astype(w1.dtype)
+            return of_risk(gini)(w1, w0) * (1 - share) + share * BAD["no factor"](w1, w0)
 
         return own(perspective)
 
@@ -129,7 +130,11 @@ def test_two_criteria_of_one_name_do_not_share_noise():
     """They agree at 0.1, 0.3 and 0.45 and differ between; their leaves then differ by counts."""
     knots = jnp.asarray([0, 0.1, 0.3, 0.45, 0.5], jnp.float32)
     values = gini(knots)
-    line = own(of_risk(lambda q: jnp.interp(jnp.minimum(q, 1 - q), knots, values)))
+
+    def interpolated(q):
+        return jnp.interp(jnp.minimum(q, 1 - q), knots.astype(q.dtype), values.astype(q.dtype))
+
+    line = own(of_risk(interpolated))
     parabola = own(of_risk(gini))
     recipe, other = (
         recipes.bdpe(epsilon=1.0, rows=50, rounds=1, depth=1, criterion=criterion, loss=losses.log)

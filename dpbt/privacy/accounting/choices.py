@@ -42,6 +42,7 @@ class Choice:
         gap: G of the fit that has the largest.
         tail: t of the fit that has the largest.
         score: the name of the score.
+        exact: whether every sampler of every candidate states how far it is from its law.
     """
 
     gamma: float
@@ -55,6 +56,7 @@ class Choice:
     gap: float
     tail: float
     score: str
+    exact: bool = True
 
     @property
     def count(self) -> RunCount:
@@ -85,6 +87,7 @@ def choice_of(
         max(book.sampler_epsilon for book in books) / 2,
         max(book.sampler_delta for book in books),
         score,
+        all(book.exact for book in books),
     )
 
 
@@ -151,6 +154,11 @@ class ChoiceLedger(Ledger):
     def gaussian(self) -> bool:
         """False: GDP does not compose a choice."""
         return False
+
+    @property
+    def exact(self) -> bool:
+        """Whether every sampler of every candidate, and of the score, states how far it is off."""
+        return self.choice.exact and super().exact
 
     @property
     def accountant(self) -> str:

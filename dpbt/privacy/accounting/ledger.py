@@ -190,7 +190,7 @@ class Ledger(HoldsFunctions):
     @property
     def exact(self) -> bool:
         """Whether every sampler states how far it is from its law. If not, the total is FLOAT."""
-        return all(line.exact for line in self.lines)
+        return all(line.exact for line in self.lines) and all(part.exact for part in self.parts)
 
     @property
     def epsilon(self) -> float:

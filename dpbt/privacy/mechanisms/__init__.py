@@ -30,6 +30,7 @@ from dpbt.privacy.mechanisms.additive import (
     rounded_gaussian,
     rounding_step,
 )
+from dpbt.privacy.mechanisms.scores import Scores, behind_best
 from dpbt.privacy.mechanisms.selection import (
     FLOOR,
     MAX_CANDIDATES,
@@ -60,7 +61,9 @@ __all__ = [
     "MAX_CANDIDATES",
     "MAX_DISCRETE_SCALE",
     "SATURATION",
+    "Scores",
     "assignment",
+    "behind_best",
     "discrete_laplace",
     "exponential",
     "gaussian",

@@ -10,7 +10,7 @@ from jax.scipy.special import log_ndtr
 from dpbt.base import Array
 from dpbt.privacy import variates
 from dpbt.privacy.keys import words
-from dpbt.privacy.mechanism import Mechanism, Numbers, Sampler
+from dpbt.privacy.mechanism import LIMB, Mechanism, Numbers, Sampler
 from dpbt.privacy.mechanisms.common import exact, positive, squared
 from dpbt.privacy.mechanisms.prices import DISCRETE_LAPLACE, GAUSSIAN, LAPLACE
 
@@ -66,6 +66,20 @@ def _saturated(total: Array) -> Array:
     return jnp.clip(total, -np.float64(SATURATION), np.float64(SATURATION)).astype(jnp.int32)
 
 
+_BASE = np.float64(2**LIMB)
+
+
+def _joined(high: Array, low: Array) -> Array:
+    """f64 of two limbs; within `variates.double_precision`."""
+    return _BASE * variates.double(high) + variates.double(low)
+
+
+def _limbs(total: Array) -> tuple[Array, Array]:
+    """The limbs of f64 integers below 2^53; within `variates.double_precision`."""
+    high = jnp.floor(total / _BASE)
+    return high.astype(jnp.int32), (total - _BASE * high).astype(jnp.int32)
+
+
 def _magnitude(bits: Array, scale: Numbers) -> Array:
     """f64[...]: |k| for p(k) proportional to exp(-|k| / scale), from u32[8, ...].
 
@@ -91,14 +105,26 @@ def _magnitude(bits: Array, scale: Numbers) -> Array:
     return jnp.where(step > 1, digits, direct)
 
 
+def _with_laplace(bits: Array, value: Array, scale: Numbers) -> Array:
+    """f64: whole numbers f64 plus noise; within `variates.double_precision`."""
+    scale = jnp.broadcast_to(jnp.asarray(scale, jnp.float32), jnp.shape(value))
+    size = _magnitude(bits, positive(scale))
+    noise = jnp.where(variates.sign_bit(bits), -size, size)
+    return value + jnp.where(scale > 0, noise, np.float64(0))
+
+
 def _discrete_laplace_sample(key: Array, value: Array, scale: Numbers) -> Array:
     bits = words(key, 8, jnp.shape(value))
-    scale = jnp.broadcast_to(jnp.asarray(scale, jnp.float32), jnp.shape(value))
     with variates.double_precision():
-        size = _magnitude(bits, positive(scale))
-        noise = jnp.where(variates.sign_bit(bits), -size, size)
-        total = variates.double(value) + jnp.where(scale > 0, noise, np.float64(0))
-        return _saturated(total)
+        return _saturated(_with_laplace(bits, variates.double(value), scale))
+
+
+def _discrete_laplace_wide(
+    key: Array, high: Array, low: Array, scale: Numbers
+) -> tuple[Array, Array]:
+    bits = words(key, 8, jnp.shape(high))
+    with variates.double_precision():
+        return _limbs(_with_laplace(bits, _joined(high, low), scale))
 
 
 def _discrete_laplace_log_prob(output: Array, value: Array, scale: Numbers) -> Array:
@@ -119,6 +145,7 @@ discrete_laplace = Mechanism(
     squared(_additive_divergence),
     DISCRETE_LAPLACE,
     Sampler(gap=2.0**-28, tail=_laplace_tail, most=MAX_DISCRETE_SCALE),
+    wide=_discrete_laplace_wide,
 )
 """Integer value plus two-sided geometric noise, p(k) proportional to exp(-|k| / scale).
 
@@ -143,18 +170,35 @@ def rounding_step(scale: Numbers) -> Array:
     return variates.power_of_two(positive(jnp.asarray(scale, jnp.float32)), _GAUSSIAN_DIGITS)
 
 
-def _rounded_gaussian_sample(key: Array, value: Array, scale: Numbers) -> Array:
-    shape = jnp.shape(value)
-    pairs = (math.prod(shape) + 1) // 2
-    bits = words(key, variates.NORMAL_WORDS, (pairs,))
+def _with_gaussian(bits: Array, exactly: Array, scale: Numbers) -> Array:
+    """f64: whole numbers f64 plus noise, on the grid; within `variates.double_precision`."""
+    shape = jnp.shape(exactly)
     scale = jnp.broadcast_to(jnp.asarray(scale, jnp.float32), shape)
+    step = variates.double(rounding_step(scale))
+    whole = jnp.floor(exactly / step)
+    rest = exactly / step - whole
+    noise = variates.double(scale) / step * variates.normals(bits, shape)
+    noisy = step * (whole + jnp.round(rest + noise))
+    return jnp.where(scale > 0, noisy, exactly)
+
+
+def _gaussian_words(key: Array, shape: tuple[int, ...]) -> Array:
+    """u32[6, pairs]: the words of normal variables of a shape."""
+    return words(key, variates.NORMAL_WORDS, ((math.prod(shape) + 1) // 2,))
+
+
+def _rounded_gaussian_sample(key: Array, value: Array, scale: Numbers) -> Array:
+    bits = _gaussian_words(key, jnp.shape(value))
     with variates.double_precision():
-        step, exactly = variates.double(rounding_step(scale)), variates.double(value)
-        whole = jnp.floor(exactly / step)
-        rest = exactly / step - whole
-        noise = variates.double(scale) / step * variates.normals(bits, shape)
-        noisy = step * (whole + jnp.round(rest + noise))
-        return _saturated(jnp.where(scale > 0, noisy, exactly))
+        return _saturated(_with_gaussian(bits, variates.double(value), scale))
+
+
+def _rounded_gaussian_wide(
+    key: Array, high: Array, low: Array, scale: Numbers
+) -> tuple[Array, Array]:
+    bits = _gaussian_words(key, jnp.shape(high))
+    with variates.double_precision():
+        return _limbs(_with_gaussian(bits, _joined(high, low), scale))
 
 
 def _rounded_gaussian_log_prob(output: Array, value: Array, scale: Numbers) -> Array:
@@ -183,6 +227,7 @@ rounded_gaussian = Mechanism(
     _gaussian_rho,
     GAUSSIAN,
     Sampler(gap=2.0**-29, tail=_gaussian_tail, most=MAX_DISCRETE_SCALE),
+    wide=_rounded_gaussian_wide,
 )
 """round(value + N(0, scale^2)) of an integer value, to multiples of `rounding_step(scale)`.
 

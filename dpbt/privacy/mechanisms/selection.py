@@ -10,8 +10,9 @@ from dpbt.base import UNSPLIT, Array
 from dpbt.privacy import variates
 from dpbt.privacy.keys import words
 from dpbt.privacy.mechanism import Mechanism, Numbers, Sampler
-from dpbt.privacy.mechanisms.common import exact, no_tail, positive, squared
+from dpbt.privacy.mechanisms.common import no_tail, positive, squared
 from dpbt.privacy.mechanisms.prices import BOUNDED_RANGE, PURE
+from dpbt.privacy.mechanisms.scores import Scores, doubles, shape
 
 FLOOR = 32.0
 """No allowed candidate counts as more than this many scales behind the best one.
@@ -28,17 +29,18 @@ MAX_CANDIDATES = 2**20
 """Most candidates of one draw for which the samplers' bound holds."""
 
 
-def _per_draw(scores: Array, scale: Numbers) -> Array:
+def _per_draw(scores: Array | Scores, scale: Numbers) -> Array:
     """The scale of each draw as f32[..., 1], from one scale for all or one for each."""
-    return jnp.broadcast_to(jnp.asarray(scale, jnp.float32), scores.shape[:-1])[..., None]
+    return jnp.broadcast_to(jnp.asarray(scale, jnp.float32), shape(scores)[:-1])[..., None]
 
 
-def _behind(scores: Array, scale: Numbers) -> Array:
-    """(score - best score) / scale, at least -FLOOR; -inf for forbidden ones; 0 at scale inf.
+def _behind(pair: Array | Scores, scale: Array) -> Array:
+    """f64: (score - best score) / scale, at least -FLOOR; -inf for forbidden ones; 0 at scale inf.
 
     Differences are taken first, so that large scores keep the digits that tell them apart. Use it
-    within `variates.double_precision` if the scores are float64.
+    within `variates.double_precision`.
     """
+    scores, scale = doubles(pair), variates.double(scale)
     best = jnp.max(scores, axis=-1, keepdims=True)
     best = jnp.where(jnp.isneginf(best), jnp.zeros_like(best), best)
     ratio = jnp.where(jnp.isinf(scale), jnp.zeros_like(scores), (scores - best) / positive(scale))
@@ -46,10 +48,10 @@ def _behind(scores: Array, scale: Numbers) -> Array:
     return jnp.where(jnp.isneginf(scores), np.asarray(-np.inf, scores.dtype), floored)
 
 
-def _check_candidates(scores: Array) -> None:
-    if scores.shape[-1] > MAX_CANDIDATES:
+def _check_candidates(scores: Array | Scores) -> None:
+    if shape(scores)[-1] > MAX_CANDIDATES:
         raise ValueError(
-            f"a selection has at most {MAX_CANDIDATES} candidates, got {scores.shape[-1]}"
+            f"a selection has at most {MAX_CANDIDATES} candidates, got {shape(scores)[-1]}"
         )
 
 
@@ -79,7 +81,7 @@ def _first_best(values: Array) -> Array:
     return jnp.min(jnp.where(values == best, index, np.int32(count)), axis=-1)
 
 
-def _exponential_sample(key: Array, scores: Array, scale: Numbers) -> Array:
+def _exponential_sample(key: Array, scores: Array | Scores, scale: Numbers) -> Array:
     """Gumbel-max in two stages: a group by its log-sum-exp, then a candidate within it.
 
     The largest of a group's Gumbel variables is Gumbel at the group's log-sum-exp. So about 2
@@ -88,12 +90,12 @@ def _exponential_sample(key: Array, scores: Array, scale: Numbers) -> Array:
     _check_candidates(scores)
     scale = _per_draw(scores, scale)
     quiet = scale == 0
-    groups, size = _groups(scores.shape[-1])
-    padding = groups * size - scores.shape[-1]
+    groups, size = _groups(shape(scores)[-1])
+    padding = groups * size - shape(scores)[-1]
 
     with variates.double_precision():
         # Logits, cut into consecutive groups.
-        logits = _behind(variates.double(scores), variates.double(scale))
+        logits = _behind(scores, scale)
         pads = [(0, 0)] * (logits.ndim - 1) + [(0, padding)]
         filled = jnp.pad(logits, pads, constant_values=-np.inf)
         filled = filled.reshape(*logits.shape[:-1], groups, size)
@@ -102,7 +104,7 @@ def _exponential_sample(key: Array, scores: Array, scale: Numbers) -> Array:
         best = jnp.max(filled, axis=-1)
         finite = jnp.where(jnp.isneginf(best), jnp.zeros_like(best), best)
         total = finite + jnp.log(jnp.sum(jnp.exp(filled - finite[..., None]), axis=-1))
-        across, within = selection_noise(key, scores.shape)
+        across, within = selection_noise(key, shape(scores))
         group = _first_best(jnp.where(quiet, best, total + across))
 
         # The candidate: an argmax within that group.
@@ -114,21 +116,40 @@ def _exponential_sample(key: Array, scores: Array, scale: Numbers) -> Array:
     return jnp.where(none, UNSPLIT, group * size + member)
 
 
-def _exponential_pmf(scores: Array, scale: Numbers) -> Array:
+def _limits(scores: Array | Scores, scale: Numbers) -> tuple[Array, Array, Array]:
+    """What densities read of scores, in float32.
+
+    Returns:
+        f32[..., K], `_behind`; bool[..., 1], whether no candidate is allowed; bool[..., K], the
+        only candidate of the noise-free limit.
+    """
+    with variates.double_precision():
+        logits = _behind(scores, _per_draw(scores, scale))
+        index = jnp.arange(logits.shape[-1], dtype=jnp.int32)
+        winner = index.reshape((1,) * (logits.ndim - 1) + (-1,)) == _first_best(logits)[..., None]
+        none = jnp.all(jnp.isneginf(logits), axis=-1, keepdims=True)
+        return logits.astype(jnp.float32), none, winner
+
+
+def _exponential_pmf(scores: Array | Scores, scale: Numbers) -> Array:
     """Log probability of every candidate; all -inf where no candidate is allowed."""
-    logits = _behind(scores, _per_draw(scores, scale))
-    none = jnp.all(jnp.isneginf(scores), axis=-1, keepdims=True)
+    logits, none, winner = _limits(scores, scale)
     soft = jax.nn.log_softmax(jnp.where(none, 0, logits), axis=-1)
-    winner = jax.nn.one_hot(jnp.argmax(scores, axis=-1), scores.shape[-1], dtype=bool)
     hard = jnp.where(winner, 0.0, -jnp.inf)
     quiet = _per_draw(scores, scale) == 0
     return jnp.where(none, -jnp.inf, jnp.where(quiet, hard, soft))
 
 
-def _exponential_log_prob(output: Array, scores: Array, scale: Numbers) -> Array:
+def _no_candidate(scores: Array | Scores) -> Array:
+    """bool[...]: whether all candidates of a draw are forbidden."""
+    high = scores.high if isinstance(scores, Scores) else scores
+    return jnp.all(jnp.isneginf(high), axis=-1)
+
+
+def _exponential_log_prob(output: Array, scores: Array | Scores, scale: Numbers) -> Array:
     chosen = jnp.maximum(output, 0)[..., None]
     log_prob = jnp.take_along_axis(_exponential_pmf(scores, scale), chosen, axis=-1)[..., 0]
-    none = jnp.all(jnp.isneginf(scores), axis=-1)
+    none = _no_candidate(scores)
     return jnp.where(output == UNSPLIT, jnp.where(none, 0.0, -jnp.inf), log_prob)
 
 
@@ -144,22 +165,21 @@ def _pmf_divergence(p: Array, q: Array) -> Array:
 
 
 def _exponential_divergence(
-    scores: Array, scale: Numbers, other_scores: Array, other_scale: Numbers
+    scores: Array | Scores, scale: Numbers, other_scores: Array | Scores, other_scale: Numbers
 ) -> Array:
     p, q = _exponential_pmf(scores, scale), _exponential_pmf(other_scores, other_scale)
-    none = jnp.all(jnp.isneginf(scores), axis=-1)
-    other_none = jnp.all(jnp.isneginf(other_scores), axis=-1)
-    return jnp.where(jnp.any(none != other_none), jnp.inf, _pmf_divergence(p, q))
+    differ = _no_candidate(scores) != _no_candidate(other_scores)
+    return jnp.where(jnp.any(differ), jnp.inf, _pmf_divergence(p, q))
 
 
 def _exponential_rho(
-    scores: Array, scale: Numbers, other_scores: Array, other_scale: Numbers
+    scores: Array | Scores, scale: Numbers, other_scores: Array | Scores, other_scale: Numbers
 ) -> Array:
     """Bounded range: (range of the log ratio)^2 / 8 for each draw (Cesar & Rogers, 2021)."""
     p, q = _exponential_pmf(scores, scale), _exponential_pmf(other_scores, other_scale)
     ratio = jnp.where(jnp.isneginf(p) & jnp.isneginf(q), jnp.nan, p - q)
     spread = jnp.nanmax(ratio, axis=-1) - jnp.nanmin(ratio, axis=-1)
-    none = jnp.all(jnp.isneginf(scores), axis=-1) & jnp.all(jnp.isneginf(other_scores), axis=-1)
+    none = _no_candidate(scores) & _no_candidate(other_scores)
     return jnp.sum(jnp.where(none, 0.0, spread**2 / 8))
 
 
@@ -172,7 +192,9 @@ exponential = Mechanism(
     BOUNDED_RANGE,
     Sampler(gap=2.0**-28, tail=no_tail),
 )
-"""Candidate k of f32[..., K] with probability proportional to exp(score / scale).
+"""Candidate k of [..., K] with probability proportional to exp(score / scale).
+
+Scores are `Scores`, which hold 48 bits, or an array of float32.
 
 This is the mechanism of McSherry & Talwar (2007), drawn as an argmax under Gumbel noise (see
 `selection_noise`).
@@ -194,16 +216,16 @@ of it. In each stage K' is at most 2^10 and p at least e^-32 / 2^20, so it is at
 """
 
 
-def _noisy_max_sample(key: Array, scores: Array, scale: Numbers) -> Array:
+def _noisy_max_sample(key: Array, scores: Array | Scores, scale: Numbers) -> Array:
     """The argmax of scores in units of the scale, plus Laplace noise of scale 1 on each."""
     _check_candidates(scores)
-    bits = words(key, variates.EXPONENTIAL_WORDS, scores.shape)
+    bits = words(key, variates.EXPONENTIAL_WORDS, shape(scores))
     scale = _per_draw(scores, scale)
     with variates.double_precision():
         size = variates.exponential(bits)
         noise = jnp.where(variates.sign_bit(bits), -size, size)
         noise = jnp.where(scale > 0, noise, np.float64(0))
-        noisy = _behind(variates.double(scores), variates.double(scale)) + noise
+        noisy = _behind(scores, scale) + noise
         return _first_best(noisy)
 
 
@@ -211,20 +233,23 @@ _NODES, _NODE_WEIGHTS = np.polynomial.legendre.leggauss(8)
 _REACH = np.linspace(-40.0, 40.0, 161)
 
 
-def _noisy_max_pmf(scores: Array, scale: Numbers) -> Array:
-    """Log probability of every candidate by Gauss quadrature between the kinks of the densities.
+def _noisy_max_pmf(scores: Array | Scores, scale: Numbers) -> Array:
+    """Log probability of every candidate, for one scale."""
+    behind, _, winner = _limits(scores, scale)
+    rows = jax.vmap(_winning_mass)(behind.reshape(-1, behind.shape[-1]))
+    hard = jnp.where(winner, 0.0, -jnp.inf)
+    return jnp.where(jnp.asarray(scale) > 0, rows.reshape(behind.shape), hard)
 
-    In units of the scale, P(k wins) is the integral of the density lap(x - s_k) times the product
-    over j != k of the distribution functions Lap(x - s_j). The integrand is smooth between scores,
-    so panels break at every score. Scores are clipped to 40 scales around the best one, because
-    less than exp(-40) is left beyond.
+
+def _winning_mass(s: Array) -> Array:
+    """f32[K]: log probabilities by Gauss quadrature between the kinks of the densities.
+
+    s is `_behind`. In units of the scale, P(k wins) is the integral of the density lap(x - s_k)
+    times the product over j != k of the distribution functions Lap(x - s_j). The integrand is
+    smooth between scores, so panels break at every score. Scores are clipped to 40 scales around
+    the best one, because less than exp(-40) is left beyond.
     """
-    if scores.ndim > 1:
-        rows = jax.vmap(lambda s: _noisy_max_pmf(s, scale))(scores.reshape(-1, scores.shape[-1]))
-        return rows.reshape(scores.shape)
-
     # The quadrature nodes of all panels.
-    s = _behind(scores, jnp.asarray(scale, jnp.float32))
     edges = jnp.sort(jnp.concatenate([jnp.asarray(_REACH, jnp.float32), jnp.clip(s, -40, 40)]))
     half = (edges[1:] - edges[:-1]) / 2
     middle = (edges[1:] + edges[:-1]) / 2
@@ -241,16 +266,15 @@ def _noisy_max_pmf(scores: Array, scale: Numbers) -> Array:
     # The weighted sum over nodes, in logs.
     weight = half[:, None] * jnp.asarray(_NODE_WEIGHTS, jnp.float32)[None, :]
     log_weight = jnp.where(weight > 0, jnp.log(jnp.where(weight > 0, weight, 1)), -jnp.inf)
-    soft = jax.nn.logsumexp(log_all + log_weight[..., None], axis=(0, 1))
-    return jnp.where(scale > 0, soft, exact(jnp.arange(s.shape[0]), jnp.argmax(scores)))
+    return jax.nn.logsumexp(log_all + log_weight[..., None], axis=(0, 1))
 
 
-def _noisy_max_log_prob(output: Array, scores: Array, scale: Numbers) -> Array:
+def _noisy_max_log_prob(output: Array, scores: Array | Scores, scale: Numbers) -> Array:
     return jnp.take_along_axis(_noisy_max_pmf(scores, scale), output[..., None], axis=-1)[..., 0]
 
 
 def _noisy_max_divergence(
-    scores: Array, scale: Numbers, other_scores: Array, other_scale: Numbers
+    scores: Array | Scores, scale: Numbers, other_scores: Array | Scores, other_scale: Numbers
 ) -> Array:
     p, q = _noisy_max_pmf(scores, scale), _noisy_max_pmf(other_scores, other_scale)
     return _pmf_divergence(p, q)
@@ -265,7 +289,9 @@ noisy_max = Mechanism(
     PURE,
     Sampler(gap=2.0**-28, tail=no_tail),
 )
-"""Index of the largest of f32[..., K] finite scores after independent Laplace(scale) noise on each.
+"""Index of the largest of [..., K] finite scores after independent Laplace(scale) noise on each.
+
+Scores are as for `exponential`.
 
 Its sensitivity is the range of the change of scores, as for `exponential`, and it is
 range / scale-DP. The reason is that a change that all scores share changes nothing, so no score

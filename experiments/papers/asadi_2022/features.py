@@ -1,5 +1,6 @@
 """The data sets as the Boolean features of Asadi et al. (2022)."""
 
+import dataclasses
 import itertools
 
 import numpy as np
@@ -50,10 +51,13 @@ def load(
         name: one of DATASETS.
         features: "intervals" are the paper's, and "thresholds" this library's. "observed" are the
             intervals that some row is in. Mushroom has 117 of them, as in the paper, and 126
-            declared ones. They are read off the rows, to measure the worth of doing so.
+            declared ones. "quantiles" are intervals between quantiles of the training rows. Both
+            are read off the rows, to measure the worth of doing so.
         folder: folder of the data sets.
     """
     dataset = data.load(name, folder=folder)
+    if features == "quantiles":
+        dataset = at_quantiles(dataset)
     splits, words = dataset.splits, [word.yes for word in predicates(dataset.domain)]
     if features != "thresholds":
         splits, words = one_hot(dataset.domain, splits)
@@ -65,6 +69,23 @@ def load(
     if name == "cod-rna" and test is not None:  # the paper cross-validates the training file
         splits, label, test = splits[~test], label[~test], None
     return of_splits(splits, label, np.ones(len(label), bool)), test, words
+
+
+def at_quantiles(dataset: data.Dataset) -> data.Dataset:
+    """The data set with each number cut at quantiles of its training rows, into as many intervals.
+
+    Equal quantiles are one cut, and those at an end of the range are none.
+    """
+    rows = slice(None) if dataset.test is None else ~dataset.test
+    domain = dict(dataset.domain)
+    for name, column in dataset.domain.items():
+        if isinstance(column, Numeric):
+            own = np.asarray(dataset.columns[name], np.float64)[rows]
+            levels = np.arange(1, column.bins) / column.bins
+            cuts = np.unique(np.quantile(own[~np.isnan(own)], levels))
+            cuts = tuple(cuts[(cuts > column.low) & (cuts < column.high)].tolist())
+            domain[name] = Numeric(column.low, column.high, missing=column.missing, cuts=cuts)
+    return dataclasses.replace(dataset, domain=domain)
 
 
 def training_rows(table: Table, test: np.ndarray | None) -> Table:

@@ -61,8 +61,8 @@ def add_options(parser: argparse.ArgumentParser, datasets: Sequence[str] | None)
     words = words if datasets is None else f"data sets ({words})"
     chosen = {"nargs": "+", "choices": DATASETS, "metavar": "NAME", "default": datasets}
     parser.add_argument("--dataset", **chosen, help=words)
-    words = "Boolean features: the paper's intervals, this library's thresholds, or the intervals"
-    words += " that some row is in (%(default)s)"
+    words = "Boolean features: the paper's intervals, this library's thresholds, the intervals that"
+    words += " some row is in, or intervals between quantiles (%(default)s)"
     parser.add_argument("--features", choices=FEATURES, default="intervals", help=words)
     commands.add_count(parser, "--keys", 20, "number of repetitions")
     commands.add_seed(parser, "keys and folds")

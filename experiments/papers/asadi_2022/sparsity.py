@@ -76,6 +76,8 @@ def lines(dataset: str, options: argparse.Namespace) -> list[results.Line]:
             recipe = recipes.lazybb_rules(**budget, **chosen, relation=RELATION)
             recipe = dataclasses.replace(recipe, capacity=capacity)  # one program for all rounds
             splits = np.asarray(chosen_splits(keys, table, recipe))[:, :rounds]
-            line[name] = float(np.mean([len(np.unique(own[own != UNSPLIT])) for own in splits]))
+            counts = [len(np.unique(own[own != UNSPLIT])) for own in splits]
+            line[name] = float(np.mean(counts))
+            line[f"{name}_sd"] = float(np.std(counts, ddof=1)) if len(counts) > 1 else 0.0
         found.append(line)
     return found

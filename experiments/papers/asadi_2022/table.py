@@ -13,6 +13,8 @@ SAVED_BY = {
     **{name: f"series {name}" for name in SERIES},
     "selected": "grid",
     "sparsity": "sparsity",
+    "baselines": "baselines",
+    "bounds": "margins",
     "speed": "speed",
 }
 """Name of the saved results -> the program that saves them."""
@@ -26,6 +28,11 @@ COUNTS = {
         *("dataset", "epsilon", "rounds", "paper"),
         *("published", "doubled", "tight", "no_privacy"),
     ),
+    "baselines": (
+        *("dataset", "protocol", "method", "epsilon"),
+        *("accuracy_mean", "accuracy_sd", "keys"),
+    ),
+    "bounds": ("dataset", "calibration", "bound_mean", "bound_sd", "complexity", "keys"),
     "speed": (
         *("dataset", "rows", "features", "rounds", "one_fit_seconds", "fits", "programs"),
         *("seconds_per_fit", "compile_seconds", "memory_mb"),

@@ -25,10 +25,10 @@ from experiments.papers.bojarski_2014.settings import (
     SMOKE,
 )
 
-CLAIMED = "k / eta"
+CLAIMED, DEVIATION = "k / eta", "standard deviation k / eta"
 NOISE = {
     CLAIMED: 1.0,
-    "standard deviation k / eta": np.sqrt(0.5),
+    DEVIATION: np.sqrt(0.5),
     "n_train is what trains": 0.9,
     "1 / eta": None,
 }
@@ -83,7 +83,8 @@ def ablate(
     variants = [(noise, factor, runs, False) for noise, factor in NOISE.items()]
     more_rows = [_with_validation(run) for run in runs]
     variants.append((f"{CLAIMED}, validation rows train too", 1.0, more_rows, False))
-    variants.append((f"{CLAIMED}, a forest for each k and h", 1.0, runs, True))
+    for noise in (CLAIMED, DEVIATION):
+        variants.append((f"{noise}, a forest for each k and h", NOISE[noise], runs, True))
 
     lines = []
     with progress(len(runs) * len(variants), "run", name) as shown:

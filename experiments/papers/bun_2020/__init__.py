@@ -1,3 +1,3 @@
 """Bun et al. (2020): private halfspaces by rows, margin, noise and epsilon."""
 
-PROGRAMS = ("run", "table")
+PROGRAMS = ("run", "table", "aggregate")

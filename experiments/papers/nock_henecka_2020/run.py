@@ -53,7 +53,12 @@ def tasks(names: list[str], bins: int, folder: str | None = None) -> list[plan.T
     return found
 
 
-def fit_all(sweep: plan.Sweep, work: list[plan.Task], options: argparse.Namespace) -> runner.Report:
+def fit_all(
+    sweep: plan.Sweep,
+    work: list[plan.Task],
+    options: argparse.Namespace,
+    padding: int = settings.SPARE_CELLS,
+) -> runner.Report:
     """Fit the settings that are missing in the folder of the results."""
     total = len(sweep.settings) * settings.FOLDS * len(work)
     out = commands.out_folder(options)
@@ -63,7 +68,7 @@ def fit_all(sweep: plan.Sweep, work: list[plan.Task], options: argparse.Namespac
             work,
             out,
             memory_mb=options.memory_mb,
-            padding=settings.SPARE_CELLS,
+            padding=padding,
             progress=shown.update,
         )
 

@@ -11,6 +11,9 @@ GRID = {"rounds": (2, 5, 10, 20), "depth": (1, 2, 3, 4, 5, 6), "alpha": ALPHAS}
 PRIVATE = {"epsilon": EPSILONS, "beta_tree": (0.1, 0.5, 0.9)}
 SMOKE = {"rounds": (1, 2), "depth": (1, 2), "alpha": ALPHAS}
 FOLDS, SEED = 10, 0
+FORESTS = ("rf_l", "rf_e")
+FOREST_TREES, FOREST_DEPTHS = 21, (2, 4, 6)
+"""The forests of Table 4."""
 MOST_BINS = 255
 """A column has at most 256 cells, and one is for missing numbers."""
 

@@ -1,0 +1,204 @@
+"""Checkpoints: what a run has released so far, so that a run that was stopped can go on.
+
+A folder has `run.json`, which names the run, and `releases.jsonl`, a line for each release. All of
+it may be published, as it left through mechanisms. The key is not in it. Its hash is, salted, so
+that a run goes on under the same key alone: another key would be a second release. The tables of
+all processes are named by a hash under the key, so whoever guesses rows cannot compare. Another
+table under one key would be the same noise on two sums.
+"""
+
+import hashlib
+import hmac
+import json
+import os
+import secrets
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+
+import dpbt
+from dpbt.base import Array, Recipe
+from dpbt.storage import naming, without_twins, write_whole
+
+FORMAT, VERSION = "dpbt checkpoint", 1
+
+RUN, RELEASES = "run.json", "releases.jsonl"
+
+Releases = dict[str, np.ndarray]
+"""Site -> int32[...] or int64[...]: one release."""
+
+
+def recipe_words(recipe: Recipe) -> str:
+    """A hash of a recipe: of its parts, its target and the bits of all its numbers."""
+    learner = recipe.learner
+    parts = [learner.tag, recipe.reweighter.tag, recipe.name, str(recipe.relation)]
+    parts += [part.tag for part in (learner.prologue, learner.epilogue) if part is not None]
+    parts += [repr(recipe.target), str(recipe.rows_per_person)]
+    digest = hashlib.sha256(json.dumps(parts).encode())
+    for leaf in jax.tree.leaves(recipe):
+        array = np.ascontiguousarray(leaf)
+        digest.update(f"{array.dtype}{array.shape}".encode() + array.tobytes())
+    return digest.hexdigest()
+
+
+def _words(key: Array) -> bytes:
+    return np.asarray(jax.random.key_data(key)).astype("<u4").tobytes()
+
+
+def key_words(key: Array, salt: str) -> str:
+    """A salted hash of a key. It tells nothing of a release key, which has 256 bits."""
+    return hashlib.sha256(b"dpbt checkpoint " + salt.encode() + _words(key)).hexdigest()
+
+
+def under_key(key: Array, *texts: str) -> str:
+    """A hash of texts that only holders of the key can compute."""
+    content = json.dumps(["dpbt run", *texts]).encode()
+    return hmac.new(_words(key), content, hashlib.sha256).hexdigest()
+
+
+class Checkpoint:
+    """The releases of one run in a folder; a line is on the disk before the run goes on.
+
+    Args:
+        folder: it is made if it does not exist.
+        key: of the run.
+        recipe: of the run.
+        tables: the checksum of the table of each process; private.
+        process: the number of this process.
+
+    Raises:
+        ValueError: if the folder is of a run with another key, recipe or table, or is damaged.
+        OSError: if it cannot be read or written.
+    """
+
+    def __init__(
+        self, folder: Path, key: Array, recipe: Recipe, tables: Sequence[str], process: int = 0
+    ):
+        self.folder = folder
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        path = folder / RUN
+
+        def named(salt: str) -> dict[str, str]:
+            return {
+                "key": key_words(key, salt),
+                "recipe": recipe_words(recipe),
+                "table": under_key(key, salt, *tables, f"process {process}"),
+                "version of dpbt or jax": f"dpbt {dpbt.__version__}, jax {jax.__version__}",
+            }
+
+        if not path.exists():
+            if (folder / RELEASES).exists():
+                raise ValueError(f"{folder}: has releases of a run that nothing names")
+            salt = secrets.token_hex(16)
+            run = {"format": FORMAT, "format_version": VERSION, "salt": salt, **named(salt)}
+            text = json.dumps(run, indent=1).encode()
+            write_whole(path, lambda part: part.write_bytes(text), mode=0o600, durable=True)
+        run = _read_run(path)
+        for name, words in named(run["salt"]).items():
+            if run.get(name) != words:
+                raise ValueError(
+                    f"{folder}: the checkpoint is of a run with another {name}; a run goes on with "
+                    "the same key, recipe and table, and anything else is a run of its own"
+                )
+        self._path = folder / RELEASES
+        self._releases, self._caps, whole = _read_releases(self._path)
+        if self._path.exists() and whole < self._path.stat().st_size:
+            os.truncate(self._path, whole)  # a line that was cut off
+
+    def get(self, part: str) -> Releases | None:
+        """The release of "prologue", of "epilogue", or of a round by its number, if it was made."""
+        return self._releases.get(part)
+
+    def cap(self, part: str) -> np.float32:
+        """The public bound on the weights of a round that was made."""
+        return self._caps[part]
+
+    def add(self, part: str, release: Mapping[str, np.ndarray], cap: float) -> None:
+        """Put a release, and the public bound on the weights of its round, on the disk.
+
+        Raises:
+            ValueError: if the part was released before with other values.
+            OSError: naming the file, if the disk does not take it.
+        """
+        known = self._releases.get(part)
+        if known is not None:
+            if not _same(known, release):
+                raise ValueError(f"{self._path}: {_TWICE}")
+            return
+        content = {
+            site: {
+                "dtype": str(array.dtype),
+                "shape": list(array.shape),
+                "values": array.reshape(-1).tolist(),
+            }
+            for site, array in release.items()
+        }
+        body = json.dumps([part, content, cap])
+        with naming(self._path), open(self._path, "ab", opener=_private) as file:
+            file.write(f"{_digest(body)} {body}\n".encode())
+            file.flush()
+            os.fsync(file.fileno())
+        self._releases[part] = {site: np.asarray(array) for site, array in release.items()}
+        self._caps[part] = np.float32(cap)
+
+
+_TWICE = "two releases of one round under one key, of different rows; publish neither"
+
+
+def _same(one: Mapping[str, np.ndarray], other: Mapping[str, np.ndarray]) -> bool:
+    return one.keys() == other.keys() and all(
+        np.array_equal(one[site], np.asarray(other[site])) for site in one
+    )
+
+
+def _private(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)
+
+
+def _digest(body: str) -> str:
+    return hashlib.sha256(body.encode()).hexdigest()[:16]
+
+
+def _read_run(path: Path) -> dict[str, Any]:
+    """What names a run; ValueError naming the file if it is damaged."""
+    try:
+        run = json.loads(path.read_bytes(), object_pairs_hook=without_twins)
+        if run["format"] != FORMAT or run["format_version"] != VERSION:
+            raise ValueError
+        names = ("salt", "key", "recipe", "table", "version of dpbt or jax")
+        return {name: str(run[name]) for name in names}
+    except (ValueError, KeyError, TypeError):
+        raise ValueError(f"{path}: no checkpoint that this dpbt reads") from None
+
+
+def _read_releases(path: Path) -> tuple[dict[str, Releases], dict[str, np.float32], int]:
+    """The releases and the caps of a file, and how many bytes whole lines have.
+
+    Raises:
+        ValueError: naming the file, for a damaged line before the last one.
+    """
+    found: dict[str, Releases] = {}
+    caps: dict[str, np.float32] = {}
+    if not path.exists():
+        return found, caps, 0
+    whole = 0
+    lines = path.read_bytes().split(b"\n")
+    for number, line in enumerate(lines[:-1], 1):
+        digest, _, body = line.decode("ascii", "replace").partition(" ")
+        if digest != _digest(body):
+            if number == len(lines) - 1:
+                break
+            raise ValueError(f"{path}, line {number}: the line was changed or damaged")
+        part, content, cap = json.loads(body)
+        release = {
+            site: np.array(entry["values"], entry["dtype"]).reshape(entry["shape"])
+            for site, entry in content.items()
+        }
+        if part in found and not _same(found[part], release):
+            raise ValueError(f"{path}, line {number}: {_TWICE}")
+        found[part], caps[part] = release, np.float32(cap)
+        whole += len(line) + 1
+    return found, caps, whole

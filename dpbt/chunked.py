@@ -1,0 +1,434 @@
+"""Learning from a table in chunks, which may be larger than memory.
+
+`fit_chunks` learns what `dpbt.fit` learns from the same rows in memory, under the same key: the
+same releases, bit for bit. Each round is one pass over the chunks (`passes`), one draw from the
+sums over all rows (`privacy.totals`), and the same post-processing.
+
+With several processes (`jax.distributed`) each has a folder of its own, and their rows are one
+table, in the order of the processes. A process sends its sums to the others (`processes`). All draw
+the same noise under the same key, and all end with the same model.
+"""
+
+import contextlib
+import hashlib
+import os
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from dpbt import boosting, checks, processes, storage
+from dpbt.base import (
+    MAX_ROWS,
+    Array,
+    Hypotheses,
+    Hypothesis,
+    Model,
+    Public,
+    Recipe,
+    Release,
+    Table,
+    Transcript,
+)
+from dpbt.checkpoints import Checkpoint, Releases, key_words, recipe_words
+from dpbt.data import targets
+from dpbt.data.chunks import ChunkedTable
+from dpbt.passes import Passes, Turn, room_for
+from dpbt.privacy import boundary, keys, pricing, totals
+from dpbt.processes import Place
+from dpbt.rounds import line_of, opening_of, scaled, start_of
+from dpbt.validate import as_path, positive, whole
+
+
+class Progress(NamedTuple):
+    """How far a run is; all of it is public.
+
+    Attributes:
+        stage: "checking" the chunks, "prologue", "replaying" what a checkpoint has, "rounds" or
+            "epilogue".
+        done: how much of the stage is done.
+        all: how much the stage is.
+    """
+
+    stage: str
+    done: int
+    all: int
+
+
+Report = Callable[[Progress], None]
+"""Called as a run goes on."""
+
+
+def fit_chunks(
+    key: Array,
+    table: ChunkedTable,
+    recipe: Recipe,
+    *,
+    memory: float = 4 * 2**30,
+    checkpoint: str | Path | None = None,
+    progress: Report | None = None,
+    threads: int | None = None,
+) -> Model:
+    """`dpbt.fit` for a table in chunks: the same guarantee, and the same releases under one key.
+
+    Of a table of at most `base.MAX_ROWS` rows the releases are those of `dpbt.fit`, bit for bit.
+    Larger tables have sums and releases of 64 bits, and post-processing reads the nearest float32.
+    The order and the size of chunks, the memory and the threads change nothing.
+
+    Args:
+        key: one typed key, a secret; see `dpbt.fit`. A run that goes on from a checkpoint is the
+            same release, and needs the same key.
+        table: from `chunks.open_folder` or `conversion`.
+        recipe: one setting of `recipes.auto` or `recipes.oblivious_boost`. Others read no chunks.
+        memory: bytes that the process may take, Python and JAX among them. Scores of all rows are
+            kept in memory if they fit, and else in an unnamed file.
+        checkpoint: a folder that keeps what was released so far. A run that was stopped goes on
+            from there. What it holds may be published.
+        progress: called after each round with a `Progress`.
+        threads: how many blocks of rows are worked on at once; by default one for each processor.
+
+    Raises:
+        ValueError: as `dpbt.fit`, and for a recipe that reads no chunks, too little memory, a
+            damaged chunk, or a checkpoint of another run or in use. Of what is private only the
+            number of present rows is refused.
+        OSError: if a file cannot be read or written.
+    """
+    model = learn(
+        key,
+        table,
+        recipe,
+        memory=memory,
+        checkpoint=checkpoint,
+        progress=progress,
+        threads=threads,
+    )
+    keys.warn_of_research(key)
+    return model
+
+
+def learn(
+    key: Array,
+    table: ChunkedTable,
+    recipe: Recipe,
+    *,
+    memory: float = 4 * 2**30,
+    checkpoint: str | Path | Checkpoint | None = None,
+    progress: Report | None = None,
+    threads: int | None = None,
+    ready: Callable[[], None] | None = None,
+) -> Model:
+    """`fit_chunks` without its warning of a research key.
+
+    Args: as `fit_chunks`. A `Checkpoint` is one that the caller holds. `ready` is called when all
+        that can be refused has been, before anything is drawn.
+
+    Raises:
+        ValueError: as `fit_chunks`.
+        OSError: as `fit_chunks`.
+    """
+    place = check(key, table, recipe)
+    workers = os.cpu_count() or 1 if threads is None else whole("threads", threads)
+    room = room_for(table, recipe, float(positive("memory", memory, finite=True)), workers)
+    report = progress or (lambda state: None)
+
+    def checking(done: int, every: int) -> None:
+        report(Progress("checking", done, every))
+
+    with contextlib.ExitStack() as stack:
+        kept, scratch = None, Path(tempfile.gettempdir())
+        if isinstance(checkpoint, Checkpoint):
+            kept, scratch = checkpoint, checkpoint.folder
+        elif checkpoint is not None:
+            scratch = as_path("checkpoint", checkpoint)
+            scratch.mkdir(mode=0o700, parents=True, exist_ok=True)
+            stack.enter_context(storage.held(scratch))
+            kept = checkpoint_of(scratch, key, recipe, table)
+        passes = stack.enter_context(Passes(table, recipe, room, scratch, checking, place.before))
+        if ready is not None:
+            ready()
+        small = place.capacity <= MAX_ROWS
+        return _Run(key, table, recipe, passes, kept, report, small).learn()
+
+
+def checkpoint_of(folder: Path, key: Array, recipe: Recipe, table: ChunkedTable) -> Checkpoint:
+    """The checkpoint of a run, for the tables of all processes.
+
+    Raises:
+        ValueError: as `Checkpoint`.
+        OSError: as `Checkpoint`.
+    """
+    tables = processes.digests(table.checksum)
+    return Checkpoint(folder, key, recipe, tables, jax.process_index())
+
+
+def check(key: Array, table: object, recipe: object) -> Place:
+    """Refuse what a run on chunks cannot take, before a row is read.
+
+    Returns:
+        Where the rows of this process are among those of all.
+
+    Raises:
+        ValueError: as `fit_chunks`.
+    """
+    if not isinstance(table, ChunkedTable):
+        raise ValueError(
+            f"expected a table in chunks, as dpbt.chunks.open_folder finds it, got "
+            f"{type(table).__name__}; dpbt.fit learns from a table in memory"
+        )
+    like = _row_of(table)
+    checks.check_run(like, recipe)
+    assert isinstance(recipe, Recipe)
+    learner = recipe.learner
+    if not learner.additive:
+        raise ValueError(
+            f"{recipe.name} reads all rows at once, and learns from no chunks; use recipes.auto or "
+            f"recipes.oblivious_boost, or dpbt.fit on a table of at most {MAX_ROWS} rows"
+        )
+    if recipe.reweighter.coupled:
+        raise ValueError(
+            f"{recipe.reweighter.tag} makes weights that depend on all rows, and chunks are read "
+            "one by one; use recipes.auto or recipes.oblivious_boost"
+        )
+    checks.check_kind(key, like, recipe, None)
+    if jax.process_count() > 1:
+        processes.check_same(
+            recipe=recipe_words(recipe),
+            key=key_words(key, recipe.name),
+            table=hashlib.sha256(table.declared.encode()).hexdigest(),
+        )
+        tables = processes.digests(table.checksum)
+        if len(set(tables)) < len(tables):
+            raise ValueError(
+                "two processes were given the same table, so its rows would count twice; give each "
+                "a folder of its own rows"
+            )
+    place = processes.place_of(sum(chunk.present for chunk in table.chunks), table.capacity)
+    checks.check_rows(place.present, place.capacity, recipe)
+    return place
+
+
+def _row_of(table: ChunkedTable) -> Table:
+    """One absent row of the kind of the table's."""
+    room = table.room(1)
+    target = table.target
+    return Table(
+        jnp.asarray(room.cells.T),
+        jnp.asarray(room.target),
+        jnp.asarray(room.present),
+        jax.tree.map(jnp.asarray, table.questions),
+        None if room.weight is None else jnp.asarray(room.weight),
+        None if target is None else jnp.asarray(targets.fingerprint(target)),
+    )
+
+
+# Public post-processing, as `rounds.run_rounds` has it.
+
+
+@jax.jit
+def _opened(recipe: Recipe, prologue: Release) -> tuple[Public, Array]:
+    return opening_of(recipe, prologue), start_of(recipe, prologue)
+
+
+@jax.jit
+def _structure(recipe: Recipe, opening: Public, number: Array) -> Any:
+    assert recipe.learner.structure is not None
+    public = opening._replace(round=number)
+    return recipe.learner.structure(recipe.budget, public)
+
+
+@jax.jit
+def _learned(
+    recipe: Recipe, opening: Public, turn_public: tuple[Array, Array, Any], release: Release
+) -> tuple[Hypothesis, Array]:
+    number, cap, structure = turn_public
+    public = opening._replace(cap=cap, round=number, structure=structure)
+    hypothesis = recipe.learner.hypothesis(release, recipe.budget, public)
+    return hypothesis, recipe.learner.hypotheses.bound(hypothesis)
+
+
+_scaled, _line_of = jax.jit(scaled), jax.jit(line_of)
+
+
+class _Run:
+    """One run, from the prologue to the model."""
+
+    def __init__(
+        self,
+        key: Array,
+        table: ChunkedTable,
+        recipe: Recipe,
+        passes: Passes,
+        kept: Checkpoint | None,
+        report: Report,
+        small: bool,
+    ):
+        self._key, self._table, self._recipe = key, table, recipe
+        self._passes, self._kept, self._report = passes, kept, report
+        self._small = small
+
+    def learn(self) -> Model:
+        """The model."""
+        recipe, learner = self._recipe, self._recipe.learner
+        prologue: Releases = {}
+        if learner.prologue is not None:
+            with self._stage("prologue"):
+                prologue = self._once("prologue", boosting.opening_key, self._passes.opening)
+        opening, start = _opened(recipe, totals.read(prologue))
+        self._passes.start(start)
+        released, hypotheses, turn = self._rounds(opening, jnp.max(jnp.abs(start)), prologue)
+        epilogue: Releases = {}
+        if learner.epilogue is not None:
+            read = totals.read(prologue)
+            with self._stage("epilogue"):
+                closing = lambda: self._passes.closing(turn, read)  # noqa: E731
+                epilogue = self._once("epilogue", boosting.closing_key, closing)
+        return self._model(prologue, released, epilogue, hypotheses)
+
+    @contextlib.contextmanager
+    def _stage(self, stage: str) -> Iterator[None]:
+        self._report(Progress(stage, 0, 1))
+        yield
+        self._report(Progress(stage, 1, 1))
+
+    def _once(self, part: str, key_of: Callable, sums: Callable) -> Releases:
+        """The release of a prologue or of an epilogue."""
+        release = None if self._kept is None else self._kept.get(part)
+        everywhere = processes.least(release is not None)
+        if release is None or not everywhere:
+            found = sums()
+            key = key_of(self._key, self._recipe)
+            release = totals.draw(key, found.totals, found.asked, small=self._small)
+            self._keep(part, release)
+        return release
+
+    def _keep(self, part: str, release: Releases, cap: Array | float = 1.0) -> None:
+        if self._kept is not None:
+            self._kept.add(part, release, float(cap))
+
+    def _rounds(
+        self, opening: Public, bound: Array, prologue: Releases
+    ) -> tuple[list[Releases], list[Hypothesis], Turn]:
+        """The release and the hypothesis of each round, and what the epilogue's pass adds."""
+        recipe, rounds = self._recipe, int(self._recipe.rounds)
+        released: list[Releases] = []
+        learned: list[Hypothesis] = []
+        structures: list[Any] = []
+
+        def learn(number: int, release: Releases, cap: Array) -> None:
+            nonlocal bound
+            told = jnp.int32(number), cap, structures[number]
+            hypothesis, more = _learned(recipe, opening, told, totals.read(release))
+            bound = bound + more
+            released.append(release)
+            learned.append(hypothesis)
+
+        # What the checkpoints of all processes have: their hypotheses, added to the scores but for
+        # the last one.
+        for number in range(self._known_rounds(rounds)):
+            assert self._kept is not None
+            kept = self._kept.get(str(number))
+            assert kept is not None
+            structures.append(_structure_of(recipe, opening, number))
+            learn(number, kept, jnp.asarray(self._kept.cap(str(number))))
+        if len(learned) > 1:
+            with self._stage("replaying"):
+                before = _stacked(structures[:-1]), _stacked(learned[:-1])
+                self._passes.replay(opening, *before, len(learned) - 1)
+
+        # The other rounds.
+        round_keys = boosting.key_pairs(self._key, None, recipe)[0]
+        for number in range(len(learned), rounds):
+            self._report(Progress("rounds", number, rounds))
+            structures.append(_structure_of(recipe, opening, number))
+            last = learned[-1] if learned else self._nothing(opening, structures[0])
+            found = self._passes.round(
+                Turn(
+                    opening,
+                    bound,
+                    jnp.int32(number),
+                    structures[number],
+                    structures[max(number - 1, 0)],
+                    last,
+                )
+            )
+            release = totals.draw(round_keys[number], found.totals, found.asked, small=self._small)
+            boundary.check_sites(prologue=prologue, rounds=release)
+            self._keep(str(number), release, found.cap)
+            learn(number, release, found.cap)
+        self._report(Progress("rounds", rounds, rounds))
+        ending = Turn(
+            opening, bound, jnp.int32(rounds), structures[-1], structures[-1], learned[-1]
+        )
+        return released, learned, ending
+
+    def _known_rounds(self, rounds: int) -> int:
+        """How many of the first rounds every process has the releases of."""
+        known = 0
+        while self._kept is not None and known < rounds and self._kept.get(str(known)) is not None:
+            known += 1
+        return processes.least(known)
+
+    def _nothing(self, opening: Public, structure: Any) -> Hypothesis:
+        """A hypothesis of zeros, which changes no score."""
+        draws = pricing.drawn(self._recipe, self._recipe.learner.program, 0.0)
+        release = {site: jnp.zeros(draw.shape, draw.dtype) for site, draw in draws.items()}
+        told = jnp.int32(0), jnp.float32(1), structure
+        read = release if self._small else {s: a.astype(jnp.float32) for s, a in release.items()}
+        hypothesis, _ = _learned(self._recipe, opening, told, read)
+        return jax.tree.map(jnp.zeros_like, hypothesis)
+
+    def _model(
+        self,
+        prologue: Releases,
+        released: list[Releases],
+        epilogue: Releases,
+        learned: list[Hypothesis],
+    ) -> Model:
+        """The model, as `boosting.model_of` makes it."""
+        recipe, table = self._recipe, self._table
+        missing = recipe.capacity - len(released)
+
+        def padded(array: Any) -> Any:
+            array = np.asarray(array)
+            return np.concatenate([array, np.zeros((missing, *array.shape[1:]), array.dtype)])
+
+        slope, intercept = _line_of(recipe, totals.read(prologue), totals.read(epilogue))
+        hypotheses: Hypotheses = jax.tree.map(padded, _stacked(learned))
+        hypotheses = _scaled(recipe, jax.tree.map(jnp.asarray, hypotheses), slope)
+        rounds = {site: padded(np.stack([each[site] for each in released])) for site in released[0]}
+        transcript = Transcript(*(_on_device(once) for once in (prologue, rounds, epilogue)))
+        checks.check_transcript(transcript)
+        return Model(
+            hypotheses,
+            intercept,
+            boosting.without_withheld(transcript, recipe.learner),
+            recipe,
+            jax.tree.map(jnp.asarray, table.questions),
+            features=table.features,
+            dtype="uint8",
+            key=keys.kind(self._key),
+        )
+
+
+def _structure_of(recipe: Recipe, opening: Public, number: int) -> Any:
+    """What is public in a round before it; None where the learner says nothing."""
+    if recipe.learner.structure is None:
+        return None
+    return _structure(recipe, opening, jnp.int32(number))
+
+
+def _stacked(arrays: list[Any]) -> Any:
+    """Pytrees of arrays with a leading axis for rounds."""
+    return jax.tree.map(lambda *each: jnp.stack(each), *arrays)
+
+
+def _on_device(release: Releases) -> Release:
+    """A release of int32 as arrays of JAX; those of 64 bits stay with NumPy."""
+    return {
+        site: jnp.asarray(array) if array.dtype == np.int32 else array  # type: ignore[misc]
+        for site, array in release.items()
+    }

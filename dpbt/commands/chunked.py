@@ -1,0 +1,253 @@
+"""Learning from a folder of chunks, for `fit`."""
+
+import argparse
+import contextlib
+import glob
+import json
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from dpbt import storage
+from dpbt.commands import inputs
+from dpbt.commands import options as kinds
+from dpbt.commands.errors import InputError, of_input
+from dpbt.data.domains import Domain, Label
+from dpbt.storage import write_whole
+
+if TYPE_CHECKING:
+    from dpbt.base import Array, Model, Recipe
+    from dpbt.checkpoints import Checkpoint
+    from dpbt.chunked import Progress
+    from dpbt.data.chunks import ChunkedTable
+    from dpbt.purse import Purse
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the options of a folder of chunks."""
+    words = "of a folder of chunks: a folder that keeps what was released so far; run the same "
+    words += "command again to go on after a stop. It holds the key until the model is written"
+    parser.add_argument("--checkpoint", metavar="FOLDER", help=words)
+    words = "of a folder of chunks: how much memory the process may take (4096)"
+    parser.add_argument("--memory-mb", type=kinds.whole(1), metavar="N", help=words)
+
+
+def is_chunked(options: argparse.Namespace) -> bool:
+    """Whether the rows are in a folder of chunks.
+
+    Raises:
+        InputError: for another folder, and for options that go with chunks alone.
+    """
+    if Path(options.file).is_dir():
+        if options.owner_report:
+            raise InputError("--owner-report reads a file of rows, and not a folder of chunks")
+        if options.recipe == inputs.TUNED:
+            raise InputError(f"--recipe {inputs.TUNED} learns from no chunks; auto does")
+        return True
+    for name in ("checkpoint", "memory_mb"):
+        if getattr(options, name) is not None:
+            words = name.replace("_", "-")
+            raise InputError(f"--{words} needs a folder of chunks, which `convert` writes")
+    return False
+
+
+def model_of(
+    options: argparse.Namespace,
+    domain: Domain,
+    label: Label,
+    recipe: "Recipe",
+    purse: "Purse | None",
+) -> "Model":
+    """Learn from the folder; a purse pays once, also if the run was stopped and goes on.
+
+    Raises:
+        InputError: for a folder that is not of the domain, and for what a fit refuses.
+    """
+    import jax
+
+    from dpbt import chunked
+    from dpbt.checkpoints import RUN
+    from dpbt.data import chunks
+
+    with of_input():
+        table = chunks.open_folder(options.file)
+        if dict(table.domain) != dict(domain) or list(table.domain) != list(domain):
+            raise InputError(f"{options.file}: converted with another domain than {options.domain}")
+        if table.target != label.target or (
+            label.target is None and table.classes != label.classes
+        ):
+            raise InputError(f"{options.file}: converted with another label than {options.domain}")
+        if table.capacity > options.rows:
+            raise InputError(
+                f"{options.file}: has room for {table.capacity} rows, more than --rows "
+                f"{options.rows}, the stated bound on their number"
+            )
+    with of_input():
+        chunked.check(jax.random.key(0), table, recipe)  # before a key is made
+    with contextlib.ExitStack() as stack:
+        kept, begun = None, False
+        if options.checkpoint is None:
+            key = _new_key(options)
+        else:
+            folder = Path(options.checkpoint)
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            with of_input():
+                stack.enter_context(storage.held(folder))
+                begun = (folder / RUN).exists()
+                key = _kept_key(options, recipe, table, begun)
+                kept = chunked.checkpoint_of(folder, key, recipe, table)
+
+        def pay() -> None:
+            goes_on = kept is not None and (begun or options.seed is None)
+            if purse is not None and not (goes_on and purse.is_paid(recipe, key)):
+                purse.take(recipe, key)
+
+        if options.seed is not None:
+            words = "--seed makes the noise, and whoever knows it can subtract it; release private"
+            print(f"warning: research key: {words} rows without it", file=sys.stderr)
+        return _learned(options, key, table, recipe, kept, pay)
+
+
+def _learned(
+    options: argparse.Namespace,
+    key: "Array",
+    table: "ChunkedTable",
+    recipe: "Recipe",
+    kept: "Checkpoint | None",
+    pay: Callable[[], None],
+) -> "Model":
+    """Learn, and show how far it is on a terminal.
+
+    Raises:
+        InputError: for what a fit refuses, and for what the purse cannot pay.
+    """
+    from dpbt import chunked
+
+    memory = 4096 if options.memory_mb is None else options.memory_mb
+    shown = sys.stderr.isatty()
+
+    def progress(state: "Progress") -> None:
+        if shown:
+            words = f"\r\033[K{state.stage}: {state.done} of {state.all}"
+            print(words, end="", file=sys.stderr, flush=True)
+
+    try:
+        with of_input():
+            return chunked.learn(
+                key,
+                table,
+                recipe,
+                memory=memory * 2**20,
+                checkpoint=kept,
+                progress=progress,
+                ready=pay,
+            )
+    finally:
+        if shown:
+            print("\r\033[K", end="", file=sys.stderr, flush=True)
+
+
+def goes_on(options: argparse.Namespace) -> bool:
+    """Whether the checkpoint has a run that was stopped, which a purse may have paid for."""
+    if options.checkpoint is None:
+        return False
+    from dpbt.checkpoints import RUN
+
+    return (Path(options.checkpoint) / RUN).exists() or _key_path(options).exists()
+
+
+def forget(options: argparse.Namespace) -> None:
+    """Delete the key of a checkpoint, once the model is written, and what a kill left of it."""
+    if options.checkpoint is not None:
+        path = _key_path(options)
+        path.unlink(missing_ok=True)
+        for left in path.parent.glob(f".{glob.escape(path.stem)}-*{path.suffix}"):
+            left.unlink(missing_ok=True)
+
+
+def _key_path(options: argparse.Namespace) -> Path:
+    """The file of the key: beside the checkpoint, which may be published, and never in it."""
+    folder = Path(options.checkpoint).resolve()
+    return folder.with_name(f"{folder.name}.key")
+
+
+def _new_key(options: argparse.Namespace) -> "Array":
+    import jax
+
+    from dpbt.privacy import keys
+
+    if options.seed is None:
+        return keys.fresh_key()
+    return keys.pair(jax.random.key(options.seed))[0]
+
+
+def _kept_key(
+    options: argparse.Namespace, recipe: "Recipe", table: "ChunkedTable", begun: bool
+) -> "Array":
+    """The key of a run that was stopped, or a new one, which is kept for a later run.
+
+    It is kept with a hash, under itself, of the recipe and the table, so that it makes noise for
+    nothing else.
+
+    Raises:
+        InputError: for a run without its key, and for a key that is of another run, that is
+            damaged, or that others may read or have written.
+    """
+    from dpbt.checkpoints import recipe_words, under_key
+
+    path = _key_path(options)
+    if options.seed is not None:
+        return _new_key(options)
+    if path.exists() or path.is_symlink():
+        key, run = _read_key(path)
+        if run != under_key(key, recipe_words(recipe), table.checksum):
+            raise InputError(
+                f"{path}: the key of a run with another recipe or table; give the same ones, or "
+                "another --checkpoint"
+            )
+        return key
+    if begun:
+        raise InputError(
+            f"{options.checkpoint}: a run that is finished, or whose key is gone; give another "
+            "--checkpoint"
+        )
+
+    import jax
+    import numpy as np
+
+    key = _new_key(options)
+    words = np.asarray(jax.random.key_data(key)).tolist()
+    content = {"words": words, "run": under_key(key, recipe_words(recipe), table.checksum)}
+    text = json.dumps(content).encode()
+    write_whole(path, lambda part: part.write_bytes(text), mode=0o600, durable=True)
+    return key
+
+
+def _read_key(path: Path) -> "tuple[Array, str]":
+    """The key of a file that only its owner may read or write, and what it is for.
+
+    Raises:
+        InputError: for any other file.
+    """
+    import jax
+    import jax.numpy as jnp
+    import numpy as np
+
+    from dpbt.privacy.keys import CHACHA20
+
+    handle = os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0))
+    with open(handle, "rb") as file:
+        found = os.fstat(handle)
+        if os.name == "posix" and (found.st_uid != os.geteuid() or found.st_mode & 0o077):
+            raise InputError(f"{path}: a key that others may read, or that is not yours")
+        text = file.read()
+    try:
+        content: Any = json.loads(text)
+        words = np.array(content["words"], np.uint32)
+        if words.shape != (8,):
+            raise ValueError
+        return jax.random.wrap_key_data(jnp.asarray(words), impl=CHACHA20), str(content["run"])
+    except (ValueError, KeyError, TypeError, OverflowError):
+        raise InputError(f"{path}: no key of a run that was stopped") from None

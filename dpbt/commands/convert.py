@@ -1,0 +1,63 @@
+"""Write a file of rows to a folder of chunks, for tables that are larger than memory.
+
+Each row is read by itself, and no cell is an error, as in `fit`. The folder is as private as the
+rows, and only its owner may read it. `fit` then takes the folder in place of the file. A conversion
+that was stopped goes on where it was, if the same command is run again.
+"""
+
+import argparse
+import sys
+
+from dpbt.commands import inputs
+from dpbt.commands import options as kinds
+from dpbt.commands.errors import InputError, of_input
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the options."""
+    words = "the public domain and the label, as JSON; `domain template` writes one to fill in"
+    parser.add_argument("domain", metavar="DOMAIN", help=words)
+    parser.add_argument("file", metavar="ROWS", help="a CSV file with a header, or a Parquet file")
+    words = "the folder of the chunks; it must not exist, or have the beginning of this conversion"
+    parser.add_argument("folder", metavar="FOLDER", help=words)
+    words = "a public bound on the number of rows; without it their number is public"
+    parser.add_argument("--capacity", type=kinds.whole(1), metavar="N", help=words)
+    words = "how many rows a chunk has (%(default)s)"
+    options = {"type": kinds.whole(1), "default": 2**20, "metavar": "K", "help": words}
+    parser.add_argument("--rows-per-chunk", **options)
+
+
+def run(options: argparse.Namespace) -> None:
+    """Convert, and say where the table is.
+
+    Raises:
+        InputError: for a file, a folder or an option that is not as expected. No cell is shown, and
+            no number of rows where a capacity hides it.
+    """
+    domain, label = inputs.declared(options.domain)
+    from dpbt.data import conversion  # needs JAX
+
+    shown = sys.stderr.isatty()
+
+    def progress(rows: int) -> None:
+        if shown:
+            words = f"\rreading {options.file}: {rows / 1e6:.2f} million rows"
+            print(words, end="", file=sys.stderr, flush=True)
+
+    try:
+        with of_input():
+            conversion.convert_file(
+                options.file,
+                domain,
+                label,
+                options.folder,
+                capacity=options.capacity,
+                rows_per_chunk=options.rows_per_chunk,
+                progress=progress,
+            )
+    except ImportError as error:
+        raise InputError(str(error)) from error
+    finally:
+        if shown:
+            print("\r\033[K", end="", file=sys.stderr, flush=True)
+    print(f"wrote {options.folder}: private, as the rows are")

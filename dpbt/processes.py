@@ -1,0 +1,115 @@
+"""Several processes that learn from one table: what they send each other.
+
+`jax.distributed` starts the processes and carries the messages. Rows stay where they are. What
+travels is exact sums over the rows of a process, so the network between the processes must be as
+private as the rows. With one process nothing is sent.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.experimental import multihost_utils
+
+from dpbt.base import Array
+from dpbt.privacy.totals import Totals
+
+
+def gathered(numbers: Sequence[int] | np.ndarray) -> np.ndarray:
+    """int64[P, n]: the numbers of every process, in the order of the processes.
+
+    Args:
+        numbers: int64[n], of this process; n is the same on all.
+    """
+    own = np.ascontiguousarray(numbers, np.int64).reshape(-1)
+    if jax.process_count() == 1:
+        return own[None]
+    sent = multihost_utils.process_allgather(own.view(np.int32))
+    found = np.ascontiguousarray(sent, np.int32).reshape(jax.process_count(), -1)
+    return found.view(np.int64)
+
+
+def summed(totals: Totals) -> Totals:
+    """The sums over the rows of all processes, in one message.
+
+    Args:
+        totals: site -> int64[...], of the rows of this process.
+    """
+    if jax.process_count() == 1:
+        return totals
+    sites = sorted(totals)
+    sizes = np.cumsum([totals[site].size for site in sites])
+    together = gathered(np.concatenate([totals[site].reshape(-1) for site in sites])).sum(axis=0)
+    parts = np.split(together, sizes[:-1])
+    return {s: part.reshape(totals[s].shape) for s, part in zip(sites, parts, strict=True)}
+
+
+class Place(NamedTuple):
+    """Where the rows of this process are among those of all processes; private but for capacity.
+
+    Attributes:
+        before: how many rows are present in the processes before this one.
+        present: how many rows are present in all processes.
+        capacity: how many rows all processes have room for.
+    """
+
+    before: int
+    present: int
+    capacity: int
+
+
+def place_of(present: int, capacity: int) -> Place:
+    """The place of the rows of this process; the rows of all are in the order of the processes.
+
+    Args:
+        present: how many rows of this process are present.
+        capacity: how many it has room for.
+    """
+    found = gathered([present, capacity])
+    before = found[: jax.process_index(), 0].sum() if jax.process_count() > 1 else 0
+    return Place(int(before), *map(int, found.sum(axis=0)))
+
+
+def least(number: int) -> int:
+    """The smallest of the processes' numbers."""
+    return int(gathered([number]).min())
+
+
+def shared_key(key: Array) -> Array:
+    """The key of the first process, on all processes; see `keys.fresh_key`.
+
+    It is a secret of the release, so the network between the processes must keep it.
+
+    Args:
+        key: a typed key; all processes have one of the same kind, and only the first one's counts.
+    """
+    if jax.process_count() == 1:
+        return key
+    words = np.asarray(jax.random.key_data(key))
+    sent = multihost_utils.broadcast_one_to_all(words.view(np.int32))
+    found = np.ascontiguousarray(sent, np.int32).reshape(words.shape).view(np.uint32)
+    return jax.random.wrap_key_data(jnp.asarray(found), impl=jax.random.key_impl(key))
+
+
+def digests(text: str) -> list[str]:
+    """64 hexadecimal digits of every process, in their order."""
+    found = gathered(np.frombuffer(bytes.fromhex(text), np.int64))
+    return [np.ascontiguousarray(row).tobytes().hex() for row in found]
+
+
+def check_same(**words: str) -> None:
+    """Refuse processes that were not given the same.
+
+    Args:
+        words: for each name 64 hexadecimal digits, such as a hash, of this process.
+
+    Raises:
+        ValueError: on every process, naming the first name in which they differ.
+    """
+    for name, text in words.items():
+        if len(set(digests(text))) > 1:
+            raise ValueError(
+                f"the processes were given different values of {name}; give all the same"
+            )

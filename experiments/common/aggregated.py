@@ -1,0 +1,159 @@
+"""Aggregated results of the papers: small files that are kept with the code.
+
+A result is `reproduction/PAPER/NAME.csv`, and `NAME.json` beside it says what made it. Figures and
+the page of the reproduction read these files alone. So both are made again without any data set.
+"""
+
+import argparse
+import datetime
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from dpbt.commands.errors import InputError
+from dpbt.sweeps.storage import write_whole
+from experiments.common import commands, results
+
+FOLDER = Path("reproduction")
+"""The folder of all papers, below the working folder."""
+
+CLAIMS = Path(__file__).parents[2] / FOLDER / "claims"
+"""The folder of what the papers print, which belongs to the code."""
+
+ORIGIN = ("dpbt", "commit", "jax", "device")
+"""The columns that every saved line has about its run."""
+
+DIGITS = 5
+"""Significant digits of numbers that were measured."""
+
+Line = results.Line
+
+
+def arguments(parser: argparse.ArgumentParser, name: str) -> None:
+    """Declare what all programs `aggregate` take: the saved results, and where to write."""
+    commands.add_results(parser, results.folder(name))
+    words = "the folder of aggregated results (%(default)s)"
+    parser.add_argument("--out", metavar="FOLDER", default=str(FOLDER), help=words)
+    words = "what is smaller than in the paper, in words; it is kept with the results"
+    parser.add_argument("--reduced", metavar="WORDS", help=words)
+
+
+def write(
+    options: argparse.Namespace,
+    paper: str,
+    name: str,
+    lines: Sequence[Mapping],
+    about: Mapping[str, Any],
+) -> None:
+    """Write the lines of a result, and what made them.
+
+    Args:
+        options: `out` and `reduced` are read.
+        paper: the paper's folder.
+        name: the result's name.
+        lines: of equal keys; measured numbers are rounded to DIGITS.
+        about: the command, date, versions and constants.
+    """
+    path = Path(options.out) / paper / f"{name}.csv"
+    more = {"reduced": options.reduced} if options.reduced else {}
+    text = json.dumps({**about, **more}, indent=1, sort_keys=True, default=str) + "\n"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    short = [{key: _short(value) for key, value in line.items()} for line in lines]
+    results.write_columns(path, short)
+    write_whole(path.with_suffix(".json"), lambda part: part.write_text(text))
+    print(path)
+
+
+def _short(value: object) -> object:
+    """A number in few digits; a whole one without a point."""
+    if not isinstance(value, float):
+        return value
+    rounded = float(f"{value:.{DIGITS}g}")
+    return int(rounded) if rounded.is_integer() and abs(rounded) < 1e15 else rounded
+
+
+def take(
+    options: argparse.Namespace,
+    paper: str,
+    source: str,
+    command: str,
+    keep: Sequence[str],
+    name: str | None = None,
+) -> bool:
+    """Aggregate one saved file: keep some columns, and note those that have one value.
+
+    Args:
+        options: `results`, `out` and `reduced` are read.
+        paper: the paper's folder.
+        source: the saved file without its suffix.
+        command: the arguments of `python -m experiments` that save it.
+        keep: the columns that stay.
+        name: the result's name, if it is not that of the file.
+
+    Returns:
+        Whether the file exists.
+    """
+    path = Path(options.results) / f"{source}.csv"
+    if not path.exists():
+        return False
+    lines = results.read_csv(path, command)
+    about = {"command": f"python -m experiments {command}", "date": date(path)}
+    for column in lines[0]:
+        found = {line[column] for line in lines}
+        if column not in keep and len(found) == 1:
+            (about[column],) = found
+    short = [{column: line[column] for column in keep if column in line} for line in lines]
+    write(options, paper, name or source, short, about)
+    return True
+
+
+def date(path: Path) -> str:
+    """The day on which a file was written."""
+    seconds = path.stat().st_mtime
+    return datetime.datetime.fromtimestamp(seconds, datetime.UTC).date().isoformat()
+
+
+def read(paper: str, name: str, folder: Path | None = None) -> list[Line]:
+    """The lines of a result, each with the constants that hold for all.
+
+    Args:
+        paper: the paper's folder.
+        name: the result's name.
+        folder: the folder of all papers; FOLDER if it is None.
+
+    Raises:
+        InputError: naming the command that aggregates it, if it does not exist.
+    """
+    path = (FOLDER if folder is None else folder) / paper / f"{name}.csv"
+    lines = results.read_csv(path, f"{paper} aggregate")
+    constants = origin(paper, name, folder)
+    return [{**constants, **line} for line in lines]
+
+
+def origin(paper: str, name: str, folder: Path | None = None) -> dict[str, Any]:
+    """What made a result: command, date, versions and the constants of its run.
+
+    Raises:
+        InputError: if the file is missing.
+    """
+    path = (FOLDER if folder is None else folder) / paper / f"{name}.json"
+    if not path.exists():
+        raise InputError(f"{path} does not exist; run: python -m experiments {paper} aggregate")
+    return json.loads(path.read_text())
+
+
+def names(paper: str, folder: Path | None = None) -> list[str]:
+    """The results of a paper that are there."""
+    return sorted(path.stem for path in ((folder or FOLDER) / paper).glob("*.csv"))
+
+
+def claims(paper: str) -> list[dict[str, Any]]:
+    """What a paper prints: its rows, as `experiments.reproduction.claims` explains them."""
+    return json.loads((CLAIMS / f"{paper}.json").read_text())
+
+
+def printed(paper: str, row: str) -> list[tuple[dict[str, Any], float]]:
+    """(the line that it stands for, the number) of each printed number of a row."""
+    (found,) = (one for one in claims(paper) if one["id"] == row)
+    return [(where, float(number)) for where, number, *_ in found["cells"]]

@@ -1,0 +1,140 @@
+"""Floors of a sweep of boosted trees: what products, bytes and random words take by themselves.
+
+Each floor is measured in the run that measures the sweep, on arrays of the same shapes. None of
+them is a bound for all programs. They say what a sweep of the same products, bytes and words would
+take if it did nothing else.
+"""
+
+import math
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from dpbt.learners import trees
+from dpbt.privacy import keys, variates
+from experiments.common import timing
+
+_LAPLACE_WORDS = 2 * variates.EXPONENTIAL_WORDS
+"""Words of one discrete Laplace variable."""
+
+_STREAMED = 2**26
+
+
+class Floors(NamedTuple):
+    """Seconds of a whole sweep, if it did one thing only.
+
+    Attributes:
+        products: its products of small integers.
+        bytes: the bytes that it reads and writes beside products.
+        words: its random words.
+    """
+
+    products: float
+    bytes: float
+    words: float
+
+    @property
+    def bound(self) -> str:
+        """The name of the largest floor."""
+        return max(self._fields, key=lambda name: getattr(self, name))
+
+    def share(self, seconds: float) -> float:
+        """How much of a sweep's seconds its largest floor is."""
+        return max(self) / seconds
+
+    def all(self, seconds: float) -> float:
+        """How much of a sweep's seconds all floors together are."""
+        return sum(self) / seconds
+
+
+def right_siblings(depth: int) -> list[int]:
+    """How many nodes each level multiplies for: the root, and then the right siblings."""
+    return [max(2**level // 2, 1) for level in range(depth)]
+
+
+def level_words(splits: int, depth: int) -> list[int]:
+    """Random words of each level: groups and candidates of all nodes, and a count of errors."""
+    size = math.isqrt(splits - 1) + 1
+    of_node = variates.EXPONENTIAL_WORDS * (-(-splits // size) + size)
+    return [2**level * of_node + _LAPLACE_WORDS for level in range(depth)]
+
+
+def round_bytes(rows: int, depth: int) -> int:
+    """Bytes that one model reads and writes in a round beside the table's splits.
+
+    Weights read a score, the class and whether the row is there, and write two bytes. A level reads
+    them and a node, and writes the left operand of its product, which the product reads. Routing
+    reads a column for each node and writes a node. A prediction reads a leaf and a score and writes
+    a score.
+    """
+    operands = sum(2 + 1 + 4 * right for right in right_siblings(depth))
+    routing = sum(2**level + 2 for level in range(depth))
+    return rows * (4 + 2 + 2 + operands + routing + 1 + 8)
+
+
+def _product_seconds(rows: int, splits: int, depth: int, lanes: int, repeats: int) -> float:
+    """Seconds of the products of a round of `lanes` models, level after level."""
+    rng = np.random.default_rng(0)
+    columns = jax.device_put(rng.integers(0, 2, (splits, rows), np.int8))
+    table = columns.T + 0
+    product = jax.jit(jax.vmap(trees.product_int8, (0, None, None)))
+    seconds = 0.0
+    for right in right_siblings(depth):
+        left = jnp.ones((lanes, 2 * right, rows), jnp.int8)
+        timed = timing.measure(lambda _, left=left: product(left, table, columns), repeats)
+        seconds += timed.fastest
+    return seconds
+
+
+def _stream_rate(rows: int, lanes: int, repeats: int) -> float:
+    """Bytes a second of passes that read and write a float32 for each row of each lane."""
+    passes = max(_STREAMED // (8 * rows * lanes), 1)
+
+    @jax.jit
+    def stream(array: jax.Array) -> jax.Array:
+        return jax.lax.fori_loop(0, passes, lambda _, array: array * 0.5 + 1, array)
+
+    array = jnp.zeros((lanes, rows), jnp.float32)
+    seconds = timing.measure(lambda _: stream(array), repeats).fastest
+    return 8 * rows * lanes * passes / seconds
+
+
+def _word_seconds(splits: int, depth: int, lanes: int, repeats: int) -> float:
+    """Seconds of the random words of a round of `lanes` models, drawn as the rounds draw them."""
+    counts = [*level_words(splits, depth), 2 * 2**depth * _LAPLACE_WORDS]
+
+    @jax.jit
+    @jax.vmap
+    def draw(key: jax.Array) -> list[jax.Array]:
+        sites = jax.random.split(key, len(counts))
+        return [
+            keys.words(site, 1, (count,)).max() for site, count in zip(sites, counts, strict=True)
+        ]
+
+    lane_keys = jax.random.split(jax.random.key(0), lanes)
+    return timing.measure(lambda _: draw(lane_keys), repeats).fastest
+
+
+def of_greedy_trees(
+    shape: tuple[int, int], depth: int, rounds: int, models: int, lanes: int, repeats: int
+) -> Floors:
+    """The floors of a sweep of greedy trees.
+
+    Args:
+        shape: (rows, splits).
+        depth: D.
+        rounds: T.
+        models: the number of settings.
+        lanes: how many of them run side by side.
+        repeats: timed runs of each measurement; the fastest counts.
+    """
+    rows, splits = shape
+    times = rounds * models / lanes
+    streamed = lanes * round_bytes(rows, depth) / _stream_rate(rows, lanes, repeats)
+    return Floors(
+        products=times * _product_seconds(rows, splits, depth, lanes, repeats),
+        bytes=times * streamed,
+        words=times * _word_seconds(splits, depth, lanes, repeats),
+    )

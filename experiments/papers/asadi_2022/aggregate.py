@@ -1,0 +1,60 @@
+"""Aggregate saved accuracies, counts and margins into `reproduction/asadi_2022`."""
+
+import argparse
+from pathlib import Path
+
+from dpbt.commands.errors import InputError
+from experiments.common import aggregated
+from experiments.papers.asadi_2022 import words
+from experiments.papers.asadi_2022.settings import NAME, SERIES
+
+ACCURACY = (
+    *("dataset", "epsilon", "delta", "calibration", "accuracy_mean", "accuracy_sd", "keys"),
+    *("rounds", "density", "learning_rate"),
+)
+SPARSITY = (
+    *("dataset", "epsilon", "rounds"),
+    *("published", "doubled", "tight", "no_privacy"),
+    *("published_sd", "doubled_sd", "tight_sd", "no_privacy_sd"),
+)
+KEPT = {
+    **{name: (f"series {name}", ACCURACY) for name in SERIES},
+    "sparsity": ("sparsity", SPARSITY),
+    "baselines": (
+        "baselines",
+        ("dataset", "protocol", "method", "epsilon", "accuracy_mean", "accuracy_sd", "keys"),
+    ),
+    "advantages": ("margins", ("calibration", "round", "mean", "least", "most")),
+    "histogram": ("margins", ("calibration", "low", "high", "share")),
+    "bounds": (
+        "margins",
+        ("dataset", "calibration", "bound_mean", "bound_sd", "complexity", "keys"),
+    ),
+}
+"""The saved file -> the program that saves it, and the columns that stay."""
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the options."""
+    aggregated.arguments(parser, NAME)
+
+
+def run(options: argparse.Namespace) -> None:
+    """Write what was saved in short.
+
+    Raises:
+        InputError: if nothing was saved.
+    """
+    found = {}
+    for name, (program, kept) in KEPT.items():
+        if aggregated.take(options, NAME, name, f"{NAME} {program}", kept):
+            found[name] = aggregated.read(NAME, name, Path(options.out))
+    if not found:
+        raise InputError(f"{options.results} holds no results; run: python -m experiments {NAME}")
+    last = list(found)[-1]
+    origin = aggregated.origin(NAME, last, Path(options.out))
+    about = {name: origin[name] for name in (*aggregated.ORIGIN, "date")}
+    about["command"] = f"python -m experiments {NAME} aggregate"
+    for name, lines in (("measures", words.measures(found)), ("datasets", words.sizes())):
+        if lines:
+            aggregated.write(options, NAME, name, lines, about)

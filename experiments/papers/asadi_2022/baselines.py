@@ -1,0 +1,161 @@
+"""Measure what the plots of Table 2 show beside LazyBB, and the recipe `auto`.
+
+Without privacy these are scikit-learn's boosted trees and one 1-rule. With privacy it is logistic
+regression (DP-LR), if diffprivlib is installed, at its default regularisation. The paper's DP-Bag
+and DP-Boost have no public package, and are left out.
+"""
+
+import argparse
+import importlib.util
+from collections.abc import Iterator
+from importlib import metadata
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+import dpbt
+from dpbt import recipes
+from dpbt.base import Array, Table
+from dpbt.data.questions import splits_of
+from dpbt.data.tables import take
+from experiments.common import commands, data, peers, protocols, results
+from experiments.papers.asadi_2022 import table as tables
+from experiments.papers.asadi_2022.features import load
+from experiments.papers.asadi_2022.jobs import add_folds, add_options
+from experiments.papers.asadi_2022.settings import DATASETS, EPSILONS, RELATION
+
+BINS = 64
+"""The cells of a number for `auto`."""
+
+KEYS = 3
+"""The keys of a private method on canonical test rows."""
+
+PROTOCOLS = ("test", "folds")
+"""Canonical test rows where there are any (Table 2), or cross-validated training rows (Figures 2
+and 3)."""
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the options."""
+    add_options(parser, DATASETS)
+    parser.set_defaults(keys=KEYS)
+    add_folds(parser)
+    commands.add_smoke(parser)
+
+
+def run(options: argparse.Namespace) -> None:
+    """Measure all methods; write the lines, and print them."""
+    lines = [line for name in options.dataset for line in lines_of(name, options)]
+    config = {"folds": options.folds, "seed": options.seed, "bins": BINS}
+    for library in ("scikit-learn", "diffprivlib"):
+        if importlib.util.find_spec(library.replace("scikit-learn", "sklearn")):
+            config[library] = metadata.version(library)
+    results.write_csv(commands.out_folder(options) / "baselines.csv", lines, config)
+    tables.show(commands.out_folder(options), "baselines", options.json)
+
+
+def lines_of(name: str, options: argparse.Namespace) -> Iterator[results.Line]:
+    """A line for each method and epsilon of a data set, under each protocol that it has."""
+    for protocol in PROTOCOLS if name == "adult" else PROTOCOLS[1:]:
+        rows = _Rows(name, protocol, options)
+        epsilons = EPSILONS[10:11] if options.smoke else EPSILONS
+        for method, fit in (("one rule", one_rule), ("boosting", boosted_trees)):
+            yield rows.line(
+                method, None, [fit(rows.features, rows.label, *split) for split in rows.splits]
+            )
+        for epsilon in epsilons:
+            yield rows.line("auto", epsilon, rows.auto(epsilon))
+            if importlib.util.find_spec("diffprivlib"):
+                yield rows.line("dp-lr", epsilon, rows.logistic(epsilon))
+
+
+class _Rows:
+    """A data set and its evaluations."""
+
+    def __init__(self, name: str, protocol: str, options: argparse.Namespace):
+        found, test, _ = load(name, "intervals", options.data)
+        self.name, self.protocol, self.options = name, protocol, options
+        dataset = data.load(name, BINS, options.data)
+        kept = np.ones(len(dataset.label), bool)
+        if dataset.test is not None and (name == "cod-rna" or protocol == "folds"):
+            kept = ~np.asarray(dataset.test)
+        self.domain, self.cells = dataset.domain, take(dataset.table, kept)
+        self.unit = peers.rows_of(dataset).where(kept)
+        if test is not None and protocol == "folds":
+            found, test = take(found, ~test), None
+        self.features = np.asarray(splits_of(found))
+        self.label = np.asarray(found.target)
+        if test is None:
+            split = protocols.cross_validation(self.label, options.folds, [options.seed])
+            self.splits = list(zip(split.train, split.test, strict=True))
+        else:
+            split = protocols.canonical(test)
+            self.splits = [(split.train[0], split.test[0])]
+        self.splits = self.splits[:1] if options.smoke else self.splits
+
+    def runs(self) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
+        """(seed, train, test): several keys on canonical test rows, one for each fold."""
+        keys = self.options.keys if len(self.splits) == 1 and not self.options.smoke else 1
+        for key in range(keys):
+            for number, (train, test) in enumerate(self.splits):
+                yield self.options.seed + key * len(self.splits) + number, train, test
+
+    def line(self, method: str, epsilon: float | None, accuracy: list[float]) -> results.Line:
+        """The mean and deviation of some accuracies, over folds or keys."""
+        return {
+            "dataset": self.name,
+            "protocol": self.protocol,
+            "method": method,
+            "epsilon": epsilon,
+            "accuracy_mean": float(np.mean(accuracy)),
+            "accuracy_sd": float(np.std(accuracy, ddof=1)) if len(accuracy) > 1 else 0.0,
+            "keys": len(accuracy),
+        }
+
+    def auto(self, epsilon: float) -> list[float]:
+        """Accuracies of `recipes.auto`."""
+        most = max(int(train.sum()) for train, _ in self.splits)
+        recipe = recipes.auto(epsilon=epsilon, rows=most, domain=self.domain, relation=RELATION)
+        found = []
+        for seed, train, test in self.runs():
+            table = self.cells._replace(present=jnp.asarray(train))
+            score = np.asarray(_scores(jax.random.key(seed), table, recipe))
+            found.append(float(np.mean((score > 0)[test] == self.label[test])))
+        return found
+
+    def logistic(self, epsilon: float) -> list[float]:
+        """Accuracies of diffprivlib's logistic regression."""
+        found = []
+        for seed, train, test in self.runs():
+            with peers.quiet():
+                model = peers.diffprivlib_logistic(self.unit.where(train), epsilon, seed)()
+                stated = model.predict(self.unit.unit[test])
+            found.append(float(np.mean((stated > 0) == self.label[test])))
+        return found
+
+
+@jax.jit
+def _scores(key: Array, table: Table, recipe: dpbt.Recipe) -> Array:
+    return dpbt.boost(key, table, recipe).scores
+
+
+def one_rule(features: np.ndarray, label: np.ndarray, train: np.ndarray, test: np.ndarray) -> float:
+    """The test accuracy of the literal or constant of least training error."""
+    sign = np.where(label[train], 1.0, -1.0)
+    features = np.column_stack([features, np.ones(len(label), bool)])
+    edge = sign @ np.where(features[train], 1.0, -1.0)
+    best = int(np.argmax(np.abs(edge)))
+    stated = features[test, best] == (edge[best] > 0)
+    return float(np.mean(stated == label[test]))
+
+
+def boosted_trees(
+    features: np.ndarray, label: np.ndarray, train: np.ndarray, test: np.ndarray
+) -> float:
+    """The test accuracy of scikit-learn's boosted trees, at their defaults."""
+    from sklearn.ensemble import GradientBoostingClassifier
+
+    model = GradientBoostingClassifier(random_state=0)
+    model.fit(features[train], label[train])
+    return float(np.mean(model.predict(features[test]) == label[test]))

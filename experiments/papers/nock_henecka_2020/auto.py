@@ -1,0 +1,74 @@
+"""Run the recipe `auto` on the 19 domains, in the same folds as the grid.
+
+It has no settings to choose. Its test error stands beside the runs of the paper's figures.
+"""
+
+import argparse
+import json
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+import dpbt
+from dpbt import recipes
+from dpbt.base import Array, Table
+from experiments.common import commands, data, protocols, results
+from experiments.common.progress import progress
+from experiments.papers.nock_henecka_2020.settings import EPSILONS, FOLDS, NAME, SEED
+
+BINS = 64
+"""The cells of a number; finer questions cost `auto` nothing."""
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the options."""
+    words = "domains (all 19)"
+    names = {"nargs": "+", "choices": data.NOCK_HENECKA, "metavar": "NAME"}
+    parser.add_argument("--datasets", **names, default=list(data.NOCK_HENECKA), help=words)
+    commands.add_data(parser)
+    commands.add_out(parser, results.folder(NAME))
+    commands.add_smoke(parser)
+    commands.add_json(parser, "print the lines as a JSON list")
+
+
+def run(options: argparse.Namespace) -> None:
+    """Measure all domains; write a line for each epsilon, and print the lines."""
+    epsilons, lines = EPSILONS[2:3] if options.smoke else EPSILONS, []
+    path = commands.out_folder(options) / "auto.csv"
+    total = len(options.datasets) * len(epsilons)
+    with progress(total, "domain and epsilon", quiet=options.json) as shown:
+        for name in options.datasets:
+            for epsilon in epsilons:
+                lines.append(line(name, epsilon, options.data))
+                shown.update(1)
+            results.write_csv(path, lines, {"seed": SEED, "bins": BINS, "folds": FOLDS})
+    if options.json:
+        print(json.dumps(lines, indent=1))
+        return
+    print(f"wrote {path}")
+
+
+@jax.jit
+def _scores(key: Array, table: Table, recipe: dpbt.Recipe) -> Array:
+    return dpbt.boost(key, table, recipe).scores
+
+
+def line(name: str, epsilon: float, folder: str | None) -> results.Line:
+    """The mean test error over folds, and its deviation."""
+    dataset = data.load(name, BINS, folder)
+    label = np.asarray(dataset.label)
+    split = protocols.cross_validation(label, FOLDS, [SEED])
+    recipe = recipes.auto(epsilon=epsilon, rows=len(label), domain=dataset.domain)
+    errors = []
+    for fold, (train, test) in enumerate(zip(split.train, split.test, strict=True)):
+        table = dataset.table._replace(present=jnp.asarray(train))
+        score = np.asarray(_scores(jax.random.key(SEED + fold), table, recipe))
+        errors.append(float(np.mean((score > 0)[test] != label[test])))
+    spread = float(np.std(errors, ddof=1))
+    return {
+        "domain": name,
+        "epsilon": epsilon,
+        "error_mean": float(np.mean(errors)),
+        "error_sd": spread,
+    }

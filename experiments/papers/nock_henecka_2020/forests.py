@@ -1,0 +1,73 @@
+"""Run RF-L and RF-E of section 17.2 on the 19 domains, in the same folds as the grid.
+
+Forests have 21 trees of depth 2, 4 or 6, as in Table 4. A negative noisy count is read as 0.
+"""
+
+import argparse
+
+from dpbt import recipes
+from dpbt.base import Recipe
+from dpbt.commands.errors import of_input
+from dpbt.sweeps import plan
+from experiments.common import commands, data, results
+from experiments.papers.nock_henecka_2020.run import fit_all, tasks
+from experiments.papers.nock_henecka_2020.settings import (
+    CALIBRATIONS,
+    EPSILONS,
+    FOREST_DEPTHS,
+    FOREST_TREES,
+    FORESTS,
+    NAME,
+    SEED,
+)
+
+FOLDER = f"{NAME}_forests"
+
+
+def forest(*, kind: str, **settings) -> Recipe:
+    """One of FORESTS, so that the kind can be an axis of a sweep.
+
+    Args:
+        kind: "rf_l" or "rf_e".
+        settings: the arguments of its recipe.
+    """
+    if kind == "rf_l":
+        return recipes.rf_l(negative="zero", **settings)
+    return recipes.rf_e(**settings)
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the options."""
+    words = "domains (all 19)"
+    names = {"nargs": "+", "choices": data.NOCK_HENECKA, "metavar": "NAME"}
+    parser.add_argument("--datasets", **names, default=list(data.NOCK_HENECKA), help=words)
+    kind = commands.whole(2, 255)
+    words = "v_q, the number of intervals of a numeric column (%(default)s)"
+    parser.add_argument("--bins", type=kind, default=10, metavar="COUNT", help=words)
+    commands.add_data(parser)
+    commands.add_out(parser, results.folder(FOLDER), "; a run resumes there")
+    commands.add_memory(parser)
+    commands.add_smoke(parser)
+    commands.add_json(parser, "show no progress")
+
+
+def sweep(smoke: bool = False) -> plan.Sweep:
+    """The forests of Table 4 in both calibrations."""
+    axes = {
+        "kind": FORESTS,
+        "epsilon": EPSILONS[2:3] if smoke else EPSILONS,
+        "rounds": (3,) if smoke else (FOREST_TREES,),
+        "depth": FOREST_DEPTHS[:1] if smoke else FOREST_DEPTHS,
+        "calibration": CALIBRATIONS,
+    }
+    return plan.Sweep("nock_henecka_forests", forest, (axes,), seed=SEED)
+
+
+def run(options: argparse.Namespace) -> None:
+    """Fit the forests that are missing."""
+    with of_input():
+        work = tasks(options.datasets, options.bins, options.data)
+        # Random trees ask for every attribute alike, so no table may be padded with more of them.
+        report = fit_all(sweep(options.smoke), work, options, padding=0)
+    words = f"{report.fits} fits in {report.run_seconds:.0f} s, {report.reused} more were saved"
+    print(f"{words}. Wrote {commands.out_folder(options)}")

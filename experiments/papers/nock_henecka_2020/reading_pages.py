@@ -1,0 +1,223 @@
+"""The tables of the readings in a page, from the saved lines; nothing of them is typed.
+
+`experiments.common.pages` says where they stand.
+"""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from experiments.common import pages, results
+from experiments.common.pages import distinct, table
+from experiments.papers.nock_henecka_2020.reading_settings import READINGS
+from experiments.papers.nock_henecka_2020.reading_tables import ALPHA_NAMES, FLAT
+from experiments.papers.nock_henecka_2020.settings import EPSILONS, NAME, PAPER_TABLE_1
+from experiments.papers.nock_henecka_2020.told_apart import NEIGHBOURS
+
+Line = results.Line
+
+SUMMARY = (
+    *("kind", "reading", "alpha", "epsilon", "domain", "axis", "trees", "forest", "domains"),
+    *("settings", "share", "share_of_fits", "best", "median", "spread", "last"),
+    *(f"{word} {alpha}" for word in ("count", "best", "wins", "paper") for alpha in ALPHA_NAMES),
+    *(f"error {epsilon:g}" for epsilon in EPSILONS),
+    *("significant", "depth", "rounds", "both", "larger_class", "at", "below", "above"),
+    *("trials", *NEIGHBOURS, "v_q", "clip", "folds", "seed", "fitted", "commit", "jax", "device"),
+)
+"""The columns of the lines in short."""
+
+
+def write(page: Path, saved: Path) -> list[Path]:
+    """Write the tables into a page, and the lines in short beside it; see `pages.write`."""
+    return pages.write(PAGES, page, saved, page.with_name("nock_readings.csv"))
+
+
+def _of(lines: Sequence[Line], kind: str) -> list[Line]:
+    return [line for line in lines if line["kind"] == kind]
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.0f} %"
+
+
+def _origin(lines: Sequence[Line]) -> str:
+    rows = [
+        ("seed", str(lines[0]["seed"])),
+        ("folds", str(lines[0]["folds"])),
+        ("commit of the fits", str(lines[0]["fitted"])),
+        ("JAX", "; ".join(sorted({str(line["jax"]) for line in lines}))),
+        ("device", "; ".join(sorted({str(line["device"]) for line in lines}))),
+    ]
+    for reading in distinct(_of(lines, "larger class"), "reading"):
+        own = [line["domain"] for line in _of(lines, "larger class") if line["reading"] == reading]
+        rows.append((f"domains of *{reading}*", f"{len(own)}: {', '.join(own)}"))
+    return table(("of the saved fits", ""), rows)
+
+
+def _words(lines: Sequence[Line]) -> str:
+    known = distinct(_of(lines, "accurate"), "reading")
+    return table(("reading", "what it does"), [(name, READINGS[name].words) for name in known])
+
+
+def _accurate(lines: Sequence[Line]) -> str:
+    """Banknote: settings with an error of at most 20 %, and the smallest error, by alpha."""
+    own = _of(lines, "accurate")
+    rows = []
+    for reading in distinct(own, "reading"):
+        by_alpha = {str(line["alpha"]): line for line in own if line["reading"] == reading}
+        of = [by_alpha[alpha] for alpha in ALPHA_NAMES]
+        shares = [f"{_percent(line['share'])} ({_percent(line['share_of_fits'])})" for line in of]
+        rows.append((reading, *shares, *(f"{line['best']:.3f}" for line in of)))
+    head = [f"{alpha}: {word}" for word in ("at most 20 %", "best") for alpha in ALPHA_HEADS]
+    return table(("reading", *head), rows)
+
+
+ALPHA_HEADS = ("O.C.", "alpha 0.1", "alpha 1")
+
+
+def _table_1(lines: Sequence[Line]) -> str:
+    own = _of(lines, "table 1")
+    readings = distinct(own, "reading")
+    rows: list[tuple[str, ...]] = []
+    for epsilon in distinct(own, "epsilon"):
+        cells = []
+        for reading in readings:
+            (line,) = (
+                line for line in own if (line["reading"], line["epsilon"]) == (reading, epsilon)
+            )
+            cells.append(", ".join(str(line[f"count {alpha}"]) for alpha in ALPHA_NAMES))
+        printed = ", ".join(map(str, PAPER_TABLE_1[epsilon]))
+        rows.append((f"{epsilon:g}", printed, *cells))
+    number = {line["reading"]: line["domains"] for line in own}
+    head = [f"{reading} ({number[reading]})" for reading in readings]
+    return table(("epsilon", "the paper's (19)", *head), rows)
+
+
+def _flatness(lines: Sequence[Line]) -> str:
+    own = _of(lines, "flatness")
+    rows = []
+    for reading in distinct(own, "reading"):
+        by_axis = {line["axis"]: line for line in own if line["reading"] == reading}
+        spreads = [f"{100 * by_axis[axis]['spread']:.1f}" for axis in FLAT]
+        change = [f"{100 * by_axis[axis]['last']:+.1f}" for axis in ("rounds", "depth")]
+        rows.append((reading, str(by_axis["rounds"]["domains"]), *spreads, *change))
+    head = ("reading", "domains", "beta_tree", "T", "depth", "T = 20 less T = 2", "depth 6 less 1")
+    return table(head, rows)
+
+
+def _table_3(lines: Sequence[Line]) -> str:
+    rows = [
+        (
+            line["reading"],
+            *(f"{line[key]} of {line['domains']}" for key in ("depth", "rounds", "both")),
+        )
+        for line in _of(lines, "table 3")
+    ]
+    return table(("reading", "depth agrees", "number of trees agrees", "both agree"), rows)
+
+
+def _table_4(lines: Sequence[Line]) -> str:
+    own = _of(lines, "table 4")
+    pairs = distinct([{"pair": (line["trees"], line["forest"])} for line in own], "pair")
+    rows: list[tuple[str, ...]] = []
+    printed = []
+    for pair in pairs:
+        line = next(line for line in own if (line["trees"], line["forest"]) == pair)
+        printed.append(_numbers(line, "paper"))
+    rows.append(("the paper's", "19", *printed, "96 % and more"))
+    for reading in distinct(own, "reading"):
+        of = [line for line in own if line["reading"] == reading]
+        cells = [_numbers(line, "wins") for line in of]
+        significant = sum(line["significant"] for line in of) / len(of)
+        rows.append((reading, str(of[0]["domains"]), *cells, _percent(significant)))
+    heads = [f"T = {trees}, {forest}" for trees, forest in pairs]
+    return table(("reading", "domains", *heads, "significant"), rows)
+
+
+def _numbers(line: Line, word: str) -> str:
+    """The percentages for each alpha; a dash where no difference is significant."""
+    values = (line[f"{word} {alpha}"] for alpha in ALPHA_NAMES)
+    return ", ".join("-" if value is None else f"{value:.0f}" for value in values)
+
+
+def _larger_class(lines: Sequence[Line]) -> str:
+    """Of unbalanced domains: how the errors of all private settings lie to the larger class's."""
+    own = [line for line in _of(lines, "larger class") if line["larger_class"] <= MOST_UNBALANCED]
+    rows = []
+    for reading in distinct(own, "reading"):
+        for line in (line for line in own if line["reading"] == reading):
+            shares = [_percent(line[key]) for key in ("below", "at", "above")]
+            constant = f"{line['larger_class']:.3f}"
+            rows.append((line["domain"], reading, constant, f"{line['median']:.3f}", *shares))
+    rows.sort(key=lambda row: row[0])
+    head = ("domain", "reading", "larger class", "median", "below", "within a point", "above")
+    return table(head, rows)
+
+
+MOST_UNBALANCED = 0.35
+"""A domain whose smaller class has at most this share is called unbalanced."""
+
+
+def _told_apart(lines: Sequence[Line]) -> str:
+    rows = []
+    for line in _of(lines, "told apart"):
+        shares = (_percent(line[kind]) for kind in NEIGHBOURS)
+        rows.append((f"{line['epsilon']:g}", str(line["trials"]), *shares))
+    return table(("epsilon", "trials", *NEIGHBOURS.values()), rows)
+
+
+def _banknote(lines: Sequence[Line]) -> str:
+    """Wins on banknote by depth, of each reading and as printed."""
+    own = _of(lines, "table 4 of banknote")
+    readings = distinct(own, "reading")
+    cells: dict[tuple, dict[str, str]] = {}
+    for line in own:
+        place = (line["trees"], line["forest"], line["depth"])
+        at = cells.setdefault(place, {"paper": _numbers(line, "paper")})
+        at[line["reading"]] = _numbers(line, "wins")
+    rows = [
+        (*map(str, place), at["paper"], *(at[reading] for reading in readings))
+        for place, at in cells.items()
+    ]
+    return table(("T", "forest", "depth", "the paper's", *readings), rows)
+
+
+def _forests(lines: Sequence[Line]) -> str:
+    """Errors of the forests with the published noise, by depth and epsilon."""
+    rows = []
+    for line in _of(lines, "forests"):
+        errors = [f"{line[f'error {epsilon:g}']:.3f}" for epsilon in EPSILONS]
+        constant = f"{line['larger_class']:.3f}"
+        rows.append((line["domain"], line["forest"], str(line["depth"]), constant, *errors))
+    head = ("domain", "forest", "depth", "larger class", *(f"{epsilon:g}" for epsilon in EPSILONS))
+    return table(head, rows)
+
+
+TABLES: dict[str, Callable[[Sequence[Line]], str]] = {
+    "origin": _origin,
+    "readings": _words,
+    "accurate": _accurate,
+    "table-1": _table_1,
+    "flatness": _flatness,
+    "table-3": _table_3,
+    "table-4": _table_4,
+    "banknote": _banknote,
+    "forests": _forests,
+    "larger-class": _larger_class,
+    "told-apart": _told_apart,
+}
+"""The name of a mark -> what stands there."""
+
+KINDS = (
+    *("accurate", "table 1", "flatness", "table 3", "table 4", "table 4 of banknote"),
+    *("forests", "larger class", "told apart"),
+)
+
+
+def _order(line: Line) -> tuple:
+    """By kind and reading; the order of the file decides among those."""
+    reading = list(READINGS).index(line["reading"]) if line["reading"] in READINGS else -1
+    return KINDS.index(line["kind"]), reading
+
+
+PAGES = pages.Pages(f"{NAME} readings", TABLES, SUMMARY, _order)
+END = PAGES.end

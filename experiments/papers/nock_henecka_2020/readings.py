@@ -1,0 +1,109 @@
+"""Which reading of section 6 has the accuracies that are printed? Fit them, and compare.
+
+Every reading but one computes beta_t from the private rows on the noisy tree, section 6's second
+option. Such a release has no guarantee. The grid is that of section 17 for v_q = 10 and M = 10. A
+run that was stopped resumes where it stopped, and domains can be added one by one.
+
+`--doc PAGE` fits nothing and writes the tables of the saved fits into a page.
+"""
+
+import argparse
+import json
+import time
+from pathlib import Path
+
+import numpy as np
+
+from dpbt.commands.errors import of_input
+from dpbt.sweeps import plan, runner
+from experiments.common import commands, data, results
+from experiments.common.progress import progress
+from experiments.papers.nock_henecka_2020 import (
+    reading_pages,
+    reading_tables,
+    settings,
+    told_apart,
+)
+from experiments.papers.nock_henecka_2020.reading_settings import (
+    READINGS,
+    boosted_grid,
+    forest_grid,
+)
+from experiments.papers.nock_henecka_2020.run import tasks
+
+OUT = results.folder(settings.NAME) / "readings"
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the options."""
+    parser.add_argument(
+        "--datasets",
+        nargs="+",
+        choices=data.NOCK_HENECKA,
+        default=["banknote"],
+        metavar="NAME",
+        help="domains (banknote); `python -m experiments data check` lists all 19",
+    )
+    words = "readings; a domain is finished with those it was begun with (all)"
+    names = {"nargs": "+", "choices": READINGS, "default": list(READINGS), "metavar": "NAME"}
+    parser.add_argument("--readings", **names, help=words)
+    words = "write the tables of the saved fits into this page, and the lines beside it as CSV"
+    parser.add_argument("--doc", metavar="PAGE", help=words)
+    commands.add_data(parser)
+    commands.add_out(parser, OUT, "; a run resumes there")
+    commands.add_memory(parser)
+    commands.add_smoke(parser)
+    commands.add_json(parser, "print the lines as JSON")
+
+
+def run(options: argparse.Namespace) -> None:
+    """Fit what is missing and print the comparison; or write the page."""
+    out = commands.out_folder(options)
+    if options.doc is not None:
+        for written in reading_pages.write(Path(options.doc), out / "readings.csv"):
+            print(f"wrote {written}")
+        return
+
+    start = time.perf_counter()
+    for name in dict.fromkeys(options.datasets):
+        _fit(name, out, options)
+    found = reading_tables.domains(out)
+    larger_class = {name: _larger_class(name, options.data) for name in found}
+    lines = reading_tables.lines(found, larger_class)
+    lines += told_apart.lines(options.data, options.smoke)
+    fitted = "; ".join(sorted({fits.commit for fits in found.values()}))
+    config = {"v_q": 10, "clip": 10.0, "folds": settings.FOLDS, "seed": settings.SEED}
+    config["fitted"] = fitted
+    results.write_csv(out / "readings.csv", lines, config)
+
+    if options.json:
+        print(json.dumps(lines, indent=1))
+        return
+    print(f"{time.perf_counter() - start:.0f} s\n\n{reading_tables.as_text(lines)}\n\nWrote {out}")
+
+
+def _larger_class(name: str, folder: str | None) -> float:
+    """The error of stating the larger class of a domain."""
+    share = float(np.mean(data.load(name, 10, folder).label))
+    return min(share, 1 - share)
+
+
+def _fit(name: str, out: Path, options: argparse.Namespace) -> None:
+    """Fit what is missing of one domain: the readings, and the forests of Table 4."""
+    with of_input():
+        work = tasks([name], 10, options.data)
+    boosted = boosted_grid(tuple(dict.fromkeys(options.readings)), options.smoke)
+    for kind, sweep in (("boosted", boosted), ("forests", forest_grid(options.smoke))):
+        _run(sweep, work, out / kind / name, options)
+
+
+def _run(
+    sweep: plan.Sweep, work: list[plan.Task], folder: Path, options: argparse.Namespace
+) -> None:
+    """Fit what is missing of a sweep; a domain that is finished is left as it is."""
+    if (folder / f"{work[0].name}.npz").exists():
+        return
+    total = len(sweep.settings) * settings.FOLDS
+    with progress(total, "fit", quiet=options.json) as shown, of_input(folder):
+        shown.set_description(work[0].name)
+        runner.run(sweep, work, folder, memory_mb=options.memory_mb, progress=shown.update)

@@ -1,0 +1,254 @@
+"""Section 6's second way to protect beta_t, which protects nothing: a learner for experiments.
+
+Section 6 offers to put noise on the leaves alone, "from which follows the protection of beta_t".
+beta_t is then computed from the private rows, on the noisy tree. It is a function of the rows
+without any noise, so its line in the ledger is infinite and its name is UNPROTECTED.
+"""
+
+import functools
+from typing import NamedTuple
+
+import jax.numpy as jnp
+import numpy as np
+from numpy.typing import ArrayLike
+
+from dpbt import losses
+from dpbt.base import GRID, AnyArray, Array, Public, Recipe, Release, Tree, WeakLearner
+from dpbt.learners import trees
+from dpbt.learners.greedy_tree import (
+    TINY_PRIOR,
+    TreeBudget,
+    default_settings,
+    gathered_splits,
+    grow,
+    public_alpha,
+    split_events,
+)
+from dpbt.learners.published_greedy_tree import ALPHA_LEAK, PRICE, private_objective
+from dpbt.privacy import boundary, mechanisms
+from dpbt.privacy.accounting import Event
+from dpbt.privacy.mechanism import quotient_up, rounded_down
+from dpbt.recipes import custom
+from dpbt.reweighting import MirrorNumbers, mirror
+
+BETA_LEAK = "beta_t is computed from the private rows on the noisy tree, without noise"
+
+FINEST = 2.0**-24
+"""The grid of beta_t, over its largest value."""
+
+MOST_STEPS = 2.0**31
+"""The largest scale of a leaf's noise, in steps of its grid."""
+
+
+class Budget(NamedTuple):
+    """The traced numbers of a tree; those of `greedy_tree.TreeBudget`, and two more.
+
+    Attributes:
+        split_epsilon: f32[D], of a node at each depth; infinite for the best split.
+        alpha: f32[D], the criterion's alpha by depth, where it is given.
+        link_alpha: f32[], alpha of the link and of the leverage.
+        clip: f32[], M: noisy leaf values are clamped to [-M, M].
+        inner: f32[], leaf values are clamped to [-inner, inner] before the noise.
+        zeta: f32[], shares of a class are clamped to [zeta, 1 - zeta] before the link.
+        step: f32[], a of Algorithm 1.
+        leaf_scale: f32[], noise scale of a leaf's value.
+        leaf_step: f32[], the grid that leaf values lie on.
+        beta_step: f32[], the grid that beta_t lies on.
+    """
+
+    split_epsilon: AnyArray
+    alpha: AnyArray
+    link_alpha: AnyArray
+    clip: AnyArray
+    inner: AnyArray
+    zeta: AnyArray
+    step: AnyArray
+    leaf_scale: AnyArray
+    leaf_step: AnyArray
+    beta_step: AnyArray
+
+    @property
+    def splits(self) -> TreeBudget:
+        """What splits are drawn and priced with."""
+        shared = {name: getattr(self, name) for name in TreeBudget._fields if hasattr(self, name)}
+        return TreeBudget(**shared, error_scale=np.zeros(()), smoothing=np.zeros(()))
+
+
+def program(
+    objective: bool,
+    draw: boundary.Draw,
+    table: trees.Prepared,
+    weights: Array,
+    budget: Budget,
+    public: Public,
+) -> None:
+    """Draw splits, then noisy leaf values, then beta_t of the noisy tree without noise."""
+    rule = private_objective if objective else public_alpha
+    family = losses.m_alpha
+    totals = grow(draw, table, weights, budget.splits, public, family, rule, PRICE.temperature)
+
+    # The link of each leaf's share, clamped before the noise.
+    counts = totals.astype(jnp.float32) * (public.cap / GRID)
+    share = trees.shrink_to_parents(counts, jnp.float32(TINY_PRIOR))
+    link = family(budget.link_alpha).link(jnp.clip(share, budget.zeta, 1 - budget.zeta))
+    value = jnp.clip(link, -budget.inner, budget.inner)
+    steps = jnp.round(value / budget.leaf_step).astype(jnp.int32)
+    scale = jnp.asarray(budget.leaf_scale / budget.leaf_step)
+    noisy = draw("leaf", mechanisms.discrete_laplace, steps, scale)
+
+    # Step 2.2 of Algorithm 1 on the noisy tree: exact class weights, no noise.
+    rows = jnp.maximum(jnp.sum(table.present.astype(jnp.float32)), 1)
+    edge = jnp.sum((counts[:, 1] - counts[:, 0]) * leaf_values(noisy, budget))
+    beta = jnp.round(budget.step * edge / rows / budget.beta_step).astype(jnp.int32)
+    draw("beta", mechanisms.discrete_laplace, beta, jnp.float32(0))
+
+
+def leaf_values(noisy: Array, budget: Budget) -> Array:
+    """f32[L]: noisy leaf values, clamped to [-M, M]."""
+    return jnp.clip(noisy.astype(jnp.float32) * budget.leaf_step, -budget.clip, budget.clip)
+
+
+def hypothesis(depth: int, release: Release, budget: Budget, public: Public) -> Tree:
+    """The tree: noisy leaf values times beta_t."""
+    del public
+    beta = release["beta"].astype(jnp.float32) * budget.beta_step
+    return Tree(gathered_splits(release, depth), beta * leaf_values(release["leaf"], budget))
+
+
+def events(depth: int, objective: bool, budget: Budget, public: Public) -> list[Event]:
+    """The splits and the leaves as the paper prices them, and beta_t at its true, infinite price.
+
+    The sensitivity of a leaf is the true one. Where leaf values are clamped after the noise only,
+    it is larger than the 2 M that the noise was set for.
+    """
+    step = np.asarray(budget.leaf_step, np.float64)
+    leaves = Event(
+        "leaf",
+        mechanisms.discrete_laplace,
+        "leaf values, each leaf paid for",
+        sensitivity=np.floor(2 * np.asarray(budget.inner, np.float64) / step) + 1,
+        scale=np.asarray(budget.leaf_scale, np.float64) / step,
+        theorem="Nock & Henecka (2020), section 6, leaves",
+        count=2**depth,
+        moved=2**depth,
+        unit="step of the leaves' grid",
+    )
+    beta = Event(
+        "beta",
+        mechanisms.discrete_laplace,
+        "beta_t without noise",
+        sensitivity=1.0,
+        scale=0.0,
+        theorem="none: docs/errata.md",
+        moved=1,
+        unit="step of the grid of beta_t",
+    )
+    return [*split_events(PRICE, budget.splits, public, objective, losses.m_alpha), leaves, beta]
+
+
+@functools.cache
+def learner(depth: int, objective: bool) -> WeakLearner:
+    """Trees whose beta_t is read off the rows: no guarantee at all.
+
+    Args:
+        depth: D, at least 1.
+        objective: take the criterion's alpha from the private errors, equation (16).
+    """
+    return boundary.weak_learner(
+        functools.partial(program, objective),
+        functools.partial(hypothesis, depth),
+        functools.partial(events, depth, objective),
+        trees.TREES,
+        "add_remove",
+        by_depth=("split_epsilon", "alpha"),
+        unprotected=(BETA_LEAK, *((ALPHA_LEAK,) if objective else ())),
+        tag=f"second option({depth}, {objective})",
+    )
+
+
+class Noise(NamedTuple):
+    """Where a reading has noise; numbers, or arrays of settings.
+
+    Attributes:
+        splits: whether splits have noise.
+        leaves: whether leaves have noise.
+        each_leaf: whether the 2^D leaves of a tree share its budget, instead of having it each.
+        before: whether leaf values are clamped to [-M, M] before the noise, too.
+    """
+
+    splits: ArrayLike
+    leaves: ArrayLike
+    each_leaf: ArrayLike
+    before: ArrayLike
+
+
+def recipe(
+    *,
+    epsilon: ArrayLike,
+    rows: ArrayLike,
+    rounds: ArrayLike,
+    depth: int,
+    alpha: ArrayLike | str,
+    beta_tree: ArrayLike,
+    noise: Noise,
+    clip: ArrayLike = 10.0,
+) -> Recipe:
+    """Boosting with trees whose beta_t is read off the rows.
+
+    Guarantee: none. The ledger's epsilon is infinite.
+
+    The weights are at most 1, as published. With objective calibration, link, weights and a have
+    alpha = 1, as in `recipes.bdpe`.
+
+    Args:
+        epsilon: what the paper claims.
+        rows: m.
+        rounds: T.
+        depth: D.
+        alpha: "objective" for equation (16), or a number.
+        beta_tree: the share of epsilon for splits.
+        noise: where there is noise.
+        clip: M.
+    """
+    objective = isinstance(alpha, str)
+    given = np.asarray(1.0 if objective else alpha, np.float64)
+    epsilon, share = np.asarray(epsilon, np.float64), np.asarray(beta_tree, np.float64)
+    rounds = np.asarray(rounds)
+    usual = default_settings(losses.m_alpha, depth)
+    clip = np.asarray(clip, np.float64)
+
+    # The shares of equation (17), and of one leaf.
+    of_node = (share * epsilon / rounds / depth)[..., None] / 2.0 ** np.arange(depth)
+    split_epsilon = np.where(np.asarray(noise.splits)[..., None], of_node, np.inf)
+    of_leaf = (1 - share) * epsilon / rounds / np.where(noise.each_leaf, 2.0**depth, 1.0)
+    leaf_scale = np.where(noise.leaves, 2 * clip / of_leaf, 0.0)
+
+    # Leaf values lie on a grid that is far finer than M; noise beyond int32 is clamped anyway.
+    widest = np.abs(np.asarray(losses.m_alpha(given).link(1 - usual.zeta), np.float64))
+    inner = np.where(noise.before, np.minimum(clip, widest), widest)
+    leaf_step = 2.0 ** np.ceil(np.log2(np.maximum(inner * 2.0**-16, leaf_scale / MOST_STEPS)))
+    smoothness = np.asarray(losses.m_alpha(given).smoothness, np.float64)
+    step = 1 / (4 * smoothness * clip**2)
+
+    budget = Budget(
+        split_epsilon=rounded_down(split_epsilon),
+        alpha=np.repeat(given[..., None], depth, -1),
+        link_alpha=given,
+        clip=clip,
+        inner=inner,
+        zeta=usual.zeta,
+        step=step,
+        leaf_scale=quotient_up(leaf_scale, 1.0),
+        leaf_step=leaf_step,
+        beta_step=2.0 ** np.ceil(np.log2(step * clip * FINEST)),
+    )
+    return custom(
+        learner(depth, objective),
+        rows=rows,
+        rounds=rounds,
+        budget=budget,
+        reweighter=mirror(losses.m_alpha, bounded=False),
+        reweighting=MirrorNumbers(given),
+        loss=losses.m_alpha,
+        name="bdpe, beta_t unprotected",
+    )

@@ -1,0 +1,3 @@
+"""Set the papers' claims and numbers beside ours, or run them again."""
+
+PROGRAMS = ("page", "results")

@@ -1,0 +1,220 @@
+"""What the papers print, and whether our results agree with it.
+
+`reproduction/claims/PAPER.json` holds a row for each table, figure and claim in words. A row with
+numbers names a result of ours and one of its columns. Each of its cells says which line of the
+result stands beside a printed number, and has that number as it is printed.
+
+Our number agrees with a printed one if they differ by at most half a unit of its last digit, and
+twice the standard error of the difference. That error has our part and the paper's, where it is
+known. A claim that something is above or below a number agrees if ours is. A row agrees if nine
+tenths of its cells do.
+"""
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from dpbt.commands.errors import InputError
+from experiments.common import aggregated
+from experiments.common.results import Line
+
+PAPERS = ("nock_henecka_2020", "asadi_2022", "bun_2020", "bojarski_2014")
+CALIBRATIONS = ("published", "tight")
+ENOUGH = 0.9
+"""The share of cells that agree in a row that agrees."""
+
+KEYS = {
+    *("id", "place", "words", "result", "column", "columns", "error", "relation", "cells"),
+    *("printed_error", "unit", "figure", "run", "why", "cannot", "input", "reading", "domains"),
+}
+RELATIONS = {
+    ">": lambda ours, printed: ours > printed,
+    ">=": lambda ours, printed: ours >= printed,
+    "<": lambda ours, printed: ours < printed,
+    "<=": lambda ours, printed: ours <= printed,
+}
+
+
+class Ours(NamedTuple):
+    """Our value of a cell, and its standard error; both are None if there is none."""
+
+    value: float | str | None
+    error: float | None
+
+
+class Cell(NamedTuple):
+    """One number of the paper beside ours.
+
+    Attributes:
+        paper: the paper.
+        row: the id of the row.
+        place: the table, figure or section.
+        where: the line of our result, in words.
+        printed: as it is printed.
+        ours: by calibration.
+        agrees: by calibration; None without a result.
+        domains: on how many domains our value is, where the result says so.
+    """
+
+    paper: str
+    row: str
+    place: str
+    where: str
+    printed: str
+    ours: dict[str, Ours]
+    agrees: dict[str, bool | None]
+    domains: int | None = None
+
+
+def rows(paper: str) -> list[dict[str, Any]]:
+    """The rows of a paper, as they are typed.
+
+    Raises:
+        InputError: for a row with an unknown key or without a place or words.
+    """
+    found = aggregated.claims(paper)
+    for row in found:
+        if set(row) - KEYS or not {"id", "place", "words"} <= set(row):
+            raise InputError(f"claims of {paper}: bad row {row.get('id', row)}")
+    return found
+
+
+def cells(paper: str, row: Mapping[str, Any], folder: Path | None = None) -> Iterator[Cell]:
+    """The cells of a row beside our results."""
+    if not row.get("cells"):
+        return
+    try:
+        lines = aggregated.read(paper, row["result"], folder)
+    except InputError:
+        lines = []
+    for where, *printed in row["cells"]:
+        text = str(printed[0])
+        if text.startswith("="):
+            text = _evaluated(lines, where, text[1:])
+        ours = {name: _ours(lines, where, row, name) for name in CALIBRATIONS}
+        agrees = {name: agree(ours[name], [text, *printed[1:]], row) for name in CALIBRATIONS}
+        words = " ".join(f"{key}={value}" for key, value in where.items())
+        counts = [(_line(lines, where, name) or {}).get("domains") for name in CALIBRATIONS]
+        known = [count for count in counts if count is not None]
+        least = min(known, default=None)
+        yield Cell(paper, row["id"], row["place"], words, text, ours, agrees, least)
+
+
+def _evaluated(lines: Sequence[Line], where: Mapping[str, Any], column: str) -> str:
+    """A formula of the paper, evaluated in a column of the result."""
+    line = _line(lines, where, None)
+    return "" if line is None or line.get(column) is None else f"{line[column]:g}"
+
+
+def _line(lines: Sequence[Line], where: Mapping[str, Any], calibration: str | None) -> Line | None:
+    """The first line that has these values, and the calibration or none."""
+    for line in lines:
+        if calibration and line.get("calibration", calibration) not in (calibration, "none"):
+            continue
+        if all(str(line.get(key)) == str(value) for key, value in where.items()):
+            return line
+    return None
+
+
+def _ours(
+    lines: Sequence[Line], where: Mapping[str, Any], row: Mapping[str, Any], calibration: str
+) -> Ours:
+    """Our value and its error in a calibration."""
+    line = _line(lines, where, calibration)
+    if line is None:
+        return Ours(None, None)
+    column = row.get("columns", {}).get(calibration) or row.get("column")
+    if column is None:
+        return Ours(None, None)
+    value = line.get(column)
+    if value is None and "column" in row:
+        value = line.get(row["column"])
+    if value is None or isinstance(value, str):
+        return Ours(value, None)
+    return Ours(float(value), _error(line, row, calibration, float(value)))
+
+
+def _error(line: Line, row: Mapping[str, Any], calibration: str, value: float) -> float:
+    """Our standard error, by the row's rule."""
+    rule = row.get("error", {})
+    if "binomial" in rule:
+        return _binomial(value, rule["binomial"], rule.get("of", rule["binomial"]))
+    spread = rule.get("half_width") or rule.get("sd")
+    if isinstance(spread, dict):
+        spread = spread[calibration]
+    if spread is None or line.get(spread) is None:
+        return 0.0
+    if "half_width" in rule:
+        return float(line[spread]) / 1.96
+    return float(line[spread]) / math.sqrt(float(line[rule["count"]]))
+
+
+def _binomial(value: float, trials: float, scale: float) -> float:
+    """The standard error of a count in `trials`, printed as a number up to `scale`.
+
+    Four imagined trials, of which two succeed, keep it above 0.
+    """
+    share = (value / scale * trials + 2) / (trials + 4)
+    return scale * math.sqrt(share * (1 - share) / (trials + 4))
+
+
+def agree(ours: Ours, printed: Sequence, row: Mapping[str, Any]) -> bool | None:
+    """Whether our value agrees with what is printed; None without a result.
+
+    Args:
+        ours: our value.
+        printed: the number as it is printed; and its spread, if there is one.
+        row: has the relation and the rules of the errors.
+    """
+    if ours.value is None or not printed[0]:
+        return None
+    if isinstance(ours.value, str):
+        return bool(ours.value == printed[0])
+    number, relation = float(printed[0]), row.get("relation", "=")
+    if relation != "=":
+        return bool(RELATIONS[relation](ours.value, number))
+    allowed = row.get("unit", unit(str(printed[0]))) / 2
+    theirs = _printed_error(number, printed, row)
+    allowed += 2 * math.hypot(ours.error or 0.0, theirs)
+    return abs(ours.value - number) <= allowed + 1e-9
+
+
+def _printed_error(number: float, printed: Sequence, row: Mapping[str, Any]) -> float:
+    """The standard error of a printed number, where it is known."""
+    rule = row.get("printed_error", {})
+    if "binomial" in rule:
+        return _binomial(number, rule["binomial"], rule.get("of", rule["binomial"]))
+    if len(printed) < 2 or not rule:
+        return 0.0
+    spread = float(printed[1])
+    return spread / 1.96 if rule.get("half_width") else spread / math.sqrt(rule["count"])
+
+
+def unit(text: str) -> float:
+    """One unit of the last digit of a number as it is printed: 0.01 for "0.83"."""
+    _, _, decimals = text.partition(".")
+    return 10.0 ** -len(decimals)
+
+
+class Verdict(NamedTuple):
+    """What a row says of one calibration: how many cells agree, of those that have a result."""
+
+    agreeing: int
+    known: int
+    cells: int
+
+    @property
+    def word(self) -> str:
+        """agrees, differs, or not run."""
+        if not self.known:
+            return "not run"
+        return "agrees" if self.agreeing >= ENOUGH * self.known else "differs"
+
+
+def verdict(found: Sequence[Cell], calibration: str) -> Verdict:
+    """Count the cells that agree."""
+    marks = [cell.agrees[calibration] for cell in found]
+    return Verdict(
+        sum(mark is True for mark in marks), sum(mark is not None for mark in marks), len(marks)
+    )

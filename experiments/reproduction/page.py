@@ -1,0 +1,195 @@
+"""Write docs/reproduction.md from the papers' claims and our aggregated results.
+
+The page has a row for each table, figure and claim in words. docs/reproduction.csv has every
+number. Nothing of ours is typed in either.
+"""
+
+import argparse
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from dpbt.sweeps.storage import write_whole
+from experiments.common import aggregated, pages, results
+from experiments.reproduction import claims
+
+TITLES = {
+    "nock_henecka_2020": "Nock & Henecka (2020)",
+    "asadi_2022": "Asadi et al. (2022)",
+    "bun_2020": "Bun et al. (2020)",
+    "bojarski_2014": "Bojarski et al. (2014)",
+}
+WORDS = ("agrees", "differs", "drawn", "input", "cannot be run", "not run")
+SUMMARY = "How many rows have each verdict (published / tight, where they differ):\n"
+HEAD = ("place", "what it says", "paper", "published", "tight", "verdict", "why")
+INTRODUCTION = """\
+# The papers' tables, figures and claims beside ours
+
+This page has a row for every table, figure and claim in words of the papers. It is for readers who
+want to know what holds up. `make reproduction` writes it from
+[reproduction/](../reproduction/README.md), and a test says that it is up to date.
+[reproduction.csv](reproduction.csv) has every printed number beside ours.
+[gallery.md](gallery.md) has the figures.
+
+- *published* and *tight* are our two calibrations of the noise.
+- A number of ours stands with twice its standard error, where it has one. Of a row with many
+  numbers, the columns say how many of ours agree.
+- *agrees*: ours differs by at most half a unit of the printed number's last digit, plus twice the
+  standard error of the difference. A claim of "more" or "less" agrees if ours is. A row agrees if
+  nine tenths of its numbers do.
+- *in part*: some of the row's numbers have no result yet.
+- *drawn*: the paper shows curves and prints no numbers, and the figure is drawn from our results.
+- *reading*: the paper gives no number, and the threshold is our reading of its words.
+- *input*: the numbers are settings, and our runs take them.
+"""
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the options."""
+    words = "the folder of the page (%(default)s)"
+    parser.add_argument("--out", metavar="FOLDER", default="docs", help=words)
+
+
+def run(options: argparse.Namespace) -> None:
+    """Write the page and its numbers."""
+    for name, text in texts().items():
+        path = Path(options.out) / name
+        write_whole(path, lambda part, text=text: part.write_text(text))
+        print(path)
+
+
+def texts(folder: Path | None = None) -> dict[str, str]:
+    """The files that the command writes: name -> text."""
+    parts, lines, tallies = [], [], []
+    for paper in claims.PAPERS:
+        found, tally = [], Counter()
+        for row in claims.rows(paper):
+            cells = list(claims.cells(paper, row, folder))
+            lines += [_numbers(cell) for cell in cells]
+            shown = _row(row, cells, aggregated.names(paper, folder))
+            tally.update(_words(row, cells, shown[HEAD.index("verdict")]))
+            found.append(shown)
+        counts = (_both(tally, word) for word in WORDS)
+        tallies.append((TITLES[paper], str(len(found)), *counts))
+        parts.append(
+            f"## {TITLES[paper]}\n\n{pages.table(HEAD, found)}\n\n{_origins(paper, folder)}"
+        )
+    summary = f"{SUMMARY}\n{pages.table(('paper', 'rows', *WORDS), tallies)}\n"
+    page = "\n".join((INTRODUCTION, summary, *parts))
+    return {"reproduction.md": page, "reproduction.csv": _csv(lines)}
+
+
+def _words(
+    row: dict[str, Any], cells: Sequence[claims.Cell], shown: str
+) -> Iterator[tuple[str, str]]:
+    """(calibration, verdict) of a row."""
+    for name in claims.CALIBRATIONS:
+        counted = bool(cells) and "cannot" not in row and not row.get("input")
+        yield name, claims.verdict(cells, name).word if counted else shown
+
+
+def _both(tally: Counter, word: str) -> str:
+    """How many rows have a verdict: one number, or published and tight."""
+    counts = [tally[name, word] for name in claims.CALIBRATIONS]
+    return str(counts[0]) if counts[0] == counts[1] else " / ".join(map(str, counts))
+
+
+def _row(
+    row: dict[str, Any], cells: Sequence[claims.Cell], there: Sequence[str]
+) -> tuple[str, ...]:
+    """The cells of the page for one row; `there` are the paper's results."""
+    why = row.get("cannot") or row.get("why", "")
+    place = f"[{row['place']}](gallery.md)" if "figure" in row else row["place"]
+    head = (place, row["words"])
+    if "cannot" in row:
+        return (*head, "", "", "", "cannot be run", why)
+    if row.get("input"):
+        return (*head, "", "", "", "input", why)
+    if not cells:
+        drawn = "figure" in row and ("result" not in row or row["result"] in there)
+        return (*head, "", "", "", "drawn" if drawn else "not run", why)
+    counts = {name: claims.verdict(cells, name) for name in claims.CALIBRATIONS}
+    ours = tuple(_ours(cells, name, counts[name]) for name in claims.CALIBRATIONS)
+    words = list(dict.fromkeys(count.word for count in counts.values()))
+    verdict = words[0] if len(words) == 1 else ", ".join(words)
+    if "not run" in words and "run" in row:
+        why = f"`python -m experiments {row['run']}` {why}".strip()
+    if any(0 < count.known < count.cells for count in counts.values()):
+        verdict += " in part"
+    domains = min((cell.domains for cell in cells if cell.domains), default=None)
+    if "domains" in row and domains and domains < row["domains"]:
+        verdict += f", on {domains} of {row['domains']} domains"
+    if row.get("reading"):
+        verdict += " (reading)"
+    return (*head, _paper(row, cells), *ours, verdict, why)
+
+
+def _paper(row: dict[str, Any], cells: Sequence[claims.Cell]) -> str:
+    """What is printed: one number, few numbers, or how many."""
+    relation = row.get("relation", "=")
+    sign = "" if relation == "=" else f"{relation} "
+    numbers = list(dict.fromkeys(cell.printed for cell in cells))
+    if len(cells) > 4 and len(numbers) > 1:
+        return f"{len(cells)} numbers"
+    return ", ".join(f"{sign}{number}" for number in numbers)
+
+
+def _ours(cells: Sequence[claims.Cell], name: str, count: claims.Verdict) -> str:
+    """Our numbers: up to four, or how many agree."""
+    if not count.known:
+        return ""
+    if count.cells <= 4:
+        return ", ".join(_number(cell.ours[name]) for cell in cells)
+    more = "" if count.known == count.cells else f" ({count.cells - count.known} not run)"
+    return f"{count.agreeing} of {count.known} agree{more}"
+
+
+def _number(ours: claims.Ours) -> str:
+    if ours.value is None:
+        return "-"
+    if isinstance(ours.value, str):
+        return ours.value
+    error = f" ± {2 * ours.error:.2g}" if ours.error else ""
+    whole = float(ours.value).is_integer()
+    return f"{ours.value:.0f}{error}" if whole else f"{ours.value:.4g}{error}"
+
+
+def _numbers(cell: claims.Cell) -> results.Line:
+    """A line of the file of all numbers."""
+    line: results.Line = {"paper": cell.paper, "row": cell.row, "place": cell.place}
+    line |= {"where": cell.where, "printed": cell.printed}
+    for name in claims.CALIBRATIONS:
+        value, error = cell.ours[name]
+        line[name] = f"{value:.4g}" if isinstance(value, float) else value
+        line[f"{name} standard error"] = f"{error:.2g}" if error else None
+        line[f"{name} agrees"] = cell.agrees[name]
+    return line
+
+
+def _csv(lines: Sequence[results.Line]) -> str:
+    """The lines as CSV."""
+    import csv
+    import io
+
+    text = io.StringIO()
+    writer = csv.DictWriter(text, fieldnames=list(lines[0]), lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(lines)
+    return text.getvalue()
+
+
+def _origins(paper: str, folder: Path | None) -> str:
+    """What made the results of a paper."""
+    found = {}
+    for name in aggregated.names(paper, folder):
+        about = aggregated.origin(paper, name, folder)
+        key = tuple(str(about.get(key, "")) for key in ("command", "commit", "date", "reduced"))
+        found.setdefault(key, []).append(f"`{name}`")
+    rows = [
+        (", ".join(names), f"`{command}`", commit[:10], date, reduced)
+        for (command, commit, date, reduced), names in found.items()
+    ]
+    if not rows:
+        return ""
+    return pages.table(("results", "command", "commit", "day", "reduced"), rows) + "\n"

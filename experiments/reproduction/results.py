@@ -1,0 +1,104 @@
+"""Compute the papers' results again, and aggregate them.
+
+Without --all this does what takes at most four hours on two cores. Results lie in `results/`, and
+runs that were stopped resume there. Every step is a command that can be run alone; --list prints
+them. Data sets that are missing end the run with the name of the first.
+"""
+
+import argparse
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from dpbt.commands.errors import InputError
+from experiments.reproduction.claims import PAPERS
+
+SMOKE_FOLDER = "results/smoke"
+
+
+class Step(NamedTuple):
+    """A command.
+
+    Attributes:
+        paper: the paper's name.
+        words: the program and its options.
+        smoke: the options of its smallest setting; None if there is none.
+        long: whether only --all runs it.
+    """
+
+    paper: str
+    words: str
+    smoke: str | None = None
+    long: bool = False
+
+
+STEPS = (
+    Step("bun_2020", "run", "--smoke --samples 1 --keys 1"),
+    Step("bojarski_2014", "run --eta", "--smoke --dataset banknote"),
+    Step("asadi_2022", "sparsity", None),
+    Step("asadi_2022", "series table2", None),
+    Step("asadi_2022", "series fig2", None),
+    Step("asadi_2022", "series fig3", None),
+    Step("asadi_2022", "margins", "--smoke --dataset mushroom"),
+    Step("asadi_2022", "baselines", "--smoke --dataset mushroom"),
+    Step("nock_henecka_2020", "forests", "--smoke --datasets banknote"),
+    Step("nock_henecka_2020", "auto", "--smoke --datasets banknote"),
+    Step("nock_henecka_2020", "run", "--smoke --datasets banknote"),
+    Step("nock_henecka_2020", "run --clip 1 100 --out results/nock_henecka_2020_M", None, True),
+    Step("nock_henecka_2020", "run --bins 50 --out results/nock_henecka_2020_50", None, True),
+)
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the options."""
+    words = "only these papers (all)"
+    parser.add_argument("--paper", nargs="+", choices=PAPERS, metavar="NAME", help=words)
+    words = "also what takes longer than four hours: the grids with other M and v_q"
+    parser.add_argument("--all", action="store_true", help=words)
+    words = "print the commands and run nothing"
+    parser.add_argument("--list", action="store_true", help=words)
+    words = "run the smallest setting of each command that has one, below results/smoke"
+    parser.add_argument("--smoke", action="store_true", help=words)
+
+
+def run(options: argparse.Namespace) -> None:
+    """Run the steps in turn, each in its own process.
+
+    Raises:
+        InputError: naming the first command that failed.
+    """
+    for words in command_lines(options):
+        print("python -m experiments", *words, flush=True)
+        if options.list:
+            continue
+        done = subprocess.run([sys.executable, "-m", "experiments", *words], check=False)
+        if done.returncode:
+            raise InputError(f"python -m experiments {' '.join(words)} ended with an error")
+
+
+def command_lines(options: argparse.Namespace) -> Iterator[list[str]]:
+    """The arguments of each command, and of the aggregation of each paper."""
+    papers = options.paper or PAPERS
+    for step in STEPS:
+        left_out = step.paper not in papers or (step.long and not options.all)
+        if left_out or (options.smoke and step.smoke is None):
+            continue
+        words = [step.paper, *step.words.split()]
+        if options.smoke and step.smoke is not None:
+            folder = step.paper + ("_forests" if "forests" in step.words else "")
+            words += [*step.smoke.split(), "--out", os.path.join(SMOKE_FOLDER, folder)]
+        yield words
+    for paper in papers:
+        words = [paper, "aggregate"]
+        if options.smoke:
+            words += ["--results", os.path.join(SMOKE_FOLDER, paper)]
+            words += ["--out", os.path.join(SMOKE_FOLDER, "reproduction"), "--reduced", "smoke"]
+        if paper == "nock_henecka_2020":
+            forests = "nock_henecka_2020_forests"
+            base = SMOKE_FOLDER if options.smoke else "results"
+            words += ["--forests", os.path.join(base, forests)]
+            more = ["results/nock_henecka_2020_M", "results/nock_henecka_2020_50"]
+            words += ["--more", *more] if options.all and not options.smoke else []
+        yield words

@@ -1,0 +1,85 @@
+"""The gallery of the documentation: a small picture of each figure, and a page of them all."""
+
+import importlib
+import io
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from matplotlib.figure import Figure
+
+from dpbt.sweeps.storage import write_whole
+
+FOLDER = "gallery"
+DPI, COLOURS = 64, 48
+"""The resolution of a picture, and the number of its colours."""
+
+TITLES = {
+    "nock_henecka_2020": "Nock & Henecka (2020)",
+    "asadi_2022": "Asadi et al. (2022)",
+    "bun_2020": "Bun et al. (2020)",
+    "bojarski_2014": "Bojarski et al. (2014)",
+}
+INTRODUCTION = """\
+# Gallery
+
+This page shows all figures of the papers, drawn from the aggregated results in
+[reproduction/](../reproduction/README.md). It is for readers who compare them with the print.
+
+`make figures` draws them again as PDF and PNG. [reproduction.md](reproduction.md) has the numbers.
+Blue is the published calibration and orange is the tight one, unless a legend says otherwise.
+"""
+
+
+class Shown(NamedTuple):
+    """A picture of the page.
+
+    Attributes:
+        name: the figure's module, such as bun_2020/theorems.
+        file: the picture, below the folder of the page.
+        title: the name of the figure.
+    """
+
+    name: str
+    file: str
+    title: str
+
+
+def add(figure: Figure, name: str, title: str, folder: Path) -> Shown:
+    """Write a small picture of a figure.
+
+    Args:
+        figure: the figure.
+        name: its module, such as bun_2020/theorems.
+        title: its name; a module can have many.
+        folder: the folder of the page.
+    """
+    from PIL import Image
+
+    raw = io.BytesIO()
+    figure.savefig(raw, dpi=DPI, format="png")
+    picture = Image.open(raw).convert("RGB").quantize(COLOURS, dither=Image.Dither.NONE)
+    file = f"{FOLDER}/{title.replace('/', '_')}.png"
+    write_whole(folder / file, lambda part: picture.save(part, format="png", optimize=True))
+    return Shown(name, file, title)
+
+
+def page(shown: Sequence[Shown], folder: Path) -> Path:
+    """Write gallery.md, and take away pictures that it does not show."""
+    parts = [INTRODUCTION]
+    for paper, words in TITLES.items():
+        own = [one for one in shown if one.name.split("/")[0] == paper]
+        if own:
+            parts.append(f"## {words}\n")
+        for name in dict.fromkeys(one.name for one in own):
+            module = importlib.import_module(f"paper_figures.{name.replace('/', '.')}")
+            parts.append(f"### {name}\n\n{(module.__doc__ or '').splitlines()[0]}\n")
+            parts += [f"![{one.title}]({one.file})\n" for one in own if one.name == name]
+    path = folder / "gallery.md"
+    text = "\n".join(parts)
+    write_whole(path, lambda part: part.write_text(text))
+    kept = {one.file for one in shown}
+    for old in (folder / FOLDER).glob("*.png"):
+        if f"{FOLDER}/{old.name}" not in kept:
+            old.unlink()
+    return path

@@ -1,0 +1,150 @@
+"""`convert`, and `fit` on its folder."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import dpbt
+from dpbt.__main__ import main
+
+ROOT = Path(__file__).parent.parent
+DOMAIN = {
+    "columns": {
+        "age": {"type": "numeric", "low": 0, "high": 100, "bins": 8},
+        "member": {"type": "boolean", "true": "yes", "false": "no"},
+    },
+    "label": {"column": "class", "positive": "ill", "negative": "healthy"},
+}
+ROWS = 300
+FIT = ("--domain", "domain.json", "--rows", "400", "--epsilon", "4")
+
+
+@pytest.fixture
+def files(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(0)
+    age = rng.uniform(0, 100, ROWS)
+    words = np.where(age + rng.normal(0, 10, ROWS) > 50, "ill", "healthy")
+    member = rng.choice(["yes", "no"], ROWS)
+    lines = [
+        "age,member,class",
+        *(f"{a},{m},{w}" for a, m, w in zip(age, member, words, strict=True)),
+    ]
+    Path("rows.csv").write_text("\n".join(lines) + "\n")
+    Path("domain.json").write_text(json.dumps(DOMAIN))
+    return tmp_path
+
+
+def run(*words):
+    return main([str(word) for word in words])
+
+
+def convert(*more):
+    return run("convert", "domain.json", "rows.csv", "rows.chunks", "--capacity", 400, *more)
+
+
+def test_a_folder_gives_the_model_of_the_file(files, capsys):
+    assert convert("--rows-per-chunk", 90) == 0
+    assert str(ROWS) not in capsys.readouterr().out
+    assert run("fit", "rows.csv", *FIT, "--seed", 3, "--out", "a.json") == 0
+    assert run("fit", "rows.chunks", *FIT, "--seed", 3, "--out", "b.json") == 0
+    assert Path("a.json").read_text() == Path("b.json").read_text()
+    assert convert("--rows-per-chunk", 90) == 0  # it is there already
+
+
+def test_the_key_is_kept_until_the_model_is_written(files, monkeypatch, capsys):
+    assert convert() == 0
+    assert run("purse", "new", "purse.json", "--epsilon", 5, "--rows", 400) == 0
+    fit = ("fit", "rows.chunks", *FIT, "--purse", "purse.json", "--checkpoint", "run")
+    whole = dpbt.Model.save
+
+    def stop(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(dpbt.Model, "save", stop)
+    assert run(*fit, "--out", "model.json") == 130
+    assert Path("run.key").stat().st_mode & 0o777 == 0o600
+    Path(".run-left.key").write_text("a copy that a kill left")
+    released = Path("run/releases.jsonl").read_text()
+    monkeypatch.setattr(dpbt.Model, "save", whole)
+    assert run(*fit, "--out", "model.json") == 0
+    assert not [name for name in os.listdir() if name.endswith(".key")]
+    assert sorted(os.listdir("run")) == ["releases.jsonl", "run.json"]
+    assert Path("run/releases.jsonl").read_text() == released
+    assert len(dpbt.Purse.load("purse.json").ledger.lines) > 0
+    assert str(dpbt.Purse.load("purse.json")).count("oblivious_boost") == 1  # it paid once
+
+
+def refused(capsys, *words):
+    assert run(*words) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("error: ")
+    return line
+
+
+def test_what_the_commands_refuse(files, capsys):
+    assert convert() == 0
+    capsys.readouterr()
+    out = ("--out", "model.json")
+    small = ("--domain", "domain.json", "--rows", "399", "--epsilon", "4")
+    assert "room for 400 rows" in refused(capsys, "fit", "rows.chunks", *small, *out)
+    bdpe = ("--recipe", "bdpe")
+    assert "reads all rows at once" in refused(capsys, "fit", "rows.chunks", *FIT, *bdpe, *out)
+    kept = ("--checkpoint", "run")
+    assert "folder of chunks" in refused(capsys, "fit", "rows.csv", *FIT, *kept, *out)
+    other = json.loads(json.dumps(DOMAIN))
+    other["label"] = {"column": "class", "positive": "healthy", "negative": "ill"}
+    Path("domain.json").write_text(json.dumps(other))
+    assert "another label" in refused(capsys, "fit", "rows.chunks", *FIT, *out)
+    other["columns"]["age"]["bins"] = 9
+    Path("domain.json").write_text(json.dumps(other))
+    assert "another domain" in refused(capsys, "fit", "rows.chunks", *FIT, *out)
+    assert "another domain" in refused(
+        capsys, "convert", "domain.json", "rows.csv", "rows.chunks", "--capacity", 400
+    )
+    assert "more rows than the capacity" in refused(
+        capsys, "convert", "domain.json", "rows.csv", "new", "--capacity", ROWS - 1
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("command", ["convert", "fit"])
+def test_a_killed_command_goes_on(files, command):
+    """SIGKILL, as soon as there is something to go on from."""
+    lines = Path("rows.csv").read_text().splitlines()
+    Path("rows.csv").write_text("\n".join([lines[0], *(lines[1:] * 400)]) + "\n")
+    rows = str(ROWS * 400)
+    convert = ("convert", "domain.json", "rows.csv", "rows.chunks", "--rows-per-chunk", "5000")
+    fit = ("fit", "rows.chunks", "--domain", "domain.json", "--rows", rows, "--epsilon", "4")
+    fit += ("--recipe", "oblivious_boost", "--rounds", "300", "--checkpoint", "run")
+    words, sign = (convert, "rows.chunks/chunk-000002"), "run/releases.jsonl"
+    words, sign = words if command == "convert" else ((*fit, "--out", "model.json"), sign)
+    if command == "fit":
+        assert run(*convert) == 0
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    child = subprocess.Popen([sys.executable, "-m", "dpbt", *words], env=environment)
+    until = time.monotonic() + 300
+    while not Path(sign).exists() and time.monotonic() < until:
+        time.sleep(0.005)
+    child.send_signal(signal.SIGKILL)
+    assert child.wait() == -signal.SIGKILL
+    if command == "fit":
+        before = Path(sign).read_text()
+        assert before.count("\n") < 300
+        assert run(*words) == 0
+        assert Path(sign).read_text().startswith(before[: before.rfind("\n")])
+        assert Path("model.json").exists()
+        return
+    assert not Path("rows.chunks/manifest.json").exists()
+    assert run(*words) == 0
+    again = dpbt.chunks.open_folder("rows.chunks")
+    assert run(*convert[:3], "whole", *convert[4:]) == 0
+    whole = dpbt.chunks.open_folder("whole")
+    assert [chunk.sha256 for chunk in again.chunks] == [chunk.sha256 for chunk in whole.chunks]

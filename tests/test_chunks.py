@@ -1,0 +1,510 @@
+"""Tables in chunks: the same cells and releases as in memory, wherever a run is stopped."""
+
+import json
+import math
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import dpbt
+from dpbt import chunked, recipes
+from dpbt.base import ADD_REMOVE, GRID, MAX_ROWS, MOST_CHUNKED_ROWS
+from dpbt.data import chunks, conversion
+from dpbt.data.domains import Label, Nominal, Numeric, WeightColumn
+from dpbt.passes import _blocks, room_for
+from dpbt.privacy import mechanisms, totals
+from dpbt.privacy.boundary import Asked
+from dpbt.privacy.mechanisms.additive import SATURATION
+from tests.contract import ROWS
+
+pytestmark = pytest.mark.filterwarnings("ignore:research key")
+
+DOMAIN = {
+    "age": Numeric(0, 100, bins=16, missing=True),
+    "income": Numeric(0, 1, bins=8),
+    "work": Nominal(["state", "private", "none"], other="none"),
+}
+CLASSES = Nominal(["low", "middle", "high"])
+NUMBER = Numeric(0, 10)
+KEY = jax.random.key(5)
+GIB = 2**30
+
+
+def columns(rows, seed=0):
+    rng = np.random.default_rng(seed)
+    age = rng.uniform(-10, 120, rows)
+    age[rng.random(rows) < 0.1] = np.nan
+    work = np.array(["state", "private", "none", "other", "?"])[rng.integers(0, 5, rows)]
+    return {"age": age, "income": rng.random(rows), "work": work}
+
+
+def labels(cells, kind, seed=1):
+    rng = np.random.default_rng(seed)
+    number = (
+        np.nan_to_num(cells["age"]) / 20 + 5 * cells["income"] + rng.normal(0, 1, len(cells["age"]))
+    )
+    if kind == "number":
+        return np.where(rng.random(len(number)) < 0.05, np.nan, number)
+    words = ["low", "middle", "high", "?"] if kind == "classes" else ["no", "no", "yes", "?"]
+    place = np.clip(number / 3, 0, 2).astype(int)
+    return np.array(words)[np.where(rng.random(len(number)) < 0.05, 3, place)]
+
+
+DECLARED = {
+    "two": {"negative": "no", "positive": "yes"},
+    "classes": {"target": CLASSES},
+    "number": {"target": NUMBER},
+}
+
+
+def pair(folder, kind, rows=700, capacity=None, each=256, weights=False):
+    """The same rows in memory and in chunks."""
+    cells = columns(rows)
+    options = dict(DECLARED[kind], capacity=capacity)
+    if weights:
+        weight = np.random.default_rng(2).uniform(-1, 4, rows)
+        options |= {"sample_weight": weight, "most_weight": 3.0}
+    given = labels(cells, kind)
+    table = dpbt.table(DOMAIN, cells, given, **options)
+    in_chunks = conversion.convert_columns(
+        DOMAIN, cells, given, folder, rows_per_chunk=each, **options
+    )
+    return table, in_chunks
+
+
+def recipe_for(kind, rows, delta=1e-6, relation="add_remove", rounds=5, **more):
+    once = {} if kind == "number" else {"scores_share": 0.05}
+    target = DECLARED[kind].get("target")
+    common = {"domain": DOMAIN, "target": target, "relation": relation, "mixes": (1, 2)}
+    options = {**common, "marginals_share": 0.2, "depth": 3, **once, **more}
+    return recipes.oblivious_boost(epsilon=2, delta=delta, rows=rows, rounds=rounds, **options)
+
+
+def assert_same(one, other):
+    for left, right in zip(
+        jax.tree.leaves((one.transcript, one.hypotheses, one.intercept)),
+        jax.tree.leaves((other.transcript, other.hypotheses, other.intercept)),
+        strict=True,
+    ):
+        np.testing.assert_array_equal(np.asarray(left), np.asarray(right))
+        assert left.dtype == right.dtype
+
+
+def cells_of(table):
+    """All rows of a table in chunks."""
+    parts = []
+    for number, chunk in enumerate(table.chunks):
+        part = table.room(chunk.rows)
+        table.read(number, 0, chunk.rows, part)
+        parts.append(part)
+    joined = [np.concatenate([part[k] for part in parts], axis=-1) for k in range(3)]
+    weight = None if parts[0].weight is None else np.concatenate([p.weight for p in parts])
+    return joined[0].T, joined[1], joined[2], weight
+
+
+def assert_same_rows(table, in_chunks):
+    found = cells_of(in_chunks)
+    for mine, given in zip(found[:3], table[:3], strict=True):
+        np.testing.assert_array_equal(mine, np.asarray(given))
+        assert mine.dtype == given.dtype
+    if table.weight is None:
+        assert found[3] is None
+    else:
+        np.testing.assert_array_equal(found[3], np.asarray(table.weight))
+
+
+# Conversion.
+
+
+@pytest.mark.parametrize("kind", ["two", "classes", "number"])
+@pytest.mark.parametrize("each", [1, 100, 701])
+def test_chunks_have_the_rows_of_the_table(tmp_path, kind, each):
+    rows = 30 if each == 1 else 700
+    table, found = pair(tmp_path / "t", kind, rows, rows + 7, each, weights=kind != "two")
+    assert_same_rows(table, found)
+    assert found.capacity == rows + 7
+    assert "700" not in repr(found)
+
+
+def test_a_folder_is_private_to_its_owner(tmp_path):
+    _, found = pair(tmp_path / "t", "two")
+    assert found.folder.stat().st_mode & 0o777 == 0o700
+    assert {path.stat().st_mode & 0o777 for path in found.folder.iterdir()} == {0o600}
+
+
+def csv_of(path, rows):
+    cells = columns(rows)
+    given = labels(cells, "two")
+    lines = ["age,label,income,work,weight"]
+    for k in range(rows):
+        lines.append(
+            f"{cells['age'][k]},{given[k]},{cells['income'][k]},{cells['work'][k]},{k % 5}"
+        )
+    lines[7] = "broken"
+    path.write_text("\n".join(lines) + "\n")
+
+
+LABEL = Label("label", "yes", "no", weight=WeightColumn("weight", 3.0))
+
+
+def test_a_csv_file_gives_the_rows_that_it_gives_in_memory(tmp_path, monkeypatch):
+    monkeypatch.setattr(conversion, "BLOCK_ROWS", 37)
+    csv_of(tmp_path / "rows.csv", 300)
+    read = dpbt.files.read_csv(tmp_path / "rows.csv", DOMAIN, LABEL)
+    table = dpbt.table(
+        DOMAIN,
+        read.columns,
+        read.labels,
+        **LABEL.options,
+        sample_weight=read.weights,
+        most_weight=3.0,
+    )
+    found = conversion.convert_file(
+        tmp_path / "rows.csv", DOMAIN, LABEL, tmp_path / "t", rows_per_chunk=64
+    )
+    assert_same_rows(table, found)
+
+
+def test_a_parquet_file_gives_the_rows_that_it_gives_in_memory(tmp_path, monkeypatch):
+    arrow = pytest.importorskip("pyarrow", reason="pyarrow is not installed")
+    parquet = pytest.importorskip("pyarrow.parquet", reason="pyarrow is not installed")
+    monkeypatch.setattr(conversion, "BLOCK_ROWS", 37)
+    cells = columns(300)
+    given = labels(cells, "two")
+    parquet.write_table(
+        arrow.table({**cells, "label": given}), tmp_path / "rows.parquet", row_group_size=90
+    )
+    label = Label("label", "yes", "no")
+    found = conversion.convert_file(
+        tmp_path / "rows.parquet", DOMAIN, label, tmp_path / "t", rows_per_chunk=64
+    )
+    assert_same_rows(dpbt.table(DOMAIN, cells, given, **label.options), found)
+
+
+class StoppedError(Exception):
+    pass
+
+
+def stopping(rows, after):
+    """Blocks of rows; the iteration stops with an error after some of them."""
+    cells, given = columns(rows), labels(columns(rows), "two")
+
+    def make():
+        for start in range(0, rows, 50):
+            if start == after:
+                raise StoppedError
+            part = slice(start, start + 50)
+            yield conversion.Block({name: cells[name][part] for name in cells}, given[part])
+
+    return make
+
+
+def test_a_conversion_that_was_stopped_goes_on_at_the_first_missing_chunk(tmp_path):
+    folder, options = tmp_path / "t", dict(DECLARED["two"], capacity=350, rows_per_chunk=64)
+    with pytest.raises(StoppedError):
+        conversion.convert(
+            conversion.BlockSource("rows", stopping(300, 250)), DOMAIN, folder, **options
+        )
+    with pytest.raises(ValueError, match="not finished"):
+        chunks.open_folder(folder)
+    first = (folder / "chunk-000000").stat().st_mtime_ns
+    found = conversion.convert(
+        conversion.BlockSource("rows", stopping(300, None)), DOMAIN, folder, **options
+    )
+    assert (folder / "chunk-000000").stat().st_mtime_ns == first
+    cells = columns(300)
+    table = dpbt.table(DOMAIN, cells, labels(cells, "two"), capacity=350, **DECLARED["two"])
+    assert_same_rows(table, found)
+    with pytest.raises(ValueError, match="another source"):
+        conversion.convert(
+            conversion.BlockSource("others", stopping(300, None)), DOMAIN, folder, **options
+        )
+
+
+def test_what_a_conversion_refuses(tmp_path):
+    cells = columns(50)
+    given = labels(cells, "two")
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "file").write_text("mine")
+
+    def convert(folder, **more):
+        options = {**DECLARED["two"], **more}
+        return conversion.convert_columns(DOMAIN, cells, given, tmp_path / folder, **options)
+
+    with pytest.raises(ValueError, match="other files"):
+        convert("full")
+    with pytest.raises(ValueError, match="more rows than the capacity of 49") as told:
+        convert("small", capacity=49)
+    assert "50" not in str(told.value)
+    with pytest.raises(ValueError, match="rows_per_chunk must be"):
+        convert("t", rows_per_chunk=MAX_ROWS + 1)
+    with pytest.raises(ValueError, match="capacity must be"):
+        convert("t", capacity=0)
+
+
+# Learning.
+
+CASES = {
+    "two": ("two", 1e-6, "add_remove", False, 100),
+    "classes": ("classes", 0.0, "add_remove", False, 333),
+    "number": ("number", 1e-6, "replace_one", True, 700),
+}
+
+
+@pytest.mark.parametrize(
+    "case",
+    [pytest.param(case, marks=[] if case == "two" else pytest.mark.slow) for case in CASES],
+)
+def test_releases_are_those_of_a_fit_in_memory(tmp_path, case):
+    kind, delta, relation, weights, each = CASES[case]
+    table, found = pair(tmp_path / "t", kind, 700, None, each, weights)
+    recipe = recipe_for(kind, 700, delta, relation)
+    assert_same(dpbt.fit(KEY, table, recipe), dpbt.fit_chunks(KEY, found, recipe))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", DECLARED)
+@pytest.mark.parametrize("delta", [0.0, 1e-6])
+@pytest.mark.parametrize("relation", ["add_remove", "replace_one"])
+def test_releases_are_those_of_a_fit_in_memory_on_many_rows(tmp_path, kind, delta, relation):
+    table, found = pair(tmp_path / "t", kind, 60_000, 70_000, 9_999, weights=True)
+    recipe = recipe_for(kind, 70_000, delta, relation, rounds=24)
+    assert_same(
+        dpbt.fit(KEY, table, recipe), dpbt.fit_chunks(KEY, found, recipe, threads=3, memory=GIB)
+    )
+
+
+def test_scores_in_a_file_change_nothing(tmp_path, monkeypatch):
+    table, found = pair(tmp_path / "t", "two", 700, None, 100)
+    recipe = recipe_for("two", 700)
+    room = room_for(found, recipe, GIB, 2)
+    assert not room.scratch
+    monkeypatch.setattr(chunked, "room_for", lambda *_: room.__class__(64, 2, True))
+    assert_same(dpbt.fit(KEY, table, recipe), dpbt.fit_chunks(KEY, found, recipe))
+
+
+def test_memory_bounds_the_blocks(tmp_path):
+    _, found = pair(tmp_path / "t", "two")
+    recipe = recipe_for("two", 700)
+    with pytest.raises(ValueError, match="memory must be at least"):
+        room_for(found, recipe, 2**20, 2)
+    large = found.__class__(**{**found.__dict__, "capacity": 2**32})
+    assert room_for(large, recipe, 2 * GIB, 2).scratch
+    assert not room_for(large, recipe, 32 * GIB, 2).scratch
+
+
+@pytest.mark.parametrize("bound", [1, 10, 455, 10**6])
+@pytest.mark.parametrize("size", [7, 64, 300])
+def test_the_first_present_rows_count(tmp_path, bound, size):
+    table, found = pair(tmp_path / "t", "two", 500, None, 128)
+    present = np.asarray(table.present)
+    expected = present & (np.cumsum(present) <= bound)
+    counted = []
+    for block in _blocks(found, bound, size):
+        rows = found.room(block.rows)
+        found.read(block.chunk, block.first, block.rows, rows)
+        if block.admitted is not None:
+            rows.present[:] &= np.cumsum(rows.present) <= block.admitted
+        counted.append(rows.present)
+    np.testing.assert_array_equal(np.concatenate(counted), expected)
+
+
+class KilledError(Exception):
+    pass
+
+
+@pytest.mark.parametrize("stage", [("prologue", 1), ("rounds", 1), ("rounds", 3), ("epilogue", 0)])
+def test_a_run_that_was_stopped_gives_the_same_model(tmp_path, stage):
+    _, found = pair(tmp_path / "t", "two")
+    recipe, kept = recipe_for("two", 700), tmp_path / "kept"
+
+    def stop(state):
+        if (state.stage, state.done) == stage:
+            raise KilledError
+
+    with pytest.raises(KilledError):
+        dpbt.fit_chunks(KEY, found, recipe, checkpoint=kept, progress=stop)
+    lines = (kept / "releases.jsonl").read_bytes() if (kept / "releases.jsonl").exists() else b""
+    (kept / "releases.jsonl").write_bytes(lines + b"half a li")  # as a crash may leave it
+    again = dpbt.fit_chunks(KEY, found, recipe, checkpoint=kept)
+    assert_same(dpbt.fit_chunks(KEY, found, recipe), again)
+    assert (kept / "releases.jsonl").read_bytes().startswith(lines)
+    assert_same(again, dpbt.fit_chunks(KEY, found, recipe, checkpoint=kept))  # all is there
+
+
+def test_a_checkpoint_is_of_one_run(tmp_path):
+    _, found = pair(tmp_path / "t", "two")
+    _, other = pair(tmp_path / "u", "two", 650)
+    recipe, kept = recipe_for("two", 700), tmp_path / "kept"
+    dpbt.fit_chunks(KEY, found, recipe, checkpoint=kept)
+    with pytest.raises(ValueError, match="another key"):
+        dpbt.fit_chunks(jax.random.key(6), found, recipe, checkpoint=kept)
+    with pytest.raises(ValueError, match="another recipe"):
+        dpbt.fit_chunks(KEY, found, recipe_for("two", 701), checkpoint=kept)
+    with pytest.raises(ValueError, match="another table"):
+        dpbt.fit_chunks(KEY, other, recipe, checkpoint=kept)
+    words = np.asarray(jax.random.key_data(KEY)).tobytes().hex()
+    assert all(words not in path.read_text() for path in kept.iterdir())
+    lines = (kept / "releases.jsonl").read_text()
+    (kept / "releases.jsonl").write_text(lines.replace("1", "2", 1))
+    with pytest.raises(ValueError, match="line 1: the line was changed"):
+        dpbt.fit_chunks(KEY, found, recipe, checkpoint=kept)
+
+
+def test_what_a_fit_on_chunks_refuses(tmp_path):
+    table, found = pair(tmp_path / "t", "two")
+    recipe = recipe_for("two", 700)
+    with pytest.raises(ValueError, match=r"dpbt\.fit_chunks"):
+        dpbt.fit(KEY, found, recipe)
+    with pytest.raises(ValueError, match=r"dpbt\.fit learns"):
+        dpbt.fit_chunks(KEY, table, recipe)
+    with pytest.raises(ValueError, match="bdpe reads all rows at once"):
+        dpbt.fit_chunks(KEY, found, recipes.bdpe(epsilon=1, rows=700))
+    with pytest.raises(ValueError, match="more rows present") as told:
+        dpbt.fit_chunks(KEY, found, recipe_for("two", 600))
+    present = sum(chunk.present for chunk in found.chunks)
+    assert str(present) not in str(told.value)
+    with pytest.raises(ValueError, match="must be uint8"):
+        dpbt.fit_chunks(KEY, found, recipe_for("classes", 700))
+    path = found.path(1)
+    damaged = bytearray(path.read_bytes())
+    damaged[5] ^= 1
+    path.write_bytes(damaged)
+    with pytest.raises(ValueError, match="changed or damaged"):
+        dpbt.fit_chunks(KEY, found, recipe)
+    content = json.loads((found.folder / "manifest.json").read_text())
+    content["capacity"] += 1
+    (found.folder / "manifest.json").write_text(json.dumps(content))
+    with pytest.raises(ValueError, match="changed or damaged"):
+        chunks.open_folder(found.folder)
+
+
+# Sums of many rows.
+
+
+@pytest.mark.parametrize("mechanism", [mechanisms.discrete_laplace, mechanisms.rounded_gaussian])
+@pytest.mark.parametrize("scale", [0.0, 0.7, 5000.0, 2.0**20])
+def test_large_totals_have_the_noise_of_small_ones(mechanism, scale):
+    key, scale = jax.random.key(1), jnp.float32(scale)
+    small = np.array([0, 1, -1, 12345, -(2**24) * GRID, 2**24 * GRID, 77], np.int64)
+    asked = {"sums": Asked(scale, mechanism, lambda total: total)}
+    found = totals.draw(key, {"sums": small}, asked, small=True)["sums"]
+    site_key = dpbt.boundary.site_key(key, "sums")
+    expected = mechanism.sample(site_key, jnp.asarray(small.astype(np.int32)), scale)
+    np.testing.assert_array_equal(found, np.asarray(expected))
+    assert found.dtype == np.int32
+
+    # Steps of the grid divide 2^30, so a shift by multiples of it shifts the output.
+    shift = np.arange(-3, 4) * 2**43
+    large = totals.draw(key, {"sums": small + shift}, asked, small=False)["sums"]
+    near = totals.draw(key, {"sums": small}, asked, small=False)["sums"]
+    np.testing.assert_array_equal(large - shift, near)
+    assert large.dtype == np.int64
+    assert np.abs(near).max() <= SATURATION
+
+
+def test_sums_go_beyond_int32(tmp_path):
+    """A learner sees float32 of releases of 64 bits, and leaves are those of their ratio."""
+    part = {"sums": np.full(4, 2**31 - 1, np.int32)}
+    found = None
+    for _ in range(100):
+        found = totals.add(found, part)
+    assert found["sums"].tolist() == [100 * (2**31 - 1)] * 4
+    read = totals.read({"sums": found["sums"]})["sums"]
+    assert read.dtype == jnp.float32
+    assert float(read[0]) == pytest.approx(100 * 2.0**31, rel=1e-6)
+
+
+def test_a_large_table_is_learned_with_releases_of_64_bits(tmp_path, monkeypatch):
+    _, found = pair(tmp_path / "t", "two")
+    recipe = recipe_for("two", 700)
+    small = dpbt.fit_chunks(KEY, found, recipe)
+    monkeypatch.setattr(chunked, "MAX_ROWS", 1)
+    large = dpbt.fit_chunks(KEY, found, recipe)
+    for site, array in large.releases.items():
+        assert array.dtype == np.int64
+        np.testing.assert_array_equal(array, np.asarray(small.releases[site]))
+    np.testing.assert_array_equal(large.hypotheses.leaf, small.hypotheses.leaf)
+    large.save(tmp_path / "model.json", domain=DOMAIN)
+    assert dpbt.load(tmp_path / "model.json").features == 3
+    assert "rows" in dpbt.statement(large)
+
+
+def test_rows_of_recipes_for_chunks():
+    for rows in (2**24 + 2, 10**8, MOST_CHUNKED_ROWS):
+        recipe = recipe_for("two", rows)
+        assert dpbt.ledger(recipe).rows == rows
+    with pytest.raises(ValueError, match="use 100000008 in place of 100000001"):
+        recipe_for("two", 100_000_001)
+    with pytest.raises(ValueError, match="at most 1099511627776"):
+        recipe_for("two", 2 * MOST_CHUNKED_ROWS)
+    with pytest.raises(ValueError, match="at most 16777216"):
+        recipes.bdpe(epsilon=1, rows=MAX_ROWS + 2)
+    assert math.isfinite(dpbt.ledger(recipes.auto(epsilon=1, rows=10**9, domain=DOMAIN)).epsilon)
+
+
+# The contract of additive learners.
+
+
+@pytest.mark.parametrize(
+    "row",
+    [pytest.param(row, id=row.name, marks=pytest.mark.slow if row.slow else []) for row in ROWS],
+)
+def test_sums_over_parts_add_up_to_those_of_the_table(row):
+    """Of every learner that says it is additive, on tables that share its released scores."""
+    recipe = row.recipe(ADD_REMOVE, epsilon=3.0, rows=60, rounds=2, depth=2)
+    assert recipe.learner.additive == row.name.startswith("oblivious")
+    if not recipe.learner.additive:
+        return
+    table = row.table(3, rows=60, splits=3)
+    learner = recipe.learner
+    rows = learner.hypotheses.prepare(table)
+    public = recipe.public()
+    if learner.prologue is not None:
+        weights = jnp.full(60, float(GRID))
+        public = public._replace(
+            prologue=learner.prologue.program.release(
+                KEY, None, rows, weights, recipe.budget, public
+            )
+        )
+    weights = jnp.asarray(np.random.default_rng(0).integers(0, GRID + 1, 60), jnp.float32)
+    programs = [learner.program]
+    programs += [part.program for part in (learner.prologue, learner.epilogue) if part is not None]
+
+    def part_of(first, last):
+        taken = rows._replace(
+            cells=rows.cells[:, first:last],
+            **{name: getattr(rows, name)[first:last] for name in ("target", "present")},
+        )
+        return taken, weights[first:last]
+
+    for program in programs:
+        whole = program.sums(rows, weights, recipe.budget, public)
+        parts = [
+            program.sums(*part_of(first, first + 20), recipe.budget, public)
+            for first in (0, 20, 40)
+        ]
+        drawn = program.release(KEY, None, rows, weights, recipe.budget, public)
+        sums = None
+        for part in parts:
+            sums = totals.add(sums, {site: value for site, (value, _) in part.items()})
+        asked = {site: ask for site, (_, ask) in whole.items()}
+        for site, (value, _) in whole.items():
+            np.testing.assert_array_equal(sums[site], np.asarray(value))
+        released = totals.draw(KEY, sums, asked, small=True)
+        for site, array in drawn.items():
+            np.testing.assert_array_equal(released[site], np.asarray(array))
+
+
+def test_a_program_that_is_not_additive_is_refused_by_name():
+    recipe = recipes.bdpe(epsilon=1, rows=10)
+    assert recipe.learner.program.sums is None
+
+    def program(draw, table, weights, budget, public):
+        draw("sums", mechanisms.discrete_laplace, jnp.sum(weights), 1.0)
+
+    read = dpbt.boundary.private_program(program, lambda *_: [], additive=True)
+    with pytest.raises(ValueError, match="'sums' is of no boundary"):
+        read.sums(None, jnp.ones(3), None, None)

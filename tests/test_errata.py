@@ -1,0 +1,280 @@
+"""Counterexamples to the papers' statements in small numbers; `docs/errata.md` names them."""
+
+import math
+import re
+from pathlib import Path
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from scipy.stats import norm
+
+from dpbt import losses
+from dpbt.learners import random_tree
+from dpbt.privacy import sensitivity
+from dpbt.theory import forest_bounds, smooth_bounds
+from tests.reference_smooth import capped_scaling
+
+ROOT = Path(__file__).parent.parent
+PAGE = ROOT / "docs" / "errata.md"
+
+
+def test_every_test_that_the_page_names_exists():
+    """And every erratum names one."""
+    text = PAGE.read_text()
+    named = re.findall(r"`(tests/[\w/]+\.py)::(\w+)`", text)
+    assert len(named) > 20
+    for path, name in named:
+        assert f"def {name}(" in (ROOT / path).read_text(), f"{path}::{name}"
+    entries = re.split(r"^### ", text, flags=re.MULTILINE)[1:]
+    for entry in entries:
+        title = entry.splitlines()[0]
+        assert re.search(r"`tests/[\w/]+\.py::\w+`", entry), f"no test of {title}"
+        for word in ("*Place.*", "*Says.*", "*True.*"):
+            assert word in entry, f"no {word} in {title}"
+
+
+# Nock & Henecka (2020)
+
+
+@pytest.mark.parametrize(("epsilon", "expected"), [(1.0, 5.0), (10.0, 50.0)])
+def test_a_link_clamped_after_the_noise_costs_five_times_the_claim(epsilon, expected):
+    """Section 17.2: noise for the range [-M, M] is added to a link of up to 100, then clamped.
+
+    A leaf of one row of each class loses its negative row: its link moves from 0 to 99.98. The
+    event that the clamped value is -M tells the two apart by 99.98 / scale.
+    """
+    most, zeta = 10.0, 1e-4
+    scale = 2 * most / epsilon
+    before, after = (float(losses.matsushita.link(q)) for q in (0.5, 1 - zeta))
+    assert after == pytest.approx(99.98, abs=0.02)
+
+    def at_least_bound(value):
+        """log P(value + Laplace(scale) <= -M), for values above -M."""
+        return math.log(0.5) - (value + most) / scale
+
+    loss = at_least_bound(before) - at_least_bound(after)
+    assert loss == pytest.approx(expected, rel=1e-2)
+    assert loss > epsilon
+
+
+def test_the_published_sensitivity_is_one_too_large():
+    for rows in (208, 1372, 19_020):
+        published, proved = (
+            float(bound(losses.matsushita, rows))
+            for bound in (sensitivity.published_split, sensitivity.perspective_bound)
+        )
+        assert proved == pytest.approx(2 * math.sqrt(rows), rel=1e-6)
+        assert published - proved == pytest.approx(1, abs=1e-4)
+
+
+def test_the_step_form_of_the_weights_forgets_scores():
+    """Equation (13) at alpha = 0.1: two steps of 1 within the flat part leave the weight at 1/2.
+
+    The cumulative form, which the proof of Theorem 12 uses, has moved it.
+    """
+    loss, step, rounds = losses.m_alpha(0.1), 1.0, 2
+    weight = 0.5
+    for _ in range(rounds):
+        weight = float(loss.inverse_link(-step + float(loss.link(weight))))
+    assert weight == 0.5
+    assert float(loss.inverse_link(-step * rounds)) < 0.3
+
+
+def test_the_second_derivative_of_the_surrogate_is_half_of_equation_133():
+    """At alpha = 1/2 and z = 2, beyond the flat part; the supremum is 1 / (4 alpha)."""
+    alpha, z, h = 0.5, 2.0, 2.0**-4
+    surrogate = losses.m_alpha(alpha).surrogate
+    second = float(surrogate(z + h) - 2 * surrogate(z) + surrogate(z - h)) / h**2
+    printed = 4 * alpha**2 / (4 * alpha**2 + (z - 2 * (1 - alpha)) ** 2) ** 1.5
+    assert second == pytest.approx(printed / 2, rel=1e-2)
+    assert float(losses.m_alpha(alpha).smoothness) == 1 / (4 * alpha)
+
+
+# Asadi et al. (2022)
+
+
+def test_observation_8_1_and_theorem_8_2_need_a_bound_on_single_weights():
+    """Ten rows of weight 1/10 in both measures, so d = 0. One row flips its label.
+
+    The error of a rule moves by 1/10, and that of its negation by as much the other way. The
+    exponential mechanism at eta = 5 loses 0.62, where 4 eta zeta is claimed for any zeta.
+    """
+    rows, eta = 10, 5.0
+    weight = np.full(rows, 1 / rows)
+    label, flipped = np.ones(rows), np.r_[-1.0, np.ones(rows - 1)]
+    said = np.where(np.arange(rows) < 5, 1.0, -1.0)
+
+    def errors(label):
+        return np.array([np.sum(weight * (rule != label)) for rule in (said, -said)])
+
+    def log_law(label):
+        score = -eta * errors(label)
+        return score - np.log(np.sum(np.exp(score)))
+
+    assert np.abs(errors(label) - errors(flipped)).max() == pytest.approx(0.1)
+    loss = np.abs(log_law(label) - log_law(flipped)).max()
+    assert loss == pytest.approx(0.62, abs=0.001)
+    assert 4 * eta * 1e-3 < loss <= 2 * eta / rows
+
+
+def test_a_measure_of_margins_exceeds_one_and_its_density():
+    """exp(-lambda y H) after three wrong rules at lambda = 1/4 is 2.117.
+
+    So the projection must scale down: its factor c is below the 1 that Bun et al., Lemma 9, start
+    from.
+    """
+    rows, density = 40, 0.25
+    margin = np.where(np.arange(rows) < 10, -3.0, 0.0)
+    measure = np.exp(-0.25 * margin)
+    assert measure.max() == pytest.approx(2.117, abs=1e-3)
+    assert measure.mean() > 1 > density
+    projected = capped_scaling(measure, density * rows)
+    factors = projected[projected < 1] / measure[projected < 1]
+    np.testing.assert_allclose(projected.sum(), density * rows)
+    assert factors.max() < 1
+
+
+def test_labels_of_leaves_do_not_compose_in_parallel():
+    """Section 9: one row of leaf A is replaced, and the class weights of leaf B move.
+
+    Under a fixed total, a heavier row in A takes weight from every row that is below the cap.
+    """
+    leaf = np.repeat([0, 1], 10)
+    sign = np.tile([1, 1, 1, -1, -1], 4)
+    before = np.ones(20)
+    after = before.copy()
+    after[0] = np.e**2
+    moved = [
+        np.sum((sign * capped_scaling(measure, 5.0))[leaf == 1]) for measure in (before, after)
+    ]
+    assert abs(moved[0] - moved[1]) > 0.01
+
+
+# Bun et al. (2020)
+
+
+def test_the_proof_of_lemma_25_ends_in_twice_the_lemma():
+    """Both ways to the measure without row i are 1 / (kappa n), so their sum is 2 / (kappa n).
+
+    The lemma itself holds: the other rows move one way.
+    """
+    rows, total = 20, 5.0
+    first, second = np.ones(rows), np.ones(rows)
+    first[0], second[0] = 50.0, 60.0
+    without = first.copy()
+    without[0] = 0.0
+    one, other, none = (capped_scaling(each, total) for each in (first, second, without))
+
+    def distance(a, b):
+        return np.abs(a - b).sum() / 2 / total
+
+    assert distance(one, none) + distance(none, other) == pytest.approx(2 / total)
+    assert distance(one, other) <= 1 / total
+
+
+def test_no_constant_bounds_the_whole_noise_vector_of_lemma_29():
+    """sigma sqrt(d) is above tau / 8 from 30 coordinates on, at c = sqrt(2)."""
+    tau = 0.2
+    noise = smooth_bounds.hs_stl(0.1, 0.05, tau).noise
+    assert noise * math.sqrt(20) < tau / 8 < noise * math.sqrt(40)
+    lengths = np.linalg.norm(np.random.default_rng(0).normal(0, noise, (1000, 200)), axis=1)
+    assert lengths.min() > tau / 8
+
+
+# Bojarski et al. (2014)
+
+
+def test_a_light_leaf_takes_a_points_whole_weight():
+    """Proof of Theorem 5.6: a point that is alone in its leaf loses a weight of 1, not 1 / K.
+
+    Of 8 points and 2 leaves at K = 2, leaves of fewer than n / (K 2^h) = 2 points are left out.
+    """
+    points, leaves, big_k = 8, 2, 2
+    leaf = np.array([1, 0, 0, 0, 0, 0, 0, 0])
+    label = np.array([1, 1, 1, 1, 1, 1, 0, 0])
+    size = np.bincount(leaf, minlength=leaves)
+    share = np.array([np.mean(label[leaf == leaf[i]] == label[i]) for i in range(points)])
+    kept = np.where(size[leaf] >= points / (big_k * leaves), share, 0.0)
+    assert (share - kept).max() == 1 > 1 / big_k
+    assert (share - kept).mean() <= 1 / big_k
+
+
+def test_the_four_and_a_half_of_theorem_5_7_does_not_follow():
+    """(2 x - 2 x^2) / (1/2 - delta) at x = e + 1/K, K = 40, delta = 1/10, has 19/4 e."""
+    for error in (0.05, 0.1, 0.2):
+        x = error + 1 / 40
+        derived = (2 * x - 2 * x**2) / 0.4
+        assert derived == pytest.approx(39 / 320 + 19 / 4 * error - 5 * error**2)
+        printed = forest_bounds.at_best_trees("threshold", error, 1000, 1.0, 2).error
+        assert float(printed) == pytest.approx(1 / 8 + 9 / 2 * error - 5 * error**2, rel=1e-5)
+        assert derived > float(printed)
+
+
+def test_theorem_5_6_prints_a_larger_probability_than_it_proves():
+    at = {"height": 1, "big_k": 40.0}
+    rows, trees, eta, delta = 1e10, 10_000, 1.0, 0.1
+    printed, proved = (
+        float(
+            forest_bounds.private_by_points(
+                "threshold", 0.9, rows, trees, eta, delta, proved=each, **at
+            ).probability
+        )
+        for each in (False, True)
+    )
+    assert printed == pytest.approx(1, abs=1e-3)
+    assert proved < -1
+
+
+def test_one_negative_count_makes_theta_random_in_algorithm_2():
+    """A leaf of 1,000 positives whose other count comes out at -0.3 says nothing at all."""
+    noisy = jnp.array([[-0.3, 1000.0]])
+    for chance in (0.1, 0.9):
+        theta = random_tree.shares(noisy, jnp.array([chance]), "uniform")
+        assert float(theta[0]) == pytest.approx(chance)
+        assert float(random_tree.shares(noisy, jnp.array([chance]), "zero")[0]) == 1.0
+
+
+# All papers
+
+
+@pytest.mark.parametrize("epsilon", [0.1, 1.0, 3.0])
+def test_the_exponential_mechanism_costs_an_eighth_of_epsilon_squared(epsilon):
+    """Two candidates whose score gap moves by epsilon: sup of D_a / a over orders and gaps."""
+
+    def renyi(order, p, q):
+        return math.log(p**order * q ** (1 - order) + (1 - p) ** order * (1 - q) ** (1 - order)) / (
+            order - 1
+        )
+
+    def share(gap):
+        return 1 / (1 + math.exp(-gap))
+
+    worst = max(
+        renyi(order, share(gap), share(gap - epsilon)) / order
+        for order in np.concatenate([[1.0001], np.geomspace(1.01, 60, 60)])
+        for gap in np.linspace(-2 * epsilon, 3 * epsilon, 101)
+    )
+    assert 0.8 * epsilon**2 / 8 < worst <= epsilon**2 / 8 * (1 + 1e-6)
+
+
+def _advantage(law, shift):
+    """The largest mu over events {output >= k}, from a law's P(output >= k)."""
+    found = []
+    for k in range(-6, 8):
+        with_row, without = law(k - shift), law(k)
+        if without > 1e-12 and with_row < 1 - 1e-12:
+            found.append(norm.ppf(with_row) - norm.ppf(without))
+    return max(found)
+
+
+@pytest.mark.parametrize("sigma", [0.5, 1.0, 2.0])
+def test_a_discrete_gaussian_is_not_gdp_and_a_rounded_one_is(sigma):
+    """Sensitivity 1, so mu = 1 / sigma is claimed; the events are one-sided tests."""
+    whole = np.arange(-60, 61)
+    mass = np.exp(-(whole**2) / (2 * sigma**2))
+    mass /= mass.sum()
+    discrete = _advantage(lambda k: mass[whole >= k].sum(), 1)
+    rounded = _advantage(lambda k: norm.sf((k - 0.5) / sigma), 1)
+    assert rounded == pytest.approx(1 / sigma, rel=1e-6)
+    assert discrete > 1 / sigma * (1 + 1e-6)

@@ -1,0 +1,282 @@
+"""What a machine may do to a run: kill it, fill its disk, cut its files, set its clock."""
+
+import errno
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import jax
+import numpy as np
+import pytest
+
+import dpbt
+from dpbt import chunked, storage
+from dpbt.commands import output
+from dpbt.commands.errors import BAD_INPUT, status_of
+from dpbt.data import conversion
+from experiments.common import cells
+from tests import worker
+from tests.test_command_line import ROWS, fill, fitting
+from tests.test_sweeps import digests
+
+FULL = Path("/dev/full")
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    """The folder of a sweep that nothing happened to."""
+    folder = tmp_path_factory.mktemp("whole")
+    worker.sweep(folder)
+    return folder
+
+
+def cut(path):
+    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+
+
+def damage(path):
+    """Change one byte of the numbers."""
+    content = bytearray(path.read_bytes())
+    content[len(content) // 3] ^= 1
+    path.write_bytes(content)
+
+
+@pytest.mark.parametrize("fault", [cut, damage])
+def test_a_result_that_is_cut_off_or_damaged_is_found_and_fitted_again(tmp_path, whole, fault):
+    folder = shutil.copytree(whole, tmp_path / "copy")
+    fault(folder / "t1.npz")
+    with pytest.warns(RuntimeWarning, match=r"t1.npz: cut off or damaged; its fits are run again"):
+        report = worker.sweep(folder)
+    assert (report.fits, report.reused) == (54, 108)
+    assert digests(folder) == digests(whole)
+
+
+class StoppedError(Exception):
+    """Ends a run from outside."""
+
+
+def stop_after(batches):
+    """A progress that ends the run after some batches."""
+    seen = []
+
+    def progress(fits):
+        seen.append(fits)
+        if len(seen) == batches:
+            raise StoppedError
+
+    return progress
+
+
+def test_a_part_that_is_cut_off_is_found_and_fitted_again(tmp_path, whole):
+    with pytest.raises(StoppedError):
+        worker.sweep(tmp_path, progress=stop_after(3))
+    parts = sorted(tmp_path.glob("parts/*/*.npz"))
+    assert len(parts) == 3
+    cut(parts[1])
+    with pytest.warns(RuntimeWarning, match="cut off or damaged"):
+        report = worker.sweep(tmp_path)
+    assert report.fits + report.reused == 162
+    assert digests(tmp_path) == digests(whole)
+
+
+def test_a_plan_that_is_cut_off_is_named(tmp_path):
+    (tmp_path / "sweep.json").write_text('{"name": "ti')
+    with pytest.raises(ValueError, match=r"sweep.json: not the plan of a sweep, or cut off"):
+        worker.sweep(tmp_path)
+
+
+def test_a_second_run_in_a_folder_is_refused_and_the_first_goes_on(tmp_path, whole):
+    refused = []
+
+    def another(fits):
+        if not refused:
+            with pytest.raises(ValueError, match="another run is at work in") as error:
+                worker.sweep(tmp_path)
+            refused.append(str(error.value))
+
+    worker.sweep(tmp_path, progress=another)
+    assert len(refused) == 1
+    assert digests(tmp_path) == digests(whole)
+    worker.sweep(tmp_path)  # nobody holds the folder any more
+
+
+def test_the_lock_of_a_run_that_was_killed_holds_nobody_off(tmp_path):
+    """The system takes the lock back from a process that is killed."""
+    script = (
+        "import sys, time; from pathlib import Path; from dpbt.storage import locked\n"
+        "with locked(Path(sys.argv[1])): print('held', flush=True); time.sleep(60)"
+    )
+    lock = tmp_path / ".running"
+    command = [sys.executable, "-c", script, str(lock)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "held\n"
+        with pytest.raises(BlockingIOError), storage.locked(lock, wait=False):
+            pass
+        process.send_signal(signal.SIGKILL)
+    with storage.locked(lock, wait=False):
+        assert lock.exists()
+
+
+@pytest.mark.skipif(not FULL.exists(), reason="the system has no /dev/full")
+def test_a_full_disk_is_one_line_and_leaves_the_former_file(tmp_path, capsys):
+    path = tmp_path / "result.csv"
+    path.write_text("former")
+
+    def write(name):
+        name.write_text("new")
+        with open(FULL, "w") as full:
+            full.write("more than there is room for")
+
+    def program():
+        storage.write_whole(path, write)
+        return 0
+
+    assert status_of(program) == BAD_INPUT
+    assert capsys.readouterr().err == f"error: {path}: {os.strerror(errno.ENOSPC)}\n"
+    assert path.read_text() == "former"
+    assert os.listdir(tmp_path) == ["result.csv"]
+
+
+@pytest.mark.slow
+def test_a_sweep_on_a_disk_without_room_resumes_to_the_same_bytes(tmp_path, whole):
+    """Files may grow to a kilobyte or two only, as if the disk were full; later there is room."""
+    folder = tmp_path / "full"
+    command = [sys.executable, "-m", "tests.worker", "sweep", str(folder)]
+    limited = ["sh", "-c", 'ulimit -f 2 && exec "$@"', "sh", *command]
+    found = subprocess.run(limited, capture_output=True, text=True, check=False)
+    assert found.returncode == 1
+    assert os.strerror(errno.EFBIG) in found.stderr.splitlines()[-1]
+    assert not list(folder.glob("*.npz"))
+    worker.sweep(folder)
+    assert digests(folder) == digests(whole)
+
+
+def test_a_clock_that_jumps_changes_nothing(tmp_path, whole, monkeypatch):
+    """The time of day falls by a year at every look."""
+    start = time.time()
+    looks = iter(range(10**9))
+    monkeypatch.setattr(time, "time", lambda: start - 3.2e7 * next(looks))
+    report = worker.sweep(tmp_path)
+    assert min(report.compile_seconds, report.run_seconds) >= 0
+    assert digests(tmp_path) == digests(whole)
+
+
+def test_a_file_of_lines_is_read_again_whatever_its_time_says(tmp_path):
+    """Two processes write cells of one size, and the clock stands still."""
+    path = tmp_path / "cells.csv"
+    ours, theirs = cells.Store(path, "frontier"), cells.Store(path, "frontier")
+    line = {"dataset": "a", "method": "m", "epsilon": 1.0, "delta": 0.0, "auroc": 0.5}
+    ours.add(line)
+    os.utime(path, (0, 0))
+    assert ours.lines()[0]["auroc"] == 0.5
+    theirs.add({**line, "auroc": 0.7})
+    os.utime(path, (0, 0))
+    assert ours.lines()[0]["auroc"] == 0.7
+
+
+def test_a_model_that_the_disk_does_not_take_is_kept_elsewhere(tmp_path, capsys, monkeypatch):
+    """It was paid for, and another one would be paid for again."""
+    elsewhere = tmp_path / "temporary"
+    elsewhere.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(elsewhere))
+    path, full = tmp_path / "model.json", [True]
+
+    def save(file):
+        if full and full.pop():
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(file))
+        file.write_text("the model")
+
+    kept = output.keep(path, save)
+    assert kept.read_text() == "the model"
+    assert kept.is_relative_to(elsewhere)
+    warning = f"warning: {path}: {os.strerror(errno.ENOSPC)}; move {kept} there\n"
+    assert capsys.readouterr().err == warning
+    full += [True, True]
+
+    def never(file):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(file))
+
+    with pytest.raises(OSError, match=r"model\.json"):
+        output.keep(path, never)
+
+
+@pytest.mark.slow
+def test_a_fit_that_is_killed_leaves_a_whole_model_that_was_paid_for_or_none(tmp_path):
+    """SIGKILL at moments drawn afresh, over the whole time that a fit takes."""
+    fill(tmp_path)
+    python, rng = [sys.executable, "-m", "dpbt"], np.random.default_rng()
+
+    def fit(number, limit):
+        """Whether there is a model of this number, and how much its purse has spent."""
+        purse, model = tmp_path / f"purse{number}.json", tmp_path / f"model{number}.json"
+        dpbt.Purse(epsilon=8, rows=ROWS + 10).save(purse)
+        words = [*fitting(tmp_path, model.name), "--purse", str(purse)]
+        with subprocess.Popen([*python, *words], stderr=subprocess.DEVNULL) as process:
+            try:
+                process.wait(limit)
+            except subprocess.TimeoutExpired:
+                process.kill()
+        if model.exists():
+            dpbt.load(model)
+        return model.exists(), dpbt.Purse.load(purse).spent
+
+    start = time.monotonic()
+    assert fit(0, None) == (True, pytest.approx(5, rel=1e-6))
+    longest = time.monotonic() - start
+    for number in range(1, 7):
+        there, spent = fit(number, rng.uniform(0.5, 1.1) * longest)
+        assert spent == 0 or spent == pytest.approx(5, rel=1e-6)
+        assert spent > 0 or not there
+
+
+def blocks_of(rows, meanwhile=lambda: None):
+    """A source of made-up rows in two blocks; `meanwhile` is called between them."""
+    _, columns, labels = worker.random_cells(5, rows)
+
+    def make():
+        for half in (slice(0, rows // 2), slice(rows // 2, rows)):
+            own = {name: column[half] for name, column in columns.items()}
+            yield conversion.Block(own, labels[half])
+            meanwhile()
+
+    return conversion.BlockSource("made up", make)
+
+
+def test_two_conversions_to_one_folder_and_what_a_kill_left(tmp_path):
+    domain, _, _ = worker.random_cells(5, 1)
+    folder, refused = tmp_path / "table", []
+
+    def another():
+        with pytest.raises(ValueError, match="another run is at work in"):
+            conversion.convert(blocks_of(600), domain, folder)
+        refused.append(True)
+
+    folder.mkdir()
+    (folder / ".chunk-000000-abcd").write_bytes(b"left by a kill")
+    table = conversion.convert(blocks_of(600, another), domain, folder)
+    assert table.capacity == 600
+    assert refused
+    assert sorted(os.listdir(folder)) == ["chunk-000000", "manifest.json"]
+
+
+def test_two_fits_on_one_checkpoint(tmp_path):
+    """The second would release the same rounds; the first goes on."""
+    domain, _, _ = worker.random_cells(5, 1)
+    table = conversion.convert(blocks_of(1200), domain, tmp_path / "table")
+    key, recipe, refused = jax.random.key(4), worker.rounds_of(domain), []
+
+    def another(state):
+        if not refused:
+            with pytest.raises(ValueError, match="another run is at work in"):
+                chunked.learn(key, table, recipe, checkpoint=tmp_path / "kept")
+            refused.append(state)
+
+    chunked.learn(key, table, recipe, checkpoint=tmp_path / "kept", progress=another)
+    assert refused
+    assert sorted(os.listdir(tmp_path / "kept")) == ["releases.jsonl", "run.json"]

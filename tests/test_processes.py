@@ -1,0 +1,145 @@
+"""Several processes that learn from one table, each with rows of its own."""
+
+import contextlib
+import os
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import jax
+import numpy as np
+import pytest
+
+import dpbt
+from dpbt import passes, processes
+from dpbt.data import conversion
+from tests import worker
+from tests.test_sweeps import finished, spawn
+
+
+def shared_out(folder, count):
+    """Write the rows of each process; return the digest of the model of all rows in memory."""
+    slices, domain, columns, labels = worker.shares(count)
+    for number, rows in enumerate(slices):
+        own = {name: column[rows] for name, column in columns.items()}
+        conversion.convert_columns(
+            domain, own, labels[rows], folder / f"share{number}", rows_per_chunk=170
+        )
+    table = dpbt.table(domain, columns, labels)
+    model = dpbt.fit(jax.random.key(4), table, worker.rounds_of(domain))
+    return worker.digest_of(model)
+
+
+def free_port():
+    with socket.socket() as free:
+        free.bind(("localhost", 0))
+        return free.getsockname()[1]
+
+
+def started(folder, count, seconds=0.0):
+    port = free_port()
+    return [spawn("chunks", number, count, port, folder, seconds) for number in range(count)]
+
+
+def test_one_process_sends_nothing():
+    totals = {"a": np.arange(3, dtype=np.int64), "b": np.full((2, 2), 2**40)}
+    assert processes.summed(totals) is totals
+    assert processes.place_of(7, 9) == (0, 7, 9)
+    assert processes.least(5) == 5
+    processes.check_same(recipe="ab" * 32)
+
+
+def test_sums_of_64_bits_travel_as_words(monkeypatch):
+    """Three processes, whose messages are made here."""
+    parts = [np.array([2**40 + 1, -5]), np.array([-(2**50), 7]), np.array([3, 2**33])]
+
+    def all_of_them(own):
+        assert own.dtype == np.int32
+        assert own.tobytes() == parts[1].tobytes()
+        return np.stack([part.view(np.int32) for part in parts])
+
+    monkeypatch.setattr(jax, "process_count", lambda: 3)
+    monkeypatch.setattr(processes.multihost_utils, "process_allgather", all_of_them)
+    found = processes.summed({"leaf": parts[1][:1], "other": parts[1][1:].reshape(1, 1)})
+    np.testing.assert_array_equal(found["leaf"], [2**40 + 4 - 2**50])
+    np.testing.assert_array_equal(found["other"], [[2**33 + 2]])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("count", [2, 4])
+def test_processes_release_what_one_does(tmp_path, count):
+    expected = shared_out(tmp_path, count)
+    found = [finished(process) for process in started(tmp_path, count)]
+    assert {each["model"] for each in found} == {expected}
+    assert [each["processes"] for each in found] == [count] * count
+
+
+@pytest.mark.slow
+def test_the_example_learns_one_model(tmp_path):
+    shared_out(tmp_path, 2)
+    example = Path(__file__).parent.parent / "docs" / "examples" / "several_processes.py"
+    where = f"localhost:{free_port()}"
+
+    def command(number):
+        return [sys.executable, str(example), where, "2", str(number), f"share{number}", "1200"]
+
+    path = {**os.environ, "PYTHONPATH": str(example.parent.parent.parent)}
+    running = [subprocess.Popen(command(k), cwd=tmp_path, env=path) for k in range(2)]
+    assert [process.wait(timeout=300) for process in running] == [0, 0]
+    saved = dpbt.load(tmp_path / "model.json")
+    assert dpbt.ledger(saved).epsilon == pytest.approx(1, rel=1e-4)
+
+
+@pytest.mark.slow
+def test_a_process_is_killed_and_all_are_started_again(tmp_path):
+    """The others end by themselves, and the second start goes on to the same model."""
+    expected = shared_out(tmp_path, 2)
+    first = started(tmp_path, 2, seconds=0.3)
+    kept = tmp_path / "checkpoint1" / "releases.jsonl"
+    until = time.monotonic() + 200
+    while time.monotonic() < until and first[0].poll() is None:
+        if kept.exists() and kept.read_bytes().count(b"\n") > 4:
+            break
+        time.sleep(0.02)
+    first[1].kill()
+    statuses = []
+    for process in first:
+        with contextlib.suppress(ValueError):
+            process.communicate(timeout=200)
+        statuses.append(process.returncode)
+    assert 0 not in statuses
+    assert 4 < kept.read_bytes().count(b"\n") < 14
+    (tmp_path / "checkpoint0" / "releases.jsonl").write_bytes(b"")  # as if it was killed before
+    found = [finished(process) for process in started(tmp_path, 2)]
+    assert {each["model"] for each in found} == {expected}
+
+
+@pytest.mark.parametrize("bound", [1, 599, 600, 1000, 1200])
+def test_rows_of_earlier_processes_count_first(tmp_path, bound):
+    slices, domain, columns, labels = worker.shares(2)
+    counted, before = [], 0
+    for number, rows in enumerate(slices):
+        own = {name: column[rows] for name, column in columns.items()}
+        folder = tmp_path / f"share{number}"
+        found = conversion.convert_columns(domain, own, labels[rows], folder, rows_per_chunk=170)
+        for block in passes._blocks(found, bound, 64, before):
+            admitted = block.rows if block.admitted is None else min(block.admitted, block.rows)
+            counted.append(admitted)
+        before += sum(chunk.present for chunk in found.chunks)
+    assert before == 1200
+    assert sum(counted) == bound
+
+
+def test_a_pass_counts_rows_after_those_of_earlier_processes(tmp_path):
+    """With 1,150 rows elsewhere, 50 of 600 count towards a bound of 1,200."""
+    slices, domain, columns, labels = worker.shares(2)
+    rows = slices[1]
+    own = {name: column[rows] for name, column in columns.items()}
+    table = conversion.convert_columns(domain, own, labels[rows], tmp_path / "share")
+    recipe = worker.rounds_of(domain)
+    room = passes.room_for(table, recipe, 2 * 2**30, 1)
+    with passes.Passes(table, recipe, room, tmp_path, before=1150) as read:
+        histogram = read.opening().totals["histogram"]
+    assert histogram.sum() == 50 * 127 * len(domain)

@@ -1,0 +1,161 @@
+"""What a run that was stopped may be mistaken for, and who pays for it."""
+
+import json
+import os
+import stat
+from pathlib import Path
+
+import jax
+import numpy as np
+import pytest
+
+import dpbt
+from dpbt import chunked, processes
+from dpbt.checkpoints import RUN, Checkpoint, under_key
+from dpbt.data import conversion
+from tests import worker
+from tests.test_chunk_commands import FIT, convert, files, refused, run
+
+__all__ = ["files"]  # a fixture
+
+KEY = jax.random.key(4)
+TABLES = ["ab" * 32, "cd" * 32]
+
+
+def checkpoint(folder, tables=TABLES, process=0, key=KEY):
+    return Checkpoint(folder, key, worker.rounds_of(worker.random_cells(5, 1)[0]), tables, process)
+
+
+@pytest.mark.parametrize(
+    ("tables", "process"),
+    [(TABLES[:1], 0), (TABLES[::-1], 0), (TABLES, 1), (["ab" * 32, "ef" * 32], 0)],
+)
+def test_a_checkpoint_is_of_the_tables_of_all_processes(tmp_path, tables, process):
+    """Else the noise of a round would be drawn again, over other rows."""
+    checkpoint(tmp_path)
+    checkpoint(tmp_path)
+    with pytest.raises(ValueError, match="of a run with another table"):
+        checkpoint(tmp_path, tables, process)
+
+
+def test_a_checkpoint_says_nothing_of_the_table_without_the_key(tmp_path):
+    checkpoint(tmp_path)
+    content = json.loads((tmp_path / RUN).read_text())
+    assert not any(table in json.dumps(content) for table in TABLES)
+    salted = content["salt"], *TABLES, "process 0"
+    assert content["table"] == under_key(KEY, *salted)
+    assert content["table"] != under_key(jax.random.key(5), *salted)
+
+
+def test_one_round_is_released_once(tmp_path):
+    kept = checkpoint(tmp_path)
+    kept.add("0", {"sums": np.arange(3)}, 1.0)
+    kept.add("0", {"sums": np.arange(3)}, 1.0)
+    path = tmp_path / "releases.jsonl"
+    assert path.read_bytes().count(b"\n") == 1
+    with pytest.raises(ValueError, match="two releases of one round under one key"):
+        kept.add("0", {"sums": np.arange(1, 4)}, 1.0)
+
+    # Nor is it read from a file that two runs wrote.
+    other = checkpoint(tmp_path / "other")
+    other.add("0", {"sums": np.arange(1, 4)}, 1.0)
+    path.write_bytes(path.read_bytes() + (tmp_path / "other" / "releases.jsonl").read_bytes())
+    with pytest.raises(ValueError, match="two releases of one round under one key"):
+        checkpoint(tmp_path)
+
+
+def test_two_processes_with_one_table_are_refused(tmp_path, monkeypatch):
+    domain, columns, labels = worker.random_cells(5, 300)
+    table = conversion.convert_columns(domain, columns, labels, tmp_path / "t")
+    monkeypatch.setattr(jax, "process_count", lambda: 2)
+    monkeypatch.setattr(processes, "gathered", lambda own: np.stack([np.asarray(own)] * 2))
+    with pytest.raises(ValueError, match="two processes were given the same table"):
+        chunked.check(KEY, table, worker.rounds_of(domain))
+
+
+def test_other_rows_are_not_taken_for_those_of_an_earlier_conversion(tmp_path):
+    domain, columns, labels = worker.random_cells(5, 3000)
+    conversion.convert_columns(domain, columns, labels, tmp_path / "t")
+    labels[-1] = ~labels[-1]
+    with pytest.raises(ValueError, match="another source"):
+        conversion.convert_columns(domain, columns, labels, tmp_path / "t")
+
+
+# The command line.
+
+
+@pytest.fixture
+def stopped(files, monkeypatch, capsys):
+    """A run whose purse paid 0.1 of 2, and whose model was not written."""
+    assert convert() == 0
+    assert run("purse", "new", "purse.json", "--epsilon", 2, "--rows", 400) == 0
+    with monkeypatch.context() as patch:
+        patch.setattr(dpbt.Model, "save", interrupted)
+        assert run(*fit(0.1), "--out", "model.json") == 130
+    capsys.readouterr()
+
+
+def interrupted(*_, **__):
+    raise KeyboardInterrupt
+
+
+def fit(epsilon, purse="purse.json", **more):
+    words = list(FIT)
+    words[words.index("--epsilon") + 1] = str(epsilon)
+    options = {"--purse": purse, "--checkpoint": "run", **more}
+    return ("fit", "rows.chunks", *words, *(word for pair in options.items() for word in pair))
+
+
+def spent(purse="purse.json"):
+    return dpbt.Purse.load(purse).spent
+
+
+def test_a_key_makes_noise_for_one_recipe_and_one_table(stopped, capsys):
+    assert spent() == pytest.approx(0.1, rel=1e-5)
+    out = ("--out", "model.json")
+    assert "another recipe or table" in refused(capsys, *fit(1.5), *out)
+    Path("run/run.json").unlink()
+    Path("run/releases.jsonl").unlink()
+    assert "another recipe or table" in refused(capsys, *fit(1.5), *out)
+    assert run("convert", "domain.json", "rows.csv", "other", "--capacity", 399) == 0
+    moved = [word if word != "rows.chunks" else "other" for word in fit(0.1)]
+    assert "another recipe or table" in refused(capsys, *moved, *out)
+    assert spent() == pytest.approx(0.1, rel=1e-5)
+
+
+def test_another_purse_pays_for_itself(stopped, capsys):
+    assert run("purse", "new", "other.json", "--epsilon", 1, "--rows", 400) == 0
+    assert run(*fit(0.1, "other.json"), "--out", "model.json") == 0
+    assert spent("other.json") == pytest.approx(0.1, rel=1e-5)
+    assert spent() == pytest.approx(0.1, rel=1e-5)
+
+
+def test_a_finished_run_is_not_paid_for_again(stopped, capsys):
+    assert run(*fit(0.1), "--out", "model.json") == 0
+    assert "whose key is gone" in refused(capsys, *fit(0.1), "--out", "again.json")
+    assert spent() == pytest.approx(0.1, rel=1e-5)
+    assert not [name for name in os.listdir() if name.endswith(".key")]
+
+
+def test_what_can_be_refused_is_refused_before_the_purse_pays(stopped, capsys):
+    more = {"--checkpoint": "new", "--memory-mb": "1"}
+    assert "memory must be at least" in refused(capsys, *fit(0.2, **more), "--out", "model.json")
+    path = Path("rows.chunks/chunk-000000")
+    path.write_bytes(path.read_bytes()[::-1])
+    del more["--memory-mb"]
+    assert "changed or damaged" in refused(capsys, *fit(0.2, **more), "--out", "model.json")
+    assert spent() == pytest.approx(0.1, rel=1e-5)
+
+
+def test_a_key_that_others_could_have_written_is_refused(stopped, capsys):
+    path = Path("run.key")
+    path.chmod(0o644)
+    assert "that others may read" in refused(capsys, *fit(0.1), "--out", "model.json")
+    path.chmod(0o600)
+    path.rename("elsewhere")
+    path.symlink_to("elsewhere")
+    assert "run.key" in refused(capsys, *fit(0.1), "--out", "model.json")
+    path.unlink()
+    Path("elsewhere").rename(path)
+    assert run(*fit(0.1), "--out", "model.json") == 0
+    assert stat.S_IMODE(os.stat("run").st_mode) == 0o700

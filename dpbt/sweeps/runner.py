@@ -254,7 +254,7 @@ class _Tally:
 
 @dataclasses.dataclass
 class _Programs:
-    """The compiled programs for tables of one shape.
+    """The compiled programs of one structure for tables of one shape.
 
     Attributes:
         evaluate: the program of one batch, from `_evaluator`.
@@ -384,12 +384,16 @@ def run(
         bits = np.asarray([id_words(setting_id(setting)) for setting in sweep.settings])
         tally, done = _Tally(), folders.done(folder, list(groups_of))
         this = _Run(sweep, folder, mesh, memory_mb, progress, bits, done, tally)
-        evaluate = _evaluator(measure, mesh)
         for shape in sorted(set(shapes.values())):
             members = together([task for task in tasks if shapes[task.shape] == shape], shape)
-            programs = _Programs(evaluate, tally)
-            for task, number, group in _by_structure(members, groups_of):
-                _run_group(this, programs, shape, task, number, group)
+            by_structure = _by_structure(members, groups_of)
+            for _, same in itertools.groupby(by_structure, lambda each: each[2].structure):
+                # A process can hold a few thousand pieces of compiled code only, so each structure
+                # gives its programs back, and the function that refers to them.
+                programs = _Programs(_evaluator(measure, mesh), tally)
+                for task, number, group in same:
+                    _run_group(this, programs, shape, task, number, group)
+                del programs
 
         # Join the parts of each task into its file.
         folders.finish(sweep, tasks, folder, plan)

@@ -11,7 +11,6 @@ import functools
 import os
 import queue
 import tempfile
-import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -233,7 +232,6 @@ class _Scores:
             self._folder = folder
             self._file = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115
             self._size = 4 * int(np.prod(shape))
-            self._lock = threading.Lock()
 
     def __getitem__(self, number: int) -> Any:
         if self._file is None:

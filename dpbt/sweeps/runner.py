@@ -82,8 +82,9 @@ class Report(NamedTuple):
         fits: the number of ensembles fitted now.
         reused: the number of ensembles that were in the folder already.
         programs: the number of compiled programs; each is compiled once.
-        compile_seconds: seconds spent compiling, or reading the compilation cache.
-        run_seconds: seconds spent fitting.
+        compile_seconds: seconds spent tracing and compiling, or reading the compilation cache, of
+            all threads together.
+        run_seconds: seconds spent fitting, of all threads together.
         memory_mb: the working memory of the largest program on one device, as its compiler plans
             it.
     """
@@ -304,7 +305,8 @@ def run(
         folder: the folder of the results; a path or its text.
         measure: makes the columns of the result from scores.
         mesh: the devices, as `device_mesh` has them; all devices by default.
-        memory_mb: working memory of the lanes on each device.
+        memory_mb: working memory of the lanes of one program on each device. On a single device two
+            programs run side by side.
         padding: see `plan.common_shapes`.
         progress: called with the number of fits that a batch finished.
         about: provenance of the results; versions, commit and device by default. It must not change

@@ -48,8 +48,8 @@ def options(platform: str, passed_bytes: float) -> dict[str, Any] | None:
 
     XLA's older emitter and its first level of optimization compile a program of a greedy tree in
     half the processor time. The program then takes 1.2 to 2 times as long, so this pays for short
-    runs. Measured on two cores, four seconds of compiling are what a program loses by the older
-    emitter when it passes over 15 to 24 GB, in lanes of 0.3 to 0.9 MB.
+    runs. Measured with lanes of 0.3 and 0.9 MB, a program loses in 15 to 24 GB what it saves in
+    compiling.
 
     The choice follows from the plan alone, so a run that is resumed compiles as it did before.
     `JAX_DISABLE_MOST_OPTIMIZATIONS` goes first.

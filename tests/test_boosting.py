@@ -31,7 +31,8 @@ def library_noise(key, recipe):
         site_key = boundary.site_key(keys[t], site)
         if site.startswith("split"):
             with variates.double_precision():
-                return [np.asarray(part) for part in mechanisms.selection_noise(site_key, shape)]
+                times = mechanisms.selection_noise(site_key, shape)
+                return [-np.log(np.asarray(part)) for part in times]
         return np.asarray(
             mechanisms.discrete_laplace.sample(
                 site_key, jnp.zeros(shape, jnp.int32), jnp.float32(scale)

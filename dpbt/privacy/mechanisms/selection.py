@@ -62,14 +62,14 @@ def _groups(candidates: int) -> tuple[int, int]:
 
 
 def selection_noise(key: Array, shape: tuple[int, ...]) -> tuple[Array, Array]:
-    """The Gumbel noise of `exponential` for scores [..., K] under this key, in float64.
+    """The noise of `exponential` for scores [..., K] under this key: Exp(1) variables, in float64.
 
-    It is -log of exponential variables, for the groups and for the candidates of the winning group.
-    Use it within `variates.double_precision`.
+    They are for the groups and for the candidates of the winning group. Use it within
+    `variates.double_precision`.
     """
     groups, size = _groups(shape[-1])
     bits = words(key, variates.EXPONENTIAL_WORDS, (*shape[:-1], groups + size))
-    noise = -jnp.log(variates.exponential(bits))
+    noise = variates.exponential(bits)
     return noise[..., :groups], noise[..., groups:]
 
 
@@ -81,11 +81,18 @@ def _first_best(values: Array) -> Array:
     return jnp.min(jnp.where(values == best, index, np.int32(count)), axis=-1)
 
 
-def _exponential_sample(key: Array, scores: Array | Scores, scale: Numbers) -> Array:
-    """Gumbel-max in two stages: a group by its log-sum-exp, then a candidate within it.
+def _first_to_arrive(noise: Array, mass: Array, quiet: Array) -> Array:
+    """i32[...]: the lowest index of the smallest noise / mass, or at scale 0 of a positive mass."""
+    equal = jnp.where(mass > 0, np.float64(-1), np.float64(-np.inf))
+    return _first_best(jnp.where(quiet, equal, -noise / mass))
 
-    The largest of a group's Gumbel variables is Gumbel at the group's log-sum-exp. So about 2
-    sqrt(K) random numbers are enough, not K.
+
+def _exponential_sample(key: Array, scores: Array | Scores, scale: Numbers) -> Array:
+    """A race in two stages: of groups, and then of the candidates of the winning group.
+
+    A candidate arrives after an exponential time at the rate of its mass, and the first one wins.
+    The first of a group arrives at the rate of the group's mass. So about 2 sqrt(K) random numbers
+    are enough, not K.
     """
     _check_candidates(scores)
     scale = _per_draw(scores, scale)
@@ -94,25 +101,21 @@ def _exponential_sample(key: Array, scores: Array | Scores, scale: Numbers) -> A
     padding = groups * size - shape(scores)[-1]
 
     with variates.double_precision():
-        # Logits, cut into consecutive groups.
+        # Masses, at least e^-32 or 0, cut into consecutive groups.
         logits = _behind(scores, scale)
-        pads = [(0, 0)] * (logits.ndim - 1) + [(0, padding)]
-        filled = jnp.pad(logits, pads, constant_values=-np.inf)
-        filled = filled.reshape(*logits.shape[:-1], groups, size)
+        masses = jnp.where(quiet, variates.double(logits == 0), jnp.exp(logits))
+        masses = jnp.pad(masses, [(0, 0)] * (masses.ndim - 1) + [(0, padding)])
+        masses = masses.reshape(*logits.shape[:-1], groups, size)
 
-        # The group: an argmax of the groups' log masses plus Gumbel noise.
-        best = jnp.max(filled, axis=-1)
-        finite = jnp.where(jnp.isneginf(best), jnp.zeros_like(best), best)
-        total = finite + jnp.log(jnp.sum(jnp.exp(filled - finite[..., None]), axis=-1))
+        # The group, and the candidate within it.
+        of_group = jnp.sum(masses, axis=-1)
         across, within = selection_noise(key, shape(scores))
-        group = _first_best(jnp.where(quiet, best, total + across))
-
-        # The candidate: an argmax within that group.
-        members = jnp.take_along_axis(filled, group[..., None, None], axis=-2)[..., 0, :]
-        member = _first_best(jnp.where(quiet, members, members + within))
+        group = _first_to_arrive(across, of_group, quiet)
+        members = jnp.take_along_axis(masses, group[..., None, None], axis=-2)[..., 0, :]
+        member = _first_to_arrive(within, members, quiet)
 
         # No candidate is left if all are forbidden.
-        none = jnp.all(jnp.isneginf(best), axis=-1)
+        none = jnp.max(of_group, axis=-1) == 0
     return jnp.where(none, UNSPLIT, group * size + member)
 
 
@@ -196,8 +199,8 @@ exponential = Mechanism(
 
 Scores are `Scores`, which hold 48 bits, or an array of float32.
 
-This is the mechanism of McSherry & Talwar (2007), drawn as an argmax under Gumbel noise (see
-`selection_noise`).
+This is the mechanism of McSherry & Talwar (2007), drawn as a race of exponential times (see
+`selection_noise`). In logs it is the argmax under Gumbel noise.
 
 - Scores more than `FLOOR` scales behind the best count as `FLOOR` scales behind it.
 - A score of -inf forbids its candidate. The mask must be public, or the mode non-private. With no
@@ -209,10 +212,11 @@ d if the scores of neighbours differ by something in [0, d], or all by something
 2 d in general, with |difference| <= d. The mechanism is range / scale-DP and
 (range / scale)^2 / 8-zCDP.
 
-The sampler. Logits, masses and Gumbel variables, none beyond 100, are within 2^-43 of exact ones.
-That moves probabilities by factors of at most e^(2^-41). A stage chooses among K' candidates, none
-of probability below p, on lattices of 2^-127. That moves no probability by more than K' 2^-127 / p
-of it. In each stage K' is at most 2^10 and p at least e^-32 / 2^20, so it is at most 2^-50.
+The sampler. Logits, and the logs of masses and of exponential variables, none beyond 100, are
+within 2^-43 of exact ones. That moves probabilities by factors of at most e^(2^-41). A stage
+chooses among K' candidates, none of probability below p, on lattices of 2^-127. That moves no
+probability by more than K' 2^-127 / p of it. In each stage K' is at most 2^10 and p at least
+e^-32 / 2^20, so it is at most 2^-50.
 """
 
 

@@ -19,6 +19,7 @@ from experiments.papers.bojarski_2014 import words as bojarski_words
 from experiments.papers.nock_henecka_2020 import derived, saved, settings
 from experiments.reproduction import claims, page, results
 from paper_figures import __main__ as figures
+from paper_figures import gallery
 from tests.tables import random_table
 
 ROOT = Path(__file__).parent.parent
@@ -101,6 +102,36 @@ def test_the_gallery_shows_all_pictures_there_are():
     there = {f"gallery/{path.name}" for path in (ROOT / "docs" / "gallery").glob("*.png")}
     assert set(shown) == there
     assert len(shown) == len(there) > 10
+
+
+def test_a_gallery_keeps_the_pictures_of_figures_that_were_not_asked_for(tmp_path):
+    """Their order is that of all figures; what was asked for and has no result goes."""
+    names = ("nock_henecka_2020/fig1", "asadi_2022/fig1", "bun_2020/halfspaces")
+    (tmp_path / "gallery").mkdir()
+
+    def drawn(name, *parts):
+        found = []
+        for part in parts:
+            file = f"gallery/{name.replace('/', '_')}{part}.png"
+            (tmp_path / file).touch()
+            found.append(gallery.Shown(name, file, name + part))
+        return found
+
+    def titles():
+        there = {f"gallery/{path.name}" for path in (tmp_path / "gallery").glob("*.png")}
+        found = gallery.pictures(tmp_path)
+        assert {one.file for one in found} == there
+        return [one.title for one in found]
+
+    first = drawn(names[0], "") + drawn(names[2], "_b", "_a")
+    gallery.page(first, names, names, tmp_path)
+    assert titles() == [names[0], f"{names[2]}_b", f"{names[2]}_a"]
+    gallery.page(drawn(names[1], ""), names[1:2], names, tmp_path)
+    assert titles() == [*names[:2], f"{names[2]}_b", f"{names[2]}_a"]
+    gallery.page(drawn(names[2], "_a"), names[2:], names, tmp_path)
+    assert titles() == [*names[:2], f"{names[2]}_a"]
+    gallery.page([], names[:1], names, tmp_path)
+    assert titles() == [names[1], f"{names[2]}_a"]
 
 
 def test_a_result_is_read_as_it_was_written(tmp_path):

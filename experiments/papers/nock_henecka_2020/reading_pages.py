@@ -8,8 +8,9 @@ from pathlib import Path
 
 from experiments.common import pages, results
 from experiments.common.pages import distinct, table
+from experiments.papers.nock_henecka_2020.reading_fits import ALPHA_NAMES
 from experiments.papers.nock_henecka_2020.reading_settings import READINGS
-from experiments.papers.nock_henecka_2020.reading_tables import ALPHA_NAMES, FLAT
+from experiments.papers.nock_henecka_2020.reading_tables import FLAT
 from experiments.papers.nock_henecka_2020.settings import EPSILONS, NAME, PAPER_TABLE_1
 from experiments.papers.nock_henecka_2020.told_apart import NEIGHBOURS
 

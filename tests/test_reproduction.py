@@ -17,7 +17,7 @@ from experiments.papers.asadi_2022 import baselines
 from experiments.papers.asadi_2022 import words as asadi_words
 from experiments.papers.bojarski_2014 import words as bojarski_words
 from experiments.papers.nock_henecka_2020 import derived, saved, settings
-from experiments.reproduction import claims, page, results
+from experiments.reproduction import claims, doc_tables, page, results
 from paper_figures import __main__ as figures
 from paper_figures import gallery
 from tests.tables import random_table
@@ -32,6 +32,15 @@ GROWING = ("measures", "table_1", "overall", "bins")
 def test_the_committed_page_is_what_the_command_writes(name, monkeypatch):
     monkeypatch.chdir(ROOT)
     assert page.texts()[name] == (ROOT / "docs" / name).read_text(), "run: make reproduction"
+
+
+@pytest.mark.parametrize("name", doc_tables.TABLES)
+def test_tables_of_the_papers_pages_are_what_the_command_writes(name, monkeypatch):
+    monkeypatch.chdir(ROOT)
+    text = (ROOT / "docs" / name).read_text()
+    assert doc_tables.filled(name, text) == text, "run: make reproduction"
+    for mark in doc_tables.TABLES[name]:
+        assert f"<!-- reproduction page: {mark} -->" in text
 
 
 def test_every_printed_number_has_its_line_and_no_reason_has_a_number_of_ours(monkeypatch):

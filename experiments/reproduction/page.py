@@ -1,7 +1,7 @@
 """Write docs/reproduction.md from the papers' claims and our aggregated results.
 
 The page has a row for each table, figure and claim in words. docs/reproduction.csv has every
-number. Nothing of ours is typed in either.
+number. Nothing of ours is typed in either. The tables of the papers' own pages are written, too.
 """
 
 import argparse
@@ -12,7 +12,7 @@ from typing import Any
 
 from dpbt.sweeps.storage import write_whole
 from experiments.common import aggregated, pages, results
-from experiments.reproduction import claims
+from experiments.reproduction import claims, doc_tables
 
 TITLES = {
     "nock_henecka_2020": "Nock & Henecka (2020)",
@@ -52,8 +52,13 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> None:
-    """Write the page and its numbers."""
-    for name, text in texts().items():
+    """Write the page and its numbers, and the tables of the papers' pages that are there."""
+    written = texts()
+    for name in doc_tables.TABLES:
+        path = Path(options.out) / name
+        if path.exists():
+            written[name] = doc_tables.filled(name, path.read_text())
+    for name, text in written.items():
         path = Path(options.out) / name
         write_whole(path, lambda part, text=text: part.write_text(text))
         print(path)

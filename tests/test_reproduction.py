@@ -266,6 +266,20 @@ def test_claims_about_voting_are_those_of_the_errors():
     assert found[name] == pytest.approx(50)
 
 
+def test_trees_stand_beside_one_rules_at_the_same_budget():
+    def line(dataset, epsilon, calibration, accuracy):
+        head = {"dataset": dataset, "epsilon": epsilon, "calibration": calibration}
+        return head | {"accuracy_mean": accuracy}
+
+    rules = [line("adult", epsilon, "tight", 0.8 + epsilon / 10) for epsilon in (0.1, 1, 3)]
+    rules += [line("adult", 1, "published", 0.5), line("mushroom", 1, "tight", 0.1)]
+    trees = [line("adult", epsilon, "tight", 0.8) for epsilon in (0.1, 1)]
+    found = asadi_words.measures({"table2": rules, "trees": trees})
+    [one] = [each for each in found if "top-down trees" in each["name"]]
+    assert one["calibration"] == "tight"
+    assert one["value"] == pytest.approx(5.5)
+
+
 def test_one_rule_is_the_best_literal():
     """It is the first feature, which is right on all training rows and wrong on the other."""
     features = np.array([[1, 0], [1, 0], [0, 1], [0, 0], [1, 1]], bool)

@@ -1,8 +1,9 @@
 """Compute the papers' results again, and aggregate them.
 
 Without --all this does what takes at most four hours on two cores. Results lie in `results/`, and
-runs that were stopped resume there. Every step is a command that can be run alone; --list prints
-them. Data sets that are missing end the run with the name of the first.
+runs that were stopped resume there. Every step is a command that can be run alone. --list prints
+them with the seconds that each took on a machine of two cores that did other work, too. Data sets
+that are missing end the run with the name of the first.
 """
 
 import argparse
@@ -26,12 +27,14 @@ class Step(NamedTuple):
         words: the program and its options.
         smoke: the options of its smallest setting; None if there is none.
         long: whether only --all runs it.
+        seconds: what it took; None if it was not measured as a whole.
     """
 
     paper: str
     words: str
     smoke: str | None = None
     long: bool = False
+    seconds: int | None = None
 
 
 STEPS = (

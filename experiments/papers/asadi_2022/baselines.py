@@ -3,8 +3,10 @@
 Without privacy these are scikit-learn's boosted trees and one 1-rule. With privacy they are two
 classifiers of diffprivlib, if it is installed: logistic regression (DP-LR) at its default
 regularisation, and random forests (DP-RF). The latter are not in the paper. The paper's DP-Bag and
-DP-Boost have no public package, and are left out. diffprivlib needs an older scikit-learn than
-dpbt does, so install it beside dpbt in another virtual environment, with the extra `peers`.
+DP-Boost have no public package, and are left out.
+
+diffprivlib needs an older scikit-learn than the newest one. So install dpbt once more, in a virtual
+environment of its own, with the extras `experiments` and `peers`, and run this program there.
 """
 
 import argparse

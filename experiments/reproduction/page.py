@@ -38,7 +38,8 @@ want to know what holds up. `make reproduction` writes it from
 - *agrees*: ours differs by at most half a unit of the printed number's last digit, plus twice the
   standard error of the difference. A claim of "more" or "less" agrees if ours is. A row agrees if
   nine tenths of its numbers do.
-- *in part*: some of the row's numbers have no result yet.
+- *in part*: some of the row's numbers have none of ours beside them. They were not run yet, or no
+  number comes of the runs, such as a share of no differences.
 - *drawn*: the paper shows curves and prints no numbers, and the figure is drawn from our results.
 - *reading*: the paper gives no number, and the threshold is our reading of its words.
 - *input*: the numbers are settings, and our runs take them.
@@ -146,7 +147,7 @@ def _ours(cells: Sequence[claims.Cell], name: str, count: claims.Verdict) -> str
         return ""
     if count.cells <= 4:
         return ", ".join(_number(cell.ours[name]) for cell in cells)
-    more = "" if count.known == count.cells else f" ({count.cells - count.known} not run)"
+    more = "" if count.known == count.cells else f" ({count.cells - count.known} without ours)"
     return f"{count.agreeing} of {count.known} agree{more}"
 
 

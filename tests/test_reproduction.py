@@ -20,6 +20,7 @@ from experiments.papers.nock_henecka_2020 import derived, saved, settings
 from experiments.reproduction import claims, doc_tables, page, results
 from paper_figures import __main__ as figures
 from paper_figures import gallery
+from paper_figures.nock_henecka_2020 import domains, runs
 from tests.tables import random_table
 
 ROOT = Path(__file__).parent.parent
@@ -312,6 +313,15 @@ def test_figures_are_drawn_from_the_committed_results(tmp_path, monkeypatch):
     papers = [*claims.PAPERS[1:], "nock_henecka_2020/table1", "nock_henecka_2020/fig2"]
     assert figures.main([*papers, "--out", str(tmp_path)]) == 0
     assert all(path.stat().st_size > 5000 for path in tmp_path.rglob("*.png"))
+
+
+@pytest.mark.slow
+def test_a_domain_shows_auto_where_it_is_better_than_all_runs(monkeypatch):
+    monkeypatch.chdir(ROOT)
+    errors = runs.auto_errors("magic").values()
+    assert min(errors) < min(runs.runs("magic", name).error.min() for name in ("tight", "none"))
+    shown = [panel for panel in domains.figure("magic").axes if panel.axison]
+    assert all(panel.get_xlim()[0] <= min(errors) for panel in shown)
 
 
 @pytest.mark.slow

@@ -267,6 +267,19 @@ def test_claims_about_voting_are_those_of_the_errors():
     assert found[name] == pytest.approx(50)
 
 
+def test_baselines_are_saved_after_each_data_set(tmp_path, monkeypatch):
+    def lines_of(name, _):
+        if name == "mushroom":
+            raise KeyboardInterrupt
+        yield {"dataset": name, "accuracy_mean": 0.5}
+
+    monkeypatch.setattr(baselines, "lines_of", lines_of)
+    options = argparse.Namespace(dataset=["adult", "mushroom"], folds=5, seed=0, out=tmp_path)
+    with pytest.raises(KeyboardInterrupt):
+        baselines.run(options)
+    assert "adult,0.5," in (tmp_path / "baselines.csv").read_text()
+
+
 def test_trees_stand_beside_one_rules_at_the_same_budget():
     def line(dataset, epsilon, calibration, accuracy):
         head = {"dataset": dataset, "epsilon": epsilon, "calibration": calibration}

@@ -12,10 +12,9 @@ from pathlib import Path
 from experiments.common import aggregated, pages
 from experiments.common.pages import distinct, table
 from experiments.common.results import Line
-from experiments.papers.asadi_2022 import settings as asadi
-from experiments.papers.bojarski_2014 import settings as bojarski
-from experiments.papers.nock_henecka_2020 import settings as nock
 
+NOCK_HENECKA, ASADI = "nock_henecka_2020", "asadi_2022"
+BUN, BOJARSKI = "bun_2020", "bojarski_2014"
 CALIBRATIONS = ("published", "tight")
 
 
@@ -32,7 +31,8 @@ def _one(lines: Iterable[Line], **chosen) -> Line:
 
 def _best_alphas(folder: Path | None) -> str:
     """Table 1 of Nock & Henecka: domains on which each alpha is best, and mean best errors."""
-    lines = aggregated.read(nock.NAME, "table_1", folder)
+    lines = aggregated.read(NOCK_HENECKA, "table_1", folder)
+    paper = aggregated.printed(NOCK_HENECKA, "table-1")
     rows = []
     for epsilon in distinct(lines, "epsilon"):
         own = {name: _of(lines, epsilon=epsilon, calibration=name) for name in CALIBRATIONS}
@@ -41,7 +41,7 @@ def _best_alphas(folder: Path | None) -> str:
             ", ".join(f"{line['best_error_mean']:.3f}"[1:] for line in own[name])
             for name in CALIBRATIONS
         )
-        printed = ", ".join(map(str, nock.PAPER_TABLE_1[epsilon]))
+        printed = ", ".join(f"{count:g}" for at, count in paper if at["epsilon"] == epsilon)
         rows.append((f"{epsilon:g}", printed, *counts, *errors))
     errors = (f"mean best error, {name}" for name in CALIBRATIONS)
     return table(("epsilon", "the paper's (O.C., 0.1, 1)", *CALIBRATIONS, *errors), rows)
@@ -49,51 +49,53 @@ def _best_alphas(folder: Path | None) -> str:
 
 def _accuracies(folder: Path | None) -> str:
     """Accuracies of LazyBB beside all that the paper prints."""
-    lines, rows = aggregated.read(asadi.NAME, "table2", folder), []
-    for (dataset, epsilon), printed in sorted(asadi.PAPER.items()):
-        of = {"dataset": dataset, "epsilon": epsilon}
+    lines, rows = aggregated.read(ASADI, "table2", folder), []
+    for of, printed in (cell for row in ACCURACIES for cell in aggregated.printed(ASADI, row)):
         own = [_one(lines, **of, calibration=name) for name in CALIBRATIONS]
         cells = (f"{line['accuracy_mean']:.3f} ± {line['accuracy_sd']:.3f}" for line in own)
-        rows.append((dataset, f"{epsilon:g}", *cells, str(printed)))
+        rows.append((of["dataset"], f"{of['epsilon']:g}", *cells, str(printed)))
     return table(("data", "epsilon", *CALIBRATIONS, "paper"), rows)
 
 
+ACCURACIES = ("table-4", "table-11")
+"""The rows of claims whose numbers are accuracies."""
+
 COUNTED = (
-    ("mushroom", "all 13", asadi.EPSILONS),
-    ("cod-rna", "up to 0.5", asadi.EPSILONS[:10]),
-    ("cod-rna", "1, 3, 5", asadi.EPSILONS[10:]),
-    ("adult", "all 13", asadi.EPSILONS),
+    ("table-7", "all 13", (0, 5)),
+    ("table-6", "up to 0.5", (0, 0.5)),
+    ("table-6", "1, 3, 5", (1, 5)),
+    ("table-5", "all 13", (0, 5)),
 )
-"""(data set, words, epsilons) at which numbers of features are compared."""
+"""(row of claims, words, least and most epsilon) at which numbers of features are compared."""
+
+DELTA = 1e-5
 
 
 def _exponents(folder: Path | None) -> str:
     """How far our numbers of features are from the printed ones, by exponent."""
-    lines, rows = aggregated.read(asadi.NAME, "sparsity", folder), []
-    for dataset, words, epsilons in COUNTED:
-        printed = dict(zip(asadi.EPSILONS, asadi.FEATURE_COUNTS[dataset], strict=True))
+    lines, rows = aggregated.read(ASADI, "sparsity", folder), []
+    for row, words, (least, most) in COUNTED:
+        printed = [
+            cell for cell in aggregated.printed(ASADI, row) if least <= cell[0]["epsilon"] <= most
+        ]
         cells = []
         for exponent in ("published", "doubled"):
-            ratios = (
-                _one(lines, dataset=dataset, epsilon=epsilon)[exponent] / printed[epsilon]
-                for epsilon in epsilons
-            )
+            ratios = (_one(lines, **at)[exponent] / count for at, count in printed)
             cells.append(
                 f"{100 * statistics.fmean(abs(math.log(ratio)) for ratio in ratios):.0f} %"
             )
-        rows.append((dataset, words, *cells))
+        rows.append((printed[0][0]["dataset"], words, *cells))
     return table(("data", "epsilons", "published exponent", "twice that exponent"), rows)
 
 
 def _deltas(folder: Path | None) -> str:
     """Accuracies with and without a delta, at one setting for all epsilons."""
-    lines, rows = aggregated.read(asadi.NAME, "fig2", folder), []
+    lines, rows = aggregated.read(ASADI, "fig2", folder), []
     for epsilon in (1, 0.1):
         cells = []
         for name in CALIBRATIONS:
             own = (
-                _one(lines, epsilon=epsilon, calibration=name, delta=delta)
-                for delta in (0, asadi.SERIES_DELTA)
+                _one(lines, epsilon=epsilon, calibration=name, delta=delta) for delta in (0, DELTA)
             )
             cells.append(", ".join(f"{line['accuracy_mean']:.3f}" for line in own))
         rows.append((f"{epsilon:g}", *cells))
@@ -116,7 +118,7 @@ HALFSPACES = (
 
 def _halfspaces(folder: Path | None) -> str:
     """Test errors of private halfspaces along four axes."""
-    lines, rows = aggregated.read("bun_2020", "errors", folder), []
+    lines, rows = aggregated.read(BUN, "errors", folder), []
     for words, axis, column, values in HALFSPACES:
         cells = []
         for name in (*CALIBRATIONS, None):
@@ -137,7 +139,7 @@ def _halfspaces(folder: Path | None) -> str:
 def _rounds(folder: Path | None) -> str:
     """The rounds and rows of HS-StL's theorems beside what was measured."""
     rows = []
-    for line in aggregated.read("bun_2020", "rounds", folder):
+    for line in aggregated.read(BUN, "rounds", folder):
         margin = line["rounds_to_margin"]
         rows.append(
             (
@@ -160,7 +162,7 @@ def _rounds(folder: Path | None) -> str:
 
 def _forests(folder: Path | None) -> str:
     """Table 1 of Bojarski et al. beside the paper's."""
-    lines, rows = aggregated.read(bojarski.NAME, "table_1", folder), []
+    lines, rows = aggregated.read(BOJARSKI, "table_1", folder), []
     for dataset in distinct(lines, "dataset"):
         cells = []
         for private in (False, True):
@@ -180,7 +182,7 @@ def _with_interval(error: float, interval: float) -> str:
 
 def _negative_counts(folder: Path | None) -> str:
     """Private errors with leaves as printed, and with negative counts as 0."""
-    lines, rows = aggregated.read(bojarski.NAME, "table_1", folder), []
+    lines, rows = aggregated.read(BOJARSKI, "table_1", folder), []
     for dataset in distinct(lines, "dataset"):
         own = [
             _one(lines, dataset=dataset, private=True, voting=voting)

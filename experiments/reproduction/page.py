@@ -185,6 +185,11 @@ def _csv(lines: Sequence[results.Line]) -> str:
     return text.getvalue()
 
 
+def _short(commits: str) -> str:
+    """The first ten digits of each commit."""
+    return ", ".join(commit[:10] for commit in commits.split(aggregated.SEPARATOR))
+
+
 def _origins(paper: str, folder: Path | None) -> str:
     """What made the results of a paper."""
     found = {}
@@ -193,7 +198,7 @@ def _origins(paper: str, folder: Path | None) -> str:
         key = tuple(str(about.get(key, "")) for key in ("command", "commit", "date", "reduced"))
         found.setdefault(key, []).append(f"`{name}`")
     rows = [
-        (", ".join(names), f"`{command}`", commit[:10], date, reduced)
+        (", ".join(names), f"`{command}`", _short(commit), date, reduced)
         for (command, commit, date, reduced), names in found.items()
     ]
     if not rows:

@@ -1,16 +1,25 @@
 """The programs of a sweep: traced once, compiled as it pays, run side by side, and given back."""
 
 import gc
+import threading
+import time
 import weakref
 
 import jax
 import numpy as np
 import pytest
 
+from dpbt import recipes
 from dpbt.privacy import boundary
 from dpbt.sweeps import plan, programs, runner, storage
 from tests import worker
 from tests.test_sweeps import AXES, one_depth, sweep_of
+
+SECOND = {"depth": (2,), "rounds": (1,)}
+
+
+def rounds_and_depth(rows, depth, rounds):
+    return recipes.bdpe(rows=rows, rounds=rounds, depth=depth, epsilon=1.0, alpha=1.0)
 
 
 def test_programs_of_a_structure_are_given_back(tmp_path, monkeypatch):
@@ -65,6 +74,42 @@ def test_a_failure_stops_the_other_structures(tmp_path):
         runner.run(sweep, worker.tasks()[0], tmp_path, about={}, progress=progress)
     assert len(calls) <= runner._THREADS
     assert runner.run(sweep, worker.tasks()[0], tmp_path, about={}).reused >= 1
+
+
+def test_a_failure_of_a_later_structure_stops_an_earlier_one(tmp_path, monkeypatch):
+    """Otherwise a full disk would be told of after the longest structure."""
+    save, failed, late = runner._save, threading.Event(), []
+
+    def save_or_fail(folder, task, group, batch, columns):
+        if group.indices[0] > 0:
+            failed.set()
+            raise OSError("disk full")
+        assert failed.wait(60)
+        late.append(batch.name)
+        time.sleep(0.5)
+        save(folder, task, group, batch, columns)
+
+    monkeypatch.setattr(runner, "_save", save_or_fail)
+    sweep = plan.Sweep("own", rounds_and_depth, ({"depth": (1,), "rounds": (1, 2, 3, 4)}, SECOND))
+    with pytest.raises(OSError, match="disk full"):
+        runner.run(sweep, worker.tasks()[0], tmp_path, about={})
+    assert len(late) == 1
+
+
+def test_contexts_of_the_caller_hold(tmp_path):
+    """Threads of a pool have no contexts of JAX but the defaults."""
+    seen = []
+
+    def measure(score, target, trained, test):
+        seen.append(jax.config.jax_threefry_partitionable)
+        return runner.error_rates(score, target, trained, test)
+
+    sweep = plan.Sweep("own", one_depth, {"depth": (1,)})
+    for value in (True, False):
+        with jax.threefry_partitionable(value):
+            runner.run(sweep, worker.tasks()[0], tmp_path / str(value), about={}, measure=measure)
+    assert set(seen[: len(seen) // 2]) == {True}
+    assert set(seen[len(seen) // 2 :]) == {False}
 
 
 def test_short_programs_are_compiled_quickly():

@@ -398,11 +398,23 @@ def _run_all(this: _Run, shape: Shape, structures: Sequence[Sequence[_Piece]]) -
     """Run the structures of one shape, each in a thread.
 
     Tracing holds one core and compiling not quite two, so one device has two threads. Several
-    devices or processes have one, as all must run the same programs in the same order.
+    devices or processes have the caller's alone, as all must run the same programs in the same
+    order. So has a caller with settings of JAX that other threads do not have.
     """
-    threads = _THREADS if this.mesh.size == 1 else 1
-    with ThreadPoolExecutor(threads) as pool:
-        running = [pool.submit(_run_structure, this, shape, pieces) for pieces in structures]
+    if this.mesh.size > 1 or _has_own_settings():
+        for pieces in structures:
+            _run_structure(this, shape, pieces)
+        return
+
+    def run_structure(pieces: Sequence[_Piece]) -> None:
+        try:
+            _run_structure(this, shape, pieces)
+        except BaseException:
+            this.stopped.set()
+            raise
+
+    with ThreadPoolExecutor(_THREADS) as pool:
+        running = [pool.submit(run_structure, pieces) for pieces in structures]
         try:
             for structure in running:
                 structure.result()
@@ -410,6 +422,12 @@ def _run_all(this: _Run, shape: Shape, structures: Sequence[Sequence[_Piece]]) -
             this.stopped.set()
             pool.shutdown(cancel_futures=True)
             raise
+
+
+def _has_own_settings() -> bool:
+    """Whether a context such as `jax.debug_nans` holds in this thread alone."""
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(lambda: dict(jax.config.values)).result() != dict(jax.config.values)
 
 
 def _run_structure(this: _Run, shape: Shape, pieces: Sequence[_Piece]) -> None:
@@ -423,6 +441,8 @@ def _run_structure(this: _Run, shape: Shape, pieces: Sequence[_Piece]) -> None:
         shape: the shape that the tasks' tables are padded to.
         pieces: the groups.
     """
+    if this.stopped.is_set():
+        return
     lane = lane_bytes(shape, pieces[0][2].recipe)
     rounds = sum(
         len(task.train) * this.sweep.repeats * int(np.sum(group.recipe.rounds))

@@ -308,7 +308,7 @@ def run(
         memory_mb: working memory of the lanes of one program on each device. On a single device two
             programs run side by side.
         padding: see `plan.common_shapes`.
-        progress: called with the number of fits that a batch finished, by one thread at a time, which
+        progress: called with the number of fits that a batch finished, by one thread at a time. It
             may not be the caller's.
         about: provenance of the results; versions, commit and device by default. It must not change
             between runs.

@@ -81,12 +81,6 @@ def _first_best(values: Array) -> Array:
     return jnp.min(jnp.where(values == best, index, np.int32(count)), axis=-1)
 
 
-def _first_to_arrive(noise: Array, mass: Array, quiet: Array) -> Array:
-    """i32[...]: the lowest index of the smallest noise / mass, or at scale 0 of a positive mass."""
-    equal = jnp.where(mass > 0, np.float64(-1), np.float64(-np.inf))
-    return _first_best(jnp.where(quiet, equal, -noise / mass))
-
-
 def _exponential_sample(key: Array, scores: Array | Scores, scale: Numbers) -> Array:
     """A race in two stages: of groups, and then of the candidates of the winning group.
 
@@ -101,21 +95,24 @@ def _exponential_sample(key: Array, scores: Array | Scores, scale: Numbers) -> A
     padding = groups * size - shape(scores)[-1]
 
     with variates.double_precision():
-        # Masses, at least e^-32 or 0, cut into consecutive groups.
+        # Logits, cut into consecutive groups.
         logits = _behind(scores, scale)
-        masses = jnp.where(quiet, variates.double(logits == 0), jnp.exp(logits))
-        masses = jnp.pad(masses, [(0, 0)] * (masses.ndim - 1) + [(0, padding)])
-        masses = masses.reshape(*logits.shape[:-1], groups, size)
+        pads = [(0, 0)] * (logits.ndim - 1) + [(0, padding)]
+        filled = jnp.pad(logits, pads, constant_values=-np.inf)
+        filled = filled.reshape(*logits.shape[:-1], groups, size)
 
-        # The group, and the candidate within it.
-        of_group = jnp.sum(masses, axis=-1)
+        # The group: the first to arrive, or without noise that of the best candidate. (The best
+        # logit is 0 only up to rounding, since compilers may compute a score twice.)
+        best, mass = jnp.max(filled, axis=-1), jnp.sum(jnp.exp(filled), axis=-1)
         across, within = selection_noise(key, shape(scores))
-        group = _first_to_arrive(across, of_group, quiet)
-        members = jnp.take_along_axis(masses, group[..., None, None], axis=-2)[..., 0, :]
-        member = _first_to_arrive(within, members, quiet)
+        group = _first_best(jnp.where(quiet, best, -across / mass))
+
+        # The candidate within it.
+        members = jnp.take_along_axis(filled, group[..., None, None], axis=-2)[..., 0, :]
+        member = _first_best(jnp.where(quiet, members, -within / jnp.exp(members)))
 
         # No candidate is left if all are forbidden.
-        none = jnp.max(of_group, axis=-1) == 0
+        none = jnp.all(jnp.isneginf(best), axis=-1)
     return jnp.where(none, UNSPLIT, group * size + member)
 
 

@@ -199,7 +199,8 @@ def test_a_sweep_leaves_no_number_of_rows_killed_resumed_or_refused(tmp_path, wa
     for sweep, other in others:
         watch(lambda sweep=sweep, other=other: runner.run(sweep, [other], folder))
         assert "begun otherwise" in str(watch.error)
-        assert found_in(watch.said.replace(str(N - 1), str(N))) == []
+        said = watch.said.replace(str(tmp_path), "")  # a folder of the tests may be numbered N - 1
+        assert found_in(said.replace(str(N - 1), str(N))) == []
         assert not marks & set(seen.findall(watch.said))
 
 

@@ -64,7 +64,7 @@ def m_alpha(alpha: Numbers) -> ProperLoss:
         return 1 - z / 2 + jnp.hypot(jnp.asarray(alpha, beyond.dtype), beyond) - alpha
 
     def perspective(w1: Numbers, w0: Numbers) -> Array:
-        return 2 * alpha * jnp.sqrt(w1) * jnp.sqrt(w0) + 2 * (1 - alpha) * jnp.minimum(w1, w0)
+        return 2 * alpha * jnp.sqrt(w1 * w0) + 2 * (1 - alpha) * jnp.minimum(w1, w0)
 
     return ProperLoss(
         name="m_alpha",

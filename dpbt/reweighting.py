@@ -95,12 +95,13 @@ def counted_weights(weight: Array, table: Prepared, response: Response = BINARY)
             are in 0..GRID.
     """
     present = jnp.broadcast_to(table.present, weight.shape)
-    number = jnp.where(jnp.isnan(weight) | ~present, 0, weight)
+    counts = weight > 0 if response == BINARY else ~jnp.isnan(weight)  # a NaN is not above 0
+    number = jnp.where(counts & present, weight, 0)
     own = row_weights(table)
     if own is not None:
         number = number * jnp.broadcast_to(own, weight.shape)
     if response == BINARY:
-        return jnp.round(jnp.clip(number, 0, GRID))
+        return jnp.round(jnp.minimum(number, GRID))
     return jnp.trunc(jnp.clip(number, -GRID, GRID))
 
 

@@ -49,9 +49,11 @@ def scan_rounds(recipe: Recipe, one_round: RoundStep, state: Any, entries: Any) 
     The other entries cost nothing where no lane of a vmap needs them. (A cond on a batched flag
     would run both branches and copy the table for every lane.)
     """
+    # What a round keeps. A jit of the round would know it too, but would hold the tables for good.
+    shapes: list[Any] = []
 
     def skip(state: Any, entry: Any) -> tuple[Any, Any]:
-        _, kept = jax.eval_shape(one_round, state, entry)
+        kept = shapes[-1] if shapes else jax.eval_shape(one_round, state, entry)[1]
         return state, jax.tree.map(lambda array: jnp.zeros(array.shape, array.dtype), kept)
 
     def step(state: Any, numbered: tuple[Array, Any]) -> tuple[Any, Any]:
@@ -60,6 +62,7 @@ def scan_rounds(recipe: Recipe, one_round: RoundStep, state: Any, entries: Any) 
 
         def run(state: Any, entry: Any) -> tuple[Any, Any]:
             after, kept = one_round(state, entry)
+            shapes.append(jax.tree.map(lambda a: jax.ShapeDtypeStruct(a.shape, a.dtype), kept))
             after = jax.tree.map(lambda a, b: jnp.where(active, a, b), after, state)
             kept = jax.tree.map(lambda a: jnp.where(active, a, jnp.zeros_like(a)), kept)
             return after, kept

@@ -24,6 +24,7 @@ from dpbt.privacy import mechanisms
 from dpbt.sweeps import definition, plan
 from experiments.common import (
     commands,
+    compiling,
     data,
     oblivious_speed,
     peers,
@@ -39,6 +40,9 @@ SHAPES = {"banknote": (1372, 36), "adult": (48842, 156), "synthetic 1M x 50": (1
 """Table -> (rows, splits)."""
 
 QUICK = {"banknote": (256, 5, 2)}
+SMALL = ("banknote", "adult")
+"""The tables of a sweep of 600 fits, which may take less time than compiling it."""
+
 PEER_SETTING, PEER_FITS = {"trees": 10, "depth": 5}, {"banknote": 1000, "adult": 1000}
 DRAWS = (65_536, 256_000)
 BASE = {"N": 4096, "S": 64, "T": 4, "D": 3, "G": 16}
@@ -317,6 +321,7 @@ def run(options: argparse.Namespace) -> None:
         "device": str(jax.devices()[0]),
         "cores": os.cpu_count(),
         "sweeps": measured,
+        "compiling": compiling.measure(_tables(SMALL), 2 if options.quick else 4),
         "oblivious": oblivious_speed.measure(options.quick, repeats),
         "draws": draws(repeats),
         "peers": _peers(options.quick, repeats, memory_mb),
@@ -374,6 +379,7 @@ def _as_text(report: dict) -> str:
         tables.aligned(head, cells),
         words,
         _floors_as_text(report["sweeps"]),
+        compiling.as_text(report["compiling"]),
         oblivious_speed.as_text(report["oblivious"]),
     ]
     head = ("mechanism", "key", "draws", "core ns per draw")

@@ -60,7 +60,8 @@ def _run(arguments: list[str] | None) -> int:
     parser.add_argument("names", nargs="*", metavar="NAME", help="figures or folders (all)")
     words = "the folder to write to (%(default)s)"
     parser.add_argument("--out", metavar="FOLDER", default="figures", help=words)
-    words = "also write small pictures of the papers' figures below this folder, and gallery.md"
+    words = "also write small pictures of the papers' figures below this folder, and gallery.md; "
+    words += "figures that are not named keep theirs"
     parser.add_argument("--gallery", metavar="FOLDER", help=words)
     options = parser.parse_args(arguments)
     chosen = [name for given in options.names for name in _figures_of(given)]
@@ -82,7 +83,7 @@ def _run(arguments: list[str] | None) -> int:
                 shown.append(gallery.add(figure, name, title, Path(options.gallery)))
             save(figure, Path(options.out) / title)
     if options.gallery:
-        print(gallery.page(shown, Path(options.gallery)))
+        print(gallery.page(shown, chosen or NAMES, NAMES, Path(options.gallery)))
     if left_out:
         print(f"{left_out} of {len(NAMES)} figures were left out", file=sys.stderr)
     return LEFT_OUT if left_out else 0

@@ -2,6 +2,7 @@
 
 import importlib
 import io
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -10,7 +11,7 @@ from matplotlib.figure import Figure
 
 from dpbt.sweeps.storage import write_whole
 
-FOLDER = "gallery"
+FOLDER, PAGE = "gallery", "gallery.md"
 DPI, COLOURS = 64, 48
 """The resolution of a picture, and the number of its colours."""
 
@@ -64,22 +65,43 @@ def add(figure: Figure, name: str, title: str, folder: Path) -> Shown:
     return Shown(name, file, title)
 
 
-def page(shown: Sequence[Shown], folder: Path) -> Path:
-    """Write gallery.md, and take away pictures that it does not show."""
+def page(shown: Sequence[Shown], tried: Sequence[str], names: Sequence[str], folder: Path) -> Path:
+    """Write gallery.md, and take away pictures that it does not show.
+
+    Args:
+        shown: the pictures that were drawn.
+        tried: the figures that were to be drawn. All others keep the pictures that they have.
+        names: all figures, in the order of the page.
+        folder: the folder of the page.
+    """
+    kept = [one for one in pictures(folder) if one.name not in tried]
+    everything = [one for name in names for one in (*shown, *kept) if one.name == name]
     parts = [INTRODUCTION]
     for paper, words in TITLES.items():
-        own = [one for one in shown if one.name.split("/")[0] == paper]
+        own = [one for one in everything if one.name.split("/")[0] == paper]
         if own:
             parts.append(f"## {words}\n")
         for name in dict.fromkeys(one.name for one in own):
             module = importlib.import_module(f"paper_figures.{name.replace('/', '.')}")
             parts.append(f"### {name}\n\n{(module.__doc__ or '').splitlines()[0]}\n")
             parts += [f"![{one.title}]({one.file})\n" for one in own if one.name == name]
-    path = folder / "gallery.md"
+    path = folder / PAGE
     text = "\n".join(parts)
     write_whole(path, lambda part: part.write_text(text))
-    kept = {one.file for one in shown}
+    files = {one.file for one in everything}
     for old in (folder / FOLDER).glob("*.png"):
-        if f"{FOLDER}/{old.name}" not in kept:
+        if f"{FOLDER}/{old.name}" not in files:
             old.unlink()
     return path
+
+
+def pictures(folder: Path) -> list[Shown]:
+    """The pictures that the page in a folder shows and that are there; none without a page."""
+    path, name, found = folder / PAGE, "", []
+    for line in path.read_text().splitlines() if path.exists() else ():
+        if line.startswith("### "):
+            name = line.removeprefix("### ")
+        match = re.fullmatch(r"!\[(.*)\]\((.*)\)", line)
+        if match and (folder / match[2]).exists():
+            found.append(Shown(name, match[2], match[1]))
+    return found

@@ -46,10 +46,14 @@ def found_in_files(folder):
 
 
 class Watch:
-    """Runs something and keeps all that it said: output, logs, warnings and the exception."""
+    """Runs something and keeps all that it said: output, logs, warnings and the exception.
 
-    def __init__(self, capfd, caplog):
+    The name of the test's folder is left out of `said`, as its number may be N.
+    """
+
+    def __init__(self, capfd, caplog, folder):
         self.capfd, self.caplog, self.out, self.err, self.error = capfd, caplog, "", "", None
+        self.folder = str(folder)
         caplog.set_level("INFO")
 
     def __call__(self, run):
@@ -62,7 +66,8 @@ class Watch:
                 self.error = error
         self.out, self.err = self.capfd.readouterr()
         warned = "\n".join(str(warning.message) for warning in warned)
-        self.said = "\n".join([self.out, self.err, self.caplog.text, told_by(self.error), warned])
+        parts = [self.out, self.err, self.caplog.text, told_by(self.error), warned]
+        self.said = "\n".join(parts).replace(self.folder, "")
         return result
 
 

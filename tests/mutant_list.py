@@ -146,7 +146,7 @@ MUTANTS = [
     Mutant(
         "weights of a re-weighter as they come",
         "dpbt/reweighting.py",
-        "        return jnp.round(jnp.clip(number, 0, GRID))",
+        "        return jnp.round(jnp.minimum(number, GRID))",
         "        return number",
         (attack("custom", "weights_of_a_re_weighter_are_integers_in_their_range"),),
     ),
@@ -188,8 +188,8 @@ MUTANTS = [
     Mutant(
         "an exponential variable without fine ends",
         "dpbt/privacy/variates.py",
-        "jnp.where(from_one, log1p(-distance), jnp.log(distance))",
-        "jnp.where(from_one, log1p(-distance), jnp.log(jnp.maximum(distance, 2.0**-32)))",
+        "jnp.where(from_one, shifted, distance)",
+        "jnp.where(from_one, shifted, jnp.maximum(distance, 2.0**-32))",
         (attack("samplers", "words_at_their_ends_give_finite_noise"),),
     ),
     Mutant(
@@ -329,7 +329,7 @@ MUTANTS = [
     Mutant(
         "the library's own log1p",
         "dpbt/privacy/variates.py",
-        "return jnp.where(moved == 0, x, x * jnp.log(shifted) / jnp.where(moved == 0, 1.0, moved))",
+        "return _as_log1p(x, shifted, jnp.log(shifted))",
         "return jnp.log1p(x)",
         ("tests/test_variates.py::test_elementary_functions_are_right_relatively",),
     ),

@@ -3,6 +3,7 @@ transform.
 """
 
 import copy
+import gc
 import pickle
 
 import jax
@@ -31,7 +32,8 @@ def library_noise(key, recipe):
         site_key = boundary.site_key(keys[t], site)
         if site.startswith("split"):
             with variates.double_precision():
-                return [np.asarray(part) for part in mechanisms.selection_noise(site_key, shape)]
+                times = mechanisms.selection_noise(site_key, shape)
+                return [-np.log(np.asarray(part)) for part in times]
         return np.asarray(
             mechanisms.discrete_laplace.sample(
                 site_key, jnp.zeros(shape, jnp.int32), jnp.float32(scale)
@@ -363,3 +365,17 @@ def test_splits_that_are_not_allowed_are_never_chosen(small_table):
     assert set(np.unique(model.hypotheses.split)) == {0, 2}
     with pytest.raises(ValueError, match=r"questions.allowed must be bool\[7\]"):
         dpbt.fit(jax.random.key(0), allowing(small_table, allowed[:3]), recipe)
+
+
+def test_a_fit_keeps_no_table():
+    """A cache that holds a traced round would hold the rows that the round reads."""
+    recipe = recipes.bdpe(rows=43, rounds=2, depth=1, epsilon=1.0)
+
+    def tables_alive():
+        gc.collect()
+        return sum(array.shape in ((43, 5), (5, 43)) for array in jax.live_arrays())
+
+    before = tables_alive()
+    for seed in range(2):
+        boosting.boost(jax.random.key(seed), random_table(seed, 43, 5), recipe)
+    assert tables_alive() == before

@@ -57,15 +57,26 @@ def test_compiled_programs_are_kept_where_the_environment_says(monkeypatch, tmp_
     try:
         monkeypatch.setenv(cache.VARIABLE, str(tmp_path))
         cache.use_compilation_cache()
-        assert jax.config.jax_compilation_cache_dir == str(tmp_path)
+        own = cache.machine()
+        assert jax.config.jax_compilation_cache_dir == str(tmp_path / own)
         monkeypatch.delenv(cache.VARIABLE)
         cache.use_compilation_cache()
-        assert jax.config.jax_compilation_cache_dir == str(cache.ROOT / ".cache" / "jax")
+        assert jax.config.jax_compilation_cache_dir == str(cache.ROOT / ".cache" / "jax" / own)
         assert (cache.ROOT / "pyproject.toml").exists()
     finally:
         jax.config.update("jax_compilation_cache_dir", before)
         cache.use_compilation_cache(least_seconds=0.2)
         jax.config.update("jax_compilation_cache_dir", before)
+
+
+def test_machines_with_other_instructions_or_compilers_keep_their_programs_apart(monkeypatch):
+    monkeypatch.setattr(cache.importlib.metadata, "version", lambda name: "0.8.0")
+    own = cache.machine()
+    assert cache.machine() == own
+    monkeypatch.setattr(cache.Path, "read_text", lambda path: "flags : sse2\n")
+    weaker = cache.machine()
+    monkeypatch.setattr(cache.importlib.metadata, "version", lambda name: "0.8.1")
+    assert len({own, weaker, cache.machine()}) == 3
 
 
 def test_results_are_read_as_they_were_written(tmp_path):

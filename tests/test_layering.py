@@ -45,7 +45,7 @@ FLOORS = [
     {"chunked"},
     {"analysis", "forests", "onnx", "saving", "sweeps.definition", "tuning"},
     {"purse", "sklearn", "sweeps.plan"},
-    {"sweeps.folders"},
+    {"sweeps.folders", "sweeps.programs"},
     {"sweeps.runner"},
     {"commands"},
     {"__main__"},

@@ -48,8 +48,8 @@ MAKERS = {
 
 
 @pytest.fixture
-def watch(capfd, caplog):
-    return Watch(capfd, caplog)
+def watch(capfd, caplog, tmp_path):
+    return Watch(capfd, caplog, tmp_path)
 
 
 def lines_of(extra=()):

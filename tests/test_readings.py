@@ -1,5 +1,6 @@
 """Readings of Nock & Henecka: the second option costs everything, and tables follow from fits."""
 
+import itertools
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -14,9 +15,11 @@ from dpbt.data.questions import splits_of
 from experiments import __main__ as command_line
 from experiments.common import pages, results
 from experiments.papers.nock_henecka_2020 import (
+    reading_fits,
     reading_pages,
     reading_settings,
     reading_tables,
+    saved,
     second_option,
     told_apart,
 )
@@ -90,8 +93,8 @@ def test_noise_is_where_the_reading_has_it():
 
 
 def test_a_grid_of_readings_holds_each_setting_once():
-    sweep = reading_settings.boosted_grid(tuple(reading_settings.READINGS))
-    private = len(reading_settings.READINGS) - 1
+    sweep = reading_settings.boosted_grid(reading_settings.FITTED)
+    private = len(reading_settings.FITTED) - 1
     assert len(sweep.settings) == private * 1080 + 72
     few = reading_settings.boosted(
         reading=np.array(["second option", "leaves without noise"]),
@@ -103,11 +106,6 @@ def test_a_grid_of_readings_holds_each_setting_once():
         beta_tree=0.5,
     )
     assert np.asarray(few.budget.leaf_scale > 0).tolist() == [True, False]
-    printed = reading_settings.boosted(
-        reading="printed", epsilon=1.0, rows=50, rounds=2, depth=2, alpha=1.0, beta_tree=0.5
-    )
-    assert printed.calibration == "published"
-    assert np.isfinite(dpbt.ledger(printed).epsilon)
 
 
 def test_trials_tell_apart_what_the_integers_say(monkeypatch):
@@ -142,7 +140,35 @@ def fits(seed=0, better=0.0):
         "evaluation": np.arange(10),
     }
     forests = {name: rng.uniform(0.45, 0.55, (5, 3, 10)) for name in ("RF-L", "RF-E")}
-    return reading_tables.Fits(errors, axes, forests, np.array([2, 4, 6]), "0" * 40)
+    return reading_fits.Fits(errors, axes, forests, np.array([2, 4, 6]), ("0" * 40,))
+
+
+def test_printed_fits_and_forests_are_those_of_their_own_commands(tmp_path, monkeypatch):
+    """Each error stands at its own place; a domain without forests is out of Table 4."""
+    (tmp_path / "sweep.json").write_text('{"about": {"commit": "abc"}}')
+    made, theirs, rng = {}, {}, np.random.default_rng(0)
+    values = itertools.product((0.01, 25.0), ("0.1", "objective", "1.0"), (0.1, 0.9), (2, 20))
+    for epsilon, alpha, share, rounds in values:
+        for depth in (2, 4, 6):
+            at = saved.Setting("published", epsilon, alpha, share, rounds, depth)
+            made[at] = rng.random(10)
+            made[at._replace(calibration="tight")] = rng.random(10)
+            for key in itertools.product(("rf_l", "rf_e"), (epsilon,), (depth,), ("published",)):
+                theirs[key] = rng.random(10)
+    fits = {"banknote": made, "yeast": made}
+    grid = saved.Grid(fits, {"commit": "def"}, (len(made) // 2, 1))
+    monkeypatch.setattr(saved, "grids", lambda _: {(10, 10.0): grid})
+    monkeypatch.setattr(saved, "forests", lambda _: {"banknote": theirs})
+    found = reading_fits.domains(tmp_path, tmp_path, tmp_path)
+    one = found["banknote"]
+    assert set(found) == set(fits)
+    assert (one.commits, found["yeast"].commits) == (("def", "abc"), ("def",))
+    at = saved.Setting("published", 25.0, "objective", 0.1, 20, 4)
+    np.testing.assert_array_equal(one.errors["printed"][0, 1, 0, 1, 1], made[at])
+    np.testing.assert_array_equal(one.forests["RF-E"][0, 2], theirs["rf_e", 0.01, 6, "published"])
+    lines = reading_tables.lines(found, dict.fromkeys(fits, 0.4))
+    assert {line["domains"] for line in lines if line["kind"] == "table 4"} == {1}
+    assert {line["domains"] for line in lines if line["kind"] == "table 1"} == {2}
 
 
 def test_tables_follow_from_the_errors():
@@ -206,14 +232,15 @@ def test_no_fits_are_named_with_the_command(tmp_path, capsys):
 @pytest.mark.slow
 def test_the_smallest_grid_is_fitted_saved_and_resumed(data_folder, tmp_path, capsys, monkeypatch):
     command = ["nock_henecka_2020", "readings", "--smoke", "--out", str(tmp_path)]
+    command += ["--grid", str(tmp_path / "none"), "--forests", str(tmp_path / "none")]
     command += ["--readings", "second option", "leaves without noise", "--datasets", "transfusion"]
     assert command_line.main(command) == 0
     assert "told apart" in capsys.readouterr().out
-    saved = (tmp_path / "readings.csv").read_bytes()
+    first = (tmp_path / "readings.csv").read_bytes()
 
     monkeypatch.setattr(
         "experiments.papers.nock_henecka_2020.readings.runner.run",
         lambda *_, **__: pytest.fail("it was fitted already"),
     )
     assert command_line.main(command) == 0
-    assert (tmp_path / "readings.csv").read_bytes() == saved
+    assert (tmp_path / "readings.csv").read_bytes() == first

@@ -28,8 +28,8 @@ NUMBER, FLAG = {"a": Numeric(0, 1)}, {"a": Boolean(), "b": Boolean()}
 
 
 @pytest.fixture
-def watch(capfd, caplog):
-    return Watch(capfd, caplog)
+def watch(capfd, caplog, tmp_path):
+    return Watch(capfd, caplog, tmp_path)
 
 
 def fitting(recipe, *fields, fit=dpbt.fit, asked=ASKED):

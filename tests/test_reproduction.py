@@ -17,8 +17,10 @@ from experiments.papers.asadi_2022 import baselines
 from experiments.papers.asadi_2022 import words as asadi_words
 from experiments.papers.bojarski_2014 import words as bojarski_words
 from experiments.papers.nock_henecka_2020 import derived, saved, settings
-from experiments.reproduction import claims, page, results
+from experiments.reproduction import claims, doc_tables, page, results
 from paper_figures import __main__ as figures
+from paper_figures import gallery
+from paper_figures.nock_henecka_2020 import domains, runs
 from tests.tables import random_table
 
 ROOT = Path(__file__).parent.parent
@@ -31,6 +33,15 @@ GROWING = ("measures", "table_1", "overall", "bins")
 def test_the_committed_page_is_what_the_command_writes(name, monkeypatch):
     monkeypatch.chdir(ROOT)
     assert page.texts()[name] == (ROOT / "docs" / name).read_text(), "run: make reproduction"
+
+
+@pytest.mark.parametrize("name", doc_tables.TABLES)
+def test_tables_of_the_papers_pages_are_what_the_command_writes(name, monkeypatch):
+    monkeypatch.chdir(ROOT)
+    text = (ROOT / "docs" / name).read_text()
+    assert doc_tables.filled(name, text) == text, "run: make reproduction"
+    for mark in doc_tables.TABLES[name]:
+        assert f"<!-- reproduction page: {mark} -->" in text
 
 
 def test_every_printed_number_has_its_line_and_no_reason_has_a_number_of_ours(monkeypatch):
@@ -101,6 +112,36 @@ def test_the_gallery_shows_all_pictures_there_are():
     there = {f"gallery/{path.name}" for path in (ROOT / "docs" / "gallery").glob("*.png")}
     assert set(shown) == there
     assert len(shown) == len(there) > 10
+
+
+def test_a_gallery_keeps_the_pictures_of_figures_that_were_not_asked_for(tmp_path):
+    """Their order is that of all figures; what was asked for and has no result goes."""
+    names = ("nock_henecka_2020/fig1", "asadi_2022/fig1", "bun_2020/halfspaces")
+    (tmp_path / "gallery").mkdir()
+
+    def drawn(name, *parts):
+        found = []
+        for part in parts:
+            file = f"gallery/{name.replace('/', '_')}{part}.png"
+            (tmp_path / file).touch()
+            found.append(gallery.Shown(name, file, name + part))
+        return found
+
+    def titles():
+        there = {f"gallery/{path.name}" for path in (tmp_path / "gallery").glob("*.png")}
+        found = gallery.pictures(tmp_path)
+        assert {one.file for one in found} == there
+        return [one.title for one in found]
+
+    first = drawn(names[0], "") + drawn(names[2], "_b", "_a")
+    gallery.page(first, names, names, tmp_path)
+    assert titles() == [names[0], f"{names[2]}_b", f"{names[2]}_a"]
+    gallery.page(drawn(names[1], ""), names[1:2], names, tmp_path)
+    assert titles() == [*names[:2], f"{names[2]}_b", f"{names[2]}_a"]
+    gallery.page(drawn(names[2], "_a"), names[2:], names, tmp_path)
+    assert titles() == [*names[:2], f"{names[2]}_a"]
+    gallery.page([], names[:1], names, tmp_path)
+    assert titles() == [names[1], f"{names[2]}_a"]
 
 
 def test_a_result_is_read_as_it_was_written(tmp_path):
@@ -226,6 +267,33 @@ def test_claims_about_voting_are_those_of_the_errors():
     assert found[name] == pytest.approx(50)
 
 
+def test_baselines_are_saved_after_each_data_set(tmp_path, monkeypatch):
+    def lines_of(name, _):
+        if name == "mushroom":
+            raise KeyboardInterrupt
+        yield {"dataset": name, "accuracy_mean": 0.5}
+
+    monkeypatch.setattr(baselines, "lines_of", lines_of)
+    options = argparse.Namespace(dataset=["adult", "mushroom"], folds=5, seed=0, out=tmp_path)
+    with pytest.raises(KeyboardInterrupt):
+        baselines.run(options)
+    assert "adult,0.5," in (tmp_path / "baselines.csv").read_text()
+
+
+def test_trees_stand_beside_one_rules_at_the_same_budget():
+    def line(dataset, epsilon, calibration, accuracy):
+        head = {"dataset": dataset, "epsilon": epsilon, "calibration": calibration}
+        return head | {"accuracy_mean": accuracy}
+
+    rules = [line("adult", epsilon, "tight", 0.8 + epsilon / 10) for epsilon in (0.1, 1, 3)]
+    rules += [line("adult", 1, "published", 0.5), line("mushroom", 1, "tight", 0.1)]
+    trees = [line("adult", epsilon, "tight", 0.8) for epsilon in (0.1, 1)]
+    found = asadi_words.measures({"table2": rules, "trees": trees})
+    [one] = [each for each in found if "top-down trees" in each["name"]]
+    assert one["calibration"] == "tight"
+    assert one["value"] == pytest.approx(5.5)
+
+
 def test_one_rule_is_the_best_literal():
     """It is the first feature, which is right on all training rows and wrong on the other."""
     features = np.array([[1, 0], [1, 0], [0, 1], [0, 0], [1, 1]], bool)
@@ -258,6 +326,15 @@ def test_figures_are_drawn_from_the_committed_results(tmp_path, monkeypatch):
     papers = [*claims.PAPERS[1:], "nock_henecka_2020/table1", "nock_henecka_2020/fig2"]
     assert figures.main([*papers, "--out", str(tmp_path)]) == 0
     assert all(path.stat().st_size > 5000 for path in tmp_path.rglob("*.png"))
+
+
+@pytest.mark.slow
+def test_a_domain_shows_auto_where_it_is_better_than_all_runs(monkeypatch):
+    monkeypatch.chdir(ROOT)
+    errors = runs.auto_errors("magic").values()
+    assert min(errors) < min(runs.runs("magic", name).error.min() for name in ("tight", "none"))
+    shown = [panel for panel in domains.figure("magic").axes if panel.axison]
+    assert all(panel.get_xlim()[0] <= min(errors) for panel in shown)
 
 
 @pytest.mark.slow

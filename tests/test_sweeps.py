@@ -3,7 +3,6 @@ single fits.
 """
 
 import dataclasses
-import gc
 import hashlib
 import itertools
 import json
@@ -13,7 +12,6 @@ import socket
 import subprocess
 import sys
 import time
-import weakref
 
 import jax
 import numpy as np
@@ -247,26 +245,6 @@ def test_tasks_may_have_structures_of_their_own(tmp_path, spare):
     for task in tasks:
         columns, _ = storage.load_columns(tmp_path / f"{task.name}.npz")
         assert len(columns["test_error"]) == 2 * 3
-
-
-def test_programs_of_a_structure_are_given_back(tmp_path, monkeypatch):
-    """Thousands of pieces of compiled code in one process would abort it."""
-    made, alive, evaluator = [], [], runner._evaluator
-
-    def watched(measure, mesh):
-        program = evaluator(measure, mesh)
-        made.append(weakref.ref(program))
-        return program
-
-    def count(fits):
-        gc.collect()
-        alive.append(sum(program() is not None for program in made))
-
-    monkeypatch.setattr(runner, "_evaluator", watched)
-    sweep = plan.Sweep("own", one_depth, {"depth": (1, 2)})
-    runner.run(sweep, worker.tasks()[0], tmp_path, about={}, progress=count)
-    assert len(made) == 2
-    assert set(alive) == {1}
 
 
 def test_folders_are_not_mixed_up(tmp_path):

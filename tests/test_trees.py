@@ -75,6 +75,36 @@ def test_products_of_many_rows_stay_exact():
         np.testing.assert_array_equal(products.sum(), (2 - (method == "segments")) * GRID * rows)
 
 
+@pytest.mark.parametrize("rows", [40, trees.MANY_ROWS])
+def test_lanes_have_the_products_of_each_alone(rows):
+    """Lanes of one vmap and of two, over one table and over a table each."""
+    rng = np.random.default_rng(0)
+    right = rng.integers(0, 2, (2, rows, 3)).astype(np.int8)
+    left = rng.integers(0, GRID + 1, (2, 4, 2, 2, rows)).astype(np.int8)
+    columns = np.swapaxes(right, -1, -2)
+
+    def product(axes, left, right, columns):
+        inner = jax.vmap(trees.product_int8, (0, *axes[1]))
+        return jax.jit(jax.vmap(inner, (0, *axes[0])))(left, right, columns)
+
+    shared, own = (None, None), (0, 0)
+    wide = left.astype(np.int64)
+    np.testing.assert_array_equal(
+        product((shared, shared), left, right[0], columns[0]), wide @ right[0]
+    )
+    expected = wide @ right[:, None, None].astype(np.int64)
+    np.testing.assert_array_equal(product((own, shared), left, right, columns), expected)
+    swapped = product((shared, own), np.swapaxes(left, 0, 1), right, columns)
+    np.testing.assert_array_equal(swapped, np.swapaxes(expected, 0, 1))
+
+
+@pytest.mark.parametrize("rows", [77, trees.STREAMED_ROWS])
+def test_totals_are_sums_over_rows(rows):
+    levels = np.random.default_rng(0).integers(0, GRID + 1, (2, rows)).astype(np.int8)
+    found = jax.jit(trees.node_totals)(levels)
+    np.testing.assert_array_equal(found, levels.astype(np.int64).sum(axis=1)[None])
+
+
 @pytest.mark.slow
 def test_products_stay_exact_up_to_the_most_rows():
     rows = MAX_ROWS
@@ -137,6 +167,16 @@ def test_routing_follows_heap_order_and_the_sentinel():
     tree = Tree(jnp.int32([1, 0, UNSPLIT]), jnp.float32([1, 2, 3, 4]))
     expected = [3 if row[1] else (2 if row[0] else 1) for row in splits]
     np.testing.assert_array_equal(trees.predict(tree, jnp.asarray(splits.T)), expected)
+
+
+@pytest.mark.parametrize("depth", [1, 3, 5, 6])
+def test_predictions_are_the_values_of_the_leaves_that_rows_reach(depth):
+    """Shallow trees choose from the leaves up, and deep ones follow their routes."""
+    columns = columns_of(random_table(1, 200, 6))
+    split = jax.random.randint(jax.random.key(0), (2**depth - 1,), -1, 6)
+    tree = Tree(split, jax.random.normal(jax.random.key(1), (2**depth,)))
+    expected = np.asarray(tree.leaf)[np.asarray(trees.route(tree, columns))]
+    np.testing.assert_array_equal(trees.predict(tree, columns), expected)
 
 
 def test_child_totals_and_unsplit_nodes():

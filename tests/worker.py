@@ -19,6 +19,7 @@ import dpbt
 from dpbt import chunked, processes, recipes
 from dpbt.data import chunks
 from dpbt.sweeps import plan, runner
+from dpbt.sweeps.meshes import gathered
 from experiments.common import protocols
 from experiments.common.cache import use_compilation_cache
 from tests.conftest import random_table
@@ -61,7 +62,7 @@ def releases(mesh):
         run = jax.jit(lambda key, table, recipe: dpbt.boost(key, table, recipe).transcript.rounds)
         found = run(jax.random.key(1), runner.shard_rows(table, mesh), recipe)
         for site in sorted(found):
-            digest.update(np.asarray(runner.gathered(found[site])).tobytes())
+            digest.update(np.asarray(gathered(found[site])).tobytes())
     return digest.hexdigest()
 
 

@@ -10,7 +10,7 @@ statistics are exact, and do not depend on row order, shards, padding, method or
 """
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import chex
@@ -48,8 +48,23 @@ Milliseconds by product / by segment, measured on 2 cores with eight-bit matrix 
 | one tree on 16384 x 160   | .6 / 1.4 | .7 / 1.6 | 2.5 / 1.4 | 11 / 1.3 |
 """
 
-MANY_ROWS = 2**17
-"""From this many rows on, products read the transposed table."""
+MANY_ROWS = 2**12
+"""From this many rows on, products read the transposed table.
+
+Milliseconds of one core with eight-bit matrix units, by the table / by its transpose:
+
+| rows of left | 2         | 32        | 128       | 2048      |
+|--------------|-----------|-----------|-----------|-----------|
+| 1372 x 36    | .02 / .02 | .03 / .02 | .04 / .03 | .31 / .33 |
+| 4096 x 160   | .09 / .04 | .09 / .04 | .13 / .10 | 2.0 / 1.4 |
+| 65536 x 160  | 2.4 / .5  | 2.5 / .7  | 4.0 / 2.7 | 63 / 48   |
+"""
+
+STREAMED_ROWS = 2**17
+"""From this many rows on, a plain sum over rows is as fast as a product with ones."""
+
+_ONES = 16
+"""How many equal columns a sum over rows has as a product; one column takes longer on CPUs."""
 
 _ONE_HOT_NODES = 16
 
@@ -116,13 +131,37 @@ Product = Callable[[Array, Array, Array], Array]
 def product_int8(left: Array, right: Array, columns: Array) -> Array:
     """i32[..., S]: left i8[..., N] @ right i8[N, S], summed in int32; exact up to `MAX_ROWS` rows.
 
-    For many rows it reads `columns`, right's transpose, so that the small operand is rearranged and
-    not the table. At 2^20 x 50 and 16 rows of left that takes 7 ms instead of 52.
+    For many rows it reads `columns`, right's transpose, so that the left operand is rearranged and
+    not the table (`MANY_ROWS`).
     """
     if right.shape[0] < MANY_ROWS:
         return jnp.matmul(left, right, preferred_element_type=jnp.int32)
-    transposed = jnp.tensordot(columns, left, (-1, -1), preferred_element_type=jnp.int32)
-    return jnp.moveaxis(transposed, 0, -1)
+    sums = _transposed_product(columns, left.reshape(-1, left.shape[-1]))
+    return sums.T.reshape(*left.shape[:-1], -1)
+
+
+def _transposed(columns: Array, left: Array) -> Array:
+    """i32[S, M]: columns i8[S, N] times the transpose of left i8[M, N]."""
+    return jnp.tensordot(columns, left, (1, 1), preferred_element_type=jnp.int32)
+
+
+_transposed_product = jax.custom_batching.custom_vmap(_transposed)
+"""`_transposed`, to which the lanes of a vmap are more rows of left.
+
+With an axis of lanes, XLA would first store left in another order, which takes longer than the
+product.
+"""
+
+
+@_transposed_product.def_vmap
+def _transposed_product_of_lanes(
+    axis_size: int, in_batched: Sequence[bool], columns: Array, left: Array
+) -> tuple[Array, bool]:
+    own_table, own_left = in_batched
+    if own_table:
+        return jax.vmap(_transposed, (0, 0 if own_left else None))(columns, left), True
+    sums = _transposed_product(columns, left.reshape(-1, left.shape[-1]))
+    return jnp.moveaxis(sums.reshape(sums.shape[0], axis_size, -1), 1, 0), True
 
 
 def product_bfloat16(
@@ -215,7 +254,20 @@ def node_products(
 
 def node_totals(by_class: Array) -> Array:
     """i32[1, 2]: the root's weight by class, in units of the grid; exact up to `MAX_ROWS` rows."""
-    return jnp.sum(by_class.astype(jnp.int32), axis=-1)[None]
+    return jax.lax.platform_dependent(by_class, cpu=_sum_int8, default=_sum_int32)[None]
+
+
+def _sum_int32(by_class: Array) -> Array:
+    return jnp.sum(by_class.astype(jnp.int32), axis=-1)
+
+
+def _sum_int8(by_class: Array) -> Array:
+    """The sum as a product with ones: CPUs would store all rows in 32 bits before they add them."""
+    rows = by_class.shape[-1]
+    if rows >= STREAMED_ROWS:
+        return _sum_int32(by_class)
+    ones = jnp.ones((rows, _ONES), jnp.int8)
+    return jnp.matmul(by_class, ones, preferred_element_type=jnp.int32)[..., 0]
 
 
 def perspectives(loss: ProperLoss, counts: Array) -> Array:
@@ -289,8 +341,19 @@ def route(tree: Tree, columns: Array) -> Array:
 
 
 def predict(tree: Tree, columns: Array) -> Array:
-    """f32[N]: the leaf value of each row, from the transposed splits bool[S, N]."""
-    return tree.leaf[route(tree, columns).astype(jnp.int32)]
+    """f32[N]: the leaf value of each row, from the transposed splits bool[S, N].
+
+    In a shallow tree each row chooses between the values of two children at every node, from the
+    leaves up. That needs no numbers of nodes, and no gather.
+    """
+    leaves = tree.leaf.shape[-1]
+    if leaves > 2 * _ONE_HOT_NODES:
+        return tree.leaf[route(tree, columns).astype(jnp.int32)]
+    right = columns[jnp.maximum(tree.split, 0)].astype(bool) & (tree.split != UNSPLIT)[:, None]
+    value = tree.leaf[:, None]
+    for level in reversed(range(depth(leaves))):
+        value = jnp.where(right[level_slice(level)], value[1::2], value[::2])
+    return jnp.broadcast_to(value[0], columns.shape[1:])
 
 
 def check(table: Table) -> None:

@@ -54,9 +54,18 @@ def log1p(x: Array) -> Array:
     It is x log(u) / (u - 1) with u = 1 + x, whose rounding cancels (Kahan). On CPUs `jnp.log1p` has
     a relative error of up to 2^-45.
     """
-    shifted = jax.lax.optimization_barrier(1 + x)  # compilers would simplify its rounding away
+    shifted = _plus_one(x)
+    return _as_log1p(x, shifted, jnp.log(shifted))
+
+
+def _plus_one(x: Array) -> Array:
+    return jax.lax.optimization_barrier(1 + x)  # compilers would simplify its rounding away
+
+
+def _as_log1p(x: Array, shifted: Array, log_shifted: Array) -> Array:
+    """log(1 + x) from u = 1 + x as it was rounded, and from log(u)."""
     moved = shifted - 1
-    return jnp.where(moved == 0, x, x * jnp.log(shifted) / jnp.where(moved == 0, 1.0, moved))
+    return jnp.where(moved == 0, x, x * log_shifted / jnp.where(moved == 0, 1.0, moved))
 
 
 def unit_interval(*bits: Array) -> Array:
@@ -79,7 +88,11 @@ def exponential(bits: Array) -> Array:
     distance = double(bits[0] & np.uint32(2**30 - 1))
     distance = (distance + unit_interval(bits[1], bits[2], bits[3])) * np.float64(2.0**-31)
     from_one = bits[0] >> np.uint32(31) == 1
-    return -jnp.where(from_one, log1p(-distance), jnp.log(distance))
+
+    # log1p(-distance) or log(distance): a logarithm takes longest, so there is one for both.
+    shifted = _plus_one(-distance)
+    log = jnp.log(jnp.where(from_one, shifted, distance))
+    return -jnp.where(from_one, _as_log1p(-distance, shifted, log), log)
 
 
 def sign_bit(bits: Array) -> Array:

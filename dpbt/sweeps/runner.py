@@ -13,10 +13,10 @@ the number of rows.
 """
 
 import dataclasses
-import itertools
 import math
-import time
+import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -24,7 +24,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh, PartitionSpec
-from jax.stages import Compiled, Wrapped
+from jax.stages import Wrapped
 
 from dpbt.base import AnyArray, Array, Recipe, Table
 from dpbt.boosting import boost
@@ -36,7 +36,6 @@ from dpbt.sweeps.meshes import (
     ROWS_AXIS,
     SETTINGS_AXIS,
     device_mesh,
-    gathered,
     place,
     shard_rows,
 )
@@ -49,11 +48,15 @@ from dpbt.sweeps.plan import (
     together,
     word,
 )
+from dpbt.sweeps.programs import Programs, Tally, options
 from dpbt.sweeps.storage import provenance, save_columns
 from dpbt.validate import as_path, positive, shown
 
 MEMORY_MB = 64
 """Default working memory of a program's lanes: about the size of a CPU's shared caches."""
+
+_THREADS = 2
+"""How many structures are compiled and run side by side on one device."""
 
 _LONGEST_BATCH = 64
 """The most chunks of lanes in a batch; a run that is killed loses at most one batch."""
@@ -79,8 +82,9 @@ class Report(NamedTuple):
         fits: the number of ensembles fitted now.
         reused: the number of ensembles that were in the folder already.
         programs: the number of compiled programs; each is compiled once.
-        compile_seconds: seconds spent compiling, or reading the compilation cache.
-        run_seconds: seconds spent fitting.
+        compile_seconds: seconds spent tracing and compiling, or reading the compilation cache, of
+            all threads together.
+        run_seconds: seconds spent fitting, of all threads together.
         memory_mb: the working memory of the largest program on one device, as its compiler plans
             it.
     """
@@ -154,11 +158,13 @@ def _evaluator(measure: Measure, mesh: Mesh) -> Wrapped:
             return measure(score, table.target, present, test[lane.evaluation])
 
         # The lanes of a chunk run side by side; chunks beyond `used` cost nothing.
+        side_by_side = jax.jit(jax.vmap(evaluate))
+
         def evaluate_chunk(numbered: tuple[Array, _Lanes]) -> dict[str, Array]:
             chunk, lanes = numbered
-            shapes = jax.eval_shape(jax.vmap(evaluate), lanes)
+            shapes = jax.eval_shape(side_by_side, lanes)
             zeros = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), shapes)
-            return jax.lax.cond(chunk < used, jax.vmap(evaluate), lambda _: zeros, lanes)
+            return jax.lax.cond(chunk < used, side_by_side, lambda _: zeros, lanes)
 
         chunks = jnp.arange(lanes.repeat.shape[0], dtype=jnp.int32)
         return jax.lax.map(evaluate_chunk, (chunks, lanes))
@@ -176,19 +182,19 @@ def _evaluator(measure: Measure, mesh: Mesh) -> Wrapped:
     )
 
 
-def _layout(group: Group, shape: Shape, fits: int, devices: int, memory_mb: float) -> _Layout:
+def _layout(group: Group, lane: int, fits: int, devices: int, memory_mb: float) -> _Layout:
     """How many chunks a batch has, and how many lanes a chunk.
 
     Args:
         group: the settings.
-        shape: the shape of the table.
+        lane: the bytes of a lane, from `plan.lane_bytes`.
         fits: the number of fits of a setting.
         devices: the number of devices for settings; the lanes are a multiple of it.
         memory_mb: working memory of the lanes on each device.
     """
     # As many lanes as the memory holds, and no more than the most fits of one number of rounds.
     largest = fits * int(np.max(np.unique(group.recipe.rounds, return_counts=True)[1]))
-    step_bytes = lane_bytes(shape, group.recipe) * devices
+    step_bytes = lane * devices
     lanes = int(np.clip(memory_mb * 2**20 // step_bytes, 1, -(-largest // devices)))
 
     # Chunks of equal length, so that few lanes of the last one are empty.
@@ -240,57 +246,12 @@ def _lanes(
     return lanes, -(-count // layout[1])
 
 
-@dataclasses.dataclass
-class _Tally:
-    """What a run has done so far; the fields of `Report`."""
-
-    fits: int = 0
-    reused: int = 0
-    programs: int = 0
-    compile_seconds: float = 0.0
-    run_seconds: float = 0.0
-    memory_mb: float = 0.0
-
-
-@dataclasses.dataclass
-class _Programs:
-    """The compiled programs of one structure for tables of one shape.
-
-    Attributes:
-        evaluate: the program of one batch, from `_evaluator`.
-        tally: what the run has done so far.
-        compiled: the programs by signature: all that a program depends on besides the shape.
-    """
-
-    evaluate: Wrapped
-    tally: _Tally
-    compiled: dict[Any, Compiled] = dataclasses.field(default_factory=dict)
-
-    def run(self, signature: Any, arguments: tuple) -> dict[str, np.ndarray]:
-        """The columns of a batch; its program is compiled if there is none yet."""
-        if signature not in self.compiled:
-            start = time.perf_counter()
-            program = self.evaluate.lower(*arguments).compile()
-            self.compiled[signature] = program
-            self.tally.compile_seconds += time.perf_counter() - start
-            self.tally.programs += 1
-            planned = program.memory_analysis()
-            assert planned is not None
-            memory_mb = planned.temp_size_in_bytes / 2**20
-            self.tally.memory_mb = max(self.tally.memory_mb, memory_mb)
-
-        start = time.perf_counter()
-        columns = self.compiled[signature](*arguments)
-        columns = {name: gathered(column) for name, column in columns.items()}
-        self.tally.run_seconds += time.perf_counter() - start
-        return columns
-
-
 class _Run(NamedTuple):
     """What is the same for all groups of a run.
 
     Attributes:
         sweep: the settings.
+        measure: makes the columns of the result.
         folder: the folder of the results.
         mesh: the devices.
         memory_mb: working memory of the lanes on each device.
@@ -298,16 +259,19 @@ class _Run(NamedTuple):
         setting_bits: u64[settings, 2], from `plan.id_words`.
         done: what the folder holds, from `folders.done`.
         tally: what the run has done so far.
+        stopped: set when a thread fails, so that the others stop after their batch.
     """
 
     sweep: Sweep
+    measure: Measure
     folder: Path
     mesh: Mesh
     memory_mb: float
     progress: Callable[[int], object]
     setting_bits: np.ndarray
     done: set[tuple[str, str | None]]
-    tally: _Tally
+    tally: Tally
+    stopped: threading.Event
 
 
 def run(
@@ -341,9 +305,11 @@ def run(
         folder: the folder of the results; a path or its text.
         measure: makes the columns of the result from scores.
         mesh: the devices, as `device_mesh` has them; all devices by default.
-        memory_mb: working memory of the lanes on each device.
+        memory_mb: working memory of the lanes of one program on each device. On a single device two
+            programs run side by side.
         padding: see `plan.common_shapes`.
-        progress: called with the number of fits that a batch finished.
+        progress: called with the number of fits that a batch finished, by one thread at a time. It
+            may not be the caller's.
         about: provenance of the results; versions, commit and device by default. It must not change
             between runs.
 
@@ -381,61 +347,142 @@ def run(
         folders.claim(folder, plan)
 
         # Fit what is missing: tables of one padded shape together, as they share programs.
-        bits = np.asarray([id_words(setting_id(setting)) for setting in sweep.settings])
-        tally, done = _Tally(), folders.done(folder, list(groups_of))
-        this = _Run(sweep, folder, mesh, memory_mb, progress, bits, done, tally)
+        tally, done = Tally(), folders.done(folder, list(groups_of))
+        this = _Run(
+            sweep,
+            measure,
+            folder,
+            mesh,
+            memory_mb,
+            _one_at_a_time(progress),
+            np.asarray([id_words(setting_id(setting)) for setting in sweep.settings]),
+            done,
+            tally,
+            threading.Event(),
+        )
         for shape in sorted(set(shapes.values())):
             members = together([task for task in tasks if shapes[task.shape] == shape], shape)
-            by_structure = _by_structure(members, groups_of)
-            for _, same in itertools.groupby(by_structure, lambda each: each[2].structure):
-                # A process can hold a few thousand pieces of compiled code only, so each structure
-                # gives its programs back, and the function that refers to them.
-                programs = _Programs(_evaluator(measure, mesh), tally)
-                for task, number, group in same:
-                    _run_group(this, programs, shape, task, number, group)
-                del programs
+            _run_all(this, shape, list(_by_structure(members, groups_of)))
 
         # Join the parts of each task into its file.
         folders.finish(sweep, tasks, folder, plan)
     return Report(**dataclasses.asdict(tally))
 
 
+def _one_at_a_time(progress: Callable[[int], object]) -> Callable[[int], object]:
+    """The same for several threads, one of which calls it at a time."""
+    lock = threading.Lock()
+
+    def locked(fits: int) -> None:
+        with lock:
+            progress(fits)
+
+    return locked
+
+
+_Piece = tuple[Task, int, Group]
+"""(task, number of the group among the task's, group)."""
+
+
 def _by_structure(
     tasks: Sequence[Task], groups_of: Mapping[str, Sequence[Group]]
-) -> Iterator[tuple[Task, int, Group]]:
-    """(task, number of the group among the task's, group), those of one structure together."""
-    found: dict[Any, list[tuple[Task, int, Group]]] = {}
+) -> list[list[_Piece]]:
+    """The groups of all tasks, those of one structure together."""
+    found: dict[Any, list[_Piece]] = {}
     for task in tasks:
         for number, group in enumerate(groups_of[task.name]):
             found.setdefault(group.structure, []).append((task, number, group))
-    return itertools.chain.from_iterable(found.values())
+    return list(found.values())
+
+
+def _run_all(this: _Run, shape: Shape, structures: Sequence[Sequence[_Piece]]) -> None:
+    """Run the structures of one shape, each in a thread.
+
+    Tracing holds one core and compiling not quite two, so one device has two threads. Several
+    devices or processes have the caller's alone, as all must run the same programs in the same
+    order. So has a caller with settings of JAX that other threads do not have.
+    """
+    if this.mesh.size > 1 or _has_own_settings():
+        for pieces in structures:
+            _run_structure(this, shape, pieces)
+        return
+
+    def run_structure(pieces: Sequence[_Piece]) -> None:
+        try:
+            _run_structure(this, shape, pieces)
+        except BaseException:
+            this.stopped.set()
+            raise
+
+    with ThreadPoolExecutor(_THREADS) as pool:
+        running = [pool.submit(run_structure, pieces) for pieces in structures]
+        try:
+            for structure in running:
+                structure.result()
+        except BaseException:
+            this.stopped.set()
+            pool.shutdown(cancel_futures=True)
+            raise
+
+
+def _has_own_settings() -> bool:
+    """Whether a context such as `jax.debug_nans` holds in this thread alone."""
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(lambda: dict(jax.config.values)).result() != dict(jax.config.values)
+
+
+def _run_structure(this: _Run, shape: Shape, pieces: Sequence[_Piece]) -> None:
+    """Fit the groups of one structure.
+
+    A process can hold a few thousand pieces of compiled code only. So each structure gives its
+    programs back, and the function that refers to them.
+
+    Args:
+        this: the run.
+        shape: the shape that the tasks' tables are padded to.
+        pieces: the groups.
+    """
+    if this.stopped.is_set():
+        return
+    lane = lane_bytes(shape, pieces[0][2].recipe)
+    rounds = sum(
+        len(task.train) * this.sweep.repeats * int(np.sum(group.recipe.rounds))
+        for task, _, group in pieces
+    )
+    platform = this.mesh.devices.flat[0].platform
+    evaluate = _evaluator(this.measure, this.mesh)
+    programs = Programs(evaluate, this.tally, options(platform, float(lane) * rounds))
+    for task, number, group in pieces:
+        _run_group(this, programs, lane, task, number, group)
 
 
 def _run_group(
-    this: _Run, programs: _Programs, shape: Shape, task: Task, number: int, group: Group
+    this: _Run, programs: Programs, lane: int, task: Task, number: int, group: Group
 ) -> None:
     """Fit the settings of a group on a task, and save each batch.
 
     Args:
         this: the run.
-        programs: the programs for the shape.
-        shape: the shape that the task's table is padded to.
+        programs: the programs of the group's structure.
+        lane: the bytes of a lane.
         task: the padded task.
         number: the number of the group among the task's.
         group: the settings.
     """
     evaluations, devices = len(task.train), this.mesh.shape[SETTINGS_AXIS]
     fits = evaluations * this.sweep.repeats
-    layout = _layout(group, shape, fits, devices, this.memory_mb)
+    layout = _layout(group, lane, fits, devices, this.memory_mb)
 
     # Groups with one signature share a program. The table goes to the devices with the first batch.
     signature = (group.structure, group.recipe.capacity, layout, evaluations)
     inputs = None
     for batch in _batches(this.sweep, number, group, evaluations, math.prod(layout)):
         # An earlier run may have left this batch, or the whole task.
+        if this.stopped.is_set():
+            return
         count = len(batch.settings)
         if (task.name, batch.name) in this.done or (task.name, None) in this.done:
-            this.tally.reused += count
+            this.tally.add(reused=count)
             this.progress(count)
             continue
 
@@ -445,7 +492,7 @@ def _run_group(
         arguments = (*inputs, np.int32(batch.rounds), np.int32(used), lanes)
         columns = programs.run(signature, arguments)
         _save(this.folder, task, group, batch, columns)
-        this.tally.fits += count
+        this.tally.add(fits=count)
         this.progress(count)
 
 

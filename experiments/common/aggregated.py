@@ -24,6 +24,9 @@ CLAIMS = Path(__file__).parents[2] / FOLDER / "claims"
 ORIGIN = ("dpbt", "commit", "jax", "device")
 """The columns that every saved line has about its run."""
 
+SEPARATOR = "; "
+"""What stands between the commits of a result of several runs."""
+
 DIGITS = 5
 """Significant digits of numbers that were measured."""
 

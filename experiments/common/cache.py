@@ -1,6 +1,9 @@
 """A cache of compiled programs, which later processes reuse."""
 
+import hashlib
+import importlib.metadata
 import os
+import platform
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -9,16 +12,34 @@ ROOT = Path(__file__).resolve().parents[2]
 VARIABLE = "JAX_COMPILATION_CACHE_DIR"
 FOLDER = ROOT / ".cache" / "jax"
 NOTE = f"""Compiled programs are kept in .cache/jax of the checkout, or in the folder that
-{VARIABLE} names."""
+{VARIABLE} names. Checkouts and machines can share it."""
+
+
+def machine() -> str:
+    """The name of a kind of machine, on all of which a compiled program runs.
+
+    It follows from the architecture, the processor's model and instructions, and jaxlib's version.
+    """
+    told = [platform.processor(), importlib.metadata.version("jaxlib")]
+    processors = Path("/proc/cpuinfo")
+    if processors.exists():
+        lines = processors.read_text().splitlines()
+        told += sorted({line for line in lines if line.startswith(("flags", "Features", "model"))})
+    digest = hashlib.sha256("\n".join(told).encode()).hexdigest()
+    return f"{platform.machine()}-{digest[:12]}"
 
 
 def use_compilation_cache(least_seconds: float = 0.5) -> None:
     """Keep compiled programs in $JAX_COMPILATION_CACHE_DIR, or in `.cache/jax` of the checkout.
+
+    Each kind of machine has a folder of its own there (`machine`). A program has the instructions
+    of the processor that it was compiled on, and another processor may lack them.
 
     Args:
         least_seconds: programs that compile faster than this are not kept.
     """
     import jax
 
-    jax.config.update("jax_compilation_cache_dir", os.environ.get(VARIABLE) or str(FOLDER))
+    folder = Path(os.environ.get(VARIABLE) or FOLDER) / machine()
+    jax.config.update("jax_compilation_cache_dir", str(folder))
     jax.config.update("jax_persistent_cache_min_compile_time_secs", least_seconds)

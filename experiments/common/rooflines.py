@@ -65,13 +65,13 @@ def round_bytes(rows: int, depth: int) -> int:
     """Bytes that one model reads and writes in a round beside the table's splits.
 
     Weights read a score, the class and whether the row is there, and write two bytes. A level reads
-    them and a node, and writes the left operand of its product, which the product reads. Routing
-    reads a column for each node and writes a node. A prediction reads a leaf and a score and writes
-    a score.
+    them and a node, and writes the left operand of its product, which the product reads. Above the
+    last level routing reads a column for each node, and reads and writes a node. A prediction
+    reads a column for each node of the tree and a score, and writes a score.
     """
     operands = sum(2 + 1 + 4 * right for right in right_siblings(depth))
-    routing = sum(2**level + 2 for level in range(depth))
-    return rows * (4 + 2 + 2 + operands + routing + 1 + 8)
+    routing = sum(2**level + 2 for level in range(depth - 1))
+    return rows * (4 + 2 + 2 + operands + routing + 2**depth - 1 + 8)
 
 
 def _product_seconds(rows: int, splits: int, depth: int, lanes: int, repeats: int) -> float:

@@ -1,7 +1,7 @@
 """Write docs/reproduction.md from the papers' claims and our aggregated results.
 
 The page has a row for each table, figure and claim in words. docs/reproduction.csv has every
-number. Nothing of ours is typed in either.
+number. Nothing of ours is typed in either. The tables of the papers' own pages are written, too.
 """
 
 import argparse
@@ -12,7 +12,7 @@ from typing import Any
 
 from dpbt.sweeps.storage import write_whole
 from experiments.common import aggregated, pages, results
-from experiments.reproduction import claims
+from experiments.reproduction import claims, doc_tables
 
 TITLES = {
     "nock_henecka_2020": "Nock & Henecka (2020)",
@@ -38,7 +38,8 @@ want to know what holds up. `make reproduction` writes it from
 - *agrees*: ours differs by at most half a unit of the printed number's last digit, plus twice the
   standard error of the difference. A claim of "more" or "less" agrees if ours is. A row agrees if
   nine tenths of its numbers do.
-- *in part*: some of the row's numbers have no result yet.
+- *in part*: some of the row's numbers have none of ours beside them. They were not run yet, or no
+  number comes of the runs, such as a share of no differences.
 - *drawn*: the paper shows curves and prints no numbers, and the figure is drawn from our results.
 - *reading*: the paper gives no number, and the threshold is our reading of its words.
 - *input*: the numbers are settings, and our runs take them.
@@ -52,8 +53,13 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> None:
-    """Write the page and its numbers."""
-    for name, text in texts().items():
+    """Write the page and its numbers, and the tables of the papers' pages that are there."""
+    written = texts()
+    for name in doc_tables.TABLES:
+        path = Path(options.out) / name
+        if path.exists():
+            written[name] = doc_tables.filled(name, path.read_text())
+    for name, text in written.items():
         path = Path(options.out) / name
         write_whole(path, lambda part, text=text: part.write_text(text))
         print(path)
@@ -141,7 +147,7 @@ def _ours(cells: Sequence[claims.Cell], name: str, count: claims.Verdict) -> str
         return ""
     if count.cells <= 4:
         return ", ".join(_number(cell.ours[name]) for cell in cells)
-    more = "" if count.known == count.cells else f" ({count.cells - count.known} not run)"
+    more = "" if count.known == count.cells else f" ({count.cells - count.known} without ours)"
     return f"{count.agreeing} of {count.known} agree{more}"
 
 
@@ -179,6 +185,11 @@ def _csv(lines: Sequence[results.Line]) -> str:
     return text.getvalue()
 
 
+def _short(commits: str) -> str:
+    """The first ten digits of each commit."""
+    return ", ".join(commit[:10] for commit in commits.split(aggregated.SEPARATOR))
+
+
 def _origins(paper: str, folder: Path | None) -> str:
     """What made the results of a paper."""
     found = {}
@@ -187,7 +198,7 @@ def _origins(paper: str, folder: Path | None) -> str:
         key = tuple(str(about.get(key, "")) for key in ("command", "commit", "date", "reduced"))
         found.setdefault(key, []).append(f"`{name}`")
     rows = [
-        (", ".join(names), f"`{command}`", commit[:10], date, reduced)
+        (", ".join(names), f"`{command}`", _short(commit), date, reduced)
         for (command, commit, date, reduced), names in found.items()
     ]
     if not rows:

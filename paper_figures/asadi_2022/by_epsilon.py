@@ -4,13 +4,17 @@ from matplotlib.axes import Axes
 
 from dpbt.commands.errors import InputError
 from experiments.common import aggregated, results
-from paper_figures.style import AUTO, CALIBRATIONS, PEER, WITHOUT, finish
+from paper_figures.style import AUTO, CALIBRATIONS, PEER, SKY, WITHOUT, finish
 
 NAME = "asadi_2022"
 TICKS = (0.05, 0.1, 0.2, 0.5, 1, 3, 5)
 
 
-BASELINES = {"auto": ("auto", AUTO, "^"), "dp-lr": ("DP-LR (diffprivlib)", PEER, "v")}
+BASELINES = {
+    "auto": ("auto", AUTO, "^"),
+    "dp-lr": ("DP-LR (diffprivlib)", PEER, "v"),
+    "dp-rf": ("random forest (diffprivlib)", SKY, "D"),
+}
 """Private method -> words, colour and marker."""
 
 LEVELS = {"boosting": ("boosted trees, no privacy", "--"), "one rule": ("one 1-rule", ":")}

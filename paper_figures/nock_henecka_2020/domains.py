@@ -31,8 +31,9 @@ def figure(domain: str) -> Figure:
     drawn, panels = plt.subplots(
         1 + len(found), 7, figsize=(17, 2.4 + 2.4 * len(found)), layout="constrained", squeeze=False
     )
-    least = min(own.error.min() for own in found.values())
-    most = max(own.error.max() for own in found.values())
+    auto = list(of.auto_errors(domain).values())
+    least = min([*(own.error.min() for own in found.values()), *auto])
+    most = max([*(own.error.max() for own in found.values()), *auto])
     without = of.runs(domain, of.NONE)
     if len(without.error):
         least = min(least, without.error.min())

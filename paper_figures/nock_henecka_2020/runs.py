@@ -129,12 +129,17 @@ def mark_larger_class(panels: Sequence[Axes], error: float | None) -> None:
             panel.axvline(error, color="black", linewidth=0.8)
 
 
-def mark_auto(panel: Axes, domain: str, epsilon: float) -> None:
-    """Draw the error of `auto` as a vertical line, where it has been measured."""
+def auto_errors(domain: str) -> dict[float, float]:
+    """Epsilon -> the mean test error of `auto`; empty where it has not been measured."""
     try:
         lines = aggregated.read(NAME, "auto")
     except InputError:
-        return
-    for line in lines:
-        if line["domain"] == domain and line["epsilon"] == epsilon:
-            panel.axvline(line["error_mean"], color=PURPLE, linewidth=1.2)
+        return {}
+    return {line["epsilon"]: line["error_mean"] for line in lines if line["domain"] == domain}
+
+
+def mark_auto(panel: Axes, domain: str, epsilon: float) -> None:
+    """Draw the error of `auto` as a vertical line, where it has been measured."""
+    error = auto_errors(domain).get(epsilon)
+    if error is not None:
+        panel.axvline(error, color=PURPLE, linewidth=1.2)

@@ -62,14 +62,14 @@ def _groups(candidates: int) -> tuple[int, int]:
 
 
 def selection_noise(key: Array, shape: tuple[int, ...]) -> tuple[Array, Array]:
-    """The Gumbel noise of `exponential` for scores [..., K] under this key, in float64.
+    """The noise of `exponential` for scores [..., K] under this key: Exp(1) variables, in float64.
 
-    It is -log of exponential variables, for the groups and for the candidates of the winning group.
-    Use it within `variates.double_precision`.
+    They are for the groups and for the candidates of the winning group. Use it within
+    `variates.double_precision`.
     """
     groups, size = _groups(shape[-1])
     bits = words(key, variates.EXPONENTIAL_WORDS, (*shape[:-1], groups + size))
-    noise = -jnp.log(variates.exponential(bits))
+    noise = variates.exponential(bits)
     return noise[..., :groups], noise[..., groups:]
 
 
@@ -82,10 +82,11 @@ def _first_best(values: Array) -> Array:
 
 
 def _exponential_sample(key: Array, scores: Array | Scores, scale: Numbers) -> Array:
-    """Gumbel-max in two stages: a group by its log-sum-exp, then a candidate within it.
+    """A race in two stages: of groups, and then of the candidates of the winning group.
 
-    The largest of a group's Gumbel variables is Gumbel at the group's log-sum-exp. So about 2
-    sqrt(K) random numbers are enough, not K.
+    A candidate arrives after an exponential time at the rate of its mass, and the first one wins.
+    The first of a group arrives at the rate of the group's mass. So about 2 sqrt(K) random numbers
+    are enough, not K.
     """
     _check_candidates(scores)
     scale = _per_draw(scores, scale)
@@ -100,16 +101,15 @@ def _exponential_sample(key: Array, scores: Array | Scores, scale: Numbers) -> A
         filled = jnp.pad(logits, pads, constant_values=-np.inf)
         filled = filled.reshape(*logits.shape[:-1], groups, size)
 
-        # The group: an argmax of the groups' log masses plus Gumbel noise.
-        best = jnp.max(filled, axis=-1)
-        finite = jnp.where(jnp.isneginf(best), jnp.zeros_like(best), best)
-        total = finite + jnp.log(jnp.sum(jnp.exp(filled - finite[..., None]), axis=-1))
+        # The group: the first to arrive, or without noise that of the best candidate. (The best
+        # logit is 0 only up to rounding, since compilers may compute a score twice.)
+        best, mass = jnp.max(filled, axis=-1), jnp.sum(jnp.exp(filled), axis=-1)
         across, within = selection_noise(key, shape(scores))
-        group = _first_best(jnp.where(quiet, best, total + across))
+        group = _first_best(jnp.where(quiet, best, -across / mass))
 
-        # The candidate: an argmax within that group.
+        # The candidate within it.
         members = jnp.take_along_axis(filled, group[..., None, None], axis=-2)[..., 0, :]
-        member = _first_best(jnp.where(quiet, members, members + within))
+        member = _first_best(jnp.where(quiet, members, -within / jnp.exp(members)))
 
         # No candidate is left if all are forbidden.
         none = jnp.all(jnp.isneginf(best), axis=-1)
@@ -196,8 +196,8 @@ exponential = Mechanism(
 
 Scores are `Scores`, which hold 48 bits, or an array of float32.
 
-This is the mechanism of McSherry & Talwar (2007), drawn as an argmax under Gumbel noise (see
-`selection_noise`).
+This is the mechanism of McSherry & Talwar (2007), drawn as a race of exponential times (see
+`selection_noise`). In logs it is the argmax under Gumbel noise.
 
 - Scores more than `FLOOR` scales behind the best count as `FLOOR` scales behind it.
 - A score of -inf forbids its candidate. The mask must be public, or the mode non-private. With no
@@ -209,10 +209,11 @@ d if the scores of neighbours differ by something in [0, d], or all by something
 2 d in general, with |difference| <= d. The mechanism is range / scale-DP and
 (range / scale)^2 / 8-zCDP.
 
-The sampler. Logits, masses and Gumbel variables, none beyond 100, are within 2^-43 of exact ones.
-That moves probabilities by factors of at most e^(2^-41). A stage chooses among K' candidates, none
-of probability below p, on lattices of 2^-127. That moves no probability by more than K' 2^-127 / p
-of it. In each stage K' is at most 2^10 and p at least e^-32 / 2^20, so it is at most 2^-50.
+The sampler. Logits, and the logs of masses and of exponential variables, none beyond 100, are
+within 2^-43 of exact ones. That moves probabilities by factors of at most e^(2^-41). A stage
+chooses among K' candidates, none of probability below p, on lattices of 2^-127. That moves no
+probability by more than K' 2^-127 / p of it. In each stage K' is at most 2^10 and p at least
+e^-32 / 2^20, so it is at most 2^-50.
 """
 
 

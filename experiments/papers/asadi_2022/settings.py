@@ -68,7 +68,7 @@ rows of Adult at epsilon 1."""
 
 FEATURES = ("intervals", "thresholds", "observed", "quantiles")
 
-SERIES = ("table2", "fig2", "fig3")
+SERIES = ("table2", "fig2", "fig3", "trees")
 SERIES_DELTA = 1e-5
 SELECTION_SEED = 1_000_000
 """Added to the seed for selection, so selection and measurement have different folds and keys."""

@@ -61,6 +61,11 @@ def measures(found: dict[str, Sequence[Line]]) -> list[Line]:
                 if gaps:
                     name = f"{dataset} above DP-LR, points"
                     values[name, calibration] = 100 * statistics.fmean(gaps)
+        if "table2" in found and "trees" in found:
+            gaps = _over_trees(found, calibration)
+            if gaps:
+                name = "adult 1-rules above top-down trees, points"
+                values[name, calibration] = 100 * statistics.fmean(gaps)
     return [
         {"name": name, "calibration": calibration, "value": value}
         for (name, calibration), value in values.items()
@@ -81,6 +86,16 @@ def _gains(lines: Sequence[Line]) -> list[tuple[float, float]]:
         )
         for line in lines
         if line["delta"] == SERIES_DELTA
+    ]
+
+
+def _over_trees(found: dict[str, Sequence[Line]], calibration: str) -> list[float]:
+    """Accuracies of LazyBB with 1-rules less those with top-down trees, on Adult by epsilon."""
+    trees = {line["epsilon"]: line["accuracy_mean"] for line in _of(found["trees"], calibration)}
+    return [
+        line["accuracy_mean"] - trees[line["epsilon"]]
+        for line in _of(found["table2"], calibration)
+        if line["dataset"] == "adult" and line["epsilon"] in trees
     ]
 
 

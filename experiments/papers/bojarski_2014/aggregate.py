@@ -49,13 +49,15 @@ def run(options: argparse.Namespace) -> None:
 
 def _table(options: argparse.Namespace, there: list[str]) -> None:
     """One file of Table 1's lines of all data sets."""
-    lines, about = [], {}
+    lines, about, commits = [], {}, []
     for name in there:
         path = Path(options.results) / f"{name}_table.csv"
         found = results.read_csv(path, f"{NAME} run --dataset {name}")
         lines += [{column: line.get(column) for column in TABLE} for line in found]
         about |= {column: found[0][column] for column in (*aggregated.ORIGIN, "runs", "seed")}
         about["date"] = aggregated.date(path)
+        commits.append(found[0]["commit"])
+    about["commit"] = aggregated.SEPARATOR.join(dict.fromkeys(commits))
     about["command"] = f"python -m experiments {NAME} run --eta"
     aggregated.write(options, NAME, "table_1", lines, about)
 

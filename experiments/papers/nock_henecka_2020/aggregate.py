@@ -16,6 +16,9 @@ from experiments.papers.nock_henecka_2020 import derived, saved
 from experiments.papers.nock_henecka_2020.forests import FOLDER as FORESTS_FOLDER
 from experiments.papers.nock_henecka_2020.settings import NAME
 
+BESIDE_FORESTS = ("table_4", "overall")
+"""The results that need the forests, too."""
+
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
@@ -66,10 +69,10 @@ def _unfinished(grid: saved.Grid) -> dict[str, str]:
 
 def _derived(options: argparse.Namespace, main: saved.Grid, fine: saved.Grid | None) -> None:
     """Write the tables and the claims in words."""
-    about = dict(main.about)
-    forests = None
+    about, theirs, forests = dict(main.about), {}, None
     if (Path(options.forests) / "sweep.json").exists():
         forests = saved.forests(Path(options.forests))
+        theirs["forests_commit"] = saved.commit(Path(options.forests))
     found = {
         "domains": _domains(),
         "table_1": derived.table_1(main),
@@ -83,7 +86,8 @@ def _derived(options: argparse.Namespace, main: saved.Grid, fine: saved.Grid | N
         found["bins"] = derived.by_bins(main, fine)
     for name, lines in found.items():
         if lines:
-            aggregated.write(options, NAME, name, lines, about)
+            more = theirs if name in BESIDE_FORESTS else {}
+            aggregated.write(options, NAME, name, lines, about | more)
 
 
 def _domains() -> list[aggregated.Line]:

@@ -5,7 +5,6 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dpbt import recipes
 from dpbt.base import Recipe
 from dpbt.sweeps import plan
 from experiments.papers.nock_henecka_2020 import second_option, settings
@@ -18,7 +17,8 @@ class Reading(NamedTuple):
 
     Attributes:
         words: what it does.
-        noise: where it has noise; None for the published calibration of the library.
+        noise: where it has noise; None for the published calibration of the library, whose fits are
+            those of `run`.
     """
 
     words: str
@@ -59,10 +59,10 @@ READINGS = {
 """Name -> reading."""
 
 WITHOUT = "no noise"
-PRIVATE = tuple(name for name in READINGS if name != WITHOUT)
+FITTED = tuple(name for name in READINGS if name != PRINTED)
 
-FORESTS = {"RF-L": recipes.rf_l, "RF-E": recipes.rf_e}
-FOREST_TREES, FOREST_DEPTHS = 21, (2, 4, 6)
+FORESTS = {"RF-L": "rf_l", "RF-E": "rf_e"}
+"""Forest -> its kind in the results of `forests`."""
 
 PAPER_TABLE_4 = {
     2: {"RF-L": (53, 55, 57), "RF-E": (58, 61, 61)},
@@ -114,50 +114,18 @@ def _noise(reading: ArrayLike) -> second_option.Noise:
     return second_option.Noise(*columns)
 
 
-def boosted(
-    *,
-    reading: ArrayLike,
-    epsilon: ArrayLike,
-    rows: ArrayLike,
-    rounds: ArrayLike,
-    depth: int,
-    alpha: ArrayLike | str,
-    beta_tree: ArrayLike,
-) -> Recipe:
-    """The ensemble of a reading; see `second_option.recipe` for the other arguments."""
-    names = {str(name) for name in np.ravel(reading)}
-    if PRINTED not in names:
-        return second_option.recipe(
-            epsilon=epsilon,
-            rows=rows,
-            rounds=rounds,
-            depth=depth,
-            alpha=alpha,
-            beta_tree=beta_tree,
-            noise=_noise(reading),
-        )
-    if len(names) > 1:
-        raise ValueError(f"{PRINTED!r} is a recipe of its own, got {sorted(names)}")
-    return recipes.bdpe(
-        epsilon=epsilon,
-        rows=rows,
-        rounds=rounds,
-        depth=depth,
-        alpha=alpha,
-        beta_tree=beta_tree,
-        calibration="published",
-    )
+def boosted(*, reading: ArrayLike, **given) -> Recipe:
+    """The ensemble of a reading that is fitted.
 
-
-def forest(*, forest: str, epsilon: ArrayLike, rows: ArrayLike, depth: int) -> Recipe:
-    """A forest of section 17.2 with the published constants."""
-    return FORESTS[forest](
-        epsilon=epsilon, rows=rows, rounds=FOREST_TREES, depth=depth, calibration="published"
-    )
+    Args:
+        reading: its name, or an array of names.
+        given: the other arguments of `second_option.recipe`.
+    """
+    return second_option.recipe(noise=_noise(reading), **given)
 
 
 def boosted_grid(readings: tuple[str, ...], smoke: bool = False) -> plan.Sweep:
-    """Section 17's grid for v_q = 10 and M = 10, under each reading."""
+    """Section 17's grid for v_q = 10 and M = 10, under some readings of FITTED."""
     shared = settings.SMOKE if smoke else settings.GRID
     blocks = []
     private = tuple(name for name in readings if name != WITHOUT)
@@ -166,10 +134,3 @@ def boosted_grid(readings: tuple[str, ...], smoke: bool = False) -> plan.Sweep:
     if WITHOUT in readings:
         blocks.append({**shared, "epsilon": (1.0,), "beta_tree": (0.5,), "reading": (WITHOUT,)})
     return plan.Sweep("nock_henecka_readings", boosted, tuple(blocks), seed=settings.SEED)
-
-
-def forest_grid(smoke: bool = False) -> plan.Sweep:
-    """The forests of Table 4."""
-    depths = (2,) if smoke else FOREST_DEPTHS
-    axes = {"forest": tuple(FORESTS), "epsilon": settings.EPSILONS, "depth": depths}
-    return plan.Sweep("nock_henecka_forests", forest, (axes,), seed=settings.SEED)

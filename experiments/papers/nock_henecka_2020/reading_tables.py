@@ -1,15 +1,12 @@
 """What the saved fits of the readings say of the paper's tables and of its claims in words."""
 
 from collections.abc import Iterator, Sequence
-from pathlib import Path
-from typing import NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
 
-from dpbt.commands.errors import InputError, of_input
-from dpbt.sweeps import storage
-from experiments.common import data, protocols, results, tables
+from experiments.common import protocols, results, tables
+from experiments.papers.nock_henecka_2020.reading_fits import ALPHA_NAMES, Fits
 from experiments.papers.nock_henecka_2020.reading_settings import (
     FORESTS,
     LARGE_DEPTH,
@@ -20,7 +17,6 @@ from experiments.papers.nock_henecka_2020.reading_settings import (
     READINGS,
     WITHOUT,
 )
-from experiments.papers.nock_henecka_2020.settings import ALPHAS, NAME
 
 Line = results.Line
 
@@ -29,79 +25,6 @@ CLAIMED_ERROR = 0.2
 
 FLAT = {"beta_tree": 2, "rounds": 3, "depth": 4}
 """Axis of `Fits.errors` after those of the reading, by its name."""
-
-ALPHA_NAMES = tuple(str(alpha) for alpha in ALPHAS)
-
-
-class Fits(NamedTuple):
-    """The fits of one domain.
-
-    Attributes:
-        errors: reading -> f64[alpha, epsilon, beta_tree, rounds, depth, fold], test errors; with
-            one epsilon and one beta_tree where there is no noise.
-        axes: axis -> its values, increasing; of alpha, as `ALPHAS` has them.
-        forests: forest -> f64[epsilon, depth, fold], test errors.
-        forest_depths: the depths of the forests.
-        commit: of the code that fitted.
-    """
-
-    errors: dict[str, np.ndarray]
-    axes: dict[str, np.ndarray]
-    forests: dict[str, np.ndarray]
-    forest_depths: np.ndarray
-    commit: str
-
-
-def domains(folder: Path) -> dict[str, Fits]:
-    """Domain -> its fits, of every domain whose fits are complete, in the paper's order.
-
-    Raises:
-        InputError: if there is none, or for a file that is not one of fits.
-    """
-    found = {}
-    for name in data.NOCK_HENECKA:
-        boosted, forests = (folder / kind / name / f"{name}.npz" for kind in ("boosted", "forests"))
-        if boosted.exists() and forests.exists():
-            with of_input(folder):
-                found[name] = _fits(boosted, forests)
-    if not found:
-        raise InputError(f"no fits in {folder}; run: python -m experiments {NAME} readings")
-    return found
-
-
-def _fits(boosted: Path, forests: Path) -> Fits:
-    """The fits of two files, by their axes."""
-    columns, about = storage.load_columns(boosted)
-    commit = about["about"]["commit"]
-    names = ("epsilon", "beta_tree", "rounds", "depth", "evaluation")
-    errors = {}
-    for reading in dict.fromkeys(columns["reading"].tolist()):
-        own = {name: column[columns["reading"] == reading] for name, column in columns.items()}
-        alpha = np.asarray([ALPHA_NAMES.index(str(each)) for each in own["alpha"]])
-        errors[reading] = _cube([alpha, *(own[name] for name in names)], own["test_error"])
-    axes = {name: np.unique(columns[name]) for name in names}
-
-    columns, _ = storage.load_columns(forests)
-    each = {}
-    for forest in FORESTS:
-        own = {name: column[columns["forest"] == forest] for name, column in columns.items()}
-        each[forest] = _cube([own["epsilon"], own["depth"], own["evaluation"]], own["test_error"])
-    return Fits(errors, axes, each, np.unique(columns["depth"]), commit)
-
-
-def _cube(axes: Sequence[np.ndarray], values: np.ndarray) -> np.ndarray:
-    """Values with one axis for each of the given columns, whose values increase.
-
-    Raises:
-        ValueError: unless there is one value for each combination.
-    """
-    places = [np.unique(column, return_inverse=True)[1] for column in axes]
-    shape = tuple(int(place.max()) + 1 for place in places)
-    if len(values) != np.prod(shape) or len(np.unique(np.stack(places), axis=1).T) != len(values):
-        raise ValueError("the fits are not a product of their axes")
-    cube = np.empty(shape)
-    cube[tuple(places)] = values
-    return cube
 
 
 def lines(every: dict[str, Fits], larger_class: dict[str, float]) -> list[Line]:
@@ -213,6 +136,9 @@ def _size(value: float, large: float) -> str:
 
 def _table_4(reading: str, found: dict[str, Fits]) -> Iterator[Line]:
     """Wins over forests of 21 trees, in percent of what is significant, over all runs."""
+    found = {name: fits for name, fits in found.items() if fits.forests}
+    if not found:
+        return
     for trees, paper in PAPER_TABLE_4.items():
         for forest in FORESTS:
             wins, losses, runs = np.zeros(3), np.zeros(3), 0
@@ -234,7 +160,7 @@ def _table_4(reading: str, found: dict[str, Fits]) -> Iterator[Line]:
 
 def _banknote(reading: str, found: dict[str, Fits]) -> Iterator[Line]:
     """The same of banknote alone, by depth."""
-    if "banknote" not in found:
+    if "banknote" not in found or not found["banknote"].forests:
         return
     for trees, forests in PAPER_BANKNOTE.items():
         for forest, depths in forests.items():
@@ -274,7 +200,7 @@ def _compared(
 def _forests(found: dict[str, Fits], larger_class: dict[str, float]) -> Iterator[Line]:
     """The mean errors of the forests, by domain, depth and epsilon."""
     for name, fits in found.items():
-        for forest in FORESTS:
+        for forest in FORESTS if fits.forests else ():
             for d, depth in enumerate(fits.forest_depths):
                 mean = fits.forests[forest][:, d].mean(-1)
                 by_epsilon = zip(fits.axes["epsilon"], mean, strict=True)

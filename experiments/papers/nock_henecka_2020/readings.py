@@ -4,6 +4,10 @@ Every reading but one computes beta_t from the private rows on the noisy tree, s
 option. Such a release has no guarantee. The grid is that of section 17 for v_q = 10 and M = 10. A
 run that was stopped resumes where it stopped, and domains can be added one by one.
 
+The fits of the reading `printed` are the published calibration of `run`, and the forests of Table 4
+are those of `forests`. Both are read where they have been saved. `--datasets` without a name fits
+nothing and compares what there is.
+
 `--doc PAGE` fits nothing and writes the tables of the saved fits into a page.
 """
 
@@ -15,20 +19,18 @@ from pathlib import Path
 import numpy as np
 
 from dpbt.commands.errors import of_input
-from dpbt.sweeps import plan, runner
+from dpbt.sweeps import runner
 from experiments.common import commands, data, results
 from experiments.common.progress import progress
 from experiments.papers.nock_henecka_2020 import (
+    reading_fits,
     reading_pages,
     reading_tables,
     settings,
     told_apart,
 )
-from experiments.papers.nock_henecka_2020.reading_settings import (
-    READINGS,
-    boosted_grid,
-    forest_grid,
-)
+from experiments.papers.nock_henecka_2020.forests import FOLDER as FORESTS_FOLDER
+from experiments.papers.nock_henecka_2020.reading_settings import FITTED, boosted_grid
 from experiments.papers.nock_henecka_2020.run import tasks
 
 OUT = results.folder(settings.NAME) / "readings"
@@ -38,15 +40,21 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     parser.add_argument(
         "--datasets",
-        nargs="+",
+        nargs="*",
         choices=data.NOCK_HENECKA,
         default=["banknote"],
         metavar="NAME",
         help="domains (banknote); `python -m experiments data check` lists all 19",
     )
     words = "readings; a domain is finished with those it was begun with (all)"
-    names = {"nargs": "+", "choices": READINGS, "default": list(READINGS), "metavar": "NAME"}
+    names = {"nargs": "+", "choices": FITTED, "default": list(FITTED), "metavar": "NAME"}
     parser.add_argument("--readings", **names, help=words)
+    words = "the folder of the results of `run` (%(default)s)"
+    default = str(results.folder(settings.NAME))
+    parser.add_argument("--grid", metavar="FOLDER", default=default, help=words)
+    words = "the folder of the results of `forests` (%(default)s)"
+    default = str(results.folder(FORESTS_FOLDER))
+    parser.add_argument("--forests", metavar="FOLDER", default=default, help=words)
     words = "write the tables of the saved fits into this page, and the lines beside it as CSV"
     parser.add_argument("--doc", metavar="PAGE", help=words)
     commands.add_data(parser)
@@ -67,11 +75,12 @@ def run(options: argparse.Namespace) -> None:
     start = time.perf_counter()
     for name in dict.fromkeys(options.datasets):
         _fit(name, out, options)
-    found = reading_tables.domains(out)
+    with of_input():
+        found = reading_fits.domains(out, Path(options.grid), Path(options.forests))
     larger_class = {name: _larger_class(name, options.data) for name in found}
     lines = reading_tables.lines(found, larger_class)
     lines += told_apart.lines(options.data, options.smoke)
-    fitted = "; ".join(sorted({fits.commit for fits in found.values()}))
+    fitted = "; ".join(sorted({commit for fits in found.values() for commit in fits.commits}))
     config = {"v_q": 10, "clip": 10.0, "folds": settings.FOLDS, "seed": settings.SEED}
     config["fitted"] = fitted
     results.write_csv(out / "readings.csv", lines, config)
@@ -89,21 +98,14 @@ def _larger_class(name: str, folder: str | None) -> float:
 
 
 def _fit(name: str, out: Path, options: argparse.Namespace) -> None:
-    """Fit what is missing of one domain: the readings, and the forests of Table 4."""
+    """Fit what is missing of one domain; one that is finished is left as it is."""
+    folder = out / "boosted" / name
+    if (folder / f"{name}.npz").exists():
+        return
     with of_input():
         work = tasks([name], 10, options.data)
-    boosted = boosted_grid(tuple(dict.fromkeys(options.readings)), options.smoke)
-    for kind, sweep in (("boosted", boosted), ("forests", forest_grid(options.smoke))):
-        _run(sweep, work, out / kind / name, options)
-
-
-def _run(
-    sweep: plan.Sweep, work: list[plan.Task], folder: Path, options: argparse.Namespace
-) -> None:
-    """Fit what is missing of a sweep; a domain that is finished is left as it is."""
-    if (folder / f"{work[0].name}.npz").exists():
-        return
+    sweep = boosted_grid(tuple(dict.fromkeys(options.readings)), options.smoke)
     total = len(sweep.settings) * settings.FOLDS
     with progress(total, "fit", quiet=options.json) as shown, of_input(folder):
-        shown.set_description(work[0].name)
+        shown.set_description(name)
         runner.run(sweep, work, folder, memory_mb=options.memory_mb, progress=shown.update)

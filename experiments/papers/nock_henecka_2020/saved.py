@@ -185,3 +185,8 @@ def forests(folder: Path) -> dict[str, dict[tuple, np.ndarray]]:
         }
         for name, by_setting in errors(folder, sweep).items()
     }
+
+
+def commit(folder: Path) -> str:
+    """The commit of the code that fitted what a folder has."""
+    return json.loads((folder / "sweep.json").read_text())["about"]["commit"]

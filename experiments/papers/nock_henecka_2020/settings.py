@@ -26,9 +26,9 @@ PAPER_TABLE_1 = {
 }
 """epsilon -> the printed counts of domains, for alpha in (objective calibration, 0.1, 1)."""
 
-SPARE_CELLS = 2_000_000
-"""The padding of `plan.common_shapes`: compiling a program costs as much as this many cells do in
-the 11,520 fits of a table and a calibration."""
+SPARE_CELLS = 1_800_000
+"""The padding of `plan.common_shapes` for one M: compiling the programs of a table, 4.8 s of
+processor time each, costs as much as this many cells do in its fits."""
 
 
 def grid(

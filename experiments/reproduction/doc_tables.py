@@ -1,0 +1,225 @@
+"""Tables of the papers' pages in docs/, made of our aggregated results; nothing of them is typed.
+
+A table stands between `<!-- reproduction page: NAME -->` and `<!-- reproduction page: end -->`.
+"""
+
+import functools
+import math
+import statistics
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+
+from experiments.common import aggregated, pages
+from experiments.common.pages import distinct, table
+from experiments.common.results import Line
+
+NOCK_HENECKA, ASADI = "nock_henecka_2020", "asadi_2022"
+BUN, BOJARSKI = "bun_2020", "bojarski_2014"
+CALIBRATIONS = ("published", "tight")
+
+
+def _of(lines: Iterable[Line], **chosen) -> list[Line]:
+    """The lines that have these values."""
+    return [line for line in lines if all(line[name] == value for name, value in chosen.items())]
+
+
+def _one(lines: Iterable[Line], **chosen) -> Line:
+    """The one line that has these values."""
+    (found,) = _of(lines, **chosen)
+    return found
+
+
+def _best_alphas(folder: Path | None) -> str:
+    """Table 1 of Nock & Henecka: domains on which each alpha is best, and mean best errors."""
+    lines = aggregated.read(NOCK_HENECKA, "table_1", folder)
+    paper = aggregated.printed(NOCK_HENECKA, "table-1")
+    rows = []
+    for epsilon in distinct(lines, "epsilon"):
+        own = {name: _of(lines, epsilon=epsilon, calibration=name) for name in CALIBRATIONS}
+        counts = (", ".join(str(line["count"]) for line in own[name]) for name in CALIBRATIONS)
+        errors = (
+            ", ".join(f"{line['best_error_mean']:.3f}"[1:] for line in own[name])
+            for name in CALIBRATIONS
+        )
+        printed = ", ".join(f"{count:g}" for at, count in paper if at["epsilon"] == epsilon)
+        rows.append((f"{epsilon:g}", printed, *counts, *errors))
+    errors = (f"mean best error, {name}" for name in CALIBRATIONS)
+    return table(("epsilon", "the paper's (O.C., 0.1, 1)", *CALIBRATIONS, *errors), rows)
+
+
+def _accuracies(folder: Path | None) -> str:
+    """Accuracies of LazyBB beside all that the paper prints."""
+    lines, rows = aggregated.read(ASADI, "table2", folder), []
+    for of, printed in (cell for row in ACCURACIES for cell in aggregated.printed(ASADI, row)):
+        own = [_one(lines, **of, calibration=name) for name in CALIBRATIONS]
+        cells = (f"{line['accuracy_mean']:.3f} ± {line['accuracy_sd']:.3f}" for line in own)
+        rows.append((of["dataset"], f"{of['epsilon']:g}", *cells, str(printed)))
+    return table(("data", "epsilon", *CALIBRATIONS, "paper"), rows)
+
+
+ACCURACIES = ("table-4", "table-11")
+"""The rows of claims whose numbers are accuracies."""
+
+COUNTED = (
+    ("table-7", "all 13", (0, 5)),
+    ("table-6", "up to 0.5", (0, 0.5)),
+    ("table-6", "1, 3, 5", (1, 5)),
+    ("table-5", "all 13", (0, 5)),
+)
+"""(row of claims, words, least and most epsilon) at which numbers of features are compared."""
+
+DELTA = 1e-5
+
+
+def _exponents(folder: Path | None) -> str:
+    """How far our numbers of features are from the printed ones, by exponent."""
+    lines, rows = aggregated.read(ASADI, "sparsity", folder), []
+    for row, words, (least, most) in COUNTED:
+        printed = [
+            cell for cell in aggregated.printed(ASADI, row) if least <= cell[0]["epsilon"] <= most
+        ]
+        cells = []
+        for exponent in ("published", "doubled"):
+            ratios = (_one(lines, **at)[exponent] / count for at, count in printed)
+            cells.append(
+                f"{100 * statistics.fmean(abs(math.log(ratio)) for ratio in ratios):.0f} %"
+            )
+        rows.append((printed[0][0]["dataset"], words, *cells))
+    return table(("data", "epsilons", "published exponent", "twice that exponent"), rows)
+
+
+def _deltas(folder: Path | None) -> str:
+    """Accuracies with and without a delta, at one setting for all epsilons."""
+    lines, rows = aggregated.read(ASADI, "fig2", folder), []
+    for epsilon in (1, 0.1):
+        cells = []
+        for name in CALIBRATIONS:
+            own = (
+                _one(lines, epsilon=epsilon, calibration=name, delta=delta) for delta in (0, DELTA)
+            )
+            cells.append(", ".join(f"{line['accuracy_mean']:.3f}" for line in own))
+        rows.append((f"{epsilon:g}", *cells))
+    heads = (
+        "published (advanced composition): pure, with delta",
+        "tight (bounded-range zCDP): pure, with delta",
+    )
+    return table(("epsilon", *heads), rows)
+
+
+HALFSPACES = (
+    ("n = 1000, 2000, 4000", "rows", "rows", (1000, 2000, 4000)),
+    ("epsilon = 0.1, 0.3, 3", "epsilon", "epsilon", (0.1, 0.3, 3)),
+    ("label noise = 1, 4, 16 alpha tau (alpha = 0.1)", "noise", "noise", (0.01, 0.04, 0.16)),
+    ("tau = 0.05, 0.07, 0.14", "tau", "tau", (0.05, 0.07, 0.14)),
+    ("n = 8000, the base", "rows", "rows", (8000,)),
+)
+"""(words, axis, column, values) of the rows of the table of halfspaces."""
+
+
+def _halfspaces(folder: Path | None) -> str:
+    """Test errors of private halfspaces along four axes."""
+    lines, rows = aggregated.read(BUN, "errors", folder), []
+    for words, axis, column, values in HALFSPACES:
+        cells = []
+        for name in (*CALIBRATIONS, None):
+            found = []
+            for value in values:
+                own = _of(lines, axis=axis, calibration=name or CALIBRATIONS[0])
+                if axis == "epsilon" and name is None:
+                    own = _of(own, epsilon=math.inf)
+                else:
+                    own = _of(own, **{column: value})
+                own = [line for line in own if math.isinf(line["epsilon"]) == (name is None)]
+                found.append(f"{own[0]['test_error_mean']:.3f}")
+            cells.append(", ".join(found))
+        rows.append((words, *cells))
+    return table(("", *CALIBRATIONS, "no privacy"), rows)
+
+
+def _rounds(folder: Path | None) -> str:
+    """The rounds and rows of HS-StL's theorems beside what was measured."""
+    rows = []
+    for line in aggregated.read(BUN, "rounds", folder):
+        margin = line["rounds_to_margin"]
+        rows.append(
+            (
+                f"{line['tau']:g}",
+                f"{line['theorem_rounds']:,}",
+                f"{line['rounds_to_error']:,}",
+                f"not in {line['rounds_run']:,}" if margin is None else f"{margin:,}",
+                f"{line['claimed_advantage']:.4f}, {line['smallest_advantage']:.4f}",
+                f"{line['theorem_rows']:,}",
+                ", ".join(f"{line[f'rows_for_{name}'] / 1e6:.0f} million" for name in CALIBRATIONS),
+            )
+        )
+    heads = (
+        *("tau", "HS-StL's T", "error <= alpha after", "margins after"),
+        *("advantage claimed, smallest", "rows, Theorem 30 without constants"),
+        "rows for its sigma, published, tight",
+    )
+    return table(heads, rows)
+
+
+def _forests(folder: Path | None) -> str:
+    """Table 1 of Bojarski et al. beside the paper's."""
+    lines, rows = aggregated.read(BOJARSKI, "table_1", folder), []
+    for dataset in distinct(lines, "dataset"):
+        cells = []
+        for private in (False, True):
+            for voting in ("majority", "threshold"):
+                line = _one(lines, dataset=dataset, private=private, voting=voting)
+                cells.append(_with_interval(line["error"], line["interval"]))
+                cells.append(_with_interval(line["paper_error"], line["paper_interval"]))
+        cart = _one(lines, dataset=dataset, private=False, voting="cart")
+        rows.append((dataset, *cells, f"{cart['error']:.2f}", f"{cart['paper_error']:.2f}"))
+    ours = [name for name in ("MV", "TA", "private MV", "private TA") for name in (name, "paper")]
+    return table(("data", *ours, "CART", "rpart"), rows)
+
+
+def _with_interval(error: float, interval: float) -> str:
+    return f"{error:.2f} ± {interval:.2f}"
+
+
+def _negative_counts(folder: Path | None) -> str:
+    """Private errors with leaves as printed, and with negative counts as 0."""
+    lines, rows = aggregated.read(BOJARSKI, "table_1", folder), []
+    for dataset in distinct(lines, "dataset"):
+        own = [
+            _one(lines, dataset=dataset, private=True, voting=voting)
+            for voting in ("majority", "threshold")
+        ]
+        cells = (
+            " / ".join(f"{line[column]:.2f}" for line in own)
+            for column in ("as_printed", "error", "paper_error")
+        )
+        rows.append((dataset, *cells))
+    return table(("private error, MV / TA", "as printed", "negative counts as 0", "paper"), rows)
+
+
+TABLES: dict[str, dict[str, Callable[[Path | None], str]]] = {
+    "nock_henecka.md": {"best-alphas": _best_alphas},
+    "smooth_boosting.md": {
+        "accuracies": _accuracies,
+        "exponents": _exponents,
+        "deltas": _deltas,
+        "halfspaces": _halfspaces,
+        "rounds": _rounds,
+    },
+    "random_forests.md": {"forests": _forests, "negative-counts": _negative_counts},
+}
+"""Page -> the name of a mark -> what stands there."""
+
+
+def filled(page: str, text: str, folder: Path | None = None) -> str:
+    """The text of a page with its tables made of the aggregated results in a folder.
+
+    Raises:
+        InputError: if a result or a mark is missing, or a mark names no table.
+    """
+    made = {name: functools.partial(_made, make, folder) for name, make in TABLES[page].items()}
+    written = pages.Pages("reproduction page", made, (), lambda _: ())
+    return pages.filled(written, text, [], page)
+
+
+def _made(make: Callable[[Path | None], str], folder: Path | None, _: Sequence[Line]) -> str:
+    return make(folder)

@@ -1,0 +1,142 @@
+"""The programs of a sweep: traced once, compiled as it pays, run side by side, and given back."""
+
+import gc
+import threading
+import time
+import weakref
+
+import jax
+import numpy as np
+import pytest
+
+from dpbt import recipes
+from dpbt.privacy import boundary
+from dpbt.sweeps import plan, programs, runner, storage
+from tests import worker
+from tests.test_sweeps import AXES, one_depth, sweep_of
+
+SECOND = {"depth": (2,), "rounds": (1,)}
+
+
+def rounds_and_depth(rows, depth, rounds):
+    return recipes.bdpe(rows=rows, rounds=rounds, depth=depth, epsilon=1.0, alpha=1.0)
+
+
+def test_programs_of_a_structure_are_given_back(tmp_path, monkeypatch):
+    """Thousands of pieces of compiled code in one process would abort it."""
+    made, alive, evaluator = [], [], runner._evaluator
+
+    def watched(measure, mesh):
+        program = evaluator(measure, mesh)
+        made.append(weakref.ref(program))
+        return program
+
+    def count(fits):
+        gc.collect()
+        alive.append(sum(program() is not None for program in made))
+
+    monkeypatch.setattr(runner, "_evaluator", watched)
+    sweep = plan.Sweep("own", one_depth, {"depth": (1, 2, 3)})
+    runner.run(sweep, worker.tasks()[0], tmp_path, about={}, progress=count)
+    assert len(made) == 3
+    assert max(alive) <= runner._THREADS < 3
+
+
+def test_a_program_is_traced_once(tmp_path, monkeypatch):
+    """Tracing is a third of what a small sweep takes."""
+    traced, boost, sample = [], runner.boost, boundary.sample
+
+    def boosted(*arguments):
+        traced.append("boost")
+        return boost(*arguments)
+
+    def sampled(*arguments):
+        traced.append("round")
+        return sample(*arguments)
+
+    monkeypatch.setattr(runner, "boost", boosted)
+    monkeypatch.setattr(boundary, "sample", sampled)
+    sweep = plan.Sweep("own", one_depth, {"depth": (1, 2)})
+    runner.run(sweep, worker.tasks()[0], tmp_path, about={})
+    assert traced.count("boost") == 2
+    assert traced.count("round") == 2 * 2  # once for the bytes of a lane, and once for the program
+
+
+def test_a_failure_stops_the_other_structures(tmp_path):
+    calls = []
+
+    def progress(fits):
+        calls.append(fits)
+        raise RuntimeError("stopped")
+
+    sweep = plan.Sweep("own", one_depth, {"depth": (1, 2, 3)})
+    with pytest.raises(RuntimeError, match="stopped"):
+        runner.run(sweep, worker.tasks()[0], tmp_path, about={}, progress=progress)
+    assert len(calls) <= runner._THREADS
+    assert runner.run(sweep, worker.tasks()[0], tmp_path, about={}).reused >= 1
+
+
+def test_a_failure_of_a_later_structure_stops_an_earlier_one(tmp_path, monkeypatch):
+    """Otherwise a full disk would be told of after the longest structure."""
+    save, failed, late = runner._save, threading.Event(), []
+
+    def save_or_fail(folder, task, group, batch, columns):
+        if group.indices[0] > 0:
+            failed.set()
+            raise OSError("disk full")
+        assert failed.wait(60)
+        late.append(batch.name)
+        time.sleep(0.5)
+        save(folder, task, group, batch, columns)
+
+    monkeypatch.setattr(runner, "_save", save_or_fail)
+    sweep = plan.Sweep("own", rounds_and_depth, ({"depth": (1,), "rounds": (1, 2, 3, 4)}, SECOND))
+    with pytest.raises(OSError, match="disk full"):
+        runner.run(sweep, worker.tasks()[0], tmp_path, about={})
+    assert len(late) == 1
+
+
+def test_contexts_of_the_caller_hold(tmp_path):
+    """Threads of a pool have no contexts of JAX but the defaults."""
+    seen = []
+
+    def measure(score, target, trained, test):
+        seen.append(jax.config.jax_threefry_partitionable)
+        return runner.error_rates(score, target, trained, test)
+
+    sweep = plan.Sweep("own", one_depth, {"depth": (1,)})
+    for value in (True, False):
+        with jax.threefry_partitionable(value):
+            runner.run(sweep, worker.tasks()[0], tmp_path / str(value), about={}, measure=measure)
+    assert set(seen[: len(seen) // 2]) == {True}
+    assert set(seen[len(seen) // 2 :]) == {False}
+
+
+def test_short_programs_are_compiled_quickly():
+    asked = jax.config.read("jax_disable_most_optimizations")
+    try:
+        jax.config.update("jax_disable_most_optimizations", False)
+        quick = programs.options("cpu", 1e9)
+        assert quick is not None
+        assert not quick["xla_cpu_use_fusion_emitters"]
+        assert programs.options("cpu", 1e11) is None
+        assert programs.options("gpu", 1e9) is None
+    finally:
+        jax.config.update("jax_disable_most_optimizations", asked)
+    assert not asked or programs.options("cpu", 1e9) is None
+
+
+@pytest.mark.slow
+def test_results_do_not_depend_on_how_programs_are_compiled(tmp_path, monkeypatch):
+    sweep, columns = sweep_of(AXES), []
+    asked = jax.config.read("jax_disable_most_optimizations")
+    try:
+        jax.config.update("jax_disable_most_optimizations", False)
+        for most in (0.0, 1e30):
+            monkeypatch.setattr(programs, "QUICK_BYTES", most)
+            runner.run(sweep, worker.tasks()[0], tmp_path / str(most), about={})
+            columns.append(storage.load_columns(tmp_path / str(most) / "t0.npz")[0])
+    finally:
+        jax.config.update("jax_disable_most_optimizations", asked)
+    for name, column in columns[0].items():
+        np.testing.assert_array_equal(column, columns[1][name])

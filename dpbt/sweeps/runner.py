@@ -157,7 +157,8 @@ def _evaluator(measure: Measure, mesh: Mesh) -> Wrapped:
             score = boost(noise_key, table._replace(present=present), recipe, public_key).scores
             return measure(score, table.target, present, test[lane.evaluation])
 
-        # The lanes of a chunk run side by side; chunks beyond `used` cost nothing.
+        # The lanes of a chunk run side by side; chunks beyond `used` cost nothing. A jit
+        # is traced once, for its shapes and for the branch.
         side_by_side = jax.jit(jax.vmap(evaluate))
 
         def evaluate_chunk(numbered: tuple[Array, _Lanes]) -> dict[str, Array]:
@@ -362,7 +363,7 @@ def run(
         )
         for shape in sorted(set(shapes.values())):
             members = together([task for task in tasks if shapes[task.shape] == shape], shape)
-            _run_all(this, shape, list(_by_structure(members, groups_of)))
+            _run_all(this, shape, _by_structure(members, groups_of))
 
         # Join the parts of each task into its file.
         folders.finish(sweep, tasks, folder, plan)

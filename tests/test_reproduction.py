@@ -174,30 +174,35 @@ def test_an_unfinished_grid_is_read_as_a_finished_one(domain, tmp_path, monkeypa
     runner.run(sweep, [domain], tmp_path / "whole")
     finished = saved.grids(tmp_path / "whole")[10, 10.0]
     assert finished.complete("tight") == finished.complete("none") == ["banknote"]
-    assert all(len(folds) == settings.FOLDS for folds in finished.fits["banknote"].values())
+    whole = finished.fits["banknote"]
+    assert all(fits.folds.shape[1] == settings.FOLDS for fits in whole.values())
 
     monkeypatch.setattr("dpbt.sweeps.folders.finish", lambda *given: None)
     runner.run(sweep, [domain], tmp_path / "parts")
     assert not (tmp_path / "parts" / "banknote.npz").exists()
     going = saved.grids(tmp_path / "parts")[10, 10.0]
-    assert going.fits["banknote"].keys() == finished.fits["banknote"].keys()
-    for at, folds in finished.fits["banknote"].items():
-        np.testing.assert_array_equal(going.fits["banknote"][at], folds)
+    assert going.fits["banknote"].keys() == whole.keys()
+    for calibration, fits in whole.items():
+        found = going.fits["banknote"][calibration]
+        assert found.settings == fits.settings
+        np.testing.assert_array_equal(found.folds, fits.folds)
 
     parts = sorted((tmp_path / "parts" / "parts" / "banknote").glob("*.npz"))
     parts[0].unlink()
     left = saved.grids(tmp_path / "parts")[10, 10.0]
-    assert len(left.fits.get("banknote", {})) < len(finished.fits["banknote"])
+    count = sum(len(fits.settings) for fits in left.fits.get("banknote", {}).values())
+    assert count < sum(len(fits.settings) for fits in whole.values())
     assert left.complete("tight") == [] or left.complete("none") == []
 
 
 def fits(errors):
     """Fits of one calibration: (epsilon, alpha, rounds, depth) -> a constant error of ten folds."""
     wobble = np.linspace(-1e-3, 1e-3, settings.FOLDS)
-    return {
+    by_setting = {
         saved.Setting("tight", epsilon, alpha, 0.5, rounds, depth): error + wobble
         for (epsilon, alpha, rounds, depth), error in errors.items()
     }
+    return saved.Fits.of(by_setting)
 
 
 def test_tables_of_a_grid_are_those_of_its_errors():
@@ -209,7 +214,7 @@ def test_tables_of_a_grid_are_those_of_its_errors():
         for rounds in (2, 20)
         for depth in (2, 4, 6)
     }
-    grid = saved.Grid({"banknote": fits(known)}, {}, (len(known), 0))
+    grid = saved.Grid({"banknote": {"tight": fits(known)}}, {}, (len(known), 0))
     first = derived.table_1(grid)
     assert [line["count"] for line in first[:3]] == [0, 1, 0]
     assert first[1]["best_error_mean"] == pytest.approx(0.3 - 0.01 - 0.006)

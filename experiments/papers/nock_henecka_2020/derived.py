@@ -28,13 +28,12 @@ BANKNOTE_ERROR = 0.2
 
 def best(fits: Fits, **chosen) -> tuple[float, Setting | None]:
     """(the smallest mean error of the chosen settings, the first such setting)."""
-    least, place = float("inf"), None
-    for at, folds in sorted(fits.items(), key=lambda pair: pair[0][::-1]):
-        if all(getattr(at, axis) == value for axis, value in chosen.items()):
-            error = float(folds.mean())
-            if error < least - TIE:
-                least, place = error, at
-    return least, place
+    places = fits.chosen(**chosen)
+    if not len(places):
+        return float("inf"), None
+    errors = fits.mean[places]
+    first = places[np.flatnonzero(errors <= errors.min() + TIE)[0]]
+    return float(fits.mean[first]), fits.settings[first]
 
 
 def table_1(grid: Grid) -> list[Line]:
@@ -46,7 +45,7 @@ def table_1(grid: Grid) -> list[Line]:
             continue
         errors = {
             name: [
-                best(grid.private(name, calibration), epsilon=epsilon, alpha=way)[0] for way in WAYS
+                best(grid.fits[name][calibration], epsilon=epsilon, alpha=way)[0] for way in WAYS
             ]
             for name in names
         }
@@ -70,7 +69,7 @@ def table_3(grid: Grid) -> list[Line]:
     lines = []
     for calibration in grid.calibrations:
         for name in grid.complete(calibration):
-            error, at = best(grid.private(name, calibration))
+            error, at = best(grid.fits[name][calibration])
             if at is None:
                 continue
             sizes = {
@@ -99,20 +98,24 @@ def table_4(grid: Grid, forests: Mapping[str, Mapping[tuple, np.ndarray]]) -> li
     lines = []
     for calibration in grid.calibrations:
         for name in grid.complete(calibration):
-            fits, theirs = grid.private(name, calibration), forests.get(name, {})
+            fits, theirs = grid.fits[name][calibration], forests.get(name, {})
             cells = itertools.product(FOREST_DEPTHS, TABLE_4_ROUNDS, WAYS, FORESTS)
             for depth, rounds, way, kind in cells:
                 pairs = [
                     (at.epsilon, folds, theirs[kind, at.epsilon, depth, calibration])
-                    for at, folds in fits.items()
-                    if (at.depth, at.rounds, at.alpha) == (depth, rounds, way)
-                    and (kind, at.epsilon, depth, calibration) in theirs
+                    for at, folds in _at(fits, depth=depth, rounds=rounds, alpha=way)
+                    if (kind, at.epsilon, depth, calibration) in theirs
                 ]
                 if pairs:
                     head = {"calibration": calibration, "domain": name, "depth": depth}
                     head |= {"rounds": rounds, "alpha": way, "forest": kind}
                     lines.append(head | _tally(pairs))
     return lines
+
+
+def _at(fits: Fits, **chosen) -> list[tuple[Setting, np.ndarray]]:
+    """(setting, its errors by fold), of the chosen settings."""
+    return [(fits.settings[k], fits.folds[k]) for k in fits.chosen(**chosen)]
 
 
 def _tally(pairs: Sequence[tuple[float, np.ndarray, np.ndarray]]) -> Line:
@@ -171,8 +174,8 @@ def by_bins(main: Grid, fine: Grid) -> list[Line]:
             if name not in main.complete(calibration):
                 continue
             for way in WAYS:
-                few = best(main.private(name, calibration), alpha=way)[0]
-                many = best(fine.private(name, calibration), alpha=way)[0]
+                few = best(main.fits[name][calibration], alpha=way)[0]
+                many = best(fine.fits[name][calibration], alpha=way)[0]
                 head = {"calibration": calibration, "domain": name, "alpha": way}
                 gain = 100 * (few - many)
                 lines.append(head | {"error_10": few, "error_50": many, "gain": gain})
@@ -199,7 +202,7 @@ def _without(grid: Grid, names: Sequence[str]) -> dict[str, float]:
     """Claims about boosting without privacy."""
     better, gaps = [], []
     for name in names:
-        fits = grid.private(name, NONE)
+        fits = grid.fits[name][NONE]
         for rounds, depth in itertools.product(GRID["rounds"], GRID["depth"]):
             here = {"rounds": rounds, "depth": depth}
             one, tenth = (best(fits, alpha=way, **here)[0] for way in ("1.0", "0.1"))
@@ -222,18 +225,17 @@ def _private(grid: Grid, calibration: str, names: Sequence[str]) -> dict[str, fl
     """Claims about boosting with privacy."""
     found = {}
     if "banknote" in names:
-        fits = grid.private("banknote", calibration)
-        errors = [folds.mean() for at, folds in fits.items() if at.alpha == WAYS[0]]
-        share = np.mean(np.asarray(errors) <= BANKNOTE_ERROR)
+        fits = grid.fits["banknote"][calibration]
+        share = np.mean(fits.mean[fits.chosen(alpha=WAYS[0])] <= BANKNOTE_ERROR)
         found["banknote O.C. runs of at most 20 %, percent"] = 100 * float(share)
     for epsilon in EPSILONS[:2]:
-        wins = [_wins(grid.private(name, calibration), epsilon) for name in names]
+        wins = [_wins(grid.fits[name][calibration], epsilon) for name in names]
         ahead = sum(own[0] for own in wins) - max(sum(own[k] for own in wins) for k in (1, 2))
         found[f"domains of O.C. less those of the better constant, epsilon {epsilon:g}"] = ahead
     spreads: dict[str, list[float]] = {"beta_tree": [], "size": []}
     for name in names:
-        fits = grid.private(name, calibration)
-        betas = sorted({at.beta_tree for at in fits})
+        fits = grid.fits[name][calibration]
+        betas = np.unique(fits.axes["beta_tree"])
         own = [best(fits, beta_tree=beta)[0] for beta in betas]
         spreads["beta_tree"].append(100 * (max(own) - min(own)))
         sizes = itertools.product(GRID["rounds"], GRID["depth"])

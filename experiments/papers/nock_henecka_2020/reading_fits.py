@@ -95,14 +95,11 @@ def _printed(folder: Path) -> dict[str, Fits]:
         return {}
     found = {}
     for name in grid.complete(CALIBRATION):
-        settings, errors = zip(*grid.private(name, CALIBRATION).items(), strict=True)
-        every = np.asarray(errors)
-        folds = np.arange(every.shape[1])
-        own = {
-            axis: np.repeat([getattr(at, axis) for at in settings], len(folds))
-            for axis in ("alpha", *AXES[:-1])
-        }
-        own |= {"evaluation": np.tile(folds, len(settings)), "test_error": every.ravel()}
+        fits = grid.fits[name][CALIBRATION]
+        settings, count = fits.folds.shape
+        own = {axis: np.repeat(fits.axes[axis], count) for axis in ("alpha", *AXES[:-1])}
+        own |= {"evaluation": np.tile(np.arange(count), settings)}
+        own |= {"test_error": fits.folds.ravel()}
         cube = _cube([_place(own["alpha"]), *(own[axis] for axis in AXES)], own)
         axes = {axis: np.unique(own[axis]) for axis in AXES}
         found[name] = Fits({PRINTED: cube}, axes, {}, np.array([]), (grid.about["commit"],))

@@ -235,6 +235,23 @@ def test_tables_of_a_grid_are_those_of_its_errors():
     assert {line["undecided"] for line in derived.overall(cells)} == {0.0}
 
 
+def test_a_schedule_is_set_beside_a_number_on_the_domains_that_have_both():
+    known = {
+        (epsilon, alpha, 2, depth): 0.3 - 0.01 * (alpha == "0.1") - 0.001 * depth
+        for epsilon in settings.EPSILONS
+        for alpha in derived.WAYS
+        for depth in (2, 4)
+    }
+    own = fits(known)
+    grid = saved.Grid({"banknote": {"tight": own}, "qsar": {}}, {}, (len(known), 0))
+    alone = {"banknote": saved.Fits(own.settings, own.folds + 0.2), "qsar": own}
+    lines = derived.criterion(grid, alone, "0.1")
+    assert [line["epsilon"] for line in lines] == list(settings.EPSILONS)
+    assert {line["domains"] for line in lines} == {1}
+    assert lines[0]["criterion_and_link"] == pytest.approx(0.3 - 0.01 - 0.004)
+    assert lines[0]["criterion_alone"] == pytest.approx(0.5 - 0.01 - 0.004)
+
+
 def test_claims_about_a_delta_are_those_of_the_accuracies():
     """A gain of 2 points at one epsilon of two, with a standard deviation of 1 point."""
     lines = [

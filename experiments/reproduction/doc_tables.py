@@ -47,6 +47,17 @@ def _best_alphas(folder: Path | None) -> str:
     return table(("epsilon", "the paper's (O.C., 0.1, 1)", *CALIBRATIONS, *errors), rows)
 
 
+def _criterion(folder: Path | None) -> str:
+    """Mean best errors with an alpha in the criterion alone, and in criterion and link."""
+    lines = aggregated.read(NOCK_HENECKA, "criterion", folder)
+    rows = []
+    for column, words in (("alone", "the criterion only"), ("and_link", "criterion and link")):
+        errors = (f"{line[f'criterion_{column}']:.3f}"[1:] for line in lines)
+        rows.append((f"alpha = {lines[0]['alpha']:g} sets {words}", *errors))
+    epsilons = (f"{line['epsilon']:g}" for line in lines)
+    return table(("mean best error at epsilon =", *epsilons), rows)
+
+
 def _accuracies(folder: Path | None) -> str:
     """Accuracies of LazyBB beside all that the paper prints."""
     lines, rows = aggregated.read(ASADI, "table2", folder), []
@@ -197,7 +208,7 @@ def _negative_counts(folder: Path | None) -> str:
 
 
 TABLES: dict[str, dict[str, Callable[[Path | None], str]]] = {
-    "nock_henecka.md": {"best-alphas": _best_alphas},
+    "nock_henecka.md": {"best-alphas": _best_alphas, "criterion": _criterion},
     "smooth_boosting.md": {
         "accuracies": _accuracies,
         "exponents": _exponents,

@@ -52,6 +52,7 @@ STEPS = (
     Step("asadi_2022", "baselines", MUSHROOM, seconds=950),
     Step("nock_henecka_2020", "forests", BANKNOTE, seconds=1651),
     Step("nock_henecka_2020", "auto", BANKNOTE, seconds=628),
+    Step("nock_henecka_2020", "criterion", BANKNOTE),
     Step("nock_henecka_2020", "run", BANKNOTE),
     Step("nock_henecka_2020", f"readings --datasets {ALL_DOMAINS}", long=True),
     Step("nock_henecka_2020", "run --clip 1 100 --out results/nock_henecka_2020_M", long=True),
@@ -96,7 +97,8 @@ def command_lines(options: argparse.Namespace) -> Iterator[tuple[list[str], int 
             continue
         words = [step.paper, *step.words.split()]
         if options.smoke and step.smoke is not None:
-            folder = step.paper + ("_forests" if "forests" in step.words else "")
+            own = {"forests": "_forests", "criterion": "_criterion"}
+            folder = step.paper + own.get(step.words, "")
             words += [*step.smoke.split(), "--out", os.path.join(SMOKE_FOLDER, folder)]
         yield words, None if options.smoke else step.seconds
     for paper in papers:
@@ -105,9 +107,9 @@ def command_lines(options: argparse.Namespace) -> Iterator[tuple[list[str], int 
             words += ["--results", os.path.join(SMOKE_FOLDER, paper)]
             words += ["--out", os.path.join(SMOKE_FOLDER, "reproduction"), "--reduced", "smoke"]
         if paper == "nock_henecka_2020":
-            forests = "nock_henecka_2020_forests"
             base = SMOKE_FOLDER if options.smoke else "results"
-            words += ["--forests", os.path.join(base, forests)]
+            for kind in ("forests", "criterion"):
+                words += [f"--{kind}", os.path.join(base, f"{paper}_{kind}")]
             more = ["results/nock_henecka_2020_M", "results/nock_henecka_2020_50"]
             words += ["--more", *more] if options.all and not options.smoke else []
         yield words, None

@@ -182,6 +182,24 @@ def by_bins(main: Grid, fine: Grid) -> list[Line]:
     return lines
 
 
+def criterion(grid: Grid, alone: Mapping[str, Fits], way: str) -> list[Line]:
+    """Mean best errors with alpha in the criterion alone, and in the criterion and the link.
+
+    Args:
+        grid: has the tight calibration, where a number for alpha sets both.
+        alone: domain -> its fits with alpha in the criterion alone.
+        way: alpha.
+    """
+    names, lines = [name for name in grid.complete("tight") if name in alone], []
+    for epsilon in EPSILONS if names else ():
+        both = [best(grid.fits[name]["tight"], epsilon=epsilon, alpha=way)[0] for name in names]
+        own = [best(alone[name], epsilon=epsilon)[0] for name in names]
+        line: Line = {"calibration": "tight", "epsilon": epsilon, "alpha": way}
+        line |= {"domains": len(names), "criterion_alone": float(np.mean(own))}
+        lines.append(line | {"criterion_and_link": float(np.mean(both))})
+    return lines
+
+
 def measures(grid: Grid) -> list[Line]:
     """The claims in words, each as one number for each calibration."""
     lines = []

@@ -12,6 +12,7 @@ import numpy as np
 
 from dpbt.sweeps import plan, storage
 from experiments.common import aggregated
+from experiments.papers.nock_henecka_2020 import criterion as of_criterion
 from experiments.papers.nock_henecka_2020 import forests as of_forests
 from experiments.papers.nock_henecka_2020.settings import CALIBRATIONS, FOLDS, GRID, NAME, grid
 
@@ -253,6 +254,31 @@ def forests(folder: Path) -> dict[str, dict[tuple, np.ndarray]]:
         }
         for name, by_setting in errors(folder, sweep).items()
     }
+
+
+def criterion(folder: Path) -> dict[str, Fits]:
+    """Domain -> its fits with alpha in the criterion alone, of the domains that are finished.
+
+    Raises:
+        ValueError: if the folder is of another sweep.
+    """
+    blocks = json.loads((folder / "sweep.json").read_text())["blocks"][0]
+    sweep = of_criterion.sweep(smoke=len(blocks["depth"]) < len(DEPTHS))
+    settings: Any = sweep.settings
+    found = {}
+    for name, by_setting in errors(folder, sweep).items():
+        if len(by_setting) < len(settings):
+            continue
+        axes = [settings[at] for at in by_setting]
+        keys = [
+            Setting(
+                *("tight", at["epsilon"], str(of_criterion.ALPHA)),
+                *(at["beta_tree"], at["rounds"], at["depth"]),
+            )
+            for at in axes
+        ]
+        found[name] = Fits.of(dict(zip(keys, by_setting.values(), strict=True)))
+    return found
 
 
 def commit(folder: Path) -> str:

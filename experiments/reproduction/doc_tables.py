@@ -171,6 +171,27 @@ def _rounds(folder: Path | None) -> str:
     return table(heads, rows)
 
 
+def _rates(folder: Path | None) -> str:
+    """Test errors of private halfspaces at small margins, by rate."""
+    lines, rows = aggregated.read(BUN, "rates", folder), []
+    margins = distinct(lines, "tau")
+    for normalized in (False, True):
+        for rate in distinct(_of(lines, normalized=normalized), "learning_rate"):
+            cells = []
+            for name in CALIBRATIONS:
+                own = (
+                    _one(
+                        lines, tau=tau, normalized=normalized, learning_rate=rate, calibration=name
+                    )
+                    for tau in margins
+                )
+                cells.append(", ".join(f"{line['test_error_mean']:.3f}" for line in own))
+            words = "normalized" if normalized else "as printed"
+            rows.append((words, f"{rate:g}", *cells))
+    heads = (f"{name}, tau = {', '.join(map(str, margins))}" for name in CALIBRATIONS)
+    return table(("centre", "rate", *heads), rows)
+
+
 def _forests(folder: Path | None) -> str:
     """Table 1 of Bojarski et al. beside the paper's."""
     lines, rows = aggregated.read(BOJARSKI, "table_1", folder), []
@@ -214,6 +235,7 @@ TABLES: dict[str, dict[str, Callable[[Path | None], str]]] = {
         "exponents": _exponents,
         "deltas": _deltas,
         "halfspaces": _halfspaces,
+        "rates": _rates,
         "rounds": _rounds,
     },
     "random_forests.md": {"forests": _forests, "negative-counts": _negative_counts},

@@ -7,6 +7,7 @@ from pathlib import Path
 from dpbt.commands.errors import InputError
 from experiments.common import aggregated
 from experiments.common.results import Line
+from experiments.papers.bun_2020 import rates
 from experiments.papers.bun_2020.settings import CALIBRATIONS, NAME
 from experiments.papers.bun_2020.table import ERRORS, ROUNDS
 
@@ -28,6 +29,7 @@ def run(options: argparse.Namespace) -> None:
         about = aggregated.origin(NAME, "rounds", Path(options.out))
         lines = measures(aggregated.read(NAME, "rounds", Path(options.out)))
         aggregated.write(options, NAME, "measures", lines, about)
+    found.append(aggregated.take(options, NAME, "rates", f"{NAME} rates", rates.COLUMNS))
     if not any(found):
         raise InputError(
             f"{options.results} holds no results; run: python -m experiments {NAME} run"

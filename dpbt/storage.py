@@ -135,11 +135,15 @@ def held(folder: Path) -> Iterator[None]:
         except ImportError:
             pass
         except BlockingIOError:
-            raise ValueError(
-                f"another run is at work in {folder}; wait until it has ended, or use another "
-                "folder"
-            ) from None
+            raise in_use(folder) from None
         yield
+
+
+def in_use(folder: Path) -> ValueError:
+    """The refusal of a folder that another run holds."""
+    return ValueError(
+        f"another run is at work in {folder}; wait until it has ended, or use another folder"
+    )
 
 
 def _is_at(handle: int, path: Path) -> bool:

@@ -49,7 +49,7 @@ def held(folder: Path) -> Iterator[None]:
         if jax.process_count() > 1:
             free = multihost_utils.broadcast_one_to_all(np.int32(refusal is None))
             if not free and refusal is None:
-                refusal = ValueError(f"another run is at work in {folder}")
+                refusal = storage.in_use(folder)
         if refusal is not None:
             raise refusal
         yield

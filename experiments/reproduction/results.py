@@ -42,7 +42,7 @@ BANKNOTE, MUSHROOM = "--smoke --datasets banknote", "--smoke --dataset mushroom"
 ALL_DOMAINS = " ".join(NOCK_HENECKA)
 STEPS = (
     Step("bun_2020", "run", "--smoke --samples 1 --keys 1", seconds=136),
-    Step("bun_2020", "rates", "--smoke --samples 1 --keys 1"),
+    Step("bun_2020", "rates", "--smoke --samples 1 --keys 1", seconds=18),
     Step("bojarski_2014", "run --eta", "--smoke --dataset banknote", seconds=1578),
     Step("asadi_2022", "sparsity", seconds=388),
     Step("asadi_2022", "series table2 --keys 5", seconds=299),

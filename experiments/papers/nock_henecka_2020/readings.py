@@ -23,6 +23,7 @@ from dpbt.sweeps import runner
 from experiments.common import commands, data, results
 from experiments.common.progress import progress
 from experiments.papers.nock_henecka_2020 import (
+    reading_counts,
     reading_fits,
     reading_pages,
     reading_tables,
@@ -77,8 +78,10 @@ def run(options: argparse.Namespace) -> None:
         _fit(name, out, options)
     with of_input():
         found = reading_fits.domains(out, Path(options.grid), Path(options.forests))
-    larger_class = {name: _larger_class(name, options.data) for name in found}
+    labels = {name: data.load(name, 10, options.data).label for name in found}
+    larger_class = {name: _larger_class(np.asarray(label)) for name, label in labels.items()}
     lines = reading_tables.lines(found, larger_class)
+    lines += reading_counts.lines(found, {name: len(label) for name, label in labels.items()})
     lines += told_apart.lines(options.data, options.smoke)
     fitted = "; ".join(sorted({commit for fits in found.values() for commit in fits.commits}))
     config = {"v_q": 10, "clip": 10.0, "folds": settings.FOLDS, "seed": settings.SEED}
@@ -91,9 +94,9 @@ def run(options: argparse.Namespace) -> None:
     print(f"{time.perf_counter() - start:.0f} s\n\n{reading_tables.as_text(lines)}\n\nWrote {out}")
 
 
-def _larger_class(name: str, folder: str | None) -> float:
+def _larger_class(label: np.ndarray) -> float:
     """The error of stating the larger class of a domain."""
-    share = float(np.mean(data.load(name, 10, folder).label))
+    share = float(np.mean(label))
     return min(share, 1 - share)
 
 

@@ -4,7 +4,9 @@ A table stands between `<!-- reproduction page: NAME -->` and `<!-- reproduction
 """
 
 import functools
+import itertools
 import math
+import re
 import statistics
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
@@ -56,6 +58,29 @@ def _criterion(folder: Path | None) -> str:
         rows.append((f"alpha = {lines[0]['alpha']:g} sets {words}", *errors))
     epsilons = (f"{line['epsilon']:g}" for line in lines)
     return table(("mean best error at epsilon =", *epsilons), rows)
+
+
+GRIDS = tuple(itertools.product((10, 50), (1, 10, 100)))
+"""(v_q, M) of the grids of Nock & Henecka."""
+
+
+def _settings(folder: Path | None) -> str:
+    """What v_q and M change: mean best published errors over domains, by epsilon."""
+    rows, epsilons = [], []
+    for bins, clip in GRIDS:
+        lines = aggregated.read(NOCK_HENECKA, f"grid_{bins}_{clip}", folder)
+        best: dict[float, dict[str, float]] = {}
+        for line in _of(lines, calibration="published"):
+            errors = [line[name] for name in line if re.fullmatch(r"d\d", name)]
+            by_domain = best.setdefault(line["epsilon"], {})
+            least = min(error for error in errors if error is not None)
+            by_domain[line["domain"]] = min(by_domain.get(line["domain"], 1.0), least)
+        epsilons = sorted(best)
+        domains = {len(by_domain) for by_domain in best.values()}
+        means = (f"{statistics.fmean(best[epsilon].values()):.3f}"[1:] for epsilon in epsilons)
+        rows.append((str(bins), str(clip), ", ".join(map(str, domains)), *means))
+    heads = (f"epsilon = {epsilon:g}" for epsilon in epsilons)
+    return table(("v_q", "M", "domains", *heads), rows)
 
 
 def _accuracies(folder: Path | None) -> str:
@@ -229,7 +254,11 @@ def _negative_counts(folder: Path | None) -> str:
 
 
 TABLES: dict[str, dict[str, Callable[[Path | None], str]]] = {
-    "nock_henecka.md": {"best-alphas": _best_alphas, "criterion": _criterion},
+    "nock_henecka.md": {
+        "best-alphas": _best_alphas,
+        "criterion": _criterion,
+        "settings": _settings,
+    },
     "smooth_boosting.md": {
         "accuracies": _accuracies,
         "exponents": _exponents,

@@ -151,6 +151,12 @@ def test_the_columns_of_a_paper_are_named_and_shared_numbers_stand_once(monkeypa
     last = text.split("## Bojarski", 1)[1]
     assert "| paper | as printed | negative counts as 0 | verdict |" in last
     assert "| paper | published | tight | verdict |" not in last
+    tallies = re.findall(r"^\| [\w &.]+ \(\d+\) \|.*$", text, re.MULTILINE)
+    assert len(tallies) == len(claims.PAPERS)
+    for tally in tallies:
+        rows, *counts = [cell.split(" / ") for cell in tally.strip("| ").split(" | ")[1:]]
+        for column in (0, -1):
+            assert sum(int(count[column]) for count in counts) == int(rows[0]), tally
     [row] = [line for line in last.splitlines() if line.startswith("| Table 1, k |")]
     assert row.split(" | ")[3].strip() == ""
     assert re.search(r"\| Table 2, m \|.*\| 19 of 19 agree \| the same \|", text)

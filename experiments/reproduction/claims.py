@@ -30,9 +30,10 @@ ENOUGH = 0.9
 KEYS = {
     *("id", "place", "words", "result", "column", "columns", "error", "relation", "cells"),
     *("printed_error", "unit", "figure", "run", "why", "cannot", "input", "reading", "domains"),
-    *("uncounted", "of"),
+    *("uncounted", "of", "captions"),
 }
-"""The keys of a row. `of` names the calibrations that its numbers are of, if it is not all."""
+"""The keys of a row. `of` names the calibrations that its numbers are of, if it is not all. A
+figure's `captions` are the domains that the print names, by the number of the figure."""
 
 RELATIONS = {
     ">": lambda ours, printed: ours > printed,

@@ -348,6 +348,9 @@ def test_claims_in_words_are_those_of_known_errors():
     ratio = found["spread over beta_tree as part of that over size"]
     assert (ratio["value"], ratio["error"]) == (0, 0)
 
+    alone = grids[0]._replace(fits={"banknote": own["banknote"]})
+    assert {line["error"] for line in nock_words.measures(alone)} == {None}
+
 
 def test_what_more_cells_change_has_its_error_over_folds():
     """v_q = 50 gains 2 points with O.C. and none else; every fold says the same."""

@@ -49,8 +49,9 @@ def best_folds(fits: Fits, **chosen) -> np.ndarray:
 
 
 def of_mean(values: Sequence[float] | np.ndarray) -> tuple[float, float]:
-    """The mean and its standard error."""
-    return float(np.mean(values)), float(np.std(values, ddof=1) / np.sqrt(len(values)))
+    """The mean and its standard error, which is NaN for one value."""
+    error = np.std(values, ddof=1) / np.sqrt(len(values)) if len(values) > 1 else np.nan
+    return float(np.mean(values)), float(error)
 
 
 def table_1(grid: Grid) -> list[Line]:

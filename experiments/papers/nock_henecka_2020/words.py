@@ -42,7 +42,7 @@ def measures(grid: Grid, fine: Grid | None = None) -> list[Line]:
         by_name = _without(own) if calibration == NONE else _private(own)
         lines += _lines(calibration, len(names), by_name)
         both = [] if fine is None else [name for name in fine.complete(calibration) if name in own]
-        if fine is not None and len(both) > 1 and calibration != NONE:
+        if fine is not None and both and calibration != NONE:
             more = {name: fine.fits[name][calibration] for name in both}
             gains = [100 * (best(own[name])[0] - best(more[name])[0]) for name in both]
             found: Measures = {"gain of the best error by v_q = 50, points": of_mean(gains)}
@@ -53,7 +53,8 @@ def measures(grid: Grid, fine: Grid | None = None) -> list[Line]:
 def _lines(calibration: str, domains: int, found: Measures) -> list[Line]:
     head: Line = {"calibration": calibration, "domains": domains}
     return [
-        {"name": name, **head, "value": value, "error": error}
+        {"name": name, **head, "value": value}
+        | {"error": None if error is None or np.isnan(error) else error}
         for name, (value, error) in found.items()
     ]
 
@@ -101,8 +102,10 @@ def _accurate(fits: Fits, way: str) -> float:
 
 
 def _ratio(tops: Sequence[float], bottoms: Sequence[float]) -> tuple[float, float]:
-    """The ratio of two sums over domains, and its standard error."""
+    """The ratio of two sums over domains, and its standard error; NaN over 0."""
     top, bottom = np.asarray(tops, float), np.asarray(bottoms, float)
+    if not bottom.sum():
+        return float("nan"), float("nan")
     ratio = top.sum() / bottom.sum()
     _, error = of_mean((top - ratio * bottom) / bottom.mean())
     return float(ratio), error

@@ -92,8 +92,21 @@ def _table_1(lines: Sequence[Line]) -> str:
         printed = ", ".join(map(str, PAPER_TABLE_1[epsilon]))
         rows.append((f"{epsilon:g}", printed, *cells))
     number = {line["reading"]: line["domains"] for line in own}
+    most = max(number.values(), default=0)
+    away = [str(_away(own, reading)) if number[reading] == most else "-" for reading in readings]
+    rows.append(("all differences, absolute", "0", *away))
     head = [f"{reading} ({number[reading]})" for reading in readings]
     return table(("epsilon", "the paper's (19)", *head), rows)
+
+
+def _away(lines: Sequence[Line], reading: str) -> int:
+    """The sum over epsilons and alphas of |our count - the paper's|."""
+    return sum(
+        abs(int(line[f"count {alpha}"]) - printed)
+        for line in lines
+        if line["reading"] == reading
+        for alpha, printed in zip(ALPHA_NAMES, PAPER_TABLE_1[line["epsilon"]], strict=True)
+    )
 
 
 def _flatness(lines: Sequence[Line]) -> str:

@@ -21,8 +21,8 @@ FAULTS = [
     Mutant(
         "a folder that two runs work in",
         "dpbt/storage.py",
-        "        except BlockingIOError:\n            raise ValueError(",
-        "        except BlockingIOError:\n            yield\n            return\n            raise ValueError(",
+        "            raise in_use(folder) from None\n        yield",
+        "            pass\n        yield",
         (fault("a_second_run_in_a_folder_is_refused_and_the_first_goes_on"),),
     ),
     Mutant(

@@ -66,6 +66,10 @@ def write_whole(
         Path(name).unlink(missing_ok=True)
 
 
+_RANDOM = 8
+"""How many letters `tempfile` draws for a name."""
+
+
 def remove_left(path: Path) -> None:
     """Remove what a kill left beside a file that `write_whole` was writing.
 
@@ -74,10 +78,6 @@ def remove_left(path: Path) -> None:
     name = f".{glob.escape(path.stem)}-{'?' * _RANDOM}{glob.escape(path.suffix)}"
     for left in path.parent.glob(name):
         left.unlink(missing_ok=True)
-
-
-_RANDOM = 8
-"""How many letters `tempfile` draws for a name."""
 
 
 @contextlib.contextmanager

@@ -182,6 +182,16 @@ def test_a_manifest_that_is_cut_off_is_made_again_and_the_run_goes_on(stopped, c
     assert spent() == 4
 
 
+def test_a_run_goes_on_with_the_rows_of_a_chunk_that_was_cut_off(stopped, capsys):
+    cut(Path("rows.chunks/chunk-000001"), 0.5)
+    line = refused(capsys, *moments.FIT)
+    assert "chunk-000001: the file was changed or damaged; convert the same rows again" in line
+    for words in (moments.CONVERT, moments.FIT):
+        assert main([word if word != "rows.chunks" else "other" for word in words]) == 0
+    assert Path("model.json").read_bytes() == stopped
+    assert spent() == 4
+
+
 @pytest.mark.parametrize("where", CUTS)
 def test_a_checkpoint_whose_name_is_cut_off_is_drawn_again_bit_for_bit(stopped, capsys, where):
     before = Path("run", RELEASES).read_bytes()

@@ -267,8 +267,8 @@ def convert(
 
     Raises:
         ValueError: for a folder that has other files or another table, or that another conversion
-            is at work in; for rows that changed since the stop, as far as they are compared; for
-            more rows than the capacity; and as `dpbt.table`. No cell is an error.
+            is at work in. For rows that changed since the stop, as far as they are compared. For
+            more rows than the capacity, and as `dpbt.table`. No cell is an error.
         OSError: if a file cannot be read or written.
     """
     folder = as_path("folder", folder)
@@ -475,13 +475,13 @@ class _Writer:
         cells, target, present, weight = self._open
         weight = None if weight is None else weight[:rows]
         cut = Rows(cells[:, :rows], target[:rows], present[:rows], weight)
-        digest = hashlib.sha256()
-        for view in chunks.bytes_of(cut):
+        views, digest = chunks.bytes_of(cut), hashlib.sha256()
+        for view in views:
             digest.update(view)
 
         def write(path: Path) -> None:
             with open(path, "wb") as file:
-                for view in chunks.bytes_of(cut):
+                for view in views:
                     file.write(view)
 
         number, present = len(self._chunks), int(np.count_nonzero(cut.present))

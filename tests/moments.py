@@ -75,6 +75,9 @@ class Moments:
         self._own.busy = False
 
     def _take(self, event: str, place: Path) -> None:
+        if self._kill is None and _is_written(event, place):
+            half = shutil.copytree(self._folder, self._copy(event, place, HALF))
+            cut_last_line(half / place.relative_to(self._folder))
         found = state(self._folder)
         if found == self._last:
             return
@@ -82,12 +85,21 @@ class Moments:
         if self._number == self._kill:
             os.kill(os.getpid(), signal.SIGKILL)
         if self._kill is None:
-            copy = self._copies / f"{self._number:03d} before {event} of {place.name}"
-            shutil.copytree(self._folder, copy)
-            if event == "fsync" and place.is_file():
-                half = shutil.copytree(copy, f"{copy}, half written")
-                cut_last_line(half / place.relative_to(self._folder))
+            shutil.copytree(self._folder, self._copy(event, place))
         self._number += 1
+
+    def _copy(self, event: str, place: Path, more: str = "") -> Path:
+        return self._copies / f"{self._number:03d} before {event} of {place.name}{more}"
+
+
+HALF = ", half written"
+"""Ends the names of copies that a kill within the writing of a file leaves."""
+
+
+def _is_written(event: str, place: Path) -> bool:
+    """Whether a file has been written that was not there, or a line of it."""
+    appended = event == "fsync" and place.is_file() and not place.name.startswith(".")
+    return appended or event == "os.chmod"
 
 
 def cut_last_line(path: Path) -> None:

@@ -10,9 +10,11 @@ from pathlib import Path
 import pytest
 
 import dpbt
+from dpbt import chunked
 from dpbt.__main__ import main
 from dpbt.checkpoints import RELEASES
 from dpbt.data import chunks, conversion
+from dpbt.passes import Room
 from tests import moments, worker
 from tests.test_chunk_commands import ROOT, files, fill, refused
 from tests.test_stops import interrupted
@@ -138,6 +140,30 @@ def test_a_fit_on_a_full_disk_is_one_line_and_paid_for_once(table, size, path, p
 
 MORE = ("--rounds", "6")
 """With so many rounds the file of the releases is larger than that of the purse."""
+
+
+@pytest.mark.parametrize("written", [0, 2])
+def test_a_disk_without_room_for_scores_is_one_line_and_paid_for_once(
+    table, capsys, monkeypatch, written
+):
+    """Scores that memory does not hold lie in a file of the checkpoint's folder."""
+    monkeypatch.setattr(chunked, "room_for", lambda *_: Room(64, 1, True))
+    left = [written]
+
+    def write(handle, view, place, pwrite=os.pwrite):
+        left[0] -= 1
+        if left[0] < 0:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return pwrite(handle, view, place)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "pwrite", write)
+        assert refused(capsys, *moments.FIT) == f"error: run: {os.strerror(errno.ENOSPC)}"
+    assert not Path("model.json").exists()
+    assert moments.run("fit", 1) == 0
+    assert spent() == 4
+    assert sorted(os.listdir("run")) == ["releases.jsonl", "run.json"]
+
 
 # Files that are cut off.
 

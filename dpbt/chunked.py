@@ -161,7 +161,7 @@ def checkpoint_of(folder: Path, key: Array, recipe: Recipe, table: ChunkedTable)
         ValueError: as `Checkpoint`.
         OSError: as `Checkpoint`.
     """
-    tables = processes.digests(table.checksum)
+    tables = processes.digests(table.identity)
     return Checkpoint(folder, key, recipe, tables, jax.process_index())
 
 

@@ -2,7 +2,6 @@
 
 import argparse
 import contextlib
-import glob
 import json
 import os
 import sys
@@ -163,8 +162,14 @@ def forget(options: argparse.Namespace) -> None:
     if options.checkpoint is not None:
         path = _key_path(options)
         path.unlink(missing_ok=True)
-        for left in path.parent.glob(f".{glob.escape(path.stem)}-*{path.suffix}"):
-            left.unlink(missing_ok=True)
+        storage.remove_left(path)
+
+
+def left_words(options: argparse.Namespace) -> str:
+    """What `--force` does besides, if the key of a run that was stopped is still there."""
+    if options.checkpoint is None or not _key_path(options).exists():
+        return ""
+    return f", goes on with the run that was stopped, and deletes its key, {_key_path(options)}"
 
 
 def _key_path(options: argparse.Namespace) -> Path:
@@ -202,7 +207,7 @@ def _kept_key(
         return _new_key(options)
     if path.exists() or path.is_symlink():
         key, run = _read_key(path)
-        if run != under_key(key, recipe_words(recipe), table.checksum):
+        if run != under_key(key, recipe_words(recipe), table.identity):
             raise InputError(
                 f"{path}: the key of a run with another recipe or table; give the same ones, or "
                 "another --checkpoint"
@@ -219,7 +224,7 @@ def _kept_key(
 
     key = _new_key(options)
     words = np.asarray(jax.random.key_data(key)).tolist()
-    content = {"words": words, "run": under_key(key, recipe_words(recipe), table.checksum)}
+    content = {"words": words, "run": under_key(key, recipe_words(recipe), table.identity)}
     text = json.dumps(content).encode()
     write_whole(path, lambda part: part.write_bytes(text), mode=0o600, durable=True)
     return key
@@ -250,4 +255,7 @@ def _read_key(path: Path) -> "tuple[Array, str]":
             raise ValueError
         return jax.random.wrap_key_data(jnp.asarray(words), impl=CHACHA20), str(content["run"])
     except (ValueError, KeyError, TypeError, OverflowError):
-        raise InputError(f"{path}: no key of a run that was stopped") from None
+        raise InputError(
+            f"{path}: no key, or cut off, and its run cannot go on without it; give another "
+            "--checkpoint, for a run of its own, which a purse pays for"
+        ) from None

@@ -12,8 +12,8 @@ from matplotlib.figure import Figure
 from dpbt.sweeps.storage import write_whole
 
 FOLDER, PAGE = "gallery", "gallery.md"
-DPI, COLOURS = 64, 48
-"""The resolution of a picture, and the number of its colours."""
+DPI, COLOURS = 130, 128
+"""Pixels an inch of a picture, and the number of its colours; letters have 12 pixels or more."""
 
 TITLES = {
     "nock_henecka_2020": "Nock & Henecka (2020)",

@@ -4,7 +4,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MultipleLocator
 
 from paper_figures.asadi_2022.by_epsilon import saved
-from paper_figures.style import CALIBRATION_HATCHES, CALIBRATIONS, DASHES, finish, sheet
+from paper_figures.style import CALIBRATION_HATCHES, CALIBRATIONS, DASHES, finish, legend_below, sheet
 
 
 def draw() -> Figure:
@@ -33,13 +33,13 @@ def draw() -> Figure:
     left.axhline(gamma, color="black", linewidth=0.8, label=f"gamma = {gamma:g}")
     left.axhline(0, color="0.7", linewidth=0.8)
     left.axvline(250, color="black", linewidth=0.8, linestyle=":", label="the text's 250 rounds")
-    left.legend(loc="lower center", ncols=2)
+    legend_below(figure, left, 4)
     right.legend()
     right.xaxis.set_major_locator(MultipleLocator(0.5))
     finish(left, xlabel="round", ylabel="advantage, mean over keys")
     finish(right, xlabel="margin y H / T of training rows", ylabel="% of rows")
     figure.suptitle(
-        f"Adult, epsilon = {about['epsilon']:g}, kappa = {about['density']:g}, lambda = gamma / 4, "
+        f"LazyBB with 1-rules on Adult: epsilon = {about['epsilon']:g}, kappa = {about['density']:g}, lambda = gamma / 4, "
         f"T = {about['rounds']}, {about['keys']} keys"
     )
     return figure

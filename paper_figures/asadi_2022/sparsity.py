@@ -38,5 +38,5 @@ def draw() -> Figure:
         panel.minorticks_off()
     panels[0][0].set_ylabel("features used, mean over keys")
     legend_below(figure, panels[0][0], 5)
-    figure.suptitle(f"settings of Tables 8-10; {lines[0]['keys']} keys")
+    figure.suptitle(f"LazyBB with 1-rules, settings of Tables 8-10; {lines[0]['keys']} keys")
     return figure

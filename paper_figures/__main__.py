@@ -114,7 +114,7 @@ def draw(name: str) -> dict[str, Figure]:
     """
     module = importlib.import_module(f"paper_figures.{name.replace('/', '.')}")
     of_a_paper = name.split("/")[0] in gallery.TITLES
-    with plt.rc_context(style.PRINT if of_a_paper else {}):
+    with plt.rc_context(style.PRINT if of_a_paper else None):
         drawn = module.draw()
     if isinstance(drawn, Figure):
         return {name: drawn}

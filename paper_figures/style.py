@@ -18,7 +18,7 @@ from dpbt.analysis.style import finish as finish
 WIDTH = 7.0
 """The width of a figure in print, in inches."""
 
-PRINT: dict[str, Any] = {
+PRINT: dict[Any, Any] = {
     "font.size": 8,
     "figure.titlesize": 8.5,
     "axes.titlesize": 8,
@@ -45,7 +45,6 @@ PRINT: dict[str, Any] = {
 ALPHAS = (0.0, 0.1, 0.25, 0.5, 0.75, 1.0)
 CALIBRATIONS = {"published": BLUE, "tight": ORANGE}
 CALIBRATION_MARKERS = {"published": "o", "tight": "s"}
-CALIBRATION_HATCHES = {"published": "", "tight": "////"}
 AUTO, PEER, WITHOUT, PAPER = PURPLE, GREEN, "0.45", "black"
 """The colours of `auto`, of a peer, of learning without privacy, and of what a paper prints."""
 
@@ -75,13 +74,27 @@ def colour(alpha: float):
     return matplotlib.colormaps["plasma"](0.9 * alpha)
 
 
+def line_of(calibration: str) -> dict[str, Any]:
+    """Colour, marker and dash of a calibration."""
+    return {
+        "color": CALIBRATIONS[calibration],
+        "marker": CALIBRATION_MARKERS[calibration],
+        "linestyle": "-" if calibration == "published" else "--",
+    }
+
+
+def bars_of(k: int) -> dict[str, Any]:
+    """Colour and hatch of the k-th of at most three kinds of bars."""
+    return {"color": THREE[k], "hatch": HATCHES[k], "edgecolor": "white", "linewidth": 0}
+
+
 def ordered(k: int, count: int) -> dict[str, Any]:
     """Colour and dash of the k-th of some ordered values, from dark to bright."""
     shade = matplotlib.colormaps["viridis"](0.88 * k / max(count - 1, 1))
     return {"color": shade, "linestyle": DASHES[k % len(DASHES)]}
 
 
-def legend_below(figure: Figure, panel: Axes, columns: int) -> None:
+def legend_below(figure: Figure, panel: Axes, columns: int, title: str | None = None) -> None:
     """Explain the lines of a panel below all panels."""
     handles, words = panel.get_legend_handles_labels()
-    figure.legend(handles, words, loc="outside lower center", ncols=columns)
+    figure.legend(handles, words, loc="outside lower center", ncols=columns, title=title)

@@ -4,7 +4,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MultipleLocator
 
 from paper_figures.asadi_2022.by_epsilon import saved
-from paper_figures.style import CALIBRATION_HATCHES, CALIBRATIONS, DASHES, finish, legend_below, sheet
+from paper_figures.style import CALIBRATIONS, DASHES, bars_of, finish, legend_below, sheet
 
 
 def draw() -> Figure:
@@ -26,9 +26,7 @@ def draw() -> Figure:
         width = (bars[0]["high"] - bars[0]["low"]) / 2
         places = [line["low"] + k * width for line in bars]
         shares = [100 * line["share"] for line in bars]
-        style = {"color": shade, "edgecolor": "white", "linewidth": 0}
-        style["hatch"] = CALIBRATION_HATCHES[name]
-        right.bar(places, shares, width, align="edge", label=name, **style)
+        right.bar(places, shares, width, align="edge", label=name, **bars_of(k))
     gamma = about["gamma"]
     left.axhline(gamma, color="black", linewidth=0.8, label=f"gamma = {gamma:g}")
     left.axhline(0, color="0.7", linewidth=0.8)
@@ -39,7 +37,8 @@ def draw() -> Figure:
     finish(left, xlabel="round", ylabel="advantage, mean over keys")
     finish(right, xlabel="margin y H / T of training rows", ylabel="% of rows")
     figure.suptitle(
-        f"LazyBB with 1-rules on Adult: epsilon = {about['epsilon']:g}, kappa = {about['density']:g}, lambda = gamma / 4, "
-        f"T = {about['rounds']}, {about['keys']} keys"
+        f"LazyBB with 1-rules on Adult: epsilon = {about['epsilon']:g}, "
+        f"kappa = {about['density']:g}, "
+        f"lambda = gamma / 4, T = {about['rounds']}, {about['keys']} keys"
     )
     return figure

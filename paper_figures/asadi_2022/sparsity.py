@@ -1,11 +1,21 @@
 """Tables 5-7: features that LazyBB with 1-rules uses, by calibration and as printed."""
 
+from typing import Any
+
 from matplotlib.figure import Figure
 
 from dpbt.analysis.style import GREEN
 from experiments.common import aggregated
 from paper_figures.asadi_2022.by_epsilon import NAME, epsilon_axis, saved
-from paper_figures.style import CALIBRATION_MARKERS, CALIBRATIONS, DASHES, PAPER, WITHOUT, legend_below, sheet
+from paper_figures.style import (
+    CALIBRATION_MARKERS,
+    CALIBRATIONS,
+    DASHES,
+    PAPER,
+    WITHOUT,
+    legend_below,
+    sheet,
+)
 
 SERIES = {name: (shade, CALIBRATION_MARKERS[name]) for name, shade in CALIBRATIONS.items()}
 SERIES |= {"doubled": (GREEN, "^"), "no_privacy": (WITHOUT, ".")}
@@ -28,7 +38,7 @@ def draw() -> Figure:
         epsilon = [line["epsilon"] for line in own]
         for (series, (colour, marker)), dash in zip(SERIES.items(), DASHES, strict=False):
             count = [line[series] for line in own]
-            style = {"marker": marker, "color": colour, "linestyle": dash}
+            style: dict[str, Any] = {"marker": marker, "color": colour, "linestyle": dash}
             panel.plot(epsilon, count, label=WORDS.get(series, series), **style)
         theirs = [(at["epsilon"], number) for at, number in aggregated.printed(NAME, TABLES[name])]
         style = {"color": PAPER, "marker": "*", "linestyle": "", "markersize": 7, "zorder": 5}

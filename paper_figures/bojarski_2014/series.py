@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 
 from dpbt.commands.errors import InputError
 from experiments.common import aggregated, results
-from paper_figures.style import DASHES, MARKERS, THREE, finish, ordered, sheet
+from paper_figures.style import DASHES, MARKERS, THREE, finish, legend_below, ordered, sheet
 
 NAME = "bojarski_2014"
 HEIGHTS = (8, 12)
@@ -107,15 +107,16 @@ def figure(grid: list[Line], by_eta: list[Line]) -> Figure:
     finish(panels[1, 1], title=f"{first}d: majority voting, over all h", xlabel="trees k")
     if by_eta:
         _by_eta(panels[2], by_eta, first + 1)
+        legend_below(drawn, panels[2, 1], 4, title=f"{first + 1}b: eta n_train, rules, bounds")
     top = max(line["test_error"] for line in grid + by_eta)
     error = LARGER_CLASS.get(about["dataset"])
     for panel in panels.flat:
-        panel.set_ylim(0, min(1.05 * top, 0.62))
+        panel.set_ylim(0, 1.4 * top)  # with room for a legend
         if error is not None:
             panel.axhline(error, color="black", linewidth=0.8, zorder=1)
     for panel in panels[:, 0]:
         panel.set_ylabel("test error")
-    for panel in panels[1]:
+    for panel in panels[:2].flat:
         panel.xaxis.get_major_locator().set_params(integer=True)
     drawn.suptitle("\n".join(_heading(about, private, grid + by_eta, first)))
     return drawn
@@ -133,7 +134,7 @@ def _heading(about: Line, private: list[Line], everything: list[Line], first: in
         flat = [line["test_error"] for line in private if line["voting"] != "probabilistic"]
         words.append(f"black line: the larger class, {error:.3f}")
         if max(abs(found - error) for found in flat) < NEAR:
-            words[-1] += "; there majority and threshold averaging say little else"
+            words[-1] += f"; majority and threshold averaging stay within {NEAR} of it there"
     return [*words, *what_bounds_say(everything)]
 
 
@@ -141,7 +142,7 @@ def _by_eta(panels: Sequence[Axes], by_eta: list[Line], number: int) -> None:
     """Panels a and b of the second figure."""
     by_budget(panels[0], by_eta)
     title = f"{number}a: error by eta, k chosen on validation rows"
-    finish(panels[0], title=title, xlabel="eta n_train", xscale="log")
+    finish(panels[0], title=title)
     tall = values(by_eta, "height")[-1]
     by_trees(panels[1], [line for line in by_eta if line["height"] == tall])
     title = f"{number}b: error by number of trees, h = {tall:.0f}"
@@ -180,7 +181,7 @@ def spread(panel: Axes, lines: list[Line], key: str) -> None:
     errors = [[line["test_error"] for line in majority if line[key] == place] for place in places]
     measures: dict[str, Callable] = {"largest": np.max, "mean": np.mean, "smallest": np.min}
     for k, (words, measure) in enumerate(measures.items()):
-        style = {"color": THREE[0], "linestyle": DASHES[k]}
+        style: dict[str, Any] = {"color": THREE[0], "linestyle": DASHES[k]}
         panel.plot(places, [measure(some) for some in errors], label=words, **style)
     _legend(panel)
 
@@ -189,7 +190,9 @@ def by_budget(panel: Axes, lines: list[Line]) -> None:
     """Panel a of the second figure: the k of least validation error, by eta and without privacy."""
     finite = [eta for eta in values(lines, "eta") if np.isfinite(eta)]
     unit = scale_of(lines)
-    for dash, height in zip(DASHES, values(lines, "height"), strict=False):
+    places = [eta * unit for eta in (*finite, 4 * finite[-1])]
+    for k, height in enumerate(values(lines, "height")):
+        dash, fill = DASHES[k], "none" if k else "full"
         for voting, style in RULES.items():
             best = {}
             for line in lines:
@@ -198,17 +201,18 @@ def by_budget(panel: Axes, lines: list[Line]) -> None:
                     if eta not in best or line["validation_error"] < best[eta]["validation_error"]:
                         best[eta] = line
             errors = [best[eta]["test_error"] for eta in finite]
-            panel.plot([eta * unit for eta in finite], errors, linestyle=dash, **style)
+            panel.plot(places[:-1], errors, linestyle=dash, fillstyle=fill, **style)
             if np.inf in best:
-                free = {**style, "fillstyle": "none" if dash != "-" else "full"}
-                panel.plot(finite[-1] * unit * 4, best[np.inf]["test_error"], **free)
-        panel.plot([], [], color="grey", linestyle=dash, label=f"h = {height:.0f}")
+                panel.plot(places[-1], best[np.inf]["test_error"], fillstyle=fill, **style)
+        words = f"h = {height:.0f}"
+        panel.plot([], [], color="grey", linestyle=dash, marker="o", fillstyle=fill, label=words)
     for voting, style in RULES.items():
         panel.plot([], [], label=voting, **style)
     _legend(panel)
-    if any(np.isinf(line["eta"]) for line in lines):
-        place = finite[-1] * unit * 4
-        panel.text(place, 0, "no\nprivacy", fontsize=7, ha="center", va="bottom")
+    names = [f"{place:.0f}" for place in places[:-1]]
+    finish(panel, xlabel="eta n_train", xscale="log")
+    panel.set_xticks(places, [*names, "no\nprivacy"])
+    panel.minorticks_off()
 
 
 def by_trees(panel: Axes, lines: list[Line]) -> None:
@@ -220,7 +224,7 @@ def by_trees(panel: Axes, lines: list[Line]) -> None:
         for voting, dash in BOTH.items():
             here = [line for line in lines if line["eta"] == eta and line["voting"] == voting]
             step = max(len(here) // 5, 1)
-            style = {"color": shade, "linestyle": dash, "linewidth": 0.8, "markersize": 4.5}
+            style: dict[str, Any] = {"color": shade, "linestyle": dash, "linewidth": 0.8}
             if voting == "majority":
                 style |= {"marker": MARKERS[k % len(MARKERS)], "markevery": (k % step, step)}
                 style |= {"markeredgecolor": "black", "markeredgewidth": 0.5, "label": words}
@@ -236,8 +240,6 @@ def by_trees(panel: Axes, lines: list[Line]) -> None:
             )
     for voting, dash in BOTH.items():
         panel.plot([], [], color="grey", linestyle=dash, label=voting)
-    beside = {"loc": "upper left", "bbox_to_anchor": (1, 1)}
-    panel.legend(title="eta n_train", handlelength=2.2, **beside)
 
 
 def _legend(panel: Axes) -> None:
@@ -251,7 +253,7 @@ def scale_of(lines: list[Line]) -> float:
 
 
 def what_bounds_say(lines: list[Line]) -> list[str]:
-    """Two lines of words that say for how many settings Theorems 5.4 to 5.6 and 5.8 prove an error below 1/2."""
+    """Two lines of words: of how many settings Theorems 5.4 to 5.6 and 5.8 say an error < 1/2."""
     sure = lines[0]["sure"]
     printed = [line for line in lines if line["bound"] is not None]
     free = [line for line in lines if line["least_bound"] < 0.5]

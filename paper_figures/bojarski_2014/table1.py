@@ -1,5 +1,7 @@
 """Table 1: errors of random forests with and without privacy, the paper's and ours."""
 
+from typing import Any
+
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
@@ -31,12 +33,14 @@ def draw() -> Figure:
                 if (line["private"], line["voting"]) == (private, rule)
             }
             _bars(panel, [own[name] for name in names], private, rule)
-            panel.set_xticks(range(len(names)), names, rotation=30, ha="right", rotation_mode="anchor")
+            panel.set_xticks(
+                range(len(names)), names, rotation=30, ha="right", rotation_mode="anchor"
+            )
             finish(panel, title=f"{rule}, {TITLES[private]}")
     for panel in panels[:, 0]:
         panel.set_ylabel("test error, %")
     legend_below(figure, panels[1, 1], 3)
-    words = "mean of ten runs; k and h chosen on validation rows; 95 % binomial intervals"
+    words = "mean of ten runs; k, h of forests chosen on validation rows; 95 % binomial intervals"
     figure.suptitle(words)
     return figure
 
@@ -48,9 +52,11 @@ def _bars(panel: Axes, own: list[Line], private: bool, rule: str) -> None:
     theirs = [line["paper_error"] for line in own]
     width = [line["paper_interval"] for line in own]
     places = range(len(own))
-    style = {"linestyle": ""}
+    style: dict[str, Any] = {"linestyle": ""}
     left = [k - 0.2 for k in places]
-    panel.errorbar(left, theirs, width, color=PAPER, marker="*", markersize=6, label="printed", **style)
+    panel.errorbar(
+        left, theirs, width, color=PAPER, marker="*", markersize=6, label="printed", **style
+    )
     words = "ours, negative counts as 0" if private else "ours"
     panel.errorbar(places, error, half, color=TIGHT, marker="s", label=words, **style)
     if private:

@@ -1,6 +1,7 @@
 """Private halfspaces: test error by rows, margin, label noise and epsilon."""
 
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -8,13 +9,12 @@ from matplotlib.figure import Figure
 
 from experiments.common import aggregated, results
 from paper_figures.style import (
-    CALIBRATION_MARKERS,
     CALIBRATIONS,
-    DASHES,
     PAPER,
     WITHOUT,
     finish,
     legend_below,
+    line_of,
     sheet,
 )
 
@@ -59,18 +59,17 @@ def draw() -> Figure:
 
 def _curves(panel: Axes, lines: list[results.Line], axis: str, alpha: float) -> None:
     """Both calibrations, and learning without privacy."""
-    for (name, shade), dash in zip(CALIBRATIONS.items(), DASHES, strict=False):
+    for name in CALIBRATIONS:
         own = [
             line for line in lines if line["calibration"] == name and np.isfinite(line["epsilon"])
         ]
         place = [_place(line, axis, alpha) for line in own]
-        values = [[line[column] for line in own] for column in (MEAN, SD)]
-        style = {"color": shade, "marker": CALIBRATION_MARKERS[name], "linestyle": dash}
-        panel.errorbar(place, *values, label=name, **style)
+        mean, sd = ([line[column] for line in own] for column in (MEAN, SD))
+        panel.errorbar(place, mean, yerr=sd, label=name, **line_of(name))
     without = [
         line for line in lines if line["calibration"] == "tight" and np.isinf(line["epsilon"])
     ]
-    style = {"color": WITHOUT, "linestyle": ":"}
+    style: dict[str, Any] = {"color": WITHOUT, "linestyle": ":"}
     if axis == "epsilon":
         panel.axhline(without[0][MEAN], **style)
     else:

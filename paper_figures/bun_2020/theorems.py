@@ -1,18 +1,20 @@
 """Theorems 24, 27 and 30 as figures: rounds, advantage and rows by margin."""
 
+from typing import Any
+
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from experiments.common import aggregated
 from experiments.common.results import Line
 from paper_figures.style import (
-    CALIBRATION_MARKERS,
     CALIBRATIONS,
     DASHES,
     FIVE,
     MARKERS,
     PAPER,
     finish,
+    line_of,
     sheet,
 )
 
@@ -36,13 +38,12 @@ def draw() -> Figure:
     figure, panels = sheet(1, 3, 3.3)
     _rounds(panels[0], lines)
     curve(panels[1], lines, "claimed_advantage", "claimed, tau / 8", color=PAPER, marker="*")
-    style = {"color": FIVE[0], "marker": "o", "linestyle": "--"}
+    style: dict[str, Any] = {"color": FIVE[0], "marker": "o", "linestyle": "--"}
     curve(panels[1], lines, "smallest_advantage", "smallest that was measured", **style)
     words = "formula without constants"
     curve(panels[2], lines, "theorem_rows", words, color=PAPER, marker="*")
-    for (name, shade), dash in zip(CALIBRATIONS.items(), DASHES, strict=False):
-        style = {"color": shade, "marker": CALIBRATION_MARKERS[name], "linestyle": dash}
-        curve(panels[2], lines, f"rows_for_{name}", f"HS-StL's noise, {name}", **style)
+    for name in CALIBRATIONS:
+        curve(panels[2], lines, f"rows_for_{name}", f"HS-StL's noise, {name}", **line_of(name))
     titles = ("Theorem 24: rounds", "Theorem 27: advantage", "Theorem 30: rows, (1, 1e-6)-DP")
     tau = [line["tau"] for line in lines]
     for panel, title in zip(panels, titles, strict=True):
@@ -64,7 +65,7 @@ def _rounds(panel: Axes, lines: list[Line]) -> None:
     """What Theorem 24 asks for and what it took; an arrow where the rounds that were run ended."""
     curve(panel, lines, "theorem_rounds", "HS-StL asks for", color=PAPER, marker="*")
     for k, (column, words) in enumerate(ROUNDS.items()):
-        style = {"color": FIVE[k], "marker": MARKERS[k]}
+        style: dict[str, Any] = {"color": FIVE[k], "marker": MARKERS[k]}
         curve(panel, lines, column, words, linestyle=DASHES[k + 1], **style)
         if column not in COUNTED:
             continue

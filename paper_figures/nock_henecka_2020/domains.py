@@ -7,6 +7,7 @@ upper one, as in the paper; here a crop holds the best fifth of a panel's runs.
 """
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -126,7 +127,7 @@ def _calibration(rows: np.ndarray, domain: str, name: str, own: of.Runs) -> None
     of.by_epsilon(rows[0, 0], own, EPSILONS, yticks=PERCENT)
     of.by_epsilon(rows[1, 0], own, EPSILONS)
     rows[0, 0].set_title("by epsilon", fontsize=7)
-    _crop(*rows[:, 0], [own.error[np.isclose(own.epsilon, at)] for at in EPSILONS])
+    _crop(rows[0, 0], rows[1, 0], [own.error[np.isclose(own.epsilon, at)] for at in EPSILONS])
     for (upper, lower), epsilon in zip(rows.T[1:], EPSILONS, strict=True):
         here = own.where(np.isclose(own.epsilon, epsilon))
         if not len(here.error):
@@ -151,5 +152,5 @@ def _crop(whole: Axes, panel: Axes, curves: Sequence[np.ndarray]) -> None:
     top = 103 * max(np.mean(own <= high) for own in curves if len(own))
     panel.set(xlim=(low, high), ylim=(0, top))
     panel.yaxis.set_major_locator(MaxNLocator(3, integer=True))
-    style = {"fill": False, "edgecolor": "0.4", "linewidth": 0.8, "zorder": 4}
+    style: dict[str, Any] = {"fill": False, "edgecolor": "0.4", "linewidth": 0.8, "zorder": 4}
     whole.add_patch(Rectangle((low, 0), high - low, top, **style))

@@ -35,7 +35,9 @@ def draw() -> Figure:
     finish(inverse, xlabel="z", title="inverse canonical link")
     finish(surrogate, xlabel="z", title="convex surrogate F(z)")
     finish(bound, xlabel="rows m", xscale="log", yscale="log", title="sensitivity of a split")
-    legend.plot([], [], color="grey", label="wide and pale: published,\nmax{3, 1 + f(1, m)}", **PALE)
+    legend.plot(
+        [], [], color="grey", label="wide and pale: published,\nmax{3, 1 + f(1, m)}", **PALE
+    )
     legend.plot([], [], color="grey", label="thin: tight, f(1, m)")
     legend.legend(loc="center")
     legend.axis("off")

@@ -1,5 +1,7 @@
 """Figure 2: banknote with and without privacy, by alpha, and the number of leaves."""
 
+from typing import Any
+
 from matplotlib.figure import Figure
 
 from dpbt.commands.errors import InputError
@@ -29,7 +31,7 @@ def draw() -> Figure:
             of.sizes(column[1], found, of.leaves, shade)
     for panel in panels[0, 1:]:
         of.cumulated_auto(panel, DOMAIN)
-        style = {"color": "0.5", "linewidth": 0.9, "linestyle": ":"}
+        style: dict[str, Any] = {"color": "0.5", "linewidth": 0.9, "linestyle": ":"}
         panel.axvline(CLAIM[0], **style)
         panel.axhline(CLAIM[1], label="the text's claim: 2/3 of O.C. at 20 % error", **style)
     words = "dotted: all settings,\nconstant by construction"

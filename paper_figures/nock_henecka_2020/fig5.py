@@ -1,5 +1,7 @@
 """Nock & Henecka (2020), Figure 5: second derivative of the M-alpha surrogate over alpha."""
 
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -15,7 +17,7 @@ def draw() -> Figure:
     side = np.geomspace(1e-4, 4, 400).astype(np.float32)
     for alpha, dash in zip(ALPHAS[1:], DASHES[1:], strict=False):
         loss, flat = losses.m_alpha(alpha), 2 * (1 - alpha)
-        style = {"color": colour(alpha), "linestyle": dash}
+        style: dict[str, Any] = {"color": colour(alpha), "linestyle": dash}
         second = np.asarray(jax.vmap(jax.grad(jax.grad(loss.surrogate)))(jnp.asarray(flat + side)))
         printed = 4 * alpha**2 / (4 * alpha**2 + side**2) ** 1.5
         for sign in (-1, 1):

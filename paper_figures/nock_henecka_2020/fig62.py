@@ -5,6 +5,7 @@ nearly coincide, the panel below each has their difference.
 """
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -71,7 +72,7 @@ def _runs(curves: Axes, difference: Axes, name: str, calibration: str, epsilon: 
         if not (len(few) and len(many)):
             continue
         of.cumulated(curves, few, color=shade, **PALE)
-        style = {"color": shade, "linestyle": dash, "linewidth": 1.1}
+        style: dict[str, Any] = {"color": shade, "linestyle": dash, "linewidth": 1.1}
         of.cumulated(curves, many, label=f"{words}, v_q = 50", **style)
         x = np.unique(np.concatenate([few, many]))
         difference.step(x, _share(many, x) - _share(few, x), where="post", **style)

@@ -161,5 +161,5 @@ def cumulated_auto(panel: Axes, domain: str) -> None:
     errors = sorted(auto_errors(domain).values())
     if errors:
         share = 100 * np.arange(len(errors) + 1) / len(errors)
-        style = {**AUTO_STYLE, "markevery": slice(1, None)}
+        style: dict[str, Any] = {**AUTO_STYLE, "markevery": slice(1, None)}
         panel.step([errors[0], *errors], share, where="post", label="auto", **style)

@@ -5,7 +5,7 @@ from matplotlib.ticker import MaxNLocator
 
 from experiments.common import aggregated
 from paper_figures.nock_henecka_2020.runs import NAME, WAYS
-from paper_figures.style import CALIBRATIONS, HATCHES, THREE, finish, sheet
+from paper_figures.style import CALIBRATIONS, bars_of, finish, sheet
 
 
 def draw() -> Figure:
@@ -26,8 +26,7 @@ def draw() -> Figure:
             if name == "printed":
                 counts = [count for at, count in theirs if str(at["alpha"]) == way]
             places = [place + 0.27 * (k - 1) for place in range(len(counts))]
-            style = {"color": THREE[k], "hatch": HATCHES[k], "edgecolor": "white", "linewidth": 0}
-            panel.bar(places, counts, width=0.25, label=words, **style)
+            panel.bar(places, counts, width=0.25, label=words, **bars_of(k))
         panel.set_xticks(range(len(epsilons)), [f"{epsilon:g}" for epsilon in epsilons])
         number = own[0]["domains"] if own else 19
         finish(panel, xlabel="epsilon", title=f"{name}: {number} domains", ylim=(0, number))

@@ -4,7 +4,7 @@ from matplotlib.figure import Figure
 
 from experiments.common import aggregated
 from paper_figures.nock_henecka_2020.runs import NAME, WAYS
-from paper_figures.style import CALIBRATION_HATCHES, CALIBRATIONS, PAPER, finish, legend_below, sheet
+from paper_figures.style import CALIBRATIONS, PAPER, bars_of, finish, legend_below, sheet
 
 PANELS = ((2, "rf_l"), (2, "rf_e"), (20, "rf_l"), (20, "rf_e"))
 """(T, forest) of each panel."""
@@ -25,7 +25,7 @@ def draw() -> Figure:
         printed = [n for at, n in theirs if (at["rounds"], at["forest"]) == (rounds, forest)]
         places = range(len(WAYS))
         panel.bar([k - 0.27 for k in places], printed, 0.25, color=PAPER, label="printed")
-        for shift, (name, shade) in zip((0, 0.27), CALIBRATIONS.items(), strict=True):
+        for k, name in enumerate(CALIBRATIONS):
             own = [
                 line["percent"]
                 for way in WAYS
@@ -34,9 +34,8 @@ def draw() -> Figure:
                 and str(line["alpha"]) == way
             ]
             if len(own) == len(WAYS):
-                style = {"color": shade, "edgecolor": "white", "linewidth": 0}
-                style["hatch"] = CALIBRATION_HATCHES[name]
-                panel.bar([k + shift for k in places], own, 0.25, label=name, **style)
+                places_of = [place + 0.27 * k for place in places]
+                panel.bar(places_of, own, 0.25, label=name, **bars_of(k))
         panel.axhline(50, color="0.6", linewidth=0.8)
         panel.set_xticks(places, [words.replace(" = ", "\n= ") for words in WAYS.values()])
         finish(panel, title=f"T = {rounds} against {WORDS[forest]}", ylim=(0, 100))

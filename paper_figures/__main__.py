@@ -123,8 +123,9 @@ def draw(name: str) -> dict[str, Figure]:
 
 def _settle(figure: Figure) -> None:
     """Place the panels once; without this, every file that is written places them again."""
-    figure.draw_without_rendering()
-    figure.set_layout_engine("none")
+    if figure.get_layout_engine() is not None:
+        figure.draw_without_rendering()
+        figure.set_layout_engine("none")
 
 
 def save(figure: Figure, path: Path) -> None:

@@ -64,9 +64,11 @@ def sheet(rows: int, columns: int, height: float, **options: Any) -> tuple[Figur
         rows: of panels.
         columns: of panels.
         height: of the figure, in inches.
-        options: of `matplotlib.pyplot.subplots`.
+        options: of `matplotlib.pyplot.subplots`; panels are placed by what they show unless it has
+            another layout.
     """
-    return plt.subplots(rows, columns, figsize=(WIDTH, height), layout="constrained", **options)
+    options = {"layout": "constrained", **options}
+    return plt.subplots(rows, columns, figsize=(WIDTH, height), **options)
 
 
 def colour(alpha: float):

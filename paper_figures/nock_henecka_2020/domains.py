@@ -46,7 +46,10 @@ def figure(domain: str) -> Figure:
     found = {name: own for name, own in found.items() if len(own.error)}
     private = [name for name in CALIBRATIONS if name in found]
     rows = 2 + 2 * len(private)
-    drawn, panels = sheet(rows, 1 + len(EPSILONS), 0.5 + ROW * rows, squeeze=False)
+    height = 0.5 + ROW * rows
+    drawn, panels = sheet(rows, 1 + len(EPSILONS), height, squeeze=False, layout=None)
+    below, above = 0.5 / height, 1 - 0.42 / height  # for words; all panels have one size
+    drawn.subplots_adjust(0.085, below, 0.978, above, wspace=0.48, hspace=0.5)
     _sizes(panels[0], found)
     _alphas(panels[1], domain, found)
     for k, name in enumerate(private):
@@ -60,12 +63,19 @@ def figure(domain: str) -> Figure:
     shown = [panel for panel in panels.flat if panel.axison]
     of.mark_larger_class(shown, of.larger_class(domain))
     for panel in shown:
-        panel.xaxis.set_major_locator(MaxNLocator(1, steps=(1, 2, 5, 10)))
+        _two_ticks(panel)
         finish(panel)
-    drawn.supxlabel("mean test error x of ten folds", fontsize=7.5)
+    drawn.supxlabel("mean test error x of ten folds", fontsize=7.5, y=0.1 / height)
     count = ", ".join(f"{len(own.error)} {WORDS.get(name, name)}" for name, own in found.items())
-    drawn.suptitle(f"{domain}: v_q = 10, M = 10, seed 0; settings: {count}")
+    drawn.suptitle(f"{domain}: v_q = 10, M = 10, seed 0; settings: {count}", y=1 - 0.07 / height)
     return drawn
+
+
+def _two_ticks(panel: Axes) -> None:
+    """Leave the horizontal axis of a small panel its first and its last round number."""
+    low, high = panel.get_xlim()
+    ticks = [at for at in MaxNLocator(5).tick_values(low, high) if low <= at <= high]
+    panel.set_xticks([ticks[0], ticks[-1]])
 
 
 def _sizes(row: Sequence[Axes], found: dict[str, of.Runs]) -> None:
@@ -109,14 +119,14 @@ def _legends(left: Axes, right: Axes) -> None:
         Patch(fill=False, edgecolor="0.4", label="crop, drawn below"),
         Line2D([], [], color="0.3", linestyle=":", label="sizes: all settings, by construction"),
     ]
-    place = {"loc": "upper left", "bbox_to_anchor": (-0.3, 1.12), "labelspacing": 0.35}
+    place = {"loc": "upper left", "bbox_to_anchor": (-0.2, 1.1), "labelspacing": 0.35}
     first = left.legend(handles=handles, **place)
     epsilons = [
         Line2D([], [], label=f"{epsilon:g}", **ordered(k, len(EPSILONS)))
         for k, epsilon in enumerate(EPSILONS)
     ]
     second = right.legend(
-        handles=epsilons, title="epsilon", loc="upper right", bbox_to_anchor=(1.05, 1.1)
+        handles=epsilons, title="epsilon", loc="upper right", bbox_to_anchor=(1.08, 1.1)
     )
     for legend in (first, second):
         legend.set_in_layout(False)

@@ -145,10 +145,13 @@ def _ours(
 def _error(line: Line, row: Mapping[str, Any], calibration: str, value: float) -> float:
     """Our standard error, by the row's rule.
 
-    A rule has one of these keys: `column` (the error itself), `binomial` (the number of trials, or
-    the columns whose sum it is), `half_width` (a column with half a 95 % interval), or `sd` (a
-    column with a standard deviation, whose number of draws is in the column `count`). With
-    `of_sd` the value is itself a standard deviation of that many draws.
+    A rule has one of these keys:
+
+    - `column`: the column of the error itself;
+    - `binomial`: the number of trials, or the columns whose sum it is;
+    - `half_width`: a column with half a 95 % interval;
+    - `sd`: a column with a standard deviation, whose number of draws is in the column `count`;
+    - `of_sd`: the value is itself a standard deviation of that many draws.
     """
     rule = row.get("error", {})
     if "binomial" in rule:

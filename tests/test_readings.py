@@ -274,6 +274,16 @@ def test_the_smallest_grid_is_fitted_saved_and_resumed(data_folder, tmp_path, ca
     command += ["--readings", "second option", "leaves without noise", "--datasets", "transfusion"]
     assert command_line.main(command) == 0
     assert "told apart" in capsys.readouterr().out
+    none = tmp_path / "none"
+    transfusion = reading_fits.domains(tmp_path, none, none)["transfusion"]
+
+    more = [*command[:10], "second option", "clamped after", *command[-2:]]
+    assert command_line.main(more) == 0
+    both = reading_fits.domains(tmp_path, none, none)["transfusion"]
+    assert set(both.errors) == {*transfusion.errors, "clamped after"}
+    assert len(list(tmp_path.glob("boosted*/transfusion/transfusion.npz"))) == 2
+    for reading, errors in transfusion.errors.items():
+        np.testing.assert_array_equal(both.errors[reading], errors)
     first = (tmp_path / "readings.csv").read_bytes()
 
     monkeypatch.setattr(

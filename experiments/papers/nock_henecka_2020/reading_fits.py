@@ -1,5 +1,6 @@
 """The saved fits that the readings are compared on: theirs, those of `run`, and the forests."""
 
+import itertools
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -52,8 +53,7 @@ def domains(folder: Path, grid: Path, forests: Path) -> dict[str, Fits]:
     printed, theirs = _printed(grid), _forests(forests)
     found = {}
     for name in data.NOCK_HENECKA:
-        path = folder / "boosted" / name / f"{name}.npz"
-        parts = [_fitted(path)] if path.exists() else []
+        parts = [_fitted(path) for path in _files(folder, name)]
         parts += [printed[name]] if name in printed else []
         if parts:
             rivals, commit = theirs.get(name, ({}, ""))
@@ -64,6 +64,27 @@ def domains(folder: Path, grid: Path, forests: Path) -> dict[str, Fits]:
     if not found:
         raise InputError(f"no fits in {folder}; run: python -m experiments {NAME} readings")
     return found
+
+
+def _files(folder: Path, name: str) -> list[Path]:
+    """The files of a domain; each has the readings that were added together."""
+    return sorted(folder.glob(f"boosted*/{name}/{name}.npz"))
+
+
+def readings(folder: Path, name: str) -> set[str]:
+    """The readings that a domain is fitted under.
+
+    Raises:
+        ValueError: for a file that is not one of fits.
+    """
+    columns = (storage.load_columns(path)[0] for path in _files(folder, name))
+    return {reading for own in columns for reading in own["reading"].tolist()}
+
+
+def unfinished(folder: Path, name: str) -> Path:
+    """The folder where the next readings of a domain are fitted."""
+    every = (folder / f"boosted{number or ''}" / name for number in itertools.count())
+    return next(one for one in every if not (one / f"{name}.npz").exists())
 
 
 def _joined(parts: Sequence[Fits]) -> Fits:

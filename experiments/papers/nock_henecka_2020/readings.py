@@ -47,7 +47,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         metavar="NAME",
         help="domains (banknote); `python -m experiments data check` lists all 19",
     )
-    words = "readings; a domain is finished with those it was begun with (all)"
+    words = "readings (all); those that a domain has already are not fitted again"
     names = {"nargs": "+", "choices": FITTED, "default": list(FITTED), "metavar": "NAME"}
     parser.add_argument("--readings", **names, help=words)
     words = "the folder of the results of `run` (%(default)s)"
@@ -101,13 +101,15 @@ def _larger_class(label: np.ndarray) -> float:
 
 
 def _fit(name: str, out: Path, options: argparse.Namespace) -> None:
-    """Fit what is missing of one domain; one that is finished is left as it is."""
-    folder = out / "boosted" / name
-    if (folder / f"{name}.npz").exists():
-        return
+    """Fit the readings that are missing of one domain, in a folder of their own."""
     with of_input():
+        there = reading_fits.readings(out, name)
+        missing = tuple(one for one in dict.fromkeys(options.readings) if one not in there)
+        if not missing:
+            return
         work = tasks([name], 10, options.data)
-    sweep = boosted_grid(tuple(dict.fromkeys(options.readings)), options.smoke)
+    folder = reading_fits.unfinished(out, name)
+    sweep = boosted_grid(missing, options.smoke)
     total = len(sweep.settings) * settings.FOLDS
     with progress(total, "fit", quiet=options.json) as shown, of_input(folder):
         shown.set_description(name)

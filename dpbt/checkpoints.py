@@ -23,15 +23,16 @@ import dpbt
 from dpbt.base import Array, Recipe
 from dpbt.storage import naming, remove_left, without_twins, write_whole
 
-FORMAT, VERSION = "dpbt checkpoint", 1
+FORMAT, VERSION = "dpbt checkpoint", 2
 
 RUN, RELEASES = "run.json", "releases.jsonl"
 
-AGAIN = (
-    "move the folder away and run again with the key, recipe, table and versions of the run, which "
-    "releases the same once more"
-)
-"""What to do about a damaged folder. The same noise on the same sums is no further release."""
+AGAIN = "its run cannot go on; begin one with a new key in another folder, and pay for it"
+"""What to do about a damaged folder.
+
+The old key must not draw again: other versions, another processor or other rows would put the same
+noise on other sums.
+"""
 
 Releases = dict[str, np.ndarray]
 """Site -> int32[...] or int64[...]: one release."""
@@ -176,7 +177,7 @@ def _read_run(path: Path) -> dict[str, Any]:
         version = run["format"], run["format_version"]
         names = ("salt", "key", "recipe", "table", "version of dpbt or jax")
         found = {name: str(run[name]) for name in names}
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, RecursionError):
         raise ValueError(f"{path}: cut off or damaged; {AGAIN}") from None
     if version != (FORMAT, VERSION):
         raise ValueError(f"{path}: no checkpoint that this dpbt reads; go on with the one it is of")

@@ -1,5 +1,6 @@
 """Full disks, files that are cut off, and sources that change: conversions, checkpoints, purses."""
 
+import dataclasses
 import errno
 import os
 import shutil
@@ -219,15 +220,30 @@ def test_a_run_goes_on_with_the_rows_of_a_chunk_that_was_cut_off(stopped, capsys
 
 
 @pytest.mark.parametrize("where", CUTS)
-def test_a_checkpoint_whose_name_is_cut_off_is_drawn_again_bit_for_bit(stopped, capsys, where):
-    before = Path("run", RELEASES).read_bytes()
+def test_a_checkpoint_whose_name_is_cut_off_does_not_go_on(stopped, capsys, where):
+    """Nor does its key make noise for another folder: that is a run which is paid for."""
     cut(Path("run/run.json"), where)
     line = refused(capsys, *moments.FIT)
-    assert "run.json: cut off or damaged; move the folder away and run again with the key" in line
+    assert "run.json: cut off or damaged; its run cannot go on; begin one with a new key" in line
     Path("run").rename("away")
-    assert moments.run("fit", 1) == 0
-    assert Path("model.json").read_bytes() == stopped
-    assert Path("run", RELEASES).read_bytes() == before
+    line = refused(capsys, *moments.FIT)
+    assert "run.key: the key of a run whose folder run is gone or empty; bring it back, or" in line
+    assert spent() == 4
+    assert moments.run("fit", 1, "--checkpoint", "second") == 0
+    assert spent() == 8
+    assert Path("model.json").read_bytes() != stopped
+
+
+@pytest.mark.parametrize("lost", [("run.key", "run/run.json"), ("run/run.json",)])
+def test_releases_without_a_name_are_of_no_further_run(stopped, capsys, lost):
+    """With the key, without it, and after a run that ended: no new noise is drawn there."""
+    for path in lost:
+        Path(path).unlink()
+    before = content("run")
+    line = refused(capsys, *moments.FIT)
+    assert "run" in line
+    assert "--checkpoint" in line or "another folder" in line
+    assert content("run") == before
     assert spent() == 4
 
 
@@ -376,7 +392,38 @@ def test_a_file_that_changes_while_it_is_read_is_refused(files, capsys, monkeypa
         yield from read(*given)
         os.utime("rows.csv", (1, 1))
 
-    monkeypatch.setattr(conversion, "blocks_of_file", changing)
-    line = refused(capsys, *moments.CONVERT)
+    found, words = os.stat("rows.csv"), [*moments.CONVERT[:-1], "30"]
+    with monkeypatch.context() as patch:
+        patch.setattr(conversion, "blocks_of_file", changing)
+        patch.setattr(conversion, "BLOCK_ROWS", 10)
+        line = refused(capsys, *words)
     assert "rows.csv: changed while it was read; convert to a new folder" in line
+
+    # With its time put back, nothing goes on with chunks that may be of other rows.
+    os.utime("rows.csv", ns=(found.st_atime_ns, found.st_mtime_ns))
+    assert "has other files; give a new one" in refused(capsys, *words)
     assert not Path("rows.chunks/manifest.json").exists()
+
+
+def test_the_identity_of_a_table_is_that_of_its_rows_and_declarations(tmp_path):
+    """Not of their source; and each declaration counts."""
+    domain, columns, labels = worker.random_cells(5, 60)
+
+    def identity(name, labels=labels, domain=domain, **options):
+        block = conversion.Block(columns, labels, options.pop("weights", None))
+        source = conversion.BlockSource(name, lambda: [block])
+        return conversion.convert(source, domain, tmp_path / name, **options).identity
+
+    first = next(iter(domain))
+    wider = {**domain, first: dataclasses.replace(domain[first], high=domain[first].high + 1)}
+    flipped = [not labels[0], *labels[1:]]
+    found = [
+        identity("a"),
+        identity("b", labels=flipped),
+        identity("c", domain=wider),
+        identity("d", capacity=61),
+        identity("e", weights=[1.0] * 60, most_weight=2.0),
+        identity("f", rows_per_chunk=30),
+    ]
+    assert len(set(found)) == len(found)
+    assert identity("again") == found[0]

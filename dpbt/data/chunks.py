@@ -268,7 +268,7 @@ def read_json(path: Path) -> dict[str, Any]:
     """
     try:
         content = json.loads(path.read_bytes(), object_pairs_hook=without_twins)
-    except (UnicodeDecodeError, json.JSONDecodeError, RecursionError):
+    except (ValueError, RecursionError):
         raise ValueError(f"{path}: no JSON, or cut off; {AGAIN}") from None
     if not isinstance(content, dict) or content.get("format") != FORMAT:
         raise ValueError(f'{path}: lacks "format": "{FORMAT}"; {AGAIN}')

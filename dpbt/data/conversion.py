@@ -65,6 +65,10 @@ class Source(Protocol):
         ...
 
 
+class SourceChangedError(ValueError):
+    """The rows changed while they were read, so nothing may go on with what was written."""
+
+
 @dataclasses.dataclass(frozen=True)
 class FileSource:
     """The rows of a CSV or Parquet file; see `files.read_csv` for how lines are read.
@@ -90,7 +94,7 @@ class FileSource:
         """The rows from number `skip` on.
 
         Raises:
-            ValueError: at the end, if the file was changed meanwhile.
+            SourceChangedError: at the end, if the file was changed meanwhile.
         """
         before = self.identity
         names = (*self.domain, *self.label.columns)
@@ -99,7 +103,9 @@ class FileSource:
             weight = self.label.weight
             yield Block(columns, labels, None if weight is None else columns.pop(weight.column))
         if self.identity != before:
-            raise ValueError(f"{self.path}: changed while it was read; convert to a new folder")
+            raise SourceChangedError(
+                f"{self.path}: changed while it was read; convert to a new folder"
+            )
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -298,11 +304,15 @@ def convert(
         writer.open()
         done = writer.rows
         encode = functools.partial(_encoded, domain, labels=labels)
-        for encoded in _ahead(encode, source.blocks(done)):
-            writer.add(encoded)
-            done += len(encoded.present)
-            if progress is not None:
-                progress(done)
+        try:
+            for encoded in _ahead(encode, source.blocks(done)):
+                writer.add(encoded)
+                done += len(encoded.present)
+                if progress is not None:
+                    progress(done)
+        except SourceChangedError:
+            writer.give_up()
+            raise
         writer.close(empty)
     return chunks.open_folder(folder)
 
@@ -402,6 +412,10 @@ class _Writer:
         self._known = [chunks.Chunk(*entry) for entry in content["chunks"]]
         filled = [number for number, chunk in enumerate(self._known) if chunk.present]
         self._chunks = self._known[: filled[-1] if filled else 0]
+
+    def give_up(self) -> None:
+        """Delete the state, so that nothing goes on with these chunks."""
+        (self._folder / chunks.UNFINISHED).unlink()
 
     def add(self, rows: Rows) -> None:
         """Add rows, and write each chunk that is full.

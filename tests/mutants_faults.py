@@ -17,6 +17,34 @@ def killed(name: str) -> str:
 
 FAULTS = [
     Mutant(
+        "a key that makes noise again for a folder that is gone",
+        "dpbt/commands/chunked.py",
+        "        if marked and not begun:",
+        "        if False:",
+        (damage("a_checkpoint_whose_name_is_cut_off_does_not_go_on"),),
+    ),
+    Mutant(
+        "releases that nothing names, and a new key for them",
+        "dpbt/commands/chunked.py",
+        "for name in (RUN, RELEASES))",
+        "for name in (RUN,))",
+        (damage("releases_without_a_name_are_of_no_further_run"),),
+    ),
+    Mutant(
+        "a conversion that goes on although its file changed while it was read",
+        "dpbt/data/conversion.py",
+        "            writer.give_up()\n",
+        "",
+        (damage("a_file_that_changes_while_it_is_read_is_refused"),),
+    ),
+    Mutant(
+        "a table that is known by its chunks alone",
+        "dpbt/data/chunks.py",
+        'return checksum({name: self.content[name] for name in self.content if name != "source"})',
+        'return checksum({"chunks": self.content["chunks"]})',
+        (damage("the_identity_of_a_table_is_that_of_its_rows_and_declarations"),),
+    ),
+    Mutant(
         "a damaged result that counts as done",
         "dpbt/sweeps/folders.py",
         "if path.exists() and not _is_whole(path):",

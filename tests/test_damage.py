@@ -244,6 +244,7 @@ def test_releases_without_a_name_are_of_no_further_run(stopped, capsys, lost):
     assert "run" in line
     assert "--checkpoint" in line or "another folder" in line
     assert content("run") == before
+    assert Path("run.key").exists() == ("run.key" not in lost)
     assert spent() == 4
 
 
@@ -424,6 +425,9 @@ def test_the_identity_of_a_table_is_that_of_its_rows_and_declarations(tmp_path):
         identity("d", capacity=61),
         identity("e", weights=[1.0] * 60, most_weight=2.0),
         identity("f", rows_per_chunk=30),
+        identity("g", domain=dict(reversed(domain.items()))),
+        identity("h", labels=["no", "yes", *["no"] * 58], negative="no", positive="yes"),
+        identity("i", labels=["0", "1", *["0"] * 58], negative="0", positive="1"),
     ]
     assert len(set(found)) == len(found)
     assert identity("again") == found[0]

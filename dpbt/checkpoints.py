@@ -21,11 +21,18 @@ import numpy as np
 
 import dpbt
 from dpbt.base import Array, Recipe
-from dpbt.storage import naming, without_twins, write_whole
+from dpbt.storage import naming, remove_left, without_twins, write_whole
 
-FORMAT, VERSION = "dpbt checkpoint", 1
+FORMAT, VERSION = "dpbt checkpoint", 2
 
 RUN, RELEASES = "run.json", "releases.jsonl"
+
+AGAIN = "its run cannot go on; begin one with a new key in another folder, and pay for it"
+"""What to do about a damaged folder.
+
+The old key must not draw again: other versions, another processor or other rows would put the same
+noise on other sums.
+"""
 
 Releases = dict[str, np.ndarray]
 """Site -> int32[...] or int64[...]: one release."""
@@ -66,7 +73,7 @@ class Checkpoint:
         folder: it is made if it does not exist.
         key: of the run.
         recipe: of the run.
-        tables: the checksum of the table of each process; private.
+        tables: the identity of the table of each process; private.
         process: the number of this process.
 
     Raises:
@@ -80,6 +87,7 @@ class Checkpoint:
         self.folder = folder
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         path = folder / RUN
+        remove_left(path)
 
         def named(salt: str) -> dict[str, str]:
             return {
@@ -91,7 +99,7 @@ class Checkpoint:
 
         if not path.exists():
             if (folder / RELEASES).exists():
-                raise ValueError(f"{folder}: has releases of a run that nothing names")
+                raise ValueError(f"{folder}: has releases of a run that nothing names; {AGAIN}")
             salt = secrets.token_hex(16)
             run = {"format": FORMAT, "format_version": VERSION, "salt": salt, **named(salt)}
             text = json.dumps(run, indent=1).encode()
@@ -166,12 +174,14 @@ def _read_run(path: Path) -> dict[str, Any]:
     """What names a run; ValueError naming the file if it is damaged."""
     try:
         run = json.loads(path.read_bytes(), object_pairs_hook=without_twins)
-        if run["format"] != FORMAT or run["format_version"] != VERSION:
-            raise ValueError
+        version = run["format"], run["format_version"]
         names = ("salt", "key", "recipe", "table", "version of dpbt or jax")
-        return {name: str(run[name]) for name in names}
-    except (ValueError, KeyError, TypeError):
-        raise ValueError(f"{path}: no checkpoint that this dpbt reads") from None
+        found = {name: str(run[name]) for name in names}
+    except (ValueError, KeyError, TypeError, RecursionError):
+        raise ValueError(f"{path}: cut off or damaged; {AGAIN}") from None
+    if version != (FORMAT, VERSION):
+        raise ValueError(f"{path}: no checkpoint that this dpbt reads; go on with the one it is of")
+    return found
 
 
 def _read_releases(path: Path) -> tuple[dict[str, Releases], dict[str, np.float32], int]:
@@ -191,7 +201,7 @@ def _read_releases(path: Path) -> tuple[dict[str, Releases], dict[str, np.float3
         if digest != _digest(body):
             if number == len(lines) - 1:
                 break
-            raise ValueError(f"{path}, line {number}: the line was changed or damaged")
+            raise ValueError(f"{path}, line {number}: the line was changed or damaged; {AGAIN}")
         part, content, cap = json.loads(body)
         release = {
             site: np.array(entry["values"], entry["dtype"]).reshape(entry["shape"])

@@ -96,10 +96,13 @@ def counted_weights(weight: Array, table: Prepared, response: Response = BINARY)
     """
     present = jnp.broadcast_to(table.present, weight.shape)
     counts = weight > 0 if response == BINARY else ~jnp.isnan(weight)  # a NaN is not above 0
-    number = jnp.where(counts & present, weight, 0)
     own = row_weights(table)
-    if own is not None:
-        number = number * jnp.broadcast_to(own, weight.shape)
+    if own is None:
+        number = jnp.where(counts & present, weight, 0)
+    else:
+        # Infinity times 0 is a NaN, so rows of weight 0 are left out before.
+        own = jnp.broadcast_to(own, weight.shape)
+        number = jnp.where(counts & present & (own > 0), weight, 0) * own
     if response == BINARY:
         return jnp.round(jnp.minimum(number, GRID))
     return jnp.trunc(jnp.clip(number, -GRID, GRID))

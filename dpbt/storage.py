@@ -1,11 +1,15 @@
 """Storage: files that are written whole or not at all, locks, and objects that hold functions."""
 
 import contextlib
+import glob
 import os
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, ClassVar, NoReturn, Self
+
+LOCK = ".running"
+"""The name of the file that keeps other runs out of a folder."""
 
 
 class HoldsFunctions:
@@ -60,6 +64,20 @@ def write_whole(
                 _to_disk(path.parent)
     finally:
         Path(name).unlink(missing_ok=True)
+
+
+_RANDOM = 8
+"""How many letters `tempfile` draws for a name."""
+
+
+def remove_left(path: Path) -> None:
+    """Remove what a kill left beside a file that `write_whole` was writing.
+
+    Nobody else may be writing the file now.
+    """
+    name = f".{glob.escape(path.stem)}-{'?' * _RANDOM}{glob.escape(path.suffix)}"
+    for left in path.parent.glob(name):
+        left.unlink(missing_ok=True)
 
 
 @contextlib.contextmanager
@@ -127,7 +145,7 @@ def held(folder: Path) -> Iterator[None]:
         ValueError: naming the folder, if another run is at work in it.
         OSError: if the file of the lock cannot be written.
     """
-    lock = folder / ".running"
+    lock = folder / LOCK
     with contextlib.ExitStack() as stack:
         try:
             stack.enter_context(locked(lock, wait=False))
@@ -135,11 +153,15 @@ def held(folder: Path) -> Iterator[None]:
         except ImportError:
             pass
         except BlockingIOError:
-            raise ValueError(
-                f"another run is at work in {folder}; wait until it has ended, or use another "
-                "folder"
-            ) from None
+            raise in_use(folder) from None
         yield
+
+
+def in_use(folder: Path) -> ValueError:
+    """The refusal of a folder that another run holds."""
+    return ValueError(
+        f"another run is at work in {folder}; wait until it has ended, or use another folder"
+    )
 
 
 def _is_at(handle: int, path: Path) -> bool:

@@ -19,7 +19,7 @@ from dpbt.commands.errors import InputError, status_of
 from dpbt.sweeps.storage import write_whole
 from experiments.common.cache import use_compilation_cache
 from experiments.common.commands import Parser
-from paper_figures import gallery
+from paper_figures import gallery, style
 
 NAMES = (
     "privacy_audit",
@@ -44,6 +44,8 @@ NAMES = (
     "tasks/regression",
 )
 
+DPI = 200
+"""Pixels an inch of a PNG."""
 
 LEFT_OUT = 1
 """The exit status if a figure was left out."""
@@ -79,6 +81,7 @@ def _run(arguments: list[str] | None) -> int:
             left_out += 1
             continue
         for title, figure in figures.items():
+            _settle(figure)
             if options.gallery and "/" in name:
                 shown.append(gallery.add(figure, name, title, Path(options.gallery)))
             save(figure, Path(options.out) / title)
@@ -104,20 +107,32 @@ def _figures_of(given: str) -> list[str]:
 def draw(name: str) -> dict[str, Figure]:
     """The figures of a module, by the names under which they are saved.
 
+    Figures of papers have the sizes of `style.PRINT`.
+
     Raises:
         InputError: if the results that it reads have not been saved.
     """
-    drawn = importlib.import_module(f"paper_figures.{name.replace('/', '.')}").draw()
+    module = importlib.import_module(f"paper_figures.{name.replace('/', '.')}")
+    of_a_paper = name.split("/")[0] in gallery.TITLES
+    with plt.rc_context(style.PRINT if of_a_paper else None):
+        drawn = module.draw()
     if isinstance(drawn, Figure):
         return {name: drawn}
     return {f"{name}_{part}": figure for part, figure in drawn.items()}
+
+
+def _settle(figure: Figure) -> None:
+    """Place the panels once; without this, every file that is written places them again."""
+    if figure.get_layout_engine() is not None:
+        figure.draw_without_rendering()
+        figure.set_layout_engine("none")
 
 
 def save(figure: Figure, path: Path) -> None:
     """Write a figure as PATH.pdf and PATH.png, print their names, and close it."""
     for suffix in ("pdf", "png"):
         whole = path.parent / f"{path.name}.{suffix}"
-        write_whole(whole, lambda part: figure.savefig(part, dpi=150))
+        write_whole(whole, lambda part: figure.savefig(part, dpi=DPI))
         print(whole)
     plt.close(figure)
 

@@ -12,8 +12,8 @@ from matplotlib.figure import Figure
 from dpbt.sweeps.storage import write_whole
 
 FOLDER, PAGE = "gallery", "gallery.md"
-DPI, COLOURS = 64, 48
-"""The resolution of a picture, and the number of its colours."""
+DPI, COLOURS = 130, 128
+"""Pixels an inch of a picture, and the number of its colours; letters have 12 pixels or more."""
 
 TITLES = {
     "nock_henecka_2020": "Nock & Henecka (2020)",
@@ -28,7 +28,8 @@ This page shows all figures of the papers, drawn from the aggregated results in
 [reproduction/](../reproduction/README.md). It is for readers who compare them with the print.
 
 `make figures` draws them again as PDF and PNG. [reproduction.md](reproduction.md) has the numbers.
-Blue is the published calibration and orange is the tight one, unless a legend says otherwise.
+Blue is the published calibration, orange is the tight one and purple is `auto`, unless a legend
+says otherwise. Figures are seven inches wide in print. Their letters have seven points or more.
 """
 
 

@@ -1,21 +1,102 @@
-"""What the figures share: colours that colour-blind readers tell apart, and plain axes."""
+"""What the figures share: one printed width, sizes of letters, colours, dashes and markers.
+
+Figures of papers are drawn at the width of a printed page, so letters have the size that they have
+in print. Colours are those of Okabe and Ito, which colour-blind readers tell apart. Lines and bars
+also differ in dashes, markers or hatches, so that nothing is lost in grey.
+"""
+
+from typing import Any
 
 import matplotlib
+import matplotlib.pyplot as plt
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 
 from dpbt.analysis.style import BLUE, GREEN, ORANGE, PURPLE, SKY
 from dpbt.analysis.style import finish as finish
 
+WIDTH = 7.0
+"""The width of a figure in print, in inches."""
+
+PRINT: dict[Any, Any] = {
+    "font.size": 8,
+    "figure.titlesize": 8.5,
+    "axes.titlesize": 8,
+    "axes.labelsize": 7.5,
+    "xtick.labelsize": 7,
+    "ytick.labelsize": 7,
+    "legend.fontsize": 7,
+    "legend.title_fontsize": 7,
+    "legend.frameon": False,
+    "legend.handlelength": 2.8,
+    "axes.linewidth": 0.7,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "xtick.major.width": 0.7,
+    "ytick.major.width": 0.7,
+    "lines.linewidth": 1.2,
+    "lines.markersize": 4,
+    "errorbar.capsize": 2,
+    "hatch.linewidth": 0.7,
+    "pdf.fonttype": 42,
+}
+"""Sizes in points at `WIDTH`; no letter has fewer than 7."""
+
 ALPHAS = (0.0, 0.1, 0.25, 0.5, 0.75, 1.0)
 CALIBRATIONS = {"published": BLUE, "tight": ORANGE}
-AUTO, PEER, WITHOUT, PAPER = GREEN, PURPLE, "0.45", "black"
+CALIBRATION_MARKERS = {"published": "o", "tight": "s"}
+AUTO, PEER, WITHOUT, PAPER = PURPLE, GREEN, "0.45", "black"
 """The colours of `auto`, of a peer, of learning without privacy, and of what a paper prints."""
 
 THREE = (BLUE, ORANGE, GREEN)
 FIVE = (BLUE, ORANGE, GREEN, PURPLE, SKY)
-DASHES = ("-", "--", "-.", ":", (0, (1, 1)))
-MARKERS = ("o", "s", "^", "v", "D")
+DASHES = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)), (0, (9, 2)), (0, (1, 3)))
+MARKERS = ("o", "s", "^", "v", "D", "P", "X")
+HATCHES = ("", "////", "....")
+PALE: dict[str, Any] = {"linewidth": 3.2, "alpha": 0.4, "solid_capstyle": "butt"}
+"""A wide pale line, on which a thin line of the same colour can be seen."""
+
+
+def sheet(rows: int, columns: int, height: float, **options: Any) -> tuple[Figure, Any]:
+    """A figure of the printed width and its panels.
+
+    Args:
+        rows: of panels.
+        columns: of panels.
+        height: of the figure, in inches.
+        options: of `matplotlib.pyplot.subplots`; panels are placed by what they show unless it has
+            another layout.
+    """
+    options = {"layout": "constrained", **options}
+    return plt.subplots(rows, columns, figsize=(WIDTH, height), **options)
 
 
 def colour(alpha: float):
     """The colour of an alpha: dark at 0 (the 0/1 loss), bright at 1 (Matsushita's loss)."""
     return matplotlib.colormaps["plasma"](0.9 * alpha)
+
+
+def line_of(calibration: str) -> dict[str, Any]:
+    """Colour, marker and dash of a calibration."""
+    return {
+        "color": CALIBRATIONS[calibration],
+        "marker": CALIBRATION_MARKERS[calibration],
+        "linestyle": "-" if calibration == "published" else "--",
+    }
+
+
+def bars_of(k: int) -> dict[str, Any]:
+    """Colour and hatch of the k-th of at most three kinds of bars."""
+    return {"color": THREE[k], "hatch": HATCHES[k], "edgecolor": "white", "linewidth": 0}
+
+
+def ordered(k: int, count: int) -> dict[str, Any]:
+    """Colour and dash of the k-th of some ordered values, from dark to bright."""
+    shade = matplotlib.colormaps["viridis"](0.88 * k / max(count - 1, 1))
+    return {"color": shade, "linestyle": DASHES[k % len(DASHES)]}
+
+
+def legend_below(figure: Figure, panel: Axes, columns: int, title: str | None = None) -> None:
+    """Explain the lines of a panel below all panels."""
+    handles, words = panel.get_legend_handles_labels()
+    figure.legend(handles, words, loc="outside lower center", ncols=columns, title=title)

@@ -7,7 +7,43 @@ def fault(name: str) -> str:
     return f"tests/test_faults.py::test_{name}"
 
 
+def damage(name: str) -> str:
+    return f"tests/test_damage.py::test_{name}"
+
+
+def killed(name: str) -> str:
+    return f"tests/test_kills.py::test_{name}"
+
+
 FAULTS = [
+    Mutant(
+        "a key that makes noise again for a folder that is gone",
+        "dpbt/commands/chunked.py",
+        "        if marked and not begun:",
+        "        if False:",
+        (damage("a_checkpoint_whose_name_is_cut_off_does_not_go_on"),),
+    ),
+    Mutant(
+        "releases that nothing names, and a new key for them",
+        "dpbt/commands/chunked.py",
+        "for name in (RUN, RELEASES))",
+        "for name in (RUN,))",
+        (damage("releases_without_a_name_are_of_no_further_run"),),
+    ),
+    Mutant(
+        "a conversion that goes on although its file changed while it was read",
+        "dpbt/data/conversion.py",
+        "            writer.give_up()\n",
+        "",
+        (damage("a_file_that_changes_while_it_is_read_is_refused"),),
+    ),
+    Mutant(
+        "a table that is known by its chunks alone",
+        "dpbt/data/chunks.py",
+        'return checksum({name: self.content[name] for name in self.content if name != "source"})',
+        'return checksum({"chunks": self.content["chunks"]})',
+        (damage("the_identity_of_a_table_is_that_of_its_rows_and_declarations"),),
+    ),
     Mutant(
         "a damaged result that counts as done",
         "dpbt/sweeps/folders.py",
@@ -21,8 +57,8 @@ FAULTS = [
     Mutant(
         "a folder that two runs work in",
         "dpbt/storage.py",
-        "        except BlockingIOError:\n            raise ValueError(",
-        "        except BlockingIOError:\n            yield\n            return\n            raise ValueError(",
+        "            raise in_use(folder) from None\n        yield",
+        "            pass\n        yield",
         (fault("a_second_run_in_a_folder_is_refused_and_the_first_goes_on"),),
     ),
     Mutant(
@@ -45,5 +81,54 @@ FAULTS = [
         "state = found.st_ino, found.st_mtime_ns, found.st_size",
         "state = 0, found.st_mtime_ns, found.st_size",
         (fault("a_file_of_lines_is_read_again_whatever_its_time_says"),),
+    ),
+    Mutant(
+        "a conversion that goes on with other rows",
+        "dpbt/data/conversion.py",
+        "        if again and chunk != self._known[number]:",
+        "        if False:",
+        (damage("other_rows_of_the_same_size_and_time_are_found_in_the_last_chunk"),),
+    ),
+    Mutant(
+        "a conversion that compares a chunk of absent rows",
+        "dpbt/data/conversion.py",
+        "self._known[: filled[-1] if filled else 0]",
+        "self._known[:-1]",
+        (damage("absent_rows_at_the_end_are_not_all_that_is_compared"),),
+    ),
+    Mutant(
+        "a conversion that goes on with fewer rows",
+        "dpbt/data/conversion.py",
+        "        if len(self._chunks) < len(self._known):",
+        "        if False:",
+        (damage("a_source_that_lost_rows_is_found"),),
+    ),
+    Mutant(
+        "a file that changes while it is read",
+        "dpbt/data/conversion.py",
+        "        if self.identity != before:",
+        "        if False:",
+        (damage("a_file_that_changes_while_it_is_read_is_refused"),),
+    ),
+    Mutant(
+        "a paid run that is lost with the time of its file",
+        "dpbt/data/chunks.py",
+        'for name in self.content if name != "source"})',
+        "for name in self.content})",
+        (damage("a_manifest_that_is_cut_off_is_made_again_and_the_run_goes_on"),),
+    ),
+    Mutant(
+        "private files that a kill leaves",
+        "dpbt/storage.py",
+        "        left.unlink(missing_ok=True)",
+        "        pass",
+        (killed("a_run_that_was_killed_ends_with_the_same_files"),),
+    ),
+    Mutant(
+        "a key that a kill leaves unnamed",
+        "dpbt/commands/fit.py",
+        "output.free(options, chunked.left_words(options))",
+        "output.free(options)",
+        (killed("a_fit_that_was_killed_is_paid_for_once_and_ends_with_the_model_of_its_key"),),
     ),
 ]

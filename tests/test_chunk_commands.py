@@ -29,6 +29,12 @@ FIT = ("--domain", "domain.json", "--rows", "400", "--epsilon", "4")
 @pytest.fixture
 def files(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
+    fill(tmp_path)
+    return tmp_path
+
+
+def fill(folder):
+    """Write a domain and rows of it."""
     rng = np.random.default_rng(0)
     age = rng.uniform(0, 100, ROWS)
     words = np.where(age + rng.normal(0, 10, ROWS) > 50, "ill", "healthy")
@@ -37,9 +43,8 @@ def files(tmp_path, monkeypatch):
         "age,member,class",
         *(f"{a},{m},{w}" for a, m, w in zip(age, member, words, strict=True)),
     ]
-    Path("rows.csv").write_text("\n".join(lines) + "\n")
-    Path("domain.json").write_text(json.dumps(DOMAIN))
-    return tmp_path
+    (folder / "rows.csv").write_text("\n".join(lines) + "\n")
+    (folder / "domain.json").write_text(json.dumps(DOMAIN))
 
 
 def run(*words):
@@ -71,7 +76,7 @@ def test_the_key_is_kept_until_the_model_is_written(files, monkeypatch, capsys):
     monkeypatch.setattr(dpbt.Model, "save", stop)
     assert run(*fit, "--out", "model.json") == 130
     assert Path("run.key").stat().st_mode & 0o777 == 0o600
-    Path(".run-left.key").write_text("a copy that a kill left")
+    Path(".run-leftover.key").write_text("a copy that a kill left")
     released = Path("run/releases.jsonl").read_text()
     monkeypatch.setattr(dpbt.Model, "save", whole)
     assert run(*fit, "--out", "model.json") == 0

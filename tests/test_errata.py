@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
-from dpbt import losses
+from dpbt import losses, recipes
 from dpbt.learners import random_tree
 from dpbt.privacy import sensitivity
 from dpbt.theory import forest_bounds, smooth_bounds
@@ -89,6 +89,17 @@ def test_the_second_derivative_of_the_surrogate_is_half_of_equation_133():
     printed = 4 * alpha**2 / (4 * alpha**2 + (z - 2 * (1 - alpha)) ** 2) ** 1.5
     assert second == pytest.approx(printed / 2, rel=1e-2)
     assert float(losses.m_alpha(alpha).smoothness) == 1 / (4 * alpha)
+
+
+def test_objective_calibration_does_not_say_which_link_it_has():
+    """Links and steps differ by alpha; dpbt's are those of alpha = 1 unless alpha is a number."""
+    links = {alpha: float(losses.m_alpha(alpha).link(0.9)) for alpha in (0.1, 1.0)}
+    assert links[1.0] == pytest.approx(2.67, abs=0.005)
+    assert links[0.1] == pytest.approx(0.1 * links[1.0] + 0.9 * 2, abs=1e-5)
+    given = {"epsilon": 1.0, "rows": 100, "rounds": 2, "depth": 3}
+    for alpha, expected in (("objective", 1.0), (0.1, 0.1)):
+        recipe = recipes.bdpe(**given, alpha=alpha)
+        assert float(recipe.reweighting.link_alpha) == pytest.approx(expected)
 
 
 # Asadi et al. (2022)

@@ -161,9 +161,9 @@ def test_the_command_prints_table_1_and_saves_the_series(tmp_path, capsys, monke
     assert [panel.get_title()[:2] for panel in drawn["banknote"].axes] == [
         "5a",
         "5b",
-        "6a",
         "5c",
         "5d",
+        "6a",
         "6b",
     ]
     plt.close(drawn["banknote"])

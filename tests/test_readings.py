@@ -13,8 +13,9 @@ import dpbt
 from dpbt import boosting, losses
 from dpbt.data.questions import splits_of
 from experiments import __main__ as command_line
-from experiments.common import pages, results
+from experiments.common import aggregated, pages, results
 from experiments.papers.nock_henecka_2020 import (
+    reading_counts,
     reading_fits,
     reading_pages,
     reading_settings,
@@ -155,7 +156,11 @@ def test_printed_fits_and_forests_are_those_of_their_own_commands(tmp_path, monk
             made[at._replace(calibration="tight")] = rng.random(10)
             for key in itertools.product(("rf_l", "rf_e"), (epsilon,), (depth,), ("published",)):
                 theirs[key] = rng.random(10)
-    fits = {"banknote": made, "yeast": made}
+    by_calibration = {
+        name: saved.Fits.of({at: folds for at, folds in made.items() if at.calibration == name})
+        for name in ("published", "tight")
+    }
+    fits = {"banknote": by_calibration, "yeast": by_calibration}
     grid = saved.Grid(fits, {"commit": "def"}, (len(made) // 2, 1))
     monkeypatch.setattr(saved, "grids", lambda _: {(10, 10.0): grid})
     monkeypatch.setattr(saved, "forests", lambda _: {"banknote": theirs})
@@ -215,6 +220,39 @@ def test_wins_are_those_that_are_significant():
     assert line["significant"] >= 2 / 3
 
 
+def test_table_4_is_counted_by_both_tests_and_without_an_epsilon():
+    """Boosting wins at the largest epsilon alone, by 3 points: many rows tell, or equal folds."""
+    one, shape = fits(), (3, 5, 3, 4, 6, 10)
+    for forest in one.forests:
+        one.forests[forest][:] = 0.5
+    errors = np.full(shape, 0.5)
+    errors[:, 4] = 0.47
+    same = one._replace(errors={"printed": errors})
+    lines = list(reading_counts.lines({"banknote": same}, {"banknote": 100_000}))
+    assert len(lines) == 2 * 6
+    for line in lines:
+        assert line["domains"] == 1
+        last = line["left_out"] == 25.0
+        share = 0.0 if last else 0.25 if line["left_out"] is not None else 0.2
+        assert line["significant"] == pytest.approx(share)
+        assert line["cells"] == (0 if last else 36)  # all numbers of banknote
+
+    few = reading_counts.lines({"banknote": same}, {"banknote": 100})
+    found = {line["test"]: line["significant"] for line in few if line["left_out"] is None}
+    assert found == {reading_counts.FOLDS: pytest.approx(0.2), reading_counts.ROWS: 0.0}
+
+
+def test_more_printed_numbers_of_table_4_are_twelfths_than_fifteenths():
+    """Of those strictly between 0 and 100: as if four epsilons were counted, and not five."""
+    numbers = [number for _, number in aggregated.printed("nock_henecka_2020", "table-4")]
+    between = [number for number in numbers if 0 < number < 100]
+
+    def multiples(whole):
+        return sum(number in {round(100 * k / whole) for k in range(whole)} for number in between)
+
+    assert (len(between), multiples(12), multiples(15)) == (290, 203, 56)
+
+
 def test_the_page_is_what_its_summary_says():
     lines = results.read_csv(SUMMARY, "nock_henecka_2020 readings")
     text = PAGE.read_text()
@@ -236,6 +274,16 @@ def test_the_smallest_grid_is_fitted_saved_and_resumed(data_folder, tmp_path, ca
     command += ["--readings", "second option", "leaves without noise", "--datasets", "transfusion"]
     assert command_line.main(command) == 0
     assert "told apart" in capsys.readouterr().out
+    none = tmp_path / "none"
+    transfusion = reading_fits.domains(tmp_path, none, none)["transfusion"]
+
+    more = [*command[:10], "second option", "clamped after", *command[-2:]]
+    assert command_line.main(more) == 0
+    both = reading_fits.domains(tmp_path, none, none)["transfusion"]
+    assert set(both.errors) == {*transfusion.errors, "clamped after"}
+    assert len(list(tmp_path.glob("boosted*/transfusion/transfusion.npz"))) == 2
+    for reading, errors in transfusion.errors.items():
+        np.testing.assert_array_equal(both.errors[reading], errors)
     first = (tmp_path / "readings.csv").read_bytes()
 
     monkeypatch.setattr(

@@ -380,6 +380,10 @@ def test_a_weight_beyond_the_bound_is_clipped_in_the_loop():
         half = -63 if response == NUMBER else 64
         np.testing.assert_array_equal(found, [half, most, most, 0, 0, most])
 
+        endless = jnp.full(6, -jnp.inf if response == NUMBER else jnp.inf)
+        found = reweighting.counted_weights(endless, table, response)
+        np.testing.assert_array_equal(found, [most, most, most, 0, 0, most])
+
 
 @pytest.mark.slow
 def test_a_row_of_weight_0_counts_nowhere_and_full_weights_change_nothing():

@@ -120,6 +120,7 @@ def test_a_key_makes_noise_for_one_recipe_and_one_table(stopped, capsys):
     assert run("convert", "domain.json", "rows.csv", "other", "--capacity", 399) == 0
     moved = [word if word != "rows.chunks" else "other" for word in fit(0.1)]
     assert "another recipe or table" in refused(capsys, *moved, *out)
+    assert "folder run is gone or empty" in refused(capsys, *fit(0.1), *out)
     assert spent() == pytest.approx(0.1, rel=1e-5)
 
 

@@ -2,7 +2,6 @@
 
 import argparse
 import contextlib
-import glob
 import json
 import os
 import sys
@@ -68,7 +67,6 @@ def model_of(
     import jax
 
     from dpbt import chunked
-    from dpbt.checkpoints import RUN
     from dpbt.data import chunks
 
     with of_input():
@@ -95,9 +93,10 @@ def model_of(
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             with of_input():
                 stack.enter_context(storage.held(folder))
-                begun = (folder / RUN).exists()
+                begun = _has_run(folder)
                 key = _kept_key(options, recipe, table, begun)
                 kept = chunked.checkpoint_of(folder, key, recipe, table)
+                _mark_begun(options, recipe, table, key)
 
         def pay() -> None:
             goes_on = kept is not None and (begun or options.seed is None)
@@ -153,9 +152,14 @@ def goes_on(options: argparse.Namespace) -> bool:
     """Whether the checkpoint has a run that was stopped, which a purse may have paid for."""
     if options.checkpoint is None:
         return False
-    from dpbt.checkpoints import RUN
+    return _has_run(Path(options.checkpoint)) or _key_path(options).exists()
 
-    return (Path(options.checkpoint) / RUN).exists() or _key_path(options).exists()
+
+def _has_run(folder: Path) -> bool:
+    """Whether a checkpoint names a run, or has releases of one."""
+    from dpbt.checkpoints import RELEASES, RUN
+
+    return any((folder / name).exists() for name in (RUN, RELEASES))
 
 
 def forget(options: argparse.Namespace) -> None:
@@ -163,13 +167,25 @@ def forget(options: argparse.Namespace) -> None:
     if options.checkpoint is not None:
         path = _key_path(options)
         path.unlink(missing_ok=True)
-        for left in path.parent.glob(f".{glob.escape(path.stem)}-*{path.suffix}"):
-            left.unlink(missing_ok=True)
+        storage.remove_left(path)
+
+
+def left_words(options: argparse.Namespace) -> str:
+    """What `--force` does besides, if the key of a run that was stopped is still there."""
+    if options.checkpoint is None or not _key_path(options).exists():
+        return ""
+    return f", goes on with the run that was stopped, and deletes its key, {_key_path(options)}"
 
 
 def _key_path(options: argparse.Namespace) -> Path:
-    """The file of the key: beside the checkpoint, which may be published, and never in it."""
+    """The file of the key: beside the checkpoint, which may be published, and never in it.
+
+    Raises:
+        InputError: for the root of the file system.
+    """
     folder = Path(options.checkpoint).resolve()
+    if not folder.name:
+        raise InputError(f"{options.checkpoint}: no folder beside which a key could be")
     return folder.with_name(f"{folder.name}.key")
 
 
@@ -189,11 +205,11 @@ def _kept_key(
     """The key of a run that was stopped, or a new one, which is kept for a later run.
 
     It is kept with a hash, under itself, of the recipe and the table, so that it makes noise for
-    nothing else.
+    nothing else. It says whether its folder was begun, and then makes noise for no other folder.
 
     Raises:
         InputError: for a run without its key, and for a key that is of another run, that is
-            damaged, or that others may read or have written.
+            damaged, that others may read or have written, or whose folder is gone.
     """
     from dpbt.checkpoints import recipe_words, under_key
 
@@ -201,11 +217,17 @@ def _kept_key(
     if options.seed is not None:
         return _new_key(options)
     if path.exists() or path.is_symlink():
-        key, run = _read_key(path)
-        if run != under_key(key, recipe_words(recipe), table.checksum):
+        key, run, marked = _read_key(path)
+        if run != under_key(key, recipe_words(recipe), table.identity):
             raise InputError(
                 f"{path}: the key of a run with another recipe or table; give the same ones, or "
                 "another --checkpoint"
+            )
+        if marked and not begun:
+            raise InputError(
+                f"{path}: the key of a run whose folder {options.checkpoint} is gone or empty; "
+                "bring it back, or give another --checkpoint, for a run of its own, which a purse "
+                "pays for"
             )
         return key
     if begun:
@@ -214,19 +236,34 @@ def _kept_key(
             "--checkpoint"
         )
 
-    import jax
-    import numpy as np
-
     key = _new_key(options)
-    words = np.asarray(jax.random.key_data(key)).tolist()
-    content = {"words": words, "run": under_key(key, recipe_words(recipe), table.checksum)}
-    text = json.dumps(content).encode()
-    write_whole(path, lambda part: part.write_bytes(text), mode=0o600, durable=True)
+    _write_key(path, key, under_key(key, recipe_words(recipe), table.identity), begun=False)
     return key
 
 
-def _read_key(path: Path) -> "tuple[Array, str]":
-    """The key of a file that only its owner may read or write, and what it is for.
+def _write_key(path: Path, key: "Array", run: str, begun: bool) -> None:
+    """Write the file of a key, and put it on the disk."""
+    import jax
+    import numpy as np
+
+    words = np.asarray(jax.random.key_data(key)).tolist()
+    text = json.dumps({"words": words, "run": run, "begun": begun}).encode()
+    write_whole(path, lambda part: part.write_bytes(text), mode=0o600, durable=True)
+
+
+def _mark_begun(
+    options: argparse.Namespace, recipe: "Recipe", table: "ChunkedTable", key: "Array"
+) -> None:
+    """Note in the file of the key that its folder was begun, before anything is released."""
+    from dpbt.checkpoints import recipe_words, under_key
+
+    if options.seed is None and not _read_key(_key_path(options))[2]:
+        run = under_key(key, recipe_words(recipe), table.identity)
+        _write_key(_key_path(options), key, run, begun=True)
+
+
+def _read_key(path: Path) -> "tuple[Array, str, bool]":
+    """The key of a file that only its owner may read or write, what it is for, and if it was begun.
 
     Raises:
         InputError: for any other file.
@@ -248,6 +285,10 @@ def _read_key(path: Path) -> "tuple[Array, str]":
         words = np.array(content["words"], np.uint32)
         if words.shape != (8,):
             raise ValueError
-        return jax.random.wrap_key_data(jnp.asarray(words), impl=CHACHA20), str(content["run"])
-    except (ValueError, KeyError, TypeError, OverflowError):
-        raise InputError(f"{path}: no key of a run that was stopped") from None
+        key = jax.random.wrap_key_data(jnp.asarray(words), impl=CHACHA20)
+        return key, str(content["run"]), bool(content["begun"])
+    except (ValueError, KeyError, TypeError, OverflowError, RecursionError):
+        raise InputError(
+            f"{path}: no key, or cut off, and its run cannot go on without it; give another "
+            "--checkpoint, for a run of its own, which a purse pays for"
+        ) from None

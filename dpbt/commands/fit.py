@@ -51,7 +51,7 @@ def run(options: argparse.Namespace) -> None:
             f"--recipe {inputs.TUNED} cannot be paid from a purse: it costs an epsilon at a delta, "
             "and a purse adds up what single recipes cost"
         )
-    path = output.free(options)
+    path = output.free(options, chunked.left_words(options))
     domain, label = inputs.declared(options.domain)
     purse = None if options.purse is None else inputs.purse_of(options.purse)
     with output.working("setting the noise"):

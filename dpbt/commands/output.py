@@ -20,8 +20,12 @@ def add_out(parser: argparse.ArgumentParser, words: str, required: bool = False)
     parser.add_argument("--force", action="store_true", help="replace the file if it exists")
 
 
-def free(options: argparse.Namespace) -> Path:
+def free(options: argparse.Namespace, more: str = "") -> Path:
     """The file of --out, if it may be written. Commands ask before they work.
+
+    Args:
+        options: of the command.
+        more: what --force does besides.
 
     Raises:
         InputError: if it is a folder, or exists without --force, or its folder cannot be written.
@@ -30,7 +34,7 @@ def free(options: argparse.Namespace) -> Path:
     if path.is_dir():
         raise InputError(f"{path}: a folder, where --out needs the name of a file")
     if path.exists() and not options.force:
-        raise InputError(f"{path}: the file exists; --force replaces it")
+        raise InputError(f"{path}: the file exists; --force replaces it{more}")
     folder = next(parent for parent in path.absolute().parents if parent.exists())
     if not folder.is_dir() or not os.access(folder, os.W_OK):
         raise InputError(f"{path}: no file can be written in {folder}")

@@ -37,6 +37,9 @@ MANIFEST = "manifest.json"
 UNFINISHED = "unfinished.json"
 PREFIX = "chunk-"
 
+AGAIN = "convert the same rows again, to a new folder"
+"""What to do about a damaged folder. A run that was stopped goes on with the new one."""
+
 ROWS_PER_CHUNK = 2**20
 """How many rows a chunk has by default."""
 
@@ -96,7 +99,7 @@ class ChunkedTable:
         dtype: of the targets: "bool", "uint8" or "float32".
         weighted: whether rows have weights.
         chunks: the files; private.
-        checksum: of the manifest. It names the content of the table.
+        checksum: of the manifest.
         content: the manifest, without its checksum.
     """
 
@@ -123,6 +126,15 @@ class ChunkedTable:
     def questions(self) -> Questions:
         """What may be asked of the cells."""
         return domains.questions(self.domain)
+
+    @property
+    def identity(self) -> str:
+        """A hash that names the rows and what was declared of them; private.
+
+        It does not depend on where the rows came from, so the same rows that are converted again
+        have it, too.
+        """
+        return checksum({name: self.content[name] for name in self.content if name != "source"})
 
     @property
     def declared(self) -> str:
@@ -192,7 +204,7 @@ class ChunkedTable:
         with open(path, "rb") as file:
             found = hashlib.file_digest(file, "sha256").hexdigest()
         if found != self.chunks[number].sha256:
-            raise ValueError(f"{path}: the file was changed or damaged; convert the table anew")
+            raise ValueError(f"{path}: the file was changed or damaged; {AGAIN}")
 
 
 def chunk_name(number: int) -> str:
@@ -256,14 +268,14 @@ def read_json(path: Path) -> dict[str, Any]:
     """
     try:
         content = json.loads(path.read_bytes(), object_pairs_hook=without_twins)
-    except (UnicodeDecodeError, json.JSONDecodeError, RecursionError):
-        raise ValueError(f"{path}: no JSON, or cut off") from None
+    except (ValueError, RecursionError):
+        raise ValueError(f"{path}: no JSON, or cut off; {AGAIN}") from None
     if not isinstance(content, dict) or content.get("format") != FORMAT:
-        raise ValueError(f'{path}: lacks "format": "{FORMAT}"')
+        raise ValueError(f'{path}: lacks "format": "{FORMAT}"; {AGAIN}')
     if content.get("format_version") != VERSION:
         raise ValueError(f"{path}: of a format that this dpbt does not read")
     if content.get("checksum") != checksum(content):
-        raise ValueError(f"{path}: the content was changed or damaged")
+        raise ValueError(f"{path}: the content was changed or damaged; {AGAIN}")
     return content
 
 

@@ -65,6 +65,10 @@ class Source(Protocol):
         ...
 
 
+class SourceChangedError(ValueError):
+    """The rows changed while they were read, so nothing may go on with what was written."""
+
+
 @dataclasses.dataclass(frozen=True)
 class FileSource:
     """The rows of a CSV or Parquet file; see `files.read_csv` for how lines are read.
@@ -87,12 +91,21 @@ class FileSource:
         return {"file": name, "size": found.st_size, "changed_ns": found.st_mtime_ns}
 
     def blocks(self, skip: int) -> Iterator[Block]:
-        """The rows from number `skip` on."""
+        """The rows from number `skip` on.
+
+        Raises:
+            SourceChangedError: at the end, if the file was changed meanwhile.
+        """
+        before = self.identity
         names = (*self.domain, *self.label.columns)
         for columns in blocks_of_file(self.path, names, BLOCK_ROWS, skip):
             labels = columns.pop(self.label.column)
             weight = self.label.weight
             yield Block(columns, labels, None if weight is None else columns.pop(weight.column))
+        if self.identity != before:
+            raise SourceChangedError(
+                f"{self.path}: changed while it was read; convert to a new folder"
+            )
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -239,7 +252,9 @@ def convert(
     Row n of it is a function of row n of the source alone, and equal to that of `dpbt.table`. The
     folder is as private as the rows. A new folder has mode 0700, and all files have mode 0600.
     Every file is written under another name, put on the disk, and renamed. A conversion that was
-    stopped goes on where it was, if it is called again with the same source and declarations.
+    stopped goes on where it was, if it is called again with the same source and declarations. It
+    makes the last chunk again that has a present row, and compares. So a source that changed
+    without its `identity` is found if rows of that chunk changed or moved.
 
     Args:
         source: `FileSource`, `ColumnSource`, `BlockSource`, or one of your own.
@@ -258,8 +273,8 @@ def convert(
 
     Raises:
         ValueError: for a folder that has other files or another table, or that another conversion
-            is at work in; for more rows than the capacity; and as `dpbt.table`. No cell is an
-            error.
+            is at work in. For rows that changed since the stop, as far as they are compared. For
+            more rows than the capacity, and as `dpbt.table`. No cell is an error.
         OSError: if a file cannot be read or written.
     """
     folder = as_path("folder", folder)
@@ -289,11 +304,15 @@ def convert(
         writer.open()
         done = writer.rows
         encode = functools.partial(_encoded, domain, labels=labels)
-        for encoded in _ahead(encode, source.blocks(done)):
-            writer.add(encoded)
-            done += len(encoded.present)
-            if progress is not None:
-                progress(done)
+        try:
+            for encoded in _ahead(encode, source.blocks(done)):
+                writer.add(encoded)
+                done += len(encoded.present)
+                if progress is not None:
+                    progress(done)
+        except SourceChangedError:
+            writer.give_up()
+            raise
         writer.close(empty)
     return chunks.open_folder(folder)
 
@@ -332,6 +351,9 @@ def _finished(folder: Path, declared: Mapping[str, Any]) -> ChunkedTable:
     """
     found = chunks.open_folder(folder)
     _check_same(folder, found.content, declared)
+    if any((folder / name).exists() for name in (chunks.UNFINISHED, storage.LOCK)):
+        with storage.held(folder):  # left by a kill
+            (folder / chunks.UNFINISHED).unlink(missing_ok=True)
     return found
 
 
@@ -357,6 +379,7 @@ class _Writer:
         self._folder, self._declared = folder, declared
         self._capacity, self._each = capacity, rows_per_chunk
         self._chunks: list[chunks.Chunk] = []
+        self._known: list[chunks.Chunk] = []
         self._weighted: bool | None = None
         self._open: Rows | None = None
         self._filled = 0
@@ -375,6 +398,8 @@ class _Writer:
         """
         for left in self._folder.glob(f".{chunks.PREFIX}*"):
             left.unlink()
+        for name in (chunks.UNFINISHED, chunks.MANIFEST):
+            storage.remove_left(self._folder / name)
         state = self._folder / chunks.UNFINISHED
         if not state.exists():
             if any(not path.name.startswith(".") for path in self._folder.iterdir()):
@@ -384,7 +409,13 @@ class _Writer:
         content = chunks.read_json(state)
         _check_same(self._folder, content, self._declared)
         self._weighted = content["weighted"]
-        self._chunks = [chunks.Chunk(*entry) for entry in content["chunks"]]
+        self._known = [chunks.Chunk(*entry) for entry in content["chunks"]]
+        filled = [number for number, chunk in enumerate(self._known) if chunk.present]
+        self._chunks = self._known[: filled[-1] if filled else 0]
+
+    def give_up(self) -> None:
+        """Delete the state, so that nothing goes on with these chunks."""
+        (self._folder / chunks.UNFINISHED).unlink()
 
     def add(self, rows: Rows) -> None:
         """Add rows, and write each chunk that is full.
@@ -417,7 +448,8 @@ class _Writer:
         """Write the last chunks, absent rows up to the capacity, and the manifest.
 
         Raises:
-            ValueError: for a table without a row and without a capacity.
+            ValueError: for a table without a row and without a capacity, and for rows that changed
+                since the conversion was stopped.
         """
         self._same_kind(empty)
         capacity = self._capacity
@@ -432,6 +464,8 @@ class _Writer:
                 features, dtype = len(empty.cells), str(empty.target.dtype)
                 self._open = chunks.room(features, rows, dtype, bool(self._weighted))
             self._flush(rows)
+        if len(self._chunks) < len(self._known):
+            raise self._changed()
         self._write(chunks.MANIFEST, capacity)
         (self._folder / chunks.UNFINISHED).unlink()
 
@@ -446,25 +480,42 @@ class _Writer:
             raise ValueError("all blocks must have weights, or none")
 
     def _flush(self, rows: int) -> None:
-        """Write the open chunk."""
+        """Write the open chunk, or compare it with that of a conversion that was stopped.
+
+        Raises:
+            ValueError: if its rows are other ones.
+        """
         assert self._open is not None
         cells, target, present, weight = self._open
         weight = None if weight is None else weight[:rows]
         cut = Rows(cells[:, :rows], target[:rows], present[:rows], weight)
-        digest = hashlib.sha256()
+        views, digest = chunks.bytes_of(cut), hashlib.sha256()
+        for view in views:
+            digest.update(view)
 
         def write(path: Path) -> None:
             with open(path, "wb") as file:
-                for view in chunks.bytes_of(cut):
-                    digest.update(view)
+                for view in views:
                     file.write(view)
 
-        path = self._folder / chunks.chunk_name(len(self._chunks))
-        write_whole(path, write, mode=0o600, durable=True)
-        present = int(np.count_nonzero(cut.present))
-        self._chunks.append(chunks.Chunk(rows, present, digest.hexdigest()))
+        number, present = len(self._chunks), int(np.count_nonzero(cut.present))
+        chunk = chunks.Chunk(rows, present, digest.hexdigest())
+        again = number < len(self._known)
+        if again and chunk != self._known[number]:
+            raise self._changed()
+        if not again:
+            path = self._folder / chunks.chunk_name(number)
+            write_whole(path, write, mode=0o600, durable=True)
+        self._chunks.append(chunk)
         self._open, self._filled = None, 0
-        self._write(chunks.UNFINISHED)
+        if not again:
+            self._write(chunks.UNFINISHED)
+
+    def _changed(self) -> ValueError:
+        return ValueError(
+            f"{self._folder}: the rows changed since the conversion was stopped; convert to a new "
+            "folder"
+        )
 
     def _write(self, name: str, capacity: int | None = None) -> None:
         """Write the manifest, or the state of an unfinished conversion."""

@@ -18,6 +18,8 @@ from dpbt.sweeps.definition import Sweep, Task, setting_id
 from dpbt.sweeps.fingerprints import fingerprint
 from dpbt.sweeps.storage import load_columns, save_columns
 
+PLAN = "sweep.json"
+
 
 def fingerprints(tasks: Sequence[Task], secret: bytes) -> dict[str, str]:
     """Task -> the keyed fingerprint of its table, its evaluations and its arguments."""
@@ -49,7 +51,7 @@ def held(folder: Path) -> Iterator[None]:
         if jax.process_count() > 1:
             free = multihost_utils.broadcast_one_to_all(np.int32(refusal is None))
             if not free and refusal is None:
-                refusal = ValueError(f"another run is at work in {folder}")
+                refusal = storage.in_use(folder)
         if refusal is not None:
             raise refusal
         yield
@@ -62,7 +64,7 @@ def claim(folder: Path, plan: Mapping[str, Any]) -> None:
         ValueError: if the folder was begun with another plan, holds results without one, or its
             plan cannot be read.
     """
-    path, text = folder / "sweep.json", json.dumps(plan, sort_keys=True, indent=1) + "\n"
+    path, text = folder / PLAN, json.dumps(plan, sort_keys=True, indent=1) + "\n"
     if path.exists():
         try:
             begun = json.loads(path.read_text(encoding="utf-8"))
@@ -116,6 +118,7 @@ def done(folder: Path, names: Sequence[str]) -> set[tuple[str, str | None]]:
     are run again.
     """
     if jax.process_index() == 0:
+        storage.remove_left(folder / PLAN)
         for path in [*folder.glob(".*.npz"), *folder.glob("parts/*/.*.npz")]:  # left by a kill
             path.unlink(missing_ok=True)
         for name in names:

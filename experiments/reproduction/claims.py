@@ -1,13 +1,15 @@
 """What the papers print, and whether our results agree with it.
 
-`reproduction/claims/PAPER.json` holds a row for each table, figure and claim in words. A row with
-numbers names a result of ours and one of its columns. Each of its cells says which line of the
-result stands beside a printed number, and has that number as it is printed.
+`reproduction/claims/PAPER.json` holds a row for each table, figure, and claim in words that we
+found. A row with numbers names a result of ours and one of its columns. Each of its cells says
+which line of the result stands beside a printed number, and has that number as it is printed.
 
 Our number agrees with a printed one if they differ by at most half a unit of its last digit, and
 twice the standard error of the difference. That error has our part and the paper's, where it is
-known. A claim that something is above or below a number agrees if ours is. A row agrees if nine
-tenths of its cells do.
+known. A claim that something is above or below a number agrees if ours is, and differs if ours is
+not. It is undecided if ours is within twice that standard error of the number, on either side. A
+row agrees if nine tenths of its cells do. It is undecided if it does not agree, and would if its
+undecided cells did.
 """
 
 import math
@@ -21,13 +23,18 @@ from experiments.common.results import Line
 
 PAPERS = ("nock_henecka_2020", "asadi_2022", "bun_2020", "bojarski_2014")
 CALIBRATIONS = ("published", "tight")
+AGREES, DIFFERS, UNDECIDED = "agrees", "differs", "undecided"
 ENOUGH = 0.9
 """The share of cells that agree in a row that agrees."""
 
 KEYS = {
     *("id", "place", "words", "result", "column", "columns", "error", "relation", "cells"),
     *("printed_error", "unit", "figure", "run", "why", "cannot", "input", "reading", "domains"),
+    *("uncounted", "of", "captions"),
 }
+"""The keys of a row. `of` names the calibrations that its numbers are of, if it is not all. A
+figure's `captions` are the domains that the print names, by the number of the figure."""
+
 RELATIONS = {
     ">": lambda ours, printed: ours > printed,
     ">=": lambda ours, printed: ours >= printed,
@@ -53,7 +60,7 @@ class Cell(NamedTuple):
         where: the line of our result, in words.
         printed: as it is printed.
         ours: by calibration.
-        agrees: by calibration; None without a result.
+        agrees: AGREES, DIFFERS or UNDECIDED by calibration; None without a result.
         domains: on how many domains our value is, where the result says so.
     """
 
@@ -63,7 +70,7 @@ class Cell(NamedTuple):
     where: str
     printed: str
     ours: dict[str, Ours]
-    agrees: dict[str, bool | None]
+    agrees: dict[str, str | None]
     domains: int | None = None
 
 
@@ -122,7 +129,7 @@ def _ours(
 ) -> Ours:
     """Our value and its error in a calibration."""
     line = _line(lines, where, calibration)
-    if line is None:
+    if line is None or calibration not in row.get("of", CALIBRATIONS):
         return Ours(None, None)
     column = row.get("columns", {}).get(calibration) or row.get("column")
     if column is None:
@@ -136,18 +143,39 @@ def _ours(
 
 
 def _error(line: Line, row: Mapping[str, Any], calibration: str, value: float) -> float:
-    """Our standard error, by the row's rule."""
+    """Our standard error, by the row's rule.
+
+    A rule has one of these keys:
+
+    - `column`: the column of the error itself;
+    - `binomial`: the number of trials, or the columns whose sum it is;
+    - `half_width`: a column with half a 95 % interval;
+    - `sd`: a column with a standard deviation, whose number of draws is in the column `count`;
+    - `of_sd`: the value is itself a standard deviation of that many draws.
+    """
     rule = row.get("error", {})
     if "binomial" in rule:
-        return _binomial(value, rule["binomial"], rule.get("of", rule["binomial"]))
-    spread = rule.get("half_width") or rule.get("sd")
+        trials = rule["binomial"]
+        if isinstance(trials, list):
+            trials = sum(float(line[name]) for name in trials)
+        return _binomial(value, trials, rule.get("of", trials))
+    if "of_sd" in rule:
+        return _of_sd(value, float(line[rule["count"]]))
+    spread = rule.get("column") or rule.get("half_width") or rule.get("sd")
     if isinstance(spread, dict):
         spread = spread[calibration]
     if spread is None or line.get(spread) is None:
         return 0.0
+    if "column" in rule:
+        return float(line[spread])
     if "half_width" in rule:
         return float(line[spread]) / 1.96
     return float(line[spread]) / math.sqrt(float(line[rule["count"]]))
+
+
+def _of_sd(value: float, count: float) -> float:
+    """The standard error of a standard deviation of `count` normal draws."""
+    return value / math.sqrt(2 * (count - 1))
 
 
 def _binomial(value: float, trials: float, scale: float) -> float:
@@ -159,7 +187,7 @@ def _binomial(value: float, trials: float, scale: float) -> float:
     return scale * math.sqrt(share * (1 - share) / (trials + 4))
 
 
-def agree(ours: Ours, printed: Sequence, row: Mapping[str, Any]) -> bool | None:
+def agree(ours: Ours, printed: Sequence, row: Mapping[str, Any]) -> str | None:
     """Whether our value agrees with what is printed; None without a result.
 
     Args:
@@ -170,14 +198,15 @@ def agree(ours: Ours, printed: Sequence, row: Mapping[str, Any]) -> bool | None:
     if ours.value is None or not printed[0]:
         return None
     if isinstance(ours.value, str):
-        return bool(ours.value == printed[0])
+        return AGREES if ours.value == printed[0] else DIFFERS
     number, relation = float(printed[0]), row.get("relation", "=")
+    allowed = 2 * math.hypot(ours.error or 0.0, _printed_error(number, printed, row))
     if relation != "=":
-        return bool(RELATIONS[relation](ours.value, number))
-    allowed = row.get("unit", unit(str(printed[0]))) / 2
-    theirs = _printed_error(number, printed, row)
-    allowed += 2 * math.hypot(ours.error or 0.0, theirs)
-    return abs(ours.value - number) <= allowed + 1e-9
+        if allowed and abs(ours.value - number) <= allowed:
+            return UNDECIDED
+        return AGREES if RELATIONS[relation](ours.value, number) else DIFFERS
+    allowed += row.get("unit", unit(str(printed[0]))) / 2
+    return AGREES if abs(ours.value - number) <= allowed + 1e-9 else DIFFERS
 
 
 def _printed_error(number: float, printed: Sequence, row: Mapping[str, Any]) -> float:
@@ -185,9 +214,13 @@ def _printed_error(number: float, printed: Sequence, row: Mapping[str, Any]) -> 
     rule = row.get("printed_error", {})
     if "binomial" in rule:
         return _binomial(number, rule["binomial"], rule.get("of", rule["binomial"]))
+    if "of_sd" in rule:
+        return _of_sd(number, rule["count"])
     if len(printed) < 2 or not rule:
         return 0.0
     spread = float(printed[1])
+    if "percent_of" in rule:
+        spread *= 100 / rule["percent_of"]
     return spread / 1.96 if rule.get("half_width") else spread / math.sqrt(rule["count"])
 
 
@@ -198,23 +231,32 @@ def unit(text: str) -> float:
 
 
 class Verdict(NamedTuple):
-    """What a row says of one calibration: how many cells agree, of those that have a result."""
+    """What a row says of one calibration.
+
+    Attributes:
+        agreeing: how many cells agree.
+        undecided: how many are undecided.
+        known: how many have a result.
+        cells: how many there are.
+    """
 
     agreeing: int
+    undecided: int
     known: int
     cells: int
 
     @property
     def word(self) -> str:
-        """agrees, differs, or not run."""
+        """agrees, undecided, differs, or not run."""
         if not self.known:
             return "not run"
-        return "agrees" if self.agreeing >= ENOUGH * self.known else "differs"
+        if self.agreeing >= ENOUGH * self.known:
+            return AGREES
+        return UNDECIDED if self.agreeing + self.undecided >= ENOUGH * self.known else DIFFERS
 
 
 def verdict(found: Sequence[Cell], calibration: str) -> Verdict:
-    """Count the cells that agree."""
+    """Count the cells that agree, and those that are undecided."""
     marks = [cell.agrees[calibration] for cell in found]
-    return Verdict(
-        sum(mark is True for mark in marks), sum(mark is not None for mark in marks), len(marks)
-    )
+    known = len(marks) - marks.count(None)
+    return Verdict(marks.count(AGREES), marks.count(UNDECIDED), known, len(marks))

@@ -4,7 +4,9 @@ A table stands between `<!-- reproduction page: NAME -->` and `<!-- reproduction
 """
 
 import functools
+import itertools
 import math
+import re
 import statistics
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
@@ -45,6 +47,40 @@ def _best_alphas(folder: Path | None) -> str:
         rows.append((f"{epsilon:g}", printed, *counts, *errors))
     errors = (f"mean best error, {name}" for name in CALIBRATIONS)
     return table(("epsilon", "the paper's (O.C., 0.1, 1)", *CALIBRATIONS, *errors), rows)
+
+
+def _criterion(folder: Path | None) -> str:
+    """Mean best errors with an alpha in the criterion alone, and in criterion and link."""
+    lines = aggregated.read(NOCK_HENECKA, "criterion", folder)
+    rows = []
+    for column, words in (("alone", "the criterion only"), ("and_link", "criterion and link")):
+        errors = (f"{line[f'criterion_{column}']:.3f}"[1:] for line in lines)
+        rows.append((f"alpha = {lines[0]['alpha']:g} sets {words}", *errors))
+    epsilons = (f"{line['epsilon']:g}" for line in lines)
+    return table(("mean best error at epsilon =", *epsilons), rows)
+
+
+GRIDS = tuple(itertools.product((10, 50), (1, 10, 100)))
+"""(v_q, M) of the grids of Nock & Henecka."""
+
+
+def _settings(folder: Path | None) -> str:
+    """What v_q and M change: mean best published errors over domains, by epsilon."""
+    rows, epsilons = [], []
+    for bins, clip in GRIDS:
+        lines = aggregated.read(NOCK_HENECKA, f"grid_{bins}_{clip}", folder)
+        best: dict[float, dict[str, float]] = {}
+        for line in _of(lines, calibration="published"):
+            errors = [line[name] for name in line if re.fullmatch(r"d\d", name)]
+            by_domain = best.setdefault(line["epsilon"], {})
+            least = min(error for error in errors if error is not None)
+            by_domain[line["domain"]] = min(by_domain.get(line["domain"], 1.0), least)
+        epsilons = sorted(best)
+        domains = {len(by_domain) for by_domain in best.values()}
+        means = (f"{statistics.fmean(best[epsilon].values()):.3f}"[1:] for epsilon in epsilons)
+        rows.append((str(bins), str(clip), ", ".join(map(str, domains)), *means))
+    heads = (f"epsilon = {epsilon:g}" for epsilon in epsilons)
+    return table(("v_q", "M", "domains", *heads), rows)
 
 
 def _accuracies(folder: Path | None) -> str:
@@ -160,6 +196,27 @@ def _rounds(folder: Path | None) -> str:
     return table(heads, rows)
 
 
+def _rates(folder: Path | None) -> str:
+    """Test errors of private halfspaces at small margins, by rate."""
+    lines, rows = aggregated.read(BUN, "rates", folder), []
+    margins = distinct(lines, "tau")
+    for normalized in (False, True):
+        for rate in distinct(_of(lines, normalized=normalized), "learning_rate"):
+            cells = []
+            for name in CALIBRATIONS:
+                own = (
+                    _one(
+                        lines, tau=tau, normalized=normalized, learning_rate=rate, calibration=name
+                    )
+                    for tau in margins
+                )
+                cells.append(", ".join(f"{line['test_error_mean']:.3f}" for line in own))
+            words = "normalized" if normalized else "as printed"
+            rows.append((words, f"{rate:g}", *cells))
+    heads = (f"{name}, tau = {', '.join(map(str, margins))}" for name in CALIBRATIONS)
+    return table(("centre", "rate", *heads), rows)
+
+
 def _forests(folder: Path | None) -> str:
     """Table 1 of Bojarski et al. beside the paper's."""
     lines, rows = aggregated.read(BOJARSKI, "table_1", folder), []
@@ -197,12 +254,17 @@ def _negative_counts(folder: Path | None) -> str:
 
 
 TABLES: dict[str, dict[str, Callable[[Path | None], str]]] = {
-    "nock_henecka.md": {"best-alphas": _best_alphas},
+    "nock_henecka.md": {
+        "best-alphas": _best_alphas,
+        "criterion": _criterion,
+        "settings": _settings,
+    },
     "smooth_boosting.md": {
         "accuracies": _accuracies,
         "exponents": _exponents,
         "deltas": _deltas,
         "halfspaces": _halfspaces,
+        "rates": _rates,
         "rounds": _rounds,
     },
     "random_forests.md": {"forests": _forests, "negative-counts": _negative_counts},

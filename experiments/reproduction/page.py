@@ -1,7 +1,8 @@
 """Write docs/reproduction.md from the papers' claims and our aggregated results.
 
-The page has a row for each table, figure and claim in words. docs/reproduction.csv has every
-number. Nothing of ours is typed in either. The tables of the papers' own pages are written, too.
+The page has a row for each table and figure, and for each claim in words that we found.
+docs/reproduction.csv has every number. Nothing of ours is typed in either. The tables of the
+papers' own pages are written, too.
 """
 
 import argparse
@@ -20,29 +21,46 @@ TITLES = {
     "bun_2020": "Bun et al. (2020)",
     "bojarski_2014": "Bojarski et al. (2014)",
 }
-WORDS = ("agrees", "differs", "drawn", "input", "cannot be run", "not run")
-SUMMARY = "How many rows have each verdict (published / tight, where they differ):\n"
-HEAD = ("place", "what it says", "paper", "published", "tight", "verdict", "why")
+COLUMNS = {"bojarski_2014": ("as printed", "negative counts as 0")}
+"""Paper -> its two columns, where they are not the calibrations."""
+
+WORDS = (
+    *("agrees", "undecided", "differs", "drawn", "input", "cannot be run", "not counted"),
+    "not run",
+)
+SUMMARY = "How many rows have each verdict (first / second column, where they differ):\n"
+VERDICT = 5
+"""The place of the verdict in a row."""
+
+SAME = "the same"
+"""What stands in the second column for the numbers of the first one."""
+
 INTRODUCTION = """\
 # The papers' tables, figures and claims beside ours
 
-This page has a row for every table, figure and claim in words of the papers. It is for readers who
-want to know what holds up. `make reproduction` writes it from
+This page has a row for every table and figure of the papers, and for the claims in words that we
+found in them. It is for readers who want to know what holds up. `make reproduction` writes it from
 [reproduction/](../reproduction/README.md), and a test says that it is up to date.
 [reproduction.csv](reproduction.csv) has every printed number beside ours.
 [gallery.md](gallery.md) has the figures.
 
-- *published* and *tight* are our two calibrations of the noise.
-- A number of ours stands with twice its standard error, where it has one. Of a row with many
-  numbers, the columns say how many of ours agree.
+- *published* and *tight* are our two calibrations of the noise. Bojarski et al. have one noise and
+  two readings of a leaf with a negative count.
+- A number of ours stands with twice its standard error, where it has one: over keys, folds, test
+  rows, or domains. Of a row with many numbers, the columns say how many of ours agree. Numbers that
+  both columns share stand once.
 - *agrees*: ours differs by at most half a unit of the printed number's last digit, plus twice the
-  standard error of the difference. A claim of "more" or "less" agrees if ours is. A row agrees if
-  nine tenths of its numbers do.
+  standard error of the difference. Where a row has another unit, its words say so. A claim of
+  "more" or "less" agrees if ours is, by more than twice that standard error. Without a standard
+  error, any difference counts. A row agrees if nine tenths of its numbers do.
+- *undecided*: a claim of "more" or "less" holds or fails by at most twice the standard error. A row
+  is undecided if it does not agree, but would if its undecided numbers did.
 - *in part*: some of the row's numbers have none of ours beside them. They were not run yet, or no
   number comes of the runs, such as a share of no differences.
 - *drawn*: the paper shows curves and prints no numbers, and the figure is drawn from our results.
 - *reading*: the paper gives no number, and the threshold is our reading of its words.
 - *input*: the numbers are settings, and our runs take them.
+- *not counted*: no result of ours says whether the claim holds. The last column says why.
 """
 
 
@@ -74,12 +92,14 @@ def texts(folder: Path | None = None) -> dict[str, str]:
             cells = list(claims.cells(paper, row, folder))
             lines += [_numbers(cell) for cell in cells]
             shown = _row(row, cells, aggregated.names(paper, folder))
-            tally.update(_words(row, cells, shown[HEAD.index("verdict")]))
+            tally.update(_words(row, cells, shown[VERDICT]))
             found.append(shown)
+        columns = COLUMNS.get(paper, claims.CALIBRATIONS)
+        head = ("place", "what it says", "paper", *columns, "verdict", "why")
         counts = (_both(tally, word) for word in WORDS)
         tallies.append((TITLES[paper], str(len(found)), *counts))
         parts.append(
-            f"## {TITLES[paper]}\n\n{pages.table(HEAD, found)}\n\n{_origins(paper, folder)}"
+            f"## {TITLES[paper]}\n\n{pages.table(head, found)}\n\n{_origins(paper, folder)}"
         )
     summary = f"{SUMMARY}\n{pages.table(('paper', 'rows', *WORDS), tallies)}\n"
     page = "\n".join((INTRODUCTION, summary, *parts))
@@ -90,9 +110,10 @@ def _words(
     row: dict[str, Any], cells: Sequence[claims.Cell], shown: str
 ) -> Iterator[tuple[str, str]]:
     """(calibration, verdict) of a row."""
+    own = row.get("of", claims.CALIBRATIONS)
     for name in claims.CALIBRATIONS:
-        counted = bool(cells) and "cannot" not in row and not row.get("input")
-        yield name, claims.verdict(cells, name).word if counted else shown
+        word = claims.verdict(cells, name if name in own else own[0]).word if cells else shown
+        yield name, word
 
 
 def _both(tally: Counter, word: str) -> str:
@@ -105,18 +126,23 @@ def _row(
     row: dict[str, Any], cells: Sequence[claims.Cell], there: Sequence[str]
 ) -> tuple[str, ...]:
     """The cells of the page for one row; `there` are the paper's results."""
-    why = row.get("cannot") or row.get("why", "")
+    why = row.get("cannot") or row.get("uncounted") or row.get("why", "")
     place = f"[{row['place']}](gallery.md)" if "figure" in row else row["place"]
     head = (place, row["words"])
     if "cannot" in row:
         return (*head, "", "", "", "cannot be run", why)
+    if "uncounted" in row:
+        return (*head, "", "", "", "not counted", why)
     if row.get("input"):
         return (*head, "", "", "", "input", why)
     if not cells:
         drawn = "figure" in row and ("result" not in row or row["result"] in there)
         return (*head, "", "", "", "drawn" if drawn else "not run", why)
-    counts = {name: claims.verdict(cells, name) for name in claims.CALIBRATIONS}
-    ours = tuple(_ours(cells, name, counts[name]) for name in claims.CALIBRATIONS)
+    own = row.get("of", claims.CALIBRATIONS)
+    counts = {name: claims.verdict(cells, name) for name in own}
+    ours = [_ours(cells, name, counts[name]) if name in own else "" for name in claims.CALIBRATIONS]
+    if ours[0] and _shared(cells):
+        ours[1] = SAME
     words = list(dict.fromkeys(count.word for count in counts.values()))
     verdict = words[0] if len(words) == 1 else ", ".join(words)
     if "not run" in words and "run" in row:
@@ -147,8 +173,15 @@ def _ours(cells: Sequence[claims.Cell], name: str, count: claims.Verdict) -> str
         return ""
     if count.cells <= 4:
         return ", ".join(_number(cell.ours[name]) for cell in cells)
+    open_ = f", {count.undecided} undecided" if count.undecided else ""
     more = "" if count.known == count.cells else f" ({count.cells - count.known} without ours)"
-    return f"{count.agreeing} of {count.known} agree{more}"
+    return f"{count.agreeing} of {count.known} agree{open_}{more}"
+
+
+def _shared(cells: Sequence[claims.Cell]) -> bool:
+    """Whether both columns have the same numbers."""
+    first, second = claims.CALIBRATIONS
+    return all(cell.ours[first] == cell.ours[second] for cell in cells)
 
 
 def _number(ours: claims.Ours) -> str:
@@ -169,7 +202,7 @@ def _numbers(cell: claims.Cell) -> results.Line:
         value, error = cell.ours[name]
         line[name] = f"{value:.4g}" if isinstance(value, float) else value
         line[f"{name} standard error"] = f"{error:.2g}" if error else None
-        line[f"{name} agrees"] = cell.agrees[name]
+        line[f"{name} verdict"] = cell.agrees[name]
     return line
 
 

@@ -1,13 +1,15 @@
 """What the figures of Asadi et al. (2022) share: their folder, and accuracy by epsilon."""
 
+from typing import Any
+
 from matplotlib.axes import Axes
 
 from dpbt.commands.errors import InputError
 from experiments.common import aggregated, results
-from paper_figures.style import AUTO, CALIBRATIONS, PEER, SKY, WITHOUT, finish
+from paper_figures.style import AUTO, PEER, SKY, WITHOUT, finish, line_of
 
 NAME = "asadi_2022"
-TICKS = (0.05, 0.1, 0.2, 0.5, 1, 3, 5)
+TICKS = (0.05, 0.1, 0.2, 0.5, 1, 5)
 
 
 BASELINES = {
@@ -42,7 +44,7 @@ def baselines(panel: Axes, dataset: str, protocol: str) -> None:
         if here:
             names = ("epsilon", "accuracy_mean", "accuracy_sd")
             x, mean, sd = ([line[name] for line in here] for name in names)
-            style = {"color": shade, "marker": marker, "markersize": 4, "capsize": 2}
+            style: dict[str, Any] = {"color": shade, "marker": marker}
             panel.errorbar(x, mean, yerr=sd, linestyle="-.", linewidth=1, label=words, **style)
     for method, (words, dash) in LEVELS.items():
         for line in own:
@@ -58,14 +60,7 @@ def by_epsilon(
     own = [line for line in lines if line["calibration"] == calibration]
     names = ("epsilon", "accuracy_mean", "accuracy_sd")
     x, mean, sd = ([line[name] for line in own] for name in names)
-    style = {
-        "color": CALIBRATIONS[calibration],
-        "marker": "o",
-        "markersize": 4,
-        "capsize": 3,
-        **style,
-    }
-    panel.errorbar(x, mean, yerr=sd, label=words, **style)
+    panel.errorbar(x, mean, yerr=sd, label=words, **{**line_of(calibration), **style})
 
 
 def epsilon_axis(panel: Axes, **properties) -> None:

@@ -1,10 +1,9 @@
 """Figures 2 and 3: pure and approximate privacy on Adult, by epsilon."""
 
-import matplotlib.pyplot as plt
 from matplotlib.figure import Figure
 
 from paper_figures.asadi_2022.by_epsilon import baselines, by_epsilon, epsilon_axis, saved
-from paper_figures.style import CALIBRATIONS
+from paper_figures.style import CALIBRATIONS, legend_below, sheet
 
 
 def draw() -> Figure:
@@ -13,7 +12,7 @@ def draw() -> Figure:
     Raises:
         InputError: if the series have not been saved.
     """
-    figure, panels = plt.subplots(1, 2, figsize=(11, 4.6), sharey=True, layout="constrained")
+    figure, panels = sheet(1, 2, 3.9, sharey=True)
     titles = (
         "Figure 2: kappa = lambda = 1/4, T = 99",
         "Figure 3: settings of Table 8 (selected for delta = 0)",
@@ -29,7 +28,7 @@ def draw() -> Figure:
         baselines(panel, "adult", "folds")
         epsilon_axis(panel, title=title)
     panels[0].set_ylabel("cross-validated accuracy, mean and sd over keys")
-    panels[1].legend(frameon=False, loc="lower right", fontsize=7)
+    legend_below(figure, panels[1], 3)
     words = f"Adult, training rows, LazyBB with 1-rules; {series[0][0]['keys']} keys"
-    figure.suptitle(words, fontsize=10)
+    figure.suptitle(words)
     return figure

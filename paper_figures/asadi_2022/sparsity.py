@@ -1,14 +1,23 @@
 """Tables 5-7: features that LazyBB with 1-rules uses, by calibration and as printed."""
 
-import matplotlib.pyplot as plt
+from typing import Any
+
 from matplotlib.figure import Figure
 
 from dpbt.analysis.style import GREEN
 from experiments.common import aggregated
 from paper_figures.asadi_2022.by_epsilon import NAME, epsilon_axis, saved
-from paper_figures.style import CALIBRATIONS, PAPER, WITHOUT
+from paper_figures.style import (
+    CALIBRATION_MARKERS,
+    CALIBRATIONS,
+    DASHES,
+    PAPER,
+    WITHOUT,
+    legend_below,
+    sheet,
+)
 
-SERIES = {name: (c, "o") for name, c in CALIBRATIONS.items()}
+SERIES = {name: (shade, CALIBRATION_MARKERS[name]) for name, shade in CALIBRATIONS.items()}
 SERIES |= {"doubled": (GREEN, "^"), "no_privacy": (WITHOUT, ".")}
 COUNTS = (5, 10, 20, 50)
 WORDS = {"doubled": "published, half of the noise", "no_privacy": "without privacy"}
@@ -23,22 +32,21 @@ def draw() -> Figure:
     """
     lines = saved("sparsity")
     names = list(dict.fromkeys(line["dataset"] for line in lines))
-    size = (4 * len(names), 3.6)
-    figure, panels = plt.subplots(1, len(names), figsize=size, layout="constrained", squeeze=False)
+    figure, panels = sheet(1, len(names), 2.9, squeeze=False)
     for panel, name in zip(panels[0], names, strict=True):
         own = [line for line in lines if line["dataset"] == name]
         epsilon = [line["epsilon"] for line in own]
-        for series, (colour, marker) in SERIES.items():
+        for (series, (colour, marker)), dash in zip(SERIES.items(), DASHES, strict=False):
             count = [line[series] for line in own]
-            style = {"marker": marker, "color": colour, "markersize": 4}
+            style: dict[str, Any] = {"marker": marker, "color": colour, "linestyle": dash}
             panel.plot(epsilon, count, label=WORDS.get(series, series), **style)
         theirs = [(at["epsilon"], number) for at, number in aggregated.printed(NAME, TABLES[name])]
-        style = {"color": PAPER, "marker": "*", "linestyle": "", "markersize": 9, "zorder": 5}
+        style = {"color": PAPER, "marker": "*", "linestyle": "", "markersize": 7, "zorder": 5}
         panel.plot(*zip(*theirs, strict=True), label="printed in the paper", **style)
         epsilon_axis(panel, title=name, yscale="log")
         panel.set_yticks(COUNTS, [str(count) for count in COUNTS])
         panel.minorticks_off()
     panels[0][0].set_ylabel("features used, mean over keys")
-    panels[0][0].legend(frameon=False, loc="lower right", fontsize=7)
-    figure.suptitle(f"settings of Tables 8-10; {lines[0]['keys']} keys", fontsize=10)
+    legend_below(figure, panels[0][0], 5)
+    figure.suptitle(f"LazyBB with 1-rules, settings of Tables 8-10; {lines[0]['keys']} keys")
     return figure

@@ -6,16 +6,15 @@ mushroom together as Figures 1 and 2.
 """
 
 from collections.abc import Callable, Iterable, Sequence
+from typing import Any
 
-import matplotlib
-import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from dpbt.commands.errors import InputError
 from experiments.common import aggregated, results
-from paper_figures.style import DASHES, THREE, finish
+from paper_figures.style import DASHES, MARKERS, THREE, finish, legend_below, ordered, sheet
 
 NAME = "bojarski_2014"
 HEIGHTS = (8, 12)
@@ -32,7 +31,30 @@ NUMBERED = (
     "quantum",
 )
 """Data sets in the order of their figures: 1 and 2, 3 and 4, ..."""
-COLOURS = dict(zip(("majority", "threshold", "probabilistic"), THREE, strict=True))
+RULES: dict[str, dict[str, Any]] = {
+    voting: {"color": shade, "marker": marker}
+    for voting, shade, marker in zip(
+        ("majority", "threshold", "probabilistic"), THREE, MARKERS, strict=False
+    )
+}
+"""Voting rule -> how it is drawn."""
+
+BOTH = {"majority": "-", "threshold": "--"}
+"""The dashes of the rules of the last panel."""
+
+LARGER_CLASS = {
+    "mushroom": 0.48203,
+    "adult": 0.24081,
+    "banknote": 0.44461,
+    "transfusion": 0.23797,
+    "voting": 0.38621,
+    "mammographic": 0.46306,
+    "covertype": 0.4864,
+}
+"""Data set -> the error of the larger class, over the rows that the experiment uses."""
+
+NEAR = 0.01
+"""How far from that error a curve may be that hardly differs from it."""
 
 Line = results.Line
 
@@ -67,10 +89,8 @@ def _or_nan(value: float | None) -> float:
 
 
 def figure(grid: list[Line], by_eta: list[Line]) -> Figure:
-    """The six panels of one data set: its grid at eta = 1000 / n_train, and its series by eta."""
-    columns = 3 if by_eta else 2
-    size = (14 if by_eta else 9.5, 7.6)
-    drawn, panels = plt.subplots(2, columns, figsize=size, layout="constrained")
+    """The panels of one data set: its grid at eta = 1000 / n_train, and its series by eta."""
+    drawn, panels = sheet(3 if by_eta else 2, 2, 8.6 if by_eta else 5.6)
     private = [line for line in grid if line["private"]]
     heights, trees = values(private, "height"), values(private, "trees")
     few = sorted({trees[0], trees[len(trees) // 4], trees[-1]})
@@ -78,39 +98,51 @@ def figure(grid: list[Line], by_eta: list[Line]) -> Figure:
     about = grid[0]
     first = 2 * NUMBERED.index(about["dataset"]) + 1
     by_rule(panels[0, 0], private, "height", "trees", few, "k")
-    finish(panels[0, 0], title=f"{first}a: error by height", xlabel="height h", ylabel="test error")
+    finish(panels[0, 0], title=f"{first}a: error by height", xlabel="height h")
     spread(panels[0, 1], private, "height")
     finish(panels[0, 1], title=f"{first}b: majority voting, over all k", xlabel="height h")
     by_rule(panels[1, 0], private, "trees", "height", two, "h")
-    finish(
-        panels[1, 0],
-        title=f"{first}c: error by number of trees",
-        xlabel="trees k",
-        ylabel="test error",
-    )
+    finish(panels[1, 0], title=f"{first}c: error by number of trees", xlabel="trees k")
     spread(panels[1, 1], private, "trees")
     finish(panels[1, 1], title=f"{first}d: majority voting, over all h", xlabel="trees k")
     if by_eta:
-        _by_eta(panels[:, 2], by_eta, first + 1)
+        _by_eta(panels[2], by_eta, first + 1)
+        legend_below(drawn, panels[2, 1], 4, title=f"{first + 1}b: eta n_train, rules, bounds")
     top = max(line["test_error"] for line in grid + by_eta)
+    error = LARGER_CLASS.get(about["dataset"])
     for panel in panels.flat:
-        panel.set_ylim(0, min(1.05 * top, 0.62))
-    for panel in panels[1, :2]:
+        panel.set_ylim(0, 1.4 * top)  # with room for a legend
+        if error is not None:
+            panel.axhline(error, color="black", linewidth=0.8, zorder=1)
+    for panel in panels[:, 0]:
+        panel.set_ylabel("test error")
+    for panel in panels[:2].flat:
         panel.xaxis.get_major_locator().set_params(integer=True)
-    drawn.suptitle(
+    drawn.suptitle("\n".join(_heading(about, private, grid + by_eta, first)))
+    return drawn
+
+
+def _heading(about: Line, private: list[Line], everything: list[Line], first: int) -> list[str]:
+    """What a figure shows, and what its curves and the theorems do not say."""
+    words = [
         f"{about['dataset']}: {about['rows']} rows, {about['attributes']} attributes, "
         f"mean of {about['runs']} runs; {first}a to {first}d at eta = 1000 / n_train = "
-        f"{private[0]['eta']:.3g}\n{what_bounds_say(grid + by_eta)}",
-        fontsize=10,
-    )
-    return drawn
+        f"{private[0]['eta']:.3g}"
+    ]
+    error = LARGER_CLASS.get(about["dataset"])
+    if error is not None:
+        flat = [line["test_error"] for line in private if line["voting"] != "probabilistic"]
+        words.append(f"black line: the larger class, {error:.3f}")
+        if max(abs(found - error) for found in flat) < NEAR:
+            words[-1] += f"; majority and threshold averaging stay within {NEAR} of it there"
+    return [*words, *what_bounds_say(everything)]
 
 
 def _by_eta(panels: Sequence[Axes], by_eta: list[Line], number: int) -> None:
     """Panels a and b of the second figure."""
     by_budget(panels[0], by_eta)
     title = f"{number}a: error by eta, k chosen on validation rows"
-    finish(panels[0], title=title, xlabel="eta n_train", xscale="log")
+    finish(panels[0], title=title)
     tall = values(by_eta, "height")[-1]
     by_trees(panels[1], [line for line in by_eta if line["height"] == tall])
     title = f"{number}b: error by number of trees, h = {tall:.0f}"
@@ -133,13 +165,13 @@ def by_rule(
 ) -> None:
     """Panels a and c of the first figure: a curve for each voting rule and value of `other`."""
     for value, dash in zip(chosen, DASHES, strict=False):
-        for voting, shade in COLOURS.items():
+        for voting, style in RULES.items():
             here = [line for line in lines if line[other] == value and line["voting"] == voting]
-            curve(panel, here, key, color=shade, linestyle=dash, linewidth=1.3)
+            curve(panel, here, key, linestyle=dash, markersize=3, linewidth=1, **style)
         panel.plot([], [], color="grey", linestyle=dash, label=f"{symbol} = {value:.0f}")
-    for voting, shade in COLOURS.items():
-        panel.plot([], [], color=shade, label=voting)
-    panel.legend(frameon=False, fontsize=7, ncols=2)
+    for voting, style in RULES.items():
+        panel.plot([], [], label=voting, **style)
+    _legend(panel)
 
 
 def spread(panel: Axes, lines: list[Line], key: str) -> None:
@@ -149,22 +181,19 @@ def spread(panel: Axes, lines: list[Line], key: str) -> None:
     errors = [[line["test_error"] for line in majority if line[key] == place] for place in places]
     measures: dict[str, Callable] = {"largest": np.max, "mean": np.mean, "smallest": np.min}
     for k, (words, measure) in enumerate(measures.items()):
-        panel.plot(
-            places,
-            [measure(some) for some in errors],
-            color=THREE[0],
-            linestyle=DASHES[k],
-            label=words,
-        )
-    panel.legend(frameon=False, fontsize=7)
+        style: dict[str, Any] = {"color": THREE[0], "linestyle": DASHES[k]}
+        panel.plot(places, [measure(some) for some in errors], label=words, **style)
+    _legend(panel)
 
 
 def by_budget(panel: Axes, lines: list[Line]) -> None:
     """Panel a of the second figure: the k of least validation error, by eta and without privacy."""
     finite = [eta for eta in values(lines, "eta") if np.isfinite(eta)]
     unit = scale_of(lines)
-    for dash, height in zip(DASHES, values(lines, "height"), strict=False):
-        for voting, shade in COLOURS.items():
+    places = [eta * unit for eta in (*finite, 4 * finite[-1])]
+    for k, height in enumerate(values(lines, "height")):
+        dash, fill = DASHES[k], "none" if k else "full"
+        for voting, style in RULES.items():
             best = {}
             for line in lines:
                 if line["height"] == height and line["voting"] == voting:
@@ -172,55 +201,50 @@ def by_budget(panel: Axes, lines: list[Line]) -> None:
                     if eta not in best or line["validation_error"] < best[eta]["validation_error"]:
                         best[eta] = line
             errors = [best[eta]["test_error"] for eta in finite]
-            panel.plot(
-                [eta * unit for eta in finite],
-                errors,
-                color=shade,
-                linestyle=dash,
-                marker="o",
-                markersize=3,
-            )
+            panel.plot(places[:-1], errors, linestyle=dash, fillstyle=fill, **style)
             if np.inf in best:
-                panel.plot(
-                    finite[-1] * unit * 4,
-                    best[np.inf]["test_error"],
-                    "D",
-                    color=shade,
-                    markersize=4,
-                )
-        panel.plot([], [], color="grey", linestyle=dash, label=f"h = {height:.0f}")
-    panel.plot([], [], "D", color="grey", markersize=4, label="without privacy")
-    panel.legend(frameon=False, fontsize=7)
+                panel.plot(places[-1], best[np.inf]["test_error"], fillstyle=fill, **style)
+        words = f"h = {height:.0f}"
+        panel.plot([], [], color="grey", linestyle=dash, marker="o", fillstyle=fill, label=words)
+    for voting, style in RULES.items():
+        panel.plot([], [], label=voting, **style)
+    _legend(panel)
+    names = [f"{place:.0f}" for place in places[:-1]]
+    finish(panel, xlabel="eta n_train", xscale="log")
+    panel.set_xticks(places, [*names, "no\nprivacy"])
+    panel.minorticks_off()
 
 
 def by_trees(panel: Axes, lines: list[Line]) -> None:
     """Panel b of the second figure: majority (solid), threshold (dashed), bounds below one half."""
     budgets, unit = values(lines, "eta"), scale_of(lines)
     for k, eta in enumerate(budgets):
-        shade = matplotlib.colormaps["viridis"](0.95 * k / max(len(budgets) - 1, 1))
-        words = f"eta n = {eta * unit:.0f}" if np.isfinite(eta) else "no privacy"
-        for voting, dash in (("majority", "-"), ("threshold", "--")):
+        words = f"{eta * unit:.0f}" if np.isfinite(eta) else "no privacy"
+        shade = ordered(k, len(budgets))["color"]
+        for voting, dash in BOTH.items():
             here = [line for line in lines if line["eta"] == eta and line["voting"] == voting]
-            curve(
-                panel,
-                here,
-                "trees",
-                color=shade,
-                linestyle=dash,
-                linewidth=1,
-                label=words if dash == "-" else None,
-            )
+            step = max(len(here) // 5, 1)
+            style: dict[str, Any] = {"color": shade, "linestyle": dash, "linewidth": 0.8}
+            if voting == "majority":
+                style |= {"marker": MARKERS[k % len(MARKERS)], "markevery": (k % step, step)}
+                style |= {"markeredgecolor": "black", "markeredgewidth": 0.5, "label": words}
+            curve(panel, here, "trees", **style)
             proved = [line for line in here if line["least_bound"] < 0.5]
             panel.plot(
                 [line["trees"] for line in proved],
                 [line["least_bound"] for line in proved],
                 linestyle="",
                 marker={"majority": "+", "threshold": "x"}[voting],
-                markersize=4,
                 color="black",
                 label=f"bound, {voting}" if proved else None,
             )
-    panel.legend(frameon=False, fontsize=7, loc="upper left", bbox_to_anchor=(1, 1))
+    for voting, dash in BOTH.items():
+        panel.plot([], [], color="grey", linestyle=dash, label=voting)
+
+
+def _legend(panel: Axes) -> None:
+    """A legend above the curves."""
+    panel.legend(ncols=2, loc="upper right", columnspacing=1, labelspacing=0.3)
 
 
 def scale_of(lines: list[Line]) -> float:
@@ -228,16 +252,17 @@ def scale_of(lines: list[Line]) -> float:
     return round(0.9 * lines[0]["rows"])
 
 
-def what_bounds_say(lines: list[Line]) -> str:
-    """Words that say for how many settings Theorems 5.4 to 5.6 and 5.8 prove an error below 1/2."""
+def what_bounds_say(lines: list[Line]) -> list[str]:
+    """Two lines of words: of how many settings Theorems 5.4 to 5.6 and 5.8 say an error < 1/2."""
     sure = lines[0]["sure"]
     printed = [line for line in lines if line["bound"] is not None]
     free = [line for line in lines if line["least_bound"] < 0.5]
-    words = (
+    words = [
         f"theorems at the paper's constants: {len(printed)} of {len(lines)} settings have a bound "
-        f"below 1/2; at the best constants, with probability {sure:g}: {len(free)}"
-    )
-    if not free:
-        return words
-    never_private = not any(line["private"] for line in free)
-    return f"{words}, all {'without' if never_private else 'with or without'} privacy"
+        "below 1/2;",
+        f"at the best constants, with probability {sure:g}: {len(free)}",
+    ]
+    if free:
+        never_private = not any(line["private"] for line in free)
+        words[-1] += f", all {'without' if never_private else 'with or without'} privacy"
+    return words

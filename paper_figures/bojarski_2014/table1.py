@@ -1,12 +1,13 @@
 """Table 1: errors of random forests with and without privacy, the paper's and ours."""
 
-import matplotlib.pyplot as plt
+from typing import Any
+
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from experiments.common import aggregated
 from experiments.common.results import Line
-from paper_figures.style import CALIBRATIONS, PAPER, finish
+from paper_figures.style import CALIBRATIONS, PAPER, finish, legend_below, sheet
 
 NAME = "bojarski_2014"
 RULES = ("majority", "threshold")
@@ -23,7 +24,7 @@ def draw() -> Figure:
     """
     lines = aggregated.read(NAME, "table_1")
     names = list(dict.fromkeys(line["dataset"] for line in lines))
-    figure, panels = plt.subplots(2, 2, figsize=(12, 6.4), layout="constrained", sharex=True)
+    figure, panels = sheet(2, 2, 4.6, sharex=True)
     for row, private in zip(panels, ROWS, strict=True):
         for panel, rule in zip(row, RULES, strict=True):
             own = {
@@ -32,14 +33,15 @@ def draw() -> Figure:
                 if (line["private"], line["voting"]) == (private, rule)
             }
             _bars(panel, [own[name] for name in names], private, rule)
-            panel.set_xticks(range(len(names)), names, rotation=20, fontsize=8)
+            panel.set_xticks(
+                range(len(names)), names, rotation=30, ha="right", rotation_mode="anchor"
+            )
             finish(panel, title=f"{rule}, {TITLES[private]}")
     for panel in panels[:, 0]:
         panel.set_ylabel("test error, %")
-    known = panels[1, 1].get_legend_handles_labels()
-    figure.legend(*known, frameon=False, fontsize=8, loc="outside lower center", ncols=3)
-    words = "mean of ten runs; k and h chosen on validation rows; 95 % binomial intervals"
-    figure.suptitle(words, fontsize=10)
+    legend_below(figure, panels[1, 1], 3)
+    words = "mean of ten runs; k, h of forests chosen on validation rows; 95 % binomial intervals"
+    figure.suptitle(words)
     return figure
 
 
@@ -50,9 +52,11 @@ def _bars(panel: Axes, own: list[Line], private: bool, rule: str) -> None:
     theirs = [line["paper_error"] for line in own]
     width = [line["paper_interval"] for line in own]
     places = range(len(own))
-    style = {"linestyle": "", "capsize": 3, "markersize": 5}
+    style: dict[str, Any] = {"linestyle": ""}
     left = [k - 0.2 for k in places]
-    panel.errorbar(left, theirs, width, color=PAPER, marker="*", label="printed", **style)
+    panel.errorbar(
+        left, theirs, width, color=PAPER, marker="*", markersize=6, label="printed", **style
+    )
     words = "ours, negative counts as 0" if private else "ours"
     panel.errorbar(places, error, half, color=TIGHT, marker="s", label=words, **style)
     if private:

@@ -1,22 +1,22 @@
 """What the figures of Nock & Henecka (2020) share: test errors of settings, and their curves."""
 
 import functools
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 from matplotlib.axes import Axes
 
-from dpbt.analysis.style import PURPLE
 from dpbt.commands.errors import InputError
 from experiments.common import aggregated
 from experiments.common.results import Line
-from paper_figures.style import DASHES, FIVE, THREE, finish
+from paper_figures.style import AUTO, CALIBRATIONS, DASHES, THREE, finish, ordered
 
 NAME = "nock_henecka_2020"
 DEPTHS = (1, 2, 3, 4, 5, 6)
 WAYS = {"objective": "O.C.", "0.1": "alpha = 0.1", "1.0": "alpha = 1"}
 NONE = "none"
+AUTO_STYLE: dict[str, Any] = {"color": AUTO, "linewidth": 1.3, "marker": "v", "markersize": 4}
 
 
 class Runs(NamedTuple):
@@ -49,11 +49,10 @@ def lines(bins: int = 10, clip: float = 10) -> list[Line]:
     return aggregated.read(NAME, f"grid_{bins}_{clip:g}")
 
 
-def domains(bins: int = 10) -> list[str]:
-    """The domains with private runs."""
-    return list(
-        dict.fromkeys(line["domain"] for line in lines(bins) if line["calibration"] != NONE)
-    )
+def domains(bins: int = 10, calibration: str | None = None) -> list[str]:
+    """The domains with private runs, in one calibration or in any."""
+    kinds = CALIBRATIONS if calibration is None else (calibration,)
+    return list(dict.fromkeys(at["domain"] for at in lines(bins) if at["calibration"] in kinds))
 
 
 def runs(domain: str, calibration: str, bins: int = 10) -> Runs:
@@ -78,12 +77,12 @@ def larger_class(domain: str) -> float | None:
     return next((line["larger_class_error"] for line in sizes if line["domain"] == domain), None)
 
 
-def cumulated(panel: Axes, error: np.ndarray, **style) -> None:
+def cumulated(panel: Axes, error: Sequence[float] | np.ndarray, **style) -> None:
     """Draw the percentage of settings that have at most an error."""
     if len(error):
-        ordered = np.sort(error)
+        ordered_errors = np.sort(error)
         share = 100 * np.arange(1, len(error) + 1) / len(error)
-        panel.step(ordered, share, where="post", linewidth=1.2, **style)
+        panel.step(ordered_errors, share, where="post", **{"linewidth": 1.1, **style})
 
 
 def by_alpha(panel: Axes, found: Runs, **properties) -> None:
@@ -94,38 +93,50 @@ def by_alpha(panel: Axes, found: Runs, **properties) -> None:
     finish(panel, **properties)
 
 
-def by_epsilon(panel: Axes, found: Runs, **properties) -> None:
-    """A curve for each epsilon."""
-    for k, epsilon in enumerate(sorted(set(found.epsilon.tolist()))):
-        own = found.error[found.epsilon == epsilon]
-        style = {"color": FIVE[k % 5], "linestyle": DASHES[k % 5]}
-        cumulated(panel, own, label=f"{epsilon:g}", **style)
+def by_epsilon(panel: Axes, found: Runs, epsilons: Sequence[float], **properties) -> None:
+    """A curve for each epsilon, from dark to bright."""
+    for k, epsilon in enumerate(epsilons):
+        own = found.error[np.isclose(found.epsilon, epsilon)]
+        cumulated(panel, own, label=f"{epsilon:g}", **ordered(k, len(epsilons)))
     finish(panel, **properties)
 
 
-def sizes(panel: Axes, found: Runs, shade: str, **properties) -> None:
-    """The mean depth, with its deviation, of the settings that have at most an error."""
+def depths(found: Runs) -> np.ndarray:
+    """The depth of each setting."""
+    return found.depth.astype(float)
+
+
+def leaves(found: Runs) -> np.ndarray:
+    """The leaves of a complete tree of each setting."""
+    return 2.0**found.depth
+
+
+def sizes(
+    panel: Axes, found: Runs, size: Callable[[Runs], np.ndarray], shade: str, **properties
+) -> None:
+    """The mean size, with its deviation, of the settings that have at most an error.
+
+    The dotted line is the mean over all settings. The grid asks for it, so it tells nothing of the
+    runs, and every curve ends there.
+    """
     order = np.argsort(found.error)
-    depth = found.depth[order].astype(float)
-    count = np.arange(1, len(depth) + 1)
-    mean = np.cumsum(depth) / count
-    deviation = np.sqrt(np.maximum(np.cumsum(depth**2) / count - mean**2, 0))
-    error = found.error[order]
-    panel.plot(error, mean, color=shade, label="depth d")
-    panel.fill_between(error, mean - deviation, mean + deviation, color=shade, alpha=0.2)
-    leaves = np.cumsum(2.0**depth) / count
-    second = panel.twinx()
-    second.plot(error, leaves, color="0.3", linestyle=":")
-    second.set_ylabel("leaves of a tree (dotted)", fontsize=7)
-    second.tick_params(labelsize=7)
-    second.spines["top"].set_visible(False)
+    sorted_sizes, error = size(found)[order], found.error[order]
+    count = np.arange(1, len(order) + 1)
+    mean = np.cumsum(sorted_sizes) / count
+    deviation = np.sqrt(np.maximum(np.cumsum(sorted_sizes**2) / count - mean**2, 0))
+    panel.axhline(mean[-1], color="0.3", linestyle=":", linewidth=1)
+    panel.plot(error, mean, color=shade)
+    panel.fill_between(
+        error, mean - deviation, mean + deviation, color=shade, alpha=0.2, linewidth=0
+    )
     finish(panel, **properties)
 
 
 def mark_larger_class(panels: Sequence[Axes], error: float | None) -> None:
-    """Draw the error of the larger class as a vertical line."""
+    """Draw the error of the larger class as a vertical line, in panels that reach so far."""
     for panel in panels:
-        if error is not None:
+        low, high = panel.get_xlim()
+        if error is not None and low <= error <= high:
             panel.axvline(error, color="black", linewidth=0.8)
 
 
@@ -139,7 +150,16 @@ def auto_errors(domain: str) -> dict[float, float]:
 
 
 def mark_auto(panel: Axes, domain: str, epsilon: float) -> None:
-    """Draw the error of `auto` as a vertical line, where it has been measured."""
+    """Draw the error of `auto` at one epsilon as a vertical line, where it has been measured."""
     error = auto_errors(domain).get(epsilon)
     if error is not None:
-        panel.axvline(error, color=PURPLE, linewidth=1.2)
+        panel.plot([error, error], [0, 100], markevery=[1], clip_on=False, **AUTO_STYLE)
+
+
+def cumulated_auto(panel: Axes, domain: str) -> None:
+    """Draw the percentage of the epsilons at which `auto` has at most an error."""
+    errors = sorted(auto_errors(domain).values())
+    if errors:
+        share = 100 * np.arange(len(errors) + 1) / len(errors)
+        style: dict[str, Any] = {**AUTO_STYLE, "markevery": slice(1, None)}
+        panel.step([errors[0], *errors], share, where="post", label="auto", **style)

@@ -55,6 +55,9 @@ def run(options: argparse.Namespace) -> None:
     origin = aggregated.origin(NAME, last, Path(options.out))
     about = {name: origin[name] for name in (*aggregated.ORIGIN, "date")}
     about["command"] = f"python -m experiments {NAME} aggregate"
-    for name, lines in (("measures", words.measures(found)), ("datasets", words.sizes())):
+    found["datasets"] = words.sizes()
+    made = {"measures": words.measures(found), "datasets": found["datasets"]}
+    made["percents"] = words.percents(found.get("sparsity", []), found["datasets"])
+    for name, lines in made.items():
         if lines:
             aggregated.write(options, NAME, name, lines, about)

@@ -19,6 +19,12 @@ from experiments.papers.asadi_2022.settings import (
 HIGH_PRIVACY = 0.5
 """The largest epsilon of high privacy; the paper names none."""
 
+Values = dict[str, tuple[float, float | None]]
+"""Name -> (value, its standard error or None)."""
+
+Measures = dict[tuple[str, str], tuple[float, float | None]]
+"""The same by (name, calibration)."""
+
 
 def sizes() -> list[Line]:
     """Rows and features of the data sets that are there."""
@@ -33,82 +39,176 @@ def sizes() -> list[Line]:
 
 
 def measures(found: dict[str, Sequence[Line]]) -> list[Line]:
-    """Lines of name, calibration and value, from the results that are there.
+    """Lines of name, calibration, value and its standard error (or None).
+
+    A claim is left out without the results that it needs.
 
     Args:
         found: name of a saved result -> its lines.
     """
     bound = smooth_bounds.rounds_needed(FIGURE_1["gamma"], FIGURE_1["density"])
-    values = {("rounds of Theorem 3.1", "none"): float(bound)}
+    values: Measures = {("rounds of Theorem 3.1", "none"): (float(bound), None)}
     for calibration in CALIBRATIONS:
-        if "advantages" in found:
-            own = _of(found["advantages"], calibration)
-            below = [line["round"] for line in own if line["mean"] < FIGURE_1["gamma"]]
-            values["first round without the advantage", calibration] = min(below, default=np.inf)
-        for name in ("fig2", "fig3"):
-            if name in found:
-                gains = _gains(_of(found[name], calibration))
-                if not gains:
-                    continue
-                values[f"{name} mean gain by delta, points", calibration] = 100 * statistics.fmean(
-                    gain for gain, _ in gains
-                )
-                within = sum(gain <= sd for gain, sd in gains)
-                values[f"{name} epsilons of a gain within one sd", calibration] = within
-        if "table2" in found and "baselines" in found:
-            for dataset in DATASETS:
-                gaps = _over_logistic(found, dataset, calibration)
-                if gaps:
-                    name = f"{dataset} above DP-LR, points"
-                    values[name, calibration] = 100 * statistics.fmean(gaps)
-        if "table2" in found and "trees" in found:
-            gaps = _over_trees(found, calibration)
-            if gaps:
-                name = "adult 1-rules above top-down trees, points"
-                values[name, calibration] = 100 * statistics.fmean(gaps)
+        for part in (_of_advantages, _of_deltas, _of_logistic, _of_trees, _of_bounds):
+            for name, value in part(found, calibration).items():
+                values[name, calibration] = value
     return [
-        {"name": name, "calibration": calibration, "value": value}
-        for (name, calibration), value in values.items()
+        {"name": name, "calibration": calibration, "value": value, "error": error}
+        for (name, calibration), (value, error) in values.items()
     ]
+
+
+def percents(counts: Sequence[Line], features: Sequence[Line]) -> list[Line]:
+    """The numbers of features that models use, in percent of all features.
+
+    Args:
+        counts: the lines of `sparsity`.
+        features: those of `sizes`.
+    """
+    whole = {line["dataset"]: line["features"] for line in features}
+    columns = [name for each in CALIBRATIONS for name in (each, f"{each}_sd")]
+    return [
+        {"dataset": line["dataset"], "epsilon": line["epsilon"], "keys": line["keys"]}
+        | {name: 100 * line[name] / whole[line["dataset"]] for name in columns}
+        for line in counts
+        if line["dataset"] in whole
+    ]
+
+
+def _of_advantages(found: dict[str, Sequence[Line]], calibration: str) -> Values:
+    """When the advantage fails, if it was measured."""
+    if "advantages" not in found:
+        return {}
+    own = _of(found["advantages"], calibration)
+    below = [line["round"] for line in own if line["mean"] < FIGURE_1["gamma"]]
+    return {"first round without the advantage": (min(below, default=np.inf), None)}
+
+
+def _of_deltas(found: dict[str, Sequence[Line]], calibration: str) -> Values:
+    """What a delta gains in Figures 2 and 3."""
+    values: Values = {}
+    for name in ("fig2", "fig3"):
+        pairs = _gains(_of(found.get(name, []), calibration))
+        if not pairs:
+            continue
+        gains = [_difference(delta, pure) for delta, pure in pairs]
+        spreads = [pure["accuracy_sd"] for _, pure in pairs]
+        within = sum(gain <= sd for (gain, _), sd in zip(gains, spreads, strict=True))
+        values[f"{name} mean gain by delta, points"] = _points(gains)
+        values[f"{name} epsilons of a gain within one sd"] = within, None
+        values[f"{name} epsilons of a gain above one sd"] = len(gains) - within, None
+    return values
+
+
+def _of_logistic(found: dict[str, Sequence[Line]], calibration: str) -> Values:
+    """How LazyBB compares with DP-LR at high privacy."""
+    values: Values = {}
+    if "table2" not in found or "baselines" not in found:
+        return values
+    ahead = 0
+    for dataset in DATASETS:
+        gaps = _over_logistic(found, dataset, calibration)
+        if gaps:
+            values[f"{dataset} above DP-LR, points"] = _points(gaps)
+            ahead += _better_or_sparser(found, dataset, calibration, _points(gaps)[0])
+    if len(values) == len(DATASETS) and "sparsity" in found:
+        values["data sets of better accuracy or sparsity than DP-LR"] = ahead, None
+    return values
+
+
+def _better_or_sparser(
+    found: dict[str, Sequence[Line]], dataset: str, calibration: str, gain: float
+) -> bool:
+    """Whether LazyBB is more accurate than DP-LR at high privacy, or leaves features out."""
+    counts = [
+        line[calibration]
+        for line in found.get("sparsity", [])
+        if line["dataset"] == dataset and line["epsilon"] <= HIGH_PRIVACY
+    ]
+    whole = {line["dataset"]: line["features"] for line in found.get("datasets", [])}
+    fewer = bool(counts) and dataset in whole and max(counts) < whole[dataset]
+    return gain > 0 or fewer
+
+
+def _of_trees(found: dict[str, Sequence[Line]], calibration: str) -> Values:
+    """How 1-rules and DP-LR compare with top-down trees on Adult."""
+    if "table2" not in found or "trees" not in found:
+        return {}
+    trees = {line["epsilon"]: line for line in _of(found["trees"], calibration)}
+    rules = [
+        line
+        for line in _of(found["table2"], calibration)
+        if line["dataset"] == "adult" and line["epsilon"] in trees
+    ]
+    if not rules:
+        return {}
+    gaps = [_difference(line, trees[line["epsilon"]]) for line in rules]
+    values: Values = {"adult 1-rules above top-down trees, points": _points(gaps)}
+    if "baselines" in found:
+        theirs = _logistic(found, "adult")
+        better = [
+            max(line["accuracy_mean"], theirs[line["epsilon"]]["accuracy_mean"])
+            > trees[line["epsilon"]]["accuracy_mean"]
+            for line in rules
+            if line["epsilon"] in theirs
+        ]
+        values["adult epsilons at which 1-rules or DP-LR beat trees"] = sum(better), None
+    return values
+
+
+def _of_bounds(found: dict[str, Sequence[Line]], calibration: str) -> Values:
+    """On how many data sets the proved accuracy is below the measured one, at epsilon 1."""
+    if "bounds" not in found or "table2" not in found:
+        return {}
+    proved = {line["dataset"]: line["bound_mean"] for line in _of(found["bounds"], calibration)}
+    below = [
+        proved[line["dataset"]] < line["accuracy_mean"]
+        for line in _of(found["table2"], calibration)
+        if line["epsilon"] == 1 and line["dataset"] in proved
+    ]
+    return {"data sets whose bound is below the accuracy": (sum(below), None)}
 
 
 def _of(lines: Sequence[Line], calibration: str) -> list[Line]:
     return [line for line in lines if line["calibration"] == calibration]
 
 
-def _gains(lines: Sequence[Line]) -> list[tuple[float, float]]:
-    """(accuracy with a delta less without one, the standard deviation without) by epsilon."""
+def _difference(one: Line, other: Line) -> tuple[float, float]:
+    """One mean accuracy less another, and the standard error over keys."""
+    errors = [line["accuracy_sd"] / np.sqrt(line["keys"]) for line in (one, other)]
+    return one["accuracy_mean"] - other["accuracy_mean"], float(np.hypot(*errors))
+
+
+def _points(gains: Sequence[tuple[float, float]]) -> tuple[float, float]:
+    """The mean of differences in points, and its standard error."""
+    mean = statistics.fmean(gain for gain, _ in gains)
+    error = float(np.linalg.norm([error for _, error in gains])) / len(gains)
+    return 100 * mean, 100 * error
+
+
+def _gains(lines: Sequence[Line]) -> list[tuple[Line, Line]]:
+    """(the line with a delta, that without one) by epsilon."""
     pure = {line["epsilon"]: line for line in lines if line["delta"] == 0}
-    return [
-        (
-            line["accuracy_mean"] - pure[line["epsilon"]]["accuracy_mean"],
-            pure[line["epsilon"]]["accuracy_sd"],
-        )
-        for line in lines
-        if line["delta"] == SERIES_DELTA
-    ]
+    return [(line, pure[line["epsilon"]]) for line in lines if line["delta"] == SERIES_DELTA]
 
 
-def _over_trees(found: dict[str, Sequence[Line]], calibration: str) -> list[float]:
-    """Accuracies of LazyBB with 1-rules less those with top-down trees, on Adult by epsilon."""
-    trees = {line["epsilon"]: line["accuracy_mean"] for line in _of(found["trees"], calibration)}
-    return [
-        line["accuracy_mean"] - trees[line["epsilon"]]
-        for line in _of(found["table2"], calibration)
-        if line["dataset"] == "adult" and line["epsilon"] in trees
-    ]
-
-
-def _over_logistic(found: dict[str, Sequence[Line]], dataset: str, calibration: str) -> list[float]:
-    """Accuracies of LazyBB less those of DP-LR, at the epsilons of high privacy."""
+def _logistic(found: dict[str, Sequence[Line]], dataset: str) -> dict[float, Line]:
+    """Epsilon -> the line of DP-LR, by the paper's protocol for the data set."""
     protocol = "test" if dataset == "adult" else "folds"
-    theirs = {
-        line["epsilon"]: line["accuracy_mean"]
+    return {
+        line["epsilon"]: line
         for line in found["baselines"]
         if (line["dataset"], line["protocol"], line["method"]) == (dataset, protocol, "dp-lr")
     }
+
+
+def _over_logistic(
+    found: dict[str, Sequence[Line]], dataset: str, calibration: str
+) -> list[tuple[float, float]]:
+    """Accuracies of LazyBB less those of DP-LR, at the epsilons of high privacy."""
+    theirs = _logistic(found, dataset)
     return [
-        line["accuracy_mean"] - theirs[line["epsilon"]]
+        _difference(line, theirs[line["epsilon"]])
         for line in _of(found["table2"], calibration)
         if line["dataset"] == dataset
         and line["epsilon"] in theirs

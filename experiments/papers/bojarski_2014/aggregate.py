@@ -44,7 +44,9 @@ def run(options: argparse.Namespace) -> None:
     by_eta = {name: _series(options, name, f"{name}_eta") for name in there}
     by_eta = {name: lines for name, lines in by_eta.items() if lines}
     about = aggregated.origin(NAME, "table_1", Path(options.out))
-    aggregated.write(options, NAME, "measures", measures(series, by_eta), about)
+    table = aggregated.read(NAME, "table_1", Path(options.out))
+    rows = {line["dataset"]: int(line["rows"]) for line in table}
+    aggregated.write(options, NAME, "measures", measures(series, by_eta, rows), about)
 
 
 def _table(options: argparse.Namespace, there: list[str]) -> None:

@@ -1,5 +1,6 @@
 """The claims in words of Bojarski et al. (2014), each as one number."""
 
+import math
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -9,55 +10,100 @@ from experiments.common.results import Line
 RULES = ("majority", "threshold", "probabilistic")
 
 
-def measures(series: Mapping[str, Sequence[Line]], by_eta: Mapping[str, Sequence[Line]]) -> list:
-    """Lines of name and value, over the data sets that are there.
+FEW = 5
+"""Far fewer trees than the 21 that the paper explores, in our reading."""
+
+
+def measures(
+    series: Mapping[str, Sequence[Line]],
+    by_eta: Mapping[str, Sequence[Line]],
+    rows: Mapping[str, int],
+) -> list[Line]:
+    """Lines of name, value, its standard error or None, and the data sets or settings counted.
 
     Args:
         series: data set -> the lines of its grid.
         by_eta: data set -> the lines of its series by eta.
+        rows: data set -> its rows. All of them are test rows once, over ten runs.
     """
-    found: dict[str, float] = {}
-    spreads = {name: _over(lines, np.std) for name, lines in series.items()}
-    least = {name: _chosen(lines) for name, lines in series.items()}
-    count = len(series)
-    found["data sets where majority varies least over k and h, percent"] = (
-        100 * sum(min(own, key=own.__getitem__) == RULES[0] for own in spreads.values()) / count
-    )
-    gaps = [own[RULES[0]] - own[RULES[1]] for own in least.values()]
-    found["majority above threshold averaging, points"] = 100 * float(np.mean(gaps))
-    worst = [own[RULES[2]] >= max(own[RULES[0]], own[RULES[1]]) for own in least.values()]
-    found["data sets where probabilistic averaging is last, percent"] = 100 * float(np.mean(worst))
-    wins = [win for lines in by_eta.values() for win in _threshold_wins(lines)]
+    lines = _of_rules(series, rows) + _of_few_trees(series, rows)
+    wins = [win for found in by_eta.values() for win in _threshold_wins(found)]
     if wins:
-        found["settings of Figure 2a where threshold averaging is best, percent"] = 100 * float(
-            np.mean(wins)
-        )
-    bound = [line for lines in (*series.values(), *by_eta.values()) for line in lines]
+        name = "settings of Figure 2a where threshold averaging is best, percent"
+        lines.append(_line(name, 100 * float(np.mean(wins)), len(wins)))
+    bound = [line for found in (*series.values(), *by_eta.values()) for line in found]
     told = [line for line in bound if line["bound"] is not None]
-    found["settings where a theorem at the paper's constants says something, percent"] = (
-        100 * len(told) / len(bound)
-    )
-    return [{"name": name, "value": value, "datasets": count} for name, value in found.items()]
+    name = "settings where a theorem at the paper's constants says something, percent"
+    return [*lines, _line(name, 100 * len(told) / len(bound), len(bound))]
 
 
-def _private(lines: Sequence[Line], rule: str) -> list[Line]:
-    return [line for line in lines if line["private"] and line["voting"] == rule]
+def _line(name: str, value: float, count: int, error: float | None = None) -> Line:
+    return {"name": name, "value": value, "error": error, "count": count}
+
+
+def _of_rules(series: Mapping[str, Sequence[Line]], rows: Mapping[str, int]) -> list[Line]:
+    """How the rules of voting compare over the private grid."""
+    count = len(series)
+    found = []
+    for words, measure in (("varies least over k and h", np.std), ("has the least mean", np.mean)):
+        values = [_over(lines, measure) for lines in series.values()]
+        first = sum(min(own, key=own.__getitem__) == RULES[0] for own in values)
+        found.append(
+            _line(f"data sets where majority {words}, percent", 100 * first / count, count)
+        )
+    least = {name: _chosen(lines) for name, lines in series.items()}
+    pairs = [(own[RULES[0]], own[RULES[1]], rows[name]) for name, own in least.items()]
+    found.append(_gap("majority above threshold averaging, points", pairs))
+    worst = [own[RULES[2]] >= max(own[RULES[0]], own[RULES[1]]) for own in least.values()]
+    name = "data sets where probabilistic averaging is last, percent"
+    return [*found, _line(name, 100 * float(np.mean(worst)), count)]
+
+
+def _of_few_trees(series: Mapping[str, Sequence[Line]], rows: Mapping[str, int]) -> list[Line]:
+    """What forests of few trees lose against all forests of the grid."""
+    found = []
+    for words, most in (
+        ("log2 n trees", {name: math.log2(count) for name, count in rows.items()}),
+        (f"{FEW} trees", dict.fromkeys(rows, FEW)),
+    ):
+        for private in (False, True):
+            pairs = []
+            for name, lines in series.items():
+                few, all_ = (_chosen(lines, private, most) for most in (most[name], math.inf))
+                pairs += [(few[rule], all_[rule], rows[name]) for rule in RULES[:2]]
+            noise = "with" if private else "without"
+            found.append(_gap(f"at most {words} above all, {noise} privacy, points", pairs))
+    return found
+
+
+def _gap(name: str, pairs: Sequence[tuple[float, float, int]]) -> Line:
+    """The mean of differences of test errors in points; its error is as of independent rows."""
+    gaps = [one - other for one, other, _ in pairs]
+    squares = [(a * (1 - a) + b * (1 - b)) / count for a, b, count in pairs]
+    error = math.sqrt(sum(squares)) / len(pairs)
+    return _line(name, 100 * float(np.mean(gaps)), len(pairs), 100 * error)
+
+
+def _of(lines: Sequence[Line], rule: str, private: bool = True) -> list[Line]:
+    return [line for line in lines if line["private"] == private and line["voting"] == rule]
 
 
 def _over(lines: Sequence[Line], measure) -> dict[str, float]:
     """A measure of the test errors over all k and h, by rule."""
     return {
-        rule: float(measure([line["test_error"] for line in _private(lines, rule)]))
-        for rule in RULES
+        rule: float(measure([line["test_error"] for line in _of(lines, rule)])) for rule in RULES
     }
 
 
-def _chosen(lines: Sequence[Line]) -> dict[str, float]:
-    """The test error of the forest that validation chooses, by rule."""
-    return {
-        rule: min(_private(lines, rule), key=lambda line: line["validation_error"])["test_error"]
-        for rule in RULES
-    }
+def _chosen(
+    lines: Sequence[Line], private: bool = True, most: float = math.inf
+) -> dict[str, float]:
+    """The test error of the forest that validation chooses, by rule, of at most so many trees."""
+    found = {}
+    for rule in RULES:
+        own = [line for line in _of(lines, rule, private) if line["trees"] <= most]
+        found[rule] = min(own, key=lambda line: line["validation_error"])["test_error"]
+    return found
 
 
 def _threshold_wins(lines: Sequence[Line]) -> list[bool]:

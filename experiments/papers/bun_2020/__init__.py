@@ -1,3 +1,3 @@
 """Bun et al. (2020): private halfspaces by rows, margin, noise and epsilon."""
 
-PROGRAMS = ("run", "table", "aggregate")
+PROGRAMS = ("run", "rates", "table", "aggregate")

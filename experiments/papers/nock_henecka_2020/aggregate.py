@@ -13,11 +13,18 @@ import numpy as np
 from dpbt.commands.errors import InputError, of_input
 from experiments.common import aggregated, data
 from experiments.papers.nock_henecka_2020 import derived, saved
+from experiments.papers.nock_henecka_2020.criterion import ALPHA
+from experiments.papers.nock_henecka_2020.criterion import FOLDER as CRITERION_FOLDER
 from experiments.papers.nock_henecka_2020.forests import FOLDER as FORESTS_FOLDER
 from experiments.papers.nock_henecka_2020.settings import NAME
+from experiments.papers.nock_henecka_2020.words import measures
 
-BESIDE_FORESTS = ("table_4", "overall")
-"""The results that need the forests, too."""
+BESIDE = {
+    "table_4": ("forests_commit",),
+    "overall": ("forests_commit",),
+    "criterion": ("criterion_commit",),
+}
+"""Result -> what else made it, beside the grid."""
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -30,6 +37,9 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     words = f"the folder of RF-L and RF-E (results/{FORESTS_FOLDER})"
     default = f"results/{FORESTS_FOLDER}"
     parser.add_argument("--forests", metavar="FOLDER", default=default, help=words)
+    words = f"the folder of alpha = {ALPHA:g} in the criterion alone (results/{CRITERION_FOLDER})"
+    default = f"results/{CRITERION_FOLDER}"
+    parser.add_argument("--criterion", metavar="FOLDER", default=default, help=words)
 
 
 def run(options: argparse.Namespace) -> None:
@@ -77,16 +87,20 @@ def _derived(options: argparse.Namespace, main: saved.Grid, fine: saved.Grid | N
         "domains": _domains(),
         "table_1": derived.table_1(main),
         "table_3": derived.table_3(main),
-        "measures": derived.measures(main),
+        "measures": measures(main, fine),
     }
     if forests is not None:
         found["table_4"] = derived.table_4(main, forests)
         found["overall"] = derived.overall(found["table_4"])
     if fine is not None:
         found["bins"] = derived.by_bins(main, fine)
+    if (Path(options.criterion) / "sweep.json").exists():
+        alone = saved.criterion(Path(options.criterion))
+        found["criterion"] = derived.criterion(main, alone, str(ALPHA))
+        theirs["criterion_commit"] = saved.commit(Path(options.criterion))
     for name, lines in found.items():
         if lines:
-            more = theirs if name in BESIDE_FORESTS else {}
+            more = {key: theirs[key] for key in BESIDE.get(name, ()) if key in theirs}
             aggregated.write(options, NAME, name, lines, about | more)
 
 
@@ -100,5 +114,6 @@ def _domains() -> list[aggregated.Line]:
         label = np.asarray(dataset.label)
         error = float(min(label.mean(), 1 - label.mean()))
         sizes = {"rows": len(label), "attributes": len(dataset.domain)}
+        sizes["cells"] = sizes["rows"] * sizes["attributes"]
         lines.append({"domain": name, **sizes, "larger_class_error": error})
     return lines

@@ -1,5 +1,6 @@
 """The saved fits that the readings are compared on: theirs, those of `run`, and the forests."""
 
+import itertools
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -52,8 +53,7 @@ def domains(folder: Path, grid: Path, forests: Path) -> dict[str, Fits]:
     printed, theirs = _printed(grid), _forests(forests)
     found = {}
     for name in data.NOCK_HENECKA:
-        path = folder / "boosted" / name / f"{name}.npz"
-        parts = [_fitted(path)] if path.exists() else []
+        parts = [_fitted(path) for path in _files(folder, name)]
         parts += [printed[name]] if name in printed else []
         if parts:
             rivals, commit = theirs.get(name, ({}, ""))
@@ -64,6 +64,27 @@ def domains(folder: Path, grid: Path, forests: Path) -> dict[str, Fits]:
     if not found:
         raise InputError(f"no fits in {folder}; run: python -m experiments {NAME} readings")
     return found
+
+
+def _files(folder: Path, name: str) -> list[Path]:
+    """The files of a domain; each has the readings that were added together."""
+    return sorted(folder.glob(f"boosted*/{name}/{name}.npz"))
+
+
+def readings(folder: Path, name: str) -> set[str]:
+    """The readings that a domain is fitted under.
+
+    Raises:
+        ValueError: for a file that is not one of fits.
+    """
+    columns = (storage.load_columns(path)[0] for path in _files(folder, name))
+    return {reading for own in columns for reading in own["reading"].tolist()}
+
+
+def unfinished(folder: Path, name: str) -> Path:
+    """The folder where the next readings of a domain are fitted."""
+    every = (folder / f"boosted{number or ''}" / name for number in itertools.count())
+    return next(one for one in every if not (one / f"{name}.npz").exists())
 
 
 def _joined(parts: Sequence[Fits]) -> Fits:
@@ -95,14 +116,11 @@ def _printed(folder: Path) -> dict[str, Fits]:
         return {}
     found = {}
     for name in grid.complete(CALIBRATION):
-        settings, errors = zip(*grid.private(name, CALIBRATION).items(), strict=True)
-        every = np.asarray(errors)
-        folds = np.arange(every.shape[1])
-        own = {
-            axis: np.repeat([getattr(at, axis) for at in settings], len(folds))
-            for axis in ("alpha", *AXES[:-1])
-        }
-        own |= {"evaluation": np.tile(folds, len(settings)), "test_error": every.ravel()}
+        fits = grid.fits[name][CALIBRATION]
+        settings, count = fits.folds.shape
+        own = {axis: np.repeat(fits.axes[axis], count) for axis in ("alpha", *AXES[:-1])}
+        own |= {"evaluation": np.tile(np.arange(count), settings)}
+        own |= {"test_error": fits.folds.ravel()}
         cube = _cube([_place(own["alpha"]), *(own[axis] for axis in AXES)], own)
         axes = {axis: np.unique(own[axis]) for axis in AXES}
         found[name] = Fits({PRINTED: cube}, axes, {}, np.array([]), (grid.about["commit"],))

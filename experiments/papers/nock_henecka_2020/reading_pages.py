@@ -9,6 +9,7 @@ from pathlib import Path
 
 from experiments.common import pages, results
 from experiments.common.pages import distinct, table
+from experiments.papers.nock_henecka_2020 import reading_counts
 from experiments.papers.nock_henecka_2020.reading_fits import ALPHA_NAMES
 from experiments.papers.nock_henecka_2020.reading_settings import READINGS
 from experiments.papers.nock_henecka_2020.reading_tables import FLAT
@@ -23,6 +24,7 @@ SUMMARY = (
     *(f"{word} {alpha}" for word in ("count", "best", "wins", "paper") for alpha in ALPHA_NAMES),
     *(f"error {epsilon:g}" for epsilon in EPSILONS),
     *("significant", "depth", "rounds", "both", "larger_class", "at", "below", "above"),
+    *("test", "left_out", "cells", "difference", "near"),
     *("trials", *NEIGHBOURS, "v_q", "clip", "folds", "seed", "fitted", "commit", "jax", "device"),
 )
 """The columns of the lines in short."""
@@ -90,8 +92,21 @@ def _table_1(lines: Sequence[Line]) -> str:
         printed = ", ".join(map(str, PAPER_TABLE_1[epsilon]))
         rows.append((f"{epsilon:g}", printed, *cells))
     number = {line["reading"]: line["domains"] for line in own}
+    most = max(number.values(), default=0)
+    away = [str(_away(own, reading)) if number[reading] == most else "-" for reading in readings]
+    rows.append(("all differences, absolute", "0", *away))
     head = [f"{reading} ({number[reading]})" for reading in readings]
     return table(("epsilon", "the paper's (19)", *head), rows)
+
+
+def _away(lines: Sequence[Line], reading: str) -> int:
+    """The sum over epsilons and alphas of |our count - the paper's|."""
+    return sum(
+        abs(int(line[f"count {alpha}"]) - printed)
+        for line in lines
+        if line["reading"] == reading
+        for alpha, printed in zip(ALPHA_NAMES, PAPER_TABLE_1[line["epsilon"]], strict=True)
+    )
 
 
 def _flatness(lines: Sequence[Line]) -> str:
@@ -139,6 +154,20 @@ def _numbers(line: Line, word: str) -> str:
     """The percentages for each alpha; a dash where no difference is significant."""
     values = (line[f"{word} {alpha}"] for alpha in ALPHA_NAMES)
     return ", ".join("-" if value is None else f"{value:.0f}" for value in values)
+
+
+def _counted(lines: Sequence[Line]) -> str:
+    """How near Table 4 comes under other tests, and without an epsilon."""
+    rows = []
+    for line in _of(lines, reading_counts.KIND):
+        if line["difference"] is None:
+            continue
+        left_out = "none" if line["left_out"] is None else f"{line['left_out']:g}"
+        shares = (_percent(line[key]) for key in ("near", "significant"))
+        head = (line["reading"], line["test"], left_out, str(line["cells"]))
+        rows.append((*head, f"{line['difference']:.0f}", *shares))
+    heads = ("reading", "test", "epsilon left out", "cells", "mean difference, points")
+    return table((*heads, f"within {reading_counts.NEAR:g} points", "significant"), rows)
 
 
 def _larger_class(lines: Sequence[Line]) -> str:
@@ -203,6 +232,7 @@ TABLES: dict[str, Callable[[Sequence[Line]], str]] = {
     "flatness": _flatness,
     "table-3": _table_3,
     "table-4": _table_4,
+    "table-4-counted": _counted,
     "banknote": _banknote,
     "forests": _forests,
     "larger-class": _larger_class,
@@ -212,6 +242,7 @@ TABLES: dict[str, Callable[[Sequence[Line]], str]] = {
 
 KINDS = (
     *("accurate", "table 1", "flatness", "table 3", "table 4", "table 4 of banknote"),
+    reading_counts.KIND,
     *("forests", "larger class", "told apart"),
 )
 

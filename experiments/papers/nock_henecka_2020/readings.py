@@ -23,6 +23,7 @@ from dpbt.sweeps import runner
 from experiments.common import commands, data, results
 from experiments.common.progress import progress
 from experiments.papers.nock_henecka_2020 import (
+    reading_counts,
     reading_fits,
     reading_pages,
     reading_tables,
@@ -46,7 +47,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         metavar="NAME",
         help="domains (banknote); `python -m experiments data check` lists all 19",
     )
-    words = "readings; a domain is finished with those it was begun with (all)"
+    words = "readings (all); those that a domain has already are not fitted again"
     names = {"nargs": "+", "choices": FITTED, "default": list(FITTED), "metavar": "NAME"}
     parser.add_argument("--readings", **names, help=words)
     words = "the folder of the results of `run` (%(default)s)"
@@ -77,8 +78,10 @@ def run(options: argparse.Namespace) -> None:
         _fit(name, out, options)
     with of_input():
         found = reading_fits.domains(out, Path(options.grid), Path(options.forests))
-    larger_class = {name: _larger_class(name, options.data) for name in found}
+    labels = {name: data.load(name, 10, options.data).label for name in found}
+    larger_class = {name: _larger_class(np.asarray(label)) for name, label in labels.items()}
     lines = reading_tables.lines(found, larger_class)
+    lines += reading_counts.lines(found, {name: len(label) for name, label in labels.items()})
     lines += told_apart.lines(options.data, options.smoke)
     fitted = "; ".join(sorted({commit for fits in found.values() for commit in fits.commits}))
     config = {"v_q": 10, "clip": 10.0, "folds": settings.FOLDS, "seed": settings.SEED}
@@ -91,20 +94,22 @@ def run(options: argparse.Namespace) -> None:
     print(f"{time.perf_counter() - start:.0f} s\n\n{reading_tables.as_text(lines)}\n\nWrote {out}")
 
 
-def _larger_class(name: str, folder: str | None) -> float:
+def _larger_class(label: np.ndarray) -> float:
     """The error of stating the larger class of a domain."""
-    share = float(np.mean(data.load(name, 10, folder).label))
+    share = float(np.mean(label))
     return min(share, 1 - share)
 
 
 def _fit(name: str, out: Path, options: argparse.Namespace) -> None:
-    """Fit what is missing of one domain; one that is finished is left as it is."""
-    folder = out / "boosted" / name
-    if (folder / f"{name}.npz").exists():
-        return
+    """Fit the readings that are missing of one domain, in a folder of their own."""
     with of_input():
+        there = reading_fits.readings(out, name)
+        missing = tuple(one for one in dict.fromkeys(options.readings) if one not in there)
+        if not missing:
+            return
         work = tasks([name], 10, options.data)
-    sweep = boosted_grid(tuple(dict.fromkeys(options.readings)), options.smoke)
+    folder = reading_fits.unfinished(out, name)
+    sweep = boosted_grid(missing, options.smoke)
     total = len(sweep.settings) * settings.FOLDS
     with progress(total, "fit", quiet=options.json) as shown, of_input(folder):
         shown.set_description(name)

@@ -1,15 +1,18 @@
 """Fits of a folder as errors by setting; also of a run that is not finished."""
 
 import contextlib
+import dataclasses
+import functools
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
 from dpbt.sweeps import plan, storage
 from experiments.common import aggregated
+from experiments.papers.nock_henecka_2020 import criterion as of_criterion
 from experiments.papers.nock_henecka_2020 import forests as of_forests
 from experiments.papers.nock_henecka_2020.settings import CALIBRATIONS, FOLDS, GRID, NAME, grid
 
@@ -29,44 +32,88 @@ class Setting(NamedTuple):
     depth: int
 
 
-Fits = dict[Setting, np.ndarray]
-"""Setting -> test errors by fold."""
+@dataclasses.dataclass(frozen=True, eq=False)
+class Fits:
+    """The fits of one domain in one calibration.
+
+    Attributes:
+        settings: all different; by depth, then T, beta_tree, alpha and epsilon.
+        folds: f64[setting, fold], test errors.
+    """
+
+    settings: list[Setting]
+    folds: np.ndarray
+
+    @classmethod
+    def of(cls, by_setting: Mapping[Setting, np.ndarray]) -> Self:
+        """The fits of a mapping from settings to test errors by fold."""
+        settings = sorted(by_setting, key=lambda at: at[::-1])
+        return cls(settings, np.asarray([by_setting[at] for at in settings]))
+
+    @functools.cached_property
+    def mean(self) -> np.ndarray:
+        """f64[setting], the mean test error over folds."""
+        return self.folds.mean(axis=1)
+
+    @functools.cached_property
+    def axes(self) -> dict[str, np.ndarray]:
+        """Name of an axis -> its value in each setting."""
+        columns = zip(*self.settings, strict=True)
+        return {
+            name: np.asarray(column) for name, column in zip(Setting._fields, columns, strict=True)
+        }
+
+    def chosen(self, **values: Any) -> np.ndarray:
+        """i64[...], the places of the settings that have these values of these axes."""
+        same = [self.axes[axis] == value for axis, value in values.items()]
+        return np.flatnonzero(np.all([np.full(len(self.settings), True), *same], axis=0))
 
 
 class Grid(NamedTuple):
     """The fits of one v_q and M.
 
     Attributes:
-        fits: domain -> its fits.
+        fits: domain -> calibration -> its fits; there are no empty ones.
         about: what made them.
         whole: the number of private settings of a calibration, and of settings without privacy.
     """
 
-    fits: dict[str, Fits]
+    fits: dict[str, dict[str, Fits]]
     about: dict[str, Any]
     whole: tuple[int, int]
-
-    def private(self, domain: str, calibration: str) -> Fits:
-        """The fits of a domain in a calibration."""
-        return {at: folds for at, folds in self.fits[domain].items() if at[0] == calibration}
 
     def complete(self, calibration: str) -> list[str]:
         """The domains that have all fits of the calibration."""
         whole = self.whole[calibration == NONE]
-        return [name for name in self.fits if len(self.private(name, calibration)) == whole]
+        return [
+            name
+            for name, own in self.fits.items()
+            if calibration in own and len(own[calibration].settings) == whole
+        ]
 
     @property
     def calibrations(self) -> list[str]:
         """The calibrations that there are private fits of."""
-        found = {at.calibration for fits in self.fits.values() for at in fits}
+        found = {calibration for own in self.fits.values() for calibration in own}
         return [name for name in CALIBRATIONS if name in found]
 
 
 def joined(one: Grid, other: Grid) -> Grid:
     """Both grids of one v_q and M; the second wins where both have a fit."""
-    names = dict.fromkeys((*one.fits, *other.fits))
-    fits = {name: one.fits.get(name, {}) | other.fits.get(name, {}) for name in names}
+    fits: dict[str, dict[str, Fits]] = {}
+    for part in (one, other):
+        for name, own in part.fits.items():
+            both = fits.setdefault(name, {})
+            for calibration, found in own.items():
+                before = both.get(calibration)
+                both[calibration] = found if before is None else _both(before, found)
     return Grid(fits, one.about, one.whole)
+
+
+def _both(one: Fits, other: Fits) -> Fits:
+    """All settings of two; the second wins where both have one."""
+    every = dict(zip(one.settings, one.folds, strict=True))
+    return Fits.of(every | dict(zip(other.settings, other.folds, strict=True)))
 
 
 def errors(folder: Path, sweep: plan.Sweep) -> dict[str, dict[int, np.ndarray]]:
@@ -84,26 +131,43 @@ def errors(folder: Path, sweep: plan.Sweep) -> dict[str, dict[int, np.ndarray]]:
     if any(begun[key] != told[key] for key in ("name", "blocks")):
         raise ValueError(f"{folder} is of another sweep, {begun['name']}")
     place = {plan.setting_id(setting): k for k, setting in enumerate(sweep.settings)}
-    found = {}
+    found: dict[str, dict[int, np.ndarray]] = {}
     for task in begun["tasks"]:
         parts = [folder / f"{task}.npz", *sorted((folder / "parts" / task).glob("[!.]*.npz"))]
-        by_setting: dict[int, list[tuple[int, float]]] = {}
+        ids, folds, test_errors = [], [], []
         for path in parts:
             with contextlib.suppress(OSError):  # a part may be joined meanwhile
                 columns = storage.load_columns(path)[0]
-                ids = columns["setting"]
-                if ids.dtype.kind == "U":
-                    ids = [place[one] for one in ids.tolist()]
-                rows = zip(ids, columns["evaluation"], columns["test_error"], strict=True)
-                for at, fold, error in rows:
-                    by_setting.setdefault(int(at), []).append((int(fold), float(error)))
-        whole = {at: dict(some) for at, some in by_setting.items()}
-        found[task] = {
-            at: np.asarray([by_fold[fold] for fold in sorted(by_fold)])
-            for at, by_fold in sorted(whole.items())
-            if len(by_fold) == FOLDS
-        }
+                ids.append(_numbers(columns["setting"], place))
+                folds.append(columns["evaluation"])
+                test_errors.append(columns["test_error"].astype(np.float64))
+        if ids:
+            found[task] = _whole(*map(np.concatenate, (ids, folds, test_errors)))
     return found
+
+
+def _numbers(ids: np.ndarray, place: Mapping[str, int]) -> np.ndarray:
+    """i64[fit], the numbers of settings; the files of a finished task have their names."""
+    if ids.dtype.kind != "U":
+        return ids.astype(np.int64)
+    names, inverse = np.unique(ids, return_inverse=True)
+    return np.asarray([place[name] for name in names.tolist()])[inverse]
+
+
+def _whole(ids: np.ndarray, folds: np.ndarray, errors: np.ndarray) -> dict[int, np.ndarray]:
+    """Number of a setting -> its errors by fold, of the settings with all folds.
+
+    Of equal fits, as there are while parts are joined, the last one is kept.
+    """
+    place = ids * FOLDS + folds
+    every, last = np.unique(place[::-1], return_index=True)
+    kept = errors[::-1][last]
+    settings, first, count = np.unique(every // FOLDS, return_index=True, return_counts=True)
+    return {
+        int(at): kept[start : start + FOLDS]
+        for at, start, folds_of in zip(settings, first, count, strict=True)
+        if folds_of == FOLDS
+    }
 
 
 def grids(folder: Path) -> dict[tuple[int, float], Grid]:
@@ -140,33 +204,39 @@ def grids(folder: Path) -> dict[tuple[int, float], Grid]:
     return found
 
 
-def _fits(by_setting: Mapping[int, np.ndarray], sweep: plan.Sweep, clip: float) -> Fits:
-    """The fits of one M; settings without privacy count for each M."""
-    found = {}
+def _fits(by_setting: Mapping[int, np.ndarray], sweep: plan.Sweep, clip: float) -> dict[str, Fits]:
+    """Calibration -> the fits of one M; settings without privacy count for each M."""
+    found: dict[str, dict[Setting, np.ndarray]] = {}
+    settings: Any = sweep.settings
     for at, folds in by_setting.items():
-        setting: Any = sweep.settings[at]
+        setting = settings[at]
         private = bool(np.isfinite(setting["epsilon"]))
         if private and setting["clip"] != clip:
             continue
         calibration = setting["calibration"] if private else NONE
         numbers = setting["epsilon"], str(setting["alpha"]), setting["beta_tree"]
         key = Setting(calibration, *numbers, setting["rounds"], setting["depth"])
-        found[key] = folds
-    return found
+        found.setdefault(calibration, {})[key] = folds
+    return {calibration: Fits.of(own) for calibration, own in found.items()}
 
 
 def lines(grid: Grid) -> list[aggregated.Line]:
     """A line for each domain, budget, alpha, beta_tree and T, with the mean error of each depth."""
     found = []
-    for domain, fits in grid.fits.items():
+    for domain, own in grid.fits.items():
+        mean = {at: error for fits in own.values() for at, error in _means(fits)}
         rows: dict[tuple, aggregated.Line] = {}
-        for at, folds in sorted(fits.items()):
+        for at in sorted(mean):
             head = {"domain": domain, **at._asdict()}
             depth = head.pop("depth")
             row = rows.setdefault(at[:-1], head | {f"d{d}": None for d in DEPTHS})
-            row[f"d{depth}"] = round(float(folds.mean()), 4)
+            row[f"d{depth}"] = round(mean[at], 4)
         found += rows.values()
     return found
+
+
+def _means(fits: Fits) -> Iterator[tuple[Setting, float]]:
+    return zip(fits.settings, fits.mean.tolist(), strict=True)
 
 
 def forests(folder: Path) -> dict[str, dict[tuple, np.ndarray]]:
@@ -177,14 +247,38 @@ def forests(folder: Path) -> dict[str, dict[tuple, np.ndarray]]:
     """
     blocks = json.loads((folder / "sweep.json").read_text())["blocks"][0]
     sweep = of_forests.sweep(smoke=len(blocks["depth"]) == 1)
-    axes = ("kind", "epsilon", "depth", "calibration")
+    axes, settings = ("kind", "epsilon", "depth", "calibration"), sweep.settings
     return {
         name: {
-            tuple(sweep.settings[at][axis] for axis in axes): folds
-            for at, folds in by_setting.items()
+            tuple(settings[at][axis] for axis in axes): folds for at, folds in by_setting.items()
         }
         for name, by_setting in errors(folder, sweep).items()
     }
+
+
+def criterion(folder: Path) -> dict[str, Fits]:
+    """Domain -> its fits with alpha in the criterion alone, of the domains that are finished.
+
+    Raises:
+        ValueError: if the folder is of another sweep.
+    """
+    blocks = json.loads((folder / "sweep.json").read_text())["blocks"][0]
+    sweep = of_criterion.sweep(smoke=len(blocks["depth"]) < len(DEPTHS))
+    settings: Any = sweep.settings
+    found = {}
+    for name, by_setting in errors(folder, sweep).items():
+        if len(by_setting) < len(settings):
+            continue
+        axes = [settings[at] for at in by_setting]
+        keys = [
+            Setting(
+                *("tight", at["epsilon"], str(of_criterion.ALPHA)),
+                *(at["beta_tree"], at["rounds"], at["depth"]),
+            )
+            for at in axes
+        ]
+        found[name] = Fits.of(dict(zip(keys, by_setting.values(), strict=True)))
+    return found
 
 
 def commit(folder: Path) -> str:

@@ -10,6 +10,9 @@ CALIBRATIONS = ("published", "tight")
 GRID = {"rounds": (2, 5, 10, 20), "depth": (1, 2, 3, 4, 5, 6), "alpha": ALPHAS}
 PRIVATE = {"epsilon": EPSILONS, "beta_tree": (0.1, 0.5, 0.9)}
 SMOKE = {"rounds": (1, 2), "depth": (1, 2), "alpha": ALPHAS}
+PAPER_BINS, PAPER_CLIPS = (10, 50), (1.0, 10.0, 100.0)
+"""All v_q and M of section 17.1."""
+
 FOLDS, SEED = 10, 0
 FORESTS = ("rf_l", "rf_e")
 FOREST_TREES, FOREST_DEPTHS = 21, (2, 4, 6)

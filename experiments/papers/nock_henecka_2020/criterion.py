@@ -1,0 +1,56 @@
+"""Run the tight grid with alpha = 0.1 in the splits' criterion alone, in the same folds.
+
+A number for alpha sets the criterion and the link. A schedule sets the criterion, and the link is
+that of alpha = 1. So these fits tell which of the two has an effect.
+"""
+
+import argparse
+
+import optax
+
+from dpbt import recipes
+from dpbt.base import Recipe
+from dpbt.commands.errors import of_input
+from dpbt.sweeps import plan
+from experiments.common import commands, data, results
+from experiments.papers.nock_henecka_2020.run import fit_all, tasks
+from experiments.papers.nock_henecka_2020.settings import GRID, NAME, PRIVATE, SEED, SMOKE
+
+FOLDER = f"{NAME}_criterion"
+ALPHA, BINS, CLIP = 0.1, 10, 10.0
+
+
+def boosted(**settings) -> Recipe:
+    """Trees whose criterion alone has ALPHA.
+
+    Args:
+        **settings: the arguments of the recipe but alpha and calibration.
+    """
+    return recipes.bdpe(alpha=optax.constant_schedule(ALPHA), calibration="tight", **settings)
+
+
+def sweep(smoke: bool = False) -> plan.Sweep:
+    """The private part of the grid for one v_q, M and calibration."""
+    sizes = {axis: values for axis, values in (SMOKE if smoke else GRID).items() if axis != "alpha"}
+    axes = {**sizes, **PRIVATE, "clip": (CLIP,)}
+    return plan.Sweep("nock_henecka_criterion", boosted, (axes,), seed=SEED)
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the options."""
+    words = "domains (all 19)"
+    names = {"nargs": "+", "choices": data.NOCK_HENECKA, "metavar": "NAME"}
+    parser.add_argument("--datasets", **names, default=list(data.NOCK_HENECKA), help=words)
+    commands.add_data(parser)
+    commands.add_out(parser, results.folder(FOLDER), "; a run resumes there")
+    commands.add_memory(parser)
+    commands.add_smoke(parser)
+    commands.add_json(parser, "show no progress")
+
+
+def run(options: argparse.Namespace) -> None:
+    """Fit what is missing."""
+    with of_input():
+        report = fit_all(sweep(options.smoke), tasks(options.datasets, BINS, options.data), options)
+    words = f"{report.fits} fits in {report.run_seconds:.0f} s, {report.reused} more were saved"
+    print(f"{words}. Wrote {commands.out_folder(options)}")

@@ -1,0 +1,433 @@
+"""Full disks, files that are cut off, and sources that change: conversions, checkpoints, purses."""
+
+import dataclasses
+import errno
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import dpbt
+from dpbt import chunked
+from dpbt.__main__ import main
+from dpbt.checkpoints import RELEASES
+from dpbt.data import chunks, conversion
+from dpbt.passes import Room
+from tests import moments, worker
+from tests.test_chunk_commands import ROOT, files, fill, refused
+from tests.test_stops import interrupted
+from tests.test_stops import spent as spent_of
+
+__all__ = ["files"]  # a fixture
+
+
+def content(folder):
+    """Name -> bytes, of all files of a folder."""
+    return {path.name: path.read_bytes() for path in Path(folder).iterdir()}
+
+
+def spent():
+    return pytest.approx(spent_of(), rel=1e-6)
+
+
+@pytest.fixture
+def table(files, capsys):
+    """A folder of chunks, and a purse of 20."""
+    assert moments.run("convert", 0) == 0
+    dpbt.Purse(epsilon=20, rows=400).save("purse.json")
+    capsys.readouterr()
+
+
+@pytest.fixture(scope="module")
+def kept(tmp_path_factory):
+    """(folder, model): a run that was stopped when all was released, and what it goes on to."""
+    folder = tmp_path_factory.mktemp("kept")
+    fill(folder)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        assert moments.run("convert", 0) == 0
+        dpbt.Purse(epsilon=20, rows=400).save("purse.json")
+        with pytest.MonkeyPatch.context() as stop:
+            stop.setattr(dpbt.Model, "save", interrupted)
+            assert moments.run("fit", 0) == 130
+        patch.chdir(shutil.copytree(folder, folder.with_name("gone on")))
+        assert moments.run("fit", 1) == 0
+        return folder, Path("model.json").read_bytes()
+
+
+@pytest.fixture
+def stopped(kept, tmp_path, monkeypatch):
+    """The model of a run that was stopped in the current folder."""
+    monkeypatch.chdir(shutil.copytree(kept[0], tmp_path / "here"))
+    return kept[1]
+
+
+# Full disks.
+
+LIMITED = """
+import resource, sys
+resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[1]), resource.RLIM_INFINITY))
+from dpbt.__main__ import program
+sys.argv[:] = ["dpbt", *sys.argv[2:]]
+program()
+"""
+
+
+def with_room_for(size, command, *more):
+    """Run a command that can write files of so many bytes; what it says on standard error."""
+    words = [sys.executable, "-c", LIMITED, str(size), *command, *more]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    environment.pop("JAX_COMPILATION_CACHE_DIR", None)
+    found = subprocess.run(words, env=environment, capture_output=True, text=True, check=False)
+    assert found.returncode == 2, found.stderr
+    return found.stderr
+
+
+def too_large(path):
+    return f"error: {path}: {os.strerror(errno.EFBIG)}\n"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("size", "rows_per_chunk", "name"),
+    [
+        (100, "150", "unfinished.json"),
+        (1100, "300", "chunk-000000"),
+        (1100, "30", "unfinished.json"),
+    ],
+)
+def test_a_conversion_on_a_full_disk_is_one_line_and_goes_on_later(
+    files, size, rows_per_chunk, name
+):
+    words = [*moments.CONVERT[:-1], rows_per_chunk]
+    assert with_room_for(size, words) == too_large(f"rows.chunks/{name}")
+    assert not Path("rows.chunks/manifest.json").exists()
+    assert (len(os.listdir("rows.chunks")) > 3) == (rows_per_chunk == "30")
+    assert main(words) == 0
+    words[words.index("rows.chunks")] = "whole"
+    assert main(words) == 0
+    assert content("rows.chunks") == content("whole")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("size", "path", "paid"),
+    [
+        (50, "run.key", 0),
+        (300, "run/run.json", 0),
+        (700, "purse.json", 0),
+        (1900, "run/releases.jsonl", 4),
+        (7500, "model.json", 4),
+    ],
+)
+def test_a_fit_on_a_full_disk_is_one_line_and_paid_for_once(table, size, path, paid):
+    whole = path in ("run.key", "purse.json")  # the path without symbolic links
+    assert with_room_for(size, moments.FIT, *MORE) == too_large(
+        Path(path).resolve() if whole else path
+    )
+    assert spent() == paid
+    lines = Path("run", RELEASES).read_bytes() if paid else b""
+    assert moments.run("fit", 1, *MORE) == 0
+    assert spent() == 4
+    assert dpbt.load("model.json").features == 2
+    assert sorted(os.listdir("run")) == ["releases.jsonl", "run.json"]
+    assert Path("run", RELEASES).read_bytes().startswith(lines)
+    assert bool(lines) == bool(paid)
+    assert not list(Path().glob("*.key"))
+
+
+MORE = ("--rounds", "6")
+"""With so many rounds the file of the releases is larger than that of the purse."""
+
+
+@pytest.mark.parametrize("written", [0, 2])
+def test_a_disk_without_room_for_scores_is_one_line_and_paid_for_once(
+    table, capsys, monkeypatch, written
+):
+    """Scores that memory does not hold lie in a file of the checkpoint's folder."""
+    monkeypatch.setattr(chunked, "room_for", lambda *_: Room(64, 1, True))
+    left = [written]
+
+    def write(handle, view, place, pwrite=os.pwrite):
+        left[0] -= 1
+        if left[0] < 0:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return pwrite(handle, view, place)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "pwrite", write)
+        assert refused(capsys, *moments.FIT) == f"error: run: {os.strerror(errno.ENOSPC)}"
+    assert not Path("model.json").exists()
+    assert moments.run("fit", 1) == 0
+    assert spent() == 4
+    assert sorted(os.listdir("run")) == ["releases.jsonl", "run.json"]
+
+
+# Files that are cut off.
+
+CUTS = (0, 1, 0.3, 0.5, 0.9, -3)
+
+
+def cut(path, where):
+    """Keep the beginning: so many bytes, that share of them, or all but so many."""
+    whole = path.read_bytes()
+    path.write_bytes(whole[: int(where * len(whole)) if 0 < where < 1 else where])
+
+
+@pytest.mark.parametrize("where", CUTS)
+def test_a_conversion_whose_state_is_cut_off_is_made_again_elsewhere(files, capsys, where):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(conversion._Writer, "close", interrupted)
+        assert moments.run("convert", 0) == 130
+    cut(Path("rows.chunks/unfinished.json"), where)
+    capsys.readouterr()
+    line = refused(capsys, *moments.CONVERT)
+    assert "unfinished.json: no JSON, or cut off; convert the same rows again, to a new" in line
+    elsewhere = [word if word != "rows.chunks" else "other" for word in moments.CONVERT]
+    assert main(elsewhere) == 0
+
+
+@pytest.mark.parametrize("where", CUTS)
+def test_a_manifest_that_is_cut_off_is_made_again_and_the_run_goes_on(stopped, capsys, where):
+    """Also if the file of the rows has another time and another name by now: nothing is lost."""
+    cut(Path("rows.chunks/manifest.json"), where)
+    for words in (moments.FIT, moments.CONVERT):
+        line = refused(capsys, *words)
+        assert "manifest.json: no JSON, or cut off; convert the same rows again, to a new" in line
+    Path("rows.csv").rename("moved.csv")
+    os.utime("moved.csv", (0, 0))
+    elsewhere = {"rows.chunks": "other", "rows.csv": "moved.csv"}
+    words = [
+        [elsewhere.get(word, word) for word in each] for each in (moments.CONVERT, moments.FIT)
+    ]
+    assert main(words[0]) == 0
+    assert main(words[1]) == 0
+    assert Path("model.json").read_bytes() == stopped
+    assert spent() == 4
+
+
+def test_a_run_goes_on_with_the_rows_of_a_chunk_that_was_cut_off(stopped, capsys):
+    cut(Path("rows.chunks/chunk-000001"), 0.5)
+    line = refused(capsys, *moments.FIT)
+    assert "chunk-000001: the file was changed or damaged; convert the same rows again" in line
+    for words in (moments.CONVERT, moments.FIT):
+        assert main([word if word != "rows.chunks" else "other" for word in words]) == 0
+    assert Path("model.json").read_bytes() == stopped
+    assert spent() == 4
+
+
+@pytest.mark.parametrize("where", CUTS)
+def test_a_checkpoint_whose_name_is_cut_off_does_not_go_on(stopped, capsys, where):
+    """Nor does its key make noise for another folder: that is a run which is paid for."""
+    cut(Path("run/run.json"), where)
+    line = refused(capsys, *moments.FIT)
+    assert "run.json: cut off or damaged; its run cannot go on; begin one with a new key" in line
+    Path("run").rename("away")
+    line = refused(capsys, *moments.FIT)
+    assert "run.key: the key of a run whose folder run is gone or empty; bring it back, or" in line
+    assert spent() == 4
+    assert moments.run("fit", 1, "--checkpoint", "second") == 0
+    assert spent() == 8
+    assert Path("model.json").read_bytes() != stopped
+
+
+@pytest.mark.parametrize("lost", [("run.key", "run/run.json"), ("run/run.json",)])
+def test_releases_without_a_name_are_of_no_further_run(stopped, capsys, lost):
+    """With the key, without it, and after a run that ended: no new noise is drawn there."""
+    for path in lost:
+        Path(path).unlink()
+    before = content("run")
+    line = refused(capsys, *moments.FIT)
+    assert "run" in line
+    assert "--checkpoint" in line or "another folder" in line
+    assert content("run") == before
+    assert Path("run.key").exists() == ("run.key" not in lost)
+    assert spent() == 4
+
+
+@pytest.mark.parametrize("where", CUTS)
+def test_releases_that_are_cut_off_are_drawn_again_bit_for_bit(stopped, where):
+    before = Path("run", RELEASES).read_bytes()
+    cut(Path("run", RELEASES), where)
+    assert moments.run("fit", 1) == 0
+    assert Path("model.json").read_bytes() == stopped
+    assert Path("run", RELEASES).read_bytes() == before
+    assert spent() == 4
+
+
+@pytest.mark.parametrize("where", CUTS)
+def test_a_key_that_is_cut_off_draws_nothing_and_another_run_is_paid_for(stopped, capsys, where):
+    cut(Path("run.key"), where)
+    line = refused(capsys, *moments.FIT)
+    assert "run.key: no key, or cut off, and its run cannot go on without it; give another" in line
+    Path("run.key").unlink()
+    assert "whose key is gone; give another" in refused(capsys, *moments.FIT)
+    assert spent() == 4
+    assert moments.run("fit", 1, "--checkpoint", "second") == 0
+    assert spent() == 8
+    assert Path("model.json").read_bytes() != stopped
+
+
+# Sources that change.
+
+
+def halfway(monkeypatch, words=moments.CONVERT):
+    """A conversion that was stopped before its third chunk."""
+
+    def stop(writer, rows, flush=conversion._Writer._flush):
+        if len(writer._chunks) == 2:
+            raise KeyboardInterrupt
+        flush(writer, rows)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(conversion._Writer, "_flush", stop)
+        assert main([*words[:-1], "70"]) == 130
+
+
+def other_row(number):
+    """The file of the rows with another cell in one row, of the same size and time."""
+    found, lines = os.stat("rows.csv"), Path("rows.csv").read_text().splitlines()
+    age, rest = lines[number].split(",", 1)
+    lines[number] = f"{'9' * len(age)},{rest}"
+    Path("rows.csv").write_text("\n".join(lines) + "\n")
+    os.utime("rows.csv", ns=(found.st_atime_ns, found.st_mtime_ns))
+    assert os.stat("rows.csv").st_size == found.st_size
+    assert os.stat("rows.csv").st_mtime_ns == found.st_mtime_ns
+
+
+@pytest.mark.parametrize("second", [0, 2_000_000_000])
+def test_a_file_that_was_touched_is_converted_to_a_new_folder(files, capsys, monkeypatch, second):
+    """Its time went back to 1970, or into the future, and its rows may be other ones."""
+    halfway(monkeypatch)
+    os.utime("rows.csv", (second, second))
+    capsys.readouterr()
+    words = [*moments.CONVERT[:-1], "70"]
+    line = refused(capsys, *words)
+    assert "another source" in line
+    assert "convert to a new folder" in line
+    words[words.index("rows.chunks")] = "new"
+    assert main(words) == 0
+    os.utime("rows.csv", (1, 1))
+    assert "another source" in refused(capsys, *words)  # finished, and maybe of other rows
+
+
+def test_a_conversion_whose_file_stayed_as_it_was_goes_on(files, monkeypatch):
+    halfway(monkeypatch)
+    words = [*moments.CONVERT[:-1], "70"]
+    assert main(words) == 0
+    words[words.index("rows.chunks")] = "whole"
+    assert main(words) == 0
+    assert content("rows.chunks") == content("whole")
+
+
+def test_other_rows_of_the_same_size_and_time_are_found_in_the_last_chunk(
+    files, capsys, monkeypatch
+):
+    halfway(monkeypatch)
+    other_row(100)
+    capsys.readouterr()
+    words = [*moments.CONVERT[:-1], "70"]
+    line = refused(capsys, *words)
+    assert "the rows changed since the conversion was stopped; convert to a new folder" in line
+    assert refused(capsys, *words) == line  # nor the next time
+    words[words.index("rows.chunks")] = "new"
+    assert main(words) == 0
+
+
+@pytest.mark.parametrize("rows", [70, 100, 140])
+def test_a_source_that_lost_rows_is_found(tmp_path, rows):
+    domain, columns, labels = worker.random_cells(5, 300)
+
+    def source(most, fails):
+        def make():
+            for start in range(0, most, 10):
+                part = slice(start, min(start + 10, most))
+                own = {name: column[part] for name, column in columns.items()}
+                yield conversion.Block(own, labels[part])
+            if fails:
+                raise KeyboardInterrupt
+
+        return conversion.BlockSource("rows", make)
+
+    with pytest.raises(KeyboardInterrupt):
+        conversion.convert(source(300, True), domain, tmp_path / "t", rows_per_chunk=70)
+    with pytest.raises(ValueError, match="the rows changed since the conversion was stopped"):
+        conversion.convert(source(rows, False), domain, tmp_path / "t", rows_per_chunk=70)
+    assert not (tmp_path / "t" / "manifest.json").exists()
+    found = conversion.convert(source(300, False), domain, tmp_path / "t", rows_per_chunk=70)
+    assert found.capacity == 300
+
+
+def test_absent_rows_at_the_end_are_not_all_that_is_compared(tmp_path):
+    domain, columns, labels = worker.random_cells(5, 60)
+    options = {"rows_per_chunk": 25, "capacity": 200}
+
+    def source(labels):
+        return conversion.BlockSource("rows", lambda: [conversion.Block(columns, labels)])
+
+    def stop(writer, name, capacity=None, write=conversion._Writer._write):
+        if name == chunks.MANIFEST:
+            raise KeyboardInterrupt
+        write(writer, name, capacity)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(conversion._Writer, "_write", stop)
+        with pytest.raises(KeyboardInterrupt):
+            conversion.convert(source(labels), domain, tmp_path / "t", **options)
+    assert len(list((tmp_path / "t").glob("chunk-*"))) == 8
+    with pytest.raises(ValueError, match="the rows changed since the conversion was stopped"):
+        conversion.convert(
+            source([*labels[:-1], not labels[-1]]), domain, tmp_path / "t", **options
+        )
+    found = conversion.convert(source(labels), domain, tmp_path / "t", **options)
+    assert found.capacity == 200
+
+
+def test_a_file_that_changes_while_it_is_read_is_refused(files, capsys, monkeypatch):
+    read = conversion.blocks_of_file
+
+    def changing(*given):
+        yield from read(*given)
+        os.utime("rows.csv", (1, 1))
+
+    found, words = os.stat("rows.csv"), [*moments.CONVERT[:-1], "30"]
+    with monkeypatch.context() as patch:
+        patch.setattr(conversion, "blocks_of_file", changing)
+        patch.setattr(conversion, "BLOCK_ROWS", 10)
+        line = refused(capsys, *words)
+    assert "rows.csv: changed while it was read; convert to a new folder" in line
+
+    # With its time put back, nothing goes on with chunks that may be of other rows.
+    os.utime("rows.csv", ns=(found.st_atime_ns, found.st_mtime_ns))
+    assert "has other files; give a new one" in refused(capsys, *words)
+    assert not Path("rows.chunks/manifest.json").exists()
+
+
+def test_the_identity_of_a_table_is_that_of_its_rows_and_declarations(tmp_path):
+    """Not of their source; and each declaration counts."""
+    domain, columns, labels = worker.random_cells(5, 60)
+
+    def identity(name, labels=labels, domain=domain, **options):
+        block = conversion.Block(columns, labels, options.pop("weights", None))
+        source = conversion.BlockSource(name, lambda: [block])
+        return conversion.convert(source, domain, tmp_path / name, **options).identity
+
+    first = next(iter(domain))
+    wider = {**domain, first: dataclasses.replace(domain[first], high=domain[first].high + 1)}
+    flipped = [not labels[0], *labels[1:]]
+    found = [
+        identity("a"),
+        identity("b", labels=flipped),
+        identity("c", domain=wider),
+        identity("d", capacity=61),
+        identity("e", weights=[1.0] * 60, most_weight=2.0),
+        identity("f", rows_per_chunk=30),
+        identity("g", domain=dict(reversed(domain.items()))),
+        identity("h", labels=["no", "yes", *["no"] * 58], negative="no", positive="yes"),
+        identity("i", labels=["0", "1", *["0"] * 58], negative="0", positive="1"),
+    ]
+    assert len(set(found)) == len(found)
+    assert identity("again") == found[0]

@@ -1,0 +1,184 @@
+"""SIGKILL at every moment at which it leaves other files: what a second run makes of them.
+
+`tests.moments` copies the folder of a run before each change of a file. A copy is what a kill
+leaves then, as the kills here check at moments that are drawn afresh. From each copy the same
+command is run again.
+"""
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import dpbt
+from tests import moments
+from tests.test_chunk_commands import ROOT, fill
+
+COUNTS = {"convert": 20, "fit": 18, "sweep": 20, "charge": 4}
+"""How many moments each has at least."""
+
+BY_THE_SYSTEM = re.compile(r"os.rmdir|os.remove of [0-9]")
+"""Moments in the removal of a folder, whose order the file system chooses."""
+
+
+class Killed:
+    """A run of `tests.moments` from its beginning to its end.
+
+    Attributes:
+        what: the name.
+        folder: where it runs.
+        begun: the folder as it was before.
+        copies: the folder as it was at each moment.
+        whole: the folder as it was at the end.
+    """
+
+    def __init__(self, what, base):
+        self.what, self.folder, self._base = what, base / "at", base
+        self.folder.mkdir()
+        fill(self.folder)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.chdir(self.folder)
+            if what == "fit":
+                assert moments.run("convert", 0) == 0
+            dpbt.Purse(epsilon=20, rows=400).save("purse.json")
+        self.begun = shutil.copytree(self.folder, base / "begun")
+        (base / "copies").mkdir()
+        assert self.run("none") == 0
+        self.copies = sorted((base / "copies").iterdir())
+        self.whole = shutil.copytree(self.folder, base / "whole")
+
+    def start(self, kill):
+        """Run it in a process of its own."""
+        command = [sys.executable, "-m", "tests.moments", str(self._base / "copies"), str(kill)]
+        environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+        pipes = {"stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE}
+        return subprocess.Popen([*command, self.what], cwd=self.folder, env=environment, **pipes)
+
+    def run(self, kill):
+        """Run it in a process of its own to its end, or to the moment; the exit status."""
+        with self.start(kill) as process:
+            _, errors = process.communicate(timeout=300)
+        assert process.returncode in (0, -signal.SIGKILL), errors
+        return process.returncode
+
+    def put(self, copy):
+        """Let the folder be as it was."""
+        for path in self.folder.iterdir():
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
+        shutil.copytree(copy, self.folder, dirs_exist_ok=True)
+
+    def kill(self, number):
+        """Begin again, and kill it at a moment."""
+        self.put(self.begun)
+        assert self.run(number) == -signal.SIGKILL
+
+
+@pytest.fixture(scope="module")
+def killed(tmp_path_factory):
+    """What -> its run, which is made once."""
+    made = {}
+
+    def of(what):
+        if what not in made:
+            made[what] = Killed(what, tmp_path_factory.mktemp(what))
+        return made[what]
+
+    return of
+
+
+def content(folder):
+    """Name -> bytes, of all files of a folder."""
+    files = [path for path in folder.rglob("*") if path.is_file()]
+    return {str(path.relative_to(folder)): path.read_bytes() for path in files}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("what", COUNTS)
+def test_a_copy_is_what_a_kill_leaves(killed, what):
+    run = killed(what)
+    whole = [copy for copy in run.copies if not copy.name.endswith(moments.HALF)]
+    assert len(whole) >= COUNTS[what]
+    ordered = [number for number, copy in enumerate(whole) if not BY_THE_SYSTEM.search(copy.name)]
+    number = int(np.random.default_rng().choice(ordered))
+    run.kill(number)
+    assert moments.state(run.folder) == moments.state(whole[number])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("what", ["convert", "sweep"])
+def test_a_run_that_was_killed_ends_with_the_same_files(killed, what, monkeypatch):
+    run = killed(what)
+    monkeypatch.chdir(run.folder)
+    for copy in run.copies:
+        run.put(copy)
+        assert moments.run(what, 1) == 0, copy.name
+        assert content(run.folder) == content(run.whole), copy.name
+
+
+@pytest.mark.slow
+def test_a_fit_that_was_killed_is_paid_for_once_and_ends_with_the_model_of_its_key(
+    killed, monkeypatch, capsys, tmp_path
+):
+    run = killed("fit")
+    monkeypatch.chdir(run.folder)
+    run.put(run.copies[0])
+    assert moments.run("fit", 1) == 0
+    models = [path.read_bytes() for path in (run.whole / "model.json", Path("model.json"))]
+    assert models[0] != models[1]
+    for copy in run.copies:
+        run.put(copy)
+        key, model = Path("run.key").exists(), Path("model.json").exists()
+        capsys.readouterr()
+        status = moments.run("fit", 1)
+        if model:
+            assert status == 2
+            (line,) = capsys.readouterr().err.splitlines()
+            assert "--force" in line
+            assert ("run.key" in line) == key
+            status = 0 if not key else moments.run("fit", 1, "--force")
+        assert status == 0, copy.name
+        assert Path("model.json").read_bytes() == models[0 if key or model else 1], copy.name
+        assert dpbt.Purse.load("purse.json").spent == pytest.approx(4, rel=1e-6), copy.name
+        assert sorted(os.listdir("run")) == ["releases.jsonl", "run.json"], copy.name
+        assert not list(Path().glob("*.key")), copy.name
+
+
+@pytest.mark.slow
+def test_a_charge_that_was_killed_is_in_the_purse_or_not(killed, monkeypatch):
+    run = killed("charge")
+    monkeypatch.chdir(run.folder)
+    found = []
+    for copy in run.copies:
+        run.put(copy)
+        spent = dpbt.Purse.load("purse.json").spent
+        assert moments.run("charge", 1) == 0, copy.name
+        assert dpbt.Purse.load("purse.json").spent == pytest.approx(spent + 4, rel=1e-6)
+        found.append(round(spent, 4))
+    assert found == sorted(found)
+    assert set(found) == {0, 4}
+
+
+@pytest.mark.slow
+def test_a_sweep_that_was_killed_as_it_compiled_ends_with_the_same_files(killed, monkeypatch):
+    """Its cache has half a program then, which JAX finds and compiles again."""
+    run, cache = killed("sweep"), killed("sweep").folder.parent / "programs"
+    monkeypatch.setenv("JAX_COMPILATION_CACHE_DIR", str(cache))
+    run.put(run.begun)
+    with run.start(-1) as process:
+        while not (programs := list(cache.glob("*/*-cache"))) and process.poll() is None:
+            time.sleep(0.001)
+        process.kill()
+    assert process.returncode == -signal.SIGKILL
+    assert not list(run.folder.glob("results/parts/*/*.npz"))
+    for program in cache.glob("*/*-cache"):
+        program.write_bytes(program.read_bytes()[: program.stat().st_size // 2])
+    assert programs
+    assert run.run(-1) == 0
+    assert content(run.folder) == content(run.whole)

@@ -1,5 +1,6 @@
 """Strict promotion, a persistent compilation cache, and tables to test on."""
 
+import gc
 import itertools
 import os
 from pathlib import Path
@@ -21,7 +22,9 @@ settings.register_profile("dpbt", deadline=None, derandomize=True, max_examples=
 settings.load_profile("dpbt")
 
 
-_MOST_MAPS = 30_000
+gc.set_threshold(200_000, 20, 50)  # tracing makes many objects, and few of them are garbage
+
+_MOST_MAPS = 45_000
 """Programs take memory maps, of which a Linux process has 65,530: one that compiles beyond them is
 aborted.
 """
@@ -43,7 +46,7 @@ def forget_programs():
     """
     yield
     maps = Path("/proc/self/maps")
-    if next(_finished) % 20 == 0 and maps.exists() and maps.read_bytes().count(b"\n") > _MOST_MAPS:
+    if next(_finished) % 10 == 0 and maps.exists() and maps.read_bytes().count(b"\n") > _MOST_MAPS:
         jax.clear_caches()
 
 

@@ -27,7 +27,9 @@ FORMAT, VERSION = "dpbt checkpoint", 2
 
 RUN, RELEASES = "run.json", "releases.jsonl"
 
-AGAIN = "its run cannot go on; begin one with a new key in another folder, and pay for it"
+AGAIN = (
+    "its run cannot go on; begin one with a new key and another folder as checkpoint; pay for it"
+)
 """What to do about a damaged folder.
 
 The old key must not draw again: other versions, another processor or other rows would put the same

@@ -177,6 +177,14 @@ def cut(path, where):
     path.write_bytes(whole[: int(where * len(whole)) if 0 < where < 1 else where])
 
 
+def another_run_is_paid_for(stopped):
+    """With a checkpoint of its own; it draws other noise than the run that was stopped."""
+    assert spent() == 4
+    assert moments.run("fit", 1, "--checkpoint", "second") == 0
+    assert spent() == 8
+    assert Path("model.json").read_bytes() != stopped
+
+
 @pytest.mark.parametrize("where", CUTS)
 def test_a_conversion_whose_state_is_cut_off_is_made_again_elsewhere(files, capsys, where):
     with pytest.MonkeyPatch.context() as patch:
@@ -228,10 +236,7 @@ def test_a_checkpoint_whose_name_is_cut_off_does_not_go_on(stopped, capsys, wher
     Path("run").rename("away")
     line = refused(capsys, *moments.FIT)
     assert "run.key: the key of a run whose folder run is gone or empty; bring it back, or" in line
-    assert spent() == 4
-    assert moments.run("fit", 1, "--checkpoint", "second") == 0
-    assert spent() == 8
-    assert Path("model.json").read_bytes() != stopped
+    another_run_is_paid_for(stopped)
 
 
 @pytest.mark.parametrize("lost", [("run.key", "run/run.json"), ("run/run.json",)])
@@ -265,10 +270,7 @@ def test_a_key_that_is_cut_off_draws_nothing_and_another_run_is_paid_for(stopped
     assert "run.key: no key, or cut off, and its run cannot go on without it; give another" in line
     Path("run.key").unlink()
     assert "whose key is gone; give another" in refused(capsys, *moments.FIT)
-    assert spent() == 4
-    assert moments.run("fit", 1, "--checkpoint", "second") == 0
-    assert spent() == 8
-    assert Path("model.json").read_bytes() != stopped
+    another_run_is_paid_for(stopped)
 
 
 # Sources that change.

@@ -96,7 +96,8 @@ def model_of(
                 begun = _has_run(folder)
                 key = _kept_key(options, recipe, table, begun)
                 kept = chunked.checkpoint_of(folder, key, recipe, table)
-                _mark_begun(options, recipe, table, key)
+                if options.seed is None:
+                    _mark_begun(_key_path(options))
 
         def pay() -> None:
             goes_on = kept is not None and (begun or options.seed is None)
@@ -251,15 +252,11 @@ def _write_key(path: Path, key: "Array", run: str, begun: bool) -> None:
     write_whole(path, lambda part: part.write_bytes(text), mode=0o600, durable=True)
 
 
-def _mark_begun(
-    options: argparse.Namespace, recipe: "Recipe", table: "ChunkedTable", key: "Array"
-) -> None:
-    """Note in the file of the key that its folder was begun, before anything is released."""
-    from dpbt.checkpoints import recipe_words, under_key
-
-    if options.seed is None and not _read_key(_key_path(options))[2]:
-        run = under_key(key, recipe_words(recipe), table.identity)
-        _write_key(_key_path(options), key, run, begun=True)
+def _mark_begun(path: Path) -> None:
+    """Note in the file of a key that its folder was begun, before anything is released."""
+    key, run, begun = _read_key(path)
+    if not begun:
+        _write_key(path, key, run, begun=True)
 
 
 def _read_key(path: Path) -> "tuple[Array, str, bool]":

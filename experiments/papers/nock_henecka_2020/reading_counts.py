@@ -13,7 +13,7 @@ import numpy as np
 
 from experiments.common import aggregated, protocols
 from experiments.common.results import Line
-from experiments.papers.nock_henecka_2020.reading_fits import ALPHA_NAMES, Fits
+from experiments.papers.nock_henecka_2020.reading_fits import ALPHA_NAMES, Fits, rivals
 from experiments.papers.nock_henecka_2020.reading_settings import FORESTS, PRINTED
 from experiments.papers.nock_henecka_2020.settings import FOREST_DEPTHS, NAME
 
@@ -72,19 +72,13 @@ def _signs(
     """Cell -> i64[epsilon, beta_tree]: -1 where boosting is significantly better, 1 where worse."""
     signs = {}
     for name, fits in found.items():
-        errors = fits.errors[reading]
         for rounds, depth, forest in itertools.product(ROUNDS, FOREST_DEPTHS, FORESTS):
-            t = np.flatnonzero(fits.axes["rounds"] == rounds)
-            d = np.flatnonzero(fits.axes["depth"] == depth)
-            rival = np.flatnonzero(fits.forest_depths == depth)
-            if not (len(t) and len(d) and len(rival)):
+            both = rivals(fits, reading, rounds, forest, [depth])
+            if both is None:
                 continue
-            boosted = errors[:, :, :, t[0], d[0]]
-            against = fits.forests[forest][:, rival[0]][None, :, None]
-            against = np.broadcast_to(against, boosted.shape)
-            sign = compared(boosted, against, test, rows[name])
+            sign = compared(*both, test, rows[name])
             for k, alpha in enumerate(ALPHA_NAMES):
-                signs[name, depth, rounds, forest, alpha] = sign[k]
+                signs[name, depth, rounds, forest, alpha] = sign[k, ..., 0]
     return signs
 
 

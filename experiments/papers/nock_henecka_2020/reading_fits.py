@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from dpbt.commands.errors import InputError
 from dpbt.sweeps import storage
@@ -36,6 +37,26 @@ class Fits(NamedTuple):
     forests: dict[str, np.ndarray]
     forest_depths: np.ndarray
     commits: tuple[str, ...]
+
+
+def rivals(
+    fits: Fits, reading: str, rounds: int, forest: str, depths: ArrayLike
+) -> tuple[np.ndarray, np.ndarray] | None:
+    """Test errors of boosting and of forests of its depths.
+
+    Both are f64[alpha, epsilon, beta_tree, depth, fold]. None if one of them lacks a depth, or
+    boosting the number of trees.
+    """
+    t = np.flatnonzero(fits.axes["rounds"] == rounds)
+    own, rival = (
+        np.flatnonzero(np.isin(there, np.asarray(depths)))
+        for there in (fits.axes["depth"], fits.forest_depths)
+    )
+    if not len(t) or not len(rival) or len(own) != len(rival):
+        return None
+    boosted = fits.errors[reading][:, :, :, t[0]][:, :, :, own]
+    against = np.broadcast_to(fits.forests[forest][:, rival][None, :, None], boosted.shape)
+    return boosted, against
 
 
 def domains(folder: Path, grid: Path, forests: Path) -> dict[str, Fits]:

@@ -6,7 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from experiments.common import protocols, results, tables
-from experiments.papers.nock_henecka_2020.reading_fits import ALPHA_NAMES, Fits
+from experiments.papers.nock_henecka_2020.reading_fits import ALPHA_NAMES, Fits, rivals
 from experiments.papers.nock_henecka_2020.reading_settings import (
     FORESTS,
     LARGE_DEPTH,
@@ -184,16 +184,10 @@ def _compared(
     Runs are of all epsilons and beta_tree, and of one depth or of all those of the forests.
     """
     wanted = fits.forest_depths if depth is None else [depth]
-    t = np.flatnonzero(fits.axes["rounds"] == trees)
-    own, rival = (
-        np.flatnonzero(np.isin(depths, wanted))
-        for depths in (fits.axes["depth"], fits.forest_depths)
-    )
-    if not len(t) or not len(rival) or len(own) != len(rival):
+    both = rivals(fits, reading, trees, forest, wanted)
+    if both is None:
         return np.zeros((len(ALPHA_NAMES), 0))
-    boosted = fits.errors[reading][:, :, :, t[0]][:, :, :, own]
-    against = np.broadcast_to(fits.forests[forest][:, rival][None, :, None], boosted.shape)
-    signs = protocols.compare(jnp.asarray(boosted), jnp.asarray(against))
+    signs = protocols.compare(jnp.asarray(both[0]), jnp.asarray(both[1]))
     return np.asarray(signs).reshape(len(ALPHA_NAMES), -1)
 
 

@@ -76,7 +76,7 @@ def test_the_key_is_kept_until_the_model_is_written(files, monkeypatch, capsys):
     monkeypatch.setattr(dpbt.Model, "save", stop)
     assert run(*fit, "--out", "model.json") == 130
     assert Path("run.key").stat().st_mode & 0o777 == 0o600
-    Path(".run-leftover.key").write_text("a copy that a kill left")
+    Path(".dpbt-run-leftover.key").write_text("a copy that a kill left")
     released = Path("run/releases.jsonl").read_text()
     monkeypatch.setattr(dpbt.Model, "save", whole)
     assert run(*fit, "--out", "model.json") == 0

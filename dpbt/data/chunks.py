@@ -197,12 +197,15 @@ class ChunkedTable:
         """Check that the file of a chunk is the one that was written.
 
         Raises:
-            ValueError: naming the file, if it is another one.
+            ValueError: naming the file, if it is another one or missing.
             OSError: if it cannot be read.
         """
         path = self.path(number)
-        with open(path, "rb") as file:
-            found = hashlib.file_digest(file, "sha256").hexdigest()
+        try:
+            with open(path, "rb") as file:
+                found = hashlib.file_digest(file, "sha256").hexdigest()
+        except FileNotFoundError:
+            raise ValueError(f"{path}: the file is missing; {AGAIN}") from None
         if found != self.chunks[number].sha256:
             raise ValueError(f"{path}: the file was changed or damaged; {AGAIN}")
 
@@ -238,13 +241,16 @@ def open_folder(folder: str | Path) -> ChunkedTable:
     Reads the manifest alone. `dpbt.fit_chunks` compares every chunk with its checksum.
 
     Raises:
-        ValueError: naming the folder, if it is unfinished, damaged, or of another format.
+        ValueError: naming the folder, if it is unfinished, damaged, or of another format, or has
+            chunks and no manifest.
         OSError: if the manifest cannot be read.
     """
     folder = as_path("folder", folder)
     path = folder / MANIFEST
     if not path.exists() and (folder / UNFINISHED).exists():
         raise ValueError(f"{folder}: the conversion is not finished; run it again to go on")
+    if not path.exists() and (folder / chunk_name(0)).exists():
+        raise ValueError(f"{path}: the file is missing; {AGAIN}")
     content = read_json(path)
     try:
         return _opened(folder, content)

@@ -396,8 +396,7 @@ class _Writer:
             ValueError: for a folder with other files, or of another conversion.
             OSError: if it cannot be written.
         """
-        for left in self._folder.glob(f".{chunks.PREFIX}*"):
-            left.unlink()
+        storage.remove_all_left(self._folder, f"{chunks.PREFIX}*")
         for name in (chunks.UNFINISHED, chunks.MANIFEST):
             storage.remove_left(self._folder / name)
         state = self._folder / chunks.UNFINISHED

@@ -26,6 +26,13 @@ from dpbt.storage import without_twins, write_whole
 from dpbt.validate import positive, whole
 
 FORMAT, VERSION = "dpbt purse", 1
+
+RESTORE = (
+    "bring back a copy that has every release, or open a purse of what the releases left of the "
+    "budget"
+)
+"""What to do about a purse whose file is damaged."""
+
 _NEW_MODE = 0o600
 
 
@@ -213,13 +220,15 @@ def read(path: Path) -> tuple[Identity, Terms, tuple[Spent, ...]]:
     try:
         content = json.loads(text, object_pairs_hook=without_twins, parse_constant=_no_constant)
     except (ValueError, RecursionError):
-        raise ValueError(f"{path}: not a purse, or cut off") from None
+        raise ValueError(f"{path}: not a purse, or cut off; {RESTORE}") from None
     if not isinstance(content, dict) or content.get("format") != FORMAT:
         raise ValueError(f"{path}: not the file of a purse")
     if content.get("format_version") != VERSION:
         raise ValueError(f"{path}: a purse in another format than {VERSION}, which this dpbt reads")
     if content.get("checksum") != checksum(content):
-        raise ValueError(f"{path}: the file was changed or damaged: it lacks its own checksum")
+        raise ValueError(
+            f"{path}: the file was changed or damaged: it lacks its own checksum; {RESTORE}"
+        )
     try:
         identity = Identity(str(content["name"]), _digits("salt", content["salt"]))
         return identity, _terms(content), tuple(map(_spent, content["spent"]))

@@ -196,7 +196,7 @@ def test_runs_agree_with_single_fits_and_compile_once(tmp_path):
     assert (
         report.programs == 3
     )  # three shapes, one structure; T, epsilon, folds and keys share them
-    assert len(seen) == 9  # one batch for each task and T
+    assert len(seen) == 2 * 9  # two batches side by side for each task and T
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == [
         "sweep.json",
         "t0.npz",

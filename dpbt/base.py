@@ -14,13 +14,13 @@ share a program.
 """
 
 import dataclasses
+import enum
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax
 import numpy as np
-from dp_accounting import NeighboringRelation
 
 import dpbt
 from dpbt.data.targets import Target, response_of
@@ -36,7 +36,6 @@ from dpbt.storage import HoldsFunctions
 
 Array = jax.Array
 AnyArray = jax.Array | np.ndarray
-Relation = NeighboringRelation
 Release = dict[str, Array]
 """Everything that leaves one run of a weak learner: one array for each named site."""
 
@@ -71,9 +70,20 @@ MAX_ROWS = 2**24
 MOST_CHUNKED_ROWS = 2**40
 """Most rows of a table that is read in parts (`passes`): 10^12. Their sums are below 2^53."""
 
+
+class Relation(enum.Enum):
+    """Which tables are neighbours.
+
+    The members are called as those of dp_accounting's `NeighboringRelation`, and their values are
+    the names that `relation` takes.
+    """
+
+    ADD_OR_REMOVE_ONE = "add_remove"
+    REPLACE_ONE = "replace_one"
+
+
 ADD_REMOVE = Relation.ADD_OR_REMOVE_ONE
 REPLACE_ONE = Relation.REPLACE_ONE
-_RELATIONS = {"add_remove": ADD_REMOVE, "replace_one": REPLACE_ONE}
 
 
 def relation(name: str | Relation) -> Relation:
@@ -82,10 +92,12 @@ def relation(name: str | Relation) -> Relation:
     Raises:
         ValueError: for any other name.
     """
-    value = _RELATIONS.get(name) if isinstance(name, str) else name
-    if value is None or not any(value is known for known in _RELATIONS.values()):
-        raise ValueError(f"relation must be one of {sorted(_RELATIONS)}, got {name!r}")
-    return value
+    known = [member.value for member in Relation]
+    if isinstance(name, Relation):
+        return name
+    if isinstance(name, str) and name in known:
+        return Relation(name)
+    raise ValueError(f"relation must be one of {known}, got {name!r}")
 
 
 def relation_name(value: Relation) -> str:
@@ -94,8 +106,7 @@ def relation_name(value: Relation) -> str:
     Raises:
         ValueError: as `relation`.
     """
-    known = relation(value)
-    return next(name for name, member in _RELATIONS.items() if member is known)
+    return relation(value).value
 
 
 class Table(NamedTuple):

@@ -15,6 +15,7 @@ spaced questions alone would leave the middle of columns with outliers unasked.
 Values of a nominal attribute are put in a random order, and cut nearer the middle.
 """
 
+import functools
 import math
 from typing import NamedTuple
 
@@ -207,11 +208,12 @@ def _shares(right: Array, slot: Array, mass: Array, most: int) -> Array:
     depth = right.shape[0]
     bit = jnp.left_shift(1, depth - 1 - jnp.arange(depth, dtype=jnp.int32))
     leaves = jnp.arange(2**depth, dtype=jnp.int32)
-    share = jnp.ones(2**depth, jnp.float32)
-    for attribute in range(most):
-        asks = slot == attribute
-        mask = jnp.sum(jnp.where(asks, bit, 0))
-        answers = jnp.sum(jnp.where(asks[:, None] & right, bit[:, None], 0), axis=0)
-        of_leaf = jnp.zeros(2**depth, jnp.float32).at[answers].add(mass[attribute])
-        share = share * of_leaf[leaves & mask]
-    return share
+
+    # All attributes at once: a loop here would be as many programs as a tree has attributes.
+    attribute = jnp.arange(most, dtype=jnp.int32)[:, None]
+    asks = slot[None, :] == attribute
+    mask = jnp.sum(jnp.where(asks, bit[None, :], 0), axis=1, keepdims=True)
+    answered = asks[:, :, None] & right[None, :, :]
+    answers = jnp.sum(jnp.where(answered, bit[None, :, None], 0), axis=1)
+    of_leaf = jnp.zeros((most, 2**depth), jnp.float32).at[attribute, answers].add(mass)
+    return functools.reduce(jnp.multiply, jnp.take_along_axis(of_leaf, leaves[None, :] & mask, 1))

@@ -14,7 +14,6 @@ share a program.
 """
 
 import dataclasses
-import enum
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -30,6 +29,7 @@ from dpbt.public import CELLS as CELLS
 from dpbt.public import NUMBER as NUMBER
 from dpbt.public import UNSPLIT as UNSPLIT
 from dpbt.public import Questions as Questions
+from dpbt.public import Relation as Relation
 from dpbt.public import Response as Response
 from dpbt.public import one_of_classes as one_of_classes
 from dpbt.storage import HoldsFunctions
@@ -70,18 +70,6 @@ MAX_ROWS = 2**24
 MOST_CHUNKED_ROWS = 2**40
 """Most rows of a table that is read in parts (`passes`): 10^12. Their sums are below 2^53."""
 
-
-class Relation(enum.Enum):
-    """Which tables are neighbours.
-
-    The members are called as those of dp_accounting's `NeighboringRelation`, and their values are
-    the names that `relation` takes.
-    """
-
-    ADD_OR_REMOVE_ONE = "add_remove"
-    REPLACE_ONE = "replace_one"
-
-
 ADD_REMOVE = Relation.ADD_OR_REMOVE_ONE
 REPLACE_ONE = Relation.REPLACE_ONE
 
@@ -92,12 +80,11 @@ def relation(name: str | Relation) -> Relation:
     Raises:
         ValueError: for any other name.
     """
-    known = [member.value for member in Relation]
-    if isinstance(name, Relation):
-        return name
-    if isinstance(name, str) and name in known:
-        return Relation(name)
-    raise ValueError(f"relation must be one of {known}, got {name!r}")
+    known = {member.value: member for member in Relation}
+    value = known.get(name) if isinstance(name, str) else name
+    if not isinstance(value, Relation):
+        raise ValueError(f"relation must be one of {sorted(known)}, got {name!r}")
+    return value
 
 
 def relation_name(value: Relation) -> str:

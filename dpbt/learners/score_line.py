@@ -146,7 +146,9 @@ def _fitted(
     noise = rounded(jnp.asarray(deviation, jnp.float32) ** 2)
 
     # How far the counts of each interval are from what a line says. In a loop over intervals the
-    # counts are read from memory. Unrolled, every interval would draw its noise anew.
+    # counts are read from memory. Unrolled, every interval would draw its noise anew. Without
+    # shifts it is unrolled all the same: a compiler then knows what lines say, and its divisions
+    # by what it knows round otherwise.
     def add(misfit: Array, interval: tuple[Array, Array]) -> tuple[Array, None]:
         (zeros, ones), middle = interval
         positive = jax.nn.sigmoid(begin + shift + rounded(slope * (middle - begin)))
@@ -159,7 +161,8 @@ def _fitted(
         return misfit + rounded(apart**2 / variance), None
 
     none = jnp.zeros((len(shifts), len(_SLOPES)), jnp.float32)
-    misfit, _ = jax.lax.scan(add, none, (noisy.astype(jnp.float32), jnp.asarray(_MIDDLES)))
+    intervals = noisy.astype(jnp.float32), jnp.asarray(_MIDDLES)
+    misfit, _ = jax.lax.scan(add, none, intervals, unroll=len(shifts) == 1)
 
     # The mean over all lines.
     log_slope = jnp.log(slope)

@@ -20,7 +20,6 @@ from typing import Any, NamedTuple
 
 import jax
 import numpy as np
-from dp_accounting import NeighboringRelation
 
 import dpbt
 from dpbt.data.targets import Target, response_of
@@ -30,13 +29,13 @@ from dpbt.public import CELLS as CELLS
 from dpbt.public import NUMBER as NUMBER
 from dpbt.public import UNSPLIT as UNSPLIT
 from dpbt.public import Questions as Questions
+from dpbt.public import Relation as Relation
 from dpbt.public import Response as Response
 from dpbt.public import one_of_classes as one_of_classes
 from dpbt.storage import HoldsFunctions
 
 Array = jax.Array
 AnyArray = jax.Array | np.ndarray
-Relation = NeighboringRelation
 Release = dict[str, Array]
 """Everything that leaves one run of a weak learner: one array for each named site."""
 
@@ -73,7 +72,6 @@ MOST_CHUNKED_ROWS = 2**40
 
 ADD_REMOVE = Relation.ADD_OR_REMOVE_ONE
 REPLACE_ONE = Relation.REPLACE_ONE
-_RELATIONS = {"add_remove": ADD_REMOVE, "replace_one": REPLACE_ONE}
 
 
 def relation(name: str | Relation) -> Relation:
@@ -82,9 +80,10 @@ def relation(name: str | Relation) -> Relation:
     Raises:
         ValueError: for any other name.
     """
-    value = _RELATIONS.get(name) if isinstance(name, str) else name
-    if value is None or not any(value is known for known in _RELATIONS.values()):
-        raise ValueError(f"relation must be one of {sorted(_RELATIONS)}, got {name!r}")
+    known = {member.value: member for member in Relation}
+    value = known.get(name) if isinstance(name, str) else name
+    if not isinstance(value, Relation):
+        raise ValueError(f"relation must be one of {sorted(known)}, got {name!r}")
     return value
 
 
@@ -94,8 +93,7 @@ def relation_name(value: Relation) -> str:
     Raises:
         ValueError: as `relation`.
     """
-    known = relation(value)
-    return next(name for name, member in _RELATIONS.items() if member is known)
+    return relation(value).value
 
 
 class Table(NamedTuple):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations  # the types of arrays are only named
 
+import enum
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
@@ -80,3 +81,10 @@ class Questions(NamedTuple):
     attribute: AnyArray
     position: AnyArray
     allowed: AnyArray | None = None
+
+
+class Relation(enum.Enum):
+    """Which tables are neighbours; members are called as those of dp_accounting."""
+
+    ADD_OR_REMOVE_ONE = "add_remove"
+    REPLACE_ONE = "replace_one"

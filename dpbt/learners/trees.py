@@ -13,7 +13,6 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-import chex
 import jax
 import jax.numpy as jnp
 from jax.typing import DTypeLike
@@ -242,7 +241,7 @@ def node_products(
         i32[nodes, 2, S], in units of the grid; exact.
     """
     rows = table.splits.shape[0]
-    chex.assert_shape((by_class, node), [(2, rows), (rows,)])
+    assert (by_class.shape, node.shape) == ((2, rows), (rows,))
     every = jnp.arange(nodes, dtype=jnp.int32)
     if nodes == 1 or parent is None:
         return product_sums(table, by_class, node, every)

@@ -311,12 +311,16 @@ def fold_words(key: Array, words: AnyArray) -> Array:
     check(key)
     if words.dtype != jnp.uint32 or words.ndim != 1:
         raise ValueError(f"words must be u32 of rank 1, got {words.dtype}{list(words.shape)}")
-    node = jax.random.fold_in(key, words.shape[0])
-    if words.shape[0] == 0:
-        return node
-    # The first step is outside the loop: under shard_map it makes the carry vary as the words do.
-    node = jax.random.fold_in(node, words[0])
-    node, _ = jax.lax.scan(_absorb, node, jnp.asarray(words[1:]))
+    length = np.uint32(words.shape[0])
+    if length == 0:
+        return jax.random.fold_in(key, length)
+    # One loop for the length and all words, because each place that folds is compiled by itself.
+    # Under shard_map the loop needs a start that varies as the words do.
+    words = jnp.asarray(words)
+    data = jax.random.key_data(key) | (words[0] & np.uint32(0))
+    start = jax.random.wrap_key_data(data, impl=jax.random.key_impl(key))
+    path = jnp.concatenate([jnp.asarray(length)[None], words])
+    node, _ = jax.lax.scan(_absorb, start, path)
     return node
 
 

@@ -165,6 +165,11 @@ def rows_for(model: Model | SavedModel, rows: object) -> Table:
     """
     encoder = "positions" if model.dtype == "float32" else "encode"
     advice = f"encode raw columns by dpbt.domains.{encoder}(domain, columns)"
+    if isinstance(rows, ChunkedTable):
+        raise ValueError(
+            "a table in chunks is predicted a block at a time: dpbt.prediction.blocks(table) has "
+            "the blocks"
+        )
     if isinstance(rows, Table):
         _check_questions(model, rows)
         rows = rows.cells

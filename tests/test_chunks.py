@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import dpbt
-from dpbt import chunked, recipes
+from dpbt import chunked, prediction, recipes
 from dpbt.base import ADD_REMOVE, GRID, MAX_ROWS, MOST_CHUNKED_ROWS
 from dpbt.data import chunks, conversion
 from dpbt.data.domains import Label, Nominal, Numeric, WeightColumn
@@ -379,6 +379,21 @@ def test_what_a_fit_on_chunks_refuses(tmp_path):
     (found.folder / "manifest.json").write_text(json.dumps(content))
     with pytest.raises(ValueError, match="changed or damaged"):
         chunks.open_folder(found.folder)
+
+
+def test_a_table_in_chunks_is_predicted_a_block_at_a_time(tmp_path):
+    table, found = pair(tmp_path / "t", "two", 700, 730)
+    recipe = recipes.random_forest(epsilon=1, rows=700, rounds=3, depth=2)
+    model = dpbt.forests.fit(KEY, table, recipe, jax.random.key(6))
+    model.save(tmp_path / "model.json", domain=DOMAIN)
+    for each in (model, dpbt.load(tmp_path / "model.json")):
+        scores = [dpbt.decision_function(each, block) for block in prediction.blocks(found, 100)]
+        np.testing.assert_array_equal(np.concatenate(scores), dpbt.decision_function(each, table))
+    assert max(map(len, scores)) == 100
+    with pytest.raises(ValueError, match=r"dpbt\.prediction\.blocks"):
+        dpbt.predict(model, found)
+    with pytest.raises(ValueError, match="expected a table in chunks"):
+        prediction.blocks(table)
 
 
 # Sums of many rows.

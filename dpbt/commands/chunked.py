@@ -71,7 +71,7 @@ def model_of(
 
     with of_input():
         table = chunks.open_folder(options.file)
-        if dict(table.domain) != dict(domain) or list(table.domain) != list(domain):
+        if not table.has_domain(domain):
             raise InputError(f"{options.file}: converted with another domain than {options.domain}")
         if table.target != label.target or (
             label.target is None and table.classes != label.classes

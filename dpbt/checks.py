@@ -57,7 +57,10 @@ def check_table(table: object) -> None:
         ValueError: saying what it is instead.
     """
     if isinstance(table, ChunkedTable):
-        raise ValueError("a table in chunks is learned from by dpbt.fit_chunks(key, table, recipe)")
+        raise ValueError(
+            "a table in chunks is learned from by dpbt.fit_chunks(key, table, recipe), or by "
+            "fit_chunks of a purse"
+        )
     if not isinstance(table, Table):
         raise ValueError(
             f"expected a table, as dpbt.table makes it, got {type(table).__name__}; "

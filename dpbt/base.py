@@ -26,6 +26,8 @@ from dpbt.data.targets import Target, response_of
 from dpbt.privacy.mechanism import Allowance, DrawRequest, Numbers, StepLoss
 from dpbt.public import BINARY as BINARY
 from dpbt.public import CELLS as CELLS
+from dpbt.public import MAX_ROWS as MAX_ROWS
+from dpbt.public import MOST_CHUNKED_ROWS as MOST_CHUNKED_ROWS
 from dpbt.public import NUMBER as NUMBER
 from dpbt.public import UNSPLIT as UNSPLIT
 from dpbt.public import Questions as Questions
@@ -63,12 +65,6 @@ GRID = 127
 It is the largest grid that fits eight signed bits. Exact products of such integers are the fastest
 that a CPU has.
 """
-
-MAX_ROWS = 2**24
-"""Most rows, 16.8 million: float32 holds their number, and int32 their weights with noise."""
-
-MOST_CHUNKED_ROWS = 2**40
-"""Most rows of a table that is read in parts (`passes`): 10^12. Their sums are below 2^53."""
 
 ADD_REMOVE = Relation.ADD_OR_REMOVE_ONE
 REPLACE_ONE = Relation.REPLACE_ONE

@@ -72,7 +72,7 @@ class Checkpoint:
     """The releases of one run in a folder; a line is on the disk before the run goes on.
 
     Args:
-        folder: it is made if it does not exist.
+        folder: it is made if it does not exist. Afterwards `begun` says whether it had the run.
         key: of the run.
         recipe: of the run.
         tables: the identity of the table of each process; private.
@@ -99,7 +99,8 @@ class Checkpoint:
                 "version of dpbt or jax": f"dpbt {dpbt.__version__}, jax {jax.__version__}",
             }
 
-        if not path.exists():
+        self.begun = path.exists()
+        if not self.begun:
             if (folder / RELEASES).exists():
                 raise ValueError(f"{folder}: has releases of a run that nothing names; {AGAIN}")
             salt = secrets.token_hex(16)

@@ -119,12 +119,13 @@ def learn(
     checkpoint: str | Path | Checkpoint | None = None,
     progress: Report | None = None,
     threads: int | None = None,
-    ready: Callable[[], None] | None = None,
+    ready: Callable[[bool], None] | None = None,
 ) -> Model:
     """`fit_chunks` without its warning of a research key.
 
     Args: as `fit_chunks`. A `Checkpoint` is one that the caller holds. `ready` is called when all
-        that can be refused has been, before anything is drawn.
+        that can be refused has been, before anything is drawn. It is told whether the checkpoint
+        had the run already, so that a purse pays once (`Purse.paying`).
 
     Raises:
         ValueError: as `fit_chunks`.
@@ -149,7 +150,7 @@ def learn(
             kept = checkpoint_of(scratch, key, recipe, table)
         passes = stack.enter_context(Passes(table, recipe, room, scratch, checking, place.before))
         if ready is not None:
-            ready()
+            ready(kept is not None and kept.begun)
         small = place.capacity <= MAX_ROWS
         return _Run(key, table, recipe, passes, kept, report, small).learn()
 

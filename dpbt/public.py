@@ -17,6 +17,12 @@ UNSPLIT = -1
 CELLS = 256
 """Most cells of a feature: a uint8 tells no more apart."""
 
+MAX_ROWS = 2**24
+"""Most rows, 16.8 million: float32 holds their number, and int32 their weights with noise."""
+
+MOST_CHUNKED_ROWS = 2**40
+"""Most rows of a table that is read in parts (`passes`): 10^12. Their sums are below 2^53."""
+
 
 class Response(NamedTuple):
     """What is predicted of a row: one of two classes, one of several, or a number.

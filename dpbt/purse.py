@@ -19,9 +19,10 @@ from typing import Any, NoReturn, Self
 import jax
 import numpy as np
 
-from dpbt import boosting, checks, forests
+from dpbt import boosting, checks, chunked, forests
 from dpbt.base import ADD_REMOVE, Array, Model, Recipe, Relation, Table, relation_name
 from dpbt.base import relation as to_relation
+from dpbt.data.chunks import ChunkedTable
 from dpbt.learners.random_tree import GROVES
 from dpbt.privacy import accounting, filters, keys, pursefiles
 from dpbt.privacy.accounting import Ledger
@@ -241,6 +242,62 @@ class Purse:
             raise ValueError(f"the recipe draws public structure ({public[0]}): give a public_key")
         self.take(recipe, key)
         return _fit_of(recipe)(key, table, recipe, public_key, keep_withheld=keep_withheld)
+
+    def fit_chunks(
+        self,
+        key: Array,
+        table: ChunkedTable,
+        recipe: Recipe,
+        *,
+        memory: float = 4 * 2**30,
+        checkpoint: str | Path | None = None,
+        progress: chunked.Report | None = None,
+        threads: int | None = None,
+    ) -> Model:
+        """Pay for a recipe and fit it to a table in chunks: `dpbt.fit_chunks`.
+
+        The purse pays when all that can be refused has been, damaged chunks among it. A run that
+        was stopped goes on with the same key and the same checkpoint, and was paid for once.
+
+        Args: as `dpbt.fit_chunks`, and as `fit`.
+
+        Raises:
+            ValueError: as `take` and as `dpbt.fit_chunks`. Also where several processes learn
+                together, as each would pay.
+            OSError: as `dpbt.fit_chunks`.
+        """
+        if jax.process_count() > 1:
+            raise ValueError(
+                "several processes would each pay for the same fit; let the first one take() the "
+                "recipe with the key, and call dpbt.fit_chunks in all"
+            )
+        if not self.is_paid(recipe, key):
+            self.check(recipe)  # before a row is counted
+        model = chunked.learn(
+            key,
+            table,
+            recipe,
+            memory=memory,
+            checkpoint=checkpoint,
+            progress=progress,
+            threads=threads,
+            ready=self.paying(recipe, key),
+        )
+        keys.warn_of_research(key)
+        return model
+
+    def paying(self, recipe: Recipe, key: Array) -> Callable[[bool], None]:
+        """What `chunked.learn` calls before it draws: it pays, and for a run that goes on once.
+
+        A payment under the key counts for the run of a checkpoint alone. Without one, a key that
+        was paid for is refused.
+        """
+
+        def ready(goes_on: bool) -> None:
+            if not (goes_on and self.is_paid(recipe, key)):
+                self.take(recipe, key)
+
+        return ready
 
     def recipe(self, make: Callable[..., Recipe], *, share: float = 1.0, **options: Any) -> Recipe:
         """A recipe that costs a share of what is left, to within a millionth and never above.

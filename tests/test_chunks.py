@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import dpbt
-from dpbt import chunked, recipes
+from dpbt import chunked, prediction, recipes
 from dpbt.base import ADD_REMOVE, GRID, MAX_ROWS, MOST_CHUNKED_ROWS
 from dpbt.data import chunks, conversion
 from dpbt.data.domains import Label, Nominal, Numeric, WeightColumn
@@ -334,6 +334,37 @@ def test_a_run_that_was_stopped_gives_the_same_model(tmp_path, stage):
     assert_same(again, dpbt.fit_chunks(KEY, found, recipe, checkpoint=kept))  # all is there
 
 
+def test_a_purse_pays_once_for_a_run_that_goes_on(tmp_path):
+    """And nothing for what is refused."""
+    _, found = pair(tmp_path / "t", "two")
+    recipe, kept = recipe_for("two", 700), tmp_path / "kept"
+    purse = dpbt.Purse(9, 1e-5, rows=700)
+    whole = found.path(1).read_bytes()
+    found.path(1).write_bytes(bytes([whole[0] ^ 1]) + whole[1:])
+    with pytest.raises(ValueError, match="changed or damaged"):
+        purse.fit_chunks(KEY, found, recipe, checkpoint=kept)
+    with pytest.raises(ValueError, match="fit_chunks of a purse"):
+        purse.fit(KEY, found, recipe)
+    with pytest.raises(ValueError, match="recipe for 1000"):
+        purse.fit_chunks(KEY, found, recipe_for("two", 1000))
+    assert purse.spent == 0
+    found.path(1).write_bytes(whole)
+
+    def stop(state):
+        if (state.stage, state.done) == ("rounds", 3):
+            raise KilledError
+
+    with pytest.raises(KilledError):
+        purse.fit_chunks(KEY, found, recipe, checkpoint=kept, progress=stop)
+    spent = purse.spent
+    assert spent > 0
+    with pytest.raises(ValueError, match="a key of its own"):
+        purse.fit_chunks(KEY, found, recipe, checkpoint=tmp_path / "other")
+    again = purse.fit_chunks(KEY, found, recipe, checkpoint=kept)
+    assert_same(dpbt.fit_chunks(KEY, found, recipe), again)
+    assert purse.spent == spent
+
+
 def test_a_checkpoint_is_of_one_run(tmp_path):
     _, found = pair(tmp_path / "t", "two")
     _, other = pair(tmp_path / "u", "two", 650)
@@ -379,6 +410,21 @@ def test_what_a_fit_on_chunks_refuses(tmp_path):
     (found.folder / "manifest.json").write_text(json.dumps(content))
     with pytest.raises(ValueError, match="changed or damaged"):
         chunks.open_folder(found.folder)
+
+
+def test_a_table_in_chunks_is_predicted_a_block_at_a_time(tmp_path):
+    table, found = pair(tmp_path / "t", "two", 700, 730)
+    recipe = recipes.random_forest(epsilon=1, rows=700, rounds=3, depth=2)
+    model = dpbt.forests.fit(KEY, table, recipe, jax.random.key(6))
+    model.save(tmp_path / "model.json", domain=DOMAIN)
+    for each in (model, dpbt.load(tmp_path / "model.json")):
+        scores = [dpbt.decision_function(each, block) for block in prediction.blocks(found, 100)]
+        np.testing.assert_array_equal(np.concatenate(scores), dpbt.decision_function(each, table))
+    assert max(map(len, scores)) == 100
+    with pytest.raises(ValueError, match=r"dpbt\.prediction\.blocks"):
+        dpbt.predict(model, found)
+    with pytest.raises(ValueError, match="expected a table in chunks"):
+        prediction.blocks(table)
 
 
 # Sums of many rows.

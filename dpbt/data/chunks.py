@@ -17,17 +17,17 @@ import dataclasses
 import hashlib
 import io
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from dpbt.base import MAX_ROWS, MOST_CHUNKED_ROWS, Questions
 from dpbt.data import domains, targets
 from dpbt.data.domains import Domain
 from dpbt.data.targets import Target
 from dpbt.modelfiles import checksum
+from dpbt.public import MAX_ROWS, MOST_CHUNKED_ROWS, Questions
 from dpbt.storage import without_twins
 from dpbt.validate import as_path, shown
 
@@ -149,6 +149,10 @@ class ChunkedTable:
         words = self.content["classes"]
         return None if words is None else tuple(words)
 
+    def has_domain(self, domain: Domain) -> bool:
+        """Whether the rows were encoded by a domain: by the same columns in the same order."""
+        return list(self.domain.items()) == list(domain.items())
+
     def path(self, number: int) -> Path:
         """The file of a chunk."""
         return self.folder / chunk_name(number)
@@ -183,6 +187,26 @@ class ChunkedTable:
                 array = getattr(into, name)
                 self._fill(file, place + first * size, array[:rows])
         into.present[rows:] = False
+
+    def blocks(self, rows: int) -> Iterator[Rows]:
+        """All rows in their order, absent ones too, in blocks that hold at most `rows` rows.
+
+        Each chunk is compared with its checksum before its first block. A block is valid until the
+        next one is read.
+
+        Raises:
+            ValueError: naming a chunk that is not what its manifest says.
+            OSError: if a chunk cannot be read.
+        """
+        kept = self.room(min(rows, self.rows_per_chunk))
+        for number, chunk in enumerate(self.chunks):
+            self.verify(number)
+            for first in range(0, chunk.rows, rows):
+                count = min(rows, chunk.rows - first)
+                self.read(number, first, count, kept)
+                cells, target, present, weight = kept
+                own = None if weight is None else weight[:count]
+                yield Rows(cells[:, :count], target[:count], present[:count], own)
 
     def _fill(self, file: io.FileIO, place: int, array: np.ndarray) -> None:
         file.seek(place)

@@ -16,7 +16,7 @@ share a program.
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax
 import numpy as np
@@ -35,6 +35,9 @@ from dpbt.public import Relation as Relation
 from dpbt.public import Response as Response
 from dpbt.public import one_of_classes as one_of_classes
 from dpbt.storage import HoldsFunctions
+
+if TYPE_CHECKING:
+    from dp_accounting import NeighboringRelation
 
 Array = jax.Array
 AnyArray = jax.Array | np.ndarray
@@ -70,14 +73,20 @@ ADD_REMOVE = Relation.ADD_OR_REMOVE_ONE
 REPLACE_ONE = Relation.REPLACE_ONE
 
 
-def relation(name: str | Relation) -> Relation:
+def relation(name: "str | Relation | NeighboringRelation") -> Relation:
     """The neighbouring relation called `name`: "add_remove" or "replace_one".
+
+    Args:
+        name: its name, a `Relation`, or the member of dp_accounting's `NeighboringRelation` that is
+            called as one.
 
     Raises:
         ValueError: for any other name.
     """
     known = {member.value: member for member in Relation}
     value = known.get(name) if isinstance(name, str) else name
+    if type(value).__name__ == "NeighboringRelation":  # which nobody has who did not import it
+        value = Relation.__members__.get(value.name)
     if not isinstance(value, Relation):
         raise ValueError(f"relation must be one of {sorted(known)}, got {name!r}")
     return value

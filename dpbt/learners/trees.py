@@ -240,8 +240,10 @@ def node_products(
     Returns:
         i32[nodes, 2, S], in units of the grid; exact.
     """
+    import chex  # here, as its import would be a tenth of a first fit of other trees
+
     rows = table.splits.shape[0]
-    assert (by_class.shape, node.shape) == ((2, rows), (rows,))
+    chex.assert_shape((by_class, node), [(2, rows), (rows,)])
     every = jnp.arange(nodes, dtype=jnp.int32)
     if nodes == 1 or parent is None:
         return product_sums(table, by_class, node, every)

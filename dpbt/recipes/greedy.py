@@ -28,7 +28,8 @@ from dpbt.reweighting import MirrorNumbers, mirror
 from dpbt.validate import floats, positive, shown, whole
 
 Alpha = ArrayLike | Callable[[Any], Any]
-"""Alpha of a criterion: "objective", a number, an array of settings, or a schedule of depths."""
+"""Alpha of a criterion: "objective", a number, an array of settings, or a schedule of depths such as
+any `optax.Schedule`."""
 
 
 def _link(loss: ProperLoss | LossFamily | str | None, criterion: LossFamily) -> LossFamily:

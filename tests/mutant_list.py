@@ -350,7 +350,7 @@ MUTANTS = [
     Mutant(
         "a column's type decides how its cells are read",
         "dpbt/data/columns.py",
-        "    return np.array(_each(cells, code), np.int8)",
+        "    return _each(cells, code, np.int8)",
         '    array = np.asarray(cells)\n    if array.dtype.kind in "biuf":\n'
         "        return (array != 0).astype(np.int8)\n"
         "    return np.array([int(str(cell) == true) for cell in array.tolist()], np.int8)",

@@ -11,7 +11,7 @@ import pytest
 import dpbt
 from dpbt import chunked, prediction, recipes
 from dpbt.base import ADD_REMOVE, GRID, MAX_ROWS, MOST_CHUNKED_ROWS
-from dpbt.data import chunks, conversion
+from dpbt.data import chunks, conversion, files
 from dpbt.data.domains import Label, Nominal, Numeric, WeightColumn
 from dpbt.passes import _blocks, room_for
 from dpbt.privacy import mechanisms, totals
@@ -181,6 +181,18 @@ def test_a_parquet_file_gives_the_rows_that_it_gives_in_memory(tmp_path, monkeyp
         tmp_path / "rows.parquet", DOMAIN, label, tmp_path / "t", rows_per_chunk=64
     )
     assert_same_rows(dpbt.table(DOMAIN, cells, given, **label.options), found)
+
+
+def test_row_groups_of_a_parquet_file_are_read_from_any_row_on(tmp_path):
+    arrow = pytest.importorskip("pyarrow", reason="pyarrow is not installed")
+    parquet = pytest.importorskip("pyarrow.parquet", reason="pyarrow is not installed")
+    path, rows = tmp_path / "rows.parquet", list(range(100))
+    parquet.write_table(arrow.table({"x": rows}), path, row_group_size=7)
+    for size in (3, 10, 200):
+        for skip in (0, 1, 6, 7, 20, 21, 99, 100):
+            blocks = [b["x"].to_pylist() for b in files.blocks_of_file(path, ("x",), size, skip)]
+            assert [cell for block in blocks for cell in block] == rows[skip:]
+            assert max(map(len, blocks), default=0) <= size
 
 
 class StoppedError(Exception):

@@ -28,8 +28,10 @@ from dpbt.reweighting import MirrorNumbers, mirror
 from dpbt.validate import floats, positive, shown, whole
 
 Alpha = ArrayLike | Callable[[Any], Any]
-"""Alpha of a criterion: "objective", a number, an array of settings, or a schedule of depths such as
-any `optax.Schedule`."""
+"""Alpha of a criterion: "objective", a number, an array of settings, or a schedule of depths.
+
+Any `optax.Schedule` is such a schedule.
+"""
 
 
 def _link(loss: ProperLoss | LossFamily | str | None, criterion: LossFamily) -> LossFamily:

@@ -86,7 +86,7 @@ def relation(name: "str | Relation | NeighboringRelation") -> Relation:
     known = {member.value: member for member in Relation}
     value = known.get(name) if isinstance(name, str) else name
     if type(value).__name__ == "NeighboringRelation":  # which nobody has who did not import it
-        value = Relation.__members__.get(value.name)
+        value = Relation.__members__.get(getattr(value, "name", ""))
     if not isinstance(value, Relation):
         raise ValueError(f"relation must be one of {sorted(known)}, got {name!r}")
     return value

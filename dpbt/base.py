@@ -16,7 +16,7 @@ share a program.
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
@@ -24,20 +24,21 @@ import numpy as np
 import dpbt
 from dpbt.data.targets import Target, response_of
 from dpbt.privacy.mechanism import Allowance, DrawRequest, Numbers, StepLoss
+from dpbt.public import ADD_REMOVE as ADD_REMOVE
 from dpbt.public import BINARY as BINARY
 from dpbt.public import CELLS as CELLS
 from dpbt.public import MAX_ROWS as MAX_ROWS
 from dpbt.public import MOST_CHUNKED_ROWS as MOST_CHUNKED_ROWS
 from dpbt.public import NUMBER as NUMBER
+from dpbt.public import REPLACE_ONE as REPLACE_ONE
 from dpbt.public import UNSPLIT as UNSPLIT
 from dpbt.public import Questions as Questions
 from dpbt.public import Relation as Relation
 from dpbt.public import Response as Response
 from dpbt.public import one_of_classes as one_of_classes
+from dpbt.public import relation as relation
+from dpbt.public import relation_name as relation_name
 from dpbt.storage import HoldsFunctions
-
-if TYPE_CHECKING:
-    from dp_accounting import NeighboringRelation
 
 Array = jax.Array
 AnyArray = jax.Array | np.ndarray
@@ -68,37 +69,6 @@ GRID = 127
 It is the largest grid that fits eight signed bits. Exact products of such integers are the fastest
 that a CPU has.
 """
-
-ADD_REMOVE = Relation.ADD_OR_REMOVE_ONE
-REPLACE_ONE = Relation.REPLACE_ONE
-
-
-def relation(name: "str | Relation | NeighboringRelation") -> Relation:
-    """The neighbouring relation called `name`: "add_remove" or "replace_one".
-
-    Args:
-        name: its name, a `Relation`, or the member of dp_accounting's `NeighboringRelation` that is
-            called as one.
-
-    Raises:
-        ValueError: for any other name.
-    """
-    known = {member.value: member for member in Relation}
-    value = known.get(name) if isinstance(name, str) else name
-    if type(value).__name__ == "NeighboringRelation":  # which nobody has who did not import it
-        value = Relation.__members__.get(getattr(value, "name", ""))
-    if not isinstance(value, Relation):
-        raise ValueError(f"relation must be one of {sorted(known)}, got {name!r}")
-    return value
-
-
-def relation_name(value: Relation) -> str:
-    """The short name of a relation, as `relation` takes it.
-
-    Raises:
-        ValueError: as `relation`.
-    """
-    return relation(value).value
 
 
 class Table(NamedTuple):

@@ -182,21 +182,25 @@ class Purse:
                 finite cost in the measure, or no proved one. For a key that was paid for before.
                 Also as `dpbt.ledger`.
         """
-        book = self._book(recipe, key)
-        charge, content = self._charge(book), accounting.to_json(book)
-        self._pay(Spent(recipe.name, charge, content, self._mark(key), book))
+        self._take(recipe, key, None)
         return recipe
 
-    def is_paid(self, recipe: Recipe, key: Array) -> bool:
-        """Whether `take` was called with this recipe and this key, for a run that goes on.
+    def _take(self, recipe: Recipe, key: Array | None, run: str | None) -> None:
+        """`take`, for one run of a checkpoint if `run` names it."""
+        book = self._book(recipe, key)
+        charge, content = self._charge(book), accounting.to_json(book)
+        mark = None if run is None else self._identity.mark(run.encode())
+        self._pay(Spent(recipe.name, charge, content, self._mark(key), book, mark))
 
-        Raises:
-            ValueError: as `dpbt.ledger`.
-        """
-        content, mark = accounting.to_json(self._book(recipe, key)), self._mark(key)
+    def _has_paid_for(self, key: Array, run: str | None = None) -> bool:
+        """Whether it paid for a release under a key: for any, or for a run that is named."""
+        mark = self._mark(key)
         with self._lock:
-            spent = self._current()
-        return any(each.mark == mark and each.content == content for each in spent)
+            of_key = [each for each in self._current() if each.mark == mark]
+        if run is None:
+            return bool(of_key)
+        named = self._identity.mark(run.encode())
+        return any(each.run == named for each in of_key)
 
     def check(self, recipe: Recipe) -> None:
         """Refuse a recipe that the purse does not pay for now. It costs nothing and reads no row.
@@ -271,7 +275,7 @@ class Purse:
                 "several processes would each pay for the same fit; let the first one take() the "
                 "recipe with the key, and call dpbt.fit_chunks in all"
             )
-        if not self.is_paid(recipe, key):
+        if not self._has_paid_for(key):  # else the run goes on, or is refused in `paying`
             self.check(recipe)  # before a row is counted
         model = chunked.learn(
             key,
@@ -286,16 +290,16 @@ class Purse:
         keys.warn_of_research(key)
         return model
 
-    def paying(self, recipe: Recipe, key: Array) -> Callable[[bool], None]:
+    def paying(self, recipe: Recipe, key: Array) -> Callable[[str | None], None]:
         """What `chunked.learn` calls before it draws: it pays, and for a run that goes on once.
 
-        A payment under the key counts for the run of a checkpoint alone. Without one, a key that
-        was paid for is refused.
+        A payment counts for the run that it names, of one key, recipe and table in one folder. For
+        all else a key that was paid for is refused, as its noise would be on other sums.
         """
 
-        def ready(goes_on: bool) -> None:
-            if not (goes_on and self.is_paid(recipe, key)):
-                self.take(recipe, key)
+        def ready(run: str | None) -> None:
+            if run is None or not self._has_paid_for(key, run):
+                self._take(recipe, key, run)
 
         return ready
 

@@ -17,6 +17,7 @@ import json
 import resource
 import shutil
 import sys
+import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -208,7 +209,8 @@ def run(options: argparse.Namespace) -> None:
     """
     if options.rounds < 4:
         raise InputError("--rounds must be at least 4, as the first two are not counted")
-    folder = Path(options.folder)
+    Path(options.folder).mkdir(parents=True, exist_ok=True)
+    folder = Path(tempfile.mkdtemp(dir=options.folder))
     settings, found = grid(options.rows, options.most_threads), []
     for number, setting in enumerate(settings):
         found.append(measured(setting, folder, options.rounds))

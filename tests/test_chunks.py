@@ -370,8 +370,16 @@ def test_a_purse_pays_once_for_a_run_that_goes_on(tmp_path):
         purse.fit_chunks(KEY, found, recipe, checkpoint=kept, progress=stop)
     spent = purse.spent
     assert spent > 0
-    with pytest.raises(ValueError, match="a key of its own"):
-        purse.fit_chunks(KEY, found, recipe, checkpoint=tmp_path / "other")
+    _, others = pair(tmp_path / "u", "two", 650)
+    for table, other in (
+        (found, recipe),
+        (others, recipe),
+        (found, recipe_for("two", 700, seed=3)),
+    ):
+        for again in range(2):  # the folder of a refused run is no proof of a payment
+            with pytest.raises(ValueError, match="a key of its own"):
+                purse.fit_chunks(KEY, table, other, checkpoint=tmp_path / "other")
+            assert not list((tmp_path / "other").iterdir()), again
     again = purse.fit_chunks(KEY, found, recipe, checkpoint=kept)
     assert_same(dpbt.fit_chunks(KEY, found, recipe), again)
     assert purse.spent == spent

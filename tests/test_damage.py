@@ -287,7 +287,10 @@ def test_a_key_that_is_cut_off_draws_nothing_and_another_run_is_paid_for(stopped
 @pytest.mark.parametrize("where", CUTS)
 def test_a_purse_that_is_cut_off_pays_for_nothing(stopped, capsys, where):
     cut(Path("purse.json"), where)
+    before = Path("purse.json").read_bytes(), content("run")
     line = refused(capsys, *moments.FIT)
+    assert (Path("purse.json").read_bytes(), content("run")) == before
+    assert not Path("model.json").exists()
     assert "purse.json: not a purse, or cut off; bring back a copy that has every release" in line
 
 

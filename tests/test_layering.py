@@ -100,7 +100,7 @@ def test_importing_the_library_needs_no_jax():
     assert subprocess.run([sys.executable, "-c", words], cwd=ROOT, check=False).returncode == 0
 
 
-def test_what_a_fit_needs_imports_no_accountant():
+def test_importing_what_a_fit_needs_imports_no_accountant():
     """dp_accounting brings most of SciPy, and takes longer to import than all of the library."""
     words = (
         "import sys, dpbt; dpbt.fit, dpbt.recipes, dpbt.table, dpbt.keys\n"

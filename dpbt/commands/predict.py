@@ -22,22 +22,23 @@ import numpy as np
 from dpbt.commands import inputs, output
 from dpbt.commands.errors import InputError, of_input
 from dpbt.data import chunks, files
+from dpbt.data.domains import Domain
 from dpbt.data.kinds import Numeric
 from dpbt.data.targets import response_of
 from dpbt.reader import BLOCK_ROWS, SavedModel
 from dpbt.storage import naming, write_whole
 
 
-class Block(NamedTuple):
-    """Some encoded rows.
+class EncodedRows(NamedTuple):
+    """Some rows, encoded as a model reads them.
 
     Attributes:
         rows: u8[n, F] or f32[n, F].
-        present: bool[n]; None if all are.
+        present: bool[n].
     """
 
     rows: np.ndarray
-    present: np.ndarray | None
+    present: np.ndarray
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -63,7 +64,7 @@ def run(options: argparse.Namespace) -> None:
         raise InputError(f"{options.model}: saved without a domain, so it reads no files")
     if options.proba and model.probability is None:
         raise InputError(f"{options.model}: {model.no_probability}")
-    blocks = _blocks(options, model)
+    blocks = _blocks(options, model, model.domain)
     if path is None:
         _write(sys.stdout, model, blocks, options.proba)
         return
@@ -77,27 +78,31 @@ def run(options: argparse.Namespace) -> None:
     print(f"wrote {path}")
 
 
-def _blocks(options: argparse.Namespace, model: SavedModel) -> Iterator[Block]:
+def _blocks(
+    options: argparse.Namespace, model: SavedModel, domain: Domain
+) -> Iterator[EncodedRows]:
     """The rows of a file, or of a folder of chunks.
 
     Raises:
         InputError: for what is neither, and for a folder of another domain.
         OSError: if it cannot be read.
     """
-    assert model.domain is not None
     try:
         with of_input(options.file), naming(Path(options.file)):
             if Path(options.file).is_dir():
-                yield from _of_chunks(options, model)
+                yield from _of_chunks(options, model, domain)
                 return
-            names = tuple(model.domain)
+            names = tuple(domain)
             for columns in files.blocks_of_file(options.file, names, BLOCK_ROWS):
-                yield Block(model.encode(columns), None)
+                rows = model.encode(columns)
+                yield EncodedRows(rows, np.ones(len(rows), bool))
     except ImportError as error:
         raise InputError(str(error)) from error
 
 
-def _of_chunks(options: argparse.Namespace, model: SavedModel) -> Iterator[Block]:
+def _of_chunks(
+    options: argparse.Namespace, model: SavedModel, domain: Domain
+) -> Iterator[EncodedRows]:
     """The rows of a folder of chunks.
 
     Raises:
@@ -106,16 +111,15 @@ def _of_chunks(options: argparse.Namespace, model: SavedModel) -> Iterator[Block
         OSError: if it cannot be read.
     """
     table = chunks.open_folder(options.file)
-    assert model.domain is not None
-    if not table.has_domain(model.domain):
+    if not table.has_domain(domain):
         raise InputError(f"{options.file}: converted with another domain than the model has")
     if model.dtype != "uint8":
         raise InputError(f"{options.model}: reads exact numbers, and chunks have cells of them")
     for block in table.blocks(BLOCK_ROWS):
-        yield Block(block.cells.T, block.present)
+        yield EncodedRows(block.cells.T, block.present)
 
 
-def _write(file: TextIO, model: SavedModel, blocks: Iterator[Block], proba: bool) -> None:
+def _write(file: TextIO, model: SavedModel, blocks: Iterator[EncodedRows], proba: bool) -> None:
     """Write the predictions as CSV, a block at a time."""
     first = next(blocks, None)  # what is no table is refused before a line is written
     names = _names(model, proba)
@@ -124,10 +128,10 @@ def _write(file: TextIO, model: SavedModel, blocks: Iterator[Block], proba: bool
     empty = [""] * len(names)
     for block in () if first is None else itertools.chain([first], blocks):
         answers, numbers = _predictions(model, block.rows, proba)
-        there = itertools.repeat(True) if block.present is None else block.present.tolist()
+        there = block.present.tolist()
         writer.writerows(
             (answer, *(f"{number:.6g}" for number in row)) if present else empty
-            for answer, row, present in zip(answers, numbers.tolist(), there, strict=False)
+            for answer, row, present in zip(answers, numbers.tolist(), there, strict=True)
         )
 
 

@@ -275,6 +275,8 @@ def open_folder(folder: str | Path) -> ChunkedTable:
         raise ValueError(f"{folder}: the conversion is not finished; run it again to go on")
     if not path.exists() and (folder / chunk_name(0)).exists():
         raise ValueError(f"{path}: the file is missing; {AGAIN}")
+    if folder.is_dir() and not path.exists():
+        raise ValueError(f"{folder}: no folder that `dpbt convert` wrote, as it has no {MANIFEST}")
     content = read_json(path)
     try:
         return _opened(folder, content)

@@ -18,11 +18,11 @@ RawColumn = Any
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
 class Coded:
-    """A column of few distinct cells, or of many: each row has the number of its cell.
+    """A column whose cells are read once for all rows that hold them.
 
     Attributes:
-        distinct: some cells; each is read once.
-        index: int[N]: the cell of each row.
+        distinct: the cells that occur, and perhaps others.
+        index: int[N]: the place of each row's cell in `distinct`; -1 is the last one.
     """
 
     distinct: list
@@ -39,6 +39,12 @@ _ARROW_NUMBERS = {
     *("halffloat", "float", "double"),
     *(f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)),
 }
+_ARROW_CODED = {"bool", "string", "large_string"}
+"""Types whose values are made once for all rows that hold them.
+
+Not all types can be: of half floats, pyarrow joins the dictionaries of several chunks wrongly.
+"""
+
 _EXACT = 2**53
 """Integers of smaller magnitude are floats of 64 bits."""
 
@@ -168,11 +174,11 @@ def _text_cell(cells: np.ndarray, index: int) -> str | None:
 def _of_arrow(values: RawColumn) -> ColumnCells:
     """The cells of an Arrow array, each read as its Python value is."""
     try:
+        kind = getattr(values.type, "value_type", values.type)  # that of a dictionary's values
         if str(values.type) in _ARROW_NUMBERS:
             numbers = _arrow_numbers(values)
-            if numbers is not None:
-                return numbers
-        return _arrow_codes(values)
+            return _arrow_cells(values) if numbers is None else numbers
+        return _arrow_codes(values) if str(kind) in _ARROW_CODED else _arrow_cells(values)
     except Exception:  # a type that has no codes, or one private value: each cell by itself
         return _arrow_cells(values)
 

@@ -69,6 +69,7 @@ class Spent:
         charge: what it costs.
         content: its ledger, as `accounting.to_json` keeps it.
         mark: of its key, by `Identity.mark`; None if the purse was not given the key.
+        run: of the run of a checkpoint that it pays for, by `Identity.mark`; None if there is none.
     """
 
     def __init__(
@@ -78,8 +79,10 @@ class Spent:
         content: dict[str, Any],
         mark: str | None = None,
         book: Ledger | None = None,
+        run: str | None = None,
     ):
-        self.name, self.charge, self.content, self.mark = name, charge, content, mark
+        self.name, self.charge, self.content = name, charge, content
+        self.mark, self.run = mark, run
         self._book = book
 
     def ledger(self) -> Ledger:
@@ -117,13 +120,13 @@ class Identity(NamedTuple):
         """The identity of a new purse."""
         return cls(secrets.token_hex(16), secrets.token_hex(32))
 
-    def mark(self, key_words: bytes) -> str:
-        """The HMAC-SHA256 of the words of a key, by which the key is known again.
+    def mark(self, words: bytes) -> str:
+        """The HMAC-SHA256 of the words of a key or of a run, by which they are known again.
 
         It does not tell a key of 256 bits. A research key has at most 64 bits, so a search finds it
         from the mark and the salt, as from what was released.
         """
-        return hmac.new(bytes.fromhex(self.salt), key_words, hashlib.sha256).hexdigest()
+        return hmac.new(bytes.fromhex(self.salt), words, hashlib.sha256).hexdigest()
 
 
 def real(path: Path) -> Path:
@@ -177,6 +180,7 @@ def write(path: Path, identity: Identity, terms: Terms, spent: tuple[Spent, ...]
                 "gap": each.charge.gap,
                 "tail": each.charge.tail,
                 "key": each.mark,
+                "run": each.run,
                 "ledger": each.content,
             }
             for each in spent
@@ -259,7 +263,9 @@ def _spent(entry: dict[str, Any]) -> Spent:
     if not all(isinstance(number, int | float) and number >= 0 for number in numbers):
         raise ValueError("a cost is no number of at least 0")
     mark = None if entry["key"] is None else _digits("key", entry["key"])
-    return Spent(str(entry["name"]), Charge(*map(float, numbers)), dict(entry["ledger"]), mark)
+    run = None if entry.get("run") is None else _digits("run", entry["run"])
+    charge = Charge(*map(float, numbers))
+    return Spent(str(entry["name"]), charge, dict(entry["ledger"]), mark, run=run)
 
 
 def _digits(name: str, value: object) -> str:

@@ -351,7 +351,12 @@ def run(
         **sweep.definition(),
         "tasks": folders.fingerprints(tasks, shared_secret(folder)),
         "measure": f"{measure.__module__}.{measure.__qualname__}",
-        "lanes": {"memory_mb": memory_mb, "padding": padding, "devices": mesh.devices.shape},
+        "lanes": {
+            "memory_mb": memory_mb,
+            "padding": padding,
+            "devices": mesh.devices.shape,
+            "threads": _threads_of(mesh),
+        },
         "about": about,
     }
     with folders.held(folder):
@@ -414,10 +419,17 @@ def _run_all(this: _Run, shape: Shape, structures: Sequence[Sequence[_Piece]]) -
     all must run the same programs in the same order. So has a caller with settings of JAX that
     other threads do not have.
     """
-    threads = 1 if this.mesh.size > 1 or _has_own_settings() else _THREADS
-    each = threads if len(structures) == 1 else 1
-    run = functools.partial(_run_structure, this, shape, each)
-    _side_by_side(this, run, structures, threads if each == 1 else 1)
+    alone = len(structures) == 1
+    # Batches are cut for so many threads, also where the caller's settings allow one: a folder may
+    # be gone on with by another caller.
+    cut_for = _threads_of(this.mesh) if alone else 1
+    run = functools.partial(_run_structure, this, shape, cut_for)
+    _side_by_side(this, run, structures, 1 if alone else _threads_of(this.mesh))
+
+
+def _threads_of(mesh: Mesh) -> int:
+    """How many programs run side by side on the devices."""
+    return 1 if mesh.size > 1 else _THREADS
 
 
 def _side_by_side(
@@ -427,7 +439,7 @@ def _side_by_side(
 
     If a call fails, no other one begins, and `this.stopped` tells those that have begun.
     """
-    if threads == 1:
+    if threads == 1 or _has_own_settings():
         for part in parts:
             work(part)
         return

@@ -288,6 +288,39 @@ def test_releases_are_those_of_a_fit_in_memory_on_many_rows(tmp_path, kind, delt
     )
 
 
+@pytest.mark.parametrize("key", [KEY, dpbt.fresh_key()], ids=["research", "release"])
+def test_later_rounds_compile_nothing(tmp_path, key):
+    """The memory of a program that each round compiles grows with the rounds."""
+    _, found = pair(tmp_path / "t", "two")
+    compiled, counts = [], []
+
+    def note(event, _, **__):
+        if event == "/jax/core/compile/backend_compile_duration":
+            compiled.append(event)
+
+    def progress(state):
+        if state.stage == "rounds":
+            counts.append(len(compiled))
+
+    jax.monitoring.register_event_duration_secs_listener(note)
+    try:
+        jax.jit(lambda number: number + 1)(1)
+        assert compiled  # the event has this name
+        dpbt.fit_chunks(key, found, recipe_for("two", 700), progress=progress)
+    finally:
+        jax.monitoring.unregister_event_duration_listener(note)
+    assert len(set(counts[2:])) == 1, counts
+
+
+def test_room_for_rows_is_read_in_place(tmp_path):
+    """A copy of each block took half the time of a round, most of it in the system."""
+    _, found = pair(tmp_path / "t", "number", weights=True)
+    for rows in (1, 63, 1000, 2**19):
+        for array in found.room(rows):
+            read = jax.device_put(array, jax.devices("cpu")[0])
+            assert read.unsafe_buffer_pointer() == array.ctypes.data
+
+
 def test_scores_in_a_file_change_nothing(tmp_path, monkeypatch):
     table, found = pair(tmp_path / "t", "two", 700, None, 100)
     recipe = recipe_for("two", 700)

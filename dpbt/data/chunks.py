@@ -17,6 +17,7 @@ import dataclasses
 import hashlib
 import io
 import json
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -61,7 +62,7 @@ class Chunk(NamedTuple):
 
 
 class Rows(NamedTuple):
-    """Room for rows of a chunk, as they are read from its file.
+    """Room for rows of a chunk, as they are read from its file. On a CPU, JAX reads it in place.
 
     Attributes:
         cells: u8[F, n].
@@ -79,11 +80,23 @@ class Rows(NamedTuple):
 def room(features: int, rows: int, target: str, weighted: bool) -> Rows:
     """Zeros in the shape of rows of a chunk: absent rows."""
     return Rows(
-        np.zeros((features, rows), np.uint8),
-        np.zeros(rows, _TARGETS[target]),
-        np.zeros(rows, bool),
-        np.zeros(rows, np.float32) if weighted else None,
+        _zeros((features, rows), np.uint8),
+        _zeros((rows,), _TARGETS[target]),
+        _zeros((rows,), np.bool_),
+        _zeros((rows,), np.float32) if weighted else None,
     )
+
+
+_ALIGNMENT = 64
+"""Where arrays begin at a multiple of so many bytes, JAX reads them in place on a CPU."""
+
+
+def _zeros(shape: tuple[int, ...], dtype: type[np.generic]) -> np.ndarray:
+    """Zeros that JAX does not copy."""
+    size = math.prod(shape) * np.dtype(dtype).itemsize
+    memory = np.zeros(size + _ALIGNMENT, np.uint8)
+    first = -memory.ctypes.data % _ALIGNMENT
+    return memory[first : first + size].view(dtype).reshape(shape)
 
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)

@@ -54,7 +54,9 @@ _FOR_BITS, _FOR_SPLIT, _FOR_FOLD_IN = 1, 2, 3
 # d_(j+3)). If lane j of row r takes what lane (r - j) mod 4 held, columns become diagonals, and the
 # same step makes diagonals columns. So all rounds have one body, and after an even number of them
 # every word is in its own place.
-_NEXT_LANES = np.array([4 * row + (row - lane) % 4 for row in range(4) for lane in range(4)])
+_NEXT_LANES = np.array(
+    [4 * row + (row - lane) % 4 for row in range(4) for lane in range(4)], np.int32
+)
 
 # Why one array u32[..., 16] and a loop over single rounds. Measured on two cores of an x86 CPU with
 # AVX-512, jax 0.10.2: ns a word for 64, 1,000, 65,536 and 1,000,000 words and for 64 words in each
@@ -92,6 +94,13 @@ def _quarter_rounds(a: Array, b: Array, c: Array, d: Array) -> tuple[Array, Arra
     return a, b, c, d
 
 
+# JAX caches a loop by its body. A body of each call would be compiled anew in each call outside
+# `jax.jit`, and its memory is not given back.
+def _round(_: Array, state: Array) -> Array:
+    mixed = _quarter_rounds(*jnp.split(state, 4, axis=-1))
+    return jnp.concatenate(mixed, axis=-1)[..., _NEXT_LANES]
+
+
 def block(key: Array, counter: Array, nonce: Array) -> Array:
     """u32[..., 16]: blocks of the ChaCha20 stream, one for each counter (RFC 8439, section 2.3).
 
@@ -108,12 +117,7 @@ def block(key: Array, counter: Array, nonce: Array) -> Array:
         jnp.broadcast_to(nonce, (*lanes, 3)),
     )
     start = jnp.concatenate(parts, axis=-1)
-
-    def permuted(_: Array, state: Array) -> Array:
-        mixed = _quarter_rounds(*jnp.split(state, 4, axis=-1))
-        return jnp.concatenate(mixed, axis=-1)[..., _NEXT_LANES]
-
-    return start + jax.lax.fori_loop(0, _ROUNDS, permuted, start)
+    return start + jax.lax.fori_loop(0, _ROUNDS, _round, start)
 
 
 def _stream(key: Array, blocks: int, purpose: int, detail: int = 0) -> Array:

@@ -197,10 +197,8 @@ class Purse:
         mark = self._mark(key)
         with self._lock:
             of_key = [each for each in self._current() if each.mark == mark]
-        if run is None:
-            return bool(of_key)
-        named = self._identity.mark(run.encode())
-        return any(each.run == named for each in of_key)
+        named = None if run is None else self._identity.mark(run.encode())
+        return any(named in (None, each.run) for each in of_key)
 
     def check(self, recipe: Recipe) -> None:
         """Refuse a recipe that the purse does not pay for now. It costs nothing and reads no row.

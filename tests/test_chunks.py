@@ -379,45 +379,6 @@ def test_a_run_that_was_stopped_gives_the_same_model(tmp_path, stage):
     assert_same(again, dpbt.fit_chunks(KEY, found, recipe, checkpoint=kept))  # all is there
 
 
-def test_a_purse_pays_once_for_a_run_that_goes_on(tmp_path):
-    """And nothing for what is refused."""
-    _, found = pair(tmp_path / "t", "two")
-    recipe, kept = recipe_for("two", 700), tmp_path / "kept"
-    purse = dpbt.Purse(9, 1e-5, rows=700)
-    whole = found.path(1).read_bytes()
-    found.path(1).write_bytes(bytes([whole[0] ^ 1]) + whole[1:])
-    with pytest.raises(ValueError, match="changed or damaged"):
-        purse.fit_chunks(KEY, found, recipe, checkpoint=kept)
-    with pytest.raises(ValueError, match="fit_chunks of a purse"):
-        purse.fit(KEY, found, recipe)
-    with pytest.raises(ValueError, match="recipe for 1000"):
-        purse.fit_chunks(KEY, found, recipe_for("two", 1000))
-    assert purse.spent == 0
-    found.path(1).write_bytes(whole)
-
-    def stop(state):
-        if (state.stage, state.done) == ("rounds", 3):
-            raise KilledError
-
-    with pytest.raises(KilledError):
-        purse.fit_chunks(KEY, found, recipe, checkpoint=kept, progress=stop)
-    spent = purse.spent
-    assert spent > 0
-    _, others = pair(tmp_path / "u", "two", 650)
-    for table, other in (
-        (found, recipe),
-        (others, recipe),
-        (found, recipe_for("two", 700, seed=3)),
-    ):
-        for again in range(2):  # the folder of a refused run is no proof of a payment
-            with pytest.raises(ValueError, match="a key of its own"):
-                purse.fit_chunks(KEY, table, other, checkpoint=tmp_path / "other")
-            assert not list((tmp_path / "other").iterdir()), again
-    again = purse.fit_chunks(KEY, found, recipe, checkpoint=kept)
-    assert_same(dpbt.fit_chunks(KEY, found, recipe), again)
-    assert purse.spent == spent
-
-
 def test_a_checkpoint_is_of_one_run(tmp_path):
     _, found = pair(tmp_path / "t", "two")
     _, other = pair(tmp_path / "u", "two", 650)

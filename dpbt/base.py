@@ -20,23 +20,28 @@ from typing import Any, NamedTuple
 
 import jax
 import numpy as np
-from dp_accounting import NeighboringRelation
 
 import dpbt
 from dpbt.data.targets import Target, response_of
 from dpbt.privacy.mechanism import Allowance, DrawRequest, Numbers, StepLoss
+from dpbt.public import ADD_REMOVE as ADD_REMOVE
 from dpbt.public import BINARY as BINARY
 from dpbt.public import CELLS as CELLS
+from dpbt.public import MAX_ROWS as MAX_ROWS
+from dpbt.public import MOST_CHUNKED_ROWS as MOST_CHUNKED_ROWS
 from dpbt.public import NUMBER as NUMBER
+from dpbt.public import REPLACE_ONE as REPLACE_ONE
 from dpbt.public import UNSPLIT as UNSPLIT
 from dpbt.public import Questions as Questions
+from dpbt.public import Relation as Relation
 from dpbt.public import Response as Response
 from dpbt.public import one_of_classes as one_of_classes
+from dpbt.public import relation as relation
+from dpbt.public import relation_name as relation_name
 from dpbt.storage import HoldsFunctions
 
 Array = jax.Array
 AnyArray = jax.Array | np.ndarray
-Relation = NeighboringRelation
 Release = dict[str, Array]
 """Everything that leaves one run of a weak learner: one array for each named site."""
 
@@ -64,38 +69,6 @@ GRID = 127
 It is the largest grid that fits eight signed bits. Exact products of such integers are the fastest
 that a CPU has.
 """
-
-MAX_ROWS = 2**24
-"""Most rows, 16.8 million: float32 holds their number, and int32 their weights with noise."""
-
-MOST_CHUNKED_ROWS = 2**40
-"""Most rows of a table that is read in parts (`passes`): 10^12. Their sums are below 2^53."""
-
-ADD_REMOVE = Relation.ADD_OR_REMOVE_ONE
-REPLACE_ONE = Relation.REPLACE_ONE
-_RELATIONS = {"add_remove": ADD_REMOVE, "replace_one": REPLACE_ONE}
-
-
-def relation(name: str | Relation) -> Relation:
-    """The neighbouring relation called `name`: "add_remove" or "replace_one".
-
-    Raises:
-        ValueError: for any other name.
-    """
-    value = _RELATIONS.get(name) if isinstance(name, str) else name
-    if value is None or not any(value is known for known in _RELATIONS.values()):
-        raise ValueError(f"relation must be one of {sorted(_RELATIONS)}, got {name!r}")
-    return value
-
-
-def relation_name(value: Relation) -> str:
-    """The short name of a relation, as `relation` takes it.
-
-    Raises:
-        ValueError: as `relation`.
-    """
-    known = relation(value)
-    return next(name for name, member in _RELATIONS.items() if member is known)
 
 
 class Table(NamedTuple):

@@ -6,6 +6,7 @@ pads it to one of few shapes (`shapes`), then runs `boost` under jit.
 """
 
 import dataclasses
+import itertools
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -65,23 +66,53 @@ def own_key(key: Array, recipe: Recipe) -> Array:
     target = [] if recipe.target is None else [repr(recipe.target)]
     tag = keys.text_words(" | ".join([learner.tag, recipe.reweighter.tag, *once, *target]))
     numbers = (recipe.budget, recipe.reweighting, recipe.rows)
-    budget = [_bits_of(leaf) for leaf in jax.tree.leaves(numbers)]
-    return keys.fold_words(key, jnp.concatenate([jnp.asarray(tag), *budget]))
+    return keys.fold_words(key, jnp.concatenate([jnp.asarray(tag), *_bits_of(numbers)]))
 
 
-def _bits_of(leaf: Any) -> Array:
-    """u32[K]: the bits of a leaf of a budget."""
-    leaf = jnp.asarray(leaf).reshape(-1)
-    if leaf.dtype not in (jnp.float32, jnp.int32, jnp.uint32):
-        raise ValueError(
-            f"a budget holds numbers of 32 bits, so that none is lost in the key; got {leaf.dtype}"
-        )
-    return jax.lax.bitcast_convert_type(leaf, jnp.uint32)
+def _bits_of(numbers: Any) -> list[Array]:
+    """u32[K] of K numbers in all: the bits of the leaves of a budget, in their order."""
+    leaves = [jnp.asarray(leaf).reshape(-1) for leaf in jax.tree.leaves(numbers)]
+    for leaf in leaves:
+        if leaf.dtype not in (jnp.float32, jnp.int32, jnp.uint32):
+            raise ValueError(
+                "a budget holds numbers of 32 bits, so that none is lost in the key; "
+                f"got {leaf.dtype}"
+            )
+    return [
+        jax.lax.bitcast_convert_type(jnp.concatenate([*of_one_type]), jnp.uint32)
+        for _, of_one_type in itertools.groupby(leaves, lambda leaf: leaf.dtype)
+    ]
 
 
 def round_keys(key: Array, capacity: int) -> Array:
     """A key for each round; the first T do not depend on the capacity."""
-    return jax.vmap(lambda t: jax.random.fold_in(key, t))(jnp.arange(capacity, dtype=jnp.uint32))
+    return _children(key, np.arange(capacity, dtype=np.uint32))
+
+
+def _children(key: Array, numbers: np.ndarray) -> Array:
+    return jax.vmap(lambda number: jax.random.fold_in(key, number))(jnp.asarray(numbers))
+
+
+class _RunKeys(NamedTuple):
+    """The keys of a run.
+
+    Attributes:
+        opening: of the prologue.
+        rounds: of each round, as `round_keys` makes them.
+        closing: of the epilogue.
+    """
+
+    opening: Array
+    rounds: Array
+    closing: Array
+
+
+def _run_keys(key: Array, recipe: Recipe) -> _RunKeys:
+    """The keys of a run from one key, with a single place that folds in the numbers of parts."""
+    numbers = np.arange(recipe.capacity, dtype=np.uint32)
+    children = _children(key, np.concatenate([numbers, [_PROLOGUE, _EPILOGUE]]))
+    closing = jax.random.fold_in(children[-1], jnp.asarray(recipe.rounds).astype(jnp.uint32))
+    return _RunKeys(children[-2], children[: recipe.capacity], closing)
 
 
 class Boosted(NamedTuple):
@@ -140,11 +171,13 @@ def boost(key: Array, table: Table, recipe: Recipe, public_key: Array | None = N
         ValueError: for public structure without a public key, and as `prepared_table`.
     """
     prepared, learner = prepared_table(table, recipe), recipe.learner
+    noise = _run_keys(own_key(key, recipe), recipe)
+    structure = None if public_key is None else _run_keys(public_key, recipe)
 
     # The prologue.
     prologue: Release = {}
     if learner.prologue is not None:
-        drawing = _keys_once(key, public_key, recipe, _PROLOGUE)
+        drawing = noise.opening, None if structure is None else structure.opening
         prologue = learner.prologue.program.release(*drawing, *before_rounds(prepared, recipe))
 
     # The rounds.
@@ -157,13 +190,13 @@ def boost(key: Array, table: Table, recipe: Recipe, public_key: Array | None = N
         )
         return release, release
 
-    entries = key_pairs(key, public_key, recipe)
+    entries = noise.rounds, None if structure is None else structure.rounds
     (scores,), rounds, hypotheses = run_rounds(recipe, prologue, [prepared], learn, entries)
 
     # The epilogue.
     epilogue: Release = {}
     if learner.epilogue is not None:
-        drawing = _keys_once(key, public_key, recipe, _EPILOGUE, recipe.rounds)
+        drawing = noise.closing, None if structure is None else structure.closing
         read = after_rounds(prepared, scores, recipe, prologue)
         epilogue = learner.epilogue.program.release(*drawing, *read)
     transcript = Transcript(prologue, rounds, epilogue)
@@ -178,28 +211,14 @@ def boost(key: Array, table: Table, recipe: Recipe, public_key: Array | None = N
     return Boosted(transcript, hypotheses, scores)
 
 
-def _keys_once(
-    key: Array, public_key: Array | None, recipe: Recipe, *numbers: Any
-) -> tuple[Array, Array | None]:
-    """The keys of the noise and of the public structure of a prologue or an epilogue."""
-
-    def derived(key: Array) -> Array:
-        for number in numbers:
-            key = jax.random.fold_in(key, jnp.asarray(number).astype(jnp.uint32))
-        return key
-
-    return derived(own_key(key, recipe)), None if public_key is None else derived(public_key)
-
-
 def opening_key(key: Array, recipe: Recipe) -> Array:
     """The key of the prologue's noise."""
-    return _keys_once(key, None, recipe, _PROLOGUE)[0]
+    return _run_keys(own_key(key, recipe), recipe).opening
 
 
 def closing_key(key: Array, recipe: Recipe) -> Array:
     """The key of the epilogue's noise."""
-    numbers = _EPILOGUE, recipe.rounds
-    return _keys_once(key, None, recipe, *numbers)[0]
+    return _run_keys(own_key(key, recipe), recipe).closing
 
 
 def key_pairs(key: Array, public_key: Array | None, recipe: Recipe) -> tuple[Array, Array | None]:

@@ -20,10 +20,10 @@ import jax
 import numpy as np
 
 import dpbt
-from dpbt.base import Array, Recipe
+from dpbt.base import Array, Recipe, relation_name
 from dpbt.storage import naming, remove_left, without_twins, write_whole
 
-FORMAT, VERSION = "dpbt checkpoint", 2
+FORMAT, VERSION = "dpbt checkpoint", 3
 
 RUN, RELEASES = "run.json", "releases.jsonl"
 
@@ -43,7 +43,7 @@ Releases = dict[str, np.ndarray]
 def recipe_words(recipe: Recipe) -> str:
     """A hash of a recipe: of its parts, its target and the bits of all its numbers."""
     learner = recipe.learner
-    parts = [learner.tag, recipe.reweighter.tag, recipe.name, str(recipe.relation)]
+    parts = [learner.tag, recipe.reweighter.tag, recipe.name, relation_name(recipe.relation)]
     parts += [part.tag for part in (learner.prologue, learner.epilogue) if part is not None]
     parts += [repr(recipe.target), str(recipe.rows_per_person)]
     digest = hashlib.sha256(json.dumps(parts).encode())
@@ -72,7 +72,8 @@ class Checkpoint:
     """The releases of one run in a folder; a line is on the disk before the run goes on.
 
     Args:
-        folder: it is made if it does not exist.
+        folder: it is made if it does not exist. Afterwards `begun` says whether it had the run, and
+            `run` names the run in this folder, with a salt of the folder's own.
         key: of the run.
         recipe: of the run.
         tables: the identity of the table of each process; private.
@@ -99,7 +100,8 @@ class Checkpoint:
                 "version of dpbt or jax": f"dpbt {dpbt.__version__}, jax {jax.__version__}",
             }
 
-        if not path.exists():
+        self.begun = path.exists()
+        if not self.begun:
             if (folder / RELEASES).exists():
                 raise ValueError(f"{folder}: has releases of a run that nothing names; {AGAIN}")
             salt = secrets.token_hex(16)
@@ -113,10 +115,16 @@ class Checkpoint:
                     f"{folder}: the checkpoint is of a run with another {name}; a run goes on with "
                     "the same key, recipe and table, and anything else is a run of its own"
                 )
+        self.run = json.dumps(run, sort_keys=True)
         self._path = folder / RELEASES
         self._releases, self._caps, whole = _read_releases(self._path)
         if self._path.exists() and whole < self._path.stat().st_size:
             os.truncate(self._path, whole)  # a line that was cut off
+
+    def give_up(self) -> None:
+        """Leave the folder to another run, if it had none before and nothing was released."""
+        if not self.begun and not self._releases:
+            (self.folder / RUN).unlink()
 
     def get(self, part: str) -> Releases | None:
         """The release of "prologue", of "epilogue", or of a round by its number, if it was made."""

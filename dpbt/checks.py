@@ -57,7 +57,10 @@ def check_table(table: object) -> None:
         ValueError: saying what it is instead.
     """
     if isinstance(table, ChunkedTable):
-        raise ValueError("a table in chunks is learned from by dpbt.fit_chunks(key, table, recipe)")
+        raise ValueError(
+            "a table in chunks is learned from by dpbt.fit_chunks(key, table, recipe), or by "
+            "fit_chunks of a purse"
+        )
     if not isinstance(table, Table):
         raise ValueError(
             f"expected a table, as dpbt.table makes it, got {type(table).__name__}; "
@@ -165,6 +168,11 @@ def rows_for(model: Model | SavedModel, rows: object) -> Table:
     """
     encoder = "positions" if model.dtype == "float32" else "encode"
     advice = f"encode raw columns by dpbt.domains.{encoder}(domain, columns)"
+    if isinstance(rows, ChunkedTable):
+        raise ValueError(
+            "a table in chunks is predicted a block at a time: dpbt.prediction.blocks(table) has "
+            "the blocks"
+        )
     if isinstance(rows, Table):
         _check_questions(model, rows)
         rows = rows.cells

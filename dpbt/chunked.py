@@ -119,12 +119,14 @@ def learn(
     checkpoint: str | Path | Checkpoint | None = None,
     progress: Report | None = None,
     threads: int | None = None,
-    ready: Callable[[], None] | None = None,
+    ready: Callable[[str | None], None] | None = None,
 ) -> Model:
     """`fit_chunks` without its warning of a research key.
 
     Args: as `fit_chunks`. A `Checkpoint` is one that the caller holds. `ready` is called when all
-        that can be refused has been, before anything is drawn.
+        that can be refused has been, before anything is drawn. It is told the name of the run in
+        the checkpoint's folder, if there is one, so that a purse pays once (`Purse.paying`). If it
+        refuses, a folder that was given by its path is left to another run.
 
     Raises:
         ValueError: as `fit_chunks`.
@@ -149,9 +151,25 @@ def learn(
             kept = checkpoint_of(scratch, key, recipe, table)
         passes = stack.enter_context(Passes(table, recipe, room, scratch, checking, place.before))
         if ready is not None:
-            ready()
+            _ask(ready, kept, own=not isinstance(checkpoint, Checkpoint))
         small = place.capacity <= MAX_ROWS
         return _Run(key, table, recipe, passes, kept, report, small).learn()
+
+
+def _ask(ready: Callable[[str | None], None], kept: Checkpoint | None, own: bool) -> None:
+    """Call `ready`; ValueError as it says.
+
+    Args:
+        ready: as `learn`.
+        kept: the checkpoint of the run.
+        own: whether nobody else holds it.
+    """
+    try:
+        ready(None if kept is None else kept.run)
+    except ValueError:
+        if kept is not None and own:
+            kept.give_up()
+        raise
 
 
 def checkpoint_of(folder: Path, key: Array, recipe: Recipe, table: ChunkedTable) -> Checkpoint:

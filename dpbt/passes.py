@@ -255,7 +255,8 @@ class _Scores:
             self._file.close()
 
 
-Step = Callable[[Rows, Block], Any]
+Step = Callable[[Rows, Block], tuple[Any, Any]]
+"""What is done with one block: (its new scores, or None to keep them; what was found)."""
 
 
 class Passes:
@@ -310,7 +311,7 @@ class Passes:
     def opening(self) -> Summed:
         """The sums of the learner's prologue."""
         recipe = jax.tree.map(jnp.asarray, self._recipe)
-        return self._summed(lambda rows, _: _opening(rows, self._questions, recipe), None)
+        return self._summed(lambda rows, _: (None, _opening(rows, self._questions, recipe)), None)
 
     def start(self, start: Array) -> None:
         """Set the score of every row to f32[], or f32[K] with several classes."""
@@ -328,13 +329,10 @@ class Passes:
         """
         public, recipe, count = jax.tree.map(jnp.asarray, (opening, self._recipe, np.int32(rounds)))
 
-        def step(rows: Rows, block: Block) -> None:
+        def step(rows: Rows, block: Block) -> tuple[Any, Any]:
             scores = self._scores[block.number]
-            self._scores[block.number] = jax.block_until_ready(
-                _replayed(
-                    rows, scores, self._questions, public, structures, hypotheses, count, recipe
-                )
-            )
+            told = public, structures, hypotheses, count, recipe
+            return _replayed(rows, scores, self._questions, *told), None
 
         for _ in self._each(step, None):
             pass
@@ -343,10 +341,8 @@ class Passes:
         """The sums of a round, after adding the hypothesis of the round before."""
         turn, recipe = jax.tree.map(jnp.asarray, (turn, self._recipe))
 
-        def step(rows: Rows, block: Block) -> Any:
-            scores = self._scores[block.number]
-            self._scores[block.number], found = _round(rows, scores, self._questions, turn, recipe)
-            return found
+        def step(rows: Rows, block: Block) -> tuple[Any, Any]:
+            return _round(rows, self._scores[block.number], self._questions, turn, recipe)
 
         return self._summed(step, self._columns(turn))
 
@@ -354,12 +350,9 @@ class Passes:
         """The sums of the learner's epilogue, after adding the last hypothesis."""
         turn, prologue, recipe = jax.tree.map(jnp.asarray, (turn, prologue, self._recipe))
 
-        def step(rows: Rows, block: Block) -> Any:
+        def step(rows: Rows, block: Block) -> tuple[Any, Any]:
             scores = self._scores[block.number]
-            self._scores[block.number], found = _closing(
-                rows, scores, self._questions, turn, prologue, recipe
-            )
-            return found
+            return _closing(rows, scores, self._questions, turn, prologue, recipe)
 
         return self._summed(step, self._columns(turn))
 
@@ -388,9 +381,13 @@ class Passes:
             rows = self._rooms.get()
             try:
                 self._read(block, rows, columns)
-                return jax.block_until_ready(step(rows, block))  # then `rows` is free
+                # JAX reads `rows` in place, so they are free when all outputs are there.
+                scores, found = jax.block_until_ready(step(rows, block))
             finally:
                 self._rooms.put(rows)
+            if scores is not None:
+                self._scores[block.number] = scores
+            return found
 
         return self._pool.map(work, self._blocks)
 

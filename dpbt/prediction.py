@@ -8,9 +8,12 @@ Rows are of the kind that the model was trained on:
 
 There may be no rows: N may be 0. Rows of another type or of another number of features are refused,
 and so is a table with other questions.
+
+A table in chunks is predicted a block at a time (`blocks`).
 """
 
 import math
+from collections.abc import Iterator
 
 import jax
 import jax.numpy as jnp
@@ -28,11 +31,12 @@ from dpbt.base import (
     Table,
 )
 from dpbt.checks import hypotheses_of, rows_for
+from dpbt.data.chunks import ChunkedTable
 from dpbt.data.kinds import Nominal, Numeric
 from dpbt.data.targets import Target, in_units
 from dpbt.privacy import keys
-from dpbt.reader import SavedModel
-from dpbt.validate import shown
+from dpbt.reader import BLOCK_ROWS, SavedModel
+from dpbt.validate import shown, whole
 
 VOTINGS = ("majority", "threshold", "probabilistic")
 """The voting rules of hypotheses that state shares of the positive class."""
@@ -107,6 +111,45 @@ def _read(model: Model, rows: AnyArray | Table) -> tuple[Table, int]:
 def _encoded(model: SavedModel, rows: AnyArray | Table) -> np.ndarray:
     """Encoded rows, as a saved model reads them."""
     return np.asarray(rows_for(model, rows).cells)
+
+
+def blocks(table: ChunkedTable, rows: int = BLOCK_ROWS) -> Iterator[Table]:
+    """The rows of a table in chunks, in blocks that `predict` and its like take.
+
+        for block in prediction.blocks(table):
+            answers = np.asarray(dpbt.predict(model, block))[np.asarray(block.present)]
+
+    Absent rows are in the blocks, too, so that row n of all blocks is row n of the table.
+
+    Args:
+        table: from `chunks.open_folder` or `conversion`.
+        rows: how many rows a block has at most.
+
+    Raises:
+        ValueError: for anything else, and naming a damaged chunk when it is reached.
+        OSError: if a chunk cannot be read.
+    """
+    if not isinstance(table, ChunkedTable):
+        raise ValueError(
+            f"expected a table in chunks, as dpbt.chunks.open_folder finds it, got "
+            f"{type(table).__name__}"
+        )
+    most, questions = whole("rows", rows), jax.tree.map(jnp.asarray, table.questions)
+
+    def copied(array: np.ndarray) -> Array:
+        return jax.device_put(array.copy())  # the next block is read to where this one is
+
+    found = table.blocks(most)
+    return (
+        Table(
+            copied(block.cells.T),
+            copied(block.target),
+            copied(block.present),
+            questions,
+            None if block.weight is None else copied(block.weight),
+        )
+        for block in found
+    )
 
 
 def decision_function(model: Model | SavedModel, rows: AnyArray | Table) -> Array:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations  # the types of arrays are only named
 
+import enum
+import sys
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     import jax
     import numpy as np
+    from dp_accounting import NeighboringRelation
 
     AnyArray = jax.Array | np.ndarray
 
@@ -15,6 +18,12 @@ UNSPLIT = -1
 
 CELLS = 256
 """Most cells of a feature: a uint8 tells no more apart."""
+
+MAX_ROWS = 2**24
+"""Most rows, 16.8 million: float32 holds their number, and int32 their weights with noise."""
+
+MOST_CHUNKED_ROWS = 2**40
+"""Most rows of a table that is read in parts (`passes`): 10^12. Their sums are below 2^53."""
 
 
 class Response(NamedTuple):
@@ -80,3 +89,43 @@ class Questions(NamedTuple):
     attribute: AnyArray
     position: AnyArray
     allowed: AnyArray | None = None
+
+
+class Relation(enum.Enum):
+    """Which tables are neighbours; members are called as those of dp_accounting."""
+
+    ADD_OR_REMOVE_ONE = "add_remove"
+    REPLACE_ONE = "replace_one"
+
+
+ADD_REMOVE = Relation.ADD_OR_REMOVE_ONE
+REPLACE_ONE = Relation.REPLACE_ONE
+
+
+def relation(name: str | Relation | NeighboringRelation) -> Relation:
+    """The neighbouring relation called `name`: "add_remove" or "replace_one".
+
+    Args:
+        name: its name, a `Relation`, or the member of dp_accounting's `NeighboringRelation` that is
+            called as one.
+
+    Raises:
+        ValueError: for any other name.
+    """
+    known = {member.value: member for member in Relation}
+    value = known.get(name) if isinstance(name, str) else name
+    accounting = sys.modules.get("dp_accounting")  # who has its members has imported it
+    if accounting is not None and isinstance(value, accounting.NeighboringRelation):
+        value = Relation.__members__.get(getattr(value, "name", ""))
+    if not isinstance(value, Relation):
+        raise ValueError(f"relation must be one of {sorted(known)}, got {name!r}")
+    return value
+
+
+def relation_name(value: Relation) -> str:
+    """The short name of a relation, as `relation` takes it.
+
+    Raises:
+        ValueError: as `relation`.
+    """
+    return relation(value).value

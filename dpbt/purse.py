@@ -19,9 +19,10 @@ from typing import Any, NoReturn, Self
 import jax
 import numpy as np
 
-from dpbt import boosting, checks, forests
+from dpbt import boosting, checks, chunked, forests
 from dpbt.base import ADD_REMOVE, Array, Model, Recipe, Relation, Table, relation_name
 from dpbt.base import relation as to_relation
+from dpbt.data.chunks import ChunkedTable
 from dpbt.learners.random_tree import GROVES
 from dpbt.privacy import accounting, filters, keys, pursefiles
 from dpbt.privacy.accounting import Ledger
@@ -181,21 +182,23 @@ class Purse:
                 finite cost in the measure, or no proved one. For a key that was paid for before.
                 Also as `dpbt.ledger`.
         """
-        book = self._book(recipe, key)
-        charge, content = self._charge(book), accounting.to_json(book)
-        self._pay(Spent(recipe.name, charge, content, self._mark(key), book))
+        self._take(recipe, key, None)
         return recipe
 
-    def is_paid(self, recipe: Recipe, key: Array) -> bool:
-        """Whether `take` was called with this recipe and this key, for a run that goes on.
+    def _take(self, recipe: Recipe, key: Array | None, run: str | None) -> None:
+        """`take`, for one run of a checkpoint if `run` names it."""
+        book = self._book(recipe, key)
+        charge, content = self._charge(book), accounting.to_json(book)
+        mark = None if run is None else self._identity.mark(run.encode())
+        self._pay(Spent(recipe.name, charge, content, self._mark(key), book, mark))
 
-        Raises:
-            ValueError: as `dpbt.ledger`.
-        """
-        content, mark = accounting.to_json(self._book(recipe, key)), self._mark(key)
+    def _has_paid_for(self, key: Array, run: str | None = None) -> bool:
+        """Whether it paid for a release under a key: for any, or for a run that is named."""
+        mark = self._mark(key)
         with self._lock:
-            spent = self._current()
-        return any(each.mark == mark and each.content == content for each in spent)
+            of_key = [each for each in self._current() if each.mark == mark]
+        named = None if run is None else self._identity.mark(run.encode())
+        return any(named in (None, each.run) for each in of_key)
 
     def check(self, recipe: Recipe) -> None:
         """Refuse a recipe that the purse does not pay for now. It costs nothing and reads no row.
@@ -241,6 +244,62 @@ class Purse:
             raise ValueError(f"the recipe draws public structure ({public[0]}): give a public_key")
         self.take(recipe, key)
         return _fit_of(recipe)(key, table, recipe, public_key, keep_withheld=keep_withheld)
+
+    def fit_chunks(
+        self,
+        key: Array,
+        table: ChunkedTable,
+        recipe: Recipe,
+        *,
+        memory: float = 4 * 2**30,
+        checkpoint: str | Path | None = None,
+        progress: chunked.Report | None = None,
+        threads: int | None = None,
+    ) -> Model:
+        """Pay for a recipe and fit it to a table in chunks: `dpbt.fit_chunks`.
+
+        The purse pays when all that can be refused has been, damaged chunks among it. A run that
+        was stopped goes on with the same key and the same checkpoint, and was paid for once.
+
+        Args: as `dpbt.fit_chunks`, and as `fit`.
+
+        Raises:
+            ValueError: as `take` and as `dpbt.fit_chunks`. Also where several processes learn
+                together, as each would pay.
+            OSError: as `dpbt.fit_chunks`.
+        """
+        if jax.process_count() > 1:
+            raise ValueError(
+                "several processes would each pay for the same fit; let the first one take() the "
+                "recipe with the key, and call dpbt.fit_chunks in all"
+            )
+        if not self._has_paid_for(key):  # else the run goes on, or is refused in `paying`
+            self.check(recipe)  # before a row is counted
+        model = chunked.learn(
+            key,
+            table,
+            recipe,
+            memory=memory,
+            checkpoint=checkpoint,
+            progress=progress,
+            threads=threads,
+            ready=self.paying(recipe, key),
+        )
+        keys.warn_of_research(key)
+        return model
+
+    def paying(self, recipe: Recipe, key: Array) -> Callable[[str | None], None]:
+        """What `chunked.learn` calls before it draws: it pays, and for a run that goes on once.
+
+        A payment counts for the run that it names, of one key, recipe and table in one folder. For
+        all else a key that was paid for is refused, as its noise would be on other sums.
+        """
+
+        def ready(run: str | None) -> None:
+            if run is None or not self._has_paid_for(key, run):
+                self._take(recipe, key, run)
+
+        return ready
 
     def recipe(self, make: Callable[..., Recipe], *, share: float = 1.0, **options: Any) -> Recipe:
         """A recipe that costs a share of what is left, to within a millionth and never above.

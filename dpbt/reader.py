@@ -29,7 +29,7 @@ from dpbt.scoring import (
 )
 
 MOST_FEATURES = 1_000_000
-_CHUNK = 2**16
+BLOCK_ROWS = 2**16
 """How many rows are laid out at once, so that memory does not follow their number."""
 
 
@@ -104,7 +104,10 @@ class SavedModel:
         Raises:
             ValueError: as `decision_function`.
         """
-        scores = self.decision_function(rows)
+        return self.answers_of(self.decision_function(rows))
+
+    def answers_of(self, scores: np.ndarray) -> np.ndarray:
+        """What `predict` answers for the scores of rows, as `decision_function` gives them."""
         if isinstance(self.target, Numeric):
             return in_units(self.target, scores)
         number = scores > 0 if self.target is None else np.argmax(scores, axis=1)
@@ -123,13 +126,21 @@ class SavedModel:
         Raises:
             ValueError: as `decision_function`, and if a score defines no probability.
         """
+        if self.probability != "shares":
+            return self.probabilities_of(self.decision_function(rows))
+        stated = [self.shares_of(part).mean(axis=0) for part in _parts(self.encode(rows))]
+        positive = np.concatenate(stated)
+        return np.stack([1 - positive, positive], axis=1)
+
+    def probabilities_of(self, scores: np.ndarray) -> np.ndarray:
+        """What `predict_proba` states for the scores of rows, where trees state no shares.
+
+        Raises:
+            ValueError: if a score defines no probability.
+        """
         if self.probability == "softmax":
-            return _softmax(self.decision_function(rows))
-        if self.probability == "shares":
-            stated = [self.shares_of(part).mean(axis=0) for part in _parts(self.encode(rows))]
-            positive = np.concatenate(stated)
-        else:
-            positive = self.probability_of(self.decision_function(rows))
+            return _softmax(scores)
+        positive = self.probability_of(scores)
         return np.stack([1 - positive, positive], axis=1)
 
     def encode(self, rows: Any) -> np.ndarray:
@@ -200,8 +211,8 @@ def _softmax(scores: np.ndarray) -> np.ndarray:
 
 def _parts(encoded: np.ndarray) -> list[np.ndarray]:
     """The rows in parts; one part without rows if there are none."""
-    starts = range(0, max(len(encoded), 1), _CHUNK)
-    return [encoded[start : start + _CHUNK] for start in starts]
+    starts = range(0, max(len(encoded), 1), BLOCK_ROWS)
+    return [encoded[start : start + BLOCK_ROWS] for start in starts]
 
 
 def _are_bits(questions: Questions) -> bool:

@@ -12,6 +12,13 @@ LOCK = ".running"
 """The name of the file that keeps other runs out of a folder."""
 
 
+_MARK = ".dpbt-"
+"""How the name of a file begins while it is written. No file of a person's is called so."""
+
+_RANDOM = 8
+"""How many letters `tempfile` draws for a name."""
+
+
 class HoldsFunctions:
     """Base of immutable classes that hold functions, which pickle does not store.
 
@@ -50,7 +57,7 @@ def write_whole(
     path.parent.mkdir(parents=True, exist_ok=True)
     with naming(path):
         handle, name = tempfile.mkstemp(
-            dir=path.parent, prefix=f".{path.stem}-", suffix=path.suffix
+            dir=path.parent, prefix=f"{_MARK}{path.stem}-", suffix=path.suffix
         )
     os.close(handle)
     try:
@@ -66,8 +73,17 @@ def write_whole(
         Path(name).unlink(missing_ok=True)
 
 
-_RANDOM = 8
-"""How many letters `tempfile` draws for a name."""
+def remove_all_left(folder: Path, pattern: str) -> None:
+    """Remove what kills left in a folder of files that `write_whole` was writing.
+
+    Nobody else may be writing such files now.
+
+    Args:
+        folder: where the files are.
+        pattern: of the files' names, as `Path.glob` reads it; none of them is removed itself.
+    """
+    for left in folder.glob(_MARK + pattern):
+        left.unlink(missing_ok=True)
 
 
 def remove_left(path: Path) -> None:
@@ -75,9 +91,8 @@ def remove_left(path: Path) -> None:
 
     Nobody else may be writing the file now.
     """
-    name = f".{glob.escape(path.stem)}-{'?' * _RANDOM}{glob.escape(path.suffix)}"
-    for left in path.parent.glob(name):
-        left.unlink(missing_ok=True)
+    name = f"{glob.escape(path.stem)}-{'?' * _RANDOM}{glob.escape(path.suffix)}"
+    remove_all_left(path.parent, name)
 
 
 @contextlib.contextmanager

@@ -22,6 +22,7 @@ COMMANDS = {
     "sampling": "experiments.frontier.sampling",
     "bench": "experiments.bench",
     "scaling": "experiments.scaling",
+    "rounds": "experiments.rounds",
     "messages": "experiments.messages",
     "data": "experiments.common.data.command",
     "reproduction": "experiments.reproduction",

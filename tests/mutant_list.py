@@ -13,15 +13,15 @@ MUTANTS = [
     Mutant(
         "own_key without the budget",
         "dpbt/boosting.py",
-        "jnp.concatenate([jnp.asarray(tag), *budget])",
+        "jnp.concatenate([jnp.asarray(tag), *_bits_of(numbers)])",
         "jnp.asarray(tag)",
         (attack("keys", "one_key_with_two_settings_gives_no_counts"),),
     ),
     Mutant(
         "own_key without the tag",
         "dpbt/boosting.py",
-        "jnp.concatenate([jnp.asarray(tag), *budget])",
-        "jnp.concatenate(budget)",
+        "jnp.concatenate([jnp.asarray(tag), *_bits_of(numbers)])",
+        "jnp.concatenate(_bits_of(numbers))",
         (attack("keys", "two_learners_of_one_budget_do_not_share_noise"),),
     ),
     Mutant(
@@ -97,8 +97,8 @@ MUTANTS = [
     Mutant(
         "the noise of the epilogue without the number of rounds",
         "dpbt/boosting.py",
-        "recipe, _EPILOGUE, recipe.rounds)",
-        "recipe, _EPILOGUE)",
+        "children[: recipe.capacity], closing)",
+        "children[: recipe.capacity], children[-1])",
         (epilogue("the_noise_of_the_epilogue_depends_on_the_number_of_rounds"),),
     ),
     Mutant(
@@ -125,8 +125,8 @@ MUTANTS = [
     Mutant(
         "the noise of the prologue is that of a round",
         "dpbt/boosting.py",
-        "jax.random.fold_in(key, jnp.asarray(number).astype(jnp.uint32))",
-        "jax.random.fold_in(key, jnp.uint32(0))",
+        "_RunKeys(children[-2], ",
+        "_RunKeys(children[0], ",
         ("tests/test_prologue.py::test_noise_of_the_prologue_is_not_that_of_a_round",),
     ),
     Mutant(
@@ -350,7 +350,7 @@ MUTANTS = [
     Mutant(
         "a column's type decides how its cells are read",
         "dpbt/data/columns.py",
-        "    return np.array(_each(cells, code), np.int8)",
+        "    return _each(cells, code, np.int8)",
         '    array = np.asarray(cells)\n    if array.dtype.kind in "biuf":\n'
         "        return (array != 0).astype(np.int8)\n"
         "    return np.array([int(str(cell) == true) for cell in array.tolist()], np.int8)",

@@ -131,4 +131,28 @@ FAULTS = [
         "output.free(options)",
         (killed("a_fit_that_was_killed_is_paid_for_once_and_ends_with_the_model_of_its_key"),),
     ),
+    Mutant(
+        "a payment under a key for any run under it",
+        "dpbt/purse.py",
+        "any(named in (None, each.run) for each in of_key)",
+        "bool(of_key)",
+        ("tests/test_stops.py::test_a_purse_pays_once_for_a_run_that_goes_on",),
+    ),
+    Mutant(
+        "batches that are cut by the caller's settings",
+        "dpbt/sweeps/runner.py",
+        "cut_for = _threads_of(this.mesh) if alone else 1",
+        "cut_for = _threads_of(this.mesh) if alone and not _has_own_settings() else 1",
+        (
+            "tests/test_sweep_programs.py::"
+            "test_a_caller_with_settings_of_jax_goes_on_with_a_folder_of_one_without",
+        ),
+    ),
+    Mutant(
+        "a round on chunks that compiles a key's block again",
+        "dpbt/privacy/keys.py",
+        "jax.lax.fori_loop(0, _ROUNDS, _round, start)",
+        "jax.lax.fori_loop(0, _ROUNDS, lambda i, state: _round(i, state), start)",
+        ("tests/test_chunks.py::test_later_rounds_compile_nothing",),
+    ),
 ]

@@ -336,6 +336,64 @@ def test_arrow_arrays_with_a_declared_type():
             np.testing.assert_array_equal(longer[:3], expected)
 
 
+ARROW = {
+    "halffloat": [1.5, None, -0.0, NAN, INF],
+    "float": [0.1, None, 3.0, 1e30],
+    "double": [0.1, None, -0.0, NAN, 2.0**60],
+    "int8": [-3, None, 127],
+    "int64": [2**53, None, -1],
+    "int64 without gaps": [2**53 + 1, 3, 7],
+    "int64 that floats do not hold": [2**53 + 1, None, 3],
+    "uint64": [2**64 - 1, None, 3],
+    "bool": [True, None, False],
+    "string": [" 3.0", None, "a", "NA", "a"],
+    "binary": [b"3", None, b"\xff"],
+    "date32": [datetime.date(2020, 2, 3), None],
+    "null": [None, None],
+}
+
+
+@pytest.mark.parametrize("kind", ARROW)
+def test_arrow_arrays_are_read_as_their_python_values(kind):
+    arrow = pytest.importorskip("pyarrow", reason="no pyarrow; columns of Arrow are not tested")
+    array = arrow.array(ARROW[kind], kind.split()[0])
+    values, listed = array.to_pylist(), ("3", "a", "0.1", "9007199254740993", "2020-02-03")
+    held = [array, array[1:], arrow.chunked_array([array, array[:1]]), array[:0]]
+    if kind not in ("null", "halffloat"):
+        coded = array.dictionary_encode()
+        held += [coded, arrow.chunked_array([coded, array[::-1].dictionary_encode()])]
+    for one in held:
+        found, values = columns.cells_of(one), one.to_pylist()
+        by_cell = kind in ("binary", "date32", "null") or "int64" in kind
+        coded = "dictionary" in str(one.type)
+        assert by_cell or coded or not len(one) or not isinstance(found, list)  # the fast ways
+        assert len(found) == len(values)
+        assert same_bits(columns.read_numbers(found), columns.read_numbers(values))
+        assert np.array_equal(columns.read_codes(found, listed), columns.read_codes(values, listed))
+        truths = columns.read_truths(found, "3", "a")
+        assert np.array_equal(truths, columns.read_truths(values, "3", "a"))
+
+
+def test_chunks_of_half_floats_do_not_change_each_other():
+    """Their dictionaries are other ones, which pyarrow would join wrongly."""
+    arrow = pytest.importorskip("pyarrow", reason="no pyarrow; columns of Arrow are not tested")
+    parts = [
+        arrow.array(part, arrow.float16()).dictionary_encode()
+        for part in ([1.5, 2.5], [3.5, 1.5, None])
+    ]
+    found = columns.cells_of(arrow.chunked_array(parts))
+    assert columns.read_numbers(found).tolist()[:4] == [1.5, 2.5, 3.5, 1.5]
+
+
+def test_coded_cells_are_read_as_the_cells_of_their_rows():
+    coded = columns.Coded(["3", 0.5, None, "true"], np.array([0, -1, 1, 0, 2]))
+    cells_ = ["3", "true", 0.5, "3", None]
+    assert len(coded) == len(cells_)
+    assert same_bits(columns.read_numbers(coded), columns.read_numbers(cells_))
+    assert columns.read_codes(coded, ("0.5", "3")).tolist() == [1, -1, 0, 1, -2]
+    assert columns.read_truths(coded, "true", "3").tolist() == [0, 1, -1, 0, -1]
+
+
 class Scalar:
     def __init__(self, value):
         self.value = value

@@ -13,6 +13,7 @@ import pytest
 
 import dpbt
 from dpbt.__main__ import main
+from dpbt.commands import predict
 
 ROOT = Path(__file__).parent.parent
 DOMAIN = {
@@ -23,6 +24,7 @@ DOMAIN = {
     "label": {"column": "class", "positive": "ill", "negative": "healthy"},
 }
 ROWS = 300
+FOREST = ("--recipe", "random_forest", "--rounds", "3", "--depth", "3")
 FIT = ("--domain", "domain.json", "--rows", "400", "--epsilon", "4")
 
 
@@ -76,7 +78,7 @@ def test_the_key_is_kept_until_the_model_is_written(files, monkeypatch, capsys):
     monkeypatch.setattr(dpbt.Model, "save", stop)
     assert run(*fit, "--out", "model.json") == 130
     assert Path("run.key").stat().st_mode & 0o777 == 0o600
-    Path(".run-leftover.key").write_text("a copy that a kill left")
+    Path(".dpbt-run-leftover.key").write_text("a copy that a kill left")
     released = Path("run/releases.jsonl").read_text()
     monkeypatch.setattr(dpbt.Model, "save", whole)
     assert run(*fit, "--out", "model.json") == 0
@@ -117,6 +119,57 @@ def test_what_the_commands_refuse(files, capsys):
     assert "more rows than the capacity" in refused(
         capsys, "convert", "domain.json", "rows.csv", "new", "--capacity", ROWS - 1
     )
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    """The file of a model of the rows."""
+    folder = tmp_path_factory.mktemp("model")
+    fill(folder)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        assert run("fit", "rows.csv", *FIT, *FOREST, "--out", "model.json") == 0
+    return folder / "model.json"
+
+
+def test_predictions_of_blocks_are_those_of_all_rows(files, model, monkeypatch):
+    """And no more rows than a block has are encoded at a time."""
+    assert run("predict", model, "rows.csv", "--out", "whole.csv") == 0
+    encode, seen = dpbt.domains.encode, []
+    monkeypatch.setattr(predict, "BLOCK_ROWS", 7)
+    monkeypatch.setattr(
+        dpbt.domains, "encode", lambda *given: seen.append(encode(*given)) or seen[-1]
+    )
+    assert run("predict", model, "rows.csv", "--out", "blocks.csv") == 0
+    assert Path("blocks.csv").read_bytes() == Path("whole.csv").read_bytes()
+    assert [len(rows) for rows in seen] == [7] * (ROWS // 7) + [ROWS % 7]
+
+
+def test_predictions_of_a_folder_have_a_line_for_each_of_its_rows(files, model, capsys):
+    lines = Path("rows.csv").read_text().splitlines()
+    lines[5] = lines[5].rpartition(",")[0] + ",neither"
+    Path("rows.csv").write_text("\n".join(lines) + "\n")
+    assert convert("--rows-per-chunk", 90) == 0
+    for rows in ("rows.csv", "rows.chunks"):
+        assert run("predict", model, rows, "--out", f"{rows}.out") == 0
+    of_file, of_folder = (
+        Path(f"{rows}.out").read_text().splitlines() for rows in ("rows.csv", "rows.chunks")
+    )
+    of_file[5] = ","
+    assert of_folder == of_file + [","] * (400 - ROWS)
+
+    other = json.loads(json.dumps(DOMAIN))
+    other["columns"]["age"]["bins"] = 9
+    Path("domain.json").write_text(json.dumps(other))
+    assert run("convert", "domain.json", "rows.csv", "others") == 0
+    capsys.readouterr()
+    assert "another domain than the model" in refused(capsys, "predict", model, "others")
+    damaged = bytearray(Path("rows.chunks/chunk-000002").read_bytes())
+    damaged[5] ^= 1
+    Path("rows.chunks/chunk-000002").write_bytes(damaged)
+    words = ("predict", model, "rows.chunks", "--out", "new/p.csv")
+    assert "chunk-000002: the file was changed" in refused(capsys, *words)
+    assert os.listdir("new") == []
 
 
 @pytest.mark.slow

@@ -1,4 +1,4 @@
-"""The memory that a run on chunks takes, measured in a process of its own."""
+"""The memory that a run on chunks and predictions take, measured in processes of their own."""
 
 import subprocess
 import sys
@@ -7,37 +7,93 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import dpbt
+from dpbt import recipes
 from dpbt.data import conversion
 from dpbt.data.domains import Numeric
 
 ROWS = 3_000_000
 MEMORY_MB = 900
 SCRIPT = """
-import resource, sys
+import sys
 import dpbt
 from dpbt import recipes
 
 table = dpbt.chunks.open_folder(sys.argv[1])
+rows, rounds = int(sys.argv[3]), int(sys.argv[4])
 recipe = recipes.oblivious_boost(
-    epsilon=1.0, delta=1e-6, rows=int(sys.argv[3]), domain=table.domain, rounds=20, depth=6
+    epsilon=1.0, delta=1e-6, rows=rows, domain=table.domain, rounds=rounds, depth=6
 )
-dpbt.fit_chunks(dpbt.fresh_key(), table, recipe, memory=float(sys.argv[2]))
-print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+
+def progress(state):
+    if state.stage == "rounds" and state.done in (rounds // 4, rounds):
+        with open("/proc/self/status") as file:
+            print(next(line.split()[1] for line in file if line.startswith("VmRSS")))
+
+memory = float(sys.argv[2])
+dpbt.fit_chunks(dpbt.fresh_key(), table, recipe, memory=memory, progress=progress)
 """
 
+PREDICT = """
+import sys
+from dpbt.__main__ import main
 
-@pytest.mark.slow
-@pytest.mark.skipif(sys.platform != "linux", reason="ru_maxrss has other units elsewhere")
-def test_a_run_stays_within_its_memory(tmp_path):
-    """700 MB and a block for each thread, whatever the number of rows."""
+assert main(["predict", *sys.argv[1:]]) == 0
+"""
+
+PEAK = """
+print(*(line.split()[1] for line in open("/proc/self/status") if line.startswith("VmHWM")))
+"""
+ROOT = Path(__file__).parents[1]
+
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(sys.platform != "linux", reason="reads /proc/self/status"),
+]
+
+
+def told(script, *words):
+    """What a script prints in a process of its own, in MB; its peak is the last of them."""
+    command = [sys.executable, "-c", script + PEAK, *map(str, words)]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=True)
+    return [int(line) / 1024 for line in done.stdout.splitlines() if line.isdigit()]
+
+
+def measured(folder, rows, rounds):
+    """MB after a quarter of the rounds, after all rounds, and at most."""
     rng = np.random.default_rng(0)
     domain = {f"x{k}": Numeric(0, 1, bins=64) for k in range(12)}
-    columns = {name: rng.random(ROWS, np.float32) for name in domain}
-    conversion.convert_columns(domain, columns, columns["x0"] > 0.5, tmp_path / "rows.chunks")
-    told = [str(tmp_path / "rows.chunks"), str(MEMORY_MB * 2**20), str(ROWS)]
-    words = [sys.executable, "-c", SCRIPT, *told]
-    done = subprocess.run(
-        words, capture_output=True, text=True, cwd=Path(__file__).parents[1], check=True
-    )
-    peak_mb = int(done.stdout) / 1024
-    assert 100 < peak_mb < MEMORY_MB
+    columns = {name: rng.random(rows, np.float32) for name in domain}
+    conversion.convert_columns(domain, columns, columns["x0"] > 0.5, folder)
+    return told(SCRIPT, folder, MEMORY_MB * 2**20, rows, rounds)
+
+
+def test_a_run_stays_within_its_memory(tmp_path):
+    """700 MB and a block for each thread, whatever the number of rows."""
+    *_, peak = measured(tmp_path / "rows.chunks", ROWS, rounds=20)
+    assert 100 < peak < MEMORY_MB
+
+
+def test_memory_does_not_grow_with_the_rounds(tmp_path):
+    """Each round keeps its release and its tree, and no program."""
+    early, late, _ = measured(tmp_path / "rows.chunks", 2000, rounds=200)
+    assert late - early < 30
+
+
+def test_predictions_take_the_memory_of_a_block(tmp_path):
+    """300,000 rows of six columns would take more than 100 MB as cells of text."""
+    domain = {f"x{k}": Numeric(0, 1, bins=8) for k in range(6)}
+    rows = np.random.default_rng(0).random((500, 6))
+    columns = {name: rows[:, k] for k, name in enumerate(domain)}
+    recipe = recipes.random_forest(epsilon=1, rows=500, rounds=1, depth=1)
+    table = dpbt.table(domain, columns, rows[:, 0] > 0.5)
+    model = dpbt.fit(dpbt.fresh_key(), table, recipe, dpbt.fresh_key())
+    model.save(tmp_path / "model.json", domain=domain)
+    lines = "\n".join(",".join(f"{cell:.4f}" for cell in row) for row in rows) + "\n"
+    with open(tmp_path / "rows.csv", "w") as file:
+        file.write(",".join(domain) + "\n")
+        for _ in range(600):
+            file.write(lines)
+    files = tmp_path / "model.json", tmp_path / "rows.csv"
+    assert told(PREDICT, *files, "--out", tmp_path / "predictions.csv")[-1] < 150

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 import dpbt
-from dpbt import chunked, recipes
+from dpbt import chunked, prediction, recipes
 from dpbt.base import ADD_REMOVE, GRID, MAX_ROWS, MOST_CHUNKED_ROWS
-from dpbt.data import chunks, conversion
+from dpbt.data import chunks, conversion, files
 from dpbt.data.domains import Label, Nominal, Numeric, WeightColumn
 from dpbt.passes import _blocks, room_for
 from dpbt.privacy import mechanisms, totals
@@ -183,6 +183,18 @@ def test_a_parquet_file_gives_the_rows_that_it_gives_in_memory(tmp_path, monkeyp
     assert_same_rows(dpbt.table(DOMAIN, cells, given, **label.options), found)
 
 
+def test_row_groups_of_a_parquet_file_are_read_from_any_row_on(tmp_path):
+    arrow = pytest.importorskip("pyarrow", reason="pyarrow is not installed")
+    parquet = pytest.importorskip("pyarrow.parquet", reason="pyarrow is not installed")
+    path, rows = tmp_path / "rows.parquet", list(range(100))
+    parquet.write_table(arrow.table({"x": rows}), path, row_group_size=7)
+    for size in (3, 10, 200):
+        for skip in (0, 1, 6, 7, 20, 21, 99, 100):
+            blocks = [b["x"].to_pylist() for b in files.blocks_of_file(path, ("x",), size, skip)]
+            assert [cell for block in blocks for cell in block] == rows[skip:]
+            assert max(map(len, blocks), default=0) <= size
+
+
 class StoppedError(Exception):
     pass
 
@@ -274,6 +286,39 @@ def test_releases_are_those_of_a_fit_in_memory_on_many_rows(tmp_path, kind, delt
     assert_same(
         dpbt.fit(KEY, table, recipe), dpbt.fit_chunks(KEY, found, recipe, threads=3, memory=GIB)
     )
+
+
+@pytest.mark.parametrize("key", [KEY, dpbt.fresh_key()], ids=["research", "release"])
+def test_later_rounds_compile_nothing(tmp_path, key):
+    """The memory of a program that each round compiles grows with the rounds."""
+    _, found = pair(tmp_path / "t", "two")
+    compiled, counts = [], []
+
+    def note(event, _, **__):
+        if event == "/jax/core/compile/backend_compile_duration":
+            compiled.append(event)
+
+    def progress(state):
+        if state.stage == "rounds":
+            counts.append(len(compiled))
+
+    jax.monitoring.register_event_duration_secs_listener(note)
+    try:
+        jax.jit(lambda number: number + 1)(1)
+        assert compiled  # the event has this name
+        dpbt.fit_chunks(key, found, recipe_for("two", 700), progress=progress)
+    finally:
+        jax.monitoring.unregister_event_duration_listener(note)
+    assert len(set(counts[2:])) == 1, counts
+
+
+def test_room_for_rows_is_read_in_place(tmp_path):
+    """A copy of each block took half the time of a round, most of it in the system."""
+    _, found = pair(tmp_path / "t", "number", weights=True)
+    for rows in (1, 63, 1000, 2**19):
+        for array in found.room(rows):
+            read = jax.device_put(array, jax.devices("cpu")[0])
+            assert read.unsafe_buffer_pointer() == array.ctypes.data
 
 
 def test_scores_in_a_file_change_nothing(tmp_path, monkeypatch):
@@ -379,6 +424,21 @@ def test_what_a_fit_on_chunks_refuses(tmp_path):
     (found.folder / "manifest.json").write_text(json.dumps(content))
     with pytest.raises(ValueError, match="changed or damaged"):
         chunks.open_folder(found.folder)
+
+
+def test_a_table_in_chunks_is_predicted_a_block_at_a_time(tmp_path):
+    table, found = pair(tmp_path / "t", "two", 700, 730)
+    recipe = recipes.random_forest(epsilon=1, rows=700, rounds=3, depth=2)
+    model = dpbt.forests.fit(KEY, table, recipe, jax.random.key(6))
+    model.save(tmp_path / "model.json", domain=DOMAIN)
+    for each in (model, dpbt.load(tmp_path / "model.json")):
+        scores = [dpbt.decision_function(each, block) for block in prediction.blocks(found, 100)]
+        np.testing.assert_array_equal(np.concatenate(scores), dpbt.decision_function(each, table))
+    assert max(map(len, scores)) == 100
+    with pytest.raises(ValueError, match=r"dpbt\.prediction\.blocks"):
+        dpbt.predict(model, found)
+    with pytest.raises(ValueError, match="expected a table in chunks"):
+        prediction.blocks(table)
 
 
 # Sums of many rows.

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 
 import dpbt
 from dpbt import recipes, tuning
+from dpbt.base import Relation, relation
 from dpbt.data.domains import Numeric
 from dpbt.privacy import accounting, filters, mechanisms
 from tests.purses import RECIPES, book, line, made
@@ -106,6 +107,13 @@ def test_relations_people_and_deltas_must_fit():
         book(line(1), delta=0.6) + book(line(1), delta=0.6)
     with pytest.raises(ValueError, match="at least one"):
         accounting.composed([])
+
+
+def test_members_of_dp_accounting_name_relations():
+    for ours in Relation:
+        assert relation(NeighboringRelation[ours.name]) is ours
+    with pytest.raises(ValueError, match="relation must be one of"):
+        relation(NeighboringRelation.REPLACE_SPECIAL)
 
 
 def test_rows_keys_and_what_is_unprotected_show():
@@ -273,7 +281,8 @@ def test_the_accountants_of_dp_accounting_agree(name, delta, relation):
     zcdp = total.epsilon_at(at, "zcdp")
 
     # Renyi orders on a grid are at most a little looser than the best order, and never tighter.
-    renyi = RdpAccountant(neighboring_relation=total.relation).compose(total.dp_event())
+    relation = NeighboringRelation[total.relation.name]
+    renyi = RdpAccountant(neighboring_relation=relation).compose(total.dp_event())
     found = renyi.get_epsilon(at)
     assert zcdp - bits <= found <= 1.06 * zcdp + bits
     assert found == pytest.approx(total.epsilon_at(at, "rdp"), rel=1e-4)

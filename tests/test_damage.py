@@ -217,10 +217,21 @@ def test_a_manifest_that_is_cut_off_is_made_again_and_the_run_goes_on(stopped, c
     assert spent() == 4
 
 
-def test_a_run_goes_on_with_the_rows_of_a_chunk_that_was_cut_off(stopped, capsys):
-    cut(Path("rows.chunks/chunk-000001"), 0.5)
+@pytest.mark.parametrize(
+    ("name", "lost", "words"),
+    [
+        ("chunk-000001", False, "chunk-000001: the file was changed or damaged"),
+        ("chunk-000001", True, "chunk-000001: the file is missing"),
+        ("manifest.json", True, "manifest.json: the file is missing"),
+    ],
+)
+def test_a_run_goes_on_with_rows_whose_files_were_cut_off_or_lost(
+    stopped, capsys, name, lost, words
+):
+    path = Path("rows.chunks", name)
+    path.unlink() if lost else cut(path, 0.5)
     line = refused(capsys, *moments.FIT)
-    assert "chunk-000001: the file was changed or damaged; convert the same rows again" in line
+    assert f"{words}; convert the same rows again, to a new folder" in line
     for words in (moments.CONVERT, moments.FIT):
         assert main([word if word != "rows.chunks" else "other" for word in words]) == 0
     assert Path("model.json").read_bytes() == stopped
@@ -271,6 +282,27 @@ def test_a_key_that_is_cut_off_draws_nothing_and_another_run_is_paid_for(stopped
     Path("run.key").unlink()
     assert "whose key is gone; give another" in refused(capsys, *moments.FIT)
     another_run_is_paid_for(stopped)
+
+
+@pytest.mark.parametrize("where", CUTS)
+def test_a_purse_that_is_cut_off_pays_for_nothing(stopped, capsys, where):
+    cut(Path("purse.json"), where)
+    before = Path("purse.json").read_bytes(), content("run")
+    line = refused(capsys, *moments.FIT)
+    assert (Path("purse.json").read_bytes(), content("run")) == before
+    assert not Path("model.json").exists()
+    assert "purse.json: not a purse, or cut off; bring back a copy that has every release" in line
+
+
+def test_files_of_a_person_are_not_taken_for_those_that_a_kill_left(files):
+    """A hidden file with a name like that of a temporary one stays."""
+    own = [Path(name) for name in (".run-abcdefgh.key", ".run-archived.key")]
+    for path in own:
+        path.write_text("mine")
+    assert moments.run("convert", 0) == 0
+    dpbt.Purse(epsilon=20, rows=400).save("purse.json")
+    assert moments.run("fit", 1) == 0
+    assert [path.read_text() for path in own] == ["mine"] * 2
 
 
 # Sources that change.

@@ -76,7 +76,7 @@ def test_a_part_that_is_cut_off_is_found_and_fitted_again(tmp_path, whole):
     with pytest.raises(StoppedError):
         worker.sweep(tmp_path, progress=stop_after(3))
     parts = sorted(tmp_path.glob("parts/*/*.npz"))
-    assert len(parts) == 3
+    assert len(parts) in (3, 4)  # the batch beside the third one ends, too
     cut(parts[1])
     with pytest.warns(RuntimeWarning, match="cut off or damaged"):
         report = worker.sweep(tmp_path)
@@ -258,7 +258,7 @@ def test_two_conversions_to_one_folder_and_what_a_kill_left(tmp_path):
         refused.append(True)
 
     folder.mkdir()
-    (folder / ".chunk-000000-abcd").write_bytes(b"left by a kill")
+    (folder / ".dpbt-chunk-000000-abcd").write_bytes(b"left by a kill")
     table = conversion.convert(blocks_of(600, another), domain, folder)
     assert table.capacity == 600
     assert refused

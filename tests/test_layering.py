@@ -100,6 +100,16 @@ def test_importing_the_library_needs_no_jax():
     assert subprocess.run([sys.executable, "-c", words], cwd=ROOT, check=False).returncode == 0
 
 
+def test_importing_what_a_fit_needs_imports_no_accountant():
+    """dp_accounting brings most of SciPy, and takes longer to import than all of the library."""
+    words = (
+        "import sys, dpbt; dpbt.fit, dpbt.recipes, dpbt.table, dpbt.keys\n"
+        "assert 'jax' in sys.modules\n"
+        "sys.exit(bool({'dp_accounting', 'scipy', 'optax', 'chex'} & set(sys.modules)))"
+    )
+    assert subprocess.run([sys.executable, "-c", words], cwd=ROOT, check=False).returncode == 0
+
+
 def test_every_public_name_is_there():
     assert all(hasattr(dpbt, name) for name in dpbt.__all__)
 

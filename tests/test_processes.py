@@ -93,10 +93,11 @@ def test_the_example_learns_one_model(tmp_path):
 
 
 @pytest.mark.slow
-def test_a_process_is_killed_and_all_are_started_again(tmp_path):
+@pytest.mark.parametrize("count", [2, 4])
+def test_a_process_is_killed_and_all_are_started_again(tmp_path, count):
     """The others end by themselves, and the second start goes on to the same model."""
-    expected = shared_out(tmp_path, 2)
-    first = started(tmp_path, 2, seconds=0.3)
+    expected = shared_out(tmp_path, count)
+    first = started(tmp_path, count, seconds=0.3)
     kept = tmp_path / "checkpoint1" / "releases.jsonl"
     until = time.monotonic() + 200
     while time.monotonic() < until and first[0].poll() is None:
@@ -112,7 +113,7 @@ def test_a_process_is_killed_and_all_are_started_again(tmp_path):
     assert 0 not in statuses
     assert 4 < kept.read_bytes().count(b"\n") < 14
     (tmp_path / "checkpoint0" / "releases.jsonl").write_bytes(b"")  # as if it was killed before
-    found = [finished(process) for process in started(tmp_path, 2)]
+    found = [finished(process) for process in started(tmp_path, count)]
     assert {each["model"] for each in found} == {expected}
 
 

@@ -222,7 +222,7 @@ def test_rows_come_in_many_containers(saved):
 def test_rows_in_parts_give_the_same(saved, monkeypatch):
     found, columns = reader.load(saved), raw_rows(4, 100)
     expected = found.predict_proba(columns)
-    monkeypatch.setattr(reader, "_CHUNK", 7)
+    monkeypatch.setattr(reader, "BLOCK_ROWS", 7)
     np.testing.assert_array_equal(found.predict_proba(columns), expected)
 
 

@@ -13,6 +13,7 @@ import dpbt
 from dpbt import chunked, processes
 from dpbt.checkpoints import RUN, Checkpoint, under_key
 from dpbt.data import conversion
+from tests import test_chunks as chunk_tests
 from tests import worker
 from tests.test_chunk_commands import FIT, convert, files, refused, run
 
@@ -160,3 +161,43 @@ def test_a_key_that_others_could_have_written_is_refused(stopped, capsys):
     Path("elsewhere").rename(path)
     assert run(*fit(0.1), "--out", "model.json") == 0
     assert stat.S_IMODE(os.stat("run").st_mode) == 0o700
+
+
+def test_a_purse_pays_once_for_a_run_that_goes_on(tmp_path):
+    """And nothing for what is refused."""
+    key = chunk_tests.KEY
+    _, found = chunk_tests.pair(tmp_path / "t", "two")
+    recipe, kept = chunk_tests.recipe_for("two", 700), tmp_path / "kept"
+    purse = dpbt.Purse(9, 1e-5, rows=700)
+    whole = found.path(1).read_bytes()
+    found.path(1).write_bytes(bytes([whole[0] ^ 1]) + whole[1:])
+    with pytest.raises(ValueError, match="changed or damaged"):
+        purse.fit_chunks(key, found, recipe, checkpoint=kept)
+    with pytest.raises(ValueError, match="fit_chunks of a purse"):
+        purse.fit(key, found, recipe)
+    with pytest.raises(ValueError, match="recipe for 1000"):
+        purse.fit_chunks(key, found, chunk_tests.recipe_for("two", 1000))
+    assert purse.spent == 0
+    found.path(1).write_bytes(whole)
+
+    def stop(state):
+        if (state.stage, state.done) == ("rounds", 3):
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        purse.fit_chunks(key, found, recipe, checkpoint=kept, progress=stop)
+    spent = purse.spent
+    assert spent > 0
+    _, others = chunk_tests.pair(tmp_path / "u", "two", 650)
+    for table, other in (
+        (found, recipe),
+        (others, recipe),
+        (found, chunk_tests.recipe_for("two", 700, seed=3)),
+    ):
+        for again in range(2):  # the folder of a refused run is no proof of a payment
+            with pytest.raises(ValueError, match="a key of its own"):
+                purse.fit_chunks(key, table, other, checkpoint=tmp_path / "other")
+            assert not list((tmp_path / "other").iterdir()), again
+    again = purse.fit_chunks(key, found, recipe, checkpoint=kept)
+    chunk_tests.assert_same(dpbt.fit_chunks(key, found, recipe), again)
+    assert purse.spent == spent

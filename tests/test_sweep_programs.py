@@ -96,6 +96,54 @@ def test_a_failure_of_a_later_structure_stops_an_earlier_one(tmp_path, monkeypat
     assert len(late) == 1
 
 
+def test_batches_of_a_structure_that_is_alone_run_side_by_side(tmp_path, monkeypatch):
+    """And the results are those of batches that ran one after the other."""
+    sweep = plan.Sweep("own", rounds_and_depth, {"depth": (1,), "rounds": (1, 2)})
+    with monkeypatch.context() as patch:
+        patch.setattr(runner, "_THREADS", 1)
+        runner.run(sweep, worker.tasks()[0], tmp_path / "one", about={})
+
+    both, save = threading.Barrier(2, timeout=60), runner._save
+
+    def save_together(*arguments):
+        both.wait()
+        save(*arguments)
+
+    monkeypatch.setattr(runner, "_save", save_together)
+    report = runner.run(sweep, worker.tasks()[0], tmp_path / "two", about={})
+    assert report.programs == 1
+    one, two = (
+        storage.load_columns(tmp_path / name / f"{worker.tasks()[0].name}.npz")[0]
+        for name in ("one", "two")
+    )
+    assert one.keys() == two.keys()
+    for name, column in one.items():
+        np.testing.assert_array_equal(column, two[name])
+
+
+@pytest.mark.parametrize(("fits", "layout"), [(100, (1, 100)), (128, (1, 64)), (1000, (1, 500))])
+def test_fits_of_a_structure_that_is_alone_are_for_two_threads(fits, layout):
+    """Unless chunks would have few lanes, which run slower."""
+    sweep = plan.Sweep("own", one_depth, {"depth": (1,)})
+    (group,) = plan.groups(sweep, worker.tasks()[0])
+    assert runner._layout(group, 2**10, fits, 1, 64, 2) == layout
+
+
+def test_a_caller_with_settings_of_jax_goes_on_with_a_folder_of_one_without(tmp_path):
+    """So batches are cut alike for one thread and for two."""
+    sweep = plan.Sweep("own", one_depth, {"depth": (1,)}, repeats=70)
+
+    def stop(fits):
+        raise RuntimeError("stopped")
+
+    task = worker.tasks()[0]
+    with jax.debug_nans(True), pytest.raises(RuntimeError, match="stopped"):
+        runner.run(sweep, task, tmp_path, about={}, progress=stop)
+    report = runner.run(sweep, task, tmp_path, about={})
+    assert report.reused > 0
+    assert report.reused + report.fits == 70 * len(task.train)
+
+
 def test_contexts_of_the_caller_hold(tmp_path):
     """Threads of a pool have no contexts of JAX but the defaults."""
     seen = []

@@ -196,7 +196,7 @@ def test_runs_agree_with_single_fits_and_compile_once(tmp_path):
     assert (
         report.programs == 3
     )  # three shapes, one structure; T, epsilon, folds and keys share them
-    assert len(seen) == 9  # one batch for each task and T
+    assert len(seen) == 2 * 9  # two batches side by side for each task and T
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == [
         "sweep.json",
         "t0.npz",
@@ -253,7 +253,7 @@ def test_folders_are_not_mixed_up(tmp_path):
     task = worker.tasks()[0]
     runner.run(sweep, task, str(tmp_path), about={})  # one task, and a folder by its name
     begun = json.loads((tmp_path / "sweep.json").read_text())
-    assert begun["lanes"] == {"memory_mb": 64, "padding": 200_000, "devices": [1, 1]}
+    assert begun["lanes"] == {"memory_mb": 64, "padding": 200_000, "devices": [1, 1], "threads": 2}
     allowed = np.array([True] * 4 + [False])
     other = task.table._replace(target=~task.table.target)
     for table in (other, allowing(task.table, allowed)):

@@ -5,7 +5,6 @@ import contextlib
 import json
 import os
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -71,7 +70,7 @@ def model_of(
 
     with of_input():
         table = chunks.open_folder(options.file)
-        if dict(table.domain) != dict(domain) or list(table.domain) != list(domain):
+        if not table.has_domain(domain):
             raise InputError(f"{options.file}: converted with another domain than {options.domain}")
         if table.target != label.target or (
             label.target is None and table.classes != label.classes
@@ -85,7 +84,7 @@ def model_of(
     with of_input():
         chunked.check(jax.random.key(0), table, recipe)  # before a key is made
     with contextlib.ExitStack() as stack:
-        kept, begun = None, False
+        kept = None
         if options.checkpoint is None:
             key = _new_key(options)
         else:
@@ -99,15 +98,10 @@ def model_of(
                 if options.seed is None:
                     _mark_begun(_key_path(options))
 
-        def pay() -> None:
-            goes_on = kept is not None and (begun or options.seed is None)
-            if purse is not None and not (goes_on and purse.is_paid(recipe, key)):
-                purse.take(recipe, key)
-
         if options.seed is not None:
             words = "--seed makes the noise, and whoever knows it can subtract it; release private"
             print(f"warning: research key: {words} rows without it", file=sys.stderr)
-        return _learned(options, key, table, recipe, kept, pay)
+        return _learned(options, key, table, recipe, kept, purse)
 
 
 def _learned(
@@ -116,7 +110,7 @@ def _learned(
     table: "ChunkedTable",
     recipe: "Recipe",
     kept: "Checkpoint | None",
-    pay: Callable[[], None],
+    purse: "Purse | None",
 ) -> "Model":
     """Learn, and show how far it is on a terminal.
 
@@ -142,7 +136,7 @@ def _learned(
                 memory=memory * 2**20,
                 checkpoint=kept,
                 progress=progress,
-                ready=pay,
+                ready=None if purse is None else purse.paying(recipe, key),
             )
     finally:
         if shown:

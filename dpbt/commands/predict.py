@@ -4,25 +4,48 @@ Of two classes the probability is that of the positive class, whichever class is
 several it is that of the predicted class. --proba prints a column for each class. Models that vote
 state no probabilities, and then there is a column `score`. This needs no JAX. Predictions about a
 row show what it holds, so they are as private as the rows.
+
+Rows are read in blocks, so they may be more than memory holds. A row that is absent from a folder
+of chunks has a line of empty cells.
 """
 
 import argparse
 import csv
-import io
+import itertools
 import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple, TextIO
 
 import numpy as np
 
 from dpbt.commands import inputs, output
-from dpbt.commands.errors import InputError
+from dpbt.commands.errors import InputError, of_input
+from dpbt.data import chunks, files
+from dpbt.data.domains import Domain
 from dpbt.data.kinds import Numeric
-from dpbt.reader import SavedModel
+from dpbt.data.targets import response_of
+from dpbt.reader import BLOCK_ROWS, SavedModel
+from dpbt.storage import naming, write_whole
+
+
+class EncodedRows(NamedTuple):
+    """Some rows, encoded as a model reads them.
+
+    Attributes:
+        rows: u8[n, F] or f32[n, F].
+        present: bool[n].
+    """
+
+    rows: np.ndarray
+    present: np.ndarray
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     parser.add_argument("model", metavar="MODEL", help="a file that `fit` wrote")
-    words = "a CSV file with a header, or a Parquet file; it needs no label"
+    words = "a CSV file with a header, or a Parquet file; it needs no label. Or a folder that "
+    words += "`convert` wrote"
     parser.add_argument("file", metavar="ROWS", help=words)
     words = "a column for the probability of each class"
     parser.add_argument("--proba", action="store_true", help=words)
@@ -33,7 +56,7 @@ def run(options: argparse.Namespace) -> None:
     """Print or write the predictions.
 
     Raises:
-        InputError: for a file that is not as expected. No cell is an error.
+        InputError: for rows that are not as expected. No cell is an error.
     """
     path = None if options.out is None else output.free(options)
     model = inputs.saved(options.model)
@@ -41,38 +64,101 @@ def run(options: argparse.Namespace) -> None:
         raise InputError(f"{options.model}: saved without a domain, so it reads no files")
     if options.proba and model.probability is None:
         raise InputError(f"{options.model}: {model.no_probability}")
-    columns = inputs.columns_of(options.file, tuple(model.domain))
-    text = _as_csv(*_predictions(model, columns, options.proba))
+    blocks = _blocks(options, model, model.domain)
     if path is None:
-        sys.stdout.write(text)
+        _write(sys.stdout, model, blocks, options.proba)
         return
-    output.write(path, text)
+
+    def write(part: Path) -> None:
+        with open(part, "w", encoding="utf-8", newline="") as file:
+            _write(file, model, blocks, options.proba)
+
+    with output.working(f"predicting {options.file}"):
+        write_whole(path, write)
     print(f"wrote {path}")
 
 
-def _predictions(
-    model: SavedModel, columns: dict, proba: bool
-) -> tuple[list[str], list, np.ndarray]:
-    """(names, answers, numbers [N, C]): the names of all columns, and what they hold."""
-    encoded = model.encode(columns)
-    answers = model.predict(encoded).tolist()
-    if isinstance(model.target, Numeric):
-        return ["number"], [f"{number:.6g}" for number in answers], np.zeros((len(answers), 0))
-    if model.probability is None:
-        return ["class", "score"], answers, model.decision_function(encoded)[:, None]
-    shares = model.predict_proba(encoded)
-    if proba:
-        words = range(shares.shape[1]) if model.classes is None else model.classes
-        return ["class", *(f"probability of {word}" for word in words)], answers, shares
-    of_predicted = shares[:, 1] if model.target is None else shares.max(axis=1)
-    return ["class", "probability"], answers, of_predicted[:, None]
+def _blocks(
+    options: argparse.Namespace, model: SavedModel, domain: Domain
+) -> Iterator[EncodedRows]:
+    """The rows of a file, or of a folder of chunks.
+
+    Raises:
+        InputError: for what is neither, and for a folder of another domain.
+        OSError: if it cannot be read.
+    """
+    try:
+        with of_input(options.file), naming(Path(options.file)):
+            if Path(options.file).is_dir():
+                yield from _of_chunks(options, model, domain)
+                return
+            names = tuple(domain)
+            for columns in files.blocks_of_file(options.file, names, BLOCK_ROWS):
+                rows = model.encode(columns)
+                yield EncodedRows(rows, np.ones(len(rows), bool))
+    except ImportError as error:
+        raise InputError(str(error)) from error
 
 
-def _as_csv(names: list[str], answers: list, numbers: np.ndarray) -> str:
-    """The predictions as CSV."""
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
+def _of_chunks(
+    options: argparse.Namespace, model: SavedModel, domain: Domain
+) -> Iterator[EncodedRows]:
+    """The rows of a folder of chunks.
+
+    Raises:
+        InputError: for a folder of another domain, and for a model that reads no cells.
+        ValueError: naming the folder or a file of it, if it is damaged.
+        OSError: if it cannot be read.
+    """
+    table = chunks.open_folder(options.file)
+    if not table.has_domain(domain):
+        raise InputError(f"{options.file}: converted with another domain than the model has")
+    if model.dtype != "uint8":
+        raise InputError(f"{options.model}: reads exact numbers, and chunks have cells of them")
+    for block in table.blocks(BLOCK_ROWS):
+        yield EncodedRows(block.cells.T, block.present)
+
+
+def _write(file: TextIO, model: SavedModel, blocks: Iterator[EncodedRows], proba: bool) -> None:
+    """Write the predictions as CSV, a block at a time."""
+    first = next(blocks, None)  # what is no table is refused before a line is written
+    names = _names(model, proba)
+    writer = csv.writer(file, lineterminator="\n")
     writer.writerow(names)
-    pairs = zip(answers, numbers, strict=True)
-    writer.writerows((answer, *(f"{number:.6g}" for number in row)) for answer, row in pairs)
-    return text.getvalue()
+    empty = [""] * len(names)
+    for block in () if first is None else itertools.chain([first], blocks):
+        answers, numbers = _predictions(model, block.rows, proba)
+        there = block.present.tolist()
+        writer.writerows(
+            (answer, *(f"{number:.6g}" for number in row)) if present else empty
+            for answer, row, present in zip(answers, numbers.tolist(), there, strict=True)
+        )
+
+
+def _names(model: SavedModel, proba: bool) -> list[str]:
+    """The names of all columns of the predictions."""
+    if isinstance(model.target, Numeric):
+        return ["number"]
+    if model.probability is None:
+        return ["class", "score"]
+    if not proba:
+        return ["class", "probability"]
+    count = response_of(model.target).classes
+    words = range(count) if model.classes is None else model.classes
+    return ["class", *(f"probability of {word}" for word in words)]
+
+
+def _predictions(model: SavedModel, rows: np.ndarray, proba: bool) -> tuple[list, np.ndarray]:
+    """(answers, numbers [N, C]): what the columns hold."""
+    scores = model.scores_of(rows)
+    answers = model.answers_of(scores).tolist()
+    if isinstance(model.target, Numeric):
+        return [f"{number:.6g}" for number in answers], np.zeros((len(answers), 0))
+    if model.probability is None:
+        return answers, scores[:, None]
+    by_trees = model.probability == "shares"
+    shares = model.predict_proba(rows) if by_trees else model.probabilities_of(scores)
+    if proba:
+        return answers, shares
+    of_predicted = shares[:, 1] if model.target is None else shares.max(axis=1)
+    return answers, of_predicted[:, None]

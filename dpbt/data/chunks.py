@@ -17,17 +17,18 @@ import dataclasses
 import hashlib
 import io
 import json
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from dpbt.base import MAX_ROWS, MOST_CHUNKED_ROWS, Questions
 from dpbt.data import domains, targets
 from dpbt.data.domains import Domain
 from dpbt.data.targets import Target
 from dpbt.modelfiles import checksum
+from dpbt.public import MAX_ROWS, MOST_CHUNKED_ROWS, Questions
 from dpbt.storage import without_twins
 from dpbt.validate import as_path, shown
 
@@ -61,7 +62,7 @@ class Chunk(NamedTuple):
 
 
 class Rows(NamedTuple):
-    """Room for rows of a chunk, as they are read from its file.
+    """Room for rows of a chunk, as they are read from its file. On a CPU, JAX reads it in place.
 
     Attributes:
         cells: u8[F, n].
@@ -79,11 +80,23 @@ class Rows(NamedTuple):
 def room(features: int, rows: int, target: str, weighted: bool) -> Rows:
     """Zeros in the shape of rows of a chunk: absent rows."""
     return Rows(
-        np.zeros((features, rows), np.uint8),
-        np.zeros(rows, _TARGETS[target]),
-        np.zeros(rows, bool),
-        np.zeros(rows, np.float32) if weighted else None,
+        _zeros((features, rows), np.uint8),
+        _zeros((rows,), _TARGETS[target]),
+        _zeros((rows,), np.bool_),
+        _zeros((rows,), np.float32) if weighted else None,
     )
+
+
+_ALIGNMENT = 64
+"""Where arrays begin at a multiple of so many bytes, JAX reads them in place on a CPU."""
+
+
+def _zeros(shape: tuple[int, ...], dtype: type[np.generic]) -> np.ndarray:
+    """Zeros that JAX does not copy."""
+    size = math.prod(shape) * np.dtype(dtype).itemsize
+    memory = np.zeros(size + _ALIGNMENT, np.uint8)
+    first = -memory.ctypes.data % _ALIGNMENT
+    return memory[first : first + size].view(dtype).reshape(shape)
 
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
@@ -149,6 +162,10 @@ class ChunkedTable:
         words = self.content["classes"]
         return None if words is None else tuple(words)
 
+    def has_domain(self, domain: Domain) -> bool:
+        """Whether the rows were encoded by a domain: by the same columns in the same order."""
+        return list(self.domain.items()) == list(domain.items())
+
     def path(self, number: int) -> Path:
         """The file of a chunk."""
         return self.folder / chunk_name(number)
@@ -184,6 +201,26 @@ class ChunkedTable:
                 self._fill(file, place + first * size, array[:rows])
         into.present[rows:] = False
 
+    def blocks(self, rows: int) -> Iterator[Rows]:
+        """All rows in their order, absent ones too, in blocks that hold at most `rows` rows.
+
+        Each chunk is compared with its checksum before its first block. A block is valid until the
+        next one is read.
+
+        Raises:
+            ValueError: naming a chunk that is not what its manifest says.
+            OSError: if a chunk cannot be read.
+        """
+        kept = self.room(min(rows, self.rows_per_chunk))
+        for number, chunk in enumerate(self.chunks):
+            self.verify(number)
+            for first in range(0, chunk.rows, rows):
+                count = min(rows, chunk.rows - first)
+                self.read(number, first, count, kept)
+                cells, target, present, weight = kept
+                own = None if weight is None else weight[:count]
+                yield Rows(cells[:, :count], target[:count], present[:count], own)
+
     def _fill(self, file: io.FileIO, place: int, array: np.ndarray) -> None:
         file.seek(place)
         view = array.data.cast("B")
@@ -197,12 +234,15 @@ class ChunkedTable:
         """Check that the file of a chunk is the one that was written.
 
         Raises:
-            ValueError: naming the file, if it is another one.
+            ValueError: naming the file, if it is another one or missing.
             OSError: if it cannot be read.
         """
         path = self.path(number)
-        with open(path, "rb") as file:
-            found = hashlib.file_digest(file, "sha256").hexdigest()
+        try:
+            with open(path, "rb") as file:
+                found = hashlib.file_digest(file, "sha256").hexdigest()
+        except FileNotFoundError:
+            raise ValueError(f"{path}: the file is missing; {AGAIN}") from None
         if found != self.chunks[number].sha256:
             raise ValueError(f"{path}: the file was changed or damaged; {AGAIN}")
 
@@ -238,13 +278,18 @@ def open_folder(folder: str | Path) -> ChunkedTable:
     Reads the manifest alone. `dpbt.fit_chunks` compares every chunk with its checksum.
 
     Raises:
-        ValueError: naming the folder, if it is unfinished, damaged, or of another format.
+        ValueError: naming the folder, if it is unfinished, damaged, or of another format, or has
+            chunks and no manifest.
         OSError: if the manifest cannot be read.
     """
     folder = as_path("folder", folder)
     path = folder / MANIFEST
     if not path.exists() and (folder / UNFINISHED).exists():
         raise ValueError(f"{folder}: the conversion is not finished; run it again to go on")
+    if not path.exists() and (folder / chunk_name(0)).exists():
+        raise ValueError(f"{path}: the file is missing; {AGAIN}")
+    if folder.is_dir() and not path.exists():
+        raise ValueError(f"{folder}: no folder that `dpbt convert` wrote, as it has no {MANIFEST}")
     content = read_json(path)
     try:
         return _opened(folder, content)

@@ -4,8 +4,9 @@ Each function gives for every cell of a column exactly what the function of one 
 are read as fast as their container allows.
 """
 
+import dataclasses
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set, Sized
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 
@@ -14,19 +15,46 @@ from dpbt.data.cells import Cell, number, truth, word
 RawColumn = Any
 """A column as a caller has it: whatever `cells_of` takes."""
 
-ColumnCells = np.ndarray | list
+
+@dataclasses.dataclass(frozen=True, eq=False, repr=False)
+class Coded:
+    """A column whose cells are read once for all rows that hold them.
+
+    Attributes:
+        distinct: the cells that occur, and perhaps others.
+        index: int[N]: the place of each row's cell in `distinct`; -1 is the last one.
+    """
+
+    distinct: list
+    index: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.index)
+
+
+ColumnCells = np.ndarray | list | Coded
 """The cells of a column, as `cells_of` gives them."""
 
-Reading = TypeVar("Reading")
-"""What a cell is read as."""
+_ARROW_NUMBERS = {
+    *("halffloat", "float", "double"),
+    *(f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)),
+}
+_ARROW_CODED = {"bool", "string", "large_string"}
+"""Types whose values are made once for all rows that hold them.
+
+Not all types can be: of half floats, pyarrow joins the dictionaries of several chunks wrongly.
+"""
+
+_EXACT = 2**53
+"""Integers of smaller magnitude are floats of 64 bits."""
 
 
 def cells_of(values: RawColumn) -> ColumnCells:
     """The cells of a column: an array of one dimension, or a list of the cells as they were given.
 
     No cell is converted to suit another. A list stays a list, because NumPy would find one type for
-    all of its cells. Arrow arrays are asked for their Python values, and a value that has none is
-    None.
+    all of its cells. Arrow arrays are read as their Python values are, and a value that has none is
+    None. Their numbers become an array, and other values are made once for all rows that hold them.
 
     Args:
         values: a sequence, a NumPy or JAX array, a pandas Series or extension array, or an Arrow
@@ -49,7 +77,7 @@ def _unpacked(values: RawColumn) -> ColumnCells:
     if isinstance(values, np.ndarray):
         return np.asarray(values)
     if hasattr(values, "to_pylist"):
-        return _arrow_cells(values)
+        return _of_arrow(values)
     if hasattr(values, "__array__") and isinstance(getattr(values, "dtype", None), np.dtype):
         return np.asarray(values)
     if not _is_sequence(values):
@@ -70,7 +98,7 @@ def read_numbers(cells: ColumnCells) -> np.ndarray:
             numbers = cells.astype(np.float64)
         numbers[np.isnan(numbers)] = np.nan
         return numbers
-    return np.array(_each(cells, number), np.float64)
+    return _each(cells, number, np.float64)
 
 
 def read_codes(cells: ColumnCells, listed: Sequence[str]) -> np.ndarray:
@@ -86,7 +114,7 @@ def read_codes(cells: ColumnCells, listed: Sequence[str]) -> np.ndarray:
         text = word(cell, codes)
         return -2 if text is None else codes.get(text, -1)
 
-    return np.array(_each(cells, code), np.int32)
+    return _each(cells, code, np.int32)
 
 
 def read_truths(cells: ColumnCells, true: str, false: str) -> np.ndarray:
@@ -98,25 +126,26 @@ def read_truths(cells: ColumnCells, true: str, false: str) -> np.ndarray:
         value = truth(cell, true, false)
         return -1 if value is None else int(value)
 
-    return np.array(_each(cells, code), np.int8)
+    return _each(cells, code, np.int8)
 
 
-def _each(cells: ColumnCells, read: Callable[[Cell], Reading]) -> list[Reading]:
-    """The reading of each cell.
+def _each(cells: ColumnCells, read: Callable[[Cell], Any], dtype: type) -> np.ndarray:
+    """dtype[N]: the reading of each cell.
 
     Equal cells of one plain kind are read once, which changes no answer.
     """
+    if isinstance(cells, Coded):
+        return _each(cells.distinct, read, dtype)[cells.index]
     if isinstance(cells, np.ndarray) and cells.dtype.kind in "biuf":
         distinct, inverse = np.unique(cells, return_inverse=True)
-        distinct_readings = [read(cell) for cell in distinct]
-        return [distinct_readings[index] for index in inverse.tolist()]
+        return np.array([read(cell) for cell in distinct], dtype)[inverse]
 
     plain = cells
     if isinstance(cells, np.ndarray) and cells.dtype.kind == "U":
         plain = _text_cells(cells)
 
-    known: dict[str, Reading] = {}
-    readings: list[Reading] = []
+    known: dict[str, Any] = {}
+    readings: list[Any] = []
     for cell in plain:
         if type(cell) is not str:
             readings.append(read(cell))
@@ -124,7 +153,7 @@ def _each(cells: ColumnCells, read: Callable[[Cell], Reading]) -> list[Reading]:
         if cell not in known:
             known[cell] = read(cell)
         readings.append(known[cell])
-    return readings
+    return np.array(readings, dtype)
 
 
 def _text_cells(cells: np.ndarray) -> list:
@@ -140,6 +169,42 @@ def _text_cell(cells: np.ndarray, index: int) -> str | None:
         return cells[index]
     except Exception:
         return None
+
+
+def _of_arrow(values: RawColumn) -> ColumnCells:
+    """The cells of an Arrow array, each read as its Python value is."""
+    try:
+        kind = getattr(values.type, "value_type", values.type)  # that of a dictionary's values
+        if str(values.type) in _ARROW_NUMBERS:
+            numbers = _arrow_numbers(values)
+            return _arrow_cells(values) if numbers is None else numbers
+        return _arrow_codes(values) if str(kind) in _ARROW_CODED else _arrow_cells(values)
+    except Exception:  # a type that has no codes, or one private value: each cell by itself
+        return _arrow_cells(values)
+
+
+def _arrow_numbers(values: RawColumn) -> np.ndarray | None:
+    """The numbers of an Arrow array, with NaN for missing ones.
+
+    They are None if a missing one makes floats of integers that floats do not hold.
+    """
+    numbers = values.to_numpy(zero_copy_only=False)
+    if str(values.type).endswith(("float", "double")):
+        return numbers.astype(np.float64)  # Python's floats, also in words
+    with np.errstate(all="ignore"):  # a warning would tell of some row
+        exact = not values.null_count or not np.any(np.abs(numbers) >= _EXACT)
+    return numbers if exact else None
+
+
+def _arrow_codes(values: RawColumn) -> ColumnCells:
+    """The distinct cells of an Arrow array, and None for missing ones."""
+    encoded = values.dictionary_encode()
+    if hasattr(encoded, "combine_chunks"):
+        encoded = encoded.combine_chunks()
+    index = encoded.indices.cast("int64").fill_null(-1).to_numpy(zero_copy_only=False)
+    if len(encoded.dictionary) > len(index):  # it is that of many more rows
+        return _arrow_cells(values)
+    return Coded([*_arrow_cells(encoded.dictionary), None], index)
 
 
 def _arrow_cells(values: RawColumn) -> list:

@@ -363,7 +363,10 @@ def _check_same(folder: Path, content: Mapping[str, Any], declared: Mapping[str,
     Raises:
         ValueError: naming what differs.
     """
-    unlike = [name for name, value in declared.items() if content.get(name) != value]
+    words = {"bound": "capacity"}
+    unlike = [
+        words.get(name, name) for name, value in declared.items() if content.get(name) != value
+    ]
     if unlike:
         raise ValueError(
             f"{folder}: has a table with another {', '.join(unlike)}; convert to a new folder"
@@ -396,8 +399,7 @@ class _Writer:
             ValueError: for a folder with other files, or of another conversion.
             OSError: if it cannot be written.
         """
-        for left in self._folder.glob(f".{chunks.PREFIX}*"):
-            left.unlink()
+        storage.remove_all_left(self._folder, f"{chunks.PREFIX}*")
         for name in (chunks.UNFINISHED, chunks.MANIFEST):
             storage.remove_left(self._folder / name)
         state = self._folder / chunks.UNFINISHED
@@ -407,6 +409,9 @@ class _Writer:
             self._write(chunks.UNFINISHED)
             return
         content = chunks.read_json(state)
+        if not content["chunks"]:  # nothing is lost by another declaration
+            self._write(chunks.UNFINISHED)
+            return
         _check_same(self._folder, content, self._declared)
         self._weighted = content["weighted"]
         self._known = [chunks.Chunk(*entry) for entry in content["chunks"]]
@@ -430,7 +435,10 @@ class _Writer:
             if self._capacity is not None:
                 most = min(most, self._capacity - self.rows)
             if most <= self._filled:
-                raise ValueError(f"there are more rows than the capacity of {self._capacity}")
+                raise ValueError(
+                    f"there are more rows than the capacity of {self._capacity}; convert to a new "
+                    "folder with a larger one"
+                )
             if self._open is None:
                 features, dtype = len(rows.cells), str(rows.target.dtype)
                 self._open = chunks.room(features, most, dtype, bool(self._weighted))

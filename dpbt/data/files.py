@@ -169,17 +169,36 @@ def blocks_of_file(
 def _blocks_of_parquet(
     path: Path, names: tuple[str, ...], rows: int, skip: int
 ) -> Iterator[dict[str, RawColumn]]:
-    """As `blocks_of_file`. Batches that lie before the first row are decoded and dropped."""
+    """As `blocks_of_file`. Row groups that lie before the first row are not read."""
     with open(path, "rb") as file:  # its errors are those of every file
         arrow, given = _parquet(path, file, names)
         try:
-            for batch in given.iter_batches(batch_size=rows, columns=list(names)):
-                if skip < batch.num_rows:
-                    kept = batch.slice(skip)
-                    yield {name: kept.column(name) for name in names}
-                skip = max(skip - batch.num_rows, 0)
+            for groups, before in _runs_of_groups(given.metadata, rows):
+                count = sum(given.metadata.row_group(group).num_rows for group in groups)
+                if before + count <= skip:
+                    continue
+                # pyarrow keeps what it read of a file until the iteration ends.
+                batches = given.iter_batches(rows, row_groups=groups, columns=list(names))
+                for batch in batches:
+                    left = max(skip - before, 0)
+                    if left < batch.num_rows:
+                        kept = batch.slice(left)
+                        yield {name: kept.column(name) for name in names}
+                    before += batch.num_rows
         except (arrow.ArrowException, OSError):  # their words may show a value
             raise ValueError(f"{path}: no Parquet file that pyarrow can read") from None
+
+
+def _runs_of_groups(metadata: Any, rows: int) -> Iterator[tuple[list[int], int]]:
+    """Row groups next to each other that have `rows` rows or more, and the rows before them."""
+    groups: list[int] = []
+    before = count = 0
+    for number in range(metadata.num_row_groups):
+        groups.append(number)
+        count += metadata.row_group(number).num_rows
+        if count >= rows or number + 1 == metadata.num_row_groups:
+            yield groups, before
+            groups, before, count = [], before + count, 0
 
 
 def _parquet(path: Path, file: BinaryIO, names: tuple[str, ...]) -> tuple[Any, Any]:

@@ -15,6 +15,7 @@ spaced questions alone would leave the middle of columns with outliers unasked.
 Values of a nominal attribute are put in a random order, and cut nearer the middle.
 """
 
+import functools
 import math
 from typing import NamedTuple
 
@@ -82,9 +83,13 @@ def _inverse(ranks: Array) -> Array:
 
 
 def _attributes_of_tree(
-    features: int, mixes: tuple[int, ...], key: Array, tree: Array
-) -> tuple[Array, Array, Array]:
-    """(k, i32[most] attributes, i32[most] decks) of a tree: its part of the shuffled decks."""
+    features: int, mixes: tuple[int, ...], key: Array, offsets_key: Array, tree: Array
+) -> tuple[Array, Array, Array, Array]:
+    """What a tree asks about: its part of the shuffled decks, and where offsets start.
+
+    Returns:
+        k; i32[most] attributes; i32[most] decks; f32[F], uniform in [0, 1).
+    """
     sizes = np.asarray(mixes)
     before = np.concatenate([[0], np.cumsum(sizes)[:-1]])
     cycle, place = tree // len(mixes), tree % len(mixes)
@@ -92,12 +97,21 @@ def _attributes_of_tree(
     cards = first + jnp.arange(max(mixes), dtype=jnp.int32)
     decks = cards // features
 
-    def card(deck: Array, position: Array) -> Array:
-        words = jax.random.bits(jax.random.fold_in(key, deck), (features,))
+    # All words at once, because each place that draws is compiled by itself.
+    folded = jax.vmap(jax.random.fold_in, in_axes=(None, 0))(key, decks)
+    drawing = jnp.concatenate([folded, offsets_key[None]])
+    words = jax.vmap(lambda key: jax.random.bits(key, (features,)))(drawing)
+
+    def card(words: Array, position: Array) -> Array:
         return _inverse(_ranks(words))[position]
 
-    attributes = jax.vmap(card)(decks, cards % features)
-    return jnp.asarray(sizes, jnp.int32)[place], attributes.astype(jnp.int32), decks
+    attributes = jax.vmap(card)(words[:-1], cards % features).astype(jnp.int32)
+    return jnp.asarray(sizes, jnp.int32)[place], attributes, decks, _uniform(words[-1])
+
+
+def _uniform(words: Array) -> Array:
+    """f32[...] in [0, 1): what `jax.random.uniform` makes of these words."""
+    return (words >> np.uint32(9)).astype(jnp.float32) * np.float32(2.0**-23)
 
 
 def _even(attributes: tuple[Attribute, ...], widest: int) -> Array:
@@ -126,10 +140,10 @@ def draw(
     """
     mixes = tuple(min(count, depth) for count in mixes)  # a level asks about one attribute
     base = jax.random.key(seed, impl="threefry2x32")
-    decks_key, offsets_key, orders_key = (
-        jax.random.fold_in(base, kind) for kind in (_DECK, _OFFSET, _ORDER)
-    )
-    count, chosen, decks = _attributes_of_tree(len(attributes), mixes, decks_key, tree)
+    kinds = jnp.asarray([_DECK, _OFFSET, _ORDER], jnp.uint32)
+    decks_key, offsets_key, orders_key = jax.vmap(jax.random.fold_in, (None, 0))(base, kinds)
+    drawn = _attributes_of_tree(len(attributes), mixes, decks_key, offsets_key, tree)
+    count, chosen, decks, starts = drawn
 
     # Level l asks attribute l mod k of the tree; it is question l // k of so many.
     level = jnp.arange(depth, dtype=jnp.int32)
@@ -138,7 +152,7 @@ def draw(
     asked = (depth - slot + count - 1) // count
 
     # The quantile of each level.
-    start = jax.random.uniform(offsets_key, (len(attributes),))[feature]
+    start = starts[feature]
     offset = jnp.mod(start + rounded(decks[slot].astype(jnp.float32) * _GOLDEN), 1.0)
     quantile = (question.astype(jnp.float32) + offset) / asked.astype(jnp.float32)
 
@@ -207,11 +221,13 @@ def _shares(right: Array, slot: Array, mass: Array, most: int) -> Array:
     depth = right.shape[0]
     bit = jnp.left_shift(1, depth - 1 - jnp.arange(depth, dtype=jnp.int32))
     leaves = jnp.arange(2**depth, dtype=jnp.int32)
-    share = jnp.ones(2**depth, jnp.float32)
-    for attribute in range(most):
-        asks = slot == attribute
-        mask = jnp.sum(jnp.where(asks, bit, 0))
-        answers = jnp.sum(jnp.where(asks[:, None] & right, bit[:, None], 0), axis=0)
-        of_leaf = jnp.zeros(2**depth, jnp.float32).at[answers].add(mass[attribute])
-        share = share * of_leaf[leaves & mask]
-    return share
+
+    # All attributes at once: a loop here would be as many programs as a tree has attributes.
+    attribute = jnp.arange(most, dtype=jnp.int32)[:, None]
+    asks = slot[None, :] == attribute
+    mask = jnp.sum(jnp.where(asks, bit[None, :], 0), axis=1, keepdims=True)
+    answered = asks[:, :, None] & right[None, :, :]
+    answers = jnp.sum(jnp.where(answered, bit[None, :, None], 0), axis=1)
+    of_leaf = jnp.zeros((most, 2**depth), jnp.float32).at[attribute, answers].add(mass)
+    shares = of_leaf.at[attribute, leaves[None, :] & mask].get(mode="promise_in_bounds")
+    return functools.reduce(jnp.multiply, shares)

@@ -290,7 +290,12 @@ def _prologue(kind: Kind) -> LearnerPrologue:
     )
     start, tag = functools.partial(_start, kind), f"histograms({kind.tag})"
     if kind.response != NUMBER:
-        return LearnerPrologue(program, start, tag)
+
+        def members(release: Release, budget: ObliviousBudget) -> Array:
+            del budget
+            return jnp.sum(_class_totals(kind, release["histogram"]))
+
+        return LearnerPrologue(program, start, tag, seen=members)
 
     def unit(release: Release, budget: ObliviousBudget) -> Array:
         return _fitted_target(kind, release, budget)[1]
@@ -330,7 +335,9 @@ def _masses(kind: Kind, budget: ObliviousBudget, public: Public) -> tuple[Array,
     total = jnp.sum(above, axis=1, keepdims=True)
     measured = jnp.where(total > 0, above / jnp.where(total > 0, total, 1), uniform)
     mass = rounded(0.9 * measured) + rounded(0.1 * uniform)
-    return mass, jnp.sum(_class_totals(kind, histogram))
+    if public.seen is None or kind.response == NUMBER:
+        return mass, jnp.sum(_class_totals(kind, histogram))
+    return mass, public.seen
 
 
 # One round.

@@ -82,7 +82,8 @@ def parts(rows: Prepared, scores: Array) -> Array:
     target = rows.target
     if scores.ndim == 2:
         scores, target = _of_largest(scores, target)
-    interval = jnp.searchsorted(jnp.asarray(EDGES), scores * np.float32(_LN2), side="right")
+    nats = scores * np.float32(_LN2)
+    interval = jnp.searchsorted(jnp.asarray(EDGES), nats, side="right", method="compare_all")
     place = 2 * interval.astype(jnp.int32) + target.astype(jnp.int32)
     full = jnp.full(scores.shape, float(GRID), jnp.float32)
     part = counted_weights(full, rows).astype(jnp.int32)
@@ -144,11 +145,12 @@ def _fitted(
     shift, slope = jnp.asarray(shifts)[:, None], jnp.asarray(_SLOPES)[None, :]
     noise = rounded(jnp.asarray(deviation, jnp.float32) ** 2)
 
-    # How far the counts of each interval are from what a line says. A sum of intervals one by one
-    # takes a fraction of the time of a sum over an axis of them.
-    misfit = jnp.zeros((len(shifts), len(_SLOPES)), jnp.float32)
-    for counted, middle in zip(noisy.astype(jnp.float32), _MIDDLES, strict=True):
-        zeros, ones = counted
+    # How far the counts of each interval are from what a line says. In a loop over intervals the
+    # counts are read from memory. Unrolled, every interval would draw its noise anew. Without
+    # shifts it is unrolled all the same: a compiler then knows what lines say, and its divisions
+    # by what it knows round otherwise.
+    def add(misfit: Array, interval: tuple[Array, Array]) -> tuple[Array, None]:
+        (zeros, ones), middle = interval
         positive = jax.nn.sigmoid(begin + shift + rounded(slope * (middle - begin)))
         negative = 1 - positive
         squares = rounded(positive**2) + rounded(negative**2)
@@ -156,7 +158,11 @@ def _fitted(
         of_labels = rounded(jnp.maximum(rows, 0) * positive * negative)
         variance = rounded(noise * squares) + of_labels + 1
         apart = rounded(ones * negative) - rounded(zeros * positive)
-        misfit = misfit + rounded(apart**2 / variance)
+        return misfit + rounded(apart**2 / variance), None
+
+    none = jnp.zeros((len(shifts), len(_SLOPES)), jnp.float32)
+    intervals = noisy.astype(jnp.float32), jnp.asarray(_MIDDLES)
+    misfit, _ = jax.lax.scan(add, none, intervals, unroll=len(shifts) == 1)
 
     # The mean over all lines.
     log_slope = jnp.log(slope)

@@ -13,7 +13,6 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-import chex
 import jax
 import jax.numpy as jnp
 from jax.typing import DTypeLike
@@ -241,6 +240,8 @@ def node_products(
     Returns:
         i32[nodes, 2, S], in units of the grid; exact.
     """
+    import chex  # here, as its import would be a tenth of a first fit of other trees
+
     rows = table.splits.shape[0]
     chex.assert_shape((by_class, node), [(2, rows), (rows,)])
     every = jnp.arange(nodes, dtype=jnp.int32)

@@ -54,7 +54,9 @@ _FOR_BITS, _FOR_SPLIT, _FOR_FOLD_IN = 1, 2, 3
 # d_(j+3)). If lane j of row r takes what lane (r - j) mod 4 held, columns become diagonals, and the
 # same step makes diagonals columns. So all rounds have one body, and after an even number of them
 # every word is in its own place.
-_NEXT_LANES = np.array([4 * row + (row - lane) % 4 for row in range(4) for lane in range(4)])
+_NEXT_LANES = np.array(
+    [4 * row + (row - lane) % 4 for row in range(4) for lane in range(4)], np.int32
+)
 
 # Why one array u32[..., 16] and a loop over single rounds. Measured on two cores of an x86 CPU with
 # AVX-512, jax 0.10.2: ns a word for 64, 1,000, 65,536 and 1,000,000 words and for 64 words in each
@@ -92,6 +94,13 @@ def _quarter_rounds(a: Array, b: Array, c: Array, d: Array) -> tuple[Array, Arra
     return a, b, c, d
 
 
+# JAX caches a loop by its body. A body of each call would be compiled anew in each call outside
+# `jax.jit`, and its memory is not given back.
+def _round(_: Array, state: Array) -> Array:
+    mixed = _quarter_rounds(*jnp.split(state, 4, axis=-1))
+    return jnp.concatenate(mixed, axis=-1)[..., _NEXT_LANES]
+
+
 def block(key: Array, counter: Array, nonce: Array) -> Array:
     """u32[..., 16]: blocks of the ChaCha20 stream, one for each counter (RFC 8439, section 2.3).
 
@@ -108,12 +117,7 @@ def block(key: Array, counter: Array, nonce: Array) -> Array:
         jnp.broadcast_to(nonce, (*lanes, 3)),
     )
     start = jnp.concatenate(parts, axis=-1)
-
-    def permuted(_: Array, state: Array) -> Array:
-        mixed = _quarter_rounds(*jnp.split(state, 4, axis=-1))
-        return jnp.concatenate(mixed, axis=-1)[..., _NEXT_LANES]
-
-    return start + jax.lax.fori_loop(0, _ROUNDS, permuted, start)
+    return start + jax.lax.fori_loop(0, _ROUNDS, _round, start)
 
 
 def _stream(key: Array, blocks: int, purpose: int, detail: int = 0) -> Array:
@@ -311,12 +315,16 @@ def fold_words(key: Array, words: AnyArray) -> Array:
     check(key)
     if words.dtype != jnp.uint32 or words.ndim != 1:
         raise ValueError(f"words must be u32 of rank 1, got {words.dtype}{list(words.shape)}")
-    node = jax.random.fold_in(key, words.shape[0])
-    if words.shape[0] == 0:
-        return node
-    # The first step is outside the loop: under shard_map it makes the carry vary as the words do.
-    node = jax.random.fold_in(node, words[0])
-    node, _ = jax.lax.scan(_absorb, node, jnp.asarray(words[1:]))
+    length = np.uint32(words.shape[0])
+    if length == 0:
+        return jax.random.fold_in(key, length)
+    # One loop for the length and all words, because each place that folds is compiled by itself.
+    # Under shard_map the loop needs a start that varies as the words do.
+    words = jnp.asarray(words)
+    data = jax.random.key_data(key) | (words[0] & np.uint32(0))
+    start = jax.random.wrap_key_data(data, impl=jax.random.key_impl(key))
+    path = jnp.concatenate([jnp.asarray(length)[None], words])
+    node, _ = jax.lax.scan(_absorb, start, path)
     return node
 
 

@@ -26,6 +26,13 @@ from dpbt.storage import without_twins, write_whole
 from dpbt.validate import positive, whole
 
 FORMAT, VERSION = "dpbt purse", 1
+
+RESTORE = (
+    "bring back a copy that has every release, or open a purse of what the releases left of the "
+    "budget"
+)
+"""What to do about a purse whose file is damaged."""
+
 _NEW_MODE = 0o600
 
 
@@ -62,6 +69,7 @@ class Spent:
         charge: what it costs.
         content: its ledger, as `accounting.to_json` keeps it.
         mark: of its key, by `Identity.mark`; None if the purse was not given the key.
+        run: of the run of a checkpoint that it pays for, by `Identity.mark`; None if there is none.
     """
 
     def __init__(
@@ -71,8 +79,10 @@ class Spent:
         content: dict[str, Any],
         mark: str | None = None,
         book: Ledger | None = None,
+        run: str | None = None,
     ):
-        self.name, self.charge, self.content, self.mark = name, charge, content, mark
+        self.name, self.charge, self.content = name, charge, content
+        self.mark, self.run = mark, run
         self._book = book
 
     def ledger(self) -> Ledger:
@@ -110,13 +120,13 @@ class Identity(NamedTuple):
         """The identity of a new purse."""
         return cls(secrets.token_hex(16), secrets.token_hex(32))
 
-    def mark(self, key_words: bytes) -> str:
-        """The HMAC-SHA256 of the words of a key, by which the key is known again.
+    def mark(self, words: bytes) -> str:
+        """The HMAC-SHA256 of the words of a key or of a run, by which they are known again.
 
         It does not tell a key of 256 bits. A research key has at most 64 bits, so a search finds it
         from the mark and the salt, as from what was released.
         """
-        return hmac.new(bytes.fromhex(self.salt), key_words, hashlib.sha256).hexdigest()
+        return hmac.new(bytes.fromhex(self.salt), words, hashlib.sha256).hexdigest()
 
 
 def real(path: Path) -> Path:
@@ -170,6 +180,7 @@ def write(path: Path, identity: Identity, terms: Terms, spent: tuple[Spent, ...]
                 "gap": each.charge.gap,
                 "tail": each.charge.tail,
                 "key": each.mark,
+                "run": each.run,
                 "ledger": each.content,
             }
             for each in spent
@@ -213,13 +224,15 @@ def read(path: Path) -> tuple[Identity, Terms, tuple[Spent, ...]]:
     try:
         content = json.loads(text, object_pairs_hook=without_twins, parse_constant=_no_constant)
     except (ValueError, RecursionError):
-        raise ValueError(f"{path}: not a purse, or cut off") from None
+        raise ValueError(f"{path}: not a purse, or cut off; {RESTORE}") from None
     if not isinstance(content, dict) or content.get("format") != FORMAT:
         raise ValueError(f"{path}: not the file of a purse")
     if content.get("format_version") != VERSION:
         raise ValueError(f"{path}: a purse in another format than {VERSION}, which this dpbt reads")
     if content.get("checksum") != checksum(content):
-        raise ValueError(f"{path}: the file was changed or damaged: it lacks its own checksum")
+        raise ValueError(
+            f"{path}: the file was changed or damaged: it lacks its own checksum; {RESTORE}"
+        )
     try:
         identity = Identity(str(content["name"]), _digits("salt", content["salt"]))
         return identity, _terms(content), tuple(map(_spent, content["spent"]))
@@ -250,7 +263,9 @@ def _spent(entry: dict[str, Any]) -> Spent:
     if not all(isinstance(number, int | float) and number >= 0 for number in numbers):
         raise ValueError("a cost is no number of at least 0")
     mark = None if entry["key"] is None else _digits("key", entry["key"])
-    return Spent(str(entry["name"]), Charge(*map(float, numbers)), dict(entry["ledger"]), mark)
+    run = None if entry.get("run") is None else _digits("run", entry["run"])
+    charge = Charge(*map(float, numbers))
+    return Spent(str(entry["name"]), charge, dict(entry["ledger"]), mark, run=run)
 
 
 def _digits(name: str, value: object) -> str:

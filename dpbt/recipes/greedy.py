@@ -3,10 +3,10 @@
 from __future__ import annotations  # so that help() shows ArrayLike by its name
 
 import functools
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import numpy as np
-import optax
 from numpy.typing import ArrayLike
 
 from dpbt import losses
@@ -27,8 +27,11 @@ from dpbt.recipes.building import (
 from dpbt.reweighting import MirrorNumbers, mirror
 from dpbt.validate import floats, positive, shown, whole
 
-Alpha = ArrayLike | optax.Schedule
-"""Alpha of a criterion: "objective", a number, an array of settings, or a schedule of depths."""
+Alpha = ArrayLike | Callable[[Any], Any]
+"""Alpha of a criterion: "objective", a number, an array of settings, or a schedule of depths.
+
+Any `optax.Schedule` is such a schedule.
+"""
 
 
 def _link(loss: ProperLoss | LossFamily | str | None, criterion: LossFamily) -> LossFamily:

@@ -119,8 +119,8 @@ def done(folder: Path, names: Sequence[str]) -> set[tuple[str, str | None]]:
     """
     if jax.process_index() == 0:
         storage.remove_left(folder / PLAN)
-        for path in [*folder.glob(".*.npz"), *folder.glob("parts/*/.*.npz")]:  # left by a kill
-            path.unlink(missing_ok=True)
+        for parts in (folder, *folder.glob("parts/*")):
+            storage.remove_all_left(parts, "*.npz")
         for name in names:
             for path in [folder / f"{name}.npz", *(folder / "parts" / name).glob("*.npz")]:
                 if path.exists() and not _is_whole(path):

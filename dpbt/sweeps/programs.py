@@ -67,7 +67,7 @@ def options(platform: str, passed_bytes: float) -> dict[str, Any] | None:
 
 @dataclasses.dataclass
 class Programs:
-    """The compiled programs of one structure for tables of one shape.
+    """The compiled programs of one structure for tables of one shape. Threads may share them.
 
     Attributes:
         evaluate: the program of one batch.
@@ -81,10 +81,14 @@ class Programs:
     options: dict[str, Any] | None = None
     compiled: dict[Any, Compiled] = dataclasses.field(default_factory=dict)
 
+    def __post_init__(self) -> None:
+        self._lock = threading.Lock()
+
     def run(self, signature: Any, arguments: tuple) -> dict[str, np.ndarray]:
         """The columns of a batch; its program is compiled if there is none yet."""
-        if signature not in self.compiled:
-            self.compiled[signature] = self._compile(arguments)
+        with self._lock:
+            if signature not in self.compiled:
+                self.compiled[signature] = self._compile(arguments)
 
         start = time.perf_counter()
         columns = self.compiled[signature](*arguments)

@@ -13,9 +13,10 @@ the number of rows.
 """
 
 import dataclasses
+import functools
 import math
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -56,7 +57,11 @@ MEMORY_MB = 64
 """Default working memory of a program's lanes: about the size of a CPU's shared caches."""
 
 _THREADS = 2
-"""How many structures are compiled and run side by side on one device."""
+"""How many structures are compiled and run side by side on one device, or batches of the only one.
+"""
+
+_LEAST_LANES = 64
+"""Fewest lanes of a chunk that is made so that two chunks run side by side."""
 
 _LONGEST_BATCH = 64
 """The most chunks of lanes in a batch; a run that is killed loses at most one batch."""
@@ -183,7 +188,9 @@ def _evaluator(measure: Measure, mesh: Mesh) -> Wrapped:
     )
 
 
-def _layout(group: Group, lane: int, fits: int, devices: int, memory_mb: float) -> _Layout:
+def _layout(
+    group: Group, lane: int, fits: int, devices: int, memory_mb: float, threads: int
+) -> _Layout:
     """How many chunks a batch has, and how many lanes a chunk.
 
     Args:
@@ -192,6 +199,7 @@ def _layout(group: Group, lane: int, fits: int, devices: int, memory_mb: float) 
         fits: the number of fits of a setting.
         devices: the number of devices for settings; the lanes are a multiple of it.
         memory_mb: working memory of the lanes on each device.
+        threads: how many batches run side by side.
     """
     # As many lanes as the memory holds, and no more than the most fits of one number of rounds.
     largest = fits * int(np.max(np.unique(group.recipe.rounds, return_counts=True)[1]))
@@ -200,8 +208,10 @@ def _layout(group: Group, lane: int, fits: int, devices: int, memory_mb: float) 
 
     # Chunks of equal length, so that few lanes of the last one are empty.
     chunks = -(-largest // (lanes * devices))
+    if largest >= threads * _LEAST_LANES:
+        chunks = max(chunks, threads)
     lanes = -(-largest // (chunks * devices))
-    return min(chunks, _LONGEST_BATCH), lanes * devices
+    return min(-(-chunks // threads), _LONGEST_BATCH), lanes * devices
 
 
 def _batches(sweep: Sweep, number: int, group: Group, folds: int, size: int) -> Iterator[_Batch]:
@@ -341,7 +351,12 @@ def run(
         **sweep.definition(),
         "tasks": folders.fingerprints(tasks, shared_secret(folder)),
         "measure": f"{measure.__module__}.{measure.__qualname__}",
-        "lanes": {"memory_mb": memory_mb, "padding": padding, "devices": mesh.devices.shape},
+        "lanes": {
+            "memory_mb": memory_mb,
+            "padding": padding,
+            "devices": mesh.devices.shape,
+            "threads": _threads_of(mesh),
+        },
         "about": about,
     }
     with folders.held(folder):
@@ -399,27 +414,48 @@ def _by_structure(
 def _run_all(this: _Run, shape: Shape, structures: Sequence[Sequence[_Piece]]) -> None:
     """Run the structures of one shape, each in a thread.
 
-    Tracing holds one core and compiling not quite two, so one device has two threads. Several
-    devices or processes have the caller's alone, as all must run the same programs in the same
-    order. So has a caller with settings of JAX that other threads do not have.
+    Tracing holds one core and compiling not quite two, so one device has two threads. A structure
+    that is alone has both for its batches. Several devices or processes have the caller's alone, as
+    all must run the same programs in the same order. So has a caller with settings of JAX that
+    other threads do not have.
     """
-    if this.mesh.size > 1 or _has_own_settings():
-        for pieces in structures:
-            _run_structure(this, shape, pieces)
+    alone = len(structures) == 1
+    # Batches are cut for so many threads, also where the caller's settings allow one: a folder may
+    # be gone on with by another caller.
+    cut_for = _threads_of(this.mesh) if alone else 1
+    run = functools.partial(_run_structure, this, shape, cut_for)
+    _side_by_side(this, run, structures, 1 if alone else _threads_of(this.mesh))
+
+
+def _threads_of(mesh: Mesh) -> int:
+    """How many programs run side by side on the devices."""
+    return 1 if mesh.size > 1 else _THREADS
+
+
+def _side_by_side(
+    this: _Run, work: Callable[[Any], None], parts: Iterable[Any], threads: int
+) -> None:
+    """Call `work` with each part, in so many threads, or in the caller's if that is one.
+
+    If a call fails, no other one begins, and `this.stopped` tells those that have begun.
+    """
+    if threads == 1 or _has_own_settings():
+        for part in parts:
+            work(part)
         return
 
-    def run_structure(pieces: Sequence[_Piece]) -> None:
+    def work_or_stop(part: Any) -> None:
         try:
-            _run_structure(this, shape, pieces)
+            work(part)
         except BaseException:
             this.stopped.set()
             raise
 
-    with ThreadPoolExecutor(_THREADS) as pool:
-        running = [pool.submit(run_structure, pieces) for pieces in structures]
+    with ThreadPoolExecutor(threads) as pool:
+        running = [pool.submit(work_or_stop, part) for part in parts]
         try:
-            for structure in running:
-                structure.result()
+            for part in running:
+                part.result()
         except BaseException:
             this.stopped.set()
             pool.shutdown(cancel_futures=True)
@@ -432,7 +468,7 @@ def _has_own_settings() -> bool:
         return pool.submit(lambda: dict(jax.config.values)).result() != dict(jax.config.values)
 
 
-def _run_structure(this: _Run, shape: Shape, pieces: Sequence[_Piece]) -> None:
+def _run_structure(this: _Run, shape: Shape, threads: int, pieces: Sequence[_Piece]) -> None:
     """Fit the groups of one structure.
 
     A process can hold a few thousand pieces of compiled code only. So each structure gives its
@@ -441,6 +477,7 @@ def _run_structure(this: _Run, shape: Shape, pieces: Sequence[_Piece]) -> None:
     Args:
         this: the run.
         shape: the shape that the tasks' tables are padded to.
+        threads: how many of its batches run side by side.
         pieces: the groups.
     """
     if this.stopped.is_set():
@@ -454,11 +491,11 @@ def _run_structure(this: _Run, shape: Shape, pieces: Sequence[_Piece]) -> None:
     evaluate = _evaluator(this.measure, this.mesh)
     programs = Programs(evaluate, this.tally, options(platform, float(lane) * rounds))
     for task, number, group in pieces:
-        _run_group(this, programs, lane, task, number, group)
+        _run_group(this, programs, lane, threads, task, number, group)
 
 
 def _run_group(
-    this: _Run, programs: Programs, lane: int, task: Task, number: int, group: Group
+    this: _Run, programs: Programs, lane: int, threads: int, task: Task, number: int, group: Group
 ) -> None:
     """Fit the settings of a group on a task, and save each batch.
 
@@ -466,35 +503,41 @@ def _run_group(
         this: the run.
         programs: the programs of the group's structure.
         lane: the bytes of a lane.
+        threads: how many batches run side by side.
         task: the padded task.
         number: the number of the group among the task's.
         group: the settings.
     """
     evaluations, devices = len(task.train), this.mesh.shape[SETTINGS_AXIS]
     fits = evaluations * this.sweep.repeats
-    layout = _layout(group, lane, fits, devices, this.memory_mb)
+    layout = _layout(group, lane, fits, devices, this.memory_mb, threads)
 
-    # Groups with one signature share a program. The table goes to the devices with the first batch.
-    signature = (group.structure, group.recipe.capacity, layout, evaluations)
-    inputs = None
+    # What an earlier run left, a batch or the whole task.
+    missing = []
     for batch in _batches(this.sweep, number, group, evaluations, math.prod(layout)):
-        # An earlier run may have left this batch, or the whole task.
+        if (task.name, batch.name) in this.done or (task.name, None) in this.done:
+            this.tally.add(reused=len(batch.settings))
+            this.progress(len(batch.settings))
+        else:
+            missing.append(batch)
+    if not missing or this.stopped.is_set():
+        return
+
+    # Groups with one signature share a program.
+    signature = (group.structure, group.recipe.capacity, layout, evaluations)
+    inputs = _on_mesh(task, this.sweep.seed, this.mesh)
+
+    def fit_and_save(batch: _Batch) -> None:
         if this.stopped.is_set():
             return
-        count = len(batch.settings)
-        if (task.name, batch.name) in this.done or (task.name, None) in this.done:
-            this.tally.add(reused=count)
-            this.progress(count)
-            continue
-
-        # Fit and save.
-        inputs = _on_mesh(task, this.sweep.seed, this.mesh) if inputs is None else inputs
         lanes, used = _lanes(group, batch, this.setting_bits, layout, this.mesh)
         arguments = (*inputs, np.int32(batch.rounds), np.int32(used), lanes)
         columns = programs.run(signature, arguments)
         _save(this.folder, task, group, batch, columns)
-        this.tally.add(fits=count)
-        this.progress(count)
+        this.tally.add(fits=len(batch.settings))
+        this.progress(len(batch.settings))
+
+    _side_by_side(this, fit_and_save, missing, threads)
 
 
 def _save(

@@ -1,18 +1,20 @@
 """Conversions: from the costs of many draws to one epsilon at a delta, and back."""
 
+from __future__ import annotations
+
 import functools
 import math
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
-from dp_accounting.dp_event import ComposedDpEvent, SelfComposedDpEvent
-from dp_accounting.pld import privacy_loss_distribution
-from dp_accounting.rdp import RdpAccountant
-from scipy.special import erfcx, log_ndtr
 
 from dpbt.privacy.accounting.events import Line
 from dpbt.privacy.mechanism import Numbers
 from dpbt.validate import one_of, positive
+
+if TYPE_CHECKING:
+    from dp_accounting.dp_event import ComposedDpEvent
 
 
 def advanced_epsilon(lines: Sequence[Line], delta: float) -> float:
@@ -93,6 +95,8 @@ def gaussian_delta(epsilon: Numbers, mu: Numbers) -> np.ndarray:
     logarithms of the two terms, so that no small delta is lost in rounding. For mu below 0.01 the
     two terms have too many digits in common, and `_delta_of_small_mu` takes over.
     """
+    from scipy.special import log_ndtr
+
     epsilon, mu = np.asarray(epsilon, np.float64), np.asarray(mu, np.float64)
     log_first = log_ndtr(-epsilon / mu + mu / 2)
     log_second = epsilon + log_ndtr(-epsilon / mu - mu / 2)
@@ -112,6 +116,8 @@ def _delta_of_small_mu(epsilon: np.ndarray, mu: np.ndarray) -> np.ndarray:
     e^epsilon phi(b), the delta is phi(a) (R(a) - R(b)). R' = x R - 1, so it is phi(a) times the
     integral of 1 - x R(x) from a to b. Three nodes of Gauss-Legendre quadrature give it to 1e-13.
     """
+    from scipy.special import erfcx
+
     middle, reach = epsilon / mu, math.sqrt(0.6) * mu / 2
 
     def slope(x: np.ndarray) -> np.ndarray:
@@ -225,6 +231,8 @@ def gdp_epsilon(mu: float, delta: float) -> float:
 
 def rdp_epsilon(lines: Sequence[Line], delta: float) -> float:
     """The epsilon by dp_accounting's RDP accountant, from each line's `Mechanism.dp_event`."""
+    from dp_accounting.rdp import RdpAccountant
+
     accountant = RdpAccountant()
     accountant.compose(dp_event_of(lines))
     return float(accountant.get_epsilon(delta))
@@ -240,6 +248,8 @@ def dp_event_of(lines: Sequence[Line], accountant: str = "rdp") -> ComposedDpEve
     Raises:
         ValueError: for another accountant.
     """
+    from dp_accounting.dp_event import ComposedDpEvent, SelfComposedDpEvent
+
     one_of("accountant", accountant, ("pld", "rdp"))
     return ComposedDpEvent(
         [
@@ -257,6 +267,8 @@ def pld_epsilon(lines: Sequence[Line], delta: float) -> float:
 
     An exponential mechanism counts as any pure mechanism of its epsilon.
     """
+    from dp_accounting.pld import privacy_loss_distribution
+
     total = privacy_loss_distribution.identity()
     for line in lines:
         if line.event.shift > 0:

@@ -1,11 +1,11 @@
 """Ledgers: all lines of an algorithm, composed under one neighbouring relation, as a table."""
 
+from __future__ import annotations
+
 import dataclasses
 import math
 from collections.abc import Callable, Sequence
-from typing import NoReturn
-
-from dp_accounting.dp_event import ComposedDpEvent
+from typing import TYPE_CHECKING, NoReturn
 
 from dpbt.base import ADD_REMOVE, GRID, REPLACE_ONE, Relation, relation_name
 from dpbt.privacy.accounting.conversions import (
@@ -19,6 +19,9 @@ from dpbt.privacy.accounting.conversions import (
 from dpbt.privacy.accounting.events import Line
 from dpbt.storage import HoldsFunctions
 from dpbt.validate import one_of, positive, shown
+
+if TYPE_CHECKING:
+    from dp_accounting.dp_event import ComposedDpEvent
 
 
 def align(rows: Sequence[Sequence[str]]) -> str:
@@ -101,7 +104,7 @@ def _cells(line: Line) -> tuple[str, ...]:
     )
 
 
-def _part_words(number: int, part: "Ledger") -> str:
+def _part_words(number: int, part: Ledger) -> str:
     """One release of a sum in one line."""
     words = f"release {number}: {part.kind_words}epsilon = {part.epsilon:.6g}"
     if part.delta:
@@ -140,7 +143,7 @@ class Ledger(HoldsFunctions):
     key: str | None = None
     rows: int | None = None
     rows_per_person: int = 1
-    parts: tuple["Ledger", ...] = ()
+    parts: tuple[Ledger, ...] = ()
 
     _keep = "str(ledger), or the numbers of its lines"
 
@@ -269,17 +272,17 @@ class Ledger(HoldsFunctions):
         """
         return dp_event_of(self.lines, accountant)
 
-    def __add__(self, other: "Ledger") -> "Ledger":
+    def __add__(self, other: Ledger) -> Ledger:
         """The ledger of both releases together; see `composed`."""
         if not isinstance(other, Ledger):
             return NotImplemented
         return composed([*self._addends(), *other._addends()])
 
-    def __radd__(self, other: int) -> "Ledger":
+    def __radd__(self, other: int) -> Ledger:
         """The ledger itself, so that `sum` takes ledgers: it begins with 0."""
         return self if isinstance(other, int) and other == 0 else NotImplemented
 
-    def _addends(self) -> tuple["Ledger", ...]:
+    def _addends(self) -> tuple[Ledger, ...]:
         """The parts of a sum whose delta is theirs; else the ledger itself."""
         return self.parts if self.parts and self.delta == _delta_of(self.parts) else (self,)
 

@@ -10,7 +10,6 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from scipy.special import ndtr
 
 from dpbt.privacy.accounting.conversions import gdp_epsilon, zcdp_epsilon
 from dpbt.validate import positive, shown
@@ -134,6 +133,7 @@ def log_ratio(mu: float, gamma: float) -> float:
     end, and the denominator at least that of its left end. Intervals are cut until this bound is
     within 1e-6 of a value that is attained.
     """
+    from scipy.special import ndtr
 
     def log_mass(z: np.ndarray) -> np.ndarray:
         return np.log(gamma + (1 - gamma) * ndtr(z))

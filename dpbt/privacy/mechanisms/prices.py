@@ -1,14 +1,18 @@
 """Prices of mechanisms: pure, bounded range, Gaussian, and free."""
 
+from __future__ import annotations
+
 import math
 from statistics import NormalDist
+from typing import TYPE_CHECKING
 
 import numpy as np
-from dp_accounting import DpEvent, dp_event
-from dp_accounting.pld import common, privacy_loss_distribution
-from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution
 
 from dpbt.privacy.mechanism import Allowance, Cost, Numbers, Price
+
+if TYPE_CHECKING:
+    from dp_accounting import DpEvent
+    from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution
 
 _TINY = 1e-6
 
@@ -32,6 +36,8 @@ def gdp_of_pure(epsilon: Numbers) -> Numbers:
 
 
 def _no_event(shift: float) -> DpEvent:
+    from dp_accounting import dp_event
+
     return dp_event.NonPrivateDpEvent() if shift > 0 else dp_event.NoOpDpEvent()
 
 
@@ -47,10 +53,14 @@ def _pure_shift(allowance: Allowance) -> np.ndarray:
 
 
 def _pure_event(shift: float) -> DpEvent:
+    from dp_accounting import dp_event
+
     return dp_event.ZCDpEvent(shift**2 / 2)
 
 
 def _pure_loss(sensitivity: float, scale: float) -> PrivacyLossDistribution:
+    from dp_accounting.pld import common, privacy_loss_distribution
+
     parameters = common.DifferentialPrivacyParameters(sensitivity / scale)
     return privacy_loss_distribution.from_privacy_parameters(parameters)
 
@@ -60,10 +70,14 @@ PURE = Price("range", _pure_cost, _pure_shift, _pure_event, _pure_loss)
 
 
 def _laplace_event(shift: float) -> DpEvent:
+    from dp_accounting import dp_event
+
     return dp_event.LaplaceDpEvent(1 / shift)
 
 
 def _laplace_loss(sensitivity: float, scale: float) -> PrivacyLossDistribution:
+    from dp_accounting.pld import privacy_loss_distribution
+
     return privacy_loss_distribution.from_laplace_mechanism(scale / sensitivity)
 
 
@@ -72,11 +86,15 @@ LAPLACE = PURE._replace(norm="l1", dp_event=_laplace_event, loss_distribution=_l
 
 
 def _discrete_laplace_loss(sensitivity: float, scale: float) -> PrivacyLossDistribution:
+    from dp_accounting.pld import privacy_loss_distribution
+
     most = math.ceil(sensitivity)
     return privacy_loss_distribution.from_discrete_laplace_mechanism(1 / scale, most)
 
 
 def _discrete_laplace_event(sensitivity: float, scale: float) -> DpEvent:
+    from dp_accounting import dp_event
+
     return dp_event.DiscreteLaplaceDpEvent(1 / scale, math.ceil(sensitivity))
 
 
@@ -102,6 +120,8 @@ def _range_shift(allowance: Allowance) -> np.ndarray:
 
 
 def _range_event(shift: float) -> DpEvent:
+    from dp_accounting import dp_event
+
     return dp_event.ZCDpEvent(shift**2 / 8)
 
 
@@ -125,10 +145,14 @@ def _gaussian_shift(allowance: Allowance) -> np.ndarray:
 
 
 def _gaussian_event(shift: float) -> DpEvent:
+    from dp_accounting import dp_event
+
     return dp_event.GaussianDpEvent(1 / shift)
 
 
 def _gaussian_loss(sensitivity: float, scale: float) -> PrivacyLossDistribution:
+    from dp_accounting.pld import privacy_loss_distribution
+
     return privacy_loss_distribution.from_gaussian_mechanism(scale / sensitivity)
 
 
@@ -152,6 +176,8 @@ def _free_shift(allowance: Allowance) -> np.ndarray:
 
 
 def _free_loss(sensitivity: float, scale: float) -> PrivacyLossDistribution:
+    from dp_accounting.pld import privacy_loss_distribution
+
     del sensitivity, scale
     return privacy_loss_distribution.identity()
 

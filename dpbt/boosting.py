@@ -93,7 +93,7 @@ def _children(key: Array, numbers: np.ndarray) -> Array:
     return jax.vmap(lambda number: jax.random.fold_in(key, number))(jnp.asarray(numbers))
 
 
-class _RunKeys(NamedTuple):
+class RunKeys(NamedTuple):
     """The keys of a run.
 
     Attributes:
@@ -107,12 +107,17 @@ class _RunKeys(NamedTuple):
     closing: Array
 
 
-def _run_keys(key: Array, recipe: Recipe) -> _RunKeys:
+def _run_keys(key: Array, recipe: Recipe) -> RunKeys:
     """The keys of a run from one key, with a single place that folds in the numbers of parts."""
     numbers = np.arange(recipe.capacity, dtype=np.uint32)
     children = _children(key, np.concatenate([numbers, [_PROLOGUE, _EPILOGUE]]))
     closing = jax.random.fold_in(children[-1], jnp.asarray(recipe.rounds).astype(jnp.uint32))
-    return _RunKeys(children[-2], children[: recipe.capacity], closing)
+    return RunKeys(children[-2], children[: recipe.capacity], closing)
+
+
+def noise_keys(key: Array, recipe: Recipe) -> RunKeys:
+    """The keys of the noise of a run, from the key that `boost` takes."""
+    return _run_keys(own_key(key, recipe), recipe)
 
 
 class Boosted(NamedTuple):
@@ -171,7 +176,7 @@ def boost(key: Array, table: Table, recipe: Recipe, public_key: Array | None = N
         ValueError: for public structure without a public key, and as `prepared_table`.
     """
     prepared, learner = prepared_table(table, recipe), recipe.learner
-    noise = _run_keys(own_key(key, recipe), recipe)
+    noise = noise_keys(key, recipe)
     structure = None if public_key is None else _run_keys(public_key, recipe)
 
     # The prologue.
@@ -209,16 +214,6 @@ def boost(key: Array, table: Table, recipe: Recipe, public_key: Array | None = N
         scores = intercept[..., None] + slope * (scores - start[..., None])
         hypotheses = scaled(recipe, hypotheses, slope)
     return Boosted(transcript, hypotheses, scores)
-
-
-def opening_key(key: Array, recipe: Recipe) -> Array:
-    """The key of the prologue's noise."""
-    return _run_keys(own_key(key, recipe), recipe).opening
-
-
-def closing_key(key: Array, recipe: Recipe) -> Array:
-    """The key of the epilogue's noise."""
-    return _run_keys(own_key(key, recipe), recipe).closing
 
 
 def key_pairs(key: Array, public_key: Array | None, recipe: Recipe) -> tuple[Array, Array | None]:

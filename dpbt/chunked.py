@@ -10,6 +10,7 @@ the same noise under the same key, and all end with the same model.
 """
 
 import contextlib
+import functools
 import hashlib
 import os
 import tempfile
@@ -37,7 +38,7 @@ from dpbt.base import (
 from dpbt.checkpoints import Checkpoint, Releases, key_words, recipe_words
 from dpbt.data import targets
 from dpbt.data.chunks import ChunkedTable
-from dpbt.passes import Passes, Turn, room_for
+from dpbt.passes import Passes, Summed, Turn, room_for
 from dpbt.privacy import boundary, keys, pricing, totals
 from dpbt.processes import Place
 from dpbt.rounds import line_of, opening_of, scaled, start_of
@@ -285,7 +286,8 @@ class _Run:
         report: Report,
         small: bool,
     ):
-        self._key, self._table, self._recipe = key, table, recipe
+        self._kind, self._noise = keys.kind(key), boosting.noise_keys(key, recipe)
+        self._table, self._recipe = table, recipe
         self._passes, self._kept, self._report = passes, kept, report
         self._small = small
 
@@ -295,7 +297,7 @@ class _Run:
         prologue: Releases = {}
         if learner.prologue is not None:
             with self._stage("prologue"):
-                prologue = self._once("prologue", boosting.opening_key, self._passes.opening)
+                prologue = self._once("prologue", self._noise.opening, self._passes.opening)
         opening, start = _opened(recipe, totals.read(prologue))
         self._passes.start(start)
         released, hypotheses, turn = self._rounds(opening, jnp.max(jnp.abs(start)), prologue)
@@ -303,8 +305,8 @@ class _Run:
         if learner.epilogue is not None:
             read = totals.read(prologue)
             with self._stage("epilogue"):
-                closing = lambda: self._passes.closing(turn, read)  # noqa: E731
-                epilogue = self._once("epilogue", boosting.closing_key, closing)
+                closing = functools.partial(self._passes.closing, turn, read)
+                epilogue = self._once("epilogue", self._noise.closing, closing)
         return self._model(prologue, released, epilogue, hypotheses)
 
     @contextlib.contextmanager
@@ -313,13 +315,12 @@ class _Run:
         yield
         self._report(Progress(stage, 1, 1))
 
-    def _once(self, part: str, key_of: Callable, sums: Callable) -> Releases:
+    def _once(self, part: str, key: Array, sums: Callable[[], Summed]) -> Releases:
         """The release of a prologue or of an epilogue."""
         release = None if self._kept is None else self._kept.get(part)
         everywhere = processes.least(release is not None)
         if release is None or not everywhere:
             found = sums()
-            key = key_of(self._key, self._recipe)
             release = totals.draw(key, found.totals, found.asked, small=self._small)
             self._keep(part, release)
         return release
@@ -359,7 +360,6 @@ class _Run:
                 self._passes.replay(opening, *before, len(learned) - 1)
 
         # The other rounds.
-        round_keys = boosting.key_pairs(self._key, None, recipe)[0]
         for number in range(len(learned), rounds):
             self._report(Progress("rounds", number, rounds))
             structures.append(_structure_of(recipe, opening, number))
@@ -374,7 +374,8 @@ class _Run:
                     last,
                 )
             )
-            release = totals.draw(round_keys[number], found.totals, found.asked, small=self._small)
+            key = self._noise.rounds[number]
+            release = totals.draw(key, found.totals, found.asked, small=self._small)
             boundary.check_sites(prologue=prologue, rounds=release)
             self._keep(str(number), release, found.cap)
             learn(number, release, found.cap)
@@ -429,7 +430,7 @@ class _Run:
             jax.tree.map(jnp.asarray, table.questions),
             features=table.features,
             dtype="uint8",
-            key=keys.kind(self._key),
+            key=self._kind,
         )
 
 

@@ -125,8 +125,8 @@ MUTANTS = [
     Mutant(
         "the noise of the prologue is that of a round",
         "dpbt/boosting.py",
-        "_RunKeys(children[-2], ",
-        "_RunKeys(children[0], ",
+        "return RunKeys(children[-2], ",
+        "return RunKeys(children[0], ",
         ("tests/test_prologue.py::test_noise_of_the_prologue_is_not_that_of_a_round",),
     ),
     Mutant(

@@ -299,11 +299,6 @@ def open_folder(folder: str | Path) -> ChunkedTable:
         raise ValueError(f"{path}: no manifest of a table in chunks") from None
 
 
-def is_folder(path: str | Path) -> bool:
-    """Whether a path is a folder of chunks, finished or not."""
-    return any((Path(path) / name).exists() for name in (MANIFEST, UNFINISHED))
-
-
 def read_json(path: Path) -> dict[str, Any]:
     """The content of a manifest without its checksum, which has been compared.
 

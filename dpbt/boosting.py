@@ -7,14 +7,14 @@ pads it to one of few shapes (`shapes`), then runs `boost` under jit.
 
 import dataclasses
 import itertools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dpbt import shapes
+from dpbt import compiling, shapes
 from dpbt.base import (
     Array,
     Hypotheses,
@@ -355,16 +355,19 @@ def step_divergences(
     return losses
 
 
-def _run(
-    key: Array, table: Table, recipe: Recipe, public_key: Array | None
-) -> tuple[Transcript, Hypotheses, Array]:
-    """(transcript, hypotheses, intercept) of `boost`: all that a model reads, in one program."""
+_Run = tuple[Transcript, Hypotheses, Array]
+"""(transcript, hypotheses, intercept) of `boost`: all that a model reads."""
+
+
+def _run(key: Array, table: Table, recipe: Recipe, public_key: Array | None) -> _Run:
+    """`boost` and its intercept in one program."""
     transcript, hypotheses, _ = boost(key, table, recipe, public_key)
     _, intercept = line_of(recipe, transcript.prologue, transcript.epilogue)
     return transcript, hypotheses, intercept
 
 
 _boost, _line_of = jax.jit(_run), jax.jit(line_of)
+_boost_sooner = jax.jit(_run, compiler_options=compiling.OLDER_EMITTER)
 
 
 def without_withheld(transcript: Transcript, learner: WeakLearner) -> Transcript:
@@ -441,10 +444,22 @@ def learn(
     check(key, table, recipe, public_key)
 
     room = dataclasses.replace(recipe, capacity=shapes.bucket(recipe.capacity))
-    run = _boost(key, shapes.padded(table), room, public_key)
-    transcript, hypotheses, intercept = run
+    run = _compiled_for(padded := shapes.padded(table), room)
+    transcript, hypotheses, intercept = run(key, padded, room, public_key)
     kind = keys.kind(key)
     return model_of(hypotheses, transcript, recipe, table, keep_withheld, kind, intercept)
+
+
+def _compiled_for(table: Table, recipe: Recipe) -> Callable[..., _Run]:
+    """The program that runs a recipe on a table, compiled sooner where the run is short.
+
+    Only learners whose statistics are sums over rows are compiled sooner: their releases are the
+    same, bit for bit. Scores of greedy trees round in another way, and programs of LazyBB take
+    longer to compile.
+    """
+    device = next(iter(table.cells.devices()))
+    short = compiling.is_short(table.cells.shape[0], recipe.capacity, device.platform)
+    return _boost_sooner if short and recipe.learner.additive else _boost
 
 
 def model_of(

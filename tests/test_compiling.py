@@ -1,0 +1,92 @@
+"""How programs are compiled: which fits sooner, and with the same releases."""
+
+import contextlib
+import dataclasses
+from collections.abc import Iterator
+
+import jax
+import numpy as np
+import pytest
+
+import dpbt
+from dpbt import boosting, compiling, recipes
+from dpbt.data.domains import Boolean, Nominal, Numeric
+
+DOMAIN = {"size": Numeric(0, 1, bins=12), "age": Numeric(0, 1, bins=64), "on": Boolean()}
+TARGETS = {
+    "two classes": None,
+    "three classes": Nominal(("a", "b", "c")),
+    "four classes": Nominal(("a", "b", "c", "d")),
+    "numbers": Numeric(0, 2),
+}
+
+
+@contextlib.contextmanager
+def optimizations() -> Iterator[None]:
+    """The compiler as a user has it, which these tests otherwise run without optimizations."""
+    asked = jax.config.read("jax_disable_most_optimizations")
+    jax.config.update("jax_disable_most_optimizations", False)
+    try:
+        yield
+    finally:
+        jax.config.update("jax_disable_most_optimizations", asked)
+
+
+def table_of(rows: int, target) -> dpbt.Table:
+    rng = np.random.default_rng(rows)
+    columns = {"size": rng.random(rows), "age": rng.random(rows), "on": rng.random(rows) < 0.5}
+    labels = columns["size"] + columns["age"] * columns["on"]
+    if target is None:
+        labels = labels > 0.6
+    elif isinstance(target, Nominal):
+        labels = np.array(target.values)[(labels * len(target.values) / 2).astype(int)]
+    return dpbt.table(DOMAIN, columns, labels, target=target)
+
+
+def test_what_is_short():
+    with optimizations():
+        assert compiling.is_short(1_372, 1_000, "cpu")
+        assert not compiling.is_short(100_000, 1_000, "cpu")
+        assert not compiling.is_short(1_372, 1_000, "gpu")
+        assert not compiling.is_short(2**31, 1, "cpu")
+    asked = bool(jax.config.read("jax_disable_most_optimizations"))
+    assert compiling.may_choose("cpu") == (not asked)
+
+
+def test_what_is_compiled_sooner(small_table):
+    """Of greedy trees another emitter gives other releases, so they are compiled in full."""
+    greedy = recipes.bdpe(epsilon=1.0, rows=90, rounds=2, depth=2)
+    sums = recipes.oblivious_boost(epsilon=1.0, rows=90, rounds=2, depth=2, domain=DOMAIN)
+    many = dataclasses.replace(sums, capacity=2**20)
+    with optimizations():
+        assert boosting._compiled_for(small_table, sums) is boosting._boost_sooner
+        assert boosting._compiled_for(small_table, many) is boosting._boost
+        assert boosting._compiled_for(small_table, greedy) is boosting._boost
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("delta", [0.0, 1e-6])
+@pytest.mark.parametrize("kind", TARGETS)
+def test_both_ways_have_the_same_releases(kind, delta):
+    """Bit for bit, as fits and replays may be compiled in different ways."""
+    target = TARGETS[kind]
+    table = table_of(3_000, target)
+    for shares in ({}, {"marginals_share": 0.3}, {"scores_share": 0.2}):
+        if kind == "numbers" and "scores_share" in shares:
+            continue  # the recipe refuses it
+        recipe = recipes.oblivious_boost(
+            epsilon=2.0,
+            delta=delta,
+            rows=3_000,
+            rounds=60,
+            domain=DOMAIN,
+            target=target,
+            **shares,
+        )
+        with optimizations():
+            first, again = (
+                run(jax.random.key(7), table, recipe, None)
+                for run in (boosting._boost, boosting._boost_sooner)
+            )
+        for one, other in zip(jax.tree.leaves(first), jax.tree.leaves(again), strict=True):
+            np.testing.assert_array_equal(one, other)

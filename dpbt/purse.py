@@ -486,13 +486,23 @@ class Purse:
         if cost > self._limits.cost:
             raise ValueError(
                 f"the recipe costs {self._terms.unit} = {release.charge.cost:.6g}, and "
-                f"{self.words()}"
+                f"{self.words()}{self._needed(cost)}"
             )
         if gap > self._limits.gap or tail > self._limits.tail:
             raise ValueError(
                 "the finite bits of the samplers of so many draws cost more than the purse "
                 "keeps for them; use fewer rounds or fewer recipes"
             )
+
+    def _needed(self, cost: Fraction) -> str:
+        """With a delta, why an epsilon that seems to fit does not, and which purse would do."""
+        if not self.delta:
+            return ""
+        epsilon = filters.needed(self.measure, cost, self.delta)
+        return (
+            f"; with a delta a purse adds up {self._terms.unit} and not epsilon, and one of "
+            f"epsilon = {epsilon:g} would pay for all of it"
+        )
 
     @contextlib.contextmanager
     def _held(self) -> Iterator[tuple[Spent, ...]]:

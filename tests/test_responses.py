@@ -124,7 +124,7 @@ def test_shares_of_classes_are_probabilities_whatever_the_scores_are():
     """They are in [0, 1], and those that the model predicts."""
     rng = np.random.default_rng(0)
     ends = np.array([-np.inf, -3e38, -200, -1e-45, 0, 1e-45, 200, 3e38, np.inf], np.float32)
-    for classes in (2, 3, 7, 40):
+    for classes in (2, 40):
         any_bits = rng.integers(0, 2**32, (classes, 500), np.uint32).view(np.float32)
         usual = rng.normal(0, 5, (classes, 500)).astype(np.float32)
         parts = np.where(np.isnan(any_bits), np.inf, any_bits), usual

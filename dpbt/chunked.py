@@ -127,7 +127,7 @@ def learn(
     Args: as `fit_chunks`. A `Checkpoint` is one that the caller holds. `ready` is called when all
         that can be refused has been, before anything is drawn. It is told the name of the run in
         the checkpoint's folder, if there is one, so that a purse pays once (`Purse.paying`). If it
-        refuses, a folder that was given by its path is left to another run.
+        refuses, a folder that had no run before is left to another one.
 
     Raises:
         ValueError: as `fit_chunks`.
@@ -152,23 +152,21 @@ def learn(
             kept = checkpoint_of(scratch, key, recipe, table)
         passes = stack.enter_context(Passes(table, recipe, room, scratch, checking, place.before))
         if ready is not None:
-            _ask(ready, kept, own=not isinstance(checkpoint, Checkpoint))
+            _ask(ready, kept)
         small = place.capacity <= MAX_ROWS
         return _Run(key, table, recipe, passes, kept, report, small).learn()
 
 
-def _ask(ready: Callable[[str | None], None], kept: Checkpoint | None, own: bool) -> None:
-    """Call `ready`; ValueError as it says.
+def _ask(ready: Callable[[str | None], None], kept: Checkpoint | None) -> None:
+    """Call `ready` with the name of the run; if it refuses, leave the folder to another run.
 
-    Args:
-        ready: as `learn`.
-        kept: the checkpoint of the run.
-        own: whether nobody else holds it.
+    Raises:
+        ValueError: as `ready` says.
     """
     try:
         ready(None if kept is None else kept.run)
     except ValueError:
-        if kept is not None and own:
+        if kept is not None:
             kept.give_up()
         raise
 

@@ -487,6 +487,7 @@ class Purse:
             raise ValueError(
                 f"the recipe costs {self._terms.unit} = {release.charge.cost:.6g}, and "
                 f"{self.words()}"
+                f"{filters.instead(self.measure, self._terms.unit, cost, self.delta)}"
             )
         if gap > self._limits.gap or tail > self._limits.tail:
             raise ValueError(

@@ -134,7 +134,9 @@ def model(tmp_path_factory):
 
 def test_predictions_of_blocks_are_those_of_all_rows(files, model, monkeypatch):
     """And no more rows than a block has are encoded at a time."""
+    Path(".dpbt-other-abcdefgh.csv").write_text("predictions that a kill left")
     assert run("predict", model, "rows.csv", "--out", "whole.csv") == 0
+    assert not Path(".dpbt-other-abcdefgh.csv").exists()
     encode, seen = dpbt.domains.encode, []
     monkeypatch.setattr(predict, "BLOCK_ROWS", 7)
     monkeypatch.setattr(

@@ -280,3 +280,21 @@ def test_two_fits_on_one_checkpoint(tmp_path):
     chunked.learn(key, table, recipe, checkpoint=tmp_path / "kept", progress=another)
     assert refused
     assert sorted(os.listdir(tmp_path / "kept")) == ["releases.jsonl", "run.json"]
+
+
+def test_what_a_kill_left_is_removed_and_what_is_being_written_stays(tmp_path):
+    """In a folder where two commands write at once; a name of a person's stays, too."""
+    storage.write_whole(tmp_path / ".dpbt-mine.csv", lambda part: part.write_text("mine"))
+    left = tmp_path / ".dpbt-old-abcd_123.csv"
+    left.write_text("predictions")
+    seen = []
+
+    def write(part):
+        part.write_text("new")
+        storage.remove_dead(tmp_path)
+        seen.extend(path.name for path in tmp_path.iterdir())
+        assert part.exists()
+
+    storage.write_whole(tmp_path / "new.csv", write)
+    assert left.name not in seen
+    assert sorted(path.name for path in tmp_path.iterdir()) == [".dpbt-mine.csv", "new.csv"]

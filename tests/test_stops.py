@@ -149,6 +149,21 @@ def test_what_can_be_refused_is_refused_before_the_purse_pays(stopped, capsys):
     assert spent() == pytest.approx(0.1, rel=1e-5)
 
 
+def test_a_refused_payment_leaves_the_folder_to_another_run(files, monkeypatch, capsys):
+    """As in Python: neither a run in the folder, nor a key beside it."""
+    assert convert() == 0
+    assert run("purse", "new", "purse.json", "--epsilon", 2, "--rows", 400) == 0
+    capsys.readouterr()
+    with monkeypatch.context() as patch:
+        patch.setattr(dpbt.Purse, "check", lambda *_: None)  # another run spends after it
+        line = refused(capsys, *fit(3), "--out", "model.json")
+    assert "epsilon = 2 of 2 is left" in line
+    assert os.listdir("run") == []
+    assert not [name for name in os.listdir() if "run.key" in name]
+    assert run(*fit(1), "--out", "model.json") == 0
+    assert spent() == pytest.approx(1, rel=1e-5)
+
+
 def test_a_key_that_others_could_have_written_is_refused(stopped, capsys):
     path = Path("run.key")
     path.chmod(0o644)

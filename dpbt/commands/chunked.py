@@ -101,7 +101,12 @@ def model_of(
         if options.seed is not None:
             words = "--seed makes the noise, and whoever knows it can subtract it; release private"
             print(f"warning: research key: {words} rows without it", file=sys.stderr)
-        return _learned(options, key, table, recipe, kept, purse)
+        try:
+            return _learned(options, key, table, recipe, kept, purse)
+        except InputError:
+            if options.seed is None and kept is not None and not _has_run(kept.folder):
+                forget(options)  # of a refused payment, whose folder is left to another run
+            raise
 
 
 def _learned(

@@ -15,7 +15,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dpbt.arithmetic import rounded
+from dpbt.arithmetic import added, rounded
 from dpbt.base import (
     BINARY,
     CELLS,
@@ -421,10 +421,10 @@ def _residuals(kind: Kind, rows: Rows, weights: Array) -> Array:
     if kind.response == NUMBER:
         return whole
     if kind.noise.price.norm == "l1":
-        within = jnp.sum(jnp.abs(whole), axis=0, keepdims=True) <= GRID
+        within = added(jnp.abs(whole)) <= GRID
     else:
-        within = jnp.sum(whole**2, axis=0, keepdims=True) <= GRID**2
-    return jnp.where(within, whole, 0)
+        within = added(whole**2) <= GRID**2
+    return jnp.where(within[None], whole, 0)
 
 
 def hypothesis(

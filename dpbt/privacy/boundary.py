@@ -1,4 +1,4 @@
-"""The privacy boundary: one private program, run in five ways.
+"""The privacy boundary: one private program, run in six ways.
 
 A weak learner is written once, as a program that asks for its random draws:
 
@@ -7,13 +7,14 @@ A weak learner is written once, as a program that asks for its random draws:
         draw("leaf", mechanisms.discrete_laplace, statistic, scale)  # the only way out
 
 A *site* is the name of a draw ("leaf"), and the *release* holds the output of every site.
-`private_program` runs the program with five kinds of `draw`:
+`private_program` runs the program with six kinds of `draw`:
 
 - `release` samples every output.
 - `log_prob` looks the outputs up in a recorded release, and gives their exact log densities.
 - `divergence` does so on two tables, and gives the worst case over outputs.
 - `draws` notes the mechanism and the scale of every draw. The ledger compares them with the
   learner's events, so that every line prices the draw that runs.
+- `unread` samples public randomness alone, which follows from no row.
 - `sums` returns the sums over some rows, for a table that is read in parts. `totals` draws once
   from the sums over all rows.
 
@@ -39,6 +40,7 @@ from dpbt.base import (
     Array,
     Budget,
     Epilogue,
+    Given,
     Hypothesis,
     HypothesisClass,
     Prepared,
@@ -237,15 +239,57 @@ def sample(
         _check_draw(site, mechanism, outputs)
         root = public_key if mechanism.public else key
         if root is None:
-            raise ValueError(
-                f"the draw {site!r} is public randomness: give public_key, a key that is "
-                "independent of the noise's key, such as another dpbt.fresh_key()"
-            )
+            raise no_public_key(site)
         outputs[site] = mechanism.sample(site_key(root, site), _value(value), scale)
         return outputs[site]
 
     program(draw, table, weights, budget, public)
     return outputs
+
+
+def no_public_key(site: str) -> ValueError:
+    """The refusal of a public draw without a public key."""
+    return ValueError(
+        f"the draw {site!r} is public randomness: give public_key, a key that is "
+        "independent of the noise's key, such as another dpbt.fresh_key()"
+    )
+
+
+def public_sites(
+    program: Program,
+    public_key: Array,
+    table: Prepared,
+    weights: Array,
+    budget: Budget,
+    public: Public,
+) -> Release:
+    """The sites of public randomness, as `sample` draws them on any table under this public key.
+
+    All other draws give zeros. In an additive program no public draw follows from them, and none
+    has an axis of rows. So the table may be one absent row.
+    """
+    sites: Release = {}
+    names: dict[str, None] = {}
+
+    def draw(
+        site: str,
+        mechanism: Mechanism,
+        value: Value | Total,
+        scale: Numbers,
+        scale_unit: Numbers = 1.0,
+    ) -> Array:
+        del scale_unit
+        _check_draw(site, mechanism, names)
+        names[site] = None
+        if mechanism.public:
+            sites[site] = mechanism.sample(site_key(public_key, site), _value(value), scale)
+            return sites[site]
+        read = _value(value)
+        output = jax.eval_shape(mechanism.sample, jax.random.key(0), read, jnp.float32(1))
+        return jnp.zeros(output.shape, output.dtype)
+
+    program(draw, table, weights, budget, public)
+    return sites
 
 
 def requests(
@@ -364,17 +408,26 @@ class Asked:
 
 
 def additive_sites(
-    program: Program, table: Prepared, weights: Array, budget: Budget, public: Public
+    program: Program,
+    given: Given,
+    table: Prepared,
+    weights: Array,
+    budget: Budget,
+    public: Public,
 ) -> dict[str, tuple[Array, Asked]]:
     """Run an additive program, and return the sum i32[...] of each draw and what it asks for.
 
-    The draws have no output here, because a sum over some rows is private. So a program whose
-    statistics follow from its own earlier draws cannot be read in this way.
+    Draws that never read the rows have their outputs: public randomness those that are given, and
+    draws for places (`Mechanism.at`) those of the places of these rows. The others have none here,
+    because a sum over some rows is private. So a program whose statistics follow from its own
+    draws of rows cannot be read in this way.
 
     Raises:
-        ValueError: for a draw of anything but a `Total`, or by a mechanism that has no `wide`.
+        ValueError: for a draw that reads rows, of anything but a `Total`, or by a mechanism that
+            has no `wide`.
     """
     sites: dict[str, tuple[Array, Asked]] = {}
+    names: dict[str, None] = {}
 
     def draw(
         site: str,
@@ -384,7 +437,12 @@ def additive_sites(
         scale_unit: Numbers = 1.0,
     ) -> Any:
         del scale_unit
-        _check_draw(site, mechanism, sites)
+        _check_draw(site, mechanism, names)
+        names[site] = None
+        if mechanism.public:
+            return given.sites[site]
+        if mechanism.at is not None and not mechanism.price.reads_rows:
+            return mechanism.at(site_key(given.key, site), _value(value), scale, given.place)
         if not isinstance(value, Total):
             raise ValueError(f"the draw {site!r} is of no boundary.Total, so it has no sums")
         if mechanism.wide is None:
@@ -403,8 +461,10 @@ def private_program(program: Program, events: Events, *, additive: bool = False)
         program: (draw, table, weights, budget, public); every output of a private statistic goes
             through `draw`.
         events: (budget, public) -> one `accounting.Event` for each site.
-        additive: whether every draw is of a `Total`, by a mechanism that has a `wide`, and no
-            statistic follows from another draw of the program. Then a table may be read in parts.
+        additive: whether a table may be read in parts. Then every draw that reads rows is of a
+            `Total`, by a mechanism that has a `wide`, and nothing follows from its output within
+            the program. The other draws are public randomness without an axis of rows, or are for
+            places (`Mechanism.at`).
     """
 
     def release(
@@ -423,6 +483,7 @@ def private_program(program: Program, events: Events, *, additive: bool = False)
         divergence=functools.partial(divergences, program),
         draws=functools.partial(requests, program),
         events=events,
+        unread=functools.partial(public_sites, program),
         sums=functools.partial(additive_sites, program) if additive else None,
     )
 

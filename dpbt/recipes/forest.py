@@ -8,7 +8,7 @@ import functools
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dpbt.base import ADD_REMOVE, Recipe, Relation
+from dpbt.base import ADD_REMOVE, MOST_CHUNKED_ROWS, Recipe, Relation
 from dpbt.learners import random_tree
 from dpbt.privacy import mechanisms
 from dpbt.privacy.mechanism import Mechanism
@@ -80,7 +80,8 @@ def random_forest(
     Raises:
         ValueError: for a value outside these ranges, named with what was given.
     """
-    request = checked_request(epsilon, delta, rows, rounds, calibration, relation, rows_per_person)
+    common = epsilon, delta, rows, rounds, calibration, relation, rows_per_person
+    request = checked_request(*common, MOST_CHUNKED_ROWS)
     kind = _kind(request, depth, disjoint, _count_noise(request), negative)
     return _forest("random_forest", request, kind)
 
@@ -107,7 +108,8 @@ def rf_l(
 
     Args: as `random_forest`.
     """
-    request = checked_request(epsilon, delta, rows, rounds, calibration, relation, rows_per_person)
+    common = epsilon, delta, rows, rounds, calibration, relation, rows_per_person
+    request = checked_request(*common, MOST_CHUNKED_ROWS)
     kind = _kind(request, depth, disjoint, _count_noise(request), negative)
     return _forest("rf_l", request, kind._replace(per_leaf=not request.tight))
 

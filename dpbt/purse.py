@@ -276,11 +276,9 @@ class Purse:
             )
         if not self._has_paid_for(key):  # else the run goes on, or is refused in `paying`
             self.check(recipe)  # before a row is counted
+        private = key, table, recipe, public_key
         model = chunked.learn(
-            key,
-            table,
-            recipe,
-            public_key,
+            *private,
             memory=memory,
             checkpoint=checkpoint,
             progress=progress,
@@ -293,9 +291,8 @@ class Purse:
     def paying(self, recipe: Recipe, key: Array) -> Callable[[str | None], None]:
         """What `chunked.learn` calls before it draws: it pays, and for a run that goes on once.
 
-        A payment counts for the run that it names, of one key, public key, recipe and table in one
-        folder. For all else a key that was paid for is refused, as its noise would be on other
-        sums.
+        A payment counts for the run that it names, of two keys, a recipe and a table in one folder.
+        For all else a key that was paid for is refused, as its noise would be on other sums.
         """
 
         def ready(run: str | None) -> None:

@@ -46,7 +46,7 @@ def started(folder, count, seconds=0.0):
 def test_one_process_sends_nothing():
     totals = {"a": np.arange(3, dtype=np.int64), "b": np.full((2, 2), 2**40)}
     assert processes.summed(totals) is totals
-    assert processes.place_of(7, 9) == (0, 7, 9)
+    assert processes.place_of(7, 9) == (0, 7, 9, 0)
     assert processes.least(5) == 5
     processes.check_same(recipe="ab" * 32)
 
@@ -141,6 +141,7 @@ def test_a_pass_counts_rows_after_those_of_earlier_processes(tmp_path):
     table = conversion.convert_columns(domain, own, labels[rows], tmp_path / "share")
     recipe = worker.rounds_of(domain)
     room = passes.room_for(table, recipe, 2 * 2**30, 1)
-    with passes.Passes(table, recipe, room, tmp_path, before=1150) as read:
-        histogram = read.opening().totals["histogram"]
+    place = processes.Place(before=1150, present=1750, capacity=1750, first=1150)
+    with passes.Passes(table, recipe, room, tmp_path, place=place) as read:
+        histogram = read.opening({}, jax.random.key(0)).totals["histogram"]
     assert histogram.sum() == 50 * 127 * len(domain)

@@ -42,10 +42,7 @@ CASES = {
 
 @pytest.mark.parametrize(
     "case",
-    [
-        pytest.param(case, marks=[] if case in ("all rows", "disjoint") else pytest.mark.slow)
-        for case in CASES
-    ],
+    [pytest.param(case, marks=[] if case == "disjoint" else pytest.mark.slow) for case in CASES],
 )
 def test_releases_are_those_of_a_forest_in_memory(tmp_path, monkeypatch, case):
     options, weights, each, key, public_key = CASES[case]
@@ -143,6 +140,7 @@ def test_memory_bounds_the_trees_of_a_pass(tmp_path):
     assert not room_for(large, forest(), GIB, 2).scratch  # as no scores are kept
 
 
+@pytest.mark.slow
 def test_a_large_table_has_leaves_of_64_bits(tmp_path, monkeypatch):
     _, found = pair(tmp_path / "t", "two")
     small = dpbt.fit_chunks(KEY, found, forest(), PUBLIC)

@@ -220,20 +220,22 @@ def _read_releases(path: Path) -> tuple[dict[str, Releases], dict[str, np.float3
     if not path.exists():
         return found, caps, 0
     whole = 0
-    lines = path.read_bytes().split(b"\n")
-    for number, line in enumerate(lines[:-1], 1):
-        digest, _, body = line.decode("ascii", "replace").partition(" ")
-        if digest != _digest(body):
-            if number == len(lines) - 1:
+    with open(path, "rb") as file:  # a line at a time, as the line of a deep tree is long
+        for number, line in enumerate(iter(file.readline, b""), 1):
+            if not line.endswith(b"\n"):
                 break
-            raise ValueError(f"{path}, line {number}: the line was changed or damaged; {AGAIN}")
-        part, content, cap = json.loads(body)
-        release = {
-            site: np.array(entry["values"], entry["dtype"]).reshape(entry["shape"])
-            for site, entry in content.items()
-        }
-        if part in found and not _same(found[part], release):
-            raise ValueError(f"{path}, line {number}: {_TWICE}")
-        found[part], caps[part] = release, np.float32(cap)
-        whole += len(line) + 1
+            digest, _, body = line[:-1].decode("ascii", "replace").partition(" ")
+            if digest != _digest(body):
+                if not file.readline().endswith(b"\n"):
+                    break
+                raise ValueError(f"{path}, line {number}: the line was changed or damaged; {AGAIN}")
+            part, content, cap = json.loads(body)
+            release = {
+                site: np.array(entry["values"], entry["dtype"]).reshape(entry["shape"])
+                for site, entry in content.items()
+            }
+            if part in found and not _same(found[part], release):
+                raise ValueError(f"{path}, line {number}: {_TWICE}")
+            found[part], caps[part] = release, np.float32(cap)
+            whole += len(line)
     return found, caps, whole

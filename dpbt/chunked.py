@@ -111,9 +111,9 @@ def fit_chunks(
         threads: how many blocks of rows are worked on at once; by default one for each processor.
 
     Raises:
-        ValueError: as `dpbt.fit`, and for a recipe that reads no chunks, too little memory for the
-            rows or the model, a damaged chunk, or a checkpoint of another run or in use. Of what is
-            private only the number of present rows is refused.
+        ValueError: as `dpbt.fit`, and for a recipe that reads no chunks, or too little memory for
+            the rows or the model. Also for a damaged chunk, and a checkpoint of another run or in
+            use. Of what is private only the number of present rows is refused.
         OSError: if a file cannot be read or written.
     """
     model = learn(

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import dpbt
-from dpbt import chunked, forests, passes, recipes
+from dpbt import chunked, forests, passes, processes, recipes
 from dpbt.passes import Room, room_for
 from dpbt.privacy import mechanisms, totals
 from tests.test_chunks import DOMAIN, GIB, KEY, KilledError, assert_same, columns, pair, recipe_for
@@ -127,6 +127,25 @@ def test_what_forests_on_chunks_refuse(tmp_path, monkeypatch):
     monkeypatch.setattr(passes, "Passes", None)  # no row is read
     with pytest.raises(ValueError, match="memory must be at least"):
         dpbt.fit_chunks(KEY, found, forest(depth=18, rounds=1000), PUBLIC)
+
+
+def test_processes_with_other_trees_are_refused(tmp_path, monkeypatch):
+    _, found = pair(tmp_path / "t", "two")
+    told = {}
+    monkeypatch.setattr(jax, "process_count", lambda: 2)
+
+    def check_same(**words):
+        for name, word in words.items():
+            if told.setdefault(name, word) != word:
+                raise ValueError(f"different values of {name}")
+
+    monkeypatch.setattr(processes, "check_same", check_same)
+    monkeypatch.setattr(processes, "digests", lambda text: ["ab", "cd"])
+    monkeypatch.setattr(processes, "place_of", lambda *_: processes.Place(0, 1, 700, 0))
+    chunked.check(KEY, found, forest(), PUBLIC)
+    with pytest.raises(ValueError, match="different values of public_key"):
+        chunked.check(KEY, found, forest(), jax.random.key(7))
+    chunked.check(KEY, found, forest(), PUBLIC)
 
 
 def test_memory_bounds_the_trees_of_a_pass(tmp_path):

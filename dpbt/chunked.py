@@ -478,13 +478,13 @@ class _Run:
             turn = Turn(
                 opening,
                 bound,
-                jnp.asarray(numbers, jnp.int32),
-                _stacked([structures[number] for number in numbers]),
-                _stacked(sites),
+                np.asarray(numbers, np.int32),
+                _on_host([structures[number] for number in numbers]),
+                _on_host(sites),
                 last,
             )
-            noise = [self._noise.rounds[number] for number in numbers]
-            found = self._passes.rounds(turn, jnp.stack(noise))
+            noise = self._noise.rounds[np.asarray(numbers)]
+            found = self._passes.rounds(turn, noise)
             for number, key, own in zip(numbers, noise, sites, strict=True):
                 release = self._drawn(key, own, found.of(number - first))
                 boundary.check_sites(prologue=prologue, rounds=release)
@@ -566,6 +566,11 @@ def _structure_of(recipe: Recipe, opening: Public, number: int) -> Any:
 def _stacked(arrays: list[Any]) -> Any:
     """Pytrees of arrays with a leading axis for rounds."""
     return jax.tree.map(lambda *each: jnp.stack(each), *arrays)
+
+
+def _on_host(arrays: list[Any]) -> Any:
+    """`_stacked` of a few arrays on the host, where it costs no program."""
+    return jax.tree.map(lambda *each: np.stack([np.asarray(array) for array in each]), *arrays)
 
 
 def _on_device(release: Releases) -> Release:

@@ -25,6 +25,7 @@ import numpy as np
 
 from dpbt import processes
 from dpbt.base import (
+    AnyArray,
     Array,
     Given,
     Hypothesis,
@@ -82,7 +83,7 @@ class Turn(NamedTuple):
     Attributes:
         opening: what is public in all rounds.
         bound: f32[], an upper bound on the scores of all rows.
-        numbers: i32[B], the numbers of the rounds.
+        numbers: i32[B], the numbers of the rounds; as other arrays of B rounds, of JAX or NumPy.
         structures: of the rounds, with a leading axis; None where the learner has none.
         sites: the public randomness of the rounds, with a leading axis.
         last: what the scores do not have yet; None where rounds read no scores, and none are kept.
@@ -90,7 +91,7 @@ class Turn(NamedTuple):
 
     opening: Public
     bound: Array
-    numbers: Array
+    numbers: AnyArray
     structures: Any
     sites: Release
     last: Last | None
@@ -461,6 +462,7 @@ class Passes:
             turn: what is public in them.
             noise: B keys, of the noise of each round; private.
         """
+        columns = self._columns(turn.structures, turn.last)
         turn, recipe = jax.tree.map(jnp.asarray, (turn, self._recipe))
 
         def step(rows: Rows, block: Block) -> tuple[Any, Any]:
@@ -468,7 +470,7 @@ class Passes:
             place = _place_words(block)
             return _rounds(rows, scores, noise, place, self._questions, turn, recipe)
 
-        return self._summed(step, self._columns(turn.structures, turn.last))
+        return self._summed(step, columns)
 
     def closing(
         self, opening: Public, last: Last, prologue: Release, sites: Release, noise: Array
@@ -495,9 +497,10 @@ class Passes:
         reads = self._recipe.learner.hypotheses.reads
         if reads is None:
             return None
-        asked = [] if structures is None else [jax.vmap(reads)(structures)]
+        rounds = [] if structures is None else range(jax.tree.leaves(structures)[0].shape[0])
+        asked = [reads(jax.tree.map(lambda array, k=k: array[k], structures)) for k in rounds]
         asked += [] if last is None else [reads(last.structure)]
-        return np.unique(np.concatenate([np.ravel(each) for each in asked])).tolist()
+        return np.unique(np.concatenate([np.asarray(each) for each in asked])).tolist()
 
     def _summed(self, step: Step, columns: Sequence[int] | None) -> Summed:
         """The sums over all blocks of what a step finds, and over all processes."""

@@ -65,8 +65,8 @@ CHUNKS = [
     Mutant(
         "trees of one pass with one noise",
         "dpbt/chunked.py",
-        "noise = [self._noise.rounds[number] for number in numbers]",
-        "noise = [self._noise.rounds[first] for number in numbers]",
+        "noise = self._noise.rounds[np.asarray(numbers)]",
+        "noise = self._noise.rounds[np.full(len(numbers), first)]",
         (commands("a_folder_gives_the_model_of_the_file[forest]"),),
     ),
     Mutant(

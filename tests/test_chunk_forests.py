@@ -60,7 +60,7 @@ def test_releases_are_those_of_a_forest_in_memory(tmp_path, monkeypatch, case):
 def test_releases_are_those_of_a_forest_in_memory_on_many_rows(tmp_path, disjoint, make):
     table, found = pair(tmp_path / "t", "two", 60_000, 70_000, 9_999, weights=True)
     options = {"disjoint": disjoint, "rounds": 7, "depth": 9, "delta": 1e-6}
-    recipe = make(epsilon=1, rows=50_000, **options)
+    recipe = make(epsilon=1, rows=70_000, **options)
     expected = forests.fit(KEY, dpbt.checks.on_device(table), recipe, PUBLIC)
     found = dpbt.fit_chunks(KEY, found, recipe, PUBLIC, threads=3, memory=2 * GIB)
     assert_same(expected, found)

@@ -57,7 +57,13 @@ def convert(*more):
     return run("convert", "domain.json", "rows.csv", "rows.chunks", "--capacity", 400, *more)
 
 
-@pytest.mark.parametrize("recipe", [(), FOREST], ids=["oblivious", "forest"])
+@pytest.mark.parametrize(
+    "recipe",
+    [
+        pytest.param((), id="oblivious"),
+        pytest.param(FOREST, id="forest", marks=pytest.mark.slow),
+    ],
+)
 def test_a_folder_gives_the_model_of_the_file(files, capsys, recipe):
     assert convert("--rows-per-chunk", 90) == 0
     assert str(ROWS) not in capsys.readouterr().out

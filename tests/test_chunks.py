@@ -534,15 +534,16 @@ def test_sums_over_parts_add_up_to_those_of_the_table(row):
         return learner.hypotheses.prepare(part), weights[first:last]
 
     for program in programs:
-        nobody = program.unread(key, *part_of(0, 1), recipe.budget, public)
+        unread, read, release = map(jax.jit, (program.unread, program.sums, program.release))
+        nobody = unread(key, *part_of(0, 1), recipe.budget, public)
         sums = None
         for first in (0, 20, 40):
             given = Given(nobody, KEY, jnp.array([0, first], jnp.uint32))
-            part = program.sums(given, *part_of(first, first + 20), recipe.budget, public)
+            part = read(given, *part_of(first, first + 20), recipe.budget, public)
             sums = totals.add(sums, {site: value for site, (value, _) in part.items()})
         given = Given(nobody, KEY, jnp.zeros(2, jnp.uint32))
-        whole = program.sums(given, rows, weights, recipe.budget, public)
-        drawn = program.release(KEY, key, rows, weights, recipe.budget, public)
+        whole = read(given, rows, weights, recipe.budget, public)
+        drawn = release(KEY, key, rows, weights, recipe.budget, public)
         asked = {site: ask for site, (_, ask) in whole.items()}
         for site, (value, _) in whole.items():
             np.testing.assert_array_equal(sums[site], np.asarray(value))

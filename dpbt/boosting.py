@@ -7,7 +7,7 @@ pads it to one of few shapes (`shapes`), then runs `boost` under jit.
 
 import dataclasses
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -120,6 +120,11 @@ def noise_keys(key: Array, recipe: Recipe) -> RunKeys:
     return _run_keys(own_key(key, recipe), recipe)
 
 
+def structure_keys(public_key: Array | None, recipe: Recipe) -> RunKeys | None:
+    """The keys of the public structure of a run, from the public key that `boost` takes."""
+    return None if public_key is None else _run_keys(public_key, recipe)
+
+
 class Boosted(NamedTuple):
     """What `boost` returns; `model_of` makes a Model of it, to predict other rows with.
 
@@ -177,7 +182,7 @@ def boost(key: Array, table: Table, recipe: Recipe, public_key: Array | None = N
     """
     prepared, learner = prepared_table(table, recipe), recipe.learner
     noise = noise_keys(key, recipe)
-    structure = None if public_key is None else _run_keys(public_key, recipe)
+    structure = structure_keys(public_key, recipe)
 
     # The prologue.
     prologue: Release = {}
@@ -370,13 +375,20 @@ _boost, _line_of = jax.jit(_run), jax.jit(line_of)
 _boost_sooner = jax.jit(_run, compiler_options=compiling.OLDER_EMITTER)
 
 
-def without_withheld(transcript: Transcript, learner: WeakLearner) -> Transcript:
+def without_withheld(
+    transcript: Transcript, learner: WeakLearner, unseen: Collection[str] = ()
+) -> Transcript:
     """The transcript without the sites that the learner withholds.
+
+    Args:
+        transcript: of a run.
+        learner: of its recipe.
+        unseen: sites that the learner drew and that the transcript does not have.
 
     Raises:
         ValueError: if the learner withholds a site that it does not draw.
     """
-    sites = {site for release in transcript for site in release}
+    sites = {site for release in transcript for site in release} | set(unseen)
     if unknown := set(learner.withheld) - sites:
         raise ValueError(f"the learner withholds {sorted(unknown)}, its sites are {sorted(sites)}")
 

@@ -127,7 +127,7 @@ def _ones(score: Array, bound: Array, table: Prepared, public: Public) -> Weight
     return Weighted(jnp.full(score.shape, float(GRID), jnp.float32), jnp.float32(1))
 
 
-uniform = Reweighter("uniform", False, _ones)
+uniform = Reweighter("uniform", False, _ones, reads_scores=False)
 """Weight 1 for every row in every round."""
 
 

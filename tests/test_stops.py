@@ -15,7 +15,7 @@ from dpbt.checkpoints import RUN, Checkpoint, under_key
 from dpbt.data import conversion
 from tests import test_chunks as chunk_tests
 from tests import worker
-from tests.test_chunk_commands import FIT, convert, files, refused, run
+from tests.test_chunk_commands import FIT, convert, files, interrupted, refused, run
 
 __all__ = ["files"]  # a fixture
 
@@ -94,10 +94,6 @@ def stopped(files, monkeypatch, capsys):
         patch.setattr(dpbt.Model, "save", interrupted)
         assert run(*fit(0.1), "--out", "model.json") == 130
     capsys.readouterr()
-
-
-def interrupted(*_, **__):
-    raise KeyboardInterrupt
 
 
 def fit(epsilon, purse="purse.json", **more):

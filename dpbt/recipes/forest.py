@@ -8,7 +8,7 @@ import functools
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dpbt.base import ADD_REMOVE, Recipe, Relation
+from dpbt.base import ADD_REMOVE, MOST_CHUNKED_ROWS, Recipe, Relation
 from dpbt.learners import random_tree
 from dpbt.privacy import mechanisms
 from dpbt.privacy.mechanism import Mechanism
@@ -55,7 +55,7 @@ def random_forest(
     Args:
         epsilon: the total budget (the paper's eta), above 0. Infinite means exact counts.
         rows: m. Under add/remove a public bound on the number of rows; under replace-one their
-            public number.
+            public number. A table in chunks may have up to 2^40 (`dpbt.fit_chunks`).
         delta: 0 for a pure guarantee; else in (0, 1), with rounded Gaussian noise through GDP
             (tight).
         rounds: k, the number of trees. Settings of different k share a program. With `disjoint`, k
@@ -80,7 +80,8 @@ def random_forest(
     Raises:
         ValueError: for a value outside these ranges, named with what was given.
     """
-    request = checked_request(epsilon, delta, rows, rounds, calibration, relation, rows_per_person)
+    common = epsilon, delta, rows, rounds, calibration, relation, rows_per_person
+    request = checked_request(*common, MOST_CHUNKED_ROWS)
     kind = _kind(request, depth, disjoint, _count_noise(request), negative)
     return _forest("random_forest", request, kind)
 
@@ -107,7 +108,8 @@ def rf_l(
 
     Args: as `random_forest`.
     """
-    request = checked_request(epsilon, delta, rows, rounds, calibration, relation, rows_per_person)
+    common = epsilon, delta, rows, rounds, calibration, relation, rows_per_person
+    request = checked_request(*common, MOST_CHUNKED_ROWS)
     kind = _kind(request, depth, disjoint, _count_noise(request), negative)
     return _forest("rf_l", request, kind._replace(per_leaf=not request.tight))
 

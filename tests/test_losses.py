@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import dpbt
@@ -73,6 +73,7 @@ def test_smoothness_is_the_largest_second_derivative(loss):
 
 
 @each
+@settings(max_examples=25)
 @given(w1=st.floats(0, 1e4), w0=st.floats(0, 1e4), more=st.floats(0, 10))
 def test_perspective_is_homogeneous_monotone_and_superadditive(loss, w1, w0, more):
     perspective = jax.jit(loss.perspective)

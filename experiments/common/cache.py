@@ -44,5 +44,7 @@ def use_compilation_cache(least_seconds: float = 0.5) -> None:
 
     folder = Path(os.environ.get(VARIABLE) or FOLDER) / machine()
     jax.config.update("jax_compilation_cache_dir", str(folder))
+    # XLA's own caches, of GPUs, would put the folder's path into the name of every program.
+    jax.config.update("jax_persistent_cache_enable_xla_caches", "none")
     least = float(os.environ.get(LEAST) or least_seconds)
     jax.config.update("jax_persistent_cache_min_compile_time_secs", least)

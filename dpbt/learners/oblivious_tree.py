@@ -255,7 +255,7 @@ def _fitted_target(
     kind: Kind, release: Release, budget: ObliviousBudget
 ) -> tuple[Array, Array, Array]:
     """(centre, spread, rows) of a number, as its released histogram says."""
-    deviation = kind.deviation * budget.score_scale
+    deviation = rounded(kind.deviation * budget.score_scale)
     return target_histogram.fitted(release[target_histogram.SITE], deviation)
 
 
@@ -276,7 +276,8 @@ def _start(kind: Kind, release: Release, budget: ObliviousBudget) -> Array:
         return _fitted_target(kind, release, budget)[0]
     totals = _class_totals(kind, release["histogram"])
     cells = float(_known_cells(kind).sum(axis=1).mean())
-    deviation = kind.deviation * math.sqrt(cells / len(kind.attributes)) * budget.histogram_scale
+    columns = cells / len(kind.attributes)
+    deviation = rounded(kind.deviation * math.sqrt(columns) * budget.histogram_scale)
     shrunk = totals + rounded(3 * deviation)
     if kind.response == BINARY:
         return jnp.log2(shrunk[1] / shrunk[0])
@@ -435,7 +436,7 @@ def hypothesis(
     `oblivious_leaves.steps` has the formula.
     """
     tree, rows = _known(kind, budget, public)
-    deviation = kind.deviation * budget.sum_scale
+    deviation = rounded(kind.deviation * budget.sum_scale)
     numbers = deviation, budget.step, budget.limit, budget.curvature
     leaf = oblivious_leaves.steps(
         release["sums"], rows, kind.smoothing, kind.response, *numbers, public

@@ -466,8 +466,8 @@ def _compiled_for(table: Table, recipe: Recipe) -> Callable[..., _Run]:
     """The program that runs a recipe on a table, compiled sooner where the run is short.
 
     Only learners whose statistics are sums over rows are compiled sooner: oblivious and random
-    trees. Their releases are the same, bit for bit. Scores of greedy trees round in another way, and programs of LazyBB take
-    longer to compile.
+    trees. Their releases are the same, bit for bit. Scores of greedy trees round in another way,
+    and programs of LazyBB take longer to compile.
     """
     device = next(iter(table.cells.devices()))
     short = compiling.is_short(table.cells.shape[0], recipe.capacity)

@@ -178,9 +178,7 @@ def learn(
         return run.learn()
 
 
-def room_of(
-    table: ChunkedTable, recipe: Recipe, memory: float, threads: int | None = None
-) -> Room:
+def room_of(table: ChunkedTable, recipe: Recipe, memory: float, threads: int | None = None) -> Room:
     """How a run fits into memory; its arguments are those of `fit_chunks`.
 
     Raises:

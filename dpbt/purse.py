@@ -276,11 +276,9 @@ class Purse:
             )
         if not self._has_paid_for(key):  # else the run goes on, or is refused in `paying`
             self.check(recipe)  # before a row is counted
+        run = key, table, recipe, public_key
         model = chunked.learn(
-            key,
-            table,
-            recipe,
-            public_key,
+            *run,
             memory=memory,
             checkpoint=checkpoint,
             progress=progress,

@@ -465,12 +465,13 @@ def learn(
 def _compiled_for(table: Table, recipe: Recipe) -> Callable[..., _Run]:
     """The program that runs a recipe on a table, compiled sooner where the run is short.
 
-    Only learners whose statistics are sums over rows are compiled sooner: their releases are the
-    same, bit for bit. Scores of greedy trees round in another way, and programs of LazyBB take
-    longer to compile.
+    Only learners whose statistics are sums over rows are compiled sooner: oblivious and random
+    trees. Their releases are the same, bit for bit. Scores of greedy trees round in another way,
+    and programs of LazyBB take longer to compile.
     """
     device = next(iter(table.cells.devices()))
-    short = compiling.is_short(table.cells.shape[0], recipe.capacity, device.platform)
+    short = compiling.is_short(table.cells.shape[0], recipe.capacity)
+    short = short and compiling.may_choose(device.platform)
     return _boost_sooner if short and recipe.learner.additive else _boost
 
 

@@ -40,7 +40,7 @@ from dpbt.base import (
 from dpbt.checkpoints import Checkpoint, Releases, key_words, public_words, recipe_words
 from dpbt.data import targets
 from dpbt.data.chunks import ChunkedTable
-from dpbt.passes import Last, Passes, Summed, Turn, room_for
+from dpbt.passes import Last, Passes, Room, Summed, Turn, room_for
 from dpbt.privacy import boundary, keys, pricing, totals
 from dpbt.processes import Place
 from dpbt.reweighting import counted_weights
@@ -111,9 +111,9 @@ def fit_chunks(
         threads: how many blocks of rows are worked on at once; by default one for each processor.
 
     Raises:
-        ValueError: as `dpbt.fit`, and for a recipe that reads no chunks, or too little memory for
-            the rows or the model. Also for a damaged chunk, and a checkpoint of another run or in
-            use. Of what is private only the number of present rows is refused.
+        ValueError: as `dpbt.fit`, for a recipe that reads no chunks, too little memory for the rows
+            or the model, a damaged chunk, and a checkpoint of another run or in use. Of what is
+            private only the number of present rows is refused.
         OSError: if a file cannot be read or written.
     """
     model = learn(
@@ -155,8 +155,7 @@ def learn(
     """
     place = check(key, table, recipe, public_key)
     public_key = public_key if _public_site(recipe) else None
-    workers = os.cpu_count() or 1 if threads is None else whole("threads", threads)
-    room = room_for(table, recipe, float(positive("memory", memory, finite=True)), workers)
+    room = room_of(table, recipe, memory, threads)
     report = progress or (lambda state: None)
 
     def checking(done: int, every: int) -> None:
@@ -177,6 +176,16 @@ def learn(
         small = place.capacity <= MAX_ROWS
         run = _Run(key, public_key, table, recipe, passes, kept, report, small, room.rounds)
         return run.learn()
+
+
+def room_of(table: ChunkedTable, recipe: Recipe, memory: float, threads: int | None = None) -> Room:
+    """How a run fits into memory; its arguments are those of `fit_chunks`.
+
+    Raises:
+        ValueError: for too little memory, and for numbers out of their range.
+    """
+    workers = os.cpu_count() or 1 if threads is None else whole("threads", threads)
+    return room_for(table, recipe, float(positive("memory", memory, finite=True)), workers)
 
 
 def _ask(ready: Callable[[str | None], None], kept: Checkpoint | None) -> None:

@@ -280,8 +280,10 @@ def room_for(table: ChunkedTable, recipe: Recipe, memory: float, threads: int) -
     left = memory - BASE_BYTES - model - one_round
     if left < each * _LEAST_BLOCK:
         least = (memory - left + each * _LEAST_BLOCK) / 2**20
+        most = f"; the model takes {model / 2**20:.0f} MB of it, so use fewer rounds or less depth"
         raise ValueError(
             f"memory must be at least {least:.0f} MB here, got {memory / 2**20:.0f} MB"
+            f"{most if model > BASE_BYTES else ''}"
         )
 
     # More rounds in a pass, beside good blocks.

@@ -276,9 +276,9 @@ class Purse:
             )
         if not self._has_paid_for(key):  # else the run goes on, or is refused in `paying`
             self.check(recipe)  # before a row is counted
-        private = key, table, recipe, public_key
+        run = key, table, recipe, public_key
         model = chunked.learn(
-            *private,
+            *run,
             memory=memory,
             checkpoint=checkpoint,
             progress=progress,

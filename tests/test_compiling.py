@@ -44,13 +44,20 @@ def table_of(rows: int, target) -> dpbt.Table:
 
 
 def test_what_is_short():
+    assert compiling.is_short(1_372, 1_000)
+    assert not compiling.is_short(100_000, 1_000)
+    assert not compiling.is_short(2**31, 1)
+
+
+def test_who_chooses_how_programs_are_compiled(monkeypatch):
     with optimizations():
-        assert compiling.is_short(1_372, 1_000, "cpu")
-        assert not compiling.is_short(100_000, 1_000, "cpu")
-        assert not compiling.is_short(1_372, 1_000, "gpu")
-        assert not compiling.is_short(2**31, 1, "cpu")
-    asked = bool(jax.config.read("jax_disable_most_optimizations"))
-    assert compiling.may_choose("cpu") == (not asked)
+        assert compiling.may_choose("cpu")
+        assert not compiling.may_choose("gpu")
+        monkeypatch.setattr(compiling, "_KNOWN_VERSIONS", ((0, 1), (0, 2)))
+        assert not compiling.may_choose("cpu")
+        monkeypatch.undo()
+        jax.config.update("jax_disable_most_optimizations", True)  # the user's choice goes first
+        assert not compiling.may_choose("cpu")
 
 
 def test_what_is_compiled_sooner(small_table):
@@ -58,8 +65,10 @@ def test_what_is_compiled_sooner(small_table):
     greedy = recipes.bdpe(epsilon=1.0, rows=90, rounds=2, depth=2)
     sums = recipes.oblivious_boost(epsilon=1.0, rows=90, rounds=2, depth=2, domain=DOMAIN)
     many = dataclasses.replace(sums, capacity=2**20)
+    forest = recipes.random_forest(epsilon=1.0, rows=90, rounds=2, depth=2)
     with optimizations():
         assert boosting._compiled_for(small_table, sums) is boosting._boost_sooner
+        assert boosting._compiled_for(small_table, forest) is boosting._boost_sooner
         assert boosting._compiled_for(small_table, many) is boosting._boost
         assert boosting._compiled_for(small_table, greedy) is boosting._boost
 
@@ -83,10 +92,24 @@ def test_both_ways_have_the_same_releases(kind, delta):
             target=target,
             **shares,
         )
-        with optimizations():
-            first, again = (
-                run(jax.random.key(7), table, recipe, None)
-                for run in (boosting._boost, boosting._boost_sooner)
-            )
-        for one, other in zip(jax.tree.leaves(first), jax.tree.leaves(again), strict=True):
-            np.testing.assert_array_equal(one, other)
+        assert_same_both_ways(table, recipe)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("disjoint", [False, True])
+@pytest.mark.parametrize("negative", ["zero", "uniform"])
+def test_both_ways_have_the_same_forest(disjoint, negative):
+    recipe = recipes.random_forest(
+        epsilon=2.0, rows=3_000, rounds=20, depth=6, disjoint=disjoint, negative=negative
+    )
+    assert_same_both_ways(table_of(3_000, None), recipe)
+
+
+def assert_same_both_ways(table, recipe):
+    with optimizations():
+        first, again = (
+            run(jax.random.key(7), table, recipe, jax.random.key(8))
+            for run in (boosting._boost, boosting._boost_sooner)
+        )
+    for one, other in zip(jax.tree.leaves(first), jax.tree.leaves(again), strict=True):
+        np.testing.assert_array_equal(one, other)

@@ -26,7 +26,8 @@ if TYPE_CHECKING:
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options of a folder of chunks."""
     words = "of a folder of chunks: a folder that keeps what was released so far; run the same "
-    words += "command again to go on after a stop. It holds the key until the model is written"
+    words += "command again to go on after a stop. FOLDER.key beside it holds the keys until the "
+    words += "model is written"
     parser.add_argument("--checkpoint", metavar="FOLDER", help=words)
     words = "of a folder of chunks: how much memory the process may take (4096)"
     parser.add_argument("--memory-mb", type=kinds.whole(1), metavar="N", help=words)
@@ -85,6 +86,7 @@ def model_of(
     with of_input():
         known, public_key = keys.pair(jax.random.key(0))  # before a key is made
         chunked.check(known, table, recipe, public_key)
+        chunked.room_of(table, recipe, _memory(options))
     with contextlib.ExitStack() as stack:
         kept = None
         if options.checkpoint is None:
@@ -126,7 +128,6 @@ def _learned(
     """
     from dpbt import chunked
 
-    memory = 4096 if options.memory_mb is None else options.memory_mb
     shown = sys.stderr.isatty()
 
     def progress(state: "Progress") -> None:
@@ -141,7 +142,7 @@ def _learned(
                 table,
                 recipe,
                 pair.public_key,
-                memory=memory * 2**20,
+                memory=_memory(options),
                 checkpoint=kept,
                 progress=progress,
                 ready=None if purse is None else purse.paying(recipe, pair.key),
@@ -149,6 +150,11 @@ def _learned(
     finally:
         if shown:
             print("\r\033[K", end="", file=sys.stderr, flush=True)
+
+
+def _memory(options: argparse.Namespace) -> int:
+    """How many bytes the process may take."""
+    return (4096 if options.memory_mb is None else options.memory_mb) * 2**20
 
 
 def goes_on(options: argparse.Namespace) -> bool:

@@ -15,7 +15,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dpbt.arithmetic import added, rounded
+from dpbt.arithmetic import rounded
 from dpbt.base import (
     BINARY,
     CELLS,
@@ -405,9 +405,11 @@ def program(
     tree, _ = _known(kind, budget, public)
     leaf = leaves_in(kind.attributes, tree, rows).astype(jnp.int32)
     residuals, sums = _residuals(kind, rows, weights), _leaf_sums(2**kind.depth)
-    if kind.response.axes:
-        sums = jax.vmap(sums, in_axes=(0, None))
-    draw("sums", kind.noise, boundary.Total(sums(residuals, leaf)), budget.sum_scale)
+    if kind.response.axes:  # one class at a time: as one flat sum, XLA makes residuals many times
+        total = jax.lax.map(lambda residual: sums(residual, leaf), residuals)
+    else:
+        total = sums(residuals, leaf)
+    draw("sums", kind.noise, boundary.Total(total), budget.sum_scale)
 
 
 def _residuals(kind: Kind, rows: Rows, weights: Array) -> Array:
@@ -422,9 +424,9 @@ def _residuals(kind: Kind, rows: Rows, weights: Array) -> Array:
     if kind.response == NUMBER:
         return whole
     if kind.noise.price.norm == "l1":
-        within = added(jnp.abs(whole)) <= GRID
+        within = jnp.sum(jnp.abs(whole), axis=0) <= GRID
     else:
-        within = added(whole**2) <= GRID**2
+        within = jnp.sum(whole**2, axis=0) <= GRID**2
     return jnp.where(within[None], whole, 0)
 
 

@@ -205,12 +205,19 @@ def request(measure: str, cost: float, delta: float) -> float:
 
 
 def instead(measure: str, unit: str, cost: Fraction, delta: float) -> str:
-    """With a delta, why an epsilon that seems to fit does not, and which purse would do."""
+    """With a delta, why an epsilon that seems to fit does not, and which purse would do.
+
+    Args:
+        measure: what the purse adds up.
+        unit: its name in words.
+        cost: of all that was paid, and of what is refused.
+        delta: of the purse.
+    """
     if not delta:
         return ""
     return (
-        f"; with a delta a purse adds up {unit} and not epsilon, and one of epsilon = "
-        f"{needed(measure, cost, delta):g} would pay for all of it"
+        f"; with a delta a purse adds up {unit} and not epsilon, and a new one of epsilon = "
+        f"{needed(measure, cost, delta):g} would pay for this and for what was paid"
     )
 
 

@@ -16,6 +16,7 @@ import numpy as np
 
 from dpbt import compiling, shapes
 from dpbt.base import (
+    NUMBER,
     Array,
     Hypotheses,
     Model,
@@ -466,12 +467,14 @@ def _compiled_for(table: Table, recipe: Recipe) -> Callable[..., _Run]:
     """The program that runs a recipe on a table, compiled sooner where the run is short.
 
     Only learners whose statistics are sums over rows are compiled sooner: their releases are the
-    same, bit for bit. Scores of greedy trees round in another way, and programs of LazyBB take
-    longer to compile.
+    same, bit for bit. Not of a number, as the start and the unit that follow from its histogram
+    round in another way. So do scores of greedy trees, and programs of LazyBB take longer to
+    compile.
     """
     device = next(iter(table.cells.devices()))
     short = compiling.is_short(table.cells.shape[0], recipe.capacity, device.platform)
-    return _boost_sooner if short and recipe.learner.additive else _boost
+    of_number = recipe.learner.hypotheses.response == NUMBER
+    return _boost_sooner if short and recipe.learner.additive and not of_number else _boost
 
 
 def model_of(

@@ -394,7 +394,8 @@ class Reweighter(NamedTuple):
             numbers.
         response: what the learner predicts. For two classes the re-weighter gives weights, and for
             anything else residuals (`Weighted`).
-        reads_scores: whether weights or their cap follow from scores or from their bound.
+        reads_scores: whether weights or their cap follow from scores or from their bound. False is
+            checked where rounds are made side by side.
     """
 
     tag: str

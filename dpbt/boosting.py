@@ -16,6 +16,7 @@ import numpy as np
 
 from dpbt import compiling, shapes
 from dpbt.base import (
+    NUMBER,
     Array,
     Hypotheses,
     Model,
@@ -466,13 +467,15 @@ def _compiled_for(table: Table, recipe: Recipe) -> Callable[..., _Run]:
     """The program that runs a recipe on a table, compiled sooner where the run is short.
 
     Only learners whose statistics are sums over rows are compiled sooner: oblivious and random
-    trees. Their releases are the same, bit for bit. Scores of greedy trees round in another way,
-    and programs of LazyBB take longer to compile.
+    trees. Their releases are the same, bit for bit. Those of a number are not, as the start and the
+    unit that follow from its histogram round in another way. So do scores of greedy trees, and
+    programs of LazyBB take longer to compile. The choice follows from what is public.
     """
     device = next(iter(table.cells.devices()))
-    short = compiling.is_short(table.cells.shape[0], recipe.capacity)
-    short = short and compiling.may_choose(device.platform)
-    return _boost_sooner if short and recipe.learner.additive else _boost
+    short = compiling.is_short(int(recipe.rows), recipe.capacity)
+    same_bits = recipe.learner.additive and recipe.learner.hypotheses.response != NUMBER
+    sooner = short and same_bits and compiling.may_choose(device.platform)
+    return _boost_sooner if sooner else _boost
 
 
 def model_of(

@@ -79,7 +79,8 @@ class Checkpoint:
 
     Args:
         folder: it is made if it does not exist. Afterwards `begun` says whether it had the run, and
-            `run` names the run in this folder, with a salt of the folder's own.
+            `run` names the run in this folder, with a salt of the folder's own. `given_up` says
+            whether the folder was left to another run.
         key: of the run.
         recipe: of the run.
         tables: the identity of the table of each process; private.
@@ -115,7 +116,7 @@ class Checkpoint:
                 "version of dpbt or jax": f"dpbt {dpbt.__version__}, jax {jax.__version__}",
             }
 
-        self.begun = path.exists()
+        self.begun, self.given_up = path.exists(), False
         if not self.begun:
             if (folder / RELEASES).exists():
                 raise ValueError(f"{folder}: has releases of a run that nothing names; {AGAIN}")
@@ -140,6 +141,7 @@ class Checkpoint:
         """Leave the folder to another run, if it had none before and nothing was released."""
         if not self.begun and not self._releases:
             (self.folder / RUN).unlink()
+            self.given_up = True
 
     def get(self, part: str) -> Releases | None:
         """The release of "prologue", of "epilogue", or of a round by its number, if it was made."""
@@ -199,12 +201,12 @@ def _read_run(path: Path) -> dict[str, Any]:
     """What names a run; ValueError naming the file if it is damaged."""
     try:
         run = json.loads(path.read_bytes(), object_pairs_hook=without_twins)
-        version = run["format"], run["format_version"]
+        known = (run["format"], run["format_version"]) == (FORMAT, VERSION)
         names = ("salt", "key", "public key", "recipe", "table", "version of dpbt or jax")
-        found = {name: str(run[name]) for name in names}
+        found = {name: str(run[name]) for name in names if known}
     except (ValueError, KeyError, TypeError, RecursionError):
         raise ValueError(f"{path}: cut off or damaged; {AGAIN}") from None
-    if version != (FORMAT, VERSION):
+    if not known:
         raise ValueError(f"{path}: no checkpoint that this dpbt reads; go on with the one it is of")
     return found
 

@@ -258,6 +258,7 @@ def check(key: Array, table: object, recipe: object, public_key: Array | None = 
             f"{recipe.reweighter.tag} makes weights that depend on all rows, and chunks are read "
             "one by one; use recipes.auto or recipes.oblivious_boost"
         )
+    checks.check_independent(recipe)
     checks.check_kind(key, like, recipe, public_key)
     site = _public_site(recipe)
     if site is not None and public_key is None:

@@ -35,7 +35,7 @@ def is_short(rows: int, rounds: int) -> bool:
     less for the first one. Random trees gain about a second, and take 1.1 times as long to run.
 
     Args:
-        rows: of the padded table.
+        rows: m, the public bound on their number.
         rounds: that the program has room for.
     """
     return rows * rounds <= SHORT_RUN

@@ -132,6 +132,7 @@ def learn(
         raise ValueError(
             "forests.fit grows trees side by side, and these wait for each other; use dpbt.fit"
         )
+    checks.check_independent(recipe)
     table = checks.on_device(table)
     checks.check(key, table, recipe, public_key)
 

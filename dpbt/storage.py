@@ -3,6 +3,7 @@
 import contextlib
 import glob
 import os
+import stat
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
@@ -80,11 +81,12 @@ def _temporary(path: Path) -> Iterator[Path]:
         temporary = Path(name)
         with contextlib.ExitStack() as stack:
             close = stack.callback(os.close, handle)
-            if not _hold(handle):
-                stack.pop_all()
-                close(handle)  # such systems do not rename files that are open
-            elif not _is_at(handle, temporary):
+            held = _hold(handle)
+            if held and not _is_at(handle, temporary):
                 continue  # removed before it was held
+            if not (held and _takes_writes(temporary)):
+                stack.pop_all()
+                close(handle)  # some such systems do not rename files that are open
             stack.callback(temporary.unlink, missing_ok=True)
             yield temporary
             return
@@ -101,16 +103,35 @@ def _hold(handle: int, *, wait: bool = True) -> bool:
     return True
 
 
+def _takes_writes(path: Path) -> bool:
+    """Whether an empty file that is held can be written by name, as `write_whole` lets it be.
+
+    Locks of SMB shares refuse all that is not by way of the handle that holds them (flock(2)).
+    """
+    try:
+        handle = os.open(path, os.O_WRONLY)
+        try:
+            os.write(handle, b"0")
+            os.ftruncate(handle, 0)
+        finally:
+            os.close(handle)
+    except OSError:
+        return False
+    return True
+
+
 def remove_dead(folder: Path) -> None:
     """Remove what kills left in a folder, where others may be writing files with `write_whole`.
 
     A file that is being written is locked. Where a file system has no locks, nothing is removed.
+    Only plain files are.
     """
+    flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
     for left in folder.glob(f"{_MARK}*-{'?' * _RANDOM}*"):
         with contextlib.suppress(OSError):
-            handle = os.open(left, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0))
+            handle = os.open(left, flags)  # a pipe would keep a blocking one waiting
             try:
-                if _hold(handle, wait=False):
+                if stat.S_ISREG(os.fstat(handle).st_mode) and _hold(handle, wait=False):
                     left.unlink(missing_ok=True)
             finally:
                 os.close(handle)

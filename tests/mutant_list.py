@@ -536,8 +536,8 @@ MUTANTS = [
     Mutant(
         "greedy trees compiled sooner, with other releases",
         "dpbt/boosting.py",
-        "if short and recipe.learner.additive else",
-        "if short else",
+        "same_bits = recipe.learner.additive and",
+        "same_bits =",
         ("tests/test_compiling.py::test_what_is_compiled_sooner",),
     ),
     Mutant(

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import dpbt
+from dpbt import passes
 from dpbt.__main__ import main
 from dpbt.commands import predict
 
@@ -107,6 +108,25 @@ def test_a_key_is_of_one_public_key(files, monkeypatch, capsys):
     path.write_text(json.dumps(content))
     capsys.readouterr()
     assert "the key of a run with another recipe or table" in refused(capsys, *fit)
+
+
+def test_a_key_that_paid_stays_until_its_model_is_written(files, monkeypatch, capsys):
+    """After an error in a folder that somebody emptied, and after a run of a seed in its place."""
+    assert convert() == 0
+    assert run("purse", "new", "purse.json", "--epsilon", 5, "--rows", 400) == 0
+    fit = ("fit", "rows.chunks", *FIT, *FOREST, "--checkpoint", "run", "--out", "model.json")
+
+    def damaged(*_):
+        Path("run/run.json").unlink()
+        raise ValueError("a chunk was damaged")
+
+    whole = passes.Passes.rounds
+    monkeypatch.setattr(passes.Passes, "rounds", damaged)
+    assert run(*fit, "--purse", "purse.json") == 2
+    assert Path("run.key").exists()
+    monkeypatch.setattr(passes.Passes, "rounds", whole)
+    assert run(*fit, "--seed", 3) == 0
+    assert Path("run.key").exists()
 
 
 def interrupted(*_, **__):

@@ -1,14 +1,16 @@
 """Random forests on tables in chunks: the releases of memory, whatever the parts are."""
 
+import dataclasses
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
 import dpbt
-from dpbt import chunked, forests, passes, processes, recipes
+from dpbt import chunked, forests, passes, processes, recipes, reweighting
 from dpbt.passes import Room, room_for
-from dpbt.privacy import mechanisms, totals
+from dpbt.privacy import boundary, mechanisms, totals
 from tests.test_chunks import DOMAIN, GIB, KEY, KilledError, assert_same, columns, pair, recipe_for
 
 pytestmark = pytest.mark.filterwarnings("ignore:research key")
@@ -127,6 +129,34 @@ def test_what_forests_on_chunks_refuse(tmp_path, monkeypatch):
     monkeypatch.setattr(passes, "Passes", None)  # no row is read
     with pytest.raises(ValueError, match=r"memory must be at least .* the model takes"):
         dpbt.fit_chunks(KEY, found, forest(depth=18, rounds=1000), PUBLIC)
+
+
+def test_a_reweighter_that_reads_scores_says_so(tmp_path):
+    """Else the rounds of a pass would follow from other scores than those of rounds in memory."""
+    table, found = pair(tmp_path / "t", "two")
+    numbers = reweighting.MirrorNumbers(np.float32(0))
+    wrong = reweighting.mirror("matsushita")._replace(reads_scores=False)
+    recipe = dataclasses.replace(forest(), reweighter=wrong, reweighting=numbers)
+    for fit, rows in ((dpbt.fit_chunks, found), (forests.fit, table)):
+        with pytest.raises(ValueError, match="declares reads_scores=False, and reads scores"):
+            fit(KEY, rows, recipe, PUBLIC)
+
+
+def test_public_randomness_for_each_row_is_refused():
+    """One row stands for all where it is drawn, so all rows of a block would share one coin."""
+
+    def program(draw, table, weights, budget, public):
+        del budget, public
+        coin = draw("coin", mechanisms.uniform, jnp.zeros(weights.shape, jnp.int32), jnp.int32(2))
+        total = boundary.Total(jnp.sum(jnp.where(coin == 1, weights, 0)).astype(jnp.int32))
+        draw("total", mechanisms.discrete_laplace, total, 1.0)
+
+    made = boundary.private_program(program, lambda budget, public: [], additive=True)
+    sites = made.unread(PUBLIC, None, jnp.zeros(1), (), None)
+    given = dpbt.base.Given(sites, KEY, jnp.zeros(2, jnp.uint32))
+    assert made.sums(given, None, jnp.ones(1), (), None).keys() == {"total"}
+    with pytest.raises(ValueError, match="'coin' is public randomness for each row"):
+        made.sums(given, None, jnp.ones(9), (), None)
 
 
 def test_processes_with_other_trees_are_refused(tmp_path, monkeypatch):

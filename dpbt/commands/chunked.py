@@ -108,7 +108,7 @@ def model_of(
         try:
             return _learned(options, pair, table, recipe, kept, purse)
         except InputError:
-            if options.seed is None and kept is not None and not _has_run(kept.folder):
+            if kept is not None and kept.given_up:
                 forget(options)  # of a refused payment, whose folder is left to another run
             raise
 
@@ -172,8 +172,11 @@ def _has_run(folder: Path) -> bool:
 
 
 def forget(options: argparse.Namespace) -> None:
-    """Delete the key of a checkpoint, once the model is written, and what a kill left of it."""
-    if options.checkpoint is not None:
+    """Delete the key of a checkpoint, once the model is written, and what a kill left of it.
+
+    A run of a seed has no such key, and one that is there is of another run.
+    """
+    if options.checkpoint is not None and options.seed is None:
         path = _key_path(options)
         path.unlink(missing_ok=True)
         storage.remove_left(path)
@@ -181,7 +184,8 @@ def forget(options: argparse.Namespace) -> None:
 
 def left_words(options: argparse.Namespace) -> str:
     """What `--force` does besides, if the key of a run that was stopped is still there."""
-    if options.checkpoint is None or not _key_path(options).exists():
+    seeded = options.seed is not None
+    if options.checkpoint is None or seeded or not _key_path(options).exists():
         return ""
     return f", goes on with the run that was stopped, and deletes its key, {_key_path(options)}"
 

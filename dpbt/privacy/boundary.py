@@ -422,7 +422,7 @@ def additive_sites(
 
     Raises:
         ValueError: for a draw that reads rows, of anything but a `Total`, or by a mechanism that
-            has no `wide`.
+            has no `wide`. Also for public randomness with an axis of rows.
     """
     sites: dict[str, tuple[Array, Asked]] = {}
     names: dict[str, None] = {}
@@ -438,6 +438,7 @@ def additive_sites(
         _check_draw(site, mechanism, names)
         names[site] = None
         if mechanism.public:
+            _check_shared(site, mechanism, value, scale, given.sites[site])
             return given.sites[site]
         if mechanism.at is not None and not mechanism.price.reads_rows:
             return mechanism.at(site_key(given.key, site), _value(value), scale, given.place)
@@ -450,6 +451,22 @@ def additive_sites(
 
     program(draw, table, weights, budget, public)
     return sites
+
+
+def _check_shared(
+    site: str, mechanism: Mechanism, value: Value | Total, scale: Numbers, given: Array
+) -> None:
+    """Refuse public randomness for each row, as all blocks of rows are given the same.
+
+    Raises:
+        ValueError: saying so.
+    """
+    asked = jax.eval_shape(mechanism.sample, jax.random.key(0), _value(value), scale)
+    if asked.shape != given.shape:
+        raise ValueError(
+            f"the draw {site!r} is public randomness for each row, and a table that is read in "
+            "parts has one draw for all of them; draw it by mechanisms.assignment"
+        )
 
 
 def private_program(program: Program, events: Events, *, additive: bool = False) -> PrivateProgram:

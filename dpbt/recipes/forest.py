@@ -25,6 +25,9 @@ from dpbt.recipes.building import (
 from dpbt.reweighting import uniform
 from dpbt.validate import flag, one_of, whole
 
+_MOST_LEAVES = 2**30
+"""Most leaves of disjoint trees together, so that 32 bits number the classes of all leaves."""
+
 
 def random_forest(
     *,
@@ -173,6 +176,11 @@ def _kind(
     if disjoint and not request.tight:
         raise ValueError("disjoint rows are not in the papers; use the tight calibration")
     parts = whole("rounds", request.rounds) if disjoint else 1
+    if parts > _MOST_LEAVES >> depth:
+        raise ValueError(
+            f"disjoint trees have at most 2^30 leaves in all, got {parts} trees of 2^{depth}; use "
+            "fewer rounds or a smaller depth"
+        )
 
     # Negative counts, by default those of the calibration.
     if negative is None:

@@ -11,6 +11,9 @@ PAPERS := nock_henecka_2020 asadi_2022 bun_2020 bojarski_2014
 demo: $(READY)
 	$(BIN)/python -m experiments demo
 
+# pytest rewrites and compiles all files of tests, unless it may keep them.
+test test-all: export PYTHONDONTWRITEBYTECODE =
+
 test: $(READY)
 	$(BIN)/python -m pytest
 

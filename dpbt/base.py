@@ -235,12 +235,27 @@ Requests = Callable[[Prepared, Array, Budget, Public], Mapping[str, DrawRequest]
 """(table, weights, budget, public) -> the draw that the program asks for at each site."""
 
 
-Sums = Callable[[Prepared, Array, Budget, Public], Mapping[str, tuple[Array, Any]]]
-"""(rows, weights, budget, public) -> the sum i32[...] of each site over rows, and its request."""
+class Given(NamedTuple):
+    """What the sums of a program over some rows follow from, besides the rows and what is public.
+
+    Attributes:
+        sites: the program's public randomness, as `PrivateProgram.unread` draws it.
+        key: the key of the program's noise, for what is drawn for each place of the table; private.
+        place: u32[2], (high, low): 2^32 high + low is the place of the first of these rows in the
+            whole table. The other rows follow it.
+    """
+
+    sites: Release
+    key: Array
+    place: Array
+
+
+Sums = Callable[[Given, Prepared, Array, Budget, Public], Mapping[str, tuple[Array, Any]]]
+"""(given, rows, weights, budget, public) -> the sum i32[...] of each site, and its request."""
 
 
 class PrivateProgram(NamedTuple):
-    """A private program, run in five ways, and the events that the ledger prices it by.
+    """A private program, run in six ways, and the events that the ledger prices it by.
 
     `boundary.private_program` derives them from one program. `table` and `weights` are private.
     `public` is a `Public`.
@@ -256,8 +271,11 @@ class PrivateProgram(NamedTuple):
             for there. Nothing is drawn; the ledger compares the draws with `events`.
         events: (budget, public) -> one accounting.Event for each site. Their numbers have the same
             axes of settings as the budget.
-        sums: (rows, weights, budget, public) -> dict of site -> (its sum over these rows, what the
-            draw asks for). None for a program whose statistics are not all sums over rows.
+        unread: (public_key, table, weights, budget, public) -> Release: the sites of public
+            randomness alone. They never read the rows, so one absent row does for the table.
+        sums: (given, rows, weights, budget, public) -> dict of site -> (its sum over these rows,
+            what the draw asks for), for each site that reads rows. None for a program whose
+            statistics are not all sums over rows.
     """
 
     release: Sampling
@@ -265,6 +283,7 @@ class PrivateProgram(NamedTuple):
     divergence: Divergences
     draws: Requests
     events: Callable[[Budget, Public], list[LedgerEvent]]
+    unread: Callable[[Array, Prepared, Array, Budget, Public], Release]
     sums: Sums | None = None
 
 
@@ -375,6 +394,8 @@ class Reweighter(NamedTuple):
             numbers.
         response: what the learner predicts. For two classes the re-weighter gives weights, and for
             anything else residuals (`Weighted`).
+        reads_scores: whether weights or their cap follow from scores or from their bound. False is
+            checked where rounds are made side by side.
     """
 
     tag: str
@@ -382,6 +403,7 @@ class Reweighter(NamedTuple):
     weigh: Callable[[Array, Array, Prepared, Public], Weighted]
     numbers: type[tuple] = tuple
     response: Response = BINARY
+    reads_scores: bool = True
 
 
 @jax.tree_util.register_dataclass
@@ -443,6 +465,11 @@ class Recipe(HoldsFunctions):
                 f"declares {response_of(self.target).words}"
             )
         _check_rounds(self.rounds, self.capacity)
+
+    @property
+    def independent(self) -> bool:
+        """Whether no round reads what others released, so that many are made in one pass."""
+        return not self.reweighter.reads_scores and self.learner.epilogue is None
 
     def public(self, prologue: Release | None = None) -> Public:
         """What is public in every round, with a cap of 1 and the prologue's release."""

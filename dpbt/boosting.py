@@ -7,15 +7,16 @@ pads it to one of few shapes (`shapes`), then runs `boost` under jit.
 
 import dataclasses
 import itertools
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dpbt import shapes
+from dpbt import compiling, shapes
 from dpbt.base import (
+    NUMBER,
     Array,
     Hypotheses,
     Model,
@@ -120,6 +121,11 @@ def noise_keys(key: Array, recipe: Recipe) -> RunKeys:
     return _run_keys(own_key(key, recipe), recipe)
 
 
+def structure_keys(public_key: Array | None, recipe: Recipe) -> RunKeys | None:
+    """The keys of the public structure of a run, from the public key that `boost` takes."""
+    return None if public_key is None else _run_keys(public_key, recipe)
+
+
 class Boosted(NamedTuple):
     """What `boost` returns; `model_of` makes a Model of it, to predict other rows with.
 
@@ -177,7 +183,7 @@ def boost(key: Array, table: Table, recipe: Recipe, public_key: Array | None = N
     """
     prepared, learner = prepared_table(table, recipe), recipe.learner
     noise = noise_keys(key, recipe)
-    structure = None if public_key is None else _run_keys(public_key, recipe)
+    structure = structure_keys(public_key, recipe)
 
     # The prologue.
     prologue: Release = {}
@@ -355,25 +361,35 @@ def step_divergences(
     return losses
 
 
-def _run(
-    key: Array, table: Table, recipe: Recipe, public_key: Array | None
-) -> tuple[Transcript, Hypotheses, Array]:
-    """(transcript, hypotheses, intercept) of `boost`: all that a model reads, in one program."""
+_Run = tuple[Transcript, Hypotheses, Array]
+"""(transcript, hypotheses, intercept) of `boost`: all that a model reads."""
+
+
+def _run(key: Array, table: Table, recipe: Recipe, public_key: Array | None) -> _Run:
+    """`boost` and its intercept in one program."""
     transcript, hypotheses, _ = boost(key, table, recipe, public_key)
     _, intercept = line_of(recipe, transcript.prologue, transcript.epilogue)
     return transcript, hypotheses, intercept
 
 
 _boost, _line_of = jax.jit(_run), jax.jit(line_of)
+_boost_sooner = jax.jit(_run, compiler_options=compiling.OLDER_EMITTER)
 
 
-def without_withheld(transcript: Transcript, learner: WeakLearner) -> Transcript:
+def without_withheld(
+    transcript: Transcript, learner: WeakLearner, unseen: Collection[str] = ()
+) -> Transcript:
     """The transcript without the sites that the learner withholds.
+
+    Args:
+        transcript: of a run.
+        learner: of its recipe.
+        unseen: sites that the learner drew and that the transcript does not have.
 
     Raises:
         ValueError: if the learner withholds a site that it does not draw.
     """
-    sites = {site for release in transcript for site in release}
+    sites = {site for release in transcript for site in release} | set(unseen)
     if unknown := set(learner.withheld) - sites:
         raise ValueError(f"the learner withholds {sorted(unknown)}, its sites are {sorted(sites)}")
 
@@ -441,10 +457,25 @@ def learn(
     check(key, table, recipe, public_key)
 
     room = dataclasses.replace(recipe, capacity=shapes.bucket(recipe.capacity))
-    run = _boost(key, shapes.padded(table), room, public_key)
-    transcript, hypotheses, intercept = run
+    run = _compiled_for(padded := shapes.padded(table), room)
+    transcript, hypotheses, intercept = run(key, padded, room, public_key)
     kind = keys.kind(key)
     return model_of(hypotheses, transcript, recipe, table, keep_withheld, kind, intercept)
+
+
+def _compiled_for(table: Table, recipe: Recipe) -> Callable[..., _Run]:
+    """The program that runs a recipe on a table, compiled sooner where the run is short.
+
+    Only learners whose statistics are sums over rows are compiled sooner: oblivious and random
+    trees. Their releases are the same, bit for bit. Those of a number are not, as the start and the
+    unit that follow from its histogram round in another way. So do scores of greedy trees, and
+    programs of LazyBB take longer to compile. The choice follows from what is public.
+    """
+    device = next(iter(table.cells.devices()))
+    short = compiling.is_short(int(recipe.rows), recipe.capacity)
+    same_bits = recipe.learner.additive and recipe.learner.hypotheses.response != NUMBER
+    sooner = short and same_bits and compiling.may_choose(device.platform)
+    return _boost_sooner if sooner else _boost
 
 
 def model_of(

@@ -1,10 +1,11 @@
 """Checkpoints: what a run has released so far, so that a run that was stopped can go on.
 
 A folder has `run.json`, which names the run, and `releases.jsonl`, a line for each release. All of
-it may be published, as it left through mechanisms. The key is not in it. Its hash is, salted, so
-that a run goes on under the same key alone: another key would be a second release. The tables of
-all processes are named by a hash under the key, so whoever guesses rows cannot compare. Another
-table under one key would be the same noise on two sums.
+it may be published, as it left through mechanisms or is public randomness. The key is not in it.
+Its hash is, salted, so that a run goes on under the same key alone: another key would be a second
+release. So is the hash of the public key, as other structure would be the same noise on other sums.
+The tables of all processes are named by a hash under the key, so whoever guesses rows cannot
+compare. Another table under one key would be the same noise on two sums.
 """
 
 import hashlib
@@ -23,7 +24,7 @@ import dpbt
 from dpbt.base import Array, Recipe, relation_name
 from dpbt.storage import naming, remove_left, without_twins, write_whole
 
-FORMAT, VERSION = "dpbt checkpoint", 3
+FORMAT, VERSION = "dpbt checkpoint", 4
 
 RUN, RELEASES = "run.json", "releases.jsonl"
 
@@ -62,6 +63,11 @@ def key_words(key: Array, salt: str) -> str:
     return hashlib.sha256(b"dpbt checkpoint " + salt.encode() + _words(key)).hexdigest()
 
 
+def public_words(public_key: Array | None, salt: str) -> str:
+    """A salted hash of a public key, which tells None from every key."""
+    return key_words(public_key, f"public {salt}") if public_key is not None else "0" * 64
+
+
 def under_key(key: Array, *texts: str) -> str:
     """A hash of texts that only holders of the key can compute."""
     content = json.dumps(["dpbt run", *texts]).encode()
@@ -73,19 +79,28 @@ class Checkpoint:
 
     Args:
         folder: it is made if it does not exist. Afterwards `begun` says whether it had the run, and
-            `run` names the run in this folder, with a salt of the folder's own.
+            `run` names the run in this folder, with a salt of the folder's own. `given_up` says
+            whether the folder was left to another run.
         key: of the run.
         recipe: of the run.
         tables: the identity of the table of each process; private.
         process: the number of this process.
+        public_key: of the public structure; None if the recipe draws none.
 
     Raises:
-        ValueError: if the folder is of a run with another key, recipe or table, or is damaged.
+        ValueError: if the folder is of a run with another key, public key, recipe or table, or is
+            damaged.
         OSError: if it cannot be read or written.
     """
 
     def __init__(
-        self, folder: Path, key: Array, recipe: Recipe, tables: Sequence[str], process: int = 0
+        self,
+        folder: Path,
+        key: Array,
+        recipe: Recipe,
+        tables: Sequence[str],
+        process: int = 0,
+        public_key: Array | None = None,
     ):
         self.folder = folder
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -95,12 +110,13 @@ class Checkpoint:
         def named(salt: str) -> dict[str, str]:
             return {
                 "key": key_words(key, salt),
+                "public key": public_words(public_key, salt),
                 "recipe": recipe_words(recipe),
                 "table": under_key(key, salt, *tables, f"process {process}"),
                 "version of dpbt or jax": f"dpbt {dpbt.__version__}, jax {jax.__version__}",
             }
 
-        self.begun = path.exists()
+        self.begun, self.given_up = path.exists(), False
         if not self.begun:
             if (folder / RELEASES).exists():
                 raise ValueError(f"{folder}: has releases of a run that nothing names; {AGAIN}")
@@ -113,7 +129,7 @@ class Checkpoint:
             if run.get(name) != words:
                 raise ValueError(
                     f"{folder}: the checkpoint is of a run with another {name}; a run goes on with "
-                    "the same key, recipe and table, and anything else is a run of its own"
+                    "the same keys, recipe and table, and anything else is a run of its own"
                 )
         self.run = json.dumps(run, sort_keys=True)
         self._path = folder / RELEASES
@@ -125,6 +141,7 @@ class Checkpoint:
         """Leave the folder to another run, if it had none before and nothing was released."""
         if not self.begun and not self._releases:
             (self.folder / RUN).unlink()
+            self.given_up = True
 
     def get(self, part: str) -> Releases | None:
         """The release of "prologue", of "epilogue", or of a round by its number, if it was made."""
@@ -184,12 +201,12 @@ def _read_run(path: Path) -> dict[str, Any]:
     """What names a run; ValueError naming the file if it is damaged."""
     try:
         run = json.loads(path.read_bytes(), object_pairs_hook=without_twins)
-        version = run["format"], run["format_version"]
-        names = ("salt", "key", "recipe", "table", "version of dpbt or jax")
-        found = {name: str(run[name]) for name in names}
+        known = (run["format"], run["format_version"]) == (FORMAT, VERSION)
+        names = ("salt", "key", "public key", "recipe", "table", "version of dpbt or jax")
+        found = {name: str(run[name]) for name in names if known}
     except (ValueError, KeyError, TypeError, RecursionError):
         raise ValueError(f"{path}: cut off or damaged; {AGAIN}") from None
-    if version != (FORMAT, VERSION):
+    if not known:
         raise ValueError(f"{path}: no checkpoint that this dpbt reads; go on with the one it is of")
     return found
 
@@ -205,20 +222,22 @@ def _read_releases(path: Path) -> tuple[dict[str, Releases], dict[str, np.float3
     if not path.exists():
         return found, caps, 0
     whole = 0
-    lines = path.read_bytes().split(b"\n")
-    for number, line in enumerate(lines[:-1], 1):
-        digest, _, body = line.decode("ascii", "replace").partition(" ")
-        if digest != _digest(body):
-            if number == len(lines) - 1:
+    with open(path, "rb") as file:  # a line at a time, as the line of a deep tree is long
+        for number, line in enumerate(iter(file.readline, b""), 1):
+            if not line.endswith(b"\n"):
                 break
-            raise ValueError(f"{path}, line {number}: the line was changed or damaged; {AGAIN}")
-        part, content, cap = json.loads(body)
-        release = {
-            site: np.array(entry["values"], entry["dtype"]).reshape(entry["shape"])
-            for site, entry in content.items()
-        }
-        if part in found and not _same(found[part], release):
-            raise ValueError(f"{path}, line {number}: {_TWICE}")
-        found[part], caps[part] = release, np.float32(cap)
-        whole += len(line) + 1
+            digest, _, body = line[:-1].decode("ascii", "replace").partition(" ")
+            if digest != _digest(body):
+                if not file.readline().endswith(b"\n"):
+                    break
+                raise ValueError(f"{path}, line {number}: the line was changed or damaged; {AGAIN}")
+            part, content, cap = json.loads(body)
+            release = {
+                site: np.array(entry["values"], entry["dtype"]).reshape(entry["shape"])
+                for site, entry in content.items()
+            }
+            if part in found and not _same(found[part], release):
+                raise ValueError(f"{path}, line {number}: {_TWICE}")
+            found[part], caps[part] = release, np.float32(cap)
+            whole += len(line)
     return found, caps, whole

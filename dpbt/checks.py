@@ -91,6 +91,33 @@ def check_run(table: object, recipe: object) -> None:
         _check_weight(table.weight, recipe)
 
 
+def check_independent(recipe: Recipe) -> None:
+    """Refuse a re-weighter that declares `reads_scores=False` and reads scores or their bound.
+
+    Its rounds would be made side by side, from other scores than those of one after the other. Not
+    checked after a prologue, whose release a re-weighter may read.
+
+    Raises:
+        ValueError: saying so.
+    """
+    reweighter, hypotheses = recipe.reweighter, recipe.learner.hypotheses
+    if reweighter.reads_scores or recipe.learner.prologue is not None:
+        return
+    rows, public = hypotheses.prepare(hypotheses.example()), recipe.public()
+    scores = jnp.zeros((*reweighter.response.axes, *rows.present.shape), jnp.float32)
+
+    def weigh(scores: Array, bound: Array) -> object:
+        return reweighter.weigh(scores, bound, rows, public)
+
+    traced = jax.make_jaxpr(weigh)(scores, jnp.float32(0)).jaxpr
+    read = [entry for step in traced.eqns for entry in step.invars] + traced.outvars
+    if {id(entry) for entry in read} & {id(entry) for entry in traced.invars}:
+        raise ValueError(
+            f"the re-weighter {reweighter.tag} declares reads_scores=False, and reads scores or "
+            "their bound; leave it True"
+        )
+
+
 def _dtype(array: AnyArray) -> str:
     return str(array.dtype if hasattr(array, "dtype") else np.asarray(array).dtype)
 

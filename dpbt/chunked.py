@@ -1,8 +1,9 @@
 """Learning from a table in chunks, which may be larger than memory.
 
-`fit_chunks` learns what `dpbt.fit` learns from the same rows in memory, under the same key: the
-same releases, bit for bit. Each round is one pass over the chunks (`passes`), one draw from the
-sums over all rows (`privacy.totals`), and the same post-processing.
+`fit_chunks` learns what `dpbt.fit` learns from the same rows in memory, under the same keys: the
+same releases, bit for bit. Each round has one pass over the chunks (`passes`), one draw from the
+sums over all rows (`privacy.totals`), and the same post-processing. Trees of a random forest do not
+wait for each other, so one pass serves many of them.
 
 With several processes (`jax.distributed`) each has a folder of its own, and their rows are one
 table, in the order of the processes. A process sends its sums to the others (`processes`). All draw
@@ -29,19 +30,29 @@ from dpbt.base import (
     Hypotheses,
     Hypothesis,
     Model,
+    Prepared,
     Public,
     Recipe,
     Release,
     Table,
     Transcript,
 )
-from dpbt.checkpoints import Checkpoint, Releases, key_words, recipe_words
+from dpbt.checkpoints import Checkpoint, Releases, key_words, public_words, recipe_words
 from dpbt.data import targets
 from dpbt.data.chunks import ChunkedTable
-from dpbt.passes import Passes, Summed, Turn, room_for
+from dpbt.passes import Last, Passes, Room, Summed, Turn, room_for
 from dpbt.privacy import boundary, keys, pricing, totals
 from dpbt.processes import Place
-from dpbt.rounds import line_of, opening_of, scaled, start_of
+from dpbt.reweighting import counted_weights
+from dpbt.rounds import (
+    after_rounds,
+    before_rounds,
+    line_of,
+    opening_of,
+    placed_by,
+    scaled,
+    start_of,
+)
 from dpbt.validate import as_path, positive, whole
 
 
@@ -68,6 +79,7 @@ def fit_chunks(
     key: Array,
     table: ChunkedTable,
     recipe: Recipe,
+    public_key: Array | None = None,
     *,
     memory: float = 4 * 2**30,
     checkpoint: str | Path | None = None,
@@ -76,32 +88,39 @@ def fit_chunks(
 ) -> Model:
     """`dpbt.fit` for a table in chunks: the same guarantee, and the same releases under one key.
 
-    Of a table of at most `base.MAX_ROWS` rows the releases are those of `dpbt.fit`, bit for bit.
-    Larger tables have sums and releases of 64 bits, and post-processing reads the nearest float32.
-    The order and the size of chunks, the memory and the threads change nothing.
+    Of a table of at most `base.MAX_ROWS` rows the releases are those of `dpbt.fit`, and of
+    `forests.fit`, bit for bit. Larger tables have sums and releases of 64 bits, and post-processing
+    reads the nearest float32. The size of chunks, the memory and the threads change nothing. Nor
+    does the order of the rows, unless a forest is `disjoint`. There the place of a row decides
+    which tree has it.
 
     Args:
         key: one typed key, a secret; see `dpbt.fit`. A run that goes on from a checkpoint is the
             same release, and needs the same key.
         table: from `chunks.open_folder` or `conversion`.
-        recipe: one setting of `recipes.auto` or `recipes.oblivious_boost`. Others read no chunks.
+        recipe: one setting of `recipes.auto`, `oblivious_boost`, `random_forest` or `rf_l`. Others
+            read no chunks. `rf_e` is among them, as its leaves draw labels by scores that are no
+            sums over rows.
+        public_key: one typed key that is independent of `key`, of the structure of random trees. A
+            run that goes on needs the same one. Other recipes read none.
         memory: bytes that the process may take, Python and JAX among them. Scores of all rows are
             kept in memory if they fit, and else in an unnamed file.
         checkpoint: a folder that keeps what was released so far. A run that was stopped goes on
             from there. What it holds may be published.
-        progress: called after each round with a `Progress`.
+        progress: called after each pass with a `Progress`.
         threads: how many blocks of rows are worked on at once; by default one for each processor.
 
     Raises:
-        ValueError: as `dpbt.fit`, and for a recipe that reads no chunks, too little memory, a
-            damaged chunk, or a checkpoint of another run or in use. Of what is private only the
-            number of present rows is refused.
+        ValueError: as `dpbt.fit`, for a recipe that reads no chunks, too little memory for the rows
+            or the model, a damaged chunk, and a checkpoint of another run or in use. Of what is
+            private only the number of present rows is refused.
         OSError: if a file cannot be read or written.
     """
     model = learn(
         key,
         table,
         recipe,
+        public_key,
         memory=memory,
         checkpoint=checkpoint,
         progress=progress,
@@ -115,6 +134,7 @@ def learn(
     key: Array,
     table: ChunkedTable,
     recipe: Recipe,
+    public_key: Array | None = None,
     *,
     memory: float = 4 * 2**30,
     checkpoint: str | Path | Checkpoint | None = None,
@@ -127,15 +147,15 @@ def learn(
     Args: as `fit_chunks`. A `Checkpoint` is one that the caller holds. `ready` is called when all
         that can be refused has been, before anything is drawn. It is told the name of the run in
         the checkpoint's folder, if there is one, so that a purse pays once (`Purse.paying`). If it
-        refuses, a folder that was given by its path is left to another run.
+        refuses, a folder that had no run before is left to another one.
 
     Raises:
         ValueError: as `fit_chunks`.
         OSError: as `fit_chunks`.
     """
-    place = check(key, table, recipe)
-    workers = os.cpu_count() or 1 if threads is None else whole("threads", threads)
-    room = room_for(table, recipe, float(positive("memory", memory, finite=True)), workers)
+    place = check(key, table, recipe, public_key)
+    public_key = public_key if _public_site(recipe) else None
+    room = room_of(table, recipe, memory, threads)
     report = progress or (lambda state: None)
 
     def checking(done: int, every: int) -> None:
@@ -149,31 +169,55 @@ def learn(
             scratch = as_path("checkpoint", checkpoint)
             scratch.mkdir(mode=0o700, parents=True, exist_ok=True)
             stack.enter_context(storage.held(scratch))
-            kept = checkpoint_of(scratch, key, recipe, table)
-        passes = stack.enter_context(Passes(table, recipe, room, scratch, checking, place.before))
+            kept = checkpoint_of(scratch, key, recipe, table, public_key)
+        passes = stack.enter_context(Passes(table, recipe, room, scratch, checking, place))
         if ready is not None:
-            _ask(ready, kept, own=not isinstance(checkpoint, Checkpoint))
+            _ask(ready, kept)
         small = place.capacity <= MAX_ROWS
-        return _Run(key, table, recipe, passes, kept, report, small).learn()
+        run = _Run(key, public_key, table, recipe, passes, kept, report, small, room.rounds)
+        return run.learn()
 
 
-def _ask(ready: Callable[[str | None], None], kept: Checkpoint | None, own: bool) -> None:
-    """Call `ready`; ValueError as it says.
+def room_of(table: ChunkedTable, recipe: Recipe, memory: float, threads: int | None = None) -> Room:
+    """How a run fits into memory; its arguments are those of `fit_chunks`.
 
-    Args:
-        ready: as `learn`.
-        kept: the checkpoint of the run.
-        own: whether nobody else holds it.
+    Raises:
+        ValueError: for too little memory, and for numbers out of their range.
+    """
+    workers = os.cpu_count() or 1 if threads is None else whole("threads", threads)
+    return room_for(table, recipe, float(positive("memory", memory, finite=True)), workers)
+
+
+def _ask(ready: Callable[[str | None], None], kept: Checkpoint | None) -> None:
+    """Call `ready` with the name of the run; if it refuses, leave the folder to another run.
+
+    Raises:
+        ValueError: as `ready` says.
     """
     try:
         ready(None if kept is None else kept.run)
     except ValueError:
-        if kept is not None and own:
+        if kept is not None:
             kept.give_up()
         raise
 
 
-def checkpoint_of(folder: Path, key: Array, recipe: Recipe, table: ChunkedTable) -> Checkpoint:
+def _public_site(recipe: Recipe) -> str | None:
+    """The first site of public randomness that a recipe draws; None if it draws none."""
+    learner = recipe.learner
+    parts = [(learner.program, 0.0)]
+    once = [part for part in (learner.prologue, learner.epilogue) if part is not None]
+    parts += [(part.program, None) for part in once]
+    for program, bound in parts:
+        for site, draw in pricing.drawn(recipe, program, bound).items():
+            if draw.mechanism.public:
+                return site
+    return None
+
+
+def checkpoint_of(
+    folder: Path, key: Array, recipe: Recipe, table: ChunkedTable, public_key: Array | None
+) -> Checkpoint:
     """The checkpoint of a run, for the tables of all processes.
 
     Raises:
@@ -181,10 +225,11 @@ def checkpoint_of(folder: Path, key: Array, recipe: Recipe, table: ChunkedTable)
         OSError: as `Checkpoint`.
     """
     tables = processes.digests(table.identity)
-    return Checkpoint(folder, key, recipe, tables, jax.process_index())
+    public_key = public_key if _public_site(recipe) else None
+    return Checkpoint(folder, key, recipe, tables, jax.process_index(), public_key)
 
 
-def check(key: Array, table: object, recipe: object) -> Place:
+def check(key: Array, table: object, recipe: object, public_key: Array | None = None) -> Place:
     """Refuse what a run on chunks cannot take, before a row is read.
 
     Returns:
@@ -204,19 +249,25 @@ def check(key: Array, table: object, recipe: object) -> Place:
     learner = recipe.learner
     if not learner.additive:
         raise ValueError(
-            f"{recipe.name} reads all rows at once, and learns from no chunks; use recipes.auto or "
-            f"recipes.oblivious_boost, or dpbt.fit on a table of at most {MAX_ROWS} rows"
+            f"{recipe.name} reads all rows at once, and learns from no chunks; use recipes.auto, "
+            "oblivious_boost, random_forest or rf_l, or dpbt.fit on a table of at most "
+            f"{MAX_ROWS} rows"
         )
     if recipe.reweighter.coupled:
         raise ValueError(
             f"{recipe.reweighter.tag} makes weights that depend on all rows, and chunks are read "
             "one by one; use recipes.auto or recipes.oblivious_boost"
         )
-    checks.check_kind(key, like, recipe, None)
+    checks.check_independent(recipe)
+    checks.check_kind(key, like, recipe, public_key)
+    site = _public_site(recipe)
+    if site is not None and public_key is None:
+        raise boundary.no_public_key(site)
     if jax.process_count() > 1:
         processes.check_same(
             recipe=recipe_words(recipe),
             key=key_words(key, recipe.name),
+            public_key=public_words(None if site is None else public_key, recipe.name),
             table=hashlib.sha256(table.declared.encode()).hexdigest(),
         )
         some = any(chunk.present for chunk in table.chunks)
@@ -273,23 +324,65 @@ def _learned(
 _scaled, _line_of = jax.jit(scaled), jax.jit(line_of)
 
 
+# Public randomness, drawn on one absent row, as it reads none.
+
+
+@jax.jit
+def _sites_before(key: Array, nobody: Table, recipe: Recipe) -> Release:
+    prologue = recipe.learner.prologue
+    assert prologue is not None
+    rows = recipe.learner.hypotheses.prepare(nobody)
+    return prologue.program.unread(key, *before_rounds(rows, recipe))
+
+
+@jax.jit
+def _sites_after(key: Array, nobody: Table, recipe: Recipe, prologue: Release) -> Release:
+    epilogue = recipe.learner.epilogue
+    assert epilogue is not None
+    rows = recipe.learner.hypotheses.prepare(nobody)
+    return epilogue.program.unread(
+        key, *after_rounds(rows, _no_scores(rows, recipe), recipe, prologue)
+    )
+
+
+@jax.jit
+def _sites_of_round(
+    key: Array, nobody: Table, recipe: Recipe, opening: Public, told: tuple[Array, Array, Any]
+) -> Release:
+    learner, (bound, number, structure) = recipe.learner, told
+    rows = learner.hypotheses.prepare(nobody)
+    weighted = recipe.reweighter.weigh(_no_scores(rows, recipe), bound, rows, opening)
+    weights = counted_weights(weighted.weight, rows, learner.hypotheses.response)
+    public = opening._replace(cap=weighted.cap, round=number, structure=structure)
+    placed = placed_by(learner, public, rows)
+    return learner.program.unread(key, placed, weights, recipe.budget, public)
+
+
+def _no_scores(rows: Prepared, recipe: Recipe) -> Array:
+    axes = recipe.learner.hypotheses.response.axes
+    return jnp.zeros((*axes, *rows.present.shape), jnp.float32)
+
+
 class _Run:
     """One run, from the prologue to the model."""
 
     def __init__(
         self,
         key: Array,
+        public_key: Array | None,
         table: ChunkedTable,
         recipe: Recipe,
         passes: Passes,
         kept: Checkpoint | None,
         report: Report,
         small: bool,
+        at_once: int,
     ):
         self._kind, self._noise = keys.kind(key), boosting.noise_keys(key, recipe)
-        self._table, self._recipe = table, recipe
+        self._structure = boosting.structure_keys(public_key, recipe)
+        self._table, self._recipe, self._nobody = table, recipe, _row_of(table)
         self._passes, self._kept, self._report = passes, kept, report
-        self._small = small
+        self._small, self._at_once = small, at_once
 
     def learn(self) -> Model:
         """The model."""
@@ -297,15 +390,16 @@ class _Run:
         prologue: Releases = {}
         if learner.prologue is not None:
             with self._stage("prologue"):
-                prologue = self._once("prologue", self._noise.opening, self._passes.opening)
+                prologue = self._once("prologue", self._noise.opening, self._opening)
         opening, start = _opened(recipe, totals.read(prologue))
-        self._passes.start(start)
-        released, hypotheses, turn = self._rounds(opening, jnp.max(jnp.abs(start)), prologue)
+        if not recipe.independent:
+            self._passes.start(start)
+        released, hypotheses, last = self._rounds(opening, jnp.max(jnp.abs(start)), prologue)
         epilogue: Releases = {}
         if learner.epilogue is not None:
-            read = totals.read(prologue)
+            told = opening, last, totals.read(prologue)
             with self._stage("epilogue"):
-                closing = functools.partial(self._passes.closing, turn, read)
+                closing = functools.partial(self._closing, *told)
                 epilogue = self._once("epilogue", self._noise.closing, closing)
         return self._model(prologue, released, epilogue, hypotheses)
 
@@ -315,15 +409,35 @@ class _Run:
         yield
         self._report(Progress(stage, 1, 1))
 
-    def _once(self, part: str, key: Array, sums: Callable[[], Summed]) -> Releases:
+    def _opening(self) -> tuple[Release, Summed]:
+        """The public randomness of the prologue, and its sums."""
+        sites: Release = {}
+        if self._structure is not None:
+            sites = _sites_before(self._structure.opening, self._nobody, self._recipe)
+        return sites, self._passes.opening(sites, self._noise.opening)
+
+    def _closing(self, opening: Public, last: Last, prologue: Release) -> tuple[Release, Summed]:
+        """The public randomness of the epilogue, and its sums."""
+        sites: Release = {}
+        if self._structure is not None:
+            key = self._structure.closing
+            sites = _sites_after(key, self._nobody, self._recipe, prologue)
+        return sites, self._passes.closing(opening, last, prologue, sites, self._noise.closing)
+
+    def _once(self, part: str, key: Array, found: Callable[[], tuple[Release, Summed]]) -> Releases:
         """The release of a prologue or of an epilogue."""
         release = None if self._kept is None else self._kept.get(part)
         everywhere = processes.least(release is not None)
         if release is None or not everywhere:
-            found = sums()
-            release = totals.draw(key, found.totals, found.asked, small=self._small)
+            sites, sums = found()
+            release = self._drawn(key, sites, sums)
             self._keep(part, release)
         return release
+
+    def _drawn(self, key: Array, sites: Release, sums: Summed) -> Releases:
+        """A release: public randomness, and one draw from the sums over all rows."""
+        drawn = totals.draw(key, sums.totals, sums.asked, small=self._small)
+        return {**{site: np.asarray(array) for site, array in sites.items()}, **drawn}
 
     def _keep(self, part: str, release: Releases, cap: Array | float = 1.0) -> None:
         if self._kept is not None:
@@ -331,8 +445,8 @@ class _Run:
 
     def _rounds(
         self, opening: Public, bound: Array, prologue: Releases
-    ) -> tuple[list[Releases], list[Hypothesis], Turn]:
-        """The release and the hypothesis of each round, and what the epilogue's pass adds."""
+    ) -> tuple[list[Releases], list[Hypothesis], Last]:
+        """The release and the hypothesis of each round, and the last of them with its structure."""
         recipe, rounds = self._recipe, int(self._recipe.rounds)
         released: list[Releases] = []
         learned: list[Hypothesis] = []
@@ -354,36 +468,46 @@ class _Run:
             assert kept is not None
             structures.append(_structure_of(recipe, opening, number))
             learn(number, kept, jnp.asarray(self._kept.cap(str(number))))
-        if len(learned) > 1:
+        if len(learned) > 1 and not recipe.independent:
             with self._stage("replaying"):
                 before = _stacked(structures[:-1]), _stacked(learned[:-1])
                 self._passes.replay(opening, *before, len(learned) - 1)
 
-        # The other rounds.
-        for number in range(len(learned), rounds):
-            self._report(Progress("rounds", number, rounds))
-            structures.append(_structure_of(recipe, opening, number))
-            last = learned[-1] if learned else self._nothing(opening, structures[0])
-            found = self._passes.round(
-                Turn(
-                    opening,
-                    bound,
-                    jnp.int32(number),
-                    structures[number],
-                    structures[max(number - 1, 0)],
-                    last,
-                )
+        # The other rounds, several in a pass where they do not depend on each other.
+        for first in range(len(learned), rounds, self._at_once):
+            self._report(Progress("rounds", first, rounds))
+            numbers = range(first, min(first + self._at_once, rounds))
+            structures += [_structure_of(recipe, opening, number) for number in numbers]
+            last = None
+            if not recipe.independent:
+                hypothesis = learned[-1] if learned else self._nothing(opening, structures[0])
+                last = Last(structures[max(first - 1, 0)], hypothesis)
+            sites = [self._sites(opening, bound, number, structures[number]) for number in numbers]
+            turn = Turn(
+                opening,
+                bound,
+                np.asarray(numbers, np.int32),
+                _on_host([structures[number] for number in numbers]),
+                _on_host(sites),
+                last,
             )
-            key = self._noise.rounds[number]
-            release = totals.draw(key, found.totals, found.asked, small=self._small)
-            boundary.check_sites(prologue=prologue, rounds=release)
-            self._keep(str(number), release, found.cap)
-            learn(number, release, found.cap)
+            noise = self._noise.rounds[np.asarray(numbers)]
+            found = self._passes.rounds(turn, noise)
+            for number, key, own in zip(numbers, noise, sites, strict=True):
+                release = self._drawn(key, own, found.of(number - first))
+                boundary.check_sites(prologue=prologue, rounds=release)
+                self._keep(str(number), release, found.cap)
+                learn(number, release, found.cap)
         self._report(Progress("rounds", rounds, rounds))
-        ending = Turn(
-            opening, bound, jnp.int32(rounds), structures[-1], structures[-1], learned[-1]
-        )
-        return released, learned, ending
+        return released, learned, Last(structures[-1], learned[-1])
+
+    def _sites(self, opening: Public, bound: Array, number: int, structure: Any) -> Release:
+        """The public randomness of a round."""
+        if self._structure is None:
+            return {}
+        told = bound, jnp.int32(number), structure
+        key = self._structure.rounds[number]
+        return _sites_of_round(key, self._nobody, self._recipe, opening, told)
 
     def _known_rounds(self, rounds: int) -> int:
         """How many of the first rounds every process has the releases of."""
@@ -397,7 +521,12 @@ class _Run:
         draws = pricing.drawn(self._recipe, self._recipe.learner.program, 0.0)
         release = {site: jnp.zeros(draw.shape, draw.dtype) for site, draw in draws.items()}
         told = jnp.int32(0), jnp.float32(1), structure
-        read = release if self._small else {s: a.astype(jnp.float32) for s, a in release.items()}
+        read = {
+            site: array
+            if self._small or draws[site].mechanism.public
+            else array.astype(jnp.float32)
+            for site, array in release.items()
+        }
         hypothesis, _ = _learned(self._recipe, opening, told, read)
         return jax.tree.map(jnp.zeros_like, hypothesis)
 
@@ -420,12 +549,13 @@ class _Run:
         hypotheses: Hypotheses = jax.tree.map(padded, _stacked(learned))
         hypotheses = _scaled(recipe, jax.tree.map(jnp.asarray, hypotheses), slope)
         rounds = {site: padded(np.stack([each[site] for each in released])) for site in released[0]}
+        drawn = pricing.drawn(recipe, recipe.learner.program, 0.0)
         transcript = Transcript(*(_on_device(once) for once in (prologue, rounds, epilogue)))
         checks.check_transcript(transcript)
         return Model(
             hypotheses,
             intercept,
-            boosting.without_withheld(transcript, recipe.learner),
+            boosting.without_withheld(transcript, recipe.learner, drawn),
             recipe,
             jax.tree.map(jnp.asarray, table.questions),
             features=table.features,
@@ -446,9 +576,14 @@ def _stacked(arrays: list[Any]) -> Any:
     return jax.tree.map(lambda *each: jnp.stack(each), *arrays)
 
 
+def _on_host(arrays: list[Any]) -> Any:
+    """`_stacked` of a few arrays on the host, where it costs no program."""
+    return jax.tree.map(lambda *each: np.stack([np.asarray(array) for array in each]), *arrays)
+
+
 def _on_device(release: Releases) -> Release:
-    """A release of int32 as arrays of JAX; those of 64 bits stay with NumPy."""
+    """A release as arrays of JAX; those of 64 bits stay with NumPy."""
     return {
-        site: jnp.asarray(array) if array.dtype == np.int32 else array  # type: ignore[misc]
+        site: array if array.dtype == np.int64 else jnp.asarray(array)  # type: ignore[misc]
         for site, array in release.items()
     }

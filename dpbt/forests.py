@@ -18,7 +18,7 @@ from dpbt.base import Array, Model, Public, Recipe, Release, Table, Transcript, 
 from dpbt.learners import random_tree
 from dpbt.learners.random_tree import Grove
 from dpbt.privacy import keys
-from dpbt.reweighting import counted_weights, uniform
+from dpbt.reweighting import counted_weights
 from dpbt.rounds import prepared_table
 from dpbt.validate import flag, positive
 
@@ -128,10 +128,11 @@ def learn(
         raise ValueError(f"forests.fit takes a recipe of random trees, got {recipe.name}")
     learner = recipe.learner
     once = learner.prologue is not None or learner.epilogue is not None
-    if once or recipe.reweighter is not uniform:
+    if once or not recipe.independent:
         raise ValueError(
             "forests.fit grows trees side by side, and these wait for each other; use dpbt.fit"
         )
+    checks.check_independent(recipe)
     table = checks.on_device(table)
     checks.check(key, table, recipe, public_key)
 

@@ -1,18 +1,21 @@
 """The private side of a run on a table in chunks: its rows, their scores, and sums over them.
 
-A round is one pass over the chunks: each adds the last hypothesis to the scores of its rows, weighs
-them, and sums up what the learner's program draws from. All sums are of integers, so neither the
+A pass over the chunks adds the last hypothesis to the scores of the rows, weighs them, and sums up
+what the learner's program draws from. It serves one round, or several where rounds do not depend on
+each other (`Recipe.independent`). Then no scores are kept. All sums are of integers, so neither the
 size of the chunks nor their order changes a sum. Rows are read and worked on in blocks of one
 shape, by several threads, so one thread reads while another one computes.
 """
 
+import collections
 import dataclasses
 import functools
+import math
 import os
 import queue
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -21,9 +24,20 @@ import jax.numpy as jnp
 import numpy as np
 
 from dpbt import processes
-from dpbt.base import Array, Hypothesis, Prepared, Public, Questions, Recipe, Release, Table
+from dpbt.base import (
+    AnyArray,
+    Array,
+    Given,
+    Hypothesis,
+    Prepared,
+    Public,
+    Questions,
+    Recipe,
+    Release,
+    Table,
+)
 from dpbt.data.chunks import ChunkedTable, Rows
-from dpbt.privacy import totals
+from dpbt.privacy import pricing, totals
 from dpbt.privacy.boundary import Asked
 from dpbt.privacy.totals import Totals
 from dpbt.reweighting import counted_weights
@@ -39,6 +53,7 @@ class Block(NamedTuple):
         chunk: the number of the chunk.
         first: its first row in the chunk.
         rows: how many rows it has.
+        place: of its first row in the whole table, of all processes.
         admitted: how many of its present rows count; None if all do. Private.
     """
 
@@ -46,42 +61,63 @@ class Block(NamedTuple):
     chunk: int
     first: int
     rows: int
+    place: int
     admitted: int | None = None
 
 
+class Last(NamedTuple):
+    """The hypothesis that the scores do not have yet; zeros before the first round.
+
+    Attributes:
+        structure: of its round; None where the learner has none.
+        hypothesis: of that round.
+    """
+
+    structure: Any
+    hypothesis: Hypothesis
+
+
 class Turn(NamedTuple):
-    """What is public in a round.
+    """What is public in the B rounds of a pass.
 
     Attributes:
         opening: what is public in all rounds.
         bound: f32[], an upper bound on the scores of all rows.
-        number: i32[], the number of the round.
-        structure: of the round; None where the learner has none.
-        last_structure: of the round before, and in the first one that of this round.
-        last: the hypothesis of the round before, which the scores do not have yet; zeros in the
-            first round.
+        numbers: i32[B], the numbers of the rounds; as other arrays of B rounds, of JAX or NumPy.
+        structures: of the rounds, with a leading axis; None where the learner has none.
+        sites: the public randomness of the rounds, with a leading axis.
+        last: what the scores do not have yet; None where rounds read no scores, and none are kept.
     """
 
     opening: Public
     bound: Array
-    number: Array
-    structure: Any
-    last_structure: Any
-    last: Hypothesis
+    numbers: AnyArray
+    structures: Any
+    sites: Release
+    last: Last | None
 
 
 class Summed(NamedTuple):
     """What a pass found.
 
     Attributes:
-        totals: private sums over all rows.
-        asked: what each draw asks for; public.
-        cap: f32[], the public bound on the weights of the round.
+        totals: private sums over all rows; of rounds with a leading axis.
+        asked: what each draw asks for, likewise; public.
+        cap: f32[], the public bound on the weights of its rounds.
     """
 
     totals: Totals
     asked: Mapping[str, Asked]
     cap: Array
+
+    def of(self, number: int) -> "Summed":
+        """What was found for one of the rounds."""
+        asked = {
+            site: dataclasses.replace(ask, scale=np.asarray(ask.scale)[number])
+            for site, ask in self.asked.items()
+        }
+        sums = {site: each[number] for site, each in self.totals.items()}
+        return Summed(sums, asked, self.cap)
 
 
 # What is done with one block; each is compiled once for a shape.
@@ -99,41 +135,67 @@ def _split(sites: Mapping[str, tuple[Array, Asked]]) -> tuple[dict[str, Array], 
 
 
 @jax.jit
-def _opening(block: Rows, questions: Questions, recipe: Recipe) -> Any:
+def _opening(block: Rows, given: Given, questions: Questions, recipe: Recipe) -> Any:
     prologue = recipe.learner.prologue
     assert prologue is not None
     assert prologue.program.sums is not None
-    _, weights, budget, public = before_rounds(rows := _rows(block, questions, recipe), recipe)
-    return _split(prologue.program.sums(rows, weights, budget, public)), public.cap
+    read = before_rounds(_rows(block, questions, recipe), recipe)
+    return _split(prologue.program.sums(given, *read)), read[3].cap
 
 
-def _advanced(scores: Array, rows: Prepared, turn: Turn, recipe: Recipe) -> Array:
+def _advanced(scores: Array, rows: Prepared, opening: Public, last: Last, recipe: Recipe) -> Array:
     """The scores with the hypothesis of the round before."""
     learner = recipe.learner
-    placed = placed_by(learner, turn.opening._replace(structure=turn.last_structure), rows)
-    return scores + learner.hypotheses.predict(turn.last, placed)
+    placed = placed_by(learner, opening._replace(structure=last.structure), rows)
+    return scores + learner.hypotheses.predict(last.hypothesis, placed)
+
+
+def _for_each(function: Callable[[Any], Any], entries: Any) -> Any:
+    """`function` of each entry on the leading axis; a single one needs no loop."""
+    if jax.tree.leaves(entries)[0].shape[0] > 1:
+        return jax.lax.map(function, entries)
+    found = function(jax.tree.map(lambda array: array[0], entries))
+    return jax.tree.map(lambda array: array[None], found)
 
 
 @functools.partial(jax.jit, donate_argnums=1)
-def _round(block: Rows, scores: Array, questions: Questions, turn: Turn, recipe: Recipe) -> Any:
+def _rounds(
+    block: Rows,
+    scores: Array | None,
+    noise: Array,
+    place: Array,
+    questions: Questions,
+    turn: Turn,
+    recipe: Recipe,
+) -> Any:
     learner = recipe.learner
-    assert learner.program.sums is not None
     rows = _rows(block, questions, recipe)
-    scores = _advanced(scores, rows, turn, recipe)
-    weighted = recipe.reweighter.weigh(scores, turn.bound, rows, turn.opening)
-    public = turn.opening._replace(cap=weighted.cap, round=turn.number, structure=turn.structure)
+    read = jnp.zeros((*learner.hypotheses.response.axes, *rows.present.shape), jnp.float32)
+    if turn.last is not None:
+        assert scores is not None
+        read = scores = _advanced(scores, rows, turn.opening, turn.last, recipe)
+    weighted = recipe.reweighter.weigh(read, turn.bound, rows, turn.opening)
     weights = counted_weights(weighted.weight, rows, learner.hypotheses.response)
-    placed = placed_by(learner, public, rows)
-    sums = learner.program.sums(placed, weights, recipe.budget, public)
-    return scores, (_split(sums), weighted.cap)
+
+    def one(entry: tuple[Array, Any, Release, Array]) -> Any:
+        assert learner.program.sums is not None
+        number, structure, sites, key = entry
+        public = turn.opening._replace(cap=weighted.cap, round=number, structure=structure)
+        placed, given = placed_by(learner, public, rows), Given(sites, key, place)
+        return _split(learner.program.sums(given, placed, weights, recipe.budget, public))
+
+    found = _for_each(one, (turn.numbers, turn.structures, turn.sites, noise))
+    return scores, (found, weighted.cap)
 
 
 @functools.partial(jax.jit, donate_argnums=1)
 def _closing(
     block: Rows,
     scores: Array,
+    given: Given,
     questions: Questions,
-    turn: Turn,
+    opening: Public,
+    last: Last,
     prologue: Release,
     recipe: Recipe,
 ) -> Any:
@@ -141,9 +203,9 @@ def _closing(
     assert epilogue is not None
     assert epilogue.program.sums is not None
     rows = _rows(block, questions, recipe)
-    scores = _advanced(scores, rows, turn, recipe)
+    scores = _advanced(scores, rows, opening, last, recipe)
     read = after_rounds(rows, scores, recipe, prologue)
-    return scores, (_split(epilogue.program.sums(*read)), read[3].cap)
+    return scores, (_split(epilogue.program.sums(given, *read)), read[3].cap)
 
 
 @functools.partial(jax.jit, donate_argnums=1)
@@ -186,15 +248,20 @@ class Room:
         block: the most rows of a block.
         threads: how many blocks are worked on at once.
         scratch: whether scores lie in a file instead of in memory.
+        rounds: the most rounds that one pass serves.
     """
 
     block: int
     threads: int
     scratch: bool
+    rounds: int = 1
 
 
 def room_for(table: ChunkedTable, recipe: Recipe, memory: float, threads: int) -> Room:
     """The largest blocks that fit into the memory, with scores in memory if they fit as well.
+
+    Where rounds do not depend on each other, as many of them are made in a pass as fit beside
+    blocks of a good size.
 
     Args:
         table: what is learned from.
@@ -203,22 +270,64 @@ def room_for(table: ChunkedTable, recipe: Recipe, memory: float, threads: int) -
         threads: how many blocks are worked on at once.
 
     Raises:
-        ValueError: with the least memory, if it is too little.
+        ValueError: with the least memory, if it is too little; also for the model.
     """
-    scores = 4 * int(np.prod(recipe.learner.hypotheses.response.axes))
-    each = threads * (2 * table.features + 12 * scores + 40)
+    scores = 0 if recipe.independent else 4 * math.prod(recipe.learner.hypotheses.response.axes)
+    each = threads * (table.features + _prepared_bytes(table, recipe) + 12 * scores + 40)
     largest = min(_MOST_BLOCK, max(table.rows_per_chunk, _LEAST_BLOCK))
-    left = memory - BASE_BYTES
+    good = min(largest, 2**17)
+    model, one_round = _model_bytes(recipe), _pass_bytes(recipe, threads)
+    left = memory - BASE_BYTES - model - one_round
     if left < each * _LEAST_BLOCK:
-        least = (BASE_BYTES + each * _LEAST_BLOCK) / 2**20
+        least = (memory - left + each * _LEAST_BLOCK) / 2**20
+        most = f"; the model takes {model / 2**20:.0f} MB of it, so use fewer rounds or less depth"
         raise ValueError(
             f"memory must be at least {least:.0f} MB here, got {memory / 2**20:.0f} MB"
+            f"{most if model > BASE_BYTES else ''}"
         )
+
+    # More rounds in a pass, beside good blocks.
+    rounds = 1
+    if recipe.independent:
+        rounds = int(np.clip(1 + (left - each * good) // one_round, 1, int(recipe.rounds)))
+        left -= (rounds - 1) * one_round
+
+    # Scores in memory, beside good blocks.
     all_scores = scores * table.capacity
-    in_memory = left - all_scores >= each * min(largest, 2**17)
+    in_memory = left - all_scores >= each * good or not scores
     rows = (left - all_scores if in_memory else left) / each
     block = 2 ** int(np.log2(min(rows, largest)))
-    return Room(max(block, _LEAST_BLOCK), threads, not in_memory)
+    return Room(max(block, _LEAST_BLOCK), threads, not in_memory, rounds)
+
+
+def _prepared_bytes(table: ChunkedTable, recipe: Recipe) -> int:
+    """How many bytes a row has that is laid out for the learner."""
+    row, questions = table.room(1), table.questions
+    laid = jax.eval_shape(lambda row: _rows(row, questions, recipe), row)
+    return sum(array.size * array.dtype.itemsize for array in jax.tree.leaves(laid))
+
+
+def _outputs(recipe: Recipe) -> tuple[int, int]:
+    """How many outputs of a round follow from rows, and how many are public randomness."""
+    draws = pricing.drawn(recipe, recipe.learner.program, 0.0).values()
+    private = sum(draw.outputs for draw in draws if draw.mechanism.price.reads_rows)
+    return private, sum(draw.outputs for draw in draws if draw.mechanism.public)
+
+
+def _model_bytes(recipe: Recipe) -> int:
+    """What the releases and the hypotheses of all rounds take while the model is put together."""
+    private, public = _outputs(recipe)
+    return int(recipe.rounds) * 3 * (8 * private + 4 * private + 8 * public)
+
+
+def _pass_bytes(recipe: Recipe, threads: int) -> int:
+    """What a round takes in a pass: sums of blocks in 32 bits, their total, and its draw."""
+    private, public = _outputs(recipe)
+    return private * (4 * _AHEAD * threads + 24) + 8 * public
+
+
+_AHEAD = 3
+"""For each thread, the most blocks whose sums wait to be added up."""
 
 
 class _Scores:
@@ -272,7 +381,7 @@ class Passes:
         room: Room,
         folder: Path,
         progress: Callable[[int, int], None] = lambda done, all: None,
-        before: int = 0,
+        place: processes.Place | None = None,
     ):
         """Compare every chunk with its checksum, and find which rows count.
 
@@ -282,7 +391,7 @@ class Passes:
             room: how it fits into memory.
             folder: where a file of scores may lie.
             progress: called with how many chunks were compared, and how many there are.
-            before: how many rows are present in the processes before this one.
+            place: of these rows among those of all processes; None if there are no others.
 
         Raises:
             ValueError: naming a chunk that is not what its manifest says.
@@ -290,7 +399,8 @@ class Passes:
         """
         self._table, self._recipe, self._room = table, recipe, room
         self._questions = jax.tree.map(jnp.asarray, table.questions)
-        self._blocks = list(_blocks(table, int(recipe.rows), room.block, before))
+        before, first = (0, 0) if place is None else (place.before, place.first)
+        self._blocks = list(_blocks(table, int(recipe.rows), room.block, before, first))
         self._pool = ThreadPoolExecutor(room.threads)
         self._rooms: queue.SimpleQueue[Rows] = queue.SimpleQueue()
         for _ in range(room.threads):
@@ -308,10 +418,20 @@ class Passes:
         self._pool.shutdown(cancel_futures=True)
         self._scores.close()
 
-    def opening(self) -> Summed:
-        """The sums of the learner's prologue."""
+    def opening(self, sites: Release, noise: Array) -> Summed:
+        """The sums of the learner's prologue.
+
+        Args:
+            sites: its public randomness.
+            noise: the key of its noise; private.
+        """
         recipe = jax.tree.map(jnp.asarray, self._recipe)
-        return self._summed(lambda rows, _: (None, _opening(rows, self._questions, recipe)), None)
+
+        def step(rows: Rows, block: Block) -> tuple[Any, Any]:
+            given = Given(sites, noise, _place_words(block))
+            return None, _opening(rows, given, self._questions, recipe)
+
+        return self._summed(step, None)
 
     def start(self, start: Array) -> None:
         """Set the score of every row to f32[], or f32[K] with several classes."""
@@ -337,32 +457,52 @@ class Passes:
         for _ in self._each(step, None):
             pass
 
-    def round(self, turn: Turn) -> Summed:
-        """The sums of a round, after adding the hypothesis of the round before."""
+    def rounds(self, turn: Turn, noise: Array) -> Summed:
+        """The sums of some rounds, after adding the hypothesis of the round before.
+
+        Args:
+            turn: what is public in them.
+            noise: B keys, of the noise of each round; private.
+        """
+        columns = self._columns(turn.structures, turn.last)
         turn, recipe = jax.tree.map(jnp.asarray, (turn, self._recipe))
 
         def step(rows: Rows, block: Block) -> tuple[Any, Any]:
-            return _round(rows, self._scores[block.number], self._questions, turn, recipe)
+            scores = None if turn.last is None else self._scores[block.number]
+            place = _place_words(block)
+            return _rounds(rows, scores, noise, place, self._questions, turn, recipe)
 
-        return self._summed(step, self._columns(turn))
+        return self._summed(step, columns)
 
-    def closing(self, turn: Turn, prologue: Release) -> Summed:
-        """The sums of the learner's epilogue, after adding the last hypothesis."""
-        turn, prologue, recipe = jax.tree.map(jnp.asarray, (turn, prologue, self._recipe))
+    def closing(
+        self, opening: Public, last: Last, prologue: Release, sites: Release, noise: Array
+    ) -> Summed:
+        """The sums of the learner's epilogue, after adding the last hypothesis.
+
+        Args:
+            opening: what is public in all rounds.
+            last: what the scores do not have yet.
+            prologue: what the learner's prologue released.
+            sites: the public randomness of the epilogue.
+            noise: the key of its noise; private.
+        """
+        told = jax.tree.map(jnp.asarray, (opening, last, prologue, self._recipe))
 
         def step(rows: Rows, block: Block) -> tuple[Any, Any]:
-            scores = self._scores[block.number]
-            return _closing(rows, scores, self._questions, turn, prologue, recipe)
+            given = Given(sites, noise, _place_words(block))
+            return _closing(rows, self._scores[block.number], given, self._questions, *told)
 
-        return self._summed(step, self._columns(turn))
+        return self._summed(step, self._columns(None, last))
 
-    def _columns(self, turn: Turn) -> Sequence[int] | None:
-        """The columns that the round and the one before it ask; None for all."""
+    def _columns(self, structures: Any, last: Last | None) -> Sequence[int] | None:
+        """The columns that some rounds and the one before them ask; None for all."""
         reads = self._recipe.learner.hypotheses.reads
         if reads is None:
             return None
-        asked = [np.asarray(reads(each)) for each in (turn.structure, turn.last_structure)]
-        return np.unique(np.concatenate(asked)).tolist()
+        rounds = [] if structures is None else range(jax.tree.leaves(structures)[0].shape[0])
+        asked = [reads(jax.tree.map(lambda array, k=k: array[k], structures)) for k in rounds]
+        asked += [] if last is None else [reads(last.structure)]
+        return np.unique(np.concatenate([np.asarray(each) for each in asked])).tolist()
 
     def _summed(self, step: Step, columns: Sequence[int] | None) -> Summed:
         """The sums over all blocks of what a step finds, and over all processes."""
@@ -375,7 +515,7 @@ class Passes:
         return Summed(processes.summed(sums), *said)
 
     def _each(self, step: Step, columns: Sequence[int] | None) -> Iterator[Any]:
-        """What a step finds in each block."""
+        """What a step finds in each block, a few blocks ahead of the one that is asked for."""
 
         def work(block: Block) -> Any:
             rows = self._rooms.get()
@@ -389,7 +529,13 @@ class Passes:
                 self._scores[block.number] = scores
             return found
 
-        return self._pool.map(work, self._blocks)
+        ahead: collections.deque[Future[Any]] = collections.deque()
+        for block in self._blocks:
+            if len(ahead) == (_AHEAD - 1) * self._room.threads:
+                yield ahead.popleft().result()
+            ahead.append(self._pool.submit(work, block))
+        while ahead:
+            yield ahead.popleft().result()
 
     def _read(self, block: Block, rows: Rows, columns: Sequence[int] | None) -> None:
         """Read a block. Rows that do not count are absent."""
@@ -405,8 +551,18 @@ def _everywhere(start: Array, rows: int) -> Array:
     return jnp.broadcast_to(start[..., None], (*start.shape, rows))
 
 
-def _blocks(table: ChunkedTable, most: int, size: int, before: int = 0) -> Iterator[Block]:
-    """The blocks of a table. The first `most` present rows count, `before` of them elsewhere."""
+def _place_words(block: Block) -> Array:
+    """u32[2], (high, low): the place of a block's first row, as `Given` has it."""
+    return jax.device_put(np.array([block.place >> 32, block.place & (2**32 - 1)], np.uint32))
+
+
+def _blocks(
+    table: ChunkedTable, most: int, size: int, before: int = 0, place: int = 0
+) -> Iterator[Block]:
+    """The blocks of a table. The first `most` present rows count, `before` of them elsewhere.
+
+    The table's first row has the place `place` among the rows of all processes.
+    """
     number = 0
     for chunk, (rows, present, _) in enumerate(table.chunks):
         counted = before + present <= most
@@ -416,8 +572,9 @@ def _blocks(table: ChunkedTable, most: int, size: int, before: int = 0) -> Itera
             if not counted:
                 admitted = max(most - before, 0)
                 before += _present(table, chunk, first, count)
-            yield Block(number, chunk, first, count, admitted)
+            yield Block(number, chunk, first, count, place + first, admitted)
             number += 1
+        place += rows
         if counted:
             before += present
 

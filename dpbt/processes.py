@@ -47,17 +47,19 @@ def summed(totals: Totals) -> Totals:
 
 
 class Place(NamedTuple):
-    """Where the rows of this process are among those of all processes; private but for capacity.
+    """Where the rows of this process are among those of all; `before` and `present` are private.
 
     Attributes:
         before: how many rows are present in the processes before this one.
         present: how many rows are present in all processes.
         capacity: how many rows all processes have room for.
+        first: how many rows the processes before this one have room for; public.
     """
 
     before: int
     present: int
     capacity: int
+    first: int
 
 
 def place_of(present: int, capacity: int) -> Place:
@@ -68,8 +70,9 @@ def place_of(present: int, capacity: int) -> Place:
         capacity: how many it has room for.
     """
     found = gathered([present, capacity])
-    before = found[: jax.process_index(), 0].sum() if jax.process_count() > 1 else 0
-    return Place(int(before), *map(int, found.sum(axis=0)))
+    before = found[: jax.process_index()] if jax.process_count() > 1 else found[:0]
+    (shown, room), (every, most) = (part.sum(axis=0).tolist() for part in (before, found))
+    return Place(shown, every, most, room)
 
 
 def least(number: int) -> int:

@@ -250,6 +250,7 @@ class Purse:
         key: Array,
         table: ChunkedTable,
         recipe: Recipe,
+        public_key: Array | None = None,
         *,
         memory: float = 4 * 2**30,
         checkpoint: str | Path | None = None,
@@ -259,7 +260,7 @@ class Purse:
         """Pay for a recipe and fit it to a table in chunks: `dpbt.fit_chunks`.
 
         The purse pays when all that can be refused has been, damaged chunks among it. A run that
-        was stopped goes on with the same key and the same checkpoint, and was paid for once.
+        was stopped goes on with the same keys and the same checkpoint, and was paid for once.
 
         Args: as `dpbt.fit_chunks`, and as `fit`.
 
@@ -275,10 +276,9 @@ class Purse:
             )
         if not self._has_paid_for(key):  # else the run goes on, or is refused in `paying`
             self.check(recipe)  # before a row is counted
+        run = key, table, recipe, public_key
         model = chunked.learn(
-            key,
-            table,
-            recipe,
+            *run,
             memory=memory,
             checkpoint=checkpoint,
             progress=progress,
@@ -291,8 +291,8 @@ class Purse:
     def paying(self, recipe: Recipe, key: Array) -> Callable[[str | None], None]:
         """What `chunked.learn` calls before it draws: it pays, and for a run that goes on once.
 
-        A payment counts for the run that it names, of one key, recipe and table in one folder. For
-        all else a key that was paid for is refused, as its noise would be on other sums.
+        A payment counts for the run that it names, of two keys, a recipe and a table in one folder.
+        For all else a key that was paid for is refused, as its noise would be on other sums.
         """
 
         def ready(run: str | None) -> None:
@@ -487,6 +487,7 @@ class Purse:
             raise ValueError(
                 f"the recipe costs {self._terms.unit} = {release.charge.cost:.6g}, and "
                 f"{self.words()}"
+                f"{filters.instead(self.measure, self._terms.unit, cost, self.delta)}"
             )
         if gap > self._limits.gap or tail > self._limits.tail:
             raise ValueError(

@@ -1,14 +1,12 @@
 """Re-weighters: maps from the released score of a row to its weight in the next round."""
 
 import functools
-import math
 from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 
-from dpbt.arithmetic import rounded
+from dpbt.arithmetic import added, rounded, softmax
 from dpbt.base import (
     BINARY,
     GRID,
@@ -129,7 +127,7 @@ def _ones(score: Array, bound: Array, table: Prepared, public: Public) -> Weight
     return Weighted(jnp.full(score.shape, float(GRID), jnp.float32), jnp.float32(1))
 
 
-uniform = Reweighter("uniform", False, _ones)
+uniform = Reweighter("uniform", False, _ones, reads_scores=False)
 """Weight 1 for every row in every round."""
 
 
@@ -208,18 +206,18 @@ def residuals(response: Response, norm: str) -> Reweighter:
         norm: "l1" or "l2", of the residuals of a row over classes.
     """
 
+    def size(residual: Array) -> Array:
+        if norm == "l1":
+            return added(jnp.abs(residual))
+        return jnp.sqrt(added(rounded(residual**2)))
+
     def of_classes(score: Array, bound: Array, table: Prepared, public: Public) -> Weighted:
         del bound
         cap = jnp.asarray(public.reweighting.clip, jnp.float32)
-        share = jax.nn.softmax(score * np.float32(math.log(2)), axis=0)
         classes = jnp.arange(response.classes, dtype=jnp.uint8)[:, None]
-        residual = (table.target[None, :] == classes).astype(jnp.float32) - share
-        if norm == "l1":
-            size = jnp.sum(jnp.abs(residual), axis=0, keepdims=True)
-        else:
-            size = jnp.sqrt(jnp.sum(rounded(residual**2), axis=0, keepdims=True))
-        factor = jnp.minimum(1 / jnp.maximum(size, 1e-30), 1 / cap)
-        return Weighted(jnp.trunc(rounded(residual * factor) * GRID), cap)
+        residual = (table.target[None, :] == classes).astype(jnp.float32) - softmax(score)
+        factor = jnp.minimum(1 / jnp.maximum(size(residual), 1e-30), 1 / cap)
+        return Weighted(jnp.trunc(rounded(residual * factor[None]) * GRID), cap)
 
     def of_numbers(score: Array, bound: Array, table: Prepared, public: Public) -> Weighted:
         del bound

@@ -3,6 +3,7 @@
 import contextlib
 import glob
 import os
+import stat
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
@@ -55,22 +56,85 @@ def write_whole(
             What was at `path` before is still there.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    with naming(path):
-        handle, name = tempfile.mkstemp(
-            dir=path.parent, prefix=f"{_MARK}{path.stem}-", suffix=path.suffix
-        )
-    os.close(handle)
+    with _temporary(path) as name, naming(path, str(name)):
+        write(name)
+        os.chmod(name, mode)
+        if durable:
+            _to_disk(name)
+        os.replace(name, path)
+        if durable:
+            _to_disk(path.parent)
+
+
+@contextlib.contextmanager
+def _temporary(path: Path) -> Iterator[Path]:
+    """A new file beside `path`, which `remove_dead` knows is being written; it is gone at the end.
+
+    Raises:
+        OSError: naming `path`, if it cannot be made.
+    """
+    while True:
+        with naming(path):
+            handle, name = tempfile.mkstemp(
+                dir=path.parent, prefix=f"{_MARK}{path.stem}-", suffix=path.suffix
+            )
+        temporary = Path(name)
+        with contextlib.ExitStack() as stack:
+            close = stack.callback(os.close, handle)
+            held = _hold(handle)
+            if held and not _is_at(handle, temporary):
+                continue  # removed before it was held
+            if not (held and _takes_writes(temporary)):
+                stack.pop_all()
+                close(handle)  # some such systems do not rename files that are open
+            stack.callback(temporary.unlink, missing_ok=True)
+            yield temporary
+            return
+
+
+def _hold(handle: int, *, wait: bool = True) -> bool:
+    """Hold the lock of an open file until it is closed; whether that was possible."""
     try:
-        with naming(path, name):
-            write(Path(name))
-            os.chmod(name, mode)
-            if durable:
-                _to_disk(Path(name))
-            os.replace(name, path)
-            if durable:
-                _to_disk(path.parent)
-    finally:
-        Path(name).unlink(missing_ok=True)
+        import fcntl
+
+        fcntl.flock(handle, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except (ImportError, OSError):  # held by another one, or no lock in this file system
+        return False
+    return True
+
+
+def _takes_writes(path: Path) -> bool:
+    """Whether an empty file that is held can be written by name, as `write_whole` lets it be.
+
+    Locks of SMB shares refuse all that is not by way of the handle that holds them (flock(2)).
+    """
+    try:
+        handle = os.open(path, os.O_WRONLY)
+        try:
+            os.write(handle, b"0")
+            os.ftruncate(handle, 0)
+        finally:
+            os.close(handle)
+    except OSError:
+        return False
+    return True
+
+
+def remove_dead(folder: Path) -> None:
+    """Remove what kills left in a folder, where others may be writing files with `write_whole`.
+
+    A file that is being written is locked. Where a file system has no locks, nothing is removed.
+    Only plain files are.
+    """
+    flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+    for left in folder.glob(f"{_MARK}*-{'?' * _RANDOM}*"):
+        with contextlib.suppress(OSError):
+            handle = os.open(left, flags)  # a pipe would keep a blocking one waiting
+            try:
+                if stat.S_ISREG(os.fstat(handle).st_mode) and _hold(handle, wait=False):
+                    left.unlink(missing_ok=True)
+            finally:
+                os.close(handle)
 
 
 def remove_all_left(folder: Path, pattern: str) -> None:

@@ -1,9 +1,12 @@
-"""Most of the suite's time is compiling, so it is done quickly; `make test-all` compiles in
-full.
+"""Most of the suite's time is compiling, so it is done quickly, and every program is kept;
+`make test-all` compiles in full.
 """
 
 import importlib.metadata
 import os
+
+# A command that a test runs in its process would else keep only programs that compile slowly.
+os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
 
 if "JAX_DISABLE_MOST_OPTIMIZATIONS" not in os.environ:  # JAX reads it when it is imported
     os.environ["JAX_DISABLE_MOST_OPTIMIZATIONS"] = "1"

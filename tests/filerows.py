@@ -97,11 +97,12 @@ def pairs(
     replace-one it stands in the first file where the second has another line. Files hold other odd
     lines, too. All tables have one shape, and lines that both files hold are at the same rows.
     """
-    rng = np.random.default_rng(seed)
+    rng, plain = np.random.default_rng(seed), plain_lines(seed)
     found = []
     for line in [*ODD_LINES, *plain_lines(seed + 1, 3)]:
         odd = [ODD_LINES[k] for k in rng.choice(len(ODD_LINES), 8, replace=False)]
-        others = [(plain_lines(seed) + odd)[k] for k in rng.permutation(PLAIN + len(odd))]
+        held = [*plain, *odd]
+        others = [held[k] for k in rng.permutation(len(held))]
         place = int(rng.integers(len(others)))
         if relation is ADD_REMOVE:
             without = with_a_gap(read(others, exact), place)

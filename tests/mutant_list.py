@@ -534,6 +534,13 @@ MUTANTS = [
         (statement("a_statement_names_the_kind_of_the_key"),),
     ),
     Mutant(
+        "greedy trees compiled sooner, with other releases",
+        "dpbt/boosting.py",
+        "same_bits = recipe.learner.additive and",
+        "same_bits =",
+        ("tests/test_compiling.py::test_what_is_compiled_sooner",),
+    ),
+    Mutant(
         "a checksum that is not compared",
         "dpbt/modelfiles.py",
         'if content.get("checksum") != checksum(content):',

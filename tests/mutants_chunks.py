@@ -7,7 +7,96 @@ def chunks(name: str) -> str:
     return f"tests/test_chunks.py::test_{name}"
 
 
+def forests(name: str) -> str:
+    return f"tests/test_chunk_forests.py::test_{name}"
+
+
+def together(name: str) -> str:
+    return f"tests/test_processes.py::test_{name}"
+
+
+def commands(name: str) -> str:
+    return f"tests/test_chunk_commands.py::test_{name}"
+
+
 CHUNKS = [
+    Mutant(
+        "a block that takes its first row for that of its chunk",
+        "dpbt/passes.py",
+        "first, count, place + first, admitted)",
+        "first, count, place, admitted)",
+        (together("rows_have_places_after_those_of_earlier_processes"),),
+    ),
+    Mutant(
+        "blocks whose places begin anew in each chunk",
+        "dpbt/passes.py",
+        "        place += rows\n",
+        "        place += 0\n",
+        (forests("releases_are_those_of_a_forest_in_memory[disjoint]"),),
+    ),
+    Mutant(
+        "rows of every process have the places of the first",
+        "dpbt/passes.py",
+        "room.block, before, first))",
+        "room.block, before, 0))",
+        (together("rows_have_places_after_those_of_earlier_processes"),),
+    ),
+    Mutant(
+        "places that count the present rows of earlier processes",
+        "dpbt/processes.py",
+        "return Place(shown, every, most, room)",
+        "return Place(shown, every, most, shown)",
+        (together("the_place_of_a_process_follows_the_room_of_those_before"),),
+    ),
+    Mutant(
+        "places beyond 2^32 that are those before",
+        "dpbt/privacy/mechanisms/structure.py",
+        "data = jnp.where(low < first, beyond, here)",
+        "data = here",
+        (forests("a_place_has_its_part_in_every_block"),),
+    ),
+    Mutant(
+        "all places of one 2^32 have one key",
+        "dpbt/privacy/mechanisms/structure.py",
+        "return _bits_at(jax.random.wrap_key_data(data, impl=jax.random.key_impl(key)), low)",
+        "return _bits_at(jax.random.wrap_key_data(data, impl=jax.random.key_impl(key)), first)",
+        (forests("a_place_has_its_part_in_every_block"),),
+    ),
+    Mutant(
+        "trees of one pass with one noise",
+        "dpbt/chunked.py",
+        "noise = self._noise.rounds[np.asarray(numbers)]",
+        "noise = self._noise.rounds[np.full(len(numbers), first)]",
+        (commands("a_folder_gives_the_model_of_the_file[forest]"),),
+    ),
+    Mutant(
+        "trees of one pass with the sums of the first",
+        "dpbt/passes.py",
+        "sums = {site: each[number] for site, each in self.totals.items()}",
+        "sums = {site: each[0] for site, each in self.totals.items()}",
+        (commands("a_folder_gives_the_model_of_the_file[forest]"),),
+    ),
+    Mutant(
+        "a checkpoint that goes on with other trees",
+        "dpbt/checkpoints.py",
+        '"public key": public_words(public_key, salt),',
+        '"public key": public_words(None, salt),',
+        (forests("a_run_of_a_forest_goes_on_with_both_keys"),),
+    ),
+    Mutant(
+        "a kept key that goes on with other trees",
+        "dpbt/commands/chunked.py",
+        'public = public_words(pair.public_key, "")',
+        'public = public_words(None, "")',
+        (commands("a_key_is_of_one_public_key"),),
+    ),
+    Mutant(
+        "processes that may draw different trees",
+        "dpbt/chunked.py",
+        "public_key=public_words(None if site is None else public_key, recipe.name),",
+        "public_key=public_words(None, recipe.name),",
+        (forests("processes_with_other_trees_are_refused"),),
+    ),
     Mutant(
         "a checkpoint that goes on under another key",
         "dpbt/checkpoints.py",
@@ -46,8 +135,8 @@ CHUNKS = [
     Mutant(
         "rows of every process count from the first",
         "dpbt/passes.py",
-        "list(_blocks(table, int(recipe.rows), room.block, before))",
-        "list(_blocks(table, int(recipe.rows), room.block))",
+        "room.block, before, first))",
+        "room.block, 0, first))",
         ("tests/test_processes.py::test_a_pass_counts_rows_after_those_of_earlier_processes",),
     ),
     Mutant(

@@ -120,8 +120,8 @@ FAULTS = [
     Mutant(
         "private files that a kill leaves",
         "dpbt/storage.py",
-        "        left.unlink(missing_ok=True)",
-        "        pass",
+        "(_MARK + pattern):\n        left.unlink(missing_ok=True)",
+        "(_MARK + pattern):\n        pass",
         (killed("a_run_that_was_killed_ends_with_the_same_files"),),
     ),
     Mutant(

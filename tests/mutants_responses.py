@@ -11,7 +11,7 @@ RESPONSES = [
     Mutant(
         "residuals longer than the grid count",
         "dpbt/learners/oblivious_tree.py",
-        "    return jnp.where(within, whole, 0)",
+        "    return jnp.where(within[None], whole, 0)",
         "    return whole",
         (responses("residuals_attain_their_sensitivity_and_exceed_it_nowhere"),),
     ),
@@ -25,8 +25,8 @@ RESPONSES = [
     Mutant(
         "residuals are rounded to the nearest",
         "dpbt/reweighting.py",
-        "        return Weighted(jnp.trunc(rounded(residual * factor) * GRID), cap)",
-        "        return Weighted(jnp.round(rounded(residual * factor) * GRID), cap)",
+        "        return Weighted(jnp.trunc(rounded(residual * factor[None]) * GRID), cap)",
+        "        return Weighted(jnp.round(rounded(residual * factor[None]) * GRID), cap)",
         (responses("residuals_of_classes_are_those_of_plain_loops"),),
     ),
     Mutant(

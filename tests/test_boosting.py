@@ -23,6 +23,9 @@ from tests import reference
 from tests.conftest import random_table
 from tests.tables import allowing
 
+selection_noise = jax.jit(mechanisms.selection_noise, static_argnums=1)
+discrete_laplace = jax.jit(mechanisms.discrete_laplace.sample)
+
 
 def library_noise(key, recipe):
     """The draws the library will make under this key, for the reference."""
@@ -32,13 +35,10 @@ def library_noise(key, recipe):
         site_key = boundary.site_key(keys[t], site)
         if site.startswith("split"):
             with variates.double_precision():
-                times = mechanisms.selection_noise(site_key, shape)
+                times = selection_noise(site_key, shape)
                 return [-np.log(np.asarray(part)) for part in times]
-        return np.asarray(
-            mechanisms.discrete_laplace.sample(
-                site_key, jnp.zeros(shape, jnp.int32), jnp.float32(scale)
-            )
-        )
+        value = jnp.zeros(shape, jnp.int32)
+        return np.asarray(discrete_laplace(site_key, value, jnp.float32(scale)))
 
     return noise
 

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import dpbt
+from dpbt import passes
 from dpbt.__main__ import main
 from dpbt.commands import predict
 
@@ -57,36 +58,79 @@ def convert(*more):
     return run("convert", "domain.json", "rows.csv", "rows.chunks", "--capacity", 400, *more)
 
 
-def test_a_folder_gives_the_model_of_the_file(files, capsys):
+@pytest.mark.parametrize(
+    "recipe",
+    [
+        pytest.param((), id="oblivious"),
+        pytest.param(FOREST, id="forest", marks=pytest.mark.slow),
+    ],
+)
+def test_a_folder_gives_the_model_of_the_file(files, capsys, recipe):
     assert convert("--rows-per-chunk", 90) == 0
     assert str(ROWS) not in capsys.readouterr().out
-    assert run("fit", "rows.csv", *FIT, "--seed", 3, "--out", "a.json") == 0
-    assert run("fit", "rows.chunks", *FIT, "--seed", 3, "--out", "b.json") == 0
+    assert run("fit", "rows.csv", *FIT, *recipe, "--seed", 3, "--out", "a.json") == 0
+    assert run("fit", "rows.chunks", *FIT, *recipe, "--seed", 3, "--out", "b.json") == 0
     assert Path("a.json").read_text() == Path("b.json").read_text()
     assert convert("--rows-per-chunk", 90) == 0  # it is there already
 
 
-def test_the_key_is_kept_until_the_model_is_written(files, monkeypatch, capsys):
+def test_the_keys_are_kept_until_the_model_is_written(files, monkeypatch, capsys):
+    """The release that is cut off is drawn again under both of them."""
     assert convert() == 0
     assert run("purse", "new", "purse.json", "--epsilon", 5, "--rows", 400) == 0
-    fit = ("fit", "rows.chunks", *FIT, "--purse", "purse.json", "--checkpoint", "run")
+    kept = ("--purse", "purse.json", "--checkpoint", "run")
+    fit = ("fit", "rows.chunks", *FIT, *FOREST, *kept)
     whole = dpbt.Model.save
-
-    def stop(*_, **__):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(dpbt.Model, "save", stop)
+    monkeypatch.setattr(dpbt.Model, "save", interrupted)
     assert run(*fit, "--out", "model.json") == 130
     assert Path("run.key").stat().st_mode & 0o777 == 0o600
     Path(".dpbt-run-leftover.key").write_text("a copy that a kill left")
     released = Path("run/releases.jsonl").read_text()
+    Path("run/releases.jsonl").write_text(released[:-9])
     monkeypatch.setattr(dpbt.Model, "save", whole)
     assert run(*fit, "--out", "model.json") == 0
     assert not [name for name in os.listdir() if name.endswith(".key")]
     assert sorted(os.listdir("run")) == ["releases.jsonl", "run.json"]
     assert Path("run/releases.jsonl").read_text() == released
     assert len(dpbt.Purse.load("purse.json").ledger.lines) > 0
-    assert str(dpbt.Purse.load("purse.json")).count("oblivious_boost") == 1  # it paid once
+    assert str(dpbt.Purse.load("purse.json")).count("random_forest") == 1  # it paid once
+
+
+def test_a_key_is_of_one_public_key(files, monkeypatch, capsys):
+    """Other trees would put the same noise on other sums."""
+    assert convert() == 0
+    fit = ("fit", "rows.chunks", *FIT, *FOREST, "--checkpoint", "run", "--out", "model.json")
+    monkeypatch.setattr(dpbt.Model, "save", interrupted)
+    assert run(*fit) == 130
+    path = Path("run.key")
+    content = json.loads(path.read_text())
+    content["public_words"][0] ^= 1
+    path.write_text(json.dumps(content))
+    capsys.readouterr()
+    assert "the key of a run with another recipe or table" in refused(capsys, *fit)
+
+
+def test_a_key_that_paid_stays_until_its_model_is_written(files, monkeypatch, capsys):
+    """After an error in a folder that somebody emptied, and after a run of a seed in its place."""
+    assert convert() == 0
+    assert run("purse", "new", "purse.json", "--epsilon", 5, "--rows", 400) == 0
+    fit = ("fit", "rows.chunks", *FIT, *FOREST, "--checkpoint", "run", "--out", "model.json")
+
+    def damaged(*_):
+        Path("run/run.json").unlink()
+        raise ValueError("a chunk was damaged")
+
+    whole = passes.Passes.rounds
+    monkeypatch.setattr(passes.Passes, "rounds", damaged)
+    assert run(*fit, "--purse", "purse.json") == 2
+    assert Path("run.key").exists()
+    monkeypatch.setattr(passes.Passes, "rounds", whole)
+    assert run(*fit, "--seed", 3) == 0
+    assert Path("run.key").exists()
+
+
+def interrupted(*_, **__):
+    raise KeyboardInterrupt
 
 
 def refused(capsys, *words):
@@ -134,7 +178,9 @@ def model(tmp_path_factory):
 
 def test_predictions_of_blocks_are_those_of_all_rows(files, model, monkeypatch):
     """And no more rows than a block has are encoded at a time."""
+    Path(".dpbt-other-abcdefgh.csv").write_text("predictions that a kill left")
     assert run("predict", model, "rows.csv", "--out", "whole.csv") == 0
+    assert not Path(".dpbt-other-abcdefgh.csv").exists()
     encode, seen = dpbt.domains.encode, []
     monkeypatch.setattr(predict, "BLOCK_ROWS", 7)
     monkeypatch.setattr(

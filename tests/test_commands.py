@@ -52,21 +52,26 @@ def test_refusals_are_one_line(words, expected, capsys, tmp_path, monkeypatch):
     assert expected in message
 
 
-def test_compiled_programs_are_kept_where_the_environment_says(monkeypatch, tmp_path):
-    before = jax.config.jax_compilation_cache_dir
+def test_compiled_programs_are_kept_where_and_from_when_the_environment_says(monkeypatch, tmp_path):
+    names = "jax_compilation_cache_dir", "jax_persistent_cache_min_compile_time_secs"
+    before = {name: getattr(jax.config, name) for name in names}
     try:
         monkeypatch.setenv(cache.VARIABLE, str(tmp_path))
+        monkeypatch.setenv(cache.LEAST, "0.25")
         cache.use_compilation_cache()
         own = cache.machine()
         assert jax.config.jax_compilation_cache_dir == str(tmp_path / own)
+        assert jax.config.jax_persistent_cache_min_compile_time_secs == 0.25
+        monkeypatch.delenv(cache.LEAST)
+        cache.use_compilation_cache(least_seconds=0.75)
+        assert jax.config.jax_persistent_cache_min_compile_time_secs == 0.75
         monkeypatch.delenv(cache.VARIABLE)
         cache.use_compilation_cache()
         assert jax.config.jax_compilation_cache_dir == str(cache.ROOT / ".cache" / "jax" / own)
         assert (cache.ROOT / "pyproject.toml").exists()
     finally:
-        jax.config.update("jax_compilation_cache_dir", before)
-        cache.use_compilation_cache(least_seconds=0.2)
-        jax.config.update("jax_compilation_cache_dir", before)
+        for name, value in before.items():
+            jax.config.update(name, value)
 
 
 def test_machines_with_other_instructions_or_compilers_keep_their_programs_apart(monkeypatch):

@@ -21,6 +21,7 @@ SLACK = 2e-3
 """Room for float32 in a log density of a whole transcript."""
 
 DRAWS = 20_000
+log_prob = jax.jit(boosting.transcript_log_prob)  # two calls in one program are traced once
 SIGMAS = 5.5
 """A correct sampler fails one comparison below with probability under 4e-8 (normal approximation of
 the mean).
@@ -82,9 +83,7 @@ def test_a_line_of_a_file_costs_at_most_the_ledger(row, relation):
         def one(key, table, other):
             noise_key, public_key = dpbt.keys.pair(key)
             release = dpbt.boost(noise_key, table, recipe, public_key).transcript
-            here, there = (
-                dpbt.boosting.transcript_log_prob(release, t, recipe) for t in (table, other)
-            )
+            here, there = (log_prob(release, t, recipe) for t in (table, other))
             loss = sum(jnp.sum(here[site] - there[site]) for site in here)
             steps = dpbt.boosting.step_divergences(release, table, other, recipe)
             worst = [jnp.sum(step.pure if row.delta == 0 else step.rho) for step in steps.values()]
@@ -141,6 +140,19 @@ def test_sensitivities_are_attained(row):
         assert min(best.values()) < 0.6
 
 
+@jax.jit
+def ratios(keys, table, sampled, scored, wider):
+    """Site -> q / p of each release."""
+
+    def one(key):
+        noise_key, public_key = dpbt.keys.pair(key)
+        release = dpbt.boost(noise_key, table, sampled, public_key).transcript
+        p, q = (log_prob(release, table, recipe) for recipe in (scored, wider))
+        return {site: jnp.exp(jnp.sum(q[site] - p[site])) for site in p}
+
+    return jax.lax.map(one, keys, batch_size=1000)
+
+
 def density_ratio_z(key, table, sampled, scored, wider):
     """Site -> z: standard errors by which the mean of q / p over releases differs from 1.
 
@@ -148,18 +160,7 @@ def density_ratio_z(key, table, sampled, scored, wider):
     density p, the mean of q / p is exactly 1, site by site, as p and q condition on the same
     earlier outputs."""
 
-    @jax.jit
-    def ratios(keys, sampled, scored, wider):
-        def one(key):
-            noise_key, public_key = dpbt.keys.pair(key)
-            release = dpbt.boost(noise_key, table, sampled, public_key).transcript
-            p = boosting.transcript_log_prob(release, table, scored)
-            q = boosting.transcript_log_prob(release, table, wider)
-            return {site: jnp.exp(jnp.sum(q[site] - p[site])) for site in p}
-
-        return jax.lax.map(one, keys, batch_size=1000)
-
-    found = ratios(jax.random.split(key, DRAWS), sampled, scored, wider)
+    found = ratios(jax.random.split(key, DRAWS), table, sampled, scored, wider)
     z = {}
     for site, values in found.items():
         values = np.asarray(values, np.float64)

@@ -2,6 +2,7 @@
 
 import dataclasses
 import errno
+import json
 import os
 import shutil
 import subprocess
@@ -248,6 +249,15 @@ def test_a_checkpoint_whose_name_is_cut_off_does_not_go_on(stopped, capsys, wher
     line = refused(capsys, *moments.FIT)
     assert "run.key: the key of a run whose folder run is gone or empty; bring it back, or" in line
     another_run_is_paid_for(stopped)
+
+
+def test_a_checkpoint_of_another_format_is_not_called_damaged(stopped, capsys):
+    """Its own dpbt goes on with it, so nobody has to pay again."""
+    path = Path("run/run.json")
+    run = json.loads(path.read_text())
+    del run["public key"]
+    path.write_text(json.dumps({**run, "format_version": 3}))
+    assert "no checkpoint that this dpbt reads; go on with" in refused(capsys, *moments.FIT)
 
 
 @pytest.mark.parametrize("lost", [("run.key", "run/run.json"), ("run/run.json",)])

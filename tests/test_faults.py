@@ -280,3 +280,54 @@ def test_two_fits_on_one_checkpoint(tmp_path):
     chunked.learn(key, table, recipe, checkpoint=tmp_path / "kept", progress=another)
     assert refused
     assert sorted(os.listdir(tmp_path / "kept")) == ["releases.jsonl", "run.json"]
+
+
+def test_what_a_kill_left_is_removed_and_what_is_being_written_stays(tmp_path):
+    """In a folder where two commands write at once; a name of a person's stays, too."""
+    storage.write_whole(tmp_path / ".dpbt-mine.csv", lambda part: part.write_text("mine"))
+    left = tmp_path / ".dpbt-old-abcd_123.csv"
+    left.write_text("predictions")
+    seen = []
+
+    def write(part):
+        part.write_text("new")
+        storage.remove_dead(tmp_path)
+        seen.extend(path.name for path in tmp_path.iterdir())
+        assert part.exists()
+
+    storage.write_whole(tmp_path / "new.csv", write)
+    assert left.name not in seen
+    assert sorted(path.name for path in tmp_path.iterdir()) == [".dpbt-mine.csv", "new.csv"]
+
+
+def test_only_plain_files_are_what_a_kill_left(tmp_path):
+    """A pipe would keep whoever opens it waiting for ever."""
+    os.mkfifo(tmp_path / ".dpbt-pipe-abcd_123")
+    (tmp_path / ".dpbt-folder-abcd_123").mkdir()
+    (tmp_path / "mine").write_text("mine")
+    (tmp_path / ".dpbt-link-abcd_123").symlink_to(tmp_path / "mine")
+    before = sorted(os.listdir(tmp_path))
+    storage.remove_dead(tmp_path)
+    assert sorted(os.listdir(tmp_path)) == before
+
+
+@pytest.mark.parametrize("mandatory", [False, True])
+def test_a_lock_that_keeps_writers_out_is_given_up(tmp_path, monkeypatch, mandatory):
+    """As on SMB shares, where a file that is locked takes nothing but by the handle of the lock."""
+    whole, refused = os.open, []
+
+    def opened(path, flags, *rest, **more):
+        if mandatory and flags & os.O_WRONLY and not flags & os.O_CREAT and not refused:
+            refused.append(path)
+            raise PermissionError(13, "locked", str(path))
+        return whole(path, flags, *rest, **more)
+
+    def write(part):
+        part.write_text("new")
+        with open(part) as other:
+            assert storage._hold(other.fileno(), wait=False) == mandatory
+
+    monkeypatch.setattr(os, "open", opened)
+    storage.write_whole(tmp_path / "new.csv", write)
+    assert [path.name for path in tmp_path.iterdir()] == ["new.csv"]
+    assert len(refused) == mandatory

@@ -331,6 +331,7 @@ BAD = {
         "no .epsilon, delta. guarantee",
     ),
     "negative": ({"negative": "ignore"}, "negative must be one of"),
+    "many leaves": ({"rounds": 2**20, "depth": 11, "disjoint": True}, "at most 2.30 leaves in all"),
     "published disjoint": ({"calibration": "published", "disjoint": True}, "not in the papers"),
     "delta": ({"delta": 1.0}, "delta must be 0, or in"),
     "relation": ({"relation": "swap"}, "relation must be one of"),

@@ -11,7 +11,7 @@ import dpbt
 
 ROOT = Path(__file__).parent.parent
 FLOORS = [
-    {"arithmetic", "privacy.measures", "public", "validate"},
+    {"arithmetic", "compiling", "privacy.measures", "privacy.tags", "public", "validate"},
     {"data.cells", "privacy.mechanism", "storage"},
     {"data.columns"},
     {"data.kinds"},

@@ -19,7 +19,7 @@ from tests import worker
 from tests.test_sweeps import finished, spawn
 
 
-def shared_out(folder, count):
+def shared_out(folder, count, name="oblivious"):
     """Write the rows of each process; return the digest of the model of all rows in memory."""
     slices, domain, columns, labels = worker.shares(count)
     for number, rows in enumerate(slices):
@@ -28,7 +28,8 @@ def shared_out(folder, count):
             domain, own, labels[rows], folder / f"share{number}", rows_per_chunk=170
         )
     table = dpbt.table(domain, columns, labels)
-    model = dpbt.fit(jax.random.key(4), table, worker.rounds_of(domain))
+    recipe = worker.CHUNKED[name](domain)
+    model = dpbt.fit(jax.random.key(4), table, recipe, jax.random.key(14))
     return worker.digest_of(model)
 
 
@@ -38,15 +39,15 @@ def free_port():
         return free.getsockname()[1]
 
 
-def started(folder, count, seconds=0.0):
+def started(folder, count, seconds=0.0, name="oblivious"):
     port = free_port()
-    return [spawn("chunks", number, count, port, folder, seconds) for number in range(count)]
+    return [spawn("chunks", number, count, port, folder, seconds, name) for number in range(count)]
 
 
 def test_one_process_sends_nothing():
     totals = {"a": np.arange(3, dtype=np.int64), "b": np.full((2, 2), 2**40)}
     assert processes.summed(totals) is totals
-    assert processes.place_of(7, 9) == (0, 7, 9)
+    assert processes.place_of(7, 9) == (0, 7, 9, 0)
     assert processes.least(5) == 5
     processes.check_same(recipe="ab" * 32)
 
@@ -68,10 +69,10 @@ def test_sums_of_64_bits_travel_as_words(monkeypatch):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("count", [2, 4])
-def test_processes_release_what_one_does(tmp_path, count):
-    expected = shared_out(tmp_path, count)
-    found = [finished(process) for process in started(tmp_path, count)]
+@pytest.mark.parametrize(("count", "name"), [(2, "oblivious"), (4, "oblivious"), (2, "forest")])
+def test_processes_release_what_one_does(tmp_path, count, name):
+    expected = shared_out(tmp_path, count, name)
+    found = [finished(process) for process in started(tmp_path, count, name=name)]
     assert {each["model"] for each in found} == {expected}
     assert [each["processes"] for each in found] == [count] * count
 
@@ -133,6 +134,29 @@ def test_rows_of_earlier_processes_count_first(tmp_path, bound):
     assert sum(counted) == bound
 
 
+def test_rows_have_places_after_those_of_earlier_processes(tmp_path):
+    """Room that no row is in counts, as in a table in memory."""
+    domain, columns, labels = worker.random_cells(5, 300)
+    found = conversion.convert_columns(
+        domain, columns, labels, tmp_path / "t", capacity=350, rows_per_chunk=170
+    )
+    blocks = list(passes._blocks(found, 1200, 64, before=600, place=2**33))
+    expected = np.cumsum([2**33, *(block.rows for block in blocks)])[:-1]
+    assert [block.place for block in blocks] == expected.tolist()
+    place = processes.Place(before=600, present=900, capacity=1050, first=2**33 + 1)
+    room = passes.room_for(found, worker.rounds_of(domain), 2 * 2**30, 1)
+    with passes.Passes(found, worker.rounds_of(domain), room, tmp_path, place=place) as read:
+        assert passes._place_words(read._blocks[0]).tolist() == [2, 1]
+
+
+def test_the_place_of_a_process_follows_the_room_of_those_before(monkeypatch):
+    monkeypatch.setattr(jax, "process_count", lambda: 3)
+    monkeypatch.setattr(jax, "process_index", lambda: 2)
+    told = np.array([[5, 2**32], [7, 9], [2, 3]])
+    monkeypatch.setattr(processes, "gathered", lambda own: told)
+    assert processes.place_of(2, 3) == (12, 14, 2**32 + 12, 2**32 + 9)
+
+
 def test_a_pass_counts_rows_after_those_of_earlier_processes(tmp_path):
     """With 1,150 rows elsewhere, 50 of 600 count towards a bound of 1,200."""
     slices, domain, columns, labels = worker.shares(2)
@@ -141,6 +165,7 @@ def test_a_pass_counts_rows_after_those_of_earlier_processes(tmp_path):
     table = conversion.convert_columns(domain, own, labels[rows], tmp_path / "share")
     recipe = worker.rounds_of(domain)
     room = passes.room_for(table, recipe, 2 * 2**30, 1)
-    with passes.Passes(table, recipe, room, tmp_path, before=1150) as read:
-        histogram = read.opening().totals["histogram"]
+    place = processes.Place(before=1150, present=1750, capacity=1750, first=1150)
+    with passes.Passes(table, recipe, room, tmp_path, place=place) as read:
+        histogram = read.opening({}, jax.random.key(0)).totals["histogram"]
     assert histogram.sum() == 50 * 127 * len(domain)

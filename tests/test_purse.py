@@ -96,6 +96,18 @@ def test_a_budget_of_epsilon_is_spent_exactly():
     assert len(purse.ledger.parts) == 4
 
 
+@pytest.mark.parametrize("measure", ["rho", "mu"])
+def test_a_refusal_with_a_delta_says_which_purse_would_pay(measure):
+    """A recipe of the purse's own epsilon and delta does not fit. Two hundredths less do not."""
+    recipe = made("rf_l", delta=1e-6)
+    with pytest.raises(ValueError, match=r"adds up .* and not epsilon") as told:
+        purse_of(measure, 1.0).check(recipe)
+    (words,) = re.findall(r"epsilon = (\S+) would pay for this and", str(told.value))
+    purse_of(measure, float(words)).check(recipe)
+    with pytest.raises(ValueError, match=f"epsilon = {words} would pay"):
+        purse_of(measure, 0.98 * float(words)).check(recipe)
+
+
 def test_the_boundary_is_exact():
     """A charge of the last float fits, and one of the next float does not."""
     purse = purse_of("epsilon", 1.0)

@@ -140,6 +140,7 @@ def test_without_noise_the_sums_are_those_of_plain_loops(name, weighted):
     transcript, trees = boosted.transcript, boosted.hypotheses
     weight = np.linspace(0, 1, ROWS) if weighted else np.ones(ROWS)
     cells, labels = np.asarray(table.cells), np.asarray(table.target)
+    histogram = np.asarray(transcript.prologue["histogram"])
 
     # The prologue: whole rows of rounded weights, in units of 1 / GRID.
     grid = np.round(weight * GRID)
@@ -147,8 +148,7 @@ def test_without_noise_the_sums_are_those_of_plain_loops(name, weighted):
         of_label = labels == label if name == "classes" else np.ones(ROWS, bool)
         for cell in range(2):
             count = grid[of_label & (cells[:, feature] == cell)].sum() / GRID
-            drawn = transcript.prologue["histogram"][feature, cell, label]
-            assert int(drawn) == int(count + 0.5)
+            assert histogram[feature, cell, label] == int(count + 0.5)
 
     # The first round, whose scores are where they started; the model's leaves are scaled.
     learner = recipe.learner
@@ -500,10 +500,10 @@ def test_scores_of_several_classes_are_made_true_by_one_slope():
     table = dpbt.Table(
         jnp.zeros((20_000, 1)), jnp.asarray(labels, jnp.uint8), jnp.ones(20_000, bool)
     )
+    count, fitted = jax.jit(score_line.counts), jax.jit(score_line.temperature)
     for factor in (1.0, 2.0):
-        scores = jnp.asarray(factor * true, jnp.float32)
-        counts = score_line.counts(table, scores)
-        slope, start = score_line.temperature(counts, jnp.float32(1), jnp.ones(4, jnp.float32))
+        counts = count(table, jnp.asarray(factor * true, jnp.float32))
+        slope, start = fitted(counts, jnp.float32(1), jnp.ones(4, jnp.float32))
         assert float(slope) == pytest.approx(1 / factor, rel=0.15)
         np.testing.assert_allclose(start, slope)
 

@@ -42,7 +42,7 @@ def levels(weight, total):
     return np.asarray(levels_of(jnp.asarray(weight, jnp.float32), jnp.int32(total)))
 
 
-sizes = st.integers(1, 60)
+sizes = st.sampled_from((1, 2, 3, 8, 21, 60))  # each has programs of its own
 seeds = st.integers(0, 10**6)
 
 

@@ -15,7 +15,7 @@ from dpbt.checkpoints import RUN, Checkpoint, under_key
 from dpbt.data import conversion
 from tests import test_chunks as chunk_tests
 from tests import worker
-from tests.test_chunk_commands import FIT, convert, files, refused, run
+from tests.test_chunk_commands import FIT, convert, files, interrupted, refused, run
 
 __all__ = ["files"]  # a fixture
 
@@ -96,10 +96,6 @@ def stopped(files, monkeypatch, capsys):
     capsys.readouterr()
 
 
-def interrupted(*_, **__):
-    raise KeyboardInterrupt
-
-
 def fit(epsilon, purse="purse.json", **more):
     words = list(FIT)
     words[words.index("--epsilon") + 1] = str(epsilon)
@@ -142,11 +138,27 @@ def test_a_finished_run_is_not_paid_for_again(stopped, capsys):
 def test_what_can_be_refused_is_refused_before_the_purse_pays(stopped, capsys):
     more = {"--checkpoint": "new", "--memory-mb": "1"}
     assert "memory must be at least" in refused(capsys, *fit(0.2, **more), "--out", "model.json")
+    assert not Path("new.key").exists()  # so another recipe can have the folder
     path = Path("rows.chunks/chunk-000000")
     path.write_bytes(path.read_bytes()[::-1])
     del more["--memory-mb"]
     assert "changed or damaged" in refused(capsys, *fit(0.2, **more), "--out", "model.json")
     assert spent() == pytest.approx(0.1, rel=1e-5)
+
+
+def test_a_refused_payment_leaves_the_folder_to_another_run(files, monkeypatch, capsys):
+    """As in Python: neither a run in the folder, nor a key beside it."""
+    assert convert() == 0
+    assert run("purse", "new", "purse.json", "--epsilon", 2, "--rows", 400) == 0
+    capsys.readouterr()
+    with monkeypatch.context() as patch:
+        patch.setattr(dpbt.Purse, "check", lambda *_: None)  # another run spends after it
+        line = refused(capsys, *fit(3), "--out", "model.json")
+    assert "epsilon = 2 of 2 is left" in line
+    assert os.listdir("run") == []
+    assert not [name for name in os.listdir() if "run.key" in name]
+    assert run(*fit(1), "--out", "model.json") == 0
+    assert spent() == pytest.approx(1, rel=1e-5)
 
 
 def test_a_key_that_others_could_have_written_is_refused(stopped, capsys):

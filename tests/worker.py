@@ -1,7 +1,8 @@
 """What tests run in processes of their own: a sweep to kill, several devices, several processes.
 
 `python -m tests.worker sweep FOLDER`, and in its place `slowly FOLDER`, `releases FOLDER`, or
-`distributed PROCESS COUNT PORT FOLDER`, or `chunks PROCESS COUNT PORT FOLDER SECONDS`.
+`distributed PROCESS COUNT PORT FOLDER`, or `chunks PROCESS COUNT PORT FOLDER SECONDS NAME`,
+with the name of one of `CHUNKED`.
 """
 
 import hashlib
@@ -96,13 +97,23 @@ def rounds_of(domain):
     )
 
 
-def learned(folder, process, seconds):
+def forest_of(domain):
+    del domain
+    return recipes.random_forest(epsilon=3.0, rows=1200, depth=4, rounds=3, disjoint=True)
+
+
+CHUNKED = {"oblivious": rounds_of, "forest": forest_of}
+"""What processes learn together."""
+
+
+def learned(folder, process, seconds, name):
     """A digest of what a process learns from its folder of chunks, waiting after every round."""
     table = chunks.open_folder(folder / f"share{process}")
     model = chunked.learn(
         processes.shared_key(jax.random.key(4 + process)),
         table,
-        rounds_of(table.domain),
+        CHUNKED[name](table.domain),
+        processes.shared_key(jax.random.key(14 + process)),
         checkpoint=folder / f"checkpoint{process}",
         progress=lambda state: time.sleep(seconds),
     )
@@ -147,10 +158,10 @@ def main(mode, *rest):
             )
         )
     elif mode == "chunks":
-        process, count, port, folder, seconds = rest
+        process, count, port, folder, seconds, name = rest
         where = f"localhost:{port}", int(count), int(process)
         jax.distributed.initialize(*where, heartbeat_timeout_seconds=10)
-        print(json.dumps(learned(Path(folder), int(process), float(seconds))))
+        print(json.dumps(learned(Path(folder), int(process), float(seconds), name)))
     else:
         raise ValueError(mode)
 

@@ -6,7 +6,7 @@ import json
 import os
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dpbt import storage
 from dpbt.commands import inputs
@@ -26,7 +26,8 @@ if TYPE_CHECKING:
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options of a folder of chunks."""
     words = "of a folder of chunks: a folder that keeps what was released so far; run the same "
-    words += "command again to go on after a stop. It holds the key until the model is written"
+    words += "command again to go on after a stop. FOLDER.key beside it holds the keys until the "
+    words += "model is written"
     parser.add_argument("--checkpoint", metavar="FOLDER", help=words)
     words = "of a folder of chunks: how much memory the process may take (4096)"
     parser.add_argument("--memory-mb", type=kinds.whole(1), metavar="N", help=words)
@@ -67,6 +68,7 @@ def model_of(
 
     from dpbt import chunked
     from dpbt.data import chunks
+    from dpbt.privacy import keys
 
     with of_input():
         table = chunks.open_folder(options.file)
@@ -82,31 +84,38 @@ def model_of(
                 f"{options.rows}, the stated bound on their number"
             )
     with of_input():
-        chunked.check(jax.random.key(0), table, recipe)  # before a key is made
+        known, public_key = keys.pair(jax.random.key(0))  # before a key is made
+        chunked.check(known, table, recipe, public_key)
+        chunked.room_of(table, recipe, _memory(options))
     with contextlib.ExitStack() as stack:
         kept = None
         if options.checkpoint is None:
-            key = _new_key(options)
+            pair = _new_pair(options)
         else:
             folder = Path(options.checkpoint)
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             with of_input():
                 stack.enter_context(storage.held(folder))
                 begun = _has_run(folder)
-                key = _kept_key(options, recipe, table, begun)
-                kept = chunked.checkpoint_of(folder, key, recipe, table)
+                pair = _kept_pair(options, recipe, table, begun)
+                kept = chunked.checkpoint_of(folder, pair.key, recipe, table, pair.public_key)
                 if options.seed is None:
                     _mark_begun(_key_path(options))
 
         if options.seed is not None:
             words = "--seed makes the noise, and whoever knows it can subtract it; release private"
             print(f"warning: research key: {words} rows without it", file=sys.stderr)
-        return _learned(options, key, table, recipe, kept, purse)
+        try:
+            return _learned(options, pair, table, recipe, kept, purse)
+        except InputError:
+            if kept is not None and kept.given_up:
+                forget(options)  # of a refused payment, whose folder is left to another run
+            raise
 
 
 def _learned(
     options: argparse.Namespace,
-    key: "Array",
+    pair: "Pair",
     table: "ChunkedTable",
     recipe: "Recipe",
     kept: "Checkpoint | None",
@@ -119,7 +128,6 @@ def _learned(
     """
     from dpbt import chunked
 
-    memory = 4096 if options.memory_mb is None else options.memory_mb
     shown = sys.stderr.isatty()
 
     def progress(state: "Progress") -> None:
@@ -130,17 +138,23 @@ def _learned(
     try:
         with of_input():
             return chunked.learn(
-                key,
+                pair.key,
                 table,
                 recipe,
-                memory=memory * 2**20,
+                pair.public_key,
+                memory=_memory(options),
                 checkpoint=kept,
                 progress=progress,
-                ready=None if purse is None else purse.paying(recipe, key),
+                ready=None if purse is None else purse.paying(recipe, pair.key),
             )
     finally:
         if shown:
             print("\r\033[K", end="", file=sys.stderr, flush=True)
+
+
+def _memory(options: argparse.Namespace) -> int:
+    """How many bytes the process may take."""
+    return (4096 if options.memory_mb is None else options.memory_mb) * 2**20
 
 
 def goes_on(options: argparse.Namespace) -> bool:
@@ -158,8 +172,11 @@ def _has_run(folder: Path) -> bool:
 
 
 def forget(options: argparse.Namespace) -> None:
-    """Delete the key of a checkpoint, once the model is written, and what a kill left of it."""
-    if options.checkpoint is not None:
+    """Delete the key of a checkpoint, once the model is written, and what a kill left of it.
+
+    A run of a seed has no such key, and one that is there is of another run.
+    """
+    if options.checkpoint is not None and options.seed is None:
         path = _key_path(options)
         path.unlink(missing_ok=True)
         storage.remove_left(path)
@@ -167,7 +184,8 @@ def forget(options: argparse.Namespace) -> None:
 
 def left_words(options: argparse.Namespace) -> str:
     """What `--force` does besides, if the key of a run that was stopped is still there."""
-    if options.checkpoint is None or not _key_path(options).exists():
+    seeded = options.seed is not None
+    if options.checkpoint is None or seeded or not _key_path(options).exists():
         return ""
     return f", goes on with the run that was stopped, and deletes its key, {_key_path(options)}"
 
@@ -184,36 +202,55 @@ def _key_path(options: argparse.Namespace) -> Path:
     return folder.with_name(f"{folder.name}.key")
 
 
-def _new_key(options: argparse.Namespace) -> "Array":
+class Pair(NamedTuple):
+    """The keys of a run.
+
+    Attributes:
+        key: of its noise, a secret.
+        public_key: of its public structure; no secret.
+    """
+
+    key: "Array"
+    public_key: "Array"
+
+
+def _new_pair(options: argparse.Namespace) -> Pair:
     import jax
 
     from dpbt.privacy import keys
 
     if options.seed is None:
-        return keys.fresh_key()
-    return keys.pair(jax.random.key(options.seed))[0]
+        return Pair(keys.fresh_key(), keys.fresh_key())
+    return Pair(*keys.pair(jax.random.key(options.seed)))
 
 
-def _kept_key(
+def _run_of(pair: Pair, recipe: "Recipe", table: "ChunkedTable") -> str:
+    """A hash under the key that names the public key, the recipe and the table of a run."""
+    from dpbt.checkpoints import public_words, recipe_words, under_key
+
+    public = public_words(pair.public_key, "")
+    return under_key(pair.key, public, recipe_words(recipe), table.identity)
+
+
+def _kept_pair(
     options: argparse.Namespace, recipe: "Recipe", table: "ChunkedTable", begun: bool
-) -> "Array":
-    """The key of a run that was stopped, or a new one, which is kept for a later run.
+) -> Pair:
+    """The keys of a run that was stopped, or new ones, which are kept for a later run.
 
-    It is kept with a hash, under itself, of the recipe and the table, so that it makes noise for
-    nothing else. It says whether its folder was begun, and then makes noise for no other folder.
+    They are kept with a hash, under the key, of the public key, the recipe and the table, so that
+    the key makes noise for nothing else. The file says whether its folder was begun, and then makes
+    noise for no other folder.
 
     Raises:
         InputError: for a run without its key, and for a key that is of another run, that is
             damaged, that others may read or have written, or whose folder is gone.
     """
-    from dpbt.checkpoints import recipe_words, under_key
-
     path = _key_path(options)
     if options.seed is not None:
-        return _new_key(options)
+        return _new_pair(options)
     if path.exists() or path.is_symlink():
-        key, run, marked = _read_key(path)
-        if run != under_key(key, recipe_words(recipe), table.identity):
+        pair, run, marked = _read_pair(path)
+        if run != _run_of(pair, recipe, table):
             raise InputError(
                 f"{path}: the key of a run with another recipe or table; give the same ones, or "
                 "another --checkpoint"
@@ -224,37 +261,38 @@ def _kept_key(
                 "bring it back, or give another --checkpoint, for a run of its own, which a purse "
                 "pays for"
             )
-        return key
+        return pair
     if begun:
         raise InputError(
             f"{options.checkpoint}: a run that is finished, or whose key is gone; give another "
             "--checkpoint"
         )
 
-    key = _new_key(options)
-    _write_key(path, key, under_key(key, recipe_words(recipe), table.identity), begun=False)
-    return key
+    pair = _new_pair(options)
+    _write_pair(path, pair, _run_of(pair, recipe, table), begun=False)
+    return pair
 
 
-def _write_key(path: Path, key: "Array", run: str, begun: bool) -> None:
-    """Write the file of a key, and put it on the disk."""
+def _write_pair(path: Path, pair: Pair, run: str, begun: bool) -> None:
+    """Write the file of the keys of a run, and put it on the disk."""
     import jax
     import numpy as np
 
-    words = np.asarray(jax.random.key_data(key)).tolist()
-    text = json.dumps({"words": words, "run": run, "begun": begun}).encode()
+    words, public = (np.asarray(jax.random.key_data(key)).tolist() for key in pair)
+    content = {"words": words, "public_words": public, "run": run, "begun": begun}
+    text = json.dumps(content).encode()
     write_whole(path, lambda part: part.write_bytes(text), mode=0o600, durable=True)
 
 
 def _mark_begun(path: Path) -> None:
     """Note in the file of a key that its folder was begun, before anything is released."""
-    key, run, begun = _read_key(path)
+    pair, run, begun = _read_pair(path)
     if not begun:
-        _write_key(path, key, run, begun=True)
+        _write_pair(path, pair, run, begun=True)
 
 
-def _read_key(path: Path) -> "tuple[Array, str, bool]":
-    """The key of a file that only its owner may read or write, what it is for, and if it was begun.
+def _read_pair(path: Path) -> tuple[Pair, str, bool]:
+    """The keys of a file that only its owner may read or write, what for, and if it was begun.
 
     Raises:
         InputError: for any other file.
@@ -273,11 +311,11 @@ def _read_key(path: Path) -> "tuple[Array, str, bool]":
         text = file.read()
     try:
         content: Any = json.loads(text)
-        words = np.array(content["words"], np.uint32)
-        if words.shape != (8,):
+        words = np.array([content["words"], content["public_words"]], np.uint32)
+        if words.shape != (2, 8):
             raise ValueError
-        key = jax.random.wrap_key_data(jnp.asarray(words), impl=CHACHA20)
-        return key, str(content["run"]), bool(content["begun"])
+        found = jax.random.wrap_key_data(jnp.asarray(words), impl=CHACHA20)
+        return Pair(found[0], found[1]), str(content["run"]), bool(content["begun"])
     except (ValueError, KeyError, TypeError, OverflowError, RecursionError):
         raise InputError(
             f"{path}: no key, or cut off, and its run cannot go on without it; give another "

@@ -6,7 +6,7 @@ state no probabilities, and then there is a column `score`. This needs no JAX. P
 row show what it holds, so they are as private as the rows.
 
 Rows are read in blocks, so they may be more than memory holds. A row that is absent from a folder
-of chunks has a line of empty cells.
+of chunks has a line of empty cells. Rows without a label are absent there, so give their file.
 """
 
 import argparse
@@ -26,7 +26,7 @@ from dpbt.data.domains import Domain
 from dpbt.data.kinds import Numeric
 from dpbt.data.targets import response_of
 from dpbt.reader import BLOCK_ROWS, SavedModel
-from dpbt.storage import naming, write_whole
+from dpbt.storage import naming, remove_dead, write_whole
 
 
 class EncodedRows(NamedTuple):
@@ -73,6 +73,7 @@ def run(options: argparse.Namespace) -> None:
         with open(part, "w", encoding="utf-8", newline="") as file:
             _write(file, model, blocks, options.proba)
 
+    remove_dead(path.parent)  # they hold predictions, which are private
     with output.working(f"predicting {options.file}"):
         write_whole(path, write)
     print(f"wrote {path}")

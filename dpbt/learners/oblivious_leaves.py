@@ -60,7 +60,7 @@ def steps(
     spread = jnp.sqrt(jnp.sum(near**2, axis=1))
 
     signal = (near @ (sums.astype(jnp.float32) * unit).T).T
-    noise = rounded(deviation * unit * spread)
+    noise = rounded(rounded(deviation * unit) * spread)
     share = 1.0
     if response.axes:
         share = (response.classes - 1) / response.classes

@@ -255,7 +255,7 @@ def _fitted_target(
     kind: Kind, release: Release, budget: ObliviousBudget
 ) -> tuple[Array, Array, Array]:
     """(centre, spread, rows) of a number, as its released histogram says."""
-    deviation = kind.deviation * budget.score_scale
+    deviation = rounded(kind.deviation * budget.score_scale)
     return target_histogram.fitted(release[target_histogram.SITE], deviation)
 
 
@@ -276,7 +276,8 @@ def _start(kind: Kind, release: Release, budget: ObliviousBudget) -> Array:
         return _fitted_target(kind, release, budget)[0]
     totals = _class_totals(kind, release["histogram"])
     cells = float(_known_cells(kind).sum(axis=1).mean())
-    deviation = kind.deviation * math.sqrt(cells / len(kind.attributes)) * budget.histogram_scale
+    columns = cells / len(kind.attributes)
+    deviation = rounded(kind.deviation * math.sqrt(columns) * budget.histogram_scale)
     shrunk = totals + rounded(3 * deviation)
     if kind.response == BINARY:
         return jnp.log2(shrunk[1] / shrunk[0])
@@ -404,9 +405,11 @@ def program(
     tree, _ = _known(kind, budget, public)
     leaf = leaves_in(kind.attributes, tree, rows).astype(jnp.int32)
     residuals, sums = _residuals(kind, rows, weights), _leaf_sums(2**kind.depth)
-    if kind.response.axes:
-        sums = jax.vmap(sums, in_axes=(0, None))
-    draw("sums", kind.noise, boundary.Total(sums(residuals, leaf)), budget.sum_scale)
+    if kind.response.axes:  # one class at a time: as one flat sum, XLA makes residuals many times
+        total = jax.lax.map(lambda residual: sums(residual, leaf), residuals)
+    else:
+        total = sums(residuals, leaf)
+    draw("sums", kind.noise, boundary.Total(total), budget.sum_scale)
 
 
 def _residuals(kind: Kind, rows: Rows, weights: Array) -> Array:
@@ -421,10 +424,10 @@ def _residuals(kind: Kind, rows: Rows, weights: Array) -> Array:
     if kind.response == NUMBER:
         return whole
     if kind.noise.price.norm == "l1":
-        within = jnp.sum(jnp.abs(whole), axis=0, keepdims=True) <= GRID
+        within = jnp.sum(jnp.abs(whole), axis=0) <= GRID
     else:
-        within = jnp.sum(whole**2, axis=0, keepdims=True) <= GRID**2
-    return jnp.where(within, whole, 0)
+        within = jnp.sum(whole**2, axis=0) <= GRID**2
+    return jnp.where(within[None], whole, 0)
 
 
 def hypothesis(
@@ -435,7 +438,7 @@ def hypothesis(
     `oblivious_leaves.steps` has the formula.
     """
     tree, rows = _known(kind, budget, public)
-    deviation = kind.deviation * budget.sum_scale
+    deviation = rounded(kind.deviation * budget.sum_scale)
     numbers = deviation, budget.step, budget.limit, budget.curvature
     leaf = oblivious_leaves.steps(
         release["sums"], rows, kind.smoothing, kind.response, *numbers, public

@@ -35,7 +35,7 @@ from dpbt.data import questions
 from dpbt.learners import rules
 from dpbt.privacy import accounting, boundary, mechanisms, sensitivity
 from dpbt.privacy.accounting import Event
-from dpbt.privacy.mechanism import Allowance, Mechanism, Numbers, Value
+from dpbt.privacy.mechanism import Allowance, Mechanism, Numbers
 
 MAX_DEPTH = 20
 """The largest depth of a random tree."""
@@ -238,11 +238,6 @@ GROVES = HypothesisClass(
 """Groves over positions. Their sum is a majority vote; `prediction` has all voting rules."""
 
 
-def _statistic(noise: Mechanism, weights: Array) -> Value:
-    """Class weights as the mechanism reads them; for labels their exact differences."""
-    return mechanisms.behind_best(weights) if noise is mechanisms.exponential else weights
-
-
 def _leaf_sensitivity(kind: Kind) -> Numbers:
     """The sensitivity of all class weights, or of all labels' scores, in grid units.
 
@@ -296,7 +291,8 @@ def program(
     weights = jnp.where(table.present, weights, 0).astype(jnp.int32)
     counts = leaf_weights(leaf, table.target, weights, parts * leaves)
     counts = counts.reshape(parts, leaves, 2)
-    draw("leaf", kind.noise, _statistic(kind.noise, counts), budget.leaf_scale)
+    statistic = mechanisms.behind_best(counts) if kind.labels else boundary.Total(counts)
+    draw("leaf", kind.noise, statistic, budget.leaf_scale)
 
 
 def hypothesis(kind: Kind, release: Release, budget: ForestBudget, public: Public) -> Grove:
@@ -387,6 +383,10 @@ def random_tree(
     rows. The length of "part" is N, too. So the learner withholds it, and `fit` leaves it out of
     the model.
 
+    Class weights are sums over rows, so a table may be read in parts (`chunked`). Each part knows
+    the places of its rows, so a row is given to the same tree. The score of a label is no sum, as
+    it is a distance from the larger of two sums. So labels read all rows at once.
+
     With `per_leaf` the ledger counts every leaf of a tree, as RF-L and RF-E do, which split the
     budget evenly among leaves. The noise is that of `budget` either way.
 
@@ -410,4 +410,5 @@ def random_tree(
         calibrate=functools.partial(calibrate, kind),
         tag=f"random_tree({static})",
         withheld=("part",) if parts > 1 else (),
+        additive=not kind.labels,
     )

@@ -204,7 +204,8 @@ def epilogue(
 
     def of_release(release: Release, budget: Budget, start: Array) -> tuple[Array, Array]:
         found = temperature if response.axes else line
-        return found(release[SITE], scale_of(budget) * np.float32(deviation_of(noise)), start)
+        deviation = rounded(scale_of(budget) * np.float32(deviation_of(noise)))
+        return found(release[SITE], deviation, start)
 
     more = f", {response.words}" if response.axes else ""
     tag = f"score_line({relation_name(relation)}, {noise.name}{more})"

@@ -1,4 +1,4 @@
-"""The privacy boundary: one private program, run in five ways.
+"""The privacy boundary: one private program, run in six ways.
 
 A weak learner is written once, as a program that asks for its random draws:
 
@@ -7,13 +7,14 @@ A weak learner is written once, as a program that asks for its random draws:
         draw("leaf", mechanisms.discrete_laplace, statistic, scale)  # the only way out
 
 A *site* is the name of a draw ("leaf"), and the *release* holds the output of every site.
-`private_program` runs the program with five kinds of `draw`:
+`private_program` runs the program with six kinds of `draw`:
 
 - `release` samples every output.
 - `log_prob` looks the outputs up in a recorded release, and gives their exact log densities.
 - `divergence` does so on two tables, and gives the worst case over outputs.
 - `draws` notes the mechanism and the scale of every draw. The ledger compares them with the
   learner's events, so that every line prices the draw that runs.
+- `unread` samples public randomness alone, which follows from no row.
 - `sums` returns the sums over some rows, for a table that is read in parts. `totals` draws once
   from the sums over all rows.
 
@@ -21,14 +22,11 @@ So an audit exercises the very code that ran. What the program returns is ignore
 """
 
 import dataclasses
-import enum
 import functools
-import hashlib
 import itertools
 import math
-import types
 import zlib
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any, NamedTuple, Protocol
 
 import jax
@@ -39,6 +37,7 @@ from dpbt.base import (
     Array,
     Budget,
     Epilogue,
+    Given,
     Hypothesis,
     HypothesisClass,
     Prepared,
@@ -52,6 +51,7 @@ from dpbt.base import (
 from dpbt.base import relation as to_relation
 from dpbt.privacy.accounting import Event
 from dpbt.privacy.mechanism import Allowance, Mechanism, Numbers, StepLoss, Value
+from dpbt.privacy.tags import code_tag
 
 
 class Draw(Protocol):
@@ -237,15 +237,57 @@ def sample(
         _check_draw(site, mechanism, outputs)
         root = public_key if mechanism.public else key
         if root is None:
-            raise ValueError(
-                f"the draw {site!r} is public randomness: give public_key, a key that is "
-                "independent of the noise's key, such as another dpbt.fresh_key()"
-            )
+            raise no_public_key(site)
         outputs[site] = mechanism.sample(site_key(root, site), _value(value), scale)
         return outputs[site]
 
     program(draw, table, weights, budget, public)
     return outputs
+
+
+def no_public_key(site: str) -> ValueError:
+    """The refusal of a public draw without a public key."""
+    return ValueError(
+        f"the draw {site!r} is public randomness: give public_key, a key that is "
+        "independent of the noise's key, such as another dpbt.fresh_key()"
+    )
+
+
+def public_sites(
+    program: Program,
+    public_key: Array,
+    table: Prepared,
+    weights: Array,
+    budget: Budget,
+    public: Public,
+) -> Release:
+    """The sites of public randomness, as `sample` draws them on any table under this public key.
+
+    All other draws give zeros. In an additive program no public draw follows from them, and none
+    has an axis of rows. So the table may be one absent row.
+    """
+    sites: Release = {}
+    names: dict[str, None] = {}
+
+    def draw(
+        site: str,
+        mechanism: Mechanism,
+        value: Value | Total,
+        scale: Numbers,
+        scale_unit: Numbers = 1.0,
+    ) -> Array:
+        del scale_unit
+        _check_draw(site, mechanism, names)
+        names[site] = None
+        if mechanism.public:
+            sites[site] = mechanism.sample(site_key(public_key, site), _value(value), scale)
+            return sites[site]
+        read = _value(value)
+        output = jax.eval_shape(mechanism.sample, jax.random.key(0), read, jnp.float32(1))
+        return jnp.zeros(output.shape, output.dtype)
+
+    program(draw, table, weights, budget, public)
+    return sites
 
 
 def requests(
@@ -364,17 +406,26 @@ class Asked:
 
 
 def additive_sites(
-    program: Program, table: Prepared, weights: Array, budget: Budget, public: Public
+    program: Program,
+    given: Given,
+    table: Prepared,
+    weights: Array,
+    budget: Budget,
+    public: Public,
 ) -> dict[str, tuple[Array, Asked]]:
     """Run an additive program, and return the sum i32[...] of each draw and what it asks for.
 
-    The draws have no output here, because a sum over some rows is private. So a program whose
-    statistics follow from its own earlier draws cannot be read in this way.
+    Draws that never read the rows have their outputs: public randomness those that are given, and
+    draws for places (`Mechanism.at`) those of the places of these rows. The others have none here,
+    because a sum over some rows is private. So a program whose statistics follow from its own
+    draws of rows cannot be read in this way.
 
     Raises:
-        ValueError: for a draw of anything but a `Total`, or by a mechanism that has no `wide`.
+        ValueError: for a draw that reads rows, of anything but a `Total`, or by a mechanism that
+            has no `wide`. Also for public randomness with an axis of rows.
     """
     sites: dict[str, tuple[Array, Asked]] = {}
+    names: dict[str, None] = {}
 
     def draw(
         site: str,
@@ -384,7 +435,13 @@ def additive_sites(
         scale_unit: Numbers = 1.0,
     ) -> Any:
         del scale_unit
-        _check_draw(site, mechanism, sites)
+        _check_draw(site, mechanism, names)
+        names[site] = None
+        if mechanism.public:
+            _check_shared(site, mechanism, value, scale, given.sites[site])
+            return given.sites[site]
+        if mechanism.at is not None and not mechanism.price.reads_rows:
+            return mechanism.at(site_key(given.key, site), _value(value), scale, given.place)
         if not isinstance(value, Total):
             raise ValueError(f"the draw {site!r} is of no boundary.Total, so it has no sums")
         if mechanism.wide is None:
@@ -396,6 +453,22 @@ def additive_sites(
     return sites
 
 
+def _check_shared(
+    site: str, mechanism: Mechanism, value: Value | Total, scale: Numbers, given: Array
+) -> None:
+    """Refuse public randomness for each row, as all blocks of rows are given the same.
+
+    Raises:
+        ValueError: saying so.
+    """
+    asked = jax.eval_shape(mechanism.sample, jax.random.key(0), _value(value), scale)
+    if asked.shape != given.shape:
+        raise ValueError(
+            f"the draw {site!r} is public randomness for each row, and a table that is read in "
+            "parts has one draw for all of them; draw it by mechanisms.assignment"
+        )
+
+
 def private_program(program: Program, events: Events, *, additive: bool = False) -> PrivateProgram:
     """A program's ways to run, and the events that price its draws.
 
@@ -403,8 +476,10 @@ def private_program(program: Program, events: Events, *, additive: bool = False)
         program: (draw, table, weights, budget, public); every output of a private statistic goes
             through `draw`.
         events: (budget, public) -> one `accounting.Event` for each site.
-        additive: whether every draw is of a `Total`, by a mechanism that has a `wide`, and no
-            statistic follows from another draw of the program. Then a table may be read in parts.
+        additive: whether a table may be read in parts. Then every draw that reads rows is of a
+            `Total`, by a mechanism that has a `wide`, and nothing follows from its output within
+            the program. The other draws are public randomness without an axis of rows, or are for
+            places (`Mechanism.at`).
     """
 
     def release(
@@ -423,63 +498,9 @@ def private_program(program: Program, events: Events, *, additive: bool = False)
         divergence=functools.partial(divergences, program),
         draws=functools.partial(requests, program),
         events=events,
+        unread=functools.partial(public_sites, program),
         sums=functools.partial(additive_sites, program) if additive else None,
     )
-
-
-Part = Callable[..., object]
-"""A function of a learner, whose code is read; it is not called."""
-
-
-def code_tag(program: Part, *parts: Part) -> str:
-    """A tag for a learner that declares none: names, code, defaults and what they close over.
-
-    Args:
-        program: the program of a round, which names the learner.
-        parts: other functions that the values of its draws follow from.
-
-    Raises:
-        ValueError: if the code depends on an object whose content cannot be read. Two learners that
-            differ in it could have one tag.
-    """
-    contents = "\n".join(text for function in (program, *parts) for text in _contents(function))
-    digest = hashlib.sha256(contents.encode()).hexdigest()[:16]
-    return f"{program.__module__}.{program.__qualname__} {digest}"
-
-
-def _contents(value: object, within: tuple[int, ...] = ()) -> Iterator[str]:
-    """The content of a value as texts; of a function its code, defaults and what it closes over.
-
-    Containers state their type and their length, so that different ones give different texts.
-    """
-    if id(value) in within:
-        yield "itself"
-        return
-    within = (*within, id(value))
-
-    if isinstance(value, types.FunctionType):
-        yield f"function {value.__module__}.{value.__qualname__}"
-        closed = tuple(cell.cell_contents for cell in value.__closure__ or ())
-        by_name = tuple(sorted((value.__kwdefaults__ or {}).items()))
-        for part in (value.__code__, closed, value.__defaults__ or (), by_name):
-            yield from _contents(part, within)
-    elif isinstance(value, types.CodeType):
-        yield f"code {value.co_code!r} {value.co_names!r}"
-        yield from _contents(value.co_consts, within)
-    elif isinstance(value, tuple | frozenset):
-        yield f"{type(value).__name__} of {len(value)}"
-        for part in value if isinstance(value, tuple) else sorted(value, key=repr):
-            yield from _contents(part, within)
-    elif isinstance(value, np.generic | np.ndarray):
-        yield f"{value.dtype} {np.shape(value)} {np.asarray(value).tobytes()!r}"
-    elif isinstance(value, str | bytes | int | float | complex | enum.Enum | None | type(...)):
-        yield repr(value)
-    else:
-        raise ValueError(
-            f"a weak learner needs a tag: its code depends on a {type(value).__name__}, whose "
-            "content cannot be read; declare tag=, a text that names the learner and every static "
-            "part of it"
-        )
 
 
 def weak_learner(

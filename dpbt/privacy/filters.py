@@ -204,6 +204,38 @@ def request(measure: str, cost: float, delta: float) -> float:
     return zcdp_epsilon(cost, delta) if measure == "rho" else gdp_epsilon(math.sqrt(cost), delta)
 
 
+def instead(measure: str, unit: str, cost: Fraction, delta: float) -> str:
+    """With a delta, why an epsilon that seems to fit does not, and which purse would do.
+
+    Args:
+        measure: what the purse adds up.
+        unit: its name in words.
+        cost: of all that was paid, and of what is refused.
+        delta: of the purse.
+    """
+    if not delta:
+        return ""
+    return (
+        f"; with a delta a purse adds up {unit} and not epsilon, and a new one of epsilon = "
+        f"{needed(measure, cost, delta):g} would pay for this and for what was paid"
+    )
+
+
+def needed(measure: str, cost: Fraction, delta: float) -> float:
+    """An epsilon of three digits whose limit at the delta is not below a cost; nearly the least."""
+    epsilon = _three_digits(request(measure, float_above(cost), delta))
+    while limits(measure, epsilon, delta).cost < cost:
+        epsilon = _three_digits(epsilon * 1.0001)
+    return epsilon
+
+
+def _three_digits(number: float) -> float:
+    """The number, rounded up."""
+    nearest = float(f"{number:.3g}")
+    unit = 10.0 ** (math.floor(math.log10(number)) - 2)
+    return nearest if nearest >= number else float(f"{nearest + unit:.3g}")
+
+
 def float_above(number: Fraction) -> float:
     """The least float that is not below the number."""
     nearest = float(number)

@@ -143,6 +143,9 @@ class Mechanism(NamedTuple):
         wide: `sample` for totals beyond int32; None if there is none. It is (key, high, low,
             scale) -> (high, low). The i32 `high` and `low` stand for high 2^`LIMB` + low. It draws
             what `sample` draws, and clamps nothing.
+        at: `sample` for a part of the places of a table; None if outputs are not for places. It is
+            (key, value, scale, place) -> output. The u32[2] `place` is (high, low), and 2^32 high +
+            low is the place of the first output. Place k has the output k of `sample`.
     """
 
     name: str
@@ -154,6 +157,7 @@ class Mechanism(NamedTuple):
     sampler: Sampler | None = None
     public: bool = False
     wide: Callable[[Array, Array, Array, Array], tuple[Array, Array]] | None = None
+    at: Callable[[Array, Value, Array, Array], Array] | None = None
 
     def cost(self, sensitivity: Numbers, scale: Numbers) -> Cost:
         """The cost of one draw, in epsilon, rho and mu.

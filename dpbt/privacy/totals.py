@@ -63,8 +63,8 @@ def _drawn(mechanism: Mechanism) -> Callable[..., tuple[Array, Array]]:
 
 
 def read(release: Mapping[str, np.ndarray]) -> dict[str, Array]:
-    """The release as post-processing reads it: int32 as it is, and int64 as the nearest float32."""
+    """The release as post-processing reads it: int64 as the nearest float32, others as they are."""
     return {
-        site: jnp.asarray(array if array.dtype == np.int32 else array.astype(np.float32))
+        site: jnp.asarray(array.astype(np.float32) if array.dtype == np.int64 else array)
         for site, array in release.items()
     }

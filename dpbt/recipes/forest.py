@@ -8,7 +8,7 @@ import functools
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dpbt.base import ADD_REMOVE, Recipe, Relation
+from dpbt.base import ADD_REMOVE, MOST_CHUNKED_ROWS, Recipe, Relation
 from dpbt.learners import random_tree
 from dpbt.privacy import mechanisms
 from dpbt.privacy.mechanism import Mechanism
@@ -24,6 +24,9 @@ from dpbt.recipes.building import (
 )
 from dpbt.reweighting import uniform
 from dpbt.validate import flag, one_of, whole
+
+_MOST_LEAVES = 2**30
+"""Most leaves of disjoint trees together, so that 32 bits number the classes of all leaves."""
 
 
 def random_forest(
@@ -55,7 +58,7 @@ def random_forest(
     Args:
         epsilon: the total budget (the paper's eta), above 0. Infinite means exact counts.
         rows: m. Under add/remove a public bound on the number of rows; under replace-one their
-            public number.
+            public number. A table in chunks may have up to 2^40 (`dpbt.fit_chunks`).
         delta: 0 for a pure guarantee; else in (0, 1), with rounded Gaussian noise through GDP
             (tight).
         rounds: k, the number of trees. Settings of different k share a program. With `disjoint`, k
@@ -80,7 +83,8 @@ def random_forest(
     Raises:
         ValueError: for a value outside these ranges, named with what was given.
     """
-    request = checked_request(epsilon, delta, rows, rounds, calibration, relation, rows_per_person)
+    common = epsilon, delta, rows, rounds, calibration, relation, rows_per_person
+    request = checked_request(*common, MOST_CHUNKED_ROWS)
     kind = _kind(request, depth, disjoint, _count_noise(request), negative)
     return _forest("random_forest", request, kind)
 
@@ -107,7 +111,8 @@ def rf_l(
 
     Args: as `random_forest`.
     """
-    request = checked_request(epsilon, delta, rows, rounds, calibration, relation, rows_per_person)
+    common = epsilon, delta, rows, rounds, calibration, relation, rows_per_person
+    request = checked_request(*common, MOST_CHUNKED_ROWS)
     kind = _kind(request, depth, disjoint, _count_noise(request), negative)
     return _forest("rf_l", request, kind._replace(per_leaf=not request.tight))
 
@@ -171,6 +176,11 @@ def _kind(
     if disjoint and not request.tight:
         raise ValueError("disjoint rows are not in the papers; use the tight calibration")
     parts = whole("rounds", request.rounds) if disjoint else 1
+    if parts > _MOST_LEAVES >> depth:
+        raise ValueError(
+            f"disjoint trees have at most 2^30 leaves in all, got {parts} trees of 2^{depth}; use "
+            "fewer rounds or a smaller depth"
+        )
 
     # Negative counts, by default those of the calibration.
     if negative is None:

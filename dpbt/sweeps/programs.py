@@ -1,24 +1,20 @@
 """The compiled programs of a sweep: how each is compiled, and what a run has done so far."""
 
 import dataclasses
-import importlib.metadata
 import threading
 import time
 from typing import Any
 
-import jax
 import numpy as np
 from jax.stages import Compiled, Wrapped
 
+from dpbt import compiling
 from dpbt.sweeps.meshes import gathered
 
 QUICK_BYTES = 2.0**34
 """Programs that pass over less memory than this in a run are compiled quickly; see `options`."""
 
-_QUICKLY = {"xla_cpu_use_fusion_emitters": False, "xla_backend_optimization_level": 1}
-
-_KNOWN_VERSIONS = (0, 8), (0, 10)
-"""The versions of jaxlib whose compiler is known to take the options."""
+_QUICKLY = compiling.OLDER_EMITTER | {"xla_backend_optimization_level": 1}
 
 
 @dataclasses.dataclass
@@ -52,16 +48,12 @@ def options(platform: str, passed_bytes: float) -> dict[str, Any] | None:
     compiling.
 
     The choice follows from the plan alone, so a run that is resumed compiles as it did before.
-    `JAX_DISABLE_MOST_OPTIMIZATIONS` goes first.
 
     Args:
         platform: the platform of the devices, such as "cpu".
         passed_bytes: the bytes of a lane times the rounds of all fits of the program.
     """
-    version = tuple(int(part) for part in importlib.metadata.version("jaxlib").split(".")[:2])
-    known = _KNOWN_VERSIONS[0] <= version <= _KNOWN_VERSIONS[1]
-    asked = bool(jax.config.read("jax_disable_most_optimizations"))
-    quick = passed_bytes < QUICK_BYTES and platform == "cpu" and known and not asked
+    quick = passed_bytes < QUICK_BYTES and compiling.may_choose(platform)
     return _QUICKLY if quick else None
 
 

@@ -10,6 +10,7 @@ ROOT = Path(__file__).resolve().parents[2]
 """The checkout."""
 
 VARIABLE = "JAX_COMPILATION_CACHE_DIR"
+LEAST = "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"
 FOLDER = ROOT / ".cache" / "jax"
 NOTE = f"""Compiled programs are kept in .cache/jax of the checkout, or in the folder that
 {VARIABLE} names. Checkouts and machines can share it."""
@@ -36,10 +37,14 @@ def use_compilation_cache(least_seconds: float = 0.5) -> None:
     of the processor that it was compiled on, and another processor may lack them.
 
     Args:
-        least_seconds: programs that compile faster than this are not kept.
+        least_seconds: programs that compile faster than this are not kept; the environment's
+            `JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS` goes first.
     """
     import jax
 
     folder = Path(os.environ.get(VARIABLE) or FOLDER) / machine()
     jax.config.update("jax_compilation_cache_dir", str(folder))
-    jax.config.update("jax_persistent_cache_min_compile_time_secs", least_seconds)
+    # XLA's own caches, of GPUs, would put the folder's path into the name of every program.
+    jax.config.update("jax_persistent_cache_enable_xla_caches", "none")
+    least = float(os.environ.get(LEAST) or least_seconds)
+    jax.config.update("jax_persistent_cache_min_compile_time_secs", least)

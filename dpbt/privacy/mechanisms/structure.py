@@ -2,6 +2,7 @@
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from dpbt.base import Array
 from dpbt.privacy.keys import words
@@ -24,15 +25,45 @@ def _uniform_sample(key: Array, value: Array, scale: Numbers) -> Array:
     return jax.random.uniform(key, value.shape, value.dtype) * scale
 
 
+def _bits_at(key: Array, place: Array) -> Array:
+    """u32[2] for a place u32[]; it has a key of its own."""
+    return jax.random.bits(jax.random.fold_in(key, place), (2,), jnp.uint32)
+
+
 def _assignment_sample(key: Array, value: Array, scale: Numbers) -> Array:
     """Each place has its own key, so that its part does not depend on how many places follow."""
     places = jnp.arange(value.size, dtype=jnp.uint32)
-
-    def bits_of(place: Array) -> Array:
-        return jax.random.bits(jax.random.fold_in(key, place), (2,), jnp.uint32)
-
-    high, low = jax.vmap(bits_of)(places).T
+    high, low = jax.vmap(_bits_at, (None, 0))(key, places).T
     return _remainder(high, low, scale).astype(value.dtype).reshape(value.shape)
+
+
+_PLACES = 2**14
+"""How many places of a block are drawn at once, so that their keys take little memory."""
+
+
+def _root_of(key: Array, high: Array) -> Array:
+    """The key of 2^32 places that begin at 2^32 high; the first are those of `key` itself.
+
+    The others hang on a child by split, and the first places on children by fold_in. Of a release
+    key these never meet (`keys`).
+    """
+    other = jax.random.fold_in(jax.random.split(key)[1], high)
+    data = jnp.where(high == 0, jax.random.key_data(key), jax.random.key_data(other))
+    return jax.random.wrap_key_data(data, impl=jax.random.key_impl(key))
+
+
+def _assignment_at(key: Array, value: Array, scale: Numbers, place: Array) -> Array:
+    """The outputs of `_assignment_sample` for some places of a table."""
+    high, first = place
+    here, beyond = (jax.random.key_data(_root_of(key, high + np.uint32(k))) for k in (0, 1))
+
+    def bits_of(low: Array) -> Array:
+        data = jnp.where(low < first, beyond, here)  # where the low word began anew
+        return _bits_at(jax.random.wrap_key_data(data, impl=jax.random.key_impl(key)), low)
+
+    lows = first + jnp.arange(value.size, dtype=jnp.uint32)
+    bits = jax.lax.map(bits_of, lows, batch_size=min(_PLACES, value.size))
+    return _remainder(bits[:, 0], bits[:, 1], scale).astype(value.dtype).reshape(value.shape)
 
 
 def _uniform_log_prob(output: Array, value: Array, scale: Numbers) -> Array:
@@ -68,9 +99,12 @@ Integers are 64 random bits modulo scale, so they are uniform to within scale 2^
 above 2^16, they are 32 random bits modulo scale. Reals are multiples of 2^-23 times scale.
 """
 
-assignment = uniform._replace(name="assignment", sample=_assignment_sample, public=False)
+assignment = uniform._replace(
+    name="assignment", sample=_assignment_sample, public=False, at=_assignment_at
+)
 """`uniform` integers from the key of the noise, for draws that are withheld from the model.
 
 It is 0-DP as `uniform`. The first outputs do not depend on how many follow. An example is the part
-of a table that each place belongs to.
+of a table that each place belongs to. So a table that is read in parts has the outputs of the whole
+one, if each part knows its first place. There are 2^64 places.
 """

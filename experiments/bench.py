@@ -117,12 +117,18 @@ def random_forests(models: int, rows: int, rounds: int, depth: int) -> Recipe:
     )
 
 
-def lanes_of(table: Table, recipe: Recipe, memory_mb: float) -> int:
-    """How many settings of a recipe run side by side in the working memory, in equal batches."""
-    models = np.shape(recipe.rows)[0]
+def layout_of(table: Table, recipe: Recipe, memory_mb: float) -> rooflines.Layout:
+    """How the settings of a recipe run, as `dpbt.sweep` runs a single structure on one device.
+
+    Two calls have half of the settings each, if their number is even, and run side by side. A call
+    trains so many at a time, in equal batches, as the working memory holds.
+    """
+    settings = np.shape(recipe.rows)[0]
+    threads = 2 if settings % 2 == 0 else 1
+    models = settings // threads
     each = plan.lane_bytes(definition.shape_of(table), recipe)
     lanes = int(np.clip(memory_mb * 2**20 // each, 1, models))
-    return -(-models // -(-models // lanes))
+    return rooflines.Layout(-(-models // -(-models // lanes)), threads)
 
 
 def time_sweep(
@@ -138,9 +144,21 @@ def time_sweep(
         release: use keys for releases (ChaCha20) instead of research keys.
     """
     models = np.shape(recipe.rows)[0]
-    lanes = lanes_of(table, recipe, memory_mb)
+    lanes, threads = layout_of(table, recipe, memory_mb)
     keys = jax.random.split(dpbt.fresh_key() if release else jax.random.key(0), models)
-    timed = timing.measure(lambda _: _sweep(keys, table, recipe, lanes=lanes), repeats)
+
+    def part(number: int) -> Any:
+        return jax.tree.map(
+            lambda leaf: leaf[number::threads] if jnp.ndim(leaf) else leaf, (keys, recipe)
+        )
+
+    parts = [part(number) for number in range(threads)]
+
+    def fit(number: int) -> Any:
+        part_keys, settings = parts[number]
+        return _sweep(part_keys, table, settings, lanes=lanes)
+
+    timed = timing.measure(lambda _: timing.side_by_side(fit, threads), repeats)
     return timed.fastest, timed.first
 
 
@@ -158,8 +176,8 @@ def measure_sweep(
         table, greedy(models, rows, rounds, depth), repeats, memory_mb, release=True
     )
     gflops = models * products(rows, splits, depth, rounds) / seconds / 1e9
-    lanes = lanes_of(table, greedy(models, rows, rounds, depth), memory_mb)
-    floors = rooflines.of_greedy_trees((rows, splits), depth, rounds, models, lanes, repeats)
+    layout = layout_of(table, greedy(models, rows, rounds, depth), memory_mb)
+    floors = rooflines.of_greedy_trees((rows, splits), depth, rounds, models, layout, repeats)
     return {
         "name": name,
         "rows": rows,
@@ -172,7 +190,8 @@ def measure_sweep(
         "models_per_second": models / seconds,
         "gflops": gflops,
         "fraction_of_peak": gflops / peak,
-        "lanes": lanes,
+        "lanes": layout.lanes,
+        "threads": layout.threads,
         "floor_seconds": floors._asdict(),
         "bound": floors.bound,
         "share_of_bound": floors.share(seconds),
@@ -336,12 +355,13 @@ def run(options: argparse.Namespace) -> None:
 
 def _floors_as_text(sweeps: list[dict]) -> str:
     """What bounds each sweep, beside what it takes."""
-    head = ("sweep", "lanes", "seconds", "products, s", "bytes, s", "words, s")
+    head = ("sweep", "lanes", "threads", "seconds", "products, s", "bytes, s", "words, s")
     head += ("bound", "share of it", "share of all three")
     cells = [
         (
             sweep["name"],
             str(sweep["lanes"]),
+            str(sweep["threads"]),
             f"{sweep['seconds']:.3g}",
             *(f"{seconds:.3g}" for seconds in sweep["floor_seconds"].values()),
             sweep["bound"],

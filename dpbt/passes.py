@@ -239,6 +239,9 @@ BASE_BYTES = 700 * 2**20
 _LEAST_BLOCK, _MOST_BLOCK = 2**14, 2**19
 """Fewest and most rows of a block. Larger ones are no faster, because arrays leave the caches."""
 
+_MOST_SCORES = 2**21
+"""The most scores of a block of several classes; more take 1.3 to 1.6 times as long for a row."""
+
 
 @dataclasses.dataclass(frozen=True)
 class Room:
@@ -272,9 +275,11 @@ def room_for(table: ChunkedTable, recipe: Recipe, memory: float, threads: int) -
     Raises:
         ValueError: with the least memory, if it is too little; also for the model.
     """
-    scores = 0 if recipe.independent else 4 * math.prod(recipe.learner.hypotheses.response.axes)
+    classes = math.prod(recipe.learner.hypotheses.response.axes)
+    scores = 0 if recipe.independent else 4 * classes
     each = threads * (table.features + _prepared_bytes(table, recipe) + 12 * scores + 40)
-    largest = min(_MOST_BLOCK, max(table.rows_per_chunk, _LEAST_BLOCK))
+    largest = min(_MOST_BLOCK, _MOST_SCORES // classes, table.rows_per_chunk)
+    largest = max(largest, _LEAST_BLOCK)
     good = min(largest, 2**17)
     model, one_round = _model_bytes(recipe), _pass_bytes(recipe, threads)
     left = memory - BASE_BYTES - model - one_round
@@ -317,17 +322,25 @@ def _outputs(recipe: Recipe) -> tuple[int, int]:
 def _model_bytes(recipe: Recipe) -> int:
     """What the releases and the hypotheses of all rounds take while the model is put together."""
     private, public = _outputs(recipe)
-    return int(recipe.rounds) * 3 * (8 * private + 4 * private + 8 * public)
+    release, hypothesis = _RELEASED * private + _RELEASED * public, _READ * private
+    return int(recipe.rounds) * _COPIES * (release + hypothesis)
 
 
 def _pass_bytes(recipe: Recipe, threads: int) -> int:
     """What a round takes in a pass: sums of blocks in 32 bits, their total, and its draw."""
     private, public = _outputs(recipe)
-    return private * (4 * _AHEAD * threads + 24) + 8 * public
+    blocks, total_and_draw = _READ * _AHEAD * threads, 3 * _RELEASED
+    return private * (blocks + total_and_draw) + _RELEASED * public
 
 
 _AHEAD = 3
 """For each thread, the most blocks whose sums wait to be added up."""
+
+_RELEASED, _READ = 8, 4
+"""Most bytes of a number that is released, and of one that is summed in a block or is learned."""
+
+_COPIES = 3
+"""How often the rounds are in memory at the end: one by one, stacked, and filled up and scaled."""
 
 
 class _Scores:

@@ -140,7 +140,10 @@ def test_an_interrupted_demo_keeps_what_it_measured(tmp_path, capsys, monkeypatc
     files = ["--data", str(tmp_path / "rows.csv"), "--domain", str(tmp_path / "domain.json")]
     assert command_line.main(["demo", "--smoke", *files, "--out", str(tmp_path)]) == 130
     captured = capsys.readouterr()
-    assert captured.err.strip() == "interrupted; the files written so far are kept"
+    assert (
+        captured.err.strip()
+        == "interrupted; files are kept, and the same command goes on where it can"
+    )
     with open(tmp_path / "demo.csv", newline="") as file:
         lines = list(csv.DictReader(file))
     assert [line["epsilon"] for line in lines] == ["0.1", "1.0", "10.0", "0.1"]

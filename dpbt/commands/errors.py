@@ -55,7 +55,10 @@ def status_of(program: Callable[[], int]) -> int:
         print(f"error: {_line(error)}", file=sys.stderr)
         return BAD_INPUT
     except KeyboardInterrupt:
-        print("\ninterrupted; the files written so far are kept", file=sys.stderr)
+        print(
+            "\ninterrupted; files are kept, and the same command goes on where it can",
+            file=sys.stderr,
+        )
         return INTERRUPTED
 
 

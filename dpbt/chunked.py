@@ -40,8 +40,8 @@ from dpbt.base import (
 from dpbt.checkpoints import Checkpoint, Releases, key_words, public_words, recipe_words
 from dpbt.data import targets
 from dpbt.data.chunks import ChunkedTable
-from dpbt.passes import Last, Passes, Room, Summed, Turn, room_for
-from dpbt.postprocessing import Rounds, line_of, opened, scaled, stacked
+from dpbt.passes import Passes, Room, Summed, Turn, room_for
+from dpbt.postprocessing import Last, Rounds, line_of, opened, scaled, stacked
 from dpbt.privacy import boundary, keys, pricing, totals
 from dpbt.processes import Place
 from dpbt.reweighting import counted_weights
@@ -410,8 +410,8 @@ class _Run:
 
     def _rounds(self, opening: Public, bound: Array, prologue: Releases) -> Rounds:
         """All rounds: those that the checkpoints have, and then the others."""
-        rounds, recipe = int(self._recipe.rounds), self._recipe
-        done = Rounds(recipe, opening, bound)
+        rounds = int(self._recipe.rounds)
+        done = Rounds(self._recipe, opening, bound)
         self._replay(done, self._known_rounds(rounds))
         for first in range(len(done.learned), rounds, self._at_once):
             self._report(Progress("rounds", first, rounds))
@@ -425,8 +425,8 @@ class _Run:
             assert self._kept is not None
             kept = self._kept.get(str(number))
             assert kept is not None
-            done.begin(number)
-            done.learn(number, kept, jnp.asarray(self._kept.cap(str(number))))
+            done.begin()
+            done.learn(kept, jnp.asarray(self._kept.cap(str(number))))
         if known > 1 and not self._recipe.independent:
             with self._stage("replaying"):
                 before = stacked(done.structures[:-1]), stacked(done.learned[:-1])
@@ -434,8 +434,8 @@ class _Run:
 
     def _pass(self, done: Rounds, numbers: range, prologue: Releases) -> None:
         """Make the next rounds in one pass; they are several where none depends on another."""
-        for number in numbers:
-            done.begin(number)
+        for _ in numbers:
+            done.begin()
         sites = [self._sites(done, number) for number in numbers]
         last = None
         if not self._recipe.independent:
@@ -454,7 +454,7 @@ class _Run:
             release = self._drawn(key, sites[place], found.of(place))
             boundary.check_sites(prologue=prologue, rounds=release)
             self._keep(str(number), release, found.cap)
-            done.learn(number, release, found.cap)
+            done.learn(release, found.cap)
 
     def _sites(self, done: Rounds, number: int) -> Release:
         """The public randomness of a round."""

@@ -5,7 +5,7 @@ follow from releases alone, by the same steps as in memory (`rounds.run_rounds`)
 compiled once for a recipe.
 """
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -13,7 +13,6 @@ import jax.numpy as jnp
 from dpbt import rounds
 from dpbt.base import Array, Hypothesis, Public, Recipe, Release
 from dpbt.checkpoints import Releases
-from dpbt.passes import Last
 from dpbt.privacy import pricing, totals
 
 scaled, line_of = jax.jit(rounds.scaled), jax.jit(rounds.line_of)
@@ -41,8 +40,20 @@ def _learned(
     return hypothesis, recipe.learner.hypotheses.bound(hypothesis)
 
 
+class Last(NamedTuple):
+    """The hypothesis that the scores do not have yet; zeros before the first round.
+
+    Attributes:
+        structure: of its round; None where the learner has none.
+        hypothesis: of that round.
+    """
+
+    structure: Any
+    hypothesis: Hypothesis
+
+
 class Rounds:
-    """The rounds so far.
+    """The rounds of one run so far, as far as they are public.
 
     Attributes:
         opening: what is public in all rounds.
@@ -66,21 +77,21 @@ class Rounds:
         self.released: list[Releases] = []
         self.learned: list[Hypothesis] = []
 
-    def begin(self, number: int) -> None:
-        """Make the structure of the next round, which no row of the round is needed for."""
-        structure = None
+    def begin(self) -> None:
+        """Make the structure of the next round, which follows from no row."""
+        number, structure = len(self.structures), None
         if self._recipe.learner.structure is not None:
             structure = _structure(self._recipe, self.opening, jnp.int32(number))
         self.structures.append(structure)
 
-    def learn(self, number: int, release: Releases, cap: Array) -> None:
-        """Learn the hypothesis of the next round.
+    def learn(self, release: Releases, cap: Array) -> None:
+        """Learn the hypothesis of the next round, which has begun.
 
         Args:
-            number: of the round, which has begun.
             release: of the round.
             cap: f32[], the public bound on its weights.
         """
+        number = len(self.learned)
         told = jnp.int32(number), cap, self.structures[number]
         hypothesis, more = _learned(self._recipe, self.opening, told, totals.read(release))
         self.bound = self.bound + more

@@ -21,7 +21,7 @@ from dpbt.base import Recipe, Table
 from dpbt.data import domains
 from dpbt.data.questions import of_splits
 from dpbt.privacy import mechanisms
-from dpbt.sweeps import definition, plan
+from dpbt.sweeps import definition, plan, runner
 from experiments.common import (
     commands,
     compiling,
@@ -118,16 +118,18 @@ def random_forests(models: int, rows: int, rounds: int, depth: int) -> Recipe:
 
 
 def layout_of(table: Table, recipe: Recipe, memory_mb: float) -> rooflines.Layout:
-    """How the settings of a recipe run, as `dpbt.sweep` runs a single structure on one device.
+    """How the settings of a recipe run, as `dpbt.sweeps.run` runs one structure on one device.
 
-    Two calls have half of the settings each, if their number is even, and run side by side. A call
-    trains so many at a time, in equal batches, as the working memory holds.
+    Two calls have half of the settings each and run side by side, if these are many or more than
+    the working memory holds at a time. An odd number of settings is not cut here. A call trains as
+    many at a time as the memory holds, in equal batches.
     """
     settings = np.shape(recipe.rows)[0]
-    threads = 2 if settings % 2 == 0 else 1
+    held = memory_mb * 2**20 // plan.lane_bytes(definition.shape_of(table), recipe)
+    several = settings > max(held, 1) or settings >= runner.THREADS * runner.LEAST_LANES
+    threads = runner.THREADS if several and settings % runner.THREADS == 0 else 1
     models = settings // threads
-    each = plan.lane_bytes(definition.shape_of(table), recipe)
-    lanes = int(np.clip(memory_mb * 2**20 // each, 1, models))
+    lanes = int(np.clip(held, 1, models))
     return rooflines.Layout(-(-models // -(-models // lanes)), threads)
 
 
@@ -148,9 +150,7 @@ def time_sweep(
     keys = jax.random.split(dpbt.fresh_key() if release else jax.random.key(0), models)
 
     def part(number: int) -> Any:
-        return jax.tree.map(
-            lambda leaf: leaf[number::threads] if jnp.ndim(leaf) else leaf, (keys, recipe)
-        )
+        return jax.tree.map(lambda leaf: leaf[number::threads], (keys, recipe))
 
     parts = [part(number) for number in range(threads)]
 

@@ -105,8 +105,8 @@ def test_several_classes_release_under_an_old_key_what_they_released():
 def test_a_class_costs_a_round_on_chunks_a_few_passes_over_its_scores(tmp_path, monkeypatch):
     """XLA counts the bytes that a block's program moves: 36 a row for each further class.
 
-    They were 60 when the softmax was summed over an axis of classes and residuals were made again
-    for each sum. Scores are read and written in 8 of them.
+    A softmax over the axis of classes has 62, and one flat sum of all classes has 40. Scores are
+    read and written in 8 of them. Another version of XLA may count otherwise.
     """
     asked = []
 
@@ -130,4 +130,4 @@ def test_a_class_costs_a_round_on_chunks_a_few_passes_over_its_scores(tmp_path, 
         dpbt.fit_chunks(jax.random.key(0), found, recipe, threads=1)
         cost = program.lower(*asked[-1]).compile().cost_analysis()
         moved[classes] = cost["bytes accessed"] / asked[-1][0].present.shape[0]
-    assert moved[8] - moved[4] < 4 * 45, moved
+    assert moved[8] - moved[4] < 4 * 38, moved

@@ -21,7 +21,10 @@ _LAPLACE_WORDS = 2 * variates.EXPONENTIAL_WORDS
 """Words of one discrete Laplace variable."""
 
 _STREAMED = 2**26
+"""Bytes that a measurement of the rate of bytes reads and writes, at least."""
+
 _CALLS = 8
+"""How often a thread calls what is measured, so that starting a thread counts little."""
 
 
 class Floors(NamedTuple):
@@ -157,7 +160,7 @@ def of_greedy_trees(
         depth: D.
         rounds: T.
         models: the number of settings.
-        layout: how many of them run side by side.
+        layout: how the models run.
         repeats: timed runs of each measurement; the fastest counts.
     """
     rows, splits = shape

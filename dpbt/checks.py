@@ -58,8 +58,8 @@ def check_table(table: object) -> None:
     """
     if isinstance(table, ChunkedTable):
         raise ValueError(
-            "a table in chunks is learned from by dpbt.fit_chunks(key, table, recipe), or by "
-            "fit_chunks of a purse"
+            "a table in chunks is learned from by dpbt.fit_chunks(key, table, recipe, public_key), "
+            "or by fit_chunks of a purse; recipes without public randomness read no public_key"
         )
     if not isinstance(table, Table):
         raise ValueError(

@@ -40,19 +40,12 @@ from dpbt.base import (
 from dpbt.checkpoints import Checkpoint, Releases, key_words, public_words, recipe_words
 from dpbt.data import targets
 from dpbt.data.chunks import ChunkedTable
-from dpbt.passes import Last, Passes, Room, Summed, Turn, room_for
+from dpbt.passes import Passes, Room, Summed, Turn, room_for
+from dpbt.postprocessing import Last, Rounds, line_of, opened, scaled, stacked
 from dpbt.privacy import boundary, keys, pricing, totals
 from dpbt.processes import Place
 from dpbt.reweighting import counted_weights
-from dpbt.rounds import (
-    after_rounds,
-    before_rounds,
-    line_of,
-    opening_of,
-    placed_by,
-    scaled,
-    start_of,
-)
+from dpbt.rounds import after_rounds, before_rounds, placed_by
 from dpbt.validate import as_path, positive, whole
 
 
@@ -296,34 +289,6 @@ def _row_of(table: ChunkedTable) -> Table:
     )
 
 
-# Public post-processing, as `rounds.run_rounds` has it.
-
-
-@jax.jit
-def _opened(recipe: Recipe, prologue: Release) -> tuple[Public, Array]:
-    return opening_of(recipe, prologue), start_of(recipe, prologue)
-
-
-@jax.jit
-def _structure(recipe: Recipe, opening: Public, number: Array) -> Any:
-    assert recipe.learner.structure is not None
-    public = opening._replace(round=number)
-    return recipe.learner.structure(recipe.budget, public)
-
-
-@jax.jit
-def _learned(
-    recipe: Recipe, opening: Public, turn_public: tuple[Array, Array, Any], release: Release
-) -> tuple[Hypothesis, Array]:
-    number, cap, structure = turn_public
-    public = opening._replace(cap=cap, round=number, structure=structure)
-    hypothesis = recipe.learner.hypothesis(release, recipe.budget, public)
-    return hypothesis, recipe.learner.hypotheses.bound(hypothesis)
-
-
-_scaled, _line_of = jax.jit(scaled), jax.jit(line_of)
-
-
 # Public randomness, drawn on one absent row, as it reads none.
 
 
@@ -391,17 +356,17 @@ class _Run:
         if learner.prologue is not None:
             with self._stage("prologue"):
                 prologue = self._once("prologue", self._noise.opening, self._opening)
-        opening, start = _opened(recipe, totals.read(prologue))
+        opening, start = opened(recipe, totals.read(prologue))
         if not recipe.independent:
             self._passes.start(start)
-        released, hypotheses, last = self._rounds(opening, jnp.max(jnp.abs(start)), prologue)
+        done = self._rounds(opening, jnp.max(jnp.abs(start)), prologue)
         epilogue: Releases = {}
         if learner.epilogue is not None:
-            told = opening, last, totals.read(prologue)
+            told = opening, done.last, totals.read(prologue)
             with self._stage("epilogue"):
                 closing = functools.partial(self._closing, *told)
                 epilogue = self._once("epilogue", self._noise.closing, closing)
-        return self._model(prologue, released, epilogue, hypotheses)
+        return self._model(prologue, done.released, epilogue, done.learned)
 
     @contextlib.contextmanager
     def _stage(self, stage: str) -> Iterator[None]:
@@ -443,71 +408,61 @@ class _Run:
         if self._kept is not None:
             self._kept.add(part, release, float(cap))
 
-    def _rounds(
-        self, opening: Public, bound: Array, prologue: Releases
-    ) -> tuple[list[Releases], list[Hypothesis], Last]:
-        """The release and the hypothesis of each round, and the last of them with its structure."""
-        recipe, rounds = self._recipe, int(self._recipe.rounds)
-        released: list[Releases] = []
-        learned: list[Hypothesis] = []
-        structures: list[Any] = []
+    def _rounds(self, opening: Public, bound: Array, prologue: Releases) -> Rounds:
+        """All rounds: those that the checkpoints have, and then the others."""
+        rounds = int(self._recipe.rounds)
+        done = Rounds(self._recipe, opening, bound)
+        self._replay(done, self._known_rounds(rounds))
+        for first in range(len(done.learned), rounds, self._at_once):
+            self._report(Progress("rounds", first, rounds))
+            self._pass(done, range(first, min(first + self._at_once, rounds)), prologue)
+        self._report(Progress("rounds", rounds, rounds))
+        return done
 
-        def learn(number: int, release: Releases, cap: Array) -> None:
-            nonlocal bound
-            told = jnp.int32(number), cap, structures[number]
-            hypothesis, more = _learned(recipe, opening, told, totals.read(release))
-            bound = bound + more
-            released.append(release)
-            learned.append(hypothesis)
-
-        # What the checkpoints of all processes have: their hypotheses, added to the scores but for
-        # the last one.
-        for number in range(self._known_rounds(rounds)):
+    def _replay(self, done: Rounds, known: int) -> None:
+        """Learn the rounds that all checkpoints have, and add all but the last to the scores."""
+        for number in range(known):
             assert self._kept is not None
             kept = self._kept.get(str(number))
             assert kept is not None
-            structures.append(_structure_of(recipe, opening, number))
-            learn(number, kept, jnp.asarray(self._kept.cap(str(number))))
-        if len(learned) > 1 and not recipe.independent:
+            done.begin()
+            done.learn(kept, jnp.asarray(self._kept.cap(str(number))))
+        if known > 1 and not self._recipe.independent:
             with self._stage("replaying"):
-                before = _stacked(structures[:-1]), _stacked(learned[:-1])
-                self._passes.replay(opening, *before, len(learned) - 1)
+                before = stacked(done.structures[:-1]), stacked(done.learned[:-1])
+                self._passes.replay(done.opening, *before, known - 1)
 
-        # The other rounds, several in a pass where they do not depend on each other.
-        for first in range(len(learned), rounds, self._at_once):
-            self._report(Progress("rounds", first, rounds))
-            numbers = range(first, min(first + self._at_once, rounds))
-            structures += [_structure_of(recipe, opening, number) for number in numbers]
-            last = None
-            if not recipe.independent:
-                hypothesis = learned[-1] if learned else self._nothing(opening, structures[0])
-                last = Last(structures[max(first - 1, 0)], hypothesis)
-            sites = [self._sites(opening, bound, number, structures[number]) for number in numbers]
-            turn = Turn(
-                opening,
-                bound,
-                np.asarray(numbers, np.int32),
-                _on_host([structures[number] for number in numbers]),
-                _on_host(sites),
-                last,
-            )
-            noise = self._noise.rounds[np.asarray(numbers)]
-            found = self._passes.rounds(turn, noise)
-            for number, key, own in zip(numbers, noise, sites, strict=True):
-                release = self._drawn(key, own, found.of(number - first))
-                boundary.check_sites(prologue=prologue, rounds=release)
-                self._keep(str(number), release, found.cap)
-                learn(number, release, found.cap)
-        self._report(Progress("rounds", rounds, rounds))
-        return released, learned, Last(structures[-1], learned[-1])
+    def _pass(self, done: Rounds, numbers: range, prologue: Releases) -> None:
+        """Make the next rounds in one pass; they are several where none depends on another."""
+        for _ in numbers:
+            done.begin()
+        sites = [self._sites(done, number) for number in numbers]
+        last = None
+        if not self._recipe.independent:
+            last = done.last if done.learned else done.nothing(self._small)
+        turn = Turn(
+            done.opening,
+            done.bound,
+            np.asarray(numbers, np.int32),
+            _on_host(done.structures[numbers.start :]),
+            _on_host(sites),
+            last,
+        )
+        noise = self._noise.rounds[np.asarray(numbers)]
+        found = self._passes.rounds(turn, noise)
+        for place, (number, key) in enumerate(zip(numbers, noise, strict=True)):
+            release = self._drawn(key, sites[place], found.of(place))
+            boundary.check_sites(prologue=prologue, rounds=release)
+            self._keep(str(number), release, found.cap)
+            done.learn(release, found.cap)
 
-    def _sites(self, opening: Public, bound: Array, number: int, structure: Any) -> Release:
+    def _sites(self, done: Rounds, number: int) -> Release:
         """The public randomness of a round."""
         if self._structure is None:
             return {}
-        told = bound, jnp.int32(number), structure
+        told = done.bound, jnp.int32(number), done.structures[number]
         key = self._structure.rounds[number]
-        return _sites_of_round(key, self._nobody, self._recipe, opening, told)
+        return _sites_of_round(key, self._nobody, self._recipe, done.opening, told)
 
     def _known_rounds(self, rounds: int) -> int:
         """How many of the first rounds every process has the releases of."""
@@ -515,20 +470,6 @@ class _Run:
         while self._kept is not None and known < rounds and self._kept.get(str(known)) is not None:
             known += 1
         return processes.least(known)
-
-    def _nothing(self, opening: Public, structure: Any) -> Hypothesis:
-        """A hypothesis of zeros, which changes no score."""
-        draws = pricing.drawn(self._recipe, self._recipe.learner.program, 0.0)
-        release = {site: jnp.zeros(draw.shape, draw.dtype) for site, draw in draws.items()}
-        told = jnp.int32(0), jnp.float32(1), structure
-        read = {
-            site: array
-            if self._small or draws[site].mechanism.public
-            else array.astype(jnp.float32)
-            for site, array in release.items()
-        }
-        hypothesis, _ = _learned(self._recipe, opening, told, read)
-        return jax.tree.map(jnp.zeros_like, hypothesis)
 
     def _model(
         self,
@@ -545,9 +486,9 @@ class _Run:
             array = np.asarray(array)
             return np.concatenate([array, np.zeros((missing, *array.shape[1:]), array.dtype)])
 
-        slope, intercept = _line_of(recipe, totals.read(prologue), totals.read(epilogue))
-        hypotheses: Hypotheses = jax.tree.map(padded, _stacked(learned))
-        hypotheses = _scaled(recipe, jax.tree.map(jnp.asarray, hypotheses), slope)
+        slope, intercept = line_of(recipe, totals.read(prologue), totals.read(epilogue))
+        hypotheses: Hypotheses = jax.tree.map(padded, stacked(learned))
+        hypotheses = scaled(recipe, jax.tree.map(jnp.asarray, hypotheses), slope)
         rounds = {site: padded(np.stack([each[site] for each in released])) for site in released[0]}
         drawn = pricing.drawn(recipe, recipe.learner.program, 0.0)
         transcript = Transcript(*(_on_device(once) for once in (prologue, rounds, epilogue)))
@@ -564,20 +505,8 @@ class _Run:
         )
 
 
-def _structure_of(recipe: Recipe, opening: Public, number: int) -> Any:
-    """What is public in a round before it; None where the learner says nothing."""
-    if recipe.learner.structure is None:
-        return None
-    return _structure(recipe, opening, jnp.int32(number))
-
-
-def _stacked(arrays: list[Any]) -> Any:
-    """Pytrees of arrays with a leading axis for rounds."""
-    return jax.tree.map(lambda *each: jnp.stack(each), *arrays)
-
-
 def _on_host(arrays: list[Any]) -> Any:
-    """`_stacked` of a few arrays on the host, where it costs no program."""
+    """`stacked` of a few arrays on the host, where it costs no program."""
     return jax.tree.map(lambda *each: np.stack([np.asarray(array) for array in each]), *arrays)
 
 

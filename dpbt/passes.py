@@ -28,7 +28,6 @@ from dpbt.base import (
     AnyArray,
     Array,
     Given,
-    Hypothesis,
     Prepared,
     Public,
     Questions,
@@ -37,6 +36,7 @@ from dpbt.base import (
     Table,
 )
 from dpbt.data.chunks import ChunkedTable, Rows
+from dpbt.postprocessing import Last
 from dpbt.privacy import pricing, totals
 from dpbt.privacy.boundary import Asked
 from dpbt.privacy.totals import Totals
@@ -63,18 +63,6 @@ class Block(NamedTuple):
     rows: int
     place: int
     admitted: int | None = None
-
-
-class Last(NamedTuple):
-    """The hypothesis that the scores do not have yet; zeros before the first round.
-
-    Attributes:
-        structure: of its round; None where the learner has none.
-        hypothesis: of that round.
-    """
-
-    structure: Any
-    hypothesis: Hypothesis
 
 
 class Turn(NamedTuple):
@@ -239,6 +227,12 @@ BASE_BYTES = 700 * 2**20
 _LEAST_BLOCK, _MOST_BLOCK = 2**14, 2**19
 """Fewest and most rows of a block. Larger ones are no faster, because arrays leave the caches."""
 
+_MOST_SCORES = 2**21
+"""The most scores of a block of several classes, unless it has the fewest rows.
+
+More of them took 1.4 to 1.6 times as long for a row.
+"""
+
 
 @dataclasses.dataclass(frozen=True)
 class Room:
@@ -272,9 +266,11 @@ def room_for(table: ChunkedTable, recipe: Recipe, memory: float, threads: int) -
     Raises:
         ValueError: with the least memory, if it is too little; also for the model.
     """
-    scores = 0 if recipe.independent else 4 * math.prod(recipe.learner.hypotheses.response.axes)
+    classes = math.prod(recipe.learner.hypotheses.response.axes)
+    scores = 0 if recipe.independent else 4 * classes
     each = threads * (table.features + _prepared_bytes(table, recipe) + 12 * scores + 40)
-    largest = min(_MOST_BLOCK, max(table.rows_per_chunk, _LEAST_BLOCK))
+    largest = min(_MOST_BLOCK, _MOST_SCORES // classes, table.rows_per_chunk)
+    largest = max(largest, _LEAST_BLOCK)
     good = min(largest, 2**17)
     model, one_round = _model_bytes(recipe), _pass_bytes(recipe, threads)
     left = memory - BASE_BYTES - model - one_round
@@ -317,17 +313,25 @@ def _outputs(recipe: Recipe) -> tuple[int, int]:
 def _model_bytes(recipe: Recipe) -> int:
     """What the releases and the hypotheses of all rounds take while the model is put together."""
     private, public = _outputs(recipe)
-    return int(recipe.rounds) * 3 * (8 * private + 4 * private + 8 * public)
+    release, hypothesis = _RELEASED * private + _RELEASED * public, _READ * private
+    return int(recipe.rounds) * _COPIES * (release + hypothesis)
 
 
 def _pass_bytes(recipe: Recipe, threads: int) -> int:
     """What a round takes in a pass: sums of blocks in 32 bits, their total, and its draw."""
     private, public = _outputs(recipe)
-    return private * (4 * _AHEAD * threads + 24) + 8 * public
+    blocks, total_and_draw = _READ * _AHEAD * threads, 3 * _RELEASED
+    return private * (blocks + total_and_draw) + _RELEASED * public
 
 
 _AHEAD = 3
 """For each thread, the most blocks whose sums wait to be added up."""
+
+_RELEASED, _READ = 8, 4
+"""Most bytes of a number that is released, and of one that is summed in a block or is learned."""
+
+_COPIES = 3
+"""How often the rounds are in memory at the end: one by one, stacked, and filled up and scaled."""
 
 
 class _Scores:

@@ -21,7 +21,7 @@ from dpbt.base import Recipe, Table
 from dpbt.data import domains
 from dpbt.data.questions import of_splits
 from dpbt.privacy import mechanisms
-from dpbt.sweeps import definition, plan
+from dpbt.sweeps import definition, plan, runner
 from experiments.common import (
     commands,
     compiling,
@@ -117,12 +117,20 @@ def random_forests(models: int, rows: int, rounds: int, depth: int) -> Recipe:
     )
 
 
-def lanes_of(table: Table, recipe: Recipe, memory_mb: float) -> int:
-    """How many settings of a recipe run side by side in the working memory, in equal batches."""
-    models = np.shape(recipe.rows)[0]
-    each = plan.lane_bytes(definition.shape_of(table), recipe)
-    lanes = int(np.clip(memory_mb * 2**20 // each, 1, models))
-    return -(-models // -(-models // lanes))
+def layout_of(table: Table, recipe: Recipe, memory_mb: float) -> rooflines.Layout:
+    """How the settings of a recipe run, as `dpbt.sweeps.run` runs one structure on one device.
+
+    Two calls have half of the settings each and run side by side, if these are many or more than
+    the working memory holds at a time. An odd number of settings is not cut here. A call trains as
+    many at a time as the memory holds, in equal batches.
+    """
+    settings = np.shape(recipe.rows)[0]
+    held = memory_mb * 2**20 // plan.lane_bytes(definition.shape_of(table), recipe)
+    several = settings > max(held, 1) or settings >= runner.THREADS * runner.LEAST_LANES
+    threads = runner.THREADS if several and settings % runner.THREADS == 0 else 1
+    models = settings // threads
+    lanes = int(np.clip(held, 1, models))
+    return rooflines.Layout(-(-models // -(-models // lanes)), threads)
 
 
 def time_sweep(
@@ -138,9 +146,19 @@ def time_sweep(
         release: use keys for releases (ChaCha20) instead of research keys.
     """
     models = np.shape(recipe.rows)[0]
-    lanes = lanes_of(table, recipe, memory_mb)
+    lanes, threads = layout_of(table, recipe, memory_mb)
     keys = jax.random.split(dpbt.fresh_key() if release else jax.random.key(0), models)
-    timed = timing.measure(lambda _: _sweep(keys, table, recipe, lanes=lanes), repeats)
+
+    def part(number: int) -> Any:
+        return jax.tree.map(lambda leaf: leaf[number::threads], (keys, recipe))
+
+    parts = [part(number) for number in range(threads)]
+
+    def fit(number: int) -> Any:
+        part_keys, settings = parts[number]
+        return _sweep(part_keys, table, settings, lanes=lanes)
+
+    timed = timing.measure(lambda _: timing.side_by_side(fit, threads), repeats)
     return timed.fastest, timed.first
 
 
@@ -158,8 +176,8 @@ def measure_sweep(
         table, greedy(models, rows, rounds, depth), repeats, memory_mb, release=True
     )
     gflops = models * products(rows, splits, depth, rounds) / seconds / 1e9
-    lanes = lanes_of(table, greedy(models, rows, rounds, depth), memory_mb)
-    floors = rooflines.of_greedy_trees((rows, splits), depth, rounds, models, lanes, repeats)
+    layout = layout_of(table, greedy(models, rows, rounds, depth), memory_mb)
+    floors = rooflines.of_greedy_trees((rows, splits), depth, rounds, models, layout, repeats)
     return {
         "name": name,
         "rows": rows,
@@ -172,7 +190,8 @@ def measure_sweep(
         "models_per_second": models / seconds,
         "gflops": gflops,
         "fraction_of_peak": gflops / peak,
-        "lanes": lanes,
+        "lanes": layout.lanes,
+        "threads": layout.threads,
         "floor_seconds": floors._asdict(),
         "bound": floors.bound,
         "share_of_bound": floors.share(seconds),
@@ -336,12 +355,13 @@ def run(options: argparse.Namespace) -> None:
 
 def _floors_as_text(sweeps: list[dict]) -> str:
     """What bounds each sweep, beside what it takes."""
-    head = ("sweep", "lanes", "seconds", "products, s", "bytes, s", "words, s")
+    head = ("sweep", "lanes", "threads", "seconds", "products, s", "bytes, s", "words, s")
     head += ("bound", "share of it", "share of all three")
     cells = [
         (
             sweep["name"],
             str(sweep["lanes"]),
+            str(sweep["threads"]),
             f"{sweep['seconds']:.3g}",
             *(f"{seconds:.3g}" for seconds in sweep["floor_seconds"].values()),
             sweep["bound"],

@@ -117,7 +117,14 @@ SLOW = {
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items):
-    """Mark the tests of `SLOW`, one variant of a parametrized test at a time."""
+    """Mark the tests of `SLOW`, one variant of a parametrized test at a time.
+
+    Raises:
+        pytest.UsageError: for a name with the address of an object. It differs between the workers
+            of one run, and then none of them runs a test.
+    """
     for item in items:
+        if "at0x" in item.nodeid.replace(" ", ""):
+            raise pytest.UsageError(f"the name of a test has an address: {item.nodeid}")
         if item.nodeid.removeprefix("tests/") in SLOW:
             item.add_marker(pytest.mark.slow)

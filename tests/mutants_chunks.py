@@ -66,8 +66,15 @@ CHUNKS = [
         "trees of one pass with one noise",
         "dpbt/chunked.py",
         "noise = self._noise.rounds[np.asarray(numbers)]",
-        "noise = self._noise.rounds[np.full(len(numbers), first)]",
+        "noise = self._noise.rounds[np.full(len(numbers), numbers.start)]",
         (commands("a_folder_gives_the_model_of_the_file[forest]"),),
+    ),
+    Mutant(
+        "blocks of several classes as large as those of two",
+        "dpbt/passes.py",
+        "_MOST_SCORES // classes",
+        "_MOST_SCORES",
+        ("tests/test_chunks.py::test_scores_of_several_classes_bound_the_blocks",),
     ),
     Mutant(
         "trees of one pass with the sums of the first",

@@ -340,6 +340,16 @@ def test_memory_bounds_the_blocks(tmp_path):
     assert not room_for(large, recipe, 32 * GIB, 2).scratch
 
 
+@pytest.mark.parametrize(("classes", "rows"), [(3, 2**19), (8, 2**18), (255, 2**14)])
+def test_scores_of_several_classes_bound_the_blocks(tmp_path, classes, rows):
+    target = Nominal(tuple(map(str, range(classes))))
+    cells, rng = columns(10), np.random.default_rng(0)
+    given = rng.choice(target.values, 10)
+    found = conversion.convert_columns(DOMAIN, cells, given, tmp_path / "t", target=target)
+    recipe = recipes.oblivious_boost(epsilon=1, rows=10, domain=DOMAIN, target=target, rounds=1)
+    assert room_for(found, recipe, 64 * GIB, 1).block == rows
+
+
 @pytest.mark.parametrize("bound", [1, 10, 455, 10**6])
 @pytest.mark.parametrize("size", [7, 64, 300])
 def test_the_first_present_rows_count(tmp_path, bound, size):

@@ -225,7 +225,7 @@ def test_floors_count_the_words_that_selections_draw(splits, monkeypatch):
 
 
 def test_floors_name_what_bounds_a_sweep():
-    floors = rooflines.of_greedy_trees((200, 9), 2, rounds=3, models=4, lanes=2, repeats=1)
+    floors = rooflines.of_greedy_trees((200, 9), 2, 3, 4, rooflines.Layout(1, 2), repeats=1)
     assert min(floors) > 0
     assert getattr(floors, floors.bound) == max(floors)
     known = rooflines.Floors(products=1.0, bytes=2.0, words=0.5)

@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from dpbt.commands.errors import InputError, of_input
+from dpbt.commands.errors import STOPPED, InputError, of_input
 from experiments import __main__ as command_line
 from experiments import bench
 from experiments import demo as demos
@@ -140,7 +140,7 @@ def test_an_interrupted_demo_keeps_what_it_measured(tmp_path, capsys, monkeypatc
     files = ["--data", str(tmp_path / "rows.csv"), "--domain", str(tmp_path / "domain.json")]
     assert command_line.main(["demo", "--smoke", *files, "--out", str(tmp_path)]) == 130
     captured = capsys.readouterr()
-    assert captured.err.strip() == "interrupted; the files written so far are kept"
+    assert captured.err.strip() == STOPPED
     with open(tmp_path / "demo.csv", newline="") as file:
         lines = list(csv.DictReader(file))
     assert [line["epsilon"] for line in lines] == ["0.1", "1.0", "10.0", "0.1"]

@@ -43,9 +43,16 @@ def expected(estimator):
     return {**REFUSED, **NOISE, **(SEVERAL if several else {})}
 
 
+class Maker(functools.partial):
+    """A recipe whose name has no address, as the workers must agree on the names of the tests."""
+
+    def __repr__(self) -> str:
+        return f"{self.func.__name__} with {self.keywords}"
+
+
 BOOSTED = {"rows": 512, "domain": Numeric(-5, 5, bins=16), "epsilon": 50.0}
-TREES = functools.partial(SMALL, rounds=8, depth=3)
-GROVES = functools.partial(GROVE, rounds=8, depth=5)
+TREES = Maker(SMALL, rounds=8, depth=3)
+GROVES = Maker(GROVE, rounds=8, depth=5)
 
 
 @pytest.mark.slow

@@ -39,7 +39,7 @@ def test_programs_of_a_structure_are_given_back(tmp_path, monkeypatch):
     sweep = plan.Sweep("own", one_depth, {"depth": (1, 2, 3)})
     runner.run(sweep, worker.tasks()[0], tmp_path, about={}, progress=count)
     assert len(made) == 3
-    assert max(alive) <= runner._THREADS < 3
+    assert max(alive) <= runner.THREADS < 3
 
 
 def test_a_program_is_traced_once(tmp_path, monkeypatch):
@@ -72,7 +72,7 @@ def test_a_failure_stops_the_other_structures(tmp_path):
     sweep = plan.Sweep("own", one_depth, {"depth": (1, 2, 3)})
     with pytest.raises(RuntimeError, match="stopped"):
         runner.run(sweep, worker.tasks()[0], tmp_path, about={}, progress=progress)
-    assert len(calls) <= runner._THREADS
+    assert len(calls) <= runner.THREADS
     assert runner.run(sweep, worker.tasks()[0], tmp_path, about={}).reused >= 1
 
 
@@ -100,7 +100,7 @@ def test_batches_of_a_structure_that_is_alone_run_side_by_side(tmp_path, monkeyp
     """And the results are those of batches that ran one after the other."""
     sweep = plan.Sweep("own", rounds_and_depth, {"depth": (1,), "rounds": (1, 2)})
     with monkeypatch.context() as patch:
-        patch.setattr(runner, "_THREADS", 1)
+        patch.setattr(runner, "THREADS", 1)
         runner.run(sweep, worker.tasks()[0], tmp_path / "one", about={})
 
     both, save = threading.Barrier(2, timeout=60), runner._save

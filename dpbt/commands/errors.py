@@ -11,6 +11,12 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 BAD_INPUT, INTERRUPTED, NO_READER = 2, 130, 141
+
+STOPPED = (
+    "interrupted; the files written so far are kept, and what has a checkpoint or a folder of "
+    "results goes on with the same command"
+)
+"""What Ctrl-C says."""
 """Exit statuses; the last two are those of shells for Ctrl-C and for a pipe that nobody reads."""
 
 
@@ -55,7 +61,7 @@ def status_of(program: Callable[[], int]) -> int:
         print(f"error: {_line(error)}", file=sys.stderr)
         return BAD_INPUT
     except KeyboardInterrupt:
-        print("\ninterrupted; the files written so far are kept", file=sys.stderr)
+        print(f"\n{STOPPED}", file=sys.stderr)
         return INTERRUPTED
 
 

@@ -282,12 +282,17 @@ def public_sites(
         if mechanism.public:
             sites[site] = mechanism.sample(site_key(public_key, site), _value(value), scale)
             return sites[site]
-        read = _value(value)
-        output = jax.eval_shape(mechanism.sample, jax.random.key(0), read, jnp.float32(1))
-        return jnp.zeros(output.shape, output.dtype)
+        return _zeros(mechanism, value)
 
     program(draw, table, weights, budget, public)
     return sites
+
+
+def _zeros(mechanism: Mechanism, value: Value | Total) -> Array:
+    """An output of zeros, of the shape and the type that a draw from a value has."""
+    read, one = _value(value), jnp.float32(1)
+    output = jax.eval_shape(mechanism.sample, jax.random.key(0), read, one)
+    return jnp.zeros(output.shape, output.dtype)
 
 
 def requests(
@@ -304,13 +309,12 @@ def requests(
         scale_unit: Numbers = 1.0,
     ) -> Array:
         _check_draw(site, mechanism, sites)
-        read = _value(value)
-        output = jax.eval_shape(mechanism.sample, jax.random.key(0), read, jnp.float32(1))
+        output = _zeros(mechanism, value)
         noise = jnp.asarray(scale, jnp.float32)
         divisor = jnp.asarray(scale_unit, jnp.float32)
         in_units = jnp.where(divisor > 0, noise / divisor, jnp.nan)
         sites[site] = Drawn(in_units, jnp.max(noise), mechanism, output.shape, output.dtype)
-        return jnp.zeros(output.shape, output.dtype)
+        return output
 
     program(draw, table, weights, budget, public)
     return sites

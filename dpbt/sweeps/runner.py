@@ -56,11 +56,11 @@ from dpbt.validate import as_path, positive, shown
 MEMORY_MB = 64
 """Default working memory of a program's lanes: about the size of a CPU's shared caches."""
 
-_THREADS = 2
+THREADS = 2
 """How many structures are compiled and run side by side on one device, or batches of the only one.
 """
 
-_LEAST_LANES = 64
+LEAST_LANES = 64
 """Fewest lanes of a chunk that is made so that two chunks run side by side."""
 
 _LONGEST_BATCH = 64
@@ -208,7 +208,7 @@ def _layout(
 
     # Chunks of equal length, so that few lanes of the last one are empty.
     chunks = -(-largest // (lanes * devices))
-    if largest >= threads * _LEAST_LANES:
+    if largest >= threads * LEAST_LANES:
         chunks = max(chunks, threads)
     lanes = -(-largest // (chunks * devices))
     return min(-(-chunks // threads), _LONGEST_BATCH), lanes * devices
@@ -429,7 +429,7 @@ def _run_all(this: _Run, shape: Shape, structures: Sequence[Sequence[_Piece]]) -
 
 def _threads_of(mesh: Mesh) -> int:
     """How many programs run side by side on the devices."""
-    return 1 if mesh.size > 1 else _THREADS
+    return 1 if mesh.size > 1 else THREADS
 
 
 def _side_by_side(

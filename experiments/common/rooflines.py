@@ -6,7 +6,8 @@ take if it did nothing else.
 """
 
 import math
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -20,6 +21,10 @@ _LAPLACE_WORDS = 2 * variates.EXPONENTIAL_WORDS
 """Words of one discrete Laplace variable."""
 
 _STREAMED = 2**26
+"""Bytes that a measurement of the rate of bytes reads and writes, at least."""
+
+_CALLS = 8
+"""How often a thread calls what is measured, so that starting a thread counts little."""
 
 
 class Floors(NamedTuple):
@@ -74,35 +79,63 @@ def round_bytes(rows: int, depth: int) -> int:
     return rows * (4 + 2 + 2 + operands + routing + 2**depth - 1 + 8)
 
 
-def _product_seconds(rows: int, splits: int, depth: int, lanes: int, repeats: int) -> float:
-    """Seconds of the products of a round of `lanes` models, level after level."""
+class Layout(NamedTuple):
+    """How a sweep runs its models.
+
+    Attributes:
+        lanes: how many models one call trains at a time.
+        threads: how many calls run side by side.
+    """
+
+    lanes: int
+    threads: int = 1
+
+    def fastest(self, call: Callable[[], Any], repeats: int) -> float:
+        """Seconds of `call` in each of the threads side by side, the fewest of so many repeats.
+
+        A thread calls it several times in a row, so that starting threads counts little.
+        """
+
+        def calls(_: int) -> list[Any]:
+            return [call() for _ in range(_CALLS)]
+
+        timed = timing.measure(lambda _: timing.side_by_side(calls, self.threads), repeats)
+        return timed.fastest / _CALLS
+
+
+def _product_seconds(rows: int, splits: int, depth: int, layout: Layout, repeats: int) -> float:
+    """Seconds of the products of a round of all models of a layout, level after level."""
     rng = np.random.default_rng(0)
     columns = jax.device_put(rng.integers(0, 2, (splits, rows), np.int8))
     table = columns.T + 0
     product = jax.jit(jax.vmap(trees.product_int8, (0, None, None)))
     seconds = 0.0
     for right in right_siblings(depth):
-        left = jnp.ones((lanes, 2 * right, rows), jnp.int8)
-        timed = timing.measure(lambda _, left=left: product(left, table, columns), repeats)
-        seconds += timed.fastest
+        left = jnp.ones((layout.lanes, 2 * right, rows), jnp.int8)
+        seconds += layout.fastest(lambda left=left: product(left, table, columns), repeats)
     return seconds
 
 
-def _stream_rate(rows: int, lanes: int, repeats: int) -> float:
-    """Bytes a second of passes that read and write a float32 for each row of each lane."""
-    passes = max(_STREAMED // (8 * rows * lanes), 1)
+def _stream_seconds(rows: int, depth: int, layout: Layout, repeats: int) -> float:
+    """Seconds of the bytes of a round of all models of a layout.
+
+    They go at the rate of passes that read and write a float32 for each row of each lane.
+    """
+    passes = max(_STREAMED // (8 * rows * layout.lanes), 1)
 
     @jax.jit
     def stream(array: jax.Array) -> jax.Array:
         return jax.lax.fori_loop(0, passes, lambda _, array: array * 0.5 + 1, array)
 
-    array = jnp.zeros((lanes, rows), jnp.float32)
-    seconds = timing.measure(lambda _: stream(array), repeats).fastest
-    return 8 * rows * lanes * passes / seconds
+    array = jnp.zeros((layout.lanes, rows), jnp.float32)
+    streamed = 8 * array.size * passes
+    return layout.fastest(lambda: stream(array), repeats) * (
+        layout.lanes * round_bytes(rows, depth) / streamed
+    )
 
 
-def _word_seconds(splits: int, depth: int, lanes: int, repeats: int) -> float:
-    """Seconds of the random words of a round of `lanes` models, drawn as the rounds draw them."""
+def _word_seconds(splits: int, depth: int, layout: Layout, repeats: int) -> float:
+    """Seconds of the random words of a round of a layout, drawn as the rounds draw them."""
     counts = [*level_words(splits, depth), 2 * 2**depth * _LAPLACE_WORDS]
 
     @jax.jit
@@ -113,12 +146,12 @@ def _word_seconds(splits: int, depth: int, lanes: int, repeats: int) -> float:
             keys.words(site, 1, (count,)).max() for site, count in zip(sites, counts, strict=True)
         ]
 
-    lane_keys = jax.random.split(jax.random.key(0), lanes)
-    return timing.measure(lambda _: draw(lane_keys), repeats).fastest
+    lane_keys = jax.random.split(jax.random.key(0), layout.lanes)
+    return layout.fastest(lambda: draw(lane_keys), repeats)
 
 
 def of_greedy_trees(
-    shape: tuple[int, int], depth: int, rounds: int, models: int, lanes: int, repeats: int
+    shape: tuple[int, int], depth: int, rounds: int, models: int, layout: Layout, repeats: int
 ) -> Floors:
     """The floors of a sweep of greedy trees.
 
@@ -127,14 +160,19 @@ def of_greedy_trees(
         depth: D.
         rounds: T.
         models: the number of settings.
-        lanes: how many of them run side by side.
+        layout: how the models run.
         repeats: timed runs of each measurement; the fastest counts.
     """
     rows, splits = shape
-    times = rounds * models / lanes
-    streamed = lanes * round_bytes(rows, depth) / _stream_rate(rows, lanes, repeats)
+    # One call with all lanes may be faster than several side by side; a floor is the fastest.
+    together = layout.lanes * layout.threads
+    layouts = {layout, Layout(together)}
+
+    def fewest(seconds: Callable[[Layout], float]) -> float:
+        return rounds * models / together * min(map(seconds, layouts))
+
     return Floors(
-        products=times * _product_seconds(rows, splits, depth, lanes, repeats),
-        bytes=times * streamed,
-        words=times * _word_seconds(splits, depth, lanes, repeats),
+        products=fewest(lambda one: _product_seconds(rows, splits, depth, one, repeats)),
+        bytes=fewest(lambda one: _stream_seconds(rows, depth, one, repeats)),
+        words=fewest(lambda one: _word_seconds(splits, depth, one, repeats)),
     )

@@ -118,7 +118,7 @@ def test_a_conversion_on_a_full_disk_is_one_line_and_goes_on_later(
     ("size", "path", "paid"),
     [
         (50, "run.key", 0),
-        (300, "run/run.json", 0),
+        (400, "run/run.json", 0),
         (700, "purse.json", 0),
         (1900, "run/releases.jsonl", 4),
         (7500, "model.json", 4),

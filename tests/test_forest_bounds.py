@@ -115,7 +115,7 @@ def test_theorem_5_3_holds_in_simulation(banknote, voting):
     recipe = recipes.random_forest(epsilon=np.inf, rows=1372, rounds=200, depth=8)
     table = banknote._replace(present=jnp.arange(1372) % 7 == 0)
     trees = jax.tree.map(lambda x: x[:, 0], forests.fit(KEYS[0], table, recipe, KEYS[1]).hypotheses)
-    position = table.cells[::7].astype(jnp.float32)
+    position = random_tree.prepare(table).position[::7]
     leaf = random_tree.routes(trees, position)
     label, everyone = table.target[::7], jnp.ones(196, bool)
     found = forest_bounds.points(leaf, label, everyone, 2**8)

@@ -276,7 +276,7 @@ def means_over_the_exact_number_of_rows():
         unit = 1000 / jnp.maximum(jnp.sum(rows.present), 1).astype(jnp.float32)
 
         def divided(site, mechanism, value, scale):
-            means = jnp.round(value.astype(jnp.float32) * unit).astype(jnp.int32)
+            means = jnp.round(value.value.astype(jnp.float32) * unit).astype(jnp.int32)
             return draw(site, mechanism, means, scale * unit)
 
         oblivious_tree.program(oblivious_kind(), divided, rows, weights, budget, public)

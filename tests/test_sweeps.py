@@ -322,7 +322,7 @@ def test_a_killed_run_resumes_to_the_same_bytes(tmp_path):
     assert process.returncode == -signal.SIGKILL
     parts = len(list(folder.glob("parts/*/[!.]*.npz")))
     assert parts >= 1
-    (folder / "parts" / "t0" / ".000-0001-0000-left.npz").write_bytes(b"half")
+    (folder / "parts" / "t0" / ".dpbt-000-0001-0000-abcdefgh.npz").write_bytes(b"half")
     report = worker.sweep(folder)
     assert report.reused > 0
     assert report.fits + report.reused == 162

@@ -28,18 +28,18 @@ def parted(monkeypatch, block=64, rounds=2):
 
 
 CASES = {
-    "all rows": ({}, True, 100, KEY, PUBLIC),
+    "all rows": ({}, True, 100, False),
     "disjoint": (
         {"disjoint": True, "rounds": 3, "delta": 1e-6, "relation": "replace_one"},
         False,
         333,
-        dpbt.fresh_key(),
-        dpbt.fresh_key(),
+        True,
     ),
-    "gaussian": ({"delta": 1e-6}, False, 256, dpbt.fresh_key(), dpbt.fresh_key()),
-    "disjoint, research": ({"disjoint": True, "rounds": 3}, True, 90, KEY, PUBLIC),
-    "uniform": ({"negative": "uniform", "calibration": "published"}, False, 99, KEY, PUBLIC),
+    "gaussian": ({"delta": 1e-6}, False, 256, True),
+    "disjoint, research": ({"disjoint": True, "rounds": 3}, True, 90, False),
+    "uniform": ({"negative": "uniform", "calibration": "published"}, False, 99, False),
 }
+"""Name -> (options, whether rows have weights, rows a chunk, whether keys are release keys)."""
 
 
 @pytest.mark.parametrize(
@@ -47,7 +47,8 @@ CASES = {
     [pytest.param(case, marks=[] if case == "disjoint" else pytest.mark.slow) for case in CASES],
 )
 def test_releases_are_those_of_a_forest_in_memory(tmp_path, monkeypatch, case):
-    options, weights, each, key, public_key = CASES[case]
+    options, weights, each, fresh = CASES[case]
+    key, public_key = (dpbt.fresh_key(), dpbt.fresh_key()) if fresh else (KEY, PUBLIC)
     table, found = pair(tmp_path / "t", "two", 700, 700, each, weights)
     recipe = forest(**options)
     parted(monkeypatch)

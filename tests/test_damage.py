@@ -294,6 +294,15 @@ def test_a_key_that_is_cut_off_draws_nothing_and_another_run_is_paid_for(stopped
     another_run_is_paid_for(stopped)
 
 
+def test_a_key_of_another_version_is_no_damage(stopped, capsys):
+    words = json.loads(Path("run.key").read_text())
+    Path("run.key").write_text(json.dumps({**words, "format_version": 2}))
+    line = refused(capsys, *moments.FIT)
+    assert "run.key: no key that this dpbt reads; go on with the dpbt that the run began" in line
+    assert Path("run.key").exists()
+    assert spent() == 4
+
+
 @pytest.mark.parametrize("where", CUTS)
 def test_a_purse_that_is_cut_off_pays_for_nothing(stopped, capsys, where):
     cut(Path("purse.json"), where)

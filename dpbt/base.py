@@ -239,7 +239,8 @@ class Given(NamedTuple):
     """What the sums of a program over some rows follow from, besides the rows and what is public.
 
     Attributes:
-        sites: the program's public randomness, as `PrivateProgram.unread` draws it.
+        sites: the program's public randomness, as `PrivateProgram.unread` draws it, and what its
+            earlier stages released.
         key: the key of the program's noise, for what is drawn for each place of the table; private.
         place: u32[2], (high, low): 2^32 high + low is the place of the first of these rows in the
             whole table. The other rows follow it.
@@ -250,12 +251,15 @@ class Given(NamedTuple):
     place: Array
 
 
-Sums = Callable[[Given, Prepared, Array, Budget, Public], Mapping[str, tuple[Array, Any]]]
-"""(given, rows, weights, budget, public) -> the sum i32[...] of each site, and its request."""
+Sums = Callable[[Given, Prepared, Array, Budget, Public], Mapping[str, Any]]
+"""(given, rows, weights, budget, public) -> the sum i32[...] of each site of the next stage."""
+
+Asks = Callable[[Release, Prepared, Array, Budget, Public], Mapping[str, Any]]
+"""(release so far, rows, weights, budget, public) -> what each draw from a sum asks for."""
 
 
 class PrivateProgram(NamedTuple):
-    """A private program, run in six ways, and the events that the ledger prices it by.
+    """A private program, run in seven ways, and the events that the ledger prices it by.
 
     `boundary.private_program` derives them from one program. `table` and `weights` are private.
     `public` is a `Public`.
@@ -273,9 +277,13 @@ class PrivateProgram(NamedTuple):
             axes of settings as the budget.
         unread: (public_key, table, weights, budget, public) -> Release: the sites of public
             randomness alone. They never read the rows, so one absent row does for the table.
-        sums: (given, rows, weights, budget, public) -> dict of site -> (its sum over these rows,
-            what the draw asks for), for each site that reads rows. None for a program whose
-            statistics are not all sums over rows.
+        sums: (given, rows, weights, budget, public) -> dict of site -> its sum over these rows, for
+            each site of the next stage. None for a program whose statistics are not all sums over
+            rows.
+        asks: (release so far, table, weights, budget, public) -> dict of site -> `parts.Asked`,
+            for each draw from a sum. It follows from no row, so one absent row does for the table.
+        stages: the sites of draws from sums, for a program whose later sums follow from earlier
+            draws; empty if all sums are of one stage.
     """
 
     release: Sampling
@@ -285,6 +293,8 @@ class PrivateProgram(NamedTuple):
     events: Callable[[Budget, Public], list[LedgerEvent]]
     unread: Callable[[Array, Prepared, Array, Budget, Public], Release]
     sums: Sums | None = None
+    asks: Asks | None = None
+    stages: tuple[tuple[str, ...], ...] = ()
 
 
 class Prologue(NamedTuple):

@@ -473,7 +473,9 @@ def _compiled_for(table: Table, recipe: Recipe) -> Callable[..., _Run]:
     """
     device = next(iter(table.cells.devices()))
     short = compiling.is_short(int(recipe.rows), recipe.capacity)
-    same_bits = recipe.learner.additive and recipe.learner.hypotheses.response != NUMBER
+    learner = recipe.learner
+    same_bits = learner.additive and not learner.program.stages
+    same_bits &= learner.hypotheses.response != NUMBER
     sooner = short and same_bits and compiling.may_choose(device.platform)
     return _boost_sooner if sooner else _boost
 

@@ -15,7 +15,7 @@ import functools
 import hashlib
 import os
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -27,10 +27,12 @@ from dpbt import boosting, checks, processes, storage
 from dpbt.base import (
     MAX_ROWS,
     Array,
+    Budget,
     Hypotheses,
     Hypothesis,
     Model,
     Prepared,
+    PrivateProgram,
     Public,
     Recipe,
     Release,
@@ -40,9 +42,11 @@ from dpbt.base import (
 from dpbt.checkpoints import Checkpoint, Releases, key_words, public_words, recipe_words
 from dpbt.data import targets
 from dpbt.data.chunks import ChunkedTable
-from dpbt.passes import Passes, Room, Summed, Turn, room_for
+from dpbt.passes import Passes, Room, Turn, room_for
 from dpbt.postprocessing import Last, Rounds, line_of, opened, scaled, stacked
 from dpbt.privacy import boundary, keys, pricing, totals
+from dpbt.privacy.parts import Asked
+from dpbt.privacy.totals import Totals
 from dpbt.processes import Place
 from dpbt.reweighting import counted_weights
 from dpbt.rounds import after_rounds, before_rounds, placed_by
@@ -289,38 +293,80 @@ def _row_of(table: ChunkedTable) -> Table:
     )
 
 
-# Public randomness, drawn on one absent row, as it reads none.
+# What follows from no row, on one absent row: public randomness, and what is drawn from sums.
 
 
 @jax.jit
 def _sites_before(key: Array, nobody: Table, recipe: Recipe) -> Release:
-    prologue = recipe.learner.prologue
-    assert prologue is not None
-    rows = recipe.learner.hypotheses.prepare(nobody)
-    return prologue.program.unread(key, *before_rounds(rows, recipe))
+    program, read = _before(nobody, recipe)
+    return program.unread(key, *read)
+
+
+@jax.jit
+def _asked_before(nobody: Table, recipe: Recipe) -> Mapping[str, Asked]:
+    program, read = _before(nobody, recipe)
+    assert program.asks is not None
+    return program.asks({}, *read)
 
 
 @jax.jit
 def _sites_after(key: Array, nobody: Table, recipe: Recipe, prologue: Release) -> Release:
-    epilogue = recipe.learner.epilogue
-    assert epilogue is not None
-    rows = recipe.learner.hypotheses.prepare(nobody)
-    return epilogue.program.unread(
-        key, *after_rounds(rows, _no_scores(rows, recipe), recipe, prologue)
-    )
+    program, read = _after(nobody, recipe, prologue)
+    return program.unread(key, *read)
+
+
+@jax.jit
+def _asked_after(nobody: Table, recipe: Recipe, prologue: Release) -> Mapping[str, Asked]:
+    program, read = _after(nobody, recipe, prologue)
+    assert program.asks is not None
+    return program.asks({}, *read)
 
 
 @jax.jit
 def _sites_of_round(
     key: Array, nobody: Table, recipe: Recipe, opening: Public, told: tuple[Array, Array, Any]
 ) -> Release:
+    return recipe.learner.program.unread(key, *_round(nobody, recipe, opening, told))
+
+
+@jax.jit
+def _asked_of_round(
+    release: Release,
+    nobody: Table,
+    recipe: Recipe,
+    opening: Public,
+    told: tuple[Array, Array, Any],
+) -> Mapping[str, Asked]:
+    asks = recipe.learner.program.asks
+    assert asks is not None
+    return asks(release, *_round(nobody, recipe, opening, told))
+
+
+def _before(nobody: Table, recipe: Recipe) -> tuple[PrivateProgram, Any]:
+    """The program of the prologue, and what it reads of one absent row."""
+    assert recipe.learner.prologue is not None
+    rows = recipe.learner.hypotheses.prepare(nobody)
+    return recipe.learner.prologue.program, before_rounds(rows, recipe)
+
+
+def _after(nobody: Table, recipe: Recipe, prologue: Release) -> tuple[PrivateProgram, Any]:
+    """The program of the epilogue, and what it reads of one absent row."""
+    assert recipe.learner.epilogue is not None
+    rows = recipe.learner.hypotheses.prepare(nobody)
+    scores = _no_scores(rows, recipe)
+    return recipe.learner.epilogue.program, after_rounds(rows, scores, recipe, prologue)
+
+
+def _round(
+    nobody: Table, recipe: Recipe, opening: Public, told: tuple[Array, Array, Any]
+) -> tuple[Prepared, Array, Budget, Public]:
+    """What the program of a round reads of one absent row."""
     learner, (bound, number, structure) = recipe.learner, told
     rows = learner.hypotheses.prepare(nobody)
     weighted = recipe.reweighter.weigh(_no_scores(rows, recipe), bound, rows, opening)
     weights = counted_weights(weighted.weight, rows, learner.hypotheses.response)
     public = opening._replace(cap=weighted.cap, round=number, structure=structure)
-    placed = placed_by(learner, public, rows)
-    return learner.program.unread(key, placed, weights, recipe.budget, public)
+    return placed_by(learner, public, rows), weights, recipe.budget, public
 
 
 def _no_scores(rows: Prepared, recipe: Recipe) -> Array:
@@ -355,7 +401,7 @@ class _Run:
         prologue: Releases = {}
         if learner.prologue is not None:
             with self._stage("prologue"):
-                prologue = self._once("prologue", self._noise.opening, self._opening)
+                prologue = self._once("prologue", self._opening)
         opening, start = opened(recipe, totals.read(prologue))
         if not recipe.independent:
             self._passes.start(start)
@@ -365,7 +411,7 @@ class _Run:
             told = opening, done.last, totals.read(prologue)
             with self._stage("epilogue"):
                 closing = functools.partial(self._closing, *told)
-                epilogue = self._once("epilogue", self._noise.closing, closing)
+                epilogue = self._once("epilogue", closing)
         return self._model(prologue, done.released, epilogue, done.learned)
 
     @contextlib.contextmanager
@@ -374,35 +420,38 @@ class _Run:
         yield
         self._report(Progress(stage, 1, 1))
 
-    def _opening(self) -> tuple[Release, Summed]:
-        """The public randomness of the prologue, and its sums."""
+    def _opening(self) -> Releases:
+        """The release of the prologue."""
         sites: Release = {}
         if self._structure is not None:
             sites = _sites_before(self._structure.opening, self._nobody, self._recipe)
-        return sites, self._passes.opening(sites, self._noise.opening)
+        sums = self._passes.opening(sites, self._noise.opening).totals
+        asked = _asked_before(self._nobody, self._recipe)
+        return {**_kept(sites), **self._drawn(self._noise.opening, sums, asked)}
 
-    def _closing(self, opening: Public, last: Last, prologue: Release) -> tuple[Release, Summed]:
-        """The public randomness of the epilogue, and its sums."""
+    def _closing(self, opening: Public, last: Last, prologue: Release) -> Releases:
+        """The release of the epilogue."""
         sites: Release = {}
         if self._structure is not None:
             key = self._structure.closing
             sites = _sites_after(key, self._nobody, self._recipe, prologue)
-        return sites, self._passes.closing(opening, last, prologue, sites, self._noise.closing)
+        noise = self._noise.closing
+        sums = self._passes.closing(opening, last, prologue, sites, noise).totals
+        asked = _asked_after(self._nobody, self._recipe, prologue)
+        return {**_kept(sites), **self._drawn(noise, sums, asked)}
 
-    def _once(self, part: str, key: Array, found: Callable[[], tuple[Release, Summed]]) -> Releases:
+    def _once(self, part: str, found: Callable[[], Releases]) -> Releases:
         """The release of a prologue or of an epilogue."""
         release = None if self._kept is None else self._kept.get(part)
         everywhere = processes.least(release is not None)
         if release is None or not everywhere:
-            sites, sums = found()
-            release = self._drawn(key, sites, sums)
+            release = found()
             self._keep(part, release)
         return release
 
-    def _drawn(self, key: Array, sites: Release, sums: Summed) -> Releases:
-        """A release: public randomness, and one draw from the sums over all rows."""
-        drawn = totals.draw(key, sums.totals, sums.asked, small=self._small)
-        return {**{site: np.asarray(array) for site, array in sites.items()}, **drawn}
+    def _drawn(self, key: Array, sums: Totals, asked: Mapping[str, Asked]) -> Releases:
+        """One draw from each of the sums over all rows."""
+        return totals.draw(key, sums, asked, small=self._small)
 
     def _keep(self, part: str, release: Releases, cap: Array | float = 1.0) -> None:
         if self._kept is not None:
@@ -433,28 +482,46 @@ class _Run:
                 self._passes.replay(done.opening, *before, known - 1)
 
     def _pass(self, done: Rounds, numbers: range, prologue: Releases) -> None:
-        """Make the next rounds in one pass; they are several where none depends on another."""
+        """Make the next rounds in one pass; they are several where none depends on another.
+
+        A learner with stages has a pass for each of them.
+        """
         for _ in numbers:
             done.begin()
-        sites = [self._sites(done, number) for number in numbers]
+        released = [_kept(self._sites(done, number)) for number in numbers]
         last = None
         if not self._recipe.independent:
             last = done.last if done.learned else done.nothing(self._small)
-        turn = Turn(
-            done.opening,
-            done.bound,
-            np.asarray(numbers, np.int32),
-            _on_host(done.structures[numbers.start :]),
-            _on_host(sites),
-            last,
-        )
-        noise = self._noise.rounds[np.asarray(numbers)]
-        found = self._passes.rounds(turn, noise)
-        for place, (number, key) in enumerate(zip(numbers, noise, strict=True)):
-            release = self._drawn(key, sites[place], found.of(place))
+        noise, cap = self._noise.rounds[np.asarray(numbers)], jnp.float32(1)
+        for stage in self._recipe.learner.program.stages or (None,):
+            turn = Turn(
+                done.opening,
+                done.bound,
+                np.asarray(numbers, np.int32),
+                _on_host(done.structures[numbers.start :]),
+                _on_host([totals.read(each) for each in released]),
+                last,
+            )
+            found = self._passes.rounds(turn, noise)
+            cap = found.cap
+            for place, (number, key) in enumerate(zip(numbers, noise, strict=True)):
+                sums = found.of(place)
+                for sites in [tuple(sums)] if stage is None else [(site,) for site in stage]:
+                    asked = self._asked(done, number, released[place])
+                    wanted = {site: sums[site] for site in sites}
+                    released[place] |= self._drawn(key, wanted, asked)
+            if last is not None:  # the scores have it now
+                last = last.emptied()
+        for number, release in zip(numbers, released, strict=True):
             boundary.check_sites(prologue=prologue, rounds=release)
-            self._keep(str(number), release, found.cap)
-            done.learn(release, found.cap)
+            self._keep(str(number), release, cap)
+            done.learn(release, cap)
+
+    def _asked(self, done: Rounds, number: int, released: Releases) -> Mapping[str, Asked]:
+        """What is drawn from sums in a round, after what it has released so far."""
+        told = done.bound, jnp.int32(number), done.structures[number]
+        known = {**done.no_release(self._small), **totals.read(released)}
+        return _asked_of_round(known, self._nobody, self._recipe, done.opening, told)
 
     def _sites(self, done: Rounds, number: int) -> Release:
         """The public randomness of a round."""
@@ -508,6 +575,11 @@ class _Run:
 def _on_host(arrays: list[Any]) -> Any:
     """`stacked` of a few arrays on the host, where it costs no program."""
     return jax.tree.map(lambda *each: np.stack([np.asarray(array) for array in each]), *arrays)
+
+
+def _kept(sites: Release) -> Releases:
+    """Public randomness, as a release keeps it."""
+    return {site: np.asarray(array) for site, array in sites.items()}
 
 
 def _on_device(release: Releases) -> Release:

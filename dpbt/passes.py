@@ -14,7 +14,7 @@ import math
 import os
 import queue
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -38,7 +38,7 @@ from dpbt.base import (
 from dpbt.data.chunks import ChunkedTable, Rows
 from dpbt.postprocessing import Last
 from dpbt.privacy import pricing, totals
-from dpbt.privacy.boundary import Asked
+from dpbt.privacy.mechanism import DrawRequest
 from dpbt.privacy.totals import Totals
 from dpbt.reweighting import counted_weights
 from dpbt.rounds import after_rounds, before_rounds, placed_by
@@ -73,7 +73,8 @@ class Turn(NamedTuple):
         bound: f32[], an upper bound on the scores of all rows.
         numbers: i32[B], the numbers of the rounds; as other arrays of B rounds, of JAX or NumPy.
         structures: of the rounds, with a leading axis; None where the learner has none.
-        sites: the public randomness of the rounds, with a leading axis.
+        sites: the public randomness of the rounds, and what earlier stages of them released, with a
+            leading axis.
         last: what the scores do not have yet; None where rounds read no scores, and none are kept.
     """
 
@@ -90,22 +91,15 @@ class Summed(NamedTuple):
 
     Attributes:
         totals: private sums over all rows; of rounds with a leading axis.
-        asked: what each draw asks for, likewise; public.
         cap: f32[], the public bound on the weights of its rounds.
     """
 
     totals: Totals
-    asked: Mapping[str, Asked]
     cap: Array
 
-    def of(self, number: int) -> "Summed":
-        """What was found for one of the rounds."""
-        asked = {
-            site: dataclasses.replace(ask, scale=np.asarray(ask.scale)[number])
-            for site, ask in self.asked.items()
-        }
-        sums = {site: each[number] for site, each in self.totals.items()}
-        return Summed(sums, asked, self.cap)
+    def of(self, number: int) -> Totals:
+        """The sums of one of the rounds."""
+        return jax.tree.map(lambda sums: sums[number], self.totals)
 
 
 # What is done with one block; each is compiled once for a shape.
@@ -118,17 +112,13 @@ def _rows(block: Rows, questions: Questions, recipe: Recipe) -> Prepared:
     return recipe.learner.hypotheses.prepare(table)
 
 
-def _split(sites: Mapping[str, tuple[Array, Asked]]) -> tuple[dict[str, Array], dict[str, Asked]]:
-    return {s: part for s, (part, _) in sites.items()}, {s: ask for s, (_, ask) in sites.items()}
-
-
 @jax.jit
 def _opening(block: Rows, given: Given, questions: Questions, recipe: Recipe) -> Any:
     prologue = recipe.learner.prologue
     assert prologue is not None
     assert prologue.program.sums is not None
     read = before_rounds(_rows(block, questions, recipe), recipe)
-    return _split(prologue.program.sums(given, *read)), read[3].cap
+    return prologue.program.sums(given, *read), read[3].cap
 
 
 def _advanced(scores: Array, rows: Prepared, opening: Public, last: Last, recipe: Recipe) -> Array:
@@ -170,7 +160,7 @@ def _rounds(
         number, structure, sites, key = entry
         public = turn.opening._replace(cap=weighted.cap, round=number, structure=structure)
         placed, given = placed_by(learner, public, rows), Given(sites, key, place)
-        return _split(learner.program.sums(given, placed, weights, recipe.budget, public))
+        return learner.program.sums(given, placed, weights, recipe.budget, public)
 
     found = _for_each(one, (turn.numbers, turn.structures, turn.sites, noise))
     return scores, (found, weighted.cap)
@@ -193,7 +183,7 @@ def _closing(
     rows = _rows(block, questions, recipe)
     scores = _advanced(scores, rows, opening, last, recipe)
     read = after_rounds(rows, scores, recipe, prologue)
-    return scores, (_split(epilogue.program.sums(given, *read)), read[3].cap)
+    return scores, (epilogue.program.sums(given, *read), read[3].cap)
 
 
 @functools.partial(jax.jit, donate_argnums=1)
@@ -268,11 +258,11 @@ def room_for(table: ChunkedTable, recipe: Recipe, memory: float, threads: int) -
     """
     classes = math.prod(recipe.learner.hypotheses.response.axes)
     scores = 0 if recipe.independent else 4 * classes
-    each = threads * (table.features + _prepared_bytes(table, recipe) + 12 * scores + 40)
+    each = threads * (table.features + _row_bytes(table, recipe) + 12 * scores + 40)
     largest = min(_MOST_BLOCK, _MOST_SCORES // classes, table.rows_per_chunk)
     largest = max(largest, _LEAST_BLOCK)
     good = min(largest, 2**17)
-    model, one_round = _model_bytes(recipe), _pass_bytes(recipe, threads)
+    model, one_round = _model_bytes(recipe), _pass_bytes(table, recipe, threads)
     left = memory - BASE_BYTES - model - one_round
     if left < each * _LEAST_BLOCK:
         least = (memory - left + each * _LEAST_BLOCK) / 2**20
@@ -296,17 +286,58 @@ def room_for(table: ChunkedTable, recipe: Recipe, memory: float, threads: int) -
     return Room(max(block, _LEAST_BLOCK), threads, not in_memory, rounds)
 
 
-def _prepared_bytes(table: ChunkedTable, recipe: Recipe) -> int:
-    """How many bytes a row has that is laid out for the learner."""
+def _laid_out(table: ChunkedTable, recipe: Recipe) -> Any:
+    """The shapes of one row that is laid out for the learner."""
     row, questions = table.room(1), table.questions
-    laid = jax.eval_shape(lambda row: _rows(row, questions, recipe), row)
-    return sum(array.size * array.dtype.itemsize for array in jax.tree.leaves(laid))
+    return jax.eval_shape(lambda row: _rows(row, questions, recipe), row)
+
+
+def _row_bytes(table: ChunkedTable, recipe: Recipe) -> int:
+    """How many bytes a row takes in work: laid out for the learner, and in a product for stages."""
+    laid = _laid_out(table, recipe)
+    size = sum(array.size * array.dtype.itemsize for array in jax.tree.leaves(laid))
+    if not recipe.learner.program.stages:
+        return size
+    nodes = max(draw.outputs for draw in _private_draws(recipe))
+    return _LAID_OUT_IN_STAGES * size + 2 * nodes
+
+
+_LAID_OUT_IN_STAGES = 3
+"""How much more a row takes where a stage adds its cells up, in 32 bits."""
+
+
+def _private_draws(recipe: Recipe) -> list[DrawRequest]:
+    """The draws of a round that read rows."""
+    draws = pricing.drawn(recipe, recipe.learner.program, 0.0).values()
+    return [draw for draw in draws if draw.mechanism.price.reads_rows]
+
+
+def _summed_numbers(table: ChunkedTable, recipe: Recipe) -> int:
+    """How many numbers are summed in a pass for a round; in its largest stage, if it has some."""
+    learner, rows = recipe.learner, _laid_out(table, recipe)
+    program, draws = learner.program, pricing.drawn(recipe, learner.program, 0.0)
+    if not program.stages:
+        return sum(draw.outputs for draw in _private_draws(recipe))
+    weights = jax.ShapeDtypeStruct(rows.present.shape, jnp.float32)
+    zeros = {site: jax.ShapeDtypeStruct(draw.shape, draw.dtype) for site, draw in draws.items()}
+    key, place = jax.eval_shape(lambda: (jax.random.key(0), jnp.zeros(2, jnp.uint32)))
+
+    def summed(given: Given, rows: Prepared, weights: Array) -> Any:
+        assert program.sums is not None
+        return program.sums(given, rows, weights, recipe.budget, recipe.public())
+
+    most, earlier = 0, {}
+    for stage in program.stages:
+        found = jax.eval_shape(summed, Given(earlier, key, place), rows, weights)
+        most = max(most, sum(array.size for array in jax.tree.leaves(found)))
+        earlier = {**earlier, **{site: zeros[site] for site in stage}}
+    return most
 
 
 def _outputs(recipe: Recipe) -> tuple[int, int]:
     """How many outputs of a round follow from rows, and how many are public randomness."""
     draws = pricing.drawn(recipe, recipe.learner.program, 0.0).values()
-    private = sum(draw.outputs for draw in draws if draw.mechanism.price.reads_rows)
+    private = sum(draw.outputs for draw in _private_draws(recipe))
     return private, sum(draw.outputs for draw in draws if draw.mechanism.public)
 
 
@@ -317,11 +348,11 @@ def _model_bytes(recipe: Recipe) -> int:
     return int(recipe.rounds) * _COPIES * (release + hypothesis)
 
 
-def _pass_bytes(recipe: Recipe, threads: int) -> int:
+def _pass_bytes(table: ChunkedTable, recipe: Recipe, threads: int) -> int:
     """What a round takes in a pass: sums of blocks in 32 bits, their total, and its draw."""
-    private, public = _outputs(recipe)
+    _, public = _outputs(recipe)
     blocks, total_and_draw = _READ * _AHEAD * threads, 3 * _RELEASED
-    return private * (blocks + total_and_draw) + _RELEASED * public
+    return _summed_numbers(table, recipe) * (blocks + total_and_draw) + _RELEASED * public
 
 
 _AHEAD = 3
@@ -462,7 +493,7 @@ class Passes:
             pass
 
     def rounds(self, turn: Turn, noise: Array) -> Summed:
-        """The sums of some rounds, after adding the hypothesis of the round before.
+        """The sums of a stage of some rounds, after adding the last hypothesis.
 
         Args:
             turn: what is public in them.
@@ -512,11 +543,11 @@ class Passes:
         """The sums over all blocks of what a step finds, and over all processes."""
         sums: Totals | None = None
         said = None
-        for (parts, asked), cap in self._each(step, columns):
-            sums, said = totals.add(sums, parts), (asked, cap)  # every block says the same
+        for parts, cap in self._each(step, columns):
+            sums, said = totals.add(sums, parts), cap  # every block says the same
         assert sums is not None
         assert said is not None
-        return Summed(processes.summed(sums), *said)
+        return Summed(processes.summed(sums), said)
 
     def _each(self, step: Step, columns: Sequence[int] | None) -> Iterator[Any]:
         """What a step finds in each block, a few blocks ahead of the one that is asked for."""

@@ -51,6 +51,10 @@ class Last(NamedTuple):
     structure: Any
     hypothesis: Hypothesis
 
+    def emptied(self) -> "Last":
+        """A hypothesis of zeros, which changes no score."""
+        return Last(self.structure, jax.tree.map(jnp.zeros_like, self.hypothesis))
+
 
 class Rounds:
     """The rounds of one run so far, as far as they are public.
@@ -72,6 +76,7 @@ class Rounds:
             bound: f32[], an upper bound on the scores of all rows.
         """
         self._recipe = recipe
+        self._zeros: Release | None = None
         self.opening, self.bound = opening, bound
         self.structures: list[Any] = []
         self.released: list[Releases] = []
@@ -109,16 +114,24 @@ class Rounds:
         Args:
             small: whether releases have 32 bits.
         """
-        recipe, structure = self._recipe, self.structures[0]
-        draws = pricing.drawn(recipe, recipe.learner.program, 0.0)
-        release = {}
-        for site, draw in draws.items():
-            zeros = jnp.zeros(draw.shape, draw.dtype)
-            as_read = small or draw.mechanism.public
-            release[site] = zeros if as_read else zeros.astype(jnp.float32)
+        structure = self.structures[0]
         told = jnp.int32(0), jnp.float32(1), structure
-        hypothesis, _ = _learned(recipe, self.opening, told, release)
-        return Last(structure, jax.tree.map(jnp.zeros_like, hypothesis))
+        hypothesis, _ = _learned(self._recipe, self.opening, told, self.no_release(small))
+        return Last(structure, hypothesis).emptied()
+
+    def no_release(self, small: bool) -> Release:
+        """Zeros in place of the release of a round, as post-processing reads it.
+
+        Args:
+            small: whether releases have 32 bits.
+        """
+        if self._zeros is None:
+            draws = pricing.drawn(self._recipe, self._recipe.learner.program, 0.0)
+            self._zeros = {}
+            for site, draw in draws.items():
+                whole = small or draw.mechanism.public or draw.mechanism.selects
+                self._zeros[site] = jnp.zeros(draw.shape, draw.dtype if whole else jnp.float32)
+        return self._zeros
 
 
 def stacked(arrays: list[Any]) -> Any:

@@ -15,7 +15,7 @@ from dpbt.data import chunks, conversion, files
 from dpbt.data.domains import Label, Nominal, Numeric, WeightColumn
 from dpbt.passes import _blocks, room_for
 from dpbt.privacy import mechanisms, totals
-from dpbt.privacy.boundary import Asked
+from dpbt.privacy.parts import Asked
 from dpbt.privacy.mechanisms.additive import SATURATION
 from tests.contract import ROWS
 
@@ -459,7 +459,7 @@ def test_a_table_in_chunks_is_predicted_a_block_at_a_time(tmp_path):
 def test_large_totals_have_the_noise_of_small_ones(mechanism, scale):
     key, scale = jax.random.key(1), jnp.float32(scale)
     small = np.array([0, 1, -1, 12345, -(2**24) * GRID, 2**24 * GRID, 77], np.int64)
-    asked = {"sums": Asked(scale, mechanism, lambda total: total)}
+    asked = {"sums": Asked(scale, (), mechanism, lambda total: total)}
     found = totals.draw(key, {"sums": small}, asked, small=True)["sums"]
     site_key = dpbt.boundary.site_key(key, "sums")
     expected = mechanism.sample(site_key, jnp.asarray(small.astype(np.int32)), scale)

@@ -388,8 +388,8 @@ def shrink_to_parents(counts: Array, prior: Array) -> Array:
     prior an empty node takes its parent's share, and any other node its own.
 
     Args:
-        counts: f32[L, 2], non-negative class weights (negative, positive) of the leaves.
-        prior: f32[], above 0: the weight of the parent's share.
+        counts: f32 or f64[L, 2], non-negative class weights (negative, positive) of the leaves.
+        prior: of the same type, above 0: the weight of the parent's share.
     """
     # The class weights of all nodes, from the leaves up.
     sums = [counts]
@@ -397,7 +397,7 @@ def shrink_to_parents(counts: Array, prior: Array) -> Array:
         sums.append(sums[-1].reshape(-1, 2, 2).sum(axis=1))
 
     # Their shares, from the root down.
-    share = jnp.full(1, 0.5, jnp.float32)
+    share = jnp.full(1, 0.5, counts.dtype)
     for count in reversed(sums):
         above = share if count.shape[0] == 1 else jnp.repeat(share, 2)
         share = (count[:, 1] + prior * above) / (count.sum(axis=1) + prior)

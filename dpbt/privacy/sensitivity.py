@@ -10,6 +10,7 @@ import math
 import jax.numpy as jnp
 import numpy as np
 
+from dpbt.arithmetic import rounded
 from dpbt.base import ADD_REMOVE, REPLACE_ONE, Array, ProperLoss, Relation
 from dpbt.privacy.mechanism import Numbers, Sensitivity
 
@@ -69,7 +70,7 @@ def tight_split(loss: ProperLoss, rows: Numbers) -> Array:
     The factor is for f(1, m) itself, which is evaluated here in at most 8 roundings of 2^-24, and
     for the two roundings of this sum. The last term is what float64 scores may add.
     """
-    return perspective_bound(loss, rows) * BOUND_MARGIN + rounding_allowance(rows)
+    return rounded(perspective_bound(loss, rows) * BOUND_MARGIN) + rounding_allowance(rows)
 
 
 def published_split(loss: ProperLoss, rows: Numbers) -> Array:

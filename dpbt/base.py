@@ -186,17 +186,14 @@ class HypothesisClass(NamedTuple):
 
     Attributes:
         example: () -> a table of one absent row that they can read.
-        check: (table) -> None: raises ValueError, on the host, if the table is not of the kind they
-            read.
+        check: (table) -> None: raises ValueError, on the host, for a table that they cannot read.
         prepare: (table) -> the same rows laid out for the loops, with attributes `target`,
             `present` and, if rows may have weights, `weight`.
-        predict: (hypothesis, prepared) -> f32[N], what the hypothesis adds to the score of each
-            row; f32[K, N] with several classes.
+        predict: (hypothesis, prepared) -> f32[N], or f32[K, N]: what it adds to the rows' scores.
         bound: (hypothesis) -> f32[]: an upper bound on |prediction| for every possible row.
         explain: (hypotheses of T rounds on the host, domain) -> the model in words.
-        shares: (hypotheses, prepared) -> f32[k, N], for hypotheses that state shares of the
-            positive class instead of scores. It is the share that each of them states for each
-            row, and NaN for rounds beyond T.
+        shares: (hypotheses, prepared) -> f32[k, N], the shares of the positive class that they
+            state instead of scores, and NaN for rounds beyond T.
         scaled: (hypotheses of T rounds, f32[] slope) -> hypotheses whose predictions are slope
             times theirs. A learner with an epilogue needs it.
         place: (structure of a round, prepared) -> the same rows with what the structure says of
@@ -205,6 +202,8 @@ class HypothesisClass(NamedTuple):
         response: what is predicted of a row.
         reads: (structure of a round) -> i32[k]: the features whose cells `place` reads, if nothing
             else reads cells in a round. None if all are read.
+        work: (shapes of prepared rows, most nodes) -> the bytes that a row, and all rows together,
+            take in work. None for those of the prepared rows.
     """
 
     example: Callable[[], Table]
@@ -218,6 +217,7 @@ class HypothesisClass(NamedTuple):
     place: Callable[[Any, Prepared], Prepared] | None = None
     response: Response = BINARY
     reads: Callable[[Any], Array] | None = None
+    work: Callable[[Prepared, int], tuple[int, int]] | None = None
 
 
 Sampling = Callable[[Array, Array | None, Prepared, Array, Budget, Public], Release]
@@ -239,20 +239,16 @@ class Given(NamedTuple):
     """What the sums of a program over some rows follow from, besides the rows and what is public.
 
     Attributes:
-        sites: the program's public randomness, as `PrivateProgram.unread` draws it, and what its
-            earlier stages released.
+        sites: the program's public randomness, and what its earlier stages released.
         key: the key of the program's noise, for what is drawn for each place of the table; private.
-        place: u32[2], (high, low): 2^32 high + low is the place of the first of these rows in the
-            whole table. The other rows follow it.
+        place: u32[2], (high, low): the first of these rows has the place 2^32 high + low in the
+            whole table.
     """
 
     sites: Release
     key: Array
     place: Array
 
-
-Sums = Callable[[Given, Prepared, Array, Budget, Public], Mapping[str, Any]]
-"""(given, rows, weights, budget, public) -> the sum i32[...] of each site of the next stage."""
 
 Asks = Callable[[Release, Prepared, Array, Budget, Public], Mapping[str, Any]]
 """(release so far, rows, weights, budget, public) -> what each draw from a sum asks for."""
@@ -277,13 +273,11 @@ class PrivateProgram(NamedTuple):
             axes of settings as the budget.
         unread: (public_key, table, weights, budget, public) -> Release: the sites of public
             randomness alone. They never read the rows, so one absent row does for the table.
-        sums: (given, rows, weights, budget, public) -> dict of site -> its sum over these rows, for
-            each site of the next stage. None for a program whose statistics are not all sums over
-            rows.
+        sums: (given, rows, weights, budget, public) -> dict of site -> its sum i32[...] over these
+            rows, for the next stage. None for a program whose statistics are not all sums.
         asks: (release so far, table, weights, budget, public) -> dict of site -> `parts.Asked`,
             for each draw from a sum. It follows from no row, so one absent row does for the table.
-        stages: the sites of draws from sums, for a program whose later sums follow from earlier
-            draws; empty if all sums are of one stage.
+        stages: the sites of each stage, where sums follow from earlier draws; else empty.
     """
 
     release: Sampling
@@ -292,7 +286,7 @@ class PrivateProgram(NamedTuple):
     draws: Requests
     events: Callable[[Budget, Public], list[LedgerEvent]]
     unread: Callable[[Array, Prepared, Array, Budget, Public], Release]
-    sums: Sums | None = None
+    sums: Callable[[Given, Prepared, Array, Budget, Public], Mapping[str, Any]] | None = None
     asks: Asks | None = None
     stages: tuple[tuple[str, ...], ...] = ()
 

@@ -1,9 +1,10 @@
 """Learning from a table in chunks, which may be larger than memory.
 
 `fit_chunks` learns what `dpbt.fit` learns from the same rows in memory, under the same keys: the
-same releases, bit for bit. Each round has one pass over the chunks (`passes`), one draw from the
-sums over all rows (`privacy.totals`), and the same post-processing. Trees of a random forest do not
-wait for each other, so one pass serves many of them.
+same releases, bit for bit. Each round has a pass over the chunks (`passes`), a draw from the sums
+over all rows (`privacy.totals`), and the same post-processing. Trees of a random forest do not wait
+for each other, so one pass serves many of them. A greedy tree has a pass for each level, and one
+for its leaves.
 
 With several processes (`jax.distributed`) each has a folder of its own, and their rows are one
 table, in the order of the processes. A process sends its sums to the others (`processes`). All draw
@@ -42,7 +43,8 @@ from dpbt.base import (
 from dpbt.checkpoints import Checkpoint, Releases, key_words, public_words, recipe_words
 from dpbt.data import targets
 from dpbt.data.chunks import ChunkedTable
-from dpbt.passes import Passes, Room, Turn, room_for
+from dpbt.memory import Room, room_for
+from dpbt.passes import Passes, Turn
 from dpbt.postprocessing import Last, Rounds, line_of, opened, scaled, stacked
 from dpbt.privacy import boundary, keys, pricing, totals
 from dpbt.privacy.parts import Asked
@@ -86,18 +88,19 @@ def fit_chunks(
     """`dpbt.fit` for a table in chunks: the same guarantee, and the same releases under one key.
 
     Of a table of at most `base.MAX_ROWS` rows the releases are those of `dpbt.fit`, and of
-    `forests.fit`, bit for bit. Larger tables have sums and releases of 64 bits, and post-processing
-    reads the nearest float32. The size of chunks, the memory and the threads change nothing. Nor
-    does the order of the rows, unless a forest is `disjoint`. There the place of a row decides
-    which tree has it.
+    `forests.fit`, bit for bit. (Splits of greedy trees are drawn by scores in double precision, and
+    their leaves are rounded from it. The last bit of such a number may follow from the program, and
+    then once in about 2^28 times a leaf.) Larger tables have sums and releases of 64 bits, and
+    post-processing reads the nearest float32. The size of chunks, the memory and the threads change
+    nothing. Nor does the order of the rows, unless a forest is `disjoint`. There the place of a row
+    decides which tree has it.
 
     Args:
         key: one typed key, a secret; see `dpbt.fit`. A run that goes on from a checkpoint is the
             same release, and needs the same key.
         table: from `chunks.open_folder` or `conversion`.
-        recipe: one setting of `recipes.auto`, `oblivious_boost`, `random_forest` or `rf_l`. Others
-            read no chunks. `rf_e` is among them, as its leaves draw labels by scores that are no
-            sums over rows.
+        recipe: one setting of `recipes.auto`, `oblivious_boost`, `random_forest`, `rf_l`, `rf_e`,
+            or `bdpe` of the tight calibration. Others read no chunks.
         public_key: one typed key that is independent of `key`, of the structure of random trees. A
             run that goes on needs the same one. Other recipes read none.
         memory: bytes that the process may take, Python and JAX among them. Scores of all rows are
@@ -246,9 +249,9 @@ def check(key: Array, table: object, recipe: object, public_key: Array | None = 
     learner = recipe.learner
     if not learner.additive:
         raise ValueError(
-            f"{recipe.name} reads all rows at once, and learns from no chunks; use recipes.auto, "
-            "oblivious_boost, random_forest or rf_l, or dpbt.fit on a table of at most "
-            f"{MAX_ROWS} rows"
+            f"{recipe.name} of the {recipe.calibration} calibration reads all rows at once, and "
+            "learns from no chunks; recipes.auto does, and others that docs/scaling.md names; "
+            f"dpbt.fit learns from a table of at most {MAX_ROWS} rows"
         )
     if recipe.reweighter.coupled:
         raise ValueError(

@@ -8,9 +8,7 @@ shape, by several threads, so one thread reads while another one computes.
 """
 
 import collections
-import dataclasses
 import functools
-import math
 import os
 import queue
 import tempfile
@@ -33,12 +31,11 @@ from dpbt.base import (
     Questions,
     Recipe,
     Release,
-    Table,
 )
 from dpbt.data.chunks import ChunkedTable, Rows
+from dpbt.memory import AHEAD, Room, rows_of
 from dpbt.postprocessing import Last
-from dpbt.privacy import pricing, totals
-from dpbt.privacy.mechanism import DrawRequest
+from dpbt.privacy import totals
 from dpbt.privacy.totals import Totals
 from dpbt.reweighting import counted_weights
 from dpbt.rounds import after_rounds, before_rounds, placed_by
@@ -105,19 +102,12 @@ class Summed(NamedTuple):
 # What is done with one block; each is compiled once for a shape.
 
 
-def _rows(block: Rows, questions: Questions, recipe: Recipe) -> Prepared:
-    """The rows of a block, laid out for the learner."""
-    cells, target, present, weight = jax.tree.map(jnp.asarray, block)
-    table = Table(cells.T, target, present, questions, weight)
-    return recipe.learner.hypotheses.prepare(table)
-
-
 @jax.jit
 def _opening(block: Rows, given: Given, questions: Questions, recipe: Recipe) -> Any:
     prologue = recipe.learner.prologue
     assert prologue is not None
     assert prologue.program.sums is not None
-    read = before_rounds(_rows(block, questions, recipe), recipe)
+    read = before_rounds(rows_of(block, questions, recipe), recipe)
     return prologue.program.sums(given, *read), read[3].cap
 
 
@@ -147,7 +137,7 @@ def _rounds(
     recipe: Recipe,
 ) -> Any:
     learner = recipe.learner
-    rows = _rows(block, questions, recipe)
+    rows = rows_of(block, questions, recipe)
     read = jnp.zeros((*learner.hypotheses.response.axes, *rows.present.shape), jnp.float32)
     if turn.last is not None:
         assert scores is not None
@@ -180,7 +170,7 @@ def _closing(
     epilogue = recipe.learner.epilogue
     assert epilogue is not None
     assert epilogue.program.sums is not None
-    rows = _rows(block, questions, recipe)
+    rows = rows_of(block, questions, recipe)
     scores = _advanced(scores, rows, opening, last, recipe)
     read = after_rounds(rows, scores, recipe, prologue)
     return scores, (epilogue.program.sums(given, *read), read[3].cap)
@@ -198,7 +188,7 @@ def _replayed(
     recipe: Recipe,
 ) -> Array:
     """The scores after the first rounds, added in the order of the rounds."""
-    rows = _rows(block, questions, recipe)
+    rows = rows_of(block, questions, recipe)
 
     def one(number: Array, scores: Array) -> Array:
         structure, last = jax.tree.map(lambda array: array[number], (structures, hypotheses))
@@ -207,162 +197,6 @@ def _replayed(
         return scores + recipe.learner.hypotheses.predict(last, placed)
 
     return jax.lax.fori_loop(0, rounds, one, scores)
-
-
-# Memory.
-
-BASE_BYTES = 700 * 2**20
-"""What Python, JAX and compiled programs take, whatever the table is (docs/scaling.md)."""
-
-_LEAST_BLOCK, _MOST_BLOCK = 2**14, 2**19
-"""Fewest and most rows of a block. Larger ones are no faster, because arrays leave the caches."""
-
-_MOST_SCORES = 2**21
-"""The most scores of a block of several classes, unless it has the fewest rows.
-
-More of them took 1.4 to 1.6 times as long for a row.
-"""
-
-
-@dataclasses.dataclass(frozen=True)
-class Room:
-    """How a run fits into memory.
-
-    Attributes:
-        block: the most rows of a block.
-        threads: how many blocks are worked on at once.
-        scratch: whether scores lie in a file instead of in memory.
-        rounds: the most rounds that one pass serves.
-    """
-
-    block: int
-    threads: int
-    scratch: bool
-    rounds: int = 1
-
-
-def room_for(table: ChunkedTable, recipe: Recipe, memory: float, threads: int) -> Room:
-    """The largest blocks that fit into the memory, with scores in memory if they fit as well.
-
-    Where rounds do not depend on each other, as many of them are made in a pass as fit beside
-    blocks of a good size.
-
-    Args:
-        table: what is learned from.
-        recipe: how.
-        memory: in bytes.
-        threads: how many blocks are worked on at once.
-
-    Raises:
-        ValueError: with the least memory, if it is too little; also for the model.
-    """
-    classes = math.prod(recipe.learner.hypotheses.response.axes)
-    scores = 0 if recipe.independent else 4 * classes
-    each = threads * (table.features + _row_bytes(table, recipe) + 12 * scores + 40)
-    largest = min(_MOST_BLOCK, _MOST_SCORES // classes, table.rows_per_chunk)
-    largest = max(largest, _LEAST_BLOCK)
-    good = min(largest, 2**17)
-    model, one_round = _model_bytes(recipe), _pass_bytes(table, recipe, threads)
-    left = memory - BASE_BYTES - model - one_round
-    if left < each * _LEAST_BLOCK:
-        least = (memory - left + each * _LEAST_BLOCK) / 2**20
-        most = f"; the model takes {model / 2**20:.0f} MB of it, so use fewer rounds or less depth"
-        raise ValueError(
-            f"memory must be at least {least:.0f} MB here, got {memory / 2**20:.0f} MB"
-            f"{most if model > BASE_BYTES else ''}"
-        )
-
-    # More rounds in a pass, beside good blocks.
-    rounds = 1
-    if recipe.independent:
-        rounds = int(np.clip(1 + (left - each * good) // one_round, 1, int(recipe.rounds)))
-        left -= (rounds - 1) * one_round
-
-    # Scores in memory, beside good blocks.
-    all_scores = scores * table.capacity
-    in_memory = left - all_scores >= each * good or not scores
-    rows = (left - all_scores if in_memory else left) / each
-    block = 2 ** int(np.log2(min(rows, largest)))
-    return Room(max(block, _LEAST_BLOCK), threads, not in_memory, rounds)
-
-
-def _laid_out(table: ChunkedTable, recipe: Recipe) -> Any:
-    """The shapes of one row that is laid out for the learner."""
-    row, questions = table.room(1), table.questions
-    return jax.eval_shape(lambda row: _rows(row, questions, recipe), row)
-
-
-def _row_bytes(table: ChunkedTable, recipe: Recipe) -> int:
-    """How many bytes a row takes in work: laid out for the learner, and in a product for stages."""
-    laid = _laid_out(table, recipe)
-    size = sum(array.size * array.dtype.itemsize for array in jax.tree.leaves(laid))
-    if not recipe.learner.program.stages:
-        return size
-    nodes = max(draw.outputs for draw in _private_draws(recipe))
-    return _LAID_OUT_IN_STAGES * size + 2 * nodes
-
-
-_LAID_OUT_IN_STAGES = 3
-"""How much more a row takes where a stage adds its cells up, in 32 bits."""
-
-
-def _private_draws(recipe: Recipe) -> list[DrawRequest]:
-    """The draws of a round that read rows."""
-    draws = pricing.drawn(recipe, recipe.learner.program, 0.0).values()
-    return [draw for draw in draws if draw.mechanism.price.reads_rows]
-
-
-def _summed_numbers(table: ChunkedTable, recipe: Recipe) -> int:
-    """How many numbers are summed in a pass for a round; in its largest stage, if it has some."""
-    learner, rows = recipe.learner, _laid_out(table, recipe)
-    program, draws = learner.program, pricing.drawn(recipe, learner.program, 0.0)
-    if not program.stages:
-        return sum(draw.outputs for draw in _private_draws(recipe))
-    weights = jax.ShapeDtypeStruct(rows.present.shape, jnp.float32)
-    zeros = {site: jax.ShapeDtypeStruct(draw.shape, draw.dtype) for site, draw in draws.items()}
-    key, place = jax.eval_shape(lambda: (jax.random.key(0), jnp.zeros(2, jnp.uint32)))
-
-    def summed(given: Given, rows: Prepared, weights: Array) -> Any:
-        assert program.sums is not None
-        return program.sums(given, rows, weights, recipe.budget, recipe.public())
-
-    most, earlier = 0, {}
-    for stage in program.stages:
-        found = jax.eval_shape(summed, Given(earlier, key, place), rows, weights)
-        most = max(most, sum(array.size for array in jax.tree.leaves(found)))
-        earlier = {**earlier, **{site: zeros[site] for site in stage}}
-    return most
-
-
-def _outputs(recipe: Recipe) -> tuple[int, int]:
-    """How many outputs of a round follow from rows, and how many are public randomness."""
-    draws = pricing.drawn(recipe, recipe.learner.program, 0.0).values()
-    private = sum(draw.outputs for draw in _private_draws(recipe))
-    return private, sum(draw.outputs for draw in draws if draw.mechanism.public)
-
-
-def _model_bytes(recipe: Recipe) -> int:
-    """What the releases and the hypotheses of all rounds take while the model is put together."""
-    private, public = _outputs(recipe)
-    release, hypothesis = _RELEASED * private + _RELEASED * public, _READ * private
-    return int(recipe.rounds) * _COPIES * (release + hypothesis)
-
-
-def _pass_bytes(table: ChunkedTable, recipe: Recipe, threads: int) -> int:
-    """What a round takes in a pass: sums of blocks in 32 bits, their total, and its draw."""
-    _, public = _outputs(recipe)
-    blocks, total_and_draw = _READ * _AHEAD * threads, 3 * _RELEASED
-    return _summed_numbers(table, recipe) * (blocks + total_and_draw) + _RELEASED * public
-
-
-_AHEAD = 3
-"""For each thread, the most blocks whose sums wait to be added up."""
-
-_RELEASED, _READ = 8, 4
-"""Most bytes of a number that is released, and of one that is summed in a block or is learned."""
-
-_COPIES = 3
-"""How often the rounds are in memory at the end: one by one, stacked, and filled up and scaled."""
 
 
 class _Scores:
@@ -566,7 +400,7 @@ class Passes:
 
         ahead: collections.deque[Future[Any]] = collections.deque()
         for block in self._blocks:
-            if len(ahead) == (_AHEAD - 1) * self._room.threads:
+            if len(ahead) == (AHEAD - 1) * self._room.threads:
                 yield ahead.popleft().result()
             ahead.append(self._pool.submit(work, block))
         while ahead:

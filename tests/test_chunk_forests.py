@@ -9,7 +9,7 @@ import pytest
 
 import dpbt
 from dpbt import chunked, forests, passes, processes, recipes, reweighting
-from dpbt.passes import Room, room_for
+from dpbt.memory import Room, room_for
 from dpbt.privacy import boundary, mechanisms, totals
 from tests.test_chunks import DOMAIN, GIB, KEY, KilledError, assert_same, columns, pair, recipe_for
 
@@ -59,10 +59,11 @@ def test_releases_are_those_of_a_forest_in_memory(tmp_path, monkeypatch, case):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("disjoint", [False, True])
-@pytest.mark.parametrize("make", [recipes.random_forest, recipes.rf_l])
+@pytest.mark.parametrize("make", [recipes.random_forest, recipes.rf_l, recipes.rf_e])
 def test_releases_are_those_of_a_forest_in_memory_on_many_rows(tmp_path, disjoint, make):
     table, found = pair(tmp_path / "t", "two", 60_000, 70_000, 9_999, weights=True)
-    options = {"disjoint": disjoint, "rounds": 7, "depth": 9, "delta": 1e-6}
+    delta = 0.0 if make is recipes.rf_e else 1e-6
+    options = {"disjoint": disjoint, "rounds": 7, "depth": 9, "delta": delta}
     recipe = make(epsilon=1, rows=70_000, **options)
     expected = forests.fit(KEY, dpbt.checks.on_device(table), recipe, PUBLIC)
     found = dpbt.fit_chunks(KEY, found, recipe, PUBLIC, threads=3, memory=2 * GIB)
@@ -123,10 +124,6 @@ def test_what_forests_on_chunks_refuse(tmp_path, monkeypatch):
         dpbt.fit_chunks(KEY, found, forest())
     with pytest.raises(ValueError, match="public_key must be independent of key"):
         dpbt.fit_chunks(KEY, found, forest(), KEY)
-    with pytest.raises(ValueError, match="rf_e reads all rows at once, and learns from no chunks"):
-        dpbt.fit_chunks(KEY, found, recipes.rf_e(epsilon=1, rows=700), PUBLIC)
-    with pytest.raises(ValueError, match="at most 16777216"):
-        recipes.rf_e(epsilon=1, rows=2**25)
     monkeypatch.setattr(passes, "Passes", None)  # no row is read
     with pytest.raises(ValueError, match=r"memory must be at least .* the model takes"):
         dpbt.fit_chunks(KEY, found, forest(depth=18, rounds=1000), PUBLIC)
@@ -217,9 +214,7 @@ def test_leaves_state_the_shares_of_counts_beyond_int32():
     counts = np.arange(16, dtype=np.int64).reshape(1, 8, 2) * 2**33 * 127
     example = learner.hypotheses.prepare(learner.hypotheses.example())
     sites = learner.program.unread(PUBLIC, example, jnp.zeros(1), recipe.budget, public)
-    given = dpbt.base.Given(sites, KEY, jnp.zeros(2, jnp.uint32))
-    found = learner.program.sums(given, example, jnp.zeros(1), recipe.budget, public)
-    asked = {site: ask for site, (_, ask) in found.items()}
+    asked = learner.program.asks(sites, example, jnp.zeros(1), recipe.budget, public)
     drawn = totals.draw(KEY, {"leaf": counts}, asked, small=False)
     assert 0 < np.abs(drawn["leaf"] - counts).max() < 10**5
     tree = learner.hypothesis({**sites, **totals.read(drawn)}, recipe.budget, public)

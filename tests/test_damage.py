@@ -16,7 +16,7 @@ from dpbt import chunked
 from dpbt.__main__ import main
 from dpbt.checkpoints import RELEASES
 from dpbt.data import chunks, conversion
-from dpbt.passes import Room
+from dpbt.memory import Room
 from tests import moments, worker
 from tests.test_chunk_commands import ROOT, files, fill, refused
 from tests.test_stops import interrupted

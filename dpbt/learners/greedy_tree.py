@@ -154,7 +154,7 @@ def noisy_objective(noise: Mechanism) -> AlphaRule:
                 return jnp.float32(1)
             counts = boundary.Total(totals, errors)
             released = draw(f"error_{level}", noise, counts, budget.error_scale)
-            noisy_errors.append(released)
+            noisy_errors.append(released.astype(jnp.float32))
             return objective_alpha(jnp.stack(noisy_errors))[-1]
 
         return alpha
@@ -251,10 +251,14 @@ def grow(
         at_epsilon_1 = temperature(family(alpha), jnp.asarray(public.rows))
         scale = at_epsilon_1 / epsilon
         split = draw(f"split_{level}", mechanisms.exponential, scores, scale, at_epsilon_1)
-        totals = trees.child_totals(products, totals, split)
-        if level + 1 < depth:
-            descend = functools.partial(trees.descend, table.columns, node, split)
+        by_rows = table.cells is not None
+        if level + 1 < depth or by_rows:
+            descend = functools.partial(trees.descend, table.asked, node, split)
             node = trees.stored(public.round, descend)
+        if by_rows:  # these do not wait for products of this level, which a later pass leaves out
+            totals = trees.sums_of_nodes(by_class, node, 2 ** (level + 1))
+        else:
+            totals = trees.child_totals(products, totals, split)
     return totals
 
 

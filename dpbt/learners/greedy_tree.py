@@ -208,6 +208,18 @@ Temperature = Callable[[ProperLoss, Array], Array]
 """(loss, rows) -> the temperature of a draw of splits at epsilon 1."""
 
 
+def temperature_of(
+    temperature: Temperature, family: LossFamily, alpha: AnyArray, rows: AnyArray
+) -> Array:
+    """f32[...]: a temperature that is worked out in double precision, and rounded once.
+
+    So the ledger, a fit in memory and a fit by chunks have the same one.
+    """
+    with variates.double_precision():
+        numbers = variates.double(jnp.asarray(alpha)), variates.double(jnp.asarray(rows))
+        return temperature(family(numbers[0]), numbers[1]).astype(jnp.float32)
+
+
 def grow(
     draw: boundary.Draw,
     table: trees.Prepared,
@@ -248,7 +260,7 @@ def grow(
         # One split for each node, by its score; every row moves to its child.
         told = alpha, jnp.asarray(epsilon, jnp.float32), table.allowed
         scores = boundary.Total((products, totals), split_choice(family), told)
-        at_epsilon_1 = temperature(family(alpha), jnp.asarray(public.rows))
+        at_epsilon_1 = temperature_of(temperature, family, alpha, public.rows)
         scale = at_epsilon_1 / epsilon
         split = draw(f"split_{level}", mechanisms.exponential, scores, scale, at_epsilon_1)
         by_rows = table.cells is not None
@@ -316,7 +328,8 @@ def split_events(
     for level in range(np.shape(budget.alpha)[-1]):
         # The temperature as the program computes it, at the largest alpha.
         alpha = np.float32(1) if objective else np.asarray(budget.alpha, np.float32)[..., level]
-        at_epsilon_1 = np.asarray(price.temperature(criterion(alpha), rows), np.float64)
+        exact = temperature_of(price.temperature, criterion, alpha, rows)
+        at_epsilon_1 = np.asarray(exact, np.float64)
         epsilon = np.asarray(budget.split_epsilon, np.float64)[..., level]
         with np.errstate(divide="ignore"):  # an epsilon of 0 is refused by its scale
             scale = at_epsilon_1 / epsilon

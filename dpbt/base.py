@@ -189,7 +189,8 @@ class HypothesisClass(NamedTuple):
         check: (table) -> None: raises ValueError, on the host, for a table that they cannot read.
         prepare: (table) -> the same rows laid out for the loops, with attributes `target`,
             `present` and, if rows may have weights, `weight`.
-        predict: (hypothesis, prepared) -> f32[N], or f32[K, N]: what it adds to the rows' scores.
+        predict: (hypothesis, prepared) -> f32[N], or f32[K, N] with several classes: what the
+            hypothesis adds to the score of each row.
         bound: (hypothesis) -> f32[]: an upper bound on |prediction| for every possible row.
         explain: (hypotheses of T rounds on the host, domain) -> the model in words.
         shares: (hypotheses, prepared) -> f32[k, N], the shares of the positive class that they
@@ -202,8 +203,6 @@ class HypothesisClass(NamedTuple):
         response: what is predicted of a row.
         reads: (structure of a round) -> i32[k]: the features whose cells `place` reads, if nothing
             else reads cells in a round. None if all are read.
-        work: (shapes of prepared rows, most nodes) -> the bytes that a row, and all rows together,
-            take in work. None for those of the prepared rows.
     """
 
     example: Callable[[], Table]
@@ -217,7 +216,6 @@ class HypothesisClass(NamedTuple):
     place: Callable[[Any, Prepared], Prepared] | None = None
     response: Response = BINARY
     reads: Callable[[Any], Array] | None = None
-    work: Callable[[Prepared, int], tuple[int, int]] | None = None
 
 
 Sampling = Callable[[Array, Array | None, Prepared, Array, Budget, Public], Release]
@@ -250,10 +248,6 @@ class Given(NamedTuple):
     place: Array
 
 
-Asks = Callable[[Release, Prepared, Array, Budget, Public], Mapping[str, Any]]
-"""(release so far, rows, weights, budget, public) -> what each draw from a sum asks for."""
-
-
 class PrivateProgram(NamedTuple):
     """A private program, run in seven ways, and the events that the ledger prices it by.
 
@@ -273,10 +267,10 @@ class PrivateProgram(NamedTuple):
             axes of settings as the budget.
         unread: (public_key, table, weights, budget, public) -> Release: the sites of public
             randomness alone. They never read the rows, so one absent row does for the table.
-        sums: (given, rows, weights, budget, public) -> dict of site -> its sum i32[...] over these
-            rows, for the next stage. None for a program whose statistics are not all sums.
         asks: (release so far, table, weights, budget, public) -> dict of site -> `parts.Asked`,
             for each draw from a sum. It follows from no row, so one absent row does for the table.
+        sums: (given, rows, weights, budget, public) -> dict of site -> its sum i32[...] over these
+            rows, for the next stage. None for a program whose statistics are not all sums.
         stages: the sites of each stage, where sums follow from earlier draws; else empty.
     """
 
@@ -286,8 +280,8 @@ class PrivateProgram(NamedTuple):
     draws: Requests
     events: Callable[[Budget, Public], list[LedgerEvent]]
     unread: Callable[[Array, Prepared, Array, Budget, Public], Release]
+    asks: Callable[[Release, Prepared, Array, Budget, Public], Mapping[str, Any]]
     sums: Callable[[Given, Prepared, Array, Budget, Public], Mapping[str, Any]] | None = None
-    asks: Asks | None = None
     stages: tuple[tuple[str, ...], ...] = ()
 
 
@@ -361,6 +355,8 @@ class WeakLearner(NamedTuple):
             for a learner whose recipe says how its budget is shared.
         structure: (budget, public) -> what is public in a round and both the program and
             `hypothesis` read, such as its questions. The loop asks for it once a round.
+        work: (shapes of prepared rows) -> (bytes of a row, bytes of all rows together) that a round
+            takes. None for the bytes of prepared rows.
     """
 
     tag: str
@@ -377,6 +373,7 @@ class WeakLearner(NamedTuple):
     by_depth: tuple[str, ...] = ()
     calibrate: Callable[[Allowance, Numbers, Public], Budget] | None = None
     structure: Callable[[Budget, Public], Any] | None = None
+    work: Callable[[Prepared], tuple[int, int]] | None = None
 
     @property
     def additive(self) -> bool:

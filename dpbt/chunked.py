@@ -24,34 +24,27 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dpbt import boosting, checks, processes, storage
+from dpbt import absent, boosting, checks, processes, storage
 from dpbt.base import (
     MAX_ROWS,
     Array,
-    Budget,
     Hypotheses,
     Hypothesis,
     Model,
-    Prepared,
-    PrivateProgram,
     Public,
     Recipe,
     Release,
-    Table,
     Transcript,
 )
 from dpbt.checkpoints import Checkpoint, Releases, key_words, public_words, recipe_words
-from dpbt.data import targets
 from dpbt.data.chunks import ChunkedTable
 from dpbt.memory import Room, room_for
-from dpbt.passes import Passes, Turn
+from dpbt.passes import Passes, Summed, Turn
 from dpbt.postprocessing import Last, Rounds, line_of, opened, scaled, stacked
 from dpbt.privacy import boundary, keys, pricing, totals
 from dpbt.privacy.parts import Asked
 from dpbt.privacy.totals import Totals
 from dpbt.processes import Place
-from dpbt.reweighting import counted_weights
-from dpbt.rounds import after_rounds, before_rounds, placed_by
 from dpbt.validate import as_path, positive, whole
 
 
@@ -88,26 +81,27 @@ def fit_chunks(
     """`dpbt.fit` for a table in chunks: the same guarantee, and the same releases under one key.
 
     Of a table of at most `base.MAX_ROWS` rows the releases are those of `dpbt.fit`, and of
-    `forests.fit`, bit for bit. (Splits of greedy trees are drawn by scores in double precision, and
-    their leaves are rounded from it. The last bit of such a number may follow from the program, and
-    then once in about 2^28 times a leaf.) Larger tables have sums and releases of 64 bits, and
-    post-processing reads the nearest float32. The size of chunks, the memory and the threads change
-    nothing. Nor does the order of the rows, unless a forest is `disjoint`. There the place of a row
-    decides which tree has it.
+    `forests.fit`, bit for bit. Larger tables have sums and releases of 64 bits, and post-processing
+    reads the nearest float32. The size of chunks, the memory and the threads change nothing. Nor
+    does the order of the rows, unless a forest is `disjoint`. There the place of a row decides
+    which tree has it. Greedy trees are worked out in double precision, and two programs may round
+    its last bit in different ways. That may show in a leaf, but rarely (docs/scaling.md).
 
     Args:
         key: one typed key, a secret; see `dpbt.fit`. A run that goes on from a checkpoint is the
             same release, and needs the same key.
         table: from `chunks.open_folder` or `conversion`.
         recipe: one setting of `recipes.auto`, `oblivious_boost`, `random_forest`, `rf_l`, `rf_e`,
-            or `bdpe` of the tight calibration. Others read no chunks.
+            or `bdpe` of the tight calibration; or `custom`, of a learner whose statistics are sums
+            over rows. Others read no chunks.
         public_key: one typed key that is independent of `key`, of the structure of random trees. A
             run that goes on needs the same one. Other recipes read none.
         memory: bytes that the process may take, Python and JAX among them. Scores of all rows are
             kept in memory if they fit, and else in an unnamed file.
         checkpoint: a folder that keeps what was released so far. A run that was stopped goes on
             from there. What it holds may be published.
-        progress: called after each pass with a `Progress`.
+        progress: called with a `Progress` before the rounds of each pass. A greedy tree is one
+            round, whose passes are not told apart.
         threads: how many blocks of rows are worked on at once; by default one for each processor.
 
     Raises:
@@ -243,7 +237,7 @@ def check(key: Array, table: object, recipe: object, public_key: Array | None = 
             f"expected a table in chunks, as dpbt.chunks.open_folder finds it, got "
             f"{type(table).__name__}; dpbt.fit learns from a table in memory"
         )
-    like = _row_of(table)
+    like = absent.row_of(table)
     checks.check_run(like, recipe)
     assert isinstance(recipe, Recipe)
     learner = recipe.learner
@@ -282,101 +276,6 @@ def check(key: Array, table: object, recipe: object, public_key: Array | None = 
     return place
 
 
-def _row_of(table: ChunkedTable) -> Table:
-    """One absent row of the kind of the table's."""
-    room = table.room(1)
-    target = table.target
-    return Table(
-        jnp.asarray(room.cells.T),
-        jnp.asarray(room.target),
-        jnp.asarray(room.present),
-        jax.tree.map(jnp.asarray, table.questions),
-        None if room.weight is None else jnp.asarray(room.weight),
-        None if target is None else jnp.asarray(targets.fingerprint(target)),
-    )
-
-
-# What follows from no row, on one absent row: public randomness, and what is drawn from sums.
-
-
-@jax.jit
-def _sites_before(key: Array, nobody: Table, recipe: Recipe) -> Release:
-    program, read = _before(nobody, recipe)
-    return program.unread(key, *read)
-
-
-@jax.jit
-def _asked_before(nobody: Table, recipe: Recipe) -> Mapping[str, Asked]:
-    program, read = _before(nobody, recipe)
-    assert program.asks is not None
-    return program.asks({}, *read)
-
-
-@jax.jit
-def _sites_after(key: Array, nobody: Table, recipe: Recipe, prologue: Release) -> Release:
-    program, read = _after(nobody, recipe, prologue)
-    return program.unread(key, *read)
-
-
-@jax.jit
-def _asked_after(nobody: Table, recipe: Recipe, prologue: Release) -> Mapping[str, Asked]:
-    program, read = _after(nobody, recipe, prologue)
-    assert program.asks is not None
-    return program.asks({}, *read)
-
-
-@jax.jit
-def _sites_of_round(
-    key: Array, nobody: Table, recipe: Recipe, opening: Public, told: tuple[Array, Array, Any]
-) -> Release:
-    return recipe.learner.program.unread(key, *_round(nobody, recipe, opening, told))
-
-
-@jax.jit
-def _asked_of_round(
-    release: Release,
-    nobody: Table,
-    recipe: Recipe,
-    opening: Public,
-    told: tuple[Array, Array, Any],
-) -> Mapping[str, Asked]:
-    asks = recipe.learner.program.asks
-    assert asks is not None
-    return asks(release, *_round(nobody, recipe, opening, told))
-
-
-def _before(nobody: Table, recipe: Recipe) -> tuple[PrivateProgram, Any]:
-    """The program of the prologue, and what it reads of one absent row."""
-    assert recipe.learner.prologue is not None
-    rows = recipe.learner.hypotheses.prepare(nobody)
-    return recipe.learner.prologue.program, before_rounds(rows, recipe)
-
-
-def _after(nobody: Table, recipe: Recipe, prologue: Release) -> tuple[PrivateProgram, Any]:
-    """The program of the epilogue, and what it reads of one absent row."""
-    assert recipe.learner.epilogue is not None
-    rows = recipe.learner.hypotheses.prepare(nobody)
-    scores = _no_scores(rows, recipe)
-    return recipe.learner.epilogue.program, after_rounds(rows, scores, recipe, prologue)
-
-
-def _round(
-    nobody: Table, recipe: Recipe, opening: Public, told: tuple[Array, Array, Any]
-) -> tuple[Prepared, Array, Budget, Public]:
-    """What the program of a round reads of one absent row."""
-    learner, (bound, number, structure) = recipe.learner, told
-    rows = learner.hypotheses.prepare(nobody)
-    weighted = recipe.reweighter.weigh(_no_scores(rows, recipe), bound, rows, opening)
-    weights = counted_weights(weighted.weight, rows, learner.hypotheses.response)
-    public = opening._replace(cap=weighted.cap, round=number, structure=structure)
-    return placed_by(learner, public, rows), weights, recipe.budget, public
-
-
-def _no_scores(rows: Prepared, recipe: Recipe) -> Array:
-    axes = recipe.learner.hypotheses.response.axes
-    return jnp.zeros((*axes, *rows.present.shape), jnp.float32)
-
-
 class _Run:
     """One run, from the prologue to the model."""
 
@@ -394,7 +293,7 @@ class _Run:
     ):
         self._kind, self._noise = keys.kind(key), boosting.noise_keys(key, recipe)
         self._structure = boosting.structure_keys(public_key, recipe)
-        self._table, self._recipe, self._nobody = table, recipe, _row_of(table)
+        self._table, self._recipe, self._nobody = table, recipe, absent.row_of(table)
         self._passes, self._kept, self._report = passes, kept, report
         self._small, self._at_once = small, at_once
 
@@ -427,9 +326,9 @@ class _Run:
         """The release of the prologue."""
         sites: Release = {}
         if self._structure is not None:
-            sites = _sites_before(self._structure.opening, self._nobody, self._recipe)
+            sites = absent.sites_before(self._structure.opening, self._nobody, self._recipe)
         sums = self._passes.opening(sites, self._noise.opening).totals
-        asked = _asked_before(self._nobody, self._recipe)
+        asked = absent.asked_before(self._nobody, self._recipe)
         return {**_kept(sites), **self._drawn(self._noise.opening, sums, asked)}
 
     def _closing(self, opening: Public, last: Last, prologue: Release) -> Releases:
@@ -437,10 +336,10 @@ class _Run:
         sites: Release = {}
         if self._structure is not None:
             key = self._structure.closing
-            sites = _sites_after(key, self._nobody, self._recipe, prologue)
+            sites = absent.sites_after(key, self._nobody, self._recipe, prologue)
         noise = self._noise.closing
         sums = self._passes.closing(opening, last, prologue, sites, noise).totals
-        asked = _asked_after(self._nobody, self._recipe, prologue)
+        asked = absent.asked_after(self._nobody, self._recipe, prologue)
         return {**_kept(sites), **self._drawn(noise, sums, asked)}
 
     def _once(self, part: str, found: Callable[[], Releases]) -> Releases:
@@ -495,36 +394,57 @@ class _Run:
         last = None
         if not self._recipe.independent:
             last = done.last if done.learned else done.nothing(self._small)
-        noise, cap = self._noise.rounds[np.asarray(numbers)], jnp.float32(1)
+        found = None
         for stage in self._recipe.learner.program.stages or (None,):
-            turn = Turn(
-                done.opening,
-                done.bound,
-                np.asarray(numbers, np.int32),
-                _on_host(done.structures[numbers.start :]),
-                _on_host([totals.read(each) for each in released]),
-                last,
-            )
-            found = self._passes.rounds(turn, noise)
-            cap = found.cap
-            for place, (number, key) in enumerate(zip(numbers, noise, strict=True)):
-                sums = found.of(place)
-                for sites in [tuple(sums)] if stage is None else [(site,) for site in stage]:
-                    asked = self._asked(done, number, released[place])
-                    wanted = {site: sums[site] for site in sites}
-                    released[place] |= self._drawn(key, wanted, asked)
-            if last is not None:  # the scores have it now
-                last = last.emptied()
+            found = self._summed(done, numbers, released, last)
+            for place, number in enumerate(numbers):
+                self._release(done, number, stage, found.of(place), released[place])
+            last = None  # the scores have it now
+        assert found is not None
         for number, release in zip(numbers, released, strict=True):
             boundary.check_sites(prologue=prologue, rounds=release)
-            self._keep(str(number), release, cap)
-            done.learn(release, cap)
+            self._keep(str(number), release, found.cap)
+            done.learn(release, found.cap)
+
+    def _summed(
+        self, done: Rounds, numbers: range, released: list[Releases], last: Last | None
+    ) -> Summed:
+        """The sums of the next stage of some rounds, over all rows."""
+        turn = Turn(
+            done.opening,
+            done.bound,
+            np.asarray(numbers, np.int32),
+            _on_host(done.structures[numbers.start :]),
+            _on_host([totals.read(each) for each in released]),
+            last,
+        )
+        return self._passes.rounds(turn, self._noise.rounds[np.asarray(numbers)])
+
+    def _release(
+        self,
+        done: Rounds,
+        number: int,
+        stage: tuple[str, ...] | None,
+        sums: Totals,
+        released: Releases,
+    ) -> None:
+        """Add the draws of a stage to the release of its round; None is the only stage.
+
+        What one draw asks for may follow from the draws before it.
+        """
+        key = self._noise.rounds[number]
+        for sites in [tuple(sums)] if stage is None else [(site,) for site in stage]:
+            asked = self._asked(done, number, released)
+            released |= self._drawn(key, {site: sums[site] for site in sites}, asked)
 
     def _asked(self, done: Rounds, number: int, released: Releases) -> Mapping[str, Asked]:
-        """What is drawn from sums in a round, after what it has released so far."""
+        """What is drawn from sums in a round, after what it has released so far.
+
+        Zeros stand for the rest, so that one compiled program serves all stages.
+        """
         told = done.bound, jnp.int32(number), done.structures[number]
-        known = {**done.no_release(self._small), **totals.read(released)}
-        return _asked_of_round(known, self._nobody, self._recipe, done.opening, told)
+        known = {**done.zero_release(self._small), **totals.read(released)}
+        return absent.asked_of_round(known, self._nobody, self._recipe, done.opening, told)
 
     def _sites(self, done: Rounds, number: int) -> Release:
         """The public randomness of a round."""
@@ -532,7 +452,7 @@ class _Run:
             return {}
         told = done.bound, jnp.int32(number), done.structures[number]
         key = self._structure.rounds[number]
-        return _sites_of_round(key, self._nobody, self._recipe, done.opening, told)
+        return absent.sites_of_round(key, self._nobody, self._recipe, done.opening, told)
 
     def _known_rounds(self, rounds: int) -> int:
         """How many of the first rounds every process has the releases of."""

@@ -5,16 +5,18 @@ It is a plan from public numbers, and not a limit that the system keeps (docs/sc
 
 import dataclasses
 import math
+from collections.abc import Mapping
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dpbt.base import Array, Given, Prepared, Questions, Recipe, Table
+from dpbt.base import Prepared, Questions, Recipe, Release, Table
 from dpbt.data.chunks import ChunkedTable, Rows
 from dpbt.privacy import pricing
-from dpbt.privacy.mechanism import DrawRequest
+from dpbt.privacy.parts import Asked
+from dpbt.rounds import opening_of, placed_by
 
 BASE_BYTES = 700 * 2**20
 """What Python, JAX and compiled programs take, whatever the table is (docs/scaling.md)."""
@@ -72,10 +74,14 @@ def room_for(table: ChunkedTable, recipe: Recipe, memory: float, threads: int) -
     left = memory - BASE_BYTES - model - one_round - threads * together
     if left < each * _LEAST_BLOCK:
         least = (memory - left + each * _LEAST_BLOCK) / 2**20
-        most = f"; the model takes {model / 2**20:.0f} MB of it, so use fewer rounds or less depth"
+        sums = one_round + threads * together
+        most = ""
+        if max(model, sums) > BASE_BYTES:
+            what = "model takes" if model > sums else "sums of a pass take"
+            most = f"; the {what} {max(model, sums) / 2**20:.0f} MB of it, so use less depth"
+            most += " or fewer rounds" * (model > sums)
         raise ValueError(
-            f"memory must be at least {least:.0f} MB here, got {memory / 2**20:.0f} MB"
-            f"{most if model > BASE_BYTES else ''}"
+            f"memory must be at least {least:.0f} MB here, got {memory / 2**20:.0f} MB{most}"
         )
 
     # More rounds in a pass, beside good blocks.
@@ -100,45 +106,42 @@ def _laid_out(table: ChunkedTable, recipe: Recipe) -> Any:
 
 def _work_bytes(table: ChunkedTable, recipe: Recipe) -> tuple[int, int]:
     """How many bytes a row takes in work, and how many all rows of a block take together."""
-    laid, work = _laid_out(table, recipe), recipe.learner.hypotheses.work
+    laid, work = _laid_out(table, recipe), recipe.learner.work
     if work is not None:
-        return work(laid, max(draw.outputs for draw in _private_draws(recipe)))
+        return work(laid)
     size = sum(array.size * array.dtype.itemsize for array in jax.tree.leaves(laid))
     return -(-size // _LEAST_BLOCK), 0
 
 
-def _private_draws(recipe: Recipe) -> list[DrawRequest]:
-    """The draws of a round that read rows."""
-    draws = pricing.drawn(recipe, recipe.learner.program, 0.0).values()
-    return [draw for draw in draws if draw.mechanism.price.reads_rows]
+def _asked(table: ChunkedTable, recipe: Recipe) -> Mapping[str, Asked]:
+    """What a round draws from sums over rows, in shapes."""
+    learner, once = recipe.learner, {}
+    if learner.prologue is not None:
+        drawn = pricing.drawn(recipe, learner.prologue.program)
+        once = {site: jax.ShapeDtypeStruct(draw.shape, draw.dtype) for site, draw in drawn.items()}
+
+    def asked(rows: Prepared, prologue: Release) -> Mapping[str, Asked]:
+        public = opening_of(recipe, prologue)
+        if learner.structure is not None:
+            public = public._replace(structure=learner.structure(recipe.budget, public))
+        placed = placed_by(learner, public, rows)
+        weights = jnp.zeros((*learner.hypotheses.response.axes, *rows.present.shape), jnp.float32)
+        return learner.program.asks({}, placed, weights, recipe.budget, public)
+
+    return jax.eval_shape(asked, _laid_out(table, recipe), once)
 
 
-def _summed_numbers(table: ChunkedTable, recipe: Recipe) -> int:
-    """How many numbers are summed in a pass for a round; in its largest stage, if it has some."""
-    learner, rows = recipe.learner, _laid_out(table, recipe)
-    program, draws = learner.program, pricing.drawn(recipe, learner.program, 0.0)
-    if not program.stages:
-        return sum(draw.outputs for draw in _private_draws(recipe))
-    weights = jax.ShapeDtypeStruct(rows.present.shape, jnp.float32)
-    zeros = {site: jax.ShapeDtypeStruct(draw.shape, draw.dtype) for site, draw in draws.items()}
-    key, place = jax.eval_shape(lambda: (jax.random.key(0), jnp.zeros(2, jnp.uint32)))
-
-    def summed(given: Given, rows: Prepared, weights: Array) -> Any:
-        assert program.sums is not None
-        return program.sums(given, rows, weights, recipe.budget, recipe.public())
-
-    most, earlier = 0, {}
-    for stage in program.stages:
-        found = jax.eval_shape(summed, Given(earlier, key, place), rows, weights)
-        most = max(most, sum(array.size for array in jax.tree.leaves(found)))
-        earlier = {**earlier, **{site: zeros[site] for site in stage}}
-    return most
+def _stages(table: ChunkedTable, recipe: Recipe) -> list[list[Asked]]:
+    """What is drawn from the sums of each pass of a round."""
+    asked = _asked(table, recipe)
+    stages = recipe.learner.program.stages or (tuple(asked),)
+    return [[asked[site] for site in stage] for stage in stages]
 
 
 def _outputs(recipe: Recipe) -> tuple[int, int]:
     """How many outputs of a round follow from rows, and how many are public randomness."""
     draws = pricing.drawn(recipe, recipe.learner.program, 0.0).values()
-    private = sum(draw.outputs for draw in _private_draws(recipe))
+    private = sum(draw.outputs for draw in draws if draw.mechanism.price.reads_rows)
     return private, sum(draw.outputs for draw in draws if draw.mechanism.public)
 
 
@@ -150,10 +153,15 @@ def _model_bytes(recipe: Recipe) -> int:
 
 
 def _pass_bytes(table: ChunkedTable, recipe: Recipe, threads: int) -> int:
-    """What a round takes in a pass: sums of blocks in 32 bits, their total, and its draw."""
+    """What a round takes in its largest pass: sums of blocks, their total, and its draws."""
+
+    def taken(asked: Asked) -> int:
+        total_and_draw = _SELECTED if asked.mechanism.selects else _NOISY
+        return asked.numbers * (_READ * AHEAD * threads + _RELEASED * total_and_draw)
+
     _, public = _outputs(recipe)
-    blocks, total_and_draw = _READ * AHEAD * threads, 3 * _RELEASED
-    return _summed_numbers(table, recipe) * (blocks + total_and_draw) + _RELEASED * public
+    largest = max(sum(map(taken, stage)) for stage in _stages(table, recipe))
+    return largest + _RELEASED * public
 
 
 AHEAD = 3
@@ -161,6 +169,12 @@ AHEAD = 3
 
 _RELEASED, _READ = 8, 4
 """Most bytes of a number that is released, and of one that is summed in a block or is learned."""
+
+_NOISY, _SELECTED = 3, 7
+"""How often a sum is in memory in 64 bits: the old total, the new one, and the words of a draw.
+
+A selection also has the sum and its scores in float64.
+"""
 
 _COPIES = 3
 """How often the rounds are in memory at the end: one by one, stacked, and filled up and scaled."""

@@ -72,7 +72,8 @@ class Turn(NamedTuple):
         structures: of the rounds, with a leading axis; None where the learner has none.
         sites: the public randomness of the rounds, and what earlier stages of them released, with a
             leading axis.
-        last: what the scores do not have yet; None where rounds read no scores, and none are kept.
+        last: what the scores do not have yet; None in a later stage, where they have it, and where
+            rounds read no scores.
     """
 
     opening: Public
@@ -126,8 +127,7 @@ def _for_each(function: Callable[[Any], Any], entries: Any) -> Any:
     return jax.tree.map(lambda array: array[None], found)
 
 
-@functools.partial(jax.jit, donate_argnums=1)
-def _rounds(
+def _sums_of_rounds(
     block: Rows,
     scores: Array | None,
     noise: Array,
@@ -138,10 +138,11 @@ def _rounds(
 ) -> Any:
     learner = recipe.learner
     rows = rows_of(block, questions, recipe)
-    read = jnp.zeros((*learner.hypotheses.response.axes, *rows.present.shape), jnp.float32)
-    if turn.last is not None:
-        assert scores is not None
-        read = scores = _advanced(scores, rows, turn.opening, turn.last, recipe)
+    new, read = None, scores
+    if read is None:
+        read = jnp.zeros((*learner.hypotheses.response.axes, *rows.present.shape), jnp.float32)
+    elif turn.last is not None:
+        new = read = _advanced(read, rows, turn.opening, turn.last, recipe)
     weighted = recipe.reweighter.weigh(read, turn.bound, rows, turn.opening)
     weights = counted_weights(weighted.weight, rows, learner.hypotheses.response)
 
@@ -153,7 +154,14 @@ def _rounds(
         return learner.program.sums(given, placed, weights, recipe.budget, public)
 
     found = _for_each(one, (turn.numbers, turn.structures, turn.sites, noise))
-    return scores, (found, weighted.cap)
+    return new, (found, weighted.cap)
+
+
+_rounds = jax.jit(_sums_of_rounds, donate_argnums=1)
+"""(new scores, (sums, cap)), with the new scores in place of the old ones."""
+
+_later_stage = jax.jit(_sums_of_rounds)
+"""(None, (sums, cap)), where the scores have the last hypothesis already, and stay."""
 
 
 @functools.partial(jax.jit, donate_argnums=1)
@@ -337,9 +345,10 @@ class Passes:
         turn, recipe = jax.tree.map(jnp.asarray, (turn, self._recipe))
 
         def step(rows: Rows, block: Block) -> tuple[Any, Any]:
-            scores = None if turn.last is None else self._scores[block.number]
+            scores = None if self._recipe.independent else self._scores[block.number]
+            summed = _later_stage if turn.last is None else _rounds
             place = _place_words(block)
-            return _rounds(rows, scores, noise, place, self._questions, turn, recipe)
+            return summed(rows, scores, noise, place, self._questions, turn, recipe)
 
         return self._summed(step, columns)
 

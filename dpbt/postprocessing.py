@@ -51,10 +51,6 @@ class Last(NamedTuple):
     structure: Any
     hypothesis: Hypothesis
 
-    def emptied(self) -> "Last":
-        """A hypothesis of zeros, which changes no score."""
-        return Last(self.structure, jax.tree.map(jnp.zeros_like, self.hypothesis))
-
 
 class Rounds:
     """The rounds of one run so far, as far as they are public.
@@ -116,10 +112,10 @@ class Rounds:
         """
         structure = self.structures[0]
         told = jnp.int32(0), jnp.float32(1), structure
-        hypothesis, _ = _learned(self._recipe, self.opening, told, self.no_release(small))
-        return Last(structure, hypothesis).emptied()
+        hypothesis, _ = _learned(self._recipe, self.opening, told, self.zero_release(small))
+        return Last(structure, jax.tree.map(jnp.zeros_like, hypothesis))
 
-    def no_release(self, small: bool) -> Release:
+    def zero_release(self, small: bool) -> Release:
         """Zeros in place of the release of a round, as post-processing reads it.
 
         Args:
@@ -129,8 +125,9 @@ class Rounds:
             draws = pricing.drawn(self._recipe, self._recipe.learner.program, 0.0)
             self._zeros = {}
             for site, draw in draws.items():
-                whole = small or draw.mechanism.public or draw.mechanism.selects
-                self._zeros[site] = jnp.zeros(draw.shape, draw.dtype if whole else jnp.float32)
+                noisy = draw.mechanism.price.reads_rows and not draw.mechanism.selects
+                wide = noisy and not small
+                self._zeros[site] = jnp.zeros(draw.shape, jnp.float32 if wide else draw.dtype)
         return self._zeros
 
 

@@ -73,8 +73,8 @@ CHUNKS = [
     Mutant(
         "trees of one pass with one noise",
         "dpbt/chunked.py",
-        "noise, cap = self._noise.rounds[np.asarray(numbers)], jnp.float32(1)",
-        "noise, cap = self._noise.rounds[np.full(len(numbers), numbers.start)], jnp.float32(1)",
+        "        key = self._noise.rounds[number]\n        for sites",
+        "        key = self._noise.rounds[0]\n        for sites",
         (commands("a_folder_gives_the_model_of_the_file[forest]"),),
     ),
     Mutant(
@@ -164,15 +164,15 @@ CHUNKS = [
     Mutant(
         "a level that adds the last hypothesis again",
         "dpbt/chunked.py",
-        "                last = last.emptied()",
-        "                pass",
+        "            last = None  # the scores have it now",
+        "            pass",
         (trees("releases_are_those_of_a_fit_in_memory[objective]"),),
     ),
     Mutant(
         "splits of a level that do not see its noisy errors",
         "dpbt/chunked.py",
-        "known = {**done.no_release(self._small), **totals.read(released)}",
-        "known = {**done.no_release(self._small)}",
+        "known = {**done.zero_release(self._small), **totals.read(released)}",
+        "known = {**done.zero_release(self._small)}",
         (trees("releases_are_those_of_a_fit_in_memory[objective]"),),
     ),
     Mutant(
@@ -190,11 +190,11 @@ CHUNKS = [
         (trees("splits_are_drawn_from_sums_beyond_int32"),),
     ),
     Mutant(
-        "a draw that no stage has",
+        "stages of other draws",
         "dpbt/privacy/parts.py",
-        "    if unknown := set(sums) - set(itertools.chain(*stages)):",
-        "    if unknown := set():",
-        (trees("a_draw_without_a_stage_is_refused"),),
+        "    if tuple(itertools.chain(*stages)) != sites:",
+        "    if False:",
+        (trees("stages_are_the_draws_from_sums"),),
     ),
     Mutant(
         "a cell that is counted below its own split",

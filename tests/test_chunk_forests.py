@@ -188,11 +188,13 @@ def test_memory_bounds_the_trees_of_a_pass(tmp_path):
 
 
 @pytest.mark.slow
-def test_a_large_table_has_leaves_of_64_bits(tmp_path, monkeypatch):
+@pytest.mark.parametrize("disjoint", [False, True])
+def test_a_large_table_has_leaves_of_64_bits(tmp_path, monkeypatch, disjoint):
     _, found = pair(tmp_path / "t", "two")
-    small = dpbt.fit_chunks(KEY, found, forest(), PUBLIC)
+    recipe = forest(disjoint=disjoint, rounds=3)
+    small = dpbt.fit_chunks(KEY, found, recipe, PUBLIC)
     monkeypatch.setattr(chunked, "MAX_ROWS", 1)
-    large = dpbt.fit_chunks(KEY, found, forest(), PUBLIC)
+    large = dpbt.fit_chunks(KEY, found, recipe, PUBLIC)
     assert large.releases["leaf"].dtype == np.int64
     for site, array in large.releases.items():
         np.testing.assert_array_equal(array, np.asarray(small.releases[site]))

@@ -12,8 +12,8 @@ from dpbt import chunked, losses, memory, passes, recipes, reweighting
 from dpbt.base import ADD_REMOVE, GRID, MOST_CHUNKED_ROWS, Given
 from dpbt.data import conversion
 from dpbt.learners import greedy_tree, one_rule
-from dpbt.learners import trees as learners
-from dpbt.memory import room_for
+from dpbt.learners import trees as layouts
+from dpbt.memory import Room, room_for
 from dpbt.privacy import boundary, mechanisms, totals
 from tests.test_chunks import DOMAIN, GIB, KEY, KilledError, assert_same, columns, pair
 
@@ -77,7 +77,7 @@ def test_releases_are_those_of_a_fit_in_memory_on_many_rows(tmp_path, criterion,
 @pytest.mark.slow
 @pytest.mark.parametrize("delta", [0.0, 1e-6])
 def test_releases_by_cells_are_those_of_products(tmp_path, monkeypatch, delta):
-    """In memory by products; in chunks by cells, and by products in a last small block."""
+    """In memory by products, and in chunks by cells."""
     rng = np.random.default_rng(3)
     domain = {name: dpbt.domains.Numeric(0, 1, bins=40) for name in "xy"}
     columns = {name: rng.random(50_000) for name in "xy"}
@@ -85,7 +85,7 @@ def test_releases_by_cells_are_those_of_products(tmp_path, monkeypatch, delta):
     found = conversion.convert_columns(domain, columns, labels, tmp_path / "t")
     recipe = trees(50_000, delta=delta, depth=4)
     by_cells = dpbt.fit_chunks(KEY, found, recipe, memory=2 * GIB)
-    monkeypatch.setattr(learners, "MANY_CELLS", 2**30)
+    monkeypatch.setattr(layouts, "MANY_CELLS", 2**30)
     jax.clear_caches()
     assert_same(dpbt.fit(KEY, dpbt.table(domain, columns, labels), recipe), by_cells)
     jax.clear_caches()
@@ -136,7 +136,10 @@ def test_a_large_table_has_releases_of_64_bits(tmp_path, monkeypatch, make):
 
 
 def test_splits_are_drawn_from_sums_beyond_int32():
-    """The law of a draw from 2^39 rows is the exponential mechanism's, by exact integers."""
+    """A draw from 2^39 rows under a bound of 2^40 has the law of the exponential mechanism.
+
+    A share differs by more than the tolerance with a chance below 10^-4.
+    """
     rows = 2**40
     recipe = trees(rows, criterion="gini", epsilon=8, rounds=1, depth=1)
     assert dpbt.ledger(recipe).rows == rows
@@ -168,41 +171,69 @@ def test_memory_bounds_the_sums_of_a_level(tmp_path):
     _, found = pair(tmp_path / "t", "two")
     splits = len(found.questions.feature)
 
-    def numbers(depth, **more):
-        return memory._summed_numbers(found, trees(depth=depth, **more))
+    def numbers(recipe):
+        stages = memory._stages(found, recipe)
+        return [[asked.numbers for asked in stage] for stage in stages]
 
-    assert numbers(1) == 2 * (splits + 1)
-    assert numbers(3) == 4 * 2 * (splits + 1) + 4 * 2  # and the errors
-    assert numbers(12, criterion="gini") == 2**11 * 2 * (splits + 1)
+    levels = [[2, 2 * (splits + 1)], [4, 4 * (splits + 1)], [8]]
+    assert numbers(trees(depth=2)) == levels
+    assert numbers(trees(depth=1)) == [[2 * (splits + 1)], [4]]
+    assert numbers(rules()) == [[2 * splits + 2]]
+    forest = recipes.rf_e(epsilon=1, rows=700, depth=3)
+    assert numbers(forest) == [[16]]  # of which eight labels are drawn
     with pytest.raises(ValueError, match="memory must be at least"):
-        room_for(found, trees(depth=12), GIB, 2)
+        room_for(found, trees(depth=12), 0.7 * GIB, 2)
     large = dataclasses.replace(found, capacity=2**24, rows_per_chunk=2**20)
-    shallow, deep = (room_for(large, trees(depth=depth), 2 * GIB, 2) for depth in (3, 12))
+    shallow, deep = (room_for(large, trees(depth=depth), 1.5 * GIB, 2) for depth in (3, 12))
     assert deep.block < shallow.block
     assert not shallow.scratch
 
 
+def test_sums_of_many_splits_are_refused_for_their_memory(tmp_path):
+    domain = {f"x{k}": dpbt.domains.Numeric(0, 1, bins=256) for k in range(20)}
+    columns = {name: np.zeros(9) for name in domain}
+    found = conversion.convert_columns(domain, columns, np.arange(9) > 4, tmp_path / "t")
+    with pytest.raises(ValueError, match=r"the sums of a pass take .* use less depth$"):
+        room_for(found, trees(9, depth=12), 2 * GIB, 2)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("depth", [3, 8])
 @pytest.mark.parametrize(("bins", "by_cells"), [(8, False), (64, True)])
-def test_work_on_a_level_is_planned(bins, by_cells):
-    """Each array that a row or a block has in work, with some room for what compilers add."""
-    table = dpbt.table(
-        {"x": dpbt.domains.Numeric(0, 1, bins=bins)}, {"x": np.zeros(2**14)}, [True] * 2**14
-    )
-    laid = jax.eval_shape(learners.prepare, jax.tree.map(jnp.asarray, table))
+def test_a_pass_takes_what_is_planned(tmp_path, monkeypatch, bins, by_cells, depth):
+    """What XLA says that the program of each pass takes, for blocks of 2^14 rows."""
+    rows, block = 20_000, 2**14
+    domain = {name: dpbt.domains.Numeric(0, 1, bins=bins) for name in "wxyz"}
+    rng = np.random.default_rng(0)
+    columns = {name: rng.random(rows) for name in domain}
+    found = conversion.convert_columns(domain, columns, columns["x"] > 0.5, tmp_path / "t")
+    recipe, asked = trees(rows, depth=depth, criterion="gini", rounds=1), []
+    monkeypatch.setattr(chunked, "room_for", lambda *_: Room(block, 1, False))
+    for name in ("_rounds", "_later_stage"):
+        program = getattr(passes, name)
+
+        def noted(*arguments, program=program):
+            asked.append((program, jax.eval_shape(lambda *arrays: arrays, *arguments)))
+            return program(*arguments)
+
+        monkeypatch.setattr(passes, name, noted)
+    dpbt.fit_chunks(KEY, found, recipe)
+
+    row, together = memory._work_bytes(found, recipe)
+    numbers = max(sum(each.numbers for each in stage) for stage in memory._stages(found, recipe))
+    planned = block * (row + 52) + together + 4 * numbers
+    taken = []
+    for program, arguments in asked:
+        stats = program.lower(*arguments).compile().memory_analysis()
+        taken.append(stats.temp_size_in_bytes + stats.output_size_in_bytes)
+    laid = jax.eval_shape(layouts.prepare, jax.tree.map(jnp.asarray, layouts_of(domain, columns)))
     assert (laid.cells is not None) == by_cells
-    row, block = learners.work(laid, 8)
-    recipe = trees(2**14, depth=4, criterion="gini")
+    assert planned / 8 < max(taken) < planned, (max(taken), planned)
 
-    def products(table, node, weights):
-        prepared = learners.prepare(table)
-        levels = learners.weights_by_class(prepared, weights)
-        return learners.node_products(prepared, levels, node, 8, None)
 
-    given = table, jnp.zeros(2**14, jnp.int8), jnp.ones(2**14)
-    compiled = jax.jit(products).lower(*given).compile().memory_analysis()
-    taken = compiled.temp_size_in_bytes + compiled.output_size_in_bytes
-    assert recipe.learner.hypotheses.work is learners.work
-    assert 0.1 * (row * 2**14 + block) < taken < row * 2**14 + block
+def layouts_of(domain, columns):
+    """The table in memory."""
+    return dpbt.table(domain, columns, columns["x"] > 0.5)
 
 
 def test_sums_of_a_level_wait_for_the_splits_above():
@@ -220,16 +251,92 @@ def test_sums_of_a_level_wait_for_the_splits_above():
     assert tuple(sites) == program.stages
 
 
-def test_a_draw_without_a_stage_is_refused():
+STAGES = {
+    "none": (("first",),),
+    "another order": (("second",), ("first",)),
+    "more": (("first", "second", "third"),),
+}
+
+
+@pytest.mark.parametrize("case", STAGES)
+def test_stages_are_the_draws_from_sums(case):
+    made = boundary.private_program(two_draws, lambda *_: [], stages=STAGES[case])
+    with pytest.raises(
+        ValueError, match=r"draws from sums at \['first', 'second'\], in this order"
+    ):
+        made.sums(Given({}, KEY, jnp.zeros(2, jnp.uint32)), None, jnp.ones(3), (), None)
+
+
+def two_draws(draw, table, weights, budget, public):
+    del table, budget, public
+    total = boundary.Total(jnp.sum(weights).astype(jnp.int32))
+    for site in ("first", "second"):
+        draw(site, mechanisms.discrete_laplace, total, 1.0)
+
+
+def test_a_part_of_a_stage_is_not_given():
+    made = boundary.private_program(two_draws, lambda *_: [], stages=(("first", "second"),))
+    given = Given({"first": jnp.int32(3)}, KEY, jnp.zeros(2, jnp.uint32))
+    with pytest.raises(ValueError, match=r"a part of a stage is given: \['first'\]"):
+        made.sums(given, None, jnp.ones(3), (), None)
+
+
+def test_a_sum_follows_from_earlier_stages_alone():
+    """Else it would be of another statistic than the one that is priced."""
+
     def program(draw, table, weights, budget, public):
         del table, budget, public
-        total = boundary.Total(jnp.sum(weights).astype(jnp.int32))
-        for site in ("first", "second"):
-            draw(site, mechanisms.discrete_laplace, total, 1.0)
+        whole = weights.astype(jnp.int32)
+        first = draw("first", mechanisms.discrete_laplace, boundary.Total(jnp.sum(whole)), 1.0)
+        fewer = boundary.Total(jnp.sum(whole >> jnp.clip(first, 0, 6)))
+        draw("second", mechanisms.discrete_laplace, fewer, 1.0)
 
-    made = boundary.private_program(program, lambda *_: [], stages=(("first",),))
-    with pytest.raises(ValueError, match=r"no stage of the program has the draws \['second'\]"):
-        made.sums(Given({}, KEY, jnp.zeros(2, jnp.uint32)), None, jnp.ones(3), (), None)
+    def asks(stages):
+        made = boundary.private_program(program, lambda *_: [], stages=stages)
+        return made.asks({}, None, jnp.ones(3), (), None)
+
+    assert asks((("first",), ("second",))).keys() == {"first", "second"}
+    with pytest.raises(ValueError, match=r"'second' follows from the draws \['first'\], which are"):
+        asks((("first", "second"),))
+
+
+def test_a_sum_is_whole():
+    def program(draw, table, weights, budget, public):
+        del table, budget, public
+        draw("sum", mechanisms.discrete_laplace, boundary.Total(0.7 * jnp.sum(weights)), 1.0)
+
+    made = boundary.private_program(program, lambda *_: [], stages=(("sum",),))
+    with pytest.raises(ValueError, match=r"the draw 'sum' must be int32, got \['float32'\]"):
+        made.asks({}, None, jnp.ones(3), (), None)
+
+
+def test_a_prologue_has_one_pass():
+    made = boundary.private_program(two_draws, lambda *_: [], stages=(("first",), ("second",)))
+    prologue = dpbt.base.Prologue(made, lambda release, budget: jnp.float32(0), "two passes")
+    with pytest.raises(ValueError, match="a prologue and an epilogue have no stages"):
+        boundary.weak_learner(
+            two_draws, None, lambda *_: [], layouts.TREES, None, prologue=prologue, tag="two"
+        )
+
+
+@pytest.mark.slow
+def test_rounds_that_read_no_scores_share_the_passes_of_their_levels(tmp_path, monkeypatch):
+    table, found = pair(tmp_path / "t", "two", 700, 700, 100)
+    learner = greedy_tree.greedy_tree(
+        2, losses.as_family("m_alpha"), losses.as_family("matsushita"), True, ADD_REMOVE
+    )
+    recipe = recipes.custom(learner, epsilon=3.0, rounds=5, rows=700)
+    assert recipe.independent
+    monkeypatch.setattr(chunked, "room_for", lambda *_: Room(64, 2, False, 2))
+    assert_same(dpbt.fit(KEY, table, recipe), dpbt.fit_chunks(KEY, found, recipe))
+
+
+@pytest.mark.slow
+def test_scores_in_a_file_change_nothing(tmp_path, monkeypatch):
+    _, found = pair(tmp_path / "t", "two")
+    expected = dpbt.fit_chunks(KEY, found, trees())
+    monkeypatch.setattr(chunked, "room_for", lambda *_: Room(64, 2, True))
+    assert_same(expected, dpbt.fit_chunks(KEY, found, trees()))
 
 
 def test_recipes_of_custom_learners_have_rows_for_chunks():

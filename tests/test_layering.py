@@ -43,7 +43,7 @@ FLOORS = [
     {"checkpoints", "privacy.pursefiles", "processes", "recipes", "statements"},
     {"checks"},
     {"rounds"},
-    {"boosting", "memory", "postprocessing", "prediction"},
+    {"absent", "boosting", "memory", "postprocessing", "prediction"},
     {"passes"},
     {"chunked"},
     {"analysis", "forests", "onnx", "saving", "sweeps.definition", "tuning"},

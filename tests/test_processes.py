@@ -66,10 +66,15 @@ def test_sums_of_64_bits_travel_as_words(monkeypatch):
     found = processes.summed({"leaf": parts[1][:1], "other": parts[1][1:].reshape(1, 1)})
     np.testing.assert_array_equal(found["leaf"], [2**40 + 4 - 2**50])
     np.testing.assert_array_equal(found["other"], [[2**33 + 2]])
+    first, second = processes.summed({"split": (parts[1][:1], parts[1][1:])})["split"]
+    assert (first.tolist(), second.tolist()) == ([2**40 + 4 - 2**50], [2**33 + 2])
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("count", "name"), [(2, "oblivious"), (4, "oblivious"), (2, "forest")])
+@pytest.mark.parametrize(
+    ("count", "name"),
+    [(2, "oblivious"), (4, "oblivious"), (2, "forest"), (2, "trees")],
+)
 def test_processes_release_what_one_does(tmp_path, count, name):
     expected = shared_out(tmp_path, count, name)
     found = [finished(process) for process in started(tmp_path, count, name=name)]

@@ -154,7 +154,7 @@ def noisy_objective(noise: Mechanism) -> AlphaRule:
                 return jnp.float32(1)
             counts = boundary.Total(totals, errors)
             released = draw(f"error_{level}", noise, counts, budget.error_scale)
-            noisy_errors.append(released.astype(jnp.float32))
+            noisy_errors.append(released.astype(jnp.float32))  # i32, or f32 of a large table
             return objective_alpha(jnp.stack(noisy_errors))[-1]
 
         return alpha
@@ -263,11 +263,13 @@ def grow(
         at_epsilon_1 = temperature_of(temperature, family, alpha, public.rows)
         scale = at_epsilon_1 / epsilon
         split = draw(f"split_{level}", mechanisms.exponential, scores, scale, at_epsilon_1)
+        # A sum over rows, where it is cheap, lets a pass on a table in parts leave out the products
+        # of the levels above.
         by_rows = table.cells is not None
         if level + 1 < depth or by_rows:
             descend = functools.partial(trees.descend, table.asked, node, split)
             node = trees.stored(public.round, descend)
-        if by_rows:  # these do not wait for products of this level, which a later pass leaves out
+        if by_rows:
             totals = trees.sums_of_nodes(by_class, node, 2 ** (level + 1))
         else:
             totals = trees.child_totals(products, totals, split)
@@ -275,7 +277,7 @@ def grow(
 
 
 def link_values(family: LossFamily, budget: TreeBudget, share: Array) -> Array:
-    """f32[L]: the canonical link of the clamped shares, clamped to [-M, M]."""
+    """f32 or f64[L], as the shares: the canonical link of each, with both clamped."""
     value = family(budget.link_alpha).link(jnp.clip(share, budget.zeta, 1 - budget.zeta))
     return jnp.clip(value, -budget.clip, budget.clip)
 
@@ -479,8 +481,8 @@ def stages(kind: Kind) -> boundary.Stages:
 def hypothesis(kind: Kind, release: Release, budget: TreeBudget, public: Public) -> Tree:
     """The tree: links of noisy shares, times the leverage of their noisy edge.
 
-    It is rounded once, from double precision. So its leaves do not depend on the program around it,
-    but for about one in 2^28.
+    It is rounded once, from double precision. So a leaf depends on the program around it only if it
+    is within some units of the last place of a double from where float32 rounds up.
     """
     with variates.double_precision():
         numbers = jax.tree.map(variates.double, budget)
@@ -566,5 +568,6 @@ def greedy_tree(
         calibrate=functools.partial(calibrate, kind, shares, settings),
         by_depth=BY_DEPTH,
         stages=stages(kind),
+        work=functools.partial(trees.work, nodes=2 ** (depth - 1)),
         tag=f"greedy_tree({kind.tag})",
     )

@@ -187,5 +187,6 @@ def one_rule(
         calibrate=functools.partial(calibrate, kind),
         coupled=True,
         additive=True,
+        work=functools.partial(trees.work, nodes=1),
         tag=f"one_rule({relation_name(relation)}, {calibration}, {mechanism.name})",
     )

@@ -385,8 +385,8 @@ def random_tree(
     the model.
 
     Class weights are sums over rows, so a table may be read in parts (`chunked`). Each part knows
-    the places of its rows, so a row is given to the same tree. The score of a label is no sum, as
-    it is a distance from the larger of two sums. So labels read all rows at once.
+    the places of its rows, so a row is given to the same tree. The scores of labels are worked out
+    from the sums over all rows.
 
     With `per_leaf` the ledger counts every leaf of a tree, as RF-L and RF-E do, which split the
     budget evenly among leaves. The noise is that of `budget` either way.

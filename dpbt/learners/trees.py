@@ -102,7 +102,7 @@ class Cells(NamedTuple):
 class Prepared(NamedTuple):
     """A table laid out for the loops; `prepare` makes it once, outside all of them.
 
-    Compilers leave out the layouts that a program does not read.
+    A program that prepares a table leaves out the layouts that it does not read.
 
     Attributes:
         splits: i8[N, S] of 0 and 1, for products.
@@ -110,7 +110,8 @@ class Prepared(NamedTuple):
         target, present: as in `Table`.
         allowed: bool[S] or None, as in `Questions`.
         weight: f32[N] or None, as in `Table`.
-        cells: the rows by their cells, in place of the first two; None where products are faster.
+        cells: the rows by their cells, which are read in place of the first two layouts; None where
+            products are faster.
     """
 
     splits: Array
@@ -146,15 +147,16 @@ def work(table: Prepared, nodes: int) -> tuple[int, int]:
         table: the shapes of rows that are laid out.
         nodes: how many nodes the level has.
     """
+    asked_at_once = 4 * min(2 * nodes, 2 * _ONE_HOT_NODES)  # of each, its cell and three Booleans
     if table.cells is None:
         splits = table.columns.shape[0]
-        return 6 * splits + 2 * nodes + _ROW_BYTES, 0
+        return 6 * splits + 2 * nodes + asked_at_once + _ROW_BYTES, 0
     features = table.cells.cells.shape[0]
-    return features + _ROW_BYTES, 4 * 3 * features * 2 * nodes * CELLS
+    return features + asked_at_once + _ROW_BYTES, 4 * 3 * features * 2 * nodes * CELLS
 
 
-_ROW_BYTES = 64
-"""More than a row takes for its node, its weight, its place and whether it satisfies splits."""
+_ROW_BYTES = 40
+"""What a row takes for its node, its weight and its place, with room for copies."""
 
 
 def node_dtype(leaves: int) -> DTypeLike:
@@ -327,7 +329,14 @@ def node_products(
     rows = table.present.shape[0]
     chex.assert_shape((by_class, node), [(2, rows), (rows,)])
     if table.cells is not None:
-        return cell_sums(table.cells, by_class, node, nodes)
+        every = jnp.arange(nodes, dtype=jnp.int32)
+        return jax.lax.platform_dependent(
+            table,
+            by_class,
+            node,
+            cpu=lambda table, *rows: cell_sums(table.cells, *rows, nodes),
+            default=lambda *rows: product_sums(*rows, every),
+        )
     every = jnp.arange(nodes, dtype=jnp.int32)
     if nodes == 1 or parent is None:
         return product_sums(table, by_class, node, every)
@@ -497,7 +506,6 @@ TREES = HypothesisClass(
     predict=lambda tree, table: predict(tree, table.asked),
     bound=lambda tree: jnp.max(jnp.abs(tree.leaf)),
     explain=rules.of_trees,
-    work=work,
 )
 """Trees of any depth over public splits."""
 

@@ -286,8 +286,8 @@ def private_program(
         draws=functools.partial(requests, program),
         events=events,
         unread=functools.partial(public_sites, program),
+        asks=functools.partial(asked_sites, program, stages),
         sums=functools.partial(part_sums, program, stages) if additive or stages else None,
-        asks=functools.partial(asked_sites, program),
         stages=stages,
     )
 
@@ -311,6 +311,7 @@ def weak_learner(
     structure: Callable[[Budget, Public], Any] | None = None,
     additive: bool = False,
     stages: Stages = (),
+    work: Callable[[Prepared], tuple[int, int]] | None = None,
 ) -> WeakLearner:
     """The weak learner of a private program.
 
@@ -343,12 +344,18 @@ def weak_learner(
             hypothesis both derive from public quantities.
         additive: as `private_program`.
         stages: as `private_program`.
+        work: (shapes of prepared rows) -> (bytes of a row, bytes of all rows together), which they
+            take in a round on a table in parts.
 
     Raises:
-        ValueError: for an epilogue without hypotheses that can be scaled, and as `code_tag`.
+        ValueError: for an epilogue without hypotheses that can be scaled, for a prologue or an
+            epilogue with stages, and as `code_tag`.
     """
     if epilogue is not None and hypotheses.scaled is None:
         raise ValueError("an epilogue needs hypotheses that can be scaled: declare scaled=")
+    for part in (prologue, epilogue):
+        if part is not None and part.program.stages:
+            raise ValueError("a prologue and an epilogue have no stages, as each is one pass")
     if tag is None:
         opening = () if prologue is None else (prologue.program.release, prologue.intercept)
         closing = () if epilogue is None else (epilogue.program.release, epilogue.line)
@@ -371,4 +378,5 @@ def weak_learner(
         by_depth=by_depth,
         calibrate=calibrate,
         structure=structure,
+        work=work,
     )

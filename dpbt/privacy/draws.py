@@ -61,9 +61,10 @@ class Total(NamedTuple):
 
     Attributes:
         parts: i32[...], or a pytree of such arrays: the sum over the rows of a table.
-        after: (sum over all rows, *told) -> the value that is drawn. It is fixed. It also takes
-            NumPy integers of 64 bits. For a selection it also takes whole numbers in float64,
-            within `variates.double_precision`.
+        after: (sum over all rows, *told) -> the value that is drawn. In memory the sum is i32. Of a
+            table in parts, noise is added to what `after` makes of int64 of NumPy, and a selection
+            is of what it makes of float64 within `variates.double_precision`. It is one function,
+            and not a new one in each call, as programs are compiled for it.
         told: arrays that `after` reads, or None; public, as they follow from earlier releases.
     """
 

@@ -73,8 +73,9 @@ def rounding_allowance(rows: Numbers) -> Array:
 def tight_split(loss: ProperLoss, rows: Numbers) -> Array:
     """The tight calibration's sensitivity of a split: f(1, m) (1 + 2^-20) + 2^-40 m.
 
-    The factor is for f(1, m) itself, which is evaluated here in at most 8 roundings of 2^-24, and
-    for the two roundings of this sum. The last term is what float64 scores may add.
+    The factor is for f(1, m) itself, which is evaluated in at most 8 roundings of 2^-24, and for
+    the two roundings of this sum. Greedy trees evaluate both in float64, and round once
+    (`greedy_tree.temperature_of`). The last term is what float64 scores may add.
     """
     bound = perspective_bound(loss, rows)
     return bound * BOUND_MARGIN.astype(bound.dtype) + rounding_allowance(rows)

@@ -47,12 +47,14 @@ def draw(key: Array, totals: Totals, asked: Mapping[str, Asked], *, small: bool)
         int32, clamped to +-SATURATION as in memory, or int64 of a large table, clamped to +-`MOST`.
         The output of a selection is int32.
     """
-    return {
-        site: (_selected if asked[site].mechanism.selects else _noisy)(
-            draws.site_key(key, site), total, asked[site], small
-        )
-        for site, total in totals.items()
-    }
+    release: Drawn = {}
+    for site, total in totals.items():
+        own, ask = draws.site_key(key, site), asked[site]
+        if ask.mechanism.selects:
+            release[site] = _selected(own, total, ask)
+        else:
+            release[site] = _noisy(own, total, ask, small)
+    return release
 
 
 def _noisy(key: Array, total: Any, asked: Asked, small: bool) -> np.ndarray:
@@ -77,9 +79,8 @@ def _drawn(mechanism: Mechanism) -> Callable[..., tuple[Array, Array]]:
     return jax.jit(mechanism.wide)
 
 
-def _selected(key: Array, total: Any, asked: Asked, small: bool) -> np.ndarray:
+def _selected(key: Array, total: Any, asked: Asked) -> np.ndarray:
     """The candidate that is drawn by scores of a sum, which float64 holds exactly."""
-    del small
     leaves, form = jax.tree.flatten(total)
     limbs = [_limbs(np.asarray(leaf)) for leaf in leaves]
     select = _selection(asked.mechanism, asked.after, form)

@@ -192,7 +192,7 @@ CHUNKS = [
     Mutant(
         "stages of other draws",
         "dpbt/privacy/parts.py",
-        "    if tuple(itertools.chain(*stages)) != sites:",
+        "    if tuple(itertools.chain(*stages)) != sites or not all(stages):",
         "    if False:",
         (trees("stages_are_the_draws_from_sums"),),
     ),
@@ -209,5 +209,19 @@ CHUNKS = [
         "return (low[:, None] <= cell) & (cell <= high[:, None])",
         "return cell <= high[:, None]",
         (level("rows_by_cells_go_where_their_splits_say"),),
+    ),
+    Mutant(
+        "a sum that follows from a draw of its own stage",
+        "dpbt/privacy/parts.py",
+        "            if read:\n",
+        "            if False:\n",
+        (trees("a_sum_follows_from_earlier_stages_alone"),),
+    ),
+    Mutant(
+        "zeros of another type for the part of each place",
+        "dpbt/postprocessing.py",
+        "noisy = draw.mechanism.price.reads_rows and not",
+        "noisy = not",
+        (forests("a_large_table_has_leaves_of_64_bits"),),
     ),
 ]

@@ -7,7 +7,7 @@ once. Alpha follows from noisy errors, and leaf values from noisy class weights.
 
 import functools
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -112,7 +112,7 @@ AlphaRule = Callable[[boundary.Draw, TreeBudget], AlphaOfLevel]
 """(the program's draw, the learner's budget) -> the alpha of each level."""
 
 
-def errors(totals: AnyArray) -> AnyArray:
+def errors(totals: AnyArray) -> Any:
     """The weight that predicting each node's majority class gets wrong, in grid units.
 
     Args:
@@ -209,7 +209,7 @@ Temperature = Callable[[ProperLoss, Array], Array]
 
 
 def temperature_of(
-    temperature: Temperature, family: LossFamily, alpha: AnyArray, rows: AnyArray
+    temperature: Temperature, family: LossFamily, alpha: Numbers, rows: Numbers
 ) -> Array:
     """f32[...]: a temperature that is worked out in double precision, and rounded once.
 

@@ -309,6 +309,15 @@ def cell_sums(cells: Cells, by_class: Array, node: Array, nodes: int) -> Array:
     return right.T.reshape(nodes, 2, -1)
 
 
+def _sums_by_cell(table: Prepared, by_class: Array, node: Array, nodes: int) -> Array:
+    assert table.cells is not None
+    return cell_sums(table.cells, by_class, node, nodes)
+
+
+def _sums_by_product(table: Prepared, by_class: Array, node: Array, nodes: int) -> Array:
+    return product_sums(table, by_class, node, jnp.arange(nodes, dtype=jnp.int32))
+
+
 def node_products(
     table: Prepared, by_class: Array, node: Array, nodes: int, parent: Array | None
 ) -> Array:
@@ -329,14 +338,10 @@ def node_products(
     rows = table.present.shape[0]
     chex.assert_shape((by_class, node), [(2, rows), (rows,)])
     if table.cells is not None:
-        every = jnp.arange(nodes, dtype=jnp.int32)
-        return jax.lax.platform_dependent(
-            table,
-            by_class,
-            node,
-            cpu=lambda table, *rows: cell_sums(table.cells, *rows, nodes),
-            default=lambda *rows: product_sums(*rows, every),
-        )
+        by_cell = functools.partial(_sums_by_cell, nodes=nodes)
+        product = functools.partial(_sums_by_product, nodes=nodes)
+        rows_of_node = table, by_class, node
+        return jax.lax.platform_dependent(*rows_of_node, cpu=by_cell, default=product)
     every = jnp.arange(nodes, dtype=jnp.int32)
     if nodes == 1 or parent is None:
         return product_sums(table, by_class, node, every)

@@ -55,7 +55,10 @@ from dpbt.privacy.mechanism import Allowance, Mechanism, Numbers, StepLoss, Valu
 from dpbt.privacy.parts import asked_sites, part_sums, public_sites
 from dpbt.privacy.tags import code_tag
 
-Draw, Stages, Total, site_key = draws.Draw, draws.Stages, draws.Total, draws.site_key
+Draw = draws.Draw
+Stages = draws.Stages
+Total = draws.Total
+site_key = draws.site_key
 
 Events = Callable[[Budget, Public], list[Event]]
 """(budget, public) -> one event for each site of a program."""

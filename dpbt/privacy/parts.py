@@ -245,12 +245,26 @@ def check_stages(
     sums: dict[str, Any] = {}
     zeros: Release = {}
 
-    def zero(site: str, mechanism: Mechanism, value: Value | Total, *_: Numbers) -> Array:
+    def zero(
+        site: str,
+        mechanism: Mechanism,
+        value: Value | Total,
+        scale: Numbers,
+        scale_unit: Numbers = 1.0,
+    ) -> Array:
+        del scale, scale_unit
         zeros[site] = zeros_of(mechanism, value)
         return zeros[site]
 
     def of_outputs(outputs: Release) -> dict[str, Any]:
-        def draw(site: str, mechanism: Mechanism, value: Value | Total, *_: Numbers) -> Array:
+        def draw(
+            site: str,
+            mechanism: Mechanism,
+            value: Value | Total,
+            scale: Numbers,
+            scale_unit: Numbers = 1.0,
+        ) -> Array:
+            del scale, scale_unit
             if isinstance(value, Total):
                 sums[site] = _total(site, mechanism, value).parts
             return outputs[site]

@@ -186,17 +186,15 @@ class HypothesisClass(NamedTuple):
 
     Attributes:
         example: () -> a table of one absent row that they can read.
-        check: (table) -> None: raises ValueError, on the host, if the table is not of the kind they
-            read.
+        check: (table) -> None: raises ValueError, on the host, for a table that they cannot read.
         prepare: (table) -> the same rows laid out for the loops, with attributes `target`,
             `present` and, if rows may have weights, `weight`.
-        predict: (hypothesis, prepared) -> f32[N], what the hypothesis adds to the score of each
-            row; f32[K, N] with several classes.
+        predict: (hypothesis, prepared) -> f32[N], or f32[K, N] with several classes: what the
+            hypothesis adds to the score of each row.
         bound: (hypothesis) -> f32[]: an upper bound on |prediction| for every possible row.
         explain: (hypotheses of T rounds on the host, domain) -> the model in words.
-        shares: (hypotheses, prepared) -> f32[k, N], for hypotheses that state shares of the
-            positive class instead of scores. It is the share that each of them states for each
-            row, and NaN for rounds beyond T.
+        shares: (hypotheses, prepared) -> f32[k, N], the shares of the positive class that they
+            state instead of scores, and NaN for rounds beyond T.
         scaled: (hypotheses of T rounds, f32[] slope) -> hypotheses whose predictions are slope
             times theirs. A learner with an epilogue needs it.
         place: (structure of a round, prepared) -> the same rows with what the structure says of
@@ -239,10 +237,10 @@ class Given(NamedTuple):
     """What the sums of a program over some rows follow from, besides the rows and what is public.
 
     Attributes:
-        sites: the program's public randomness, as `PrivateProgram.unread` draws it.
+        sites: the program's public randomness, and what its earlier stages released.
         key: the key of the program's noise, for what is drawn for each place of the table; private.
-        place: u32[2], (high, low): 2^32 high + low is the place of the first of these rows in the
-            whole table. The other rows follow it.
+        place: u32[2], (high, low): the first of these rows has the place 2^32 high + low in the
+            whole table.
     """
 
     sites: Release
@@ -250,12 +248,8 @@ class Given(NamedTuple):
     place: Array
 
 
-Sums = Callable[[Given, Prepared, Array, Budget, Public], Mapping[str, tuple[Array, Any]]]
-"""(given, rows, weights, budget, public) -> the sum i32[...] of each site, and its request."""
-
-
 class PrivateProgram(NamedTuple):
-    """A private program, run in six ways, and the events that the ledger prices it by.
+    """A private program, run in seven ways, and the events that the ledger prices it by.
 
     `boundary.private_program` derives them from one program. `table` and `weights` are private.
     `public` is a `Public`.
@@ -273,9 +267,11 @@ class PrivateProgram(NamedTuple):
             axes of settings as the budget.
         unread: (public_key, table, weights, budget, public) -> Release: the sites of public
             randomness alone. They never read the rows, so one absent row does for the table.
-        sums: (given, rows, weights, budget, public) -> dict of site -> (its sum over these rows,
-            what the draw asks for), for each site that reads rows. None for a program whose
-            statistics are not all sums over rows.
+        asks: (release so far, table, weights, budget, public) -> dict of site -> `parts.Asked`,
+            for each draw from a sum. It follows from no row, so one absent row does for the table.
+        sums: (given, rows, weights, budget, public) -> dict of site -> its sum i32[...] over these
+            rows, for the next stage. None for a program whose statistics are not all sums.
+        stages: the sites of each stage, where sums follow from earlier draws; else empty.
     """
 
     release: Sampling
@@ -284,7 +280,9 @@ class PrivateProgram(NamedTuple):
     draws: Requests
     events: Callable[[Budget, Public], list[LedgerEvent]]
     unread: Callable[[Array, Prepared, Array, Budget, Public], Release]
-    sums: Sums | None = None
+    asks: Callable[[Release, Prepared, Array, Budget, Public], Mapping[str, Any]]
+    sums: Callable[[Given, Prepared, Array, Budget, Public], Mapping[str, Any]] | None = None
+    stages: tuple[tuple[str, ...], ...] = ()
 
 
 class Prologue(NamedTuple):
@@ -357,6 +355,8 @@ class WeakLearner(NamedTuple):
             for a learner whose recipe says how its budget is shared.
         structure: (budget, public) -> what is public in a round and both the program and
             `hypothesis` read, such as its questions. The loop asks for it once a round.
+        work: (shapes of prepared rows) -> (bytes of a row, bytes of all rows together) that a round
+            takes. None for the bytes of prepared rows.
     """
 
     tag: str
@@ -373,6 +373,7 @@ class WeakLearner(NamedTuple):
     by_depth: tuple[str, ...] = ()
     calibrate: Callable[[Allowance, Numbers, Public], Budget] | None = None
     structure: Callable[[Budget, Public], Any] | None = None
+    work: Callable[[Prepared], tuple[int, int]] | None = None
 
     @property
     def additive(self) -> bool:

@@ -466,14 +466,17 @@ def learn(
 def _compiled_for(table: Table, recipe: Recipe) -> Callable[..., _Run]:
     """The program that runs a recipe on a table, compiled sooner where the run is short.
 
-    Only learners whose statistics are sums over rows are compiled sooner: oblivious and random
-    trees. Their releases are the same, bit for bit. Those of a number are not, as the start and the
-    unit that follow from its histogram round in another way. So do scores of greedy trees, and
-    programs of LazyBB take longer to compile. The choice follows from what is public.
+    Only oblivious and random trees are compiled sooner, and 1-rules on weights of their own row.
+    Their releases are the same, bit for bit, as they are draws from exact sums. Those of a number
+    are not, as the start and the unit that follow from its histogram round in another way. So do
+    scores of greedy trees, and programs of LazyBB take longer to compile. The choice follows from
+    what is public.
     """
     device = next(iter(table.cells.devices()))
     short = compiling.is_short(int(recipe.rows), recipe.capacity)
-    same_bits = recipe.learner.additive and recipe.learner.hypotheses.response != NUMBER
+    learner = recipe.learner
+    exact = learner.additive and not learner.program.stages and not recipe.reweighter.coupled
+    same_bits = exact and learner.hypotheses.response != NUMBER
     sooner = short and same_bits and compiling.may_choose(device.platform)
     return _boost_sooner if sooner else _boost
 

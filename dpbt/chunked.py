@@ -1,9 +1,10 @@
 """Learning from a table in chunks, which may be larger than memory.
 
 `fit_chunks` learns what `dpbt.fit` learns from the same rows in memory, under the same keys: the
-same releases, bit for bit. Each round has one pass over the chunks (`passes`), one draw from the
-sums over all rows (`privacy.totals`), and the same post-processing. Trees of a random forest do not
-wait for each other, so one pass serves many of them.
+same releases, bit for bit. Each round has a pass over the chunks (`passes`), a draw from the sums
+over all rows (`privacy.totals`), and the same post-processing. Trees of a random forest do not wait
+for each other, so one pass serves many of them. A greedy tree has a pass for each level, and one
+for its leaves.
 
 With several processes (`jax.distributed`) each has a folder of its own, and their rows are one
 table, in the order of the processes. A process sends its sums to the others (`processes`). All draw
@@ -15,7 +16,7 @@ import functools
 import hashlib
 import os
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -23,29 +24,27 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dpbt import boosting, checks, processes, storage
+from dpbt import absent, boosting, checks, processes, storage
 from dpbt.base import (
     MAX_ROWS,
     Array,
     Hypotheses,
     Hypothesis,
     Model,
-    Prepared,
     Public,
     Recipe,
     Release,
-    Table,
     Transcript,
 )
 from dpbt.checkpoints import Checkpoint, Releases, key_words, public_words, recipe_words
-from dpbt.data import targets
 from dpbt.data.chunks import ChunkedTable
-from dpbt.passes import Passes, Room, Summed, Turn, room_for
+from dpbt.memory import Room, room_for
+from dpbt.passes import Passes, Summed, Turn
 from dpbt.postprocessing import Last, Rounds, line_of, opened, scaled, stacked
 from dpbt.privacy import boundary, keys, pricing, totals
+from dpbt.privacy.parts import Asked
+from dpbt.privacy.totals import Totals
 from dpbt.processes import Place
-from dpbt.reweighting import counted_weights
-from dpbt.rounds import after_rounds, before_rounds, placed_by
 from dpbt.validate import as_path, positive, whole
 
 
@@ -85,22 +84,24 @@ def fit_chunks(
     `forests.fit`, bit for bit. Larger tables have sums and releases of 64 bits, and post-processing
     reads the nearest float32. The size of chunks, the memory and the threads change nothing. Nor
     does the order of the rows, unless a forest is `disjoint`. There the place of a row decides
-    which tree has it.
+    which tree has it. Greedy trees are worked out in double precision, and two programs may round
+    its last bit in different ways. That may show in a leaf, but rarely (docs/scaling.md).
 
     Args:
         key: one typed key, a secret; see `dpbt.fit`. A run that goes on from a checkpoint is the
             same release, and needs the same key.
         table: from `chunks.open_folder` or `conversion`.
-        recipe: one setting of `recipes.auto`, `oblivious_boost`, `random_forest` or `rf_l`. Others
-            read no chunks. `rf_e` is among them, as its leaves draw labels by scores that are no
-            sums over rows.
+        recipe: one setting of `recipes.auto`, `oblivious_boost`, `random_forest`, `rf_l`, `rf_e`,
+            or `bdpe` of the tight calibration; or `custom`, of a learner whose statistics are sums
+            over rows. Others read no chunks.
         public_key: one typed key that is independent of `key`, of the structure of random trees. A
             run that goes on needs the same one. Other recipes read none.
         memory: bytes that the process may take, Python and JAX among them. Scores of all rows are
             kept in memory if they fit, and else in an unnamed file.
         checkpoint: a folder that keeps what was released so far. A run that was stopped goes on
             from there. What it holds may be published.
-        progress: called after each pass with a `Progress`.
+        progress: called with a `Progress` before the rounds of each pass. A greedy tree is one
+            round, whose passes are not told apart.
         threads: how many blocks of rows are worked on at once; by default one for each processor.
 
     Raises:
@@ -236,15 +237,15 @@ def check(key: Array, table: object, recipe: object, public_key: Array | None = 
             f"expected a table in chunks, as dpbt.chunks.open_folder finds it, got "
             f"{type(table).__name__}; dpbt.fit learns from a table in memory"
         )
-    like = _row_of(table)
+    like = absent.row_of(table)
     checks.check_run(like, recipe)
     assert isinstance(recipe, Recipe)
     learner = recipe.learner
     if not learner.additive:
         raise ValueError(
-            f"{recipe.name} reads all rows at once, and learns from no chunks; use recipes.auto, "
-            "oblivious_boost, random_forest or rf_l, or dpbt.fit on a table of at most "
-            f"{MAX_ROWS} rows"
+            f"{recipe.name} of the {recipe.calibration} calibration reads all rows at once, and "
+            "learns from no chunks; recipes.auto does, and others that docs/scaling.md names; "
+            f"dpbt.fit learns from a table of at most {MAX_ROWS} rows"
         )
     if recipe.reweighter.coupled:
         raise ValueError(
@@ -275,59 +276,6 @@ def check(key: Array, table: object, recipe: object, public_key: Array | None = 
     return place
 
 
-def _row_of(table: ChunkedTable) -> Table:
-    """One absent row of the kind of the table's."""
-    room = table.room(1)
-    target = table.target
-    return Table(
-        jnp.asarray(room.cells.T),
-        jnp.asarray(room.target),
-        jnp.asarray(room.present),
-        jax.tree.map(jnp.asarray, table.questions),
-        None if room.weight is None else jnp.asarray(room.weight),
-        None if target is None else jnp.asarray(targets.fingerprint(target)),
-    )
-
-
-# Public randomness, drawn on one absent row, as it reads none.
-
-
-@jax.jit
-def _sites_before(key: Array, nobody: Table, recipe: Recipe) -> Release:
-    prologue = recipe.learner.prologue
-    assert prologue is not None
-    rows = recipe.learner.hypotheses.prepare(nobody)
-    return prologue.program.unread(key, *before_rounds(rows, recipe))
-
-
-@jax.jit
-def _sites_after(key: Array, nobody: Table, recipe: Recipe, prologue: Release) -> Release:
-    epilogue = recipe.learner.epilogue
-    assert epilogue is not None
-    rows = recipe.learner.hypotheses.prepare(nobody)
-    return epilogue.program.unread(
-        key, *after_rounds(rows, _no_scores(rows, recipe), recipe, prologue)
-    )
-
-
-@jax.jit
-def _sites_of_round(
-    key: Array, nobody: Table, recipe: Recipe, opening: Public, told: tuple[Array, Array, Any]
-) -> Release:
-    learner, (bound, number, structure) = recipe.learner, told
-    rows = learner.hypotheses.prepare(nobody)
-    weighted = recipe.reweighter.weigh(_no_scores(rows, recipe), bound, rows, opening)
-    weights = counted_weights(weighted.weight, rows, learner.hypotheses.response)
-    public = opening._replace(cap=weighted.cap, round=number, structure=structure)
-    placed = placed_by(learner, public, rows)
-    return learner.program.unread(key, placed, weights, recipe.budget, public)
-
-
-def _no_scores(rows: Prepared, recipe: Recipe) -> Array:
-    axes = recipe.learner.hypotheses.response.axes
-    return jnp.zeros((*axes, *rows.present.shape), jnp.float32)
-
-
 class _Run:
     """One run, from the prologue to the model."""
 
@@ -345,7 +293,7 @@ class _Run:
     ):
         self._kind, self._noise = keys.kind(key), boosting.noise_keys(key, recipe)
         self._structure = boosting.structure_keys(public_key, recipe)
-        self._table, self._recipe, self._nobody = table, recipe, _row_of(table)
+        self._table, self._recipe, self._nobody = table, recipe, absent.row_of(table)
         self._passes, self._kept, self._report = passes, kept, report
         self._small, self._at_once = small, at_once
 
@@ -355,7 +303,7 @@ class _Run:
         prologue: Releases = {}
         if learner.prologue is not None:
             with self._stage("prologue"):
-                prologue = self._once("prologue", self._noise.opening, self._opening)
+                prologue = self._once("prologue", self._opening)
         opening, start = opened(recipe, totals.read(prologue))
         if not recipe.independent:
             self._passes.start(start)
@@ -365,7 +313,7 @@ class _Run:
             told = opening, done.last, totals.read(prologue)
             with self._stage("epilogue"):
                 closing = functools.partial(self._closing, *told)
-                epilogue = self._once("epilogue", self._noise.closing, closing)
+                epilogue = self._once("epilogue", closing)
         return self._model(prologue, done.released, epilogue, done.learned)
 
     @contextlib.contextmanager
@@ -374,35 +322,38 @@ class _Run:
         yield
         self._report(Progress(stage, 1, 1))
 
-    def _opening(self) -> tuple[Release, Summed]:
-        """The public randomness of the prologue, and its sums."""
+    def _opening(self) -> Releases:
+        """The release of the prologue."""
         sites: Release = {}
         if self._structure is not None:
-            sites = _sites_before(self._structure.opening, self._nobody, self._recipe)
-        return sites, self._passes.opening(sites, self._noise.opening)
+            sites = absent.sites_before(self._structure.opening, self._nobody, self._recipe)
+        sums = self._passes.opening(sites, self._noise.opening).totals
+        asked = absent.asked_before(self._nobody, self._recipe)
+        return {**_kept(sites), **self._drawn(self._noise.opening, sums, asked)}
 
-    def _closing(self, opening: Public, last: Last, prologue: Release) -> tuple[Release, Summed]:
-        """The public randomness of the epilogue, and its sums."""
+    def _closing(self, opening: Public, last: Last, prologue: Release) -> Releases:
+        """The release of the epilogue."""
         sites: Release = {}
         if self._structure is not None:
             key = self._structure.closing
-            sites = _sites_after(key, self._nobody, self._recipe, prologue)
-        return sites, self._passes.closing(opening, last, prologue, sites, self._noise.closing)
+            sites = absent.sites_after(key, self._nobody, self._recipe, prologue)
+        noise = self._noise.closing
+        sums = self._passes.closing(opening, last, prologue, sites, noise).totals
+        asked = absent.asked_after(self._nobody, self._recipe, prologue)
+        return {**_kept(sites), **self._drawn(noise, sums, asked)}
 
-    def _once(self, part: str, key: Array, found: Callable[[], tuple[Release, Summed]]) -> Releases:
+    def _once(self, part: str, found: Callable[[], Releases]) -> Releases:
         """The release of a prologue or of an epilogue."""
         release = None if self._kept is None else self._kept.get(part)
         everywhere = processes.least(release is not None)
         if release is None or not everywhere:
-            sites, sums = found()
-            release = self._drawn(key, sites, sums)
+            release = found()
             self._keep(part, release)
         return release
 
-    def _drawn(self, key: Array, sites: Release, sums: Summed) -> Releases:
-        """A release: public randomness, and one draw from the sums over all rows."""
-        drawn = totals.draw(key, sums.totals, sums.asked, small=self._small)
-        return {**{site: np.asarray(array) for site, array in sites.items()}, **drawn}
+    def _drawn(self, key: Array, sums: Totals, asked: Mapping[str, Asked]) -> Releases:
+        """One draw from each of the sums over all rows."""
+        return totals.draw(key, sums, asked, small=self._small)
 
     def _keep(self, part: str, release: Releases, cap: Array | float = 1.0) -> None:
         if self._kept is not None:
@@ -433,28 +384,67 @@ class _Run:
                 self._passes.replay(done.opening, *before, known - 1)
 
     def _pass(self, done: Rounds, numbers: range, prologue: Releases) -> None:
-        """Make the next rounds in one pass; they are several where none depends on another."""
+        """Make the next rounds in one pass; they are several where none depends on another.
+
+        A learner with stages has a pass for each of them.
+        """
         for _ in numbers:
             done.begin()
-        sites = [self._sites(done, number) for number in numbers]
+        released = [_kept(self._sites(done, number)) for number in numbers]
         last = None
         if not self._recipe.independent:
             last = done.last if done.learned else done.nothing(self._small)
+        found = None
+        for stage in self._recipe.learner.program.stages or (None,):
+            found = self._summed(done, numbers, released, last)
+            for place, number in enumerate(numbers):
+                self._release(done, number, stage, found.of(place), released[place])
+            last = None  # the scores have it now
+        assert found is not None
+        for number, release in zip(numbers, released, strict=True):
+            boundary.check_sites(prologue=prologue, rounds=release)
+            self._keep(str(number), release, found.cap)
+            done.learn(release, found.cap)
+
+    def _summed(
+        self, done: Rounds, numbers: range, released: list[Releases], last: Last | None
+    ) -> Summed:
+        """The sums of the next stage of some rounds, over all rows."""
         turn = Turn(
             done.opening,
             done.bound,
             np.asarray(numbers, np.int32),
             _on_host(done.structures[numbers.start :]),
-            _on_host(sites),
+            _on_host([totals.read(each) for each in released]),
             last,
         )
-        noise = self._noise.rounds[np.asarray(numbers)]
-        found = self._passes.rounds(turn, noise)
-        for place, (number, key) in enumerate(zip(numbers, noise, strict=True)):
-            release = self._drawn(key, sites[place], found.of(place))
-            boundary.check_sites(prologue=prologue, rounds=release)
-            self._keep(str(number), release, found.cap)
-            done.learn(release, found.cap)
+        return self._passes.rounds(turn, self._noise.rounds[np.asarray(numbers)])
+
+    def _release(
+        self,
+        done: Rounds,
+        number: int,
+        stage: tuple[str, ...] | None,
+        sums: Totals,
+        released: Releases,
+    ) -> None:
+        """Add the draws of a stage to the release of its round; None is the only stage.
+
+        What one draw asks for may follow from the draws before it.
+        """
+        key = self._noise.rounds[number]
+        for sites in [tuple(sums)] if stage is None else [(site,) for site in stage]:
+            asked = self._asked(done, number, released)
+            released |= self._drawn(key, {site: sums[site] for site in sites}, asked)
+
+    def _asked(self, done: Rounds, number: int, released: Releases) -> Mapping[str, Asked]:
+        """What is drawn from sums in a round, after what it has released so far.
+
+        Zeros stand for the rest, so that one compiled program serves all stages.
+        """
+        told = done.bound, jnp.int32(number), done.structures[number]
+        known = {**done.zero_release(self._small), **totals.read(released)}
+        return absent.asked_of_round(known, self._nobody, self._recipe, done.opening, told)
 
     def _sites(self, done: Rounds, number: int) -> Release:
         """The public randomness of a round."""
@@ -462,7 +452,7 @@ class _Run:
             return {}
         told = done.bound, jnp.int32(number), done.structures[number]
         key = self._structure.rounds[number]
-        return _sites_of_round(key, self._nobody, self._recipe, done.opening, told)
+        return absent.sites_of_round(key, self._nobody, self._recipe, done.opening, told)
 
     def _known_rounds(self, rounds: int) -> int:
         """How many of the first rounds every process has the releases of."""
@@ -508,6 +498,11 @@ class _Run:
 def _on_host(arrays: list[Any]) -> Any:
     """`stacked` of a few arrays on the host, where it costs no program."""
     return jax.tree.map(lambda *each: np.stack([np.asarray(array) for array in each]), *arrays)
+
+
+def _kept(sites: Release) -> Releases:
+    """Public randomness, as a release keeps it."""
+    return {site: np.asarray(array) for site, array in sites.items()}
 
 
 def _on_device(release: Releases) -> Release:

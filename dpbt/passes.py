@@ -8,13 +8,11 @@ shape, by several threads, so one thread reads while another one computes.
 """
 
 import collections
-import dataclasses
 import functools
-import math
 import os
 import queue
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -33,12 +31,11 @@ from dpbt.base import (
     Questions,
     Recipe,
     Release,
-    Table,
 )
 from dpbt.data.chunks import ChunkedTable, Rows
+from dpbt.memory import AHEAD, Room, rows_of
 from dpbt.postprocessing import Last
-from dpbt.privacy import pricing, totals
-from dpbt.privacy.boundary import Asked
+from dpbt.privacy import totals
 from dpbt.privacy.totals import Totals
 from dpbt.reweighting import counted_weights
 from dpbt.rounds import after_rounds, before_rounds, placed_by
@@ -73,8 +70,10 @@ class Turn(NamedTuple):
         bound: f32[], an upper bound on the scores of all rows.
         numbers: i32[B], the numbers of the rounds; as other arrays of B rounds, of JAX or NumPy.
         structures: of the rounds, with a leading axis; None where the learner has none.
-        sites: the public randomness of the rounds, with a leading axis.
-        last: what the scores do not have yet; None where rounds read no scores, and none are kept.
+        sites: the public randomness of the rounds, and what earlier stages of them released, with a
+            leading axis.
+        last: what the scores do not have yet; None in a later stage, where they have it, and where
+            rounds read no scores.
     """
 
     opening: Public
@@ -90,36 +89,18 @@ class Summed(NamedTuple):
 
     Attributes:
         totals: private sums over all rows; of rounds with a leading axis.
-        asked: what each draw asks for, likewise; public.
         cap: f32[], the public bound on the weights of its rounds.
     """
 
     totals: Totals
-    asked: Mapping[str, Asked]
     cap: Array
 
-    def of(self, number: int) -> "Summed":
-        """What was found for one of the rounds."""
-        asked = {
-            site: dataclasses.replace(ask, scale=np.asarray(ask.scale)[number])
-            for site, ask in self.asked.items()
-        }
-        sums = {site: each[number] for site, each in self.totals.items()}
-        return Summed(sums, asked, self.cap)
+    def of(self, number: int) -> Totals:
+        """The sums of one of the rounds."""
+        return jax.tree.map(lambda sums: sums[number], self.totals)
 
 
 # What is done with one block; each is compiled once for a shape.
-
-
-def _rows(block: Rows, questions: Questions, recipe: Recipe) -> Prepared:
-    """The rows of a block, laid out for the learner."""
-    cells, target, present, weight = jax.tree.map(jnp.asarray, block)
-    table = Table(cells.T, target, present, questions, weight)
-    return recipe.learner.hypotheses.prepare(table)
-
-
-def _split(sites: Mapping[str, tuple[Array, Asked]]) -> tuple[dict[str, Array], dict[str, Asked]]:
-    return {s: part for s, (part, _) in sites.items()}, {s: ask for s, (_, ask) in sites.items()}
 
 
 @jax.jit
@@ -127,8 +108,8 @@ def _opening(block: Rows, given: Given, questions: Questions, recipe: Recipe) ->
     prologue = recipe.learner.prologue
     assert prologue is not None
     assert prologue.program.sums is not None
-    read = before_rounds(_rows(block, questions, recipe), recipe)
-    return _split(prologue.program.sums(given, *read)), read[3].cap
+    read = before_rounds(rows_of(block, questions, recipe), recipe)
+    return prologue.program.sums(given, *read), read[3].cap
 
 
 def _advanced(scores: Array, rows: Prepared, opening: Public, last: Last, recipe: Recipe) -> Array:
@@ -146,8 +127,7 @@ def _for_each(function: Callable[[Any], Any], entries: Any) -> Any:
     return jax.tree.map(lambda array: array[None], found)
 
 
-@functools.partial(jax.jit, donate_argnums=1)
-def _rounds(
+def _sums_of_rounds(
     block: Rows,
     scores: Array | None,
     noise: Array,
@@ -157,11 +137,12 @@ def _rounds(
     recipe: Recipe,
 ) -> Any:
     learner = recipe.learner
-    rows = _rows(block, questions, recipe)
-    read = jnp.zeros((*learner.hypotheses.response.axes, *rows.present.shape), jnp.float32)
-    if turn.last is not None:
-        assert scores is not None
-        read = scores = _advanced(scores, rows, turn.opening, turn.last, recipe)
+    rows = rows_of(block, questions, recipe)
+    new, read = None, scores
+    if read is None:
+        read = jnp.zeros((*learner.hypotheses.response.axes, *rows.present.shape), jnp.float32)
+    elif turn.last is not None:
+        new = read = _advanced(read, rows, turn.opening, turn.last, recipe)
     weighted = recipe.reweighter.weigh(read, turn.bound, rows, turn.opening)
     weights = counted_weights(weighted.weight, rows, learner.hypotheses.response)
 
@@ -170,10 +151,17 @@ def _rounds(
         number, structure, sites, key = entry
         public = turn.opening._replace(cap=weighted.cap, round=number, structure=structure)
         placed, given = placed_by(learner, public, rows), Given(sites, key, place)
-        return _split(learner.program.sums(given, placed, weights, recipe.budget, public))
+        return learner.program.sums(given, placed, weights, recipe.budget, public)
 
     found = _for_each(one, (turn.numbers, turn.structures, turn.sites, noise))
-    return scores, (found, weighted.cap)
+    return new, (found, weighted.cap)
+
+
+_rounds = jax.jit(_sums_of_rounds, donate_argnums=1)
+"""(new scores, (sums, cap)), with the new scores in place of the old ones."""
+
+_later_stage = jax.jit(_sums_of_rounds)
+"""(None, (sums, cap)), where the scores have the last hypothesis already, and stay."""
 
 
 @functools.partial(jax.jit, donate_argnums=1)
@@ -190,10 +178,10 @@ def _closing(
     epilogue = recipe.learner.epilogue
     assert epilogue is not None
     assert epilogue.program.sums is not None
-    rows = _rows(block, questions, recipe)
+    rows = rows_of(block, questions, recipe)
     scores = _advanced(scores, rows, opening, last, recipe)
     read = after_rounds(rows, scores, recipe, prologue)
-    return scores, (_split(epilogue.program.sums(given, *read)), read[3].cap)
+    return scores, (epilogue.program.sums(given, *read), read[3].cap)
 
 
 @functools.partial(jax.jit, donate_argnums=1)
@@ -208,7 +196,7 @@ def _replayed(
     recipe: Recipe,
 ) -> Array:
     """The scores after the first rounds, added in the order of the rounds."""
-    rows = _rows(block, questions, recipe)
+    rows = rows_of(block, questions, recipe)
 
     def one(number: Array, scores: Array) -> Array:
         structure, last = jax.tree.map(lambda array: array[number], (structures, hypotheses))
@@ -217,121 +205,6 @@ def _replayed(
         return scores + recipe.learner.hypotheses.predict(last, placed)
 
     return jax.lax.fori_loop(0, rounds, one, scores)
-
-
-# Memory.
-
-BASE_BYTES = 700 * 2**20
-"""What Python, JAX and compiled programs take, whatever the table is (docs/scaling.md)."""
-
-_LEAST_BLOCK, _MOST_BLOCK = 2**14, 2**19
-"""Fewest and most rows of a block. Larger ones are no faster, because arrays leave the caches."""
-
-_MOST_SCORES = 2**21
-"""The most scores of a block of several classes, unless it has the fewest rows.
-
-More of them took 1.4 to 1.6 times as long for a row.
-"""
-
-
-@dataclasses.dataclass(frozen=True)
-class Room:
-    """How a run fits into memory.
-
-    Attributes:
-        block: the most rows of a block.
-        threads: how many blocks are worked on at once.
-        scratch: whether scores lie in a file instead of in memory.
-        rounds: the most rounds that one pass serves.
-    """
-
-    block: int
-    threads: int
-    scratch: bool
-    rounds: int = 1
-
-
-def room_for(table: ChunkedTable, recipe: Recipe, memory: float, threads: int) -> Room:
-    """The largest blocks that fit into the memory, with scores in memory if they fit as well.
-
-    Where rounds do not depend on each other, as many of them are made in a pass as fit beside
-    blocks of a good size.
-
-    Args:
-        table: what is learned from.
-        recipe: how.
-        memory: in bytes.
-        threads: how many blocks are worked on at once.
-
-    Raises:
-        ValueError: with the least memory, if it is too little; also for the model.
-    """
-    classes = math.prod(recipe.learner.hypotheses.response.axes)
-    scores = 0 if recipe.independent else 4 * classes
-    each = threads * (table.features + _prepared_bytes(table, recipe) + 12 * scores + 40)
-    largest = min(_MOST_BLOCK, _MOST_SCORES // classes, table.rows_per_chunk)
-    largest = max(largest, _LEAST_BLOCK)
-    good = min(largest, 2**17)
-    model, one_round = _model_bytes(recipe), _pass_bytes(recipe, threads)
-    left = memory - BASE_BYTES - model - one_round
-    if left < each * _LEAST_BLOCK:
-        least = (memory - left + each * _LEAST_BLOCK) / 2**20
-        most = f"; the model takes {model / 2**20:.0f} MB of it, so use fewer rounds or less depth"
-        raise ValueError(
-            f"memory must be at least {least:.0f} MB here, got {memory / 2**20:.0f} MB"
-            f"{most if model > BASE_BYTES else ''}"
-        )
-
-    # More rounds in a pass, beside good blocks.
-    rounds = 1
-    if recipe.independent:
-        rounds = int(np.clip(1 + (left - each * good) // one_round, 1, int(recipe.rounds)))
-        left -= (rounds - 1) * one_round
-
-    # Scores in memory, beside good blocks.
-    all_scores = scores * table.capacity
-    in_memory = left - all_scores >= each * good or not scores
-    rows = (left - all_scores if in_memory else left) / each
-    block = 2 ** int(np.log2(min(rows, largest)))
-    return Room(max(block, _LEAST_BLOCK), threads, not in_memory, rounds)
-
-
-def _prepared_bytes(table: ChunkedTable, recipe: Recipe) -> int:
-    """How many bytes a row has that is laid out for the learner."""
-    row, questions = table.room(1), table.questions
-    laid = jax.eval_shape(lambda row: _rows(row, questions, recipe), row)
-    return sum(array.size * array.dtype.itemsize for array in jax.tree.leaves(laid))
-
-
-def _outputs(recipe: Recipe) -> tuple[int, int]:
-    """How many outputs of a round follow from rows, and how many are public randomness."""
-    draws = pricing.drawn(recipe, recipe.learner.program, 0.0).values()
-    private = sum(draw.outputs for draw in draws if draw.mechanism.price.reads_rows)
-    return private, sum(draw.outputs for draw in draws if draw.mechanism.public)
-
-
-def _model_bytes(recipe: Recipe) -> int:
-    """What the releases and the hypotheses of all rounds take while the model is put together."""
-    private, public = _outputs(recipe)
-    release, hypothesis = _RELEASED * private + _RELEASED * public, _READ * private
-    return int(recipe.rounds) * _COPIES * (release + hypothesis)
-
-
-def _pass_bytes(recipe: Recipe, threads: int) -> int:
-    """What a round takes in a pass: sums of blocks in 32 bits, their total, and its draw."""
-    private, public = _outputs(recipe)
-    blocks, total_and_draw = _READ * _AHEAD * threads, 3 * _RELEASED
-    return private * (blocks + total_and_draw) + _RELEASED * public
-
-
-_AHEAD = 3
-"""For each thread, the most blocks whose sums wait to be added up."""
-
-_RELEASED, _READ = 8, 4
-"""Most bytes of a number that is released, and of one that is summed in a block or is learned."""
-
-_COPIES = 3
-"""How often the rounds are in memory at the end: one by one, stacked, and filled up and scaled."""
 
 
 class _Scores:
@@ -462,7 +335,7 @@ class Passes:
             pass
 
     def rounds(self, turn: Turn, noise: Array) -> Summed:
-        """The sums of some rounds, after adding the hypothesis of the round before.
+        """The sums of a stage of some rounds, after adding the last hypothesis.
 
         Args:
             turn: what is public in them.
@@ -472,9 +345,10 @@ class Passes:
         turn, recipe = jax.tree.map(jnp.asarray, (turn, self._recipe))
 
         def step(rows: Rows, block: Block) -> tuple[Any, Any]:
-            scores = None if turn.last is None else self._scores[block.number]
+            scores = None if self._recipe.independent else self._scores[block.number]
+            summed = _later_stage if turn.last is None else _rounds
             place = _place_words(block)
-            return _rounds(rows, scores, noise, place, self._questions, turn, recipe)
+            return summed(rows, scores, noise, place, self._questions, turn, recipe)
 
         return self._summed(step, columns)
 
@@ -512,11 +386,11 @@ class Passes:
         """The sums over all blocks of what a step finds, and over all processes."""
         sums: Totals | None = None
         said = None
-        for (parts, asked), cap in self._each(step, columns):
-            sums, said = totals.add(sums, parts), (asked, cap)  # every block says the same
+        for parts, cap in self._each(step, columns):
+            sums, said = totals.add(sums, parts), cap  # every block says the same
         assert sums is not None
         assert said is not None
-        return Summed(processes.summed(sums), *said)
+        return Summed(processes.summed(sums), said)
 
     def _each(self, step: Step, columns: Sequence[int] | None) -> Iterator[Any]:
         """What a step finds in each block, a few blocks ahead of the one that is asked for."""
@@ -535,7 +409,7 @@ class Passes:
 
         ahead: collections.deque[Future[Any]] = collections.deque()
         for block in self._blocks:
-            if len(ahead) == (_AHEAD - 1) * self._room.threads:
+            if len(ahead) == (AHEAD - 1) * self._room.threads:
                 yield ahead.popleft().result()
             ahead.append(self._pool.submit(work, block))
         while ahead:

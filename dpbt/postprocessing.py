@@ -72,6 +72,7 @@ class Rounds:
             bound: f32[], an upper bound on the scores of all rows.
         """
         self._recipe = recipe
+        self._zeros: Release | None = None
         self.opening, self.bound = opening, bound
         self.structures: list[Any] = []
         self.released: list[Releases] = []
@@ -109,16 +110,25 @@ class Rounds:
         Args:
             small: whether releases have 32 bits.
         """
-        recipe, structure = self._recipe, self.structures[0]
-        draws = pricing.drawn(recipe, recipe.learner.program, 0.0)
-        release = {}
-        for site, draw in draws.items():
-            zeros = jnp.zeros(draw.shape, draw.dtype)
-            as_read = small or draw.mechanism.public
-            release[site] = zeros if as_read else zeros.astype(jnp.float32)
+        structure = self.structures[0]
         told = jnp.int32(0), jnp.float32(1), structure
-        hypothesis, _ = _learned(recipe, self.opening, told, release)
+        hypothesis, _ = _learned(self._recipe, self.opening, told, self.zero_release(small))
         return Last(structure, jax.tree.map(jnp.zeros_like, hypothesis))
+
+    def zero_release(self, small: bool) -> Release:
+        """Zeros in place of the release of a round, as post-processing reads it.
+
+        Args:
+            small: whether releases have 32 bits.
+        """
+        if self._zeros is None:
+            draws = pricing.drawn(self._recipe, self._recipe.learner.program, 0.0)
+            self._zeros = {}
+            for site, draw in draws.items():
+                noisy = draw.mechanism.price.reads_rows and not draw.mechanism.selects
+                wide = noisy and not small
+                self._zeros[site] = jnp.zeros(draw.shape, jnp.float32 if wide else draw.dtype)
+        return self._zeros
 
 
 def stacked(arrays: list[Any]) -> Any:

@@ -35,15 +35,16 @@ def summed(totals: Totals) -> Totals:
     """The sums over the rows of all processes, in one message.
 
     Args:
-        totals: site -> int64[...], of the rows of this process.
+        totals: site -> int64[...], or a pytree of such arrays, of the rows of this process.
     """
     if jax.process_count() == 1:
         return totals
-    sites = sorted(totals)
-    sizes = np.cumsum([totals[site].size for site in sites])
-    together = gathered(np.concatenate([totals[site].reshape(-1) for site in sites])).sum(axis=0)
+    leaves, form = jax.tree.flatten(totals)  # in the order of the names of the sites
+    sizes = np.cumsum([leaf.size for leaf in leaves])
+    together = gathered(np.concatenate([leaf.reshape(-1) for leaf in leaves])).sum(axis=0)
     parts = np.split(together, sizes[:-1])
-    return {s: part.reshape(totals[s].shape) for s, part in zip(sites, parts, strict=True)}
+    wholes = [part.reshape(leaf.shape) for leaf, part in zip(leaves, parts, strict=True)]
+    return jax.tree.unflatten(form, wholes)
 
 
 class Place(NamedTuple):

@@ -20,7 +20,16 @@ import jax
 import numpy as np
 
 from dpbt import boosting, checks, chunked, forests
-from dpbt.base import ADD_REMOVE, Array, Model, Recipe, Relation, Table, relation_name
+from dpbt.base import (
+    ADD_REMOVE,
+    MOST_CHUNKED_ROWS,
+    Array,
+    Model,
+    Recipe,
+    Relation,
+    Table,
+    relation_name,
+)
 from dpbt.base import relation as to_relation
 from dpbt.data.chunks import ChunkedTable
 from dpbt.learners.random_tree import GROVES
@@ -29,13 +38,9 @@ from dpbt.privacy.accounting import Ledger
 from dpbt.privacy.measures import MEASURES
 from dpbt.privacy.pricing import ledger
 from dpbt.privacy.pursefiles import Identity, Spent, Terms
+from dpbt.recipes import costing
+from dpbt.recipes.building import checked_rows
 from dpbt.validate import as_path, flag, floats, positive, shown, whole
-
-_CLOSE = 1e-6
-"""How far below the share that was asked for a recipe may cost."""
-
-_STEPS = 12
-"""Most recipes that are built in search of one that costs a share."""
 
 
 class Purse:
@@ -66,7 +71,8 @@ class Purse:
         epsilon: of all releases together, above 0 and finite.
         delta: of all releases together. 0 for a pure guarantee, else in (0, 1).
         rows: the public bound on the number of rows of the table; under replace_one their public
-            number. All recipes must have it. Choose a bound that is surely large enough.
+            number, in 1..2^40. All recipes must have it. Choose a bound that is surely large
+            enough. Above 2^24 it must be a number that float32 holds.
         relation: "add_remove" or "replace_one". All recipes must have it.
         rows_per_person: the most rows that one person has. All recipes must have it.
         measure: what is added up, of `measures.MEASURES`. Without a delta it must be epsilon. With
@@ -92,7 +98,9 @@ class Purse:
         delta = _one("delta", floats("delta", delta))
         if not 0 <= delta < 1:
             raise ValueError(f"delta must be at least 0 and less than 1, got {delta:g}")
-        bound, people = whole("rows", rows), whole("rows_per_person", rows_per_person)
+        bound = whole("rows", rows, MOST_CHUNKED_ROWS)
+        checked_rows(bound, MOST_CHUNKED_ROWS)
+        people = whole("rows_per_person", rows_per_person)
         chosen = measure or ("rho" if delta else "epsilon")
         near = relation_name(to_relation(relation))
         terms = Terms(epsilon, delta, bound, near, people, chosen)
@@ -337,7 +345,7 @@ class Purse:
             return made, self._charge(ledger(made)).cost
 
         first = filters.request(self.measure, target, self.delta)
-        return _cheaper(priced, first, target, 1 if self.measure == "epsilon" else 2)
+        return costing.of_cost(priced, first, target, 1 if self.measure == "epsilon" else 2)
 
     def save(self, path: str | Path) -> None:
         """Write the purse to a new file, which it spends from until it ends.
@@ -570,31 +578,3 @@ def _one(name: str, number: Any) -> float:
 def _fit_of(recipe: Recipe) -> Callable[..., Model]:
     """The function that fits a recipe."""
     return forests.fit if recipe.learner.hypotheses is GROVES else boosting.fit
-
-
-def _cheaper(
-    priced: Callable[[float], tuple[Recipe, float]], epsilon: float, target: float, power: int
-) -> Recipe:
-    """A recipe that costs at most the target, and if possible no more than a millionth less.
-
-    Args:
-        priced: epsilon -> (recipe, its cost). The cost is about proportional to epsilon^power.
-        epsilon: where the search begins.
-        target: the cost.
-        power: 1 or 2.
-
-    Raises:
-        ValueError: if no recipe that was tried costs at most the target.
-    """
-    best: tuple[Recipe, float] | None = None
-    for _ in range(_STEPS):
-        made, cost = priced(epsilon)
-        if cost <= target and (best is None or cost > best[1]):
-            best = made, cost
-        if target * (1 - _CLOSE) <= cost <= target:
-            break
-        aim = target * (1 - _CLOSE / 4)
-        epsilon *= (aim / cost) ** (1 / power)
-    if best is None:
-        raise ValueError("no recipe was found that costs as little as the share")
-    return best[0]

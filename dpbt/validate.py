@@ -84,13 +84,16 @@ def positive(
     return array
 
 
-def whole(name: str, value: ArrayLike) -> int:
-    """`value`, if it is an integer of at least 1.
+_MOST_INT32 = 2**31 - 1
+
+
+def whole(name: str, value: ArrayLike, most: int = _MOST_INT32) -> int:
+    """`value`, if it is an integer from 1 to `most`.
 
     Raises:
         ValueError: naming the parameter and what was given.
     """
-    array = wholes(name, value)
+    array = _wholes(name, value, most)
     if array.ndim > 0:
         raise ValueError(f"{name} must be one integer of at least 1, got {shown(value)}")
     return int(array)
@@ -102,15 +105,21 @@ def wholes(name: str, value: ArrayLike) -> np.ndarray:
     Raises:
         ValueError: naming the parameter and what was given.
     """
+    return _wholes(name, value, _MOST_INT32).astype(np.int32)
+
+
+def _wholes(name: str, value: ArrayLike, most: int) -> np.ndarray:
+    """`value` as an array of integers, if every entry is from 1 to `most`."""
     try:
         array = np.asarray(value)
     except ValueError:  # a ragged list
         array = np.asarray(None)
     if array.dtype.kind not in "iu" or array.size == 0 or np.any(array < 1):
         raise ValueError(f"{name} must be an integer of at least 1, got {shown(value)}")
-    if np.any(array > np.iinfo(np.int32).max):
-        raise ValueError(f"{name} must be at most 2^31 - 1, got {shown(value)}")
-    return array.astype(np.int32)
+    if np.any(array > most):
+        bound = "2^31 - 1" if most == _MOST_INT32 else str(most)
+        raise ValueError(f"{name} must be at most {bound}, got {shown(value)}")
+    return array
 
 
 def flag(name: str, value: Any) -> None:

@@ -138,7 +138,7 @@ MUTANTS = [
     ),
     Mutant(
         "noise of the public key",
-        "dpbt/privacy/boundary.py",
+        "dpbt/privacy/draws.py",
         "    if mechanism.public and mechanism.price.reads_rows:",
         "    if False:",
         (attack("custom", "noise_of_the_public_key_is_refused"),),
@@ -293,7 +293,7 @@ MUTANTS = [
     ),
     Mutant(
         "sites of one key are taken",
-        "dpbt/privacy/boundary.py",
+        "dpbt/privacy/draws.py",
         "if _site_word(earlier) == _site_word(site)]",
         "if False]",
         (attack("ledgers", "two_sites_of_one_key_are_refused"),),
@@ -536,8 +536,8 @@ MUTANTS = [
     Mutant(
         "greedy trees compiled sooner, with other releases",
         "dpbt/boosting.py",
-        "same_bits = recipe.learner.additive and",
-        "same_bits =",
+        "exact = learner.additive and not learner.program.stages and",
+        "exact =",
         ("tests/test_compiling.py::test_what_is_compiled_sooner",),
     ),
     Mutant(

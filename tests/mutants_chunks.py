@@ -11,6 +11,14 @@ def forests(name: str) -> str:
     return f"tests/test_chunk_forests.py::test_{name}"
 
 
+def trees(name: str) -> str:
+    return f"tests/test_chunk_trees.py::test_{name}"
+
+
+def level(name: str) -> str:
+    return f"tests/test_trees.py::test_{name}"
+
+
 def together(name: str) -> str:
     return f"tests/test_processes.py::test_{name}"
 
@@ -65,13 +73,13 @@ CHUNKS = [
     Mutant(
         "trees of one pass with one noise",
         "dpbt/chunked.py",
-        "noise = self._noise.rounds[np.asarray(numbers)]",
-        "noise = self._noise.rounds[np.full(len(numbers), numbers.start)]",
+        "        key = self._noise.rounds[number]\n        for sites",
+        "        key = self._noise.rounds[0]\n        for sites",
         (commands("a_folder_gives_the_model_of_the_file[forest]"),),
     ),
     Mutant(
         "blocks of several classes as large as those of two",
-        "dpbt/passes.py",
+        "dpbt/memory.py",
         "_MOST_SCORES // classes",
         "_MOST_SCORES",
         ("tests/test_chunks.py::test_scores_of_several_classes_bound_the_blocks",),
@@ -79,8 +87,8 @@ CHUNKS = [
     Mutant(
         "trees of one pass with the sums of the first",
         "dpbt/passes.py",
-        "sums = {site: each[number] for site, each in self.totals.items()}",
-        "sums = {site: each[0] for site, each in self.totals.items()}",
+        "return jax.tree.map(lambda sums: sums[number], self.totals)",
+        "return jax.tree.map(lambda sums: sums[0], self.totals)",
         (commands("a_folder_gives_the_model_of_the_file[forest]"),),
     ),
     Mutant(
@@ -121,15 +129,15 @@ CHUNKS = [
     Mutant(
         "sums of chunks in 32 bits",
         "dpbt/privacy/totals.py",
-        "np.asarray(part).astype(np.int64) for site",
-        "np.asarray(part).astype(np.int32).astype(np.int64) % 2**31 for site",
+        "lambda part: np.asarray(part).astype(np.int64), dict(second)",
+        "lambda part: np.asarray(part).astype(np.int32).astype(np.int64) % 2**31, dict(second)",
         (chunks("sums_over_parts_add_up_to_those_of_the_table"),),
     ),
     Mutant(
         "large totals without noise",
         "dpbt/privacy/totals.py",
-        "high, low, ask.scale)",
-        "high, low, 0 * ask.scale)",
+        "*_limbs(value), asked.scale)",
+        "*_limbs(value), 0 * asked.scale)",
         (chunks("large_totals_have_the_noise_of_small_ones"), chunks("sums_go_beyond_int32")),
     ),
     Mutant(
@@ -149,9 +157,71 @@ CHUNKS = [
     Mutant(
         "a process that draws from its own rows",
         "dpbt/processes.py",
-        "    together = gathered(np.concatenate([totals[site].reshape(-1) for site in sites]))"
-        ".sum(axis=0)",
-        "    together = np.concatenate([totals[site].reshape(-1) for site in sites])",
+        "    together = gathered(np.concatenate([leaf.reshape(-1) for leaf in leaves])).sum(axis=0)",
+        "    together = np.concatenate([leaf.reshape(-1) for leaf in leaves])",
         ("tests/test_processes.py::test_sums_of_64_bits_travel_as_words",),
+    ),
+    Mutant(
+        "a level that adds the last hypothesis again",
+        "dpbt/chunked.py",
+        "            last = None  # the scores have it now",
+        "            pass",
+        (trees("releases_are_those_of_a_fit_in_memory[objective]"),),
+    ),
+    Mutant(
+        "splits of a level that do not see its noisy errors",
+        "dpbt/chunked.py",
+        "known = {**done.zero_release(self._small), **totals.read(released)}",
+        "known = {**done.zero_release(self._small)}",
+        (trees("releases_are_those_of_a_fit_in_memory[objective]"),),
+    ),
+    Mutant(
+        "sums of a later stage without the splits above",
+        "dpbt/chunked.py",
+        "_on_host([totals.read(each) for each in released]),",
+        "_on_host([{k: 0 * v for k, v in totals.read(each).items()} for each in released]),",
+        (trees("releases_are_those_of_a_fit_in_memory[objective]"),),
+    ),
+    Mutant(
+        "selections from the low words of large sums",
+        "dpbt/privacy/totals.py",
+        "variates.double(high) * np.float64(2**LIMB) + variates.double(low)",
+        "variates.double(low)",
+        (trees("splits_are_drawn_from_sums_beyond_int32"),),
+    ),
+    Mutant(
+        "stages of other draws",
+        "dpbt/privacy/parts.py",
+        "    if tuple(itertools.chain(*stages)) != sites or not all(stages):",
+        "    if False:",
+        (trees("stages_are_the_draws_from_sums"),),
+    ),
+    Mutant(
+        "a cell that is counted below its own split",
+        "dpbt/learners/trees.py",
+        "cells.high.astype(jnp.int32) + 1",
+        "cells.high.astype(jnp.int32)",
+        (level("sums_by_cell_are_the_products"),),
+    ),
+    Mutant(
+        "a row by cells that is right of every lower cell",
+        "dpbt/learners/trees.py",
+        "return (low[:, None] <= cell) & (cell <= high[:, None])",
+        "return cell <= high[:, None]",
+        (level("rows_by_cells_go_where_their_splits_say"),),
+    ),
+    Mutant(
+        "a sum that follows from a draw of its own stage",
+        "dpbt/privacy/parts.py",
+        "            if read:\n",
+        "            if False:\n",
+        (trees("a_sum_follows_from_earlier_stages_alone"),),
+    ),
+    Mutant(
+        "zeros of another type for the part of each place",
+        "dpbt/postprocessing.py",
+        "noisy = draw.mechanism.price.reads_rows and not",
+        "noisy = not",
+        (forests("a_large_table_has_leaves_of_64_bits"),),
     ),
 ]

@@ -26,6 +26,7 @@ DOMAIN = {
 }
 ROWS = 300
 FOREST = ("--recipe", "random_forest", "--rounds", "3", "--depth", "3")
+GREEDY = ("--recipe", "bdpe", "--rounds", "2", "--depth", "2")
 FIT = ("--domain", "domain.json", "--rows", "400", "--epsilon", "4")
 
 
@@ -63,6 +64,7 @@ def convert(*more):
     [
         pytest.param((), id="oblivious"),
         pytest.param(FOREST, id="forest", marks=pytest.mark.slow),
+        pytest.param(GREEDY, id="greedy", marks=pytest.mark.slow),
     ],
 )
 def test_a_folder_gives_the_model_of_the_file(files, capsys, recipe):
@@ -146,8 +148,8 @@ def test_what_the_commands_refuse(files, capsys):
     out = ("--out", "model.json")
     small = ("--domain", "domain.json", "--rows", "399", "--epsilon", "4")
     assert "room for 400 rows" in refused(capsys, "fit", "rows.chunks", *small, *out)
-    bdpe = ("--recipe", "bdpe")
-    assert "reads all rows at once" in refused(capsys, "fit", "rows.chunks", *FIT, *bdpe, *out)
+    lazy = ("--recipe", "lazybb_trees")
+    assert "reads all rows at once" in refused(capsys, "fit", "rows.chunks", *FIT, *lazy, *out)
     kept = ("--checkpoint", "run")
     assert "folder of chunks" in refused(capsys, "fit", "rows.csv", *FIT, *kept, *out)
     other = json.loads(json.dumps(DOMAIN))

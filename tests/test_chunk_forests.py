@@ -9,7 +9,7 @@ import pytest
 
 import dpbt
 from dpbt import chunked, forests, passes, processes, recipes, reweighting
-from dpbt.passes import Room, room_for
+from dpbt.memory import Room, room_for
 from dpbt.privacy import boundary, mechanisms, totals
 from tests.test_chunks import DOMAIN, GIB, KEY, KilledError, assert_same, columns, pair, recipe_for
 
@@ -28,18 +28,18 @@ def parted(monkeypatch, block=64, rounds=2):
 
 
 CASES = {
-    "all rows": ({}, True, 100, KEY, PUBLIC),
+    "all rows": ({}, True, 100, False),
     "disjoint": (
         {"disjoint": True, "rounds": 3, "delta": 1e-6, "relation": "replace_one"},
         False,
         333,
-        dpbt.fresh_key(),
-        dpbt.fresh_key(),
+        True,
     ),
-    "gaussian": ({"delta": 1e-6}, False, 256, dpbt.fresh_key(), dpbt.fresh_key()),
-    "disjoint, research": ({"disjoint": True, "rounds": 3}, True, 90, KEY, PUBLIC),
-    "uniform": ({"negative": "uniform", "calibration": "published"}, False, 99, KEY, PUBLIC),
+    "gaussian": ({"delta": 1e-6}, False, 256, True),
+    "disjoint, research": ({"disjoint": True, "rounds": 3}, True, 90, False),
+    "uniform": ({"negative": "uniform", "calibration": "published"}, False, 99, False),
 }
+"""Name -> (options, whether rows have weights, rows a chunk, whether keys are release keys)."""
 
 
 @pytest.mark.parametrize(
@@ -47,7 +47,8 @@ CASES = {
     [pytest.param(case, marks=[] if case == "disjoint" else pytest.mark.slow) for case in CASES],
 )
 def test_releases_are_those_of_a_forest_in_memory(tmp_path, monkeypatch, case):
-    options, weights, each, key, public_key = CASES[case]
+    options, weights, each, fresh = CASES[case]
+    key, public_key = (dpbt.fresh_key(), dpbt.fresh_key()) if fresh else (KEY, PUBLIC)
     table, found = pair(tmp_path / "t", "two", 700, 700, each, weights)
     recipe = forest(**options)
     parted(monkeypatch)
@@ -58,10 +59,11 @@ def test_releases_are_those_of_a_forest_in_memory(tmp_path, monkeypatch, case):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("disjoint", [False, True])
-@pytest.mark.parametrize("make", [recipes.random_forest, recipes.rf_l])
+@pytest.mark.parametrize("make", [recipes.random_forest, recipes.rf_l, recipes.rf_e])
 def test_releases_are_those_of_a_forest_in_memory_on_many_rows(tmp_path, disjoint, make):
     table, found = pair(tmp_path / "t", "two", 60_000, 70_000, 9_999, weights=True)
-    options = {"disjoint": disjoint, "rounds": 7, "depth": 9, "delta": 1e-6}
+    delta = 0.0 if make is recipes.rf_e else 1e-6
+    options = {"disjoint": disjoint, "rounds": 7, "depth": 9, "delta": delta}
     recipe = make(epsilon=1, rows=70_000, **options)
     expected = forests.fit(KEY, dpbt.checks.on_device(table), recipe, PUBLIC)
     found = dpbt.fit_chunks(KEY, found, recipe, PUBLIC, threads=3, memory=2 * GIB)
@@ -122,10 +124,6 @@ def test_what_forests_on_chunks_refuse(tmp_path, monkeypatch):
         dpbt.fit_chunks(KEY, found, forest())
     with pytest.raises(ValueError, match="public_key must be independent of key"):
         dpbt.fit_chunks(KEY, found, forest(), KEY)
-    with pytest.raises(ValueError, match="rf_e reads all rows at once, and learns from no chunks"):
-        dpbt.fit_chunks(KEY, found, recipes.rf_e(epsilon=1, rows=700), PUBLIC)
-    with pytest.raises(ValueError, match="at most 16777216"):
-        recipes.rf_e(epsilon=1, rows=2**25)
     monkeypatch.setattr(passes, "Passes", None)  # no row is read
     with pytest.raises(ValueError, match=r"memory must be at least .* the model takes"):
         dpbt.fit_chunks(KEY, found, forest(depth=18, rounds=1000), PUBLIC)
@@ -190,11 +188,13 @@ def test_memory_bounds_the_trees_of_a_pass(tmp_path):
 
 
 @pytest.mark.slow
-def test_a_large_table_has_leaves_of_64_bits(tmp_path, monkeypatch):
+@pytest.mark.parametrize("disjoint", [False, True])
+def test_a_large_table_has_leaves_of_64_bits(tmp_path, monkeypatch, disjoint):
     _, found = pair(tmp_path / "t", "two")
-    small = dpbt.fit_chunks(KEY, found, forest(), PUBLIC)
+    recipe = forest(disjoint=disjoint, rounds=3)
+    small = dpbt.fit_chunks(KEY, found, recipe, PUBLIC)
     monkeypatch.setattr(chunked, "MAX_ROWS", 1)
-    large = dpbt.fit_chunks(KEY, found, forest(), PUBLIC)
+    large = dpbt.fit_chunks(KEY, found, recipe, PUBLIC)
     assert large.releases["leaf"].dtype == np.int64
     for site, array in large.releases.items():
         np.testing.assert_array_equal(array, np.asarray(small.releases[site]))
@@ -216,9 +216,7 @@ def test_leaves_state_the_shares_of_counts_beyond_int32():
     counts = np.arange(16, dtype=np.int64).reshape(1, 8, 2) * 2**33 * 127
     example = learner.hypotheses.prepare(learner.hypotheses.example())
     sites = learner.program.unread(PUBLIC, example, jnp.zeros(1), recipe.budget, public)
-    given = dpbt.base.Given(sites, KEY, jnp.zeros(2, jnp.uint32))
-    found = learner.program.sums(given, example, jnp.zeros(1), recipe.budget, public)
-    asked = {site: ask for site, (_, ask) in found.items()}
+    asked = learner.program.asks(sites, example, jnp.zeros(1), recipe.budget, public)
     drawn = totals.draw(KEY, {"leaf": counts}, asked, small=False)
     assert 0 < np.abs(drawn["leaf"] - counts).max() < 10**5
     tree = learner.hypothesis({**sites, **totals.read(drawn)}, recipe.budget, public)

@@ -13,10 +13,11 @@ from dpbt import chunked, prediction, recipes
 from dpbt.base import ADD_REMOVE, GRID, MAX_ROWS, MOST_CHUNKED_ROWS, Given
 from dpbt.data import chunks, conversion, files
 from dpbt.data.domains import Label, Nominal, Numeric, WeightColumn
-from dpbt.passes import _blocks, room_for
-from dpbt.privacy import mechanisms, totals
-from dpbt.privacy.boundary import Asked
+from dpbt.memory import room_for
+from dpbt.passes import _blocks
+from dpbt.privacy import draws, mechanisms, parts, totals
 from dpbt.privacy.mechanisms.additive import SATURATION
+from dpbt.privacy.parts import Asked
 from tests.contract import ROWS
 
 pytestmark = pytest.mark.filterwarnings("ignore:research key")
@@ -288,9 +289,13 @@ def test_releases_are_those_of_a_fit_in_memory_on_many_rows(tmp_path, kind, delt
     )
 
 
-@pytest.mark.parametrize("key", [KEY, dpbt.fresh_key()], ids=["research", "release"])
-def test_later_rounds_compile_nothing(tmp_path, key):
+@pytest.mark.parametrize("fresh", [False, True], ids=["research", "release"])
+@pytest.mark.parametrize("kind", ["oblivious", pytest.param("greedy", marks=pytest.mark.slow)])
+def test_later_rounds_compile_nothing(tmp_path, kind, fresh):
     """The memory of a program that each round compiles grows with the rounds."""
+    key = dpbt.fresh_key() if fresh else KEY
+    greedy = recipes.bdpe(epsilon=2, rows=700, rounds=5, depth=2)
+    recipe = greedy if kind == "greedy" else recipe_for("two", 700)
     _, found = pair(tmp_path / "t", "two")
     compiled, counts = [], []
 
@@ -306,7 +311,7 @@ def test_later_rounds_compile_nothing(tmp_path, key):
     try:
         jax.jit(lambda number: number + 1)(1)
         assert compiled  # the event has this name
-        dpbt.fit_chunks(key, found, recipe_for("two", 700), progress=progress)
+        dpbt.fit_chunks(key, found, recipe, progress=progress)
     finally:
         jax.monitoring.unregister_event_duration_listener(note)
     assert len(set(counts[2:])) == 1, counts
@@ -415,8 +420,9 @@ def test_what_a_fit_on_chunks_refuses(tmp_path):
         dpbt.fit(KEY, found, recipe)
     with pytest.raises(ValueError, match=r"dpbt\.fit learns"):
         dpbt.fit_chunks(KEY, table, recipe)
-    with pytest.raises(ValueError, match="bdpe reads all rows at once"):
-        dpbt.fit_chunks(KEY, found, recipes.bdpe(epsilon=1, rows=700))
+    published = recipes.bdpe(epsilon=1, rows=700, calibration="published")
+    with pytest.raises(ValueError, match="bdpe of the published calibration reads all rows"):
+        dpbt.fit_chunks(KEY, found, published)
     with pytest.raises(ValueError, match="more rows present") as told:
         dpbt.fit_chunks(KEY, found, recipe_for("two", 600))
     present = sum(chunk.present for chunk in found.chunks)
@@ -459,7 +465,7 @@ def test_a_table_in_chunks_is_predicted_a_block_at_a_time(tmp_path):
 def test_large_totals_have_the_noise_of_small_ones(mechanism, scale):
     key, scale = jax.random.key(1), jnp.float32(scale)
     small = np.array([0, 1, -1, 12345, -(2**24) * GRID, 2**24 * GRID, 77], np.int64)
-    asked = {"sums": Asked(scale, mechanism, lambda total: total)}
+    asked = {"sums": Asked(scale, (), mechanism, lambda total: total, small.size)}
     found = totals.draw(key, {"sums": small}, asked, small=True)["sums"]
     site_key = dpbt.boundary.site_key(key, "sums")
     expected = mechanism.sample(site_key, jnp.asarray(small.astype(np.int32)), scale)
@@ -511,21 +517,26 @@ def test_rows_of_recipes_for_chunks():
     with pytest.raises(ValueError, match="at most 1099511627776"):
         recipe_for("two", 2 * MOST_CHUNKED_ROWS)
     with pytest.raises(ValueError, match="at most 16777216"):
-        recipes.bdpe(epsilon=1, rows=MAX_ROWS + 2)
+        recipes.bdpe(epsilon=1, rows=MAX_ROWS + 2, calibration="published")
     assert math.isfinite(dpbt.ledger(recipes.auto(epsilon=1, rows=10**9, domain=DOMAIN)).epsilon)
 
 
 # The contract of additive learners.
+
+ADDITIVE = ("oblivious", "forest", "rf-", "bdpe-tight", "lazybb-rule")
 
 
 @pytest.mark.parametrize(
     "row",
     [pytest.param(row, id=row.name, marks=pytest.mark.slow if row.slow else []) for row in ROWS],
 )
-def test_sums_over_parts_add_up_to_those_of_the_table(row):
-    """Of every learner that says it is additive, on tables that share its released scores."""
+def test_sums_over_parts_add_up_to_those_of_the_table(row, monkeypatch):
+    """Of every learner that says it is additive, on tables that share its released scores.
+
+    The sums of a stage follow from no draw of it or of a later one: zeros and ones give the same.
+    """
     recipe = row.recipe(ADD_REMOVE, epsilon=3.0, rows=60, rounds=2, depth=2)
-    assert recipe.learner.additive == row.name.startswith(("oblivious", "forest", "rf-l"))
+    assert recipe.learner.additive == row.name.startswith(ADDITIVE)
     if not recipe.learner.additive:
         return
     table, learner, key = row.table(3, rows=60, splits=3), recipe.learner, jax.random.key(7)
@@ -543,28 +554,42 @@ def test_sums_over_parts_add_up_to_those_of_the_table(row):
         part = table._replace(**{name: getattr(table, name)[first:last] for name in fields})
         return learner.hypotheses.prepare(part), weights[first:last]
 
+    def with_ones(mechanism, value):
+        return draws.zeros_of(mechanism, value) + 1
+
     for program in programs:
-        unread, read, release = map(jax.jit, (program.unread, program.sums, program.release))
-        nobody = unread(key, *part_of(0, 1), recipe.budget, public)
-        sums = None
-        for first in (0, 20, 40):
-            given = Given(nobody, KEY, jnp.array([0, first], jnp.uint32))
-            part = read(given, *part_of(first, first + 20), recipe.budget, public)
-            sums = totals.add(sums, {site: value for site, (value, _) in part.items()})
-        given = Given(nobody, KEY, jnp.zeros(2, jnp.uint32))
-        whole = read(given, rows, weights, recipe.budget, public)
-        drawn = release(KEY, key, rows, weights, recipe.budget, public)
-        asked = {site: ask for site, (_, ask) in whole.items()}
-        for site, (value, _) in whole.items():
-            np.testing.assert_array_equal(sums[site], np.asarray(value))
-        released = {**nobody, **totals.draw(KEY, sums, asked, small=True)}
+        unread, read, asks = map(jax.jit, (program.unread, program.sums, program.asks))
+        drawn = jax.jit(program.release)(KEY, key, rows, weights, recipe.budget, public)
+        one, weight = part_of(0, 1)
+        absent = one._replace(present=jnp.zeros(1, bool))
+        nobody = (absent, weight, recipe.budget, public)
+        released = {**unread(key, *nobody)}
+        for stage in program.stages or [()]:
+            sums = None
+            for first in (0, 20, 40):
+                given = Given(released, KEY, jnp.array([0, first], jnp.uint32))
+                part = read(given, *part_of(first, first + 20), recipe.budget, public)
+                sums = totals.add(sums, part)
+            given = Given(released, KEY, jnp.zeros(2, jnp.uint32))
+            whole = read(given, rows, weights, recipe.budget, public)
+            jax.tree.map(np.testing.assert_array_equal, sums, totals.add(None, whole))
+            assert not stage or set(sums) == set(stage)
+            with monkeypatch.context() as patch:
+                patch.setattr(parts, "zeros_of", with_ones)
+                other = program.sums(given, rows, weights, recipe.budget, public)
+            jax.tree.map(np.testing.assert_array_equal, other, dict(whole))
+            for site in stage or sums:
+                asked = asks(released, *nobody)
+                found = totals.draw(KEY, {site: sums[site]}, asked, small=True)
+                released = {**released, **found}
         assert set(drawn) - set(released) == set(learner.withheld)
         for site, array in released.items():
             np.testing.assert_array_equal(array, np.asarray(drawn[site]))
+            assert array.dtype == drawn[site].dtype
 
 
 def test_a_program_that_is_not_additive_is_refused_by_name():
-    recipe = recipes.bdpe(epsilon=1, rows=10)
+    recipe = recipes.bdpe(epsilon=1, rows=10, calibration="published")
     assert recipe.learner.program.sums is None
 
     def program(draw, table, weights, budget, public):

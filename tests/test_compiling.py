@@ -66,11 +66,13 @@ def test_what_is_compiled_sooner(small_table):
     sums = recipes.oblivious_boost(epsilon=1.0, rows=90, rounds=2, depth=2, domain=DOMAIN)
     many = dataclasses.replace(sums, capacity=2**20)
     forest = recipes.random_forest(epsilon=1.0, rows=90, rounds=2, depth=2)
+    rules = recipes.lazybb_rules(epsilon=1.0, rows=90, rounds=2, density=0.3, learning_rate=0.1)
     with optimizations():
         assert boosting._compiled_for(small_table, sums) is boosting._boost_sooner
         assert boosting._compiled_for(small_table, forest) is boosting._boost_sooner
         assert boosting._compiled_for(small_table, many) is boosting._boost
         assert boosting._compiled_for(small_table, greedy) is boosting._boost
+        assert boosting._compiled_for(small_table, rules) is boosting._boost
         number = {"rows": 90, "rounds": 2, "domain": DOMAIN, "target": TARGETS["numbers"]}
         numbers = recipes.oblivious_boost(epsilon=1.0, **number)
         assert boosting._compiled_for(table_of(90, TARGETS["numbers"]), numbers) is boosting._boost

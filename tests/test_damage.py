@@ -16,7 +16,7 @@ from dpbt import chunked
 from dpbt.__main__ import main
 from dpbt.checkpoints import RELEASES
 from dpbt.data import chunks, conversion
-from dpbt.passes import Room
+from dpbt.memory import Room
 from tests import moments, worker
 from tests.test_chunk_commands import ROOT, files, fill, refused
 from tests.test_stops import interrupted
@@ -292,6 +292,15 @@ def test_a_key_that_is_cut_off_draws_nothing_and_another_run_is_paid_for(stopped
     Path("run.key").unlink()
     assert "whose key is gone; give another" in refused(capsys, *moments.FIT)
     another_run_is_paid_for(stopped)
+
+
+def test_a_key_of_another_version_is_no_damage(stopped, capsys):
+    words = json.loads(Path("run.key").read_text())
+    Path("run.key").write_text(json.dumps({**words, "format_version": 2}))
+    line = refused(capsys, *moments.FIT)
+    assert "run.key: no key that this dpbt reads; go on with the dpbt that the run began" in line
+    assert Path("run.key").exists()
+    assert spent() == 4
 
 
 @pytest.mark.parametrize("where", CUTS)

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import dpbt
-from dpbt import passes, processes
+from dpbt import memory, passes, processes
 from dpbt.data import conversion
 from tests import worker
 from tests.test_sweeps import finished, spawn
@@ -66,10 +66,15 @@ def test_sums_of_64_bits_travel_as_words(monkeypatch):
     found = processes.summed({"leaf": parts[1][:1], "other": parts[1][1:].reshape(1, 1)})
     np.testing.assert_array_equal(found["leaf"], [2**40 + 4 - 2**50])
     np.testing.assert_array_equal(found["other"], [[2**33 + 2]])
+    first, second = processes.summed({"split": (parts[1][:1], parts[1][1:])})["split"]
+    assert (first.tolist(), second.tolist()) == ([2**40 + 4 - 2**50], [2**33 + 2])
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("count", "name"), [(2, "oblivious"), (4, "oblivious"), (2, "forest")])
+@pytest.mark.parametrize(
+    ("count", "name"),
+    [(2, "oblivious"), (4, "oblivious"), (2, "forest"), (2, "trees")],
+)
 def test_processes_release_what_one_does(tmp_path, count, name):
     expected = shared_out(tmp_path, count, name)
     found = [finished(process) for process in started(tmp_path, count, name=name)]
@@ -144,7 +149,7 @@ def test_rows_have_places_after_those_of_earlier_processes(tmp_path):
     expected = np.cumsum([2**33, *(block.rows for block in blocks)])[:-1]
     assert [block.place for block in blocks] == expected.tolist()
     place = processes.Place(before=600, present=900, capacity=1050, first=2**33 + 1)
-    room = passes.room_for(found, worker.rounds_of(domain), 2 * 2**30, 1)
+    room = memory.room_for(found, worker.rounds_of(domain), 2 * 2**30, 1)
     with passes.Passes(found, worker.rounds_of(domain), room, tmp_path, place=place) as read:
         assert passes._place_words(read._blocks[0]).tolist() == [2, 1]
 
@@ -164,7 +169,7 @@ def test_a_pass_counts_rows_after_those_of_earlier_processes(tmp_path):
     own = {name: column[rows] for name, column in columns.items()}
     table = conversion.convert_columns(domain, own, labels[rows], tmp_path / "share")
     recipe = worker.rounds_of(domain)
-    room = passes.room_for(table, recipe, 2 * 2**30, 1)
+    room = memory.room_for(table, recipe, 2 * 2**30, 1)
     place = processes.Place(before=1150, present=1750, capacity=1750, first=1150)
     with passes.Passes(table, recipe, room, tmp_path, place=place) as read:
         histogram = read.opening({}, jax.random.key(0)).totals["histogram"]

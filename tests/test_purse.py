@@ -38,6 +38,8 @@ def test_the_measure_follows_from_delta():
         ({"epsilon": 1, "relation": "near"}, "relation must be one of"),
         ({"epsilon": 1, "rows": 0}, "rows must be"),
         ({"epsilon": 1, "rows": 9.5}, "rows must be"),
+        ({"epsilon": 1, "rows": 2**40 + 1}, "rows must be at most 1099511627776, got"),
+        ({"epsilon": 1, "rows": 2**24 + 1}, "use 16777218 in place of 16777217"),
         ({"epsilon": 1, "rows_per_person": 0}, "rows_per_person must be"),
         ({"epsilon": 1, "measure": "renyi"}, "measure must be one of"),
         ({"epsilon": 1, "measure": "rho"}, "needs a delta above 0, got 0"),
@@ -373,6 +375,16 @@ def test_what_a_fit_refuses_of_its_arguments_costs_nothing(table):
         with pytest.raises(ValueError, match=r"key|expected a|rows=1000, and the recipe for 50"):
             purse.fit(*arguments)
     assert purse.spent == 0
+
+
+def test_a_purse_pays_for_tables_beyond_what_int32_counts(tmp_path):
+    """Recipes for tables in chunks have up to 2^40 rows; the file keeps the number."""
+    rows = 2**32
+    dpbt.Purse(2.0, 1e-10, rows=rows).save(tmp_path / "purse.json")
+    purse = dpbt.Purse.load(tmp_path / "purse.json")
+    recipe = purse.take(purse.recipe(recipes.auto, share=0.5, domain=DOMAIN), dpbt.fresh_key())
+    assert purse.rows == rows == dpbt.ledger(recipe).rows
+    assert 0.49 < dpbt.Purse.load(tmp_path / "purse.json").remaining / purse.budget < 0.51
 
 
 def test_free_refusals_do_not_tell_how_many_rows_there_are(table):

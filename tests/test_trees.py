@@ -49,6 +49,83 @@ def test_every_method_gives_the_products_of_a_loop(method):
     np.testing.assert_array_equal(METHODS[method](table, levels, node, jnp.arange(8)), expected)
 
 
+def of_many_cells(rows=700, bins=40, seed=3):
+    """A table of two ordered columns and an unordered one, absent rows among its rows."""
+    rng = np.random.default_rng(seed)
+    domain = {
+        "x": dpbt.domains.Numeric(0, 1, bins=bins, missing=True),
+        "y": dpbt.domains.Numeric(0, 1, bins=256),
+        "z": dpbt.domains.Nominal(["a", "b", "c"], other="c"),
+    }
+    columns = {name: rng.random(rows) for name in "xy"} | {"z": rng.choice([*"abc"], rows)}
+    columns["x"][rng.random(rows) < 0.1] = np.nan
+    labels = columns["y"] + rng.random(rows) > 1
+    return dpbt.table(domain, columns, labels, capacity=rows + 9)
+
+
+def by_cells(table):
+    """The table laid out by its cells, whatever its size is."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(trees, "MANY_CELLS", 1)
+        patch.setattr(trees, "SPLITS_OF_A_FEATURE", 1)
+        prepared = trees.prepare(table)
+    assert prepared.cells is prepared.asked
+    return prepared
+
+
+@pytest.mark.parametrize("nodes", [1, 2, 32])
+def test_sums_by_cell_are_the_products(nodes):
+    table = by_cells(of_many_cells())
+    rows = table.present.shape[0]
+    weights = jax.random.randint(jax.random.key(0), (rows,), 0, GRID + 1)
+    levels = trees.weights_by_class(table, weights)
+    node = jax.random.randint(jax.random.key(1), (rows,), 0, nodes).astype(trees.node_dtype(nodes))
+    expected = reference_products(np.asarray(table.splits, np.int64), levels, node, nodes)
+    found = jax.jit(trees.node_products, static_argnums=3)(table, levels, node, nodes, None)
+    np.testing.assert_array_equal(found, expected)
+    totals = reference_products(np.ones((rows, 1), np.int64), levels, node, nodes)[..., 0]
+    np.testing.assert_array_equal(trees.sums_of_nodes(levels, node, nodes), totals)
+
+
+def test_a_split_that_no_cell_satisfies_has_no_rows_by_cell():
+    table = by_cells(of_many_cells())
+    never = table.cells._replace(
+        low=jnp.full_like(table.cells.low, 255), high=jnp.zeros_like(table.cells.high)
+    )
+    levels = trees.weights_by_class(table, jnp.full(table.present.shape, GRID))
+    found = trees.cell_sums(never, levels, jnp.zeros(table.present.shape, jnp.int8), 1)
+    assert not np.any(found)
+
+
+@pytest.mark.parametrize("depth", [1, 3, 5, 6])
+def test_rows_by_cells_go_where_their_splits_say(depth):
+    table = by_cells(of_many_cells())
+    splits = table.columns.shape[0]
+    split = jax.random.randint(jax.random.key(0), (2**depth - 1,), -1, splits)
+    tree = Tree(split, jax.random.normal(jax.random.key(1), (2**depth,)))
+    for read in (trees.route, trees.predict):
+        np.testing.assert_array_equal(read(tree, table.cells), read(tree, table.columns))
+    np.testing.assert_array_equal(
+        trees.TREES.predict(tree, table), trees.predict(tree, table.columns)
+    )
+
+
+def test_many_rows_of_many_cells_are_summed_by_cell():
+    """And few rows, or few splits for each feature, by products."""
+
+    table = jax.tree.map(jnp.asarray, of_many_cells(9))
+
+    def laid_out(rows, features):
+        cells = jax.ShapeDtypeStruct((rows, features), jnp.uint8)
+        return jax.eval_shape(trees.prepare, table._replace(cells=cells)).cells is not None
+
+    most = len(table.questions.feature) // trees.SPLITS_OF_A_FEATURE
+    assert most > 3
+    assert laid_out(trees.MANY_CELLS, most)
+    assert not laid_out(trees.MANY_CELLS - 1, most)
+    assert not laid_out(trees.MANY_CELLS, most + 1)
+
+
 @pytest.mark.parametrize("nodes", [8, 2 * trees.SEGMENT_NODES])
 def test_products_of_right_siblings_are_enough(nodes):
     table = trees.prepare(random_table(1, 300, 5, absent=20))

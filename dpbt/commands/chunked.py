@@ -202,6 +202,9 @@ def _key_path(options: argparse.Namespace) -> Path:
     return folder.with_name(f"{folder.name}.key")
 
 
+_FORMAT, _VERSION = "dpbt keys of a run", 1
+
+
 class Pair(NamedTuple):
     """The keys of a run.
 
@@ -279,7 +282,14 @@ def _write_pair(path: Path, pair: Pair, run: str, begun: bool) -> None:
     import numpy as np
 
     words, public = (np.asarray(jax.random.key_data(key)).tolist() for key in pair)
-    content = {"words": words, "public_words": public, "run": run, "begun": begun}
+    content = {
+        "format": _FORMAT,
+        "format_version": _VERSION,
+        "words": words,
+        "public_words": public,
+        "run": run,
+        "begun": begun,
+    }
     text = json.dumps(content).encode()
     write_whole(path, lambda part: part.write_bytes(text), mode=0o600, durable=True)
 
@@ -297,12 +307,6 @@ def _read_pair(path: Path) -> tuple[Pair, str, bool]:
     Raises:
         InputError: for any other file.
     """
-    import jax
-    import jax.numpy as jnp
-    import numpy as np
-
-    from dpbt.privacy.keys import CHACHA20
-
     handle = os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0))
     with open(handle, "rb") as file:
         found = os.fstat(handle)
@@ -311,13 +315,30 @@ def _read_pair(path: Path) -> tuple[Pair, str, bool]:
         text = file.read()
     try:
         content: Any = json.loads(text)
-        words = np.array([content["words"], content["public_words"]], np.uint32)
-        if words.shape != (2, 8):
-            raise ValueError
-        found = jax.random.wrap_key_data(jnp.asarray(words), impl=CHACHA20)
-        return Pair(found[0], found[1]), str(content["run"]), bool(content["begun"])
+        known = (content["format"], content["format_version"]) == (_FORMAT, _VERSION)
+        kept = _pair_of(content) if known else None
     except (ValueError, KeyError, TypeError, OverflowError, RecursionError):
         raise InputError(
             f"{path}: no key, or cut off, and its run cannot go on without it; give another "
             "--checkpoint, for a run of its own, which a purse pays for"
         ) from None
+    if kept is None:
+        raise InputError(
+            f"{path}: no key that this dpbt reads; go on with the dpbt that the run began with"
+        )
+    return kept
+
+
+def _pair_of(content: dict[str, Any]) -> tuple[Pair, str, bool]:
+    """What `_write_pair` wrote; any error of its types for other content."""
+    import jax
+    import jax.numpy as jnp
+    import numpy as np
+
+    from dpbt.privacy.keys import CHACHA20
+
+    words = np.array([content["words"], content["public_words"]], np.uint32)
+    if words.shape != (2, 8):
+        raise ValueError
+    found = jax.random.wrap_key_data(jnp.asarray(words), impl=CHACHA20)
+    return Pair(found[0], found[1]), str(content["run"]), bool(content["begun"])

@@ -7,8 +7,9 @@ once. Alpha follows from noisy errors, and leaf values from noisy class weights.
 
 import functools
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
@@ -30,6 +31,7 @@ from dpbt.losses import check_criterion, family_name
 from dpbt.privacy import accounting, boundary, mechanisms, sensitivity, variates
 from dpbt.privacy.accounting import Event
 from dpbt.privacy.mechanism import SCALE_MARGIN, Allowance, Mechanism, Numbers, rounded_down
+from dpbt.privacy.mechanisms import Scores
 
 TINY_PRIOR = 1e-6
 """A parent's weight in the share of its leaf, where it should only fill in for empty leaves."""
@@ -110,9 +112,16 @@ AlphaRule = Callable[[boundary.Draw, TreeBudget], AlphaOfLevel]
 """(the program's draw, the learner's budget) -> the alpha of each level."""
 
 
-def errors(totals: Array) -> Array:
-    """i32[]: the weight that predicting each node's majority class gets wrong, in grid units."""
-    return jnp.sum(jnp.min(totals, axis=-1))
+def errors(totals: AnyArray) -> Any:
+    """The weight that predicting each node's majority class gets wrong, in grid units.
+
+    Args:
+        totals: i32[nodes, 2], class weights; or int64 of NumPy.
+
+    Returns:
+        i32[], or int64.
+    """
+    return totals.min(axis=-1).sum()
 
 
 def public_alpha(draw: boundary.Draw, budget: TreeBudget) -> AlphaOfLevel:
@@ -143,8 +152,9 @@ def noisy_objective(noise: Mechanism) -> AlphaRule:
         def alpha(level: int, totals: Array) -> Array:
             if depth == 1:
                 return jnp.float32(1)
-            released = draw(f"error_{level}", noise, errors(totals), budget.error_scale)
-            noisy_errors.append(released)
+            counts = boundary.Total(totals, errors)
+            released = draw(f"error_{level}", noise, counts, budget.error_scale)
+            noisy_errors.append(released.astype(jnp.float32))  # i32, or f32 of a large table
             return objective_alpha(jnp.stack(noisy_errors))[-1]
 
         return alpha
@@ -159,15 +169,55 @@ def split_scores(loss: ProperLoss, products: Array, totals: Array) -> Array:
 
     Args:
         loss: the criterion.
-        products: i32[nodes, 2, S] from `trees.node_products`.
-        totals: i32[nodes, 2], the class weights of the nodes.
+        products: i32[nodes, 2, S] from `trees.node_products`, or the same in float64.
+        totals: i32[nodes, 2], the class weights of the nodes, or the same in float64.
     """
     left = totals[:, :, None] - products
     return -(trees.perspectives(loss, products) + trees.perspectives(loss, left))
 
 
+@functools.cache
+def split_choice(family: LossFamily) -> Callable[..., Scores]:
+    """From the class weights of the nodes of a level to the scores of their splits.
+
+    Args:
+        family: the criterion by alpha.
+
+    Returns:
+        ((products, totals), alpha, epsilon, allowed) -> the scores [nodes, S]. The first two are as
+        in `split_scores`. The bool[S] `allowed` says which splits may be chosen; None for all.
+        Without privacy, where epsilon is infinite, pure nodes are left alone.
+    """
+
+    def scores(
+        sums: tuple[Array, Array], alpha: Array, epsilon: Array, allowed: Array | None
+    ) -> Scores:
+        with variates.double_precision():
+            products, totals = sums
+            pure = jnp.min(totals, axis=-1) == 0
+            chosen_from = ~(jnp.isinf(epsilon) & pure)[:, None]
+            if allowed is not None:
+                chosen_from = chosen_from & allowed[None, :]
+            exact = split_scores(family(variates.double(alpha)), products, totals)
+            return mechanisms.behind_best(exact, chosen_from)
+
+    return scores
+
+
 Temperature = Callable[[ProperLoss, Array], Array]
 """(loss, rows) -> the temperature of a draw of splits at epsilon 1."""
+
+
+def temperature_of(
+    temperature: Temperature, family: LossFamily, alpha: Numbers, rows: Numbers
+) -> Array:
+    """f32[...]: a temperature that is worked out in double precision, and rounded once.
+
+    So the ledger, a fit in memory and a fit by chunks have the same one.
+    """
+    with variates.double_precision():
+        numbers = variates.double(jnp.asarray(alpha)), variates.double(jnp.asarray(rows))
+        return temperature(family(numbers[0]), numbers[1]).astype(jnp.float32)
 
 
 def grow(
@@ -207,28 +257,27 @@ def grow(
         alpha = jnp.asarray(alpha_of(level, totals), jnp.float32)
         epsilon = budget.split_epsilon[level]
 
-        # The scores of allowed splits; without privacy, pure nodes are left alone.
-        pure = jnp.min(totals, axis=-1) == 0
-        allowed = ~(jnp.isinf(epsilon) & pure)[:, None]
-        if table.allowed is not None:
-            allowed = allowed & table.allowed[None, :]
-        with variates.double_precision():
-            exact = split_scores(family(variates.double(alpha)), products, totals)
-            scores = mechanisms.behind_best(exact, allowed)
-
-        # One split for each node; every row moves to its child.
-        at_epsilon_1 = temperature(family(alpha), jnp.asarray(public.rows))
+        # One split for each node, by its score; every row moves to its child.
+        told = alpha, jnp.asarray(epsilon, jnp.float32), table.allowed
+        scores = boundary.Total((products, totals), split_choice(family), told)
+        at_epsilon_1 = temperature_of(temperature, family, alpha, public.rows)
         scale = at_epsilon_1 / epsilon
         split = draw(f"split_{level}", mechanisms.exponential, scores, scale, at_epsilon_1)
-        totals = trees.child_totals(products, totals, split)
-        if level + 1 < depth:
-            descend = functools.partial(trees.descend, table.columns, node, split)
+        # A sum over rows, where it is cheap, lets a pass on a table in parts leave out the products
+        # of the levels above.
+        by_rows = table.cells is not None
+        if level + 1 < depth or by_rows:
+            descend = functools.partial(trees.descend, table.asked, node, split)
             node = trees.stored(public.round, descend)
+        if by_rows:
+            totals = trees.sums_of_nodes(by_class, node, 2 ** (level + 1))
+        else:
+            totals = trees.child_totals(products, totals, split)
     return totals
 
 
 def link_values(family: LossFamily, budget: TreeBudget, share: Array) -> Array:
-    """f32[L]: the canonical link of the clamped shares, clamped to [-M, M]."""
+    """f32 or f64[L], as the shares: the canonical link of each, with both clamped."""
     value = family(budget.link_alpha).link(jnp.clip(share, budget.zeta, 1 - budget.zeta))
     return jnp.clip(value, -budget.clip, budget.clip)
 
@@ -281,7 +330,8 @@ def split_events(
     for level in range(np.shape(budget.alpha)[-1]):
         # The temperature as the program computes it, at the largest alpha.
         alpha = np.float32(1) if objective else np.asarray(budget.alpha, np.float32)[..., level]
-        at_epsilon_1 = np.asarray(price.temperature(criterion(alpha), rows), np.float64)
+        exact = temperature_of(price.temperature, criterion, alpha, rows)
+        at_epsilon_1 = np.asarray(exact, np.float64)
         epsilon = np.asarray(budget.split_epsilon, np.float64)[..., level]
         with np.errstate(divide="ignore"):  # an epsilon of 0 is refused by its scale
             scale = at_epsilon_1 / epsilon
@@ -418,23 +468,38 @@ def program(
     rule = noisy_objective(kind.noise) if kind.objective else public_alpha
     price = _price(kind)
     leaves = grow(draw, table, weights, budget, public, kind.criterion, rule, price.temperature)
-    draw("leaf", kind.noise, leaves, budget.leaf_scale)
+    draw("leaf", kind.noise, boundary.Total(leaves), budget.leaf_scale)
+
+
+def stages(kind: Kind) -> boundary.Stages:
+    """What is drawn in each pass over a table in parts: the splits of a level, then the leaves."""
+    errors_of = [(f"error_{level}",) * kind.counts_errors for level in range(kind.depth)]
+    levels = [(*before, f"split_{level}") for level, before in enumerate(errors_of)]
+    return (*levels, ("leaf",))
 
 
 def hypothesis(kind: Kind, release: Release, budget: TreeBudget, public: Public) -> Tree:
-    """The tree: links of noisy shares, times the leverage of their noisy edge."""
-    # The canonical link of each leaf's noisy share of the positive class.
-    to_rows = public.cap / GRID
-    noisy = release["leaf"].astype(jnp.float32) * to_rows
-    prior = jnp.maximum(budget.smoothing * budget.leaf_scale * to_rows, TINY_PRIOR)
-    share = trees.shrink_to_parents(jnp.maximum(noisy, 0), prior)
-    value = link_values(kind.link, budget, share)
+    """The tree: links of noisy shares, times the leverage of their noisy edge.
 
-    # The leverage is the step times the clamped noisy edge.
-    edge = jnp.sum((noisy[:, 1] - noisy[:, 0]) * value) / public.rows
-    edge_bound = public.cap * budget.clip
-    leverage = jnp.asarray(budget.step) * jnp.clip(edge, -edge_bound, edge_bound)
-    return Tree(gathered_splits(release, kind.depth), leverage * value)
+    It is rounded once, from double precision. So a leaf depends on the program around it only if it
+    is within some units of the last place of a double from where float32 rounds up.
+    """
+    with variates.double_precision():
+        numbers = jax.tree.map(variates.double, budget)
+
+        # The canonical link of each leaf's noisy share of the positive class.
+        to_rows = variates.double(public.cap) / GRID
+        noisy = variates.double(release["leaf"]) * to_rows
+        prior = jnp.maximum(numbers.smoothing * numbers.leaf_scale * to_rows, TINY_PRIOR)
+        share = trees.shrink_to_parents(jnp.maximum(noisy, 0), prior)
+        value = link_values(kind.link, numbers, share)
+
+        # The leverage is the step times the clamped noisy edge.
+        edge = jnp.sum((noisy[:, 1] - noisy[:, 0]) * value) / variates.double(public.rows)
+        edge_bound = variates.double(public.cap) * numbers.clip
+        leverage = numbers.step * jnp.clip(edge, -edge_bound, edge_bound)
+        leaf = (leverage * value).astype(jnp.float32)
+    return Tree(gathered_splits(release, kind.depth), leaf)
 
 
 def events(kind: Kind, budget: TreeBudget, public: Public) -> list[Event]:
@@ -502,5 +567,7 @@ def greedy_tree(
         relation,
         calibrate=functools.partial(calibrate, kind, shares, settings),
         by_depth=BY_DEPTH,
+        stages=stages(kind),
+        work=functools.partial(trees.work, nodes=2 ** (depth - 1)),
         tag=f"greedy_tree({kind.tag})",
     )

@@ -22,9 +22,10 @@ from dpbt.base import (
     relation_name,
 )
 from dpbt.learners import trees
-from dpbt.privacy import accounting, boundary, mechanisms, slickness
+from dpbt.privacy import accounting, boundary, mechanisms, slickness, variates
 from dpbt.privacy.accounting import Event
 from dpbt.privacy.mechanism import Allowance, Mechanism, Numbers
+from dpbt.privacy.mechanisms import Scores
 
 PUBLISHED_RANGE = 4
 """The 4 in 4 eta zeta of Asadi et al. (2022), Theorem 8.2; `slickness.RULE_RANGE` is 2."""
@@ -122,9 +123,14 @@ def program(
             )
         allowed = jnp.concatenate([jnp.ones(2, bool), jnp.repeat(table.allowed, 2)])
 
-    # Scores: minus the errors, exact.
-    scores = mechanisms.behind_best(-error_weights(table, weights), allowed)
+    scores = boundary.Total(error_weights(table, weights), _minus_errors, (allowed,))
     draw("rule", kind.mechanism, scores, budget.rule_scale)
+
+
+def _minus_errors(errors: Array, allowed: Array | None) -> Scores:
+    """The scores of the rules: minus their errors, exact."""
+    with variates.double_precision():
+        return mechanisms.behind_best(-errors, allowed)
 
 
 def hypothesis(kind: Kind, release: Release, budget: RuleBudget, public: Public) -> Tree:
@@ -180,5 +186,7 @@ def one_rule(
         relation,
         calibrate=functools.partial(calibrate, kind),
         coupled=True,
+        additive=True,
+        work=functools.partial(trees.work, nodes=1),
         tag=f"one_rule({relation_name(relation)}, {calibration}, {mechanism.name})",
     )

@@ -291,8 +291,9 @@ def program(
     weights = jnp.where(table.present, weights, 0).astype(jnp.int32)
     counts = leaf_weights(leaf, table.target, weights, parts * leaves)
     counts = counts.reshape(parts, leaves, 2)
-    statistic = mechanisms.behind_best(counts) if kind.labels else boundary.Total(counts)
-    draw("leaf", kind.noise, statistic, budget.leaf_scale)
+    by_score = boundary.Total(counts, mechanisms.behind_best)
+    total = by_score if kind.labels else boundary.Total(counts)
+    draw("leaf", kind.noise, total, budget.leaf_scale)
 
 
 def hypothesis(kind: Kind, release: Release, budget: ForestBudget, public: Public) -> Grove:
@@ -384,8 +385,8 @@ def random_tree(
     the model.
 
     Class weights are sums over rows, so a table may be read in parts (`chunked`). Each part knows
-    the places of its rows, so a row is given to the same tree. The score of a label is no sum, as
-    it is a distance from the larger of two sums. So labels read all rows at once.
+    the places of its rows, so a row is given to the same tree. The scores of labels are worked out
+    from the sums over all rows.
 
     With `per_leaf` the ledger counts every leaf of a tree, as RF-L and RF-E do, which split the
     budget evenly among leaves. The noise is that of `budget` either way.
@@ -410,5 +411,5 @@ def random_tree(
         calibrate=functools.partial(calibrate, kind),
         tag=f"random_tree({static})",
         withheld=("part",) if parts > 1 else (),
-        additive=not kind.labels,
+        additive=True,
     )

@@ -157,7 +157,7 @@ def _scores(criterion: ProperLoss, growth: _Growth, allowed: AnyArray | None) ->
 def _split_leaf(table: trees.Prepared, growth: _Growth, node: Array, split: Array) -> _Growth:
     """The tree with one leaf split, still without the products of its children."""
     left, right = 2 * node + 1, 2 * node + 2
-    child = left + table.columns[split].astype(jnp.int32)
+    child = left + trees.satisfied(table.asked, split[None])[0].astype(jnp.int32)
     satisfied = growth.products[node, :, split]
     unsatisfied = growth.totals[node] - satisfied
     return growth._replace(

@@ -1,4 +1,4 @@
-"""The privacy boundary: one private program, run in six ways.
+"""The privacy boundary: one private program, run in seven ways.
 
 A weak learner is written once, as a program that asks for its random draws:
 
@@ -7,7 +7,7 @@ A weak learner is written once, as a program that asks for its random draws:
         draw("leaf", mechanisms.discrete_laplace, statistic, scale)  # the only way out
 
 A *site* is the name of a draw ("leaf"), and the *release* holds the output of every site.
-`private_program` runs the program with six kinds of `draw`:
+`private_program` runs the program with seven kinds of `draw`:
 
 - `release` samples every output.
 - `log_prob` looks the outputs up in a recorded release, and gives their exact log densities.
@@ -17,6 +17,7 @@ A *site* is the name of a draw ("leaf"), and the *release* holds the output of e
 - `unread` samples public randomness alone, which follows from no row.
 - `sums` returns the sums over some rows, for a table that is read in parts. `totals` draws once
   from the sums over all rows.
+- `asks` notes what is drawn from each of these sums, and how; it follows from no row.
 
 So an audit exercises the very code that ran. What the program returns is ignored.
 """
@@ -25,9 +26,8 @@ import dataclasses
 import functools
 import itertools
 import math
-import zlib
-from collections.abc import Callable, Collection, Mapping
-from typing import Any, NamedTuple, Protocol
+from collections.abc import Callable, Collection
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -37,7 +37,6 @@ from dpbt.base import (
     Array,
     Budget,
     Epilogue,
-    Given,
     Hypothesis,
     HypothesisClass,
     Prepared,
@@ -49,80 +48,20 @@ from dpbt.base import (
     WeakLearner,
 )
 from dpbt.base import relation as to_relation
+from dpbt.privacy import draws
 from dpbt.privacy.accounting import Event
+from dpbt.privacy.draws import Program, check_draw, no_public_key, value_of, zeros_of
 from dpbt.privacy.mechanism import Allowance, Mechanism, Numbers, StepLoss, Value
+from dpbt.privacy.parts import asked_sites, part_sums, public_sites
 from dpbt.privacy.tags import code_tag
 
-
-class Draw(Protocol):
-    """How a program asks for its outputs."""
-
-    def __call__(
-        self,
-        site: str,
-        mechanism: Mechanism,
-        value: "Value | Total",
-        scale: Numbers,
-        scale_unit: Numbers = 1.0,
-    ) -> Array:
-        """The output of a mechanism on a private value.
-
-        Args:
-            site: the name of the draw, unique in its program.
-            mechanism: the mechanism that makes the output of the value.
-            value: the private statistic, an array or `mechanisms.Scores`; it leaves through the
-                mechanism alone. A `Total` says that it is a sum over rows.
-            scale: public, the mechanism's noise.
-            scale_unit: public, the unit in which the ledger measures the scale. It is for a scale
-                that follows what has been released, in proportion to a public number such as a
-                sensitivity.
-        """
-        ...
-
-
-class Program(Protocol):
-    """A private program."""
-
-    def __call__(
-        self, draw: Draw, table: Prepared, weights: Array, budget: Budget, public: Public, /
-    ) -> None:
-        """Ask for every output of a private statistic.
-
-        Args:
-            draw: the only way out.
-            table: the prepared rows; private.
-            weights: f32[N], integers 0..GRID, in units of `public.cap` / GRID; private. The program
-                of an epilogue is given the scores f32[N] of the rows instead.
-            budget: the learner's numbers.
-            public: what is public in the round.
-        """
-        ...
-
+Draw = draws.Draw
+Stages = draws.Stages
+Total = draws.Total
+site_key = draws.site_key
 
 Events = Callable[[Budget, Public], list[Event]]
 """(budget, public) -> one event for each site of a program."""
-
-
-class Total(NamedTuple):
-    """A statistic that is a sum over rows, and then a fixed map of the sum.
-
-    Attributes:
-        parts: i32[...]: the sum over the rows of a table.
-        after: maps the sum over all rows to the value that is drawn. It is public and fixed. It
-            also takes NumPy integers.
-    """
-
-    parts: Array
-    after: Callable[[Any], Any] = lambda total: total
-
-    @property
-    def value(self) -> Array:
-        """The value that is drawn, of the rows that were summed."""
-        return self.after(self.parts)
-
-
-def _value(value: Value | Total) -> Value:
-    return value.value if isinstance(value, Total) else value
 
 
 class Site(NamedTuple):
@@ -156,35 +95,6 @@ class Drawn:
     def outputs(self) -> int:
         """The number of its independent outputs."""
         return math.prod(self.shape)
-
-
-def _site_word(site: str) -> int:
-    return zlib.crc32(site.encode()) & 0x7FFFFFFF
-
-
-def site_key(key: Array, site: str) -> Array:
-    """The key of the draw called `site`: it depends on the round's key and on the name alone."""
-    return jax.random.fold_in(key, _site_word(site))
-
-
-def _check_draw(site: str, mechanism: Mechanism, known: Mapping[str, object]) -> None:
-    """Refuse a second draw of one name or one key, and noise from the public key.
-
-    Raises:
-        ValueError: naming the sites.
-    """
-    if mechanism.public and mechanism.price.reads_rows:
-        raise ValueError(
-            f"the draw {site!r} reads rows, but {mechanism.name} draws with the public key, so "
-            "everyone could subtract its noise"
-        )
-    if site in known:
-        raise ValueError(f"two draws are called {site!r}")
-    twins = [earlier for earlier in known if _site_word(earlier) == _site_word(site)]
-    if twins:
-        raise ValueError(
-            f"the draws {site!r} and {twins[0]!r} would have one key; rename one of them"
-        )
 
 
 def check_sites(**parts: Collection[str]) -> None:
@@ -234,65 +144,15 @@ def sample(
         scale_unit: Numbers = 1.0,
     ) -> Array:
         del scale_unit
-        _check_draw(site, mechanism, outputs)
+        check_draw(site, mechanism, outputs)
         root = public_key if mechanism.public else key
         if root is None:
             raise no_public_key(site)
-        outputs[site] = mechanism.sample(site_key(root, site), _value(value), scale)
+        outputs[site] = mechanism.sample(site_key(root, site), value_of(value), scale)
         return outputs[site]
 
     program(draw, table, weights, budget, public)
     return outputs
-
-
-def no_public_key(site: str) -> ValueError:
-    """The refusal of a public draw without a public key."""
-    return ValueError(
-        f"the draw {site!r} is public randomness: give public_key, a key that is "
-        "independent of the noise's key, such as another dpbt.fresh_key()"
-    )
-
-
-def public_sites(
-    program: Program,
-    public_key: Array,
-    table: Prepared,
-    weights: Array,
-    budget: Budget,
-    public: Public,
-) -> Release:
-    """The sites of public randomness, as `sample` draws them on any table under this public key.
-
-    All other draws give zeros. In an additive program no public draw follows from them, and none
-    has an axis of rows. So the table may be one absent row.
-    """
-    sites: Release = {}
-    names: dict[str, None] = {}
-
-    def draw(
-        site: str,
-        mechanism: Mechanism,
-        value: Value | Total,
-        scale: Numbers,
-        scale_unit: Numbers = 1.0,
-    ) -> Array:
-        del scale_unit
-        _check_draw(site, mechanism, names)
-        names[site] = None
-        if mechanism.public:
-            sites[site] = mechanism.sample(site_key(public_key, site), _value(value), scale)
-            return sites[site]
-        return _zeros(mechanism, value)
-
-    program(draw, table, weights, budget, public)
-    return sites
-
-
-def _zeros(mechanism: Mechanism, value: Value | Total) -> Array:
-    """An output of zeros, of the shape and the type that a draw from a value has."""
-    read, one = _value(value), jnp.float32(1)
-    output = jax.eval_shape(mechanism.sample, jax.random.key(0), read, one)
-    return jnp.zeros(output.shape, output.dtype)
 
 
 def requests(
@@ -308,8 +168,8 @@ def requests(
         scale: Numbers,
         scale_unit: Numbers = 1.0,
     ) -> Array:
-        _check_draw(site, mechanism, sites)
-        output = _zeros(mechanism, value)
+        check_draw(site, mechanism, sites)
+        output = zeros_of(mechanism, value)
         noise = jnp.asarray(scale, jnp.float32)
         divisor = jnp.asarray(scale_unit, jnp.float32)
         in_units = jnp.where(divisor > 0, noise / divisor, jnp.nan)
@@ -345,7 +205,7 @@ def replayed_sites(
         del scale_unit
         if site not in release:
             raise ValueError(f"the release has no site {site!r}; it has {sorted(release)}")
-        sites[site] = Site(mechanism, _value(value), scale)
+        sites[site] = Site(mechanism, value_of(value), scale)
         return release[site]
 
     program(draw, table, weights, budget, public)
@@ -393,87 +253,9 @@ def divergences(
     return losses
 
 
-@jax.tree_util.register_dataclass
-@dataclasses.dataclass(frozen=True)
-class Asked:
-    """What one draw of an additive program asks for, without its value.
-
-    Attributes:
-        scale: f32[...], the noise.
-        mechanism: the mechanism of the draw.
-        after: from the sum over all rows to the value that is drawn, as `Total` has it.
-    """
-
-    scale: Array
-    mechanism: Mechanism = dataclasses.field(metadata={"static": True})
-    after: Callable[[Any], Any] = dataclasses.field(metadata={"static": True})
-
-
-def additive_sites(
-    program: Program,
-    given: Given,
-    table: Prepared,
-    weights: Array,
-    budget: Budget,
-    public: Public,
-) -> dict[str, tuple[Array, Asked]]:
-    """Run an additive program, and return the sum i32[...] of each draw and what it asks for.
-
-    Draws that never read the rows have their outputs: public randomness those that are given, and
-    draws for places (`Mechanism.at`) those of the places of these rows. The others have none here,
-    because a sum over some rows is private. So a program whose statistics follow from its own
-    draws of rows cannot be read in this way.
-
-    Raises:
-        ValueError: for a draw that reads rows, of anything but a `Total`, or by a mechanism that
-            has no `wide`. Also for public randomness with an axis of rows.
-    """
-    sites: dict[str, tuple[Array, Asked]] = {}
-    names: dict[str, None] = {}
-
-    def draw(
-        site: str,
-        mechanism: Mechanism,
-        value: Value | Total,
-        scale: Numbers,
-        scale_unit: Numbers = 1.0,
-    ) -> Any:
-        del scale_unit
-        _check_draw(site, mechanism, names)
-        names[site] = None
-        if mechanism.public:
-            _check_shared(site, mechanism, value, scale, given.sites[site])
-            return given.sites[site]
-        if mechanism.at is not None and not mechanism.price.reads_rows:
-            return mechanism.at(site_key(given.key, site), _value(value), scale, given.place)
-        if not isinstance(value, Total):
-            raise ValueError(f"the draw {site!r} is of no boundary.Total, so it has no sums")
-        if mechanism.wide is None:
-            raise ValueError(f"{mechanism.name} has no draw from large totals, as {site!r} needs")
-        noise = jnp.asarray(scale, jnp.float32)
-        sites[site] = value.parts, Asked(noise, mechanism, value.after)
-
-    program(draw, table, weights, budget, public)
-    return sites
-
-
-def _check_shared(
-    site: str, mechanism: Mechanism, value: Value | Total, scale: Numbers, given: Array
-) -> None:
-    """Refuse public randomness for each row, as all blocks of rows are given the same.
-
-    Raises:
-        ValueError: saying so.
-    """
-    asked = jax.eval_shape(mechanism.sample, jax.random.key(0), _value(value), scale)
-    if asked.shape != given.shape:
-        raise ValueError(
-            f"the draw {site!r} is public randomness for each row, and a table that is read in "
-            "parts has one draw for all of them; draw it by mechanisms.assignment"
-        )
-
-
-def private_program(program: Program, events: Events, *, additive: bool = False) -> PrivateProgram:
+def private_program(
+    program: Program, events: Events, *, additive: bool = False, stages: Stages = ()
+) -> PrivateProgram:
     """A program's ways to run, and the events that price its draws.
 
     Args:
@@ -481,9 +263,13 @@ def private_program(program: Program, events: Events, *, additive: bool = False)
             through `draw`.
         events: (budget, public) -> one `accounting.Event` for each site.
         additive: whether a table may be read in parts. Then every draw that reads rows is of a
-            `Total`, by a mechanism that has a `wide`, and nothing follows from its output within
-            the program. The other draws are public randomness without an axis of rows, or are for
-            places (`Mechanism.at`).
+            `Total`, by a mechanism that has a `wide` or is a selection, and nothing follows from
+            its output within the program. The other draws are public randomness without an axis of
+            rows, or are for places (`Mechanism.at`).
+        stages: the sites of an additive program whose sums follow from its own draws, in their
+            order. The sums of a stage follow from draws of earlier stages alone. What is told of a
+            draw, and its scale, may follow from all draws before it. A pass over the rows serves
+            one stage.
     """
 
     def release(
@@ -503,7 +289,9 @@ def private_program(program: Program, events: Events, *, additive: bool = False)
         draws=functools.partial(requests, program),
         events=events,
         unread=functools.partial(public_sites, program),
-        sums=functools.partial(additive_sites, program) if additive else None,
+        asks=functools.partial(asked_sites, program, stages),
+        sums=functools.partial(part_sums, program, stages) if additive or stages else None,
+        stages=stages,
     )
 
 
@@ -525,6 +313,8 @@ def weak_learner(
     by_depth: tuple[str, ...] = (),
     structure: Callable[[Budget, Public], Any] | None = None,
     additive: bool = False,
+    stages: Stages = (),
+    work: Callable[[Prepared], tuple[int, int]] | None = None,
 ) -> WeakLearner:
     """The weak learner of a private program.
 
@@ -556,12 +346,19 @@ def weak_learner(
         structure: (budget, public) -> `Public.structure` of a round, for what the program and the
             hypothesis both derive from public quantities.
         additive: as `private_program`.
+        stages: as `private_program`.
+        work: (shapes of prepared rows) -> (bytes of a row, bytes of all rows together), which they
+            take in a round on a table in parts.
 
     Raises:
-        ValueError: for an epilogue without hypotheses that can be scaled, and as `code_tag`.
+        ValueError: for an epilogue without hypotheses that can be scaled, for a prologue or an
+            epilogue with stages, and as `code_tag`.
     """
     if epilogue is not None and hypotheses.scaled is None:
         raise ValueError("an epilogue needs hypotheses that can be scaled: declare scaled=")
+    for part in (prologue, epilogue):
+        if part is not None and part.program.stages:
+            raise ValueError("a prologue and an epilogue have no stages, as each is one pass")
     if tag is None:
         opening = () if prologue is None else (prologue.program.release, prologue.intercept)
         closing = () if epilogue is None else (epilogue.program.release, epilogue.line)
@@ -571,7 +368,7 @@ def weak_learner(
         tag = code_tag(program, hypothesis, *reading, *opening, *closing, *deriving)
     return WeakLearner(
         tag=tag,
-        program=private_program(program, events, additive=additive),
+        program=private_program(program, events, additive=additive, stages=stages),
         hypothesis=hypothesis,
         hypotheses=hypotheses,
         relation=None if relation is None else to_relation(relation),
@@ -584,4 +381,5 @@ def weak_learner(
         by_depth=by_depth,
         calibrate=calibrate,
         structure=structure,
+        work=work,
     )

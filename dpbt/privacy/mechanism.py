@@ -159,6 +159,11 @@ class Mechanism(NamedTuple):
     wide: Callable[[Array, Array, Array, Array], tuple[Array, Array]] | None = None
     at: Callable[[Array, Value, Array, Array], Array] | None = None
 
+    @property
+    def selects(self) -> bool:
+        """Whether the output is the index of a candidate, drawn by scores."""
+        return self.price.norm == "range"
+
     def cost(self, sensitivity: Numbers, scale: Numbers) -> Cost:
         """The cost of one draw, in epsilon, rho and mu.
 

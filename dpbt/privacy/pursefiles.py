@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, NoReturn, Self
 
 from dpbt import storage
-from dpbt.base import relation
+from dpbt.base import MOST_CHUNKED_ROWS, relation
 from dpbt.modelfiles import checksum
 from dpbt.privacy import accounting
 from dpbt.privacy.accounting import Ledger
@@ -249,7 +249,7 @@ def _terms(content: dict[str, Any]) -> Terms:
     positive("epsilon", terms.epsilon, finite=True)
     if not 0 <= terms.delta < 1:
         raise ValueError("the delta is out of range")
-    whole("rows", terms.rows)
+    whole("rows", terms.rows, MOST_CHUNKED_ROWS)
     relation(terms.relation)
     whole("rows_per_person", terms.rows_per_person)
     if terms.measure not in MEASURES:

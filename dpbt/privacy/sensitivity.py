@@ -34,14 +34,21 @@ def perspective_bound(loss: ProperLoss, rows: Numbers) -> Array:
 
     Args:
         loss: any symmetric proper loss; M-alpha's alpha may be traced.
-        rows: m, the public bound on the number of rows; scalar or array.
+        rows: m, the public bound on the number of rows; scalar or array. Float64 stays float64,
+            for use within `variates.double_precision`; anything else counts as float32.
 
     Returns:
-        f(1, m): 2 sqrt(m) for Matsushita, below 4 for square, 2 for 0/1 and
+        f(1, m), of the type of `rows`: 2 sqrt(m) for Matsushita, below 4 for square, 2 for 0/1 and
         2 + 2 alpha (sqrt(m) - 1) for M-alpha.
     """
-    rows = jnp.asarray(rows, jnp.float32)
+    rows = _floats(rows)
     return loss.perspective(jnp.ones_like(rows), rows)
+
+
+def _floats(rows: Numbers) -> Array:
+    """The numbers in float64 if they have it, and else in float32."""
+    rows = jnp.asarray(rows)
+    return rows if rows.dtype == jnp.float64 else rows.astype(jnp.float32)
 
 
 BOUND_MARGIN = np.float32(1 + 2.0**-20)
@@ -60,16 +67,18 @@ def rounding_allowance(rows: Numbers) -> Array:
 
     At 2^24 rows it is 2^-16, where f(1, m) is at least 2.
     """
-    return jnp.asarray(rows, jnp.float32) * 2.0**-40
+    return _floats(rows) * 2.0**-40
 
 
 def tight_split(loss: ProperLoss, rows: Numbers) -> Array:
     """The tight calibration's sensitivity of a split: f(1, m) (1 + 2^-20) + 2^-40 m.
 
-    The factor is for f(1, m) itself, which is evaluated here in at most 8 roundings of 2^-24, and
-    for the two roundings of this sum. The last term is what float64 scores may add.
+    The factor is for f(1, m) itself, which is evaluated in at most 8 roundings of 2^-24, and for
+    the two roundings of this sum. Greedy trees evaluate both in float64, and round once
+    (`greedy_tree.temperature_of`). The last term is what float64 scores may add.
     """
-    return perspective_bound(loss, rows) * BOUND_MARGIN + rounding_allowance(rows)
+    bound = perspective_bound(loss, rows)
+    return bound * BOUND_MARGIN.astype(bound.dtype) + rounding_allowance(rows)
 
 
 def published_split(loss: ProperLoss, rows: Numbers) -> Array:

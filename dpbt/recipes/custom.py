@@ -10,6 +10,8 @@ from numpy.typing import ArrayLike
 
 from dpbt.base import (
     ADD_REMOVE,
+    MAX_ROWS,
+    MOST_CHUNKED_ROWS,
     Budget,
     LossFamily,
     ProperLoss,
@@ -107,6 +109,7 @@ def custom(
 
     if relation is None:
         relation = ADD_REMOVE if learner.relation is None else relation_name(learner.relation)
+    in_chunks = learner.additive and not reweighter.coupled
     request = checked_request(
         epsilon=np.inf if epsilon is None else epsilon,
         delta=delta,
@@ -115,6 +118,7 @@ def custom(
         calibration="tight",
         relation=relation,
         rows_per_person=rows_per_person,
+        most_rows=MOST_CHUNKED_ROWS if in_chunks else MAX_ROWS,
     )
 
     # Check that they fit together.

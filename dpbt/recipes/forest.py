@@ -139,7 +139,8 @@ def rf_e(
 
     Args: as `random_forest`.
     """
-    request = checked_request(epsilon, delta, rows, rounds, calibration, relation, rows_per_person)
+    common = epsilon, delta, rows, rounds, calibration, relation, rows_per_person
+    request = checked_request(*common, MOST_CHUNKED_ROWS)
     no_published_delta(request)
     kind = _kind(request, depth, disjoint, mechanisms.exponential, None)
     kind = kind._replace(per_leaf=not request.tight)

@@ -10,7 +10,16 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dpbt import losses
-from dpbt.base import ADD_REMOVE, LossFamily, ProperLoss, Recipe, Relation, WeakLearner
+from dpbt.base import (
+    ADD_REMOVE,
+    MAX_ROWS,
+    MOST_CHUNKED_ROWS,
+    LossFamily,
+    ProperLoss,
+    Recipe,
+    Relation,
+    WeakLearner,
+)
 from dpbt.learners import greedy_tree, published_greedy_tree
 from dpbt.privacy import mechanisms
 from dpbt.privacy.mechanism import rounded_down
@@ -151,7 +160,9 @@ def bdpe(
         ValueError: for a value outside these ranges, naming the argument and what was given.
     """
     # Check the arguments.
-    request = checked_request(epsilon, delta, rows, rounds, calibration, relation, rows_per_person)
+    common = epsilon, delta, rows, rounds, calibration, relation, rows_per_person
+    most = MAX_ROWS if calibration == "published" else MOST_CHUNKED_ROWS
+    request = checked_request(*common, most)
     no_published_delta(request)
     depth = _checked_depth(depth)
     alpha, families = _families(alpha, criterion, loss)

@@ -1,0 +1,349 @@
+"""Greedy trees and 1-rules on tables in chunks: the releases of memory, level by level."""
+
+import dataclasses
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import dpbt
+from dpbt import chunked, losses, memory, passes, recipes, reweighting
+from dpbt.base import ADD_REMOVE, GRID, MOST_CHUNKED_ROWS, Given
+from dpbt.data import conversion
+from dpbt.learners import greedy_tree, one_rule
+from dpbt.learners import trees as layouts
+from dpbt.memory import Room, room_for
+from dpbt.privacy import boundary, mechanisms, totals
+from tests.test_chunks import DOMAIN, GIB, KEY, KilledError, assert_same, columns, pair
+
+pytestmark = pytest.mark.filterwarnings("ignore:research key")
+
+
+def trees(rows=700, **more):
+    return recipes.bdpe(**{"epsilon": 3, "rounds": 3, "depth": 2, **more}, rows=rows)
+
+
+def rules(rows=700, **more):
+    learner = one_rule.one_rule(ADD_REMOVE)
+    return recipes.custom(learner, **{"epsilon": 3.0, "rounds": 3, **more}, rows=rows)
+
+
+def clipped(rows=700, **more):
+    learner = greedy_tree.greedy_tree(
+        2, losses.as_family("gini"), losses.as_family(losses.log), False, ADD_REMOVE
+    )
+    numbers = reweighting.ClippedNumbers(np.float32(1), np.float32(0.4))
+    weights = {"reweighter": reweighting.clipped_mirror(losses.log), "reweighting": numbers}
+    return recipes.custom(learner, **{"epsilon": 3.0, "rounds": 3, **weights, **more}, rows=rows)
+
+
+CASES = {
+    "objective": (trees, {"rounds": 2}, True, 100),
+    "gaussian": (trees, {"criterion": "gini", "delta": 1e-6}, False, 333),
+    "replaced": (trees, {"criterion": "error", "relation": "replace_one"}, False, 700),
+    "entropy": (trees, {"criterion": "information_gain", "depth": 1}, True, 256),
+    "scheduled": (trees, {"alpha": lambda level: 1 / (1 + level), "loss": losses.log}, False, 90),
+    "not private": (trees, {"epsilon": np.inf, "depth": 4}, False, 256),
+    "clipped": (clipped, {}, True, 128),
+    "rules": (rules, {}, True, 300),
+}
+"""Name -> (recipe, options, whether rows have weights, rows a chunk)."""
+
+
+@pytest.mark.parametrize(
+    "case",
+    [pytest.param(case, marks=[] if case == "objective" else pytest.mark.slow) for case in CASES],
+)
+def test_releases_are_those_of_a_fit_in_memory(tmp_path, case):
+    make, options, weights, each = CASES[case]
+    table, found = pair(tmp_path / "t", "two", 700, 700, each, weights)
+    recipe = make(**options)
+    assert_same(dpbt.fit(KEY, table, recipe), dpbt.fit_chunks(KEY, found, recipe))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("criterion", ["m_alpha", "gini", "information_gain"])
+@pytest.mark.parametrize("delta", [0.0, 1e-6])
+def test_releases_are_those_of_a_fit_in_memory_on_many_rows(tmp_path, criterion, delta):
+    table, found = pair(tmp_path / "t", "two", 60_000, 70_000, 9_999, weights=True)
+    recipe = trees(70_000, criterion=criterion, delta=delta, rounds=12, depth=5)
+    key = dpbt.fresh_key()
+    assert_same(
+        dpbt.fit(key, table, recipe), dpbt.fit_chunks(key, found, recipe, threads=3, memory=GIB)
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("delta", [0.0, 1e-6])
+def test_releases_by_cells_are_those_of_products(tmp_path, monkeypatch, delta):
+    """In memory by products, and in chunks by cells."""
+    rng = np.random.default_rng(3)
+    domain = {name: dpbt.domains.Numeric(0, 1, bins=40) for name in "xy"}
+    columns = {name: rng.random(50_000) for name in "xy"}
+    labels = columns["x"] + rng.random(50_000) > 1
+    found = conversion.convert_columns(domain, columns, labels, tmp_path / "t")
+    recipe = trees(50_000, delta=delta, depth=4)
+    by_cells = dpbt.fit_chunks(KEY, found, recipe, memory=2 * GIB)
+    monkeypatch.setattr(layouts, "MANY_CELLS", 2**30)
+    jax.clear_caches()
+    assert_same(dpbt.fit(KEY, dpbt.table(domain, columns, labels), recipe), by_cells)
+    jax.clear_caches()
+
+
+def test_a_run_that_was_stopped_between_levels_gives_the_same_model(tmp_path, monkeypatch):
+    """The second round is stopped after its first level, and drawn again from the start."""
+    _, found = pair(tmp_path / "t", "two")
+    recipe, kept = trees(rounds=2, criterion="gini"), tmp_path / "kept"
+    expected = dpbt.fit_chunks(KEY, found, recipe)
+    made, rounds = [], passes.Passes.rounds
+
+    def stop(self, *arguments):
+        made.append(1)
+        if len(made) == 5:
+            raise KilledError
+        return rounds(self, *arguments)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(passes.Passes, "rounds", stop)
+        with pytest.raises(KilledError):
+            dpbt.fit_chunks(KEY, found, recipe, checkpoint=kept)
+    lines = (kept / "releases.jsonl").read_bytes()
+    assert lines.count(b"\n") == 1
+    assert_same(expected, dpbt.fit_chunks(KEY, found, recipe, checkpoint=kept))
+    assert (kept / "releases.jsonl").read_bytes().startswith(lines)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("make", [trees, rules])
+def test_a_large_table_has_releases_of_64_bits(tmp_path, monkeypatch, make):
+    """Class weights and errors have them; an index of a split needs none."""
+    _, found = pair(tmp_path / "t", "two")
+    small = dpbt.fit_chunks(KEY, found, make())
+    monkeypatch.setattr(chunked, "MAX_ROWS", 1)
+    large = dpbt.fit_chunks(KEY, found, make())
+    for site, array in large.releases.items():
+        selects = site.startswith(("split", "rule"))
+        assert array.dtype == (np.int32 if selects else np.int64)
+        np.testing.assert_array_equal(array, np.asarray(small.releases[site]))
+    jax.tree.map(np.testing.assert_array_equal, large.hypotheses, small.hypotheses)
+    large.save(tmp_path / "model.json", domain=DOMAIN)
+    rows = columns(50, seed=4)
+    np.testing.assert_array_equal(
+        dpbt.load(tmp_path / "model.json").predict(rows),
+        dpbt.predict(small, dpbt.domains.encode(DOMAIN, rows)),
+    )
+
+
+def test_splits_are_drawn_from_sums_beyond_int32():
+    """A draw from 2^39 rows under a bound of 2^40 has the law of the exponential mechanism.
+
+    A share differs by more than the tolerance with a chance below 10^-4.
+    """
+    rows = 2**40
+    recipe = trees(rows, criterion="gini", epsilon=8, rounds=1, depth=1)
+    assert dpbt.ledger(recipe).rows == rows
+    learner, public = recipe.learner, recipe.public()
+    example = learner.hypotheses.prepare(learner.hypotheses.example())
+    asked = learner.program.asks({}, example, jnp.zeros(1), recipe.budget, public)["split_0"]
+
+    # Three splits of one node; the first two differ by two rows' weight in the score.
+    negative, positive = np.int64(2**38) * GRID, np.int64(2**38) * GRID + 12345
+    right = np.array([[2**37, 2**37 + 1, 2**36], [2**36, 2**36, 2**36]], np.int64) * GRID
+    sums = right[None], np.array([[negative, positive]])
+    keys = jax.random.split(KEY, 4000)
+    drawn = [totals.draw(key, {"split_0": sums}, {"split_0": asked}, small=False) for key in keys]
+    shares = np.bincount([int(each["split_0"][0]) for each in drawn], minlength=3) / len(keys)
+
+    def gini(one, other):
+        return 4 * one * other / (one + other)
+
+    left = np.array([[negative], [positive]]) - right
+    wide = [(part.astype(np.longdouble) / GRID) for part in (right, left)]
+    scores = -sum(gini(part[1], part[0]) for part in wide)
+    logits = np.maximum((scores - scores.max()) / np.longdouble(asked.scale), -32)
+    law = np.exp(logits) / np.exp(logits).sum()
+    assert 0.05 < float(law[1]) < 0.95
+    np.testing.assert_allclose(shares, law.astype(float), atol=4 * 0.5 / np.sqrt(len(keys)))
+
+
+def test_memory_bounds_the_sums_of_a_level(tmp_path):
+    _, found = pair(tmp_path / "t", "two")
+    splits = len(found.questions.feature)
+
+    def numbers(recipe):
+        stages = memory._stages(found, recipe)
+        return [[asked.numbers for asked in stage] for stage in stages]
+
+    levels = [[2, 2 * (splits + 1)], [4, 4 * (splits + 1)], [8]]
+    assert numbers(trees(depth=2)) == levels
+    assert numbers(trees(depth=1)) == [[2 * (splits + 1)], [4]]
+    assert numbers(rules()) == [[2 * splits + 2]]
+    forest = recipes.rf_e(epsilon=1, rows=700, depth=3)
+    assert numbers(forest) == [[16]]  # of which eight labels are drawn
+    with pytest.raises(ValueError, match="memory must be at least"):
+        room_for(found, trees(depth=12), 0.7 * GIB, 2)
+    large = dataclasses.replace(found, capacity=2**24, rows_per_chunk=2**20)
+    shallow, deep = (room_for(large, trees(depth=depth), 1.5 * GIB, 2) for depth in (3, 12))
+    assert deep.block < shallow.block
+    assert not shallow.scratch
+
+
+def test_sums_of_many_splits_are_refused_for_their_memory(tmp_path):
+    domain = {f"x{k}": dpbt.domains.Numeric(0, 1, bins=256) for k in range(20)}
+    columns = {name: np.zeros(9) for name in domain}
+    found = conversion.convert_columns(domain, columns, np.arange(9) > 4, tmp_path / "t")
+    with pytest.raises(ValueError, match=r"the sums of a pass take .* use less depth$"):
+        room_for(found, trees(9, depth=12), 2 * GIB, 2)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("depth", [3, 8])
+@pytest.mark.parametrize(("bins", "by_cells"), [(8, False), (64, True)])
+def test_a_pass_takes_what_is_planned(tmp_path, monkeypatch, bins, by_cells, depth):
+    """What XLA says that the program of each pass takes, for blocks of 2^14 rows."""
+    rows, block = 20_000, 2**14
+    domain = {name: dpbt.domains.Numeric(0, 1, bins=bins) for name in "wxyz"}
+    rng = np.random.default_rng(0)
+    columns = {name: rng.random(rows) for name in domain}
+    found = conversion.convert_columns(domain, columns, columns["x"] > 0.5, tmp_path / "t")
+    recipe, asked = trees(rows, depth=depth, criterion="gini", rounds=1), []
+    monkeypatch.setattr(chunked, "room_for", lambda *_: Room(block, 1, False))
+    for name in ("_rounds", "_later_stage"):
+        program = getattr(passes, name)
+
+        def noted(*arguments, program=program):
+            asked.append((program, jax.eval_shape(lambda *arrays: arrays, *arguments)))
+            return program(*arguments)
+
+        monkeypatch.setattr(passes, name, noted)
+    dpbt.fit_chunks(KEY, found, recipe)
+
+    row, together = memory._work_bytes(found, recipe)
+    numbers = max(sum(each.numbers for each in stage) for stage in memory._stages(found, recipe))
+    planned = block * (row + 52) + together + 4 * numbers
+    taken = []
+    for program, arguments in asked:
+        stats = program.lower(*arguments).compile().memory_analysis()
+        taken.append(stats.temp_size_in_bytes + stats.output_size_in_bytes)
+    laid = jax.eval_shape(layouts.prepare, jax.tree.map(jnp.asarray, layouts_of(domain, columns)))
+    assert (laid.cells is not None) == by_cells
+    assert planned / 8 < max(taken) < planned, (max(taken), planned)
+
+
+def layouts_of(domain, columns):
+    """The table in memory."""
+    return dpbt.table(domain, columns, columns["x"] > 0.5)
+
+
+def test_sums_of_a_level_wait_for_the_splits_above():
+    recipe = trees(depth=2)
+    program, example = recipe.learner.program, recipe.learner.hypotheses.example()
+    assert program.stages == (("error_0", "split_0"), ("error_1", "split_1"), ("leaf",))
+    rows = recipe.learner.hypotheses.prepare(example)
+    read = rows, jnp.zeros(1), recipe.budget, recipe.public()
+    draws = program.draws(*read)
+    given, sites = {}, []
+    for stage in program.stages:
+        found = program.sums(Given(given, KEY, jnp.zeros(2, jnp.uint32)), *read)
+        sites.append(tuple(found))
+        given |= {site: jnp.zeros(draws[site].shape, jnp.int32) for site in stage}
+    assert tuple(sites) == program.stages
+
+
+STAGES = {
+    "none": (("first",),),
+    "another order": (("second",), ("first",)),
+    "more": (("first", "second", "third"),),
+}
+
+
+@pytest.mark.parametrize("case", STAGES)
+def test_stages_are_the_draws_from_sums(case):
+    made = boundary.private_program(two_draws, lambda *_: [], stages=STAGES[case])
+    with pytest.raises(
+        ValueError, match=r"draws from sums at \['first', 'second'\], in this order"
+    ):
+        made.sums(Given({}, KEY, jnp.zeros(2, jnp.uint32)), None, jnp.ones(3), (), None)
+
+
+def two_draws(draw, table, weights, budget, public):
+    del table, budget, public
+    total = boundary.Total(jnp.sum(weights).astype(jnp.int32))
+    for site in ("first", "second"):
+        draw(site, mechanisms.discrete_laplace, total, 1.0)
+
+
+def test_a_part_of_a_stage_is_not_given():
+    made = boundary.private_program(two_draws, lambda *_: [], stages=(("first", "second"),))
+    given = Given({"first": jnp.int32(3)}, KEY, jnp.zeros(2, jnp.uint32))
+    with pytest.raises(ValueError, match=r"a part of a stage is given: \['first'\]"):
+        made.sums(given, None, jnp.ones(3), (), None)
+
+
+def test_a_sum_follows_from_earlier_stages_alone():
+    """Else it would be of another statistic than the one that is priced."""
+
+    def program(draw, table, weights, budget, public):
+        del table, budget, public
+        whole = weights.astype(jnp.int32)
+        first = draw("first", mechanisms.discrete_laplace, boundary.Total(jnp.sum(whole)), 1.0)
+        fewer = boundary.Total(jnp.sum(whole >> jnp.clip(first, 0, 6)))
+        draw("second", mechanisms.discrete_laplace, fewer, 1.0)
+
+    def asks(stages):
+        made = boundary.private_program(program, lambda *_: [], stages=stages)
+        return made.asks({}, None, jnp.ones(3), (), None)
+
+    assert asks((("first",), ("second",))).keys() == {"first", "second"}
+    with pytest.raises(ValueError, match=r"'second' follows from the draws \['first'\], which are"):
+        asks((("first", "second"),))
+
+
+def test_a_sum_is_whole():
+    def program(draw, table, weights, budget, public):
+        del table, budget, public
+        draw("sum", mechanisms.discrete_laplace, boundary.Total(0.7 * jnp.sum(weights)), 1.0)
+
+    made = boundary.private_program(program, lambda *_: [], stages=(("sum",),))
+    with pytest.raises(ValueError, match=r"the draw 'sum' must be int32, got \['float32'\]"):
+        made.asks({}, None, jnp.ones(3), (), None)
+
+
+def test_a_prologue_has_one_pass():
+    made = boundary.private_program(two_draws, lambda *_: [], stages=(("first",), ("second",)))
+    prologue = dpbt.base.Prologue(made, lambda release, budget: jnp.float32(0), "two passes")
+    with pytest.raises(ValueError, match="a prologue and an epilogue have no stages"):
+        boundary.weak_learner(
+            two_draws, None, lambda *_: [], layouts.TREES, None, prologue=prologue, tag="two"
+        )
+
+
+@pytest.mark.slow
+def test_rounds_that_read_no_scores_share_the_passes_of_their_levels(tmp_path, monkeypatch):
+    table, found = pair(tmp_path / "t", "two", 700, 700, 100)
+    learner = greedy_tree.greedy_tree(
+        2, losses.as_family("m_alpha"), losses.as_family("matsushita"), True, ADD_REMOVE
+    )
+    recipe = recipes.custom(learner, epsilon=3.0, rounds=5, rows=700)
+    assert recipe.independent
+    monkeypatch.setattr(chunked, "room_for", lambda *_: Room(64, 2, False, 2))
+    assert_same(dpbt.fit(KEY, table, recipe), dpbt.fit_chunks(KEY, found, recipe))
+
+
+@pytest.mark.slow
+def test_scores_in_a_file_change_nothing(tmp_path, monkeypatch):
+    _, found = pair(tmp_path / "t", "two")
+    expected = dpbt.fit_chunks(KEY, found, trees())
+    monkeypatch.setattr(chunked, "room_for", lambda *_: Room(64, 2, True))
+    assert_same(expected, dpbt.fit_chunks(KEY, found, trees()))
+
+
+def test_recipes_of_custom_learners_have_rows_for_chunks():
+    for make in (trees, rules, clipped):
+        assert dpbt.ledger(make(10**8)).rows == 10**8
+    numbers = reweighting.LazyNumbers(np.float32(0.2), np.float32(0.1))
+    with pytest.raises(ValueError, match="at most 16777216"):
+        rules(10**8, reweighter=reweighting.lazy_bregman(), reweighting=numbers)
+    with pytest.raises(ValueError, match=f"at most {MOST_CHUNKED_ROWS}"):
+        trees(2 * MOST_CHUNKED_ROWS)

@@ -182,7 +182,7 @@ def test_memory_bounds_the_sums_of_a_level(tmp_path):
     forest = recipes.rf_e(epsilon=1, rows=700, depth=3)
     assert numbers(forest) == [[16]]  # of which eight labels are drawn
     with pytest.raises(ValueError, match="memory must be at least"):
-        room_for(found, trees(depth=12), 0.7 * GIB, 2)
+        room_for(found, trees(depth=2), 0.69 * GIB, 2)
     large = dataclasses.replace(found, capacity=2**24, rows_per_chunk=2**20)
     shallow, deep = (room_for(large, trees(depth=depth), 1.5 * GIB, 2) for depth in (3, 12))
     assert deep.block < shallow.block

@@ -12,11 +12,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from dpbt import absent
 from dpbt.base import Prepared, Questions, Recipe, Release, Table
 from dpbt.data.chunks import ChunkedTable, Rows
 from dpbt.privacy import pricing
 from dpbt.privacy.parts import Asked
-from dpbt.rounds import opening_of, placed_by
+from dpbt.rounds import opening_of
 
 BASE_BYTES = 700 * 2**20
 """What Python, JAX and compiled programs take, whatever the table is (docs/scaling.md)."""
@@ -120,15 +121,14 @@ def _asked(table: ChunkedTable, recipe: Recipe) -> Mapping[str, Asked]:
         drawn = pricing.drawn(recipe, learner.prologue.program)
         once = {site: jax.ShapeDtypeStruct(draw.shape, draw.dtype) for site, draw in drawn.items()}
 
-    def asked(rows: Prepared, prologue: Release) -> Mapping[str, Asked]:
-        public = opening_of(recipe, prologue)
+    def asked(prologue: Release) -> Mapping[str, Asked]:
+        opening, structure = opening_of(recipe, prologue), None
         if learner.structure is not None:
-            public = public._replace(structure=learner.structure(recipe.budget, public))
-        placed = placed_by(learner, public, rows)
-        weights = jnp.zeros((*learner.hypotheses.response.axes, *rows.present.shape), jnp.float32)
-        return learner.program.asks({}, placed, weights, recipe.budget, public)
+            structure = learner.structure(recipe.budget, opening)
+        told = jnp.float32(0), jnp.int32(0), structure
+        return absent.asked_of_round({}, absent.row_of(table), recipe, opening, told)
 
-    return jax.eval_shape(asked, _laid_out(table, recipe), once)
+    return jax.eval_shape(asked, once)
 
 
 def _stages(table: ChunkedTable, recipe: Recipe) -> list[list[Asked]]:

@@ -34,15 +34,15 @@ MUTANTS = [
     Mutant(
         "public draws from the noise key",
         "dpbt/privacy/boundary.py",
-        "root = public_key if mechanism.public else key",
-        "own = key",
+        "root = public_key if ask.mechanism.public else key",
+        "root = key",
         (attack("keys", "public_structure_and_noise_have_nothing_in_common"),),
     ),
     Mutant(
         "noise from the public key",
         "dpbt/privacy/boundary.py",
-        "root = public_key if mechanism.public else key",
-        "own = key if public_key is None else public_key",
+        "root = public_key if ask.mechanism.public else key",
+        "root = key if public_key is None else public_key",
         (attack("keys", "a_search_for_the_seed_finds_the_public_key_alone"),),
     ),
     Mutant(

@@ -15,7 +15,14 @@ from dpbt.learners import greedy_tree, one_rule
 from dpbt.learners import trees as layouts
 from dpbt.memory import Room, room_for
 from dpbt.privacy import boundary, mechanisms, totals
-from tests.test_chunks import DOMAIN, GIB, KEY, KilledError, assert_same, columns, pair
+from tests.test_chunks import (
+    GIB,
+    KEY,
+    KilledError,
+    assert_same,
+    assert_same_predictions,
+    pair,
+)
 
 pytestmark = pytest.mark.filterwarnings("ignore:research key")
 
@@ -126,13 +133,7 @@ def test_a_large_table_has_releases_of_64_bits(tmp_path, monkeypatch, make):
         selects = site.startswith(("split", "rule"))
         assert array.dtype == (np.int32 if selects else np.int64)
         np.testing.assert_array_equal(array, np.asarray(small.releases[site]))
-    jax.tree.map(np.testing.assert_array_equal, large.hypotheses, small.hypotheses)
-    large.save(tmp_path / "model.json", domain=DOMAIN)
-    rows = columns(50, seed=4)
-    np.testing.assert_array_equal(
-        dpbt.load(tmp_path / "model.json").predict(rows),
-        dpbt.predict(small, dpbt.domains.encode(DOMAIN, rows)),
-    )
+    assert_same_predictions(tmp_path, large, small)
 
 
 def test_splits_are_drawn_from_sums_beyond_int32():
@@ -249,6 +250,18 @@ def test_sums_of_a_level_wait_for_the_splits_above():
         sites.append(tuple(found))
         given |= {site: jnp.zeros(draws[site].shape, jnp.int32) for site in stage}
     assert tuple(sites) == program.stages
+
+
+def test_a_program_that_is_not_additive_is_refused_by_name():
+    recipe = recipes.bdpe(epsilon=1, rows=10, calibration="published")
+    assert recipe.learner.program.sums is None
+
+    def program(draw, table, weights, budget, public):
+        draw("sums", mechanisms.discrete_laplace, jnp.sum(weights), 1.0)
+
+    read = boundary.private_program(program, lambda *_: [], additive=True)
+    with pytest.raises(ValueError, match="'sums' is of no boundary"):
+        read.sums(None, None, jnp.ones(3), None, None)
 
 
 STAGES = {

@@ -93,6 +93,17 @@ def assert_same(one, other):
         assert left.dtype == right.dtype
 
 
+def assert_same_predictions(folder, large, small):
+    """The models of a large table and of a small one are one, also when the first was saved."""
+    jax.tree.map(np.testing.assert_array_equal, large.hypotheses, small.hypotheses)
+    large.save(folder / "model.json", domain=DOMAIN)
+    rows = columns(50, seed=4)
+    np.testing.assert_array_equal(
+        dpbt.load(folder / "model.json").predict(rows),
+        dpbt.predict(small, dpbt.domains.encode(DOMAIN, rows)),
+    )
+
+
 def cells_of(table):
     """All rows of a table in chunks."""
     parts = []
@@ -586,15 +597,3 @@ def test_sums_over_parts_add_up_to_those_of_the_table(row, monkeypatch):
         for site, array in released.items():
             np.testing.assert_array_equal(array, np.asarray(drawn[site]))
             assert array.dtype == drawn[site].dtype
-
-
-def test_a_program_that_is_not_additive_is_refused_by_name():
-    recipe = recipes.bdpe(epsilon=1, rows=10, calibration="published")
-    assert recipe.learner.program.sums is None
-
-    def program(draw, table, weights, budget, public):
-        draw("sums", mechanisms.discrete_laplace, jnp.sum(weights), 1.0)
-
-    read = dpbt.boundary.private_program(program, lambda *_: [], additive=True)
-    with pytest.raises(ValueError, match="'sums' is of no boundary"):
-        read.sums(None, None, jnp.ones(3), None, None)

@@ -274,12 +274,17 @@ def product_sums(
     return product(jnp.where(here, by_class[None], jnp.int8(0)), table.splits, table.columns)
 
 
+def _segments(by_class: Array, node: Array) -> tuple[Array, Array]:
+    """i32[N] the node and class of each row, as 2 node + class, and i32[N] its weight."""
+    segment = 2 * node.astype(jnp.int32) + (by_class[1] > 0).astype(jnp.int32)
+    return segment, jnp.max(by_class, axis=0).astype(jnp.int32)
+
+
 def segment_sums(
     table: Prepared, by_class: Array, node: Array, nodes: int, chunk_rows: int = CHUNK_ROWS
 ) -> Array:
     """i32[nodes, 2, S]: `node_products` of a level, by adding each row to its node and class."""
-    segment = 2 * node.astype(jnp.int32) + (by_class[1] > 0).astype(jnp.int32)
-    weight = jnp.max(by_class, axis=0).astype(jnp.int32)
+    segment, weight = _segments(by_class, node)
 
     def add(total: Array, chunk: tuple[Array, ...]) -> tuple[Array, None]:
         bits, segment, weight = chunk
@@ -292,12 +297,12 @@ def segment_sums(
 
 def cell_sums(cells: Cells, by_class: Array, node: Array, nodes: int) -> Array:
     """i32[nodes, 2, S]: `node_products` of a level, from the weight of the rows in each cell."""
-    segment = CELLS * (2 * node.astype(jnp.int32) + (by_class[1] > 0).astype(jnp.int32))
-    weight = jnp.max(by_class, axis=0).astype(jnp.int32)
+    segment, weight = _segments(by_class, node)
 
     def of_feature(cell: Array) -> Array:
         sums = jnp.zeros(2 * nodes * CELLS, jnp.int32)
-        return sums.at[segment + cell.astype(jnp.int32)].add(weight, mode="promise_in_bounds")
+        place = CELLS * segment + cell.astype(jnp.int32)
+        return sums.at[place].add(weight, mode="promise_in_bounds")
 
     # The weight of the rows below each cell, for each feature, node and class.
     sums = jax.lax.map(of_feature, cells.cells).reshape(-1, 2 * nodes, CELLS)
@@ -390,9 +395,8 @@ def sums_of_nodes(by_class: Array, node: Array, nodes: int) -> Array:
         node: i8 or i32[N], the node of this level that each row is in.
         nodes: how many nodes the level has.
     """
-    place = 2 * node.astype(jnp.int32) + (by_class[1] > 0).astype(jnp.int32)
-    weight = jnp.max(by_class, axis=0).astype(jnp.int32)
-    sums = jnp.zeros(2 * nodes, jnp.int32).at[place].add(weight, mode="promise_in_bounds")
+    segment, weight = _segments(by_class, node)
+    sums = jnp.zeros(2 * nodes, jnp.int32).at[segment].add(weight, mode="promise_in_bounds")
     return sums.reshape(nodes, 2)
 
 

@@ -50,7 +50,7 @@ from dpbt.base import (
 from dpbt.base import relation as to_relation
 from dpbt.privacy import draws
 from dpbt.privacy.accounting import Event
-from dpbt.privacy.draws import Program, check_draw, no_public_key, value_of, zeros_of
+from dpbt.privacy.draws import Program, Request, answered, no_public_key, value_of, zeros_of
 from dpbt.privacy.mechanism import Allowance, Mechanism, Numbers, StepLoss, Value
 from dpbt.privacy.parts import asked_sites, part_sums, public_sites
 from dpbt.privacy.tags import code_tag
@@ -136,22 +136,15 @@ def sample(
     """
     outputs: Release = {}
 
-    def draw(
-        site: str,
-        mechanism: Mechanism,
-        value: Value | Total,
-        scale: Numbers,
-        scale_unit: Numbers = 1.0,
-    ) -> Array:
-        del scale_unit
-        check_draw(site, mechanism, outputs)
-        root = public_key if mechanism.public else key
+    def answer(ask: Request) -> Array:
+        root = public_key if ask.mechanism.public else key
         if root is None:
-            raise no_public_key(site)
-        outputs[site] = mechanism.sample(site_key(root, site), value_of(value), scale)
-        return outputs[site]
+            raise no_public_key(ask.site)
+        own = site_key(root, ask.site)
+        outputs[ask.site] = ask.mechanism.sample(own, value_of(ask.value), ask.scale)
+        return outputs[ask.site]
 
-    program(draw, table, weights, budget, public)
+    answered(program, answer, table, weights, budget, public)
     return outputs
 
 
@@ -161,22 +154,16 @@ def requests(
     """Run the program on outputs that are all 0, and note what each draw asks for."""
     sites: dict[str, Drawn] = {}
 
-    def draw(
-        site: str,
-        mechanism: Mechanism,
-        value: Value | Total,
-        scale: Numbers,
-        scale_unit: Numbers = 1.0,
-    ) -> Array:
-        check_draw(site, mechanism, sites)
-        output = zeros_of(mechanism, value)
-        noise = jnp.asarray(scale, jnp.float32)
-        divisor = jnp.asarray(scale_unit, jnp.float32)
+    def answer(ask: Request) -> Array:
+        output = zeros_of(ask.mechanism, ask.value)
+        noise = jnp.asarray(ask.scale, jnp.float32)
+        divisor = jnp.asarray(ask.scale_unit, jnp.float32)
         in_units = jnp.where(divisor > 0, noise / divisor, jnp.nan)
-        sites[site] = Drawn(in_units, jnp.max(noise), mechanism, output.shape, output.dtype)
+        made = ask.mechanism, output.shape, output.dtype
+        sites[ask.site] = Drawn(in_units, jnp.max(noise), *made)
         return output
 
-    program(draw, table, weights, budget, public)
+    answered(program, answer, table, weights, budget, public)
     return sites
 
 
@@ -195,20 +182,13 @@ def replayed_sites(
     """
     sites: dict[str, Site] = {}
 
-    def draw(
-        site: str,
-        mechanism: Mechanism,
-        value: Value | Total,
-        scale: Numbers,
-        scale_unit: Numbers = 1.0,
-    ) -> Array:
-        del scale_unit
-        if site not in release:
-            raise ValueError(f"the release has no site {site!r}; it has {sorted(release)}")
-        sites[site] = Site(mechanism, value_of(value), scale)
-        return release[site]
+    def answer(ask: Request) -> Array:
+        if ask.site not in release:
+            raise ValueError(f"the release has no site {ask.site!r}; it has {sorted(release)}")
+        sites[ask.site] = Site(ask.mechanism, value_of(ask.value), ask.scale)
+        return release[ask.site]
 
-    program(draw, table, weights, budget, public)
+    answered(program, answer, table, weights, budget, public)
     if set(sites) != set(release):
         raise ValueError(
             f"the release has sites {sorted(release)}, the program draws {sorted(sites)}"

@@ -129,3 +129,42 @@ def zeros_of(mechanism: Mechanism, value: Value | Total) -> Array:
     read, one = value_of(value), jnp.float32(1)
     output = jax.eval_shape(mechanism.sample, jax.random.key(0), read, one)
     return jnp.zeros(output.shape, output.dtype)
+
+
+class Request(NamedTuple):
+    """What a program asks `draw` for; its fields are the arguments of `Draw`."""
+
+    site: str
+    mechanism: Mechanism
+    value: Value | Total
+    scale: Numbers
+    scale_unit: Numbers
+
+
+def answered(
+    program: Program,
+    answer: Callable[[Request], Any],
+    table: Prepared,
+    weights: Array,
+    budget: Budget,
+    public: Public,
+) -> None:
+    """Run a program, and answer each of its requests; the arguments are as `Program` has them.
+
+    Raises:
+        ValueError: as `check_draw`.
+    """
+    known: dict[str, None] = {}
+
+    def draw(
+        site: str,
+        mechanism: Mechanism,
+        value: Value | Total,
+        scale: Numbers,
+        scale_unit: Numbers = 1.0,
+    ) -> Any:
+        check_draw(site, mechanism, known)
+        known[site] = None
+        return answer(Request(site, mechanism, value, scale, scale_unit))
+
+    program(draw, table, weights, budget, public)

@@ -16,8 +16,17 @@ import jax.numpy as jnp
 import numpy as np
 
 from dpbt.base import Array, Budget, Given, Prepared, Public, Release
-from dpbt.privacy.draws import Program, Stages, Total, check_draw, site_key, value_of, zeros_of
-from dpbt.privacy.mechanism import Mechanism, Numbers, Value
+from dpbt.privacy.draws import (
+    Program,
+    Request,
+    Stages,
+    Total,
+    answered,
+    site_key,
+    value_of,
+    zeros_of,
+)
+from dpbt.privacy.mechanism import Mechanism
 
 
 def public_sites(
@@ -34,24 +43,15 @@ def public_sites(
     has an axis of rows. So the table may be one absent row.
     """
     sites: Release = {}
-    names: dict[str, None] = {}
 
-    def draw(
-        site: str,
-        mechanism: Mechanism,
-        value: Value | Total,
-        scale: Numbers,
-        scale_unit: Numbers = 1.0,
-    ) -> Array:
-        del scale_unit
-        check_draw(site, mechanism, names)
-        names[site] = None
-        if mechanism.public:
-            sites[site] = mechanism.sample(site_key(public_key, site), value_of(value), scale)
-            return sites[site]
-        return zeros_of(mechanism, value)
+    def answer(ask: Request) -> Array:
+        if not ask.mechanism.public:
+            return zeros_of(ask.mechanism, ask.value)
+        own = site_key(public_key, ask.site)
+        sites[ask.site] = ask.mechanism.sample(own, value_of(ask.value), ask.scale)
+        return sites[ask.site]
 
-    program(draw, table, weights, budget, public)
+    answered(program, answer, table, weights, budget, public)
     return sites
 
 
@@ -96,29 +96,21 @@ def part_sums(
             with an axis of rows, and for a part of a stage.
     """
     sums: dict[str, Any] = {}
-    names: dict[str, None] = {}
 
-    def draw(
-        site: str,
-        mechanism: Mechanism,
-        value: Value | Total,
-        scale: Numbers,
-        scale_unit: Numbers = 1.0,
-    ) -> Any:
-        del scale_unit
-        check_draw(site, mechanism, names)
-        names[site] = None
+    def answer(ask: Request) -> Any:
+        mechanism, value = ask.mechanism, ask.value
         if mechanism.public:
-            _check_shared(site, mechanism, value, scale, given.sites[site])
-            return given.sites[site]
+            _check_shared(ask, given.sites[ask.site])
+            return given.sites[ask.site]
         if mechanism.at is not None and not mechanism.price.reads_rows:
-            return mechanism.at(site_key(given.key, site), value_of(value), scale, given.place)
-        sums[site] = _total(site, mechanism, value).parts
-        if site in given.sites:
-            return given.sites[site]
+            own = site_key(given.key, ask.site)
+            return mechanism.at(own, value_of(value), ask.scale, given.place)
+        sums[ask.site] = _total(ask).parts
+        if ask.site in given.sites:
+            return given.sites[ask.site]
         return zeros_of(mechanism, value) if stages else None
 
-    program(draw, table, weights, budget, public)
+    answered(program, answer, table, weights, budget, public)
     if not stages:
         return sums
     return {site: sums[site] for site in _next_stage(stages, tuple(sums), given.sites)}
@@ -139,12 +131,13 @@ def _next_stage(stages: Stages, sites: tuple[str, ...], given: Release) -> tuple
     return left[0]
 
 
-def _total(site: str, mechanism: Mechanism, value: Value | Total) -> Total:
+def _total(ask: Request) -> Total:
     """The sum that a draw of rows reads.
 
     Raises:
-        ValueError: if it is none, or if the mechanism does not draw from large totals.
+        ValueError: if it is none or not int32, or if the mechanism draws from no large totals.
     """
+    site, mechanism, value = ask[:3]
     if not isinstance(value, Total):
         raise ValueError(f"the draw {site!r} is of no boundary.Total, so it has no sums")
     if mechanism.wide is None and not mechanism.selects:
@@ -174,41 +167,31 @@ def asked_sites(
     if stages:
         check_stages(program, stages, table, weights, budget, public)
     sites: dict[str, Asked] = {}
-    names: dict[str, None] = {}
 
-    def draw(
-        site: str,
-        mechanism: Mechanism,
-        value: Value | Total,
-        scale: Numbers,
-        scale_unit: Numbers = 1.0,
-    ) -> Array:
-        del scale_unit
-        check_draw(site, mechanism, names)
-        names[site] = None
-        if isinstance(value, Total):
-            value = _total(site, mechanism, value)
-            noise = jnp.asarray(scale, jnp.float32)
-            numbers = sum(math.prod(leaf.shape) for leaf in jax.tree.leaves(value.parts))
-            sites[site] = Asked(noise, value.told, mechanism, value.after, numbers)
-        return release[site] if site in release else zeros_of(mechanism, value)
+    def answer(ask: Request) -> Array:
+        if isinstance(ask.value, Total):
+            total = _total(ask)
+            noise = jnp.asarray(ask.scale, jnp.float32)
+            numbers = sum(math.prod(leaf.shape) for leaf in jax.tree.leaves(total.parts))
+            sites[ask.site] = Asked(noise, total.told, ask.mechanism, total.after, numbers)
+        if ask.site in release:
+            return release[ask.site]
+        return zeros_of(ask.mechanism, ask.value)
 
-    program(draw, table, weights, budget, public)
+    answered(program, answer, table, weights, budget, public)
     return sites
 
 
-def _check_shared(
-    site: str, mechanism: Mechanism, value: Value | Total, scale: Numbers, given: Array
-) -> None:
+def _check_shared(ask: Request, given: Array) -> None:
     """Refuse public randomness for each row, as all blocks of rows are given the same.
 
     Raises:
         ValueError: saying so.
     """
-    asked = jax.eval_shape(mechanism.sample, jax.random.key(0), value_of(value), scale)
-    if asked.shape != given.shape:
+    read = jax.random.key(0), value_of(ask.value), ask.scale
+    if jax.eval_shape(ask.mechanism.sample, *read).shape != given.shape:
         raise ValueError(
-            f"the draw {site!r} is public randomness for each row, and a table that is read in "
+            f"the draw {ask.site!r} is public randomness for each row, and a table that is read in "
             "parts has one draw for all of them; draw it by mechanisms.assignment"
         )
 
@@ -245,34 +228,20 @@ def check_stages(
     sums: dict[str, Any] = {}
     zeros: Release = {}
 
-    def zero(
-        site: str,
-        mechanism: Mechanism,
-        value: Value | Total,
-        scale: Numbers,
-        scale_unit: Numbers = 1.0,
-    ) -> Array:
-        del scale, scale_unit
-        zeros[site] = zeros_of(mechanism, value)
-        return zeros[site]
+    def zero(ask: Request) -> Array:
+        zeros[ask.site] = zeros_of(ask.mechanism, ask.value)
+        return zeros[ask.site]
 
     def of_outputs(outputs: Release) -> dict[str, Any]:
-        def draw(
-            site: str,
-            mechanism: Mechanism,
-            value: Value | Total,
-            scale: Numbers,
-            scale_unit: Numbers = 1.0,
-        ) -> Array:
-            del scale, scale_unit
-            if isinstance(value, Total):
-                sums[site] = _total(site, mechanism, value).parts
-            return outputs[site]
+        def answer(ask: Request) -> Array:
+            if isinstance(ask.value, Total):
+                sums[ask.site] = _total(ask).parts
+            return outputs[ask.site]
 
-        program(draw, table, weights, budget, public)
+        answered(program, answer, table, weights, budget, public)
         return sums
 
-    program(zero, table, weights, budget, public)
+    answered(program, zero, table, weights, budget, public)
     traced, found = jax.make_jaxpr(of_outputs, return_shape=True)(zeros)
     _check_sites(stages, tuple(sums))
     follows = _follows(traced.jaxpr, sorted(zeros))

@@ -13,6 +13,7 @@ from dpbt.commands.options import Parser, add_commands
 COMMANDS = {
     name: f"dpbt.commands.{name}"
     for name in (
+        "check",
         "convert",
         "fit",
         "predict",

@@ -14,7 +14,6 @@ Everything that is printed or written then says that it is a benchmark and itsel
 
 import argparse
 import json
-import sys
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -28,9 +27,7 @@ import dpbt
 from dpbt import recipes
 from dpbt.base import ADD_REMOVE, REPLACE_ONE, Array, Recipe, Relation, Table, relation_name
 from dpbt.commands.errors import InputError
-from dpbt.commands.owner import add_owner_report, owner_report
 from dpbt.data.domains import Domain
-from dpbt.data.files import read_csv
 from dpbt.sweeps import definition, plan
 from dpbt.sweeps.storage import write_whole
 from experiments.common import commands, data, protocols, results, tables
@@ -85,7 +82,6 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     words = f"{words} (replace_one)"
     parser.add_argument("--rows", type=commands.whole(1), metavar="COUNT", help=words)
     commands.add_out(parser, results.folder("demo"), ", a CSV file and a figure")
-    add_owner_report(parser)
     commands.add_smoke(parser)
     commands.add_json(parser, "print the table as JSON")
 
@@ -440,16 +436,8 @@ def run(options: argparse.Namespace) -> None:
     if (options.data is None) != (options.domain is None):
         lacking = "--domain" if options.domain is None else "--data"
         raise InputError(f"--data and --domain must be given together; {lacking} is missing")
-    if options.owner_report and options.data is None:
-        raise InputError("--owner-report is about a person's own rows and needs --data")
     settings = SMOKE if options.smoke else SETTINGS
     dataset = data.from_csv(options.data, options.domain) if options.data else data.breast_cancer()
-    if options.owner_report:
-        domain, label = data.declared(options.domain)
-        missing = dict(read_csv(options.data, domain, label).missing)
-        unknown_labels = missing.pop(label.column)
-        print(owner_report(missing, unknown_labels), file=sys.stderr)
-
     count = len(dataset.label) if dataset.lines is None else dataset.lines
     rows, relation = public_size(options, count)
     check_folds(options, dataset, settings["folds"])

@@ -2,16 +2,24 @@
 sensitivities.
 """
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
 from dpbt.analysis import audit
 from dpbt.base import ADD_REMOVE, REPLACE_ONE, Relation, Table
-from dpbt.data import domains
+from dpbt.data import domains, tables
 from dpbt.data.questions import of_splits
+from dpbt.privacy import keys
 
 Extreme = tuple[Relation, dict, audit.Neighbours]
 """A relation, settings of a recipe, and a table with one neighbour."""
+
+
+def seeded(seed: int, table: Table) -> tuple[jax.Array, jax.Array]:
+    """(noise, public): the keys of a fit on a table under a seed, by an estimator or a command."""
+    noise, public = keys.of_seed(seed)
+    return keys.of_rows(noise, tables.digest([table])), public
 
 
 def random_table(seed: int, rows: int, splits: int, absent: int = 0) -> Table:

@@ -19,10 +19,11 @@ import dpbt
 from dpbt import __main__ as command_line
 from dpbt import boosting
 from dpbt.analysis import audit as audits
-from dpbt.commands import inputs, output, owner
+from dpbt.commands import inputs, output
 from dpbt.data import domains, files
 from dpbt.privacy import keys
 from dpbt.recipes import named
+from tests.tables import seeded
 from tests.test_docs import blocks
 
 ROOT = Path(__file__).parent.parent
@@ -134,7 +135,7 @@ def test_fit_and_predict_are_those_of_the_library(fitted, capsys):
     words = {"negative": label.negative, "positive": label.positive}
     table = dpbt.table(domain, rows.columns, rows.labels, **words, capacity=ROWS + 10)
     recipe = dpbt.recipes.bdpe(epsilon=5, rows=ROWS + 10, rounds=2, depth=2, criterion="gini")
-    key, public_key = keys.pair(jax.random.key(3))
+    key, public_key = seeded(3, table)
     model = boosting.learn(key, table, recipe, public_key)
     odd = files.read_csv(fitted.folder / "odd.csv", domain, label)
     assert odd.malformed.tolist() == [False] * 5 + [True] * 3 + [False]
@@ -312,21 +313,6 @@ def test_no_shape_shows_the_number_of_rows(fitted, tmp_path, capsys, monkeypatch
         run(capsys, words[0], tmp_path / "rows.csv", *words[2:])
     assert seen[0] == seen[1]
     assert seen[0].present == (ROWS + 10,)
-
-
-def test_the_owner_sees_how_many_cells_are_missing(fitted, tmp_path, capsys):
-    """Counts of private cells are on standard error alone, and only where they are asked for."""
-    words = fitting(fitted.folder, tmp_path / "model.json")
-    words[1] = str(fitted.folder / "odd.csv")
-    status, out, err = run(capsys, *words, "--owner-report")
-    assert status == 0
-    head, *lines, warning = err.splitlines()
-    assert head == owner.OWNER
-    found = {line.split(":")[0]: int(line.split(":")[1].split()[0]) for line in lines}
-    assert found == {"age": 5, "job": 5, "member": 6, "label": 5}
-    assert warning.startswith("warning: research key")
-    assert len(out.splitlines()) == 2
-    assert owner.OWNER not in fitted.err
 
 
 def test_force_replaces_a_model(fitted, tmp_path, capsys):
@@ -551,6 +537,7 @@ def test_the_commands_of_the_docs_run(tmp_path, capsys, monkeypatch):
     income_rows(Path("income.csv"))
     people = next(block for block in blocks(PAGE, "") if block.startswith("age,"))
     Path("new.csv").write_text(people)
+    monkeypatch.setattr(sys.__stdout__, "isatty", lambda: True)
     for words in SHOWN:
         assert run(capsys, *words)[0] == 0
         if words[0] == "domain":

@@ -5,7 +5,6 @@ import io
 import json
 from types import SimpleNamespace
 
-import jax
 import numpy as np
 import pytest
 
@@ -14,7 +13,7 @@ from dpbt import __main__ as command_line
 from dpbt import boosting
 from dpbt.analysis import audit as audits
 from dpbt.data import domains, files
-from dpbt.privacy import keys
+from tests.tables import seeded
 from tests.test_command_line import refusal, run
 
 ROWS, BOUND = 60, 70
@@ -83,7 +82,7 @@ def of_library(folder, name):
     )
     shared = {"domain": domain, "target": label.target}
     recipe = dpbt.recipes.oblivious_boost(epsilon=30, rows=BOUND, rounds=3, depth=2, **shared)
-    model = boosting.learn(keys.pair(jax.random.key(3))[0], table, recipe)
+    model = boosting.learn(seeded(3, table)[0], table, recipe)
     return model, domains.encode(domain, rows.columns)
 
 
@@ -130,21 +129,6 @@ def test_models_have_words_and_statements(name, fitted, capsys):
     assert run(capsys, "explain", path)[:2] == (0, dpbt.explain(model) + "\n")
     assert run(capsys, "statement", path)[:2] == (0, model.statement + "\n")
     assert ("clipped to 0..20" in dpbt.explain(model)) == (name == "rings")
-
-
-def test_the_owner_sees_labels_and_weights_that_are_none(folder, tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr(boosting, "learn", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
-    given = list(csv.DictReader((folder / "rows.csv").read_text().splitlines()))
-    for name in LABELS:
-        words = fitting(folder, name, *SEED, "--out", tmp_path / "m", "--owner-report")
-        status, _, err = run(capsys, *words)
-        assert status == 130
-        lines = err.splitlines()
-        found = {line.split(":")[0]: int(line.split()[1]) for line in lines[1:5]}
-        counted = {key: sum(row[key] == "NA" for row in given) for key in ("w", name)}
-        assert (found["w"], found["label"]) == (counted["w"], counted[name])
-        assert min(counted.values()) > 0
-        assert lines[4].endswith("no declared class" if name == "site" else "no number")
 
 
 @pytest.mark.parametrize(

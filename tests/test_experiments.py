@@ -165,8 +165,6 @@ def test_bad_options(tmp_path, capsys, person):
     assert demo(tmp_path, "--data", person[0], "--domain", tmp_path / "none.json") == 2
     assert demo(tmp_path, "--data", person[0], "--domain", person[1], "--rows", 10) == 2
     assert "at least the number of rows in the file, got 10\n" in capsys.readouterr().err
-    assert demo(tmp_path, "--owner-report") == 2
-    assert "needs --data" in capsys.readouterr().err
 
 
 def test_the_private_number_of_rows_is_no_bound():

@@ -38,7 +38,7 @@ FLOORS = [
     {"data.chunks", "privacy.draws"},
     {"privacy.parts"},
     {"privacy.boundary"},
-    {"data.conversion"},
+    {"data.conversion", "data.owner"},
     {"learners", "privacy.filters", "privacy.pricing", "privacy.totals"},
     {"checkpoints", "privacy.pursefiles", "processes", "recipes", "statements"},
     {"checks"},

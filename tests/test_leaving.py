@@ -20,7 +20,6 @@ import pytest
 import dpbt
 from dpbt import forests, recipes
 from dpbt.base import Table
-from dpbt.commands import owner
 from dpbt.data import domains
 from dpbt.data.domains import Boolean, Nominal, Numeric, missing_cells
 from dpbt.data.tables import take
@@ -95,19 +94,16 @@ def demo(tmp_path, monkeypatch, watch):
 @pytest.mark.slow
 def test_the_demo_says_what_it_is_and_shows_no_cell_and_no_number_of_rows(demo, watch, monkeypatch):
     monkeypatch.setattr(demos, "curves", lambda: [("tight", "gini"), demos.AUTO])
-    status, out = demo("--rows", str(BOUND), "--owner-report")
+    status, out = demo("--rows", str(BOUND))
     assert status == 0, watch.said
     assert found_in(watch.said) == found_in_files(out) == []
     assert found_in("\n".join(demo.titles)) == []
 
-    # Table, figure and CSV are headed; the owner's counts are on standard error alone.
+    # Table, figure and CSV are headed.
     assert watch.out.startswith(demos.PRIVATE)
     assert demo.titles[0].startswith(demos.PRIVATE)
     lines = (out / "demo.csv").read_text().splitlines()
     assert all(demos.PRIVATE in line for line in lines[1:])
-    assert re.search(rf"{owner.OWNER}\nage: +0 cells.*\njob: +1 cells.*\n", watch.err)
-    files = b"".join(path.read_bytes() for path in out.iterdir()).decode("latin-1")
-    assert owner.OWNER not in watch.out + files
 
     # JSON says so too.
     assert demo("--rows", str(BOUND), "--json")[0] == 0
@@ -120,14 +116,6 @@ def test_the_owners_counts():
     columns = {"x": [0.5, np.nan, 7.0], "c": ["a", "z", ""], "d": ["1", "0", ""]}
     counts = missing_cells(domain, columns)
     assert counts == {"x": 1, "c": 1, "d": 1}  # what is not listed is read as other
-    lines = owner.owner_report(counts, 4).splitlines()
-    assert lines[0] == "private, not covered by the ledger"
-    assert [re.sub(" +", " ", line) for line in lines[1:]] == [
-        "x: 1 cells read as missing",
-        "c: 1 cells read as missing",
-        "d: 1 cells read as missing",
-        "label: 4 rows of neither class",
-    ]
 
 
 def test_a_public_number_of_rows_is_shown(demo, watch):

@@ -258,7 +258,7 @@ def test_exact_losses_are_within_the_ledger(name, relation):
     """
     target = TARGETS[name]
     weights = np.where(np.arange(ROWS) % 2, 1.0, 0.3)
-    table = table_of(target, sample_weight=weights)
+    table = table_of(target, sample_weight=weights, most_weight=1)
     table = table._replace(present=table.present.at[:3].set(False))
     recipe = recipe_of(target, relation=relation)
     candidates = audit.whole_domain(DOMAIN, target=target)
@@ -357,9 +357,9 @@ def test_weights_that_are_not_public_bounds_are_refused():
             dpbt.table(DOMAIN, columns, labels, **options)
         assert "4" not in str(error.value)
 
-    for most in (0, -1, np.inf, np.nan, "2", True, None):
+    for most in (0, -1, np.inf, np.nan, "2", True):
         refuses("most_weight must be a positive", most_weight=most, sample_weight=np.ones(4))
-    refuses("same length", sample_weight=np.ones(3))
+    refuses("same length", sample_weight=np.ones(3), most_weight=1)
     refuses("must map each class", class_weight="balanced")
     refuses("a weight for each of", class_weight={"True": 1})
     refuses("must be a positive finite", class_weight={True: 1, False: 0})

@@ -30,21 +30,24 @@ from dpbt.sklearn import (
     PrivateForestClassifier,
     RepeatedReleaseWarning,
 )
+from tests.tables import seeded
 
 ROOT = Path(__file__).parent.parent
 SMALL = functools.partial(dpbt.recipes.oblivious_boost, rounds=4, depth=2)
 GROVE = functools.partial(dpbt.recipes.random_forest, rounds=16, depth=3)
+TWO = {name: Numeric(0, 1, bins=8) for name in ("x0", "x1")}
 DOMAIN = {"age": Numeric(0, 100, bins=8), "job": Nominal(("clerk", "smith"))}
 
 
+STATED = {"epsilon": 20.0, "rows": 64, "domain": Numeric(0, 1, bins=8), "classes": (0, 1)}
+
+
 def boosting(**options) -> PrivateBoostingClassifier:
-    stated = {"epsilon": 20.0, "rows": 64, "domain": Numeric(0, 1, bins=8), "recipe": SMALL}
-    return PrivateBoostingClassifier(**(stated | options))
+    return PrivateBoostingClassifier(**(STATED | {"recipe": SMALL} | options))
 
 
 def forest(**options) -> PrivateForestClassifier:
-    stated = {"epsilon": 20.0, "rows": 64, "domain": Numeric(0, 1, bins=8), "recipe": GROVE}
-    return PrivateForestClassifier(**(stated | options))
+    return PrivateForestClassifier(**(STATED | {"recipe": GROVE} | options))
 
 
 @pytest.fixture
@@ -119,11 +122,10 @@ def test_it_learns_what_the_library_learns(rows):
         estimator = boosting(random_state=5).fit(X, y)
     assert estimator.ledger_.key == "research"
 
-    domain = {"x0": Numeric(0, 1, bins=8), "x1": Numeric(0, 1, bins=8)}
+    domain = TWO
     table = dpbt.table(domain, {"x0": X[:, 0], "x1": X[:, 1]}, y == 1, capacity=64)
     recipe = SMALL(epsilon=20.0, rows=64, domain=domain)
-    key, _ = dpbt.keys.pair(jax.random.key(5))
-    model = dpbt.fit(key, table, recipe)
+    model = dpbt.fit(seeded(5, table)[0], table, recipe)
     score = np.asarray(dpbt.decision_function(model, table.cells))[:50]
     np.testing.assert_array_equal(estimator.decision_function(X), score)
     assert estimator.explain() == dpbt.explain(model, domain)
@@ -321,10 +323,11 @@ def test_a_frame_is_read_by_names(people):
 def test_classes_are_declared_and_never_read_off_the_labels(rows):
     X, y = rows
     words = np.where(y == 1, "yes", "no")
-    for labels in (words, words.astype(object), words.tolist(), y.tolist(), y.astype(object)):
-        with pytest.raises(ValueError, match="classes must state the labels"):
-            boosting().fit(X, labels)
-    assert boosting().fit(X, y == 1).predict(X).dtype == bool
+    kinds = words, words.astype(object), words.tolist(), y.tolist(), y.astype(object)
+    for labels in (*kinds, y, y.astype(float), y.astype(np.uint8), np.arange(50) % 3):
+        with pytest.raises(ValueError, match="classes must state all labels"):
+            boosting(classes=None).fit(X, labels)
+    assert boosting(classes=None).fit(X, y == 1).predict(X).dtype == bool
     assert boosting().fit(X, y.astype(float)).classes_.tolist() == [0, 1]
     estimator = boosting(classes=("yes", "no")).fit(X, words)
     assert estimator.classes_.tolist() == ["no", "yes"]
@@ -359,13 +362,14 @@ def test_a_domain_from_a_file(people, tmp_path):
     path = tmp_path / "domain.json"
     path.write_text(json.dumps({"columns": columns, "label": label}))
     for given in (path, str(path)):
-        estimator = boosting(domain=given).fit(X, y)
+        estimator = boosting(domain=given, classes=None).fit(X, y)
         assert estimator.classes_.tolist() == ["no", "yes"]
         assert list(estimator.domain_) == ["age", "job"]
 
     label |= {"positive": 1, "negative": 2}
     path.write_text(json.dumps({"columns": columns, "label": label}))
-    assert boosting(domain=path).fit(X, np.where(y == "yes", 1, 2)).classes_.tolist() == [1, 2]
+    of_numbers = boosting(domain=path, classes=None).fit(X, np.where(y == "yes", 1, 2))
+    assert of_numbers.classes_.tolist() == [1, 2]
 
 
 def test_votes_have_no_probabilities(rows):
@@ -423,7 +427,9 @@ def test_a_pickle_holds_no_key_and_nothing_of_a_rows_length(make, rows):
     assert not axes & {50, 64}
     kept = set(vars(estimator)) - set(estimator.get_params())
     public = {"_made", "_reading", "classes_", "model_", "n_features_in_"}
-    assert kept == public
+    assert kept == public | {"owner_report_"}
+    assert "owner_report_" not in state
+    assert not hasattr(pickle.loads(pickle.dumps(estimator)), "owner_report_")
 
 
 def test_before_a_fit(rows):
@@ -493,7 +499,7 @@ def test_cross_validation_warns_once_that_selecting_is_a_release(rows):
         GridSearchCV(boosting(), {"epsilon": [10.0, 20.0]}, cv=2).fit(X, y)
     assert len(caught) == 1
     with pytest.warns(RepeatedReleaseWarning):
-        BaggingClassifier(boosting(), n_estimators=2).fit(X, y)
+        BaggingClassifier(boosting(most_weight=3), n_estimators=2).fit(X, y)
 
 
 def test_one_fit_in_a_pipeline_does_not_warn(rows):

@@ -6,7 +6,6 @@ import json
 import pickle
 import warnings
 
-import jax
 import numpy as np
 import pytest
 from sklearn.base import clone
@@ -21,6 +20,7 @@ from dpbt.sklearn import (
     PrivateForestClassifier,
     RepeatedReleaseWarning,
 )
+from tests.tables import seeded
 from tests.test_sklearn import ODD
 
 SMALL = functools.partial(dpbt.recipes.oblivious_boost, rounds=4, depth=2)
@@ -33,12 +33,12 @@ def several(**options) -> PrivateBoostingClassifier:
 
 
 def two(**options) -> PrivateBoostingClassifier:
-    return PrivateBoostingClassifier(**(STATED | options))
+    return PrivateBoostingClassifier(**(STATED | {"classes": (0, 1)} | options))
 
 
 def forest(**options) -> PrivateForestClassifier:
     grove = functools.partial(dpbt.recipes.random_forest, rounds=4, depth=2)
-    return PrivateForestClassifier(**(STATED | {"recipe": grove} | options))
+    return PrivateForestClassifier(**(STATED | {"recipe": grove, "classes": (0, 1)} | options))
 
 
 def number(**options) -> PrivateBoostingRegressor:
@@ -66,7 +66,7 @@ def test_several_classes_are_learned_as_the_library_learns_them(rows):
     columns = {"a": X[:, 0], "b": X[:, 1]}
     table = dpbt.table(DOMAIN, columns, y, target=target, capacity=64)
     recipe = SMALL(epsilon=40.0, rows=64, domain=DOMAIN, target=target)
-    model = dpbt.fit(dpbt.keys.pair(jax.random.key(5))[0], table, recipe)
+    model = dpbt.fit(seeded(5, table)[0], table, recipe)
     cells = table.cells[:50]
 
     score = estimator.decision_function(X)
@@ -104,7 +104,7 @@ def test_numbers_are_learned_as_the_library_learns_them(rows):
     columns = {"a": X[:, 0], "b": X[:, 1]}
     table = dpbt.table(DOMAIN, columns, y, target=target, capacity=64)
     recipe = SMALL(epsilon=40.0, rows=64, domain=DOMAIN, target=target)
-    model = dpbt.fit(dpbt.keys.pair(jax.random.key(5))[0], table, recipe)
+    model = dpbt.fit(seeded(5, table)[0], table, recipe)
     np.testing.assert_allclose(estimator.predict(X), dpbt.predict(model, table.cells[:50]))
     assert estimator.score(X, y) > 0.3
     assert not hasattr(estimator, "classes_")
@@ -125,17 +125,35 @@ def test_no_label_and_no_weight_is_an_error(cell, rows):
     for make, y in ((several, classes), (number, numbers)):
         labels = y.astype(object)
         labels[4] = cell
-        make().fit(X, labels.tolist(), sample_weight=weight.tolist())
+        make(most_weight=1).fit(X, labels.tolist(), sample_weight=weight.tolist())
 
 
-def test_what_weighs_nothing_is_absent(rows):
+@pytest.mark.parametrize("weight", [2.0, 1.0, 0.5, 0.0])
+def test_weights_need_a_public_bound_whatever_they_are(weight, rows):
+    X, classes, numbers = rows
+    own = np.full(50, weight)
+    for make, y in ((several, classes), (two, classes % 2), (number, numbers)):
+        with pytest.raises(ValueError, match="sample_weight needs most_weight, a public bound"):
+            make().fit(X, y, sample_weight=own)
+    columns = {"a": X[:, 0], "b": X[:, 1]}
+    with pytest.raises(ValueError, match="sample_weight needs most_weight"):
+        dpbt.table(DOMAIN, columns, classes == 1, sample_weight=own)
+
+
+@pytest.fixture
+def one_noise(monkeypatch):
+    """One seed has one noise, whatever the rows, so that fits can be compared."""
+    monkeypatch.setattr(dpbt.keys, "of_rows", lambda key, digest: key)
+
+
+def test_what_weighs_nothing_is_absent(rows, one_noise):
     """And a weight that is no number is 0, and one above the bound is the bound."""
     X, y, _ = rows
     absent = np.where(np.arange(50) % 3 == 0, 7, y)
     expected = several(random_state=1).fit(X, absent).decision_function(X)
     for nothing in (0.0, -1.0, np.nan):
         weight = np.where(absent == 7, nothing, 1.0)
-        found = several(random_state=1).fit(X, y, weight).decision_function(X)
+        found = several(random_state=1, most_weight=1).fit(X, y, weight).decision_function(X)
         np.testing.assert_array_equal(found, expected)
     weight = np.where(absent == 7, 0.0, 9.0)
     found = several(random_state=1, most_weight=3).fit(X, y, weight).decision_function(X)
@@ -144,7 +162,7 @@ def test_what_weighs_nothing_is_absent(rows):
     assert np.any(less != expected)
 
 
-def test_weights_of_classes_are_those_of_their_rows(rows):
+def test_weights_of_classes_are_those_of_their_rows(rows, one_noise):
     X, y, _ = rows
     by_class = several(random_state=1, class_weight={0: 4, 1: 2, 2: 1}).fit(X, y)
     by_row = several(random_state=1, most_weight=4).fit(X, y, np.array([4, 2, 1])[y])
@@ -195,14 +213,14 @@ def test_what_is_refused_in_words(estimator, words, rows):
 def test_recipes_that_take_no_weights_refuse_them_in_words(rows):
     X, y, _ = rows
     with pytest.raises(ValueError, match="rows have no weights of their own there"):
-        two(recipe="lazybb_rules").fit(X, y > 0, np.ones(50))
+        two(recipe="lazybb_rules", most_weight=1).fit(X, y > 0, np.ones(50))
     with pytest.raises(ValueError, match="takes no weights of rows or of classes"):
-        two(recipe="tuned").fit(X, y > 0, np.ones(50))
+        two(recipe="tuned", most_weight=1).fit(X, y > 0, np.ones(50))
     with pytest.raises(TypeError, match="sample_weight"):
         forest().fit(X, y, sample_weight=np.ones(50))  # type: ignore[call-arg]
     for weight in (np.ones(49), np.ones((50, 2)), 1.0):
         with pytest.raises(ValueError, match="sample_weight"):
-            two().fit(X, y, sample_weight=weight)
+            two(most_weight=1).fit(X, y, sample_weight=weight)
 
 
 def test_monotone_columns(rows):
@@ -225,7 +243,7 @@ def test_rows_of_a_person(rows):
         assert "up to 3" in estimator.statement_
 
 
-def test_labels_of_a_file(rows, tmp_path):
+def test_labels_of_a_file(rows, tmp_path, one_noise):
     X, y, numbers = rows
     columns = {name: {"type": "numeric", "low": 0, "high": 1, "bins": 8} for name in "ab"}
     path = tmp_path / "domain.json"
@@ -250,7 +268,7 @@ def test_labels_of_a_file(rows, tmp_path):
     same = number(random_state=1).fit(X, numbers)
     np.testing.assert_array_equal(estimator.predict(X), same.predict(X))
     with pytest.raises(ValueError, match=r"'rings' as a number.*PrivateBoostingRegressor"):
-        two(domain=path).fit(X, y)
+        two(domain=path, classes=None).fit(X, y)
 
     weighed = written(rings, weight={"column": "w", "most": 3})
     estimator = number(domain=weighed, target_range=None, most_weight=3)

@@ -13,6 +13,7 @@ from dpbt.commands import inputs
 from dpbt.commands import options as kinds
 from dpbt.commands.errors import InputError, of_input
 from dpbt.data.domains import Domain, Label
+from dpbt.reader import BLOCK_ROWS
 from dpbt.storage import write_whole
 
 if TYPE_CHECKING:
@@ -40,8 +41,6 @@ def is_chunked(options: argparse.Namespace) -> bool:
         InputError: for another folder, and for options that go with chunks alone.
     """
     if Path(options.file).is_dir():
-        if options.owner_report:
-            raise InputError("--owner-report reads a file of rows, and not a folder of chunks")
         if options.recipe == inputs.TUNED:
             raise InputError(f"--recipe {inputs.TUNED} learns from no chunks; auto does")
         return True
@@ -127,8 +126,15 @@ def _learned(
         InputError: for what a fit refuses, and for what the purse cannot pay.
     """
     from dpbt import chunked
+    from dpbt.data import tables
+    from dpbt.privacy import keys
 
     shown = sys.stderr.isatty()
+    noise = pair.key
+    if options.seed is not None:
+        blocks = (block._replace(cells=block.cells.T) for block in table.blocks(BLOCK_ROWS))
+        with of_input():
+            noise = keys.of_rows(pair.key, tables.digest(blocks))
 
     def progress(state: "Progress") -> None:
         if shown:
@@ -138,7 +144,7 @@ def _learned(
     try:
         with of_input():
             return chunked.learn(
-                pair.key,
+                noise,
                 table,
                 recipe,
                 pair.public_key,
@@ -218,13 +224,9 @@ class Pair(NamedTuple):
 
 
 def _new_pair(options: argparse.Namespace) -> Pair:
-    import jax
-
     from dpbt.privacy import keys
 
-    if options.seed is None:
-        return Pair(keys.fresh_key(), keys.fresh_key())
-    return Pair(*keys.pair(jax.random.key(options.seed)))
+    return Pair(*keys.of_seed(options.seed))
 
 
 def _run_of(pair: Pair, recipe: "Recipe", table: "ChunkedTable") -> str:

@@ -12,11 +12,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import dpbt
-from dpbt.commands import chunked, inputs, output
+from dpbt.commands import check, chunked, inputs, output
 from dpbt.commands import options as kinds
 from dpbt.commands.errors import InputError, of_input
-from dpbt.commands.owner import add_owner_report, owner_report
-from dpbt.data.domains import Domain, Label, Numeric, missing_cells
+from dpbt.data.domains import Domain, Label
 
 if TYPE_CHECKING:
     from dpbt.base import Model
@@ -34,7 +33,9 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     words = "pay for the fit from this purse, a file of `purse new` with the same --rows; what it "
     words += "cannot pay is refused"
     parser.add_argument("--purse", metavar="FILE", help=words)
-    add_owner_report(parser)
+    words = "do not ask; by default a fit on a terminal shows its owner what is mostly unread, and "
+    words += "asks whether to go on, before it pays"
+    parser.add_argument("--yes", action="store_true", help=words)
     chunked.arguments(parser)
     output.add_out(parser, "the file of the model", required=True)
 
@@ -59,7 +60,10 @@ def run(options: argparse.Namespace) -> None:
     if purse is not None and not chunked.goes_on(options):
         with of_input():  # before a row is read, so that a refusal tells nothing of the rows
             purse.check(recipes[0])
-    if chunked.is_chunked(options):
+    in_chunks = chunked.is_chunked(options)
+    if not chunked.goes_on(options):
+        check.ask(options.file, domain, label, options.yes)
+    if in_chunks:
         model = chunked.model_of(options, domain, label, recipes[0], purse)
         _finish(options, path, model, domain, label, purse)
         chunked.forget(options)
@@ -74,20 +78,11 @@ def run(options: argparse.Namespace) -> None:
             "number; lines that are blank or cannot be read count"
         )
 
-    if options.owner_report:
-        unknown = missing_cells(label.kinds, {label.column: labels})[label.column]
-        missing = missing_cells(domain, columns)
-        if label.weight is not None:
-            name, most = label.weight
-            missing |= missing_cells({name: Numeric(0, most)}, {name: weights})
-        words = "neither class" if label.target is None else "no declared class"
-        words = "no number" if isinstance(label.target, Numeric) else words
-        print(owner_report(missing, unknown, words), file=sys.stderr)
-
     with output.working("making the table"):
         import jax
 
         from dpbt import boosting, checks, forests, tuning
+        from dpbt.data import tables
         from dpbt.privacy import keys
         from dpbt.recipes import named
 
@@ -97,13 +92,10 @@ def run(options: argparse.Namespace) -> None:
             labels,
             **label.options,
             sample_weight=weights,
-            most_weight=1.0 if label.weight is None else label.weight.most,
+            most_weight=None if label.weight is None else label.weight.most,
             capacity=options.rows if options.relation == "add_remove" else None,
         )
-        if options.seed is None:
-            key, public_key = keys.fresh_key(), keys.fresh_key()
-        else:
-            key, public_key = keys.pair(jax.random.key(options.seed))
+        key, public_key = keys.of_seed(options.seed)
         with of_input():
             checks.check_run(private, recipes[0])
             checks.check(key, private, recipes[0], public_key)
@@ -112,6 +104,7 @@ def run(options: argparse.Namespace) -> None:
         with of_input():
             purse.take(recipes[0], key)
 
+    key = keys.of_rows(key, tables.digest([private]))
     if options.seed is not None:
         words = "--seed makes the noise, and whoever knows it can subtract it; release private rows"
         print(f"warning: research key: {words} without it", file=sys.stderr)

@@ -199,7 +199,7 @@ def convert_file(
         OSError: if a file cannot be read or written.
     """
     source = FileSource(as_path("path", path), domain, label)
-    most = 1.0 if label.weight is None else label.weight.most
+    most = None if label.weight is None else label.weight.most
     return convert(source, domain, folder, **label.options, most_weight=most, **options)
 
 
@@ -241,7 +241,7 @@ def convert(
     negative: str | float = False,
     positive: str | float = True,
     target: Target | None = None,
-    most_weight: float = 1.0,
+    most_weight: float | None = None,
     class_weight: Mapping[Any, float] | None = None,
     capacity: int | None = None,
     rows_per_chunk: int = chunks.ROWS_PER_CHUNK,
@@ -264,7 +264,7 @@ def convert(
         negative: the word of the negative class, as `dpbt.table`.
         positive: the word of the positive class, as `dpbt.table`.
         target: the declared classes or range, as `dpbt.table`.
-        most_weight: a public bound on weights of rows, as `dpbt.table`.
+        most_weight: a public bound on weights of rows, which they need, as `dpbt.table`.
         class_weight: a public weight of each class, as `dpbt.table`.
         capacity: a public bound on the number of rows. Absent rows are added up to it, so that the
             number of rows stays private. With None the number of rows is public.
@@ -288,7 +288,7 @@ def convert(
         "domain": {name: domains.column_to_json(name, column) for name, column in domain.items()},
         "target": None if target is None else domains.column_to_json("target", target),
         "classes": _classes(negative, positive, target),
-        "most_weight": float(most_weight),
+        "most_weight": None if most_weight is None else float(most_weight),
         "class_weight": None
         if class_weight is None
         else [[str(word), float(weight)] for word, weight in class_weight.items()],

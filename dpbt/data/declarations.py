@@ -102,11 +102,19 @@ class Answers(NamedTuple):
         negative, positive = self.classes.tolist()
         return {"negative": negative, "positive": positive}
 
+    @property
+    def kind(self) -> kinds.Column:
+        """How the labels are read, as an attribute would be."""
+        if self.target is not None:
+            return self.target
+        return kinds.Boolean(self.options["positive"], self.options["negative"])
+
 
 def answers_of(given: Any, label: Label | None, labels: Any) -> Answers:
-    """The classes in order: as stated, as a file states them, or as the kind of y implies.
+    """The classes in order: as stated, as a file states them, or False and True where y is Boolean.
 
-    Of y only its dtype is read, which is public.
+    Of y only its dtype is read, which is public. Whole numbers are no declaration: three classes
+    would be read as two, and the rows of the third as absent.
 
     Raises:
         ValueError: if they are not stated, or are not labels of one kind, or are words where y
@@ -168,12 +176,11 @@ def _classes_of(given: Any, label: Label | None, labels: Any) -> np.ndarray:
                 f"classes={shown(classes)}. An ensemble that encodes labels needs classes=(0, 1)"
             )
         return classes
-    if numeric:
-        return np.array([0, 1])
-    got = "labels without a dtype" if kind is None else "labels that are text or objects"
+    got = "numbers" if numeric else "no dtype" if kind is None else "text or objects"
     raise ValueError(
-        f"classes must state the labels, as in classes=('no', 'yes'), got {got}: they are "
-        "not read off y, because which labels occur is private. A row with another label is absent"
+        "classes must state all labels, as in classes=(0, 1) or classes=('no', 'yes'), where y has "
+        f"{got}: they are not read off y, because which labels occur is private. A row with "
+        "another label is absent"
     )
 
 

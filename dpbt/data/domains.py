@@ -313,19 +313,28 @@ def missing_cells(domain: Domain, columns: Columns) -> dict[str, int]:
     Raises:
         ValueError: as `encode`.
     """
+    masks = missing_masks(domain, columns)
+    return {name: int(mask.sum()) for name, mask in masks.items()}
+
+
+def missing_masks(domain: Domain, columns: Columns) -> dict[str, np.ndarray]:
+    """For each column bool[N]: the cell has no value, as `missing_cells` says; private.
+
+    Raises:
+        ValueError: as `encode`.
+    """
     read = read_columns(domain, columns)
     return {name: _missing(kind, read[name]) for name, kind in domain.items()}
 
 
-def _missing(kind: Column, values: ColumnCells) -> int:
+def _missing(kind: Column, values: ColumnCells) -> np.ndarray:
     match kind:
         case Numeric():
-            return int(np.isnan(read_numbers(values)).sum())
+            return np.isnan(read_numbers(values))
         case Nominal():
-            code = read_codes(values, kind.values)
-            return int((code < (0 if kind.other is None else -1)).sum())
+            return read_codes(values, kind.values) < (0 if kind.other is None else -1)
         case Boolean():
-            return int((read_truths(values, kind.true, kind.false) == -1).sum())
+            return read_truths(values, kind.true, kind.false) == -1
 
 
 _TYPES = {"numeric": Numeric, "nominal": Nominal, "boolean": Boolean}

@@ -3,7 +3,8 @@
 `table` encodes rows, tells their classes apart, and adds absent rows up to a public capacity.
 """
 
-from collections.abc import Mapping
+import hashlib
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 import jax
@@ -27,7 +28,7 @@ def table(
     positive: str | float = True,
     target: Target | None = None,
     sample_weight: RawColumn | None = None,
-    most_weight: float = 1.0,
+    most_weight: float | None = None,
     class_weight: Mapping[Any, float] | None = None,
     capacity: int | None = None,
     exact: bool = False,
@@ -55,7 +56,7 @@ def table(
             is no number, makes its row absent. Give the recipe the same.
         sample_weight: N weights of rows, at most `most_weight`. Larger ones are clipped, negative
             ones are 0, and so is what is no number.
-        most_weight: a public bound on `sample_weight`, above 0.
+        most_weight: a public bound on `sample_weight`, above 0, which weights need.
         class_weight: a public weight, above 0, for each class by its word. It multiplies
             `sample_weight`. It is not read off the labels, so there is no "balanced".
         capacity: a public bound on the number of rows. Absent rows are added up to it, so that the
@@ -112,6 +113,29 @@ def table(
     )
 
 
+def digest(blocks: Iterable[Any]) -> bytes:
+    """A hash of the rows of a table, for `keys.of_rows`; it is private.
+
+    It reads present rows alone and where they are, so that neither a capacity nor the size of the
+    blocks changes it.
+
+    Args:
+        blocks: all rows in order, with `cells` [n, F], `target`, `present` and `weight`, which may
+            be None.
+    """
+    hashes = [hashlib.sha256() for _ in range(4)]
+    before = 0
+    for block in blocks:
+        rows = np.flatnonzero(np.asarray(block.present))
+        arrays = [np.asarray(array)[rows] for array in (block.cells, block.target)]
+        if block.weight is not None:
+            arrays.append(np.asarray(block.weight)[rows])
+        for one, array in zip(hashes, (before + rows, *arrays), strict=False):
+            one.update(array.tobytes())
+        before += len(block.present)
+    return b"".join(one.digest() for one in hashes)
+
+
 class Labels(NamedTuple):
     """How labels are read, checked.
 
@@ -153,7 +177,7 @@ def labels_of(
     negative: str | float,
     positive: str | float,
     target: Target | None,
-    most_weight: float,
+    most_weight: float | None,
     class_weight: Mapping[Any, float] | None,
 ) -> Labels:
     """How labels are read; arguments as `table` has them.

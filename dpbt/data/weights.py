@@ -20,11 +20,11 @@ class Weights(NamedTuple):
     """What is public about the weights of rows.
 
     Attributes:
-        most: the largest weight that `sample_weight` may have.
+        most: the largest weight that `sample_weight` may have; None if none was declared.
         of_class: the weight of each class in units of the largest; None if all weigh the same.
     """
 
-    most: float
+    most: float | None
     of_class: np.ndarray | None
 
     @classmethod
@@ -32,7 +32,7 @@ class Weights(NamedTuple):
         cls,
         target: Target | None,
         pair: tuple[Any, Any],
-        most_weight: float,
+        most_weight: float | None,
         class_weight: Mapping[Any, float] | None,
     ) -> Weights:
         """The public weights, checked.
@@ -47,13 +47,15 @@ class Weights(NamedTuple):
             ValueError: for a number that is not positive and finite, for weights of classes where
                 a number is predicted, and for a class without a weight.
         """
-        _check_positive("most_weight", most_weight)
+        if most_weight is not None:
+            _check_positive("most_weight", most_weight)
+            most_weight = float(most_weight)
         if class_weight is None:
-            return cls(float(most_weight), None)
+            return cls(most_weight, None)
         if isinstance(target, Numeric):
             raise ValueError("class_weight needs classes, and the target is a number")
         names = target.names if isinstance(target, Nominal) else pair
-        return cls(float(most_weight), _of_classes(names, class_weight))
+        return cls(most_weight, _of_classes(names, class_weight))
 
     def of_rows(self, sample_weight: RawColumn | None, label: np.ndarray) -> np.ndarray | None:
         """f32[N]: the weight of each row in units of the largest; None if all weigh the same.
@@ -63,12 +65,18 @@ class Weights(NamedTuple):
             label: N labels, as `Table.target`.
 
         Raises:
-            ValueError: if `sample_weight` is no column, or has another length. No cell is shown.
+            ValueError: if `sample_weight` is given without a public bound, is no column, or has
+                another length. No cell is shown.
         """
         if sample_weight is None and self.of_class is None:
             return None
         weight = np.ones(len(label))
         if sample_weight is not None:
+            if self.most is None:
+                raise ValueError(
+                    "sample_weight needs most_weight, a public bound on the weight of a row, as in "
+                    "most_weight=3; larger weights are clipped to it, and it is never read off them"
+                )
             try:
                 read = read_numbers(cells_of(sample_weight))
             except ValueError as error:

@@ -15,7 +15,7 @@ import dpbt
 from dpbt import boosting, tuning
 from dpbt.analysis.explain import explain
 from dpbt.base import Array, Model, Recipe, Table, Transcript
-from dpbt.data import domains
+from dpbt.data import domains, tables
 from dpbt.data.declarations import Answers, Reading, declared
 from dpbt.data.domains import Domain, Label
 from dpbt.data.frames import rows_of
@@ -29,6 +29,7 @@ from dpbt.sklearn.inputs import (
     form_of,
     is_choice,
     keys_of,
+    owner_report_of,
     stated,
     table_of,
 )
@@ -112,6 +113,7 @@ class PrivateEstimator(BaseEstimator):
         weights = self._weights(label, sample_weight)
         private = table_of(reading, given, labels, answers, recipes[0], weights)
         key, public_key = keys_of(self.random_state)
+        key = keys.of_rows(key, tables.digest([private]))
         if is_choice(made, tunes=self._tunes):
             model = tuning.choose(key, private, recipes, tuning.selection(), public_key).model
         else:
@@ -124,6 +126,7 @@ class PrivateEstimator(BaseEstimator):
             self.classes_ = answers.classes
         self.model_ = model
         self._reading, self._made = reading, made
+        self.owner_report_ = owner_report_of(reading, given, labels, answers, weights)
         return self
 
     def _weights(self, label: Label | None, sample_weight: Any) -> dict[str, Any]:
@@ -227,6 +230,7 @@ class PrivateEstimator(BaseEstimator):
         """The parameters and the release. A model holds functions, so its arrays are kept."""
         state: dict[str, Any] = {**cast(dict, super().__getstate__())}
         state["_clone_number"] = CLONES.get(self)
+        state.pop("owner_report_", None)  # private
         model = state.pop("model_", None)
         if model is not None:
             kept = model.hypotheses, model.intercept, tuple(model.transcript)

@@ -88,13 +88,13 @@ class PrivateBoostingClassifier(_PrivateClassifier):
         domain: the public declaration of the columns, which must be stated. It is a dict from names
             to `domains.Numeric`, `Nominal` or `Boolean`, or one of these for all columns, or the
             path of a JSON file (`domains.read_domain`). `domains.template` writes one to fill in.
-        classes: the two labels, or all of several. With None they are those of the domain's file,
-            or else 0 and 1, or False and True, where the dtype of y is of numbers or Booleans. Only
-            "auto" and "oblivious_boost" learn more than two.
+        classes: the two labels, or all of several. They may be left out where the domain's file
+            declares them, or where the dtype of y is Boolean. Only "auto" and "oblivious_boost"
+            learn more than two.
         monotone: for names of columns 1 if scores must not fall as the column rises, or -1 if they
             must not rise. It costs nothing. It is for two classes, and for the recipes "auto" and
             "oblivious_boost".
-        most_weight: a public bound on `sample_weight`. Larger ones are clipped.
+        most_weight: a public bound on `sample_weight`, which weights need. Larger ones are clipped.
         class_weight: a public weight for each class: a dict, or None. "balanced" is refused,
             because it would read the private counts of classes.
         recipe: "auto", "oblivious_boost", "bdpe", "lazybb_rules", "lazybb_trees" or
@@ -105,7 +105,8 @@ class PrivateBoostingClassifier(_PrivateClassifier):
             `functools.partial(dpbt.recipes.bdpe, depth=2)` is one. Parameters such as `monotone`
             are given to it if they are stated, and it must take them.
         random_state: None draws a release key of 256 bits. A number or a NumPy RandomState makes a
-            research key: whoever knows it can subtract the noise.
+            research key: whoever knows it can subtract the noise. The noise follows from it and
+            from the rows, so that two tables never share theirs.
 
     Attributes:
         classes_: the classes in order; of two, the negative one first.
@@ -115,6 +116,8 @@ class PrivateBoostingClassifier(_PrivateClassifier):
         model_: the `dpbt.Model`.
         ledger_: what the fit cost.
         statement_: what the guarantee says, in plain words.
+        owner_report_: exact counts of rows without a label and of cells without a value, for the
+            owner of X alone: `print` it, and share it with nobody. It is not kept in pickles.
     """
 
     _recipes = named.BOOSTING
@@ -131,7 +134,7 @@ class PrivateBoostingClassifier(_PrivateClassifier):
         domain: Any = None,
         classes: Any = None,
         monotone: Any = None,
-        most_weight: float = 1.0,
+        most_weight: float | None = None,
         class_weight: Any = None,
         recipe: Any = "auto",
         random_state: Any = None,

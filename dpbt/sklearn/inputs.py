@@ -6,17 +6,18 @@ import warnings
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, cast
 
-import jax
 import numpy as np
 from sklearn.exceptions import DataConversionWarning
 from sklearn.utils import check_random_state
 
 from dpbt import tuning
 from dpbt.base import REPLACE_ONE, Array, Recipe, Table
-from dpbt.data import tables
+from dpbt.data import owner, tables
 from dpbt.data.declarations import Answers, Reading
 from dpbt.data.domains import Domain
 from dpbt.data.frames import Rows, names_of
+from dpbt.data.kinds import Numeric
+from dpbt.data.owner import OwnerReport
 from dpbt.data.targets import Target
 from dpbt.privacy import keys
 from dpbt.validate import shown
@@ -215,14 +216,29 @@ def table_of(
     )
 
 
+def owner_report_of(
+    reading: Reading, given: Rows, labels: Any, answers: Answers, weights: Mapping[str, Any]
+) -> OwnerReport:
+    """How the declaration reads X, y and weights; arguments as `table_of` has them."""
+    known, columns = dict(reading.domain), dict(reading.columns(given))
+    own = {_LABEL: (answers.kind, labels)}
+    if "sample_weight" in weights:
+        own[_WEIGHT] = Numeric(0, weights["most_weight"]), weights["sample_weight"]
+    for name, (kind, column) in own.items():
+        known[name], columns[name] = kind, column
+    return owner.report(known, _LABEL, [columns])
+
+
+_LABEL, _WEIGHT = "(y)", "(sample_weight)"
+"""What a report calls them, unlike any column."""
+
+
 def keys_of(random_state: Any) -> tuple[Array, Array]:
     """The keys of the noise and of public structure.
 
     Raises:
         ValueError: for a random state that scikit-learn does not know.
     """
-    if random_state is None:
-        return keys.fresh_key(), keys.fresh_key()
-    if not isinstance(random_state, numbers.Integral):
+    if random_state is not None and not isinstance(random_state, numbers.Integral):
         random_state = check_random_state(random_state).randint(np.iinfo(np.int32).max)
-    return keys.pair(jax.random.key(int(random_state)))
+    return keys.of_seed(None if random_state is None else int(random_state))

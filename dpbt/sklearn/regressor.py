@@ -33,11 +33,12 @@ class PrivateBoostingRegressor(RegressorMixin, PrivateEstimator):
             what the number means, and never read it off y.
         monotone: for names of columns 1 if predictions must not fall as the column rises, or -1 if
             they must not rise. It costs nothing.
-        most_weight: a public bound on `sample_weight`. Larger ones are clipped.
+        most_weight: a public bound on `sample_weight`, which weights need. Larger ones are clipped.
         recipe: "auto" or "oblivious_boost", or a function as in `PrivateBoostingClassifier` that
             takes `target`, too.
         random_state: None draws a release key of 256 bits. A number or a NumPy RandomState makes a
-            research key: whoever knows it can subtract the noise.
+            research key: whoever knows it can subtract the noise. The noise follows from it and
+            from the rows, so that two tables never share theirs.
 
     Attributes:
         n_features_in_: F, the number of columns of X.
@@ -46,6 +47,8 @@ class PrivateBoostingRegressor(RegressorMixin, PrivateEstimator):
         model_: the `dpbt.Model`.
         ledger_: what the fit cost.
         statement_: what the guarantee says, in plain words.
+        owner_report_: exact counts of rows without a label and of cells without a value, for the
+            owner of X alone: `print` it, and share it with nobody. It is not kept in pickles.
     """
 
     _recipes = named.BOOSTING
@@ -62,7 +65,7 @@ class PrivateBoostingRegressor(RegressorMixin, PrivateEstimator):
         domain: Any = None,
         target_range: Any = None,
         monotone: Any = None,
-        most_weight: float = 1.0,
+        most_weight: float | None = None,
         recipe: Any = "auto",
         random_state: Any = None,
     ):

@@ -1,0 +1,137 @@
+"""What the owner of rows sees before a budget is spent: on a terminal, and nowhere else."""
+
+import json
+import os
+import pty
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import dpbt
+from dpbt.__main__ import main
+from dpbt.data import owner
+from dpbt.data.domains import Label, Numeric, read_domain
+
+ROWS = 60
+DOMAIN = {
+    "columns": {
+        "age": {"type": "numeric", "low": 0, "high": 100, "bins": 8},
+        "job": {"type": "nominal", "values": ["clerk", "smith"]},
+    },
+    "label": {"column": "class", "positive": "yes", "negative": "no"},
+}
+FIT = ("--rows", "80", "--epsilon", "1", "--recipe", "bdpe", "--rounds", "1", "--depth", "1")
+
+
+def lines_of(names="age,job,class", prefix=""):
+    rng = np.random.default_rng(0)
+    yield names
+    for _ in range(ROWS):
+        age, job = rng.integers(0, 100), rng.choice(["clerk", "smith"])
+        yield f"{prefix}{age},{job},{'yes' if age > 50 else 'no'}"
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """The current folder, with good rows, rows under a short header, and two domains."""
+    monkeypatch.chdir(tmp_path)
+    Path("good.csv").write_text("\n".join(lines_of()))
+    Path("short.csv").write_text("\n".join(lines_of(prefix="row,")))
+    Path("d.json").write_text(json.dumps(DOMAIN))
+    label = {**DOMAIN["label"], "positive": "Yes"}
+    Path("misspelt.json").write_text(json.dumps({**DOMAIN, "label": label}))
+    return tmp_path
+
+
+def terminal(monkeypatch, answer):
+    """Standard input and error are a terminal, at which somebody answers."""
+    monkeypatch.setattr(sys.stdin, "isatty", lambda: True)
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    monkeypatch.setattr(sys.stdin, "readline", lambda: f"{answer}\n")
+
+
+def fit(rows, domain, out, *more):
+    return main(["fit", rows, "--domain", domain, *FIT, "--out", out, *more])
+
+
+@pytest.mark.parametrize(
+    ("rows", "domain"), [("short.csv", "d.json"), ("good.csv", "misspelt.json")]
+)
+def test_a_fit_that_learns_noise_is_asked_about_before_it_pays(
+    rows, domain, folder, monkeypatch, capsys
+):
+    assert main(["purse", "new", "purse.json", "--epsilon", "2", "--rows", "80"]) == 0
+    with monkeypatch.context() as patch:
+        terminal(patch, "n")
+        assert fit(rows, domain, "m.json", "--purse", "purse.json") == 2
+        err = capsys.readouterr().err
+        assert "have no declared label, and are absent" in err
+        assert "error: stopped; nothing was learned, and nothing was paid" in err
+        assert not Path("m.json").exists()
+        assert dpbt.Purse.load("purse.json").spent == 0
+        terminal(patch, "y")
+        assert fit(rows, domain, "m.json", "--purse", "purse.json") == 0
+        assert dpbt.Purse.load("purse.json").spent > 0.9
+
+        # What is read well is not asked about, and nothing is with --yes.
+        terminal(patch, "n")
+        assert fit("good.csv", "d.json", "good.json") == 0
+        assert fit(rows, domain, "yes.json", "--yes") == 0
+
+
+def test_without_a_terminal_all_rows_are_learned_from_alike(folder, capsys):
+    said = []
+    for rows in ("good.csv", "short.csv"):
+        assert fit(rows, "d.json", "m.json", "--force") == 0
+        said.append(capsys.readouterr())
+    assert said[0] == said[1]
+
+
+def test_a_folder_of_chunks_is_checked_too(folder, monkeypatch, capsys):
+    for rows in ("good", "short"):
+        main(["convert", "d.json", f"{rows}.csv", f"{rows}.chunks", "--capacity", "80"])
+    domain, label = read_domain("d.json")
+    del domain
+    good, short = (
+        owner.report_of_chunks(dpbt.chunks.open_folder(f"{rows}.chunks"), label.column)
+        for rows in ("good", "short")
+    )
+    assert (good.rows, good.doubtful) == (ROWS, ())
+    assert short.doubtful == ("class",)
+    terminal(monkeypatch, "n")
+    assert fit("short.chunks", "d.json", "m.json") == 2
+    assert "nothing was paid" in capsys.readouterr().err
+
+
+def test_a_report_counts_what_is_not_read():
+    domain = {"a": Numeric(0, 1), "y": Label("y", target=Numeric(0, 1)).target, "w": Numeric(0, 3)}
+    blocks = [
+        {"a": [0.2, None], "y": [0.5, "?"], "w": [1, 1]},
+        {"a": ["x", 0.9], "y": [0.1, 0.9], "w": [None, 1]},
+        {"a": [None], "y": ["-"], "w": [""]},
+    ]
+    found = owner.report(domain, "y", blocks)
+    assert (found.rows, found.empty, found.constant) == (5, 1, ("w",))
+    assert dict(found.unread) == {"a": 3, "y": 2, "w": 2}
+    assert found.doubtful == ("a", "w")
+    assert "a: 3 are missing" in str(found)
+
+
+def test_check_prints_on_a_terminal_alone(folder, capsys):
+    """Its exit status is the same for all rows, and for none of them it prints to a pipe."""
+    assert main(["check", "good.csv", "--domain", "d.json"]) == 2
+    assert "on a terminal alone" in capsys.readouterr().err
+    for rows, counted in (("good.csv", "class: 0 have no"), ("short.csv", "class: 60 have no")):
+        mine, theirs = pty.openpty()
+        words = [sys.executable, "-m", "dpbt", "check", rows, "--domain", "d.json"]
+        with subprocess.Popen(words, stdout=theirs, stderr=subprocess.PIPE) as process:
+            os.close(theirs)
+            shown = os.read(mine, 10_000).decode()
+            while "class:" not in shown:
+                shown += os.read(mine, 10_000).decode()
+            assert process.wait() == 0
+        os.close(mine)
+        assert counted in shown

@@ -1,0 +1,70 @@
+"""Seeds of estimators and commands, and what the owner of the rows sees of a fit."""
+
+import warnings
+from typing import NamedTuple
+
+import jax
+import numpy as np
+import pytest
+
+import dpbt
+from dpbt.privacy.keys import ResearchKeyWarning
+from tests.tables import seeded
+from tests.test_sklearn import TWO, boosting, forest, rows
+
+__all__ = ["rows"]
+
+
+def test_one_seed_has_other_noise_on_other_rows_and_the_same_structure(rows):
+    """Else two fits under one seed would differ by exactly what one row adds to a sum."""
+    X, y = rows
+    weight = np.full(50, 0.5)
+    others = {"fewer": (X[1:], y[1:]), "a label": (X, np.r_[1 - y[0], y[1:]])}
+    others |= {"a weight": (X, y, np.r_[1.0, weight[1:]]), "a cell": (1 - X, y)}
+    tables = [dpbt.table(TWO, {"x0": X[:, 0], "x1": X[:, 1]}, y == 1, capacity=n) for n in (50, 64)]
+    assert np.array_equal(*(jax.random.key_data(seeded(3, table)[0]) for table in tables))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ResearchKeyWarning)
+        for make, bound in ((boosting, {"most_weight": 1.0}), (forest, {})):
+            same = ((X, y, weight), (X, y, weight)) if bound else ((X, y), (X, y))
+            first, again = (noise_of(make(random_state=3, **bound), given) for given in same)
+            assert first == again
+            for name, given in others.items():
+                if bound or name != "a weight":
+                    other = noise_of(make(random_state=3, **bound), given)
+                    assert other.noise != first.noise, name
+                    assert other.structure == first.structure, name
+
+
+class Keys(NamedTuple):
+    noise: list
+    structure: list
+
+
+def noise_of(estimator, given) -> Keys:
+    """The keys of a fit, which is not run."""
+    used = []
+
+    def learn(key, table, recipe, public_key):
+        used.append(Keys(*(jax.random.key_data(one).tolist() for one in (key, public_key))))
+        raise InterruptedError
+
+    estimator._learn = learn
+    with pytest.raises(InterruptedError):
+        estimator.fit(*given)
+    return used[0]
+
+
+def test_the_owner_sees_how_the_declaration_reads_the_rows(rows):
+    X, y = rows
+    X, y = X.copy(), y.astype(object)
+    X[:7, 0], X[:, 1], y[3:5] = np.nan, 0.55, 2
+    report = boosting().fit(X, y).owner_report_
+    assert (report.rows, report.empty) == (50, 0)
+    assert dict(report.unread) == {"x0": 7, "x1": 0, "(y)": 2}
+    assert report.constant == report.doubtful == ("x1",)
+    assert "(y): 2 have no declared label" in str(report)
+    assert "counts not shown" in repr(report)
+    assert "50" not in repr(report)
+    report = boosting(most_weight=2).fit(X, y, ["?"] * 26 + [1.0] * 24).owner_report_
+    assert report.doubtful == ("(sample_weight)", "x1")

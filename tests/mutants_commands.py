@@ -11,9 +11,23 @@ COMMANDS = [
     Mutant(
         "a command that fits with a key of a number",
         "dpbt/commands/fit.py",
-        "key, public_key = keys.fresh_key(), keys.fresh_key()",
-        "key, public_key = keys.pair(jax.random.key(0))",
+        "key, public_key = keys.of_seed(options.seed)",
+        "key, public_key = keys.of_seed(0)",
         (command("a_release_draws_a_fresh_key"),),
+    ),
+    Mutant(
+        "a fit that pays before its owner looks",
+        "dpbt/commands/fit.py",
+        "        check.ask(options.file, domain, label, options.yes)",
+        "        pass",
+        ("tests/test_owner.py::test_a_fit_that_learns_noise_is_asked_about_before_it_pays",),
+    ),
+    Mutant(
+        "counts of private rows in a pipe",
+        "dpbt/commands/check.py",
+        "if not sys.stdout.isatty():",
+        "if False:",
+        ("tests/test_owner.py::test_check_prints_on_a_terminal_alone",),
     ),
     Mutant(
         "a command that shows the number of rows",

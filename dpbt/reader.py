@@ -4,6 +4,7 @@
 """
 
 import dataclasses
+import operator
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ import numpy as np
 
 from dpbt import modelfiles
 from dpbt.data import domains
+from dpbt.data.columns import tried
 from dpbt.data.domains import Domain
 from dpbt.data.kinds import Nominal, Numeric
 from dpbt.data.targets import Target, check, in_units, response_of
@@ -87,8 +89,9 @@ class SavedModel:
 
         Args:
             rows: raw columns: a mapping of names to cells, a data frame, or a list of mappings, one
-                for each row. They are read by the domain. Or an array of encoded rows:
-                `domains.encode` makes cells, and `domains.positions` numbers.
+                for each row. They are read by the domain. A cell that a mapping lacks is missing.
+                Or an array of encoded rows: `domains.encode` makes cells, and `domains.positions`
+                numbers.
 
         Raises:
             ValueError: for rows that the model cannot read. No cell is shown, and none is an error.
@@ -239,15 +242,17 @@ def _columns_of(rows: Any, domain: Domain | None) -> Mapping[str, Any]:
             return {name: rows[name] for name in found if domain is None or name in domain}
     listed = isinstance(rows, Sequence) and not isinstance(rows, str | bytes)
     given: list[Any] = list(rows) if listed else []
-    if not listed or not all(isinstance(row, Mapping) for row in given):
+    known = [row for row in given if tried(isinstance, row, Mapping)]
+    if not listed or (given and not known):
         raise ValueError(
             "rows must be columns by name, a data frame, a list of mappings or an array of encoded "
             f"rows, got {type(rows).__name__}"
         )
-    for name in domain or ():
-        if not all(name in row for row in given):
-            raise ValueError(f"every row must have the column {name!r}; None stands for a missing")
-    return {name: [row[name] for row in given] for name in domain or ()}
+    return {
+        name: [tried(operator.getitem, row, name) for row in given]
+        for name in domain or ()
+        if not given or any(tried(operator.contains, row, name) for row in known)
+    }
 
 
 def load(path: str | Path) -> SavedModel:

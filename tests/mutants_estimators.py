@@ -15,10 +15,10 @@ ESTIMATORS = [
     Mutant(
         "rows of a list in one array",
         "dpbt/data/frames.py",
-        "    if isinstance(data, list | tuple):\n",
-        "    data = np.asarray(data) if isinstance(data, list) else data\n    if isinstance(data, tuple):\n",
+        "        return _of_list(list(data), width)\n",
+        "        return rows_of(np.asarray(data))\n",
         (
-            estimator("no_cell_and_no_label_is_an_error"),
+            "tests/test_odd.py::test_estimators_read_odd_cells_as_missing",
             estimator("a_row_of_another_width_has_no_values"),
         ),
     ),
@@ -48,7 +48,9 @@ ESTIMATORS = [
         "dpbt/sklearn/base.py",
         "key = keys.of_rows(key, tables.digest([private]))",
         "pass",
-        ("tests/test_seeds.py::test_one_seed_has_other_noise_on_other_rows_and_the_same_structure",),
+        (
+            "tests/test_seeds.py::test_one_seed_has_other_noise_on_other_rows_and_the_same_structure",
+        ),
     ),
     Mutant(
         "a pickle with the owner's counts",

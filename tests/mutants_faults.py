@@ -85,7 +85,7 @@ FAULTS = [
     Mutant(
         "a conversion that goes on with other rows",
         "dpbt/data/conversion.py",
-        "        if again and chunk != self._known[number]:",
+        "        if known != [chunk] and (known or self._whole):",
         "        if False:",
         (damage("other_rows_of_the_same_size_and_time_are_found_in_the_last_chunk"),),
     ),

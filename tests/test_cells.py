@@ -6,7 +6,6 @@ import decimal
 import enum
 import fractions
 import itertools
-import math
 
 import jax.numpy as jnp
 import numpy as np
@@ -16,35 +15,24 @@ from hypothesis import strategies as st
 
 from dpbt.data import cells, columns, domains
 from dpbt.data.domains import Boolean, Nominal, Numeric
+from tests.odd import (
+    INF,
+    METHODS,
+    NAN,
+    Anything,
+    LyingBytes,
+    LyingDate,
+    LyingFloat,
+    LyingInt,
+    LyingText,
+    as_objects,
+    raises,
+)
 
-NAN, INF = math.nan, math.inf
 ZONE = datetime.timezone(datetime.timedelta(hours=2))
 
 
-class Hostile(type):
-    """A class whose every question raises."""
-
-    def __eq__(cls, other):
-        raise RuntimeError
-
-    __hash__ = None
-    __instancecheck__ = __subclasscheck__ = __getattribute__ = __eq__
-
-
-def _raise(*arguments):
-    raise RuntimeError
-
-
-ASKED = "eq hash str repr float int index bool len iter getitem getattribute array format lt gt"
-METHODS = {f"__{name}__": _raise for name in ASKED.split()}
-Anything = Hostile("Anything", (), METHODS)
-METHODS.pop("__getattribute__")
-LyingFloat = type("LyingFloat", (float,), METHODS)
-LyingInt = type("LyingInt", (int,), {**METHODS, "bit_length": _raise})
-LyingText = type("LyingText", (str,), {**METHODS, "strip": _raise, "lower": _raise})
-LyingBytes = type("LyingBytes", (bytes,), {**METHODS, "decode": _raise})
-LyingDate = type("LyingDate", (datetime.date,), {**METHODS, "isoformat": _raise})
-Stamp = type("Timestamp", (datetime.datetime,), {**METHODS, "isoformat": _raise})
+Stamp = type("Timestamp", (datetime.datetime,), {**METHODS, "isoformat": raises})
 NotATime = type("NaTType", (datetime.datetime,), {})
 broken = [object.__new__(fractions.Fraction), fractions.Fraction(1, 2)]
 broken[1]._denominator = 0
@@ -52,7 +40,7 @@ Tariff = enum.IntEnum("Tariff", ["LOW", "HIGH"])
 
 
 class Nowhere(datetime.tzinfo):
-    utcoffset = dst = tzname = _raise
+    utcoffset = dst = tzname = raises
 
 
 TABLE = [
@@ -170,10 +158,7 @@ def test_the_table_of_readings(case):
 def test_columns_of_all_kinds_give_the_same():
     odd = [cell for cell, _, _ in TABLE]
     listed = ("3", "a", "True", "2020-01-31", "NA", "")
-    as_array = np.empty(len(odd), object)
-    for place, cell in enumerate(odd):
-        as_array[place] = cell
-    for held in (odd, tuple(odd), as_array):
+    for held in (odd, tuple(odd), as_objects(odd)):
         found = columns.cells_of(held)
         assert same_bits(columns.read_numbers(found), [cells.number(cell) for cell in odd])
         words = [cells.word(cell, listed) for cell in odd]
@@ -290,12 +275,8 @@ def as_lists(rows):
     return {name: [row[k] for row in rows] for k, name in enumerate(DOMAIN)}
 
 
-def as_objects(rows):
-    held = {name: np.empty(len(rows), object) for name in DOMAIN}
-    for place, row in enumerate(rows):
-        for name, cell in zip(DOMAIN, row, strict=True):
-            held[name][place] = cell
-    return held
+def as_arrays(rows):
+    return {name: as_objects(cells) for name, cells in as_lists(rows).items()}
 
 
 @settings(max_examples=150)
@@ -303,9 +284,7 @@ def as_objects(rows):
 def test_a_row_changes_no_other(rows, odd, data):
     place = data.draw(st.integers(0, len(rows)))
     rows, odd = [unwrapped(row) for row in rows], unwrapped(odd)
-    for read, hold in itertools.product(
-        (domains.encode, domains.positions), (as_lists, as_objects)
-    ):
+    for read, hold in itertools.product((domains.encode, domains.positions), (as_lists, as_arrays)):
         alone = read(DOMAIN, hold(rows))
         assert np.array_equal(read(DOMAIN, hold([*rows, odd]))[: len(rows)], alone)
         inserted = read(DOMAIN, hold([*rows[:place], odd, *rows[place:]]))
@@ -411,6 +390,22 @@ class Arrowlike(list):
         return [scalar.as_py() for scalar in self]
 
 
+class Rust(BaseException):
+    """An error of polars."""
+
+
+class Far(list):
+    """A container of dates, of which Python holds not all."""
+
+    def __iter__(self):
+        raise Rust
+
+    def __getitem__(self, place):
+        if place == 1:
+            raise Rust
+        return super().__getitem__(place)
+
+
 class Serieslike(list):
     dtype = "Int64"
 
@@ -419,6 +414,7 @@ def test_containers_are_known_by_what_they_do():
     for values in ([1, None, "NA"], ["year 10000", 1, 2]):
         found = columns.cells_of(Arrowlike(map(Scalar, values)))
         assert found == [None if value == "year 10000" else value for value in values]
+    assert columns.cells_of(Far([3, 4, 5])) == [3, None, 5]
     assert columns.cells_of(Serieslike([1, None])) == [1, None]
     assert columns.cells_of(jnp.arange(2)).dtype == np.int32
     assert columns.cells_of(range(3)) == [0, 1, 2]

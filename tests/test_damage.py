@@ -1,5 +1,6 @@
 """Full disks, files that are cut off, and sources that change: conversions, checkpoints, purses."""
 
+import contextlib
 import dataclasses
 import errno
 import json
@@ -384,7 +385,7 @@ def test_other_rows_of_the_same_size_and_time_are_found_in_the_last_chunk(
     capsys.readouterr()
     words = [*moments.CONVERT[:-1], "70"]
     line = refused(capsys, *words)
-    assert "the rows changed since the conversion was stopped; convert to a new folder" in line
+    assert "the rows changed since they were converted; convert to a new folder" in line
     assert refused(capsys, *words) == line  # nor the next time
     words[words.index("rows.chunks")] = "new"
     assert main(words) == 0
@@ -407,11 +408,45 @@ def test_a_source_that_lost_rows_is_found(tmp_path, rows):
 
     with pytest.raises(KeyboardInterrupt):
         conversion.convert(source(300, True), domain, tmp_path / "t", rows_per_chunk=70)
-    with pytest.raises(ValueError, match="the rows changed since the conversion was stopped"):
+    with pytest.raises(ValueError, match="the rows changed since they were converted"):
         conversion.convert(source(rows, False), domain, tmp_path / "t", rows_per_chunk=70)
     assert not (tmp_path / "t" / "manifest.json").exists()
     found = conversion.convert(source(300, False), domain, tmp_path / "t", rows_per_chunk=70)
     assert found.capacity == 300
+
+
+@pytest.mark.parametrize("stop", [1, 3, 4])
+def test_columns_are_compared_with_all_that_was_written(tmp_path, monkeypatch, stop):
+    """Of a conversion that was stopped, and of one that ended with four chunks."""
+    domain, columns, labels = worker.random_cells(5, 560)
+    folder, flush = tmp_path / "t", conversion._Writer._flush
+
+    def convert(rows=280, flipped=(), where=folder):
+        cells, given = {name: columns[name][:rows] for name in columns}, labels[:rows].copy()
+        given[list(flipped)] ^= True
+        return conversion.convert_columns(domain, cells, given, where, rows_per_chunk=70)
+
+    def stopping(writer, rows):
+        if len(writer._chunks) == stop:
+            raise KeyboardInterrupt
+        flush(writer, rows)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(conversion._Writer, "_flush", stopping)
+        with contextlib.suppress(KeyboardInterrupt):
+            convert()
+    assert len(list(folder.glob("chunk-*"))) == stop
+    written = (folder / "chunk-000000").stat().st_mtime_ns
+    for options in ({"flipped": [0]}, {"flipped": [70 * stop - 1]}, {"rows": 60}):
+        with pytest.raises(ValueError, match="the rows changed since they were converted"):
+            convert(**options)
+    assert convert().identity == convert(where=tmp_path / "whole").identity
+    assert (folder / "chunk-000000").stat().st_mtime_ns == written
+
+    before = content(folder)
+    with pytest.raises(ValueError, match="the rows changed since they were converted"):
+        convert(560)
+    assert content(folder) == before
 
 
 def test_absent_rows_at_the_end_are_not_all_that_is_compared(tmp_path):
@@ -431,7 +466,7 @@ def test_absent_rows_at_the_end_are_not_all_that_is_compared(tmp_path):
         with pytest.raises(KeyboardInterrupt):
             conversion.convert(source(labels), domain, tmp_path / "t", **options)
     assert len(list((tmp_path / "t").glob("chunk-*"))) == 8
-    with pytest.raises(ValueError, match="the rows changed since the conversion was stopped"):
+    with pytest.raises(ValueError, match="the rows changed since they were converted"):
         conversion.convert(
             source([*labels[:-1], not labels[-1]]), domain, tmp_path / "t", **options
         )

@@ -30,6 +30,7 @@ from dpbt.sklearn import (
     PrivateForestClassifier,
     RepeatedReleaseWarning,
 )
+from tests.odd import Frame
 from tests.tables import seeded
 
 ROOT = Path(__file__).parent.parent
@@ -55,26 +56,6 @@ def rows():
     rng = np.random.default_rng(0)
     X = rng.uniform(0, 1, (50, 2))
     return X, (X[:, 0] > 0.5).astype(int)
-
-
-class Frame:
-    """The least that a data frame has."""
-
-    def __init__(self, columns):
-        self.data, self.columns = dict(columns), list(columns)
-
-    def __getitem__(self, name):
-        return self.data[name]
-
-    def __len__(self):
-        return len(next(iter(self.data.values())))
-
-    @property
-    def shape(self):
-        return len(self), len(self.columns)
-
-    def taking(self, *names):
-        return Frame({name: self.data[name] for name in names})
 
 
 @pytest.fixture
@@ -231,29 +212,6 @@ def test_labels_of_another_length(rows):
         boosting().fit(X, y[:-1])
     with pytest.raises(ValueError, match="target y is None"):
         boosting().fit(X, None)
-
-
-ODD = [
-    *(None, float("nan"), float("inf"), "text", "", b"\xff", object(), [1], {"a": 1}, 1j),
-    *(10**400, True, np.datetime64("2020-01-01")),
-]
-
-
-@pytest.mark.parametrize("cell", ODD, ids=lambda cell: type(cell).__name__)
-def test_no_cell_and_no_label_is_an_error(cell, rows):
-    """And what a list holds in one row changes how no other row is read."""
-    X, y = rows
-    odd = X.astype(object)
-    odd[3, 1] = cell
-    labels = y.astype(object)
-    labels[4] = cell
-    estimator = boosting(classes=(0, 1)).fit(odd, labels)
-    estimator.fit(odd.tolist(), labels.tolist())
-    for given in (odd, odd.tolist()):
-        np.testing.assert_array_equal(
-            np.delete(estimator.decision_function(given), 3),
-            np.delete(estimator.decision_function(X), 3),
-        )
 
 
 def test_a_row_of_another_width_has_no_values(rows):

@@ -21,7 +21,6 @@ from dpbt.sklearn import (
     RepeatedReleaseWarning,
 )
 from tests.tables import seeded
-from tests.test_sklearn import ODD
 
 SMALL = functools.partial(dpbt.recipes.oblivious_boost, rounds=4, depth=2)
 DOMAIN = {"a": Numeric(0, 1, bins=8), "b": Numeric(0, 1, bins=8)}
@@ -115,17 +114,6 @@ def test_numbers_are_learned_as_the_library_learns_them(rows):
     beyond = number(target_range=(12, 14)).fit(X, y).predict(X)
     assert beyond.min() >= 12
     assert beyond.max() <= 14
-
-
-@pytest.mark.parametrize("cell", ODD, ids=lambda cell: type(cell).__name__)
-def test_no_label_and_no_weight_is_an_error(cell, rows):
-    X, classes, numbers = rows
-    weight = np.ones(50).astype(object)
-    weight[7] = cell
-    for make, y in ((several, classes), (number, numbers)):
-        labels = y.astype(object)
-        labels[4] = cell
-        make(most_weight=1).fit(X, labels.tolist(), sample_weight=weight.tolist())
 
 
 @pytest.mark.parametrize("weight", [2.0, 1.0, 0.5, 0.0])

@@ -78,7 +78,7 @@ def test_other_rows_are_not_taken_for_those_of_an_earlier_conversion(tmp_path):
     domain, columns, labels = worker.random_cells(5, 3000)
     conversion.convert_columns(domain, columns, labels, tmp_path / "t")
     labels[-1] = ~labels[-1]
-    with pytest.raises(ValueError, match="another source"):
+    with pytest.raises(ValueError, match="the rows changed since they were converted"):
         conversion.convert_columns(domain, columns, labels, tmp_path / "t")
 
 

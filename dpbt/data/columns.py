@@ -80,15 +80,41 @@ def _unpacked(values: RawColumn) -> ColumnCells:
         return _of_arrow(values)
     if hasattr(values, "__array__") and isinstance(getattr(values, "dtype", None), np.dtype):
         return np.asarray(values)
-    if not _is_sequence(values):
+    if not is_sequence(values):
         raise ValueError(f"a column must be a sequence of cells, got {type(values).__name__}")
-    return list(values)
+    return _listed(values, lambda: list(values), by_position(values).__getitem__)
 
 
-def _is_sequence(values: RawColumn) -> bool:
+def is_sequence(values: object) -> bool:
+    """Whether a value has a length and an order: no text, no mapping and no set."""
     if isinstance(values, str | bytes | bytearray | Mapping | Set):
         return False
     return isinstance(values, Sized) and isinstance(values, Iterable)
+
+
+def by_position(values: RawColumn) -> Any:
+    """A container whose indices and slices are places, also if it has labels, as in pandas."""
+    return getattr(values, "iloc", values)
+
+
+def tried(read: Callable[..., Any], *given: Any) -> Any:
+    """What `read` returns, or None if it raises: the error may be of one private value."""
+    try:
+        return read(*given)
+    except (KeyboardInterrupt, SystemExit):
+        raise
+    except BaseException:  # errors of Rust, as in polars, are no Exception
+        return None
+
+
+def _listed(values: RawColumn, whole: Callable[[], list], cell: Callable[[int], Cell]) -> list:
+    """The cells of a container as a list.
+
+    If some cell cannot be made, such as a date in the year 10000, each is made by itself, and what
+    cannot be is None.
+    """
+    found = tried(whole)
+    return [tried(cell, k) for k in range(len(values))] if found is None else found
 
 
 def read_numbers(cells: ColumnCells) -> np.ndarray:
@@ -142,7 +168,8 @@ def _each(cells: ColumnCells, read: Callable[[Cell], Any], dtype: type) -> np.nd
 
     plain = cells
     if isinstance(cells, np.ndarray) and cells.dtype.kind == "U":
-        plain = _text_cells(cells)
+        text = cells  # its memory may hold no text
+        plain = _listed(text, text.tolist, text.__getitem__)
 
     known: dict[str, Any] = {}
     readings: list[Any] = []
@@ -154,21 +181,6 @@ def _each(cells: ColumnCells, read: Callable[[Cell], Any], dtype: type) -> np.nd
             known[cell] = read(cell)
         readings.append(known[cell])
     return np.array(readings, dtype)
-
-
-def _text_cells(cells: np.ndarray) -> list:
-    """Python text of an array; None where its memory holds no text."""
-    try:
-        return cells.tolist()
-    except Exception:
-        return [_text_cell(cells, index) for index in range(len(cells))]
-
-
-def _text_cell(cells: np.ndarray, index: int) -> str | None:
-    try:
-        return cells[index]
-    except Exception:
-        return None
 
 
 def _of_arrow(values: RawColumn) -> ColumnCells:
@@ -208,18 +220,5 @@ def _arrow_codes(values: RawColumn) -> ColumnCells:
 
 
 def _arrow_cells(values: RawColumn) -> list:
-    """Python values of an Arrow array.
-
-    A value that Python cannot hold, such as a date in the year 10000, is None.
-    """
-    try:
-        return values.to_pylist()
-    except Exception:  # it may be raised on one private value, so it must not be seen
-        return [_arrow_cell(scalar) for scalar in values]
-
-
-def _arrow_cell(scalar: Any) -> Cell:
-    try:
-        return scalar.as_py()
-    except Exception:
-        return None
+    """Python values of an Arrow array."""
+    return _listed(values, values.to_pylist, lambda k: values[k].as_py())

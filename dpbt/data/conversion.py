@@ -21,7 +21,7 @@ from dpbt import storage
 from dpbt.base import MOST_CHUNKED_ROWS
 from dpbt.data import chunks, domains
 from dpbt.data.chunks import ChunkedTable, Rows
-from dpbt.data.columns import RawColumn
+from dpbt.data.columns import RawColumn, by_position
 from dpbt.data.domains import Columns, Domain, Label
 from dpbt.data.files import blocks_of_file
 from dpbt.data.kinds import Nominal
@@ -56,8 +56,11 @@ class Source(Protocol):
     """Where rows come from."""
 
     @property
-    def identity(self) -> Mapping[str, Any]:
-        """What a stopped conversion is compared with before it goes on, as JSON content."""
+    def identity(self) -> Mapping[str, Any] | None:
+        """What a stopped conversion is compared with before it goes on, as JSON content.
+
+        With None its rows are compared: all that it has written is made again.
+        """
         ...
 
     def blocks(self, skip: int) -> Iterator[Block]:
@@ -114,22 +117,11 @@ class ColumnSource:
 
     Attributes:
         block: all rows.
+        identity: None, as cells are compared when they are encoded, and never before.
     """
 
     block: Block
-
-    @property
-    def identity(self) -> Mapping[str, Any]:
-        """The names and kinds of the columns, their length, and a hash of all rows."""
-        names = sorted(self.block.columns)
-        kinds = [[name, _kind(self.block.columns[name])] for name in names]
-        digest = hashlib.sha256()
-        for column in _all(self.block):
-            for start in range(0, len(column), BLOCK_ROWS):
-                part = np.asarray(column[start : start + BLOCK_ROWS])
-                plain = part.dtype.kind in "biufSU"
-                digest.update(part.tobytes() if plain else repr(part.tolist()).encode())
-        return {"columns": kinds, "rows": len(self.block.labels), "hash": digest.hexdigest()}
+    identity = None
 
     def blocks(self, skip: int) -> Iterator[Block]:
         """The rows from number `skip` on."""
@@ -137,22 +129,12 @@ class ColumnSource:
             yield _sliced(self.block, start, start + BLOCK_ROWS)
 
 
-def _kind(column: Any) -> str:
-    return str(getattr(column, "dtype", type(column).__name__))
-
-
-def _all(block: Block) -> list[Any]:
-    weight = [] if block.sample_weight is None else [block.sample_weight]
-    return [*(block.columns[name] for name in sorted(block.columns)), block.labels, *weight]
-
-
 def _sliced(block: Block, start: int, stop: int) -> Block:
-    weight = block.sample_weight
-    return Block(
-        {name: block.columns[name][start:stop] for name in block.columns},
-        block.labels[start:stop],
-        None if weight is None else weight[start:stop],
-    )
+    def part(column: RawColumn) -> RawColumn:
+        return None if column is None else by_position(column)[start:stop]
+
+    columns = {name: part(column) for name, column in block.columns.items()}
+    return Block(columns, part(block.labels), part(block.sample_weight))
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -228,7 +210,8 @@ def convert_columns(
     """
     chosen = {name: columns[name] for name in domain if name in columns}
     block = Block(chosen, labels, sample_weight)
-    if len({len(column) for column in _all(block)}) > 1:
+    weight = [] if sample_weight is None else [sample_weight]
+    if len({len(column) for column in (*chosen.values(), labels, *weight)}) > 1:
         raise ValueError("columns, labels and sample_weight must have the same length")
     return convert(ColumnSource(block), domain, folder, **options)
 
@@ -254,13 +237,14 @@ def convert(
     Every file is written under another name, put on the disk, and renamed. A conversion that was
     stopped goes on where it was, if it is called again with the same source and declarations. It
     makes the last chunk again that has a present row, and compares. So a source that changed
-    without its `identity` is found if rows of that chunk changed or moved.
+    without its `identity` is found if rows of that chunk changed or moved. A source whose
+    `identity` is None, such as columns, is compared with all chunks that were written.
 
     Args:
         source: `FileSource`, `ColumnSource`, `BlockSource`, or one of your own.
         domain: the public domain.
         folder: a folder that does not exist, is empty, or has the beginning of this conversion. A
-            folder that has the whole table is returned as it is.
+            folder that has the whole table is left as it is.
         negative: the word of the negative class, as `dpbt.table`.
         positive: the word of the positive class, as `dpbt.table`.
         target: the declared classes or range, as `dpbt.table`.
@@ -282,6 +266,7 @@ def convert(
     domains.check(domain)
     labels = labels_of(negative, positive, target, most_weight, class_weight)
     empty = _encoded(domain, Block({name: [] for name in domain}, [], None), labels)
+    named = source.identity
     declared = {
         "format": chunks.FORMAT,
         "format_version": chunks.VERSION,
@@ -294,9 +279,9 @@ def convert(
         else [[str(word), float(weight)] for word, weight in class_weight.items()],
         "rows_per_chunk": int(rows_per_chunk),
         "bound": None if capacity is None else int(capacity),
-        "source": dict(source.identity),
+        "source": None if named is None else dict(named),
     }
-    if (folder / chunks.MANIFEST).exists():
+    if named is not None and (folder / chunks.MANIFEST).exists():
         return _finished(folder, declared)
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     with storage.held(folder):
@@ -383,6 +368,7 @@ class _Writer:
         self._capacity, self._each = capacity, rows_per_chunk
         self._chunks: list[chunks.Chunk] = []
         self._known: list[chunks.Chunk] = []
+        self._whole = False
         self._weighted: bool | None = None
         self._open: Rows | None = None
         self._filled = 0
@@ -402,7 +388,8 @@ class _Writer:
         storage.remove_all_left(self._folder, f"{chunks.PREFIX}*")
         for name in (chunks.UNFINISHED, chunks.MANIFEST):
             storage.remove_left(self._folder / name)
-        state = self._folder / chunks.UNFINISHED
+        self._whole = (self._folder / chunks.MANIFEST).exists()
+        state = self._folder / (chunks.MANIFEST if self._whole else chunks.UNFINISHED)
         if not state.exists():
             if any(not path.name.startswith(".") for path in self._folder.iterdir()):
                 raise ValueError(f"{self._folder}: the folder has other files; give a new one")
@@ -415,12 +402,14 @@ class _Writer:
         _check_same(self._folder, content, self._declared)
         self._weighted = content["weighted"]
         self._known = [chunks.Chunk(*entry) for entry in content["chunks"]]
+        if self._declared["source"] is None:
+            return  # the rows alone say whether they are the same
         filled = [number for number, chunk in enumerate(self._known) if chunk.present]
         self._chunks = self._known[: filled[-1] if filled else 0]
 
     def give_up(self) -> None:
         """Delete the state, so that nothing goes on with these chunks."""
-        (self._folder / chunks.UNFINISHED).unlink()
+        (self._folder / chunks.UNFINISHED).unlink(missing_ok=True)
 
     def add(self, rows: Rows) -> None:
         """Add rows, and write each chunk that is full.
@@ -475,7 +464,7 @@ class _Writer:
         if len(self._chunks) < len(self._known):
             raise self._changed()
         self._write(chunks.MANIFEST, capacity)
-        (self._folder / chunks.UNFINISHED).unlink()
+        (self._folder / chunks.UNFINISHED).unlink(missing_ok=True)
 
     def _same_kind(self, rows: Rows) -> None:
         """Note whether rows have weights; ValueError if some have and some have not."""
@@ -508,21 +497,20 @@ class _Writer:
 
         number, present = len(self._chunks), int(np.count_nonzero(cut.present))
         chunk = chunks.Chunk(rows, present, digest.hexdigest())
-        again = number < len(self._known)
-        if again and chunk != self._known[number]:
+        known = self._known[number : number + 1]
+        if known != [chunk] and (known or self._whole):
             raise self._changed()
-        if not again:
+        if not known:
             path = self._folder / chunks.chunk_name(number)
             write_whole(path, write, mode=0o600, durable=True)
         self._chunks.append(chunk)
         self._open, self._filled = None, 0
-        if not again:
+        if not known:
             self._write(chunks.UNFINISHED)
 
     def _changed(self) -> ValueError:
         return ValueError(
-            f"{self._folder}: the rows changed since the conversion was stopped; convert to a new "
-            "folder"
+            f"{self._folder}: the rows changed since they were converted; convert to a new folder"
         )
 
     def _write(self, name: str, capacity: int | None = None) -> None:

@@ -4,12 +4,13 @@ No container is converted as a whole, because one odd cell would then change how
 """
 
 import dataclasses
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence, Set, Sized
+import itertools
+from collections.abc import Callable, Hashable, Mapping
 from typing import Any
 
 import numpy as np
 
-from dpbt.data.columns import RawColumn
+from dpbt.data.columns import RawColumn, is_sequence, tried
 
 Names = tuple[Hashable, ...]
 
@@ -44,8 +45,9 @@ def names_of(frame: Any) -> Names | None:
 def rows_of(data: Any, width: int | None = None) -> Rows:
     """The rows of a data frame (pandas, polars, Arrow), an array N x F, or a list of N rows.
 
-    A row of a list is a sequence of cells. With a public `width`, a row of another width is a row
-    without any value, as a malformed line of a file is.
+    A row of a list is a sequence of cells, read in its order. With a public `width`, a row of
+    another width is a row without any value, as a malformed line of a file is. So is what is no
+    sequence, and a row that raises an error.
 
     Args:
         data: the rows.
@@ -64,8 +66,10 @@ def rows_of(data: Any, width: int | None = None) -> Rows:
         if twins := sorted({str(name) for name in names if names.count(name) > 1}):
             raise ValueError(f"the columns of X must have distinct names, and {twins} repeat")
         return Rows(len(data), len(names), names, lambda j: data[names[j]])
-    if isinstance(data, list | tuple):
-        return _of_list(data, width)
+    if not hasattr(data, "__array__"):  # NumPy would show how many cells a list has
+        if not is_sequence(data):
+            raise ValueError(_not_rows(type(data).__name__))
+        return _of_list(list(data), width)
 
     array = data if isinstance(data, np.ma.MaskedArray) else np.asarray(data)
     if array.ndim != 2:
@@ -82,29 +86,32 @@ def _not_rows(got: str) -> str:
     )
 
 
-def _of_list(data: Sequence[Any], width: int | None) -> Rows:
+def _of_list(data: list[Any], width: int | None) -> Rows:
     """The rows of a list."""
-    if width is None and len(data) > 0 and not any(map(_is_row, data)):
-        raise ValueError(_not_rows("a list of what are no rows"))
     if width is None:
-        widths = {len(row) if _is_row(row) else -1 for row in data}
+        widths = {tried(_width, row) for row in data}
+        if widths == {None}:
+            raise ValueError(_not_rows("a list of what are no rows"))
         if len(widths) != 1:
             raise ValueError(
                 "a list of rows must have one width; declare the domain as a dict of columns, and "
                 "rows of another width count as rows without values"
             )
         (width,) = widths
-    known: int = width
-
-    def column(j: int) -> list:
-        return [row[j] if _is_row(row) and len(row) == known else None for row in data]
-
-    return Rows(len(data), known, None, column)
+    assert width is not None
+    rows = [tried(_cells, row, width) or [None] * width for row in data]
+    return Rows(len(rows), width, None, lambda j: [row[j] for row in rows])
 
 
-def _is_row(row: Any) -> bool:
-    if isinstance(row, np.ndarray):
-        return row.ndim == 1
-    if isinstance(row, str | bytes | bytearray | Mapping | Set):
-        return False
-    return isinstance(row, Sized) and isinstance(row, Iterable) and hasattr(row, "__getitem__")
+def _width(row: Any) -> int | None:
+    """How many cells a row has; None for what is no row."""
+    is_row = row.ndim == 1 if isinstance(row, np.ndarray) else is_sequence(row)
+    return len(row) if is_row else None
+
+
+def _cells(row: Any, width: int) -> list | None:
+    """The cells of a row in their order, whatever its labels; None for another width."""
+    if _width(row) != width:
+        return None
+    cells = list(itertools.islice(row, width + 1))  # its length may be a lie
+    return cells if len(cells) == width else None

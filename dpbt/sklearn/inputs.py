@@ -159,7 +159,7 @@ def column_of(name: str, what: str, data: Any) -> Any:
         return data[names[0]]
     if names is not None:
         raise ValueError(f"{name} must be one column of {what}, got {len(names)}")
-    if isinstance(data, list | tuple) or not hasattr(data, "__array__"):
+    if hasattr(data, "to_pylist") or not hasattr(data, "__array__"):
         return data
     if not hasattr(data, "dtype"):
         data = np.asarray(data)

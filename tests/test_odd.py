@@ -1,0 +1,386 @@
+"""Odd cells and rows are read as missing by every entry, and nothing says that they are there."""
+
+import csv
+import functools
+import itertools
+import json
+import tracemalloc
+
+import numpy as np
+import pytest
+
+import dpbt
+from dpbt import __main__ as command_line
+from dpbt.data import conversion, owner
+from dpbt.data.domains import Boolean, Nominal, Numeric, encode, missing_cells, positions
+from dpbt.data.frames import rows_of
+from dpbt.sklearn import (
+    PrivateBoostingClassifier,
+    PrivateBoostingRegressor,
+    PrivateForestClassifier,
+)
+from tests import filerows, odd
+from tests.leaving import BOUND, N, Watch, found_in
+from tests.test_chunks import cells_of as rows_in_chunks
+
+pytestmark = pytest.mark.filterwarnings("ignore:research key", "ignore:X does not have valid")
+
+DOMAIN = {
+    "n": Numeric(0, 4, bins=4, missing=True),
+    "c": Nominal(("a", "b")),
+    "o": Nominal(("a", "rest"), other="rest"),
+    "b": Boolean("yes", "no", missing=True),
+}
+WORDS = {"n": (0.5, 3.5), "c": ("a", "b"), "o": ("a", "c"), "b": ("yes", "no")}
+RNG = np.random.default_rng(0)
+USUAL = {name: [pair[k] for k in RNG.integers(0, 2, N)] for name, pair in WORDS.items()}
+LABELS = ["yes" if number > 2 else "no" for number in USUAL["n"]]
+WEIGHTS = RNG.uniform(0, 4, N).tolist()
+TWO = {"negative": "no", "positive": "yes"}
+
+
+def rows(pairs, hold=list, plain=False):
+    """(columns, labels, numbers, weights) with odd cells in some rows, no two in one row.
+
+    Args:
+        pairs: odd cells and their numbers.
+        hold: makes the container of a column.
+        plain: take what the odd cells are read as in place of them.
+    """
+    cells = [cell for cell, _ in pairs]
+    numbers = [None if x != x else x for _, x in pairs] if plain else cells
+    words = [None for _ in pairs] if plain else cells
+    columns = {
+        name: hold(odd.mixed(USUAL[name], numbers if name == "n" else words, first))
+        for first, name in enumerate(DOMAIN)
+    }
+    labels = hold(odd.mixed(LABELS, words, 4))
+    target = hold(odd.mixed(USUAL["n"], numbers, 5))
+    return columns, labels, target, hold(odd.mixed(WEIGHTS, numbers, 6))
+
+
+def as_mappings(columns):
+    return [dict(zip(columns, cells, strict=True)) for cells in zip(*columns.values(), strict=True)]
+
+
+def from_columns(model, columns, labels, numbers, weights, folder):
+    options = {**TWO, "sample_weight": weights, "most_weight": 3.0, "rows_per_chunk": 500}
+    return rows_in_chunks(conversion.convert_columns(DOMAIN, columns, labels, folder, **options))
+
+
+def from_blocks(model, columns, labels, numbers, weights, folder):
+    source = conversion.BlockSource("rows", lambda: [conversion.Block(columns, numbers, weights)])
+    options = {"target": Numeric(0, 4), "most_weight": 1, "capacity": BOUND}
+    return rows_in_chunks(conversion.convert(source, DOMAIN, folder, **options))
+
+
+def table(model, columns, labels, numbers, weights, folder, **options):
+    chosen = {**TWO, "sample_weight": weights, "most_weight": 1, "capacity": BOUND, **options}
+    targets = (labels, Nominal(("yes", "no", "c"))), (numbers, Numeric(0, 4))
+    others = [dpbt.table(DOMAIN, columns, own, target=target) for own, target in targets]
+    found = dpbt.table(DOMAIN, columns, labels, **chosen)
+    return [(*made[:3], made.weight) for made in (found, *others)]
+
+
+ENTRIES = {
+    "encode": lambda model, columns, *_: encode(DOMAIN, columns),
+    "positions": lambda model, columns, *_: positions(DOMAIN, columns, codes=True),
+    "missing_cells": lambda model, columns, *_: [
+        count for name, count in missing_cells(DOMAIN, columns).items() if name != "o"
+    ],
+    "owner": lambda model, columns, labels, numbers, *_: [
+        owner.report(
+            {**DOMAIN, "label": Numeric(0, 4)}, "label", [{**columns, "label": numbers}]
+        ).unread[name]
+        for name in ("n", "b", "label")
+    ],
+    "table": table,
+    "exact table": functools.partial(table, exact=True, class_weight={"yes": 1, "no": 2}),
+    "convert_columns": from_columns,
+    "convert": from_blocks,
+    "saved, columns": lambda model, columns, *_: model.predict_proba(columns),
+    "saved, frame": lambda model, columns, *_: model.decision_function(odd.Frame(columns)),
+    "saved, mappings": lambda model, columns, *_: model.predict(as_mappings(columns)),
+}
+
+
+@pytest.fixture
+def watch(capfd, caplog, tmp_path):
+    return Watch(capfd, caplog, tmp_path)
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    """A saved model, and what it was saved from."""
+    columns, labels, *_ = rows([])
+    path = tmp_path_factory.mktemp("model") / "model.json"
+    estimator(PrivateBoostingClassifier).fit(odd.Frame(columns), labels).save(path)
+    return dpbt.load(path)
+
+
+def alike(found, expected):
+    for one, other in zip(found, expected, strict=True):
+        if isinstance(other, tuple | list):
+            alike(one, other)
+        elif other is None:
+            assert one is None
+        else:
+            np.testing.assert_array_equal(np.asarray(one), np.asarray(other))
+
+
+def assert_silent(watch):
+    assert watch.error is None, type(watch.error)
+    assert found_in(watch.said) == []
+
+
+@pytest.mark.parametrize("hold", odd.HOLDS)
+@pytest.mark.parametrize("entry", ENTRIES)
+def test_odd_cells_are_missing_in_every_container(entry, hold, model, watch, tmp_path):
+    expected = ENTRIES[entry](model, *rows(odd.CELLS, plain=True), tmp_path / "plain")
+    given = rows(odd.CELLS, odd.HOLDS[hold])
+    found = watch(lambda: ENTRIES[entry](model, *given, tmp_path / "odd"))
+    assert_silent(watch)
+    alike(found, expected)
+
+
+@pytest.mark.parametrize("case", range(len(odd.CELLS)))
+@pytest.mark.parametrize("entry", ["table", "convert_columns"])
+def test_an_odd_cell_alone_is_missing(entry, case, watch, tmp_path):
+    """NumPy makes other arrays of one odd cell than of several."""
+    pairs = odd.CELLS[case : case + 1]
+    expected = ENTRIES[entry](None, *rows(pairs, plain=True), tmp_path / "plain")
+    given = rows(pairs)
+    found = watch(lambda: ENTRIES[entry](None, *given, tmp_path / "odd"))
+    assert_silent(watch)
+    alike(found, expected)
+
+
+def test_a_long_text_takes_no_room_in_other_rows(tmp_path):
+    given = rows([(odd.LONG, None)])
+    tracemalloc.start()
+    try:
+        from_columns(None, *given, tmp_path / "t")
+        assert tracemalloc.get_traced_memory()[1] < 100 * len(odd.LONG)
+    finally:
+        tracemalloc.stop()
+
+
+# Estimators.
+
+BOOSTED = functools.partial(dpbt.recipes.oblivious_boost, rounds=2, depth=2)
+GROVE = functools.partial(dpbt.recipes.random_forest, rounds=2, depth=2)
+
+
+def estimator(kind):
+    options = {
+        "epsilon": 20.0,
+        "rows": BOUND,
+        "domain": DOMAIN,
+        "random_state": 1,
+        "recipe": GROVE if kind is PrivateForestClassifier else BOOSTED,
+    }
+    if kind is PrivateBoostingRegressor:
+        return kind(**options, most_weight=1, target_range=(0, 4))
+    bound = {} if kind is PrivateForestClassifier else {"most_weight": 1}
+    return kind(**options, **bound, classes=("no", "yes"))
+
+
+def as_array(columns):
+    array = np.empty((N, len(columns)), object)
+    for j, cells in enumerate(columns.values()):
+        array[:, j] = odd.as_objects(cells)
+    return array
+
+
+def frame_of_pandas(columns):
+    pandas = pytest.importorskip("pandas", reason="no pandas; its frames are not tested")
+    return pandas.DataFrame({name: odd.of_pandas(cells) for name, cells in columns.items()})
+
+
+def frame_of_polars(columns):
+    polars = pytest.importorskip("polars", reason="no polars; its frames are not tested")
+    return polars.DataFrame([odd.of_polars(cells).alias(name) for name, cells in columns.items()])
+
+
+FRAMES = {
+    "list": lambda columns: list(zip(*columns.values(), strict=True)),
+    "deque": lambda columns: odd.deque(zip(*columns.values(), strict=True)),
+    "array": as_array,
+    "frame": odd.Frame,
+    "pandas": frame_of_pandas,
+    "polars": frame_of_polars,
+}
+
+
+def learned(kind, X, labels, numbers, weights):
+    """What an estimator learns and answers."""
+    made = estimator(kind)
+    weighted = {} if kind is PrivateForestClassifier else {"sample_weight": weights}
+    y = numbers if kind is PrivateBoostingRegressor else labels
+    made.fit(X, y, **weighted)
+    answers = [made.predict(X)]
+    if kind is not PrivateBoostingRegressor:
+        answers += [made.predict_proba(X), made.decision_function(X)]
+    return made.explain(), *answers
+
+
+@functools.cache
+def expected_of(kind):
+    columns, *others = rows(odd.CELLS, plain=True)
+    return learned(kind, odd.Frame(columns), *others)
+
+
+@pytest.mark.parametrize("frame", FRAMES)
+@pytest.mark.parametrize(
+    "kind",
+    [PrivateBoostingClassifier, PrivateForestClassifier, PrivateBoostingRegressor],
+    ids=["classifier", "forest", "regressor"],
+)
+def test_estimators_read_odd_cells_as_missing(kind, frame, watch):
+    X = FRAMES[frame](rows(odd.CELLS)[0])
+    others = rows(odd.CELLS, odd.HOLDS.get(frame, list))[1:]
+    expected = expected_of(kind)
+    found = watch(lambda: learned(kind, X, *others))
+    assert_silent(watch)
+    alike(found, expected)
+
+
+def test_arrow_tables_of_any_type_are_read(watch):
+    arrow = pytest.importorskip("pyarrow", reason="no pyarrow; its tables are not tested")
+    kinds = {
+        "n": arrow.array([[1.0, 2.0]] * N),
+        "c": arrow.array([{"zqxcell": 1}] * N),
+        "o": arrow.array([b"\xff"] * N),
+        "b": arrow.array([10**15] * N, arrow.timestamp("s")),
+    }
+    nothing = odd.Frame({name: [None] * N for name in DOMAIN})
+    found = []
+    for X, y in ((arrow.table(kinds), arrow.array(LABELS)), (nothing, LABELS)):
+        made = estimator(PrivateBoostingClassifier)
+        watch(lambda X=X, y=y, made=made: made.fit(X, y, sample_weight=arrow.array([[1]] * N)))
+        assert_silent(watch)
+        found.append((made.explain(), made.decision_function(X)))
+        watch(lambda X=X, made=made: made.fit(X, arrow.array([[1]] * N)))
+        assert_silent(watch)
+    alike(*found)
+
+
+# Rows of a list.
+
+
+@pytest.mark.parametrize("name", odd.ROWS)
+def test_an_odd_row_has_no_values(name, watch):
+    usual = [(x, 0.25) for x in np.linspace(0, 1, N)]
+    given, plain = (odd.mixed(usual, [row], 7) for row in (odd.ROWS[name], (None, None)))
+    found = watch(lambda: rows_of(given, 2))
+    assert_silent(watch)
+    assert found.count == N
+    for j in (0, 1):
+        assert found.column(j) == [row[j] for row in plain]
+    watch(lambda: rows_of(given))  # whose width nobody declared
+    assert watch.error is None or "one width" in str(watch.error)
+    assert found_in(watch.said) == []
+
+
+def test_rows_are_read_by_position_whatever_their_labels(watch):
+    assert_read_by_position(odd.GOOD, watch)
+
+
+def test_rows_of_pandas_are_read_by_position(watch):
+    assert_read_by_position([odd.of_pandas([0.5, 0.25])] * 3, watch)
+
+
+def assert_read_by_position(rows, watch):
+    for width in (2, None):
+        found = watch(lambda width=width: rows_of(rows, width))
+        assert_silent(watch)
+        assert [found.column(j) for j in (0, 1)] == [[0.5] * len(rows), [0.25] * len(rows)]
+
+
+def test_estimators_predict_odd_rows(watch):
+    usual = [(0.5, "a", "a", "yes")] * N
+    others = [*odd.ROWS.values(), *odd.CELLS[0]]
+    made = estimator(PrivateBoostingClassifier)
+    watch(lambda: made.fit(odd.mixed(usual, others), LABELS))
+    assert_silent(watch)
+    found = watch(lambda: made.decision_function(odd.mixed(usual, others)))
+    assert_silent(watch)
+    missing = made.decision_function([(None,) * 4])[0]
+    plain = made.decision_function(usual[:1])[0]
+    at = [29 * k for k in range(len(others))]
+    np.testing.assert_array_equal(found[at], np.full(len(at), missing))
+    np.testing.assert_array_equal(np.delete(found, at), np.full(N - len(at), plain))
+
+
+def test_a_mapping_without_a_cell_lacks_it(model, watch):
+    """A saved model reads rows that are mappings."""
+    usual = as_mappings(rows([])[0])
+    hidden = [odd.Hidden(usual[0]), {}, None, "zqxcell", object.__new__(odd.Anything)]
+    plain = odd.mixed(usual, [dict.fromkeys(DOMAIN)] * len(hidden))
+    found = watch(lambda: model.decision_function(odd.mixed(usual, hidden)))
+    assert_silent(watch)
+    np.testing.assert_array_equal(found, model.decision_function(plain))
+
+
+# Files.
+
+DECLARED = {
+    "columns": {
+        "n": {"type": "numeric", "low": 0, "high": 4, "bins": 4, "missing": True},
+        "c": {"type": "nominal", "values": ["a", "b"]},
+        "o": {"type": "nominal", "values": ["a", "rest"], "other": "rest"},
+        "b": {"type": "boolean", "true": "yes", "false": "no", "missing": True},
+    },
+    "label": {"column": "y", "positive": "yes", "negative": "no"},
+    "weight": {"column": "w", "most": 3},
+}
+
+
+def readable(text):
+    """Whether a line with this cell is a row with values."""
+    try:
+        text.decode("utf-8")
+    except UnicodeDecodeError:
+        return False
+    return b"\0" not in text and len(text) <= csv.field_size_limit()
+
+
+def lines_of(plain):
+    """Lines of a file: odd ones, or the blank ones and the empty cells that they are read as."""
+    columns = [*rows([])[0].values(), LABELS, WEIGHTS]
+    lines = [",".join(map(str, cells)).encode() for cells in zip(*columns, strict=True)]
+    cells = [cell for cell, _ in odd.CELLS if type(cell) is str or type(cell) is bytes]
+    texts = [c if type(c) is bytes else c.encode("utf-8", "surrogatepass") for c in cells]
+    for place, (column, text) in enumerate(itertools.product(range(6), texts)):
+        found = lines[7 * place].split(b",")
+        number = text.isdigit() and column in (0, 5)
+        found[column] = (b"inf" if number else b"") if plain else text
+        lines[7 * place] = b",".join(found) if readable(text) or not plain else b""
+    lines[-12:] = [b""] * 12 if plain else filerows.ODD_LINES[:12]
+    return b"\n".join([b"n,c,o,b,y,w", *lines, b""])
+
+
+def commands(folder, plain):
+    """What the commands make of a file."""
+    names = ("rows.csv", "domain.json", "model.json", "rows.chunks")
+    lines, domain, model, table = (str(folder / name) for name in names)
+    folder.mkdir()
+    (folder / "rows.csv").write_bytes(lines_of(plain))
+    (folder / "domain.json").write_text(json.dumps(DECLARED))
+    recipe = ("--epsilon", "5", "--recipe", "bdpe", "--rounds", "2", "--depth", "2", "--seed", "3")
+    for words in (
+        ("fit", lines, "--domain", domain, "--rows", str(BOUND), "--out", model, *recipe),
+        ("convert", domain, lines, table, "--capacity", str(BOUND), "--rows-per-chunk", "500"),
+        ("predict", model, lines, "--out", f"{model}.csv"),
+        ("predict", model, table, "--out", f"{table}.csv"),
+    ):
+        assert command_line.main(list(words)) == 0
+    written = ("model.json", "model.json.csv", "rows.chunks.csv")
+    return [(folder / name).read_text() for name in written]
+
+
+def test_commands_read_odd_lines_as_missing(watch, tmp_path):
+    expected = commands(tmp_path / "plain", True)
+    found = watch(lambda: commands(tmp_path / "odd", False))
+    assert_silent(watch)
+    assert found == expected

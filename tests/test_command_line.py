@@ -4,7 +4,6 @@ import csv
 import io
 import json
 import os
-import re
 import subprocess
 import sys
 import time
@@ -23,8 +22,9 @@ from dpbt.commands import inputs, output
 from dpbt.data import domains, files
 from dpbt.privacy import keys
 from dpbt.recipes import named
+from tests import pages
+from tests.pages import blocks
 from tests.tables import seeded
-from tests.test_docs import blocks
 
 ROOT = Path(__file__).parent.parent
 INCOME = ROOT / "docs" / "examples" / "income.json"
@@ -508,39 +508,10 @@ def test_help_lists_every_command_on_one_line(capsys):
         assert sum(line.strip().startswith(f"{name} ") for line in out.splitlines()) == 1
 
 
-def income_rows(path: Path) -> None:
-    """A made-up file of the columns that the page's domain declares."""
-    rng = np.random.default_rng(0)
-    head = ("age", "education-num", "hours-per-week", "capital-gain", "marital-status", "sex")
-    with open(path, "w", newline="") as file:
-        writer = csv.writer(file)
-        writer.writerow((*head, "income"))
-        for _ in range(300):
-            age, school = rng.integers(17, 90), rng.integers(1, 17)
-            status = rng.choice(["Divorced", "Widowed"])
-            income = ">50K" if school > 12 else "<=50K"
-            writer.writerow((age, school, 40, 0, status, rng.choice(["Male", "Female"]), income))
-
-
 PAGE = (ROOT / "docs" / "handing_over.md").read_text()
-SHOWN = [line.split()[1:] for line in re.findall(r"^dpbt .*", PAGE, re.MULTILINE)]
 
 
 def test_the_commands_of_the_docs_are_all_of_them():
-    assert {words[0] for words in SHOWN} == set(command_line.COMMANDS)
-
-
-@pytest.mark.slow
-def test_the_commands_of_the_docs_run(tmp_path, capsys, monkeypatch):
-    """On made-up rows: `auto` compiles for more than five seconds."""
-    monkeypatch.chdir(tmp_path)
-    income_rows(Path("income.csv"))
-    people = next(block for block in blocks(PAGE, "") if block.startswith("age,"))
-    Path("new.csv").write_text(people)
-    monkeypatch.setattr(sys.__stdout__, "isatty", lambda: True)
-    for words in SHOWN:
-        assert run(capsys, *words)[0] == 0
-        if words[0] == "domain":
-            Path("income.json").write_bytes(INCOME.read_bytes())
-    _, out, _ = run(capsys, "predict", "model.json", "new.csv")
-    assert len(out.splitlines()) == len(people.splitlines())
+    """`tests/test_docs.py` runs them."""
+    shown = [words for block in blocks(PAGE, "sh") for words in pages.commands(block)]
+    assert {words[1] for words in shown if words[0] == "dpbt"} == set(command_line.COMMANDS)

@@ -1,6 +1,5 @@
 """What the README and the docs say is true: code runs, names, links and commands exist."""
 
-import importlib
 import re
 import runpy
 import tomllib
@@ -10,22 +9,15 @@ from pathlib import Path
 import pytest
 
 import dpbt
-from dpbt.base import relation_name
+from dpbt.base import PrivateProgram, relation_name
 from dpbt.privacy import accounting
 from dpbt.privacy.keys import ResearchKeyWarning
-from experiments.__main__ import COMMANDS, PAPERS
-from paper_figures.__main__ import NAMES as FIGURES
-from tests import prose
+from tests import names, pages, prose
+from tests.pages import PAGES, blocks
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text()
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 EXAMPLES = {path.name: path for path in sorted((ROOT / "docs" / "examples").glob("*.py"))}
-
-
-def blocks(text: str, language: str) -> list[str]:
-    fenced = re.findall(r"^```(\w*)\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)
-    return [block for name, block in fenced if name == language]
 
 
 def anchor(heading: str) -> str:
@@ -57,6 +49,36 @@ def test_the_quickstart_prints_what_the_readme_shows(quiet_folder, capsys):
     assert len(scope["model"].hypotheses.leaf) == scope["model"].recipe.rounds
 
 
+BEFORE = {
+    "handing_over.md": (("tutorial.md", "names="),),
+    "composition.md": (("tutorial.md", "names="), ("handing_over.md", "cp ")),
+}
+"""The blocks of commands of other pages that make the files of a page, by how they begin."""
+
+
+def make_files(page: str, folder: Path) -> None:
+    """What a reader has before the page: a checkout, Adult with made-up people, and a model."""
+    (folder / "docs").symlink_to(ROOT / "docs")
+    (folder / "data" / "adult").mkdir(parents=True)
+    line = "{}, Private, 1, HS-grad, {}, Divorced, Sales, Unmarried, White, {}, 0, 0, 40, Cuba, {}"
+    for name, stop in (("adult.data", ""), ("adult.test", ".")):
+        people = [
+            (20 + row % 60, row % 16, ("Male", "Female")[row % 2], ("<=50K", ">50K")[row % 60 > 30])
+            for row in range(200)
+        ]
+        lines = [line.format(*person) + stop for person in people]
+        (folder / "data" / "adult" / name).write_text("\n".join(lines) + "\n\n")
+    for other, start in BEFORE.get(page, ()):
+        text = (ROOT / "docs" / other).read_text()
+        (block,) = [block for block in blocks(text, "sh") if block.startswith(start)]
+        pages.run(block, folder)
+    if page == "pictures.md":
+        domain = {"age": dpbt.domains.Numeric(18, 90, bins=4), "income": dpbt.domains.Numeric(0, 9)}
+        table = dpbt.table(domain, {"age": [20, 70], "income": [1, 2]}, [False, True])
+        recipe = dpbt.recipes.bdpe(epsilon=9.0, rows=9, rounds=1, depth=2, criterion="gini")
+        dpbt.fit(dpbt.fresh_key(), table, recipe).save("model.json", domain=domain)
+
+
 @pytest.mark.parametrize(
     "page",
     [
@@ -65,13 +87,33 @@ def test_the_quickstart_prints_what_the_readme_shows(quiet_folder, capsys):
         if page.name != "README.md"
     ],
 )
-def test_code_of_the_docs_is_of_an_example_or_runs(page, quiet_folder):
+def test_code_and_commands_of_the_docs_run(page, quiet_folder):
+    """In one folder and in their order, but for code of an example, and for `pages.NOT_RUN`."""
+    make_files(page, quiet_folder)
     examples = [path.read_text() for path in EXAMPLES.values()]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ResearchKeyWarning)
-        for block in blocks((ROOT / "docs" / page).read_text(), "python"):
-            if not any(block in example for example in examples):
-                exec(compile(block, page, "exec"), {})
+        for block in pages.steps((ROOT / "docs" / page).read_text()):
+            if block.language == "python" and not any(block.text in text for text in examples):
+                exec(compile(block.text, page, "exec"), {})
+            if block.language == "sh":
+                printed = pages.run(block.text, quiet_folder)
+                if printed is not None and block.shown is not None:
+                    assert pages.form(printed) == pages.form(block.shown)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_commands_are_read_by_their_programs(page):
+    text = page.read_text()
+    assert not [block for block in blocks(text, "") if pages.is_known(pages.meant(block.split()))]
+    for block in blocks(text, "sh"):
+        for words in pages.commands(block):
+            if pages.is_known(words):
+                pages.check(words)
+    for part in pages.inline(text):
+        assert pages.is_command(part) is not False, part
+    for cell in re.findall(r"(?<=\|)[^|\n]+", text):
+        assert pages.has_no_stranger(cell), cell
 
 
 TUTORIAL = ("income.py", "read_model.py")
@@ -131,19 +173,6 @@ def test_readme_ledger_and_pages_name_one_relation_one_rows_one_sampler_and_one_
             assert accounting.EXACT_WORDS in page
 
 
-def test_commands_and_figures_exist():
-    text = " ".join("\n".join(page.read_text() for page in PAGES).split())
-    for name, program in re.findall(r"python -m experiments (\w+)(?: (\w+))?", text):
-        assert name in COMMANDS
-        if name in PAPERS and program:
-            assert program in importlib.import_module(COMMANDS[name]).PROGRAMS
-    for name in re.findall(r"paper_figures ([\w/]+)`", text):
-        assert name in FIGURES or name in PAPERS
-    targets = re.findall(r"^(\w[\w-]*):", (ROOT / "Makefile").read_text(), re.MULTILINE)
-    for name in re.findall(r"`make ([\w-]+)`", text):
-        assert name in targets
-
-
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_links_exist(page):
     for target in re.findall(r"\]\((?!http)([^)]+)\)", page.read_text()):
@@ -156,14 +185,45 @@ def test_links_exist(page):
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_names_of_the_library_exist(page):
-    for name in set(re.findall(r"`dpbt\.([\w.]+)", page.read_text())):
-        found: object = dpbt
-        for part in name.split("."):
-            if not hasattr(found, part):
-                module = getattr(found, "__name__", "dpbt")
-                importlib.import_module(f"{module}.{part}")
-            found = getattr(found, part)
+def test_names_and_files_exist(page):
+    """What stands between backticks and looks like a name of the code, a file or a test."""
+    assert [part for part in pages.inline(page.read_text()) if not names.is_there(part)] == []
+
+
+def test_a_name_that_moved_is_found():
+    for name in ("sensitivity.error_weight", "slickness.indicator", "rule_range", "tests/none.py"):
+        assert not names.is_there(name)
+    for name in ("Recipe.kind", "dpbt.fit.kind", "purse.fits(key)", "tests/test_docs.py::test_no"):
+        assert not names.is_there(name)
+    for name in ("slickness.INDICATOR", "Recipe.rounds", "purse.take(recipe)", "np.array", "x > 1"):
+        assert names.is_there(name)
+
+
+def test_a_command_that_changed_is_found():
+    old = "experiments data --data data fetch adult", "dpbt fit rows.csv --row 3", "make tests"
+    for command in old:
+        assert not pages.exists(command.split())
+        assert pages.is_command(command.replace("experiments", "python -m experiments")) is False
+    assert pages.is_command("--rows-per-persons") is False
+    assert not pages.has_no_stranger("`bun_2020 run`, `rate`")
+    assert pages.is_command("--rows-per-person")
+
+
+def test_each_reason_not_to_run_a_command_is_needed():
+    shown = [block for page in PAGES for block in blocks(page.read_text(), "sh")]
+    assert {pages.reason(words) for block in shown for words in pages.commands(block)} == {
+        *pages.NOT_RUN,
+        None,
+    }
+
+
+def test_the_ways_to_run_a_program_are_those_of_the_page():
+    text = (ROOT / "docs" / "privacy.md").read_text()
+    table = text.partition("| way |")[2].partition("\n\n")[0]
+    ways = re.findall(r"^\| `(\w+)`", table, re.MULTILINE)
+    assert set(ways) == set(PrivateProgram._fields) - {"events", "stages"}
+    assert len(ways) == 7
+    assert "in seven ways:" in text
 
 
 def test_the_readme_is_short_and_lines_and_sentences_are():

@@ -1,6 +1,7 @@
 """Pictures of two private models of a made-up table; docs/pictures.md shows them.
 
-Run it with `python docs/examples/pictures.py FOLDER`. It writes PNG files there.
+Run it with `python docs/examples/pictures.py FOLDER`. It writes PNG files there,
+and `model.json` into the current folder.
 """
 
 import csv
@@ -54,6 +55,8 @@ recipe = dpbt.recipes.bdpe(epsilon=1.0, rows=ROWS, rounds=4, depth=3, criterion=
 readable = dpbt.fit(key, table, recipe)
 accurate = dpbt.fit(key, table, dpbt.recipes.auto(epsilon=1.0, rows=ROWS, domain=domain))
 print(dpbt.ledger(recipe))
+
+accurate.save("model.json", domain=domain)
 
 dpbt.plot.tree(readable, domain, round=0)
 save("picture_tree.png")

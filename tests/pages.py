@@ -1,0 +1,241 @@
+"""README and docs: their blocks, and the commands in them, which are read as programs read them."""
+
+import argparse
+import contextlib
+import functools
+import io
+import re
+import shlex
+import subprocess
+import tomllib
+from pathlib import Path
+from typing import NamedTuple
+
+import dpbt.__main__
+import experiments.__main__
+from dpbt.commands.errors import InputError
+from dpbt.commands.options import Parser, add_commands
+from paper_figures.__main__ import NAMES as FIGURES
+
+ROOT = Path(__file__).parent.parent
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+PROGRAMS = {"dpbt": dpbt.__main__, "experiments": experiments.__main__}
+
+NOT_RUN = {
+    "make": "it sets up an environment, and runs what other tests run",
+    "venv": "it makes an environment",
+    "pip": "it reads the network",
+    "paper_figures": "all figures take minutes; `tests/test_figures.py` draws small ones",
+    "experiments data fetch": "it reads the network; see `tests/test_fetch.py`",
+    "experiments demo": "it trains thousands of models; see `tests/test_experiments.py`",
+    "experiments audit": "it takes a data set, and minutes; see `tests/test_experiments.py`",
+    "experiments asadi_2022": "it takes data sets, and hours",
+    "experiments bun_2020": "it takes minutes, and writes into the checkout",
+    "python docs/examples/income.py": "`tests/test_tutorial.py` runs it",
+    "python docs/examples/sweep.py": "`test_examples_run` runs it",
+    "dpbt check": "it prints on a terminal alone; see `tests/test_owner.py`",
+    "dpbt convert domain.json rows.parquet": "it reads a hundred million rows",
+    "dpbt fit rows.chunks": "it reads a hundred million rows",
+    "dpbt predict model.json more.parquet": "it reads the model of a hundred million rows",
+}
+"""Commands by how they begin, and why a test reads their arguments and does not run them."""
+
+PLACEHOLDERS = ("...", "NAME")
+"""These stand for what a reader gives."""
+
+_BLOCK = re.compile(
+    r"^```(\w*)\n(.*?)^```$(?:\n\n(?=```\n)```\n(.*?)^```$)?", re.DOTALL | re.MULTILINE
+)
+
+
+class Block(NamedTuple):
+    """A fenced block, and the block in no language right below it, which is its output."""
+
+    language: str
+    text: str
+    shown: str | None
+
+
+def steps(page: str) -> list[Block]:
+    """The blocks of a page, in order."""
+    return [Block(*found.groups()) for found in _BLOCK.finditer(page)]
+
+
+def blocks(page: str, language: str) -> list[str]:
+    """The blocks of one language, outputs among them if that is no language."""
+    fenced = re.findall(r"^```(\w*)\n(.*?)^```$", page, re.DOTALL | re.MULTILINE)
+    return [text for name, text in fenced if name == language]
+
+
+def inline(page: str) -> list[str]:
+    """What stands between backticks in the prose, each on one line."""
+    prose = re.sub(r"^```.*?^```$", "", page, flags=re.DOTALL | re.MULTILINE)
+    return [" ".join(text.split()) for text in re.findall(r"`([^`]+)`", prose)]
+
+
+def commands(block: str) -> list[list[str]]:
+    """The words of each command of a block, without comments; `python -m dpbt` is `dpbt`."""
+    lines = block.replace("\\\n", " ").splitlines()
+    return [meant(words) for line in lines if (words := shlex.split(line, comments=True))]
+
+
+def meant(words: list[str]) -> list[str]:
+    """A command without the folder of its program, and without `python -m`."""
+    program, *rest = words
+    program = re.sub(r"^\.venv.*/|(?<=python)3$", "", program)
+    return rest[1:] if program == "python" and rest[:1] == ["-m"] else [program, *rest]
+
+
+def reason(words: list[str]) -> str | None:
+    """The entry of `NOT_RUN` for a command; None for one that is run."""
+    text = " ".join(words)
+    return next((start for start in NOT_RUN if f"{text} ".startswith(f"{start} ")), None)
+
+
+def is_known(words: list[str]) -> bool:
+    """Whether a command is of a program whose arguments `check` reads; all else is the shell's."""
+    return words[0] in (*PROGRAMS, "paper_figures", "make", "pip", "venv", "python")
+
+
+def check(words: list[str], whole: bool = True) -> None:
+    """Read the arguments of a command as its program does.
+
+    Args:
+        words: as `commands` has them.
+        whole: whether the command is to run as it stands. If not, arguments may be left out.
+
+    Raises:
+        InputError: if the program would refuse them.
+        AssertionError: for a name that does not exist.
+    """
+    program, *rest = words
+    match program:
+        case "dpbt" | "experiments":
+            with contextlib.suppress(SystemExit), contextlib.redirect_stdout(io.StringIO()):
+                _parser(program, whole).parse_args(rest or ["--help"])  # which exits
+        case "paper_figures":
+            known = {*FIGURES, *(name.split("/")[0] for name in FIGURES)}
+            assert set(rest) <= known, words
+        case "make":
+            text = (ROOT / "Makefile").read_text()
+            targets = re.findall(r"^([a-z-]+(?: [a-z-]+)*):(?!=)", text, re.MULTILINE)
+            names = {name for line in targets for name in line.split()}
+            for word in rest:
+                variable, given, _ = word.partition("=")
+                assert f"$({variable})" in text if given else word in names, words
+        case "pip":
+            extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+            for names in re.findall(r"\[(.*?)\]", " ".join(rest)):
+                assert set(names.split(",")) <= set(extras["optional-dependencies"]), words
+        case "python":
+            assert (ROOT / rest[0]).is_file(), words
+        case "venv":
+            pass
+        case _:
+            raise AssertionError(f"no program {program!r}")
+
+
+def exists(words: list[str]) -> bool:
+    """Whether `check` takes a part of a command."""
+    try:
+        check(words, whole=False)
+    except (AssertionError, InputError):
+        return False
+    return True
+
+
+@functools.cache
+def _parser(program: str, whole: bool) -> argparse.ArgumentParser:
+    parser = Parser(prog=program)
+    add_commands(parser, PROGRAMS[program].COMMANDS)
+    if not whole:
+        _allow_less(parser)
+    return parser
+
+
+def _allow_less(parser: argparse.ArgumentParser) -> None:
+    """Let arguments be left out, and options end without their value."""
+    for group in parser._mutually_exclusive_groups:
+        group.required = False
+    for action in parser._actions:
+        action.required = False
+        if isinstance(action, argparse._SubParsersAction):
+            for below in {id(below): below for below in action.choices.values()}.values():
+                _allow_less(below)
+        elif action.nargs is None or action.nargs == "+":
+            action.nargs = "?" if action.nargs is None else "*"
+
+
+def run(block: str, folder: Path) -> str | None:
+    """What the commands of a block print in the current folder; None if one is not run.
+
+    Args:
+        block: the text.
+        folder: the current folder, which stands for the root of a checkout.
+    """
+    given = commands(block)
+    if not any(is_known(words) for words in given):
+        subprocess.run(["bash", "-ec", block], cwd=folder, check=True)
+        return ""
+    printed = io.StringIO()
+    for words in given:
+        check(words)
+        if reason(words) is None:
+            program, *rest = words
+            with contextlib.redirect_stdout(printed):
+                assert PROGRAMS[program].main(rest) == 0, words
+    return None if any(map(reason, given)) else printed.getvalue()
+
+
+def form(text: str) -> str:
+    """A text without its numbers and without the classes of its rows, which are noise."""
+    return re.sub(r"[<>]=?50K|[-+]?\d+(\.\d+)?(e[-+]\d+)?", "#", text).strip()
+
+
+def is_command(part: str) -> bool | None:
+    """Whether what stands between backticks is a part of a command that exists; None for no part.
+
+    An option alone, such as `--rows`, is a part of one, too.
+    """
+    try:
+        words = [word for word in shlex.split(part) if word not in PLACEHOLDERS]
+    except ValueError:
+        return None
+    if not words or words[0] == "--":
+        return None
+    if words[0].startswith("--"):
+        return words[0].split("=")[0] in _options()
+    if len(words) > 1 and is_known(command := meant(words)):
+        return exists(command)
+    found = [program for program, module in PROGRAMS.items() if words[0] in module.COMMANDS]
+    if len(words) == 1 or not found:
+        return None
+    return any(exists([program, *words]) for program in found)
+
+
+def has_no_stranger(cell: str) -> bool:
+    """Whether words after a command in a cell of a table may end that command in its place."""
+    first, *others = inline(cell) or [""]
+    words = first.split()
+    if len(words) < 2 or words[0] not in experiments.__main__.COMMANDS:
+        return True
+    starts = [["experiments", *words[:cut]] for cut in range(1, len(words))]
+    names = [other for other in others if re.fullmatch(r"\w+", other)]
+    return all(any(exists([*start, name]) for start in starts) for name in names)
+
+
+@functools.cache
+def _options() -> set[str]:
+    """The options of all commands."""
+    options: set[str] = set()
+
+    def add(parser: argparse.ArgumentParser) -> None:
+        for action in parser._actions:
+            options.update(action.option_strings)
+            if isinstance(action, argparse._SubParsersAction):
+                for below in action.choices.values():
+                    add(below)
+
+    for program in PROGRAMS:
+        add(_parser(program, whole=True))
+    return options

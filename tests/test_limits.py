@@ -95,10 +95,10 @@ def test_purses_estimators_and_the_command_line_warn_of_delta(files, capfd):
     with pytest.warns(UserWarning, match="delta = 0.01 .* expose 10 rows"):
         dpbt.Purse(epsilon=1, delta=0.01, rows=1000)
     made = PrivateBoostingClassifier(
-        epsilon=1.0, delta=0.01, rows=1000, domain=DOMAIN, classes=["0"], recipe="auto"
+        epsilon=1.0, delta=0.01, rows=1000, domain=DOMAIN, classes=[0, 1]
     )
-    with pytest.warns(UserWarning, match="delta = 0.01"), pytest.raises(ValueError, match="class"):
-        made.fit(np.zeros((3, 2)), np.array([0, 1, 1]))
+    with pytest.warns(UserWarning, match="delta = 0.01"), pytest.raises(ValueError, match="rows"):
+        made.fit(np.zeros((1001, 2)), np.zeros(1001, int))
 
     # A file that is not there ends the command after its recipe is made.
     with warnings.catch_warnings():

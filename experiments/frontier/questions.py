@@ -5,7 +5,6 @@ of a table whose histograms are not released, which are spread evenly over the c
 """
 
 import argparse
-from collections.abc import Sequence
 from typing import NamedTuple
 
 import jax
@@ -56,13 +55,13 @@ def wasted(domain: Domain, trees: int = TREES, seed: int = 0, depth: int = DEPTH
     return Wasted(float(np.mean(levels > 0)), float(np.mean(levels) / depth), 1 - float(leaves))
 
 
-def of_tree(feature: np.ndarray, right: np.ndarray, cells: Sequence[int]) -> tuple[int, int]:
+def of_tree(feature: np.ndarray, right: np.ndarray, cells: np.ndarray) -> tuple[int, int]:
     """(how many levels of a tree are wasted, how many of its leaves a row can reach).
 
     Args:
         feature: i32[D], what each level asks about.
         right: bool[D, C], the cells that go right.
-        cells: how many cells each feature has.
+        cells: i64[F], how many cells each feature has.
     """
     levels, leaves = 0, 1
     for asked in np.unique(feature):

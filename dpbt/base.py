@@ -38,6 +38,7 @@ from dpbt.public import Response as Response
 from dpbt.public import one_of_classes as one_of_classes
 from dpbt.public import relation as relation
 from dpbt.public import relation_name as relation_name
+from dpbt.public import without_values as without_values
 from dpbt.storage import HoldsFunctions
 
 Array = jax.Array
@@ -66,8 +67,7 @@ LedgerEvent = Any
 GRID = 127
 """Weights of rows are integers in 0..GRID, in units of `Weighted.cap` / GRID.
 
-It is the largest grid that fits eight signed bits. Exact products of such integers are the fastest
-that a CPU has.
+It is the largest of eight signed bits, whose exact products are the fastest that a CPU has.
 """
 
 
@@ -95,6 +95,7 @@ class Table(NamedTuple):
     questions: Questions | None = None
     weight: Array | None = None
     declared: Array | None = None
+    __repr__ = without_values
 
 
 class Tree(NamedTuple):
@@ -123,6 +124,7 @@ class Weighted(NamedTuple):
 
     weight: Array
     cap: Array
+    __repr__ = without_values
 
 
 class Public(NamedTuple):
@@ -246,6 +248,7 @@ class Given(NamedTuple):
     sites: Release
     key: Array
     place: Array
+    __repr__ = without_values
 
 
 class PrivateProgram(NamedTuple):

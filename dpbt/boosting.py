@@ -37,6 +37,7 @@ from dpbt.checks import (
 )
 from dpbt.privacy import keys
 from dpbt.privacy.mechanism import StepLoss
+from dpbt.public import without_values
 from dpbt.rounds import (
     after_rounds,
     before_rounds,
@@ -107,6 +108,8 @@ class RunKeys(NamedTuple):
     rounds: Array
     closing: Array
 
+    __repr__ = without_values
+
 
 def _run_keys(key: Array, recipe: Recipe) -> RunKeys:
     """The keys of a run from one key, with a single place that folds in the numbers of parts."""
@@ -142,6 +145,8 @@ class Boosted(NamedTuple):
     transcript: Transcript
     hypotheses: Hypotheses
     scores: Array
+
+    __repr__ = without_values
 
 
 class Replayed(NamedTuple):

@@ -37,6 +37,7 @@ from dpbt.memory import AHEAD, Room, rows_of
 from dpbt.postprocessing import Last
 from dpbt.privacy import totals
 from dpbt.privacy.totals import Totals
+from dpbt.public import without_values
 from dpbt.reweighting import counted_weights
 from dpbt.rounds import after_rounds, before_rounds, placed_by
 from dpbt.storage import naming
@@ -60,6 +61,8 @@ class Block(NamedTuple):
     rows: int
     place: int
     admitted: int | None = None
+
+    __repr__ = without_values
 
 
 class Turn(NamedTuple):
@@ -94,6 +97,8 @@ class Summed(NamedTuple):
 
     totals: Totals
     cap: Array
+
+    __repr__ = without_values
 
     def of(self, number: int) -> Totals:
         """The sums of one of the rounds."""

@@ -4,7 +4,7 @@ from __future__ import annotations  # the types of arrays are only named
 
 import enum
 import sys
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     import jax
@@ -24,6 +24,24 @@ MAX_ROWS = 2**24
 
 MOST_CHUNKED_ROWS = 2**40
 """Most rows of a table that is read in parts (`passes`): 10^12. Their sums are below 2^53."""
+
+
+def without_values(self: Any) -> str:
+    """A bundle of private rows as `repr` shows it: its fields and their dtypes.
+
+    No value is shown, and no length but F, as it may be the number of rows. It is the `__repr__` of
+    classes with such fields.
+    """
+    names = getattr(self, "_fields", ()) or tuple(vars(self))
+    fields = {name: getattr(self, name) for name in names}
+    shown = [
+        f"{name}: {field.dtype}" if hasattr(field, "dtype") else name
+        for name, field in fields.items()
+        if field is not None
+    ]
+    if "questions" in fields and getattr(self.cells, "ndim", 0) == 2:  # not columns by rows
+        shown.insert(0, f"{self.cells.shape[1]} columns")
+    return f"{type(self).__name__}({', '.join(shown)}; values not shown)"
 
 
 class Response(NamedTuple):

@@ -40,6 +40,7 @@ from dpbt.privacy.pricing import ledger
 from dpbt.privacy.pursefiles import Identity, Spent, Terms
 from dpbt.recipes import costing
 from dpbt.recipes.building import checked_rows
+from dpbt.recipes.limits import warn_of_delta
 from dpbt.validate import as_path, flag, floats, positive, shown, whole
 
 
@@ -101,6 +102,7 @@ class Purse:
         bound = whole("rows", rows, MOST_CHUNKED_ROWS)
         checked_rows(bound, MOST_CHUNKED_ROWS)
         people = whole("rows_per_person", rows_per_person)
+        warn_of_delta(delta, bound)
         chosen = measure or ("rho" if delta else "epsilon")
         near = relation_name(to_relation(relation))
         terms = Terms(epsilon, delta, bound, near, people, chosen)

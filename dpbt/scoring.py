@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dpbt.public import UNSPLIT, Questions
+from dpbt.public import UNSPLIT, Questions, without_values
 
 
 class Trees(NamedTuple):
@@ -55,6 +55,8 @@ class Rows(NamedTuple):
 
     cells: np.ndarray
     questions: Questions | None
+
+    __repr__ = without_values
 
     @property
     def positions(self) -> np.ndarray:

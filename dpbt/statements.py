@@ -174,11 +174,29 @@ def _guarantee(book: Ledger) -> list[str]:
     delta = book.delta or book.sampler_delta
     if not math.isfinite(book.epsilon):
         return ["How much: nothing is protected. Some private value was released without noise."]
-    lines = [f"How much: epsilon = {book.epsilon:.6g} and delta = {delta:.2g}."]
+    lines = [f"How much: epsilon = {book.epsilon:.6g} and delta = {delta:.2g}.", *_of_delta(book)]
     if book.unprotected:
         lines.append(
             "This is the claim of a paper and not a proof, as the calibration reads private data "
             f"without noise: {'; '.join(book.unprotected)}. Do not release the model."
+        )
+    return lines
+
+
+def _of_delta(book: Ledger) -> list[str]:
+    """What the owner's delta means for as many rows as were declared, if anybody declared some."""
+    rows = book.rows or max((part.rows or 0 for part in book.parts), default=0)
+    if not (book.delta and rows):
+        return []
+    exposed = book.delta * rows
+    lines = [
+        f"What delta means: publishing each of {rows:,} rows with probability delta would keep "
+        f"this guarantee. On average {exposed:.2g} rows would be exposed."
+    ]
+    if exposed >= 1:
+        lines.append(
+            f"Such a delta is unfit: it must be far below 1 / rows = {1 / rows:.2g}, or the "
+            "guarantee protects nobody."
         )
     return lines
 

@@ -23,6 +23,7 @@ COMMANDS = {
     "bench": "experiments.bench",
     "scaling": "experiments.scaling",
     "rounds": "experiments.rounds",
+    "questions": "experiments.frontier.questions",
     "messages": "experiments.messages",
     "data": "experiments.common.data.command",
     "reproduction": "experiments.reproduction",

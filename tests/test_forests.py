@@ -335,7 +335,7 @@ BAD = {
     "published disjoint": ({"calibration": "published", "disjoint": True}, "not in the papers"),
     "delta": ({"delta": 1.0}, "delta must be 0, or in"),
     "relation": ({"relation": "swap"}, "relation must be one of"),
-    "too little": ({"epsilon": 1e-30}, "too small"),
+    "too little": ({"epsilon": 1e-30}, "epsilon must be at least"),
 }
 
 
@@ -346,7 +346,7 @@ def test_bad_settings_are_refused(make, name):
     if name == "negative" and make is recipes.rf_e:  # it has no counts to read
         changes, words = {"depth": 0}, "depth must be an integer"
     if name == "too little" and make is recipes.rf_e:
-        changes, words = {"epsilon": 1e-44}, "too small"
+        changes, words = {"epsilon": 1e-44}, "epsilon must be at least"
     with pytest.raises(ValueError, match=words):
         make(**{"epsilon": 1.0, "rows": 100, **changes})
 

@@ -1,5 +1,6 @@
 """`frontier`: resumed runs, absent peers, parts of auto, ranks, pages and figures."""
 
+import itertools
 import json
 import math
 import sys
@@ -13,13 +14,22 @@ import pytest
 import dpbt
 from dpbt import recipes
 from dpbt.commands.errors import InputError
-from dpbt.data.domains import Nominal, Numeric
+from dpbt.data.domains import Boolean, Nominal, Numeric
 from dpbt.privacy import accounting
 from experiments import __main__ as command_line
 from experiments.common import data, peers, ranks, results
 from experiments.common import pages as shared
 from experiments.common.cells import Cell, Store
-from experiments.frontier import ablation, cells, methods, pages, settings, study, tuned_tables
+from experiments.frontier import (
+    ablation,
+    cells,
+    methods,
+    pages,
+    questions,
+    settings,
+    study,
+    tuned_tables,
+)
 from paper_figures.frontier import curves
 from paper_figures.frontier import ranks as rank_figure
 
@@ -303,3 +313,20 @@ def test_refusals(capsys, tmp_path, monkeypatch):
 def test_data_sets_are_known():
     assert set(settings.DATASETS) <= set(data.ENTRIES)
     assert set(settings.SETTLED).isdisjoint(settings.UNTOUCHED)
+
+
+def test_levels_that_ask_nothing_new_are_counted():
+    """Against an enumeration of all rows: which levels an earlier one decides, and which leaves."""
+    cells = np.array([4, 2, 3])
+    rows = np.stack(np.meshgrid(*map(np.arange, cells), indexing="ij"), -1).reshape(-1, 3)
+    rng = np.random.default_rng(0)
+    for _ in range(50):
+        feature, right = rng.integers(0, 3, 5), rng.random((5, 64)) < 0.5
+        answers = right[np.arange(5)[:, None], rows.T[feature]]
+        reached = [len(np.unique(answers[:count], axis=1).T) for count in range(6)]
+        wasted = sum(after == before for before, after in itertools.pairwise(reached))
+        assert questions.of_tree(feature, right, cells) == (wasted, reached[-1])
+
+    few, many = {"a": Boolean()}, {"a": Numeric(0, 1, 64), "b": Numeric(0, 1, 64)}
+    assert questions.wasted(few, trees=6) == (1.0, pytest.approx(5 / 6), pytest.approx(31 / 32))
+    assert questions.wasted(many, trees=6).levels == 0

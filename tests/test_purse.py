@@ -185,6 +185,7 @@ def test_a_smaller_scale_than_the_event_has_is_paid_for():
         assert ratio == pytest.approx(1 + (1 if measure == "epsilon" else 2) * 1e-7, rel=1e-12)
 
 
+@pytest.mark.filterwarnings("ignore:delta = .* is 1 / rows or more")
 def test_a_recipe_costs_its_draws_and_not_its_own_epsilon():
     """Its delta does not matter, and neither does how it was asked for."""
     purse = purse_of("mu")
@@ -240,6 +241,7 @@ CHOICES = st.lists(
 )
 
 
+@pytest.mark.filterwarnings("ignore:delta = .* is 1 / rows or more")
 @pytest.mark.parametrize("measure", ["epsilon", "rho", "mu"])
 @given(choices=CHOICES, epsilon=st.sampled_from([0.5, 1.0, 4.0]))
 @settings(max_examples=25)

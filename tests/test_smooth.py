@@ -176,7 +176,7 @@ BAD = {
     "calibration": ({"calibration": "loose"}, "calibration must be one of"),
     "relation": ({"relation": "swap"}, "relation must be one of"),
     "selection": ({"selection": "laplace"}, "selection must be one of"),
-    "too little": ({"epsilon": 1e-40}, "epsilon is too small"),
+    "too little": ({"epsilon": 1e-40}, "epsilon must be at least"),
 }
 
 

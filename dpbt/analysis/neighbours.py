@@ -14,6 +14,7 @@ from dpbt.checks import check_table
 from dpbt.data import domains
 from dpbt.data.domains import Domain
 from dpbt.data.targets import Target, response_of
+from dpbt.public import without_values
 
 
 class Neighbours(NamedTuple):
@@ -27,6 +28,8 @@ class Neighbours(NamedTuple):
 
     table: Table
     present: np.ndarray
+
+    __repr__ = without_values
 
 
 def neighbours(

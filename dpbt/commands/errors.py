@@ -7,6 +7,7 @@ is a bug and keeps its traceback.
 import contextlib
 import os
 import sys
+import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -51,7 +52,9 @@ def status_of(program: Callable[[], int]) -> int:
         The program's own exit status, `BAD_INPUT`, `INTERRUPTED` or `NO_READER`.
     """
     try:
-        status = program()
+        with warnings.catch_warnings():
+            warnings.showwarning = _show
+            status = program()
         sys.stdout.flush()
         return status
     except BrokenPipeError:  # as of `... | head`
@@ -63,6 +66,12 @@ def status_of(program: Callable[[], int]) -> int:
     except KeyboardInterrupt:
         print(f"\n{STOPPED}", file=sys.stderr)
         return INTERRUPTED
+
+
+def _show(message: Warning | str, *where: object, **more: object) -> None:
+    """A warning on one line of standard error, without the place in the code."""
+    del where, more
+    print(f"warning: {' '.join(str(message).split())}", file=sys.stderr)
 
 
 def _line(error: Exception) -> str:

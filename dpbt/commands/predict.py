@@ -25,6 +25,7 @@ from dpbt.data import chunks, files
 from dpbt.data.domains import Domain
 from dpbt.data.kinds import Numeric
 from dpbt.data.targets import response_of
+from dpbt.public import without_values
 from dpbt.reader import BLOCK_ROWS, SavedModel
 from dpbt.storage import naming, remove_dead, write_whole
 
@@ -39,6 +40,8 @@ class EncodedRows(NamedTuple):
 
     rows: np.ndarray
     present: np.ndarray
+
+    __repr__ = without_values
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:

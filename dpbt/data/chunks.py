@@ -28,7 +28,7 @@ from dpbt.data import domains, targets
 from dpbt.data.domains import Domain
 from dpbt.data.targets import Target
 from dpbt.modelfiles import checksum
-from dpbt.public import MAX_ROWS, MOST_CHUNKED_ROWS, Questions
+from dpbt.public import MAX_ROWS, MOST_CHUNKED_ROWS, Questions, without_values
 from dpbt.storage import without_twins
 from dpbt.validate import as_path, shown
 
@@ -60,6 +60,8 @@ class Chunk(NamedTuple):
     present: int
     sha256: str
 
+    __repr__ = without_values
+
 
 class Rows(NamedTuple):
     """Room for rows of a chunk, as they are read from its file. On a CPU, JAX reads it in place.
@@ -75,6 +77,8 @@ class Rows(NamedTuple):
     target: np.ndarray
     present: np.ndarray
     weight: np.ndarray | None
+
+    __repr__ = without_values
 
 
 def room(features: int, rows: int, target: str, weighted: bool) -> Rows:

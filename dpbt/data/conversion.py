@@ -28,6 +28,7 @@ from dpbt.data.kinds import Nominal
 from dpbt.data.tables import Labels, labels_of
 from dpbt.data.targets import Target
 from dpbt.modelfiles import checksum
+from dpbt.public import without_values
 from dpbt.storage import write_whole
 from dpbt.validate import as_path
 
@@ -50,6 +51,8 @@ class Block(NamedTuple):
     columns: Columns
     labels: RawColumn
     sample_weight: RawColumn | None = None
+
+    __repr__ = without_values
 
 
 class Source(Protocol):

@@ -27,6 +27,7 @@ from dpbt.learners import rules
 from dpbt.privacy import boundary, mechanisms, slickness, variates
 from dpbt.privacy.accounting import Event
 from dpbt.privacy.mechanism import Allowance, Numbers
+from dpbt.public import without_values
 
 PUBLISHED_L2 = 4
 """The L2 distance of Bun et al. (2020), Theorem 27 at slickness 1 / (kappa n).
@@ -69,6 +70,8 @@ class Balls(NamedTuple):
     target: Array
     present: Array
     weight: Array | None = None
+
+    __repr__ = without_values
 
 
 class CenterBudget(NamedTuple):

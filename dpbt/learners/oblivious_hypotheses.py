@@ -14,6 +14,7 @@ from dpbt.base import BINARY, Array, HypothesisClass, Response, Table, dtype_and
 from dpbt.data import questions
 from dpbt.learners import rules
 from dpbt.learners.oblivious_questions import Attribute
+from dpbt.public import without_values
 
 
 class ObliviousTree(NamedTuple):
@@ -50,6 +51,8 @@ class Rows(NamedTuple):
     present: Array
     weight: Array | None = None
     leaf: Array | None = None
+
+    __repr__ = without_values
 
 
 def prepare(table: Table) -> Rows:

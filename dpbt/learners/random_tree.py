@@ -36,6 +36,7 @@ from dpbt.learners import rules
 from dpbt.privacy import accounting, boundary, mechanisms, sensitivity
 from dpbt.privacy.accounting import Event
 from dpbt.privacy.mechanism import Allowance, Mechanism, Numbers
+from dpbt.public import without_values
 
 MAX_DEPTH = 20
 """The largest depth of a random tree."""
@@ -115,6 +116,8 @@ class Positions(NamedTuple):
     target: Array
     present: Array
     weight: Array | None = None
+
+    __repr__ = without_values
 
 
 def prepare(table: Table) -> Positions:

@@ -35,6 +35,7 @@ from dpbt.base import (
 from dpbt.data import questions
 from dpbt.learners import rules
 from dpbt.privacy import variates
+from dpbt.public import without_values
 
 CHUNK_ROWS = 2**24 // GRID
 """Most rows whose weights a float32 accumulator sums exactly."""
@@ -98,6 +99,8 @@ class Cells(NamedTuple):
     low: Array
     high: Array
 
+    __repr__ = without_values
+
 
 class Prepared(NamedTuple):
     """A table laid out for the loops; `prepare` makes it once, outside all of them.
@@ -121,6 +124,8 @@ class Prepared(NamedTuple):
     allowed: AnyArray | None = None
     weight: Array | None = None
     cells: Cells | None = None
+
+    __repr__ = without_values
 
     @property
     def asked(self) -> Cells | Array:

@@ -54,6 +54,7 @@ from dpbt.privacy.draws import Program, Request, answered, no_public_key, value_
 from dpbt.privacy.mechanism import Allowance, Mechanism, Numbers, StepLoss, Value
 from dpbt.privacy.parts import asked_sites, part_sums, public_sites
 from dpbt.privacy.tags import code_tag
+from dpbt.public import without_values
 
 Draw = draws.Draw
 Stages = draws.Stages
@@ -70,6 +71,8 @@ class Site(NamedTuple):
     mechanism: Mechanism
     value: Value
     scale: Array
+
+    __repr__ = without_values
 
 
 @jax.tree_util.register_dataclass

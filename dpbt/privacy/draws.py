@@ -9,6 +9,7 @@ import jax.numpy as jnp
 
 from dpbt.base import Array, Budget, Prepared, Public
 from dpbt.privacy.mechanism import Mechanism, Numbers, Value
+from dpbt.public import without_values
 
 
 class Draw(Protocol):
@@ -71,6 +72,8 @@ class Total(NamedTuple):
     parts: Any
     after: Callable[..., Any] = lambda total: total
     told: tuple[Any, ...] = ()
+
+    __repr__ = without_values
 
     @property
     def value(self) -> Value:
@@ -139,6 +142,8 @@ class Request(NamedTuple):
     value: Value | Total
     scale: Numbers
     scale_unit: Numbers
+
+    __repr__ = without_values
 
 
 def answered(

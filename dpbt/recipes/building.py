@@ -31,6 +31,7 @@ from dpbt.data.targets import Target
 from dpbt.losses import as_family
 from dpbt.privacy import accounting
 from dpbt.privacy.mechanism import Allowance
+from dpbt.recipes.limits import EpsilonRefusedError
 from dpbt.validate import floats, one_of, positive, shown, whole, wholes
 
 
@@ -301,8 +302,8 @@ def build(
         allow: the rest as an allowance, unless all draws are Gaussian: `gaussian_accountant`.
 
     Raises:
-        ValueError: if a number of the budget does not fit float32, or finite bits cost too much of
-            the request.
+        EpsilonRefusedError: if a number of the budget does not fit float32, or finite bits cost too
+            much of the request.
     """
     public = request.public(parts.reweighting)
     shape = request.shape
@@ -332,7 +333,7 @@ def assemble(request: Request, parts: Parts, budget: Budget) -> Recipe:
         budget: a NamedTuple of numbers.
 
     Raises:
-        ValueError: as `check_float32`.
+        EpsilonRefusedError: as `check_float32`.
     """
     public = request.public(parts.reweighting)
     budget, public = _spread(budget, public, request.shape, parts.learner.by_depth)
@@ -417,8 +418,8 @@ def after_samplers(
         public: the public numbers that the events read.
 
     Raises:
-        ValueError: if finite bits cost more than `MOST_OF_EPSILON` or `MOST_OF_DELTA` of the
-            request, or more than `MOST_DELTA` for a pure guarantee.
+        EpsilonRefusedError: if finite bits cost more than `MOST_OF_EPSILON` or `MOST_OF_DELTA` of
+            the request, or more than `MOST_DELTA` for a pure guarantee.
     """
 
     # The costs of all rounds, and of what takes place once.
@@ -451,27 +452,21 @@ def _check_sampler_costs(request: Request, gap: np.ndarray, tail: np.ndarray) ->
         tail: f64[...], t of all rounds.
 
     Raises:
-        ValueError: as `after_samplers`.
+        EpsilonRefusedError: as `after_samplers`.
     """
     private = np.isfinite(request.epsilon)
     finite = np.where(private, request.epsilon, 1.0)
     if np.any(private & (2 * gap > MOST_OF_EPSILON * finite)):
-        cost = np.max(2 * gap)
-        raise ValueError(
-            f"epsilon is too small for so many draws: the samplers' finite bits cost {cost:.2g} of "
-            f"epsilon; use at least {cost / MOST_OF_EPSILON:.2g}, or fewer rounds"
+        raise EpsilonRefusedError(
+            "with less, what the finite bits of so many draws cost is more than "
+            f"{MOST_OF_EPSILON:g} of epsilon; fewer rounds allow less"
         )
-    if np.any(private & (request.delta > 0) & (tail > MOST_OF_DELTA * request.delta)):
-        raise ValueError(
-            f"delta is too small for this epsilon: the samplers' finite bits cost "
-            f"{np.max(tail):.2g}, more than {MOST_OF_DELTA:g} of delta; use a larger delta, a "
-            "smaller epsilon or more rounds"
-        )
-    if np.any(private & (request.delta == 0) & (tail > MOST_DELTA)):
-        raise ValueError(
-            "epsilon is too large for so few rounds: the samplers' finite bits cost a pure "
-            f"guarantee a delta of {min(np.max(tail), 1.0):.2g}, and at most {MOST_DELTA:g} is "
-            "accepted; use a smaller epsilon, more rounds, or epsilon=inf for no privacy"
+    accepted = np.where(request.approximate, MOST_OF_DELTA * request.delta, MOST_DELTA)
+    if np.any(private & (tail > accepted)):
+        raise EpsilonRefusedError(
+            "with more there is so little noise that its finite random bits could give a row away "
+            f"with a probability above {np.min(accepted):.2g}, the most that delta = "
+            f"{np.min(request.delta):g} takes; more rounds or a larger delta allow more"
         )
 
 
@@ -479,27 +474,20 @@ def check_float32(request: Request, learner: WeakLearner, budget: Budget, public
     """Refuse a budget that float32 cannot hold, or noise beyond the range of its sampler.
 
     Raises:
-        ValueError: naming the number of the budget, or the site of the noise.
+        EpsilonRefusedError: naming the number of the budget, or the site of the noise.
     """
     for name, value in budget._asdict().items():
         if not np.all(np.asarray(value, np.float32) >= 0):  # NaN, too
-            raise ValueError(
-                f"epsilon is too small or too large: {name} is not a positive finite float32"
-            )
+            raise EpsilonRefusedError(f"{name} would be no positive finite float32")
 
     # Draws without privacy, and draws that read no rows, may have any scale.
     for event in learner_events(learner, budget, public):
         scale = np.asarray(event.scale, np.float64)
         private = np.isfinite(request.epsilon) & (np.asarray(event.sensitivity) > 0)
-        if np.any(private & ~((scale > 0) & np.isfinite(scale))):
-            raise ValueError(
-                f"epsilon is too small or too large: the noise of {event.site!r} is not a "
-                "positive finite float32"
-            )
         sampler = event.mechanism.sampler
-        if sampler is not None and np.any(private & (scale > sampler.most)):
-            raise ValueError(
-                "epsilon is too small, or the noise too large: the noise of "
-                f"{event.site!r} has scale {np.max(scale):g}, and its sampler takes scales up to "
-                f"{sampler.most:g}"
+        most = np.inf if sampler is None else sampler.most
+        if np.any(private & ~((scale > 0) & (scale <= most) & np.isfinite(scale))):
+            raise EpsilonRefusedError(
+                f"the noise of {event.site!r} would have scale {np.max(scale):g}, and scales must "
+                f"be above 0, finite and at most {most:g}"
             )

@@ -34,10 +34,12 @@ from dpbt.recipes.building import (
     checked_request,
     family_of,
 )
+from dpbt.recipes.limits import makes_recipes
 from dpbt.reweighting import uniform
 from dpbt.validate import floats, shown
 
 
+@makes_recipes
 def custom(
     learner: WeakLearner,
     *,

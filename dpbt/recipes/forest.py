@@ -22,6 +22,7 @@ from dpbt.recipes.building import (
     no_published_delta,
     one_accountant,
 )
+from dpbt.recipes.limits import makes_recipes
 from dpbt.reweighting import uniform
 from dpbt.validate import flag, one_of, whole
 
@@ -29,6 +30,7 @@ _MOST_LEAVES = 2**30
 """Most leaves of disjoint trees together, so that 32 bits number the classes of all leaves."""
 
 
+@makes_recipes
 def random_forest(
     *,
     epsilon: ArrayLike,
@@ -89,6 +91,7 @@ def random_forest(
     return _forest("random_forest", request, kind)
 
 
+@makes_recipes
 def rf_l(
     *,
     epsilon: ArrayLike,
@@ -117,6 +120,7 @@ def rf_l(
     return _forest("rf_l", request, kind._replace(per_leaf=not request.tight))
 
 
+@makes_recipes
 def rf_e(
     *,
     epsilon: ArrayLike,

@@ -33,6 +33,7 @@ from dpbt.recipes.building import (
     is_single,
     no_published_delta,
 )
+from dpbt.recipes.limits import makes_recipes
 from dpbt.reweighting import MirrorNumbers, mirror
 from dpbt.validate import floats, positive, shown, whole
 
@@ -75,6 +76,7 @@ def _depth_schedule(alpha: Alpha, depth: int) -> np.ndarray:
     return values
 
 
+@makes_recipes
 def bdpe(
     *,
     epsilon: ArrayLike,

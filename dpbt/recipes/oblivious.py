@@ -32,6 +32,7 @@ from dpbt.learners.oblivious_questions import Attribute
 from dpbt.privacy import accounting, mechanisms
 from dpbt.privacy.mechanism import Allowance
 from dpbt.recipes.building import Parts, Request, build, checked_request, checked_rows, deltas
+from dpbt.recipes.limits import makes_recipes
 from dpbt.reweighting import ClippedNumbers, ResidualNumbers, clipped_mirror, residuals
 from dpbt.validate import floats, positive, shown, whole
 
@@ -52,6 +53,7 @@ def attributes_of(domain: Domain) -> tuple[Attribute, ...]:
     )
 
 
+@makes_recipes
 def oblivious_boost(
     *,
     epsilon: ArrayLike,
@@ -412,6 +414,7 @@ def _of_target(signal: float, delta: float) -> tuple[float, int]:
     return share, int(np.clip(bins, 8, 64))
 
 
+@makes_recipes
 def auto(
     *,
     epsilon: float,

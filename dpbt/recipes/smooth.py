@@ -28,6 +28,7 @@ from dpbt.recipes.building import (
     family_of,
     is_single,
 )
+from dpbt.recipes.limits import makes_recipes
 from dpbt.reweighting import LazyNumbers, lazy_bregman, loss_rate
 from dpbt.theory import smooth_bounds
 from dpbt.validate import flag, floats, one_of, positive, shown, whole
@@ -36,6 +37,7 @@ _SELECTIONS = {"exponential": mechanisms.exponential, "noisy_max": mechanisms.no
 MAX_DEPTH = 12
 
 
+@makes_recipes
 def lazybb_rules(
     *,
     epsilon: ArrayLike,
@@ -90,6 +92,7 @@ def lazybb_rules(
     return build(request, parts, learner.calibrate, allow)
 
 
+@makes_recipes
 def lazybb_trees(
     *,
     epsilon: ArrayLike,
@@ -246,6 +249,7 @@ def _by_splits(request: Request, split_share: np.ndarray) -> Allowance:
     return Allowance(np.where(by_zcdp, 0.0, both.epsilon), np.where(by_zcdp, both.rho, 0.0))
 
 
+@makes_recipes
 def halfspace_boost(
     *,
     rows: ArrayLike,
@@ -346,6 +350,7 @@ def _check_noise(
         )
 
 
+@makes_recipes
 def hs_stl(
     *,
     alpha: float,

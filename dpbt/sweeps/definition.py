@@ -13,6 +13,7 @@ import numpy as np
 
 from dpbt.base import BINARY, Recipe, Table
 from dpbt.checks import check_same_rows
+from dpbt.public import without_values
 from dpbt.validate import shown, whole
 
 Value = str | int | float | bool
@@ -67,6 +68,8 @@ class Task(NamedTuple):
     train: np.ndarray
     test: np.ndarray
     arguments: Mapping[str, Any]
+
+    __repr__ = without_values
 
     @property
     def shape(self) -> Shape:

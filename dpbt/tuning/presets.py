@@ -11,6 +11,7 @@ from dpbt.data import domains
 from dpbt.data.domains import Domain
 from dpbt.recipes import oblivious_boost
 from dpbt.recipes.building import checked_rows
+from dpbt.recipes.limits import makes_recipes
 from dpbt.recipes.oblivious import rule
 from dpbt.tuning.selections import Selection, candidates
 
@@ -50,6 +51,7 @@ def _scaled(
     return oblivious_boost(**common, **people, **numbers)
 
 
+@makes_recipes
 def around_auto(
     selection: Selection,
     *,

@@ -20,6 +20,7 @@ from dpbt.privacy.mechanism import Allowance
 from dpbt.privacy.pricing import ledger
 from dpbt.recipes import setting
 from dpbt.recipes.building import deltas, for_people
+from dpbt.recipes.limits import makes_recipes
 from dpbt.tuning import scores
 from dpbt.tuning.scores import ScoreBudget
 from dpbt.validate import one_of, positive, shown
@@ -244,6 +245,7 @@ def planned_ledger(recipes: Recipe | Sequence[Recipe], selection: Selection) -> 
 _TRIES = 20
 
 
+@makes_recipes
 def candidates(
     build: Callable[..., Recipe],
     selection: Selection,
@@ -281,6 +283,8 @@ def candidates(
 
     for gaussian in (True, False) if delta else (True,):
         each = run_epsilon(epsilon, delta, selection, relation, gaussian=gaussian)
+        if each == 0:
+            raise ValueError(f"epsilon is too small for a choice of several runs, got {epsilon:g}")
         for _ in range(_TRIES):
             made = [build(epsilon=each, **given, **values) for values in chosen]
             book = planned_ledger(made, selection)

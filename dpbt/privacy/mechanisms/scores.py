@@ -13,6 +13,7 @@ import numpy as np
 
 from dpbt.base import Array
 from dpbt.privacy import variates
+from dpbt.public import without_values
 
 
 class Scores(NamedTuple):
@@ -25,6 +26,8 @@ class Scores(NamedTuple):
 
     high: Array
     low: Array
+
+    __repr__ = without_values
 
 
 def behind_best(values: Array, allowed: Array | None = None) -> Scores:

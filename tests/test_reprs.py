@@ -1,0 +1,111 @@
+"""What Python shows of objects that hold private rows: no cell, no label and no number of rows."""
+
+import re
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import dpbt
+from dpbt import boosting, recipes, scoring
+from dpbt.base import Given, Weighted
+from dpbt.commands.predict import EncodedRows
+from dpbt.data import chunks, columns, conversion, frames, tables
+from dpbt.data.domains import Boolean, Nominal, Numeric
+from dpbt.learners import halfspace, oblivious_hypotheses, random_tree, trees
+from dpbt.passes import Summed
+from dpbt.privacy.boundary import Site
+from dpbt.privacy.draws import Request, Total
+from dpbt.privacy.mechanisms import discrete_laplace
+from dpbt.privacy.mechanisms.scores import behind_best
+from dpbt.sklearn import PrivateBoostingClassifier
+from tests.leaving import BOUND, N, found_in, private_task
+
+DOMAIN = {"age": Numeric(0, 100, 3), "job": Nominal(("clerk", "zqxother")), "in": Boolean()}
+CELLS = {
+    "age": np.full(N, 31337.7719),
+    "job": ["zqxcell"] * N,
+    "in": [True] * N,
+}
+LABELS = ["zqxlabel"] + ["1"] * (N - 1)
+
+
+def objects():
+    """Name -> an object that holds private rows, or exact sums of them."""
+    task = private_task()
+    table, exact = task.table, jnp.full((4,), N, jnp.int32)
+    numbers = table._replace(cells=jnp.full((N, 2), 31337.7719), questions=None)
+    recipe = recipes.bdpe(epsilon=1.0, rows=N, rounds=1, depth=1, relation="replace_one")
+    block = conversion.Block(CELLS, LABELS, np.ones(N))
+    keys = boosting.noise_keys(jax.random.key(N), recipe)
+    rows = chunks.Rows(*(np.full(N, N) for _ in range(4)))
+    return {
+        "table": table,
+        "table of numbers": numbers,
+        "table of a domain": dpbt.table(DOMAIN, CELLS, LABELS, positive="1", negative="0"),
+        "task": task,
+        "rows for trees": trees.prepare(table),
+        "rows for halfspaces": halfspace.Balls(*(jnp.full((N,), 31337.7719) for _ in range(4))),
+        "rows for forests": random_tree.Positions(*(jnp.full((N,), N) for _ in range(3))),
+        "rows for oblivious trees": oblivious_hypotheses.prepare(table),
+        "cells": trees.Cells(*(jnp.full((N,), N) for _ in range(4))),
+        "weights": Weighted(jnp.full((N,), 31337.7719), jnp.float32(1)),
+        "sums given": Given({"a": exact}, keys.opening, exact),
+        "total": Total(exact),
+        "summed": Summed({"a": exact}, jnp.float32(1)),
+        "request": Request("a", discrete_laplace, exact, np.float32(1), np.float32(1)),
+        "site": Site(discrete_laplace, exact, jnp.float32(1)),
+        "scores": behind_best(exact.astype(jnp.float32)),
+        "keys": keys,
+        "boosted": boosting.Boosted({}, {}, jnp.full((N,), 31337.7719)),
+        "block": block,
+        "source of columns": conversion.ColumnSource(block),
+        "source of blocks": conversion.BlockSource("own", lambda: iter([block])),
+        "chunk": chunks.Chunk(BOUND, N, "zqxcell"),
+        "rows of a chunk": rows,
+        "encoded": EncodedRows(np.full((N, 1), N), np.ones(N, bool)),
+        "scored": scoring.Rows(np.full((N, 2), 31337.7719), None),
+        "coded": columns.Coded(["zqxcell"], np.zeros(N, int)),
+        "frame": frames.rows_of(list(zip(*CELLS.values(), strict=True))),
+        "labels": tables.labels_of("0", "1", None, 1.0, None),
+        "purse": dpbt.Purse(epsilon=1, rows=BOUND),
+    }
+
+
+def shown(found):
+    """All that Python shows of an object."""
+    html = getattr(found, "_repr_html_", lambda: "")
+    return f"{found!r}\n{found!s}\n{found}\n{[found]}\n{(found, 1)}\n{html()}"
+
+
+def test_no_object_shows_its_rows():
+    for name, found in objects().items():
+        said = shown(found)
+        assert found_in(said) == [], name
+        assert not re.search(r"31337|\[\s*(\d|True|False)", said), name
+        assert len(said) < 12_000, name
+
+
+def test_a_table_shows_its_columns_and_their_dtype():
+    words = (
+        "Table(5 columns, cells: uint8, target: bool, present: bool, questions; values not shown)"
+    )
+    assert repr(private_task().table) == words
+    assert "columns" in repr(conversion.Block(CELLS, LABELS))
+
+
+def test_the_search_finds_what_python_would_show():
+    """The words are found in the plain tuple of the same fields."""
+    for name in ("chunk", "block", "total"):
+        assert found_in(repr(tuple(objects()[name]))), name
+
+
+@pytest.mark.slow
+def test_a_fitted_estimator_shows_no_rows():
+    made = PrivateBoostingClassifier(
+        epsilon=1.0, rows=BOUND, domain=DOMAIN, classes=["0", "1"], recipe="auto"
+    )
+    made.fit([list(row) for row in zip(*CELLS.values(), strict=True)], LABELS)
+    assert found_in(shown(made)) == []
+    assert found_in(shown(made.model_)) == []

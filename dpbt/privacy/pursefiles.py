@@ -10,7 +10,6 @@ import json
 import os
 import re
 import secrets
-import stat
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple, NoReturn, Self
@@ -32,8 +31,6 @@ RESTORE = (
     "budget"
 )
 """What to do about a purse whose file is damaged."""
-
-_NEW_MODE = 0o600
 
 
 class Terms(NamedTuple):
@@ -187,12 +184,8 @@ def write(path: Path, identity: Identity, terms: Terms, spent: tuple[Spent, ...]
         ],
     }
     content["checksum"] = checksum(content)
-    text = json.dumps(content, indent=1, allow_nan=False) + "\n"
-    try:
-        mode = stat.S_IMODE(path.stat().st_mode)
-    except FileNotFoundError:
-        mode = _NEW_MODE
-    write_whole(path, lambda part: part.write_text(text, encoding="ascii"), mode=mode, durable=True)
+    text = (json.dumps(content, indent=1, allow_nan=False) + "\n").encode("ascii")
+    write_whole(path, lambda part: part.write_bytes(text), mode=0o600, durable=True)
 
 
 def check_writable(path: Path) -> None:

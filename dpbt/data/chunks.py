@@ -18,6 +18,7 @@ import hashlib
 import io
 import json
 import math
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -126,6 +127,7 @@ class ChunkedTable:
     chunks: tuple[Chunk, ...]
     checksum: str
     content: Mapping[str, Any]
+    _verified: dict[int, tuple[int, int]] = dataclasses.field(default_factory=dict, init=False)
 
     def __repr__(self) -> str:
         return f"ChunkedTable({str(self.folder)!r}, capacity={self.capacity}, rows not shown)"
@@ -179,6 +181,10 @@ class ChunkedTable:
     ) -> None:
         """Read some rows of a chunk to the beginning of `into`. What follows becomes absent.
 
+        Once `verify` has compared the chunk, its file must keep its size and the time of its last
+        change. A change that restores both is not seen, nor is one through mapped memory before the
+        system notes it.
+
         Args:
             number: of the chunk.
             first: its first row that is read.
@@ -188,7 +194,7 @@ class ChunkedTable:
                 `into` held.
 
         Raises:
-            ValueError: naming the file, if it ends too early.
+            ValueError: naming the file, if it ends too early or changed since it was verified.
             OSError: if it cannot be read.
         """
         with open(self.path(number), "rb", buffering=0) as file:
@@ -199,6 +205,8 @@ class ChunkedTable:
             for name, (place, size) in places.items():
                 array = getattr(into, name)
                 self._fill(file, place + first * size, array[:rows])
+            if self._verified.get(number, _state(file)) != _state(file):
+                raise ValueError(f"{file.name}: the file changed while it was read; {AGAIN}")
         into.present[rows:] = False
 
     def blocks(self, rows: int) -> Iterator[Rows]:
@@ -208,7 +216,7 @@ class ChunkedTable:
         next one is read.
 
         Raises:
-            ValueError: naming a chunk that is not what its manifest says.
+            ValueError: naming a chunk that is not what its manifest says, or that changes.
             OSError: if a chunk cannot be read.
         """
         kept = self.room(min(rows, self.rows_per_chunk))
@@ -231,7 +239,7 @@ class ChunkedTable:
             view = view[count:]
 
     def verify(self, number: int) -> None:
-        """Check that the file of a chunk is the one that was written.
+        """Check that the file of a chunk is the one that was written, and note its state.
 
         Raises:
             ValueError: naming the file, if it is another one or missing.
@@ -239,12 +247,20 @@ class ChunkedTable:
         """
         path = self.path(number)
         try:
-            with open(path, "rb") as file:
+            with open(path, "rb", buffering=0) as file:
+                state = _state(file)  # before, so that `read` sees a change meanwhile
                 found = hashlib.file_digest(file, "sha256").hexdigest()
         except FileNotFoundError:
             raise ValueError(f"{path}: the file is missing; {AGAIN}") from None
         if found != self.chunks[number].sha256:
             raise ValueError(f"{path}: the file was changed or damaged; {AGAIN}")
+        self._verified[number] = state
+
+
+def _state(file: io.FileIO) -> tuple[int, int]:
+    """The size of a file, and when it was changed."""
+    found = os.fstat(file.fileno())
+    return found.st_size, found.st_mtime_ns
 
 
 def chunk_name(number: int) -> str:

@@ -60,13 +60,16 @@ def read(path: str | Path) -> dict[str, Any]:
     path = as_path("path", path)
     content = path.read_bytes()
     try:
-        return _checked(_parsed(content))
+        return _checked(parsed(content))
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from None
 
 
-def _parsed(content: bytes) -> object:
-    """JSON content; ValueError with a reason of one line."""
+def parsed(content: bytes) -> object:
+    """JSON content; ValueError with a reason of one line.
+
+    Integers have at most 4,300 digits (`sys.set_int_max_str_digits`).
+    """
     if not content.strip():
         raise ValueError("the file is empty")
     try:
@@ -105,13 +108,15 @@ def checksum(content: Mapping[str, Any]) -> str:
     The order of names counts, because the order of a domain's columns does.
 
     Raises:
-        ValueError: for numbers that are infinite or NaN.
+        ValueError: for numbers that are infinite or NaN, and for content that is nested deeply.
     """
     rest = {name: value for name, value in content.items() if name != "checksum"}
     try:
         text = json.dumps(rest, separators=(",", ":"), allow_nan=False)
     except ValueError:
         raise ValueError("a number is infinite or NaN") from None
+    except RecursionError:
+        raise ValueError("objects or lists are nested too deeply") from None
     return hashlib.sha256(text.encode("ascii")).hexdigest()
 
 
@@ -174,15 +179,3 @@ def to_array(name: str, value: object, dtype: type, rank: int) -> np.ndarray:
 def from_number(value: float) -> float | str:
     """A number of a ledger, which may be infinite."""
     return float(value) if math.isfinite(value) else str(float(value))
-
-
-def to_number(name: str, value: object) -> float:
-    """A number that `from_number` wrote.
-
-    Raises:
-        ValueError: naming it, for anything else.
-    """
-    number = isinstance(value, int | float) and not isinstance(value, bool)
-    if not number and value != "inf":
-        raise ValueError(f"{name} must be a number, and is something else")
-    return float(value)  # type: ignore[arg-type]

@@ -28,9 +28,9 @@ import numpy as np
 from dpbt.data import domains, targets
 from dpbt.data.domains import Domain
 from dpbt.data.targets import Target
-from dpbt.modelfiles import checksum
+from dpbt.modelfiles import checksum, parsed
+from dpbt.privacy.entries import ANY, DIGITS, NULL, TRUTH, Kind, check, either, whole
 from dpbt.public import MAX_ROWS, MOST_CHUNKED_ROWS, Questions
-from dpbt.storage import without_twins
 from dpbt.validate import as_path, shown
 
 FORMAT, VERSION = "dpbt chunks", 1
@@ -311,8 +311,6 @@ def open_folder(folder: str | Path) -> ChunkedTable:
         return _opened(folder, content)
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from error
-    except (KeyError, TypeError):
-        raise ValueError(f"{path}: no manifest of a table in chunks") from None
 
 
 def read_json(path: Path) -> dict[str, Any]:
@@ -323,8 +321,8 @@ def read_json(path: Path) -> dict[str, Any]:
         OSError: if it cannot be read.
     """
     try:
-        content = json.loads(path.read_bytes(), object_pairs_hook=without_twins)
-    except (ValueError, RecursionError):
+        content = parsed(path.read_bytes())
+    except ValueError:
         raise ValueError(f"{path}: no JSON, or cut off; {AGAIN}") from None
     if not isinstance(content, dict) or content.get("format") != FORMAT:
         raise ValueError(f'{path}: lacks "format": "{FORMAT}"; {AGAIN}')
@@ -340,8 +338,26 @@ def as_text(content: Mapping[str, Any]) -> bytes:
     return json.dumps(content, indent=1, allow_nan=False).encode("ascii") + b"\n"
 
 
+def _is_chunk(value: Any) -> bool:
+    """Whether a list holds the rows, the present rows and the hash of a chunk."""
+    if not isinstance(value, list) or len(value) != len(Chunk._fields):
+        return False
+    kinds = whole(MAX_ROWS), whole(MAX_ROWS, 0), DIGITS
+    return all(kind.good(entry) for kind, entry in zip(kinds, value, strict=True))
+
+
+_CONTENT = {
+    "domain": {},
+    "classes": Kind("words", lambda value: value is None or isinstance(value, list)),
+    "weighted": either(TRUTH, NULL),
+    "chunks": [Kind("rows, present rows and a hash", _is_chunk)],
+    **dict.fromkeys(("target", "capacity", "rows_per_chunk", "most_weight", "class_weight"), ANY),
+}
+
+
 def _opened(folder: Path, content: Mapping[str, Any]) -> ChunkedTable:
     """The table of a checked manifest; ValueError without the name of the file."""
+    check("the manifest", content, _CONTENT)
     domain = {
         name: domains.column_from_json(name, entry) for name, entry in content["domain"].items()
     }
@@ -352,7 +368,8 @@ def _opened(folder: Path, content: Mapping[str, Any]) -> ChunkedTable:
         target = targets.check(column)
     chunks = tuple(Chunk(*entry) for entry in content["chunks"])
     capacity, each = checked_sizes(content["capacity"], content["rows_per_chunk"])
-    if [chunk.rows for chunk in chunks] != sizes(capacity, each):
+    count = -(-capacity // each)
+    if len(chunks) != count or [chunk.rows for chunk in chunks] != sizes(capacity, each):
         raise ValueError("the chunks are not those of its capacity")
     return ChunkedTable(
         folder=folder,

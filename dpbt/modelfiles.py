@@ -43,10 +43,7 @@ def write(path: str | Path, content: Mapping[str, Any]) -> None:
     full = {"format": FORMAT, "format_version": version, **content}
     full["checksum"] = checksum(full)
     text = _lines(full, "") + "\n"
-    try:
-        write_whole(path, lambda part: part.write_text(text, encoding="ascii"))
-    except OSError as error:
-        raise OSError(error.errno, error.strerror, str(path)) from error
+    write_whole(path, lambda part: part.write_text(text, encoding="ascii"))
 
 
 def read(path: str | Path) -> dict[str, Any]:
@@ -99,6 +96,39 @@ def _checked(content: object) -> dict[str, Any]:
         )
     if content.get("checksum") != checksum(content):
         raise ValueError("the content does not have its checksum: the file was changed or damaged")
+    return content
+
+
+def own(path: Path, text: bytes, name: str, version: int, what: str, again: str) -> dict[str, Any]:
+    """The content of another file with a format, a version and a checksum.
+
+    Args:
+        path: of the file, for errors.
+        text: its bytes.
+        name: of the format.
+        version: of the format, and of no other.
+        what: the file is of, in words.
+        again: what to do if it is damaged.
+
+    Raises:
+        ValueError: naming the path and the reason, for any other text.
+    """
+    try:
+        content = parsed(text)
+    except ValueError:
+        raise ValueError(f"{path}: not {what}, or cut off; {again}") from None
+    if not isinstance(content, dict) or content.get("format") != name:
+        raise ValueError(f"{path}: not the file of {what}")
+    if content.get("format_version") != version:
+        raise ValueError(f"{path}: {what} in another format than {version}, which this dpbt reads")
+    try:
+        same = content.get("checksum") == checksum(content)
+    except ValueError:  # numbers or lists of which no checksum is made
+        same = False
+    if not same:
+        raise ValueError(
+            f"{path}: the file was changed or damaged: it lacks its own checksum; {again}"
+        )
     return content
 
 

@@ -58,7 +58,8 @@ def write_whole(
         OSError: naming `path`, if the disk does not take the file, for example because it is full.
             What was at `path` before is still there.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
+    with naming(path, str(path.parent)):
+        path.parent.mkdir(parents=True, exist_ok=True)
     with _temporary(path, mode) as name, naming(path, str(name)):
         final = stat.S_IMODE((path if path.exists() else name).stat().st_mode)
         os.chmod(name, 0o600)

@@ -195,7 +195,7 @@ def test_a_conversion_whose_state_is_cut_off_is_made_again_elsewhere(files, caps
     cut(Path("rows.chunks/unfinished.json"), where)
     capsys.readouterr()
     line = refused(capsys, *moments.CONVERT)
-    assert "unfinished.json: no JSON, or cut off; convert the same rows again, to a new" in line
+    assert "unfinished.json: not a table in chunks, or cut off; convert the same rows" in line
     elsewhere = [word if word != "rows.chunks" else "other" for word in moments.CONVERT]
     assert main(elsewhere) == 0
 
@@ -206,7 +206,7 @@ def test_a_manifest_that_is_cut_off_is_made_again_and_the_run_goes_on(stopped, c
     cut(Path("rows.chunks/manifest.json"), where)
     for words in (moments.FIT, moments.CONVERT):
         line = refused(capsys, *words)
-        assert "manifest.json: no JSON, or cut off; convert the same rows again, to a new" in line
+        assert "manifest.json: not a table in chunks, or cut off; convert the same rows" in line
     Path("rows.csv").rename("moved.csv")
     os.utime("moved.csv", (0, 0))
     elsewhere = {"rows.chunks": "other", "rows.csv": "moved.csv"}

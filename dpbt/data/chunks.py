@@ -25,10 +25,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from dpbt import modelfiles
 from dpbt.data import domains, targets
 from dpbt.data.domains import Domain
 from dpbt.data.targets import Target
-from dpbt.modelfiles import checksum, parsed
+from dpbt.modelfiles import checksum
 from dpbt.privacy.entries import ANY, DIGITS, NULL, TRUTH, Kind, check, either, whole
 from dpbt.public import MAX_ROWS, MOST_CHUNKED_ROWS, Questions
 from dpbt.validate import as_path, shown
@@ -320,17 +321,7 @@ def read_json(path: Path) -> dict[str, Any]:
         ValueError: naming the file.
         OSError: if it cannot be read.
     """
-    try:
-        content = parsed(path.read_bytes())
-    except ValueError:
-        raise ValueError(f"{path}: no JSON, or cut off; {AGAIN}") from None
-    if not isinstance(content, dict) or content.get("format") != FORMAT:
-        raise ValueError(f'{path}: lacks "format": "{FORMAT}"; {AGAIN}')
-    if content.get("format_version") != VERSION:
-        raise ValueError(f"{path}: of a format that this dpbt does not read")
-    if content.get("checksum") != checksum(content):
-        raise ValueError(f"{path}: the content was changed or damaged; {AGAIN}")
-    return content
+    return modelfiles.own(path, path.read_bytes(), FORMAT, VERSION, "a table in chunks", AGAIN)
 
 
 def as_text(content: Mapping[str, Any]) -> bytes:

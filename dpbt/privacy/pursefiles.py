@@ -13,9 +13,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
-from dpbt import storage
+from dpbt import modelfiles, storage
 from dpbt.base import MOST_CHUNKED_ROWS
-from dpbt.modelfiles import checksum, parsed
+from dpbt.modelfiles import checksum
 from dpbt.privacy import accounting
 from dpbt.privacy.accounting import Ledger
 from dpbt.privacy.entries import (
@@ -224,22 +224,7 @@ def read(path: Path) -> tuple[Identity, Terms, tuple[Spent, ...]]:
                 "again; keep one name"
             )
         text = file.read()
-    try:
-        content = parsed(text)
-    except ValueError:
-        raise ValueError(f"{path}: not a purse, or cut off; {RESTORE}") from None
-    if not isinstance(content, dict) or content.get("format") != FORMAT:
-        raise ValueError(f"{path}: not the file of a purse")
-    if content.get("format_version") != VERSION:
-        raise ValueError(f"{path}: a purse in another format than {VERSION}, which this dpbt reads")
-    try:
-        found = checksum(content)
-    except ValueError as error:
-        raise ValueError(f"{path}: not a purse: {error}") from None
-    if content.get("checksum") != found:
-        raise ValueError(
-            f"{path}: the file was changed or damaged: it lacks its own checksum; {RESTORE}"
-        )
+    content = modelfiles.own(path, text, FORMAT, VERSION, "a purse", RESTORE)
     try:
         check("the content", content, _CONTENT)
         identity = Identity(content["name"], content["salt"])

@@ -360,7 +360,7 @@ def _target(content: Mapping[str, Any], hypotheses: Hypotheses) -> tuple[Target 
 def _classes(value: Any, target: Target | None) -> tuple[Any, ...] | None:
     if isinstance(target, Numeric) or (value is None and target is None):
         return None
-    classes, count = tuple(value), response_of(target).classes
+    classes, count = tuple(value or ()), response_of(target).classes
     if len(classes) != count or not all(isinstance(word, str | int | float) for word in classes):
         raise ValueError(f"classes must be {count} words or numbers")
     if len(set(classes)) != len(classes):

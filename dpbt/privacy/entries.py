@@ -65,7 +65,7 @@ def check(name: str, value: Any, shape: Any) -> None:
     Raises:
         ValueError: naming the entry, and not its value.
     """
-    kind = {dict: _OBJECT, list: _LIST}.get(type(shape), shape)
+    kind: Kind = {dict: _OBJECT, list: _LIST}.get(type(shape)) or shape
     if not kind.good(value):
         raise ValueError(f"{name} must be {kind.words}, and is something else")
     if isinstance(shape, list):

@@ -13,7 +13,7 @@ import jax
 import pytest
 
 import dpbt
-from dpbt import chunked
+from dpbt import checkpoints, chunked
 from dpbt.__main__ import main
 from dpbt.checkpoints import RELEASES
 from dpbt.data import chunks, conversion
@@ -551,3 +551,14 @@ def test_a_chunk_that_changes_between_its_blocks_is_not_predicted(some_chunks):
     flip(table.path(0))
     with pytest.raises(ValueError, match="chunk-000000: the file changed while it was read"):
         next(blocks)
+
+
+@pytest.mark.parametrize(
+    "body",
+    ['["0", 3, 1.0]', '["0", {"a": {"values": [1]}}, 1]', '["0"]', "3", '["0", {}, null]', "{"],
+)
+def test_a_line_that_is_no_release_is_refused_though_it_has_its_hash(tmp_path, body):
+    path = tmp_path / RELEASES
+    path.write_text(f"{checkpoints._digest(body)} {body}\n")
+    with pytest.raises(ValueError, match=r"releases.jsonl, line 1: the line was changed"):
+        checkpoints._read_releases(path)

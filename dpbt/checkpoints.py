@@ -230,14 +230,19 @@ def _read_releases(path: Path) -> tuple[dict[str, Releases], dict[str, np.float3
             if digest != _digest(body):
                 if not file.readline().endswith(b"\n"):
                     break
-                raise ValueError(f"{path}, line {number}: the line was changed or damaged; {AGAIN}")
-            part, content, cap = json.loads(body)
-            release = {
-                site: np.array(entry["values"], entry["dtype"]).reshape(entry["shape"])
-                for site, entry in content.items()
-            }
+                body = ""  # which is no release
+            try:
+                part, content, cap = json.loads(body)
+                caps[part] = np.float32(float(cap))
+                release = {
+                    site: np.array(entry["values"], entry["dtype"]).reshape(entry["shape"])
+                    for site, entry in content.items()
+                }
+            except (LookupError, TypeError, AttributeError, ValueError, ArithmeticError):
+                words = f"the line was changed or damaged; {AGAIN}"
+                raise ValueError(f"{path}, line {number}: {words}") from None
             if part in found and not _same(found[part], release):
                 raise ValueError(f"{path}, line {number}: {_TWICE}")
-            found[part], caps[part] = release, np.float32(cap)
+            found[part] = release
             whole += len(line)
     return found, caps, whole

@@ -43,10 +43,7 @@ def write(path: str | Path, content: Mapping[str, Any]) -> None:
     full = {"format": FORMAT, "format_version": version, **content}
     full["checksum"] = checksum(full)
     text = _lines(full, "") + "\n"
-    try:
-        write_whole(path, lambda part: part.write_text(text, encoding="ascii"))
-    except OSError as error:
-        raise OSError(error.errno, error.strerror, str(path)) from error
+    write_whole(path, lambda part: part.write_text(text, encoding="ascii"))
 
 
 def read(path: str | Path) -> dict[str, Any]:
@@ -60,13 +57,16 @@ def read(path: str | Path) -> dict[str, Any]:
     path = as_path("path", path)
     content = path.read_bytes()
     try:
-        return _checked(_parsed(content))
+        return _checked(parsed(content))
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from None
 
 
-def _parsed(content: bytes) -> object:
-    """JSON content; ValueError with a reason of one line."""
+def parsed(content: bytes) -> object:
+    """JSON content; ValueError with a reason of one line.
+
+    Integers have at most 4,300 digits (`sys.set_int_max_str_digits`).
+    """
     if not content.strip():
         raise ValueError("the file is empty")
     try:
@@ -99,19 +99,54 @@ def _checked(content: object) -> dict[str, Any]:
     return content
 
 
+def own(path: Path, text: bytes, name: str, version: int, what: str, again: str) -> dict[str, Any]:
+    """The content of another file with a format, a version and a checksum.
+
+    Args:
+        path: of the file, for errors.
+        text: its bytes.
+        name: of the format.
+        version: of the format, and of no other.
+        what: the file is of, in words.
+        again: what to do if it is damaged.
+
+    Raises:
+        ValueError: naming the path and the reason, for any other text.
+    """
+    try:
+        content = parsed(text)
+    except ValueError:
+        raise ValueError(f"{path}: not {what}, or cut off; {again}") from None
+    if not isinstance(content, dict) or content.get("format") != name:
+        raise ValueError(f"{path}: not the file of {what}")
+    if content.get("format_version") != version:
+        raise ValueError(f"{path}: {what} in another format than {version}, which this dpbt reads")
+    try:
+        same = content.get("checksum") == checksum(content)
+    except ValueError:  # numbers or lists of which no checksum is made
+        same = False
+    if not same:
+        raise ValueError(
+            f"{path}: the file was changed or damaged: it lacks its own checksum; {again}"
+        )
+    return content
+
+
 def checksum(content: Mapping[str, Any]) -> str:
     """The SHA-256 of the content without its checksum, as JSON text without blanks.
 
     The order of names counts, because the order of a domain's columns does.
 
     Raises:
-        ValueError: for numbers that are infinite or NaN.
+        ValueError: for numbers that are infinite or NaN, and for content that is nested deeply.
     """
     rest = {name: value for name, value in content.items() if name != "checksum"}
     try:
         text = json.dumps(rest, separators=(",", ":"), allow_nan=False)
     except ValueError:
         raise ValueError("a number is infinite or NaN") from None
+    except RecursionError:
+        raise ValueError("objects or lists are nested too deeply") from None
     return hashlib.sha256(text.encode("ascii")).hexdigest()
 
 
@@ -174,15 +209,3 @@ def to_array(name: str, value: object, dtype: type, rank: int) -> np.ndarray:
 def from_number(value: float) -> float | str:
     """A number of a ledger, which may be infinite."""
     return float(value) if math.isfinite(value) else str(float(value))
-
-
-def to_number(name: str, value: object) -> float:
-    """A number that `from_number` wrote.
-
-    Raises:
-        ValueError: naming it, for anything else.
-    """
-    number = isinstance(value, int | float) and not isinstance(value, bool)
-    if not number and value != "inf":
-        raise ValueError(f"{name} must be a number, and is something else")
-    return float(value)  # type: ignore[arg-type]

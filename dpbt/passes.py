@@ -253,7 +253,8 @@ Step = Callable[[Rows, Block], tuple[Any, Any]]
 class Passes:
     """The rows of a table in chunks, and their scores; all of it is private.
 
-    Only `Summed` leaves, and `privacy.totals.draw` adds the noise. Use it as a context.
+    Only `Summed` leaves, and `privacy.totals.draw` adds the noise. Use it as a context. A pass that
+    finds a changed chunk raises a ValueError, and nothing is drawn from its sums.
     """
 
     def __init__(
@@ -281,17 +282,17 @@ class Passes:
         """
         self._table, self._recipe, self._room = table, recipe, room
         self._questions = jax.tree.map(jnp.asarray, table.questions)
+        self._pool = ThreadPoolExecutor(room.threads)
+        for number, _ in enumerate(self._pool.map(table.verify, range(len(table.chunks)))):
+            progress(number + 1, len(table.chunks))
         before, first = (0, 0) if place is None else (place.before, place.first)
         self._blocks = list(_blocks(table, int(recipe.rows), room.block, before, first))
-        self._pool = ThreadPoolExecutor(room.threads)
         self._rooms: queue.SimpleQueue[Rows] = queue.SimpleQueue()
         for _ in range(room.threads):
             self._rooms.put(table.room(room.block))
         axes = recipe.learner.hypotheses.response.axes
         shape = (*axes, room.block)
         self._scores = _Scores(shape, len(self._blocks), folder if room.scratch else None)
-        for number, _ in enumerate(self._pool.map(table.verify, range(len(table.chunks)))):
-            progress(number + 1, len(table.chunks))
 
     def __enter__(self) -> "Passes":
         return self

@@ -18,7 +18,9 @@ from dpbt.data.domains import Domain
 from dpbt.data.kinds import Nominal, Numeric
 from dpbt.data.targets import Target, check, in_units, response_of
 from dpbt.modelfiles import to_array
-from dpbt.public import CELLS, NUMBER, UNSPLIT, Questions, Response
+from dpbt.privacy import entries
+from dpbt.privacy.entries import TEXT
+from dpbt.public import CELLS, UNSPLIT, Questions
 from dpbt.scoring import (
     KINDS,
     PROBABILITIES,
@@ -272,13 +274,25 @@ def load(path: str | Path) -> SavedModel:
     content = modelfiles.read(path)
     try:
         return _model(content)
-    except (KeyError, TypeError, AttributeError, ValueError, IndexError, OverflowError) as error:
+    except _NO_MODEL as error:
         reason = str(error) if isinstance(error, ValueError) else "an entry is missing or no entry"
         raise ValueError(f"{path}: not a whole saved model: {reason}") from None
 
 
+_NO_MODEL = (LookupError, TypeError, AttributeError, ValueError, ArithmeticError, RecursionError)
+
+_CONTENT = {
+    "name": TEXT,
+    "versions": {"dpbt": TEXT, "jax": TEXT},
+    "ledger": [TEXT],
+    "statement": [TEXT],
+    "privacy": entries.LEDGER,
+}
+
+
 def _model(content: Mapping[str, Any]) -> SavedModel:
     """The model of a file's content."""
+    entries.check("the content", content, _CONTENT)
     rows = content["rows"]
     domain, codes, questions = _asked(rows)
     dtype, features = rows["dtype"], rows["features"]
@@ -309,7 +323,7 @@ def _model(content: Mapping[str, Any]) -> SavedModel:
         raise ValueError("probability must be by a loss of dpbt, or say why there is none")
 
     return SavedModel(
-        name=_text("name", content["name"]),
+        name=content["name"],
         kind=kind,
         hypotheses=hypotheses,
         intercept=intercept,
@@ -318,21 +332,15 @@ def _model(content: Mapping[str, Any]) -> SavedModel:
         questions=questions,
         features=features,
         dtype=dtype,
-        classes=_classes(content["classes"], response_of(target)),
+        classes=_classes(content["classes"], target),
         target=target,
         probability=probability,
         no_probability=reason,
-        ledger="\n".join(_text("ledger", line) for line in content["ledger"]),
+        ledger="\n".join(content["ledger"]),
         privacy=content["privacy"],
-        statement="\n".join(_text("statement", line) for line in content["statement"]),
-        versions=dict(content["versions"]),
+        statement="\n".join(content["statement"]),
+        versions=content["versions"],
     )
-
-
-def _text(name: str, value: object) -> str:
-    if not isinstance(value, str):
-        raise ValueError(f"{name} must be text")
-    return value
 
 
 def _target(content: Mapping[str, Any], hypotheses: Hypotheses) -> tuple[Target | None, np.ndarray]:
@@ -354,13 +362,12 @@ def _target(content: Mapping[str, Any], hypotheses: Hypotheses) -> tuple[Target 
     return target, intercept
 
 
-def _classes(value: Any, response: Response) -> tuple[Any, ...] | None:
-    if value is None or response == NUMBER:
+def _classes(value: Any, target: Target | None) -> tuple[Any, ...] | None:
+    if isinstance(target, Numeric) or (value is None and target is None):
         return None
-    classes = tuple(value)
-    count = len(classes) == response.classes
-    if not count or not all(isinstance(word, str | int | float) for word in classes):
-        raise ValueError(f"classes must be {response.classes} words or numbers")
+    classes, count = tuple(value or ()), response_of(target).classes
+    if len(classes) != count or not all(isinstance(word, str | int | float) for word in classes):
+        raise ValueError(f"classes must be {count} words or numbers")
     if len(set(classes)) != len(classes):
         raise ValueError("classes must be distinct words or numbers")
     return classes
@@ -371,9 +378,9 @@ def _asked(rows: Mapping[str, Any]) -> tuple[Domain | None, bool, Questions | No
     codes = rows["codes"]
     if not isinstance(codes, bool):
         raise ValueError("codes must be true or false")
-    entries, kept = rows["domain"], rows["questions"]
-    if entries is not None:
-        domain = {name: domains.column_from_json(name, column) for name, column in entries.items()}
+    columns, kept = rows["domain"], rows["questions"]
+    if columns is not None:
+        domain = {name: domains.column_from_json(name, column) for name, column in columns.items()}
         asked = domains.questions(domain, codes=codes) if rows["dtype"] == "uint8" else None
         return domain, codes, asked
     if kept is None:

@@ -99,7 +99,8 @@ def true_positives(book: Ledger, false_positives: float) -> float:
     """
     if book.gaussian and math.isfinite(book.mu):
         # Samplers are within e^g and t of their laws, for both rates.
-        factor, tail = math.exp(book.sampler_epsilon / 2), book.sampler_delta
+        factor = math.exp(min(book.sampler_epsilon / 2, 700))
+        tail = book.sampler_delta
         alarms = min(factor * false_positives + tail, 1.0)
         if alarms == 1.0:
             return 1.0

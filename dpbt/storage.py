@@ -3,8 +3,8 @@
 import contextlib
 import glob
 import os
+import secrets
 import stat
-import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, ClassVar, NoReturn, Self
@@ -17,7 +17,7 @@ _MARK = ".dpbt-"
 """How the name of a file begins while it is written. No file of a person's is called so."""
 
 _RANDOM = 8
-"""How many letters `tempfile` draws for a name."""
+"""How many random letters such a name has."""
 
 
 class HoldsFunctions:
@@ -41,24 +41,30 @@ class HoldsFunctions:
 
 
 def write_whole(
-    path: Path, write: Callable[[Path], object], *, mode: int = 0o644, durable: bool = False
+    path: Path, write: Callable[[Path], object], *, mode: int = 0o666, durable: bool = False
 ) -> None:
     """Call `write` on a temporary name beside `path`, then rename it: no file is half-written.
+
+    A file that exists keeps its permissions. While it is written, its owner alone may read it.
 
     Args:
         path: the file, which is replaced if it exists.
         write: writes the content to the path it is called with.
-        mode: the permissions of the file.
+        mode: the permissions of a new file, of which the umask takes some; 0o600 for what is
+            private.
         durable: whether the file and its name are on the disk when this returns.
 
     Raises:
         OSError: naming `path`, if the disk does not take the file, for example because it is full.
             What was at `path` before is still there.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with _temporary(path) as name, naming(path, str(name)):
+    with naming(path, str(path.parent)):
+        path.parent.mkdir(parents=True, exist_ok=True)
+    with _temporary(path, mode) as name, naming(path, str(name)):
+        final = stat.S_IMODE((path if path.exists() else name).stat().st_mode)
+        os.chmod(name, 0o600)
         write(name)
-        os.chmod(name, mode)
+        os.chmod(name, final)
         if durable:
             _to_disk(name)
         os.replace(name, path)
@@ -67,18 +73,20 @@ def write_whole(
 
 
 @contextlib.contextmanager
-def _temporary(path: Path) -> Iterator[Path]:
+def _temporary(path: Path, mode: int) -> Iterator[Path]:
     """A new file beside `path`, which `remove_dead` knows is being written; it is gone at the end.
+
+    Its permissions are `mode` without those that the umask takes.
 
     Raises:
         OSError: naming `path`, if it cannot be made.
     """
     while True:
-        with naming(path):
-            handle, name = tempfile.mkstemp(
-                dir=path.parent, prefix=f"{_MARK}{path.stem}-", suffix=path.suffix
-            )
-        temporary = Path(name)
+        temporary = path.with_name(
+            f"{_MARK}{path.stem}-{secrets.token_hex(_RANDOM // 2)}{path.suffix}"
+        )
+        with naming(path, str(temporary)):
+            handle = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL, mode)
         with contextlib.ExitStack() as stack:
             close = stack.callback(os.close, handle)
             held = _hold(handle)

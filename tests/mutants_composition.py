@@ -189,15 +189,15 @@ COMPOSITION = [
     Mutant(
         "a purse that everybody may read",
         "dpbt/privacy/pursefiles.py",
-        "mode=mode, durable=True",
+        "mode=0o600, durable=True",
         "durable=True",
         (purse_file("a_file_keeps_its_permissions_and_one_that_is_not_to_be_written_is_not"),),
     ),
     Mutant(
         "a purse that a crash may undo",
         "dpbt/privacy/pursefiles.py",
-        "mode=mode, durable=True",
-        "mode=mode",
+        "mode=0o600, durable=True",
+        "mode=0o600",
         (purse_file("a_charge_is_on_the_disk_before_it_counts"),),
     ),
     Mutant(

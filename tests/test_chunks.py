@@ -1,5 +1,6 @@
 """Tables in chunks: the same cells and releases as in memory, wherever a run is stopped."""
 
+import dataclasses
 import json
 import math
 
@@ -351,7 +352,7 @@ def test_memory_bounds_the_blocks(tmp_path):
     recipe = recipe_for("two", 700)
     with pytest.raises(ValueError, match="memory must be at least"):
         room_for(found, recipe, 2**20, 2)
-    large = found.__class__(**{**found.__dict__, "capacity": 2**32})
+    large = dataclasses.replace(found, capacity=2**32)
     assert room_for(large, recipe, 2 * GIB, 2).scratch
     assert not room_for(large, recipe, 32 * GIB, 2).scratch
 

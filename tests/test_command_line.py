@@ -477,16 +477,23 @@ def test_the_names_of_recipes_are_those_of_the_library():
     assert inputs.RECIPES[0] == "auto"
 
 
-def test_progress_is_for_terminals(capsys, monkeypatch):
-    with output.working("learning"):
-        pass
-    assert capsys.readouterr().err == ""
+def test_progress_is_for_terminals_and_has_no_number_of_what_is_private(
+    capsys, monkeypatch, fitted, tmp_path
+):
+    """A time would tell how many runs a choice made, and how many rows a file has."""
+
+    def shown(seconds):
+        with output.working("learning"):
+            time.sleep(seconds)
+        return capsys.readouterr().err
+
+    assert shown(0) == ""
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
-    with output.working("learning"):
-        time.sleep(0.05)
-    err = capsys.readouterr().err
-    assert "learning: 0 s" in err
-    assert err.endswith("\r\033[K")
+    assert shown(0) == shown(1.2) == "learning ...\r\033[K"
+
+    file = fitted.folder / "rows.csv"
+    words = ("convert", fitted.folder / "domain.json", file, tmp_path / "t", "--capacity", 9000)
+    assert run(capsys, *words)[2] == f"reading {file} ...\r\033[K"
 
 
 def test_a_closed_pipe_is_no_error(fitted):

@@ -10,10 +10,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+import jax
 import pytest
 
 import dpbt
-from dpbt import chunked
+from dpbt import checkpoints, chunked
 from dpbt.__main__ import main
 from dpbt.checkpoints import RELEASES
 from dpbt.data import chunks, conversion
@@ -195,7 +196,7 @@ def test_a_conversion_whose_state_is_cut_off_is_made_again_elsewhere(files, caps
     cut(Path("rows.chunks/unfinished.json"), where)
     capsys.readouterr()
     line = refused(capsys, *moments.CONVERT)
-    assert "unfinished.json: no JSON, or cut off; convert the same rows again, to a new" in line
+    assert "unfinished.json: not a table in chunks, or cut off; convert the same rows" in line
     elsewhere = [word if word != "rows.chunks" else "other" for word in moments.CONVERT]
     assert main(elsewhere) == 0
 
@@ -206,7 +207,7 @@ def test_a_manifest_that_is_cut_off_is_made_again_and_the_run_goes_on(stopped, c
     cut(Path("rows.chunks/manifest.json"), where)
     for words in (moments.FIT, moments.CONVERT):
         line = refused(capsys, *words)
-        assert "manifest.json: no JSON, or cut off; convert the same rows again, to a new" in line
+        assert "manifest.json: not a table in chunks, or cut off; convert the same rows" in line
     Path("rows.csv").rename("moved.csv")
     os.utime("moved.csv", (0, 0))
     elsewhere = {"rows.chunks": "other", "rows.csv": "moved.csv"}
@@ -519,3 +520,80 @@ def test_the_identity_of_a_table_is_that_of_its_rows_and_declarations(tmp_path):
     ]
     assert len(set(found)) == len(found)
     assert identity("again") == found[0]
+
+
+# Chunks that change while a run reads them.
+
+
+@pytest.fixture
+def some_chunks(tmp_path):
+    """(domain, table): 600 rows in chunks of 200."""
+    domain, columns, labels = worker.random_cells(3, 600)
+    source = conversion.BlockSource("made up", lambda: iter([conversion.Block(columns, labels)]))
+    folder = tmp_path / "table"
+    return domain, conversion.convert(source, domain, folder, rows_per_chunk=200)
+
+
+def flip(path):
+    """Change a cell; the size stays."""
+    whole = bytearray(path.read_bytes())
+    whole[3] ^= 1
+    path.write_bytes(whole)
+
+
+CHANGES = {
+    "a cell": flip,
+    "the end": lambda path: path.write_bytes(path.read_bytes()[:-1]),
+    "another file": lambda path: os.replace(shutil.copyfile(path, f"{path}.new"), path),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_a_chunk_that_changes_during_a_run_stops_it_and_what_was_paid_stays_spent(
+    some_chunks, tmp_path, change
+):
+    """With the chunk as it was, the run goes on and is paid for once."""
+    domain, table = some_chunks
+    key, recipe, path = jax.random.key(2), worker.rounds_of(domain), table.path(1)
+    purse, kept = dpbt.Purse(9, 1e-4, rows=1200), path.read_bytes()
+
+    def fit(progress=None):
+        checkpoint = tmp_path / "kept"
+        return purse.fit_chunks(key, table, recipe, checkpoint=checkpoint, progress=progress)
+
+    def meanwhile(state):
+        if (state.stage, state.done) == ("rounds", 3):
+            CHANGES[change](path)
+
+    with pytest.raises(ValueError, match="chunk-000001: the file ") as stopped:
+        fit(meanwhile)
+    assert "200" not in str(stopped.value)
+    paid = purse.spent
+    assert paid > 0
+    assert len((tmp_path / "kept" / RELEASES).read_text().splitlines()) < 12
+    if path.read_bytes() != kept:
+        with pytest.raises(ValueError, match="chunk-000001: the file was changed or damaged"):
+            fit()
+    path.write_bytes(kept)
+    fit()
+    assert purse.spent == paid
+
+
+def test_a_chunk_that_changes_between_its_blocks_is_not_predicted(some_chunks):
+    _, table = some_chunks
+    blocks = table.blocks(90)
+    next(blocks)
+    flip(table.path(0))
+    with pytest.raises(ValueError, match="chunk-000000: the file changed while it was read"):
+        next(blocks)
+
+
+@pytest.mark.parametrize(
+    "body",
+    ['["0", 3, 1.0]', '["0", {"a": {"values": [1]}}, 1]', '["0"]', "3", '["0", {}, null]', "{"],
+)
+def test_a_line_that_is_no_release_is_refused_though_it_has_its_hash(tmp_path, body):
+    path = tmp_path / RELEASES
+    path.write_text(f"{checkpoints._digest(body)} {body}\n")
+    with pytest.raises(ValueError, match=r"releases.jsonl, line 1: the line was changed"):
+        checkpoints._read_releases(path)

@@ -273,7 +273,10 @@ def test_a_damaged_file_is_refused(tmp_path, change, words):
     assert str(path) in str(refused.value)
 
 
-PAID = {"name": "x", "cost": 0.1, "gap": 0.0, "tail": 0.0, "key": None, "ledger": {}}
+PAID = {
+    **{"name": "x", "cost": 0.1, "gap": 0.0, "tail": 0.0, "key": None},
+    "ledger": accounting.to_json(book(line(0.05))),
+}
 
 
 def with_content(path, change):

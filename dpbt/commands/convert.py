@@ -6,9 +6,8 @@ that was stopped goes on where it was, if the same command is run again.
 """
 
 import argparse
-import sys
 
-from dpbt.commands import inputs
+from dpbt.commands import inputs, output
 from dpbt.commands import options as kinds
 from dpbt.commands.errors import InputError, of_input
 
@@ -37,15 +36,8 @@ def run(options: argparse.Namespace) -> None:
     domain, label = inputs.declared(options.domain)
     from dpbt.data import conversion  # needs JAX
 
-    shown = sys.stderr.isatty()
-
-    def progress(rows: int) -> None:
-        if shown:
-            words = f"\rreading {options.file}: {rows / 1e6:.2f} million rows"
-            print(words, end="", file=sys.stderr, flush=True)
-
     try:
-        with of_input():
+        with of_input(), output.working(f"reading {options.file}"):
             conversion.convert_file(
                 options.file,
                 domain,
@@ -53,11 +45,7 @@ def run(options: argparse.Namespace) -> None:
                 options.folder,
                 capacity=options.capacity,
                 rows_per_chunk=options.rows_per_chunk,
-                progress=progress,
             )
     except ImportError as error:
         raise InputError(str(error)) from error
-    finally:
-        if shown:
-            print("\r\033[K", end="", file=sys.stderr, flush=True)
     print(f"wrote {options.folder}: private, as the rows are")

@@ -5,8 +5,6 @@ import contextlib
 import os
 import sys
 import tempfile
-import threading
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -78,23 +76,16 @@ def keep(path: Path, save: Callable[[Path], object]) -> Path:
 
 @contextlib.contextmanager
 def working(words: str) -> Iterator[None]:
-    """Say on a terminal what is being done and for how long; elsewhere say nothing."""
+    """Say on a terminal what is being done; elsewhere say nothing.
+
+    It shows no time and no count. They would tell how many rows there are, or how many runs
+    `dpbt.tune` made.
+    """
     if not sys.stderr.isatty():
         yield
         return
-    start, done = time.monotonic(), threading.Event()
-
-    def show() -> None:
-        while not done.is_set():
-            seconds = time.monotonic() - start
-            print(f"\r{words}: {seconds:.0f} s", end="", file=sys.stderr, flush=True)
-            done.wait(1)
-
-    shown = threading.Thread(target=show, daemon=True)
-    shown.start()
+    print(f"{words} ...", end="", file=sys.stderr, flush=True)
     try:
         yield
     finally:
-        done.set()
-        shown.join()
         print("\r\033[K", end="", file=sys.stderr, flush=True)

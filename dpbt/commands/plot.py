@@ -97,7 +97,5 @@ def _write(drawn: "Axes", path: Path) -> None:
     assert isinstance(figure, Figure)
     try:
         write_whole(path, lambda part: figure.savefig(part, dpi=150))
-    except OSError as error:
-        raise OSError(error.errno, error.strerror, str(path)) from error
     finally:
         plt.close(figure)

@@ -3,7 +3,8 @@
 Of two classes the probability is that of the positive class, whichever class is predicted. Of
 several it is that of the predicted class. --proba prints a column for each class. Models that vote
 state no probabilities, and then there is a column `score`. This needs no JAX. Predictions about a
-row show what it holds, so they are as private as the rows.
+row show what it holds, so they are as private as the rows. A new file is its owner's alone (mode
+0600), and one that --force replaces keeps its mode.
 
 Rows are read in blocks, so they may be more than memory holds. A row that is absent from a folder
 of chunks has a line of empty cells. Rows without a label are absent there, so give their file.
@@ -78,7 +79,7 @@ def run(options: argparse.Namespace) -> None:
 
     remove_dead(path.parent)  # they hold predictions, which are private
     with output.working(f"predicting {options.file}"):
-        write_whole(path, write)
+        write_whole(path, write, mode=0o600)
     print(f"wrote {path}")
 
 

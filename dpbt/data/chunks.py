@@ -18,18 +18,20 @@ import hashlib
 import io
 import json
 import math
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from dpbt import modelfiles
 from dpbt.data import domains, targets
 from dpbt.data.domains import Domain
 from dpbt.data.targets import Target
 from dpbt.modelfiles import checksum
+from dpbt.privacy.entries import ANY, DIGITS, NULL, TRUTH, Kind, check, either, whole
 from dpbt.public import MAX_ROWS, MOST_CHUNKED_ROWS, Questions, without_values
-from dpbt.storage import without_twins
 from dpbt.validate import as_path, shown
 
 FORMAT, VERSION = "dpbt chunks", 1
@@ -130,6 +132,7 @@ class ChunkedTable:
     chunks: tuple[Chunk, ...]
     checksum: str
     content: Mapping[str, Any]
+    _verified: dict[int, tuple[int, int]] = dataclasses.field(default_factory=dict, init=False)
 
     def __repr__(self) -> str:
         return f"ChunkedTable({str(self.folder)!r}, capacity={self.capacity}, rows not shown)"
@@ -183,6 +186,10 @@ class ChunkedTable:
     ) -> None:
         """Read some rows of a chunk to the beginning of `into`. What follows becomes absent.
 
+        Once `verify` has compared the chunk, its file must keep its size and the time of its last
+        change. A change that restores both is not seen, nor is one through mapped memory before the
+        system notes it.
+
         Args:
             number: of the chunk.
             first: its first row that is read.
@@ -192,7 +199,7 @@ class ChunkedTable:
                 `into` held.
 
         Raises:
-            ValueError: naming the file, if it ends too early.
+            ValueError: naming the file, if it ends too early or changed since it was verified.
             OSError: if it cannot be read.
         """
         with open(self.path(number), "rb", buffering=0) as file:
@@ -203,6 +210,8 @@ class ChunkedTable:
             for name, (place, size) in places.items():
                 array = getattr(into, name)
                 self._fill(file, place + first * size, array[:rows])
+            if self._verified.get(number, _state(file)) != _state(file):
+                raise ValueError(f"{file.name}: the file changed while it was read; {AGAIN}")
         into.present[rows:] = False
 
     def blocks(self, rows: int) -> Iterator[Rows]:
@@ -212,7 +221,7 @@ class ChunkedTable:
         next one is read.
 
         Raises:
-            ValueError: naming a chunk that is not what its manifest says.
+            ValueError: naming a chunk that is not what its manifest says, or that changes.
             OSError: if a chunk cannot be read.
         """
         kept = self.room(min(rows, self.rows_per_chunk))
@@ -235,7 +244,7 @@ class ChunkedTable:
             view = view[count:]
 
     def verify(self, number: int) -> None:
-        """Check that the file of a chunk is the one that was written.
+        """Check that the file of a chunk is the one that was written, and note its state.
 
         Raises:
             ValueError: naming the file, if it is another one or missing.
@@ -243,12 +252,20 @@ class ChunkedTable:
         """
         path = self.path(number)
         try:
-            with open(path, "rb") as file:
+            with open(path, "rb", buffering=0) as file:
+                state = _state(file)  # before, so that `read` sees a change meanwhile
                 found = hashlib.file_digest(file, "sha256").hexdigest()
         except FileNotFoundError:
             raise ValueError(f"{path}: the file is missing; {AGAIN}") from None
         if found != self.chunks[number].sha256:
             raise ValueError(f"{path}: the file was changed or damaged; {AGAIN}")
+        self._verified[number] = state
+
+
+def _state(file: io.FileIO) -> tuple[int, int]:
+    """The size of a file, and when it was changed."""
+    found = os.fstat(file.fileno())
+    return found.st_size, found.st_mtime_ns
 
 
 def chunk_name(number: int) -> str:
@@ -299,8 +316,6 @@ def open_folder(folder: str | Path) -> ChunkedTable:
         return _opened(folder, content)
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from error
-    except (KeyError, TypeError):
-        raise ValueError(f"{path}: no manifest of a table in chunks") from None
 
 
 def read_json(path: Path) -> dict[str, Any]:
@@ -310,17 +325,7 @@ def read_json(path: Path) -> dict[str, Any]:
         ValueError: naming the file.
         OSError: if it cannot be read.
     """
-    try:
-        content = json.loads(path.read_bytes(), object_pairs_hook=without_twins)
-    except (ValueError, RecursionError):
-        raise ValueError(f"{path}: no JSON, or cut off; {AGAIN}") from None
-    if not isinstance(content, dict) or content.get("format") != FORMAT:
-        raise ValueError(f'{path}: lacks "format": "{FORMAT}"; {AGAIN}')
-    if content.get("format_version") != VERSION:
-        raise ValueError(f"{path}: of a format that this dpbt does not read")
-    if content.get("checksum") != checksum(content):
-        raise ValueError(f"{path}: the content was changed or damaged; {AGAIN}")
-    return content
+    return modelfiles.own(path, path.read_bytes(), FORMAT, VERSION, "a table in chunks", AGAIN)
 
 
 def as_text(content: Mapping[str, Any]) -> bytes:
@@ -328,8 +333,26 @@ def as_text(content: Mapping[str, Any]) -> bytes:
     return json.dumps(content, indent=1, allow_nan=False).encode("ascii") + b"\n"
 
 
+def _is_chunk(value: Any) -> bool:
+    """Whether a list holds the rows, the present rows and the hash of a chunk."""
+    if not isinstance(value, list) or len(value) != len(Chunk._fields):
+        return False
+    kinds = whole(MAX_ROWS), whole(MAX_ROWS, 0), DIGITS
+    return all(kind.good(entry) for kind, entry in zip(kinds, value, strict=True))
+
+
+_CONTENT = {
+    "domain": {},
+    "classes": Kind("words", lambda value: value is None or isinstance(value, list)),
+    "weighted": either(TRUTH, NULL),
+    "chunks": [Kind("rows, present rows and a hash", _is_chunk)],
+    **dict.fromkeys(("target", "capacity", "rows_per_chunk", "most_weight", "class_weight"), ANY),
+}
+
+
 def _opened(folder: Path, content: Mapping[str, Any]) -> ChunkedTable:
     """The table of a checked manifest; ValueError without the name of the file."""
+    check("the manifest", content, _CONTENT)
     domain = {
         name: domains.column_from_json(name, entry) for name, entry in content["domain"].items()
     }
@@ -340,7 +363,8 @@ def _opened(folder: Path, content: Mapping[str, Any]) -> ChunkedTable:
         target = targets.check(column)
     chunks = tuple(Chunk(*entry) for entry in content["chunks"])
     capacity, each = checked_sizes(content["capacity"], content["rows_per_chunk"])
-    if [chunk.rows for chunk in chunks] != sizes(capacity, each):
+    count = -(-capacity // each)
+    if len(chunks) != count or [chunk.rows for chunk in chunks] != sizes(capacity, each):
         raise ValueError("the chunks are not those of its capacity")
     return ChunkedTable(
         folder=folder,

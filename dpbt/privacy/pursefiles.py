@@ -8,22 +8,31 @@ import hashlib
 import hmac
 import json
 import os
-import re
 import secrets
-import stat
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple, NoReturn, Self
+from typing import Any, NamedTuple, Self
 
-from dpbt import storage
-from dpbt.base import MOST_CHUNKED_ROWS, relation
+from dpbt import modelfiles, storage
+from dpbt.base import MOST_CHUNKED_ROWS
 from dpbt.modelfiles import checksum
 from dpbt.privacy import accounting
 from dpbt.privacy.accounting import Ledger
+from dpbt.privacy.entries import (
+    DIGITS,
+    LEDGER,
+    NULL,
+    TEXT,
+    among,
+    check,
+    either,
+    number,
+    whole,
+)
 from dpbt.privacy.filters import Charge, limits
 from dpbt.privacy.measures import MEASURES
-from dpbt.storage import without_twins, write_whole
-from dpbt.validate import positive, whole
+from dpbt.storage import write_whole
+from dpbt.validate import positive
 
 FORMAT, VERSION = "dpbt purse", 1
 
@@ -32,8 +41,6 @@ RESTORE = (
     "budget"
 )
 """What to do about a purse whose file is damaged."""
-
-_NEW_MODE = 0o600
 
 
 class Terms(NamedTuple):
@@ -187,12 +194,8 @@ def write(path: Path, identity: Identity, terms: Terms, spent: tuple[Spent, ...]
         ],
     }
     content["checksum"] = checksum(content)
-    text = json.dumps(content, indent=1, allow_nan=False) + "\n"
-    try:
-        mode = stat.S_IMODE(path.stat().st_mode)
-    except FileNotFoundError:
-        mode = _NEW_MODE
-    write_whole(path, lambda part: part.write_text(text, encoding="ascii"), mode=mode, durable=True)
+    text = (json.dumps(content, indent=1, allow_nan=False) + "\n").encode("ascii")
+    write_whole(path, lambda part: part.write_bytes(text), mode=0o600, durable=True)
 
 
 def check_writable(path: Path) -> None:
@@ -221,55 +224,41 @@ def read(path: Path) -> tuple[Identity, Terms, tuple[Spent, ...]]:
                 "again; keep one name"
             )
         text = file.read()
+    content = modelfiles.own(path, text, FORMAT, VERSION, "a purse", RESTORE)
     try:
-        content = json.loads(text, object_pairs_hook=without_twins, parse_constant=_no_constant)
-    except (ValueError, RecursionError):
-        raise ValueError(f"{path}: not a purse, or cut off; {RESTORE}") from None
-    if not isinstance(content, dict) or content.get("format") != FORMAT:
-        raise ValueError(f"{path}: not the file of a purse")
-    if content.get("format_version") != VERSION:
-        raise ValueError(f"{path}: a purse in another format than {VERSION}, which this dpbt reads")
-    if content.get("checksum") != checksum(content):
-        raise ValueError(
-            f"{path}: the file was changed or damaged: it lacks its own checksum; {RESTORE}"
-        )
-    try:
-        identity = Identity(str(content["name"]), _digits("salt", content["salt"]))
+        check("the content", content, _CONTENT)
+        identity = Identity(content["name"], content["salt"])
         return identity, _terms(content), tuple(map(_spent, content["spent"]))
-    except (KeyError, TypeError, AttributeError, ValueError) as error:
+    except (ValueError, ArithmeticError, RecursionError) as error:
         raise ValueError(f"{path}: a purse with an entry that is none: {error}") from None
 
 
-def _no_constant(name: str) -> NoReturn:
-    raise ValueError(f"{name} is no JSON number")
+_CONTENT = {
+    "name": TEXT,
+    "salt": DIGITS,
+    "epsilon": number(),
+    "delta": number(0, 1),
+    "rows": whole(MOST_CHUNKED_ROWS),
+    "relation": among("add_remove", "replace_one"),
+    "rows_per_person": whole(2**31 - 1),
+    "measure": among(*MEASURES),
+    "spent": [
+        {
+            "name": TEXT,
+            **dict.fromkeys(("cost", "gap", "tail"), number()),
+            **dict.fromkeys(("key", "run?"), either(DIGITS, NULL)),
+            "ledger": LEDGER,
+        }
+    ],
+}
 
 
 def _terms(content: dict[str, Any]) -> Terms:
     terms = Terms(*(content[field] for field in Terms._fields))
-    positive("epsilon", terms.epsilon, finite=True)
-    if not 0 <= terms.delta < 1:
-        raise ValueError("the delta is out of range")
-    whole("rows", terms.rows, MOST_CHUNKED_ROWS)
-    relation(terms.relation)
-    whole("rows_per_person", terms.rows_per_person)
-    if terms.measure not in MEASURES:
-        raise ValueError("the measure is unknown")
-    limits(terms.measure, terms.epsilon, terms.delta)
+    limits(terms.measure, float(positive("epsilon", terms.epsilon)), terms.delta)
     return terms
 
 
 def _spent(entry: dict[str, Any]) -> Spent:
-    numbers = [entry[field] for field in ("cost", "gap", "tail")]
-    if not all(isinstance(number, int | float) and number >= 0 for number in numbers):
-        raise ValueError("a cost is no number of at least 0")
-    mark = None if entry["key"] is None else _digits("key", entry["key"])
-    run = None if entry.get("run") is None else _digits("run", entry["run"])
-    charge = Charge(*map(float, numbers))
-    return Spent(str(entry["name"]), charge, dict(entry["ledger"]), mark, run=run)
-
-
-def _digits(name: str, value: object) -> str:
-    """256 bits in hexadecimal digits; ValueError naming them, for anything else."""
-    if not isinstance(value, str) or re.fullmatch("[0-9a-f]{64}", value) is None:
-        raise ValueError(f"the {name} is no 256 bits in hexadecimal digits")
-    return value
+    charge = Charge(*(float(entry[field]) for field in ("cost", "gap", "tail")))
+    return Spent(entry["name"], charge, entry["ledger"], entry["key"], run=entry.get("run"))

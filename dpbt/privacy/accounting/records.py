@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from dpbt.base import relation, relation_name
-from dpbt.modelfiles import from_number, to_number
-from dpbt.privacy import mechanisms
+from dpbt.modelfiles import from_number
+from dpbt.privacy import entries, mechanisms
 from dpbt.privacy.accounting.choices import Choice, ChoiceLedger, with_choice
 from dpbt.privacy.accounting.events import Event, Line
 from dpbt.privacy.accounting.ledger import Ledger, composed
@@ -40,14 +40,17 @@ def _choice_to_json(book: Ledger) -> dict[str, Any]:
     if not isinstance(book, ChoiceLedger):
         return {}
     content = dataclasses.asdict(book.choice)
-    for name in ("epsilon", "rho", "mu", "gap", "tail", "gamma", "eta"):
+    for name in _NUMBERS:
         content[name] = from_number(content[name])
     return {"choice": content}
 
 
+_NUMBERS = ("epsilon", "rho", "mu", "gap", "tail", "gamma", "eta")
+
+
 def _choice(content: Mapping[str, Any]) -> Choice:
-    numbers = ("epsilon", "rho", "mu", "gap", "tail", "gamma", "eta")
-    return Choice(**{**content, **{name: to_number(name, content[name]) for name in numbers}})
+    kept = {field.name: content[field.name] for field in dataclasses.fields(Choice)}
+    return Choice(**{**kept, **{name: float(content[name]) for name in _NUMBERS}})
 
 
 def content_of(line: Line) -> dict[str, Any]:
@@ -77,26 +80,24 @@ def from_json(content: Mapping[str, Any]) -> Ledger:
     Raises:
         ValueError: for a mechanism that is not of dpbt, or content that is no ledger.
     """
-    try:
-        if "parts" in content:
-            parts = [from_json(part) for part in content["parts"]]
-            return composed(parts, to_number("delta", content["delta"]))
-        book = Ledger(
-            relation(content["relation"]),
-            tuple(line_of(entry) for entry in content["lines"]),
-            to_number("delta", content["delta"]),
-            tuple(content["unprotected"]),
-            content["key"],
-            content["rows"],
-            content["rows_per_person"],
-        )
-        if "choice" not in content:
-            return book
-        *fit, score = book.lines
-        fitted = dataclasses.replace(book, lines=tuple(fit))
-        return with_choice(fitted, book.key, _choice(content["choice"]), score)
-    except (KeyError, TypeError, AttributeError) as error:
-        raise ValueError("the content is no ledger: an entry is missing or no entry") from error
+    entries.check("the ledger", content, entries.LEDGER)
+    delta = float(content["delta"])
+    if "parts" in content:
+        return composed([from_json(part) for part in content["parts"]], delta)
+    book = Ledger(
+        relation(content["relation"]),
+        tuple(line_of(entry) for entry in content["lines"]),
+        delta,
+        tuple(content["unprotected"]),
+        content["key"],
+        content["rows"],
+        content["rows_per_person"],
+    )
+    if "choice" not in content:
+        return book
+    *fit, score = book.lines
+    fitted = dataclasses.replace(book, lines=tuple(fit))
+    return with_choice(fitted, book.key, _choice(content["choice"]), score)
 
 
 def line_of(entry: Mapping[str, Any]) -> Line:
@@ -111,16 +112,9 @@ def line_of(entry: Mapping[str, Any]) -> Line:
             f"the draw {entry['site']!r} is by a mechanism of its author's own, {name!r}, whose "
             "price no file keeps; read the ledger as text"
         )
-    numbers = {
-        field: to_number(field, entry[field]) for field in ("sensitivity", "scale", "scale_unit")
-    }
-    words = {field: entry[field] for field in ("site", "releases", "theorem", "unit")}
-    event = Event(
-        mechanism=mechanisms.BY_NAME[name],
-        count=entry["count"],
-        moved=entry["moved"],
-        **numbers,
-        **words,
-    )
-    bits = to_number("gap", entry["gap"]), to_number("tail", entry["tail"])
+    numbers = {field: float(entry[field]) for field in ("sensitivity", "scale", "scale_unit")}
+    kept = ("site", "releases", "theorem", "unit", "count", "moved")
+    words = {field: entry[field] for field in kept}
+    event = Event(mechanism=mechanisms.BY_NAME[name], **numbers, **words)
+    bits = float(entry["gap"]), float(entry["tail"])
     return Line(event, entry["times"], *bits, entry["exact"])

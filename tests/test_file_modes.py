@@ -1,0 +1,131 @@
+"""Who may read the files that dpbt writes: one rule for all writers, under every umask."""
+
+import contextlib
+import os
+import stat
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import dpbt
+from dpbt import modelfiles, storage
+from dpbt.sweeps import fingerprints, folders
+from dpbt.sweeps.storage import save_columns
+from tests.test_chunk_commands import FIT, FOREST, fill, interrupted, run
+
+UMASKS = (0o022, 0o077)
+
+
+@contextlib.contextmanager
+def under(umask):
+    before = os.umask(umask)
+    try:
+        yield
+    finally:
+        os.umask(before)
+
+
+def mode(path):
+    return stat.S_IMODE(os.stat(path).st_mode)
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    """The file of a model."""
+    folder = tmp_path_factory.mktemp("model")
+    fill(folder)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        assert run("fit", "rows.csv", *FIT, *FOREST, "--out", "model.json") == 0
+    return folder / "model.json"
+
+
+@pytest.fixture
+def files(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    fill(tmp_path)
+    return tmp_path
+
+
+def stopped(model):
+    """Chunks, and a run on them that was stopped, with its releases and its key."""
+    assert run("convert", "domain.json", "rows.csv", "chunks", "--capacity", 400) == 0
+    with pytest.MonkeyPatch.context() as stop:
+        stop.setattr(dpbt.Model, "save", interrupted)
+        words = ("fit", "chunks", *FIT, *FOREST, "--checkpoint", "run", "--out", "m.json")
+        assert run(*words) == 130
+
+
+def predict(model, *more):
+    assert run("predict", model, "rows.csv", "--out", "found.csv", *more) == 0
+
+
+PRIVATE = {
+    "predictions": (predict, ["found.csv"]),
+    "a purse": (lambda _: dpbt.Purse(1.0, rows=9).save("purse.json"), ["purse.json"]),
+    "a secret": (lambda _: fingerprints._create(Path("a.key")), ["a.key"]),
+    "chunks and a checkpoint": (stopped, ["chunks/*", "run/*", "run.key"]),
+}
+
+
+@pytest.mark.parametrize("umask", UMASKS)
+@pytest.mark.parametrize("what", PRIVATE)
+def test_what_is_private_is_the_owners_alone(files, model, what, umask):
+    write, patterns = PRIVATE[what]
+    with under(umask):
+        write(model)
+    for pattern in patterns:
+        found = list(files.glob(pattern))
+        assert found
+        assert {mode(path) for path in found} == {0o600}
+
+
+PUBLIC = {
+    "a model": lambda model: modelfiles.write("found", modelfiles.read(model)),
+    "a picture": lambda model: run("plot", model, "--attributes", "--out", "found.png"),
+    "a template": lambda _: run("domain", "template", "rows.csv", "--out", "found"),
+    "measured columns": lambda _: save_columns(Path("found"), {"a": np.zeros(2)}, {}),
+    "a plan": lambda _: folders.claim(Path("found"), {}),
+}
+
+
+@pytest.mark.parametrize("what", PUBLIC)
+def test_all_else_respects_the_umask(files, model, what):
+    for umask in UMASKS:
+        with under(umask):
+            PUBLIC[what](model)
+        found = next(path for path in files.rglob("*") if path.is_file() and "found" in str(path))
+        assert mode(found) == 0o666 & ~umask
+        found.unlink()
+
+
+def test_predictions_that_replace_a_file_keep_its_mode(files, model):
+    for kept in (0o600, 0o640, 0o644):
+        Path("found.csv").touch()
+        Path("found.csv").chmod(kept)
+        predict(model, "--force")
+        assert mode("found.csv") == kept
+
+
+@pytest.mark.parametrize("umask", [*UMASKS, 0o277])
+@pytest.mark.parametrize("asked", [0o600, 0o666])
+@pytest.mark.parametrize("kept", [None, 0o400, 0o600, 0o660])
+def test_a_part_is_never_wider_than_the_file(tmp_path, umask, asked, kept):
+    """And a file that its writer may not write is written, as others replace it by name."""
+    path, seen = tmp_path / "file", []
+    if kept is not None:
+        path.touch()
+        path.chmod(kept)
+
+    def write(part):
+        seen.append(mode(part))
+        part.write_text("all of it")
+
+    with under(umask):
+        storage.write_whole(path, write, mode=asked)
+    final = asked & ~umask if kept is None else kept
+    assert mode(path) == final
+    assert path.read_text() == "all of it"
+    assert all(part & 0o077 & ~final == 0 for part in seen)
+    assert os.listdir(tmp_path) == ["file"]

@@ -1,0 +1,266 @@
+"""Files of models, purses and tables that somebody changed and signed: a ValueError, or an answer.
+
+Whoever edits a file can compute its checksum, so a checksum does not vouch for the content.
+"""
+
+import contextlib
+import functools
+import json
+import time
+import tracemalloc
+
+import numpy as np
+import pytest
+
+import dpbt
+from dpbt import recipes, tuning
+from dpbt.data import conversion
+from tests import hostile, test_tuning, worker
+from tests.hostile import HUGE, changed, mutations, signed
+from tests.test_saving import DOMAIN, fitted, raw_rows
+from tests.test_saving_targets import fitted_target
+
+MUTATIONS = 125
+"""Of each of eight models, and of each of three purses and a manifest."""
+
+DEEP = "[" * 100_000
+ROWS = raw_rows(1, 20)
+
+
+def tuned_model():
+    selection = tuning.selection()
+    made = test_tuning.candidates(selection)
+    return dpbt.tune(test_tuning.KEY, test_tuning.people(), made, selection).model
+
+
+MODELS = {
+    **{
+        name: functools.partial(lambda name: fitted(name)[0], name)
+        for name in ("bdpe", "auto", "forest", "forest-exact", "halfspace")
+    },
+    **{name: functools.partial(fitted_target, name) for name in ("several", "number")},
+    "tuned": tuned_model,
+}
+
+
+def written(name, path):
+    """The content of the file of a model. A tuned one has the columns of another table."""
+    MODELS[name]().save(path, domain=None if name == "tuned" else DOMAIN)
+    return json.loads(path.read_text())
+
+
+def use_model(path):
+    """What can be asked of a model's file."""
+    model = dpbt.load(path)
+    yield lambda: (str(dpbt.ledger(model)), dpbt.ledger(model).epsilon)
+    yield lambda: dpbt.statement(model)
+    yield lambda: dpbt.statement(model, rows_per_person=3)
+    yield lambda: dpbt.explain(model)
+    yield lambda: model.predict(ROWS)
+    yield lambda: model.predict_proba(ROWS)
+    rows = np.zeros((5, model.features), model.dtype)
+    yield lambda: model.predict(rows)
+    yield lambda: dpbt.predict(model, rows)
+
+
+def use_purse(path):
+    """What can be asked of a purse's file."""
+    purse = dpbt.Purse.load(path)
+    yield lambda: (str(purse), repr(purse), purse.words(), purse.spent, purse.budget)
+    yield lambda: (str(purse.ledger), purse.ledger.epsilon)
+    yield lambda: dpbt.statement(purse.ledger, rows_per_person=3)
+    yield lambda: purse.check(cheap(0.1, purse.delta / 10))
+
+
+def use_table(path):
+    """What can be asked of the manifest of a table in chunks."""
+    table = dpbt.chunks.open_folder(path.parent)
+    yield lambda: (repr(table), table.classes, table.questions, table.identity, table.declared)
+    yield lambda: list(table.blocks(100))
+    yield lambda: table.has_domain(DOMAIN)
+
+
+def cheap(epsilon, delta):
+    domain = {"a": dpbt.domains.Numeric(0, 1)}
+    return recipes.auto(epsilon=epsilon, delta=delta, rows=60, domain=domain)
+
+
+def refused_or_answered(path, text, use, words):
+    """Every answer is one, or a ValueError; whether the file was refused at once, by name."""
+    path.write_text(text, encoding="utf-8", errors="surrogatepass")
+    try:
+        for answer in use(path):
+            try:
+                answer()
+            except ValueError:
+                pass
+            except Exception as error:
+                raise AssertionError(f"{words}: a file that is read fails later") from error
+    except ValueError as error:
+        return str(path.parent) in str(error) or f"unnamed: {error}"
+    return False
+
+
+def try_all(path, content, use, number):
+    """Changes at `number` random places, and half as many damaged texts, signed where possible."""
+    rng, text = np.random.default_rng(0), json.dumps(content)
+    changes = list(mutations(content))
+    for place in rng.choice(len(changes), number, replace=False):
+        words, make = changes[place]
+        new = make()
+        try:
+            new = signed(new)
+        except ValueError:  # content that has no checksum
+            new = json.dumps(new)
+        assert refused_or_answered(path, new, use, words) in (True, False)
+    for _ in range(number // 2):
+        new = hostile.damaged(text, rng)
+        with contextlib.suppress(ValueError, RecursionError):
+            new = signed(json.loads(new))
+        assert refused_or_answered(path, new, use, "damaged") in (True, False)
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("name", MODELS)
+def test_changed_models(name, tmp_path):
+    path = tmp_path / "model.json"
+    try_all(path, written(name, path), use_model, MUTATIONS)
+
+
+def purse_file(path, measure):
+    purse = dpbt.Purse(8.0, 0.0 if measure == "epsilon" else 1e-5, rows=60, measure=measure)
+    for _ in range(2):
+        purse.take(cheap(1.0, purse.delta / 10))
+    purse.save(path)
+    return json.loads(path.read_text())
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("measure", ["epsilon", "rho", "mu"])
+def test_changed_purses(measure, tmp_path):
+    path = tmp_path / "purse.json"
+    try_all(path, purse_file(path, measure), use_purse, MUTATIONS)
+
+
+def table_file(folder):
+    domain, columns, labels = worker.random_cells(3, 300)
+    source = conversion.BlockSource("made up", lambda: iter([conversion.Block(columns, labels)]))
+    conversion.convert(source, domain, folder, rows_per_chunk=200)
+    return folder / dpbt.chunks.MANIFEST
+
+
+@pytest.mark.slow
+def test_changed_manifests(tmp_path):
+    path = table_file(tmp_path / "table")
+    try_all(path, json.loads(path.read_text()), use_table, 3 * MUTATIONS)
+
+
+# What was read, and failed later.
+
+LINE = ("privacy", "lines", 0)
+OF_MODELS = [
+    ((*LINE, "theorem"), 0),
+    ((*LINE, "site"), [[1]]),
+    ((*LINE, "scale"), HUGE),
+    ((*LINE, "scale"), None),
+    ((*LINE, "times"), HUGE),
+    ((*LINE, "times"), 0),
+    ((*LINE, "count"), True),
+    ((*LINE, "moved"), 2**63),
+    ((*LINE, "exact"), "yes"),
+    (("privacy", "key"), "another"),
+    (("privacy", "key"), [None]),
+    (("privacy", "rows"), [60]),
+    (("privacy", "rows"), "60"),
+    (("privacy", "rows_per_person"), 0),
+    (("privacy", "rows_per_person"), "3"),
+    (("privacy", "rows_per_person"), HUGE),
+    (("privacy", "relation"), {}),
+    (("privacy", "delta"), 2),
+    (("privacy", "delta"), "0"),
+    (("privacy", "epsilon"), None),
+    (("privacy", "unprotected"), [1]),
+    (("privacy", "unprotected"), "all"),
+    (("privacy", "lines"), {}),
+    (("privacy", "parts"), 3),
+    (("privacy", "choice"), {"mu": 1.0}),
+    (("privacy",), []),
+    (("versions",), {}),
+    (("versions", "dpbt"), 3),
+]
+
+
+def test_entries_of_wrong_types_are_refused_when_a_model_is_read(tmp_path):
+    path = tmp_path / "model.json"
+    content = written("bdpe", path)
+    assert not refused_or_answered(path, signed(content), use_model, "unchanged")
+    tracemalloc.start()
+    start = time.monotonic()
+    for where, value in OF_MODELS:
+        words = f"{where}: {value!r:.20}"
+        assert True is refused_or_answered(
+            path, signed(changed(content, where, value)), use_model, words
+        )
+    for of_text in (DEEP, json.dumps(content)[:-1] + ', "x": ' + DEEP):
+        assert True is refused_or_answered(path, of_text, use_model, "nested")
+    many = signed(changed(content, (*LINE, "times"), 10**9))
+    refused_or_answered(path, many, use_model, "a billion rounds")
+    assert tracemalloc.get_traced_memory()[1] < 2**26
+    tracemalloc.stop()
+    assert time.monotonic() - start < 20
+
+
+OF_PURSES = [
+    (("epsilon",), HUGE),
+    (("delta",), HUGE),
+    (("rows",), HUGE),
+    (("rows_per_person",), HUGE),
+    (("name",), [1]),
+    (("spent", 0, "cost"), HUGE),
+    (("spent", 0, "gap"), 1e308),
+    (("spent", 0, "tail"), True),
+    (("spent", 0, "name"), {}),
+    (("spent", 0, "ledger"), {}),
+    (("spent", 0, "ledger", "rows"), HUGE),
+    (("spent", 0, "ledger", "lines", 0, "times"), HUGE),
+    (("spent", 0, "ledger", "lines", 0, "unit"), 3),
+    (("spent",), [[]]),
+    (("measure",), []),
+]
+
+
+def test_entries_of_wrong_types_are_refused_when_a_purse_is_read(tmp_path):
+    path = tmp_path / "purse.json"
+    content = purse_file(path, "epsilon")
+    assert not refused_or_answered(path, signed(content), use_purse, "unchanged")
+    for where, value in OF_PURSES:
+        words = f"{where}: {value!r:.20}"
+        assert True is refused_or_answered(
+            path, signed(changed(content, where, value)), use_purse, words
+        )
+    for of_text in (DEEP, json.dumps({**content, "epsilon": 1e308}).replace("1e+308", "1e999")):
+        assert True is refused_or_answered(path, of_text, use_purse, "no JSON")
+
+
+OF_TABLES = [
+    (("domain",), []),
+    (("chunks", 0), [200, "199", "0" * 64]),
+    (("chunks", 0), [200, HUGE, "0" * 64]),
+    (("chunks", 0, 2), 3),
+    (("capacity",), 2**40),
+    (("classes",), 3),
+    (("weighted",), "no"),
+]
+
+
+def test_entries_of_wrong_types_are_refused_when_a_table_is_opened(tmp_path):
+    path = table_file(tmp_path / "table")
+    content = json.loads(path.read_text())
+    assert not refused_or_answered(path, signed(content), use_table, "unchanged")
+    for where, value in OF_TABLES:
+        words = f"{where}: {value!r:.20}"
+        assert True is refused_or_answered(
+            path, signed(changed(content, where, value)), use_table, words
+        )

@@ -107,6 +107,7 @@ class Checkpoint:
         path = folder / RUN
         remove_left(path)
 
+        # The flag jax_enable_x64 is off in every run (`checks.check_precision`).
         def named(salt: str) -> dict[str, str]:
             return {
                 "key": key_words(key, salt),

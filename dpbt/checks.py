@@ -68,12 +68,30 @@ def check_table(table: object) -> None:
         )
 
 
+def check_precision() -> None:
+    """Refuse runs under `jax_enable_x64`. Every run comes through here, by `check_run`.
+
+    Some sums would round otherwise there, while the noise of a key is the same. So the difference
+    of two runs with one key would show exact sums. As all runs are in single precision, what names
+    a run, such as a checkpoint or the plan of a sweep, need not name the flag.
+
+    Raises:
+        ValueError: if the flag is on, for the process or in this context.
+    """
+    if jax.config.read("jax_enable_x64"):
+        raise ValueError(
+            "jax_enable_x64 is on, and runs are in single precision, so that a key draws its noise "
+            "for one of them; run within `with jax.enable_x64(False):`"
+        )
+
+
 def check_run(table: object, recipe: object) -> None:
     """Check the types of what a run reads, and that the recipe holds one setting; traceable.
 
     Raises:
-        ValueError: saying what was expected.
+        ValueError: saying what was expected, or as `check_precision`.
     """
+    check_precision()
     check_table(table)
     assert isinstance(table, Table)
     if not isinstance(recipe, Recipe):

@@ -161,8 +161,8 @@ def structure(key: Array, depth: int, attributes: int) -> Structure:
     attribute_key, threshold_key = jax.random.split(key)
     nodes = (2**depth - 1,)
     return Structure(
-        attribute=jax.random.randint(attribute_key, nodes, 0, attributes),
-        threshold=jax.random.uniform(threshold_key, nodes),
+        attribute=jax.random.randint(attribute_key, nodes, 0, attributes, jnp.int32),
+        threshold=jax.random.uniform(threshold_key, nodes, jnp.float32),
     )
 
 

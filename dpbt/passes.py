@@ -401,6 +401,7 @@ class Passes:
     def _each(self, step: Step, columns: Sequence[int] | None) -> Iterator[Any]:
         """What a step finds in each block, a few blocks ahead of the one that is asked for."""
 
+        @jax.enable_x64(False)  # threads do not have the caller's context
         def work(block: Block) -> Any:
             rows = self._rooms.get()
             try:

@@ -148,9 +148,8 @@ def _halfspace_scores(halfspaces: Halfspaces, rows: Rows) -> np.ndarray:
     norm = largest * np.sqrt(np.sum((x / largest) ** 2, axis=1, keepdims=True))
     divisor = np.maximum(norm, _INSIDE)  # a row of zeros is divided by no zero, and warns of none
     ball = np.where(norm > _INSIDE, x / largest * (_INSIDE * largest / divisor), x)
-    return (ball.astype(np.float64) @ halfspaces.normal.sum(axis=0, dtype=np.float64)).astype(
-        np.float32
-    )
+    normal = halfspaces.normal.sum(axis=0, dtype=np.float64)
+    return (ball * normal).sum(axis=1).astype(np.float32)  # a product depends on how many rows
 
 
 class Kind(NamedTuple):

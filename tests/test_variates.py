@@ -10,9 +10,21 @@ from scipy import stats
 
 from dpbt.privacy import keys, variates
 
+
+def points(low, high, count=200_000):
+    """Numbers of every magnitude between two bounds."""
+    rng = np.random.default_rng(0)
+    return np.exp(rng.uniform(np.log(low), np.log(high), count))
+
+
 FALSE_ALARM = 1e-6
 MOST = 2.0**-50
 """What `variates` assumes of the error of an elementary function."""
+
+LESS = 2.0**-48
+"""What it assumes of those that no more than the choice of 0 and an offset are computed by."""
+
+SMALL = points(2.0**-40, 2.0**-12)
 
 extended = pytest.mark.skipif(
     np.finfo(np.longdouble).nmant < 60,
@@ -26,30 +38,38 @@ def in_double(function, x):
         return np.asarray(jax.jit(function)(jnp.asarray(x, jnp.float64)))
 
 
-def points(low, high, count=200_000):
-    """Numbers of every magnitude between two bounds."""
-    rng = np.random.default_rng(0)
-    return np.exp(rng.uniform(np.log(low), np.log(high), count))
-
-
 @extended
 @pytest.mark.parametrize(
-    ("function", "exact", "x"),
+    ("function", "exact", "x", "most"),
     [
-        (jnp.log, np.log, points(2.0**-129, 0.5)),
-        (variates.log1p, np.log1p, -points(2.0**-129, 0.5)),
-        (variates.log1p, np.log1p, -points(2.0**-60, 1 - 2.0**-20)),
-        (jnp.expm1, np.expm1, -points(2.0**-32, 40.0)),
-        (jnp.exp, np.exp, -points(2.0**-40, 32.0)),
-        (jnp.tanh, np.tanh, points(2.0**-33, 40.0)),
-        (jnp.sqrt, np.sqrt, points(2.0**-129, 132.0)),
+        (jnp.log, np.log, points(2.0**-129, 0.5), MOST),
+        (variates.log1p, np.log1p, -points(2.0**-129, 0.5), MOST),
+        (variates.log1p, np.log1p, -points(2.0**-60, 1 - 2.0**-20), MOST),
+        (jnp.expm1, np.expm1, -points(2.0**-32, 40.0), LESS),
+        (jnp.exp, np.exp, -points(2.0**-40, 32.0), MOST),
+        (jnp.tanh, np.tanh, points(2.0**-33, 40.0), LESS),
+        (jnp.sqrt, np.sqrt, points(2.0**-129, 132.0), MOST),
+        (variates.small_expm1, lambda x: -np.expm1(-x), SMALL, 2.5 * 2.0**-53),
+        (variates.small_log1p, lambda x: -np.log1p(-x), SMALL, 2.5 * 2.0**-53),
     ],
-    ids=["log", "log1p", "log1p near 1", "expm1", "exp", "tanh", "sqrt"],
+    ids=[
+        "log",
+        "log1p",
+        "log1p near 1",
+        "expm1",
+        "exp",
+        "tanh",
+        "sqrt",
+        "small expm1",
+        "small log1p",
+    ],
 )
-def test_elementary_functions_are_right_relatively(function, exact, x):
+def test_elementary_functions_are_right_relatively(function, exact, x, most):
+    """Twice as right as is assumed, so that no other version of a compiler takes all of it."""
     true = exact(x.astype(np.longdouble))
     error = np.abs((in_double(function, x).astype(np.longdouble) - true) / true)
-    assert float(error.max()) < MOST
+    room = 2 if most >= MOST else 1  # polynomials have a proof
+    assert float(error.max()) < most / room
 
 
 @extended

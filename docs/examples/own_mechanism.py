@@ -21,7 +21,7 @@ from dpbt.privacy.mechanisms import prices
 
 def sample(key, bit, scale):
     """Keep each bit, 0 or 1, with probability 1 / (1 + exp(-1 / scale)), and else flip it."""
-    kept = jax.random.uniform(key, jnp.shape(bit)) < jax.nn.sigmoid(1 / scale)
+    kept = jax.random.uniform(key, jnp.shape(bit), jnp.float32) < jax.nn.sigmoid(1 / scale)
     return jnp.where(kept, bit, 1 - bit)
 
 

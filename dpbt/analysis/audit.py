@@ -378,7 +378,7 @@ def search(
         raise ValueError(f"rows must be in {least}..{float(recipe.rows):g}, got {rows}")
 
     masks = jnp.asarray(_flips(rows, recipe.relation))
-    rng = np.random.default_rng(int(jax.random.bits(key)))
+    rng = np.random.default_rng(int(jax.random.bits(key, dtype=jnp.uint32)))
 
     def score(tables: Sequence[np.ndarray]) -> np.ndarray:
         arrays = (jnp.asarray(array) for array in tables)

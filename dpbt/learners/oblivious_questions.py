@@ -100,7 +100,7 @@ def _attributes_of_tree(
     # All words at once, because each place that draws is compiled by itself.
     folded = jax.vmap(jax.random.fold_in, in_axes=(None, 0))(key, decks)
     drawing = jnp.concatenate([folded, offsets_key[None]])
-    words = jax.vmap(lambda key: jax.random.bits(key, (features,)))(drawing)
+    words = jax.vmap(lambda key: jax.random.bits(key, (features,), jnp.uint32))(drawing)
 
     def card(words: Array, position: Array) -> Array:
         return _inverse(_ranks(words))[position]
@@ -198,7 +198,8 @@ def _cell_orders(
     # Only the first `most` cells can be out of order.
     cells = jnp.asarray([attribute.cells for attribute in attributes], jnp.int32)[feature]
     ordered = jnp.asarray([attribute.ordered for attribute in attributes])[feature]
-    words = jax.vmap(lambda f: jax.random.bits(jax.random.fold_in(key, f), (most,)))(feature)
+    folded = jax.vmap(jax.random.fold_in, in_axes=(None, 0))(key, feature)
+    words = jax.vmap(lambda key: jax.random.bits(key, (most,), jnp.uint32))(folded)
     known = unmoved[:, :most] < cells[:, None]
     shuffled = jnp.where(known, words >> jnp.uint32(1), jnp.uint32(2**31))
     ranks = jnp.where(ordered[:, None], unmoved[:, :most], jax.vmap(_ranks)(shuffled))

@@ -14,7 +14,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dpbt.arithmetic import rounded
+from dpbt.arithmetic import added, rounded, softmax
 from dpbt.base import (
     BINARY,
     GRID,
@@ -79,25 +79,23 @@ def counts(rows: Prepared, scores: Array) -> Array:
 
 def parts(rows: Prepared, scores: Array) -> Array:
     """i32[10, 2]: `counts` in 1 / GRID of a row, before they are rounded."""
-    target = rows.target
+    nats, target = scores * np.float32(_LN2), rows.target
     if scores.ndim == 2:
-        scores, target = _of_largest(scores, target)
-    nats = scores * np.float32(_LN2)
+        nats, target = _of_largest(scores, target)
     interval = jnp.searchsorted(jnp.asarray(EDGES), nats, side="right", method="compare_all")
     place = 2 * interval.astype(jnp.int32) + target.astype(jnp.int32)
-    full = jnp.full(scores.shape, float(GRID), jnp.float32)
+    full = jnp.full(nats.shape, float(GRID), jnp.float32)
     part = counted_weights(full, rows).astype(jnp.int32)
     found = jax.ops.segment_sum(part, place, 2 * len(_MIDDLES))
     return found.reshape(len(_MIDDLES), 2)
 
 
 def _of_largest(scores: Array, target: Array) -> tuple[Array, Array]:
-    """(f32[N], bool[N]): the log odds of the largest class in bits, and whether rows are of it."""
-    largest = jnp.argmax(scores, axis=0)
+    """(f32[N], bool[N]): the log odds of the largest class in nats, and whether rows are of it."""
+    shares, largest = softmax(scores), jnp.argmax(scores, axis=0)
     of_largest = jnp.arange(scores.shape[0], dtype=jnp.int32)[:, None] == largest[None, :]
-    rest = jnp.where(of_largest, -jnp.inf, scores) * np.float32(_LN2)
-    others = rounded(jax.nn.logsumexp(rest, axis=0) / np.float32(_LN2))
-    return jnp.max(scores, axis=0) - others, target == largest.astype(target.dtype)
+    odds = rounded(jnp.max(shares, axis=0) / added(jnp.where(of_largest, 0, shares)))
+    return jnp.log(odds), target == largest.astype(target.dtype)
 
 
 def line(noisy: Array, deviation: Numbers, start: Array) -> tuple[Array, Array]:

@@ -25,6 +25,7 @@ from dpbt.reader import SavedModel
 from dpbt.reweighting import uniform
 
 
+@jax.enable_x64(False)  # so it is the same wherever it is asked for, and prices what runs
 def ledger(recipe: Recipe | Model | SavedModel, key: Array | None = None) -> accounting.Ledger:
     """The ledger of one setting: what each draw costs over all rounds, and the total.
 

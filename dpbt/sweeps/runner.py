@@ -29,6 +29,7 @@ from jax.stages import Wrapped
 
 from dpbt.base import AnyArray, Array, Recipe, Table
 from dpbt.boosting import boost
+from dpbt.checks import check_precision
 from dpbt.privacy.keys import pair
 from dpbt.sweeps import folders
 from dpbt.sweeps.definition import Shape, Sweep, Task, checked_tasks, setting_id
@@ -333,6 +334,7 @@ def run(
         OSError: naming the file, if the disk does not take it. What was written before is kept.
     """
     # Check and plan everything before the folder is begun.
+    check_precision()
     if not isinstance(sweep, Sweep):
         raise ValueError(f"sweep must be a sweeps.Sweep(...), got {type(sweep).__name__}")
     tasks, folder = checked_tasks(tasks), as_path("folder", folder)
@@ -346,7 +348,8 @@ def run(
     mesh = device_mesh() if mesh is None else mesh
     about = provenance() if about is None else dict(about)
 
-    # Record what is run, or check that the folder was begun with it.
+    # Record what is run, or check that the folder was begun with it. The flag jax_enable_x64 is off
+    # in every run.
     plan = {
         **sweep.definition(),
         "tasks": folders.fingerprints(tasks, shared_secret(folder)),

@@ -158,7 +158,7 @@ def grid_errors(
         noisy = mechanisms.laplace.sample(
             laplace_key, count[tree].astype(jnp.float32), scales[size]
         )
-        fallback = jax.random.uniform(fallback_key, noisy.shape[:1])
+        fallback = jax.random.uniform(fallback_key, noisy.shape[:1], jnp.float32)
         theta = jnp.stack([read(noisy, fallback, reading)[node[tree]] for reading in readings])
         votes, sums = totals
         return (votes.at[size].add((theta > 0.5).astype(jnp.int32)), sums.at[size].add(theta)), None
@@ -170,7 +170,8 @@ def grid_errors(
     )
     trees = jnp.asarray(sizes, jnp.int32)[:, None, None, None]
     mean = sums / trees.astype(jnp.float32)
-    answers = jnp.stack([2 * votes > trees, mean > 0.5, jax.random.uniform(coin_key, shape) < mean])
+    coins = jax.random.uniform(coin_key, shape, jnp.float32)
+    answers = jnp.stack([2 * votes > trees, mean > 0.5, coins < mean])
     wrong = jnp.moveaxis(answers != rows.target[held][None, None, None, None], 2, 0)
 
     def error(mask):

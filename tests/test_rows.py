@@ -1,0 +1,72 @@
+"""What is computed of a row follows from that row alone, to the last bit, at any number of rows."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from dpbt import reweighting
+from dpbt.base import Public, Table
+from dpbt.learners import halfspace, score_line
+from dpbt.scoring import KINDS, Halfspaces, Rows
+
+SIZES = 1, 7, 8, 9, 15, 63, 64, 65, 127, 1000, 20_000
+MOST, ALONE = max(SIZES), 200
+
+
+def numbers(*shape):
+    return np.random.default_rng(0).normal(size=shape).astype(np.float32)
+
+
+def in_ball(rows):
+    """f32[3 d + 1, N]: the score of each row by a halfspace, the row in the ball, its digits."""
+    no = jnp.zeros(len(rows), bool)
+    balls = halfspace.prepare(Table(rows, no, no))
+    normal = jnp.asarray(numbers(rows.shape[1]))
+    score = halfspace.HALFSPACES.predict(halfspace.Halfspace(normal), balls)
+    return jnp.concatenate([score[None], balls.columns, balls.digits.T.astype(jnp.float32)])
+
+
+def saved(rows):
+    hypotheses = Halfspaces(numbers(3, rows.shape[1]))
+    return KINDS["halfspaces"].score(hypotheses, Rows(rows, None))
+
+
+def odds(scores):
+    return _odds(np.ascontiguousarray(scores.T), np.zeros(len(scores), np.uint8))[0]
+
+
+_odds = jax.jit(score_line._of_largest)
+
+
+def weights_of(reweighter, public):
+    def weigh(scores):
+        rows = Table(jnp.zeros((len(scores), 1)), scores[:, 0] > 0, jnp.ones(len(scores), bool))
+        return reweighter.weigh(scores[:, 0], jnp.float32(3), rows, public).weight
+
+    return weigh
+
+
+NUMBERS = reweighting.MirrorNumbers(jnp.float32(0.5))
+MIRROR = Public(jnp.float32(500), jnp.float32(1), NUMBERS, {})
+FUNCTIONS = {
+    **{f"halfspaces of {d} features": (jax.jit(in_ball), numbers(MOST, d)) for d in (1, 8, 50)},
+    "saved halfspaces": (saved, numbers(MOST, 50)),
+    "log odds of the largest class": (odds, 3 * numbers(MOST, 5)),
+    "weights of the log loss": (
+        jax.jit(weights_of(reweighting.mirror("information_gain"), MIRROR)),
+        3 * numbers(MOST, 1),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_a_row_has_the_same_bits_among_any_others(name):
+    function, rows = FUNCTIONS[name]
+    each = [np.asarray(function(rows[number : number + 1])) for number in range(ALONE)]
+    alone = np.concatenate(each, axis=-1)
+    for size in SIZES:
+        found = np.asarray(function(rows[:size]))[..., :ALONE]
+        np.testing.assert_array_equal(found, alone[..., :size])
+        last = np.asarray(function(rows[ALONE - size : ALONE])) if size < ALONE else found
+        np.testing.assert_array_equal(last, alone[..., -size:])

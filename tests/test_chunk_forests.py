@@ -191,7 +191,7 @@ def test_memory_bounds_the_trees_of_a_pass(tmp_path):
     less, more = (room_for(found, deep, memory * GIB, 2).rounds for memory in (2, 6))
     assert 1 <= less < more <= 21
     assert room_for(found, recipe_for("two", 700), 4 * GIB, 2).rounds == 1
-    large = found.__class__(**{**found.__dict__, "capacity": 2**40})
+    large = dataclasses.replace(found, capacity=2**40)
     assert not room_for(large, forest(), GIB, 2).scratch  # as no scores are kept
 
 

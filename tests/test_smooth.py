@@ -353,7 +353,7 @@ def test_sums_of_rows_are_exact_integers(rows):
         dpbt.Table(jnp.asarray(x), jnp.ones(rows, bool), jnp.ones(rows, bool))
     )
     signed = np.where(rng.random(rows) < 0.99, GRID, -rng.integers(0, GRID + 1, rows))
-    whole = np.trunc(np.asarray(table.rows, np.float64) * 2**14).astype(np.int64)
+    whole = np.trunc(np.asarray(table.columns.T, np.float64) * 2**14).astype(np.int64)
     digits = np.asarray(table.digits, np.int64)
     np.testing.assert_array_equal(128 * digits[:, :3] + digits[:, 3:], whole)
     step = slickness.sum_step(rows)

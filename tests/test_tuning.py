@@ -495,7 +495,10 @@ def test_targets_and_weights_that_scores_do_not_take_are_refused():
             dpbt.tune(KEY, table, candidates(selection), selection)
 
     label = {"negative": 0, "positive": 1}
-    for weights in ({"sample_weight": [1.0, 1.0]}, {"class_weight": {0: 1.0, 1: 0.5}}):
+    for weights in (
+        {"sample_weight": [1.0, 1.0], "most_weight": 1},
+        {"class_weight": {0: 1.0, 1: 0.5}},
+    ):
         table = dpbt.table(DOMAIN, columns, [0, 1], **label, **weights)
         with pytest.raises(ValueError, match="takes no weights of rows or of classes"):
             dpbt.tune(KEY, table, candidates(selection), selection)

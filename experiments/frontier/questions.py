@@ -1,4 +1,4 @@
-"""Count the levels of `auto` that ask what earlier levels of their tree have answered.
+"""Count the levels of `auto` whose question is answered by those above.
 
 The questions follow from a public seed and a public domain, so no row is read. Thresholds are those
 of a table whose histograms are not released, which are spread evenly over the cells.

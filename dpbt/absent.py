@@ -4,16 +4,18 @@ A program runs on one absent row, and gives its public randomness, or what it dr
 how. So neither a pass nor a private number is needed for it. Each is compiled once for a recipe.
 """
 
+import functools
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 
-from dpbt.base import Array, Budget, Prepared, PrivateProgram, Public, Recipe, Release, Table
+from dpbt.base import Array, Recipe, Release, Table, View
 from dpbt.data import targets
 from dpbt.data.chunks import ChunkedTable
-from dpbt.privacy.parts import Asked
+from dpbt.privacy import boundary, pricing
+from dpbt.privacy.boundary import DrawSpec
 from dpbt.reweighting import counted_weights
 from dpbt.rounds import after_rounds, before_rounds, placed_by
 
@@ -32,81 +34,52 @@ def row_of(table: ChunkedTable) -> Table:
     )
 
 
-@jax.jit
-def sites_before(key: Array, nobody: Table, recipe: Recipe) -> Release:
-    """The public randomness of the prologue."""
-    program, read = _before(nobody, recipe)
-    return program.unread(key, *read)
+class Told(NamedTuple):
+    """What a part of a run on a table in parts follows from, besides the recipe.
+
+    A prologue reads none of it, an epilogue the last, and a round the others.
+
+    Attributes:
+        opening: what is public in all rounds.
+        bound: f32[], an upper bound on the scores of all rows.
+        number: i32[], of the round.
+        structure: of the round; None where the learner has none.
+        prologue: what the prologue released.
+    """
+
+    opening: Any = None
+    bound: Any = None
+    number: Any = None
+    structure: Any = None
+    prologue: Any = None
 
 
-@jax.jit
-def asked_before(nobody: Table, recipe: Recipe) -> Mapping[str, Asked]:
-    """What the prologue draws from sums."""
-    program, read = _before(nobody, recipe)
-    return program.asks({}, *read)
+@functools.partial(jax.jit, static_argnames="part")
+def public_draws(key: Array, nobody: Table, recipe: Recipe, part: str, told: Told) -> Release:
+    """The public randomness of a part of a run."""
+    view = _view(nobody, recipe, part, told)
+    return boundary.public_draws(pricing.program_of(recipe.learner, part), key, view)
 
 
-@jax.jit
-def sites_after(key: Array, nobody: Table, recipe: Recipe, prologue: Release) -> Release:
-    """The public randomness of the epilogue."""
-    program, read = _after(nobody, recipe, prologue)
-    return program.unread(key, *read)
+@functools.partial(jax.jit, static_argnames="part")
+def specs(
+    release: Release, nobody: Table, recipe: Recipe, part: str, told: Told
+) -> Mapping[str, DrawSpec]:
+    """What the draws of a part of a run ask for, after the draws that `release` has."""
+    view = _view(nobody, recipe, part, told)
+    return boundary.describe(pricing.program_of(recipe.learner, part), view, release)
 
 
-@jax.jit
-def asked_after(nobody: Table, recipe: Recipe, prologue: Release) -> Mapping[str, Asked]:
-    """What the epilogue draws from sums."""
-    program, read = _after(nobody, recipe, prologue)
-    return program.asks({}, *read)
-
-
-@jax.jit
-def sites_of_round(
-    key: Array, nobody: Table, recipe: Recipe, opening: Public, told: tuple[Array, Array, Any]
-) -> Release:
-    """The public randomness of a round; told its bound on scores, its number and its structure."""
-    return recipe.learner.program.unread(key, *_round(nobody, recipe, opening, told))
-
-
-@jax.jit
-def asked_of_round(
-    release: Release,
-    nobody: Table,
-    recipe: Recipe,
-    opening: Public,
-    told: tuple[Array, Array, Any],
-) -> Mapping[str, Asked]:
-    """What a round draws from sums, after the draws that `release` has; told the same."""
-    return recipe.learner.program.asks(release, *_round(nobody, recipe, opening, told))
-
-
-def _before(nobody: Table, recipe: Recipe) -> tuple[PrivateProgram, Any]:
-    """The program of the prologue, and what it reads of one absent row."""
-    assert recipe.learner.prologue is not None
-    rows = recipe.learner.hypotheses.prepare(nobody)
-    return recipe.learner.prologue.program, before_rounds(rows, recipe)
-
-
-def _after(nobody: Table, recipe: Recipe, prologue: Release) -> tuple[PrivateProgram, Any]:
-    """The program of the epilogue, and what it reads of one absent row."""
-    assert recipe.learner.epilogue is not None
-    rows = recipe.learner.hypotheses.prepare(nobody)
-    scores = _no_scores(rows, recipe)
-    return recipe.learner.epilogue.program, after_rounds(rows, scores, recipe, prologue)
-
-
-def _round(
-    nobody: Table, recipe: Recipe, opening: Public, told: tuple[Array, Array, Any]
-) -> tuple[Prepared, Array, Budget, Public]:
-    """What the program of a round reads of one absent row."""
-    learner, (bound, number, structure) = recipe.learner, told
+def _view(nobody: Table, recipe: Recipe, part: str, told: Told) -> View:
+    """What a part of a run reads of one absent row."""
+    learner = recipe.learner
     rows = learner.hypotheses.prepare(nobody)
-    weighted = recipe.reweighter.weigh(_no_scores(rows, recipe), bound, rows, opening)
+    if part == "prologue":
+        return before_rounds(rows, recipe)
+    scores = jnp.zeros((*learner.hypotheses.response.axes, *rows.present.shape), jnp.float32)
+    if part == "epilogue":
+        return after_rounds(rows, scores, recipe, told.prologue)
+    weighted = recipe.reweighter.weigh(scores, told.bound, rows, told.opening)
     weights = counted_weights(weighted.weight, rows, learner.hypotheses.response)
-    public = opening._replace(cap=weighted.cap, round=number, structure=structure)
-    return placed_by(learner, public, rows), weights, recipe.budget, public
-
-
-def _no_scores(rows: Prepared, recipe: Recipe) -> Array:
-    axes = recipe.learner.hypotheses.response.axes
-    return jnp.zeros((*axes, *rows.present.shape), jnp.float32)
+    public = told.opening._replace(cap=weighted.cap, round=told.number, structure=told.structure)
+    return View(placed_by(learner, public, rows), weights, recipe.budget, public)

@@ -23,7 +23,7 @@ import numpy as np
 
 import dpbt
 from dpbt.data.targets import Target, response_of
-from dpbt.privacy.mechanism import Allowance, DrawRequest, Numbers, StepLoss
+from dpbt.privacy.mechanism import Allowance, Numbers
 from dpbt.public import ADD_REMOVE as ADD_REMOVE
 from dpbt.public import BINARY as BINARY
 from dpbt.public import CELLS as CELLS
@@ -220,19 +220,39 @@ class HypothesisClass(NamedTuple):
     reads: Callable[[Any], Array] | None = None
 
 
-Sampling = Callable[[Array, Array | None, Prepared, Array, Budget, Public], Release]
-"""(key, public key, table, weights, budget, public) -> the release of fresh draws."""
+Program = Callable[..., None]
+"""(draw, table, weights, budget, public): asks `draw` for every output of a private statistic.
 
-LogDensities = Callable[[Release, Prepared, Array, Budget, Public], dict[str, Array]]
-"""(release, table, weights, budget, public) -> the log density f32[] of each site."""
+- draw: the only way out (`boundary.Draw`).
+- table: the prepared rows; private.
+- weights: f32[N], integers 0..GRID, in units of `public.cap` / GRID; private. The program of an
+  epilogue is given the scores f32[N] of the rows instead.
+- budget: the learner's numbers.
+- public: what is public in the round.
+"""
 
-Divergences = Callable[
-    [Release, Prepared, Array, Prepared, Array, Budget, Public], dict[str, StepLoss]
-]
-"""(release, table, weights, other table, its weights, budget, public) -> the loss of each site."""
+Events = Callable[[Budget, "Public"], "list[LedgerEvent]"]
+"""(budget, public) -> one accounting.Event for each site of a program.
 
-Requests = Callable[[Prepared, Array, Budget, Public], Mapping[str, DrawRequest]]
-"""(table, weights, budget, public) -> the draw that the program asks for at each site."""
+Their numbers have the same axes of settings as the budget.
+"""
+
+
+class View(NamedTuple):
+    """What a program reads: rows and weights are private, budget and public are not.
+
+    Attributes:
+        rows: prepared rows.
+        weights: of the rows; of an epilogue their scores.
+        budget: the learner's numbers.
+        public: what is public in the round.
+    """
+
+    rows: Prepared
+    weights: Array
+    budget: Budget
+    public: "Public"
+    __repr__ = without_values
 
 
 class Given(NamedTuple):
@@ -251,48 +271,12 @@ class Given(NamedTuple):
     __repr__ = without_values
 
 
-class PrivateProgram(NamedTuple):
-    """A private program, run in seven ways, and the events that the ledger prices it by.
-
-    `boundary.private_program` derives them from one program. `table` and `weights` are private.
-    `public` is a `Public`.
-
-    Attributes:
-        release: (key, public_key, table, weights, budget, public) -> Release. Nothing else turns
-            private values into public ones. The public key is None where nothing public is drawn.
-        log_prob: (release, table, weights, budget, public) -> dict of f32[]: exact log density by
-            site.
-        divergence: (release, table, weights, other_table, other_weights, budget, public) -> dict of
-            StepLoss: for each site, the worst case over its outputs, given the earlier sites.
-        draws: (table, weights, budget, public) -> dict of site -> the draw that the program asks
-            for there. Nothing is drawn; the ledger compares the draws with `events`.
-        events: (budget, public) -> one accounting.Event for each site. Their numbers have the same
-            axes of settings as the budget.
-        unread: (public_key, table, weights, budget, public) -> Release: the sites of public
-            randomness alone. They never read the rows, so one absent row does for the table.
-        asks: (release so far, table, weights, budget, public) -> dict of site -> `parts.Asked`,
-            for each draw from a sum. It follows from no row, so one absent row does for the table.
-        sums: (given, rows, weights, budget, public) -> dict of site -> its sum i32[...] over these
-            rows, for the next stage. None for a program whose statistics are not all sums.
-        stages: the sites of each stage, where sums follow from earlier draws; else empty.
-    """
-
-    release: Sampling
-    log_prob: LogDensities
-    divergence: Divergences
-    draws: Requests
-    events: Callable[[Budget, Public], list[LedgerEvent]]
-    unread: Callable[[Array, Prepared, Array, Budget, Public], Release]
-    asks: Callable[[Release, Prepared, Array, Budget, Public], Mapping[str, Any]]
-    sums: Callable[[Given, Prepared, Array, Budget, Public], Mapping[str, Any]] | None = None
-    stages: tuple[tuple[str, ...], ...] = ()
-
-
 class Prologue(NamedTuple):
     """What a learner does once, before the first round. Audits and ledgers call it round 0.
 
     Attributes:
         program: its private program, which reads the weights of `uniform` re-weighting.
+        events: what prices its draws.
         intercept: (its release, budget) -> f32[], the score that every row starts from; f32[K]
             with several classes.
         tag: names the prologue and every static part of it. A learner may be given another prologue
@@ -303,7 +287,8 @@ class Prologue(NamedTuple):
             asked for once, before the first round.
     """
 
-    program: PrivateProgram
+    program: Program
+    events: Events
     intercept: Callable[[Release, Budget], Array]
     tag: str
     unit: Callable[[Release, Budget], Array] | None = None
@@ -317,6 +302,7 @@ class Epilogue(NamedTuple):
         program: its private program. In place of weights it is given the scores of the rows, f32[N]
             or f32[K, N]. Given the earlier releases, the score of a row is a function of that row
             alone.
+        events: what prices its draws.
         line: (its release, budget, f32[] start) -> (f32[] slope, f32[] intercept). The score of a
             row becomes intercept + slope (score - start), with `start` where scores started. Start
             and intercept are f32[K] with several classes.
@@ -324,7 +310,8 @@ class Epilogue(NamedTuple):
             under its own tag.
     """
 
-    program: PrivateProgram
+    program: Program
+    events: Events
     line: Callable[[Release, Budget, Array], tuple[Array, Array]]
     tag: str
 
@@ -338,6 +325,7 @@ class WeakLearner(NamedTuple):
         tag: names the learner and every static part of it, so that two learners under one key have
             independent noise (`boosting.boost`).
         program: the private program of one round.
+        events: what prices its draws.
         hypothesis: (release, budget, public) -> a hypothesis, such as a `Tree`. It is
             post-processing and never sees the table.
         hypotheses: the class that the hypothesis belongs to.
@@ -363,7 +351,8 @@ class WeakLearner(NamedTuple):
     """
 
     tag: str
-    program: PrivateProgram
+    program: Program
+    events: Events
     hypothesis: Callable[[Release, Budget, Public], Hypothesis]
     hypotheses: HypothesisClass
     relation: Relation | None
@@ -379,10 +368,10 @@ class WeakLearner(NamedTuple):
     work: Callable[[Prepared], tuple[int, int]] | None = None
 
     @property
-    def additive(self) -> bool:
-        """Whether all statistics are sums over rows, so that a table may be read in parts."""
-        once = [part.program for part in (self.prologue, self.epilogue) if part is not None]
-        return all(program.sums is not None for program in (self.program, *once))
+    def parts(self) -> tuple[str, ...]:
+        """The parts of a run that have a program, in their order."""
+        once = {"prologue": self.prologue, "rounds": self, "epilogue": self.epilogue}
+        return tuple(name for name, part in once.items() if part is not None)
 
 
 class Reweighter(NamedTuple):

@@ -26,6 +26,7 @@ from dpbt.base import (
     Release,
     Table,
     Transcript,
+    View,
     WeakLearner,
 )
 from dpbt.checks import (
@@ -35,7 +36,7 @@ from dpbt.checks import (
     on_device,
     refuse_sample_weight,
 )
-from dpbt.privacy import keys
+from dpbt.privacy import boundary, keys, pricing
 from dpbt.privacy.mechanism import StepLoss
 from dpbt.public import without_values
 from dpbt.rounds import (
@@ -194,16 +195,17 @@ def boost(key: Array, table: Table, recipe: Recipe, public_key: Array | None = N
     prologue: Release = {}
     if learner.prologue is not None:
         drawing = noise.opening, None if structure is None else structure.opening
-        prologue = learner.prologue.program.release(*drawing, *before_rounds(prepared, recipe))
+        prologue = boundary.sample(
+            learner.prologue.program, *drawing, before_rounds(prepared, recipe)
+        )
 
     # The rounds.
     def learn(
         entry: Any, tables: Sequence[Prepared], weights: list[Array], public: Public
     ) -> tuple[Release, Release]:
         noise_key, structure_key = entry
-        release = learner.program.release(
-            noise_key, structure_key, tables[0], weights[0], recipe.budget, public
-        )
+        view = View(tables[0], weights[0], recipe.budget, public)
+        release = boundary.sample(learner.program, noise_key, structure_key, view)
         return release, release
 
     entries = noise.rounds, None if structure is None else structure.rounds
@@ -214,7 +216,7 @@ def boost(key: Array, table: Table, recipe: Recipe, public_key: Array | None = N
     if learner.epilogue is not None:
         drawing = noise.closing, None if structure is None else structure.closing
         read = after_rounds(prepared, scores, recipe, prologue)
-        epilogue = learner.epilogue.program.release(*drawing, *read)
+        epilogue = boundary.sample(learner.epilogue.program, *drawing, read)
     transcript = Transcript(prologue, rounds, epilogue)
     check_transcript(transcript)
 
@@ -250,12 +252,14 @@ def replay(transcript: Transcript, table: Table, recipe: Recipe) -> Replayed:
     prologue, recorded, epilogue = transcript
     log_prob: dict[str, Array] = {}
     if learner.prologue is not None:
-        log_prob |= learner.prologue.program.log_prob(prologue, *before_rounds(prepared, recipe))
+        read = before_rounds(prepared, recipe)
+        log_prob |= boundary.log_prob(learner.prologue.program, prologue, read)
 
     def judge(
         release: Release, tables: Sequence[Prepared], weights: list[Array], public: Public
     ) -> tuple[Release, Any]:
-        judged = learner.program.log_prob(release, tables[0], weights[0], recipe.budget, public)
+        view = View(tables[0], weights[0], recipe.budget, public)
+        judged = boundary.log_prob(learner.program, release, view)
         return release, judged
 
     (scores,), judged, hypotheses = run_rounds(recipe, prologue, [prepared], judge, recorded)
@@ -263,7 +267,7 @@ def replay(transcript: Transcript, table: Table, recipe: Recipe) -> Replayed:
 
     if learner.epilogue is not None:
         read = after_rounds(prepared, scores, recipe, prologue)
-        log_prob |= learner.epilogue.program.log_prob(epilogue, *read)
+        log_prob |= boundary.log_prob(learner.epilogue.program, epilogue, read)
     slope, _ = line_of(recipe, prologue, epilogue)
     return Replayed(log_prob, scaled(recipe, hypotheses, slope))
 
@@ -332,37 +336,28 @@ def step_divergences(
         ValueError: as `replay`.
     """
     check_transcript(transcript)
-    rows, neighbour_rows = prepared_table(table, recipe), prepared_table(neighbour, recipe)
+    tables = [prepared_table(each, recipe) for each in (table, neighbour)]
     learner = recipe.learner
 
     prologue, recorded, epilogue = transcript
     losses: dict[str, StepLoss] = {}
     if learner.prologue is not None:
-        _, weight, budget, public = before_rounds(rows, recipe)
-        _, neighbour_weight, _, _ = before_rounds(neighbour_rows, recipe)
-        losses |= learner.prologue.program.divergence(
-            prologue, rows, weight, neighbour_rows, neighbour_weight, budget, public
-        )
+        views = (before_rounds(table, recipe) for table in tables)
+        losses |= boundary.divergence(learner.prologue.program, prologue, *views)
 
     def compare(
         release: Release, tables: Sequence[Prepared], weights: list[Array], public: Public
     ) -> tuple[Release, Any]:
-        divergence = learner.program.divergence(
-            release, tables[0], weights[0], tables[1], weights[1], recipe.budget, public
-        )
-        return release, divergence
+        views = (View(*own, recipe.budget, public) for own in zip(tables, weights, strict=True))
+        return release, boundary.divergence(learner.program, release, *views)
 
-    tables = [rows, neighbour_rows]
-    (scores, neighbour_scores), in_rounds, _ = run_rounds(
-        recipe, prologue, tables, compare, recorded
-    )
+    scores, in_rounds, _ = run_rounds(recipe, prologue, tables, compare, recorded)
     losses |= in_rounds
 
     if learner.epilogue is not None:
-        _, _, budget, public = after_rounds(rows, scores, recipe, prologue)
-        losses |= learner.epilogue.program.divergence(
-            epilogue, rows, scores, neighbour_rows, neighbour_scores, budget, public
-        )
+        pairs = zip(tables, scores, strict=True)
+        views = (after_rounds(*own, recipe, prologue) for own in pairs)
+        losses |= boundary.divergence(learner.epilogue.program, epilogue, *views)
     return losses
 
 
@@ -480,7 +475,7 @@ def _compiled_for(table: Table, recipe: Recipe) -> Callable[..., _Run]:
     device = next(iter(table.cells.devices()))
     short = compiling.is_short(int(recipe.rows), recipe.capacity)
     learner = recipe.learner
-    exact = learner.additive and not learner.program.stages and not recipe.reweighter.coupled
+    exact = pricing.in_one_pass(recipe)
     same_bits = exact and learner.hypotheses.response != NUMBER
     sooner = short and same_bits and compiling.may_choose(device.platform)
     return _boost_sooner if sooner else _boost

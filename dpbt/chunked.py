@@ -16,7 +16,7 @@ import functools
 import hashlib
 import os
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -25,6 +25,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from dpbt import absent, boosting, checks, processes, storage
+from dpbt.absent import Told
 from dpbt.base import (
     MAX_ROWS,
     Array,
@@ -36,13 +37,13 @@ from dpbt.base import (
     Release,
     Transcript,
 )
+from dpbt.boosting import RunKeys
 from dpbt.checkpoints import Checkpoint, Releases, key_words, public_words, recipe_words
 from dpbt.data.chunks import ChunkedTable
 from dpbt.memory import Room, room_for
 from dpbt.passes import Passes, Summed, Turn
 from dpbt.postprocessing import Last, Rounds, line_of, opened, scaled, stacked
 from dpbt.privacy import boundary, keys, pricing, totals
-from dpbt.privacy.parts import Asked
 from dpbt.privacy.totals import Totals
 from dpbt.processes import Place
 from dpbt.validate import as_path, positive, whole
@@ -198,12 +199,8 @@ def _ask(ready: Callable[[str | None], None], kept: Checkpoint | None) -> None:
 
 def _public_site(recipe: Recipe) -> str | None:
     """The first site of public randomness that a recipe draws; None if it draws none."""
-    learner = recipe.learner
-    parts = [(learner.program, 0.0)]
-    once = [part for part in (learner.prologue, learner.epilogue) if part is not None]
-    parts += [(part.program, None) for part in once]
-    for program, bound in parts:
-        for site, draw in pricing.drawn(recipe, program, bound).items():
+    for part in recipe.learner.parts:
+        for site, draw in pricing.drawn(recipe, part).items():
             if draw.mechanism.public:
                 return site
     return None
@@ -240,18 +237,14 @@ def check(key: Array, table: object, recipe: object, public_key: Array | None = 
     like = absent.row_of(table)
     checks.check_run(like, recipe)
     assert isinstance(recipe, Recipe)
-    learner = recipe.learner
-    if not learner.additive:
+    try:
+        pricing.check_in_parts(recipe)
+    except ValueError as error:
         raise ValueError(
             f"{recipe.name} of the {recipe.calibration} calibration reads all rows at once, and "
-            "learns from no chunks; recipes.auto does, and others that docs/scaling.md names; "
-            f"dpbt.fit learns from a table of at most {MAX_ROWS} rows"
-        )
-    if recipe.reweighter.coupled:
-        raise ValueError(
-            f"{recipe.reweighter.tag} makes weights that depend on all rows, and chunks are read "
-            "one by one; use recipes.auto or recipes.oblivious_boost"
-        )
+            f"learns from no chunks: {error}; recipes.auto does, and others that docs/scaling.md "
+            f"names; dpbt.fit learns from a table of at most {MAX_ROWS} rows"
+        ) from None
     checks.check_independent(recipe)
     checks.check_kind(key, like, recipe, public_key)
     site = _public_site(recipe)
@@ -324,23 +317,29 @@ class _Run:
 
     def _opening(self) -> Releases:
         """The release of the prologue."""
-        sites: Release = {}
-        if self._structure is not None:
-            sites = absent.sites_before(self._structure.opening, self._nobody, self._recipe)
+        sites = self._public("prologue", Told())
         sums = self._passes.opening(sites, self._noise.opening).totals
-        asked = absent.asked_before(self._nobody, self._recipe)
-        return {**_kept(sites), **self._drawn(self._noise.opening, sums, asked)}
+        return {**_kept(sites), **self._drawn("prologue", Told(), sites, sums)}
 
     def _closing(self, opening: Public, last: Last, prologue: Release) -> Releases:
         """The release of the epilogue."""
-        sites: Release = {}
-        if self._structure is not None:
-            key = self._structure.closing
-            sites = absent.sites_after(key, self._nobody, self._recipe, prologue)
-        noise = self._noise.closing
-        sums = self._passes.closing(opening, last, prologue, sites, noise).totals
-        asked = absent.asked_after(self._nobody, self._recipe, prologue)
-        return {**_kept(sites), **self._drawn(noise, sums, asked)}
+        told = Told(prologue=prologue)
+        sites = self._public("epilogue", told)
+        sums = self._passes.closing(opening, last, prologue, sites, self._noise.closing).totals
+        return {**_kept(sites), **self._drawn("epilogue", told, sites, sums)}
+
+    def _public(self, part: str, told: Told) -> Release:
+        """The public randomness of a prologue, an epilogue or a round."""
+        if self._structure is None:
+            return {}
+        key = _own_key(self._structure, part, told)
+        return absent.public_draws(key, self._nobody, self._recipe, part, told)
+
+    def _drawn(self, part: str, told: Told, known: Release, sums: Totals) -> Releases:
+        """A draw from each of the sums over all rows, in a part whose other draws are known."""
+        specs = absent.specs(known, self._nobody, self._recipe, part, told)
+        key = _own_key(self._noise, part, told)
+        return totals.draw(key, sums, specs, small=self._small)
 
     def _once(self, part: str, found: Callable[[], Releases]) -> Releases:
         """The release of a prologue or of an epilogue."""
@@ -350,10 +349,6 @@ class _Run:
             release = found()
             self._keep(part, release)
         return release
-
-    def _drawn(self, key: Array, sums: Totals, asked: Mapping[str, Asked]) -> Releases:
-        """One draw from each of the sums over all rows."""
-        return totals.draw(key, sums, asked, small=self._small)
 
     def _keep(self, part: str, release: Releases, cap: Array | float = 1.0) -> None:
         if self._kept is not None:
@@ -390,13 +385,13 @@ class _Run:
         """
         for _ in numbers:
             done.begin()
-        released = [_kept(self._sites(done, number)) for number in numbers]
+        released = [_kept(self._public("rounds", self._told(done, k))) for k in numbers]
         last = None
         if not self._recipe.independent:
             last = done.last if done.learned else done.nothing(self._small)
         found = None
-        for stage in self._recipe.learner.program.stages or (None,):
-            found = self._summed(done, numbers, released, last)
+        for stage in pricing.stages(self._recipe, "rounds"):
+            found = self._summed(done, numbers, released, last, stage)
             for place, number in enumerate(numbers):
                 self._release(done, number, stage, found.of(place), released[place])
             last = None  # the scores have it now
@@ -407,9 +402,14 @@ class _Run:
             done.learn(release, found.cap)
 
     def _summed(
-        self, done: Rounds, numbers: range, released: list[Releases], last: Last | None
+        self,
+        done: Rounds,
+        numbers: range,
+        released: list[Releases],
+        last: Last | None,
+        stage: tuple[str, ...],
     ) -> Summed:
-        """The sums of the next stage of some rounds, over all rows."""
+        """The sums of a stage of some rounds, over all rows."""
         turn = Turn(
             done.opening,
             done.bound,
@@ -418,41 +418,23 @@ class _Run:
             _on_host([totals.read(each) for each in released]),
             last,
         )
-        return self._passes.rounds(turn, self._noise.rounds[np.asarray(numbers)])
+        return self._passes.rounds(turn, self._noise.rounds[np.asarray(numbers)], stage)
 
     def _release(
-        self,
-        done: Rounds,
-        number: int,
-        stage: tuple[str, ...] | None,
-        sums: Totals,
-        released: Releases,
+        self, done: Rounds, number: int, stage: tuple[str, ...], sums: Totals, released: Releases
     ) -> None:
-        """Add the draws of a stage to the release of its round; None is the only stage.
+        """Add the draws of a stage to the release of its round.
 
-        What one draw asks for may follow from the draws before it.
+        What one draw asks for may follow from the draws before it. Zeros stand for those after it,
+        so that one compiled program serves all stages.
         """
-        key = self._noise.rounds[number]
-        for sites in [tuple(sums)] if stage is None else [(site,) for site in stage]:
-            asked = self._asked(done, number, released)
-            released |= self._drawn(key, {site: sums[site] for site in sites}, asked)
+        told = self._told(done, number)
+        for site in stage:
+            known = {**done.zero_release(self._small), **totals.read(released)}
+            released |= self._drawn("rounds", told, known, {site: sums[site]})
 
-    def _asked(self, done: Rounds, number: int, released: Releases) -> Mapping[str, Asked]:
-        """What is drawn from sums in a round, after what it has released so far.
-
-        Zeros stand for the rest, so that one compiled program serves all stages.
-        """
-        told = done.bound, jnp.int32(number), done.structures[number]
-        known = {**done.zero_release(self._small), **totals.read(released)}
-        return absent.asked_of_round(known, self._nobody, self._recipe, done.opening, told)
-
-    def _sites(self, done: Rounds, number: int) -> Release:
-        """The public randomness of a round."""
-        if self._structure is None:
-            return {}
-        told = done.bound, jnp.int32(number), done.structures[number]
-        key = self._structure.rounds[number]
-        return absent.sites_of_round(key, self._nobody, self._recipe, done.opening, told)
+    def _told(self, done: Rounds, number: int) -> Told:
+        return Told(done.opening, done.bound, jnp.int32(number), done.structures[number])
 
     def _known_rounds(self, rounds: int) -> int:
         """How many of the first rounds every process has the releases of."""
@@ -480,7 +462,7 @@ class _Run:
         hypotheses: Hypotheses = jax.tree.map(padded, stacked(learned))
         hypotheses = scaled(recipe, jax.tree.map(jnp.asarray, hypotheses), slope)
         rounds = {site: padded(np.stack([each[site] for each in released])) for site in released[0]}
-        drawn = pricing.drawn(recipe, recipe.learner.program, 0.0)
+        drawn = pricing.drawn(recipe, "rounds")
         transcript = Transcript(*(_on_device(once) for once in (prologue, rounds, epilogue)))
         checks.check_transcript(transcript)
         return Model(
@@ -493,6 +475,13 @@ class _Run:
             dtype="uint8",
             key=self._kind,
         )
+
+
+def _own_key(keys_of_run: RunKeys, part: str, told: Told) -> Array:
+    """The key of a part of a run; of a round it is that of its number."""
+    if part == "rounds":
+        return keys_of_run.rounds[int(told.number)]
+    return keys_of_run.opening if part == "prologue" else keys_of_run.closing
 
 
 def _on_host(arrays: list[Any]) -> Any:

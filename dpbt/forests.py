@@ -14,10 +14,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from dpbt import boosting, checks, shapes
-from dpbt.base import Array, Model, Public, Recipe, Release, Table, Transcript, WeakLearner
+from dpbt.base import Array, Model, Public, Recipe, Release, Table, Transcript, View, WeakLearner
 from dpbt.learners import random_tree
 from dpbt.learners.random_tree import Grove
-from dpbt.privacy import keys
+from dpbt.privacy import boundary, keys
 from dpbt.reweighting import counted_weights
 from dpbt.rounds import prepared_table
 from dpbt.validate import flag, positive
@@ -47,8 +47,8 @@ def grow(
 
     def one_round(numbered: tuple[Array, tuple[Array, Array]]) -> tuple[Release, Grove]:
         t, keys_of_round = numbered
-        read = prepared, weights, recipe.budget, public
-        release = learner.program.release(*keys_of_round, *read)
+        view = View(prepared, weights, recipe.budget, public)
+        release = boundary.sample(learner.program, *keys_of_round, view)
         tree = learner.hypothesis(release, recipe.budget, public)
         return jax.tree.map(
             lambda x: jnp.where(t < recipe.rounds, x, jnp.zeros((), x.dtype)), (release, tree)
@@ -67,8 +67,8 @@ def _leaves(learner: WeakLearner) -> int:
     """How many leaves one round of a learner of groves has, found by abstract evaluation."""
     rows = random_tree.prepare(random_tree.GROVES.example())
     scale, key = jnp.float32(1), jax.random.key(0)
-    read = rows, jnp.zeros(1), random_tree.ForestBudget(scale), Public(scale, scale, (), {})
-    release = jax.eval_shape(lambda: learner.program.release(key, key, *read))
+    read = jnp.zeros(1), random_tree.ForestBudget(scale), Public(scale, scale, (), {})
+    release = jax.eval_shape(lambda: boundary.sample(learner.program, key, key, View(rows, *read)))
     parts, nodes = release["threshold"].shape
     return parts * (nodes + 1)
 

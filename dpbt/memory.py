@@ -16,7 +16,7 @@ from dpbt import absent
 from dpbt.base import Prepared, Questions, Recipe, Release, Table
 from dpbt.data.chunks import ChunkedTable, Rows
 from dpbt.privacy import pricing
-from dpbt.privacy.parts import Asked
+from dpbt.privacy.boundary import DrawSpec
 from dpbt.rounds import opening_of
 
 BASE_BYTES = 700 * 2**20
@@ -114,33 +114,32 @@ def _work_bytes(table: ChunkedTable, recipe: Recipe) -> tuple[int, int]:
     return -(-size // _LEAST_BLOCK), 0
 
 
-def _asked(table: ChunkedTable, recipe: Recipe) -> Mapping[str, Asked]:
+def _asked(table: ChunkedTable, recipe: Recipe) -> Mapping[str, DrawSpec]:
     """What a round draws from sums over rows, in shapes."""
     learner, once = recipe.learner, {}
     if learner.prologue is not None:
-        drawn = pricing.drawn(recipe, learner.prologue.program)
+        drawn = pricing.drawn(recipe, "prologue")
         once = {site: jax.ShapeDtypeStruct(draw.shape, draw.dtype) for site, draw in drawn.items()}
 
-    def asked(prologue: Release) -> Mapping[str, Asked]:
+    def asked(prologue: Release) -> Mapping[str, DrawSpec]:
         opening, structure = opening_of(recipe, prologue), None
         if learner.structure is not None:
             structure = learner.structure(recipe.budget, opening)
-        told = jnp.float32(0), jnp.int32(0), structure
-        return absent.asked_of_round({}, absent.row_of(table), recipe, opening, told)
+        told = absent.Told(opening, jnp.float32(0), jnp.int32(0), structure)
+        return absent.specs({}, absent.row_of(table), recipe, "rounds", told)
 
     return jax.eval_shape(asked, once)
 
 
-def _stages(table: ChunkedTable, recipe: Recipe) -> list[list[Asked]]:
+def _stages(table: ChunkedTable, recipe: Recipe) -> list[list[DrawSpec]]:
     """What is drawn from the sums of each pass of a round."""
     asked = _asked(table, recipe)
-    stages = recipe.learner.program.stages or (tuple(asked),)
-    return [[asked[site] for site in stage] for stage in stages]
+    return [[asked[site] for site in stage] for stage in pricing.stages(recipe, "rounds")]
 
 
 def _outputs(recipe: Recipe) -> tuple[int, int]:
     """How many outputs of a round follow from rows, and how many are public randomness."""
-    draws = pricing.drawn(recipe, recipe.learner.program, 0.0).values()
+    draws = pricing.drawn(recipe, "rounds").values()
     private = sum(draw.outputs for draw in draws if draw.mechanism.price.reads_rows)
     return private, sum(draw.outputs for draw in draws if draw.mechanism.public)
 
@@ -155,7 +154,7 @@ def _model_bytes(recipe: Recipe) -> int:
 def _pass_bytes(table: ChunkedTable, recipe: Recipe, threads: int) -> int:
     """What a round takes in its largest pass: sums of blocks, their total, and its draws."""
 
-    def taken(asked: Asked) -> int:
+    def taken(asked: DrawSpec) -> int:
         total_and_draw = _SELECTED if asked.mechanism.selects else _NOISY
         return asked.numbers * (_READ * AHEAD * threads + _RELEASED * total_and_draw)
 

@@ -31,11 +31,12 @@ from dpbt.base import (
     Questions,
     Recipe,
     Release,
+    View,
 )
 from dpbt.data.chunks import ChunkedTable, Rows
 from dpbt.memory import AHEAD, Room, rows_of
 from dpbt.postprocessing import Last
-from dpbt.privacy import totals
+from dpbt.privacy import boundary, pricing, totals
 from dpbt.privacy.totals import Totals
 from dpbt.public import without_values
 from dpbt.reweighting import counted_weights
@@ -108,13 +109,13 @@ class Summed(NamedTuple):
 # What is done with one block; each is compiled once for a shape.
 
 
-@jax.jit
-def _opening(block: Rows, given: Given, questions: Questions, recipe: Recipe) -> Any:
-    prologue = recipe.learner.prologue
-    assert prologue is not None
-    assert prologue.program.sums is not None
-    read = before_rounds(rows_of(block, questions, recipe), recipe)
-    return prologue.program.sums(given, *read), read[3].cap
+@functools.partial(jax.jit, static_argnames="wanted")
+def _opening(
+    block: Rows, given: Given, questions: Questions, recipe: Recipe, wanted: tuple[str, ...]
+) -> Any:
+    assert recipe.learner.prologue is not None
+    view = before_rounds(rows_of(block, questions, recipe), recipe)
+    return boundary.sums(recipe.learner.prologue.program, wanted, given, view), view.public.cap
 
 
 def _advanced(scores: Array, rows: Prepared, opening: Public, last: Last, recipe: Recipe) -> Array:
@@ -140,6 +141,7 @@ def _sums_of_rounds(
     questions: Questions,
     turn: Turn,
     recipe: Recipe,
+    wanted: tuple[str, ...],
 ) -> Any:
     learner = recipe.learner
     rows = rows_of(block, questions, recipe)
@@ -152,24 +154,23 @@ def _sums_of_rounds(
     weights = counted_weights(weighted.weight, rows, learner.hypotheses.response)
 
     def one(entry: tuple[Array, Any, Release, Array]) -> Any:
-        assert learner.program.sums is not None
         number, structure, sites, key = entry
         public = turn.opening._replace(cap=weighted.cap, round=number, structure=structure)
-        placed, given = placed_by(learner, public, rows), Given(sites, key, place)
-        return learner.program.sums(given, placed, weights, recipe.budget, public)
+        view = View(placed_by(learner, public, rows), weights, recipe.budget, public)
+        return boundary.sums(learner.program, wanted, Given(sites, key, place), view)
 
     found = _for_each(one, (turn.numbers, turn.structures, turn.sites, noise))
     return new, (found, weighted.cap)
 
 
-_rounds = jax.jit(_sums_of_rounds, donate_argnums=1)
+_rounds = jax.jit(_sums_of_rounds, donate_argnums=1, static_argnames="wanted")
 """(new scores, (sums, cap)), with the new scores in place of the old ones."""
 
-_later_stage = jax.jit(_sums_of_rounds)
+_later_stage = jax.jit(_sums_of_rounds, static_argnames="wanted")
 """(None, (sums, cap)), where the scores have the last hypothesis already, and stay."""
 
 
-@functools.partial(jax.jit, donate_argnums=1)
+@functools.partial(jax.jit, donate_argnums=1, static_argnames="wanted")
 def _closing(
     block: Rows,
     scores: Array,
@@ -179,14 +180,14 @@ def _closing(
     last: Last,
     prologue: Release,
     recipe: Recipe,
+    wanted: tuple[str, ...],
 ) -> Any:
-    epilogue = recipe.learner.epilogue
-    assert epilogue is not None
-    assert epilogue.program.sums is not None
+    assert recipe.learner.epilogue is not None
     rows = rows_of(block, questions, recipe)
     scores = _advanced(scores, rows, opening, last, recipe)
-    read = after_rounds(rows, scores, recipe, prologue)
-    return scores, (epilogue.program.sums(given, *read), read[3].cap)
+    view = after_rounds(rows, scores, recipe, prologue)
+    found = boundary.sums(recipe.learner.epilogue.program, wanted, given, view)
+    return scores, (found, view.public.cap)
 
 
 @functools.partial(jax.jit, donate_argnums=1)
@@ -309,10 +310,11 @@ class Passes:
             noise: the key of its noise; private.
         """
         recipe = jax.tree.map(jnp.asarray, self._recipe)
+        (wanted,) = pricing.stages(self._recipe, "prologue")
 
         def step(rows: Rows, block: Block) -> tuple[Any, Any]:
             given = Given(sites, noise, _place_words(block))
-            return None, _opening(rows, given, self._questions, recipe)
+            return None, _opening(rows, given, self._questions, recipe, wanted)
 
         return self._summed(step, None)
 
@@ -340,12 +342,13 @@ class Passes:
         for _ in self._each(step, None):
             pass
 
-    def rounds(self, turn: Turn, noise: Array) -> Summed:
+    def rounds(self, turn: Turn, noise: Array, stage: tuple[str, ...]) -> Summed:
         """The sums of a stage of some rounds, after adding the last hypothesis.
 
         Args:
             turn: what is public in them.
             noise: B keys, of the noise of each round; private.
+            stage: the sites that are summed.
         """
         columns = self._columns(turn.structures, turn.last)
         turn, recipe = jax.tree.map(jnp.asarray, (turn, self._recipe))
@@ -354,7 +357,7 @@ class Passes:
             scores = None if self._recipe.independent else self._scores[block.number]
             summed = _later_stage if turn.last is None else _rounds
             place = _place_words(block)
-            return summed(rows, scores, noise, place, self._questions, turn, recipe)
+            return summed(rows, scores, noise, place, self._questions, turn, recipe, stage)
 
         return self._summed(step, columns)
 
@@ -371,10 +374,12 @@ class Passes:
             noise: the key of its noise; private.
         """
         told = jax.tree.map(jnp.asarray, (opening, last, prologue, self._recipe))
+        (wanted,) = pricing.stages(self._recipe, "epilogue")
 
         def step(rows: Rows, block: Block) -> tuple[Any, Any]:
             given = Given(sites, noise, _place_words(block))
-            return _closing(rows, self._scores[block.number], given, self._questions, *told)
+            scores = self._scores[block.number]
+            return _closing(rows, scores, given, self._questions, *told, wanted)
 
         return self._summed(step, self._columns(None, last))
 

@@ -122,7 +122,7 @@ class Rounds:
             small: whether releases have 32 bits.
         """
         if self._zeros is None:
-            draws = pricing.drawn(self._recipe, self._recipe.learner.program, 0.0)
+            draws = pricing.drawn(self._recipe, "rounds")
             self._zeros = {}
             for site, draw in draws.items():
                 noisy = draw.mechanism.price.reads_rows and not draw.mechanism.selects

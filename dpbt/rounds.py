@@ -11,13 +11,13 @@ import jax.numpy as jnp
 
 from dpbt.base import (
     Array,
-    Budget,
     Hypotheses,
     Prepared,
     Public,
     Recipe,
     Release,
     Table,
+    View,
     WeakLearner,
 )
 from dpbt.checks import check_run, check_same_rows
@@ -212,18 +212,16 @@ def scaled(recipe: Recipe, hypotheses: Hypotheses, slope: Array) -> Hypotheses:
     return by(hypotheses, slope)
 
 
-def before_rounds(table: Prepared, recipe: Recipe) -> tuple[Prepared, Array, Budget, Public]:
-    """(rows, weights, budget, public) as the program of the learner's prologue reads them."""
+def before_rounds(table: Prepared, recipe: Recipe) -> View:
+    """What the program of the learner's prologue reads."""
     score = jnp.zeros(table.present.shape, jnp.float32)
     weighted = uniform.weigh(score, jnp.float32(0), table, recipe.public())
     weights = counted_weights(weighted.weight, table)
-    return table, weights, recipe.budget, recipe.public()._replace(cap=weighted.cap)
+    return View(table, weights, recipe.budget, recipe.public()._replace(cap=weighted.cap))
 
 
-def after_rounds(
-    table: Prepared, scores: Array, recipe: Recipe, prologue: Release
-) -> tuple[Prepared, Array, Budget, Public]:
-    """(rows, scores, budget, public) as the program of the learner's epilogue reads them."""
+def after_rounds(table: Prepared, scores: Array, recipe: Recipe, prologue: Release) -> View:
+    """What the program of the learner's epilogue reads."""
     rounds = jnp.asarray(recipe.rounds, jnp.int32)
     public = opening_of(recipe, prologue)._replace(round=rounds)
-    return table, scores, recipe.budget, public
+    return View(table, scores, recipe.budget, public)

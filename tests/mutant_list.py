@@ -536,8 +536,8 @@ MUTANTS = [
     Mutant(
         "greedy trees compiled sooner, with other releases",
         "dpbt/boosting.py",
-        "exact = learner.additive and not learner.program.stages and",
-        "exact =",
+        "exact = pricing.in_one_pass(recipe)",
+        "exact = True",
         ("tests/test_compiling.py::test_what_is_compiled_sooner",),
     ),
     Mutant(

@@ -190,11 +190,11 @@ CHUNKS = [
         (trees("splits_are_drawn_from_sums_beyond_int32"),),
     ),
     Mutant(
-        "stages of other draws",
-        "dpbt/privacy/parts.py",
-        "    if tuple(itertools.chain(*stages)) != sites or not all(stages):",
-        "    if False:",
-        (trees("stages_are_the_draws_from_sums"),),
+        "functions that are compiled on their own are not looked into",
+        "dpbt/privacy/boundary.py",
+        'step.primitive.name in ("jit", "pjit")',
+        "False",
+        (trees("stages_follow_from_what_sums_read"),),
     ),
     Mutant(
         "a cell that is counted below its own split",
@@ -212,10 +212,10 @@ CHUNKS = [
     ),
     Mutant(
         "a sum that follows from a draw of its own stage",
-        "dpbt/privacy/parts.py",
-        "            if read:\n",
-        "            if False:\n",
-        (trees("a_sum_follows_from_earlier_stages_alone"),),
+        "dpbt/privacy/boundary.py",
+        "if not order or read & set(order[-1]):",
+        "if not order:",
+        (trees("stages_follow_from_what_sums_read"),),
     ),
     Mutant(
         "zeros of another type for the part of each place",

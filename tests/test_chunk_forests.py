@@ -9,6 +9,7 @@ import pytest
 
 import dpbt
 from dpbt import chunked, forests, passes, processes, recipes, reweighting
+from dpbt.base import View
 from dpbt.memory import Room, room_for
 from dpbt.privacy import boundary, mechanisms, totals
 from tests.test_chunks import (
@@ -157,12 +158,12 @@ def test_public_randomness_for_each_row_is_refused():
         total = boundary.Total(jnp.sum(jnp.where(coin == 1, weights, 0)).astype(jnp.int32))
         draw("total", mechanisms.discrete_laplace, total, 1.0)
 
-    made = boundary.private_program(program, lambda budget, public: [], additive=True)
-    sites = made.unread(PUBLIC, None, jnp.zeros(1), (), None)
+    one, nine = (View(None, jnp.ones(rows), (), None) for rows in (1, 9))
+    sites = boundary.public_draws(program, PUBLIC, one)
     given = dpbt.base.Given(sites, KEY, jnp.zeros(2, jnp.uint32))
-    assert made.sums(given, None, jnp.ones(1), (), None).keys() == {"total"}
+    assert boundary.sums(program, ("total",), given, one).keys() == {"total"}
     with pytest.raises(ValueError, match="'coin' is public randomness for each row"):
-        made.sums(given, None, jnp.ones(9), (), None)
+        boundary.sums(program, ("total",), given, nine)
 
 
 def test_processes_with_other_trees_are_refused(tmp_path, monkeypatch):
@@ -217,8 +218,9 @@ def test_leaves_state_the_shares_of_counts_beyond_int32():
     learner, public = recipe.learner, recipe.public()
     counts = np.arange(16, dtype=np.int64).reshape(1, 8, 2) * 2**33 * 127
     example = learner.hypotheses.prepare(learner.hypotheses.example())
-    sites = learner.program.unread(PUBLIC, example, jnp.zeros(1), recipe.budget, public)
-    asked = learner.program.asks(sites, example, jnp.zeros(1), recipe.budget, public)
+    view = View(example, jnp.zeros(1), recipe.budget, public)
+    sites = boundary.public_draws(learner.program, PUBLIC, view)
+    asked = boundary.describe(learner.program, view, sites)
     drawn = totals.draw(KEY, {"leaf": counts}, asked, small=False)
     assert 0 < np.abs(drawn["leaf"] - counts).max() < 10**5
     tree = learner.hypothesis({**sites, **totals.read(drawn)}, recipe.budget, public)

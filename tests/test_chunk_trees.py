@@ -9,12 +9,12 @@ import pytest
 
 import dpbt
 from dpbt import chunked, losses, memory, passes, recipes, reweighting
-from dpbt.base import ADD_REMOVE, GRID, MOST_CHUNKED_ROWS, Given
+from dpbt.base import ADD_REMOVE, GRID, MOST_CHUNKED_ROWS, Prologue, View
 from dpbt.data import conversion
 from dpbt.learners import greedy_tree, one_rule
 from dpbt.learners import trees as layouts
 from dpbt.memory import Room, room_for
-from dpbt.privacy import boundary, mechanisms, totals
+from dpbt.privacy import boundary, mechanisms, pricing, totals
 from tests.test_chunks import (
     GIB,
     KEY,
@@ -146,7 +146,8 @@ def test_splits_are_drawn_from_sums_beyond_int32():
     assert dpbt.ledger(recipe).rows == rows
     learner, public = recipe.learner, recipe.public()
     example = learner.hypotheses.prepare(learner.hypotheses.example())
-    asked = learner.program.asks({}, example, jnp.zeros(1), recipe.budget, public)["split_0"]
+    view = View(example, jnp.zeros(1), recipe.budget, public)
+    asked = boundary.describe(learner.program, view)["split_0"]
 
     # Three splits of one node; the first two differ by two rows' weight in the score.
     negative, positive = np.int64(2**38) * GRID, np.int64(2**38) * GRID + 12345
@@ -162,7 +163,7 @@ def test_splits_are_drawn_from_sums_beyond_int32():
     left = np.array([[negative], [positive]]) - right
     wide = [(part.astype(np.longdouble) / GRID) for part in (right, left)]
     scores = -sum(gini(part[1], part[0]) for part in wide)
-    logits = np.maximum((scores - scores.max()) / np.longdouble(asked.scale), -32)
+    logits = np.maximum((scores - scores.max()) / np.longdouble(asked.noise), -32)
     law = np.exp(logits) / np.exp(logits).sum()
     assert 0.05 < float(law[1]) < 0.95
     np.testing.assert_allclose(shares, law.astype(float), atol=4 * 0.5 / np.sqrt(len(keys)))
@@ -239,97 +240,84 @@ def layouts_of(domain, columns):
 
 def test_sums_of_a_level_wait_for_the_splits_above():
     recipe = trees(depth=2)
-    program, example = recipe.learner.program, recipe.learner.hypotheses.example()
-    assert program.stages == (("error_0", "split_0"), ("error_1", "split_1"), ("leaf",))
-    rows = recipe.learner.hypotheses.prepare(example)
-    read = rows, jnp.zeros(1), recipe.budget, recipe.public()
-    draws = program.draws(*read)
-    given, sites = {}, []
-    for stage in program.stages:
-        found = program.sums(Given(given, KEY, jnp.zeros(2, jnp.uint32)), *read)
-        sites.append(tuple(found))
-        given |= {site: jnp.zeros(draws[site].shape, jnp.int32) for site in stage}
-    assert tuple(sites) == program.stages
+    stages = ("error_0", "split_0"), ("error_1", "split_1"), ("leaf",)
+    assert pricing.stages(recipe, "rounds") == stages
+    assert pricing.stages(rules(), "rounds") == (("rule",),)
+    with pytest.raises(ValueError, match=r"'leaf' is of no boundary\.Total"):
+        pricing.stages(recipes.bdpe(epsilon=1, rows=10, calibration="published"), "rounds")
 
 
-def test_a_program_that_is_not_additive_is_refused_by_name():
-    recipe = recipes.bdpe(epsilon=1, rows=10, calibration="published")
-    assert recipe.learner.program.sums is None
-
-    def program(draw, table, weights, budget, public):
-        draw("sums", mechanisms.discrete_laplace, jnp.sum(weights), 1.0)
-
-    read = boundary.private_program(program, lambda *_: [], additive=True)
-    with pytest.raises(ValueError, match="'sums' is of no boundary"):
-        read.sums(None, None, jnp.ones(3), None, None)
+LAPLACE = mechanisms.discrete_laplace
 
 
-STAGES = {
-    "none": (("first",),),
-    "another order": (("second",), ("first",)),
-    "more": (("first", "second", "third"),),
-}
+def stages_of(program):
+    return boundary.stages(program, View(None, jnp.ones(3), (), None))
 
 
-@pytest.mark.parametrize("case", STAGES)
-def test_stages_are_the_draws_from_sums(case):
-    made = boundary.private_program(two_draws, lambda *_: [], stages=STAGES[case])
-    with pytest.raises(
-        ValueError, match=r"draws from sums at \['first', 'second'\], in this order"
-    ):
-        made.sums(Given({}, KEY, jnp.zeros(2, jnp.uint32)), None, jnp.ones(3), (), None)
+def test_stages_follow_from_what_sums_read():
+    """Through functions compiled on their own, which are looked into, and through loops."""
 
-
-def two_draws(draw, table, weights, budget, public):
-    del table, budget, public
-    total = boundary.Total(jnp.sum(weights).astype(jnp.int32))
-    for site in ("first", "second"):
-        draw(site, mechanisms.discrete_laplace, total, 1.0)
-
-
-def test_a_part_of_a_stage_is_not_given():
-    made = boundary.private_program(two_draws, lambda *_: [], stages=(("first", "second"),))
-    given = Given({"first": jnp.int32(3)}, KEY, jnp.zeros(2, jnp.uint32))
-    with pytest.raises(ValueError, match=r"a part of a stage is given: \['first'\]"):
-        made.sums(given, None, jnp.ones(3), (), None)
-
-
-def test_a_sum_follows_from_earlier_stages_alone():
-    """Else it would be of another statistic than the one that is priced."""
+    @jax.jit
+    def both(weights, first):
+        return jnp.sum(weights), jnp.sum(weights >> jnp.clip(first, 0, 6))
 
     def program(draw, table, weights, budget, public):
-        del table, budget, public
         whole = weights.astype(jnp.int32)
-        first = draw("first", mechanisms.discrete_laplace, boundary.Total(jnp.sum(whole)), 1.0)
-        fewer = boundary.Total(jnp.sum(whole >> jnp.clip(first, 0, 6)))
-        draw("second", mechanisms.discrete_laplace, fewer, 1.0)
+        alone = draw("alone", LAPLACE, boundary.Total(jnp.sum(whole)), 1.0)
+        plain, after = both(whole, alone)
+        draw("plain", LAPLACE, boundary.Total(plain), 1.0)
+        second = draw("after", LAPLACE, boundary.Total(after), 1.0)
+        looped = jax.lax.fori_loop(0, 3, lambda k, total: total + second * whole[k], 0)
+        draw("looped", LAPLACE, boundary.Total(looped), 1.0)
+        draw("last", LAPLACE, boundary.Total(plain), 1.0)
 
-    def asks(stages):
-        made = boundary.private_program(program, lambda *_: [], stages=stages)
-        return made.asks({}, None, jnp.ones(3), (), None)
-
-    assert asks((("first",), ("second",))).keys() == {"first", "second"}
-    with pytest.raises(ValueError, match=r"'second' follows from the draws \['first'\], which are"):
-        asks((("first", "second"),))
+    assert stages_of(program) == (("alone", "plain"), ("after",), ("looped", "last"))
 
 
-def test_a_sum_is_whole():
+def test_public_randomness_is_drawn_before_any_row_is_read():
     def program(draw, table, weights, budget, public):
-        del table, budget, public
-        draw("sum", mechanisms.discrete_laplace, boundary.Total(0.7 * jnp.sum(weights)), 1.0)
+        total = draw("total", LAPLACE, boundary.Total(jnp.sum(weights).astype(jnp.int32)), 1.0)
+        draw("coin", mechanisms.uniform, jnp.zeros(1, jnp.int32), jnp.maximum(total, 2))
 
-    made = boundary.private_program(program, lambda *_: [], stages=(("sum",),))
-    with pytest.raises(ValueError, match=r"the draw 'sum' must be int32, got \['float32'\]"):
-        made.asks({}, None, jnp.ones(3), (), None)
+    with pytest.raises(ValueError, match=r"'coin' asks for follows from \['total'\]"):
+        stages_of(program)
+
+
+def test_what_is_told_of_a_draw_follows_from_no_row():
+    def program(draw, table, weights, budget, public):
+        draw("sum", LAPLACE, boundary.Total(jnp.sum(weights).astype(jnp.int32)), jnp.max(weights))
+
+    with pytest.raises(ValueError, match=r"'sum' asks for follows from \['the private rows'\]"):
+        stages_of(program)
+
+
+@pytest.mark.parametrize(
+    ("statistic", "words"),
+    [
+        (lambda weights: jnp.sum(weights), "'sum' is of no boundary.Total"),
+        (lambda weights: boundary.Total(0.7 * jnp.sum(weights)), r"int32, got \['float32'\]"),
+    ],
+)
+def test_a_sum_is_a_total_of_whole_numbers(statistic, words):
+    def program(draw, table, weights, budget, public):
+        draw("sum", LAPLACE, statistic(weights), 1.0)
+
+    with pytest.raises(ValueError, match=words):
+        stages_of(program)
 
 
 def test_a_prologue_has_one_pass():
-    made = boundary.private_program(two_draws, lambda *_: [], stages=(("first",), ("second",)))
-    prologue = dpbt.base.Prologue(made, lambda release, budget: jnp.float32(0), "two passes")
-    with pytest.raises(ValueError, match="a prologue and an epilogue have no stages"):
-        boundary.weak_learner(
-            two_draws, None, lambda *_: [], layouts.TREES, None, prologue=prologue, tag="two"
-        )
+    def program(draw, table, weights, budget, public):
+        whole = weights.astype(jnp.int32)
+        first = draw("first", LAPLACE, boundary.Total(jnp.sum(whole)), 1.0)
+        draw("second", LAPLACE, boundary.Total(jnp.sum(whole * first)), 1.0)
+
+    start = lambda release, budget: jnp.float32(0)  # noqa: E731
+    prologue = Prologue(program, lambda *_: [], start, "two passes")
+    recipe = trees(depth=1)
+    learner = recipe.learner._replace(prologue=prologue)
+    with pytest.raises(ValueError, match="the prologue has sums that follow from its own draws"):
+        pricing.check_in_parts(dataclasses.replace(recipe, learner=learner))
 
 
 @pytest.mark.slow

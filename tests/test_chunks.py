@@ -11,15 +11,14 @@ import pytest
 
 import dpbt
 from dpbt import chunked, prediction, recipes
-from dpbt.base import ADD_REMOVE, GRID, MAX_ROWS, MOST_CHUNKED_ROWS, Given
+from dpbt.base import GRID, MAX_ROWS, MOST_CHUNKED_ROWS
 from dpbt.data import chunks, conversion, files
 from dpbt.data.domains import Label, Nominal, Numeric, WeightColumn
 from dpbt.memory import room_for
 from dpbt.passes import _blocks
-from dpbt.privacy import draws, mechanisms, parts, totals
+from dpbt.privacy import mechanisms, totals
+from dpbt.privacy.boundary import DrawSpec
 from dpbt.privacy.mechanisms.additive import SATURATION
-from dpbt.privacy.parts import Asked
-from tests.contract import ROWS
 
 pytestmark = pytest.mark.filterwarnings("ignore:research key")
 
@@ -477,7 +476,8 @@ def test_a_table_in_chunks_is_predicted_a_block_at_a_time(tmp_path):
 def test_large_totals_have_the_noise_of_small_ones(mechanism, scale):
     key, scale = jax.random.key(1), jnp.float32(scale)
     small = np.array([0, 1, -1, 12345, -(2**24) * GRID, 2**24 * GRID, 77], np.int64)
-    asked = {"sums": Asked(scale, (), mechanism, lambda total: total, small.size)}
+    made = mechanism, small.shape, np.dtype("int32"), lambda total: total, small.size
+    asked = {"sums": DrawSpec(scale, scale, (), *made)}
     found = totals.draw(key, {"sums": small}, asked, small=True)["sums"]
     site_key = dpbt.boundary.site_key(key, "sums")
     expected = mechanism.sample(site_key, jnp.asarray(small.astype(np.int32)), scale)
@@ -531,70 +531,3 @@ def test_rows_of_recipes_for_chunks():
     with pytest.raises(ValueError, match="at most 16777216"):
         recipes.bdpe(epsilon=1, rows=MAX_ROWS + 2, calibration="published")
     assert math.isfinite(dpbt.ledger(recipes.auto(epsilon=1, rows=10**9, domain=DOMAIN)).epsilon)
-
-
-# The contract of additive learners.
-
-ADDITIVE = ("oblivious", "forest", "rf-", "bdpe-tight", "lazybb-rule")
-
-
-@pytest.mark.parametrize(
-    "row",
-    [pytest.param(row, id=row.name, marks=pytest.mark.slow if row.slow else []) for row in ROWS],
-)
-def test_sums_over_parts_add_up_to_those_of_the_table(row, monkeypatch):
-    """Of every learner that says it is additive, on tables that share its released scores.
-
-    The sums of a stage follow from no draw of it or of a later one: zeros and ones give the same.
-    """
-    recipe = row.recipe(ADD_REMOVE, epsilon=3.0, rows=60, rounds=2, depth=2)
-    assert recipe.learner.additive == row.name.startswith(ADDITIVE)
-    if not recipe.learner.additive:
-        return
-    table, learner, key = row.table(3, rows=60, splits=3), recipe.learner, jax.random.key(7)
-    rows = learner.hypotheses.prepare(table)
-    weights = jnp.asarray(np.random.default_rng(0).integers(0, GRID + 1, 60), jnp.float32)
-    public = recipe.public()
-    if learner.prologue is not None:
-        read = rows, jnp.full(60, float(GRID)), recipe.budget, public
-        public = public._replace(prologue=learner.prologue.program.release(KEY, None, *read))
-    programs = [learner.program]
-    programs += [part.program for part in (learner.prologue, learner.epilogue) if part is not None]
-
-    def part_of(first, last):
-        fields = ("cells", "target", "present")
-        part = table._replace(**{name: getattr(table, name)[first:last] for name in fields})
-        return learner.hypotheses.prepare(part), weights[first:last]
-
-    def with_ones(mechanism, value):
-        return draws.zeros_of(mechanism, value) + 1
-
-    for program in programs:
-        unread, read, asks = map(jax.jit, (program.unread, program.sums, program.asks))
-        drawn = jax.jit(program.release)(KEY, key, rows, weights, recipe.budget, public)
-        one, weight = part_of(0, 1)
-        absent = one._replace(present=jnp.zeros(1, bool))
-        nobody = (absent, weight, recipe.budget, public)
-        released = {**unread(key, *nobody)}
-        for stage in program.stages or [()]:
-            sums = None
-            for first in (0, 20, 40):
-                given = Given(released, KEY, jnp.array([0, first], jnp.uint32))
-                part = read(given, *part_of(first, first + 20), recipe.budget, public)
-                sums = totals.add(sums, part)
-            given = Given(released, KEY, jnp.zeros(2, jnp.uint32))
-            whole = read(given, rows, weights, recipe.budget, public)
-            jax.tree.map(np.testing.assert_array_equal, sums, totals.add(None, whole))
-            assert not stage or set(sums) == set(stage)
-            with monkeypatch.context() as patch:
-                patch.setattr(parts, "zeros_of", with_ones)
-                other = program.sums(given, rows, weights, recipe.budget, public)
-            jax.tree.map(np.testing.assert_array_equal, other, dict(whole))
-            for site in stage or sums:
-                asked = asks(released, *nobody)
-                found = totals.draw(KEY, {site: sums[site]}, asked, small=True)
-                released = {**released, **found}
-        assert set(drawn) - set(released) == set(learner.withheld)
-        for site, array in released.items():
-            np.testing.assert_array_equal(array, np.asarray(drawn[site]))
-            assert array.dtype == drawn[site].dtype

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 import dpbt
-from dpbt.base import PrivateProgram, relation_name
-from dpbt.privacy import accounting
+from dpbt.base import relation_name
+from dpbt.privacy import accounting, boundary
 from dpbt.privacy.keys import ResearchKeyWarning
 from tests import names, pages, prose
 from tests.pages import PAGES, blocks
@@ -217,13 +217,13 @@ def test_each_reason_not_to_run_a_command_is_needed():
     }
 
 
-def test_the_ways_to_run_a_program_are_those_of_the_page():
+def test_the_answers_to_draws_are_those_of_the_page():
     text = (ROOT / "docs" / "privacy.md").read_text()
-    table = text.partition("| way |")[2].partition("\n\n")[0]
-    ways = re.findall(r"^\| `(\w+)`", table, re.MULTILINE)
-    assert set(ways) == set(PrivateProgram._fields) - {"events", "stages"}
-    assert len(ways) == 7
-    assert "in seven ways:" in text
+    table = text.partition("| answer |")[2].partition("\n\n")[0]
+    named = re.findall(r"^\| `(\w+)`", table, re.MULTILINE)
+    listed = re.findall(r"^- `(\w+)`", boundary.__doc__ or "", re.MULTILINE)
+    assert named == listed
+    assert all(callable(getattr(boundary, name)) for name in named)
 
 
 def test_the_readme_is_short_and_lines_and_sentences_are():

@@ -36,11 +36,9 @@ def recipe_of(relation=ADD_REMOVE, **changes):
 def with_epilogue(recipe, **changes):
     """The recipe with another epilogue."""
     learner = recipe.learner
-    program = {name: changes.pop(name) for name in ("program", "events") if name in changes}
+    if "events" in changes:
+        changes = {"program": counting, **changes}
     epilogue = learner.epilogue._replace(**changes)
-    if program:
-        old = {"program": counting, "events": epilogue.program.events}
-        epilogue = epilogue._replace(program=boundary.private_program(**{**old, **program}))
     return dataclasses.replace(recipe, learner=learner._replace(epilogue=epilogue))
 
 
@@ -189,7 +187,7 @@ def test_an_epilogue_that_is_not_paid_for_is_refused(name):
 
 def test_a_site_of_the_epilogue_and_of_a_round_is_refused():
     def events(budget, public):
-        (line,) = recipe_of().learner.epilogue.program.events(budget, public)
+        (line,) = recipe_of().learner.epilogue.events(budget, public)
         return [dataclasses.replace(line, site="sums")]
 
     recipe = with_epilogue(recipe_of(), program=renamed, events=events)
@@ -220,7 +218,7 @@ def test_an_audit_finds_an_epilogue_that_is_priced_for_less_than_a_row():
     """Half of the sensitivity passes the ledger, which cannot know it, and not the audit."""
 
     def events(budget, public):
-        (line,) = recipe_of().learner.epilogue.program.events(budget, public)
+        (line,) = recipe_of().learner.epilogue.events(budget, public)
         return [dataclasses.replace(line, sensitivity=0.5)]
 
     recipe = with_epilogue(recipe_of(), events=events)
@@ -236,7 +234,7 @@ def test_an_epilogue_needs_hypotheses_that_can_be_scaled():
         boundary.weak_learner(
             counting,
             learner.hypothesis,
-            learner.program.events,
+            learner.events,
             rigid,
             ADD_REMOVE,
             epilogue=learner.epilogue,

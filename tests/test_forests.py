@@ -308,7 +308,7 @@ def test_ledgers_add_up_to_the_request(make, choice, factor, relation):
             assert float(recipe.budget.leaf_scale) / GRID == pytest.approx(
                 factor * twice * 7 / epsilon, rel=1e-5
             )
-        drawn = pricing.drawn(recipe, recipe.learner.program, 0.0)
+        drawn = pricing.drawn(recipe, "rounds")
         assert set(drawn) == {line.site for line in book.lines}
 
 

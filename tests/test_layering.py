@@ -36,7 +36,6 @@ FLOORS = [
     {"data.domains", "privacy.mechanisms"},
     {"data.declarations", "data.files", "data.tables", "privacy.accounting", "reader"},
     {"data.chunks", "privacy.draws"},
-    {"privacy.parts"},
     {"privacy.boundary"},
     {"data.conversion", "data.owner"},
     {"learners", "privacy.filters", "privacy.pricing", "privacy.totals"},

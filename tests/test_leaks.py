@@ -13,7 +13,7 @@ from scipy import stats
 import dpbt
 from dpbt import boosting, losses, recipes
 from dpbt.analysis import audit
-from dpbt.base import ADD_REMOVE, REPLACE_ONE, Prologue, Table, Transcript
+from dpbt.base import ADD_REMOVE, REPLACE_ONE, Prologue, Table, Transcript, View
 from dpbt.data import domains
 from dpbt.data.questions import of_splits
 from dpbt.learners import greedy_tree, oblivious_hypotheses, oblivious_tree, score_line, trees
@@ -30,7 +30,7 @@ def replaced(recipe, program, events=None):
     learner = boundary.weak_learner(
         program,
         old.hypothesis,
-        events or old.program.events,
+        events or old.events,
         old.hypotheses,
         old.relation,
         coupled=old.coupled,
@@ -140,7 +140,7 @@ def test_beta_from_private_counts_is_caught():
     )
 
     def events(budget, public):
-        return [*old.program.events(budget, public), free]
+        return [*old.events(budget, public), free]
 
     leaky = replaced(recipe, program, events)
     found = audit.audit(
@@ -210,8 +210,8 @@ def oblivious(**changes):
 
 def with_prologue(recipe, program, intercept, event):
     """The recipe with a prologue of one draw."""
-    opening = boundary.private_program(program, lambda budget, public: [event])
-    learner = recipe.learner._replace(prologue=Prologue(opening, intercept, "a leak"))
+    prologue = Prologue(program, lambda budget, public: [event], intercept, "a leak")
+    learner = recipe.learner._replace(prologue=prologue)
     return dataclasses.replace(recipe, learner=learner)
 
 
@@ -293,8 +293,7 @@ def scores_of_all_lower_intervals():
 
     recipe = oblivious(scores_share=0.5)
     old = recipe.learner.epilogue
-    leaking = boundary.private_program(program, old.program.events)
-    learner = recipe.learner._replace(epilogue=old._replace(program=leaking))
+    learner = recipe.learner._replace(epilogue=old._replace(program=program))
     return dataclasses.replace(recipe, learner=learner)
 
 
@@ -401,7 +400,7 @@ def test_a_statistical_audit_agrees_with_the_ledger_and_catches_too_little_noise
 
 
 def test_a_program_must_name_each_draw_once_and_replay_must_match():
-    table = trees.prepare(random_table(0, 5, 2))
+    view = View(trees.prepare(random_table(0, 5, 2)), None, None, None)
 
     def twice(draw, table, weights, budget, public):
         for _ in range(2):
@@ -411,12 +410,12 @@ def test_a_program_must_name_each_draw_once_and_replay_must_match():
         draw("leaf", mechanisms.laplace, jnp.zeros(2), jnp.float32(1))
 
     with pytest.raises(ValueError, match="two draws are called 'leaf'"):
-        boundary.sample(twice, jax.random.key(0), None, table, None, None, None)
+        boundary.sample(twice, jax.random.key(0), None, view)
     with pytest.raises(ValueError, match="has no site 'leaf'"):
-        boundary.replayed_sites(once, {}, table, None, None, None)
+        boundary.replayed(once, {}, view)
     more = {"leaf": jnp.zeros(2), "more": jnp.zeros(1)}
     with pytest.raises(ValueError, match="the program draws"):
-        boundary.replayed_sites(once, more, table, None, None, None)
+        boundary.replayed(once, more, view)
 
 
 def test_audits_refuse_what_they_cannot_judge():

@@ -65,7 +65,7 @@ def recipe_of(epsilon=3.0, **changes):
 
 def setting_of(recipe):
     """The numbers of a recipe, for the reference."""
-    noisy = recipe.learner.prologue.program.events(recipe.budget, recipe.public())[0].mechanism
+    noisy = recipe.learner.prologue.events(recipe.budget, recipe.public())[0].mechanism
     return {
         **{name: float(number) for name, number in recipe.budget._asdict().items()},
         "clip": float(recipe.reweighting.clip),

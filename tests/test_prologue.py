@@ -109,9 +109,7 @@ def learner(relation=ADD_REMOVE, program=counting, events=None, tag="a stump wit
         trees.TREES,
         relation,
         calibrate=calibrate(relation),
-        prologue=Prologue(
-            boundary.private_program(program, events or count_events(relation)), intercept, "counts"
-        ),
+        prologue=Prologue(program, events or count_events(relation), intercept, "counts"),
         tag=f"{tag}, {relation.name}",
     )
 
@@ -169,14 +167,14 @@ def lines_of(site):
 def test_noise_of_the_prologue_is_not_that_of_a_round():
     """Draws whose names have one checksum, at one scale: no round has the prologue's noise."""
     first, second = TWINS
-    opening = boundary.private_program(constant(first), lines_of(first))
+    opening = constant(first), lines_of(first)
     weak = boundary.weak_learner(
         constant(second),
         lambda release, budget, public: dpbt.Tree(jnp.zeros(1, jnp.int32), jnp.zeros(2)),
         lines_of(second),
         trees.TREES,
         ADD_REMOVE,
-        prologue=Prologue(opening, lambda release, budget: jnp.float32(0), "nothing"),
+        prologue=Prologue(*opening, lambda release, budget: jnp.float32(0), "nothing"),
         tag="twins",
     )
     budget = Scales(np.float32(1), np.float32(1e5))
@@ -351,14 +349,13 @@ def test_learners_that_differ_in_their_prologue_alone_do_not_share_noise():
     def other_intercept(release, budget):
         return -intercept(release, budget)
 
-    plain = boundary.private_program(counting, count_events(ADD_REMOVE))
-    wide = boundary.private_program(without_noise, count_events(ADD_REMOVE))
+    events = count_events(ADD_REMOVE)
     tags = []
     prologues = (
         None,
-        Prologue(plain, intercept, "counts"),
-        Prologue(wide, intercept, "counts"),
-        Prologue(plain, other_intercept, "counts"),
+        Prologue(counting, events, intercept, "counts"),
+        Prologue(without_noise, events, intercept, "counts"),
+        Prologue(counting, events, other_intercept, "counts"),
     )
     for prologue in prologues:
         weak = boundary.weak_learner(

@@ -154,10 +154,10 @@ def test_a_line_costs_what_the_scale_that_is_drawn_costs(name, measure):
     total = dpbt.ledger(recipe)
     lines, least = {each.site: each for each in total.lines}, {}
     learner = recipe.learner
-    programs = [(learner.program, bound) for bound in (0.0, 0.3, 1.0, 3.3, 8.0)]
-    programs += [(part.program, None) for part in (learner.prologue, learner.epilogue) if part]
-    for program, bound in programs:
-        for site, draw in pricing.drawn(recipe, program, bound).items():
+    parts = [("rounds", bound) for bound in (0.0, 0.3, 1.0, 3.3, 8.0)]
+    parts += [(part, 0.0) for part in learner.parts if part != "rounds"]
+    for part, bound in parts:
+        for site, draw in pricing.drawn(recipe, part, bound).items():
             scale = float(np.min(draw.scale)) * float(lines[site].event.scale_unit)
             least[site] = min(scale, least.get(site, math.inf))
     cost = 2 * sum(Fraction(each.gap) for each in total.lines) * (measure == "epsilon")

@@ -133,9 +133,9 @@ def test_no_privacy_has_an_infinite_ledger():
 
 def test_a_ledger_covers_every_site_or_raises():
     recipe = recipes.bdpe(**GOOD)
-    sites = list(drawn(recipe, recipe.learner.program, 0.0))
+    sites = list(drawn(recipe, "rounds"))
     assert set(sites) == {line.site for line in dpbt.ledger(recipe).lines}
-    events = recipe.learner.program.events(recipe.budget, recipe.public())
+    events = recipe.learner.events(recipe.budget, recipe.public())
     with pytest.raises(ValueError, match="not covered \\['leaf'\\]"):
         accounting.cover([event for event in events if event.site != "leaf"], sites)
     with pytest.raises(ValueError, match="never released \\['leaf'\\]"):

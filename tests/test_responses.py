@@ -217,7 +217,7 @@ def test_counts_attain_their_sensitivity_and_exceed_it_nowhere(name, relation):
         table = plain._replace(weight=None if own is None else jnp.asarray(own))
         recipe = recipe_of(target, relation=relation)
         prologue = recipe.learner.prologue
-        events = prologue.program.events(recipe.budget, recipe.public())
+        events = prologue.events(recipe.budget, recipe.public())
         bounds = {event.site: event.sensitivity for event in events}
         draw = jax.jit(lambda table, recipe=recipe: opening(table, recipe))
         here, moved = draw(table), dict.fromkeys(bounds, 0.0)

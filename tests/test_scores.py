@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from dpbt import losses, mechanisms
-from dpbt.base import ADD_REMOVE, GRID, MAX_ROWS, Public
+from dpbt.base import ADD_REMOVE, GRID, MAX_ROWS, Public, View
 from dpbt.data.questions import of_splits
 from dpbt.learners import one_rule, trees
 from dpbt.privacy import boundary, variates
@@ -133,14 +133,10 @@ def test_errors_of_rules_are_exact_beyond_float32():
     satisfied[0, 1] = True
     table = trees.prepare(of_splits(satisfied, np.ones(rows, bool), np.ones(rows, bool)))
     kind = one_rule.Kind(ADD_REMOVE, "tight", mechanisms.exponential)
-    value = boundary.replayed_sites(
-        functools.partial(one_rule.program, kind),
-        {"rule": jnp.int32(0)},
-        table,
-        jnp.asarray(weights),
-        one_rule.RuleBudget(jnp.float32(1)),
-        Public(np.float32(rows), np.float32(1), (), {}),
-    )["rule"].value
+    public = Public(np.float32(rows), np.float32(1), (), {})
+    view = View(table, jnp.asarray(weights), one_rule.RuleBudget(jnp.float32(1)), public)
+    program = functools.partial(one_rule.program, kind)
+    value = boundary.replayed(program, {"rule": jnp.int32(0)}, view)["rule"].value
     errors = -(np.asarray(value.high, np.float64) + np.asarray(value.low, np.float64))
     total = GRID * (rows - 1) + 1
     np.testing.assert_array_equal(errors, [0, total, total, 0, total - 1, 1])

@@ -471,13 +471,6 @@ def program(
     draw("leaf", kind.noise, boundary.Total(leaves), budget.leaf_scale)
 
 
-def stages(kind: Kind) -> boundary.Stages:
-    """What is drawn in each pass over a table in parts: the splits of a level, then the leaves."""
-    errors_of = [(f"error_{level}",) * kind.counts_errors for level in range(kind.depth)]
-    levels = [(*before, f"split_{level}") for level, before in enumerate(errors_of)]
-    return (*levels, ("leaf",))
-
-
 def hypothesis(kind: Kind, release: Release, budget: TreeBudget, public: Public) -> Tree:
     """The tree: links of noisy shares, times the leverage of their noisy edge.
 
@@ -567,7 +560,6 @@ def greedy_tree(
         relation,
         calibrate=functools.partial(calibrate, kind, shares, settings),
         by_depth=BY_DEPTH,
-        stages=stages(kind),
         work=functools.partial(trees.work, nodes=2 ** (depth - 1)),
         tag=f"greedy_tree({kind.tag})",
     )

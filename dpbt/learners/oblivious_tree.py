@@ -286,9 +286,7 @@ def _start(kind: Kind, release: Release, budget: ObliviousBudget) -> Array:
 
 
 def _prologue(kind: Kind) -> LearnerPrologue:
-    program = boundary.private_program(
-        functools.partial(_opening, kind), functools.partial(_opening_events, kind), additive=True
-    )
+    program = functools.partial(_opening, kind), functools.partial(_opening_events, kind)
     start, tag = functools.partial(_start, kind), f"histograms({kind.tag})"
     if kind.response != NUMBER:
 
@@ -296,7 +294,7 @@ def _prologue(kind: Kind) -> LearnerPrologue:
             del budget
             return jnp.sum(_class_totals(kind, release["histogram"]))
 
-        return LearnerPrologue(program, start, tag, seen=members)
+        return LearnerPrologue(*program, start, tag, seen=members)
 
     def unit(release: Release, budget: ObliviousBudget) -> Array:
         return _fitted_target(kind, release, budget)[1]
@@ -304,7 +302,7 @@ def _prologue(kind: Kind) -> LearnerPrologue:
     def seen(release: Release, budget: ObliviousBudget) -> Array:
         return _fitted_target(kind, release, budget)[2]
 
-    return LearnerPrologue(program, start, tag, unit, seen)
+    return LearnerPrologue(*program, start, tag, unit, seen)
 
 
 def _epilogue(kind: Kind) -> Epilogue:
@@ -594,5 +592,4 @@ def of_kind(kind: Kind) -> WeakLearner:
         epilogue=_epilogue(kind) if kind.scores else None,
         tag=f"oblivious_tree({kind.tag})",
         structure=functools.partial(structure, kind),
-        additive=True,
     )

@@ -186,7 +186,6 @@ def one_rule(
         relation,
         calibrate=functools.partial(calibrate, kind),
         coupled=True,
-        additive=True,
         work=functools.partial(trees.work, nodes=1),
         tag=f"one_rule({relation_name(relation)}, {calibration}, {mechanism.name})",
     )

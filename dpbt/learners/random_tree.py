@@ -414,5 +414,4 @@ def random_tree(
         calibrate=functools.partial(calibrate, kind),
         tag=f"random_tree({static})",
         withheld=("part",) if parts > 1 else (),
-        additive=True,
     )

@@ -207,5 +207,4 @@ def epilogue(
 
     more = f", {response.words}" if response.axes else ""
     tag = f"score_line({relation_name(relation)}, {noise.name}{more})"
-    read = boundary.private_program(program, events, additive=True)
-    return Epilogue(read, of_release, tag)
+    return Epilogue(program, events, of_release, tag)

@@ -1,4 +1,4 @@
-"""The privacy boundary: one private program, run in seven ways.
+"""The privacy boundary: one private program, run by one function whose draws have several answers.
 
 A weak learner is written once, as a program that asks for its random draws:
 
@@ -6,27 +6,25 @@ A weak learner is written once, as a program that asks for its random draws:
         statistic = ...                                 # reads private rows
         draw("leaf", mechanisms.discrete_laplace, statistic, scale)  # the only way out
 
-A *site* is the name of a draw ("leaf"), and the *release* holds the output of every site.
-`private_program` runs the program with seven kinds of `draw`:
+A *site* is the name of a draw ("leaf"), and the *release* holds the output of every site. What a
+program reads is a `View`. `draws.run` runs it, and each function here is an answer to its draws:
 
-- `release` samples every output.
+- `sample` draws every output.
 - `log_prob` looks the outputs up in a recorded release, and gives their exact log densities.
-- `divergence` does so on two tables, and gives the worst case over outputs.
-- `draws` notes the mechanism and the scale of every draw. The ledger compares them with the
-  learner's events, so that every line prices the draw that runs.
-- `unread` samples public randomness alone, which follows from no row.
-- `sums` returns the sums over some rows, for a table that is read in parts. `totals` draws once
-  from the sums over all rows.
-- `asks` notes what is drawn from each of these sums, and how; it follows from no row.
+- `divergence` does so on two views, and gives the worst case over outputs.
+- `describe` notes the mechanism, the scale and the shape of every draw. The ledger compares them
+  with the learner's events, so that every line prices the draw that runs. It follows from no row.
+- `public_draws` samples public randomness alone, which follows from no row either.
+- `sums` gives the sums over some rows, for a table that is read in parts. `totals` draws once from
+  the sums over all rows, and `stages` says which sums one pass over the rows can serve.
 
 So an audit exercises the very code that ran. What the program returns is ignored.
 """
 
 import dataclasses
-import functools
 import itertools
 import math
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from typing import Any, NamedTuple
 
 import jax
@@ -37,32 +35,32 @@ from dpbt.base import (
     Array,
     Budget,
     Epilogue,
+    Events,
+    Given,
     Hypothesis,
     HypothesisClass,
     Prepared,
-    PrivateProgram,
+    Program,
     Prologue,
     Public,
     Relation,
     Release,
+    View,
     WeakLearner,
 )
 from dpbt.base import relation as to_relation
 from dpbt.privacy import draws
-from dpbt.privacy.accounting import Event
-from dpbt.privacy.draws import Program, Request, answered, no_public_key, value_of, zeros_of
+from dpbt.privacy.draws import Request, no_public_key, run, value_of, zeros_of
 from dpbt.privacy.mechanism import Allowance, Mechanism, Numbers, StepLoss, Value
-from dpbt.privacy.parts import asked_sites, part_sums, public_sites
 from dpbt.privacy.tags import code_tag
 from dpbt.public import without_values
 
 Draw = draws.Draw
-Stages = draws.Stages
 Total = draws.Total
 site_key = draws.site_key
 
-Events = Callable[[Budget, Public], list[Event]]
-"""(budget, public) -> one event for each site of a program."""
+Stages = tuple[tuple[str, ...], ...]
+"""The sites of draws from sums, in their order; a stage's sums follow from earlier stages alone."""
 
 
 class Site(NamedTuple):
@@ -71,28 +69,33 @@ class Site(NamedTuple):
     mechanism: Mechanism
     value: Value
     scale: Array
-
     __repr__ = without_values
 
 
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
-class Drawn:
-    """What one draw asked for, without its value.
+class DrawSpec:
+    """What one draw asks for, without its private value.
 
     Attributes:
         scale: f32[...], public, in the draw's unit.
-        widest: f32[], the largest scale that the mechanism is given.
+        noise: f32[...], the scale that the mechanism is given.
+        told: what `after` reads, as `Total` has it.
         mechanism: the mechanism of the draw.
         shape: the shape of its output.
         dtype: the dtype of its output.
+        after: from the sum over all rows to the value that is drawn; None if it draws from no sum.
+        numbers: how many numbers the sum has.
     """
 
     scale: Array
-    widest: Array
+    noise: Array
+    told: tuple[Any, ...]
     mechanism: Mechanism = dataclasses.field(metadata={"static": True})
     shape: tuple[int, ...] = dataclasses.field(metadata={"static": True})
     dtype: np.dtype = dataclasses.field(metadata={"static": True})
+    after: Callable[..., Any] | None = dataclasses.field(metadata={"static": True})
+    numbers: int = dataclasses.field(metadata={"static": True})
 
     @property
     def outputs(self) -> int:
@@ -114,25 +117,14 @@ def check_sites(**parts: Collection[str]) -> None:
             raise ValueError(f"the {part} and the {other} both draw {common}; rename one of them")
 
 
-def sample(
-    program: Program,
-    key: Array,
-    public_key: Array | None,
-    table: Prepared,
-    weights: Array,
-    budget: Budget,
-    public: Public,
-) -> Release:
+def sample(program: Program, key: Array, public_key: Array | None, view: View) -> Release:
     """Run the program with fresh draws; the release holds the output of each, by site.
 
     Args:
         program: the private program.
         key: the secret key of the noise.
         public_key: the key of public draws, independent of `key`; None without public draws.
-        table: the prepared rows; private.
-        weights: f32[N], as `Program` describes them; private.
-        budget: the learner's numbers.
-        public: what is public in the round.
+        view: what the program reads.
 
     Raises:
         ValueError: for two draws of one name or one key, or a public draw without a public key.
@@ -147,38 +139,12 @@ def sample(
         outputs[ask.site] = ask.mechanism.sample(own, value_of(ask.value), ask.scale)
         return outputs[ask.site]
 
-    answered(program, answer, table, weights, budget, public)
+    run(program, answer, view)
     return outputs
 
 
-def requests(
-    program: Program, table: Prepared, weights: Array, budget: Budget, public: Public
-) -> dict[str, Drawn]:
-    """Run the program on outputs that are all 0, and note what each draw asks for."""
-    sites: dict[str, Drawn] = {}
-
-    def answer(ask: Request) -> Array:
-        output = zeros_of(ask.mechanism, ask.value)
-        noise = jnp.asarray(ask.scale, jnp.float32)
-        divisor = jnp.asarray(ask.scale_unit, jnp.float32)
-        in_units = jnp.where(divisor > 0, noise / divisor, jnp.nan)
-        made = ask.mechanism, output.shape, output.dtype
-        sites[ask.site] = Drawn(in_units, jnp.max(noise), *made)
-        return output
-
-    answered(program, answer, table, weights, budget, public)
-    return sites
-
-
-def replayed_sites(
-    program: Program,
-    release: Release,
-    table: Prepared,
-    weights: Array,
-    budget: Budget,
-    public: Public,
-) -> dict[str, Site]:
-    """Run the program on recorded outputs, and return what each draw saw on this table.
+def replayed(program: Program, release: Release, view: View) -> dict[str, Site]:
+    """Run the program on recorded outputs, and return what each draw saw of this view.
 
     Raises:
         ValueError: if the recorded release and the program do not have the same sites.
@@ -191,7 +157,7 @@ def replayed_sites(
         sites[ask.site] = Site(ask.mechanism, value_of(ask.value), ask.scale)
         return release[ask.site]
 
-    answered(program, answer, table, weights, budget, public)
+    run(program, answer, view)
     if set(sites) != set(release):
         raise ValueError(
             f"the release has sites {sorted(release)}, the program draws {sorted(sites)}"
@@ -199,83 +165,231 @@ def replayed_sites(
     return sites
 
 
-def log_densities(
-    program: Program,
-    release: Release,
-    table: Prepared,
-    weights: Array,
-    budget: Budget,
-    public: Public,
-) -> dict[str, Array]:
-    """The exact log density f32[] of each recorded output, on this table."""
-    sites = replayed_sites(program, release, table, weights, budget, public)
+def log_prob(program: Program, release: Release, view: View) -> dict[str, Array]:
+    """The exact log density f32[] of each recorded output, by site."""
+    sites = replayed(program, release, view)
     return {
         name: jnp.sum(site.mechanism.log_prob(release[name], site.value, site.scale))
         for name, site in sites.items()
     }
 
 
-def divergences(
-    program: Program,
-    release: Release,
-    table: Prepared,
-    weights: Array,
-    other_table: Prepared,
-    other_weights: Array,
-    budget: Budget,
-    public: Public,
-) -> dict[str, StepLoss]:
-    """The cost of each site between two tables, in the worst case, given the earlier outputs."""
-    sites = replayed_sites(program, release, table, weights, budget, public)
-    neighbours = replayed_sites(program, release, other_table, other_weights, budget, public)
+def divergence(program: Program, release: Release, view: View, other: View) -> dict[str, StepLoss]:
+    """The cost of each site between two views, in the worst case, given the earlier outputs."""
+    neighbours = replayed(program, release, other)
     losses: dict[str, StepLoss] = {}
-    for name, site in sites.items():
-        other = neighbours[name]
-        pair = (site.value, site.scale, other.value, other.scale)
+    for name, site in replayed(program, release, view).items():
+        pair = (site.value, site.scale, neighbours[name].value, neighbours[name].scale)
         losses[name] = StepLoss(site.mechanism.divergence(*pair), site.mechanism.rho(*pair))
     return losses
 
 
-def private_program(
-    program: Program, events: Events, *, additive: bool = False, stages: Stages = ()
-) -> PrivateProgram:
-    """A program's ways to run, and the events that price its draws.
+def describe(
+    program: Program, view: View, release: Mapping[str, Array] | None = None
+) -> dict[str, DrawSpec]:
+    """What every draw asks for, with recorded outputs where there are some, and zeros elsewhere.
+
+    All of it follows from what is public and from the release, so one absent row does for the rows.
+    """
+    specs: dict[str, DrawSpec] = {}
+    recorded = release or {}
+
+    def answer(ask: Request) -> Array:
+        output = zeros_of(ask.mechanism, ask.value)
+        noise = jnp.asarray(ask.scale, jnp.float32)
+        divisor = jnp.asarray(ask.scale_unit, jnp.float32)
+        in_units = jnp.where(divisor > 0, noise / divisor, jnp.nan)
+        after, told, numbers = None, (), 0
+        if isinstance(ask.value, Total):
+            after, told = ask.value.after, ask.value.told
+            numbers = sum(math.prod(leaf.shape) for leaf in jax.tree.leaves(ask.value.parts))
+        made = ask.mechanism, output.shape, output.dtype, after, numbers
+        specs[ask.site] = DrawSpec(in_units, noise, told, *made)
+        return recorded.get(ask.site, output)
+
+    run(program, answer, view)
+    return specs
+
+
+def public_draws(program: Program, public_key: Array, view: View) -> Release:
+    """The sites of public randomness, as `sample` draws them of any rows under this public key.
+
+    All other draws give zeros. `stages` refuses a program in which a public draw follows from them.
+    """
+    sites: Release = {}
+
+    def answer(ask: Request) -> Array:
+        if not ask.mechanism.public:
+            return zeros_of(ask.mechanism, ask.value)
+        own = site_key(public_key, ask.site)
+        sites[ask.site] = ask.mechanism.sample(own, value_of(ask.value), ask.scale)
+        return sites[ask.site]
+
+    run(program, answer, view)
+    return sites
+
+
+def sums(program: Program, wanted: tuple[str, ...], given: Given, view: View) -> dict[str, Any]:
+    """The sums i32[...] over some rows, of the draws of one stage.
+
+    Public randomness, and draws of earlier stages, have the outputs that are given. Draws for
+    places (`Mechanism.at`) have those of the places of these rows. All others give zeros, on which
+    no sum of this stage depends.
 
     Args:
-        program: (draw, table, weights, budget, public); every output of a private statistic goes
-            through `draw`.
-        events: (budget, public) -> one `accounting.Event` for each site.
-        additive: whether a table may be read in parts. Then every draw that reads rows is of a
-            `Total`, by a mechanism that has a `wide` or is a selection, and nothing follows from
-            its output within the program. The other draws are public randomness without an axis of
-            rows, or are for places (`Mechanism.at`).
-        stages: the sites of an additive program whose sums follow from its own draws, in their
-            order. The sums of a stage follow from draws of earlier stages alone. What is told of a
-            draw, and its scale, may follow from all draws before it. A pass over the rows serves
-            one stage.
+        program: a program with `stages`.
+        wanted: the sites of one of its stages.
+        given: what the sums follow from.
+        view: some rows, and what is public.
+
+    Raises:
+        ValueError: for public randomness with an axis of rows.
     """
+    found: dict[str, Any] = {}
 
-    def release(
-        key: Array,
-        public_key: Array | None,
-        table: Prepared,
-        weights: Array,
-        budget: Budget,
-        public: Public,
-    ) -> Release:
-        return sample(program, key, public_key, table, weights, budget, public)
+    def answer(ask: Request) -> Any:
+        mechanism, value = ask.mechanism, ask.value
+        if mechanism.public:
+            _check_shared(ask, given.sites[ask.site])
+            return given.sites[ask.site]
+        if _for_places(mechanism):
+            assert mechanism.at is not None
+            own = site_key(given.key, ask.site)
+            return mechanism.at(own, value_of(value), ask.scale, given.place)
+        if ask.site in wanted:
+            assert isinstance(value, Total)  # as `stages` says
+            found[ask.site] = value.parts
+        return given.sites[ask.site] if ask.site in given.sites else zeros_of(mechanism, value)
 
-    return PrivateProgram(
-        release=release,  # a plain function, whose code `code_tag` can read
-        log_prob=functools.partial(log_densities, program),
-        divergence=functools.partial(divergences, program),
-        draws=functools.partial(requests, program),
-        events=events,
-        unread=functools.partial(public_sites, program),
-        asks=functools.partial(asked_sites, program, stages),
-        sums=functools.partial(part_sums, program, stages) if additive or stages else None,
-        stages=stages,
-    )
+    run(program, answer, view)
+    return found
+
+
+def _check_shared(ask: Request, given: Array) -> None:
+    """Refuse public randomness for each row, as all blocks of rows are given the same.
+
+    Raises:
+        ValueError: saying so.
+    """
+    read = jax.random.key(0), value_of(ask.value), ask.scale
+    if jax.eval_shape(ask.mechanism.sample, *read).shape != given.shape:
+        raise ValueError(
+            f"the draw {ask.site!r} is public randomness for each row, and a table that is read in "
+            "parts has one draw for all of them; draw it by mechanisms.assignment"
+        )
+
+
+def _for_places(mechanism: Mechanism) -> bool:
+    """Whether a draw is for places of the table, and reads no row."""
+    return mechanism.at is not None and not mechanism.price.reads_rows
+
+
+def stages(program: Program, view: View) -> Stages:
+    """Which draws from sums one pass over a table in parts can serve, in their order.
+
+    A sum may follow from draws of earlier stages. What it follows from is read off the traced
+    program, and nothing runs. Draws are made in the order of the program, because what one asks for
+    besides its sum may follow from all draws before it, and never from rows.
+
+    Args:
+        program: the private program.
+        view: one absent row does for the rows.
+
+    Raises:
+        ValueError: for a draw that reads rows and is of no `Total`, or by a mechanism that has no
+            draw from large totals. Also for sums that are not int32, for a draw whose scale or
+            `Total.told` follows from rows, and for public randomness that follows from what was
+            drawn from them.
+    """
+    zeros: Release = {}
+    sites: list[Request] = []
+
+    def zero(ask: Request) -> Array:
+        sites.append(ask)
+        zeros[ask.site] = zeros_of(ask.mechanism, ask.value)
+        return zeros[ask.site]
+
+    run(program, zero, view)
+    summed = [ask.site for ask in sites if ask.mechanism.price.reads_rows]
+    for ask in sites:
+        _check_sum(ask)
+
+    def asked(outputs: Release, rows: dict[str, Array], weights: Array) -> list[Any]:
+        """For each draw its sum, and what else it asks for."""
+        found: list[Any] = []
+
+        def answer(ask: Request) -> Array:
+            value, told = ask.value, ()
+            if isinstance(value, Total):
+                value, told = value.parts, value.told
+            found.append(jax.tree.map(jnp.asarray, (value, (told, ask.scale))))
+            return outputs[ask.site]
+
+        own = view.rows._replace(**rows) if rows else view.rows
+        run(program, answer, view._replace(rows=own, weights=weights))
+        return found
+
+    # The names that each sum, and what else is asked for, follow from. Where rows are read at all,
+    # their weights, their targets or whether they are there are read.
+    fields = ("target", "present")
+    rows = {name: getattr(view.rows, name) for name in fields if hasattr(view.rows, name)}
+    traced, shapes = jax.make_jaxpr(asked, return_shape=True)(zeros, rows, view.weights)
+    names = [{name} & {*summed} for name in sorted(zeros)] + [{ROWS}] * (len(rows) + 1)
+    follows = iter(_follows(traced.jaxpr, names))
+    order: list[list[str]] = []
+    for ask, shape in zip(sites, shapes, strict=True):
+        of_sum, told = (
+            set().union(*(next(follows) for _ in jax.tree.leaves(part))) for part in shape
+        )
+        public = ask.site not in summed
+        if ROWS in told or (public and (of_sum | told) - {ROWS}):
+            raise ValueError(
+                f"what the draw {ask.site!r} asks for follows from {sorted(of_sum | told)}, and is "
+                "worked out before rows are read"
+            )
+        if not public and (not order or of_sum & set(order[-1])):
+            order.append([])
+        if not public:
+            order[-1].append(ask.site)
+    return tuple(map(tuple, order))
+
+
+ROWS = "the private rows"
+
+
+def _check_sum(ask: Request) -> None:
+    """Refuse a draw that reads rows and cannot be made from sums over parts of them.
+
+    Raises:
+        ValueError: as `stages`.
+    """
+    site, mechanism, value = ask[:3]
+    if not mechanism.price.reads_rows:
+        return
+    if not isinstance(value, Total):
+        raise ValueError(f"the draw {site!r} is of no boundary.Total, so it has no sums")
+    if mechanism.wide is None and not mechanism.selects:
+        raise ValueError(f"{mechanism.name} has no draw from large totals, as {site!r} needs")
+    kinds = {str(leaf.dtype) for leaf in jax.tree.leaves(value.parts)}
+    if kinds != {"int32"}:
+        raise ValueError(f"the sum of the draw {site!r} must be int32, got {sorted(kinds)}")
+
+
+def _follows(traced: Any, inputs: list[set[str]]) -> list[set[str]]:
+    """The names that each output of a traced program may follow from, by those of its inputs.
+
+    Functions that are compiled on their own are looked into; of loops and branches each output may
+    follow from each input.
+    """
+    known = dict(zip(map(id, traced.invars), inputs, strict=True))
+    for step in traced.eqns:
+        read = [known.get(id(entry), set()) for entry in step.invars]
+        inner = step.params.get("jaxpr") if step.primitive.name in ("jit", "pjit") else None
+        each = [set().union(*read)] * len(step.outvars)
+        if inner is not None:
+            each = _follows(inner.jaxpr, read)
+        known |= dict(zip(map(id, step.outvars), each, strict=True))
+    return [known.get(id(entry), set()) for entry in traced.outvars]
 
 
 def weak_learner(
@@ -295,8 +409,6 @@ def weak_learner(
     withheld: tuple[str, ...] = (),
     by_depth: tuple[str, ...] = (),
     structure: Callable[[Budget, Public], Any] | None = None,
-    additive: bool = False,
-    stages: Stages = (),
     work: Callable[[Prepared], tuple[int, int]] | None = None,
 ) -> WeakLearner:
     """The weak learner of a private program.
@@ -328,30 +440,25 @@ def weak_learner(
         by_depth: fields of its budget that have an entry for each depth on their last axis.
         structure: (budget, public) -> `Public.structure` of a round, for what the program and the
             hypothesis both derive from public quantities.
-        additive: as `private_program`.
-        stages: as `private_program`.
         work: (shapes of prepared rows) -> (bytes of a row, bytes of all rows together), which they
             take in a round on a table in parts.
 
     Raises:
-        ValueError: for an epilogue without hypotheses that can be scaled, for a prologue or an
-            epilogue with stages, and as `code_tag`.
+        ValueError: for an epilogue without hypotheses that can be scaled, and as `code_tag`.
     """
     if epilogue is not None and hypotheses.scaled is None:
         raise ValueError("an epilogue needs hypotheses that can be scaled: declare scaled=")
-    for part in (prologue, epilogue):
-        if part is not None and part.program.stages:
-            raise ValueError("a prologue and an epilogue have no stages, as each is one pass")
     if tag is None:
-        opening = () if prologue is None else (prologue.program.release, prologue.intercept)
-        closing = () if epilogue is None else (epilogue.program.release, epilogue.line)
+        opening = () if prologue is None else (prologue.program, prologue.intercept)
+        closing = () if epilogue is None else (epilogue.program, epilogue.line)
         placing = () if hypotheses.place is None else (hypotheses.place,)
         reading = (hypotheses.prepare, hypotheses.predict, hypotheses.bound, *placing)
         deriving = () if structure is None else (structure,)
         tag = code_tag(program, hypothesis, *reading, *opening, *closing, *deriving)
     return WeakLearner(
         tag=tag,
-        program=private_program(program, events, additive=additive, stages=stages),
+        program=program,
+        events=events,
         hypothesis=hypothesis,
         hypotheses=hypotheses,
         relation=None if relation is None else to_relation(relation),

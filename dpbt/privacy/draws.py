@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, Protocol
 import jax
 import jax.numpy as jnp
 
-from dpbt.base import Array, Budget, Prepared, Public
+from dpbt.base import Array, Program, View
 from dpbt.privacy.mechanism import Mechanism, Numbers, Value
 from dpbt.public import without_values
 
@@ -34,25 +34,6 @@ class Draw(Protocol):
             scale_unit: public, the unit in which the ledger measures the scale. It is for a scale
                 that follows what has been released, in proportion to a public number such as a
                 sensitivity.
-        """
-        ...
-
-
-class Program(Protocol):
-    """A private program."""
-
-    def __call__(
-        self, draw: Draw, table: Prepared, weights: Array, budget: Budget, public: Public, /
-    ) -> None:
-        """Ask for every output of a private statistic.
-
-        Args:
-            draw: the only way out.
-            table: the prepared rows; private.
-            weights: f32[N], integers 0..GRID, in units of `public.cap` / GRID; private. The program
-                of an epilogue is given the scores f32[N] of the rows instead.
-            budget: the learner's numbers.
-            public: what is public in the round.
         """
         ...
 
@@ -84,10 +65,6 @@ class Total(NamedTuple):
 def value_of(value: Value | Total) -> Value:
     """The private value of a draw, of the rows of this table."""
     return value.value if isinstance(value, Total) else value
-
-
-Stages = tuple[tuple[str, ...], ...]
-"""The sites of draws from sums, in their order; a stage's sums follow from earlier stages."""
 
 
 def _site_word(site: str) -> int:
@@ -146,15 +123,8 @@ class Request(NamedTuple):
     __repr__ = without_values
 
 
-def answered(
-    program: Program,
-    answer: Callable[[Request], Any],
-    table: Prepared,
-    weights: Array,
-    budget: Budget,
-    public: Public,
-) -> None:
-    """Run a program, and answer each of its requests; the arguments are as `Program` has them.
+def run(program: Program, answer: Callable[[Request], Any], view: View) -> None:
+    """Run a program on a view, and answer each of its requests.
 
     Raises:
         ValueError: as `check_draw`.
@@ -172,4 +142,4 @@ def answered(
         known[site] = None
         return answer(Request(site, mechanism, value, scale, scale_unit))
 
-    program(draw, table, weights, budget, public)
+    program(draw, *view)

@@ -1,7 +1,7 @@
 """What the entries of files must be: shapes of JSON content, and that of a ledger. It needs no JAX.
 
-A shape is a `Kind` of one value, a list of the shape that all entries of a list have, or a mapping
-of names to the shapes of an object's entries. A name that ends in a question mark may be absent.
+A shape is a `Kind` of one value, a list of one shape for all entries of a list, or a mapping of
+names to the shapes of an object's entries. A name that ends in a question mark may be absent.
 Entries that are not named are not looked at.
 """
 

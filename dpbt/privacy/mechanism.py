@@ -265,23 +265,13 @@ class DrawRequest(Protocol):
         ...
 
     @property
-    def widest(self) -> Numbers:
-        """f32[]: the largest scale that the mechanism is given."""
+    def noise(self) -> Numbers:
+        """f32[...]: the scale that the mechanism is given."""
         ...
 
     @property
     def outputs(self) -> int:
         """The number of its independent outputs."""
-        ...
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """The shape of its output."""
-        ...
-
-    @property
-    def dtype(self) -> np.dtype:
-        """The dtype of its output."""
         ...
 
 

@@ -12,15 +12,17 @@ import numpy as np
 from dpbt.base import (
     Array,
     Budget,
+    Events,
     Model,
-    PrivateProgram,
+    Program,
     Public,
     Recipe,
     Reweighter,
+    View,
     WeakLearner,
 )
 from dpbt.privacy import accounting, boundary, keys
-from dpbt.privacy.mechanism import DrawRequest
+from dpbt.privacy.boundary import DrawSpec, Stages
 from dpbt.reader import SavedModel
 from dpbt.reweighting import uniform
 
@@ -61,13 +63,13 @@ def ledger(recipe: Recipe | Model | SavedModel, key: Array | None = None) -> acc
     once: dict[str, list[accounting.Line]] = {}
     for part in ("prologue", "epilogue"):
         if (part_of := getattr(learner, part)) is not None:
-            events = _events(recipe, part_of.program, public)
-            once[part] = accounting.compared(events, drawn(recipe, part_of.program), 1)
+            events = _events(recipe, part_of.events, public)
+            once[part] = accounting.compared(events, drawn(recipe, part), 1)
 
     # The rounds: their draws are read as in the first round, and as in a later one.
-    events = _events(recipe, learner.program, public)
+    events = _events(recipe, learner.events, public)
     first, later = (
-        accounting.compared(events, drawn(recipe, learner.program, bound), rounds)
+        accounting.compared(events, drawn(recipe, "rounds", bound), rounds)
         for bound in (0.0, _FAR_BOUND)
     )
     in_rounds = [line.with_less(other) for line, other in zip(first, later, strict=True)]
@@ -85,9 +87,9 @@ def ledger(recipe: Recipe | Model | SavedModel, key: Array | None = None) -> acc
     )
 
 
-def _events(recipe: Recipe, program: PrivateProgram, public: Public) -> list[accounting.Event]:
+def _events(recipe: Recipe, says: Events, public: Public) -> list[accounting.Event]:
     """The events of a program, for all rows of one person."""
-    events = program.events(recipe.budget, public)
+    events = says(recipe.budget, public)
     if recipe.rows_per_person == 1:
         return events
     return [accounting.of_people(event, recipe.rows_per_person) for event in events]
@@ -120,41 +122,95 @@ _FAR_BOUND = 8.0
 """A bound on scores as after some rounds; 0 is that of the first round. Draws are read at both."""
 
 
-def drawn(
-    recipe: Recipe, program: PrivateProgram, bound: float | None = None
-) -> Mapping[str, DrawRequest]:
-    """The draws that a program of the recipe asks for on a table of one row, by site.
+def drawn(recipe: Recipe, part: str, bound: float = 0.0) -> Mapping[str, DrawSpec]:
+    """The draws that a part of a run asks for on a table of one row, by site.
 
     Args:
         recipe: one setting.
-        program: its learner's program, or that of its learner's prologue or epilogue.
-        bound: on the scores that the weights follow from; None for what takes place once.
+        part: "prologue", "rounds" or "epilogue".
+        bound: on the scores that the weights follow from.
     """
-    reweighter = uniform if bound is None else recipe.reweighter
-    reading = _reading(recipe.learner, program, reweighter)
-    return reading(recipe.budget, recipe.public(), jnp.float32(bound or 0.0))
+    described = _described(recipe.learner, part, recipe.reweighter)
+    return described(recipe.budget, recipe.public(), jnp.float32(bound))
 
 
 @functools.cache
-def _reading(
-    learner: WeakLearner, program: PrivateProgram, reweighter: Reweighter
-) -> Callable[[Budget, Public, Array], Mapping[str, DrawRequest]]:
-    """(budget, public, bound) -> the draws that the program asks for; compiled once."""
+def _described(
+    learner: WeakLearner, part: str, reweighter: Reweighter
+) -> Callable[[Budget, Public, Array], Mapping[str, DrawSpec]]:
+    """(budget, public, bound) -> the draws that a part asks for; compiled once."""
 
-    def on_a_row(budget: Budget, public: Public, bound: Array) -> Mapping[str, DrawRequest]:
-        # What follows a prologue reads its release; zeros stand for it here.
-        if learner.prologue is not None and program is not learner.prologue.program:
-            opening = _reading(learner, learner.prologue.program, uniform)
-            sites = opening(budget, public, jnp.float32(0))
-            zeros = {site: jnp.zeros(draw.shape, draw.dtype) for site, draw in sites.items()}
-            public = public._replace(prologue=zeros)
-
-        # Weights on the one row.
-        prepared = learner.hypotheses.prepare(learner.hypotheses.example())
-        axes = reweighter.response.axes
-        score = jnp.zeros((*axes, prepared.present.shape[0]), jnp.float32)
-        weighted = reweighter.weigh(score, bound, prepared, public)
-        public = public._replace(cap=weighted.cap)
-        return program.draws(prepared, weighted.weight, budget, public)
+    def on_a_row(budget: Budget, public: Public, bound: Array) -> Mapping[str, DrawSpec]:
+        view = _row(learner, part, reweighter, budget, public, bound)
+        return boundary.describe(program_of(learner, part), view)
 
     return jax.jit(on_a_row)
+
+
+def program_of(learner: WeakLearner, part: str) -> Program:
+    """The program of a part of a run that the learner has."""
+    return (learner if part == "rounds" else getattr(learner, part)).program
+
+
+def _row(
+    learner: WeakLearner,
+    part: str,
+    reweighter: Reweighter,
+    budget: Budget,
+    public: Public,
+    bound: Array,
+) -> View:
+    """What a part of a run reads of one row."""
+    # What follows a prologue reads its release; zeros stand for it here.
+    if learner.prologue is not None and part != "prologue":
+        specs = _described(learner, "prologue", reweighter)(budget, public, jnp.float32(0))
+        zeros = {site: jnp.zeros(spec.shape, spec.dtype) for site, spec in specs.items()}
+        public = public._replace(prologue=zeros)
+
+    # Weights on the one row.
+    weigher = reweighter if part == "rounds" else uniform
+    prepared = learner.hypotheses.prepare(learner.hypotheses.example())
+    axes = weigher.response.axes
+    score = jnp.zeros((*axes, prepared.present.shape[0]), jnp.float32)
+    weighted = weigher.weigh(score, bound, prepared, public)
+    return View(prepared, weighted.weight, budget, public._replace(cap=weighted.cap))
+
+
+def stages(recipe: Recipe, part: str) -> Stages:
+    """Which draws of a part of a run one pass over a table in parts can serve (`boundary.stages`).
+
+    Raises:
+        ValueError: for a part that reads all rows at once.
+    """
+    key = recipe.learner, part, recipe.reweighter
+    if key not in _STAGES:
+        view = _row(*key, recipe.budget, recipe.public(), jnp.float32(0))
+        _STAGES[key] = boundary.stages(program_of(recipe.learner, part), view)
+    return _STAGES[key]
+
+
+_STAGES: dict[tuple[WeakLearner, str, Reweighter], Stages] = {}
+"""Stages follow from the static parts of a recipe alone."""
+
+
+def check_in_parts(recipe: Recipe) -> None:
+    """Refuse a recipe whose table cannot be read in parts.
+
+    Raises:
+        ValueError: saying which draw reads all rows at once.
+    """
+    if recipe.reweighter.coupled:
+        raise ValueError(f"{recipe.reweighter.tag} makes weights that depend on all rows")
+    for part in recipe.learner.parts:
+        found = stages(recipe, part)
+        if part != "rounds" and len(found) > 1:
+            raise ValueError(f"the {part} has sums that follow from its own draws: {found}")
+
+
+def in_one_pass(recipe: Recipe) -> bool:
+    """Whether a table could be read in parts, with one pass for each round."""
+    try:
+        check_in_parts(recipe)
+    except ValueError:
+        return False
+    return len(stages(recipe, "rounds")) == 1

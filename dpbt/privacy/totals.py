@@ -14,9 +14,9 @@ import numpy as np
 
 from dpbt.base import Array
 from dpbt.privacy import draws, variates
+from dpbt.privacy.boundary import DrawSpec
 from dpbt.privacy.mechanism import LIMB, Mechanism
 from dpbt.privacy.mechanisms.additive import SATURATION
-from dpbt.privacy.parts import Asked
 
 Totals = dict[str, Any]
 """Site -> int64[...], or a pytree of such arrays: private sums over rows."""
@@ -34,7 +34,7 @@ def add(first: Totals | None, second: Mapping[str, Any]) -> Totals:
     return wide if first is None else jax.tree.map(np.add, first, wide)
 
 
-def draw(key: Array, totals: Totals, asked: Mapping[str, Asked], *, small: bool) -> Drawn:
+def draw(key: Array, totals: Totals, asked: Mapping[str, DrawSpec], *, small: bool) -> Drawn:
     """The release of a program from the sums over all rows.
 
     Args:
@@ -57,11 +57,12 @@ def draw(key: Array, totals: Totals, asked: Mapping[str, Asked], *, small: bool)
     return release
 
 
-def _noisy(key: Array, total: Any, asked: Asked, small: bool) -> np.ndarray:
+def _noisy(key: Array, total: Any, asked: DrawSpec, small: bool) -> np.ndarray:
     """A sum with noise, which is added exactly."""
+    assert asked.after is not None
     value = np.asarray(asked.after(total, *asked.told))
     assert value.dtype == np.int64
-    high, low = _drawn(asked.mechanism)(key, *_limbs(value), asked.scale)
+    high, low = _drawn(asked.mechanism)(key, *_limbs(value), asked.noise)
     noisy = (np.asarray(high).astype(np.int64) << LIMB) + np.asarray(low).astype(np.int64)
     most = SATURATION if small else MOST
     return np.clip(noisy, -most, most).astype(np.int32 if small else np.int64)
@@ -75,16 +76,17 @@ def _limbs(value: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 @functools.cache
 def _drawn(mechanism: Mechanism) -> Callable[..., tuple[Array, Array]]:
     """The draw of a mechanism from large totals, compiled once for each shape."""
-    assert mechanism.wide is not None  # as `parts.part_sums` says
+    assert mechanism.wide is not None  # as `boundary.stages` says
     return jax.jit(mechanism.wide)
 
 
-def _selected(key: Array, total: Any, asked: Asked) -> np.ndarray:
+def _selected(key: Array, total: Any, asked: DrawSpec) -> np.ndarray:
     """The candidate that is drawn by scores of a sum, which float64 holds exactly."""
+    assert asked.after is not None
     leaves, form = jax.tree.flatten(total)
     limbs = [_limbs(np.asarray(leaf)) for leaf in leaves]
     select = _selection(asked.mechanism, asked.after, form)
-    return np.asarray(select(key, limbs, asked.told, asked.scale))
+    return np.asarray(select(key, limbs, asked.told, asked.noise))
 
 
 @functools.cache

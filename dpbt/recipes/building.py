@@ -278,13 +278,13 @@ def all_gaussian(learner: WeakLearner, budget: Budget, public: Public) -> bool:
 
 def learner_events(learner: WeakLearner, budget: Budget, public: Public) -> list[LedgerEvent]:
     """The events of a round, and those of what takes place once."""
-    return [*learner.program.events(budget, public), *_events_once(learner, budget, public)]
+    return [*learner.events(budget, public), *_events_once(learner, budget, public)]
 
 
 def _events_once(learner: WeakLearner, budget: Budget, public: Public) -> list[LedgerEvent]:
     """The events of the prologue and of the epilogue, where there are any."""
     parts = [part for part in (learner.prologue, learner.epilogue) if part is not None]
-    return [event for part in parts for event in part.program.events(budget, public)]
+    return [event for part in parts for event in part.events(budget, public)]
 
 
 def build(
@@ -427,7 +427,7 @@ def after_samplers(
         people = [accounting.of_people(event, request.rows_per_person) for event in events]
         return accounting.sampler_costs(people)
 
-    gap, tail = costs(learner.program.events(budget, public))
+    gap, tail = costs(learner.events(budget, public))
     gap, tail = gap * request.rounds.astype(np.float64), tail * request.rounds
     gap_once, tail_once = costs(_events_once(learner, budget, public))
     gap, tail = gap + gap_once, tail + tail_once

@@ -25,6 +25,7 @@ from dpbt.base import (
     relation_name,
 )
 from dpbt.losses import check_loss
+from dpbt.privacy import pricing
 from dpbt.privacy.mechanism import Allowance
 from dpbt.recipes.building import (
     Calibrate,
@@ -32,9 +33,11 @@ from dpbt.recipes.building import (
     assemble,
     build,
     checked_request,
+    checked_rows,
     family_of,
 )
 from dpbt.recipes.limits import makes_recipes
+from dpbt.recipes.settings import setting
 from dpbt.reweighting import uniform
 from dpbt.validate import floats, shown
 
@@ -111,7 +114,6 @@ def custom(
 
     if relation is None:
         relation = ADD_REMOVE if learner.relation is None else relation_name(learner.relation)
-    in_chunks = learner.additive and not reweighter.coupled
     request = checked_request(
         epsilon=np.inf if epsilon is None else epsilon,
         delta=delta,
@@ -120,7 +122,7 @@ def custom(
         calibration="tight",
         relation=relation,
         rows_per_person=rows_per_person,
-        most_rows=MOST_CHUNKED_ROWS if in_chunks else MAX_ROWS,
+        most_rows=MOST_CHUNKED_ROWS,
     )
 
     # Check that they fit together.
@@ -135,12 +137,28 @@ def custom(
     # Take the given budget, or calibrate one.
     if budget is not None:
         _check_budget("budget", budget, learner, request.public(reweighting))
-        return assemble(request, parts, budget)
+        return _of_a_size(assemble(request, parts, budget))
+    own = learner.calibrate
     if calibrate is not None:
-        return build(request, parts, functools.partial(_calibrated, calibrate, learner))
-    if learner.calibrate is None:
+        own = functools.partial(_calibrated, calibrate, learner)
+    if own is None:
         raise ValueError(f"{learner.tag} has no calibrate of its own; give one, or a budget")
-    return build(request, parts, learner.calibrate)
+    return _of_a_size(build(request, parts, own))
+
+
+def _of_a_size(recipe: Recipe) -> Recipe:
+    """A recipe for tables of more rows than memory holds only if it reads them in parts.
+
+    Raises:
+        ValueError: naming rows.
+    """
+    first = (0,) * np.ndim(recipe.rows)
+    if np.any(recipe.rows > MAX_ROWS):
+        try:
+            pricing.check_in_parts(setting(recipe, first) if first else recipe)
+        except ValueError:
+            checked_rows(recipe.rows, MAX_ROWS)
+    return recipe
 
 
 def _check_reweighting(reweighter: Reweighter, reweighting: Reweighting) -> None:
@@ -188,7 +206,7 @@ def _check_budget(name: str, budget: Budget, learner: WeakLearner, public: Publi
         if not np.all(floats(f"{field} of {name}", value) >= 0):  # NaN, too
             raise ValueError(f"{field} of {name} must be at least 0, got {shown(value)}")
     try:
-        learner.program.events(budget, public)
+        learner.events(budget, public)
     except AttributeError as error:
         raise ValueError(
             f"{name} is a {type(budget).__name__}, which {learner.tag} cannot read: {error}"

@@ -12,8 +12,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from dpbt import boosting, checks, rounds, shapes
-from dpbt.base import Array, Hypotheses, Model, PrivateProgram, Recipe, Release, Table, Transcript
-from dpbt.privacy import accounting, keys
+from dpbt.base import Array, Hypotheses, Model, Program, Recipe, Release, Table, Transcript, View
+from dpbt.privacy import accounting, boundary, keys
 from dpbt.tuning import batches, scores
 from dpbt.tuning.counts import drawn_count
 from dpbt.tuning.parts import held_out
@@ -67,7 +67,7 @@ def one_run(
     recipe: Recipe,
     budget: ScoreBudget,
     public_key: Array | None,
-    program: PrivateProgram,
+    program: Program,
 ) -> tuple[Transcript, Release]:
     """One run: fit a model, and draw its score; traceable.
 
@@ -79,7 +79,8 @@ def one_run(
     boosted = boosting.boost(fit_key, parts.taught, recipe, public_key)
     present = rounds.admitted(parts.scored.present, recipe)
     read = parts.scored._replace(present=present)
-    release = program.release(score_key, None, read, boosted.scores, budget, recipe.public())
+    view = View(read, boosted.scores, budget, recipe.public())
+    release = boundary.sample(program, score_key, None, view)
     return boosted.transcript, release
 
 
@@ -91,7 +92,7 @@ def _runs(
     structure: "_Structure",
     budget: ScoreBudget,
     public_key: Array | None,
-    program: PrivateProgram,
+    program: Program,
 ) -> tuple[Transcript, Release]:
     """`one_run` for every key and setting, side by side.
 

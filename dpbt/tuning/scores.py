@@ -18,14 +18,16 @@ import numpy as np
 from dpbt.base import (
     GRID,
     Array,
+    Events,
     LossFamily,
     Prepared,
-    PrivateProgram,
+    Program,
     Public,
     Recipe,
     Relation,
     Release,
     Table,
+    View,
 )
 from dpbt.prediction import kinks, no_link
 from dpbt.privacy import boundary, sensitivity
@@ -219,10 +221,17 @@ def loss_of(score: Score, recipe: Recipe) -> LossFamily | None:
     return recipe.loss
 
 
+class ScoreProgram(NamedTuple):
+    """The private program of a score, and what prices its draw."""
+
+    program: Program
+    events: Events
+
+
 @functools.cache
 def program_of(
     score: Score, noise: Mechanism, relation: Relation, loss: LossFamily | None
-) -> PrivateProgram:
+) -> ScoreProgram:
     """The private program of a score; its budget is a `ScoreBudget`.
 
     Args:
@@ -252,16 +261,15 @@ def program_of(
             )
         ]
 
-    return boundary.private_program(program, events)
+    return ScoreProgram(program, events)
 
 
-def drawn_by(
-    program: PrivateProgram, budget: ScoreBudget, recipe: Recipe
-) -> Mapping[str, DrawRequest]:
+def drawn_by(program: Program, budget: ScoreBudget, recipe: Recipe) -> Mapping[str, DrawRequest]:
     """The draw that a score's program asks for, on a table of one row."""
     nobody = jnp.zeros(1, bool)
     rows = Table(jnp.zeros((1, 1), jnp.uint8), nobody, nobody)
-    return program.draws(rows, jnp.zeros(1, jnp.float32), budget, recipe.public())
+    view = View(rows, jnp.zeros(1, jnp.float32), budget, recipe.public())
+    return boundary.describe(program, view)
 
 
 def drawn(release: Release) -> np.ndarray:

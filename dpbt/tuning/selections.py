@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-from dpbt.base import ADD_REMOVE, BINARY, PrivateProgram, Recipe, Relation
+from dpbt.base import ADD_REMOVE, BINARY, Program, Recipe, Relation
 from dpbt.base import relation as to_relation
 from dpbt.privacy import accounting, mechanisms
 from dpbt.privacy.accounting import ChoiceLedger, Line, RunCount
@@ -156,10 +156,11 @@ class Plan(NamedTuple):
     budget: ScoreBudget
     line: Line
 
-    def program(self, recipe: Recipe) -> PrivateProgram:
+    def program(self, recipe: Recipe) -> Program:
         """The private program of the score, for models of a recipe."""
         loss = scores.loss_of(self.score, recipe)
-        return scores.program_of(self.score, self.line.mechanism, recipe.relation, loss)
+        made = scores.program_of(self.score, self.line.mechanism, recipe.relation, loss)
+        return made.program
 
 
 def plan(single: Sequence[Recipe], selection: Selection) -> Plan:
@@ -223,7 +224,7 @@ def _planned(candidates: _Candidates, selection: Selection) -> Plan:
         program = scores.program_of(score, noise, first.relation, loss)
         events = program.events(budget, first.public())
         events = [accounting.of_people(event, first.rows_per_person) for event in events]
-        lines += accounting.compared(events, scores.drawn_by(program, budget, first), 1)
+        lines += accounting.compared(events, scores.drawn_by(program.program, budget, first), 1)
     return Plan(choice, score, budget, lines[0])
 
 

@@ -45,7 +45,7 @@ def opening(site="n", intercept=lambda release, budget: jnp.float32(0), tag="pro
     def program(draw, table, weights, budget, public):
         draw(site, NOISE, jnp.sum(table.present).astype(jnp.int32)[None], budget.scale)
 
-    return Prologue(boundary.private_program(program, events(site)), intercept, tag)
+    return Prologue(program, events(site), intercept, tag)
 
 
 def recipe_of(program=positives, hypotheses=trees.TREES, **changes):

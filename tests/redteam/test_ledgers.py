@@ -164,7 +164,7 @@ def _later(recipe, mirror):
     learner = boundary.weak_learner(
         program,
         recipe.learner.hypothesis,
-        recipe.learner.program.events,
+        recipe.learner.events,
         trees.TREES,
         ADD_REMOVE,
         tag="a later stump",

@@ -311,7 +311,7 @@ def _check_scale(event: Event, draw: DrawRequest) -> None:
             f"the ledger prices the draw {event.site!r} at scale {priced:g}, "
             f"but the program draws at scale {least:g}"
         )
-    sampler, widest = draw.mechanism.sampler, float(np.max(np.asarray(draw.widest, np.float64)))
+    sampler, widest = draw.mechanism.sampler, float(np.max(np.asarray(draw.noise, np.float64)))
     if sampler is not None and not widest <= sampler.most:
         raise ValueError(
             f"the draw {event.site!r} must have a scale of at most {sampler.most:g}, beyond which "

@@ -155,8 +155,8 @@ beyond it are clamped, which is post-processing that `log_prob` counts. Scales g
 `MAX_DISCRETE_SCALE`.
 
 The sampler, up to 44 scales; beyond lies a mass below 2^-63. An exponential variable is computed to
-within 2^-50 of itself (`variates`). In one digit the value that is floored is below 44 * 2^13, so
-its error is below 2^-31.5 and moves the probability of an outcome by less than 2^-30.5 of it. In
+within 2^-50 of itself (`variates`). In one digit the value that is floored is below 44 * 2^13. So
+its error is below 2^-31.5, and moves the probability of an outcome by less than 2^-30.5 of it. In
 two digits the higher one is below 44 * 2^13 as well. The lower one is below 2^20, is computed by
 polynomials to within 9 roundings of 2^-53, and its error moves less than 2^-28.8. The choice of 0
 moves less than 2^-30.9: its lattice 2^-31, and a tanh that is within 2^-48 no more than that. The

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from dpbt.base import Model, Questions, Recipe, Table, Transcript, Tree
     from dpbt.boosting import Boosted, boost, fit, replay
     from dpbt.chunked import fit_chunks
-    from dpbt.data import cells, chunks, conversion, domains, files, questions
+    from dpbt.data import cells, chunks, conversion, domains, files, owner, questions
     from dpbt.data.tables import table
     from dpbt.prediction import decision_function, predict, predict_proba
     from dpbt.privacy import accounting, boundary, keys, mechanisms
@@ -37,7 +37,6 @@ if TYPE_CHECKING:
     from dpbt.reader import SavedModel, load
     from dpbt.saving import save
     from dpbt.statements import statement
-    from dpbt.theory import forest_bounds, smooth_bounds
     from dpbt.tuning import tune
 
 _MODULES = {
@@ -52,13 +51,13 @@ _MODULES = {
     "domains": "dpbt.data.domains",
     "effects": "dpbt.analysis.effects",
     "files": "dpbt.data.files",
-    "forest_bounds": "dpbt.theory.forest_bounds",
     "forests": "dpbt.forests",
     "keys": "dpbt.privacy.keys",
     "learners": "dpbt.learners",
     "losses": "dpbt.losses",
     "mechanisms": "dpbt.privacy.mechanisms",
     "onnx": "dpbt.onnx",
+    "owner": "dpbt.data.owner",
     "plot": "dpbt.analysis.plot",
     "prediction": "dpbt.prediction",
     "questions": "dpbt.data.questions",
@@ -66,7 +65,6 @@ _MODULES = {
     "recipes": "dpbt.recipes",
     "reweighting": "dpbt.reweighting",
     "saving": "dpbt.saving",
-    "smooth_bounds": "dpbt.theory.smooth_bounds",
     "statements": "dpbt.statements",
     "sweeps": "dpbt.sweeps",
     "tuning": "dpbt.tuning",
@@ -112,50 +110,21 @@ __all__ = [
     "Transcript",
     "Tree",
     "__version__",
-    "accounting",
-    "audit",
     "boost",
-    "boosting",
-    "boundary",
-    "cells",
-    "chunks",
-    "conversion",
     "decision_function",
-    "diagnostics",
-    "domains",
-    "effects",
     "explain",
-    "files",
     "fit",
     "fit_chunks",
-    "forest_bounds",
-    "forests",
     "fresh_key",
-    "keys",
-    "learners",
     "ledger",
     "load",
-    "losses",
-    "mechanisms",
-    "onnx",
-    "plot",
     "predict",
     "predict_proba",
-    "prediction",
-    "questions",
-    "reader",
-    "recipes",
     "replay",
-    "reweighting",
     "save",
-    "saving",
-    "smooth_bounds",
     "statement",
-    "statements",
-    "sweeps",
     "table",
     "tune",
-    "tuning",
 ]
 
 
@@ -169,4 +138,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted(__all__)
+    return sorted([*__all__, *_MODULES])

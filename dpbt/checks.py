@@ -69,15 +69,21 @@ def check_table(table: object) -> None:
 
 
 def check_precision() -> None:
-    """Refuse runs under `jax_enable_x64`. Every run comes through here, by `check_run`.
+    """Refuse runs under other flags of JAX than its own. Every run comes through here.
 
-    Some sums would round otherwise there, while the noise of a key is the same. So the difference
-    of two runs with one key would show exact sums. As all runs are in single precision, what names
-    a run, such as a checkpoint or the plan of a sweep, need not name the flag.
+    Under `jax_enable_x64` some sums would round otherwise, and without `jax_threefry_partitionable`
+    public structure would be another, while the noise of a key is the same. So the difference of
+    two runs with one key would show exact sums. As all runs have the same flags, what names a run,
+    such as a checkpoint or the plan of a sweep, need not name them.
 
     Raises:
-        ValueError: if the flag is on, for the process or in this context.
+        ValueError: if a flag is not as it should be, for the process or in this context.
     """
+    if not jax.config.jax_threefry_partitionable:  # type: ignore[attr-defined]
+        raise ValueError(
+            "jax_threefry_partitionable is off, and runs draw public structure with it, so that a "
+            "key draws its noise for one structure; turn it on"
+        )
     if jax.config.read("jax_enable_x64"):
         raise ValueError(
             "jax_enable_x64 is on, and runs are in single precision, so that a key draws its noise "

@@ -38,7 +38,7 @@ from dpbt.base import (
     Transcript,
 )
 from dpbt.boosting import RunKeys
-from dpbt.checkpoints import Checkpoint, Releases, key_words, public_words, recipe_words
+from dpbt.checkpoints import AGAIN, Checkpoint, Releases, key_words, public_words, recipe_words
 from dpbt.data.chunks import ChunkedTable
 from dpbt.memory import Room, room_for
 from dpbt.passes import Passes, Summed, Turn
@@ -343,11 +343,30 @@ class _Run:
 
     def _once(self, part: str, found: Callable[[], Releases]) -> Releases:
         """The release of a prologue or of an epilogue."""
-        release = None if self._kept is None else self._kept.get(part)
+        release = self._known(part, part)
         everywhere = processes.least(release is not None)
         if release is None or not everywhere:
             release = found()
             self._keep(part, release)
+        return release
+
+    def _known(self, name: str, part: str) -> Releases | None:
+        """What the checkpoint has of a part of the run, by its name there; None if it has nothing.
+
+        Raises:
+            ValueError: if it is not what the part draws.
+        """
+        release = None if self._kept is None else self._kept.get(name)
+        if self._kept is None or release is None:
+            return None
+        specs = pricing.drawn(self._recipe, part)
+        drawn = {site: spec for site, spec in specs.items() if not spec.for_places}
+        alike = release.keys() == drawn.keys() and all(
+            array.shape == drawn[site].shape and array.dtype in (drawn[site].dtype, np.int64)
+            for site, array in release.items()
+        )
+        if not alike or not 0 < self._kept.cap(name) < np.inf:
+            raise ValueError(f"{self._kept.folder}: a release was changed or damaged; {AGAIN}")
         return release
 
     def _keep(self, part: str, release: Releases, cap: Array | float = 1.0) -> None:
@@ -369,7 +388,7 @@ class _Run:
         """Learn the rounds that all checkpoints have, and add all but the last to the scores."""
         for number in range(known):
             assert self._kept is not None
-            kept = self._kept.get(str(number))
+            kept = self._known(str(number), "rounds")
             assert kept is not None
             done.begin()
             done.learn(kept, jnp.asarray(self._kept.cap(str(number))))

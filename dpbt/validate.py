@@ -140,3 +140,16 @@ def one_of(name: str, value: Any, known: Collection[str]) -> None:
     """
     if not isinstance(value, str) or value not in known:
         raise ValueError(f"{name} must be one of {sorted(known)}, got {shown(value)}")
+
+
+def inside(**ranges: tuple[float, float]) -> None:
+    """Check that each number is above 0 and below its bound; they are given as (number, bound).
+
+    Raises:
+        ValueError: naming the number, its range and what was given.
+    """
+    for name, (value, below) in ranges.items():
+        if not np.all((floats(name, value) > 0) & (floats(name, value) < below)):
+            raise ValueError(
+                f"{name} must be greater than 0 and less than {below:g}, got {shown(value)}"
+            )

@@ -39,14 +39,14 @@ ESTIMATORS = [
     Mutant(
         "an estimator with a key of a number",
         "dpbt/sklearn/inputs.py",
-        "return keys.of_seed(None if random_state is None else int(random_state))",
-        "return keys.of_seed(0)",
+        "return keys.noise_and_public(None if random_state is None else int(random_state))",
+        "return keys.noise_and_public(0)",
         (estimator("a_second_fit_is_a_model_of_its_own"),),
     ),
     Mutant(
         "one noise on two tables under one seed",
         "dpbt/sklearn/base.py",
-        "key = keys.of_rows(key, tables.digest([private]))",
+        "key = tables.noise_key(key, [private])",
         "pass",
         (
             "tests/test_seeds.py::test_one_seed_has_other_noise_on_other_rows_and_the_same_structure",

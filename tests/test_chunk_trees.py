@@ -215,7 +215,9 @@ def test_a_pass_takes_what_is_planned(tmp_path, monkeypatch, bins, by_cells, dep
         program = getattr(passes, name)
 
         def noted(*arguments, program=program):
-            asked.append((program, jax.eval_shape(lambda *arrays: arrays, *arguments)))
+            *arrays, stage = arguments
+            shapes = jax.eval_shape(lambda *arrays: arrays, *arrays)
+            asked.append((program, (*shapes, stage)))
             return program(*arguments)
 
         monkeypatch.setattr(passes, name, noted)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import dpbt
 from dpbt import recipes
 from dpbt.analysis import audit
-from dpbt.data import domains
+from dpbt.data import domains, kinds
 from dpbt.data.domains import Boolean, Nominal, Numeric
 from dpbt.data.questions import splits_of
 from dpbt.learners.rules import cells_in_words
@@ -172,7 +172,7 @@ def test_values_of_a_group_share_a_cell():
     np.testing.assert_array_equal(found, np.array(expected)[:, None] == np.arange(3))
     chosen = np.isin(np.arange(256), [1, 3])
     assert cells_in_words(kind, chosen) == "in {manual, not listed}"
-    assert domains.missing_cells({"x": kind}, {"x": values}) == {"x": 2}
+    assert kinds.read(kind, values)[1].tolist() == [False] * 4 + [True] * 2
 
 
 def test_groups_may_hold_all_values_and_stand_for_the_others():
@@ -540,7 +540,6 @@ def test_what_is_no_domain_is_refused_by_all_that_read_one(wrong):
         lambda domain: domains.describe(domain, 0),
         lambda domain: domains.encode(domain, COLUMNS),
         lambda domain: domains.positions(domain, COLUMNS),
-        lambda domain: domains.missing_cells(domain, COLUMNS),
         lambda domain: dpbt.table(domain, COLUMNS, [True] * 5),
     ):
         with pytest.raises(ValueError, match=r"must (map column names to|be) Numeric, Nominal"):

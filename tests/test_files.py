@@ -34,7 +34,6 @@ def test_a_file_by_hand(read):
     assert rows.columns["member"] == ["yes ", "no", None, "maybe"]
     assert rows.labels == ["1", "0", None, "2"]
     assert rows.malformed.tolist() == [False, False, True, False]
-    assert rows.missing == {"age": 3, "member": 2, "ill": 2}
     assert repr(rows) == "Rows(columns=['age', 'member'], cells not shown)"
 
 

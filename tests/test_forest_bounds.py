@@ -15,8 +15,7 @@ from dpbt import forests, prediction, recipes
 from dpbt.base import Table
 from dpbt.data.domains import positions
 from dpbt.learners import random_tree
-from dpbt.theory import forest_bounds
-from experiments.common import data
+from experiments.common import data, forest_bounds
 
 
 def by_loop(leaf, label, present):

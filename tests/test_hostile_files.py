@@ -9,12 +9,14 @@ import json
 import time
 import tracemalloc
 
+import jax
 import numpy as np
 import pytest
 
 import dpbt
-from dpbt import recipes, tuning
+from dpbt import checkpoints, recipes, tuning
 from dpbt.data import conversion
+from dpbt.data.domains import Boolean
 from tests import hostile, test_tuning, worker
 from tests.hostile import HUGE, changed, mutations, signed
 from tests.test_saving import DOMAIN, fitted, raw_rows
@@ -264,3 +266,49 @@ def test_entries_of_wrong_types_are_refused_when_a_table_is_opened(tmp_path):
         assert True is refused_or_answered(
             path, signed(changed(content, where, value)), use_table, words
         )
+
+
+# Lines of a checkpoint.
+
+
+@pytest.fixture(scope="module")
+def checkpointed(tmp_path_factory):
+    """(run, folder of its checkpoint): `run` goes on from there."""
+    folder = tmp_path_factory.mktemp("checkpointed")
+    domain = {"a": Boolean(), "b": Boolean()}
+    cells = {name: np.arange(40) % k == 0 for name, k in (("a", 2), ("b", 3))}
+    table = conversion.convert_columns(domain, cells, cells["a"], folder / "chunks")
+    recipe = dpbt.recipes.oblivious_boost(epsilon=1, rows=40, domain=domain, rounds=2, depth=1)
+
+    def run():
+        key, public = jax.random.key(1), jax.random.key(2)
+        return dpbt.fit_chunks(key, table, recipe, public, checkpoint=folder / "run")
+
+    run()
+    return run, folder / "run" / checkpoints.RELEASES
+
+
+SIGNED = {
+    "no sites": lambda sites, cap: ({}, cap),
+    "objects": lambda sites, cap: ({**sites, "sums": {**sites["sums"], "dtype": "bool"}}, cap),
+    "another shape": lambda sites, cap: (
+        {**sites, "sums": {"values": [3], "dtype": "int32", "shape": [1]}},
+        cap,
+    ),
+    "an infinite cap": lambda sites, cap: (sites, "inf"),
+}
+
+
+@pytest.mark.parametrize("change", SIGNED)
+def test_a_release_that_was_changed_and_signed_is_refused(checkpointed, change):
+    """Whoever writes into the folder can sign a line, as its hash has no key."""
+    run, path = checkpointed
+    whole = path.read_text()
+    first = whole.splitlines()[0].partition(" ")[2]
+    name, *rest = json.loads(first)
+    body = json.dumps([name, *SIGNED[change](*rest)])
+    path.write_text(f"{checkpoints._digest(body)} {body}\n")
+    with pytest.raises(ValueError, match="a release was changed or damaged; its run cannot go on"):
+        run()
+    path.write_text(whole)
+    run()

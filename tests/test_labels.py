@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from dpbt.commands.errors import InputError
-from dpbt.data import domains
+from dpbt.data import domains, owner
 from dpbt.data.domains import Boolean, Label, Nominal, Numeric, WeightColumn
 from dpbt.data.files import read_csv
 from experiments.common.data import own
@@ -119,7 +119,8 @@ def test_files_are_read_with_their_weights(target, tmp_path):
     assert rows.weights == ["1", "NA", "", None, "9"]
     assert set(rows.columns) == {"x"}
     none = {"several": 3, "number": 4}["several" if target is THREE else "number"]
-    assert rows.missing == {"x": 2, "y": none, "w": 3}
+    found = owner.report(DOMAIN, label, [{**rows.columns, "y": rows.labels, "w": rows.weights}])
+    assert dict(found.unread) == {"x": 2, "y": none, "w": 3}
     np.testing.assert_array_equal(rows.malformed, [False, False, False, True, False])
     assert read_csv(path, DOMAIN, Label("y", target=target)).weights is None
     with pytest.raises(ValueError, match="the weight 'x' is among the columns of the domain"):

@@ -29,7 +29,6 @@ FLOORS = [
         "shapes",
         "sweeps.meshes",
         "sweeps.storage",
-        "theory",
     },
     {"data.frames", "reweighting", "sweeps.fingerprints"},
     {"data.templates"},

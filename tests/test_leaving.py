@@ -21,7 +21,7 @@ import dpbt
 from dpbt import forests, recipes
 from dpbt.base import Table
 from dpbt.data import domains
-from dpbt.data.domains import Boolean, Nominal, Numeric, missing_cells
+from dpbt.data.domains import Nominal, Numeric
 from dpbt.data.tables import take
 from dpbt.sweeps import plan, runner, storage
 from experiments import __main__ as command_line
@@ -109,13 +109,6 @@ def test_the_demo_says_what_it_is_and_shows_no_cell_and_no_number_of_rows(demo, 
     assert demo("--rows", str(BOUND), "--json")[0] == 0
     assert found_in(watch.said) == []
     assert {line["status"] for line in json.loads(watch.out)} == {demos.PRIVATE}
-
-
-def test_the_owners_counts():
-    domain = {"x": Numeric(0, 1), "c": Nominal(("a", "b"), other="b"), "d": Boolean()}
-    columns = {"x": [0.5, np.nan, 7.0], "c": ["a", "z", ""], "d": ["1", "0", ""]}
-    counts = missing_cells(domain, columns)
-    assert counts == {"x": 1, "c": 1, "d": 1}  # what is not listed is read as other
 
 
 def test_a_public_number_of_rows_is_shown(demo, watch):

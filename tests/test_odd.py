@@ -12,7 +12,7 @@ import pytest
 import dpbt
 from dpbt import __main__ as command_line
 from dpbt.data import conversion, owner
-from dpbt.data.domains import Boolean, Nominal, Numeric, encode, missing_cells, positions
+from dpbt.data.domains import Boolean, Label, Nominal, Numeric, encode, positions
 from dpbt.data.frames import rows_of
 from dpbt.sklearn import (
     PrivateBoostingClassifier,
@@ -37,6 +37,7 @@ USUAL = {name: [pair[k] for k in RNG.integers(0, 2, N)] for name, pair in WORDS.
 LABELS = ["yes" if number > 2 else "no" for number in USUAL["n"]]
 WEIGHTS = RNG.uniform(0, 4, N).tolist()
 TWO = {"negative": "no", "positive": "yes"}
+NUMBER = Label("y", target=Numeric(0, 4))
 
 
 def rows(pairs, hold=list, plain=False):
@@ -85,14 +86,11 @@ def table(model, columns, labels, numbers, weights, folder, **options):
 ENTRIES = {
     "encode": lambda model, columns, *_: encode(DOMAIN, columns),
     "positions": lambda model, columns, *_: positions(DOMAIN, columns, codes=True),
-    "missing_cells": lambda model, columns, *_: [
-        count for name, count in missing_cells(DOMAIN, columns).items() if name != "o"
-    ],
     "owner": lambda model, columns, labels, numbers, *_: [
-        owner.report(
-            {**DOMAIN, "label": Numeric(0, 4)}, "label", [{**columns, "label": numbers}]
-        ).unread[name]
-        for name in ("n", "b", "label")
+        owner.report(DOMAIN, Label("y", target=Numeric(0, 4)), [{**columns, "y": numbers}]).unread[
+            name
+        ]
+        for name in ("n", "b", "y")
     ],
     "table": table,
     "exact table": functools.partial(table, exact=True, class_weight={"yes": 1, "no": 2}),

@@ -12,8 +12,10 @@ import pytest
 
 import dpbt
 from dpbt.__main__ import main
+from dpbt.commands import check
+from dpbt.commands.errors import InputError
 from dpbt.data import owner
-from dpbt.data.domains import Label, Numeric, read_domain
+from dpbt.data.domains import Boolean, Label, Nominal, Numeric, WeightColumn, read_domain
 
 ROWS = 60
 DOMAIN = {
@@ -40,6 +42,9 @@ def folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Path("good.csv").write_text("\n".join(lines_of()))
     Path("short.csv").write_text("\n".join(lines_of(prefix="row,")))
+    Path("empty.csv").write_text("age,job,class\n")
+    third = [line.replace("no", "perhaps") for line in lines_of()]
+    Path("third.csv").write_text("\n".join(third))
     Path("d.json").write_text(json.dumps(DOMAIN))
     label = {**DOMAIN["label"], "positive": "Yes"}
     Path("misspelt.json").write_text(json.dumps({**DOMAIN, "label": label}))
@@ -57,9 +62,10 @@ def fit(rows, domain, out, *more):
     return main(["fit", rows, "--domain", domain, *FIT, "--out", out, *more])
 
 
-@pytest.mark.parametrize(
-    ("rows", "domain"), [("short.csv", "d.json"), ("good.csv", "misspelt.json")]
-)
+DOUBTFUL = [("short.csv", "d.json"), ("good.csv", "misspelt.json"), ("empty.csv", "d.json")]
+
+
+@pytest.mark.parametrize(("rows", "domain"), [*DOUBTFUL, ("third.csv", "d.json")])
 def test_a_fit_that_learns_noise_is_asked_about_before_it_pays(
     rows, domain, folder, monkeypatch, capsys
 ):
@@ -69,7 +75,8 @@ def test_a_fit_that_learns_noise_is_asked_about_before_it_pays(
         assert fit(rows, domain, "m.json", "--purse", "purse.json") == 2
         err = capsys.readouterr().err
         assert "have no declared label, and are absent" in err
-        assert "error: stopped; nothing was learned, and nothing was paid" in err
+        assert "doubtful: " in err
+        assert "error: stopped; nothing was written, and nothing was paid" in err
         assert not Path("m.json").exists()
         assert dpbt.Purse.load("purse.json").spent == 0
         terminal(patch, "y")
@@ -90,34 +97,59 @@ def test_without_a_terminal_all_rows_are_learned_from_alike(folder, capsys):
     assert said[0] == said[1]
 
 
-def test_a_folder_of_chunks_is_checked_too(folder, monkeypatch, capsys):
+def test_a_conversion_asks_as_a_fit_does_and_its_folder_tells_less(folder, monkeypatch, capsys):
+    with monkeypatch.context() as patch:
+        terminal(patch, "n")
+        assert main(["convert", "d.json", "short.csv", "short.chunks", "--capacity", "80"]) == 2
+        assert not Path("short.chunks").exists()
     for rows in ("good", "short"):
         main(["convert", "d.json", f"{rows}.csv", f"{rows}.chunks", "--capacity", "80"])
-    domain, label = read_domain("d.json")
-    del domain
+    _, label = read_domain("d.json")
     good, short = (
         owner.report_of_chunks(dpbt.chunks.open_folder(f"{rows}.chunks"), label.column)
         for rows in ("good", "short")
     )
-    assert (good.rows, good.doubtful) == (ROWS, ())
+    assert (good.rows, good.doubtful, dict(good.unread)) == (ROWS, (), {})
     assert short.doubtful == ("class",)
+    assert "missing" not in str(good)
+    capsys.readouterr()
     terminal(monkeypatch, "n")
     assert fit("short.chunks", "d.json", "m.json") == 2
     assert "nothing was paid" in capsys.readouterr().err
+    assert fit("short.chunks", "misspelt.json", "m.json") == 2
+    assert "converted with another label" in capsys.readouterr().err
+
+
+def test_a_pipe_and_closed_streams_are_no_terminal(folder, monkeypatch):
+    """A pipe is read once, so nobody looks into it before the fit does."""
+    terminal(monkeypatch, "n")
+    os.mkfifo("pipe.csv")
+    for closed in ("stdin", "stderr"):
+        with monkeypatch.context() as patch:
+            patch.setattr(sys, closed, None)
+            check.ask("short.csv", *read_domain("d.json"), False, "Learn")
+    check.ask("pipe.csv", *read_domain("d.json"), False, "Learn")
+    with pytest.raises(InputError, match="stopped"):
+        check.ask("short.csv", *read_domain("d.json"), False, "Learn")
 
 
 def test_a_report_counts_what_is_not_read():
-    domain = {"a": Numeric(0, 1), "y": Label("y", target=Numeric(0, 1)).target, "w": Numeric(0, 3)}
+    """What is not listed is read as `other` where there is one."""
+    domain = {"a": Numeric(0, 1), "c": Nominal(("s", "t"), other="t"), "b": Boolean()}
+    label = Label("y", target=Numeric(0, 1), weight=WeightColumn("w", 1.7e308))
     blocks = [
-        {"a": [0.2, None], "y": [0.5, "?"], "w": [1, 1]},
-        {"a": ["x", 0.9], "y": [0.1, 0.9], "w": [None, 1]},
-        {"a": [None], "y": ["-"], "w": [""]},
+        {"a": [0.2, None], "c": ["s", "z"], "b": [1, 0], "y": [0.5, "?"], "w": [1, 1]},
+        {"a": ["x", 0.9], "c": ["t", ""], "b": [2, 0], "y": [0.1, 0.9], "w": [None, 1]},
+        {"a": [None], "c": [None], "b": [""], "y": ["-"], "w": [""]},
     ]
-    found = owner.report(domain, "y", blocks)
-    assert (found.rows, found.empty, found.constant) == (5, 1, ("w",))
-    assert dict(found.unread) == {"a": 3, "y": 2, "w": 2}
-    assert found.doubtful == ("a", "w")
+    found = owner.report(domain, label, blocks)
+    assert (found.rows, found.constant) == (5, ("w",))
+    assert dict(found.unread) == {"a": 3, "c": 2, "b": 2, "y": 2, "w": 2}
+    assert found.doubtful == ("w", "a", "y")
     assert "a: 3 are missing" in str(found)
+    usual = owner.OwnerReport(100, {"a": 50, "y": 5}, (), "y")
+    assert usual.doubtful == ()
+    assert str(usual).endswith("nothing is doubtful")
 
 
 def test_check_prints_on_a_terminal_alone(folder, capsys):

@@ -130,9 +130,15 @@ ENTRIES = {
 
 
 @pytest.mark.parametrize("name", ENTRIES)
-def test_no_entry_runs_in_double_precision(given, name):
-    """So two runs that differ in the flag alone never have one noise on different sums."""
+def test_no_entry_runs_under_other_flags(given, name):
+    """So two runs that differ in a flag alone never have one noise on different sums.
+
+    With other random bits for threefry keys, the public structure is another.
+    """
     with jax.enable_x64(True), pytest.raises(ValueError, match=REFUSED):
+        ENTRIES[name](given)
+    off = pytest.raises(ValueError, match="jax_threefry_partitionable is off")
+    with jax.threefry_partitionable(False), off:
         ENTRIES[name](given)
     assert given.purse.spent == dpbt.Purse(9.0, rows=40).spent
     assert not (given.folder / "sweep").exists()

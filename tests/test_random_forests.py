@@ -16,9 +16,8 @@ import dpbt
 from dpbt import forests, prediction, recipes
 from dpbt.data.domains import Nominal, Numeric
 from dpbt.learners import random_tree
-from dpbt.theory import forest_bounds
 from experiments import __main__ as command_line
-from experiments.common import data
+from experiments.common import data, forest_bounds
 from experiments.papers.bojarski_2014 import bounds, settings
 from experiments.papers.bojarski_2014 import grid as grids
 from experiments.papers.bojarski_2014 import rows as rows_of

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 from scipy.stats import chi2
 
+from dpbt.recipes.smooth import halfspace_settings
 from dpbt.sweeps import plan, runner
-from dpbt.theory import smooth_bounds
 from experiments import __main__ as command_line
 from experiments.common import aggregated, data
 from experiments.papers.asadi_2022 import baselines
@@ -391,7 +391,7 @@ def test_percentages_of_features_are_those_of_the_numbers():
 def test_the_length_of_hs_stls_noise_is_exceeded_as_often_as_lemma_29_says():
     """By its tail; and it is above tau / 8 in 20 dimensions, where its mean is below."""
     tau = 0.2
-    chosen = smooth_bounds.hs_stl(bun_settings.ALPHA, bun_settings.BETA, tau)
+    chosen = halfspace_settings(bun_settings.ALPHA, bun_settings.BETA, tau)
     length = bun_aggregate.longest_noise(tau) / chosen.noise
     tail = chi2.sf(length**2, bun_settings.DIMENSION)
     assert tail * chosen.rounds == pytest.approx(bun_settings.BETA / 3)

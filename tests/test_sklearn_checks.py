@@ -59,10 +59,10 @@ GROVES = Maker(GROVE, rounds=8, depth=5)
 @pytest.mark.filterwarnings("ignore")
 @parametrize_with_checks(
     [
-        boosting(**BOOSTED, classes=(0, 1), recipe=TREES),
-        boosting(**BOOSTED, classes=(0, 1, 2), recipe=TREES),
+        boosting(**BOOSTED, most_weight=1, classes=(0, 1), recipe=TREES),
+        boosting(**BOOSTED, most_weight=1, classes=(0, 1, 2), recipe=TREES),
         forest(**BOOSTED, classes=(0, 1), recipe=GROVES),
-        PrivateBoostingRegressor(**BOOSTED, target_range=(-300, 300), recipe=TREES),
+        PrivateBoostingRegressor(**BOOSTED, most_weight=1, target_range=(-300, 300), recipe=TREES),
     ],
     expected_failed_checks=expected,
 )

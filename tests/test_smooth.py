@@ -14,7 +14,8 @@ from dpbt.data.domains import Boolean, Nominal, Numeric
 from dpbt.data.questions import of_splits, splits_of
 from dpbt.learners import greedy_tree, halfspace, one_rule, random_tree, top_down_tree
 from dpbt.privacy import accounting, boundary, mechanisms, slickness
-from dpbt.theory import smooth_bounds
+from dpbt.recipes.smooth import halfspace_settings
+from experiments.common import smooth_bounds
 from tests import reference_smooth
 from tests.tables import allowing, random_features, random_table
 
@@ -486,7 +487,7 @@ def test_hs_stl_learns_a_halfspace_with_a_margin():
     features /= np.linalg.norm(features, axis=1, keepdims=True)
     features = features[np.abs(features[:, 0]) > 0.4].astype(np.float32)
     label, rows = features[:, 0] > 0, 2000
-    settings = smooth_bounds.hs_stl(alpha=0.4, beta=0.1, tau=0.4)
+    settings = halfspace_settings(alpha=0.4, beta=0.1, tau=0.4)
     recipe = recipes.hs_stl(alpha=0.4, beta=0.1, tau=0.4, rows=rows)
     assert recipe.capacity == settings.rounds == int(np.ceil(1024 * np.log(10) / 0.16))
     table = Table(jnp.asarray(features[:rows]), jnp.asarray(label[:rows]), jnp.ones(rows, bool))
@@ -513,7 +514,7 @@ def test_calculators():
     assert smooth_bounds.margin_accuracy(margins, 0.01) == pytest.approx(expected, abs=1e-9)
     for bad in ({"alpha": 1.0}, {"beta": 0}, {"tau": 2}):
         with pytest.raises(ValueError, match=f"{next(iter(bad))} must be"):
-            smooth_bounds.hs_stl(**{"alpha": 0.1, "beta": 0.1, "tau": 0.1, **bad})
+            halfspace_settings(**{"alpha": 0.1, "beta": 0.1, "tau": 0.1, **bad})
     with pytest.raises(ValueError, match="advantage"):
         smooth_bounds.rounds_needed(0.6, 0.5)
 

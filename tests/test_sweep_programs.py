@@ -149,15 +149,15 @@ def test_contexts_of_the_caller_hold(tmp_path):
     seen = []
 
     def measure(score, target, trained, test):
-        seen.append(jax.config.jax_threefry_partitionable)
+        seen.append(jax.config.jax_default_matmul_precision)
         return runner.error_rates(score, target, trained, test)
 
     sweep = plan.Sweep("own", one_depth, {"depth": (1,)})
-    for value in (True, False):
-        with jax.threefry_partitionable(value):
+    for value in ("highest", "default"):
+        with jax.default_matmul_precision(value):
             runner.run(sweep, worker.tasks()[0], tmp_path / str(value), about={}, measure=measure)
-    assert set(seen[: len(seen) // 2]) == {True}
-    assert set(seen[len(seen) // 2 :]) == {False}
+    assert set(seen[: len(seen) // 2]) == {"highest"}
+    assert set(seen[len(seen) // 2 :]) == {"default"}
 
 
 def test_short_programs_are_compiled_quickly():

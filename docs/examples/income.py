@@ -26,7 +26,8 @@ print(dpbt.ledger(recipe))
 
 rows = dpbt.files.read_csv(private, domain, label)
 table = dpbt.table(domain, rows.columns, rows.labels, **label.options)
-print(rows.missing)  # for the owner of the file alone
+report = dpbt.owner.report(domain, label, [{**rows.columns, label.column: rows.labels}])
+print(report)  # for the owner of the file alone
 
 model = dpbt.fit(dpbt.fresh_key(), table, recipe)
 

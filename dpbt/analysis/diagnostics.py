@@ -205,7 +205,7 @@ def rademacher(key: Array, splits: Array, draws: int = 200) -> tuple[float, floa
 
     The complexity is the mean over random signs of the largest |average of sign times rule|, over
     literals and constants. It is estimated by `draws` draws, as behind Asadi et al. (2022),
-    Table 11. `smooth_bounds.margin_accuracy` turns it into a bound.
+    Table 11.
 
     Args:
         key: one typed key.

@@ -3,16 +3,16 @@
 It counts rows whose label is not as declared, cells without a value, and columns whose values all
 lie in one cell. The counts are private, so they are shown on a terminal alone: standard output that
 goes elsewhere is refused, and the exit status says nothing of the rows. Nothing is learned and
-nothing is paid. `fit` runs the same check on a terminal.
+nothing is paid. `fit` and `convert` run the same check on a terminal.
 """
 
 import argparse
 import sys
 from pathlib import Path
 
-from dpbt.commands import inputs
+from dpbt.commands import inputs, output
 from dpbt.commands.errors import InputError, of_input
-from dpbt.data.domains import Domain, Label, Numeric
+from dpbt.data.domains import Domain, Label
 from dpbt.data.owner import OwnerReport
 from dpbt.reader import BLOCK_ROWS
 
@@ -33,7 +33,7 @@ def run(options: argparse.Namespace) -> None:
             is an error.
         OSError: if a file cannot be read.
     """
-    if not sys.stdout.isatty():
+    if not output.is_terminal(sys.stdout):
         raise InputError(
             "check prints exact counts of private rows, so it does so on a terminal alone"
         )
@@ -51,39 +51,46 @@ def report(file: str, domain: Domain, label: Label) -> OwnerReport:
     from dpbt.data import files, owner
 
     if Path(file).is_dir():
-        from dpbt.data import chunks
-
+        table = inputs.opened(file, domain, label)
         with of_input():
-            table = chunks.open_folder(file)
-            if not table.has_domain(domain):
-                raise InputError(f"{file}: converted with another domain")
             return owner.report_of_chunks(table, label.column)
-    columns = {**domain, **label.kinds}
-    if label.weight is not None:
-        columns[label.weight.column] = Numeric(0, label.weight.most)
     try:
         with of_input(file):
-            blocks = files.blocks_of_file(file, tuple(columns), BLOCK_ROWS)
-            return owner.report(columns, label.column, blocks)
+            blocks = files.blocks_of_file(file, (*domain, *label.columns), BLOCK_ROWS)
+            return owner.report(domain, label, blocks)
     except ImportError as error:
         raise InputError(str(error)) from error
 
 
-def ask(file: str, domain: Domain, label: Label, yes: bool) -> None:
+def add_yes(parser: argparse.ArgumentParser) -> None:
+    """Add --yes."""
+    words = "do not ask; on a terminal the owner of rows that the domain may not fit is shown how "
+    words += "it reads them, and asked whether to go on"
+    parser.add_argument("--yes", action="store_true", help=words)
+
+
+def ask(file: str, domain: Domain, label: Label, yes: bool, what: str) -> None:
     """On a terminal, show the owner what is doubtful in the rows, and ask whether to go on.
 
-    With `yes`, or without a terminal, no row is read, and nothing depends on any.
+    With `yes`, without a terminal, or from a pipe no row is read, and nothing depends on any.
+
+    Args:
+        file: of the rows, or a folder of chunks.
+        domain: the public domain.
+        label: of the rows.
+        yes: go on without a question.
+        what: would be done.
 
     Raises:
         InputError: if the owner stops, and as `report`.
         OSError: as `report`.
     """
-    if yes or not (sys.stdin.isatty() and sys.stderr.isatty()):
+    asked = output.is_terminal(sys.stdin, sys.stderr) and not yes
+    if not asked or not (Path(file).is_file() or Path(file).is_dir()):  # a pipe is read once
         return
     found = report(file, domain, label)
     if not found.doubtful:
         return
-    print(f"{found}\nThe domain may not fit: {', '.join(found.doubtful)}.", file=sys.stderr)
-    print("Learn all the same, and pay for it? [y/N] ", end="", file=sys.stderr, flush=True)
+    print(f"{found}\n{what} all the same? [y/N] ", end="", file=sys.stderr, flush=True)
     if sys.stdin.readline().strip().lower() not in ("y", "yes"):
-        raise InputError("stopped; nothing was learned, and nothing was paid")
+        raise InputError("stopped; nothing was written, and nothing was paid")

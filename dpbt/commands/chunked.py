@@ -66,17 +66,10 @@ def model_of(
     import jax
 
     from dpbt import chunked
-    from dpbt.data import chunks
     from dpbt.privacy import keys
 
     with of_input():
-        table = chunks.open_folder(options.file)
-        if not table.has_domain(domain):
-            raise InputError(f"{options.file}: converted with another domain than {options.domain}")
-        if table.target != label.target or (
-            label.target is None and table.classes != label.classes
-        ):
-            raise InputError(f"{options.file}: converted with another label than {options.domain}")
+        table = inputs.opened(options.file, domain, label)
         if table.capacity > options.rows:
             raise InputError(
                 f"{options.file}: has room for {table.capacity} rows, more than --rows "
@@ -127,14 +120,11 @@ def _learned(
     """
     from dpbt import chunked
     from dpbt.data import tables
-    from dpbt.privacy import keys
 
     shown = sys.stderr.isatty()
-    noise = pair.key
-    if options.seed is not None:
-        blocks = (block._replace(cells=block.cells.T) for block in table.blocks(BLOCK_ROWS))
-        with of_input():
-            noise = keys.of_rows(pair.key, tables.digest(blocks))
+    blocks = (block._replace(cells=block.cells.T) for block in table.blocks(BLOCK_ROWS))
+    with of_input():
+        noise = tables.noise_key(pair.key, blocks)
 
     def progress(state: "Progress") -> None:
         if shown:
@@ -226,7 +216,7 @@ class Pair(NamedTuple):
 def _new_pair(options: argparse.Namespace) -> Pair:
     from dpbt.privacy import keys
 
-    return Pair(*keys.of_seed(options.seed))
+    return Pair(*keys.noise_and_public(options.seed))
 
 
 def _run_of(pair: Pair, recipe: "Recipe", table: "ChunkedTable") -> str:

@@ -7,7 +7,7 @@ that was stopped goes on where it was, if the same command is run again.
 
 import argparse
 
-from dpbt.commands import inputs, output
+from dpbt.commands import check, inputs, output
 from dpbt.commands import options as kinds
 from dpbt.commands.errors import InputError, of_input
 
@@ -24,6 +24,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     words = "how many rows a chunk has (%(default)s)"
     options = {"type": kinds.whole(1), "default": 2**20, "metavar": "K", "help": words}
     parser.add_argument("--rows-per-chunk", **options)
+    check.add_yes(parser)
 
 
 def run(options: argparse.Namespace) -> None:
@@ -34,6 +35,7 @@ def run(options: argparse.Namespace) -> None:
             no number of rows where a capacity hides it.
     """
     domain, label = inputs.declared(options.domain)
+    check.ask(options.file, domain, label, options.yes, "Convert")
     from dpbt.data import conversion  # needs JAX
 
     try:

@@ -3,7 +3,7 @@
 Each row of the file is read by itself, and no cell is an error. The domain says which column is the
 label, and what it may hold: two classes, several, or a number in a range. It may name a column of
 weights. A row with another label is absent. What is printed and written is covered by the
-guarantee, up to the running time.
+guarantee, up to the running time. So is no report that a terminal shows to the owner of the rows.
 """
 
 import argparse
@@ -33,9 +33,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     words = "pay for the fit from this purse, a file of `purse new` with the same --rows; what it "
     words += "cannot pay is refused"
     parser.add_argument("--purse", metavar="FILE", help=words)
-    words = "do not ask; by default a fit on a terminal shows its owner what is mostly unread, and "
-    words += "asks whether to go on, before it pays"
-    parser.add_argument("--yes", action="store_true", help=words)
+    check.add_yes(parser)
     chunked.arguments(parser)
     output.add_out(parser, "the file of the model", required=True)
 
@@ -62,7 +60,7 @@ def run(options: argparse.Namespace) -> None:
             purse.check(recipes[0])
     in_chunks = chunked.is_chunked(options)
     if not chunked.goes_on(options):
-        check.ask(options.file, domain, label, options.yes)
+        check.ask(options.file, domain, label, options.yes, "Learn and pay")
     if in_chunks:
         model = chunked.model_of(options, domain, label, recipes[0], purse)
         _finish(options, path, model, domain, label, purse)
@@ -95,7 +93,7 @@ def run(options: argparse.Namespace) -> None:
             most_weight=None if label.weight is None else label.weight.most,
             capacity=options.rows if options.relation == "add_remove" else None,
         )
-        key, public_key = keys.of_seed(options.seed)
+        key, public_key = keys.noise_and_public(options.seed)
         with of_input():
             checks.check_run(private, recipes[0])
             checks.check(key, private, recipes[0], public_key)
@@ -104,7 +102,7 @@ def run(options: argparse.Namespace) -> None:
         with of_input():
             purse.take(recipes[0], key)
 
-    key = keys.of_rows(key, tables.digest([private]))
+    key = tables.noise_key(key, [private])
     if options.seed is not None:
         words = "--seed makes the noise, and whoever knows it can subtract it; release private rows"
         print(f"warning: research key: {words} without it", file=sys.stderr)

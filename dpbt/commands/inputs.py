@@ -13,6 +13,7 @@ from dpbt.reader import SavedModel
 
 if TYPE_CHECKING:
     from dpbt.base import Recipe
+    from dpbt.data.chunks import ChunkedTable
     from dpbt.purse import Purse
 
 RECIPES = (
@@ -54,6 +55,24 @@ def columns_of(path: str, names: tuple[str, ...]) -> dict[str, Any]:
             return files.read_columns(path, names)
     except ImportError as error:
         raise InputError(str(error)) from error
+
+
+def opened(path: str, domain: Domain, label: Label) -> "ChunkedTable":
+    """The table of a folder of chunks.
+
+    Raises:
+        InputError: for a folder that is none, or of another domain or label.
+        OSError: if it cannot be read.
+    """
+    from dpbt.data import chunks  # needs JAX
+
+    with of_input():
+        table = chunks.open_folder(path)
+    if not table.has_domain(domain):
+        raise InputError(f"{path}: converted with another domain")
+    if table.target != label.target or (label.target is None and table.classes != label.classes):
+        raise InputError(f"{path}: converted with another label")
+    return table
 
 
 def saved(path: str) -> SavedModel:

@@ -7,6 +7,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import TextIO
 
 from dpbt.commands.errors import InputError
 from dpbt.storage import write_whole
@@ -74,6 +75,11 @@ def keep(path: Path, save: Callable[[Path], object]) -> Path:
         return elsewhere
 
 
+def is_terminal(*streams: TextIO | None) -> bool:
+    """Whether all streams are a terminal; closed ones, which Python has as None, are none."""
+    return all(stream is not None and stream.isatty() for stream in streams)
+
+
 @contextlib.contextmanager
 def working(words: str) -> Iterator[None]:
     """Say on a terminal what is being done; elsewhere say nothing.
@@ -81,7 +87,7 @@ def working(words: str) -> Iterator[None]:
     It shows no time and no count. They would tell how many rows there are, or how many runs
     `dpbt.tune` made.
     """
-    if not sys.stderr.isatty():
+    if not is_terminal(sys.stderr):
         yield
         return
     print(f"{words} ...", end="", file=sys.stderr, flush=True)

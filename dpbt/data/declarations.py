@@ -102,13 +102,6 @@ class Answers(NamedTuple):
         negative, positive = self.classes.tolist()
         return {"negative": negative, "positive": positive}
 
-    @property
-    def kind(self) -> kinds.Column:
-        """How the labels are read, as an attribute would be."""
-        if self.target is not None:
-            return self.target
-        return kinds.Boolean(self.options["positive"], self.options["negative"])
-
 
 def answers_of(given: Any, label: Label | None, labels: Any) -> Answers:
     """The classes in order: as stated, as a file states them, or False and True where y is Boolean.

@@ -21,9 +21,6 @@ from dpbt.data.columns import (
     ColumnCells,
     RawColumn,
     cells_of,
-    read_codes,
-    read_numbers,
-    read_truths,
 )
 from dpbt.data.kinds import Boolean, Column, Nominal, Numeric
 from dpbt.data.labels import Label, WeightColumn
@@ -49,7 +46,6 @@ __all__ = [
     "column_to_json",
     "describe",
     "encode",
-    "missing_cells",
     "positions",
     "predicates",
     "questions",
@@ -208,7 +204,7 @@ def encode(domain: Domain, columns: Columns) -> np.ndarray:
             cell is an error.
     """
     read = read_columns(domain, columns)
-    return np.stack([kinds.cells_of(kind, read[name]) for name, kind in domain.items()], axis=1)
+    return np.stack([kinds.read(kind, read[name])[0] for name, kind in domain.items()], axis=1)
 
 
 def questions(domain: Domain, *, codes: bool = False) -> Questions:
@@ -269,7 +265,7 @@ def positions(domain: Domain, columns: Columns, *, codes: bool = False) -> np.nd
     blocks = []
     for name, kind in domain.items():
         of_cells = np.stack(kinds.positions_of(kind, codes), axis=1)
-        block = of_cells[kinds.cells_of(kind, read[name])]
+        block = of_cells[kinds.read(kind, read[name])[0]]
         if isinstance(kind, Numeric):
             block[:, 0] = kinds.exact_position(kind, read[name])
         blocks.append(block)
@@ -301,40 +297,6 @@ def read_columns(domain: Domain, columns: Columns) -> dict[str, ColumnCells]:
     if unlike:
         raise ValueError(f"columns must have the same length; {unlike} differ from {first!r}")
     return read
-
-
-def missing_cells(domain: Domain, columns: Columns) -> dict[str, int]:
-    """For each column the number of cells without a value. It is private, and no ledger covers it.
-
-    In a numeric column, a cell without a value is not a number. In a Boolean column it is neither
-    of the two words. In a nominal column its word is missing, or is not listed and there is no
-    `other`. A count near N says that a declaration does not fit its column.
-
-    Raises:
-        ValueError: as `encode`.
-    """
-    masks = missing_masks(domain, columns)
-    return {name: int(mask.sum()) for name, mask in masks.items()}
-
-
-def missing_masks(domain: Domain, columns: Columns) -> dict[str, np.ndarray]:
-    """For each column bool[N]: the cell has no value, as `missing_cells` says; private.
-
-    Raises:
-        ValueError: as `encode`.
-    """
-    read = read_columns(domain, columns)
-    return {name: _missing(kind, read[name]) for name, kind in domain.items()}
-
-
-def _missing(kind: Column, values: ColumnCells) -> np.ndarray:
-    match kind:
-        case Numeric():
-            return np.isnan(read_numbers(values))
-        case Nominal():
-            return read_codes(values, kind.values) < (0 if kind.other is None else -1)
-        case Boolean():
-            return read_truths(values, kind.true, kind.false) == -1
 
 
 _TYPES = {"numeric": Numeric, "nominal": Nominal, "boolean": Boolean}

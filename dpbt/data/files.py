@@ -15,7 +15,7 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from dpbt.data.columns import RawColumn
-from dpbt.data.domains import Domain, Label, Numeric, check, missing_cells
+from dpbt.data.domains import Domain, Label, check
 from dpbt.validate import as_path
 
 Cells = list[str | None]
@@ -34,17 +34,12 @@ class Rows:
         columns: for every column of the domain N cells: text, or None in a malformed row.
         labels: N cells of the label's column, likewise.
         malformed: bool[N]: the line could not be read.
-        missing: for every column of the domain the number of cells without a value
-            (`domains.missing_cells`). For the label's column it is the number of cells of no
-            declared class, or that are no number. For the column of weights it is how many are no
-            number.
         weights: N cells of the column of weights, likewise; None if the label declares none.
     """
 
     columns: dict[str, Cells]
     labels: Cells
     malformed: np.ndarray
-    missing: dict[str, int]
     weights: Cells | None = None
 
     def __repr__(self) -> str:
@@ -70,8 +65,8 @@ def read_csv(path: str | Path, domain: Domain, label: Label) -> Rows:
     Lines end with a line feed, with or without a carriage return before it. A byte order mark is
     dropped. Columns that neither the domain nor the label names are not read.
 
-    The rows are private, and so are `malformed` and the counts in `missing`. They show the owner of
-    the file whether the declaration fits it, and no ledger covers them.
+    The rows are private, and so is `malformed`; no ledger covers it. `owner.report` shows the owner
+    of a file whether the declaration fits it.
 
     Args:
         path: the file.
@@ -96,13 +91,9 @@ def read_csv(path: str | Path, domain: Domain, label: Label) -> Rows:
     if label.weight is not None and label.weight.column in domain:
         raise ValueError(f"the weight {label.weight.column!r} is among the columns of the domain")
     columns, malformed = _read_file(path, (*domain, *label.columns))
-    kinds = {**domain, **label.kinds}
-    if label.weight is not None:
-        kinds[label.weight.column] = Numeric(0, label.weight.most)
-    missing = missing_cells(kinds, columns)
     labels = columns.pop(label.column)
     weights = None if label.weight is None else columns.pop(label.weight.column)
-    return Rows(columns, labels, malformed, missing, weights)
+    return Rows(columns, labels, malformed, weights)
 
 
 def names_of(path: str | Path) -> list[str]:

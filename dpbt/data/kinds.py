@@ -402,26 +402,30 @@ def check(name: str, kind: object) -> None:
         raise ValueError(f"column {name!r} must be Numeric, Nominal or Boolean, got {given}")
 
 
-def cells_of(kind: Column, values: ColumnCells) -> np.ndarray:
-    """u8[N]: the cell of each value.
+def read(kind: Column, values: ColumnCells) -> tuple[np.ndarray, np.ndarray]:
+    """(u8[N], bool[N]): the cell of each value, and whether it is missing.
 
-    A missing value without a cell of its own is in cell 0 of a numeric or a Boolean column.
+    A missing value without a cell of its own is in cell 0 of a numeric or a Boolean column. A value
+    that is not listed is missing in a nominal column without `other`.
     """
     match kind:
         case Numeric():
             number = read_numbers(values)
+            missing = np.isnan(number)
             exceeded = np.searchsorted(kind.thresholds, number, side="left")
-            cell = np.where(np.isnan(number), kind.bins if kind.missing else 0, exceeded)
+            cell = np.where(missing, kind.bins if kind.missing else 0, exceeded)
         case Nominal():
             code = read_codes(values, kind.values)
             cell_of = kind.cell_of
             unlisted = len(kind.names) if kind.other is None else cell_of[kind.other]
             of_code = np.array([*(cell_of[value] for value in kind.values), unlisted])
             cell = of_code[np.maximum(code, -1)]  # a negative code is that of no listed value
+            missing = code < (0 if kind.other is None else -1)
         case Boolean():
             truth = read_truths(values, kind.true, kind.false)
-            cell = np.where(truth < 0, 2 if kind.missing else 0, truth)
-    return cell.astype(np.uint8)
+            missing = truth < 0
+            cell = np.where(missing, 2 if kind.missing else 0, truth)
+    return cell.astype(np.uint8), missing
 
 
 def splits_of(kind: Column) -> list[tuple[int, int]]:

@@ -5,7 +5,7 @@ import math
 from typing import Any, NamedTuple
 
 from dpbt.data import cells, targets
-from dpbt.data.kinds import Boolean, Column, Nominal
+from dpbt.data.kinds import Boolean, Column, Nominal, Numeric
 from dpbt.data.targets import Target
 from dpbt.validate import shown
 
@@ -90,12 +90,17 @@ class Label:
 
     @property
     def kinds(self) -> dict[str, Column]:
-        """How the label's column is read, as an attribute would be."""
+        """How the columns of the label and of weights are read, as attributes would be."""
+        kinds: dict[str, Column] = {}
         if self.target is None:
             assert self.negative is not None
             assert self.positive is not None
-            return {self.column: Boolean(self.positive, self.negative)}
-        return {self.column: self.target}
+            kinds[self.column] = Boolean(self.positive, self.negative)
+        else:
+            kinds[self.column] = self.target
+        if self.weight is not None:
+            kinds[self.weight.column] = Numeric(0.0, min(float(self.weight.most), 1e300))
+        return kinds
 
     @property
     def columns(self) -> tuple[str, ...]:

@@ -5,17 +5,18 @@
 
 import hashlib
 from collections.abc import Iterable, Mapping
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dpbt.base import MAX_ROWS, AnyArray, Table, dtype_and_rank
+from dpbt.base import MAX_ROWS, AnyArray, Array, Table, dtype_and_rank
 from dpbt.data import cells, kinds, targets, weights
 from dpbt.data.columns import RawColumn, cells_of, read_truths
 from dpbt.data.domains import Columns, Domain, encode, positions, questions
 from dpbt.data.targets import Target
+from dpbt.privacy import keys
 from dpbt.validate import shown
 
 
@@ -113,24 +114,46 @@ def table(
     )
 
 
-def digest(blocks: Iterable[Any]) -> bytes:
-    """A hash of the rows of a table, for `keys.of_rows`; it is private.
+class RowBlock(Protocol):
+    """Some rows: a `Table`, or a part of one."""
 
-    It reads present rows alone and where they are, so that neither a capacity nor the size of the
-    blocks changes it.
+    @property
+    def cells(self) -> AnyArray: ...  # noqa: D102
+    @property
+    def target(self) -> AnyArray: ...  # noqa: D102
+    @property
+    def present(self) -> AnyArray: ...  # noqa: D102
+    @property
+    def weight(self) -> AnyArray | None: ...  # noqa: D102
+
+
+def noise_key(key: Array, blocks: Iterable[RowBlock]) -> Array:
+    """The key of the noise on one table: a release key itself, or a research key of its own.
+
+    Whoever fits two tables under one seed would else add one noise to both, and the difference of
+    two sums would be exact. So it follows from the rows, too. Nothing but noise may be drawn under
+    it, and nothing else be derived from it.
 
     Args:
-        blocks: all rows in order, with `cells` [n, F], `target`, `present` and `weight`, which may
-            be None.
+        key: one typed key.
+        blocks: all rows in order, cells [n, F]. They are not read for a release key.
+
+    Raises:
+        ValueError: as `keys.check`.
     """
-    hashes = [hashlib.sha256() for _ in range(4)]
+    keys.check(key)
+    return key if keys.kind(key) == keys.RELEASE else keys.derived(key, _digest(blocks))
+
+
+def _digest(blocks: Iterable[RowBlock]) -> bytes:
+    """A hash of the present rows and of where they are, whatever the capacity and the blocks."""
+    hashes = [hashlib.sha256() for _ in range(4)]  # each field is hashed over all blocks
     before = 0
     for block in blocks:
         rows = np.flatnonzero(np.asarray(block.present))
-        arrays = [np.asarray(array)[rows] for array in (block.cells, block.target)]
-        if block.weight is not None:
-            arrays.append(np.asarray(block.weight)[rows])
-        for one, array in zip(hashes, (before + rows, *arrays), strict=False):
+        fields = [block.cells, block.target, *([] if block.weight is None else [block.weight])]
+        arrays = [before + rows, *(np.asarray(field)[rows] for field in fields)]
+        for one, array in zip(hashes, arrays, strict=False):
             one.update(array.tobytes())
         before += len(block.present)
     return b"".join(one.digest() for one in hashes)

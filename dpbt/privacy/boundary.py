@@ -102,6 +102,11 @@ class DrawSpec:
         """The number of its independent outputs."""
         return math.prod(self.shape)
 
+    @property
+    def for_places(self) -> bool:
+        """Whether it is for places of the table, and reads no row."""
+        return _for_places(self.mechanism)
+
 
 def check_sites(**parts: Collection[str]) -> None:
     """Refuse a site that two parts of a run draw, such as prologue and rounds: names are unique.

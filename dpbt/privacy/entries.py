@@ -1,8 +1,8 @@
 """What the entries of files must be: shapes of JSON content, and that of a ledger. It needs no JAX.
 
-A shape is a `Kind` of one value, a list of one shape for all entries of a list, or a mapping of
-names to the shapes of an object's entries. A name that ends in a question mark may be absent.
-Entries that are not named are not looked at.
+A shape is a `Kind` of one value. Or it is a list of one shape, for all entries of a list, or a
+mapping of names to the shapes of an object's entries. A name that ends in a question mark may be
+absent. Entries that are not named are not looked at.
 """
 
 import re
@@ -49,7 +49,7 @@ def number(low: float = 0.0, high: float = 1e100) -> Kind:
 
 
 def among(*known: str | None) -> Kind:
-    """Some words, or null."""
+    """Some words; None stands for null."""
     return Kind(f"one of {list(known)}", lambda value: value in known)
 
 

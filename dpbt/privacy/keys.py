@@ -225,31 +225,21 @@ def pair(key: Array) -> tuple[Array, Array]:
     return noise, public
 
 
-def of_seed(seed: int | None) -> tuple[Array, Array]:
-    """(noise, public) of a run: two fresh release keys, or with a seed a pair of research keys."""
+def noise_and_public(seed: int | None) -> tuple[Array, Array]:
+    """Two fresh release keys of a run, or with a seed a pair of research keys."""
     return (fresh_key(), fresh_key()) if seed is None else pair(jax.random.key(seed))
 
 
-def of_rows(key: Array, digest: bytes) -> Array:
-    """The key of the noise on one table: a release key itself, a research key with the table's.
-
-    Whoever fits two tables under one seed would else add one noise to both, and their difference
-    would be exact. It is HMAC-SHA256 of the digest under the research key. So it is private where
-    the digest is: nothing else may be derived from it, and nothing but noise be drawn under it.
+def derived(key: Array, digest: bytes) -> Array:
+    """A research key that follows from another one and from a digest, by HMAC-SHA256.
 
     Args:
-        key: one typed key.
-        digest: of the rows, as `tables.digest` has it.
-
-    Raises:
-        ValueError: as `check`.
+        key: one research key.
+        digest: of anything; the key is then as private as what it is of.
     """
-    check(key)
-    if kind(key) == RELEASE:
-        return key
     words = np.asarray(jax.random.key_data(key)).astype("<u4").tobytes()
-    derived = hmac.digest(words, digest, "sha256")[: len(words)]
-    return jax.random.wrap_key_data(jnp.asarray(np.frombuffer(derived, "<u4").astype(np.uint32)))
+    made = hmac.digest(words, digest, "sha256")[: len(words)]
+    return jax.random.wrap_key_data(jnp.asarray(np.frombuffer(made, "<u4").astype(np.uint32)))
 
 
 class ResearchKeyWarning(UserWarning):

@@ -57,10 +57,10 @@ def makes_recipes(make: Callable[P, Made]) -> Callable[P, Made]:
         try:
             _check_finite(given)
             found = made()
-        except EpsilonRefusedError:
+        except EpsilonRefusedError as refusal:
             if given is None:
                 raise
-            words = _range_words(lambda epsilon: made(epsilon=epsilon), given)
+            words = _range_words(lambda epsilon: made(epsilon=epsilon), given, str(refusal))
             raise ValueError(words) from None
         one = found[0] if isinstance(found, list) else found
         warn_of_delta(one.delta, one.rows)
@@ -80,25 +80,23 @@ def _check_finite(epsilon: Any) -> None:
         raise EpsilonRefusedError("a larger one protects nothing; infinity says so")
 
 
-def _range_words(make: Callable[[Any], Any], given: ArrayLike) -> str:
+def _range_words(make: Callable[[Any], Any], given: ArrayLike, reason: str) -> str:
     """The refusal of an epsilon: the nearest one that is accepted, of three digits, and why.
 
     Args:
         make: epsilon -> recipes; it raises a ValueError where epsilon is refused.
         given: the epsilon that was refused; its infinite entries stay as they are.
+        reason: why.
     """
     numbers = np.asarray(given, np.float64)
     finite = numbers[np.isfinite(numbers)]
-    reason = ""
 
     def accepted(epsilon: float) -> bool:
-        nonlocal reason
         asked = np.where(np.isfinite(numbers), epsilon, numbers)[()]
         try:
             _check_finite(asked)
             make(asked)
-        except ValueError as refusal:
-            reason = str(refusal)
+        except ValueError:
             return False
         return True
 
@@ -112,7 +110,7 @@ def _range_words(make: Callable[[Any], Any], given: ArrayLike) -> str:
         good, refused = (middle, refused) if accepted(math.exp(middle)) else (good, middle)
     word, rest = ("at most", 0.994) if refused > good else ("at least", 1.006)
     rounded = (f"{factor * math.exp(good):.3g}" for factor in (1, rest))
-    nearest = next(text for text in rounded if accepted(float(text)))
+    nearest = next((text for text in rounded if accepted(float(text))), f"{math.exp(good):.6g}")
     return f"epsilon must be {word} {nearest} with these arguments, got {shown(given)}: {reason}"
 
 

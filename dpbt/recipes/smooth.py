@@ -9,6 +9,8 @@ from __future__ import annotations  # so that help() shows ArrayLike by its name
 
 import dataclasses
 import functools
+import math
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -30,8 +32,7 @@ from dpbt.recipes.building import (
 )
 from dpbt.recipes.limits import makes_recipes
 from dpbt.reweighting import LazyNumbers, lazy_bregman, loss_rate
-from dpbt.theory import smooth_bounds
-from dpbt.validate import flag, floats, one_of, positive, shown, whole
+from dpbt.validate import flag, floats, inside, one_of, positive, shown, whole
 
 _SELECTIONS = {"exponential": mechanisms.exponential, "noisy_max": mechanisms.noisy_max}
 MAX_DEPTH = 12
@@ -350,6 +351,37 @@ def _check_noise(
         )
 
 
+class HalfspaceSettings(NamedTuple):
+    """The settings of HS-StL: sigma, T, kappa, and lambda on the scale of the paper's losses."""
+
+    noise: float
+    rounds: int
+    density: float
+    learning_rate: float
+
+
+def halfspace_settings(alpha: float, beta: float, tau: float) -> HalfspaceSettings:
+    """Bun et al. (2020), Algorithm 5: its noise, rounds, density and learning rate.
+
+    kappa = alpha / 4, lambda = tau / 8, T = 1024 log(1/kappa) / tau^2, and
+    sigma = tau / (8 c sqrt(log(3072 log(1/kappa) / (beta tau^2)))).
+
+    The paper leaves c open. For the advantage c = sqrt(2) is enough, because |N(0, 1)| exceeds
+    sqrt(2 log(1/xi)) with probability at most xi. Lemma 29 also needs |nu| <= tau / 8 for the whole
+    noise vector, whose length grows as sigma sqrt(d). No constant c gives that for every dimension,
+    so the lemma's generalisation bound holds for small d only.
+
+    Raises:
+        ValueError: unless alpha, beta and tau are in (0, 1).
+    """
+    inside(alpha=(alpha, 1), beta=(beta, 1), tau=(tau, 1))
+    density = alpha / 4
+    spread = math.log(3072 * math.log(1 / density) / (beta * tau**2))
+    noise = tau / (8 * math.sqrt(2) * math.sqrt(spread))
+    rounds = math.ceil(1024 * math.log(1 / density) / tau**2)
+    return HalfspaceSettings(noise, rounds, density, learning_rate=tau / 8)
+
+
 @makes_recipes
 def hs_stl(
     *,
@@ -372,7 +404,7 @@ def hs_stl(
         alpha: the error to reach, in (0, 1).
         beta: the probability of failure, in (0, 1).
         tau: the margin of the target halfspace, in (0, 1).
-        rows: m. The paper asks for `smooth_bounds.halfspace_rows`.
+        rows: m. The paper asks for the orders of its Theorem 30.
         delta: in (0, 1), for the ledger.
         features: a public bound on the number of features.
         calibration: "tight" or "published".
@@ -383,7 +415,7 @@ def hs_stl(
     Raises:
         ValueError: for a value outside these ranges, naming the argument and what was given.
     """
-    chosen = smooth_bounds.hs_stl(alpha, beta, tau)
+    chosen = halfspace_settings(alpha, beta, tau)
     recipe = halfspace_boost(
         rows=rows,
         delta=delta,

@@ -112,8 +112,9 @@ class PrivateEstimator(BaseEstimator):
         # What is private: the table, padded with absent rows so that no shape shows its length.
         weights = self._weights(label, sample_weight)
         private = table_of(reading, given, labels, answers, recipes[0], weights)
+        report = owner_report_of(reading, given, labels, answers, weights)
         key, public_key = keys_of(self.random_state)
-        key = keys.of_rows(key, tables.digest([private]))
+        key = tables.noise_key(key, [private])
         if is_choice(made, tunes=self._tunes):
             model = tuning.choose(key, private, recipes, tuning.selection(), public_key).model
         else:
@@ -126,7 +127,7 @@ class PrivateEstimator(BaseEstimator):
             self.classes_ = answers.classes
         self.model_ = model
         self._reading, self._made = reading, made
-        self.owner_report_ = owner_report_of(reading, given, labels, answers, weights)
+        self.owner_report_ = report
         return self
 
     def _weights(self, label: Label | None, sample_weight: Any) -> dict[str, Any]:

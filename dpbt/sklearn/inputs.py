@@ -14,9 +14,8 @@ from dpbt import tuning
 from dpbt.base import REPLACE_ONE, Array, Recipe, Table
 from dpbt.data import owner, tables
 from dpbt.data.declarations import Answers, Reading
-from dpbt.data.domains import Domain
+from dpbt.data.domains import Domain, Label, WeightColumn
 from dpbt.data.frames import Rows, names_of
-from dpbt.data.kinds import Numeric
 from dpbt.data.owner import OwnerReport
 from dpbt.data.targets import Target
 from dpbt.privacy import keys
@@ -220,17 +219,20 @@ def owner_report_of(
     reading: Reading, given: Rows, labels: Any, answers: Answers, weights: Mapping[str, Any]
 ) -> OwnerReport:
     """How the declaration reads X, y and weights; arguments as `table_of` has them."""
-    known, columns = dict(reading.domain), dict(reading.columns(given))
-    own = {_LABEL: (answers.kind, labels)}
+    columns = dict(reading.columns(given))
+
+    def add(name: str, column: Any) -> str:
+        while name in columns:
+            name = f"({name})"
+        columns[name] = column
+        return name
+
+    weight = None
     if "sample_weight" in weights:
-        own[_WEIGHT] = Numeric(0, weights["most_weight"]), weights["sample_weight"]
-    for name, (kind, column) in own.items():
-        known[name], columns[name] = kind, column
-    return owner.report(known, _LABEL, [columns])
-
-
-_LABEL, _WEIGHT = "(y)", "(sample_weight)"
-"""What a report calls them, unlike any column."""
+        name = add("sample_weight", weights["sample_weight"])
+        weight = WeightColumn(name, weights["most_weight"])
+    label = Label(add("y", labels), **answers.options, weight=weight)
+    return owner.report(reading.domain, label, [columns])
 
 
 def keys_of(random_state: Any) -> tuple[Array, Array]:
@@ -241,4 +243,4 @@ def keys_of(random_state: Any) -> tuple[Array, Array]:
     """
     if random_state is not None and not isinstance(random_state, numbers.Integral):
         random_state = check_random_state(random_state).randint(np.iinfo(np.int32).max)
-    return keys.of_seed(None if random_state is None else int(random_state))
+    return keys.noise_and_public(None if random_state is None else int(random_state))

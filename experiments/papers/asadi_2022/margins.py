@@ -18,8 +18,7 @@ from dpbt import recipes
 from dpbt.analysis import diagnostics
 from dpbt.base import Array, Table
 from dpbt.data.questions import splits_of
-from dpbt.theory import smooth_bounds
-from experiments.common import commands, results
+from experiments.common import commands, results, smooth_bounds
 from experiments.papers.asadi_2022 import table as tables
 from experiments.papers.asadi_2022.features import load, training_rows
 from experiments.papers.asadi_2022.jobs import add_options

@@ -17,8 +17,7 @@ from dpbt.analysis import diagnostics
 from dpbt.data.domains import Boolean
 from dpbt.data.questions import splits_of
 from dpbt.data.tables import take
-from dpbt.theory import smooth_bounds
-from experiments.common import commands, results
+from experiments.common import commands, results, smooth_bounds
 from experiments.papers.asadi_2022 import table
 from experiments.papers.asadi_2022.jobs import (
     Job,

@@ -5,8 +5,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from dpbt.theory import smooth_bounds
-from experiments.common import data
+from experiments.common import data, smooth_bounds
 from experiments.common.results import Line
 from experiments.papers.asadi_2022.features import load
 from experiments.papers.asadi_2022.settings import (

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from dpbt.base import AnyArray
-from dpbt.theory import forest_bounds
+from experiments.common import forest_bounds
 from experiments.papers.bojarski_2014.settings import ANALYSIS, SURE
 
 

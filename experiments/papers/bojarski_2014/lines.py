@@ -7,8 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from dpbt.prediction import VOTINGS
-from dpbt.theory import forest_bounds
-from experiments.common import protocols
+from experiments.common import forest_bounds, protocols
 from experiments.common.results import Line
 from experiments.papers.bojarski_2014.bounds import bounds, least_bounds
 from experiments.papers.bojarski_2014.grid import NEGATIVE, Errors, Run

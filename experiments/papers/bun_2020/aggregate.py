@@ -7,8 +7,8 @@ from pathlib import Path
 from scipy.stats import chi
 
 from dpbt.commands.errors import InputError
-from dpbt.theory import smooth_bounds
-from experiments.common import aggregated
+from dpbt.recipes.smooth import halfspace_settings
+from experiments.common import aggregated, smooth_bounds
 from experiments.common.results import Line
 from experiments.papers.bun_2020 import rates
 from experiments.papers.bun_2020.settings import (
@@ -84,5 +84,5 @@ def longest_noise(tau: float) -> float:
 
     A round exceeds it with probability beta / (3 T), in the dimension of our samples.
     """
-    chosen = smooth_bounds.hs_stl(ALPHA, BETA, tau)
+    chosen = halfspace_settings(ALPHA, BETA, tau)
     return chosen.noise * float(chi.isf(BETA / (3 * chosen.rounds), DIMENSION))

@@ -9,7 +9,7 @@ import numpy as np
 
 from dpbt import recipes
 from dpbt.sweeps import plan, runner, storage
-from dpbt.theory import smooth_bounds
+from experiments.common import smooth_bounds
 from experiments.common.progress import progress
 from experiments.common.results import Line
 from experiments.papers.bun_2020.samples import sample

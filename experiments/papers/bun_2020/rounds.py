@@ -11,7 +11,8 @@ from dpbt import recipes
 from dpbt.base import Array, Table
 from dpbt.learners.halfspace import PUBLISHED_L2
 from dpbt.privacy import accounting, slickness
-from dpbt.theory import smooth_bounds
+from dpbt.recipes.smooth import halfspace_settings
+from experiments.common import smooth_bounds
 from experiments.common.results import Line
 from experiments.papers.bun_2020.samples import sample
 from experiments.papers.bun_2020.settings import (
@@ -76,7 +77,7 @@ def needed(options: argparse.Namespace) -> list[Line]:
 
 
 def _line(tau: float, count: int, options: argparse.Namespace) -> Line:
-    chosen = smooth_bounds.hs_stl(ALPHA, BETA, tau)
+    chosen = halfspace_settings(ALPHA, BETA, tau)
     recipe = recipes.halfspace_boost(
         rows=BASE["rows"],
         noise_scale=chosen.noise,

@@ -1,11 +1,11 @@
 """Calculators of the bounds of Asadi et al. (2022) and Bun et al. (2020), in natural logarithms."""
 
 import math
-from typing import NamedTuple
 
 import numpy as np
 
-from dpbt.validate import floats, shown
+from dpbt.recipes.smooth import HalfspaceSettings
+from dpbt.validate import inside
 
 
 def rounds_needed(advantage: float, density: float) -> int:
@@ -22,7 +22,7 @@ def rounds_needed(advantage: float, density: float) -> int:
     Raises:
         ValueError: outside these ranges.
     """
-    _inside(advantage=(advantage, 0.5 + 1e-12), density=(density, 1))
+    inside(advantage=(advantage, 0.5 + 1e-12), density=(density, 1))
     return math.ceil(16 * math.log(1 / density) / advantage**2)
 
 
@@ -38,39 +38,8 @@ def rule_advantage(gamma: float, eta: float, rules: int, failure: float) -> floa
         rules: |H|, twice the number of splits plus two.
         failure: beta, in (0, 1).
     """
-    _inside(failure=(failure, 1))
+    inside(failure=(failure, 1))
     return gamma - math.log(rules / failure) / eta
-
-
-class HalfspaceSettings(NamedTuple):
-    """The settings of HS-StL: sigma, T, kappa, and lambda on the scale of the paper's losses."""
-
-    noise: float
-    rounds: int
-    density: float
-    learning_rate: float
-
-
-def hs_stl(alpha: float, beta: float, tau: float) -> HalfspaceSettings:
-    """Bun et al. (2020), Algorithm 5: its noise, rounds, density and learning rate.
-
-    kappa = alpha / 4, lambda = tau / 8, T = 1024 log(1/kappa) / tau^2, and
-    sigma = tau / (8 c sqrt(log(3072 log(1/kappa) / (beta tau^2)))).
-
-    The paper leaves c open. For the advantage c = sqrt(2) is enough, because |N(0, 1)| exceeds
-    sqrt(2 log(1/xi)) with probability at most xi. Lemma 29 also needs |nu| <= tau / 8 for the whole
-    noise vector, whose length grows as sigma sqrt(d). No constant c gives that for every dimension,
-    so the lemma's generalisation bound holds for small d only.
-
-    Raises:
-        ValueError: unless alpha, beta and tau are in (0, 1).
-    """
-    _inside(alpha=(alpha, 1), beta=(beta, 1), tau=(tau, 1))
-    density = alpha / 4
-    spread = math.log(3072 * math.log(1 / density) / (beta * tau**2))
-    noise = tau / (8 * math.sqrt(2) * math.sqrt(spread))
-    rounds = math.ceil(1024 * math.log(1 / density) / tau**2)
-    return HalfspaceSettings(noise, rounds, density, learning_rate=tau / 8)
 
 
 def halfspace_rows(
@@ -89,7 +58,7 @@ def halfspace_rows(
     Raises:
         ValueError: unless alpha, beta, tau, delta are in (0, 1) and epsilon is positive.
     """
-    _inside(
+    inside(
         alpha=(alpha, 1),
         beta=(beta, 1),
         tau=(tau, 1),
@@ -114,7 +83,7 @@ def halfspace_rows_for(settings: HalfspaceSettings, rho: float, moved: float) ->
     n = moved sqrt(T / (2 rho)) / (kappa sigma).
 
     Args:
-        settings: from `hs_stl`.
+        settings: from `recipes.smooth.halfspace_settings`.
         rho: the total; `accounting.zcdp_rho(epsilon, delta)`.
         moved: L2 sensitivity times kappa n: 2 (`slickness.CENTER_L2`), or 4 as published.
     """
@@ -139,22 +108,9 @@ def margin_accuracy(margins: np.ndarray, rademacher: float, delta: float = 0.05)
             (`diagnostics.rademacher`).
         delta: in (0, 1).
     """
-    _inside(delta=(delta, 1))
+    inside(delta=(delta, 1))
     margins = np.asarray(margins, np.float64)
     thetas = np.linspace(0.01, 1.0, 100)
     slack = 3 * math.sqrt(math.log(2 * len(thetas) / delta) / (2 * len(margins)))
     wrong = [np.mean(margins <= theta) + 2 * rademacher / theta + slack for theta in thetas]
     return 1 - float(min(wrong))
-
-
-def _inside(**ranges: tuple[float, float]) -> None:
-    """Check that each number is above 0 and below its bound; they are given as (number, bound).
-
-    Raises:
-        ValueError: naming the number, its range and what was given.
-    """
-    for name, (value, below) in ranges.items():
-        if not np.all((floats(name, value) > 0) & (floats(name, value) < below)):
-            raise ValueError(
-                f"{name} must be greater than 0 and less than {below:g}, got {shown(value)}"
-            )

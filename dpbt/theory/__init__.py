@@ -1,1 +1,0 @@
-"""Error bounds and sample sizes of the papers."""

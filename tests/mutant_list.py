@@ -534,6 +534,20 @@ MUTANTS = [
         (statement("a_statement_names_the_kind_of_the_key"),),
     ),
     Mutant(
+        "runs under other random bits",
+        "dpbt/checks.py",
+        "    if not jax.config.jax_threefry_partitionable:",
+        "    if False:",
+        ("tests/test_precision.py::test_no_entry_runs_under_other_flags[boost]",),
+    ),
+    Mutant(
+        "runs in double precision",
+        "dpbt/checks.py",
+        '    if jax.config.read("jax_enable_x64"):',
+        "    if False:",
+        ("tests/test_precision.py::test_no_entry_runs_under_other_flags[boost]",),
+    ),
+    Mutant(
         "greedy trees compiled sooner, with other releases",
         "dpbt/boosting.py",
         "exact = pricing.in_one_pass(recipe)",

@@ -73,8 +73,8 @@ CHUNKS = [
     Mutant(
         "trees of one pass with one noise",
         "dpbt/chunked.py",
-        "        key = self._noise.rounds[number]\n        for sites",
-        "        key = self._noise.rounds[0]\n        for sites",
+        "return keys_of_run.rounds[int(told.number)]",
+        "return keys_of_run.rounds[0]",
         (commands("a_folder_gives_the_model_of_the_file[forest]"),),
     ),
     Mutant(
@@ -131,13 +131,13 @@ CHUNKS = [
         "dpbt/privacy/totals.py",
         "lambda part: np.asarray(part).astype(np.int64), dict(second)",
         "lambda part: np.asarray(part).astype(np.int32).astype(np.int64) % 2**31, dict(second)",
-        (chunks("sums_over_parts_add_up_to_those_of_the_table"),),
+        ("tests/test_chunk_sums.py::test_sums_over_parts_add_up_to_those_of_the_table",),
     ),
     Mutant(
         "large totals without noise",
         "dpbt/privacy/totals.py",
-        "*_limbs(value), asked.scale)",
-        "*_limbs(value), 0 * asked.scale)",
+        "*_limbs(value), asked.noise)",
+        "*_limbs(value), 0 * asked.noise)",
         (chunks("large_totals_have_the_noise_of_small_ones"), chunks("sums_go_beyond_int32")),
     ),
     Mutant(
@@ -213,9 +213,23 @@ CHUNKS = [
     Mutant(
         "a sum that follows from a draw of its own stage",
         "dpbt/privacy/boundary.py",
-        "if not order or read & set(order[-1]):",
-        "if not order:",
+        "(not order or of_sum & set(order[-1]))",
+        "not order",
         (trees("stages_follow_from_what_sums_read"),),
+    ),
+    Mutant(
+        "what a draw is told follows from rows",
+        "dpbt/privacy/boundary.py",
+        "if ROWS in told or (public",
+        "if (public",
+        (trees("what_is_told_of_a_draw_follows_from_no_row"),),
+    ),
+    Mutant(
+        "a release of a checkpoint that another part draws",
+        "dpbt/chunked.py",
+        "if not alike or not 0",
+        "if not 0",
+        ("tests/test_hostile_files.py::test_a_release_that_was_changed_and_signed_is_refused",),
     ),
     Mutant(
         "zeros of another type for the part of each place",

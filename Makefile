@@ -6,16 +6,20 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 PAPERS := nock_henecka_2020 asadi_2022 bun_2020 bojarski_2014
 
-.PHONY: demo test test-all mutants check docs figures gallery results reproduction clean
+.PHONY: demo test test-experiments test-all mutants check docs figures gallery results reproduction clean
 
 demo: $(READY)
 	$(BIN)/python -m experiments demo
 
 # pytest rewrites and compiles all files of tests, unless it may keep them.
-test test-all: export PYTHONDONTWRITEBYTECODE =
+test test-experiments test-all: export PYTHONDONTWRITEBYTECODE =
 
 test: $(READY)
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest --ignore=tests/experiments
+
+# Of experiments, figures, README and docs.
+test-experiments: $(READY)
+	$(BIN)/python -m pytest tests/experiments
 
 test-all: $(READY)
 	JAX_DISABLE_MOST_OPTIMIZATIONS=0 $(BIN)/python -m pytest -m ""

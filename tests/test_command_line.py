@@ -519,6 +519,6 @@ PAGE = (ROOT / "docs" / "handing_over.md").read_text()
 
 
 def test_the_commands_of_the_docs_are_all_of_them():
-    """`tests/test_docs.py` runs them."""
+    """`tests/experiments/test_docs.py` runs them."""
     shown = [words for block in blocks(PAGE, "sh") for words in pages.commands(block)]
     assert {words[1] for words in shown if words[0] == "dpbt"} == set(command_line.COMMANDS)

@@ -359,7 +359,7 @@ def test_one_integer_that_moves_by_all_is_the_worst_case(scale, first, second):
 def test_the_outputs_of_the_page_are_those_of_its_code(tmp_path, monkeypatch, capsys):
     """Every line that is shown is printed by the block of code before it.
 
-    `tests/test_docs.py` runs the same code with its fits, which print nothing.
+    `tests/experiments/test_docs.py` runs the same code with its fits, which print nothing.
     """
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(

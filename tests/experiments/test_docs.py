@@ -15,7 +15,7 @@ from dpbt.privacy.keys import ResearchKeyWarning
 from tests import names, pages, prose
 from tests.pages import PAGES, blocks
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text()
 EXAMPLES = {path.name: path for path in sorted((ROOT / "docs" / "examples").glob("*.py"))}
 
@@ -117,7 +117,7 @@ def test_commands_are_read_by_their_programs(page):
 
 
 TUTORIAL = ("income.py", "read_model.py")
-"""These take files, and are run by `tests/test_tutorial.py`."""
+"""These take files, and are run by `tests/experiments/test_tutorial.py`."""
 
 
 SLOW = ("sweep.py", "pictures.py")
@@ -193,7 +193,12 @@ def test_names_and_files_exist(page):
 def test_a_name_that_moved_is_found():
     for name in ("sensitivity.error_weight", "slickness.indicator", "rule_range", "tests/none.py"):
         assert not names.is_there(name)
-    for name in ("Recipe.kind", "dpbt.fit.kind", "purse.fits(key)", "tests/test_docs.py::test_no"):
+    for name in (
+        "Recipe.kind",
+        "dpbt.fit.kind",
+        "purse.fits(key)",
+        "tests/experiments/test_docs.py::test_no",
+    ):
         assert not names.is_there(name)
     for name in ("slickness.INDICATOR", "Recipe.rounds", "purse.take(recipe)", "np.array", "x > 1"):
         assert names.is_there(name)

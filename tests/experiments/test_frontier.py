@@ -33,7 +33,7 @@ from experiments.frontier import (
 from paper_figures.frontier import curves
 from paper_figures.frontier import ranks as rank_figure
 
-PAGE = Path(__file__).parent.parent / "docs" / "frontier.md"
+PAGE = Path(__file__).parents[2] / "docs" / "frontier.md"
 DOMAIN = {"age": Numeric(0, 100, bins=4, missing=True), "job": Nominal(("clerk", "smith", "cook"))}
 
 

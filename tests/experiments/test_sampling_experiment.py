@@ -13,7 +13,7 @@ from experiments import __main__ as command_line
 from experiments.common import pages, results
 from experiments.frontier import sampling
 
-PAGE = Path(__file__).parent.parent / "docs" / "accuracy.md"
+PAGE = Path(__file__).parents[2] / "docs" / "accuracy.md"
 
 
 def test_the_page_of_sampling_is_made_of_its_lines():

@@ -28,7 +28,7 @@ from paper_figures import gallery
 from paper_figures.nock_henecka_2020 import domains, runs
 from tests.tables import random_table
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 MOST_BYTES = 10e6
 GROWING = ("measures", "table_1", "overall", "bins")
 """Results that have some lines only once a long run is finished."""

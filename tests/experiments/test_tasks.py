@@ -22,7 +22,7 @@ from experiments.tasks.task import CLASSES, REGRESSION
 from paper_figures.tasks import classes as class_figure
 from paper_figures.tasks import regression as number_figure
 
-PAGE = Path(__file__).parent.parent / "docs" / "classes_and_regression.md"
+PAGE = Path(__file__).parents[2] / "docs" / "classes_and_regression.md"
 DOMAIN = {"age": Numeric(0, 100, bins=4), "job": Nominal(("clerk", "smith", "cook"))}
 TASKS = {task.name: task for task in (CLASSES, REGRESSION)}
 

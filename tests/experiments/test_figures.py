@@ -11,7 +11,7 @@ from paper_figures import style
 from paper_figures.bojarski_2014 import series
 from paper_figures.bun_2020 import theorems
 from paper_figures.nock_henecka_2020 import domains, fig62
-from tests.test_reproduction import ROOT
+from tests.experiments.test_reproduction import ROOT
 
 SMALL = (
     "nock_henecka_2020/fig2",

@@ -26,7 +26,7 @@ from experiments.papers.nock_henecka_2020 import (
 )
 from tests.tables import random_table
 
-PAGE = Path(__file__).parent.parent / "docs" / "nock_henecka.md"
+PAGE = Path(__file__).parents[2] / "docs" / "nock_henecka.md"
 SUMMARY = PAGE.with_name("nock_readings.csv")
 ALL_NOISE = second_option.Noise(splits=True, leaves=True, each_leaf=True, before=True)
 

@@ -1,0 +1,1 @@
+"""Tests of experiments, figures and documents, which `make test-experiments` and CI run."""

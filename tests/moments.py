@@ -100,7 +100,7 @@ HALF = ", half written"
 def _is_written(event: str, place: Path) -> bool:
     """Whether a file has been written that was not there, or a line of it."""
     appended = event == "fsync" and place.is_file() and not place.name.startswith(".")
-    return appended or event == "os.chmod"
+    return appended or (event == "os.chmod" and place.stat().st_size > 0)
 
 
 def cut_last_line(path: Path) -> None:

@@ -12,7 +12,9 @@ import dpbt
 from dpbt import modelfiles, storage
 from dpbt.sweeps import fingerprints, folders
 from dpbt.sweeps.storage import save_columns
-from tests.test_chunk_commands import FIT, FOREST, fill, interrupted, run
+from tests.test_chunk_commands import FIT, FOREST, files, interrupted, model, run
+
+__all__ = ["files", "model"]  # fixtures
 
 UMASKS = (0o022, 0o077)
 
@@ -28,24 +30,6 @@ def under(umask):
 
 def mode(path):
     return stat.S_IMODE(os.stat(path).st_mode)
-
-
-@pytest.fixture(scope="module")
-def model(tmp_path_factory):
-    """The file of a model."""
-    folder = tmp_path_factory.mktemp("model")
-    fill(folder)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.chdir(folder)
-        assert run("fit", "rows.csv", *FIT, *FOREST, "--out", "model.json") == 0
-    return folder / "model.json"
-
-
-@pytest.fixture
-def files(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    fill(tmp_path)
-    return tmp_path
 
 
 def stopped(model):

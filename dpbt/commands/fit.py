@@ -3,7 +3,7 @@
 Each row of the file is read by itself, and no cell is an error. The domain says which column is the
 label, and what it may hold: two classes, several, or a number in a range. It may name a column of
 weights. A row with another label is absent. What is printed and written is covered by the
-guarantee, up to the running time. So is no report that a terminal shows to the owner of the rows.
+guarantee, up to the running time. A report that a terminal shows to the owner of the rows is not.
 """
 
 import argparse

@@ -185,12 +185,18 @@ def stages(recipe: Recipe, part: str) -> Stages:
     key = recipe.learner, part, recipe.reweighter
     if key not in _STAGES:
         view = _row(*key, recipe.budget, recipe.public(), jnp.float32(0))
-        _STAGES[key] = boundary.stages(program_of(recipe.learner, part), view)
-    return _STAGES[key]
+        try:
+            _STAGES[key] = boundary.stages(program_of(recipe.learner, part), view)
+        except ValueError as error:
+            _STAGES[key] = str(error)
+    found = _STAGES[key]
+    if isinstance(found, str):
+        raise ValueError(found)
+    return found
 
 
-_STAGES: dict[tuple[WeakLearner, str, Reweighter], Stages] = {}
-"""Stages follow from the static parts of a recipe alone."""
+_STAGES: dict[tuple[WeakLearner, str, Reweighter], Stages | str] = {}
+"""Stages, or why there are none: both follow from the static parts of a recipe alone."""
 
 
 def check_in_parts(recipe: Recipe) -> None:

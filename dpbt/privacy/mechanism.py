@@ -269,11 +269,6 @@ class DrawRequest(Protocol):
         """f32[...]: the scale that the mechanism is given."""
         ...
 
-    @property
-    def outputs(self) -> int:
-        """The number of its independent outputs."""
-        ...
-
 
 class StepLoss(NamedTuple):
     """What one draw costs between two tables, in the worst case over its outputs.

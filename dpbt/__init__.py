@@ -12,31 +12,25 @@ if TYPE_CHECKING:
         forests,
         learners,
         losses,
-        onnx,
-        prediction,
-        reader,
         recipes,
         reweighting,
-        saving,
-        statements,
         sweeps,
         tuning,
     )
-    from dpbt.analysis import audit, diagnostics, effects, plot
-    from dpbt.analysis.explain import explain
-    from dpbt.base import Model, Questions, Recipe, Table, Transcript, Tree
+    from dpbt.analysis import audit, effects, plot
+    from dpbt.base import Questions, Recipe, Table, Transcript, Tree
     from dpbt.boosting import Boosted, boost, fit, replay
     from dpbt.chunked import fit_chunks
-    from dpbt.data import cells, chunks, conversion, domains, files, owner, questions
+    from dpbt.data import blocks, cells, convert, domains, files, owner, questions
     from dpbt.data.tables import table
-    from dpbt.prediction import decision_function, predict, predict_proba
     from dpbt.privacy import accounting, boundary, keys, mechanisms
     from dpbt.privacy.keys import fresh_key
-    from dpbt.privacy.pricing import ledger
-    from dpbt.purse import Purse
-    from dpbt.reader import SavedModel, load
-    from dpbt.saving import save
-    from dpbt.statements import statement
+    from dpbt.purse import Filter
+    from dpbt.release import onnx
+    from dpbt.release.explain import explain
+    from dpbt.release.file import load, save
+    from dpbt.release.model import Model, decision_function, predict, predict_proba
+    from dpbt.release.statement import ledger, statement
     from dpbt.tuning import tune
 
 _MODULES = {
@@ -44,10 +38,9 @@ _MODULES = {
     "audit": "dpbt.analysis.audit",
     "boosting": "dpbt.boosting",
     "boundary": "dpbt.privacy.boundary",
+    "blocks": "dpbt.data.blocks",
     "cells": "dpbt.data.cells",
-    "chunks": "dpbt.data.chunks",
-    "conversion": "dpbt.data.conversion",
-    "diagnostics": "dpbt.analysis.diagnostics",
+    "convert": "dpbt.data.convert",
     "domains": "dpbt.data.domains",
     "effects": "dpbt.analysis.effects",
     "files": "dpbt.data.files",
@@ -56,42 +49,37 @@ _MODULES = {
     "learners": "dpbt.learners",
     "losses": "dpbt.losses",
     "mechanisms": "dpbt.privacy.mechanisms",
-    "onnx": "dpbt.onnx",
+    "onnx": "dpbt.release.onnx",
     "owner": "dpbt.data.owner",
     "plot": "dpbt.analysis.plot",
-    "prediction": "dpbt.prediction",
     "questions": "dpbt.data.questions",
-    "reader": "dpbt.reader",
     "recipes": "dpbt.recipes",
     "reweighting": "dpbt.reweighting",
-    "saving": "dpbt.saving",
-    "statements": "dpbt.statements",
     "sweeps": "dpbt.sweeps",
     "tuning": "dpbt.tuning",
 }
 _NAMES = {
     "Boosted": "dpbt.boosting",
-    "Model": "dpbt.base",
-    "Purse": "dpbt.purse",
+    "Model": "dpbt.release.model",
+    "Filter": "dpbt.purse",
     "Questions": "dpbt.base",
     "Recipe": "dpbt.base",
-    "SavedModel": "dpbt.reader",
     "Table": "dpbt.base",
     "Transcript": "dpbt.base",
     "Tree": "dpbt.base",
     "boost": "dpbt.boosting",
-    "decision_function": "dpbt.prediction",
-    "explain": "dpbt.analysis.explain",
+    "decision_function": "dpbt.release.model",
+    "explain": "dpbt.release.explain",
     "fit": "dpbt.boosting",
     "fit_chunks": "dpbt.chunked",
     "fresh_key": "dpbt.privacy.keys",
-    "ledger": "dpbt.privacy.pricing",
-    "load": "dpbt.reader",
-    "predict": "dpbt.prediction",
-    "predict_proba": "dpbt.prediction",
+    "ledger": "dpbt.release.statement",
+    "load": "dpbt.release.file",
+    "predict": "dpbt.release.model",
+    "predict_proba": "dpbt.release.model",
     "replay": "dpbt.boosting",
-    "save": "dpbt.saving",
-    "statement": "dpbt.statements",
+    "save": "dpbt.release.file",
+    "statement": "dpbt.release.statement",
     "table": "dpbt.data.tables",
     "tune": "dpbt.tuning",
 }
@@ -101,11 +89,10 @@ __version__ = metadata.version("dpbt")
 
 __all__ = [
     "Boosted",
+    "Filter",
     "Model",
-    "Purse",
     "Questions",
     "Recipe",
-    "SavedModel",
     "Table",
     "Transcript",
     "Tree",

@@ -22,7 +22,7 @@ COMMANDS = {
         "statement",
         "audit",
         "domain",
-        "purse",
+        "filter",
     )
 }
 

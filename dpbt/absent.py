@@ -13,14 +13,14 @@ import jax.numpy as jnp
 
 from dpbt.base import Array, Recipe, Release, Table, View
 from dpbt.data import targets
-from dpbt.data.chunks import ChunkedTable
+from dpbt.data.blocks import BlockTable
 from dpbt.privacy import boundary, pricing
 from dpbt.privacy.boundary import DrawSpec
 from dpbt.reweighting import counted_weights
 from dpbt.rounds import after_rounds, before_rounds, placed_by
 
 
-def row_of(table: ChunkedTable) -> Table:
+def row_of(table: BlockTable) -> Table:
     """One absent row of the kind of the table's."""
     room = table.room(1)
     target = table.target

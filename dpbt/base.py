@@ -14,16 +14,14 @@ share a program.
 """
 
 import dataclasses
-from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import jax
 import numpy as np
 
-import dpbt
 from dpbt.data.targets import Target, response_of
-from dpbt.privacy.mechanism import Allowance, Numbers
+from dpbt.privacy.mechanism import Numbers
 from dpbt.public import ADD_REMOVE as ADD_REMOVE
 from dpbt.public import BINARY as BINARY
 from dpbt.public import CELLS as CELLS
@@ -35,6 +33,7 @@ from dpbt.public import UNSPLIT as UNSPLIT
 from dpbt.public import Questions as Questions
 from dpbt.public import Relation as Relation
 from dpbt.public import Response as Response
+from dpbt.public import Tree as Tree
 from dpbt.public import one_of_classes as one_of_classes
 from dpbt.public import relation as relation
 from dpbt.public import relation_name as relation_name
@@ -47,7 +46,7 @@ Release = dict[str, Array]
 """Everything that leaves one run of a weak learner: one array for each named site."""
 
 Budget = Any
-"""A learner's own NamedTuple of numbers: noise scales and settings."""
+"""A learner's own NamedTuple of numbers; its `noise` has the multiplier of each site."""
 
 Reweighting = Any
 """A re-weighter's own NamedTuple of numbers."""
@@ -60,9 +59,6 @@ Hypothesis = Any
 
 Hypotheses = Any
 """Hypotheses of all rounds, stacked along a leading axis."""
-
-LedgerEvent = Any
-"""An `accounting.Event`: what a learner declares about one draw."""
 
 GRID = 127
 """Weights of rows are integers in 0..GRID, in units of `Weighted.cap` / GRID.
@@ -96,19 +92,6 @@ class Table(NamedTuple):
     weight: Array | None = None
     declared: Array | None = None
     __repr__ = without_values
-
-
-class Tree(NamedTuple):
-    """A complete binary tree of depth D.
-
-    Attributes:
-        split: i32[2^D - 1], heap order: the children of node i are 2i+1 (split false) and 2i+2
-            (true). `UNSPLIT` routes every row left.
-        leaf: f32[2^D]: the value added to the score of a row that ends there.
-    """
-
-    split: Array
-    leaf: Array
 
 
 class Weighted(NamedTuple):
@@ -192,11 +175,9 @@ class HypothesisClass(NamedTuple):
         prepare: (table) -> the same rows laid out for the loops, with attributes `target`,
             `present` and, if rows may have weights, `weight`.
         predict: (hypothesis, prepared) -> f32[N], or f32[K, N] with several classes: what the
-            hypothesis adds to the score of each row.
+            hypothesis adds to the score of each row. One that is an `Of` a kind of
+            `learners.hypotheses` is saved and put in words, too.
         bound: (hypothesis) -> f32[]: an upper bound on |prediction| for every possible row.
-        explain: (hypotheses of T rounds on the host, domain) -> the model in words.
-        shares: (hypotheses, prepared) -> f32[k, N], the shares of the positive class that they
-            state instead of scores, and NaN for rounds beyond T.
         scaled: (hypotheses of T rounds, f32[] slope) -> hypotheses whose predictions are slope
             times theirs. A learner with an epilogue needs it.
         place: (structure of a round, prepared) -> the same rows with what the structure says of
@@ -212,8 +193,6 @@ class HypothesisClass(NamedTuple):
     prepare: Callable[[Table], Prepared]
     predict: Callable[[Hypothesis, Prepared], Array]
     bound: Callable[[Hypothesis], Array]
-    explain: Callable[[Hypotheses, Mapping[str, Any]], str] | None = None
-    shares: Callable[[Hypotheses, Prepared], Array] | None = None
     scaled: Callable[[Hypotheses, Array], Hypotheses] | None = None
     place: Callable[[Any, Prepared], Prepared] | None = None
     response: Response = BINARY
@@ -231,11 +210,15 @@ Program = Callable[..., None]
 - public: what is public in the round.
 """
 
-Events = Callable[[Budget, "Public"], "list[LedgerEvent]"]
-"""(budget, public) -> one accounting.Event for each site of a program.
 
-Their numbers have the same axes of settings as the budget.
-"""
+class Noise(NamedTuple):
+    """The numbers of a learner that has no others than its noise.
+
+    Attributes:
+        noise: site -> f32[...], the multiplier of its sensitivity (`boundary.Draw`).
+    """
+
+    noise: dict[str, Numbers]
 
 
 class View(NamedTuple):
@@ -276,7 +259,6 @@ class Prologue(NamedTuple):
 
     Attributes:
         program: its private program, which reads the weights of `uniform` re-weighting.
-        events: what prices its draws.
         intercept: (its release, budget) -> f32[], the score that every row starts from; f32[K]
             with several classes.
         tag: names the prologue and every static part of it. A learner may be given another prologue
@@ -288,7 +270,6 @@ class Prologue(NamedTuple):
     """
 
     program: Program
-    events: Events
     intercept: Callable[[Release, Budget], Array]
     tag: str
     unit: Callable[[Release, Budget], Array] | None = None
@@ -302,7 +283,6 @@ class Epilogue(NamedTuple):
         program: its private program. In place of weights it is given the scores of the rows, f32[N]
             or f32[K, N]. Given the earlier releases, the score of a row is a function of that row
             alone.
-        events: what prices its draws.
         line: (its release, budget, f32[] start) -> (f32[] slope, f32[] intercept). The score of a
             row becomes intercept + slope (score - start), with `start` where scores started. Start
             and intercept are f32[K] with several classes.
@@ -311,7 +291,6 @@ class Epilogue(NamedTuple):
     """
 
     program: Program
-    events: Events
     line: Callable[[Release, Budget, Array], tuple[Array, Array]]
     tag: str
 
@@ -325,25 +304,24 @@ class WeakLearner(NamedTuple):
         tag: names the learner and every static part of it, so that two learners under one key have
             independent noise (`boosting.boost`).
         program: the private program of one round.
-        events: what prices its draws.
         hypothesis: (release, budget, public) -> a hypothesis, such as a `Tree`. It is
             post-processing and never sees the table.
         hypotheses: the class that the hypothesis belongs to.
-        relation: the neighbouring relation that the events hold under; None if they hold under
-            both.
-        coupled: whether the events hold where the weights of all rows depend on each other and move
-            as `slickness` says (`reweighting.lazy_bregman`). If not, each weight must depend on its
-            own row alone.
-        unprotected: what the calibration reads off the private data without any mechanism.
-        total: whether the events assume a total weight of kappa rows, which
+        relation: the neighbouring relation that the sensitivities of its draws hold under; None if
+            they hold under both.
+        fractions: (site, fraction of the budget), for each site of all of its parts; a recipe may
+            have its own.
+        params: (noise multipliers by site, public) -> the learner's numbers.
+        coupled: whether the sensitivities hold where the weights of all rows depend on each other
+            and move as `slickness` says (`reweighting.lazy_bregman`). If not, each weight must
+            depend on its own row alone.
+        unprotected: what the program reads off the private data without any mechanism.
+        total: whether the sensitivities assume a total weight of kappa rows, which
             `reweighting.lazy_bregman` gives.
         withheld: the sites that `fit` leaves out of the model, because their length or their order
             follows the private rows. The tree of each row is an example.
         prologue: what is done once before the first round, if anything.
         epilogue: what is done once after the last round, if anything.
-        by_depth: the fields of its budget that have an entry for each depth on their last axis.
-        calibrate: (allowance of all rounds, rounds, public) -> budget, for `recipes.custom`; None
-            for a learner whose recipe says how its budget is shared.
         structure: (budget, public) -> what is public in a round and both the program and
             `hypothesis` read, such as its questions. The loop asks for it once a round.
         work: (shapes of prepared rows) -> (bytes of a row, bytes of all rows together) that a round
@@ -352,18 +330,17 @@ class WeakLearner(NamedTuple):
 
     tag: str
     program: Program
-    events: Events
     hypothesis: Callable[[Release, Budget, Public], Hypothesis]
     hypotheses: HypothesisClass
     relation: Relation | None
+    fractions: tuple[tuple[str, float], ...]
+    params: Callable[[Mapping[str, Numbers], Public], Budget]
     coupled: bool
     unprotected: tuple[str, ...]
     total: bool = False
     withheld: tuple[str, ...] = ()
     prologue: Prologue | None = None
     epilogue: Epilogue | None = None
-    by_depth: tuple[str, ...] = ()
-    calibrate: Callable[[Allowance, Numbers, Public], Budget] | None = None
     structure: Callable[[Budget, Public], Any] | None = None
     work: Callable[[Prepared], tuple[int, int]] | None = None
 
@@ -470,13 +447,13 @@ class Recipe(HoldsFunctions):
 
 
 def check_parts(learner: WeakLearner, reweighter: Reweighter, relation: Relation) -> None:
-    """Refuse a learner, a re-weighter and a relation under which the learner's events do not hold.
+    """Refuse a learner, a re-weighter and a relation that do not fit together.
 
     Raises:
-        ValueError: if the events hold under another relation only. Also if the re-weighter makes
-            weights that depend on all rows and the events do not hold for these. Also if the events
-            assume a total weight that the re-weighter does not keep, or the two are not for the
-            same response.
+        ValueError: if the learner's sensitivities hold under another relation only. Also if the
+            re-weighter makes weights that depend on all rows and they do not hold for these. Also
+            if they assume a total weight that the re-weighter does not keep, or the two are not for
+            the same response.
     """
     if learner.relation not in (None, relation):
         raise ValueError(
@@ -528,56 +505,6 @@ class Transcript(NamedTuple):
     prologue: Release
     rounds: Release
     epilogue: Release
-
-
-@jax.tree_util.register_dataclass
-@dataclasses.dataclass(frozen=True)
-class Model(HoldsFunctions):
-    """An ensemble: everything that was released, and what follows from it.
-
-    Attributes:
-        hypotheses: the hypotheses of all rounds, such as trees, with a leading axis for rounds. The
-            score of a row is `intercept` plus the sum of their predictions.
-        intercept: f32[], where every score starts; 0 for a learner without a prologue and without
-            an epilogue. It is f32[K] with several classes.
-        transcript: what was released. The sites that the learner withholds are not in it, unless
-            `fit` was asked for them.
-        recipe: the recipe that made it.
-        questions: the questions of its table; None if it reads numbers.
-        features: F, how many features its rows have.
-        dtype: the dtype of its rows: "uint8" for cells, "float32" for numbers.
-        key: the kind of key that its noise came from, "release" or "research", where it is known.
-            The key itself is never kept.
-        choice: if it is the best of several (`dpbt.tune`), what is public about the choice, and the
-            content of the ledger's line for its score.
-    """
-
-    hypotheses: Hypotheses
-    intercept: Array
-    transcript: Transcript
-    recipe: Recipe
-    questions: Questions | None
-    features: int = dataclasses.field(metadata={"static": True})
-    dtype: str = dataclasses.field(metadata={"static": True})
-    key: str | None = dataclasses.field(default=None, metadata={"static": True})
-    choice: Any = dataclasses.field(default=None, metadata={"static": True})
-
-    _keep = "model.hypotheses and model.transcript, and the arguments that made its recipe"
-
-    @property
-    def releases(self) -> Release:
-        """The stacked releases of all rounds."""
-        return self.transcript.rounds
-
-    def save(
-        self,
-        path: str | Path,
-        *,
-        domain: Mapping[str, Any] | None = None,
-        classes: Sequence[Any] | None = None,
-    ) -> None:
-        """Write the model to one JSON file, which `dpbt.load` reads; see `dpbt.save`."""
-        dpbt.save(self, path, domain=domain, classes=classes)
 
 
 def dtype_and_rank(array: AnyArray) -> str:

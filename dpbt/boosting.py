@@ -19,7 +19,6 @@ from dpbt.base import (
     NUMBER,
     Array,
     Hypotheses,
-    Model,
     Prepared,
     Public,
     Recipe,
@@ -39,6 +38,7 @@ from dpbt.checks import (
 from dpbt.privacy import boundary, keys, pricing
 from dpbt.privacy.mechanism import StepLoss
 from dpbt.public import without_values
+from dpbt.release.model import Model
 from dpbt.rounds import (
     after_rounds,
     before_rounds,
@@ -131,7 +131,7 @@ def structure_keys(public_key: Array | None, recipe: Recipe) -> RunKeys | None:
 
 
 class Boosted(NamedTuple):
-    """What `boost` returns; `model_of` makes a Model of it, to predict other rows with.
+    """What `boost` returns; its `model` predicts other rows.
 
     Attributes:
         transcript: all that left the private side, with the sites that the learner withholds from a
@@ -148,6 +148,24 @@ class Boosted(NamedTuple):
     scores: Array
 
     __repr__ = without_values
+
+    def model(self, table: Table, recipe: Recipe) -> Model:
+        """The model, which predicts other rows. It is pure, so it can be jitted and vmapped.
+
+        Args:
+            table: as `boost` was given it; its public questions are kept.
+            recipe: as `boost` was given it.
+        """
+        _, intercept = line_of(recipe, self.transcript.prologue, self.transcript.epilogue)
+        return Model(
+            self.hypotheses,
+            intercept,
+            without_withheld(self.transcript, recipe.learner),
+            recipe,
+            table.questions,
+            features=table.cells.shape[1],
+            dtype=str(table.cells.dtype),
+        )
 
 
 class Replayed(NamedTuple):

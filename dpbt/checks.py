@@ -4,8 +4,6 @@ Public arguments are refused by name. Of private ones only the number of rows is
 not shown.
 """
 
-from collections.abc import Mapping
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -14,18 +12,15 @@ from dpbt.base import (
     REPLACE_ONE,
     AnyArray,
     Array,
-    HypothesisClass,
-    Model,
     Recipe,
     Table,
     Transcript,
     dtype_and_rank,
 )
-from dpbt.data.chunks import ChunkedTable
-from dpbt.data.questions import are_bits, as_array, same
+from dpbt.data.blocks import BlockTable
+from dpbt.data.questions import as_array
 from dpbt.data.targets import fingerprint
 from dpbt.privacy import boundary, keys
-from dpbt.reader import SavedModel
 
 
 def on_device(table: Table) -> Table:
@@ -56,10 +51,10 @@ def check_table(table: object) -> None:
     Raises:
         ValueError: saying what it is instead.
     """
-    if isinstance(table, ChunkedTable):
+    if isinstance(table, BlockTable):
         raise ValueError(
             "a table in chunks is learned from by dpbt.fit_chunks(key, table, recipe, public_key), "
-            "or by fit_chunks of a purse; recipes without public randomness read no public_key"
+            "or by fit_chunks of a filter; recipes without public randomness read no public_key"
         )
     if not isinstance(table, Table):
         raise ValueError(
@@ -188,77 +183,6 @@ def check_transcript(transcript: object) -> None:
             f"got {type(transcript).__name__}"
         )
     boundary.check_sites(**transcript._asdict())
-
-
-def hypotheses_of(model: object) -> HypothesisClass:
-    """The class of a model's hypotheses.
-
-    Raises:
-        ValueError: for anything that is no model.
-    """
-    if not isinstance(model, Model):
-        raise ValueError(
-            f"expected a model, as dpbt.fit returns it, got {type(model).__name__}; the model "
-            "comes first, before rows or a domain"
-        )
-    return model.recipe.learner.hypotheses
-
-
-def rows_for(model: Model | SavedModel, rows: object) -> Table:
-    """Rows as the model reads them: a table of which only the cells and the questions matter.
-
-    Args:
-        model: from `fit`.
-        rows: cells u8[N, F], or numbers f32[N, F] if the model was trained on numbers; or a Table
-            of either. A model of a table of raw splits (`questions.of_splits`), or of a domain of
-            Booleans alone, also reads splits bool[N, S]: each of its features has two cells.
-
-    Raises:
-        ValueError: if the rows are not of the kind that the model reads, have another number of
-            features, or are a table with other questions.
-    """
-    encoder = "positions" if model.dtype == "float32" else "encode"
-    advice = f"encode raw columns by dpbt.domains.{encoder}(domain, columns)"
-    if isinstance(rows, ChunkedTable):
-        raise ValueError(
-            "a table in chunks is predicted a block at a time: dpbt.prediction.blocks(table) has "
-            "the blocks"
-        )
-    if isinstance(rows, Table):
-        _check_questions(model, rows)
-        rows = rows.cells
-    elif isinstance(rows, Mapping) or hasattr(rows, "columns"):
-        raise ValueError(f"rows must be an array or a table, got {type(rows).__name__}; {advice}")
-
-    # Boolean splits are cells 0 and 1.
-    try:
-        cells = as_array("rows", rows)
-    except ValueError as error:
-        raise ValueError(f"{error}; {advice}") from None
-    if cells.dtype == bool and model.questions is not None and are_bits(model.questions):
-        cells = cells.astype(jnp.uint8)
-
-    if cells.dtype != model.dtype or cells.ndim != 2:
-        got = dtype_and_rank(cells)
-        raise ValueError(f"the model reads rows of {model.dtype} and rank 2, got {got}; {advice}")
-    if cells.shape[1] != model.features:
-        raise ValueError(
-            f"the model reads rows of {model.features} features, "
-            "and these have another number of them"
-        )
-    no_rows = jnp.zeros(cells.shape[:1], bool)  # prediction reads neither target nor present
-    return Table(cells, no_rows, no_rows, model.questions)
-
-
-def _check_questions(model: Model | SavedModel, table: Table) -> None:
-    """Refuse a table whose questions are not those of the model.
-
-    Raises:
-        ValueError: saying so.
-    """
-    trained_on, questions = model.questions, table.questions
-    if trained_on is not None and questions is not None and not same(trained_on, questions):
-        raise ValueError("the model was trained with other questions than the table has")
 
 
 def refuse_sample_weight(sample_weight: object) -> None:

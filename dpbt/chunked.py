@@ -31,7 +31,6 @@ from dpbt.base import (
     Array,
     Hypotheses,
     Hypothesis,
-    Model,
     Public,
     Recipe,
     Release,
@@ -39,13 +38,14 @@ from dpbt.base import (
 )
 from dpbt.boosting import RunKeys
 from dpbt.checkpoints import AGAIN, Checkpoint, Releases, key_words, public_words, recipe_words
-from dpbt.data.chunks import ChunkedTable
+from dpbt.data.blocks import BlockTable
 from dpbt.memory import Room, room_for
 from dpbt.passes import Passes, Summed, Turn
 from dpbt.postprocessing import Last, Rounds, line_of, opened, scaled, stacked
 from dpbt.privacy import boundary, keys, pricing, totals
 from dpbt.privacy.totals import Totals
 from dpbt.processes import Place
+from dpbt.release.model import Model
 from dpbt.validate import as_path, positive, whole
 
 
@@ -70,7 +70,7 @@ Report = Callable[[Progress], None]
 
 def fit_chunks(
     key: Array,
-    table: ChunkedTable,
+    table: BlockTable,
     recipe: Recipe,
     public_key: Array | None = None,
     *,
@@ -91,7 +91,7 @@ def fit_chunks(
     Args:
         key: one typed key, a secret; see `dpbt.fit`. A run that goes on from a checkpoint is the
             same release, and needs the same key.
-        table: from `chunks.open_folder` or `conversion`.
+        table: from `blocks.open_folder` or `convert`.
         recipe: one setting of `recipes.auto`, `oblivious_boost`, `random_forest`, `rf_l`, `rf_e`,
             or `bdpe` of the tight calibration; or `custom`, of a learner whose statistics are sums
             over rows. Others read no chunks.
@@ -127,7 +127,7 @@ def fit_chunks(
 
 def learn(
     key: Array,
-    table: ChunkedTable,
+    table: BlockTable,
     recipe: Recipe,
     public_key: Array | None = None,
     *,
@@ -141,8 +141,8 @@ def learn(
 
     Args: as `fit_chunks`. A `Checkpoint` is one that the caller holds. `ready` is called when all
         that can be refused has been, before anything is drawn. It is told the name of the run in
-        the checkpoint's folder, if there is one, so that a purse pays once (`Purse.paying`). If it
-        refuses, a folder that had no run before is left to another one.
+        the checkpoint's folder, if there is one, so that a filter pays once. If it refuses,
+        a folder that had no run before is left to another one.
 
     Raises:
         ValueError: as `fit_chunks`.
@@ -173,7 +173,7 @@ def learn(
         return run.learn()
 
 
-def room_of(table: ChunkedTable, recipe: Recipe, memory: float, threads: int | None = None) -> Room:
+def room_of(table: BlockTable, recipe: Recipe, memory: float, threads: int | None = None) -> Room:
     """How a run fits into memory; its arguments are those of `fit_chunks`.
 
     Raises:
@@ -207,7 +207,7 @@ def _public_site(recipe: Recipe) -> str | None:
 
 
 def checkpoint_of(
-    folder: Path, key: Array, recipe: Recipe, table: ChunkedTable, public_key: Array | None
+    folder: Path, key: Array, recipe: Recipe, table: BlockTable, public_key: Array | None
 ) -> Checkpoint:
     """The checkpoint of a run, for the tables of all processes.
 
@@ -229,9 +229,9 @@ def check(key: Array, table: object, recipe: object, public_key: Array | None = 
     Raises:
         ValueError: as `fit_chunks`.
     """
-    if not isinstance(table, ChunkedTable):
+    if not isinstance(table, BlockTable):
         raise ValueError(
-            f"expected a table in chunks, as dpbt.chunks.open_folder finds it, got "
+            f"expected a table in blocks, as dpbt.blocks.open_folder finds it, got "
             f"{type(table).__name__}; dpbt.fit learns from a table in memory"
         )
     like = absent.row_of(table)
@@ -257,14 +257,14 @@ def check(key: Array, table: object, recipe: object, public_key: Array | None = 
             public_key=public_words(None if site is None else public_key, recipe.name),
             table=hashlib.sha256(table.declared.encode()).hexdigest(),
         )
-        some = any(chunk.present for chunk in table.chunks)
-        tables = processes.digests(table.identity if some else table.checksum)
+        some = any(chunk.present for chunk in table.blocks)
+        tables = processes.digests(table.identity if some else str(table.folder.resolve()))
         if len(set(tables)) < len(tables):
             raise ValueError(
                 "two processes were given the same table, so its rows would count twice; give each "
                 "a folder of its own rows"
             )
-    place = processes.place_of(sum(chunk.present for chunk in table.chunks), table.capacity)
+    place = processes.place_of(sum(chunk.present for chunk in table.blocks), table.capacity)
     checks.check_rows(place.present, place.capacity, recipe)
     return place
 
@@ -276,7 +276,7 @@ class _Run:
         self,
         key: Array,
         public_key: Array | None,
-        table: ChunkedTable,
+        table: BlockTable,
         recipe: Recipe,
         passes: Passes,
         kept: Checkpoint | None,

@@ -14,10 +14,11 @@ import jax.numpy as jnp
 import numpy as np
 
 from dpbt import boosting, checks, shapes
-from dpbt.base import Array, Model, Public, Recipe, Release, Table, Transcript, View, WeakLearner
+from dpbt.base import Array, Noise, Public, Recipe, Release, Table, Transcript, View, WeakLearner
 from dpbt.learners import random_tree
 from dpbt.learners.random_tree import Grove
 from dpbt.privacy import boundary, keys
+from dpbt.release.model import Model
 from dpbt.reweighting import counted_weights
 from dpbt.rounds import prepared_table
 from dpbt.validate import flag, positive
@@ -67,7 +68,7 @@ def _leaves(learner: WeakLearner) -> int:
     """How many leaves one round of a learner of groves has, found by abstract evaluation."""
     rows = random_tree.prepare(random_tree.GROVES.example())
     scale, key = jnp.float32(1), jax.random.key(0)
-    read = jnp.zeros(1), random_tree.ForestBudget(scale), Public(scale, scale, (), {})
+    read = jnp.zeros(1), Noise({"leaf": scale}), Public(scale, scale, (), {})
     release = jax.eval_shape(lambda: boundary.sample(learner.program, key, key, View(rows, *read)))
     parts, nodes = release["threshold"].shape
     return parts * (nodes + 1)

@@ -22,6 +22,7 @@ import numpy as np
 from jax.core import Tracer
 from jax.scipy.special import xlogy
 
+from dpbt.arithmetic import log_probability, matsushita_probability, square_probability
 from dpbt.base import Array, LossFamily, Numbers, ProperLoss
 from dpbt.validate import positive, shown
 
@@ -74,19 +75,8 @@ def m_alpha(alpha: Numbers) -> ProperLoss:
         surrogate=surrogate,
         perspective=perspective,
         smoothness=_quarter_over(alpha),
-        probability=_matsushita_probability,
+        probability=matsushita_probability,
     )
-
-
-def _matsushita_probability(z: Numbers) -> Array:
-    """(1 + z / sqrt(4 + z^2)) / 2, the inverse link of Matsushita's loss.
-
-    Negative scores take a form without cancellation, so that small probabilities stay distinct.
-    """
-    half = jnp.abs(z) / 2
-    norm = jnp.hypot(jnp.ones_like(half), half)
-    below = 0.5 / norm / (norm + half)
-    return jnp.where(z < 0, below, 1 - below)
 
 
 def _quarter_over(alpha: Numbers) -> Numbers:
@@ -107,7 +97,7 @@ square = ProperLoss(
     name="square",
     bayes_risk=lambda u: 4 * u * (1 - u),
     link=lambda u: 8 * u - 4,
-    inverse_link=lambda z: jnp.clip((z + 4) / 8, 0, 1),
+    inverse_link=square_probability,
     surrogate=lambda z: jnp.where(jnp.abs(z) <= 4, (z - 4) ** 2 / 16, jnp.maximum(-z, 0)),
     perspective=lambda w1, w0: 4 * _ratio(w1 * w0, w1 + w0),
     smoothness=1 / 8,
@@ -130,7 +120,7 @@ log = ProperLoss(
     name="log",
     bayes_risk=lambda u: -(xlogy(u, u) + xlogy(1 - u, 1 - u)) / _LN2,
     link=lambda u: jnp.log2(u / (1 - u)),
-    inverse_link=lambda z: 1 / (1 + jnp.exp2(-z)),
+    inverse_link=log_probability,
     surrogate=_log_surrogate,
     perspective=_log_perspective,
     smoothness=_LN2 / 4,

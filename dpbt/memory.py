@@ -14,7 +14,7 @@ import numpy as np
 
 from dpbt import absent
 from dpbt.base import Prepared, Questions, Recipe, Release, Table
-from dpbt.data.chunks import ChunkedTable, Rows
+from dpbt.data.blocks import BlockTable, Rows
 from dpbt.privacy import pricing
 from dpbt.privacy.boundary import DrawSpec
 from dpbt.rounds import opening_of
@@ -49,7 +49,7 @@ class Room:
     rounds: int = 1
 
 
-def room_for(table: ChunkedTable, recipe: Recipe, memory: float, threads: int) -> Room:
+def room_for(table: BlockTable, recipe: Recipe, memory: float, threads: int) -> Room:
     """The largest blocks that fit into the memory, with scores in memory if they fit as well.
 
     Where rounds do not depend on each other, as many of them are made in a pass as fit beside
@@ -68,7 +68,7 @@ def room_for(table: ChunkedTable, recipe: Recipe, memory: float, threads: int) -
     scores = 0 if recipe.independent else 4 * classes
     row, together = _work_bytes(table, recipe)
     each = threads * (table.features + row + 12 * scores + 40)
-    largest = min(_MOST_BLOCK, _MOST_SCORES // classes, table.rows_per_chunk)
+    largest = min(_MOST_BLOCK, _MOST_SCORES // classes, table.rows_per_block)
     largest = max(largest, _LEAST_BLOCK)
     good = min(largest, 2**17)
     model, one_round = _model_bytes(recipe), _pass_bytes(table, recipe, threads)
@@ -99,13 +99,13 @@ def room_for(table: ChunkedTable, recipe: Recipe, memory: float, threads: int) -
     return Room(max(block, _LEAST_BLOCK), threads, not in_memory, rounds)
 
 
-def _laid_out(table: ChunkedTable, recipe: Recipe) -> Any:
+def _laid_out(table: BlockTable, recipe: Recipe) -> Any:
     """The shapes of a small block that is laid out for the learner."""
     block, questions = table.room(_LEAST_BLOCK), table.questions
     return jax.eval_shape(lambda block: rows_of(block, questions, recipe), block)
 
 
-def _work_bytes(table: ChunkedTable, recipe: Recipe) -> tuple[int, int]:
+def _work_bytes(table: BlockTable, recipe: Recipe) -> tuple[int, int]:
     """How many bytes a row takes in work, and how many all rows of a block take together."""
     laid, work = _laid_out(table, recipe), recipe.learner.work
     if work is not None:
@@ -114,7 +114,7 @@ def _work_bytes(table: ChunkedTable, recipe: Recipe) -> tuple[int, int]:
     return -(-size // _LEAST_BLOCK), 0
 
 
-def _asked(table: ChunkedTable, recipe: Recipe) -> Mapping[str, DrawSpec]:
+def _asked(table: BlockTable, recipe: Recipe) -> Mapping[str, DrawSpec]:
     """What a round draws from sums over rows, in shapes."""
     learner, once = recipe.learner, {}
     if learner.prologue is not None:
@@ -131,7 +131,7 @@ def _asked(table: ChunkedTable, recipe: Recipe) -> Mapping[str, DrawSpec]:
     return jax.eval_shape(asked, once)
 
 
-def _stages(table: ChunkedTable, recipe: Recipe) -> list[list[DrawSpec]]:
+def _stages(table: BlockTable, recipe: Recipe) -> list[list[DrawSpec]]:
     """What is drawn from the sums of each pass of a round."""
     asked = _asked(table, recipe)
     return [[asked[site] for site in stage] for stage in pricing.stages(recipe, "rounds")]
@@ -151,7 +151,7 @@ def _model_bytes(recipe: Recipe) -> int:
     return int(recipe.rounds) * _COPIES * (release + hypothesis)
 
 
-def _pass_bytes(table: ChunkedTable, recipe: Recipe, threads: int) -> int:
+def _pass_bytes(table: BlockTable, recipe: Recipe, threads: int) -> int:
     """What a round takes in its largest pass: sums of blocks, their total, and its draws."""
 
     def taken(asked: DrawSpec) -> int:

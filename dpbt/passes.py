@@ -33,7 +33,7 @@ from dpbt.base import (
     Release,
     View,
 )
-from dpbt.data.chunks import ChunkedTable, Rows
+from dpbt.data.blocks import BlockTable, Rows
 from dpbt.memory import AHEAD, Room, rows_of
 from dpbt.postprocessing import Last
 from dpbt.privacy import boundary, pricing, totals
@@ -260,7 +260,7 @@ class Passes:
 
     def __init__(
         self,
-        table: ChunkedTable,
+        table: BlockTable,
         recipe: Recipe,
         room: Room,
         folder: Path,
@@ -284,8 +284,8 @@ class Passes:
         self._table, self._recipe, self._room = table, recipe, room
         self._questions = jax.tree.map(jnp.asarray, table.questions)
         self._pool = ThreadPoolExecutor(room.threads)
-        for number, _ in enumerate(self._pool.map(table.verify, range(len(table.chunks)))):
-            progress(number + 1, len(table.chunks))
+        for number, _ in enumerate(self._pool.map(table.verify, range(len(table.blocks)))):
+            progress(number + 1, len(table.blocks))
         before, first = (0, 0) if place is None else (place.before, place.first)
         self._blocks = list(_blocks(table, int(recipe.rows), room.block, before, first))
         self._rooms: queue.SimpleQueue[Rows] = queue.SimpleQueue()
@@ -447,14 +447,14 @@ def _place_words(block: Block) -> Array:
 
 
 def _blocks(
-    table: ChunkedTable, most: int, size: int, before: int = 0, place: int = 0
+    table: BlockTable, most: int, size: int, before: int = 0, place: int = 0
 ) -> Iterator[Block]:
     """The blocks of a table. The first `most` present rows count, `before` of them elsewhere.
 
     The table's first row has the place `place` among the rows of all processes.
     """
     number = 0
-    for chunk, (rows, present, _) in enumerate(table.chunks):
+    for chunk, (rows, present, _) in enumerate(table.blocks):
         counted = before + present <= most
         for first in range(0, rows, size):
             count = min(size, rows - first)
@@ -469,7 +469,7 @@ def _blocks(
             before += present
 
 
-def _present(table: ChunkedTable, chunk: int, first: int, count: int) -> int:
+def _present(table: BlockTable, chunk: int, first: int, count: int) -> int:
     """How many rows of a block are present."""
     rows = table.room(count)
     table.read(chunk, first, count, rows, columns=())

@@ -109,6 +109,30 @@ class Questions(NamedTuple):
     allowed: AnyArray | None = None
 
 
+def of_bits(count: int) -> Questions:
+    """The questions of `count` features of two cells: split and attribute s are feature s."""
+    import numpy as np
+
+    features = np.arange(count, dtype=np.int32)
+    ones = np.ones(count, np.uint8)
+    position = np.zeros((count, CELLS), np.float32)
+    position[:, 1] = 1
+    return Questions(features, ones, ones, features, position)
+
+
+class Tree(NamedTuple):
+    """A complete binary tree of depth D.
+
+    Attributes:
+        split: i32[2^D - 1], heap order: the children of node i are 2i+1 (split false) and 2i+2
+            (true). `UNSPLIT` routes every row left.
+        leaf: f32[2^D]: the value added to the score of a row that ends there.
+    """
+
+    split: AnyArray
+    leaf: AnyArray
+
+
 class Relation(enum.Enum):
     """Which tables are neighbours; members are called as those of dp_accounting."""
 

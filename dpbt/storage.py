@@ -45,7 +45,8 @@ def write_whole(
 ) -> None:
     """Call `write` on a temporary name beside `path`, then rename it: no file is half-written.
 
-    A file that exists keeps its permissions. While it is written, its owner alone may read it.
+    A file that exists keeps its permissions. While it is written, its owner alone may read it. What
+    a kill leaves has a name that `remove_left` knows.
 
     Args:
         path: the file, which is replaced if it exists.
@@ -58,9 +59,12 @@ def write_whole(
         OSError: naming `path`, if the disk does not take the file, for example because it is full.
             What was at `path` before is still there.
     """
+    name = path.with_name(f"{_MARK}{path.stem}-{secrets.token_hex(_RANDOM // 2)}{path.suffix}")
     with naming(path, str(path.parent)):
         path.parent.mkdir(parents=True, exist_ok=True)
-    with _temporary(path, mode) as name, naming(path, str(name)):
+    with naming(path, str(name)), contextlib.ExitStack() as stack:
+        os.close(os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode))
+        stack.callback(name.unlink, missing_ok=True)
         final = stat.S_IMODE((path if path.exists() else name).stat().st_mode)
         os.chmod(name, 0o600)
         write(name)
@@ -70,79 +74,6 @@ def write_whole(
         os.replace(name, path)
         if durable:
             _to_disk(path.parent)
-
-
-@contextlib.contextmanager
-def _temporary(path: Path, mode: int) -> Iterator[Path]:
-    """A new file beside `path`, which `remove_dead` knows is being written; it is gone at the end.
-
-    Its permissions are `mode` without those that the umask takes.
-
-    Raises:
-        OSError: naming `path`, if it cannot be made.
-    """
-    while True:
-        temporary = path.with_name(
-            f"{_MARK}{path.stem}-{secrets.token_hex(_RANDOM // 2)}{path.suffix}"
-        )
-        with naming(path, str(temporary)):
-            handle = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL, mode)
-        with contextlib.ExitStack() as stack:
-            close = stack.callback(os.close, handle)
-            held = _hold(handle)
-            if held and not _is_at(handle, temporary):
-                continue  # removed before it was held
-            if not (held and _takes_writes(temporary)):
-                stack.pop_all()
-                close(handle)  # some such systems do not rename files that are open
-            stack.callback(temporary.unlink, missing_ok=True)
-            yield temporary
-            return
-
-
-def _hold(handle: int, *, wait: bool = True) -> bool:
-    """Hold the lock of an open file until it is closed; whether that was possible."""
-    try:
-        import fcntl
-
-        fcntl.flock(handle, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except (ImportError, OSError):  # held by another one, or no lock in this file system
-        return False
-    return True
-
-
-def _takes_writes(path: Path) -> bool:
-    """Whether an empty file that is held can be written by name, as `write_whole` lets it be.
-
-    Locks of SMB shares refuse all that is not by way of the handle that holds them (flock(2)).
-    """
-    try:
-        handle = os.open(path, os.O_WRONLY)
-        try:
-            os.write(handle, b"0")
-            os.ftruncate(handle, 0)
-        finally:
-            os.close(handle)
-    except OSError:
-        return False
-    return True
-
-
-def remove_dead(folder: Path) -> None:
-    """Remove what kills left in a folder, where others may be writing files with `write_whole`.
-
-    A file that is being written is locked. Where a file system has no locks, nothing is removed.
-    Only plain files are.
-    """
-    flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
-    for left in folder.glob(f"{_MARK}*-{'?' * _RANDOM}*"):
-        with contextlib.suppress(OSError):
-            handle = os.open(left, flags)  # a pipe would keep a blocking one waiting
-            try:
-                if stat.S_ISREG(os.fstat(handle).st_mode) and _hold(handle, wait=False):
-                    left.unlink(missing_ok=True)
-            finally:
-                os.close(handle)
 
 
 def remove_all_left(folder: Path, pattern: str) -> None:
@@ -219,7 +150,7 @@ def locked(lock: Path, *, wait: bool = True) -> Iterator[None]:
     while True:
         with open(lock, "ab") as file:
             fcntl.flock(file, mode)
-            if _is_at(file.fileno(), lock):
+            if lock.exists() and os.path.samestat(os.fstat(file.fileno()), lock.stat()):
                 yield
                 return
 
@@ -232,11 +163,10 @@ def held(folder: Path) -> Iterator[None]:
         ValueError: naming the folder, if another run is at work in it.
         OSError: if the file of the lock cannot be written.
     """
-    lock = folder / LOCK
     with contextlib.ExitStack() as stack:
         try:
-            stack.enter_context(locked(lock, wait=False))
-            stack.callback(lock.unlink, missing_ok=True)
+            stack.enter_context(locked(folder / LOCK, wait=False))
+            stack.callback((folder / LOCK).unlink, missing_ok=True)
         except ImportError:
             pass
         except BlockingIOError:
@@ -249,14 +179,6 @@ def in_use(folder: Path) -> ValueError:
     return ValueError(
         f"another run is at work in {folder}; wait until it has ended, or use another folder"
     )
-
-
-def _is_at(handle: int, path: Path) -> bool:
-    """Whether an open file is the one that a path leads to."""
-    try:
-        return os.path.samestat(os.fstat(handle), os.stat(path))
-    except FileNotFoundError:
-        return False
 
 
 def without_twins(pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:

@@ -1,6 +1,8 @@
 """Checks of arguments; each names the argument that it refuses."""
 
 import os
+import sys
+import warnings
 from collections.abc import Collection
 from pathlib import Path
 from typing import Any
@@ -84,6 +86,30 @@ def positive(
     return array
 
 
+def within(name: str, value: object, interval: str, *, whole: bool = False) -> np.ndarray:
+    """`value` as float64, if every entry is in an interval.
+
+    Args:
+        name: of the parameter.
+        value: a number or an array of numbers.
+        interval: as in "[0, 1)", "(0, inf]".
+        whole: whether entries must be whole numbers, too.
+
+    Raises:
+        ValueError: naming the parameter, the interval and what was given.
+    """
+    array = floats(name, value)
+    low, high = map(float, interval[1:-1].split(","))
+    good = (array >= low) & (array <= high)
+    good &= (array > low) | (interval[0] == "[")
+    good &= (array < high) | (interval[-1] == "]")
+    good &= (array == np.floor(array)) | (not whole)
+    if not good.all():
+        kind = "a whole number in" if whole else "in"
+        raise ValueError(f"{name} must be {kind} {interval}, got {shown(value)}")
+    return array
+
+
 _MOST_INT32 = 2**31 - 1
 
 
@@ -153,3 +179,27 @@ def inside(**ranges: tuple[float, float]) -> None:
             raise ValueError(
                 f"{name} must be greater than 0 and less than {below:g}, got {shown(value)}"
             )
+
+
+def warn_of_delta(delta: ArrayLike, rows: ArrayLike) -> None:
+    """Warn of a delta of 1 / rows or more, as it protects nobody; at the line that calls dpbt.
+
+    Args:
+        delta: of the guarantee.
+        rows: m, the public bound on the number of rows, or their number.
+    """
+    deltas, bounds = np.broadcast_arrays(np.asarray(delta, np.float64), np.asarray(rows))
+    worst = np.argmax(deltas * bounds)
+    given, count = float(deltas.flat[worst]), float(bounds.flat[worst])
+    if given * count < 1:
+        return
+    frame, level = sys._getframe(), 1
+    while frame.f_back is not None and frame.f_globals["__name__"].startswith("dpbt."):
+        frame, level = frame.f_back, level + 1
+    warnings.warn(
+        f"delta = {given:g} is 1 / rows or more, with rows = {count:.0f}: publishing each row with "
+        f"probability delta would keep this guarantee, and expose {given * count:.3g} rows on "
+        f"average; give a delta far below {1 / count:.2g}",
+        UserWarning,
+        stacklevel=level,
+    )

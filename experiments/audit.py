@@ -77,8 +77,12 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--steps", action="store_true", help=words)
     words = "audit all calibrations, criteria, relations and epsilons, and save ALGORITHM.csv"
     parser.add_argument("--grid", action="store_true", help=words)
-    commands.add_out(parser, results.folder("audit"), " of --grid")
-    commands.add_json(parser, "print one JSON object (with --grid, a list)")
+    commands.add_shared(
+        parser,
+        out=results.folder("audit"),
+        about=" of --grid",
+        json="print one JSON object (with --grid, a list)",
+    )
 
 
 def one(dataset: data.Dataset, recipe: Recipe, options: argparse.Namespace, steps: bool) -> dict:
@@ -164,20 +168,23 @@ def _save(path: Path, lines: list[results.Line], options: argparse.Namespace) ->
     results.write_csv(path, flat, {"depth": options.depth, "seed": options.seed})
 
 
+COLUMNS = {
+    "calibration": "{calibration}",
+    "criterion": "{criterion}",
+    "relation": "{relation}",
+    "claimed": "{claimed_epsilon:.4g}",
+    "largest loss": "{largest_loss:.4g}",
+    "of claim": "{of_claim:.1%}",
+    "step": "{worst_step_ratio:.1%}",
+    "by mechanism": "{by}",
+    "s": "{seconds:.1f}",
+}
+
+
 def _as_text(lines: list[results.Line]) -> str:
-    head = ("calibration", "criterion", "relation", "claimed", "largest loss", "of claim", "step")
-    rows = [
-        (
-            line["calibration"],
-            line["criterion"],
-            line["relation"],
-            f"{line['claimed_epsilon']:.4g}",
-            f"{line['largest_loss']:.4g}",
-            f"{line['largest_loss'] / line['claimed_epsilon']:.1%}",
-            "" if line["worst_step_ratio"] is None else f"{line['worst_step_ratio']:.1%}",
-            ", ".join(f"{name} {value:+.3g}" for name, value in line["by_mechanism"].items()),
-            f"{line['seconds']:.1f}",
-        )
-        for line in lines
-    ]
-    return tables.aligned((*head, "by mechanism", "s"), rows)
+    said = []
+    for line in lines:
+        losses = (f"{name} {value:+.3g}" for name, value in line["by_mechanism"].items())
+        ratio = line["largest_loss"] / line["claimed_epsilon"]
+        said.append({**line, "of_claim": ratio, "by": ", ".join(losses)})
+    return tables.formatted(said, COLUMNS)

@@ -8,7 +8,7 @@ import os
 import resource
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import jax
@@ -44,16 +44,10 @@ SMALL = ("banknote", "adult")
 """The tables of a sweep of 600 fits, which may take less time than compiling it."""
 
 PEER_SETTING, PEER_FITS = {"trees": 10, "depth": 5}, {"banknote": 1000, "adult": 1000}
-DRAWS = (65_536, 256_000)
+DRAWS, CLOCK = (65_536, 256_000), time.process_time
 BASE = {"N": 4096, "S": 64, "T": 4, "D": 3, "G": 16}
-GROWTH = {
-    "N": (4096, 8192, 16384),
-    "S": (64, 128, 256),
-    "T": (4, 8, 16),
-    "D": (3, 4, 5),
-    "G": (16, 32, 64),
-}
-QUICK_GROWTH = {"N": (4096, 16384), "S": (64, 256), "T": (4, 16), "D": (2, 4), "G": (16, 64)}
+GROWTH = {axis: (size, 2 * size, 4 * size) for axis, size in BASE.items()} | {"D": (3, 4, 5)}
+QUICK_GROWTH = {axis: (size, 4 * size) for axis, size in BASE.items()} | {"D": (2, 4)}
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -61,8 +55,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     words = "measure for about a minute: small models, no large tables"
     parser.add_argument("--quick", action="store_true", help=words)
     commands.add_count(parser, "--repeats", 5, "timed runs of each measurement; the fastest counts")
-    commands.add_memory(parser)
-    commands.add_json(parser, "print one JSON object")
+    commands.add_shared(parser, memory=True, json="print one JSON object")
 
 
 def _say(words: str) -> None:
@@ -125,7 +118,7 @@ def layout_of(table: Table, recipe: Recipe, memory_mb: float) -> rooflines.Layou
     many at a time as the memory holds, in equal batches.
     """
     settings = np.shape(recipe.rows)[0]
-    held = memory_mb * 2**20 // plan.lane_bytes(definition.shape_of(table), recipe)
+    held = memory_mb * 2**20 // plan.lane_bytes(table, recipe)
     several = settings > max(held, 1) or settings >= runner.THREADS * runner.LEAST_LANES
     threads = runner.THREADS if several and settings % runner.THREADS == 0 else 1
     models = settings // threads
@@ -221,17 +214,11 @@ def draws(repeats: int) -> list[dict]:
             for count in DRAWS:
                 _say(f"{count} draws of {mechanism.name}, {kind} key")
                 value = jnp.zeros(count, jnp.int32)
-                call = functools.partial(_sample, sample, key, value)
-                seconds = timing.measure(call, repeats, time.process_time).fastest
+                call = functools.partial(sample, key, value)
+                seconds = timing.measure(lambda _, call=call: call(), repeats, CLOCK).fastest
                 line = {"mechanism": mechanism.name, "key": kind, "draws": count}
                 found.append({**line, "ns_a_draw": 1e9 * seconds / count})
     return found
-
-
-def _sample(sample: Callable, key: jax.Array, value: jax.Array, number: int) -> jax.Array:
-    """Call a sampler; the number of the call is not used."""
-    del number
-    return sample(key, value)
 
 
 def _tables(names: Iterable[str]) -> Iterator[tuple[str, Table]]:
@@ -297,18 +284,11 @@ def compare(name: str, fits: int, repeats: int, memory_mb: float) -> list[dict]:
         ("diffprivlib RandomForestClassifier, equal trees", "boosted trees", forest),
         ("interpret DP-EBM, its defaults", "boosted trees", ebm),
     ]
-    about = {"dataset": name, "fits": fits, **PEER_SETTING, "rows": rows}
-    return [
-        {
-            "name": rival,
-            "ours": kind,
-            "our_seconds": ours[kind],
-            "peer_seconds": peer_seconds,
-            "ratio": peer_seconds / ours[kind],
-        }
-        | about
-        for rival, kind, peer_seconds in pairs
-    ]
+    about, lines = {"dataset": name, "fits": fits, **PEER_SETTING, "rows": rows}, []
+    for rival, kind, seconds in pairs:
+        line = {"name": rival, "ours": kind, "our_seconds": ours[kind], "peer_seconds": seconds}
+        lines.append({**line, "ratio": seconds / ours[kind], **about})
+    return lines
 
 
 def _peers(quick: bool, repeats: int, memory_mb: float) -> list[dict]:
@@ -353,73 +333,64 @@ def run(options: argparse.Namespace) -> None:
     print(_as_text(report))
 
 
-def _floors_as_text(sweeps: list[dict]) -> str:
-    """What bounds each sweep, beside what it takes."""
-    head = ("sweep", "lanes", "threads", "seconds", "products, s", "bytes, s", "words, s")
-    head += ("bound", "share of it", "share of all three")
-    cells = [
-        (
-            sweep["name"],
-            str(sweep["lanes"]),
-            str(sweep["threads"]),
-            f"{sweep['seconds']:.3g}",
-            *(f"{seconds:.3g}" for seconds in sweep["floor_seconds"].values()),
-            sweep["bound"],
-            f"{sweep['share_of_bound']:.0%}",
-            f"{sweep['share_of_floors']:.0%}",
-        )
-        for sweep in sweeps
-    ]
-    return tables.aligned(head, cells) + "\nFloors are measured alone, on the same shapes.\n"
+SWEEP = {
+    "sweep": "{name}",
+    "N x S": "{rows} x {splits}",
+    "models": "{models} of T = {rounds}, D = {depth}",
+    "models/s": "{models_per_second:.3g}",
+    "GFLOP/s": "{gflops:.0f}",
+    "of peak": "{fraction_of_peak:.0%}",
+    "programs": "{compiles}",
+    "compile s": "{compile_seconds:.1f}",
+    "peak MB": "{peak_memory_mb:.0f}",
+    "time with release keys": "{release_keys:.2f} times",
+}
+FLOORS = {
+    "sweep": "{name}",
+    "lanes": "{lanes}",
+    "threads": "{threads}",
+    "seconds": "{seconds:.3g}",
+    "products, s": "{floor_seconds[products]:.3g}",
+    "bytes, s": "{floor_seconds[bytes]:.3g}",
+    "words, s": "{floor_seconds[words]:.3g}",
+    "bound": "{bound}",
+    "share of it": "{share_of_bound:.0%}",
+    "share of all three": "{share_of_floors:.0%}",
+}
+DRAWN = {
+    "mechanism": "{mechanism}",
+    "key": "{key}",
+    "draws": "{draws}",
+    "core ns per draw": "{ns_a_draw:.0f}",
+}
+RIVALS = {
+    "peer": "{name}",
+    "ours": "{ours}",
+    "data": "{dataset}",
+    "fits": "{fits}",
+    "ours, s per fit": "{our_seconds:.3g}",
+    "peer, s per fit": "{peer_seconds:.3g}",
+    "ratio": "{ratio:.3g}",
+}
 
 
 def _as_text(report: dict) -> str:
     words = f"{report['peak_gflops']:.0f} GFLOP/s (int8: {report['peak_int8_gops']:.0f})"
-    where = f"{report['device']}, {report['cores']} cores"
-    text = [f"float32 matrix product: {words} on {where}\n"]
-    head = ("sweep", "N x S", "models", "models/s", "GFLOP/s", "of peak", "programs")
-    head += ("compile s", "peak MB", "time with release keys")
-    cells = [
-        (
-            sweep["name"],
-            f"{sweep['rows']} x {sweep['splits']}",
-            f"{sweep['models']} of T = {sweep['rounds']}, D = {sweep['depth']}",
-            f"{sweep['models_per_second']:.3g}",
-            f"{sweep['gflops']:.0f}",
-            f"{sweep['fraction_of_peak']:.0%}",
-            str(sweep["compiles"]),
-            f"{sweep['compile_seconds']:.1f}",
-            f"{sweep['peak_memory_mb']:.0f}",
-            f"{sweep['release_keys']:.2f} times",
-        )
-        for sweep in report["sweeps"]
-    ]
-    words = "GFLOP/s counts 4 N S (2^D - 1) T operations per model, not those that are executed.\n"
-    text += [
-        tables.aligned(head, cells),
-        words,
-        _floors_as_text(report["sweeps"]),
+    text = [
+        f"float32 matrix product: {words} on {report['device']}, {report['cores']} cores\n",
+        tables.formatted(report["sweeps"], SWEEP),
+        "GFLOP/s counts 4 N S (2^D - 1) T operations per model, not those that are executed.\n",
+        tables.formatted(report["sweeps"], FLOORS),
+        "Floors are measured alone, on the same shapes.\n",
         compiling.as_text(report["compiling"]),
         oblivious_speed.as_text(report["oblivious"]),
+        tables.formatted(report["draws"], DRAWN),
+        "",
     ]
-    head = ("mechanism", "key", "draws", "core ns per draw")
-    cells = [
-        (line["mechanism"], line["key"], str(line["draws"]), f"{line['ns_a_draw']:.0f}")
-        for line in report["draws"]
-    ]
-    text += [tables.aligned(head, cells), ""]
     if report["peers"]:
-        head = ("peer", "ours", "data", "fits", "ours, s per fit", "peer, s per fit", "ratio")
-        cells = [
-            (
-                *(str(line[key]) for key in ("name", "ours", "dataset", "fits")),
-                *(f"{line[key]:.3g}" for key in ("our_seconds", "peer_seconds", "ratio")),
-            )
-            for line in report["peers"]
-        ]
-        first = report["peers"][0]
-        trees = f"{first['trees']} private trees of depth {first['depth']}"
-        text += [tables.aligned(head, cells), f"Ours: {trees}; all fits are one sweep.\n"]
+        trees = "{trees} private trees of depth {depth}".format(**PEER_SETTING)
+        text.append(tables.formatted(report["peers"], RIVALS))
+        text.append(f"Ours: {trees}; all fits are one sweep.\n")
     known = {axis: slope for axis, slope in report["scaling"].items() if not math.isnan(slope)}
     slopes = ", ".join(f"{axis} {slope:.2f}" for axis, slope in known.items())
     words = "growth of seconds as log-log slopes (1 is linear; the size of D is 2^D - 1)"

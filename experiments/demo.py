@@ -28,7 +28,7 @@ from dpbt import recipes
 from dpbt.base import ADD_REMOVE, REPLACE_ONE, Array, Recipe, Relation, Table, relation_name
 from dpbt.commands.errors import InputError
 from dpbt.data.domains import Domain
-from dpbt.sweeps import definition, plan
+from dpbt.sweeps import plan
 from dpbt.sweeps.storage import write_whole
 from experiments.common import commands, data, protocols, results, tables
 from experiments.common.criteria import CRITERIA, LABELS
@@ -81,9 +81,13 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     words = "public bound on the number of rows (add_remove); else the number is public"
     words = f"{words} (replace_one)"
     parser.add_argument("--rows", type=commands.whole(1), metavar="COUNT", help=words)
-    commands.add_out(parser, results.folder("demo"), ", a CSV file and a figure")
-    commands.add_smoke(parser)
-    commands.add_json(parser, "print the table as JSON")
+    commands.add_shared(
+        parser,
+        out=results.folder("demo"),
+        about=", a CSV file and a figure",
+        smoke=True,
+        json="print the table as JSON",
+    )
 
 
 class Sample(NamedTuple):
@@ -191,7 +195,7 @@ def evaluate(models: Evaluations, recipe: Recipe, lanes: int, done: Callable[[in
 def lanes_of(table: Table, recipe: Recipe, models: int) -> int:
     """How many models are trained at a time: a divisor of `models` that fits `MEMORY_MB`."""
     one_setting = jax.tree.map(lambda leaf: np.asarray(leaf)[None], recipe)
-    each = plan.lane_bytes(definition.shape_of(table), one_setting)
+    each = plan.lane_bytes(table, one_setting)
     most = max(MEMORY_MB * 2**20 // each, 1)
     return max(lanes for lanes in range(1, models + 1) if models % lanes == 0 and lanes <= most)
 
@@ -290,28 +294,26 @@ def _line(sample: Sample, recipe: Recipe, seconds: float, models: int) -> result
     }
 
 
+COLUMNS = {
+    "epsilon": "{epsilon:g}",
+    "calibration": "{calibration}",
+    "setting": "{setting}",
+    "test error": "{test_error_mean:.3f} +- {test_error_sd:.3f}",
+    "AUROC": "{auroc_mean:.3f} +- {auroc_sd:.3f}",
+    "seconds": "{seconds:.2f}",
+    "models/s": "{speed:.0f}",
+    "ledger": "{claimed_epsilon:.6f}",
+    "relation": "{relation}",
+    "unprotected": "{leak}",
+}
+
+
 def _as_text(lines: list[results.Line]) -> str:
-    head = ("epsilon", "calibration", "setting", "test error", "AUROC", "seconds", "models/s")
-    cells = [
-        (
-            f"{line['epsilon']:g}",
-            line["calibration"],
-            line["setting"],
-            _with_sd(line["test_error_mean"], line["test_error_sd"]),
-            _with_sd(line["auroc_mean"], line["auroc_sd"]),
-            f"{line['seconds']:.2f}",
-            f"{line['models'] / line['seconds']:.0f}",
-            f"{line['claimed_epsilon']:.6f}",
-            line["relation"],
-            "alpha" if line["unprotected"] else "",
-        )
-        for line in lines
-    ]
-    return tables.aligned((*head, "ledger", "relation", "unprotected"), cells)
-
-
-def _with_sd(mean: float | None, sd: float | None) -> str:
-    return "" if mean is None else f"{mean:.3f} +- {sd:.3f}"
+    said = []
+    for line in lines:
+        leak = "alpha" if line["unprotected"] else ""
+        said.append({**line, "speed": line["models"] / line["seconds"], "leak": leak})
+    return tables.formatted(said, COLUMNS)
 
 
 def _draw(path: Path, title: str, found: Found, majority: float) -> None:

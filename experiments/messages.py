@@ -24,7 +24,7 @@ REPEATS = 50
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     commands.add_count(parser, "--processes", 2, "processes on this machine")
-    commands.add_json(parser, "print one JSON object")
+    commands.add_shared(parser, json="print one JSON object")
 
 
 def run(options: argparse.Namespace) -> None:

@@ -27,7 +27,7 @@ import numpy as np
 from scipy.optimize import nnls
 
 from dpbt.commands.errors import InputError
-from experiments.common import commands, timing
+from experiments.common import commands, tables, timing
 
 CELLS = 64
 
@@ -95,7 +95,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     commands.add_count(parser, "--rounds", 24, "trees of a setting; the first two are not counted")
     commands.add_count(parser, "--most-threads", 2, "blocks that are worked on at once, at most")
     parser.add_argument("--folder", default="build/rounds", help="where tables are written")
-    commands.add_json(parser, "print one JSON object")
+    commands.add_shared(parser, json="print one JSON object")
 
 
 def grid(rows: int, most_threads: int) -> list[Setting]:
@@ -114,11 +114,11 @@ def grid(rows: int, most_threads: int) -> list[Setting]:
 
 def made_up(setting: Setting) -> Iterator:
     """Blocks of rows; each column has whole numbers below `CELLS`."""
-    from dpbt.data.conversion import BLOCK_ROWS, Block
+    from dpbt.data.convert import READ_ROWS, RawRows
 
-    for first in range(0, setting.rows, BLOCK_ROWS):
+    for first in range(0, setting.rows, READ_ROWS):
         rng = np.random.default_rng(first)
-        shape = setting.columns, min(BLOCK_ROWS, setting.rows - first)
+        shape = setting.columns, min(READ_ROWS, setting.rows - first)
         cells = rng.integers(0, CELLS, shape)
         signal = cells[0] + cells[1] + rng.normal(0, 8, shape[1])
         labels: Any = signal > CELLS
@@ -126,13 +126,13 @@ def made_up(setting: Setting) -> Iterator:
             labels = signal
         if setting.classes > 2:
             labels = np.clip(signal * setting.classes // (2 * CELLS), 0, setting.classes - 1)
-        yield Block({f"x{k}": cells[k] for k in range(setting.columns)}, labels)
+        yield RawRows({f"x{k}": cells[k] for k in range(setting.columns)}, labels)
 
 
 def measured(setting: Setting, folder: Path, rounds: int) -> Seconds:
     """The seconds of a round of one setting."""
     from dpbt import chunked, recipes
-    from dpbt.data import conversion
+    from dpbt.data import convert
     from dpbt.data.domains import Nominal, Numeric
 
     words = tuple(str(cell) for cell in range(CELLS))
@@ -142,9 +142,8 @@ def measured(setting: Setting, folder: Path, rounds: int) -> Seconds:
     if setting.classes == 0:
         target = Numeric(0, 2 * CELLS)
     name = f"{setting.rows} {setting.classes} {setting.columns} {setting.unordered} {setting.block}"
-    source = conversion.BlockSource(name, lambda: made_up(setting))
-    options = {"target": target, "rows_per_chunk": setting.block, "capacity": setting.rows}
-    table = conversion.convert(source, domain, folder / name.replace(" ", "-"), **options)
+    options = {"target": target, "rows_per_block": setting.block, "capacity": setting.rows}
+    table = convert.convert(made_up(setting), domain, folder / name.replace(" ", "-"), **options)
     recipe = recipes.oblivious_boost(
         epsilon=1,
         delta=1e-6,
@@ -233,28 +232,26 @@ def table(
     settings: Sequence[Setting], found: Sequence[Seconds], models: dict[str, np.ndarray]
 ) -> list[str]:
     """Lines of a table in Markdown: nanoseconds a row, measured and fitted."""
-    lines = [
-        "| rows | D | classes | F | order | block | threads | measure | measured | fitted | off |",
-        "|---|---|---|---|---|---|---|---|---|---|---|",
-    ]
+    head = ("rows", "D", "classes", "F", "order", "block", "threads")
+    rows = []
     for setting, one in zip(settings, found, strict=True):
-        order = "no" if setting.unordered else "yes"
-        words = f"{setting.rows} | {setting.depth} | {setting.classes or 'number'} "
-        words += f"| {setting.columns} | {order} | {setting.block} | {setting.threads}"
+        order, classes = "no" if setting.unordered else "yes", setting.classes or "number"
+        about = (setting.rows, setting.depth, classes, setting.columns, order, setting.block)
         names = {"processor": one.processor, clock_of(setting.threads): one.clock}
         for name, seconds in names.items():
             model = float(setting.terms @ models[name])
-            each = (1e9 * part / setting.rows for part in (seconds, model))
-            numbers = " | ".join(f"{part:.1f}" for part in each)
-            lines.append(f"| {words} | {name} | {numbers} | {model / seconds - 1:+.0%} |")
-    return lines
+            each = (f"{1e9 * part / setting.rows:.1f}" for part in (seconds, model))
+            off = f"{model / seconds - 1:+.0%}"
+            rows.append((*map(str, about), str(setting.threads), name, *each, off))
+    return tables.markdown((*head, "measure", "measured", "fitted", "off"), rows).splitlines()
 
 
 def coefficients(models: dict[str, np.ndarray]) -> list[str]:
     """Lines of a table in Markdown: the coefficients, in milliseconds a round and ns a row."""
-    lines = ["| | for | " + " | ".join(models) + " |", "|---|---|" + "---|" * len(models)]
+    rows = []
     for number, (name, words) in enumerate(zip(NAMES, WORDS, strict=True)):
         unit, scale = ("ms", 1e3) if number < 2 else ("ns", 1e9)
-        each = " | ".join(f"{scale * model[number]:.2f} {unit}" for model in models.values())
-        lines.append(f"| {name} | {words} | {each} |")
-    return lines
+        rows.append(
+            (name, words, *(f"{scale * one[number]:.2f} {unit}" for one in models.values()))
+        )
+    return tables.markdown(("", "for", *models), rows).splitlines()

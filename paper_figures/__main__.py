@@ -9,6 +9,7 @@ named figure without results.
 
 import importlib
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import matplotlib
@@ -21,28 +22,16 @@ from experiments.common.cache import use_compilation_cache
 from experiments.common.commands import Parser
 from paper_figures import gallery, style
 
-NAMES = (
-    "privacy_audit",
-    "nock_henecka_2020/fig1",
-    "nock_henecka_2020/fig2",
-    "nock_henecka_2020/fig5",
-    "nock_henecka_2020/domains",
-    "nock_henecka_2020/fig62",
-    "nock_henecka_2020/table1",
-    "nock_henecka_2020/table4",
-    "asadi_2022/fig1",
-    "asadi_2022/fig2",
-    "asadi_2022/table2",
-    "asadi_2022/sparsity",
-    "bun_2020/halfspaces",
-    "bun_2020/theorems",
-    "bojarski_2014/table1",
-    "bojarski_2014/series",
-    "frontier/curves",
-    "frontier/ranks",
-    "tasks/classes",
-    "tasks/regression",
-)
+PAPERS = {
+    "nock_henecka_2020": ("fig1", "fig2", "fig5", "domains", "fig62", "table1", "table4"),
+    "asadi_2022": ("fig1", "fig2", "table2", "sparsity"),
+    "bun_2020": ("halfspaces", "theorems"),
+    "bojarski_2014": ("table1", "series"),
+    "comparisons": ("curves", "ranks", "classes", "regression"),
+}
+"""Module -> its figures, each of which is a function that draws one figure, or figures by name."""
+
+NAMES = ("privacy_audit", *(f"{module}/{name}" for module in PAPERS for name in PAPERS[module]))
 
 DPI = 200
 """Pixels an inch of a PNG."""
@@ -86,7 +75,7 @@ def _run(arguments: list[str] | None) -> int:
                 shown.append(gallery.add(figure, name, title, Path(options.gallery)))
             save(figure, Path(options.out) / title)
     if options.gallery:
-        print(gallery.page(shown, chosen or NAMES, NAMES, Path(options.gallery)))
+        print(gallery.page(shown, chosen or NAMES, _titles(), Path(options.gallery)))
     if left_out:
         print(f"{left_out} of {len(NAMES)} figures were left out", file=sys.stderr)
     return LEFT_OUT if left_out else 0
@@ -104,21 +93,31 @@ def _figures_of(given: str) -> list[str]:
     return found
 
 
+def function_of(name: str) -> Callable[[], Figure | dict[str, Figure]]:
+    """The function that draws a figure."""
+    module, _, function = name.partition("/")
+    return getattr(importlib.import_module(f"paper_figures.{module}"), function or "draw")
+
+
 def draw(name: str) -> dict[str, Figure]:
-    """The figures of a module, by the names under which they are saved.
+    """The figures of a function, by the names under which they are saved.
 
     Figures of papers have the sizes of `style.PRINT`.
 
     Raises:
         InputError: if the results that it reads have not been saved.
     """
-    module = importlib.import_module(f"paper_figures.{name.replace('/', '.')}")
     of_a_paper = name.split("/")[0] in gallery.TITLES
     with plt.rc_context(style.PRINT if of_a_paper else None):
-        drawn = module.draw()
+        drawn = function_of(name)()
     if isinstance(drawn, Figure):
         return {name: drawn}
     return {f"{name}_{part}": figure for part, figure in drawn.items()}
+
+
+def _titles() -> dict[str, str]:
+    """Figure -> its title in the gallery."""
+    return {name: (function_of(name).__doc__ or "").splitlines()[0] for name in NAMES}
 
 
 def _settle(figure: Figure) -> None:

@@ -1,9 +1,8 @@
 """The gallery of the documentation: a small picture of each figure, and a page of them all."""
 
-import importlib
 import io
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -66,25 +65,26 @@ def add(figure: Figure, name: str, title: str, folder: Path) -> Shown:
     return Shown(name, file, title)
 
 
-def page(shown: Sequence[Shown], tried: Sequence[str], names: Sequence[str], folder: Path) -> Path:
+def page(
+    shown: Sequence[Shown], tried: Sequence[str], titles: Mapping[str, str], folder: Path
+) -> Path:
     """Write gallery.md, and take away pictures that it does not show.
 
     Args:
         shown: the pictures that were drawn.
         tried: the figures that were to be drawn. All others keep the pictures that they have.
-        names: all figures, in the order of the page.
+        titles: all figures, in the order of the page, and what stands above each.
         folder: the folder of the page.
     """
     kept = [one for one in pictures(folder) if one.name not in tried]
-    everything = [one for name in names for one in (*shown, *kept) if one.name == name]
+    everything = [one for name in titles for one in (*shown, *kept) if one.name == name]
     parts = [INTRODUCTION]
     for paper, words in TITLES.items():
         own = [one for one in everything if one.name.split("/")[0] == paper]
         if own:
             parts.append(f"## {words}\n")
         for name in dict.fromkeys(one.name for one in own):
-            module = importlib.import_module(f"paper_figures.{name.replace('/', '.')}")
-            parts.append(f"### {name}\n\n{(module.__doc__ or '').splitlines()[0]}\n")
+            parts.append(f"### {name}\n\n{titles[name]}\n")
             parts += [f"![{one.title}]({one.file})\n" for one in own if one.name == name]
     path = folder / PAGE
     text = "\n".join(parts)

@@ -100,7 +100,6 @@ SLOW = {
     "[noise1-ADD_OR_REMOVE_ONE]",
     "test_plot.py::test_saved_models_say_the_same_and_carry_their_domain[halfspace]",
     "test_plot.py::test_saved_models_say_the_same_and_carry_their_domain[parts]",
-    "experiments/test_random_forests.py::test_ablations_cover_every_noise_and_reading",
     "experiments/test_random_forests.py::test_private_errors_of_the_grid_are_those_of_the_library_on_average",
     "experiments/test_random_forests.py::test_the_least_bound_is_among_those_that_hold",
     "test_readings.py::test_beta_is_step_2_2_of_algorithm_1_on_the_released_tree[objective]",

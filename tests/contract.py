@@ -4,7 +4,7 @@ does the rest.
 
 import functools
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -20,8 +20,6 @@ class Row(NamedTuple):
     Attributes:
         name: of the row.
         recipe: (relation, **settings) -> Recipe; settings are epsilon, rows, rounds, depth.
-        rescale: (budget, factor) -> the same budget with every noise scale multiplied by the
-            factor.
         delta: of the guarantee; above 0, steps are judged by their zCDP cost.
         tight: whether every mechanism's sensitivity is attained to within 1 % (else only never
             exceeded).
@@ -41,7 +39,6 @@ class Row(NamedTuple):
 
     name: str
     recipe: Callable[..., Recipe]
-    rescale: Callable[[Any, float], Any]
     tight: bool
     slow: bool = False
     delta: float = 0.0
@@ -53,137 +50,114 @@ class Row(NamedTuple):
     sampler_epsilon: float | None = None
     sampled: bool = True
 
-
-def _rescale_tree(budget, factor: float):
-    factor = np.float32(factor)
-    return budget._replace(
-        split_epsilon=budget.split_epsilon / factor,
-        error_scale=budget.error_scale * factor,
-        leaf_scale=budget.leaf_scale * factor,
-    )
-
-
-def _bdpe(**fixed) -> Callable[..., Recipe]:
-    return lambda relation, **settings: recipes.bdpe(relation=relation, **{**fixed, **settings})
+    def rescale(self, budget, factor: float):
+        """The budget with the noise of these sites multiplied by a factor; of all without sites."""
+        wanted = self.sites or tuple(budget.noise)
+        noise = {
+            site: multiplier * np.float32(factor) if site.startswith(wanted) else multiplier
+            for site, multiplier in budget.noise.items()
+        }
+        return budget._replace(noise=noise)
 
 
-def _rescale_forest(budget, factor: float):
-    return budget._replace(leaf_scale=budget.leaf_scale * np.float32(factor))
+def _recipe(make: Callable[..., Recipe], *without: str, **fixed) -> Callable[..., Recipe]:
+    """(relation, **settings) -> the recipe, without some settings and with fixed ones."""
 
-
-def _forest(
-    name: str, make: Callable[..., Recipe], tight: bool = True, slow: bool = False, **fixed
-) -> Row:
     def recipe(relation, **settings):
-        return make(relation=relation, **{**settings, **fixed})
+        given = {name: value for name, value in settings.items() if name not in without}
+        return make(relation=relation, **{**given, **fixed})
 
-    # Labels: the rarer class is not so rare that it is at the floor of the selection.
-    labels = make is recipes.rf_e
+    return recipe
+
+
+def _calibration(name: str) -> dict[str, str]:
+    return {"calibration": "published"} if "published" in name else {}
+
+
+def _delta(name: str) -> float:
+    return 1e-6 if {"zcdp", "gdp", "delta"} & set(name.split("-")) else 0.0
+
+
+def _greedy(name: str, slow: bool = True, sampled: bool = True, **fixed) -> Row:
+    delta = {"delta": _delta(name)}
+    recipe = _recipe(recipes.bdpe, **_calibration(name), **fixed, **delta)
+    return Row(name, recipe, "tight" in name, slow, sampled=sampled, **delta)
+
+
+def _forest(name: str, slow: bool = True, **fixed) -> Row:
+    """Labels: the rarer class is not so rare that it is at the floor of the selection."""
+    makers = {"rf-l": recipes.rf_l, "rf-e": recipes.rf_e}
+    make = makers.get(name[:4], recipes.random_forest)
+    labels, delta = make is recipes.rf_e, {"delta": _delta(name)}
+    disjoint = {"rounds": 3, "disjoint": True} if "disjoint" in name else {}
     extreme = functools.partial(tables.lone_row, apart=not labels, rows=60 if labels else 160)
-    common = {"delta": fixed.get("delta", 0.0), "sites": ("leaf",), "extreme": extreme}
-    sure = (
-        2.0 if make is recipes.rf_e else None
-    )  # labels that hardly ever flip would tell little about their noise
-    return Row(name, recipe, _rescale_forest, tight, slow, sampler_epsilon=sure, **common)
+    return Row(
+        name,
+        _recipe(make, **_calibration(name), **disjoint, **fixed, **delta),
+        tight=make is recipes.random_forest or "published" not in name,
+        slow=slow,
+        # Labels that hardly ever flip would tell little about their noise.
+        sampler_epsilon=2.0 if labels else None,
+        sites=("leaf",),
+        extreme=extreme,
+        **delta,
+    )
 
 
 FORESTS = [
-    _forest("forest-published", recipes.random_forest, slow=True, calibration="published"),
-    _forest("forest-tight", recipes.random_forest),
-    _forest("forest-zcdp", recipes.random_forest, slow=True, delta=1e-6),
-    _forest("forest-disjoint", recipes.random_forest, rounds=3, disjoint=True),
-    _forest(
-        "forest-disjoint-zcdp",
-        recipes.random_forest,
-        slow=True,
-        rounds=3,
-        disjoint=True,
-        delta=1e-6,
-    ),
-    _forest("forest-uniform", recipes.random_forest, slow=True, negative="uniform"),
-    _forest(
-        "forest-published-zero",
-        recipes.random_forest,
-        slow=True,
-        calibration="published",
-        negative="zero",
-    ),
-    _forest("rf-l-published", recipes.rf_l, tight=False, slow=True, calibration="published"),
-    _forest("rf-l-tight", recipes.rf_l, slow=True),
-    _forest("rf-l-zcdp", recipes.rf_l, slow=True, delta=1e-6),
-    _forest("rf-l-disjoint", recipes.rf_l, slow=True, rounds=3, disjoint=True),
-    _forest("rf-e-published", recipes.rf_e, tight=False, slow=True, calibration="published"),
-    _forest("rf-e-tight", recipes.rf_e),
-    _forest("rf-e-zcdp", recipes.rf_e, slow=True, delta=1e-6),
-    _forest("rf-e-disjoint", recipes.rf_e, slow=True, rounds=3, disjoint=True),
-    _forest("rf-e-disjoint-zcdp", recipes.rf_e, slow=True, rounds=3, disjoint=True, delta=1e-6),
+    _forest("forest-published"),
+    _forest("forest-tight", slow=False),
+    _forest("forest-zcdp"),
+    _forest("forest-disjoint", slow=False),
+    _forest("forest-disjoint-zcdp"),
+    _forest("forest-uniform", negative="uniform"),
+    _forest("forest-published-zero", negative="zero"),
+    *(_forest(f"rf-l-{kind}") for kind in ("published", "tight", "zcdp", "disjoint")),
+    _forest("rf-e-published"),
+    _forest("rf-e-tight", slow=False),
+    *(_forest(f"rf-e-{kind}") for kind in ("zcdp", "disjoint", "disjoint-zcdp")),
 ]
 
 
-def _rescale_rule(budget, factor: float):
-    return budget._replace(rule_scale=budget.rule_scale * np.float32(factor))
-
-
-def _rescale_top_down(budget, factor: float):
-    factor = np.float32(factor)
-    return budget._replace(
-        split_epsilon=budget.split_epsilon / factor, leaf_scale=budget.leaf_scale * factor
-    )
-
-
-def _rescale_center(budget, factor: float):
-    return budget._replace(sigma=budget.sigma * np.float32(factor))
-
-
-def _rules(**fixed) -> Callable[..., Recipe]:
-    return lambda relation, depth, **settings: recipes.lazybb_rules(
-        relation=relation, **{**fixed, **settings}
-    )
-
-
-def _top_down(**fixed) -> Callable[..., Recipe]:
-    return lambda relation, depth, **settings: recipes.lazybb_trees(
-        relation=relation, splits=2**depth - 2, depth=depth, **{**fixed, **settings}
-    )
-
-
-def _halfspaces(**fixed) -> Callable[..., Recipe]:
-    return lambda relation, depth, **settings: recipes.halfspace_boost(
-        relation=relation, **{**fixed, **settings}
-    )
-
-
-def _rule_row(name: str, tight: bool = True, **rest) -> Row:
-    fixed = {key: rest.pop(key) for key in ("selection", "delta") if key in rest}
-    recipe = _rules(calibration="tight" if tight else "published", **fixed)
-    delta = fixed.get("delta", 0.0)
-    common = {
-        "sites": ("rule",),
-        "extreme": tables.flipped_rule,
-        "sampler_epsilon": 3.0 if tight else 20.0,
-    }
-    return Row(name, recipe, _rescale_rule, tight, delta=delta, **{**common, **rest})
-
-
-def _tree_row(name: str, tight: bool = True, **rest) -> Row:
-    fixed = {key: rest.pop(key) for key in ("criterion", "delta") if key in rest}
-    recipe = _top_down(calibration="tight" if tight else "published", **fixed)
-    common = {
-        "sites": ("split", "leaf"),
-        "extreme": tables.moved_row,
-        "sampler_epsilon": 16.0 if tight else 40.0,
-    }
-    return Row(
-        name, recipe, _rescale_top_down, tight, delta=fixed.get("delta", 0.0), **{**common, **rest}
-    )
-
-
-def _halfspace_row(name: str, tight: bool, slow: bool = False) -> Row:
+def _rule(name: str, slow: bool = True, attained: float = 0.99, **fixed) -> Row:
+    delta, tight = {"delta": _delta(name)}, "published" not in name
     return Row(
         name,
-        _halfspaces(calibration="tight" if tight else "published", delta=1e-6),
-        _rescale_center,
+        _recipe(recipes.lazybb_rules, "depth", **_calibration(name), **fixed, **delta),
         tight,
+        slow,
+        sites=("rule",),
+        extreme=tables.flipped_rule,
+        sampler_epsilon=3.0 if tight else 20.0,
+        attained=attained,
+        **delta,
+    )
+
+
+def _top_down(name: str, **fixed) -> Row:
+    delta, tight = {"delta": _delta(name)}, "published" not in name
+
+    def recipe(relation, depth, **settings):
+        common = {**_calibration(name), **fixed, **delta, **settings}
+        return recipes.lazybb_trees(relation=relation, splits=2**depth - 2, depth=depth, **common)
+
+    return Row(
+        name,
+        recipe,
+        tight,
+        slow=True,
+        sites=("split", "leaf"),
+        extreme=tables.moved_row,
+        sampler_epsilon=16.0 if tight else 40.0,
+        **delta,
+    )
+
+
+def _halfspace(name: str, slow: bool = True) -> Row:
+    return Row(
+        name,
+        _recipe(recipes.halfspace_boost, "depth", **_calibration(name), delta=1e-6),
+        "published" not in name,
         slow,
         delta=1e-6,
         table=tables.random_features,
@@ -197,112 +171,47 @@ def _halfspace_row(name: str, tight: bool, slow: bool = False) -> Row:
 THREE = {f"x{k}": Boolean() for k in range(3)}
 
 
-def _rescale(names: tuple[str, ...], budget, factor: float):
-    return budget._replace(**{name: getattr(budget, name) * np.float32(factor) for name in names})
-
-
-_OBLIVIOUS_NOISE = {
-    "sums": "sum_scale",
-    "histogram": "histogram_scale",
-    "scores": "score_scale",
-}
-
-
-def _oblivious_row(name: str, sites: tuple[str, ...], slow: bool = True, **fixed) -> Row:
+def _oblivious(name: str, sites: tuple[str, ...], slow: bool = True, **fixed) -> Row:
     """Only the noise of `sites` is scaled: leaves follow that of sums, and scores the leaves."""
-
-    def recipe(relation, **settings):
-        return recipes.oblivious_boost(
-            relation=relation, domain=THREE, mixes=(1, 2), **{**settings, **fixed}
-        )
-
+    delta = {"delta": _delta(name)}
     return Row(
         name,
-        recipe,
-        functools.partial(_rescale, tuple(_OBLIVIOUS_NOISE[site] for site in sites)),
+        _recipe(recipes.oblivious_boost, domain=THREE, mixes=(1, 2), **fixed, **delta),
         tight=True,
         slow=slow,
-        delta=fixed.get("delta", 0.0),
         extreme=tables.flipped_rule,
         sites=sites,
+        **delta,
     )
 
 
 _MARGINALS, _SCORES = {"marginals_share": 0.5}, {"scores_share": 0.5}
-OBLIVIOUS = [
-    _oblivious_row("oblivious", ("sums",), slow=False),
-    _oblivious_row("oblivious-marginals", ("sums", "histogram"), **_MARGINALS),
-    _oblivious_row("oblivious-gdp", ("sums", "histogram"), **_MARGINALS, delta=1e-6),
-    _oblivious_row("oblivious-scores", ("scores",), **_SCORES),
-    _oblivious_row("oblivious-scores-gdp", ("scores",), **_SCORES, delta=1e-6),
-]
-
-
 ROWS = [
-    Row("bdpe-tight-objective", _bdpe(alpha="objective"), _rescale_tree, tight=True, sampled=False),
-    Row(
-        "bdpe-tight-zcdp",
-        _bdpe(alpha="objective", delta=1e-6),
-        _rescale_tree,
-        tight=True,
-        slow=True,
-        delta=1e-6,
-    ),
-    Row("bdpe-tight-alpha", _bdpe(alpha=0.5), _rescale_tree, tight=True, slow=True),
-    Row(
-        "bdpe-tight-gini",
-        _bdpe(alpha=1.0, criterion=losses.square),
-        _rescale_tree,
-        tight=True,
-        slow=True,
-    ),
-    Row(
-        "bdpe-tight-log",
-        _bdpe(alpha=1.0, criterion=losses.log),
-        _rescale_tree,
-        tight=True,
-        slow=True,
-    ),
-    Row(
-        "bdpe-tight-zero-one",
-        _bdpe(alpha=1.0, criterion=losses.zero_one),
-        _rescale_tree,
-        tight=True,
-        slow=True,
-    ),
-    Row(
-        "bdpe-published-objective",
-        _bdpe(alpha="objective", calibration="published"),
-        _rescale_tree,
-        tight=False,
-        slow=True,
-    ),
-    Row(
-        "bdpe-published-alpha",
-        _bdpe(alpha=0.5, calibration="published"),
-        _rescale_tree,
-        tight=False,
-        slow=True,
-    ),
-    Row(
-        "bdpe-published-gini",
-        _bdpe(alpha=1.0, criterion=losses.square, calibration="published"),
-        _rescale_tree,
-        tight=False,
-        slow=True,
-    ),
+    _greedy("bdpe-tight-objective", slow=False, sampled=False, alpha="objective"),
+    _greedy("bdpe-tight-zcdp", alpha="objective"),
+    _greedy("bdpe-tight-alpha", alpha=0.5),
+    _greedy("bdpe-tight-gini", alpha=1.0, criterion=losses.square),
+    _greedy("bdpe-tight-log", alpha=1.0, criterion=losses.log),
+    _greedy("bdpe-tight-zero-one", alpha=1.0, criterion=losses.zero_one),
+    _greedy("bdpe-published-objective", alpha="objective"),
+    _greedy("bdpe-published-alpha", alpha=0.5),
+    _greedy("bdpe-published-gini", alpha=1.0, criterion=losses.square),
     *FORESTS,
-    *OBLIVIOUS,
-    _rule_row("lazybb-rule"),
-    _rule_row("lazybb-rule-zcdp", delta=1e-6, slow=True),
-    _rule_row("lazybb-rule-noisy-max", selection="noisy_max", attained=0.9, slow=True),
-    _rule_row("lazybb-rule-published", tight=False, slow=True),
-    _rule_row("lazybb-rule-published-delta", tight=False, delta=1e-6, slow=True),
-    _tree_row("lazybb-tree", slow=True),
-    _tree_row("lazybb-tree-zcdp", delta=1e-6, slow=True),
-    _tree_row("lazybb-tree-log", criterion=losses.log, slow=True),
-    _tree_row("lazybb-tree-matsushita", criterion=losses.matsushita, slow=True),
-    _tree_row("lazybb-tree-published", tight=False, slow=True),
-    _halfspace_row("halfspace", tight=True),
-    _halfspace_row("halfspace-published", tight=False, slow=True),
+    _oblivious("oblivious", ("sums",), slow=False),
+    _oblivious("oblivious-marginals", ("sums", "histogram"), **_MARGINALS),
+    _oblivious("oblivious-gdp", ("sums", "histogram"), **_MARGINALS),
+    _oblivious("oblivious-scores", ("scores",), **_SCORES),
+    _oblivious("oblivious-scores-gdp", ("scores",), **_SCORES),
+    _rule("lazybb-rule", slow=False),
+    _rule("lazybb-rule-zcdp"),
+    _rule("lazybb-rule-noisy-max", selection="noisy_max", attained=0.9),
+    _rule("lazybb-rule-published"),
+    _rule("lazybb-rule-published-delta"),
+    _top_down("lazybb-tree"),
+    _top_down("lazybb-tree-zcdp"),
+    _top_down("lazybb-tree-log", criterion=losses.log),
+    _top_down("lazybb-tree-matsushita", criterion=losses.matsushita),
+    _top_down("lazybb-tree-published"),
+    _halfspace("halfspace", slow=False),
+    _halfspace("halfspace-published"),
 ]

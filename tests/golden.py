@@ -129,14 +129,14 @@ def learned(recipe: Recipe) -> list[str]:
 def in_blocks(recipe: Recipe) -> list[str] | None:
     """The same of a table in three chunks; None for a recipe that reads all rows at once."""
     from dpbt import chunked
-    from dpbt.data import conversion
+    from dpbt.data import convert
 
     columns, answer = _columns()
     labels, options = _labels(recipe, answer)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name) / "chunks"
-        table = conversion.convert_columns(
-            DOMAIN, columns, labels, folder, rows_per_chunk=128, **options
+        table = convert.convert_columns(
+            DOMAIN, columns, labels, folder, rows_per_block=128, **options
         )
         try:
             model = chunked.learn(jax.random.key(1), table, recipe, jax.random.key(2))
@@ -158,7 +158,7 @@ def ledger_of(recipe: Recipe) -> dict:
             "epsilon": line.epsilon,
             "rho": line.rho,
         }
-        for line in book.lines
+        for line in sorted(book.lines, key=lambda line: line.site)
     ]
     total = {"epsilon": book.epsilon, "delta": book.delta, "bits": book.sampler_delta}
     return {"total": total, "lines": lines}

@@ -1,6 +1,6 @@
 """All moments at which a kill finds other files, in a process of its own.
 
-`python -m tests.moments COPIES KILL WHAT` runs `convert`, `fit`, `sweep` or `charge` in the folder
+`python -m tests.moments COPIES KILL WHAT` runs `convert`, `fit` or `sweep` in the folder
 that it is started in. Before each change of a file there, it copies the folder to COPIES: what
 SIGKILL would leave. With a number in place of "none" it sends itself SIGKILL at that moment, and
 makes no copies. With -1 it does neither.
@@ -19,7 +19,6 @@ import jax
 import jax.numpy as jnp
 
 import dpbt
-from dpbt import recipes
 from dpbt.__main__ import main
 from dpbt.privacy import keys
 from dpbt.sweeps import plan, runner
@@ -29,9 +28,9 @@ from tests import worker
 WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 CHANGES = ("os.rename", "os.remove", "os.mkdir", "os.rmdir", "os.chmod", "os.truncate", "os.link")
 
-CONVERT = ("convert", "domain.json", "rows.csv", "rows.chunks", "--rows-per-chunk", "150")
+CONVERT = ("convert", "domain.json", "rows.csv", "rows.chunks", "--rows-per-block", "150")
 FIT = ("fit", "rows.chunks", "--domain", "domain.json", "--rows", "400", "--epsilon", "4")
-FIT += ("--recipe", "oblivious_boost", "--rounds", "3", "--purse", "purse.json")
+FIT += ("--recipe", "oblivious_boost", "--rounds", "3", "--filter", "filter.db")
 FIT += ("--checkpoint", "run", "--out", "model.json")
 
 SWEEP = plan.Sweep("tiny", worker.make, ({"rounds": (2,), "depth": (1,), "epsilon": (1.0,)},))
@@ -127,7 +126,7 @@ def key(number: int) -> jax.Array:
 
 
 def run(what: str, number: int, *more: str) -> int:
-    """Run one of the four in the current folder, and return the exit status.
+    """Run one of the three in the current folder, and return the exit status.
 
     Args:
         what: the name.
@@ -140,9 +139,6 @@ def run(what: str, number: int, *more: str) -> int:
         if what == "sweep":
             options = {"memory_mb": 0.02, "about": {"test": "moments"}}
             runner.run(SWEEP, worker.tasks()[:2], "results", **options)
-        elif what == "charge":
-            purse = dpbt.Purse.load("purse.json")
-            purse.take(recipes.oblivious_boost(epsilon=4, rows=400, domain=DOMAIN), key(number))
         else:
             return main([*(CONVERT if what == "convert" else FIT), *more])
         return 0

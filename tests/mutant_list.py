@@ -83,15 +83,15 @@ MUTANTS = [
     Mutant(
         "a prologue that no line pays for",
         "dpbt/privacy/pricing.py",
-        'for part in ("prologue", "epilogue"):',
-        'for part in ("epilogue",):',
+        "    for part in recipe.learner.parts:\n        specs, times",
+        "    for part in recipe.learner.parts[1:]:\n        specs, times",
         ("tests/test_prologue.py::test_the_prologue_is_paid_for_once_and_the_rounds_t_times",),
     ),
     Mutant(
         "an epilogue that no line pays for",
         "dpbt/privacy/pricing.py",
-        'for part in ("prologue", "epilogue"):',
-        'for part in ("prologue",):',
+        "return accounting.Ledger(\n        recipe.relation,\n        tuple(itertools.chain.from_iterable(lines.values())),",
+        "return accounting.Ledger(\n        recipe.relation,\n        tuple(itertools.chain.from_iterable([*lines.values()][:2])),",
         (epilogue("the_epilogue_is_paid_for_once"),),
     ),
     Mutant(
@@ -111,8 +111,8 @@ MUTANTS = [
     Mutant(
         "scores by class at the price of one row under replace-one",
         "dpbt/learners/score_line.py",
-        "    return noise.bound(sensitivity.histograms(relation))",
-        "    return 1.0",
+        "    bound = sensitivity.histograms(relation)",
+        "    bound = sensitivity.Sensitivity(1, 1)",
         (oblivious("no_neighbour_moves_a_draw_beyond_its_sensitivity"),),
     ),
     Mutant(
@@ -167,8 +167,8 @@ MUTANTS = [
     Mutant(
         "noise set for half of what a row moves",
         "dpbt/privacy/mechanism.py",
-        "        return quotient_up(sensitivity, self.price.shift(allowance))",
-        "        return quotient_up(np.asarray(sensitivity) / 2, self.price.shift(allowance))",
+        "return quotient_up(ROUNDING, self.price.shift(allowance))",
+        "return quotient_up(ROUNDING / 2, self.price.shift(allowance))",
         ("tests/test_recipes.py",),
     ),
     Mutant(
@@ -229,32 +229,25 @@ MUTANTS = [
         ("tests/test_sensitivity.py::test_scores_of_many_rows_move_by_no_more_than_the_bound",),
     ),
     Mutant(
-        "names of mechanisms are not compared",
-        "dpbt/privacy/accounting/events.py",
-        "    if drawn is not event.mechanism:",
-        "    if False:",
-        (attack("ledgers", "lines_that_lie_are_refused"),),
-    ),
-    Mutant(
         "a mechanism of one's own has a known name",
-        "dpbt/privacy/accounting/events.py",
-        "    if library is not None and library is not drawn:",
-        "    if False:",
-        (attack("ledgers", "lines_that_lie_are_refused"),),
-    ),
-    Mutant(
-        "scales are not compared",
-        "dpbt/privacy/accounting/events.py",
-        "    if not least >= priced * _ROUNDED:",
-        "    if False:",
-        (attack("ledgers", "lines_that_lie_are_refused"),),
-    ),
-    Mutant(
-        "scales of the first round alone are compared",
         "dpbt/privacy/pricing.py",
-        "        for bound in (0.0, _FAR_BOUND)",
-        "        for bound in (0.0, 0.0)",
-        (attack("ledgers", "lines_that_lie_are_refused"),),
+        "    if library is not None and library is not own:",
+        "    if False:",
+        (attack("ledgers", "draws_that_lie_are_refused"),),
+    ),
+    Mutant(
+        "scales that follow from rows",
+        "dpbt/privacy/boundary.py",
+        "        if protected and ROWS in each.scale:",
+        "        if False:",
+        (attack("ledgers", "draws_that_lie_are_refused"),),
+    ),
+    Mutant(
+        "sensitivities that follow from releases",
+        "dpbt/privacy/boundary.py",
+        "        if each.most:\n",
+        "        if False:\n",
+        (attack("ledgers", "draws_that_lie_are_refused"),),
     ),
     Mutant(
         "learner and re-weighter are not compared",
@@ -308,14 +301,14 @@ MUTANTS = [
     Mutant(
         "published leaves without the step of their grid",
         "dpbt/learners/published_greedy_tree.py",
-        "leaf_step, np.float64)) + 1",
-        "leaf_step, np.float64))",
+        "sensitivity=jnp.floor(2 * largest / budget.leaf_step) + 1,",
+        "sensitivity=jnp.floor(2 * largest / budget.leaf_step),",
         (attack("ledgers", "the_grid_of_published_leaves_is_in_their_sensitivity"),),
     ),
     Mutant(
         "finite bits are not paid for",
         "dpbt/recipes/building.py",
-        "    remaining = after_samplers(request, parts.learner, *first)",
+        "    remaining = after_samplers(request, made, first)",
         "    remaining = request",
         (attack("ledgers", "no_ledger_is_above_its_request"),),
     ),
@@ -349,7 +342,7 @@ MUTANTS = [
     ),
     Mutant(
         "a column's type decides how its cells are read",
-        "dpbt/data/columns.py",
+        "dpbt/data/cells.py",
         "    return _each(cells, code, np.int8)",
         '    array = np.asarray(cells)\n    if array.dtype.kind in "biuf":\n'
         "        return (array != 0).astype(np.int8)\n"
@@ -358,16 +351,16 @@ MUTANTS = [
     ),
     Mutant(
         "what is not true is false",
-        "dpbt/data/columns.py",
+        "dpbt/data/cells.py",
         "        return -1 if value is None else int(value)",
-        "        return int(bool(found))",
+        "        return int(bool(value))",
         (attack("files", "labels_of_neither_class_are_absent_and_raise_nothing"),),
     ),
     Mutant(
         "a model reads rows of any width",
-        "dpbt/checks.py",
-        "    if cells.shape[1] != model.features:",
-        "    if cells.shape[1] < 0:",
+        "dpbt/release/model.py",
+        "    if rows.shape[1] != model.features:",
+        "    if rows.shape[1] < 0:",
         ("tests/test_questions.py::test_a_model_of_cells_refuses_all_other_rows",),
     ),
     Mutant(
@@ -379,9 +372,9 @@ MUTANTS = [
     ),
     Mutant(
         "a label of neither class is an error",
-        "dpbt/data/tables.py",
-        "        label, there = classes == 1, classes != -1",
-        "        label, there = classes == 1, classes != -1\n        assert there.all()",
+        "dpbt/data/targets.py",
+        "                return cell == 1, ~missing",
+        "                assert not missing.any()\n                return cell == 1, ~missing",
         (attack("files", "labels_of_neither_class_are_absent_and_raise_nothing"),),
     ),
     Mutant(
@@ -431,7 +424,7 @@ MUTANTS = [
     Mutant(
         "leaf sums under replace-one at the price of one row",
         "dpbt/learners/oblivious_tree.py",
-        "    moved = GRID * sensitivity.moved_rows(kind.relation)",
+        "    moved = GRID * moved_rows(kind.relation)",
         "    moved = GRID",
         (oblivious("no_neighbour_moves_a_draw_beyond_its_sensitivity"),),
     ),
@@ -487,15 +480,15 @@ MUTANTS = [
     Mutant(
         "all draws are composed as Gaussian ones",
         "dpbt/recipes/building.py",
-        "    return all(price.gaussian or not price.reads_rows for price in prices)",
-        "    return True",
+        "    gaussian = all(each.ask.mechanism.price.gaussian for each in made)",
+        "    gaussian = True",
         (attack("ledgers", "no_ledger_is_above_its_request"),),
     ),
     Mutant(
         "published noise is set by GDP",
         "dpbt/recipes/building.py",
-        "    if request.approximate and request.tight and all_gaussian(",
-        "    if request.approximate and all_gaussian(",
+        "    if request.approximate and request.tight and gaussian:",
+        "    if request.approximate and gaussian:",
         (gdp("published_halfspaces_have_the_noise_of_zcdp"),),
     ),
     Mutant(
@@ -557,9 +550,9 @@ MUTANTS = [
     Mutant(
         "a checksum that is not compared",
         "dpbt/modelfiles.py",
-        'if content.get("checksum") != checksum(content):',
-        'if checksum(content) == "":',
-        ("tests/test_saving.py::test_every_changed_digit_is_noticed",),
+        'same = content.get("checksum") == checksum(content)',
+        "same = True",
+        ("tests/test_saving.py::test_a_changed_or_shorter_file_is_refused_by_name",),
     ),
     *CHUNKS,
     *COMMANDS,

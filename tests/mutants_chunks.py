@@ -136,8 +136,8 @@ CHUNKS = [
     Mutant(
         "large totals without noise",
         "dpbt/privacy/totals.py",
-        "*_limbs(value), asked.noise)",
-        "*_limbs(value), 0 * asked.noise)",
+        "*_limbs(value), asked.scale)",
+        "*_limbs(value), 0 * asked.scale)",
         (chunks("large_totals_have_the_noise_of_small_ones"), chunks("sums_go_beyond_int32")),
     ),
     Mutant(
@@ -205,7 +205,7 @@ CHUNKS = [
     ),
     Mutant(
         "a row by cells that is right of every lower cell",
-        "dpbt/learners/trees.py",
+        "dpbt/learners/hypotheses/trees.py",
         "return (low[:, None] <= cell) & (cell <= high[:, None])",
         "return cell <= high[:, None]",
         (level("rows_by_cells_go_where_their_splits_say"),),
@@ -213,14 +213,14 @@ CHUNKS = [
     Mutant(
         "a sum that follows from a draw of its own stage",
         "dpbt/privacy/boundary.py",
-        "(not order or of_sum & set(order[-1]))",
-        "not order",
+        "if not order or each.total & set(order[-1]):",
+        "if not order:",
         (trees("stages_follow_from_what_sums_read"),),
     ),
     Mutant(
         "what a draw is told follows from rows",
         "dpbt/privacy/boundary.py",
-        "if ROWS in told or (public",
+        "if ROWS in each.told or (public",
         "if (public",
         (trees("what_is_told_of_a_draw_follows_from_no_row"),),
     ),

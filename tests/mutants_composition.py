@@ -1,4 +1,4 @@
-"""Mutants of sums of ledgers and of purses."""
+"""Mutants of sums of ledgers and of filters."""
 
 from mutation import Mutant
 
@@ -7,13 +7,16 @@ def composition(test: str) -> str:
     return f"tests/test_composition.py::test_{test}"
 
 
-def purse(test: str) -> str:
-    return f"tests/test_purse.py::test_{test}"
+def of_filter(test: str) -> str:
+    return f"tests/test_filter.py::test_{test}"
 
 
-def purse_file(test: str) -> str:
-    return f"tests/test_purse_files.py::test_{test}"
+def of_file(test: str) -> str:
+    return f"tests/test_filter_files.py::test_{test}"
 
+
+FILTER = "dpbt/privacy/filter.py"
+CHARGES = "dpbt/privacy/charges.py"
 
 COMPOSITION = [
     Mutant(
@@ -52,208 +55,132 @@ COMPOSITION = [
         (composition("the_accountants_of_dp_accounting_agree"),),
     ),
     Mutant(
-        "a purse that forgets what it paid for",
-        "dpbt/purse.py",
-        "            self._spent = now",
-        "            pass",
-        (purse("a_budget_of_epsilon_is_spent_exactly"),),
-    ),
-    Mutant(
-        "a purse that pays after the fit",
-        "dpbt/purse.py",
-        "        self.take(recipe, key)\n        return _fit_of(recipe)("
-        "key, table, recipe, public_key, keep_withheld=keep_withheld)",
-        "        model = _fit_of(recipe)(key, table, recipe, public_key)\n"
-        "        self.take(recipe, key)\n        return model",
-        (purse("a_fit_that_fails_stays_paid_for"),),
-    ),
-    Mutant(
-        "a purse that rounds costs to the nearest float",
-        "dpbt/privacy/filters.py",
+        "a filter that rounds costs to the nearest float",
+        CHARGES,
         "return nearest if Fraction(nearest) >= number else math.nextafter(nearest, math.inf)",
         "return nearest",
-        (purse("costs_are_rounded_up"),),
+        (of_filter("costs_are_rounded_up"),),
     ),
     Mutant(
-        "a purse that adds up floats",
-        "dpbt/privacy/filters.py",
-        "sum((Fraction(each.cost) for each in charges), Fraction(0)),",
-        "Fraction(sum(each.cost for each in charges)),",
-        (purse("the_boundary_is_exact"),),
+        "a filter that adds up floats",
+        CHARGES,
+        "        cost += Fraction(each.cost)",
+        "        cost = Fraction(float(cost) + each.cost)",
+        (of_filter("the_boundary_is_exact"),),
     ),
     Mutant(
-        "a purse of epsilon that pays for no bits",
-        "dpbt/privacy/filters.py",
+        "a filter of epsilon that pays for no bits",
+        CHARGES,
         "        cost += 2 * gap",
         "        pass",
-        (purse("finite_bits_are_paid_for"),),
+        (of_filter("finite_bits_are_paid_for"),),
     ),
     Mutant(
-        "a purse of rho that pays for no bits",
-        "dpbt/privacy/filters.py",
-        "        cost += gap * (2 * order - 1) / (order * (order - 1))",
-        "        pass",
-        (purse("finite_bits_are_paid_for"),),
-    ),
-    Mutant(
-        "a purse that lets finite bits cost what they may",
-        "dpbt/purse.py",
+        "a filter that lets finite bits cost what they may",
+        FILTER,
         "if gap > self._limits.gap or tail > self._limits.tail:",
         "if False:",
-        (purse("finite_bits_are_paid_for"),),
+        (of_filter("finite_bits_are_paid_for"),),
     ),
     Mutant(
-        "a purse whose rho forgets the order of its bound",
-        "dpbt/privacy/filters.py",
+        "a filter whose rho forgets the order of its bound",
+        CHARGES,
         "    rho = (epsilon - offset) / alpha",
         "    rho = epsilon - offset",
-        (purse("the_limits_give_the_epsilon_of_the_purse"),),
+        (of_filter("the_limits_give_the_epsilon_of_the_filter"),),
     ),
     Mutant(
-        "a purse of mu that takes what is not Gaussian",
-        "dpbt/privacy/filters.py",
-        'if measure == "mu" and not book.gaussian:',
-        "if False:",
-        (purse("recipes_that_no_sum_covers_are_refused_in_words_and_cost_nothing"),),
-    ),
-    Mutant(
-        "a purse that takes a paper's claim",
-        "dpbt/privacy/filters.py",
-        "    if book.unprotected:",
+        "a filter that takes a paper's claim",
+        CHARGES,
+        "    if ledger.unprotected:",
         "    if False:",
-        (purse("recipes_that_no_sum_covers_are_refused_in_words_and_cost_nothing"),),
+        (of_filter("recipes_that_no_sum_covers_are_refused_in_words_and_cost_nothing"),),
     ),
     Mutant(
-        "a purse that takes real noise",
-        "dpbt/privacy/filters.py",
-        "    if not book.exact:",
-        "    if False:",
-        (purse("float_noise_is_refused"),),
+        "a filter that takes draws of no finite and proved cost",
+        CHARGES,
+        "    for bad, words in refused:",
+        "    for bad, words in ():",
+        (of_filter("recipes_that_no_sum_covers_are_refused_in_words_and_cost_nothing"),),
     ),
     Mutant(
-        "a purse that takes another relation",
-        "dpbt/purse.py",
-        "if book.relation is not self.relation:",
+        "a filter that takes another relation, other people or another number of rows",
+        FILTER,
+        "            if value != own:",
+        "            if False:",
+        (of_filter("recipes_that_no_sum_covers_are_refused_in_words_and_cost_nothing"),),
+    ),
+    Mutant(
+        "a filter that pays twice for one key",
+        FILTER,
+        "if key_id is not None and key_id in {each.key_id for each in spent}:",
         "if False:",
-        (purse("recipes_that_no_sum_covers_are_refused_in_words_and_cost_nothing"),),
+        (
+            of_filter("a_key_pays_for_one_fit"),
+            of_file("a_file_knows_the_keys_of_its_releases"),
+        ),
     ),
     Mutant(
-        "a purse that takes a recipe for other people",
-        "dpbt/purse.py",
-        "if book.rows_per_person != self.rows_per_person:",
-        "if False:",
-        (purse("recipes_that_no_sum_covers_are_refused_in_words_and_cost_nothing"),),
+        "a filter that everybody may read",
+        FILTER,
+        "os.O_WRONLY, 0o600",
+        "os.O_WRONLY, 0o644",
+        (of_file("only_its_owner_reads_a_new_file_and_a_crash_undoes_no_charge"),),
     ),
     Mutant(
-        "a purse that takes a recipe for another number of rows",
-        "dpbt/purse.py",
-        "if book.rows != self.rows:",
-        "if False:",
-        (purse("free_refusals_do_not_tell_how_many_rows_there_are"),),
+        "a filter that a crash may undo",
+        FILTER,
+        "PRAGMA synchronous = EXTRA",
+        "PRAGMA synchronous = OFF",
+        (of_file("only_its_owner_reads_a_new_file_and_a_crash_undoes_no_charge"),),
     ),
     Mutant(
-        "a purse that pays twice for one key",
-        "dpbt/purse.py",
-        "if release.mark is not None and release.mark in {each.mark for each in spent}:",
-        "if False:",
-        (purse("a_key_pays_for_one_fit"), purse_file("a_file_knows_the_keys_of_its_releases")),
+        "a filter that spends before it holds its file",
+        FILTER,
+        '"BEGIN IMMEDIATE" if write else "BEGIN"',
+        '"SELECT 1"',
+        (of_file("nobody_pays_between_reading_and_writing"),),
     ),
     Mutant(
-        "a purse that pays for the scale of the event",
-        "dpbt/privacy/accounting/events.py",
-        "scale = self.scale if self.drawn is None else min(self.scale, self.drawn)",
-        "scale = self.scale",
-        (purse("a_smaller_scale_than_the_event_has_is_paid_for"),),
-    ),
-    Mutant(
-        "a ledger that does not read the scale that is drawn",
-        "dpbt/privacy/accounting/events.py",
-        "    return min(surely, _least(draw) * unit)",
-        "    return scale",
-        (purse("a_line_costs_what_the_scale_that_is_drawn_costs"),),
-    ),
-    Mutant(
-        "a purse that replaces a link",
-        "dpbt/privacy/pursefiles.py",
-        "        return path.resolve()",
-        "        return path.absolute()",
-        (purse_file("links_to_a_file_lead_to_one_budget"),),
-    ),
-    Mutant(
-        "a purse under two names",
-        "dpbt/privacy/pursefiles.py",
-        "if os.fstat(file.fileno()).st_nlink > 1:",
-        "if False:",
-        (purse_file("a_file_with_a_second_name_is_refused"),),
-    ),
-    Mutant(
-        "a purse that everybody may read",
-        "dpbt/privacy/pursefiles.py",
-        "mode=0o600, durable=True",
-        "durable=True",
-        (purse_file("a_file_keeps_its_permissions_and_one_that_is_not_to_be_written_is_not"),),
-    ),
-    Mutant(
-        "a purse that a crash may undo",
-        "dpbt/privacy/pursefiles.py",
-        "mode=0o600, durable=True",
-        "mode=0o600",
-        (purse_file("a_charge_is_on_the_disk_before_it_counts"),),
-    ),
-    Mutant(
-        "a purse that replaces a file which may not be written",
-        "dpbt/privacy/pursefiles.py",
-        "if not path.stat().st_mode & 0o222 or not os.access(path, os.W_OK):",
-        "if False:",
-        (purse_file("a_file_keeps_its_permissions_and_one_that_is_not_to_be_written_is_not"),),
-    ),
-    Mutant(
-        "a lock of a file that is gone",
-        "dpbt/storage.py",
-        "            if _is_at(file.fileno(), lock):",
-        "            if True:",
-        (purse_file("a_lock_whose_file_was_removed_is_taken_again"),),
-    ),
-    Mutant(
-        "a purse without a lock",
-        "dpbt/storage.py",
-        "            fcntl.flock(file, mode)",
-        "            pass",
-        (purse_file("two_purses_of_one_file_in_two_threads_share_a_budget"),),
-    ),
-    Mutant(
-        "a purse that spends before it reads its file",
-        "dpbt/purse.py",
-        "spent = self._read(self._path)",
-        "spent = self._spent",
-        (purse_file("purses_of_one_file_share_a_budget"),),
-    ),
-    Mutant(
-        "a purse that is not written",
-        "dpbt/purse.py",
-        "                pursefiles.write(self._path, self._identity, self._terms, now)",
+        "a filter that is not written",
+        FILTER,
+        '                database.execute("INSERT INTO release (record) VALUES (?)", [record])',
         "                pass",
-        (purse_file("purses_of_one_file_share_a_budget"),),
+        (of_filter("a_budget_of_epsilon_is_spent_exactly"),),
     ),
     Mutant(
-        "an old copy of a purse's file",
-        "dpbt/purse.py",
-        "if spent[:known] != self._spent:",
-        "if False:",
-        (purse_file("an_old_copy_and_another_purse_are_noticed"),),
+        "a filter that takes any content",
+        FILTER,
+        "            if seal != _seal(known):",
+        "            if False:",
+        (of_file("a_damaged_file_is_refused_and_pays_for_nothing"),),
     ),
     Mutant(
-        "a purse that is saved over another",
-        "dpbt/purse.py",
-        "    if path.exists():",
-        "    if False:",
-        (purse_file("files_are_never_overwritten_and_never_doubled"),),
+        "an old copy of a filter's file",
+        FILTER,
+        "            if known[: len(self._known)] != self._known:",
+        "            if False:",
+        (of_file("an_old_copy_and_another_filter_are_noticed"),),
     ),
     Mutant(
-        "a purse that a forked process spends again",
-        "dpbt/purse.py",
+        "a filter that a forked process spends again",
+        FILTER,
         "if os.getpid() != self._process:",
         "if False:",
-        (purse_file("a_purse_without_a_file_is_of_one_process"),),
+        (of_file("a_filter_without_a_file_is_of_one_process"),),
+    ),
+    Mutant(
+        "a run that is paid for under the name of another",
+        FILTER,
+        "return any(run_id in (None, each.run_id) for each in of_key)",
+        "return bool(of_key)",
+        (of_file("a_run_is_paid_for_once"),),
+    ),
+    Mutant(
+        "an error that shows what a file holds",
+        "dpbt/formats.py",
+        'if not wrong.startswith(("Expected", "Object missing")):',
+        "if False:",
+        ("tests/test_formats.py",),
     ),
 ]

@@ -61,9 +61,9 @@ ESTIMATORS = [
     ),
     Mutant(
         "weights without a public bound",
-        "dpbt/data/weights.py",
-        "if self.most is None:",
-        "if self.most is None and (read_numbers(cells_of(sample_weight)) > 1).any():",
+        "dpbt/data/targets.py",
+        "if self.most_weight is None:",
+        "if self.most_weight is None and (read_numbers(cells_of(sample_weight)) > 1).any():",
         (target("weights_need_a_public_bound_whatever_they_are"),),
     ),
     Mutant(
@@ -82,9 +82,9 @@ ESTIMATORS = [
     ),
     Mutant(
         "an estimator that forgets how many rows a person has",
-        "dpbt/sklearn/base.py",
-        "rows_per_person=self.rows_per_person,",
-        "rows_per_person=1,",
+        "dpbt/sklearn/inputs.py",
+        '            raise ValueError(f"the recipe {shown(asked)} {words}")\n        options[name] = value\n',
+        '            raise ValueError(f"the recipe {shown(asked)} {words}")\n',
         (target("rows_of_a_person"),),
     ),
 ]

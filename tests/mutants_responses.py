@@ -38,9 +38,9 @@ RESPONSES = [
     ),
     Mutant(
         "weights above most_weight",
-        "dpbt/data/weights.py",
-        "np.clip(np.nan_to_num(read, nan=0.0), 0.0, self.most) / self.most",
-        "np.nan_to_num(read, nan=0.0) / self.most",
+        "dpbt/data/targets.py",
+        "clipped = np.clip(np.nan_to_num(given, nan=0.0), 0.0, self.most_weight)",
+        "clipped = np.nan_to_num(given, nan=0.0)",
         (responses("weights_are_read_by_row_and_bounded"),),
     ),
     Mutant(
@@ -53,16 +53,9 @@ RESPONSES = [
     Mutant(
         "the bits of one class are paid for",
         "dpbt/learners/oblivious_tree.py",
-        "moved=sensitivity.moved_rows(kind.relation) * _sums_of_a_row(kind),",
-        "moved=sensitivity.moved_rows(kind.relation),",
+        "moves=moved_rows(kind.relation) * _sums_of_a_row(kind),",
+        "moves=moved_rows(kind.relation),",
         (responses("finite_bits_are_paid_for_each_sum_that_a_row_moves"),),
-    ),
-    Mutant(
-        "a replaced number moves one count",
-        "dpbt/learners/target_histogram.py",
-        "    return noise.bound(sensitivity.histograms(relation))",
-        "    return 1.0",
-        (responses("counts_attain_their_sensitivity_and_exceed_it_nowhere"),),
     ),
     Mutant(
         "constraints of one direction",

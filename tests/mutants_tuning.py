@@ -18,14 +18,14 @@ def choosing(test: str) -> str:
 TUNING = [
     Mutant(
         "a number of runs that is cut",
-        "dpbt/tuning/counts.py",
+        "dpbt/tuning/choosing.py",
         "    return k\n",
         "    return min(k, 16)\n",
         (runs("the_number_that_is_drawn_has_its_law_and_no_bound"),),
     ),
     Mutant(
         "a fixed number of runs",
-        "dpbt/tuning/counts.py",
+        "dpbt/tuning/choosing.py",
         "    return k\n",
         "    return 5\n",
         (runs("the_number_follows_the_key_alone_and_varies"),),
@@ -33,8 +33,8 @@ TUNING = [
     Mutant(
         "every candidate once, whatever number was drawn",
         "dpbt/tuning/choosing.py",
-        "    chosen = _candidates(candidate_key, number, len(single))\n",
-        "    chosen = [number * 0 + place for place in range(len(single))]\n",
+        "    chosen = _candidates(candidate_key, number, len(roomy))\n",
+        "    chosen = [number * 0 + place for place in range(len(roomy))]\n",
         (choosing("the_best_is_of_as_many_runs_as_were_drawn"),),
     ),
     Mutant(
@@ -47,8 +47,8 @@ TUNING = [
     Mutant(
         "a score without noise",
         "dpbt/tuning/scores.py",
-        "draw(SITE, noise, score.statistic(rows, scores, public, loss), budget.scale)",
-        "draw(SITE, noise, score.statistic(rows, scores, public, loss), 0 * budget.scale)",
+        "            sensitivity=score.sensitivity(relation, noise),",
+        "            sensitivity=0.0,",
         (tuning("an_exact_audit_of_a_choice_on_all_neighbours"),),
     ),
     Mutant(
@@ -74,16 +74,16 @@ TUNING = [
     ),
     Mutant(
         "a part that depends on a row's place",
-        "dpbt/tuning/parts.py",
+        "dpbt/tuning/choosing.py",
         "np.full(target.shape, seed, np.uint64)",
         "np.arange(seed, seed + len(target), dtype=np.uint64)",
         (tuning("a_row_is_held_out_by_itself"),),
     ),
     Mutant(
         "a tuned model with the ledger of one run",
-        "dpbt/privacy/pricing.py",
-        "        if recipe.choice is not None:",
-        "        if False:",
+        "dpbt/release/statement.py",
+        "    if model.choice is not None:",
+        "    if False:",
         (tuning("a_tuned_model_carries_the_ledger_of_its_choice"),),
     ),
     Mutant(
@@ -130,8 +130,8 @@ TUNING = [
     Mutant(
         "one key for all runs",
         "dpbt/tuning/choosing.py",
-        "run_keys = _folded(key, jnp.asarray(filled, jnp.uint32))",
-        "run_keys = _folded(key, 0 * jnp.asarray(filled, jnp.uint32))",
+        "run_keys = _folded(key, np.asarray(filled, np.uint32))",
+        "run_keys = _folded(key, 0 * np.asarray(filled, np.uint32))",
         (choosing("every_run_has_a_key_of_its_own"),),
     ),
     Mutant(

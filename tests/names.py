@@ -25,11 +25,12 @@ ROOT = Path(__file__).parent.parent
 
 VARIABLES = {
     "estimator": PrivateBoostingClassifier,
+    "boosted": dpbt.Boosted,
     "label": Label,
     "ledger": Ledger,
-    "loaded": dpbt.SavedModel,
+    "loaded": dpbt.Model,
     "model": dpbt.Model,
-    "purse": dpbt.Purse,
+    "budget": dpbt.Filter,
     "rows": Rows,
     "table": Table,
 }
@@ -46,6 +47,7 @@ ELSEWHERE = {
     "factorize": "pandas",
     "keep_default_na": "pandas",
     "merge": "pandas",
+    "read_json": "pandas",
     "reindex": "pandas",
     "column_types": "pyarrow",
 }

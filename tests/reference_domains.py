@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from dpbt.data.columns import cells_of, read_codes, read_numbers, read_truths
+from dpbt.data.cells import cells_of, read_codes, read_numbers, read_truths
 from dpbt.data.domains import Boolean, Column, Domain, Nominal, Numeric
 from dpbt.data.questions import splits_of
 from dpbt.data.tables import table

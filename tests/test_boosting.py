@@ -21,6 +21,7 @@ from dpbt.learners import trees
 from dpbt.privacy import boundary, mechanisms, variates
 from tests import reference
 from tests.conftest import random_table
+from tests.noise import multiplier, scales
 from tests.tables import allowing
 
 selection_noise = jax.jit(mechanisms.selection_noise, static_argnums=1)
@@ -45,18 +46,21 @@ def library_noise(key, recipe):
 
 def plain(recipe, alpha):
     """A recipe as the plain settings of the reference."""
-    budget = recipe.budget
+    budget, drawn, depth = recipe.budget, scales(recipe), len(recipe.budget.settings.alpha)
     scalars = ("link_alpha", "clip", "zeta", "step", "smoothing")
-    scales = ("leaf_scale", "error_scale", "leaf_step")
+    grid = float(getattr(budget, "leaf_step", 1))
     return {
         "rounds": int(recipe.rounds),
-        "depth": budget.alpha.shape[-1],
+        "depth": depth,
         "tight": recipe.calibration == "tight",
         "loss": recipe.loss(0.5).name,
         "alpha": alpha,
-        "split_epsilon": [float(e) for e in budget.split_epsilon],
+        "split_epsilon": [float(1 / multiplier(recipe, f"split_{k}")) for k in range(depth)],
         "rows": float(recipe.rows),
-        **{name: float(getattr(budget, name)) for name in (*scalars, *scales)},
+        "leaf_scale": drawn["leaf"] * grid,
+        "error_scale": drawn.get("error_0", 0.0),
+        "leaf_step": grid,
+        **{name: float(getattr(budget.settings, name)) for name in scalars},
     }
 
 
@@ -111,7 +115,7 @@ def test_weights_and_leverage_are_algorithm_1():
     )
     model = dpbt.fit(jax.random.key(0), table, recipe)
     bound = (1 - 0.02) / np.sqrt(0.01 * 0.99)
-    assert float(recipe.budget.clip) == pytest.approx(bound, rel=1e-5)
+    assert float(recipe.budget.settings.clip) == pytest.approx(bound, rel=1e-5)
     a = 1.25 / bound**2
     y, weight = np.where(np.asarray(table.target), 1.0, -1.0), np.full(400, 0.5)
     for t in range(5):

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dpbt.data import cells, columns, domains
+from dpbt.data import cells, domains
 from dpbt.data.domains import Boolean, Nominal, Numeric
 from tests.odd import (
     INF,
@@ -159,14 +159,14 @@ def test_columns_of_all_kinds_give_the_same():
     odd = [cell for cell, _, _ in TABLE]
     listed = ("3", "a", "True", "2020-01-31", "NA", "")
     for held in (odd, tuple(odd), as_objects(odd)):
-        found = columns.cells_of(held)
-        assert same_bits(columns.read_numbers(found), [cells.number(cell) for cell in odd])
+        found = cells.cells_of(held)
+        assert same_bits(cells.read_numbers(found), [cells.number(cell) for cell in odd])
         words = [cells.word(cell, listed) for cell in odd]
         codes = [-2 if w is None else listed.index(w) if w in listed else -1 for w in words]
-        assert columns.read_codes(found, listed).tolist() == codes
+        assert cells.read_codes(found, listed).tolist() == codes
         truths = [cells.truth(cell, "3", "a") for cell in odd]
         codes = [-1 if truth is None else int(truth) for truth in truths]
-        assert columns.read_truths(found, "3", "a").tolist() == codes
+        assert cells.read_truths(found, "3", "a").tolist() == codes
 
 
 def test_a_listed_word_means_its_value_though_it_looks_missing():
@@ -207,13 +207,13 @@ def test_arrays_of_one_type_give_the_same_bits(kind):
     @given(st.lists(ARRAYS[kind], max_size=12))
     def check(values):
         array = np.array(values, kind)
-        found, one_by_one = columns.cells_of(array), list(array)
-        assert same_bits(columns.read_numbers(found), [cells.number(cell) for cell in one_by_one])
-        assert columns.read_codes(found, ("0", "1", "-1", "True")).tolist() == (
-            columns.read_codes(one_by_one, ("0", "1", "-1", "True")).tolist()
+        found, one_by_one = cells.cells_of(array), list(array)
+        assert same_bits(cells.read_numbers(found), [cells.number(cell) for cell in one_by_one])
+        assert cells.read_codes(found, ("0", "1", "-1", "True")).tolist() == (
+            cells.read_codes(one_by_one, ("0", "1", "-1", "True")).tolist()
         )
-        truths = columns.read_truths(one_by_one, "1", "0")
-        assert columns.read_truths(found, "1", "0").tolist() == truths.tolist()
+        truths = cells.read_truths(one_by_one, "1", "0")
+        assert cells.read_truths(found, "1", "0").tolist() == truths.tolist()
 
     check()
 
@@ -221,9 +221,9 @@ def test_arrays_of_one_type_give_the_same_bits(kind):
 def test_payloads_of_nan_and_warnings_tell_nothing():
     """All NaN are one, and a number too large for its new type gives no warning (an error here)."""
     payloads = np.array([0x7FF8000000000123, -1, 0x7FF0000000000001], np.int64).view(np.float64)
-    assert same_bits(columns.read_numbers(payloads), [NAN] * 3)
+    assert same_bits(cells.read_numbers(payloads), [NAN] * 3)
     assert same_bits([cells.number(cell) for cell in payloads], [NAN] * 3)
-    assert columns.read_numbers(np.array([np.longdouble("1e4000")])).tolist() == [INF]
+    assert cells.read_numbers(np.array([np.longdouble("1e4000")])).tolist() == [INF]
     wide = {"x": Numeric(-8e306, 8e306)}
     assert domains.positions(wide, {"x": [1.7e308, -1.7e308, INF]})[:, 0].tolist() == [1, 0, 1]
 
@@ -291,32 +291,6 @@ def test_a_row_changes_no_other(rows, odd, data):
         assert np.array_equal(np.delete(inserted, place, axis=0), alone)
 
 
-def test_one_odd_cell_in_a_list_changes_no_other():
-    """What the type of a whole column used to do."""
-    values = {"n": [1.5, 2, 3.5], "b": [True, False, True], "c": [3, "a", 3.0]}
-    for odd in (None, "NA", 10**30, 10**400, object(), [1, 2], b"\xff"):
-        for name, column in values.items():
-            domain = {name: DOMAIN[name]}
-            before = domains.encode(domain, {name: column})
-            assert before.any()
-            after = domains.encode(domain, {name: [*column, odd]})
-            np.testing.assert_array_equal(after[:3], before)
-
-
-def test_arrow_arrays_with_a_declared_type():
-    arrow = pytest.importorskip("pyarrow", reason="no pyarrow; columns of Arrow are not tested")
-    kinds = {"n": (arrow.float64(), [1.5, None, 3.5]), "b": (arrow.bool_(), [True, False, None])}
-    kinds["c"] = (arrow.string(), ["3.0", "a", "NA"])
-    for name, (kind, values) in kinds.items():
-        domain = {name: DOMAIN[name]}
-        expected = domains.encode(domain, {name: values})
-        for held in (arrow.array, lambda v, k: arrow.chunked_array([v], k)):
-            found = domains.encode(domain, {name: held(values, kind)})
-            np.testing.assert_array_equal(found, expected)
-            longer = domains.encode(domain, {name: held([*values, None], kind)})
-            np.testing.assert_array_equal(longer[:3], expected)
-
-
 ARROW = {
     "halffloat": [1.5, None, -0.0, NAN, INF],
     "float": [0.1, None, 3.0, 1e30],
@@ -344,15 +318,15 @@ def test_arrow_arrays_are_read_as_their_python_values(kind):
         coded = array.dictionary_encode()
         held += [coded, arrow.chunked_array([coded, array[::-1].dictionary_encode()])]
     for one in held:
-        found, values = columns.cells_of(one), one.to_pylist()
+        found, values = cells.cells_of(one), one.to_pylist()
         by_cell = kind in ("binary", "date32", "null") or "int64" in kind
         coded = "dictionary" in str(one.type)
         assert by_cell or coded or not len(one) or not isinstance(found, list)  # the fast ways
         assert len(found) == len(values)
-        assert same_bits(columns.read_numbers(found), columns.read_numbers(values))
-        assert np.array_equal(columns.read_codes(found, listed), columns.read_codes(values, listed))
-        truths = columns.read_truths(found, "3", "a")
-        assert np.array_equal(truths, columns.read_truths(values, "3", "a"))
+        assert same_bits(cells.read_numbers(found), cells.read_numbers(values))
+        assert np.array_equal(cells.read_codes(found, listed), cells.read_codes(values, listed))
+        truths = cells.read_truths(found, "3", "a")
+        assert np.array_equal(truths, cells.read_truths(values, "3", "a"))
 
 
 def test_chunks_of_half_floats_do_not_change_each_other():
@@ -362,17 +336,17 @@ def test_chunks_of_half_floats_do_not_change_each_other():
         arrow.array(part, arrow.float16()).dictionary_encode()
         for part in ([1.5, 2.5], [3.5, 1.5, None])
     ]
-    found = columns.cells_of(arrow.chunked_array(parts))
-    assert columns.read_numbers(found).tolist()[:4] == [1.5, 2.5, 3.5, 1.5]
+    found = cells.cells_of(arrow.chunked_array(parts))
+    assert cells.read_numbers(found).tolist()[:4] == [1.5, 2.5, 3.5, 1.5]
 
 
 def test_coded_cells_are_read_as_the_cells_of_their_rows():
-    coded = columns.Coded(["3", 0.5, None, "true"], np.array([0, -1, 1, 0, 2]))
+    coded = cells.Coded(["3", 0.5, None, "true"], np.array([0, -1, 1, 0, 2]))
     cells_ = ["3", "true", 0.5, "3", None]
     assert len(coded) == len(cells_)
-    assert same_bits(columns.read_numbers(coded), columns.read_numbers(cells_))
-    assert columns.read_codes(coded, ("0.5", "3")).tolist() == [1, -1, 0, 1, -2]
-    assert columns.read_truths(coded, "true", "3").tolist() == [0, 1, -1, 0, -1]
+    assert same_bits(cells.read_numbers(coded), cells.read_numbers(cells_))
+    assert cells.read_codes(coded, ("0.5", "3")).tolist() == [1, -1, 0, 1, -2]
+    assert cells.read_truths(coded, "true", "3").tolist() == [0, 1, -1, 0, -1]
 
 
 class Scalar:
@@ -412,23 +386,23 @@ class Serieslike(list):
 
 def test_containers_are_known_by_what_they_do():
     for values in ([1, None, "NA"], ["year 10000", 1, 2]):
-        found = columns.cells_of(Arrowlike(map(Scalar, values)))
+        found = cells.cells_of(Arrowlike(map(Scalar, values)))
         assert found == [None if value == "year 10000" else value for value in values]
-    assert columns.cells_of(Far([3, 4, 5])) == [3, None, 5]
-    assert columns.cells_of(Serieslike([1, None])) == [1, None]
-    assert columns.cells_of(jnp.arange(2)).dtype == np.int32
-    assert columns.cells_of(range(3)) == [0, 1, 2]
+    assert cells.cells_of(Far([3, 4, 5])) == [3, None, 5]
+    assert cells.cells_of(Serieslike([1, None])) == [1, None]
+    assert cells.cells_of(jnp.arange(2)).dtype == np.int32
+    assert cells.cells_of(range(3)) == [0, 1, 2]
     masked = np.ma.masked_array([1.0, 2.0], [False, True])
-    assert columns.cells_of(masked) == [1.0, None]
+    assert cells.cells_of(masked) == [1.0, None]
     for bad in ("ab", b"ab", {"a": 1}, {1}, 3, iter([1]), np.zeros(()), np.ma.zeros((2, 2))):
         with pytest.raises(ValueError, match=r"a column must"):
-            columns.cells_of(bad)
+            cells.cells_of(bad)
 
 
 def test_memory_that_is_no_text_is_missing():
     array = np.array([ord("3"), 0x7FFFFFFF, ord("a")], np.uint32).view("U1")
-    assert columns.read_codes(array, ("3", "a")).tolist() == [0, -2, 1]
-    assert columns.read_numbers(array)[0] == 3
+    assert cells.read_codes(array, ("3", "a")).tolist() == [0, -2, 1]
+    assert cells.read_numbers(array)[0] == 3
 
 
 def test_declared_words():

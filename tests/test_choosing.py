@@ -11,9 +11,9 @@ import dpbt
 from dpbt import boosting, recipes, tuning
 from dpbt.base import Transcript
 from dpbt.privacy.keys import ResearchKeyWarning
-from dpbt.tuning import batches, choosing, selections
+from dpbt.tuning import choosing, selections
 from tests import tuned
-from tests.test_tuning import DOMAIN, KEY, candidates, people
+from tests.test_tuning import DOMAIN, KEY, people
 
 
 @pytest.fixture(autouse=True)
@@ -31,8 +31,6 @@ def test_the_best_run_has_the_largest_score():
     batch = choosing._best_of_batch(found, [7, 8, 9, 6], plan)
     assert (batch.value, batch.candidate) == (-2.0, 8)
     assert (int(batch.transcript.rounds["n"]), int(batch.release["score"])) == (1, 2)
-    runs = [batch._replace(value=value, candidate=i) for i, value in enumerate((-3.0, -1.0, -1.0))]
-    assert choosing._best(iter(runs)).candidate == 1
 
 
 def test_every_run_has_a_key_of_its_own(monkeypatch):
@@ -48,24 +46,11 @@ def test_every_run_has_a_key_of_its_own(monkeypatch):
     monkeypatch.setattr(choosing, "_runs", spied)
     chosen, parts = [0, 1, 1] * 7, choosing._parts(table, selection)
     list(choosing._all_runs(KEY, chosen, parts, single, plan, None))
-    assert {len(keys) for keys in seen} <= set(batches.LANES)
+    assert {len(keys) for keys in seen} == {choosing.LANES}
     assert len(np.unique(np.concatenate(seen), axis=0)) == 21  # others fill batches up
     drawn = [choosing._candidates(key, 64, 5) for key in jax.random.split(KEY, 4)]
     assert all(set(each) == set(range(5)) for each in drawn)
     assert drawn[0][:16] == choosing._candidates(jax.random.split(KEY, 4)[0], 16, 5)
-
-
-@pytest.mark.parametrize("rows", [1000, 2**20])
-def test_batches_hold_every_run_once_beside_runs_of_as_many_rounds(rows):
-    rounds = sorted([112] * 14 + [224] * 17 + [448] * 19)
-    found = batches.of_runs(rounds, rows)
-    assert [start for start, _, _ in found] == [0, *(stop for _, stop, _ in found[:-1])]
-    assert found[-1][1] == 50
-    assert all(stop - start <= lanes for start, stop, lanes in found)
-    assert {lanes for _, _, lanes in found} == ({4, 16} if rows == 1000 else {4})
-    spent = sum(lanes * rounds[stop - 1] for _, stop, lanes in found)
-    assert spent <= 1.15 * sum(rounds)  # one program of 50 lanes spends 1.6 times the rounds
-    assert batches.of_runs([], rows) == []
 
 
 REBUILT = {
@@ -88,16 +73,6 @@ def test_the_model_follows_from_its_transcript_alone(name):
     nobody = boosting.without_rows(table)
     rebuilt = jax.jit(boosting.hypotheses_of)(boosted.transcript, nobody, recipe)
     jax.tree.map(np.testing.assert_array_equal, rebuilt, boosted.hypotheses)
-
-
-def test_a_plan_is_kept_for_equal_candidates_alone():
-    selection = tuning.selection("accuracy")
-    made = candidates(selection)
-    assert selections.plan(candidates(selection), selection) is selections.plan(made, selection)
-    for other in (made[:3], candidates(selection, epsilon=1.1), candidates(selection, depth=3)):
-        assert selections.plan(other, selection) is not selections.plan(made, selection)
-    more = tuning.selection("accuracy", mean=6)
-    assert selections.plan(made, more) is not selections.plan(made, selection)
 
 
 def test_the_best_is_of_as_many_runs_as_were_drawn(monkeypatch):

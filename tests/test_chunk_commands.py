@@ -68,19 +68,22 @@ def convert(*more):
     ],
 )
 def test_a_folder_gives_the_model_of_the_file(files, capsys, recipe):
-    assert convert("--rows-per-chunk", 90) == 0
+    assert convert("--rows-per-block", 90) == 0
     assert str(ROWS) not in capsys.readouterr().out
     assert run("fit", "rows.csv", *FIT, *recipe, "--seed", 3, "--out", "a.json") == 0
     assert run("fit", "rows.chunks", *FIT, *recipe, "--seed", 3, "--out", "b.json") == 0
     assert Path("a.json").read_text() == Path("b.json").read_text()
-    assert convert("--rows-per-chunk", 90) == 0  # it is there already
+    capsys.readouterr()
+    assert "has a table already" in refused(
+        capsys, "convert", "domain.json", "rows.csv", "rows.chunks"
+    )
 
 
 def test_the_keys_are_kept_until_the_model_is_written(files, monkeypatch, capsys):
     """The release that is cut off is drawn again under both of them."""
     assert convert() == 0
-    assert run("purse", "new", "purse.json", "--epsilon", 5, "--rows", 400) == 0
-    kept = ("--purse", "purse.json", "--checkpoint", "run")
+    assert run("filter", "new", "filter.db", "--epsilon", 5, "--rows", 400) == 0
+    kept = ("--filter", "filter.db", "--checkpoint", "run")
     fit = ("fit", "rows.chunks", *FIT, *FOREST, *kept)
     whole = dpbt.Model.save
     monkeypatch.setattr(dpbt.Model, "save", interrupted)
@@ -94,8 +97,8 @@ def test_the_keys_are_kept_until_the_model_is_written(files, monkeypatch, capsys
     assert not [name for name in os.listdir() if name.endswith(".key")]
     assert sorted(os.listdir("run")) == ["releases.jsonl", "run.json"]
     assert Path("run/releases.jsonl").read_text() == released
-    assert len(dpbt.Purse.load("purse.json").ledger.lines) > 0
-    assert str(dpbt.Purse.load("purse.json")).count("random_forest") == 1  # it paid once
+    assert len(dpbt.Filter.open("filter.db").ledger.lines) > 0
+    assert str(dpbt.Filter.open("filter.db")).count("random_forest") == 1  # it paid once
 
 
 def test_a_key_is_of_one_public_key(files, monkeypatch, capsys):
@@ -115,7 +118,7 @@ def test_a_key_is_of_one_public_key(files, monkeypatch, capsys):
 def test_a_key_that_paid_stays_until_its_model_is_written(files, monkeypatch, capsys):
     """After an error in a folder that somebody emptied, and after a run of a seed in its place."""
     assert convert() == 0
-    assert run("purse", "new", "purse.json", "--epsilon", 5, "--rows", 400) == 0
+    assert run("filter", "new", "filter.db", "--epsilon", 5, "--rows", 400) == 0
     fit = ("fit", "rows.chunks", *FIT, *FOREST, "--checkpoint", "run", "--out", "model.json")
 
     def damaged(*_):
@@ -124,7 +127,7 @@ def test_a_key_that_paid_stays_until_its_model_is_written(files, monkeypatch, ca
 
     whole = passes.Passes.rounds
     monkeypatch.setattr(passes.Passes, "rounds", damaged)
-    assert run(*fit, "--purse", "purse.json") == 2
+    assert run(*fit, "--filter", "filter.db") == 2
     assert Path("run.key").exists()
     monkeypatch.setattr(passes.Passes, "rounds", whole)
     assert run(*fit, "--seed", 3) == 0
@@ -159,9 +162,6 @@ def test_what_the_commands_refuse(files, capsys):
     other["columns"]["age"]["bins"] = 9
     Path("domain.json").write_text(json.dumps(other))
     assert "another domain" in refused(capsys, "fit", "rows.chunks", *FIT, *out)
-    assert "another domain" in refused(
-        capsys, "convert", "domain.json", "rows.csv", "rows.chunks", "--capacity", 400
-    )
     assert "more rows than the capacity" in refused(
         capsys, "convert", "domain.json", "rows.csv", "new", "--capacity", ROWS - 1
     )
@@ -180,9 +180,9 @@ def model(tmp_path_factory):
 
 def test_predictions_of_blocks_are_those_of_all_rows(files, model, monkeypatch):
     """And no more rows than a block has are encoded at a time."""
-    Path(".dpbt-other-abcdefgh.csv").write_text("predictions that a kill left")
+    Path(".dpbt-whole-abcdefgh.csv").write_text("predictions that a kill left")
     assert run("predict", model, "rows.csv", "--out", "whole.csv") == 0
-    assert not Path(".dpbt-other-abcdefgh.csv").exists()
+    assert not Path(".dpbt-whole-abcdefgh.csv").exists()
     encode, seen = dpbt.domains.encode, []
     monkeypatch.setattr(predict, "BLOCK_ROWS", 7)
     monkeypatch.setattr(
@@ -197,7 +197,7 @@ def test_predictions_of_a_folder_have_a_line_for_each_of_its_rows(files, model, 
     lines = Path("rows.csv").read_text().splitlines()
     lines[5] = lines[5].rpartition(",")[0] + ",neither"
     Path("rows.csv").write_text("\n".join(lines) + "\n")
-    assert convert("--rows-per-chunk", 90) == 0
+    assert convert("--rows-per-block", 90) == 0
     for rows in ("rows.csv", "rows.chunks"):
         assert run("predict", model, rows, "--out", f"{rows}.out") == 0
     of_file, of_folder = (
@@ -212,11 +212,11 @@ def test_predictions_of_a_folder_have_a_line_for_each_of_its_rows(files, model, 
     assert run("convert", "domain.json", "rows.csv", "others") == 0
     capsys.readouterr()
     assert "another domain than the model" in refused(capsys, "predict", model, "others")
-    damaged = bytearray(Path("rows.chunks/chunk-000002").read_bytes())
+    damaged = bytearray(Path("rows.chunks/block-000002").read_bytes())
     damaged[5] ^= 1
-    Path("rows.chunks/chunk-000002").write_bytes(damaged)
+    Path("rows.chunks/block-000002").write_bytes(damaged)
     words = ("predict", model, "rows.chunks", "--out", "new/p.csv")
-    assert "chunk-000002: the file was changed" in refused(capsys, *words)
+    assert "block-000002: the file was changed" in refused(capsys, *words)
     assert os.listdir("new") == []
 
 
@@ -227,10 +227,10 @@ def test_a_killed_command_goes_on(files, command):
     lines = Path("rows.csv").read_text().splitlines()
     Path("rows.csv").write_text("\n".join([lines[0], *(lines[1:] * 400)]) + "\n")
     rows = str(ROWS * 400)
-    convert = ("convert", "domain.json", "rows.csv", "rows.chunks", "--rows-per-chunk", "5000")
+    convert = ("convert", "domain.json", "rows.csv", "rows.chunks", "--rows-per-block", "5000")
     fit = ("fit", "rows.chunks", "--domain", "domain.json", "--rows", rows, "--epsilon", "4")
     fit += ("--recipe", "oblivious_boost", "--rounds", "300", "--checkpoint", "run")
-    words, sign = (convert, "rows.chunks/chunk-000002"), "run/releases.jsonl"
+    words, sign = (convert, "rows.chunks/block-000002"), "run/releases.jsonl"
     words, sign = words if command == "convert" else ((*fit, "--out", "model.json"), sign)
     if command == "fit":
         assert run(*convert) == 0
@@ -250,7 +250,7 @@ def test_a_killed_command_goes_on(files, command):
         return
     assert not Path("rows.chunks/manifest.json").exists()
     assert run(*words) == 0
-    again = dpbt.chunks.open_folder("rows.chunks")
+    again = dpbt.blocks.open_folder("rows.chunks")
     assert run(*convert[:3], "whole", *convert[4:]) == 0
-    whole = dpbt.chunks.open_folder("whole")
-    assert [chunk.sha256 for chunk in again.chunks] == [chunk.sha256 for chunk in whole.chunks]
+    whole = dpbt.blocks.open_folder("whole")
+    assert [chunk.sha256 for chunk in again.blocks] == [chunk.sha256 for chunk in whole.blocks]

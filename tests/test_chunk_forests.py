@@ -102,25 +102,25 @@ def test_a_run_of_a_forest_goes_on_with_both_keys(tmp_path, monkeypatch):
     _, found = pair(tmp_path / "t", "two")
     recipe, kept = forest(rounds=4), tmp_path / "kept"
     parted(monkeypatch)
-    purse = dpbt.Purse(5, rows=700)
+    budget = dpbt.Filter(5, rows=700)
 
     def stop(state):
         if (state.stage, state.done) == ("rounds", 2):
             raise KilledError
 
     with pytest.raises(KilledError):
-        purse.fit_chunks(KEY, found, recipe, PUBLIC, checkpoint=kept, progress=stop)
+        budget.fit_chunks(KEY, found, recipe, PUBLIC, checkpoint=kept, progress=stop)
     lines = (kept / "releases.jsonl").read_bytes().splitlines(keepends=True)
     assert len(lines) == 2
     (kept / "releases.jsonl").write_bytes(lines[0] + lines[1][:-9])
     with pytest.raises(ValueError, match="another public key"):
-        purse.fit_chunks(KEY, found, recipe, jax.random.key(7), checkpoint=kept)
+        budget.fit_chunks(KEY, found, recipe, jax.random.key(7), checkpoint=kept)
     with pytest.raises(ValueError, match="a key of its own"):
-        purse.fit_chunks(KEY, found, recipe, jax.random.key(7), checkpoint=tmp_path / "other")
-    again = purse.fit_chunks(KEY, found, recipe, PUBLIC, checkpoint=kept)
+        budget.fit_chunks(KEY, found, recipe, jax.random.key(7), checkpoint=tmp_path / "other")
+    again = budget.fit_chunks(KEY, found, recipe, PUBLIC, checkpoint=kept)
     assert_same(dpbt.fit_chunks(KEY, found, recipe, PUBLIC), again)
     assert (kept / "releases.jsonl").read_bytes().startswith(b"".join(lines))
-    assert purse.spent == pytest.approx(2, rel=1e-5)
+    assert budget.spent == pytest.approx(2, rel=1e-5)
     for key in (KEY, PUBLIC):
         words = np.asarray(jax.random.key_data(key)).tobytes().hex()
         assert all(words not in path.read_text() for path in kept.iterdir())
@@ -154,11 +154,13 @@ def test_public_randomness_for_each_row_is_refused():
 
     def program(draw, table, weights, budget, public):
         del budget, public
-        coin = draw("coin", mechanisms.uniform, jnp.zeros(weights.shape, jnp.int32), jnp.int32(2))
+        two = {"scale": np.int32(2), "theorem": "none"}
+        coin = draw("coin", mechanisms.uniform, jnp.zeros(weights.shape, jnp.int32), **two)
         total = boundary.Total(jnp.sum(jnp.where(coin == 1, weights, 0)).astype(jnp.int32))
-        draw("total", mechanisms.discrete_laplace, total, 1.0)
+        noise = {"sensitivity": 1.0, "moves": 1, "theorem": "none", "scale": 1.0}
+        draw("total", mechanisms.discrete_laplace, total, **noise)
 
-    one, nine = (View(None, jnp.ones(rows), (), None) for rows in (1, 9))
+    one, nine = (View(None, jnp.ones(rows), dpbt.base.Noise({}), None) for rows in (1, 9))
     sites = boundary.public_draws(program, PUBLIC, one)
     given = dpbt.base.Given(sites, KEY, jnp.zeros(2, jnp.uint32))
     assert boundary.sums(program, ("total",), given, one).keys() == {"total"}

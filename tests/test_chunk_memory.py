@@ -9,7 +9,7 @@ import pytest
 
 import dpbt
 from dpbt import recipes
-from dpbt.data import conversion
+from dpbt.data import convert
 from dpbt.data.domains import Numeric
 
 ROWS = 3_000_000
@@ -19,7 +19,7 @@ import sys
 import dpbt
 from dpbt import recipes
 
-table = dpbt.chunks.open_folder(sys.argv[1])
+table = dpbt.blocks.open_folder(sys.argv[1])
 rows, rounds = int(sys.argv[3]), int(sys.argv[4])
 recipe = recipes.oblivious_boost(
     epsilon=1.0, delta=1e-6, rows=rows, domain=table.domain, rounds=rounds, depth=6
@@ -65,7 +65,7 @@ def measured(folder, rows, rounds):
     rng = np.random.default_rng(0)
     domain = {f"x{k}": Numeric(0, 1, bins=64) for k in range(12)}
     columns = {name: rng.random(rows, np.float32) for name in domain}
-    conversion.convert_columns(domain, columns, columns["x0"] > 0.5, folder)
+    convert.convert_columns(domain, columns, columns["x0"] > 0.5, folder)
     return told(SCRIPT, folder, MEMORY_MB * 2**20, rows, rounds)
 
 

@@ -4,13 +4,14 @@ import dataclasses
 
 import jax
 import jax.numpy as jnp
+import msgspec
 import numpy as np
 import pytest
 
 import dpbt
 from dpbt import chunked, losses, memory, passes, recipes, reweighting
-from dpbt.base import ADD_REMOVE, GRID, MOST_CHUNKED_ROWS, Prologue, View
-from dpbt.data import conversion
+from dpbt.base import ADD_REMOVE, GRID, MOST_CHUNKED_ROWS, Noise, Prologue, View
+from dpbt.data import convert
 from dpbt.learners import greedy_tree, one_rule
 from dpbt.learners import trees as layouts
 from dpbt.memory import Room, room_for
@@ -89,7 +90,7 @@ def test_releases_by_cells_are_those_of_products(tmp_path, monkeypatch, delta):
     domain = {name: dpbt.domains.Numeric(0, 1, bins=40) for name in "xy"}
     columns = {name: rng.random(50_000) for name in "xy"}
     labels = columns["x"] + rng.random(50_000) > 1
-    found = conversion.convert_columns(domain, columns, labels, tmp_path / "t")
+    found = convert.convert_columns(domain, columns, labels, tmp_path / "t")
     recipe = trees(50_000, delta=delta, depth=4)
     by_cells = dpbt.fit_chunks(KEY, found, recipe, memory=2 * GIB)
     monkeypatch.setattr(layouts, "MANY_CELLS", 2**30)
@@ -163,7 +164,7 @@ def test_splits_are_drawn_from_sums_beyond_int32():
     left = np.array([[negative], [positive]]) - right
     wide = [(part.astype(np.longdouble) / GRID) for part in (right, left)]
     scores = -sum(gini(part[1], part[0]) for part in wide)
-    logits = np.maximum((scores - scores.max()) / np.longdouble(asked.noise), -32)
+    logits = np.maximum((scores - scores.max()) / np.longdouble(asked.scale), -32)
     law = np.exp(logits) / np.exp(logits).sum()
     assert 0.05 < float(law[1]) < 0.95
     np.testing.assert_allclose(shares, law.astype(float), atol=4 * 0.5 / np.sqrt(len(keys)))
@@ -185,7 +186,8 @@ def test_memory_bounds_the_sums_of_a_level(tmp_path):
     assert numbers(forest) == [[16]]  # of which eight labels are drawn
     with pytest.raises(ValueError, match="memory must be at least"):
         room_for(found, trees(depth=2), 0.69 * GIB, 2)
-    large = dataclasses.replace(found, capacity=2**24, rows_per_chunk=2**20)
+    manifest = msgspec.structs.replace(found.manifest, rows_per_block=2**20)
+    large = dataclasses.replace(found, capacity=2**24, manifest=manifest)
     shallow, deep = (room_for(large, trees(depth=depth), 1.5 * GIB, 2) for depth in (3, 12))
     assert deep.block < shallow.block
     assert not shallow.scratch
@@ -194,7 +196,7 @@ def test_memory_bounds_the_sums_of_a_level(tmp_path):
 def test_sums_of_many_splits_are_refused_for_their_memory(tmp_path):
     domain = {f"x{k}": dpbt.domains.Numeric(0, 1, bins=256) for k in range(20)}
     columns = {name: np.zeros(9) for name in domain}
-    found = conversion.convert_columns(domain, columns, np.arange(9) > 4, tmp_path / "t")
+    found = convert.convert_columns(domain, columns, np.arange(9) > 4, tmp_path / "t")
     with pytest.raises(ValueError, match=r"the sums of a pass take .* use less depth$"):
         room_for(found, trees(9, depth=12), 2 * GIB, 2)
 
@@ -208,7 +210,7 @@ def test_a_pass_takes_what_is_planned(tmp_path, monkeypatch, bins, by_cells, dep
     domain = {name: dpbt.domains.Numeric(0, 1, bins=bins) for name in "wxyz"}
     rng = np.random.default_rng(0)
     columns = {name: rng.random(rows) for name in domain}
-    found = conversion.convert_columns(domain, columns, columns["x"] > 0.5, tmp_path / "t")
+    found = convert.convert_columns(domain, columns, columns["x"] > 0.5, tmp_path / "t")
     recipe, asked = trees(rows, depth=depth, criterion="gini", rounds=1), []
     monkeypatch.setattr(chunked, "room_for", lambda *_: Room(block, 1, False))
     for name in ("_rounds", "_later_stage"):
@@ -252,8 +254,14 @@ def test_sums_of_a_level_wait_for_the_splits_above():
 LAPLACE = mechanisms.discrete_laplace
 
 
+ONE = {"sensitivity": 1.0, "moves": 1, "theorem": "none", "scale": 1.0}
+
+
 def stages_of(program):
-    return boundary.stages(program, View(None, jnp.ones(3), (), None))
+    def make(weights):
+        return View(None, weights, Noise({}), None)
+
+    return boundary.stages(boundary.follows(program, make, jnp.ones(3)))
 
 
 def test_stages_follow_from_what_sums_read():
@@ -265,21 +273,22 @@ def test_stages_follow_from_what_sums_read():
 
     def program(draw, table, weights, budget, public):
         whole = weights.astype(jnp.int32)
-        alone = draw("alone", LAPLACE, boundary.Total(jnp.sum(whole)), 1.0)
+        alone = draw("alone", LAPLACE, boundary.Total(jnp.sum(whole)), **ONE)
         plain, after = both(whole, alone)
-        draw("plain", LAPLACE, boundary.Total(plain), 1.0)
-        second = draw("after", LAPLACE, boundary.Total(after), 1.0)
+        draw("plain", LAPLACE, boundary.Total(plain), **ONE)
+        second = draw("after", LAPLACE, boundary.Total(after), **ONE)
         looped = jax.lax.fori_loop(0, 3, lambda k, total: total + second * whole[k], 0)
-        draw("looped", LAPLACE, boundary.Total(looped), 1.0)
-        draw("last", LAPLACE, boundary.Total(plain), 1.0)
+        draw("looped", LAPLACE, boundary.Total(looped), **ONE)
+        draw("last", LAPLACE, boundary.Total(plain), **ONE)
 
     assert stages_of(program) == (("alone", "plain"), ("after",), ("looped", "last"))
 
 
 def test_public_randomness_is_drawn_before_any_row_is_read():
     def program(draw, table, weights, budget, public):
-        total = draw("total", LAPLACE, boundary.Total(jnp.sum(weights).astype(jnp.int32)), 1.0)
-        draw("coin", mechanisms.uniform, jnp.zeros(1, jnp.int32), jnp.maximum(total, 2))
+        total = draw("total", LAPLACE, boundary.Total(jnp.sum(weights).astype(jnp.int32)), **ONE)
+        sides = jnp.maximum(total, 2)
+        draw("coin", mechanisms.uniform, jnp.zeros(1, jnp.int32), scale=sides, theorem="none")
 
     with pytest.raises(ValueError, match=r"'coin' asks for follows from \['total'\]"):
         stages_of(program)
@@ -287,7 +296,8 @@ def test_public_randomness_is_drawn_before_any_row_is_read():
 
 def test_what_is_told_of_a_draw_follows_from_no_row():
     def program(draw, table, weights, budget, public):
-        draw("sum", LAPLACE, boundary.Total(jnp.sum(weights).astype(jnp.int32)), jnp.max(weights))
+        total = boundary.Total(jnp.sum(weights).astype(jnp.int32))
+        draw("sum", LAPLACE, total, **{**ONE, "scale": jnp.max(weights)})
 
     with pytest.raises(ValueError, match=r"'sum' asks for follows from \['the private rows'\]"):
         stages_of(program)
@@ -302,7 +312,7 @@ def test_what_is_told_of_a_draw_follows_from_no_row():
 )
 def test_a_sum_is_a_total_of_whole_numbers(statistic, words):
     def program(draw, table, weights, budget, public):
-        draw("sum", LAPLACE, statistic(weights), 1.0)
+        draw("sum", LAPLACE, statistic(weights), **ONE)
 
     with pytest.raises(ValueError, match=words):
         stages_of(program)
@@ -311,11 +321,11 @@ def test_a_sum_is_a_total_of_whole_numbers(statistic, words):
 def test_a_prologue_has_one_pass():
     def program(draw, table, weights, budget, public):
         whole = weights.astype(jnp.int32)
-        first = draw("first", LAPLACE, boundary.Total(jnp.sum(whole)), 1.0)
-        draw("second", LAPLACE, boundary.Total(jnp.sum(whole * first)), 1.0)
+        first = draw("first", LAPLACE, boundary.Total(jnp.sum(whole)), **ONE)
+        draw("second", LAPLACE, boundary.Total(jnp.sum(whole * first)), **ONE)
 
     start = lambda release, budget: jnp.float32(0)  # noqa: E731
-    prologue = Prologue(program, lambda *_: [], start, "two passes")
+    prologue = Prologue(program, start, "two passes")
     recipe = trees(depth=1)
     learner = recipe.learner._replace(prologue=prologue)
     with pytest.raises(ValueError, match="the prologue has sums that follow from its own draws"):

@@ -1,7 +1,6 @@
 """Tables in chunks: the same cells and releases as in memory, wherever a run is stopped."""
 
 import dataclasses
-import json
 import math
 
 import jax
@@ -10,15 +9,16 @@ import numpy as np
 import pytest
 
 import dpbt
-from dpbt import chunked, prediction, recipes
+from dpbt import chunked, recipes
 from dpbt.base import GRID, MAX_ROWS, MOST_CHUNKED_ROWS
-from dpbt.data import chunks, conversion, files
-from dpbt.data.domains import Label, Nominal, Numeric, WeightColumn
+from dpbt.data import convert
+from dpbt.data.domains import Nominal, Numeric
 from dpbt.memory import room_for
 from dpbt.passes import _blocks
-from dpbt.privacy import mechanisms, totals
+from dpbt.privacy import draws, mechanisms, totals
 from dpbt.privacy.boundary import DrawSpec
 from dpbt.privacy.mechanisms.additive import SATURATION
+from dpbt.release import model as models
 
 pytestmark = pytest.mark.filterwarnings("ignore:research key")
 
@@ -69,8 +69,8 @@ def pair(folder, kind, rows=700, capacity=None, each=256, weights=False):
         options |= {"sample_weight": weight, "most_weight": 3.0}
     given = labels(cells, kind)
     table = dpbt.table(DOMAIN, cells, given, **options)
-    in_chunks = conversion.convert_columns(
-        DOMAIN, cells, given, folder, rows_per_chunk=each, **options
+    in_chunks = convert.convert_columns(
+        DOMAIN, cells, given, folder, rows_per_block=each, **options
     )
     return table, in_chunks
 
@@ -102,170 +102,6 @@ def assert_same_predictions(folder, large, small):
         dpbt.load(folder / "model.json").predict(rows),
         dpbt.predict(small, dpbt.domains.encode(DOMAIN, rows)),
     )
-
-
-def cells_of(table):
-    """All rows of a table in chunks."""
-    parts = []
-    for number, chunk in enumerate(table.chunks):
-        part = table.room(chunk.rows)
-        table.read(number, 0, chunk.rows, part)
-        parts.append(part)
-    joined = [np.concatenate([part[k] for part in parts], axis=-1) for k in range(3)]
-    weight = None if parts[0].weight is None else np.concatenate([p.weight for p in parts])
-    return joined[0].T, joined[1], joined[2], weight
-
-
-def assert_same_rows(table, in_chunks):
-    found = cells_of(in_chunks)
-    for mine, given in zip(found[:3], table[:3], strict=True):
-        np.testing.assert_array_equal(mine, np.asarray(given))
-        assert mine.dtype == given.dtype
-    if table.weight is None:
-        assert found[3] is None
-    else:
-        np.testing.assert_array_equal(found[3], np.asarray(table.weight))
-
-
-# Conversion.
-
-
-@pytest.mark.parametrize("kind", ["two", "classes", "number"])
-@pytest.mark.parametrize("each", [1, 100, 701])
-def test_chunks_have_the_rows_of_the_table(tmp_path, kind, each):
-    rows = 30 if each == 1 else 700
-    table, found = pair(tmp_path / "t", kind, rows, rows + 7, each, weights=kind != "two")
-    assert_same_rows(table, found)
-    assert found.capacity == rows + 7
-    assert "700" not in repr(found)
-
-
-def test_a_folder_is_private_to_its_owner(tmp_path):
-    _, found = pair(tmp_path / "t", "two")
-    assert found.folder.stat().st_mode & 0o777 == 0o700
-    assert {path.stat().st_mode & 0o777 for path in found.folder.iterdir()} == {0o600}
-
-
-def csv_of(path, rows):
-    cells = columns(rows)
-    given = labels(cells, "two")
-    lines = ["age,label,income,work,weight"]
-    for k in range(rows):
-        lines.append(
-            f"{cells['age'][k]},{given[k]},{cells['income'][k]},{cells['work'][k]},{k % 5}"
-        )
-    lines[7] = "broken"
-    path.write_text("\n".join(lines) + "\n")
-
-
-LABEL = Label("label", "yes", "no", weight=WeightColumn("weight", 3.0))
-
-
-def test_a_csv_file_gives_the_rows_that_it_gives_in_memory(tmp_path, monkeypatch):
-    monkeypatch.setattr(conversion, "BLOCK_ROWS", 37)
-    csv_of(tmp_path / "rows.csv", 300)
-    read = dpbt.files.read_csv(tmp_path / "rows.csv", DOMAIN, LABEL)
-    table = dpbt.table(
-        DOMAIN,
-        read.columns,
-        read.labels,
-        **LABEL.options,
-        sample_weight=read.weights,
-        most_weight=3.0,
-    )
-    found = conversion.convert_file(
-        tmp_path / "rows.csv", DOMAIN, LABEL, tmp_path / "t", rows_per_chunk=64
-    )
-    assert_same_rows(table, found)
-
-
-def test_a_parquet_file_gives_the_rows_that_it_gives_in_memory(tmp_path, monkeypatch):
-    arrow = pytest.importorskip("pyarrow", reason="pyarrow is not installed")
-    parquet = pytest.importorskip("pyarrow.parquet", reason="pyarrow is not installed")
-    monkeypatch.setattr(conversion, "BLOCK_ROWS", 37)
-    cells = columns(300)
-    given = labels(cells, "two")
-    parquet.write_table(
-        arrow.table({**cells, "label": given}), tmp_path / "rows.parquet", row_group_size=90
-    )
-    label = Label("label", "yes", "no")
-    found = conversion.convert_file(
-        tmp_path / "rows.parquet", DOMAIN, label, tmp_path / "t", rows_per_chunk=64
-    )
-    assert_same_rows(dpbt.table(DOMAIN, cells, given, **label.options), found)
-
-
-def test_row_groups_of_a_parquet_file_are_read_from_any_row_on(tmp_path):
-    arrow = pytest.importorskip("pyarrow", reason="pyarrow is not installed")
-    parquet = pytest.importorskip("pyarrow.parquet", reason="pyarrow is not installed")
-    path, rows = tmp_path / "rows.parquet", list(range(100))
-    parquet.write_table(arrow.table({"x": rows}), path, row_group_size=7)
-    for size in (3, 10, 200):
-        for skip in (0, 1, 6, 7, 20, 21, 99, 100):
-            blocks = [b["x"].to_pylist() for b in files.blocks_of_file(path, ("x",), size, skip)]
-            assert [cell for block in blocks for cell in block] == rows[skip:]
-            assert max(map(len, blocks), default=0) <= size
-
-
-class StoppedError(Exception):
-    pass
-
-
-def stopping(rows, after):
-    """Blocks of rows; the iteration stops with an error after some of them."""
-    cells, given = columns(rows), labels(columns(rows), "two")
-
-    def make():
-        for start in range(0, rows, 50):
-            if start == after:
-                raise StoppedError
-            part = slice(start, start + 50)
-            yield conversion.Block({name: cells[name][part] for name in cells}, given[part])
-
-    return make
-
-
-def test_a_conversion_that_was_stopped_goes_on_at_the_first_missing_chunk(tmp_path):
-    folder, options = tmp_path / "t", dict(DECLARED["two"], capacity=350, rows_per_chunk=64)
-    with pytest.raises(StoppedError):
-        conversion.convert(
-            conversion.BlockSource("rows", stopping(300, 250)), DOMAIN, folder, **options
-        )
-    with pytest.raises(ValueError, match="not finished"):
-        chunks.open_folder(folder)
-    first = (folder / "chunk-000000").stat().st_mtime_ns
-    found = conversion.convert(
-        conversion.BlockSource("rows", stopping(300, None)), DOMAIN, folder, **options
-    )
-    assert (folder / "chunk-000000").stat().st_mtime_ns == first
-    cells = columns(300)
-    table = dpbt.table(DOMAIN, cells, labels(cells, "two"), capacity=350, **DECLARED["two"])
-    assert_same_rows(table, found)
-    with pytest.raises(ValueError, match="another source"):
-        conversion.convert(
-            conversion.BlockSource("others", stopping(300, None)), DOMAIN, folder, **options
-        )
-
-
-def test_what_a_conversion_refuses(tmp_path):
-    cells = columns(50)
-    given = labels(cells, "two")
-    (tmp_path / "full").mkdir()
-    (tmp_path / "full" / "file").write_text("mine")
-
-    def convert(folder, **more):
-        options = {**DECLARED["two"], **more}
-        return conversion.convert_columns(DOMAIN, cells, given, tmp_path / folder, **options)
-
-    with pytest.raises(ValueError, match="other files"):
-        convert("full")
-    with pytest.raises(ValueError, match="more rows than the capacity of 49") as told:
-        convert("small", capacity=49)
-    assert "50" not in str(told.value)
-    with pytest.raises(ValueError, match="rows_per_chunk must be"):
-        convert("t", rows_per_chunk=MAX_ROWS + 1)
-    with pytest.raises(ValueError, match="capacity must be"):
-        convert("t", capacity=0)
 
 
 # Learning.
@@ -361,7 +197,7 @@ def test_scores_of_several_classes_bound_the_blocks(tmp_path, classes, rows):
     target = Nominal(tuple(map(str, range(classes))))
     cells, rng = columns(10), np.random.default_rng(0)
     given = rng.choice(target.values, 10)
-    found = conversion.convert_columns(DOMAIN, cells, given, tmp_path / "t", target=target)
+    found = convert.convert_columns(DOMAIN, cells, given, tmp_path / "t", target=target)
     recipe = recipes.oblivious_boost(epsilon=1, rows=10, domain=DOMAIN, target=target, rounds=1)
     assert room_for(found, recipe, 64 * GIB, 1).block == rows
 
@@ -436,7 +272,7 @@ def test_what_a_fit_on_chunks_refuses(tmp_path):
         dpbt.fit_chunks(KEY, found, published)
     with pytest.raises(ValueError, match="more rows present") as told:
         dpbt.fit_chunks(KEY, found, recipe_for("two", 600))
-    present = sum(chunk.present for chunk in found.chunks)
+    present = sum(chunk.present for chunk in found.blocks)
     assert str(present) not in str(told.value)
     with pytest.raises(ValueError, match="must be uint8"):
         dpbt.fit_chunks(KEY, found, recipe_for("classes", 700))
@@ -446,26 +282,19 @@ def test_what_a_fit_on_chunks_refuses(tmp_path):
     path.write_bytes(damaged)
     with pytest.raises(ValueError, match="changed or damaged"):
         dpbt.fit_chunks(KEY, found, recipe)
-    content = json.loads((found.folder / "manifest.json").read_text())
-    content["capacity"] += 1
-    (found.folder / "manifest.json").write_text(json.dumps(content))
-    with pytest.raises(ValueError, match="changed or damaged"):
-        chunks.open_folder(found.folder)
 
 
-def test_a_table_in_chunks_is_predicted_a_block_at_a_time(tmp_path):
+def test_a_table_in_chunks_is_predicted_a_block_at_a_time(tmp_path, monkeypatch):
     table, found = pair(tmp_path / "t", "two", 700, 730)
     recipe = recipes.random_forest(epsilon=1, rows=700, rounds=3, depth=2)
     model = dpbt.forests.fit(KEY, table, recipe, jax.random.key(6))
     model.save(tmp_path / "model.json", domain=DOMAIN)
     for each in (model, dpbt.load(tmp_path / "model.json")):
-        scores = [dpbt.decision_function(each, block) for block in prediction.blocks(found, 100)]
-        np.testing.assert_array_equal(np.concatenate(scores), dpbt.decision_function(each, table))
-    assert max(map(len, scores)) == 100
-    with pytest.raises(ValueError, match=r"dpbt\.prediction\.blocks"):
-        dpbt.predict(model, found)
-    with pytest.raises(ValueError, match="expected a table in chunks"):
-        prediction.blocks(table)
+        expected = dpbt.decision_function(each, table)
+        with monkeypatch.context() as patched:
+            patched.setattr(models, "BLOCK_ROWS", 100)
+            np.testing.assert_array_equal(dpbt.decision_function(each, found), expected)
+        np.testing.assert_array_equal(dpbt.predict(each, found), np.asarray(expected) > 0)
 
 
 # Sums of many rows.
@@ -476,7 +305,11 @@ def test_a_table_in_chunks_is_predicted_a_block_at_a_time(tmp_path):
 def test_large_totals_have_the_noise_of_small_ones(mechanism, scale):
     key, scale = jax.random.key(1), jnp.float32(scale)
     small = np.array([0, 1, -1, 12345, -(2**24) * GRID, 2**24 * GRID, 77], np.int64)
-    made = mechanism, small.shape, np.dtype("int32"), lambda total: total, small.size
+    request = draws.Request(
+        "sums", mechanism, None, scale, 1.0, 1.0, 1, "none", 1, "sums", "", True
+    )
+    static = request._replace(scale=None)
+    made = static, small.shape, np.dtype("int32"), lambda total: total, small.size
     asked = {"sums": DrawSpec(scale, scale, (), *made)}
     found = totals.draw(key, {"sums": small}, asked, small=True)["sums"]
     site_key = dpbt.boundary.site_key(key, "sums")

@@ -23,6 +23,7 @@ from dpbt.data import domains, files
 from dpbt.privacy import keys
 from dpbt.recipes import named
 from tests import pages
+from tests.hostile import signed
 from tests.pages import blocks
 from tests.tables import seeded
 
@@ -112,7 +113,7 @@ def test_a_fit_prints_its_cost_and_where_the_model_is(fitted):
     assert wrote == f"wrote {fitted.model}"
     assert fitted.err.startswith("warning: research key: ")
     assert fitted.err.count("\n") == 1
-    assert dpbt.load(fitted.model).classes == ("healthy", "ill, or worse")
+    assert dpbt.load(fitted.model).about.classes == ("healthy", "ill, or worse")
 
 
 @pytest.mark.slow  # compiles a choice
@@ -190,9 +191,8 @@ def test_a_file_without_rows_has_no_predictions(fitted, tmp_path, capsys):
 
 def test_models_that_vote_state_scores(tmp_path, capsys, fitted):
     content = json.loads(fitted.model.read_text())
-    content["probability"] = {"reason": "a vote"}
-    content.pop("checksum")
-    dpbt.modelfiles.write(tmp_path / "vote.json", content)
+    content |= {"probability": None, "reason": "a vote"}
+    (tmp_path / "vote.json").write_text(signed(content))
     status, out, _ = run(capsys, "predict", tmp_path / "vote.json", fitted.folder / "odd.csv")
     head, *lines = csv.reader(io.StringIO(out))
     assert (status, head) == (0, ["class", "score"])
@@ -202,12 +202,12 @@ def test_models_that_vote_state_scores(tmp_path, capsys, fitted):
 def test_explain_and_statement(fitted, capsys):
     model = dpbt.load(fitted.model)
     assert run(capsys, "explain", fitted.model)[:2] == (0, dpbt.explain(model) + "\n")
-    assert run(capsys, "statement", fitted.model)[:2] == (0, model.statement + "\n")
+    assert run(capsys, "statement", fitted.model)[:2] == (0, model.kept.statement + "\n")
     status, out, _ = run(capsys, "statement", fitted.model, "--rows-per-person", 2, "--ledger")
     assert status == 0
     assert "owner's promise" in out
     assert "epsilon = 10 and" in out
-    assert out.endswith(model.ledger + "\n")
+    assert out.endswith(model.kept.ledger + "\n")
 
 
 def test_what_needs_no_jax_runs_without_it(fitted):
@@ -242,7 +242,7 @@ def test_what_needs_no_jax_runs_without_it(fitted):
         (
             "domain.json",
             '{"columns": {"age": {"type": "numeric"}}, "label": {}}',
-            "domain.json: column 'age': a numeric column needs ['high', 'low']",
+            "domain.json: column 'age': missing 2 required positional arguments",
         ),
     ],
 )

@@ -127,7 +127,7 @@ def test_models_have_words_and_statements(name, fitted, capsys):
     path = getattr(fitted, name)
     model = dpbt.load(path)
     assert run(capsys, "explain", path)[:2] == (0, dpbt.explain(model) + "\n")
-    assert run(capsys, "statement", path)[:2] == (0, model.statement + "\n")
+    assert run(capsys, "statement", path)[:2] == (0, model.kept.statement + "\n")
     assert ("clipped to 0..20" in dpbt.explain(model)) == (name == "rings")
 
 

@@ -27,30 +27,34 @@ SIGMAS = 5.5
 the mean).
 """
 
-rows = pytest.mark.parametrize(
-    "row",
-    [pytest.param(row, id=row.name, marks=[pytest.mark.slow] if row.slow else []) for row in ROWS],
-)
-files = pytest.mark.parametrize(
-    ("row", "relation"),
-    [
-        pytest.param(
-            row, relation, id=f"{row.name}-{name}", marks=[pytest.mark.slow] if slow else []
-        )
-        for row in ROWS
-        for name, relation, slow in (
-            ("add_remove", ADD_REMOVE, row.slow),
-            ("replace_one", REPLACE_ONE, True),
-        )
-    ],
-)
-relations = pytest.mark.parametrize(
-    "relation", [ADD_REMOVE, REPLACE_ONE], ids=["add_remove", "replace_one"]
-)
+
+def param(row, *more, slow=False, name=""):
+    marks = [pytest.mark.slow] if row.slow or slow else []
+    return pytest.param(row, *more, id=row.name + name, marks=marks)
 
 
-@rows
-@relations
+def by_relation(quick):
+    """Rows by relation; under `make test` add/remove for those of `quick`, or for all of them.
+
+    Under replace-one the pairs of `test_sensitivities_are_attained` run for every row.
+    """
+    return pytest.mark.parametrize(
+        ("row", "relation"),
+        [
+            param(row, relation, slow=slow or row.name not in (quick or [row.name]), name=name)
+            for row in ROWS
+            for name, relation, slow in (
+                ("-add_remove", ADD_REMOVE, False),
+                ("-replace_one", REPLACE_ONE, row.name != "lazybb-rule"),
+            )
+        ],
+    )
+
+
+rows = pytest.mark.parametrize("row", [param(row) for row in ROWS])
+
+
+@by_relation(quick=None)
 def test_exact_losses_are_within_the_ledger(row, relation):
     """Every removal and addition, or every replacement, out of the whole public domain of a small
     table.
@@ -71,7 +75,7 @@ def test_exact_losses_are_within_the_ledger(row, relation):
     assert all(0 <= ratio <= 1 + SLACK for ratio in found.step_ratio.values())
 
 
-@files
+@by_relation(quick=["forest-tight"])
 def test_a_line_of_a_file_costs_at_most_the_ledger(row, relation):
     """Files that differ in one line, odd ones among them, each read and encoded by itself."""
     tables, others = filerows.stacked(relation, exact=row.table is not tables_of_bits)
@@ -170,15 +174,7 @@ def density_ratio_z(key, table, sampled, scored, wider):
     return z
 
 
-@pytest.mark.parametrize(
-    "row",
-    [
-        pytest.param(
-            row, id=row.name, marks=[pytest.mark.slow] if row.slow or not row.sampled else []
-        )
-        for row in ROWS
-    ],
-)
+@pytest.mark.parametrize("row", [param(row, slow=not row.sampled) for row in ROWS])
 def test_samplers_follow_log_prob_and_two_thirds_of_the_noise_is_rejected(row):
     table = row.table(4, rows=30, splits=4)
     # Enough for the narrower noise to show, not so much that q / p lives on splits that are never

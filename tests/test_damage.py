@@ -1,6 +1,5 @@
-"""Full disks, files that are cut off, and sources that change: conversions, checkpoints, purses."""
+"""Full disks, files that are cut off, and sources that change: conversions, runs, filters."""
 
-import contextlib
 import dataclasses
 import errno
 import json
@@ -17,7 +16,7 @@ import dpbt
 from dpbt import checkpoints, chunked
 from dpbt.__main__ import main
 from dpbt.checkpoints import RELEASES
-from dpbt.data import chunks, conversion
+from dpbt.data import convert
 from dpbt.memory import Room
 from tests import moments, worker
 from tests.test_chunk_commands import ROOT, files, fill, refused
@@ -38,9 +37,9 @@ def spent():
 
 @pytest.fixture
 def table(files, capsys):
-    """A folder of chunks, and a purse of 20."""
+    """A folder of chunks, and a filter of 20."""
     assert moments.run("convert", 0) == 0
-    dpbt.Purse(epsilon=20, rows=400).save("purse.json")
+    dpbt.Filter(epsilon=20, rows=400, path="filter.db")
     capsys.readouterr()
 
 
@@ -52,7 +51,7 @@ def kept(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
         assert moments.run("convert", 0) == 0
-        dpbt.Purse(epsilon=20, rows=400).save("purse.json")
+        dpbt.Filter(epsilon=20, rows=400, path="filter.db")
         with pytest.MonkeyPatch.context() as stop:
             stop.setattr(dpbt.Model, "save", interrupted)
             assert moments.run("fit", 0) == 130
@@ -95,20 +94,13 @@ def too_large(path):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("size", "rows_per_chunk", "name"),
-    [
-        (100, "150", "unfinished.json"),
-        (1100, "300", "chunk-000000"),
-        (1100, "30", "unfinished.json"),
-    ],
+    ("rows_per_block", "name"), [("300", "block-000000"), ("30", "manifest.json")]
 )
-def test_a_conversion_on_a_full_disk_is_one_line_and_goes_on_later(
-    files, size, rows_per_chunk, name
-):
-    words = [*moments.CONVERT[:-1], rows_per_chunk]
-    assert with_room_for(size, words) == too_large(f"rows.chunks/{name}")
+def test_a_conversion_on_a_full_disk_is_one_line_and_starts_over_later(files, rows_per_block, name):
+    words = [*moments.CONVERT[:-1], rows_per_block]
+    assert with_room_for(1100, words) == too_large(f"rows.chunks/{name}")
     assert not Path("rows.chunks/manifest.json").exists()
-    assert (len(os.listdir("rows.chunks")) > 3) == (rows_per_chunk == "30")
+    assert (len(os.listdir("rows.chunks")) > 3) == (rows_per_block == "30")
     assert main(words) == 0
     words[words.index("rows.chunks")] = "whole"
     assert main(words) == 0
@@ -121,16 +113,16 @@ def test_a_conversion_on_a_full_disk_is_one_line_and_goes_on_later(
     [
         (50, "run.key", 0),
         (400, "run/run.json", 0),
-        (700, "purse.json", 0),
-        (1900, "run/releases.jsonl", 4),
-        (7500, "model.json", 4),
+        (700, "filter.db", 0),
+        (20_000, "run/releases.jsonl", 4),
+        (100_000, "model.json", 4),
     ],
 )
 def test_a_fit_on_a_full_disk_is_one_line_and_paid_for_once(table, size, path, paid):
-    whole = path in ("run.key", "purse.json")  # the path without symbolic links
-    assert with_room_for(size, moments.FIT, *MORE) == too_large(
-        Path(path).resolve() if whole else path
-    )
+    words = too_large(Path(path).resolve() if path == "run.key" else path)
+    if path == "filter.db":
+        words = f"error: {Path(path).absolute()}: disk I/O error\n"
+    assert with_room_for(size, moments.FIT, *MORE) == words
     assert spent() == paid
     lines = Path("run", RELEASES).read_bytes() if paid else b""
     assert moments.run("fit", 1, *MORE) == 0
@@ -142,8 +134,8 @@ def test_a_fit_on_a_full_disk_is_one_line_and_paid_for_once(table, size, path, p
     assert not list(Path().glob("*.key"))
 
 
-MORE = ("--rounds", "6")
-"""With so many rounds the file of the releases is larger than that of the purse."""
+MORE = ("--rounds", "100")
+"""With so many rounds the file of the releases is larger than that of the filter."""
 
 
 @pytest.mark.parametrize("written", [0, 2])
@@ -188,26 +180,12 @@ def another_run_is_paid_for(stopped):
     assert Path("model.json").read_bytes() != stopped
 
 
-@pytest.mark.parametrize("where", CUTS)
-def test_a_conversion_whose_state_is_cut_off_is_made_again_elsewhere(files, capsys, where):
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(conversion._Writer, "close", interrupted)
-        assert moments.run("convert", 0) == 130
-    cut(Path("rows.chunks/unfinished.json"), where)
-    capsys.readouterr()
-    line = refused(capsys, *moments.CONVERT)
-    assert "unfinished.json: not a table in chunks, or cut off; convert the same rows" in line
-    elsewhere = [word if word != "rows.chunks" else "other" for word in moments.CONVERT]
-    assert main(elsewhere) == 0
-
-
-@pytest.mark.parametrize("where", CUTS)
+@pytest.mark.parametrize("where", [0, 0.5])
 def test_a_manifest_that_is_cut_off_is_made_again_and_the_run_goes_on(stopped, capsys, where):
     """Also if the file of the rows has another time and another name by now: nothing is lost."""
     cut(Path("rows.chunks/manifest.json"), where)
-    for words in (moments.FIT, moments.CONVERT):
-        line = refused(capsys, *words)
-        assert "manifest.json: not a table in chunks, or cut off; convert the same rows" in line
+    line = refused(capsys, *moments.FIT)
+    assert "manifest.json: not a table in blocks, or cut off; convert the same rows" in line
     Path("rows.csv").rename("moved.csv")
     os.utime("moved.csv", (0, 0))
     elsewhere = {"rows.chunks": "other", "rows.csv": "moved.csv"}
@@ -223,9 +201,9 @@ def test_a_manifest_that_is_cut_off_is_made_again_and_the_run_goes_on(stopped, c
 @pytest.mark.parametrize(
     ("name", "lost", "words"),
     [
-        ("chunk-000001", False, "chunk-000001: the file was changed or damaged"),
-        ("chunk-000001", True, "chunk-000001: the file is missing"),
-        ("manifest.json", True, "manifest.json: the file is missing"),
+        ("block-000001", False, "block-000001: the file was changed or damaged; convert the same"),
+        ("block-000001", True, "block-000001: the file is missing; convert the same rows again"),
+        ("manifest.json", True, "no table in blocks, as it has no manifest.json"),
     ],
 )
 def test_a_run_goes_on_with_rows_whose_files_were_cut_off_or_lost(
@@ -233,8 +211,7 @@ def test_a_run_goes_on_with_rows_whose_files_were_cut_off_or_lost(
 ):
     path = Path("rows.chunks", name)
     path.unlink() if lost else cut(path, 0.5)
-    line = refused(capsys, *moments.FIT)
-    assert f"{words}; convert the same rows again, to a new folder" in line
+    assert words in refused(capsys, *moments.FIT)
     for words in (moments.CONVERT, moments.FIT):
         assert main([word if word != "rows.chunks" else "other" for word in words]) == 0
     assert Path("model.json").read_bytes() == stopped
@@ -306,13 +283,14 @@ def test_a_key_of_another_version_is_no_damage(stopped, capsys):
 
 
 @pytest.mark.parametrize("where", CUTS)
-def test_a_purse_that_is_cut_off_pays_for_nothing(stopped, capsys, where):
-    cut(Path("purse.json"), where)
-    before = Path("purse.json").read_bytes(), content("run")
+def test_a_filter_that_is_cut_off_pays_for_nothing(stopped, capsys, where):
+    cut(Path("filter.db"), where)
+    before = Path("filter.db").read_bytes(), content("run")
     line = refused(capsys, *moments.FIT)
-    assert (Path("purse.json").read_bytes(), content("run")) == before
+    assert (Path("filter.db").read_bytes(), content("run")) == before
     assert not Path("model.json").exists()
-    assert "purse.json: not a purse, or cut off; bring back a copy that has every release" in line
+    assert "filter.db: not a filter, or changed or damaged" in line
+    assert "bring back a copy that has every release" in line
 
 
 def test_files_of_a_person_are_not_taken_for_those_that_a_kill_left(files):
@@ -321,7 +299,7 @@ def test_files_of_a_person_are_not_taken_for_those_that_a_kill_left(files):
     for path in own:
         path.write_text("mine")
     assert moments.run("convert", 0) == 0
-    dpbt.Purse(epsilon=20, rows=400).save("purse.json")
+    dpbt.Filter(epsilon=20, rows=400, path="filter.db")
     assert moments.run("fit", 1) == 0
     assert [path.read_text() for path in own] == ["mine"] * 2
 
@@ -329,170 +307,21 @@ def test_files_of_a_person_are_not_taken_for_those_that_a_kill_left(files):
 # Sources that change.
 
 
-def halfway(monkeypatch, words=moments.CONVERT):
-    """A conversion that was stopped before its third chunk."""
-
-    def stop(writer, rows, flush=conversion._Writer._flush):
-        if len(writer._chunks) == 2:
-            raise KeyboardInterrupt
-        flush(writer, rows)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(conversion._Writer, "_flush", stop)
-        assert main([*words[:-1], "70"]) == 130
-
-
-def other_row(number):
-    """The file of the rows with another cell in one row, of the same size and time."""
-    found, lines = os.stat("rows.csv"), Path("rows.csv").read_text().splitlines()
-    age, rest = lines[number].split(",", 1)
-    lines[number] = f"{'9' * len(age)},{rest}"
-    Path("rows.csv").write_text("\n".join(lines) + "\n")
-    os.utime("rows.csv", ns=(found.st_atime_ns, found.st_mtime_ns))
-    assert os.stat("rows.csv").st_size == found.st_size
-    assert os.stat("rows.csv").st_mtime_ns == found.st_mtime_ns
-
-
-@pytest.mark.parametrize("second", [0, 2_000_000_000])
-def test_a_file_that_was_touched_is_converted_to_a_new_folder(files, capsys, monkeypatch, second):
-    """Its time went back to 1970, or into the future, and its rows may be other ones."""
-    halfway(monkeypatch)
-    os.utime("rows.csv", (second, second))
-    capsys.readouterr()
-    words = [*moments.CONVERT[:-1], "70"]
-    line = refused(capsys, *words)
-    assert "another source" in line
-    assert "convert to a new folder" in line
-    words[words.index("rows.chunks")] = "new"
-    assert main(words) == 0
-    os.utime("rows.csv", (1, 1))
-    assert "another source" in refused(capsys, *words)  # finished, and maybe of other rows
-
-
-def test_a_conversion_whose_file_stayed_as_it_was_goes_on(files, monkeypatch):
-    halfway(monkeypatch)
-    words = [*moments.CONVERT[:-1], "70"]
-    assert main(words) == 0
-    words[words.index("rows.chunks")] = "whole"
-    assert main(words) == 0
-    assert content("rows.chunks") == content("whole")
-
-
-def test_other_rows_of_the_same_size_and_time_are_found_in_the_last_chunk(
-    files, capsys, monkeypatch
-):
-    halfway(monkeypatch)
-    other_row(100)
-    capsys.readouterr()
-    words = [*moments.CONVERT[:-1], "70"]
-    line = refused(capsys, *words)
-    assert "the rows changed since they were converted; convert to a new folder" in line
-    assert refused(capsys, *words) == line  # nor the next time
-    words[words.index("rows.chunks")] = "new"
-    assert main(words) == 0
-
-
-@pytest.mark.parametrize("rows", [70, 100, 140])
-def test_a_source_that_lost_rows_is_found(tmp_path, rows):
-    domain, columns, labels = worker.random_cells(5, 300)
-
-    def source(most, fails):
-        def make():
-            for start in range(0, most, 10):
-                part = slice(start, min(start + 10, most))
-                own = {name: column[part] for name, column in columns.items()}
-                yield conversion.Block(own, labels[part])
-            if fails:
-                raise KeyboardInterrupt
-
-        return conversion.BlockSource("rows", make)
-
-    with pytest.raises(KeyboardInterrupt):
-        conversion.convert(source(300, True), domain, tmp_path / "t", rows_per_chunk=70)
-    with pytest.raises(ValueError, match="the rows changed since they were converted"):
-        conversion.convert(source(rows, False), domain, tmp_path / "t", rows_per_chunk=70)
-    assert not (tmp_path / "t" / "manifest.json").exists()
-    found = conversion.convert(source(300, False), domain, tmp_path / "t", rows_per_chunk=70)
-    assert found.capacity == 300
-
-
-@pytest.mark.parametrize("stop", [1, 3, 4])
-def test_columns_are_compared_with_all_that_was_written(tmp_path, monkeypatch, stop):
-    """Of a conversion that was stopped, and of one that ended with four chunks."""
-    domain, columns, labels = worker.random_cells(5, 560)
-    folder, flush = tmp_path / "t", conversion._Writer._flush
-
-    def convert(rows=280, flipped=(), where=folder):
-        cells, given = {name: columns[name][:rows] for name in columns}, labels[:rows].copy()
-        given[list(flipped)] ^= True
-        return conversion.convert_columns(domain, cells, given, where, rows_per_chunk=70)
-
-    def stopping(writer, rows):
-        if len(writer._chunks) == stop:
-            raise KeyboardInterrupt
-        flush(writer, rows)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(conversion._Writer, "_flush", stopping)
-        with contextlib.suppress(KeyboardInterrupt):
-            convert()
-    assert len(list(folder.glob("chunk-*"))) == stop
-    written = (folder / "chunk-000000").stat().st_mtime_ns
-    for options in ({"flipped": [0]}, {"flipped": [70 * stop - 1]}, {"rows": 60}):
-        with pytest.raises(ValueError, match="the rows changed since they were converted"):
-            convert(**options)
-    assert convert().identity == convert(where=tmp_path / "whole").identity
-    assert (folder / "chunk-000000").stat().st_mtime_ns == written
-
-    before = content(folder)
-    with pytest.raises(ValueError, match="the rows changed since they were converted"):
-        convert(560)
-    assert content(folder) == before
-
-
-def test_absent_rows_at_the_end_are_not_all_that_is_compared(tmp_path):
-    domain, columns, labels = worker.random_cells(5, 60)
-    options = {"rows_per_chunk": 25, "capacity": 200}
-
-    def source(labels):
-        return conversion.BlockSource("rows", lambda: [conversion.Block(columns, labels)])
-
-    def stop(writer, name, capacity=None, write=conversion._Writer._write):
-        if name == chunks.MANIFEST:
-            raise KeyboardInterrupt
-        write(writer, name, capacity)
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(conversion._Writer, "_write", stop)
-        with pytest.raises(KeyboardInterrupt):
-            conversion.convert(source(labels), domain, tmp_path / "t", **options)
-    assert len(list((tmp_path / "t").glob("chunk-*"))) == 8
-    with pytest.raises(ValueError, match="the rows changed since they were converted"):
-        conversion.convert(
-            source([*labels[:-1], not labels[-1]]), domain, tmp_path / "t", **options
-        )
-    found = conversion.convert(source(labels), domain, tmp_path / "t", **options)
-    assert found.capacity == 200
-
-
 def test_a_file_that_changes_while_it_is_read_is_refused(files, capsys, monkeypatch):
-    read = conversion.blocks_of_file
+    read = convert.blocks_of_file
 
     def changing(*given):
         yield from read(*given)
         os.utime("rows.csv", (1, 1))
 
-    found, words = os.stat("rows.csv"), [*moments.CONVERT[:-1], "30"]
+    words = [*moments.CONVERT[:-1], "30"]
     with monkeypatch.context() as patch:
-        patch.setattr(conversion, "blocks_of_file", changing)
-        patch.setattr(conversion, "BLOCK_ROWS", 10)
+        patch.setattr(convert, "blocks_of_file", changing)
+        patch.setattr(convert, "READ_ROWS", 10)
         line = refused(capsys, *words)
-    assert "rows.csv: changed while it was read; convert to a new folder" in line
-
-    # With its time put back, nothing goes on with chunks that may be of other rows.
-    os.utime("rows.csv", ns=(found.st_atime_ns, found.st_mtime_ns))
-    assert "has other files; give a new one" in refused(capsys, *words)
+    assert "rows.csv: changed while it was read; convert it again" in line
     assert not Path("rows.chunks/manifest.json").exists()
+    assert main(words) == 0
 
 
 def test_the_identity_of_a_table_is_that_of_its_rows_and_declarations(tmp_path):
@@ -500,9 +329,8 @@ def test_the_identity_of_a_table_is_that_of_its_rows_and_declarations(tmp_path):
     domain, columns, labels = worker.random_cells(5, 60)
 
     def identity(name, labels=labels, domain=domain, **options):
-        block = conversion.Block(columns, labels, options.pop("weights", None))
-        source = conversion.BlockSource(name, lambda: [block])
-        return conversion.convert(source, domain, tmp_path / name, **options).identity
+        rows = convert.RawRows(columns, labels, options.pop("weights", None))
+        return convert.convert([rows], domain, tmp_path / name, **options).identity
 
     first = next(iter(domain))
     wider = {**domain, first: dataclasses.replace(domain[first], high=domain[first].high + 1)}
@@ -513,7 +341,7 @@ def test_the_identity_of_a_table_is_that_of_its_rows_and_declarations(tmp_path):
         identity("c", domain=wider),
         identity("d", capacity=61),
         identity("e", weights=[1.0] * 60, most_weight=2.0),
-        identity("f", rows_per_chunk=30),
+        identity("f", rows_per_block=30),
         identity("g", domain=dict(reversed(domain.items()))),
         identity("h", labels=["no", "yes", *["no"] * 58], negative="no", positive="yes"),
         identity("i", labels=["0", "1", *["0"] * 58], negative="0", positive="1"),
@@ -529,9 +357,8 @@ def test_the_identity_of_a_table_is_that_of_its_rows_and_declarations(tmp_path):
 def some_chunks(tmp_path):
     """(domain, table): 600 rows in chunks of 200."""
     domain, columns, labels = worker.random_cells(3, 600)
-    source = conversion.BlockSource("made up", lambda: iter([conversion.Block(columns, labels)]))
     folder = tmp_path / "table"
-    return domain, conversion.convert(source, domain, folder, rows_per_chunk=200)
+    return domain, convert.convert_columns(domain, columns, labels, folder, rows_per_block=200)
 
 
 def flip(path):
@@ -555,37 +382,37 @@ def test_a_chunk_that_changes_during_a_run_stops_it_and_what_was_paid_stays_spen
     """With the chunk as it was, the run goes on and is paid for once."""
     domain, table = some_chunks
     key, recipe, path = jax.random.key(2), worker.rounds_of(domain), table.path(1)
-    purse, kept = dpbt.Purse(9, 1e-4, rows=1200), path.read_bytes()
+    budget, kept = dpbt.Filter(9, 1e-4, rows=1200), path.read_bytes()
 
     def fit(progress=None):
         checkpoint = tmp_path / "kept"
-        return purse.fit_chunks(key, table, recipe, checkpoint=checkpoint, progress=progress)
+        return budget.fit_chunks(key, table, recipe, checkpoint=checkpoint, progress=progress)
 
     def meanwhile(state):
         if (state.stage, state.done) == ("rounds", 3):
             CHANGES[change](path)
 
-    with pytest.raises(ValueError, match="chunk-000001: the file ") as stopped:
+    with pytest.raises(ValueError, match="block-000001: the file ") as stopped:
         fit(meanwhile)
     assert "200" not in str(stopped.value)
-    paid = purse.spent
+    paid = budget.spent
     assert paid > 0
     assert len((tmp_path / "kept" / RELEASES).read_text().splitlines()) < 12
     if path.read_bytes() != kept:
-        with pytest.raises(ValueError, match="chunk-000001: the file was changed or damaged"):
+        with pytest.raises(ValueError, match="block-000001: the file was changed or damaged"):
             fit()
     path.write_bytes(kept)
     fit()
-    assert purse.spent == paid
+    assert budget.spent == paid
 
 
 def test_a_chunk_that_changes_between_its_blocks_is_not_predicted(some_chunks):
     _, table = some_chunks
-    blocks = table.blocks(90)
-    next(blocks)
+    pieces = table.pieces(90)
+    next(pieces)
     flip(table.path(0))
-    with pytest.raises(ValueError, match="chunk-000000: the file changed while it was read"):
-        next(blocks)
+    with pytest.raises(ValueError, match="block-000000: the file changed while it was read"):
+        next(pieces)
 
 
 @pytest.mark.parametrize(

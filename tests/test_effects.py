@@ -8,7 +8,6 @@ import pytest
 
 import dpbt
 from dpbt.analysis import boxes, effects
-from dpbt.analysis.boxes import TreeSum
 from dpbt.analysis.effects import attribute_effects, partial_dependence
 from dpbt.data.questions import same
 from dpbt.public import UNSPLIT
@@ -130,12 +129,10 @@ def test_parts_of_boxes_add_up(monkeypatch):
 
 
 def test_leaves_may_have_an_axis_of_classes():
-    trees = boxes.of_model(MODELS["bdpe"], "score")
-    assert trees is not None
-    several = np.stack([trees.leaf, -2 * trees.leaf], axis=-1)
+    trees, _ = boxes.of_model(MODELS["bdpe"], DOMAIN, "score")
+    several = trees._replace(leaf=np.stack([trees.leaf, -2 * trees.leaf], axis=-1))
     for chosen in ([0], [0, 2]):
-        one = boxes.means(trees._replace(start=0.0), CELLS, chosen)
-        two = boxes.means(TreeSum(trees.depth, trees.ask, several, 0.0), CELLS, chosen)
+        one, two = (boxes.means(each, 0.0, CELLS, chosen) for each in (trees, several))
         np.testing.assert_allclose(two, np.stack([one, -2 * one], axis=-1), atol=1e-12)
 
 

@@ -18,7 +18,7 @@ import dpbt
 from dpbt import chunked, storage
 from dpbt.commands import output
 from dpbt.commands.errors import BAD_INPUT, status_of
-from dpbt.data import conversion
+from dpbt.data import convert
 from experiments.common import cells
 from tests import worker
 from tests.test_command_line import ROWS, fill, fitting
@@ -213,10 +213,10 @@ def test_a_fit_that_is_killed_leaves_a_whole_model_that_was_paid_for_or_none(tmp
     python, rng = [sys.executable, "-m", "dpbt"], np.random.default_rng()
 
     def fit(number, limit):
-        """Whether there is a model of this number, and how much its purse has spent."""
-        purse, model = tmp_path / f"purse{number}.json", tmp_path / f"model{number}.json"
-        dpbt.Purse(epsilon=8, rows=ROWS + 10).save(purse)
-        words = [*fitting(tmp_path, model.name), "--purse", str(purse)]
+        """Whether there is a model of this number, and how much its filter has spent."""
+        budget, model = tmp_path / f"filter{number}.db", tmp_path / f"model{number}.json"
+        dpbt.Filter(epsilon=8, rows=ROWS + 10, path=budget)
+        words = [*fitting(tmp_path, model.name), "--filter", str(budget)]
         with subprocess.Popen([*python, *words], stderr=subprocess.DEVNULL) as process:
             try:
                 process.wait(limit)
@@ -224,7 +224,7 @@ def test_a_fit_that_is_killed_leaves_a_whole_model_that_was_paid_for_or_none(tmp
                 process.kill()
         if model.exists():
             dpbt.load(model)
-        return model.exists(), dpbt.Purse.load(purse).spent
+        return model.exists(), dpbt.Filter.open(budget).spent
 
     start = time.monotonic()
     assert fit(0, None) == (True, pytest.approx(5, rel=1e-6))
@@ -236,16 +236,12 @@ def test_a_fit_that_is_killed_leaves_a_whole_model_that_was_paid_for_or_none(tmp
 
 
 def blocks_of(rows, meanwhile=lambda: None):
-    """A source of made-up rows in two blocks; `meanwhile` is called between them."""
+    """Made-up rows in two parts; `meanwhile` is called between them."""
     _, columns, labels = worker.random_cells(5, rows)
-
-    def make():
-        for half in (slice(0, rows // 2), slice(rows // 2, rows)):
-            own = {name: column[half] for name, column in columns.items()}
-            yield conversion.Block(own, labels[half])
-            meanwhile()
-
-    return conversion.BlockSource("made up", make)
+    for half in (slice(0, rows // 2), slice(rows // 2, rows)):
+        own = {name: column[half] for name, column in columns.items()}
+        yield convert.RawRows(own, labels[half])
+        meanwhile()
 
 
 def test_two_conversions_to_one_folder_and_what_a_kill_left(tmp_path):
@@ -254,21 +250,21 @@ def test_two_conversions_to_one_folder_and_what_a_kill_left(tmp_path):
 
     def another():
         with pytest.raises(ValueError, match="another run is at work in"):
-            conversion.convert(blocks_of(600), domain, folder)
+            convert.convert(blocks_of(600), domain, folder)
         refused.append(True)
 
     folder.mkdir()
-    (folder / ".dpbt-chunk-000000-abcd").write_bytes(b"left by a kill")
-    table = conversion.convert(blocks_of(600, another), domain, folder)
+    (folder / ".dpbt-block-000000-abcd").write_bytes(b"left by a kill")
+    table = convert.convert(blocks_of(600, another), domain, folder)
     assert table.capacity == 600
     assert refused
-    assert sorted(os.listdir(folder)) == ["chunk-000000", "manifest.json"]
+    assert sorted(os.listdir(folder)) == ["block-000000", "manifest.json"]
 
 
 def test_two_fits_on_one_checkpoint(tmp_path):
     """The second would release the same rounds; the first goes on."""
     domain, _, _ = worker.random_cells(5, 1)
-    table = conversion.convert(blocks_of(1200), domain, tmp_path / "table")
+    table = convert.convert(blocks_of(1200), domain, tmp_path / "table")
     key, recipe, refused = jax.random.key(4), worker.rounds_of(domain), []
 
     def another(state):
@@ -282,52 +278,10 @@ def test_two_fits_on_one_checkpoint(tmp_path):
     assert sorted(os.listdir(tmp_path / "kept")) == ["releases.jsonl", "run.json"]
 
 
-def test_what_a_kill_left_is_removed_and_what_is_being_written_stays(tmp_path):
-    """In a folder where two commands write at once; a name of a person's stays, too."""
-    storage.write_whole(tmp_path / ".dpbt-mine.csv", lambda part: part.write_text("mine"))
-    left = tmp_path / ".dpbt-old-abcd_123.csv"
-    left.write_text("predictions")
-    seen = []
-
-    def write(part):
-        part.write_text("new")
-        storage.remove_dead(tmp_path)
-        seen.extend(path.name for path in tmp_path.iterdir())
-        assert part.exists()
-
-    storage.write_whole(tmp_path / "new.csv", write)
-    assert left.name not in seen
-    assert sorted(path.name for path in tmp_path.iterdir()) == [".dpbt-mine.csv", "new.csv"]
-
-
-def test_only_plain_files_are_what_a_kill_left(tmp_path):
-    """A pipe would keep whoever opens it waiting for ever."""
-    os.mkfifo(tmp_path / ".dpbt-pipe-abcd_123")
-    (tmp_path / ".dpbt-folder-abcd_123").mkdir()
-    (tmp_path / "mine").write_text("mine")
-    (tmp_path / ".dpbt-link-abcd_123").symlink_to(tmp_path / "mine")
-    before = sorted(os.listdir(tmp_path))
-    storage.remove_dead(tmp_path)
-    assert sorted(os.listdir(tmp_path)) == before
-
-
-@pytest.mark.parametrize("mandatory", [False, True])
-def test_a_lock_that_keeps_writers_out_is_given_up(tmp_path, monkeypatch, mandatory):
-    """As on SMB shares, where a file that is locked takes nothing but by the handle of the lock."""
-    whole, refused = os.open, []
-
-    def opened(path, flags, *rest, **more):
-        if mandatory and flags & os.O_WRONLY and not flags & os.O_CREAT and not refused:
-            refused.append(path)
-            raise PermissionError(13, "locked", str(path))
-        return whole(path, flags, *rest, **more)
-
-    def write(part):
-        part.write_text("new")
-        with open(part) as other:
-            assert storage._hold(other.fileno(), wait=False) == mandatory
-
-    monkeypatch.setattr(os, "open", opened)
-    storage.write_whole(tmp_path / "new.csv", write)
-    assert [path.name for path in tmp_path.iterdir()] == ["new.csv"]
-    assert len(refused) == mandatory
+def test_what_a_kill_left_is_removed_and_a_file_of_a_person_stays(tmp_path):
+    for name in (".dpbt-new-abcd_123.csv", ".dpbt-other-abcd_123.csv", ".dpbt-mine.csv"):
+        (tmp_path / name).write_text("predictions")
+    storage.remove_left(tmp_path / "new.csv")
+    storage.write_whole(tmp_path / "new.csv", lambda part: part.write_text("new"))
+    names = sorted(path.name for path in tmp_path.iterdir())
+    assert names == [".dpbt-mine.csv", ".dpbt-other-abcd_123.csv", "new.csv"]

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 import dpbt
-from dpbt import modelfiles, storage
-from dpbt.sweeps import fingerprints, folders
-from dpbt.sweeps.storage import save_columns
+from dpbt import storage
+from dpbt.sweeps import fingerprints
+from dpbt.sweeps import storage as sweep_storage
 from tests.test_chunk_commands import FIT, FOREST, files, interrupted, model, run
 
 __all__ = ["files", "model"]  # fixtures
@@ -47,7 +47,7 @@ def predict(model, *more):
 
 PRIVATE = {
     "predictions": (predict, ["found.csv"]),
-    "a purse": (lambda _: dpbt.Purse(1.0, rows=9).save("purse.json"), ["purse.json"]),
+    "a filter": (lambda _: dpbt.Filter(1.0, rows=9, path="filter.db"), ["filter.db"]),
     "a secret": (lambda _: fingerprints._create(Path("a.key")), ["a.key"]),
     "chunks and a checkpoint": (stopped, ["chunks/*", "run/*", "run.key"]),
 }
@@ -66,11 +66,11 @@ def test_what_is_private_is_the_owners_alone(files, model, what, umask):
 
 
 PUBLIC = {
-    "a model": lambda model: modelfiles.write("found", modelfiles.read(model)),
+    "a model": lambda model: dpbt.load(model).save("found"),
     "a picture": lambda model: run("plot", model, "--attributes", "--out", "found.png"),
     "a template": lambda _: run("domain", "template", "rows.csv", "--out", "found"),
-    "measured columns": lambda _: save_columns(Path("found"), {"a": np.zeros(2)}, {}),
-    "a plan": lambda _: folders.claim(Path("found"), {}),
+    "measured columns": lambda _: sweep_storage.save_columns(Path("found"), {"a": np.zeros(2)}, {}),
+    "a plan": lambda _: sweep_storage.claim(Path("found"), {}),
 }
 
 

@@ -86,7 +86,7 @@ def test_one_none_costs_one_row(learner):
 def test_pair_losses_refuse_what_they_cannot_judge():
     table = filerows.read(filerows.plain_lines(0))
     recipe = bdpe(filerows.PLAIN - 1, "add_remove")
-    with pytest.raises(ValueError, match="more rows than the recipe's 39"):
+    with pytest.raises(ValueError, match="more rows than the recipe is for, 39"):
         audit.pair_loss(jax.random.key(0), table, table, recipe, 1)
     shorter = take(table, np.arange(filerows.CAPACITY - 1))
     with pytest.raises(ValueError, match="one shape"):

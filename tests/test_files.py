@@ -173,8 +173,8 @@ REFUSED = {
     "capacity": ({"capacity": 1}, "more rows than the capacity of 1$"),
     "zero": ({"capacity": 0}, "capacity must be an integer of at least 1 .*, got 0"),
     "enormous": ({"capacity": 10**12}, "capacity must be .* at most 16777216, got 1000000000000"),
-    "exact": ({"exact": "no"}, "exact must be true or false, got 'no'"),
-    "codes": ({"codes": 3}, "codes must be true or false, got 3"),
+    "exact": ({"exact": "no"}, "exact must be True or False, got 'no'"),
+    "codes": ({"codes": 3}, "codes must be True or False, got 3"),
     "one class": ({"negative": False}, "declared together, got negative=False and positive='1'"),
     "exchanged": (
         {"negative": True, "positive": False},

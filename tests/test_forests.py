@@ -9,14 +9,16 @@ import pytest
 from scipy import stats
 
 import dpbt
-from dpbt import boosting, forests, prediction, recipes
+from dpbt import boosting, forests, recipes
 from dpbt.base import ADD_REMOVE, GRID, Table
 from dpbt.data.domains import Boolean, Nominal, Numeric, positions
 from dpbt.data.questions import positions_of, splits_of
 from dpbt.data.tables import take
 from dpbt.learners import random_tree
 from dpbt.privacy import accounting, boundary, mechanisms, pricing
+from dpbt.release import answers as prediction
 from tests.conftest import random_table
+from tests.noise import scales
 from tests.tables import allowing
 
 PUBLIC = jax.random.key(2**31)
@@ -103,7 +105,7 @@ def test_leaves_are_those_of_a_loop_under_the_same_noise(table, name, epsilon):
         return np.asarray(mechanisms.discrete_laplace.sample(site_key, zero, scale), np.float64)
 
     theta, counts = plain_theta(
-        model.releases, table, noise, recipe.budget.leaf_scale, GRID, name == "disjoint"
+        model.releases, table, noise, scales(recipe)["leaf"], GRID, name == "disjoint"
     )
     np.testing.assert_allclose(model.hypotheses.leaf, theta, atol=2e-4)
     used = sum(count.sum() for count in counts)
@@ -305,7 +307,7 @@ def test_ledgers_add_up_to_the_request(make, choice, factor, relation):
         if factor is not None:
             same = make is recipes.rf_e and choice.get("calibration") == "published"
             twice = 2 if relation == "replace_one" and not same else 1
-            assert float(recipe.budget.leaf_scale) / GRID == pytest.approx(
+            assert scales(recipe)["leaf"] / GRID == pytest.approx(
                 factor * twice * 7 / epsilon, rel=1e-5
             )
         drawn = pricing.drawn(recipe, "rounds")
@@ -313,7 +315,7 @@ def test_ledgers_add_up_to_the_request(make, choice, factor, relation):
 
 
 def test_public_draws_cost_nothing_by_every_accountant():
-    free = accounting.public("attribute", "attributes", scale=3.0, theorem="none")
+    free = accounting.Event("attribute", mechanisms.uniform, "attributes", 0.0, 3.0, "none")
     book = accounting.Ledger(ADD_REMOVE, (accounting.Line(free),))
     assert book.epsilon == 0
     for accountant in ("pure", "advanced", "zcdp", "gdp", "rdp", "pld"):
@@ -335,7 +337,7 @@ BAD = {
     "published disjoint": ({"calibration": "published", "disjoint": True}, "not in the papers"),
     "delta": ({"delta": 1.0}, "delta must be 0, or in"),
     "relation": ({"relation": "swap"}, "relation must be one of"),
-    "too little": ({"epsilon": 1e-30}, "epsilon must be at least"),
+    "too little": ({"epsilon": 1e-30}, "epsilon is too small"),
 }
 
 
@@ -346,7 +348,7 @@ def test_bad_settings_are_refused(make, name):
     if name == "negative" and make is recipes.rf_e:  # it has no counts to read
         changes, words = {"depth": 0}, "depth must be an integer"
     if name == "too little" and make is recipes.rf_e:
-        changes, words = {"epsilon": 1e-44}, "epsilon must be at least"
+        changes, words = {"epsilon": 1e-44}, "epsilon is too small"
     with pytest.raises(ValueError, match=words):
         make(**{"epsilon": 1.0, "rows": 100, **changes})
 
@@ -397,8 +399,8 @@ def test_uniform_is_public_randomness():
     )
     outside = mechanisms.uniform.log_prob(jnp.array([-1, 7]), jnp.zeros(2, jnp.int32), jnp.int32(7))
     assert np.all(np.isneginf(outside))
-    assert float(mechanisms.uniform.divergence(ints, 7, ints + 1, 7)) == 0
-    assert float(mechanisms.uniform.divergence(ints, 7, ints, 8)) == np.inf
+    assert float(mechanisms.uniform.divergence(ints, 7, ints + 1, 7).pure) == 0
+    assert float(mechanisms.uniform.divergence(ints, 7, ints, 8).pure) == np.inf
 
 
 def test_tables_that_random_trees_cannot_read_are_refused(table):

@@ -44,7 +44,7 @@ def test_all_of_epsilon_and_no_more_is_spent(name):
     for place in np.ndindex(3, 3):
         one = recipes.setting(several, place)
         request = epsilon[place[0], 0]
-        assert request * (1 - 1e-6) <= dpbt.ledger(one).epsilon <= request
+        assert request * (1 - 2e-6) <= dpbt.ledger(one).epsilon <= request
         alone = GAUSSIAN[name](epsilon=request, delta=delta[place[1]])
         np.testing.assert_array_equal(one.budget, alone.budget)
         assert float(one.delta) == delta[place[1]]
@@ -53,9 +53,9 @@ def test_all_of_epsilon_and_no_more_is_spent(name):
 def test_a_delta_of_1e_15_is_for_small_epsilon_and_refused_by_name_for_others():
     for epsilon in (0.1, 1.0):
         book = dpbt.ledger(recipe_of(epsilon, delta=1e-15))
-        assert epsilon * (1 - 1e-6) <= book.epsilon <= epsilon
+        assert epsilon * (1 - 2e-6) <= book.epsilon <= epsilon
         assert book.sampler_delta <= 1e-17
-    with pytest.raises(ValueError, match=r"epsilon must be at most .* larger delta"):
+    with pytest.raises(ValueError, match=r"epsilon is too large .* larger delta"):
         recipe_of(40.0, delta=1e-15)
 
 

@@ -1,4 +1,4 @@
-"""Files of models, purses and tables that somebody changed and signed: a ValueError, or an answer.
+"""Files of models and tables that somebody changed and signed: a ValueError, or an answer.
 
 Whoever edits a file can compute its checksum, so a checksum does not vouch for the content.
 """
@@ -14,16 +14,15 @@ import numpy as np
 import pytest
 
 import dpbt
-from dpbt import checkpoints, recipes, tuning
-from dpbt.data import conversion
+from dpbt import checkpoints, tuning
+from dpbt.data import convert
 from dpbt.data.domains import Boolean
 from tests import hostile, test_tuning, worker
 from tests.hostile import HUGE, changed, mutations, signed
 from tests.test_saving import DOMAIN, fitted, raw_rows
-from tests.test_saving_targets import fitted_target
 
 MUTATIONS = 125
-"""Of each of eight models, and of each of three purses and a manifest."""
+"""Of each of eight models, and of a manifest."""
 
 DEEP = "[" * 100_000
 ROWS = raw_rows(1, 20)
@@ -38,9 +37,8 @@ def tuned_model():
 MODELS = {
     **{
         name: functools.partial(lambda name: fitted(name)[0], name)
-        for name in ("bdpe", "auto", "forest", "forest-exact", "halfspace")
+        for name in ("bdpe", "auto", "forest", "forest-exact", "halfspace", "several", "number")
     },
-    **{name: functools.partial(fitted_target, name) for name in ("several", "number")},
     "tuned": tuned_model,
 }
 
@@ -65,26 +63,12 @@ def use_model(path):
     yield lambda: dpbt.predict(model, rows)
 
 
-def use_purse(path):
-    """What can be asked of a purse's file."""
-    purse = dpbt.Purse.load(path)
-    yield lambda: (str(purse), repr(purse), purse.words(), purse.spent, purse.budget)
-    yield lambda: (str(purse.ledger), purse.ledger.epsilon)
-    yield lambda: dpbt.statement(purse.ledger, rows_per_person=3)
-    yield lambda: purse.check(cheap(0.1, purse.delta / 10))
-
-
 def use_table(path):
     """What can be asked of the manifest of a table in chunks."""
-    table = dpbt.chunks.open_folder(path.parent)
+    table = dpbt.blocks.open_folder(path.parent)
     yield lambda: (repr(table), table.classes, table.questions, table.identity, table.declared)
-    yield lambda: list(table.blocks(100))
+    yield lambda: list(table.pieces(100))
     yield lambda: table.has_domain(DOMAIN)
-
-
-def cheap(epsilon, delta):
-    domain = {"a": dpbt.domains.Numeric(0, 1)}
-    return recipes.auto(epsilon=epsilon, delta=delta, rows=60, domain=domain)
 
 
 def refused_or_answered(path, text, use, words):
@@ -130,27 +114,10 @@ def test_changed_models(name, tmp_path):
     try_all(path, written(name, path), use_model, MUTATIONS)
 
 
-def purse_file(path, measure):
-    purse = dpbt.Purse(8.0, 0.0 if measure == "epsilon" else 1e-5, rows=60, measure=measure)
-    for _ in range(2):
-        purse.take(cheap(1.0, purse.delta / 10))
-    purse.save(path)
-    return json.loads(path.read_text())
-
-
-@pytest.mark.slow
-@pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("measure", ["epsilon", "rho", "mu"])
-def test_changed_purses(measure, tmp_path):
-    path = tmp_path / "purse.json"
-    try_all(path, purse_file(path, measure), use_purse, MUTATIONS)
-
-
 def table_file(folder):
     domain, columns, labels = worker.random_cells(3, 300)
-    source = conversion.BlockSource("made up", lambda: iter([conversion.Block(columns, labels)]))
-    conversion.convert(source, domain, folder, rows_per_chunk=200)
-    return folder / dpbt.chunks.MANIFEST
+    convert.convert([convert.RawRows(columns, labels)], domain, folder, rows_per_block=200)
+    return folder / dpbt.blocks.MANIFEST
 
 
 @pytest.mark.slow
@@ -214,43 +181,11 @@ def test_entries_of_wrong_types_are_refused_when_a_model_is_read(tmp_path):
     assert time.monotonic() - start < 20
 
 
-OF_PURSES = [
-    (("epsilon",), HUGE),
-    (("delta",), HUGE),
-    (("rows",), HUGE),
-    (("rows_per_person",), HUGE),
-    (("name",), [1]),
-    (("spent", 0, "cost"), HUGE),
-    (("spent", 0, "gap"), 1e308),
-    (("spent", 0, "tail"), True),
-    (("spent", 0, "name"), {}),
-    (("spent", 0, "ledger"), {}),
-    (("spent", 0, "ledger", "rows"), HUGE),
-    (("spent", 0, "ledger", "lines", 0, "times"), HUGE),
-    (("spent", 0, "ledger", "lines", 0, "unit"), 3),
-    (("spent",), [[]]),
-    (("measure",), []),
-]
-
-
-def test_entries_of_wrong_types_are_refused_when_a_purse_is_read(tmp_path):
-    path = tmp_path / "purse.json"
-    content = purse_file(path, "epsilon")
-    assert not refused_or_answered(path, signed(content), use_purse, "unchanged")
-    for where, value in OF_PURSES:
-        words = f"{where}: {value!r:.20}"
-        assert True is refused_or_answered(
-            path, signed(changed(content, where, value)), use_purse, words
-        )
-    for of_text in (DEEP, json.dumps({**content, "epsilon": 1e308}).replace("1e+308", "1e999")):
-        assert True is refused_or_answered(path, of_text, use_purse, "no JSON")
-
-
 OF_TABLES = [
     (("domain",), []),
-    (("chunks", 0), [200, "199", "0" * 64]),
-    (("chunks", 0), [200, HUGE, "0" * 64]),
-    (("chunks", 0, 2), 3),
+    (("blocks", 0), [200, "199", "0" * 64]),
+    (("blocks", 0), [200, HUGE, "0" * 64]),
+    (("blocks", 0, 2), 3),
     (("capacity",), 2**40),
     (("classes",), 3),
     (("weighted",), "no"),
@@ -277,7 +212,7 @@ def checkpointed(tmp_path_factory):
     folder = tmp_path_factory.mktemp("checkpointed")
     domain = {"a": Boolean(), "b": Boolean()}
     cells = {name: np.arange(40) % k == 0 for name, k in (("a", 2), ("b", 3))}
-    table = conversion.convert_columns(domain, cells, cells["a"], folder / "chunks")
+    table = convert.convert_columns(domain, cells, cells["a"], folder / "chunks")
     recipe = dpbt.recipes.oblivious_boost(epsilon=1, rows=40, domain=domain, rounds=2, depth=1)
 
     def run():

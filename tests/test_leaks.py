@@ -13,27 +13,28 @@ from scipy import stats
 import dpbt
 from dpbt import boosting, losses, recipes
 from dpbt.analysis import audit
-from dpbt.base import ADD_REMOVE, REPLACE_ONE, Prologue, Table, Transcript, View
+from dpbt.base import ADD_REMOVE, GRID, REPLACE_ONE, Noise, Prologue, Table, Transcript, View
 from dpbt.data import domains
 from dpbt.data.questions import of_splits
 from dpbt.learners import greedy_tree, oblivious_hypotheses, oblivious_tree, score_line, trees
 from dpbt.learners.published_greedy_tree import private_objective
 from dpbt.privacy import boundary, mechanisms, sensitivity
-from dpbt.privacy.accounting import Event
 from dpbt.reweighting import MirrorNumbers, mirror, whole_rows
 from tests.conftest import random_table
+from tests.noise import louder
 
 
-def replaced(recipe, program, events=None):
-    """The recipe with another private program, and the ledger it had (or another)."""
+def replaced(recipe, program, unprotected=()):
+    """The recipe with another private program, under the noise that it had."""
     old = recipe.learner
     learner = boundary.weak_learner(
         program,
         old.hypothesis,
-        events or old.events,
+        dict(old.fractions),
         old.hypotheses,
         old.relation,
         coupled=old.coupled,
+        unprotected=unprotected,
         prologue=old.prologue,
         epilogue=old.epilogue,
         structure=old.structure,
@@ -46,16 +47,16 @@ def grow(draw, table, weights, budget, public, alpha_rule):
     """The splits of a tight tree by M-alpha, with alpha from any rule; the leaves' class weights
     (private).
     """
-    return greedy_tree.grow(
-        draw,
-        table,
-        weights,
-        budget,
-        public,
-        losses.m_alpha,
-        alpha_rule,
-        sensitivity.perspective_bound,
-    )
+    depth, objective = len(budget.settings.alpha), alpha_rule is not greedy_tree.public_alpha
+    family, noise = losses.m_alpha, mechanisms.discrete_laplace
+    kind = greedy_tree.Kind(depth, family, family, objective, ADD_REMOVE, noise)
+    price = greedy_tree._price(kind)._replace(bound=sensitivity.perspective_bound)
+    return greedy_tree.grow(draw, table, weights, budget, public, kind, alpha_rule, price)
+
+
+LEAF = {"sensitivity": GRID, "moves": 1, "theorem": "a row is in one leaf"}
+BARE = {"sensitivity": 1.0, "moves": 1, "theorem": "none", "scale": 0.0}
+"""A draw without noise, which the ledger prices as infinite."""
 
 
 def planted(alpha_rule, **settings):
@@ -63,9 +64,9 @@ def planted(alpha_rule, **settings):
 
     def program(draw, table, weights, budget, public):
         leaves = grow(draw, table, weights, budget, public, alpha_rule)
-        draw("leaf", mechanisms.discrete_laplace, leaves, budget.leaf_scale)
+        draw("leaf", mechanisms.discrete_laplace, leaves, **LEAF)
 
-    return replaced(recipes.bdpe(alpha=1.0, **settings), program)
+    return replaced(recipes.bdpe(alpha=1.0, **settings), program, ("alpha is private",))
 
 
 @pytest.mark.slow
@@ -115,7 +116,7 @@ def test_unprotected_alpha_breaks_the_tight_claim():
         rounds = {**release.rounds, "split_0": jnp.zeros_like(release.rounds["split_0"])}
         release = release._replace(rounds=rounds)
         found = jax.jit(boosting.step_divergences)(release, table, more, recipe)["split_1"].pure
-        return float(found[0] / recipe.budget.split_epsilon[1])
+        return float(found[0] * recipe.budget.noise["split"])
 
     settings = {"epsilon": 32.0, "rows": 140, "rounds": 1, "depth": 2, "beta_tree": 0.5}
     assert ratio(recipes.bdpe(alpha=0.05, **settings)) <= 1.002
@@ -127,22 +128,14 @@ def test_beta_from_private_counts_is_caught():
     """The leverage released as it is, and called insensitive: an exact function of the rows."""
     table = random_table(5, rows=12, splits=3)
     recipe = recipes.bdpe(epsilon=4.0, rows=12, rounds=1, depth=1, alpha=1.0)
-    old = recipe.learner
 
     def program(draw, table, weights, budget, public):
         leaves = grow(draw, table, weights, budget, public, greedy_tree.public_alpha)
-        draw("leaf", mechanisms.discrete_laplace, leaves, budget.leaf_scale)
+        draw("leaf", mechanisms.discrete_laplace, leaves, **LEAF)
         edge = jnp.sum(leaves[:, 1] - leaves[:, 0]).astype(jnp.float32)
-        draw("beta", mechanisms.laplace, edge, jnp.float32(0))
+        draw("beta", mechanisms.laplace, edge, **{**BARE, "sensitivity": 0.0})
 
-    free = Event(
-        "beta", mechanisms.laplace, "leverage", sensitivity=0.0, scale=0.0, theorem="none", moved=1
-    )
-
-    def events(budget, public):
-        return [*old.events(budget, public), free]
-
-    leaky = replaced(recipe, program, events)
+    leaky = replaced(recipe, program)
     found = audit.audit(
         jax.random.key(0), audit.neighbours(table, ADD_REMOVE), leaky, transcripts=1
     )
@@ -208,9 +201,9 @@ def oblivious(**changes):
     return recipes.oblivious_boost(epsilon=1.0, rows=80, domain=COLUMN, **fixed, **changes)
 
 
-def with_prologue(recipe, program, intercept, event):
+def with_prologue(recipe, program, intercept):
     """The recipe with a prologue of one draw."""
-    prologue = Prologue(program, lambda budget, public: [event], intercept, "a leak")
+    prologue = Prologue(program, intercept, "a leak")
     learner = recipe.learner._replace(prologue=prologue)
     return dataclasses.replace(recipe, learner=learner)
 
@@ -232,7 +225,7 @@ def without_the_clip():
         tree, _ = oblivious_tree.structure(kind, budget, public)
         leaf = oblivious_hypotheses.leaves_of(kind.attributes, tree, rows.cells[:1])
         sums = jnp.zeros(2**kind.depth, jnp.int32).at[leaf.astype(jnp.int32)].add(signed)
-        draw("sums", kind.noise, sums, budget.sum_scale)
+        draw("sums", kind.noise, sums, **LEAF)
 
     recipe = replaced(oblivious(), program)
     numbers = MirrorNumbers(np.float32(1))
@@ -245,14 +238,13 @@ def start_from_private_counts():
     def program(draw, rows, weights, budget, public):
         classes = [jnp.sum(rows.present & (rows.target == label)) for label in (False, True)]
         counts = jnp.stack(classes).astype(jnp.int32)
-        draw("classes", mechanisms.discrete_laplace, counts, jnp.float32(0))
+        draw("classes", mechanisms.discrete_laplace, counts, **{**BARE, "sensitivity": 0.0})
 
     def intercept(release, budget):
         negative, positive = jnp.maximum(release["classes"], 1).astype(jnp.float32)
         return jnp.log2(positive / negative)
 
-    free = Event("classes", mechanisms.discrete_laplace, "counts", 0.0, 0.0, "none", moved=1)
-    return with_prologue(oblivious(), program, intercept, free)
+    return with_prologue(oblivious(), program, intercept)
 
 
 def thresholds_at_private_quantiles():
@@ -266,7 +258,10 @@ def thresholds_at_private_quantiles():
         unplaced = rows._replace(leaf=None)
         oblivious_tree.program(kind, draw, unplaced, weights, budget, read)
 
-    return replaced(oblivious(), program)
+    recipe = oblivious()
+    noise = {**recipe.budget.noise, "histogram": np.float32(0)}
+    recipe = dataclasses.replace(recipe, budget=recipe.budget._replace(noise=noise))
+    return replaced(recipe, program)
 
 
 def means_over_the_exact_number_of_rows():
@@ -275,13 +270,14 @@ def means_over_the_exact_number_of_rows():
     def program(draw, rows, weights, budget, public):
         unit = 1000 / jnp.maximum(jnp.sum(rows.present), 1).astype(jnp.float32)
 
-        def divided(site, mechanism, value, scale):
+        def divided(site, mechanism, value, sensitivity, **words):
             means = jnp.round(value.value.astype(jnp.float32) * unit).astype(jnp.int32)
-            return draw(site, mechanism, means, scale * unit)
+            own = {"sensitivity": sensitivity * unit, "at_most": sensitivity}
+            return draw(site, mechanism, means, **own, **words)
 
         oblivious_tree.program(oblivious_kind(), divided, rows, weights, budget, public)
 
-    return replaced(oblivious(), program)
+    return replaced(oblivious(), program, ("the number of rows is private",))
 
 
 def scores_of_all_lower_intervals():
@@ -289,7 +285,7 @@ def scores_of_all_lower_intervals():
 
     def program(draw, rows, scores, budget, public):
         found = jnp.cumsum(score_line.counts(rows, scores), axis=0)
-        draw(score_line.SITE, mechanisms.discrete_laplace, found, budget.score_scale)
+        draw(score_line.SITE, mechanisms.discrete_laplace, found, **{**LEAF, "sensitivity": 1.0})
 
     recipe = oblivious(scores_share=0.5)
     old = recipe.learner.epilogue
@@ -394,20 +390,19 @@ def test_a_statistical_audit_agrees_with_the_ledger_and_catches_too_little_noise
     recipe = recipes.bdpe(epsilon=2.0, rows=6, rounds=1, depth=1, alpha=0.0, beta_tree=0.02)
     honest = sampled_epsilon(recipe, table, neighbour)
     assert 1.2 < honest <= dpbt.ledger(recipe).epsilon
-    budget = recipe.budget._replace(leaf_scale=recipe.budget.leaf_scale * np.float32(2 / 3))
-    loud = sampled_epsilon(dataclasses.replace(recipe, budget=budget), table, neighbour)
+    loud = sampled_epsilon(louder(recipe, 2 / 3, "leaf"), table, neighbour)
     assert loud > dpbt.ledger(recipe).epsilon
 
 
 def test_a_program_must_name_each_draw_once_and_replay_must_match():
-    view = View(trees.prepare(random_table(0, 5, 2)), None, None, None)
+    view = View(trees.prepare(random_table(0, 5, 2)), None, Noise({}), None)
 
     def twice(draw, table, weights, budget, public):
         for _ in range(2):
-            draw("leaf", mechanisms.laplace, jnp.zeros(2), jnp.float32(1))
+            draw("leaf", mechanisms.laplace, jnp.zeros(2), **{**LEAF, "scale": 1.0})
 
     def once(draw, table, weights, budget, public):
-        draw("leaf", mechanisms.laplace, jnp.zeros(2), jnp.float32(1))
+        draw("leaf", mechanisms.laplace, jnp.zeros(2), **{**LEAF, "scale": 1.0})
 
     with pytest.raises(ValueError, match="two draws are called 'leaf'"):
         boundary.sample(twice, jax.random.key(0), None, view)

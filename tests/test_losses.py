@@ -306,6 +306,6 @@ def test_a_family_is_told_by_what_it_declares_and_not_by_its_name():
 
     mine = recipes.bdpe(epsilon=1.0, rows=50, alpha=[0.0, 0.5], criterion=named)
     own = recipes.bdpe(epsilon=1.0, rows=50, alpha=[0.0, 0.5])
-    np.testing.assert_array_equal(mine.budget.link_alpha, [1.0, 0.5])
-    np.testing.assert_array_equal(own.budget.link_alpha, [1.0, 0.5])
+    np.testing.assert_array_equal(mine.budget.settings.link_alpha, [1.0, 0.5])
+    np.testing.assert_array_equal(own.budget.settings.link_alpha, [1.0, 0.5])
     assert (mine.setting, own.setting) == ("my own", "alpha")

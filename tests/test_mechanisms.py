@@ -11,7 +11,7 @@ from scipy.special import logsumexp
 
 from dpbt.base import ADD_REMOVE, REPLACE_ONE, UNSPLIT
 from dpbt.privacy import keys, mechanisms, sensitivity
-from dpbt.privacy.mechanism import Allowance
+from dpbt.privacy.mechanism import ROUNDING, Allowance
 from dpbt.privacy.mechanisms.prices import gdp_of_pure
 
 DRAWS = 20_000
@@ -31,8 +31,8 @@ def many(mechanism, value, scale, seed=0, draws=DRAWS):
 
 # Programs: an operation that JAX runs by itself takes as long to make as one of these.
 log_prob = jax.jit(lambda mechanism, *rest: mechanism.log_prob(*rest), static_argnums=0)
-divergence = jax.jit(lambda mechanism, *rest: mechanism.divergence(*rest), static_argnums=0)
-rho = jax.jit(lambda mechanism, *rest: mechanism.rho(*rest), static_argnums=0)
+divergence = jax.jit(lambda mechanism, *rest: mechanism.divergence(*rest).pure, static_argnums=0)
+rho = jax.jit(lambda mechanism, *rest: mechanism.divergence(*rest).rho, static_argnums=0)
 
 
 CONTINUOUS = {
@@ -346,37 +346,37 @@ def test_draws_that_never_read_the_rows_are_free_and_have_no_sensitivity(mechani
     with pytest.raises(ValueError, match="never reads the rows"):
         mechanism.cost(1.0, 3.0)
     with pytest.raises(ValueError, match="needs no allowance"):
-        mechanism.scale(0.0, Allowance(np.float64(1), np.float64(0)))
+        mechanism.multiplier(Allowance(np.float64(1), np.float64(0)))
 
 
 @priced
 def test_scale_is_the_least_noise_within_an_allowance(mechanism):
-    """The inverse of `cost`: a float32 that costs no more, where the next one below costs more."""
+    """The inverse of `cost`, with room for the roundings of a product in float32."""
     rng = np.random.default_rng(0)
-    sensitivity = rng.uniform(0.1, 300, 500)
+    sensitivity = rng.uniform(0.1, 300, 500).astype(np.float32)
     wanted, nothing = np.exp(rng.uniform(-7, 5, 500)), np.zeros(500)
     allowances = [("rho", Allowance(nothing, wanted))]
     if mechanism in PURE:
         allowances.append(("epsilon", Allowance(wanted, nothing)))
     for currency, allowance in allowances:
-        scale = mechanism.scale(sensitivity, allowance)
-        assert scale.dtype == np.float32
-        assert np.all(getattr(mechanism.cost(sensitivity, scale), currency) <= wanted * (1 + 1e-12))
-        below = np.nextafter(scale, np.float32(0))
-        less = getattr(mechanism.cost(sensitivity, below), currency)
-        assert np.all(less > wanted * (1 - 1e-12))
+        multiplier = mechanism.multiplier(allowance)
+        assert multiplier.dtype == np.float32
+        cost = getattr(mechanism.cost(sensitivity, sensitivity * multiplier), currency)
+        assert np.all(cost <= wanted)
+        least = multiplier / ROUNDING * (1 - 2.0**-22)
+        assert np.all(getattr(mechanism.cost(1.0, least), currency) > wanted)
 
 
 @priced
 def test_of_two_allowances_the_one_that_asks_for_less_noise_counts(mechanism):
     one, none = np.float64(1), np.float64(0)
     pure, zcdp = Allowance(one, none), Allowance(none, one)
-    found = mechanism.scale(5.0, Allowance(one, one))
-    assert found == min(mechanism.scale(5.0, pure), mechanism.scale(5.0, zcdp))
-    assert mechanism.scale(5.0, Allowance(np.float64(np.inf), none)) == 0
-    assert mechanism.scale(5.0, Allowance(none, np.float64(np.inf))) == 0
+    found = mechanism.multiplier(Allowance(one, one))
+    assert found == min(mechanism.multiplier(pure), mechanism.multiplier(zcdp))
+    assert mechanism.multiplier(Allowance(np.float64(np.inf), none)) == 0
+    assert mechanism.multiplier(Allowance(none, np.float64(np.inf))) == 0
     if mechanism in GAUSSIANS:
-        assert np.isinf(mechanism.scale(5.0, pure))  # no Gaussian noise is pure
+        assert np.isinf(mechanism.multiplier(pure))  # no Gaussian noise is pure
 
 
 def test_sensitivities_are_in_the_norm_of_the_price():

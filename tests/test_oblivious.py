@@ -18,13 +18,13 @@ from dpbt.learners import (
     oblivious_hypotheses,
     oblivious_questions,
     oblivious_tree,
-    score_line,
     target_histogram,
 )
 from dpbt.learners.oblivious_questions import Attribute
-from dpbt.privacy import mechanisms
+from dpbt.privacy import mechanisms, sensitivity
 from dpbt.reweighting import ClippedNumbers, clipped_mirror
 from tests import reference_oblivious as reference
+from tests.noise import scales
 
 DOMAIN = {
     "kind": Nominal(("a", "b", "c")),
@@ -63,11 +63,15 @@ def recipe_of(epsilon=3.0, **changes):
     )
 
 
+SITES = {"sum": "sums", "histogram": "histogram", "score": "scores"}
+
+
 def setting_of(recipe):
     """The numbers of a recipe, for the reference."""
-    noisy = recipe.learner.prologue.events(recipe.budget, recipe.public())[0].mechanism
+    noisy, numbers, drawn = dpbt.ledger(recipe).lines[0].mechanism, recipe.budget, scales(recipe)
     return {
-        **{name: float(number) for name, number in recipe.budget._asdict().items()},
+        **{name: float(getattr(numbers, name)) for name in ("step", "limit", "curvature")},
+        **{f"{name}_scale": drawn.get(site, 0.0) for name, site in SITES.items()},
         "clip": float(recipe.reweighting.clip),
         "smoothing": 0.1,
         "deviation": 1.0 if noisy is mechanisms.rounded_gaussian else math.sqrt(2),
@@ -118,14 +122,13 @@ def test_leaf_values_and_likelihoods_of_a_noisy_run_are_those_of_plain_loops(del
 
     log_prob = jax.jit(boosting.transcript_log_prob)
     by_loops = reference.log_gaussian if delta else reference.log_laplace
-    budget, seen = recipe.budget, release_of(boosted)
-    scales = budget.histogram_scale, budget.sum_scale, budget.score_scale
+    seen, drawn = release_of(boosted), scales(recipe)
 
     def likelihoods(one):
         """(the library's, that of plain loops) for each site."""
         library = log_prob(boosted.transcript, one, recipe)
         read = replayed(boosted, one, recipe)[:3]
-        own = map(by_loops, seen.values(), read, map(float, scales))
+        own = map(by_loops, seen.values(), read, [drawn[site] for site in seen])
         return [float(jnp.sum(library[site])) for site in seen], list(own)
 
     here = np.array(likelihoods(table))
@@ -160,7 +163,7 @@ def test_no_neighbour_moves_a_draw_beyond_its_sensitivity(relation, noise):
     bounds = (
         oblivious_tree.histogram_sensitivity(kind),
         oblivious_tree.sum_sensitivity(kind),
-        score_line.score_sensitivity(relation, noise),
+        noise.bound(sensitivity.histograms(relation)),
     )
 
     here = replayed(boosted, table, recipe)[:3]
@@ -384,7 +387,7 @@ def test_static_parts_and_seeds_have_noise_of_their_own():
     attributes = (KIND.attributes[0], unordered, *KIND.attributes[2:])
     kinds.append(KIND._replace(attributes=attributes))
     kinds.append(KIND._replace(response=NUMBER, target_bins=16))
-    learners = [oblivious_tree.of_kind(kind) for kind in kinds]
+    learners = [oblivious_tree.oblivious_tree(kind) for kind in kinds]
     assert len({learner.tag for learner in learners}) == len(kinds)
 
     key, own_key = jax.random.key(0), jax.jit(boosting.own_key)

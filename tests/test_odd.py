@@ -11,7 +11,7 @@ import pytest
 
 import dpbt
 from dpbt import __main__ as command_line
-from dpbt.data import conversion, owner
+from dpbt.data import convert, owner
 from dpbt.data.domains import Boolean, Label, Nominal, Numeric, encode, positions
 from dpbt.data.frames import rows_of
 from dpbt.sklearn import (
@@ -21,7 +21,7 @@ from dpbt.sklearn import (
 )
 from tests import filerows, odd
 from tests.leaving import BOUND, N, Watch, found_in
-from tests.test_chunks import cells_of as rows_in_chunks
+from tests.test_blocks import cells_of as rows_in_chunks
 
 pytestmark = pytest.mark.filterwarnings("ignore:research key", "ignore:X does not have valid")
 
@@ -65,14 +65,14 @@ def as_mappings(columns):
 
 
 def from_columns(model, columns, labels, numbers, weights, folder):
-    options = {**TWO, "sample_weight": weights, "most_weight": 3.0, "rows_per_chunk": 500}
-    return rows_in_chunks(conversion.convert_columns(DOMAIN, columns, labels, folder, **options))
+    options = {**TWO, "sample_weight": weights, "most_weight": 3.0, "rows_per_block": 500}
+    return rows_in_chunks(convert.convert_columns(DOMAIN, columns, labels, folder, **options))
 
 
 def from_blocks(model, columns, labels, numbers, weights, folder):
-    source = conversion.BlockSource("rows", lambda: [conversion.Block(columns, numbers, weights)])
     options = {"target": Numeric(0, 4), "most_weight": 1, "capacity": BOUND}
-    return rows_in_chunks(conversion.convert(source, DOMAIN, folder, **options))
+    rows = [convert.RawRows(columns, numbers, weights)]
+    return rows_in_chunks(convert.convert(rows, DOMAIN, folder, **options))
 
 
 def table(model, columns, labels, numbers, weights, folder, **options):
@@ -368,7 +368,7 @@ def commands(folder, plain):
     recipe = ("--epsilon", "5", "--recipe", "bdpe", "--rounds", "2", "--depth", "2", "--seed", "3")
     for words in (
         ("fit", lines, "--domain", domain, "--rows", str(BOUND), "--out", model, *recipe),
-        ("convert", domain, lines, table, "--capacity", str(BOUND), "--rows-per-chunk", "500"),
+        ("convert", domain, lines, table, "--capacity", str(BOUND), "--rows-per-block", "500"),
         ("predict", model, lines, "--out", f"{model}.csv"),
         ("predict", model, table, "--out", f"{table}.csv"),
     ):

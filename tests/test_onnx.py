@@ -9,8 +9,7 @@ import pytest
 
 import dpbt
 from dpbt import onnx as graphs
-from tests.test_saving import DOMAIN, MADE, fitted, raw_rows
-from tests.test_saving_targets import TARGETS, fitted_target
+from tests.test_saving import DOMAIN, MADE, TARGETS, fitted, raw_rows
 
 installed = all(importlib.util.find_spec(name) for name in ("onnx", "onnxruntime"))
 needs_onnx = pytest.mark.skipif(not installed, reason="the extra onnx is not installed")
@@ -36,12 +35,12 @@ def test_a_graph_gives_what_the_saved_model_gives(name, tmp_path):
     np.testing.assert_allclose(found["score"], expected, rtol=1e-6, atol=1e-6)
     clear = np.abs(expected) > 1e-5
     np.testing.assert_array_equal(found["positive"][clear], expected[clear] > 0)
-    if model.probability is None:
+    if model.about.probability is None:
         assert "probability" not in found
     else:
         probability = model.predict_proba(columns)[:, 1]
         np.testing.assert_allclose(found["probability"], probability, rtol=2e-6, atol=1e-6)
-    assert session.get_modelmeta().custom_metadata_map["statement"] == model.statement
+    assert session.get_modelmeta().custom_metadata_map["statement"] == model.kept.statement
     assert session.run(None, {"rows": rows[:0]})[0].shape == (0,)
 
 
@@ -50,7 +49,7 @@ def test_a_graph_gives_what_the_saved_model_gives(name, tmp_path):
 def test_graphs_of_several_classes_and_of_numbers(name, tmp_path):
     import onnxruntime
 
-    fitted_target(name).save(tmp_path / "m.json", domain=DOMAIN)
+    fitted(name)[0].save(tmp_path / "m.json", domain=DOMAIN)
     model = dpbt.load(tmp_path / "m.json")
     graphs.export(model, tmp_path / "m.onnx")
     session = onnxruntime.InferenceSession(tmp_path / "m.onnx")
@@ -75,9 +74,9 @@ def test_graphs_of_several_classes_and_of_numbers(name, tmp_path):
     assert session.run(None, {"rows": rows[:0]})[0].shape == (0, 3)
 
 
-def test_what_is_no_saved_model_is_refused(tmp_path, monkeypatch):
+def test_what_is_no_model_is_refused(tmp_path, monkeypatch):
     for wrong in (None, "m.json", dpbt.recipes.bdpe(epsilon=1.0, rows=9)):
-        with pytest.raises(ValueError, match="expected a saved model"):
+        with pytest.raises(ValueError, match="expected a model"):
             graphs.export(wrong, tmp_path / "m.onnx")
     fitted("bdpe")[0].save(tmp_path / "m.json")
     monkeypatch.setitem(sys.modules, "onnx", None)

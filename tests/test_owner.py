@@ -69,19 +69,19 @@ DOUBTFUL = [("short.csv", "d.json"), ("good.csv", "misspelt.json"), ("empty.csv"
 def test_a_fit_that_learns_noise_is_asked_about_before_it_pays(
     rows, domain, folder, monkeypatch, capsys
 ):
-    assert main(["purse", "new", "purse.json", "--epsilon", "2", "--rows", "80"]) == 0
+    assert main(["filter", "new", "filter.db", "--epsilon", "2", "--rows", "80"]) == 0
     with monkeypatch.context() as patch:
         terminal(patch, "n")
-        assert fit(rows, domain, "m.json", "--purse", "purse.json") == 2
+        assert fit(rows, domain, "m.json", "--filter", "filter.db") == 2
         err = capsys.readouterr().err
         assert "have no declared label, and are absent" in err
         assert "doubtful: " in err
         assert "error: stopped; nothing was written, and nothing was paid" in err
         assert not Path("m.json").exists()
-        assert dpbt.Purse.load("purse.json").spent == 0
+        assert dpbt.Filter.open("filter.db").spent == 0
         terminal(patch, "y")
-        assert fit(rows, domain, "m.json", "--purse", "purse.json") == 0
-        assert dpbt.Purse.load("purse.json").spent > 0.9
+        assert fit(rows, domain, "m.json", "--filter", "filter.db") == 0
+        assert dpbt.Filter.open("filter.db").spent > 0.9
 
         # What is read well is not asked about, and nothing is with --yes.
         terminal(patch, "n")
@@ -97,7 +97,7 @@ def test_without_a_terminal_all_rows_are_learned_from_alike(folder, capsys):
     assert said[0] == said[1]
 
 
-def test_a_conversion_asks_as_a_fit_does_and_its_folder_tells_less(folder, monkeypatch, capsys):
+def test_a_conversion_asks_as_a_fit_does_and_its_folder_tells_the_same(folder, monkeypatch, capsys):
     with monkeypatch.context() as patch:
         terminal(patch, "n")
         assert main(["convert", "d.json", "short.csv", "short.chunks", "--capacity", "80"]) == 2
@@ -105,13 +105,10 @@ def test_a_conversion_asks_as_a_fit_does_and_its_folder_tells_less(folder, monke
     for rows in ("good", "short"):
         main(["convert", "d.json", f"{rows}.csv", f"{rows}.chunks", "--capacity", "80"])
     _, label = read_domain("d.json")
-    good, short = (
-        owner.report_of_chunks(dpbt.chunks.open_folder(f"{rows}.chunks"), label.column)
-        for rows in ("good", "short")
-    )
-    assert (good.rows, good.doubtful, dict(good.unread)) == (ROWS, (), {})
-    assert short.doubtful == ("class",)
-    assert "missing" not in str(good)
+    for rows in ("good", "short"):
+        found = owner.report_of_blocks(dpbt.blocks.open_folder(f"{rows}.chunks"), label)
+        assert str(found) == str(check.report(f"{rows}.csv", *read_domain("d.json")))
+    assert found.doubtful == ("age", "job", "class")
     capsys.readouterr()
     terminal(monkeypatch, "n")
     assert fit("short.chunks", "d.json", "m.json") == 2
@@ -136,7 +133,7 @@ def test_a_pipe_and_closed_streams_are_no_terminal(folder, monkeypatch):
 def test_a_report_counts_what_is_not_read():
     """What is not listed is read as `other` where there is one."""
     domain = {"a": Numeric(0, 1), "c": Nominal(("s", "t"), other="t"), "b": Boolean()}
-    label = Label("y", target=Numeric(0, 1), weight=WeightColumn("w", 1.7e308))
+    label = Label("y", target=Numeric(0, 1), weight=WeightColumn("w", 2))
     blocks = [
         {"a": [0.2, None], "c": ["s", "z"], "b": [1, 0], "y": [0.5, "?"], "w": [1, 1]},
         {"a": ["x", 0.9], "c": ["t", ""], "b": [2, 0], "y": [0.1, 0.9], "w": [None, 1]},

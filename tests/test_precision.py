@@ -15,11 +15,11 @@ import dpbt
 from dpbt import __main__ as command_line
 from dpbt import forests, recipes, tuning
 from dpbt.analysis import audit
-from dpbt.data import conversion
+from dpbt.data import convert
 from dpbt.data.domains import Boolean
 from dpbt.sklearn import PrivateBoostingClassifier
 from dpbt.sweeps import plan, runner
-from tests.purses import RECIPES, made
+from tests.filters import RECIPES, made
 
 ROOT = Path(__file__).parent.parent
 DOMAIN = {name: Boolean() for name in "abcd"}
@@ -94,7 +94,7 @@ def given(tmp_path_factory):
         cells=cells,
         labels=labels,
         table=table,
-        chunked=conversion.convert_columns(DOMAIN, cells, labels, folder / "chunks"),
+        chunked=convert.convert_columns(DOMAIN, cells, labels, folder / "chunks"),
         recipe=recipe,
         auto=recipes.oblivious_boost(epsilon=1.0, rows=40, domain=DOMAIN, rounds=2),
         forest=recipes.random_forest(epsilon=1.0, rows=40, rounds=1, depth=1),
@@ -102,7 +102,7 @@ def given(tmp_path_factory):
         near=audit.neighbours(table, "add_remove"),
         sweep=plan.Sweep("s", recipes.bdpe, {"epsilon": 1.0, "rounds": 1}),
         task=plan.Task("t", table, train, ~train, {"rows": 40}),
-        purse=dpbt.Purse(9.0, rows=40),
+        budget=dpbt.Filter(9.0, rows=40),
     )
 
 
@@ -115,8 +115,8 @@ ENTRIES = {
     "forests.fit": lambda on: forests.fit(KEY, on.table, on.forest, PUBLIC),
     "forests.grow": lambda on: forests.grow(KEY, on.table, on.forest, PUBLIC),
     "fit_chunks": lambda on: dpbt.fit_chunks(KEY, on.chunked, on.auto, PUBLIC),
-    "Purse.fit": lambda on: on.purse.fit(KEY, on.table, on.auto, PUBLIC),
-    "Purse.fit_chunks": lambda on: on.purse.fit_chunks(KEY, on.chunked, on.recipe),
+    "Filter.fit": lambda on: on.budget.fit(KEY, on.table, on.auto, PUBLIC),
+    "Filter.fit_chunks": lambda on: on.budget.fit_chunks(KEY, on.chunked, on.recipe),
     "tune": lambda on: dpbt.tune(KEY, on.table, [on.recipe], tuning.selection()),
     "audit": lambda on: audit.audit(KEY, on.near, on.recipe, 1),
     "pair_loss": lambda on: audit.pair_loss(KEY, on.table, on.table, on.recipe, 1),
@@ -140,7 +140,7 @@ def test_no_entry_runs_under_other_flags(given, name):
     off = pytest.raises(ValueError, match="jax_threefry_partitionable is off")
     with jax.threefry_partitionable(False), off:
         ENTRIES[name](given)
-    assert given.purse.spent == dpbt.Purse(9.0, rows=40).spent
+    assert given.budget.spent == dpbt.Filter(9.0, rows=40).spent
     assert not (given.folder / "sweep").exists()
 
 
@@ -167,12 +167,12 @@ def same(one, other):
     return all(a.dtype == b.dtype and np.array_equal(a, b) for a, b in pairs)
 
 
-@pytest.mark.parametrize("name", ["fit", "forests.fit", "Purse.fit_chunks"])
+@pytest.mark.parametrize("name", ["fit", "forests.fit", "Filter.fit_chunks"])
 def test_a_context_without_the_flag_gives_the_run_without_it(given, name):
     """Threads too, which have the flag of the process and not that of the context."""
-    given.purse = dpbt.Purse(9.0, rows=40)
+    given.budget = dpbt.Filter(9.0, rows=40)
     without = ENTRIES[name](given)
-    given.purse = dpbt.Purse(9.0, rows=40)
+    given.budget = dpbt.Filter(9.0, rows=40)
     jax.clear_caches()
     jax.config.update("jax_enable_x64", True)
     try:

@@ -8,11 +8,13 @@ import numpy as np
 import pytest
 
 import dpbt
-from dpbt import forests, prediction, recipes
+from dpbt import forests, recipes
 from dpbt.data.domains import Boolean, Nominal, Numeric
-from dpbt.learners import rules
+from dpbt.learners.hypotheses.groves import GROVES
+from dpbt.learners.hypotheses.trees import TREES
 from dpbt.learners.random_tree import Grove
 from dpbt.learners.random_tree import shares as leaf_shares
+from dpbt.release import model as prediction
 from dpbt.reweighting import lazy_bregman
 
 DOMAIN = {"age": Numeric(0, 100, bins=10), "job": Nominal(("a", "b")), "member": Boolean()}
@@ -106,12 +108,18 @@ def conditions(lines, path=()):
     yield from conditions(lines[otherwise + 1 :], (*path, (asked, False)))
 
 
+def words_of(kind, hypotheses):
+    heap = kind.heap(hypotheses, dpbt.domains.questions(DOMAIN), DOMAIN)
+    return kind.explain(hypotheses, heap, DOMAIN, None, None)
+
+
 def test_only_branches_that_a_row_can_reach_are_shown():
     """Every leaf that is shown is reached by some row of the whole domain."""
     rng, nodes = np.random.default_rng(0), (5, 1, 2**7 - 1)
     attribute = rng.integers(0, 4, nodes).astype(np.int32)
     threshold, leaf = rng.random(nodes, np.float32), rng.random((5, 1, 2**7), np.float32)
-    words = rules.of_groves(Grove(attribute, threshold, leaf, np.ones((5, 1))), DOMAIN)
+    grove = Grove(attribute, threshold, leaf, np.ones((5, 1)))
+    words = words_of(GROVES, grove)
     rows = [
         {"age": age, "job": job, "member": member}
         for age in range(5, 100, 10)
@@ -128,7 +136,7 @@ def test_branches_and_trees_that_say_the_same_are_shown_once():
     """By hand: a question that is asked again, an unsplit node, equal leaves, and equal trees."""
     split = np.array([[4, 4, 2], [4, -1, 9], [0, 1, 2]], np.int32)
     leaf = np.array([[1, 9, 2, 2], [3, 8, 3, 3], [1, -1, 1, -1]], np.float32)
-    assert rules.of_trees(dpbt.Tree(split, leaf), DOMAIN).splitlines() == [
+    assert words_of(TREES, dpbt.Tree(split, leaf)).splitlines() == [
         "score of a row: the sum of what the trees add; positive above 0",
         "tree 1",
         "  if age > 50:",

@@ -14,7 +14,7 @@ import pytest
 
 import dpbt
 from dpbt import memory, passes, processes
-from dpbt.data import conversion
+from dpbt.data import convert
 from tests import worker
 from tests.test_sweeps import finished, spawn
 
@@ -24,8 +24,8 @@ def shared_out(folder, count, name="oblivious"):
     slices, domain, columns, labels = worker.shares(count)
     for number, rows in enumerate(slices):
         own = {name: column[rows] for name, column in columns.items()}
-        conversion.convert_columns(
-            domain, own, labels[rows], folder / f"share{number}", rows_per_chunk=170
+        convert.convert_columns(
+            domain, own, labels[rows], folder / f"share{number}", rows_per_block=170
         )
     table = dpbt.table(domain, columns, labels)
     recipe = worker.CHUNKED[name](domain)
@@ -130,11 +130,11 @@ def test_rows_of_earlier_processes_count_first(tmp_path, bound):
     for number, rows in enumerate(slices):
         own = {name: column[rows] for name, column in columns.items()}
         folder = tmp_path / f"share{number}"
-        found = conversion.convert_columns(domain, own, labels[rows], folder, rows_per_chunk=170)
+        found = convert.convert_columns(domain, own, labels[rows], folder, rows_per_block=170)
         for block in passes._blocks(found, bound, 64, before):
             admitted = block.rows if block.admitted is None else min(block.admitted, block.rows)
             counted.append(admitted)
-        before += sum(chunk.present for chunk in found.chunks)
+        before += sum(chunk.present for chunk in found.blocks)
     assert before == 1200
     assert sum(counted) == bound
 
@@ -142,8 +142,8 @@ def test_rows_of_earlier_processes_count_first(tmp_path, bound):
 def test_rows_have_places_after_those_of_earlier_processes(tmp_path):
     """Room that no row is in counts, as in a table in memory."""
     domain, columns, labels = worker.random_cells(5, 300)
-    found = conversion.convert_columns(
-        domain, columns, labels, tmp_path / "t", capacity=350, rows_per_chunk=170
+    found = convert.convert_columns(
+        domain, columns, labels, tmp_path / "t", capacity=350, rows_per_block=170
     )
     blocks = list(passes._blocks(found, 1200, 64, before=600, place=2**33))
     expected = np.cumsum([2**33, *(block.rows for block in blocks)])[:-1]
@@ -167,7 +167,7 @@ def test_a_pass_counts_rows_after_those_of_earlier_processes(tmp_path):
     slices, domain, columns, labels = worker.shares(2)
     rows = slices[1]
     own = {name: column[rows] for name, column in columns.items()}
-    table = conversion.convert_columns(domain, own, labels[rows], tmp_path / "share")
+    table = convert.convert_columns(domain, own, labels[rows], tmp_path / "share")
     recipe = worker.rounds_of(domain)
     room = memory.room_for(table, recipe, 2 * 2**30, 1)
     place = processes.Place(before=1150, present=1750, capacity=1750, first=1150)

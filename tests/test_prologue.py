@@ -3,7 +3,6 @@ them.
 """
 
 import dataclasses
-from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -12,11 +11,10 @@ import pytest
 
 import dpbt
 from dpbt import boosting, recipes
-from dpbt.analysis import audit, diagnostics
-from dpbt.base import ADD_REMOVE, GRID, REPLACE_ONE, Prologue
+from dpbt.analysis import audit
+from dpbt.base import ADD_REMOVE, GRID, REPLACE_ONE, Noise, Prologue
 from dpbt.learners import trees
 from dpbt.privacy import boundary, mechanisms, sensitivity
-from dpbt.privacy.accounting import Event
 from tests.tables import every_pattern, random_table
 
 NOISE = mechanisms.discrete_laplace
@@ -25,19 +23,21 @@ PART = 0.25
 """The prologue's share of the allowance."""
 
 
-class Scales(NamedTuple):
-    """The budget: the scale of the class count in rows, and of a round's sides in grid units."""
+def counting_of(relation, moved=1.0):
+    """The prologue: how many rows are of each class; a row is said to move `moved` of them."""
 
-    count_scale: Any
-    leaf_scale: Any
+    def counting(draw, table, weights, budget, public):
+        del weights, public
+        positive = jnp.sum(table.present & table.target)
+        negative = jnp.sum(table.present & ~table.target)
+        counts = jnp.stack([negative, positive]).astype(jnp.int32)
+        moves = sensitivity.moved_rows(relation)
+        draw("classes", NOISE, counts, sensitivity=moves * moved, moves=moves, theorem="a row")
+
+    return counting
 
 
-def counting(draw, table, weights, budget, public):
-    """The prologue: how many rows are of each class."""
-    del weights, public
-    positive = jnp.sum(table.present & table.target)
-    negative = jnp.sum(table.present & ~table.target)
-    draw("classes", NOISE, jnp.stack([negative, positive]).astype(jnp.int32), budget.count_scale)
+counting = counting_of(ADD_REMOVE)
 
 
 def intercept(release, budget):
@@ -52,14 +52,19 @@ def rarer(public):
     return public.prologue["classes"][1] < public.prologue["classes"][0]
 
 
-def sides(draw, table, weights, budget, public):
+def sides_of(relation):
     """A round: the class weights of split 0's two sides, the rarer class first."""
-    levels = trees.weights_by_class(table, weights)
-    everywhere = jnp.zeros(table.target.shape, jnp.int32)
-    products = trees.node_products(table, levels, everywhere, 1, None)
-    totals = trees.child_totals(products, trees.node_totals(levels), jnp.zeros(1, jnp.int32))
-    ordered = jnp.where(rarer(public), totals[:, ::-1], totals)
-    draw("leaf", NOISE, ordered, budget.leaf_scale)
+
+    def sides(draw, table, weights, budget, public):
+        levels = trees.weights_by_class(table, weights)
+        everywhere = jnp.zeros(table.target.shape, jnp.int32)
+        products = trees.node_products(table, levels, everywhere, 1, None)
+        totals = trees.child_totals(products, trees.node_totals(levels), jnp.zeros(1, jnp.int32))
+        ordered = jnp.where(rarer(public), totals[:, ::-1], totals)
+        bound, moves = sensitivity.class_weights(relation), sensitivity.moved_rows(relation)
+        draw("leaf", NOISE, ordered, sensitivity=bound.times(GRID), moves=moves, theorem="one side")
+
+    return sides
 
 
 def stump(release, budget, public):
@@ -69,47 +74,17 @@ def stump(release, budget, public):
     return dpbt.Tree(jnp.zeros(1, jnp.int32), edge)
 
 
-def leaf_events(relation):
-    def events(budget, public):
-        del public
-        bound = NOISE.bound(sensitivity.class_weights(relation).times(GRID))
-        moved = sensitivity.moved_rows(relation)
-        return [Event("leaf", NOISE, "sides", bound, budget.leaf_scale, "one side", moved=moved)]
-
-    return events
+FRACTIONS = {"classes": PART, "leaf": 1 - PART}
 
 
-def count_events(relation, factor=1.0):
-    """The prologue's line, priced at `factor` times its noise."""
-
-    def events(budget, public):
-        del public
-        moved = sensitivity.moved_rows(relation)
-        scale = budget.count_scale * np.float32(factor)
-        return [Event("classes", NOISE, "class counts", moved, scale, "a row", moved=moved)]
-
-    return events
-
-
-def calibrate(relation):
-    def shares(allowance, rounds, public):
-        del public
-        moves = sensitivity.moved_rows(relation)
-        rest = allowance.part((1 - PART) / np.asarray(rounds))
-        return Scales(NOISE.scale(moves, allowance.part(PART)), NOISE.scale(moves * GRID, rest))
-
-    return shares
-
-
-def learner(relation=ADD_REMOVE, program=counting, events=None, tag="a stump with a prologue"):
+def learner(relation=ADD_REMOVE, program=None, tag="a stump with a prologue"):
     return boundary.weak_learner(
-        sides,
+        sides_of(relation),
         stump,
-        leaf_events(relation),
+        FRACTIONS,
         trees.TREES,
         relation,
-        calibrate=calibrate(relation),
-        prologue=Prologue(program, events or count_events(relation), intercept, "counts"),
+        prologue=Prologue(program or counting_of(relation), intercept, "counts"),
         tag=f"{tag}, {relation.name}",
     )
 
@@ -152,33 +127,25 @@ TWINS = ("leaf_3985819", "leaf_4420602")
 def constant(site):
     def program(draw, table, weights, budget, public):
         del weights, public
-        draw(site, NOISE, jnp.zeros(8, jnp.int32) + 0 * jnp.sum(table.present), budget.leaf_scale)
+        nothing = jnp.zeros(8, jnp.int32) + 0 * jnp.sum(table.present)
+        draw(site, NOISE, nothing, sensitivity=1.0, moves=1, theorem="none", scale=1e5)
 
     return program
-
-
-def lines_of(site):
-    def events(budget, public):
-        return [Event(site, NOISE, "nothing", 0.0, budget.leaf_scale, "none", moved=1)]
-
-    return events
 
 
 def test_noise_of_the_prologue_is_not_that_of_a_round():
     """Draws whose names have one checksum, at one scale: no round has the prologue's noise."""
     first, second = TWINS
-    opening = constant(first), lines_of(first)
     weak = boundary.weak_learner(
         constant(second),
         lambda release, budget, public: dpbt.Tree(jnp.zeros(1, jnp.int32), jnp.zeros(2)),
-        lines_of(second),
+        {},
         trees.TREES,
         ADD_REMOVE,
-        prologue=Prologue(*opening, lambda release, budget: jnp.float32(0), "nothing"),
+        prologue=Prologue(constant(first), lambda release, budget: jnp.float32(0), "nothing"),
         tag="twins",
     )
-    budget = Scales(np.float32(1), np.float32(1e5))
-    recipe = recipes.custom(weak, rows=14, rounds=20, budget=budget)
+    recipe = recipes.custom(weak, rows=14, rounds=20, budget=Noise({}))
     table = random_table(0, 14, 3)
     transcript = jax.jit(dpbt.boost)(jax.random.key(3), table, recipe).transcript
     same = np.asarray(transcript.rounds[second]) == np.asarray(transcript.prologue[first])
@@ -228,48 +195,37 @@ def test_the_loss_of_the_prologue_is_that_of_an_own_likelihood():
     for one in (table, other):
         label, present = np.asarray(one.target), np.asarray(one.present)
         counts = [np.sum(present & ~label), np.sum(present & label)]
-        distance.append(np.abs(seen - counts).sum() / float(recipe.budget.count_scale))
+        distance.append(np.abs(seen - counts).sum() / float(recipe.budget.noise["classes"]))
     assert here - there == pytest.approx(distance[1] - distance[0], abs=1e-4)
 
 
 def without_noise(draw, table, weights, budget, public):
     """The counts as they are, beside a draw that is priced."""
     counting(draw, table, weights, budget, public)
-    draw("more", NOISE, jnp.sum(table.present).astype(jnp.int32), jnp.float32(0))
+    own = {"sensitivity": 1.0, "moves": 1, "theorem": "none", "scale": 0.0}
+    draw("more", NOISE, jnp.sum(table.present).astype(jnp.int32), **own)
 
 
-def other_noise(draw, table, weights, budget, public):
-    def wide(site, mechanism, value, scale, scale_unit=1.0):
-        return draw(site, mechanisms.laplace, value.astype(jnp.float32), scale, scale_unit)
-
-    counting(wide, table, weights, budget, public)
-
-
-CHEATS = {
-    "no event": (without_noise, None, r"not covered \['more'\]"),
-    "no draw": (lambda *read: None, None, r"never released \['classes'\]"),
-    "too little noise": (counting, 1.01, "the program draws at"),
-    "another mechanism": (other_noise, None, "draws by laplace"),
-}
+def test_a_draw_without_noise_has_an_infinite_line():
+    weak = learner(program=without_noise, tag="bare")
+    with pytest.raises(ValueError, match="the noise of 'more' would have scale 0"):
+        recipe_of(weak=weak)
+    book = dpbt.ledger(recipe_of(weak=weak, epsilon=None, budget=recipe_of().budget))
+    assert [line.site for line in book.lines] == ["classes", "more", "leaf"]
+    assert book.epsilon == book.lines[1].epsilon == np.inf
 
 
-@pytest.mark.parametrize("name", CHEATS)
-def test_a_prologue_that_is_not_paid_for_is_refused(name):
-    program, factor, words = CHEATS[name]
-    weak = learner(program=program, events=factor and count_events(ADD_REMOVE, factor), tag=name)
-    recipe = recipe_of(weak=weak, epsilon=None, budget=recipe_of().budget)
-    with pytest.raises(ValueError, match=words):
-        dpbt.ledger(recipe)
+def test_a_fraction_of_a_prologue_that_draws_nothing_is_refused():
+    silent = Prologue(lambda *read: None, lambda release, budget: jnp.float32(0), "silent")
+    weak = learner()._replace(prologue=silent, program=constant("leaf"), tag="silent")
+    with pytest.raises(ValueError, match="draws nothing at"):
+        recipe_of(weak=weak)
 
 
 def test_an_audit_finds_a_prologue_that_is_priced_for_less_than_a_row():
     """Half of the sensitivity passes the ledger, which cannot know it, and not the audit."""
-
-    def events(budget, public):
-        (line,) = count_events(ADD_REMOVE)(budget, public)
-        return [dataclasses.replace(line, sensitivity=0.5)]
-
-    recipe = recipe_of(weak=learner(events=events, tag="half a row"))
+    half = counting_of(ADD_REMOVE, 0.5)
+    recipe = recipe_of(weak=learner(program=half, tag="half a row"))
     near = audit.neighbours(random_table(2, 14, 2), ADD_REMOVE)
     found = audit.audit(jax.random.key(0), near, recipe, transcripts=5, steps=True)
     assert found.step_ratio["classes"] == pytest.approx(2.0, rel=1e-3)
@@ -299,9 +255,6 @@ def test_the_intercept_reaches_every_score():
     boosted = jax.jit(dpbt.boost)(jax.random.key(2), table, recipe)
     np.testing.assert_allclose(boosted.scores, score, rtol=1e-6)
     np.testing.assert_array_equal(dpbt.predict(model, table), score > 0)
-    signs = np.where(np.asarray(table.target), 1, -1)
-    found = diagnostics.margins(model, table, table.target)
-    np.testing.assert_allclose(found, score * signs / 2, rtol=1e-6)
 
 
 def test_a_model_holds_what_the_prologue_released():
@@ -349,17 +302,16 @@ def test_learners_that_differ_in_their_prologue_alone_do_not_share_noise():
     def other_intercept(release, budget):
         return -intercept(release, budget)
 
-    events = count_events(ADD_REMOVE)
     tags = []
     prologues = (
         None,
-        Prologue(counting, events, intercept, "counts"),
-        Prologue(without_noise, events, intercept, "counts"),
-        Prologue(counting, events, other_intercept, "counts"),
+        Prologue(counting, intercept, "counts"),
+        Prologue(without_noise, intercept, "counts"),
+        Prologue(counting, other_intercept, "counts"),
     )
     for prologue in prologues:
         weak = boundary.weak_learner(
-            sides, stump, leaf_events(ADD_REMOVE), trees.TREES, ADD_REMOVE, prologue=prologue
+            sides_of(ADD_REMOVE), stump, FRACTIONS, trees.TREES, ADD_REMOVE, prologue=prologue
         )
         tags.append(weak.tag)
     assert len(set(tags)) == 4

@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 
 import dpbt
 from dpbt import recipes
-from dpbt.analysis import diagnostics
 from dpbt.data import domains, questions, tables
 from dpbt.data.domains import Boolean, Nominal, Numeric
 from experiments.common import data
@@ -180,9 +179,6 @@ def of_model(predict):
     found = {
         "decision_function": dpbt.decision_function,
         "predict": dpbt.predict,
-        "margins": lambda model, rows: diagnostics.margins(
-            model, rows, np.ones(len(getattr(rows, "cells", rows)), bool)
-        ),
     }
     if predict == "boosted":
         found["predict_proba"] = dpbt.predict_proba

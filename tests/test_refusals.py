@@ -59,7 +59,6 @@ REFUSALS = {
     "columns of two lengths": lambda: domains.encode(FLAG, {"a": LABEL, "b": LABEL[:5]}),
     "numbers in a square": lambda: domains.positions(NUMBER, {"a": np.zeros((N, 2))}),
     "too many folds": lambda: protocols.stratified_folds(LABEL, N + 1000, seed=0),
-    "nobody to test": lambda: protocols.holdout(LABEL, 1e-9, seeds=(0,)),
     "shape": lambda: plan.padded(private_task(), plan.Shape(5, 5, 5, 5)),
     "neighbours": lambda: audit.audit(KEY, audit.label_flips(ZEROS), SMALL, 1),
 }

@@ -8,12 +8,13 @@ import numpy as np
 import pytest
 
 import dpbt
-from dpbt import boosting, recipes, scoring
+from dpbt import boosting, recipes
 from dpbt.base import Given, Weighted
-from dpbt.commands.predict import EncodedRows
-from dpbt.data import chunks, columns, conversion, frames, tables
+from dpbt.data import blocks, cells, convert, frames
 from dpbt.data.domains import Boolean, Nominal, Numeric
+from dpbt.data.targets import Labels
 from dpbt.learners import halfspace, oblivious_hypotheses, random_tree, trees
+from dpbt.learners.hypotheses.kind import Rows
 from dpbt.passes import Summed
 from dpbt.privacy.boundary import Site
 from dpbt.privacy.draws import Request, Total
@@ -31,15 +32,21 @@ CELLS = {
 LABELS = ["zqxlabel"] + ["1"] * (N - 1)
 
 
+def request(exact):
+    """What a program asks `draw` for."""
+    one = np.float32(1)
+    return Request("a", discrete_laplace, exact, one, one, one, 1, "none", 1, "a", "", False)
+
+
 def objects():
     """Name -> an object that holds private rows, or exact sums of them."""
     task = private_task()
     table, exact = task.table, jnp.full((4,), N, jnp.int32)
     numbers = table._replace(cells=jnp.full((N, 2), 31337.7719), questions=None)
     recipe = recipes.bdpe(epsilon=1.0, rows=N, rounds=1, depth=1, relation="replace_one")
-    block = conversion.Block(CELLS, LABELS, np.ones(N))
+    block = convert.RawRows(CELLS, LABELS, np.ones(N))
     keys = boosting.noise_keys(jax.random.key(N), recipe)
-    rows = chunks.Rows(*(np.full(N, N) for _ in range(4)))
+    rows = blocks.Rows(*(np.full(N, N) for _ in range(4)))
     return {
         "table": table,
         "table of numbers": numbers,
@@ -54,22 +61,19 @@ def objects():
         "sums given": Given({"a": exact}, keys.opening, exact),
         "total": Total(exact),
         "summed": Summed({"a": exact}, jnp.float32(1)),
-        "request": Request("a", discrete_laplace, exact, np.float32(1), np.float32(1)),
+        "request": request(exact),
         "site": Site(discrete_laplace, exact, jnp.float32(1)),
         "scores": behind_best(exact.astype(jnp.float32)),
         "keys": keys,
         "boosted": boosting.Boosted({}, {}, jnp.full((N,), 31337.7719)),
         "block": block,
-        "source of columns": conversion.ColumnSource(block),
-        "source of blocks": conversion.BlockSource("own", lambda: iter([block])),
-        "chunk": chunks.Chunk(BOUND, N, "zqxcell"),
+        "chunk": blocks.Block(BOUND, N, "zqxcell"),
         "rows of a chunk": rows,
-        "encoded": EncodedRows(np.full((N, 1), N), np.ones(N, bool)),
-        "scored": scoring.Rows(np.full((N, 2), 31337.7719), None),
-        "coded": columns.Coded(["zqxcell"], np.zeros(N, int)),
+        "scored": Rows(np.full((N, 2), 31337.7719), None),
+        "coded": cells.Coded(["zqxcell"], np.zeros(N, int)),
         "frame": frames.rows_of(list(zip(*CELLS.values(), strict=True))),
-        "labels": tables.labels_of("0", "1", None, 1.0, None),
-        "purse": dpbt.Purse(epsilon=1, rows=BOUND),
+        "labels": Labels.declared("0", "1", None, 1.0, None),
+        "filter": dpbt.Filter(epsilon=1, rows=BOUND),
     }
 
 
@@ -92,7 +96,7 @@ def test_a_table_shows_its_columns_and_their_dtype():
         "Table(5 columns, cells: uint8, target: bool, present: bool, questions; values not shown)"
     )
     assert repr(private_task().table) == words
-    assert "columns" in repr(conversion.Block(CELLS, LABELS))
+    assert "columns" in repr(convert.RawRows(CELLS, LABELS))
 
 
 def test_the_search_finds_what_python_would_show():

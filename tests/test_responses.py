@@ -15,7 +15,7 @@ from dpbt.base import GRID, NUMBER, Weighted, one_of_classes
 from dpbt.data import tables, targets
 from dpbt.data.domains import Boolean, Nominal, Numeric
 from dpbt.learners import oblivious_leaves, oblivious_tree, score_line, target_histogram
-from dpbt.privacy import mechanisms
+from dpbt.privacy import mechanisms, pricing
 from dpbt.sweeps import definition
 
 DOMAIN = {"size": Numeric(0, 1, bins=4), "on": Boolean(), "kind": Nominal(("a", "b"), other="a")}
@@ -62,15 +62,19 @@ def recipe_of(target, epsilon=3.0, **changes):
 # Labels.
 
 
+def read(target, labels):
+    return targets.Labels.declared(target=target).read(labels, None, len(labels))[:2]
+
+
 def test_a_label_is_read_by_itself():
     odd = ["red", b"blue", None, "RED", float("nan"), 7, "", object(), [1], " green "]
-    labels, there = targets.read(CLASSES, odd)
+    labels, there = read(CLASSES, odd)
     np.testing.assert_array_equal(there, [1, 1, 0, 0, 0, 0, 0, 0, 0, 1])
     np.testing.assert_array_equal(labels[there], [0, 2, 1])
     assert labels.dtype == np.uint8
 
     odd = ["3", 10**400, -np.inf, None, "x", float("nan"), True, 30, [2]]
-    labels, there = targets.read(RANGE, odd)
+    labels, there = read(RANGE, odd)
     np.testing.assert_array_equal(there, [1, 1, 1, 0, 0, 0, 1, 1, 0])
     np.testing.assert_allclose(labels[there], [13 / 40, 1, 0, 11 / 40, 1])
     back = targets.in_units(RANGE, labels[there])
@@ -79,7 +83,7 @@ def test_a_label_is_read_by_itself():
 
 def test_groups_and_other_values_are_classes():
     target = Nominal(("a", "b", "c"), groups={"ab": ("a", "b")}, other="c")
-    labels, there = targets.read(target, ["b", "c", "?", "z", None])
+    labels, there = read(target, ["b", "c", "?", "z", None])
     assert there.all()
     np.testing.assert_array_equal(labels, [0, 1, 1, 1, 1])
 
@@ -216,9 +220,8 @@ def test_counts_attain_their_sensitivity_and_exceed_it_nowhere(name, relation):
     for own in (None, weights):
         table = plain._replace(weight=None if own is None else jnp.asarray(own))
         recipe = recipe_of(target, relation=relation)
-        prologue = recipe.learner.prologue
-        events = prologue.events(recipe.budget, recipe.public())
-        bounds = {event.site: event.sensitivity for event in events}
+        drawn = pricing.drawn(recipe, "prologue")
+        bounds = {site: float(spec.sensitivity) for site, spec in drawn.items()}
         draw = jax.jit(lambda table, recipe=recipe: opening(table, recipe))
         here, moved = draw(table), dict.fromkeys(bounds, 0.0)
         for row in range(ROWS):

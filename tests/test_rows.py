@@ -8,7 +8,8 @@ import pytest
 from dpbt import reweighting
 from dpbt.base import Public, Table
 from dpbt.learners import halfspace, score_line
-from dpbt.scoring import KINDS, Halfspaces, Rows
+from dpbt.learners.hypotheses.halfspaces import HALFSPACES, Halfspace
+from dpbt.learners.hypotheses.kind import Rows
 
 SIZES = 1, 7, 8, 9, 15, 63, 64, 65, 127, 1000, 20_000
 MOST, ALONE = max(SIZES), 200
@@ -28,8 +29,7 @@ def in_ball(rows):
 
 
 def saved(rows):
-    hypotheses = Halfspaces(numbers(3, rows.shape[1]))
-    return KINDS["halfspaces"].score(hypotheses, Rows(rows, None))
+    return HALFSPACES.predict(Halfspace(numbers(rows.shape[1])), HALFSPACES.read(Rows(rows, None)))
 
 
 def odds(scores):

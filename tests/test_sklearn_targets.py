@@ -1,15 +1,11 @@
 """Estimators of several classes and of numbers; weights of rows, and monotone columns."""
 
-import copy
 import functools
 import json
-import pickle
 import warnings
 
 import numpy as np
 import pytest
-from sklearn.base import clone
-from sklearn.model_selection import cross_val_score
 
 import dpbt
 from dpbt.data.domains import Nominal, Numeric
@@ -18,7 +14,6 @@ from dpbt.sklearn import (
     PrivateBoostingClassifier,
     PrivateBoostingRegressor,
     PrivateForestClassifier,
-    RepeatedReleaseWarning,
 )
 from tests.tables import seeded
 
@@ -263,22 +258,6 @@ def test_labels_of_a_file(rows, tmp_path, one_noise):
     with pytest.raises(ValueError, match=r"weights of rows, in the column 'w'; give them.*=3"):
         estimator.fit(X, numbers)
     estimator.fit(X, numbers, np.ones(50))
-
-
-@pytest.mark.parametrize("make", [several, number])
-def test_pickles_clones_and_cross_validation(make, rows):
-    X, classes, numbers = rows
-    y = classes if make is several else numbers
-    estimator = make().fit(X, y)
-    for again in (pickle.loads(pickle.dumps(estimator)), copy.deepcopy(estimator)):
-        np.testing.assert_array_equal(again.predict(X), estimator.predict(X))
-        assert again.explain() == estimator.explain()
-        assert str(again.ledger_) == str(estimator.ledger_)
-    twin = clone(make(most_weight=2, monotone={"a": 1}))
-    assert (twin.most_weight, twin.monotone, twin.rows_per_person) == (2, {"a": 1}, 1)
-    scoring = "roc_auc_ovr" if make is several else "r2"
-    with pytest.warns(RepeatedReleaseWarning):
-        assert np.mean(cross_val_score(make(), X, y, cv=3, scoring=scoring)) > 0.1
 
 
 def test_a_saved_model_of_an_estimator_says_what_it_says(rows, tmp_path):

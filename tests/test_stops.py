@@ -12,7 +12,7 @@ import pytest
 import dpbt
 from dpbt import chunked, processes
 from dpbt.checkpoints import RUN, Checkpoint, under_key
-from dpbt.data import conversion
+from dpbt.data.convert import convert_columns
 from tests import test_chunks as chunk_tests
 from tests import worker
 from tests.test_chunk_commands import FIT, convert, files, interrupted, refused, run
@@ -67,19 +67,11 @@ def test_one_round_is_released_once(tmp_path):
 
 def test_two_processes_with_one_table_are_refused(tmp_path, monkeypatch):
     domain, columns, labels = worker.random_cells(5, 300)
-    table = conversion.convert_columns(domain, columns, labels, tmp_path / "t")
+    table = convert_columns(domain, columns, labels, tmp_path / "t")
     monkeypatch.setattr(jax, "process_count", lambda: 2)
     monkeypatch.setattr(processes, "gathered", lambda own: np.stack([np.asarray(own)] * 2))
     with pytest.raises(ValueError, match="two processes were given the same table"):
         chunked.check(KEY, table, worker.rounds_of(domain))
-
-
-def test_other_rows_are_not_taken_for_those_of_an_earlier_conversion(tmp_path):
-    domain, columns, labels = worker.random_cells(5, 3000)
-    conversion.convert_columns(domain, columns, labels, tmp_path / "t")
-    labels[-1] = ~labels[-1]
-    with pytest.raises(ValueError, match="the rows changed since they were converted"):
-        conversion.convert_columns(domain, columns, labels, tmp_path / "t")
 
 
 # The command line.
@@ -87,24 +79,24 @@ def test_other_rows_are_not_taken_for_those_of_an_earlier_conversion(tmp_path):
 
 @pytest.fixture
 def stopped(files, monkeypatch, capsys):
-    """A run whose purse paid 0.1 of 2, and whose model was not written."""
+    """A run whose filter paid 0.1 of 2, and whose model was not written."""
     assert convert() == 0
-    assert run("purse", "new", "purse.json", "--epsilon", 2, "--rows", 400) == 0
+    assert run("filter", "new", "filter.db", "--epsilon", 2, "--rows", 400) == 0
     with monkeypatch.context() as patch:
         patch.setattr(dpbt.Model, "save", interrupted)
         assert run(*fit(0.1), "--out", "model.json") == 130
     capsys.readouterr()
 
 
-def fit(epsilon, purse="purse.json", **more):
+def fit(epsilon, budget="filter.db", **more):
     words = list(FIT)
     words[words.index("--epsilon") + 1] = str(epsilon)
-    options = {"--purse": purse, "--checkpoint": "run", **more}
+    options = {"--filter": budget, "--checkpoint": "run", **more}
     return ("fit", "rows.chunks", *words, *(word for pair in options.items() for word in pair))
 
 
-def spent(purse="purse.json"):
-    return dpbt.Purse.load(purse).spent
+def spent(budget="filter.db"):
+    return dpbt.Filter.open(budget).spent
 
 
 def test_a_key_makes_noise_for_one_recipe_and_one_table(stopped, capsys):
@@ -121,10 +113,10 @@ def test_a_key_makes_noise_for_one_recipe_and_one_table(stopped, capsys):
     assert spent() == pytest.approx(0.1, rel=1e-5)
 
 
-def test_another_purse_pays_for_itself(stopped, capsys):
-    assert run("purse", "new", "other.json", "--epsilon", 1, "--rows", 400) == 0
-    assert run(*fit(0.1, "other.json"), "--out", "model.json") == 0
-    assert spent("other.json") == pytest.approx(0.1, rel=1e-5)
+def test_another_filter_pays_for_itself(stopped, capsys):
+    assert run("filter", "new", "other.db", "--epsilon", 1, "--rows", 400) == 0
+    assert run(*fit(0.1, "other.db"), "--out", "model.json") == 0
+    assert spent("other.db") == pytest.approx(0.1, rel=1e-5)
     assert spent() == pytest.approx(0.1, rel=1e-5)
 
 
@@ -135,11 +127,11 @@ def test_a_finished_run_is_not_paid_for_again(stopped, capsys):
     assert not [name for name in os.listdir() if name.endswith(".key")]
 
 
-def test_what_can_be_refused_is_refused_before_the_purse_pays(stopped, capsys):
+def test_what_can_be_refused_is_refused_before_the_filter_pays(stopped, capsys):
     more = {"--checkpoint": "new", "--memory-mb": "1"}
     assert "memory must be at least" in refused(capsys, *fit(0.2, **more), "--out", "model.json")
     assert not Path("new.key").exists()  # so another recipe can have the folder
-    path = Path("rows.chunks/chunk-000000")
+    path = Path("rows.chunks/block-000000")
     path.write_bytes(path.read_bytes()[::-1])
     del more["--memory-mb"]
     assert "changed or damaged" in refused(capsys, *fit(0.2, **more), "--out", "model.json")
@@ -149,10 +141,12 @@ def test_what_can_be_refused_is_refused_before_the_purse_pays(stopped, capsys):
 def test_a_refused_payment_leaves_the_folder_to_another_run(files, monkeypatch, capsys):
     """As in Python: neither a run in the folder, nor a key beside it."""
     assert convert() == 0
-    assert run("purse", "new", "purse.json", "--epsilon", 2, "--rows", 400) == 0
+    assert run("filter", "new", "filter.db", "--epsilon", 2, "--rows", 400) == 0
     capsys.readouterr()
     with monkeypatch.context() as patch:
-        patch.setattr(dpbt.Purse, "check", lambda *_: None)  # another run spends after it
+        patch.setattr(
+            "dpbt.privacy.filter.Filter.check", lambda *_: None
+        )  # another run spends after it
         line = refused(capsys, *fit(3), "--out", "model.json")
     assert "epsilon = 2 of 2 is left" in line
     assert os.listdir("run") == []
@@ -175,21 +169,21 @@ def test_a_key_that_others_could_have_written_is_refused(stopped, capsys):
     assert stat.S_IMODE(os.stat("run").st_mode) == 0o700
 
 
-def test_a_purse_pays_once_for_a_run_that_goes_on(tmp_path):
+def test_a_filter_pays_once_for_a_run_that_goes_on(tmp_path):
     """And nothing for what is refused."""
     key = chunk_tests.KEY
     _, found = chunk_tests.pair(tmp_path / "t", "two")
     recipe, kept = chunk_tests.recipe_for("two", 700), tmp_path / "kept"
-    purse = dpbt.Purse(9, 1e-5, rows=700)
+    budget = dpbt.Filter(9, 1e-5, rows=700)
     whole = found.path(1).read_bytes()
     found.path(1).write_bytes(bytes([whole[0] ^ 1]) + whole[1:])
     with pytest.raises(ValueError, match="changed or damaged"):
-        purse.fit_chunks(key, found, recipe, checkpoint=kept)
-    with pytest.raises(ValueError, match="fit_chunks of a purse"):
-        purse.fit(key, found, recipe)
+        budget.fit_chunks(key, found, recipe, checkpoint=kept)
+    with pytest.raises(ValueError, match="fit_chunks of a filter"):
+        budget.fit(key, found, recipe)
     with pytest.raises(ValueError, match="recipe for 1000"):
-        purse.fit_chunks(key, found, chunk_tests.recipe_for("two", 1000))
-    assert purse.spent == 0
+        budget.fit_chunks(key, found, chunk_tests.recipe_for("two", 1000))
+    assert budget.spent == 0
     found.path(1).write_bytes(whole)
 
     def stop(state):
@@ -197,8 +191,8 @@ def test_a_purse_pays_once_for_a_run_that_goes_on(tmp_path):
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        purse.fit_chunks(key, found, recipe, checkpoint=kept, progress=stop)
-    spent = purse.spent
+        budget.fit_chunks(key, found, recipe, checkpoint=kept, progress=stop)
+    spent = budget.spent
     assert spent > 0
     _, others = chunk_tests.pair(tmp_path / "u", "two", 650)
     for table, other in (
@@ -208,8 +202,8 @@ def test_a_purse_pays_once_for_a_run_that_goes_on(tmp_path):
     ):
         for again in range(2):  # the folder of a refused run is no proof of a payment
             with pytest.raises(ValueError, match="a key of its own"):
-                purse.fit_chunks(key, table, other, checkpoint=tmp_path / "other")
+                budget.fit_chunks(key, table, other, checkpoint=tmp_path / "other")
             assert not list((tmp_path / "other").iterdir()), again
-    again = purse.fit_chunks(key, found, recipe, checkpoint=kept)
+    again = budget.fit_chunks(key, found, recipe, checkpoint=kept)
     chunk_tests.assert_same(dpbt.fit_chunks(key, found, recipe), again)
-    assert purse.spent == spent
+    assert budget.spent == spent

@@ -2,33 +2,25 @@
 the best of a random number of runs.
 """
 
-from typing import Any, NamedTuple
-
 import jax.numpy as jnp
 import numpy as np
 
 import dpbt
 from dpbt import recipes
-from dpbt.base import ADD_REMOVE
+from dpbt.base import ADD_REMOVE, Noise
 from dpbt.data.questions import of_splits
 from dpbt.learners import trees
 from dpbt.privacy import boundary, mechanisms
-from dpbt.privacy.accounting import Event
 
 NOISE = mechanisms.discrete_laplace
 
 
-class Numbers(NamedTuple):
-    """A budget of one scale."""
-
-    scale: Any
-
-
 def majority(draw, table, weights, budget, public):
     """Positive rows less negative rows."""
-    del weights, public
+    del weights, budget, public
     signed = jnp.where(table.present, jnp.where(table.target, 1, -1), 0)
-    draw("n", NOISE, jnp.sum(signed).astype(jnp.int32)[None], budget.scale)
+    value = jnp.sum(signed).astype(jnp.int32)[None]
+    draw("n", NOISE, value, sensitivity=1.0, moves=1, theorem="a row", releases="the majority")
 
 
 def constant(release, budget, public):
@@ -38,18 +30,13 @@ def constant(release, budget, public):
     return dpbt.Tree(jnp.full(1, -1, jnp.int32), jnp.full(2, value))
 
 
-def lines(budget, public):
-    del public
-    return [Event("n", NOISE, "the majority", 1.0, budget.scale, "a row", moved=1)]
-
-
-LEARNER = boundary.weak_learner(majority, constant, lines, trees.TREES, ADD_REMOVE)
+LEARNER = boundary.weak_learner(majority, constant, {"n": 1.0}, trees.TREES, ADD_REMOVE)
 
 
 def voters(*epsilons, rows=40):
     """Candidates that release the majority of the rows at these epsilons."""
     scales = np.float32(1) / np.asarray(epsilons, np.float32)
-    several = recipes.custom(LEARNER, budget=Numbers(scales), rows=rows, rounds=1)
+    several = recipes.custom(LEARNER, budget=Noise({"n": scales}), rows=rows, rounds=1)
     return [recipes.setting(several, index) for index in range(len(epsilons))]
 
 

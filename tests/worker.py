@@ -18,7 +18,7 @@ import numpy as np
 
 import dpbt
 from dpbt import chunked, processes, recipes
-from dpbt.data import chunks
+from dpbt.data import blocks
 from dpbt.sweeps import plan, runner
 from dpbt.sweeps.meshes import gathered
 from experiments.common import protocols
@@ -113,7 +113,7 @@ CHUNKED = {"oblivious": rounds_of, "forest": forest_of, "trees": trees_of}
 
 def learned(folder, process, seconds, name):
     """A digest of what a process learns from its folder of chunks, waiting after every round."""
-    table = chunks.open_folder(folder / f"share{process}")
+    table = blocks.open_folder(folder / f"share{process}")
     model = chunked.learn(
         processes.shared_key(jax.random.key(4 + process)),
         table,

@@ -3,8 +3,6 @@
 Run it with `python docs/examples/own_mechanism.py`.
 """
 
-from typing import NamedTuple
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -14,8 +12,7 @@ from dpbt.base import Tree
 from dpbt.data.domains import Nominal, Numeric
 from dpbt.learners import trees
 from dpbt.privacy import boundary
-from dpbt.privacy.accounting import Event
-from dpbt.privacy.mechanism import Mechanism
+from dpbt.privacy.mechanism import Mechanism, StepLoss
 from dpbt.privacy.mechanisms import prices
 
 
@@ -36,31 +33,14 @@ def divergence(bit, scale, other_bit, other_scale):
         jnp.abs(log_prob(output, bit, scale) - log_prob(output, other_bit, other_scale))
         for output in (0, 1)
     ]
-    return jnp.sum(jnp.maximum(*ratios))
-
-
-def rho(*arguments):
-    """Pure epsilon costs epsilon^2 / 2 of zCDP."""
-    return divergence(*arguments) ** 2 / 2
+    epsilon = jnp.sum(jnp.maximum(*ratios))
+    return StepLoss(epsilon, epsilon**2 / 2)  # pure epsilon costs epsilon^2 / 2 of zCDP
 
 
 # Without a proved bound on the sampler, every ledger says so.
-randomised_response = Mechanism(
-    "randomised response", sample, log_prob, divergence, rho, prices.PURE
-)
+randomised_response = Mechanism("randomised response", sample, log_prob, divergence, prices.PURE)
 
 SPLIT = 4  # "age > 50"
-
-
-class BitBudget(NamedTuple):
-    """The numbers that the noise needs: one scale."""
-
-    bit_scale: np.ndarray
-
-
-def calibrate(allowance, rounds, public):
-    """From the allowance of all rounds to the scale of one draw a round."""
-    return BitBudget(randomised_response.scale(1, allowance.part(1 / rounds)))
 
 
 def program(draw, table, weights, budget, public):
@@ -71,7 +51,8 @@ def program(draw, table, weights, budget, public):
     split = jnp.full(1, SPLIT, jnp.int32)
     sides = trees.child_totals(products, trees.node_totals(by_class), split)
     heavier = (sides[:, 1] > sides[:, 0]).astype(jnp.int32)
-    draw("bit", randomised_response, heavier, budget.bit_scale)
+    proof = "a row is in one leaf"
+    draw("bit", randomised_response, heavier, sensitivity=1, moves=1, theorem=proof)
 
 
 def hypothesis(release, budget, public):
@@ -79,16 +60,7 @@ def hypothesis(release, budget, public):
     return Tree(jnp.full(1, SPLIT, jnp.int32), 2 * release["bit"].astype(jnp.float32) - 1)
 
 
-def events(budget, public):
-    """One line of the ledger: a row flips at most one bit, by 1."""
-    scale = budget.bit_scale
-    proof = "a row is in one leaf"
-    return [Event("bit", randomised_response, "heavier class", 1, scale, proof, moved=1)]
-
-
-stump = boundary.weak_learner(
-    program, hypothesis, events, trees.TREES, "add_remove", calibrate=calibrate
-)
+stump = boundary.weak_learner(program, hypothesis, {"bit": 1.0}, trees.TREES, "add_remove")
 
 if __name__ == "__main__":
     domain = {"age": Numeric(0, 100, bins=10), "job": Nominal(("clerk", "smith"))}

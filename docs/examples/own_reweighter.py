@@ -66,8 +66,6 @@ print(f"the transcript tells the tables apart by {loss:.3f}")
 assert loss <= dpbt.ledger(recipe).epsilon
 
 # The model of what `boost` returned, which predicts other rows.
-model = dpbt.boosting.model_of(
-    boosted.hypotheses, boosted.transcript, recipe, table, keep_withheld=False
-)
+model = boosted.model(table, recipe)
 new = dpbt.domains.encode(domain, {"age": [30, 70], "member": ["yes", "no"]})
 print(dpbt.predict(model, new), dpbt.decision_function(model, new))

@@ -3,9 +3,9 @@
 import csv
 import sys
 
-import dpbt.reader
+import dpbt
 
-model = dpbt.reader.load("model.json")
+model = dpbt.load("model.json")
 with open(sys.argv[1]) as file:
     people = list(csv.DictReader(file))
 print("class:", model.predict(people))

@@ -15,7 +15,7 @@ from dpbt import processes, recipes
 address, count, number, folder, rows = sys.argv[1:]
 jax.distributed.initialize(address, int(count), int(number))
 
-table = dpbt.chunks.open_folder(folder)
+table = dpbt.blocks.open_folder(folder)
 key = processes.shared_key(dpbt.fresh_key())  # that of the first process, on all
 recipe = recipes.auto(epsilon=1.0, delta=1e-6, rows=int(rows), domain=table.domain)
 model = dpbt.fit_chunks(key, table, recipe)

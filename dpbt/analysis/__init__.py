@@ -1,1 +1,1 @@
-"""What models and recipes are like: exact audits, diagnostics, models in words."""
+"""What models and recipes are like: exact audits, effects, pictures."""

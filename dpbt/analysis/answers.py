@@ -4,10 +4,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dpbt.analysis.explain import declared_by
-from dpbt.base import Model
 from dpbt.data.kinds import Nominal, Numeric
-from dpbt.reader import SavedModel
+from dpbt.release.answers import NO_CLASSES
+from dpbt.release.model import Model
 from dpbt.validate import shown
 
 
@@ -34,7 +33,7 @@ class Answer(NamedTuple):
         return self.shift + self.scale * one
 
 
-def answer_of(model: Model | SavedModel, class_: Any = None, of: str = "score") -> Answer:
+def answer_of(model: Model, class_: Any = None, of: str = "score") -> Answer:
     """What is drawn of a model.
 
     Args:
@@ -46,10 +45,9 @@ def answer_of(model: Model | SavedModel, class_: Any = None, of: str = "score") 
         ValueError: for a class that the model does not have, for none where there are several, and
             for the probability of a number.
     """
-    target, classes = declared_by(model)
+    target = model.about.target
     if isinstance(target, Nominal):
-        assert classes is not None
-        names = list(classes)
+        names = list(model.about.classes or target.names)
         if class_ is None or class_ not in names:
             raise ValueError(f"class_ must be one of {shown(names)}, got {shown(class_)}")
         middle = 0.0 if of == "score" else 1 / len(names)
@@ -58,7 +56,7 @@ def answer_of(model: Model | SavedModel, class_: Any = None, of: str = "score") 
         raise ValueError("class_ is for models of several classes")
     if isinstance(target, Numeric):
         if of == "probability":
-            raise ValueError("the model predicts a number, and no probabilities of classes")
+            raise ValueError(NO_CLASSES)
         low, width = float(target.low), float(target.high) - float(target.low)
         return Answer(None, width, low, "prediction", None)
     return Answer(None, 1.0, 0.0, of, 0.0 if of == "score" else 0.5)

@@ -7,15 +7,17 @@ float32, so a loss is exact up to about 1e-4.
 """
 
 import dataclasses
+import functools
 import itertools
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from dpbt.analysis.neighbours import Neighbours, label_flips, neighbours, whole_domain
-from dpbt.base import ADD_REMOVE, Array, Recipe, Relation, Table, Transcript
+from dpbt.base import ADD_REMOVE, AnyArray, Array, Recipe, Relation, Table, Transcript
 from dpbt.boosting import boost, step_divergences, transcript_log_prob
 from dpbt.checks import check_run
 from dpbt.data.questions import of_splits, same
@@ -76,38 +78,76 @@ def _releases(keys: Array, table: Table, recipe: Recipe) -> Transcript:
     return jax.lax.map(record, keys)
 
 
-SiteArrays = dict[str, Array]
-"""Site -> array."""
+_MASKS = Table(cells=None, target=None, present=0)  # type: ignore[arg-type]
+"""The axes of neighbours that are masks over one table."""
 
 
-@jax.jit
-def _log_probs(
-    transcripts: Transcript, near: Neighbours, recipe: Recipe
-) -> tuple[SiteArrays, SiteArrays]:
-    """Log densities of each round: f32[R, T] on the table, and f32[R, B, T] on each neighbour."""
+@functools.partial(jax.jit, static_argnames=("axes", "steps"))
+def _compared(
+    transcripts: Transcript, table: Table, others: Table, recipe: Recipe, axes: Any, steps: bool
+) -> tuple[dict[str, Array], dict[str, Array], dict[str, StepLoss]]:
+    """Each transcript on a table and on B others.
 
-    def log_prob(transcript: Transcript, present: Array) -> SiteArrays:
-        return transcript_log_prob(transcript, near.table._replace(present=present), recipe)
+    Args:
+        transcripts: R of them.
+        table: N rows.
+        others: tables of as many rows.
+        recipe: one setting.
+        axes: of the others, as `jax.vmap` takes them.
+        steps: whether to find the worst case of steps.
 
-    def on_all(transcript: Transcript) -> tuple[SiteArrays, SiteArrays]:
-        on_neighbours = jax.vmap(lambda present: log_prob(transcript, present))
-        return log_prob(transcript, near.table.present), on_neighbours(jnp.asarray(near.present))
+    Returns:
+        By site: the log densities of each round on the table, f32[R, T], and on the others,
+        f32[R, B, T]. Also the worst StepLoss of f32[] over rounds, transcripts and others.
+    """
 
-    return jax.lax.map(on_all, transcripts)
+    def compare(transcript: Transcript) -> tuple:
+        def against(other: Table) -> tuple:
+            worst = step_divergences(transcript, table, other, recipe) if steps else {}
+            return transcript_log_prob(transcript, other, recipe), worst
+
+        there, worst = jax.vmap(against, in_axes=(axes,))(others)
+        return transcript_log_prob(transcript, table, recipe), there, jax.tree.map(jnp.max, worst)
+
+    here, there, worst = jax.lax.map(compare, transcripts)
+    return here, there, jax.tree.map(jnp.max, worst)
 
 
-@jax.jit
-def _divergences(transcripts: Transcript, near: Neighbours, recipe: Recipe) -> dict[str, StepLoss]:
-    """Site -> StepLoss of f32[]: of one step, over rounds, transcripts and neighbours."""
+def _losses(here: dict[str, Array], there: dict[str, Array]) -> dict[str, np.ndarray]:
+    """Site -> f64[R, B]: log p(transcript | table) - log p(transcript | other).
 
-    def worst(transcript: Transcript) -> dict[str, StepLoss]:
-        def against(present: Array) -> dict[str, StepLoss]:
-            neighbour = near.table._replace(present=present)
-            return step_divergences(transcript, near.table, neighbour, recipe)
+    Raises:
+        ValueError: if one is not a number.
+    """
+    found = {}
+    for site in here:
+        on_table, on_others = (np.asarray(each[site], np.float64) for each in (here, there))
+        loss = on_table[:, None] - on_others
+        found[site] = loss.sum(axis=tuple(range(2, loss.ndim)))  # a prologue has no rounds
+    _check_numbers(list(found.values()))
+    return found
 
-        return jax.tree.map(jnp.max, jax.vmap(against)(jnp.asarray(near.present)))
 
-    return jax.tree.map(jnp.max, jax.lax.map(worst, transcripts))
+def _check_numbers(found: Any) -> None:
+    """Check that there is no NaN among what was found.
+
+    Raises:
+        ValueError: if there is one.
+    """
+    if np.isnan(np.asarray(found, np.float64)).any():
+        raise ValueError("a log density is not a number; the audit cannot judge this recipe")
+
+
+def _check_bound(recipe: Recipe, masks: Iterable[AnyArray]) -> None:
+    """Check that the recipe is for as many rows as there are in each table.
+
+    Raises:
+        ValueError: if it is not.
+    """
+    if max(int(np.sum(mask)) for mask in masks) > float(recipe.rows):
+        raise ValueError(
+            f"a table or a neighbour has more rows than the recipe is for, {float(recipe.rows):g}"
+        )
 
 
 def _step_claims(recipe: Recipe) -> dict[str, float]:
@@ -118,23 +158,17 @@ def _step_claims(recipe: Recipe) -> dict[str, float]:
     return {line.site: float(np.sqrt(line.event.count * line.rho)) for line in book.lines}
 
 
-def _step_cost(step: StepLoss, recipe: Recipe) -> Array:
-    """The step's loss: an epsilon or the square root of a rho, as in `_step_claims`."""
-    return jnp.where(jnp.asarray(recipe.delta) == 0, step.pure, jnp.sqrt(step.rho))
+def _ratio(step: StepLoss, claim: np.float32 | float, recipe: Recipe) -> Array:
+    """A step's loss, an epsilon or the square root of a rho, by its claim.
 
-
-def _ratio(cost: Array, claim: Array | np.float32 | float) -> Array:
-    """Cost / claim; 0 where public randomness claims nothing and costs nothing."""
+    It is 0 where public randomness claims nothing and costs nothing.
+    """
+    cost = jnp.where(jnp.asarray(recipe.delta) == 0, step.pure, jnp.sqrt(step.rho))
     return jnp.where(cost == 0, 0.0, cost / claim)
 
 
-def _over_rounds(loss: np.ndarray) -> np.ndarray:
-    """f[R, B]: the sum over rounds of f[R, B, T]; a prologue's f[R, B] has none."""
-    return loss if loss.ndim == 2 else np.sum(loss, axis=-1)
-
-
-def _batches(near: Neighbours, recipe: Recipe, memory_mb: float) -> list[Neighbours]:
-    """Neighbours in equal batches that fit the memory budget; the last is filled up with a mask."""
+def _batches(near: Neighbours, recipe: Recipe, memory_mb: float) -> list[np.ndarray]:
+    """Masks in equal batches that fit the memory budget; the last is filled up with a mask."""
     rows, features = near.table.cells.shape
     questions = near.table.questions
     splits = features if questions is None else len(questions.feature)
@@ -148,8 +182,7 @@ def _batches(near: Neighbours, recipe: Recipe, memory_mb: float) -> list[Neighbo
     count = -(-len(masks) // size)
     size = -(-len(masks) // count)
     filling = np.repeat(masks[:1], count * size - len(masks), axis=0)
-    parts = np.split(np.concatenate([masks, filling]), count)
-    return [near._replace(present=part) for part in parts]
+    return np.split(np.concatenate([masks, filling]), count)
 
 
 def audit(
@@ -185,24 +218,26 @@ def audit(
     check_run(near.table, recipe)
     whole("transcripts", transcripts)
     positive("memory_mb", memory_mb)
-
-    largest = int(np.max(near.present.sum(axis=1)))
-    if max(largest, int(near.table.present.sum())) > float(recipe.rows):
-        bound = float(recipe.rows)
-        raise ValueError(f"the largest neighbour has more rows than the recipe is for, {bound:g}")
+    _check_bound(recipe, [near.table.present, *near.present])
 
     # Record, then score every transcript on every neighbour.
     recorded = _releases(jax.random.split(key, transcripts), near.table, recipe)
-    batches = _batches(near, recipe, memory_mb)
-
-    loss = _losses(recorded, batches, recipe, len(near.present))
-    ratios = _step_ratios(recorded, batches, recipe) if steps else {}
-    total = np.abs(sum(loss.values()))
-    if np.isnan(total).any() or np.isnan(list(ratios.values())).any():
-        raise ValueError("a log density is not a number; the audit cannot judge this recipe")
+    claims = _step_claims(recipe)
+    losses, ratios = [], dict.fromkeys(claims, 0.0) if steps else {}
+    for masks in _batches(near, recipe, memory_mb):
+        others = near.table._replace(present=jnp.asarray(masks))
+        *densities, worst = _compared(recorded, near.table, others, recipe, _MASKS, steps)
+        losses.append(_losses(*densities))
+        for site, step in worst.items():
+            ratio = _ratio(step, claims[site], recipe)
+            ratios[site] = float(np.maximum(ratios[site], ratio))
+    _check_numbers(list(ratios.values()))
+    count = len(near.present)
+    loss = {s: np.concatenate([part[s] for part in losses], axis=1)[:, :count] for s in losses[0]}
 
     # The largest loss, and what it is made of.
-    worst = tuple(int(i) for i in np.unravel_index(int(np.argmax(total)), total.shape))
+    total = np.abs(sum(loss.values()))
+    worst = np.unravel_index(int(np.argmax(total)), total.shape)
     book = ledger(recipe)
     by_site = {site: float(values[worst]) for site, values in loss.items()}
     names = {line.site: line.mechanism.name for line in book.lines}
@@ -214,57 +249,11 @@ def audit(
         largest_loss=float(total[worst]),
         by_site=by_site,
         by_mechanism=by_mechanism,
-        neighbours=len(near.present),
+        neighbours=count,
         transcripts=transcripts,
-        worst=(worst[0], worst[1]),
+        worst=(int(worst[0]), int(worst[1])),
         step_ratio=ratios,
     )
-
-
-def _losses(
-    transcripts: Transcript, batches: Sequence[Neighbours], recipe: Recipe, count: int
-) -> dict[str, np.ndarray]:
-    """Site -> f64[R, B]: log p(transcript | table) - log p(transcript | neighbour), of `count`."""
-    parts: list[dict[str, np.ndarray]] = []
-    for batch in batches:
-        here, there = jax.tree.map(
-            lambda array: np.asarray(array, np.float64), _log_probs(transcripts, batch, recipe)
-        )
-        parts.append({site: _over_rounds(here[site][:, None] - there[site]) for site in here})
-    return {
-        site: np.concatenate([part[site] for part in parts], axis=1)[:, :count] for site in parts[0]
-    }
-
-
-def _step_ratios(
-    transcripts: Transcript, batches: Sequence[Neighbours], recipe: Recipe
-) -> dict[str, float]:
-    """Site -> the largest worst-case loss of a step, divided by its claim."""
-    claims = _step_claims(recipe)
-    largest: dict[str, float] = {}
-    for batch in batches:
-        for site, step in _divergences(transcripts, batch, recipe).items():
-            ratio = _ratio(_step_cost(step, recipe), claims[site])
-            largest[site] = float(np.maximum(largest.get(site, 0.0), ratio))
-    return largest
-
-
-def _same_questions(table: Table, other: Table) -> bool:
-    """Whether two tables have the same questions, or neither has any."""
-    if table.questions is None or other.questions is None:
-        return table.questions is other.questions
-    return same(table.questions, other.questions)
-
-
-@jax.jit
-def _table_log_prob(releases: Transcript, table: Table, recipe: Recipe) -> Array:
-    """f32[R]: log density of each transcript on one table."""
-
-    def log_prob(release: Transcript) -> Array:
-        by_site = transcript_log_prob(release, table, recipe)
-        return jnp.sum(jnp.stack([jnp.sum(by_site[site]) for site in sorted(by_site)]))
-
-    return jax.lax.map(log_prob, releases)
 
 
 def pair_loss(key: Array, table: Table, other: Table, recipe: Recipe, transcripts: int) -> float:
@@ -289,20 +278,18 @@ def pair_loss(key: Array, table: Table, other: Table, recipe: Recipe, transcript
     for each in (table, other):
         check_run(each, recipe)
     whole("transcripts", transcripts)
-
-    table, other = jax.tree.map(jnp.asarray, table), jax.tree.map(jnp.asarray, other)
+    table, other = jax.tree.map(jnp.asarray, (table, other))
     if table.cells.shape != other.cells.shape:
         raise ValueError("the tables must have one shape")
-    if not _same_questions(table, other):
+    ours, theirs = table.questions, other.questions
+    alike = ours is theirs if ours is None or theirs is None else same(ours, theirs)
+    if not alike:
         raise ValueError("the tables must have the same questions")
-    if max(int(table.present.sum()), int(other.present.sum())) > float(recipe.rows):
-        raise ValueError(f"a table has more rows than the recipe's {float(recipe.rows):g}")
+    _check_bound(recipe, [table.present, other.present])
     releases = _releases(jax.random.split(key, transcripts), table, recipe)
-    here, there = (_table_log_prob(releases, rows, recipe) for rows in (table, other))
-    loss = np.abs(np.asarray(here, np.float64) - np.asarray(there, np.float64))
-    if np.isnan(loss).any():
-        raise ValueError("a log density is not a number; the audit cannot judge this recipe")
-    return float(loss.max())
+    others = jax.tree.map(lambda rows: rows[None], other)
+    here, there, _ = _compared(releases, table, others, recipe, 0, False)
+    return float(np.abs(sum(_losses(here, there).values())).max())
 
 
 @jax.jit
@@ -325,8 +312,8 @@ def _worst_steps(
         def against(flip: Array) -> Array:
             neighbour = table._replace(present=present ^ flip)
             by_site = step_divergences(release, table, neighbour, recipe)
-            cost = {site: jnp.max(_step_cost(by_site[site], recipe)) for site in claims}
-            return jnp.max(jnp.stack([_ratio(cost[site], claims[site]) for site in sorted(claims)]))
+            ratios = [_ratio(by_site[site], claims[site], recipe) for site in sorted(claims)]
+            return jnp.max(jnp.stack(list(map(jnp.max, ratios))))
 
         return jnp.max(jax.vmap(against)(masks))
 
@@ -383,8 +370,7 @@ def search(
     def score(tables: Sequence[np.ndarray]) -> np.ndarray:
         arrays = (jnp.asarray(array) for array in tables)
         ratios = np.asarray(_worst_steps(key, *arrays, masks, claims, recipe))
-        if np.isnan(ratios).any():
-            raise ValueError("a worst case is not a number; the search cannot judge this recipe")
+        _check_numbers(ratios)
         return ratios
 
     best = [

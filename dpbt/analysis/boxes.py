@@ -4,123 +4,55 @@ A row reaches a leaf if each of its cells is in a set of cells of that column. S
 and under the uniform law of `effects` its share of the rows is a product of shares of cells.
 """
 
-from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
+from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 
-from dpbt.analysis.explain import hypotheses_on_host, kind_in_files
-from dpbt.base import Model
-from dpbt.public import UNSPLIT, Questions
-from dpbt.reader import SavedModel
+from dpbt.data.domains import Domain
+from dpbt.learners.hypotheses.kind import Heap
+from dpbt.release.explain import heap_of
+from dpbt.release.model import Model
 
 _LARGEST = 2**24
 """The most entries of an array of boxes."""
 
-Ask = Callable[[np.ndarray, np.ndarray, int], tuple[np.ndarray, np.ndarray]]
-"""(trees i64[k], nodes i64[k], C) -> the columns i64[k] that nodes read, and bool[k, C].
 
-The second says which of the first C cells go right.
-"""
-
-
-class TreeSum(NamedTuple):
-    """Complete trees in heap order, whose leaves are added up.
-
-    Attributes:
-        depth: D.
-        ask: what nodes ask.
-        leaf: f64[T, 2^D, ...], what the leaves add; the last axis is that of several classes.
-        start: what is added to the sum; f64[K] with several classes.
-    """
-
-    depth: int
-    ask: Ask
-    leaf: np.ndarray
-    start: float | np.ndarray
-
-
-def of_model(model: Model | SavedModel, of: str) -> TreeSum | None:
-    """The model as a sum over leaves; None where it is none.
+def of_model(model: Model, domain: Domain, of: str) -> tuple[Heap, Any] | None:
+    """The model as a sum over leaves, and what is added to it; None where it is none.
 
     Scores of trees of all kinds are such sums: a random tree adds its vote, +1 or -1. Probabilities
     are such sums if they are mean shares of random trees.
 
     Args:
         model: of which `explain.domain_of` has found a domain.
+        domain: that domain.
         of: "score" or "probability".
     """
-    kind, questions = kind_in_files(model), model.questions
-    assert questions is not None  # as `domain_of` says
-    found: Any = hypotheses_on_host(model)
-    start = np.asarray(model.intercept, np.float64)
-    match kind, of:
-        case "trees", "score":
-            leaf = found.leaf.astype(np.float64)
-            return TreeSum(_depth(leaf), _ask_splits(found.split, questions), leaf, start)
-        case "oblivious trees", "score":
-            leaf = found.leaf.astype(np.float64)
-            leaf = leaf if leaf.ndim == 2 else np.moveaxis(leaf, 1, 2)
-            return TreeSum(_depth(leaf), _ask_levels(found.feature, found.right), leaf, start)
-        case "groves", _:
-            arrays = (found.attribute, found.threshold, found.leaf)
-            attribute, threshold, share = (array.reshape(-1, array.shape[-1]) for array in arrays)
-            ask = _ask_positions(attribute, threshold, questions)
-            if of == "score":
-                return TreeSum(_depth(share), ask, np.where(share > 0.5, 1.0, -1.0), start)
-            return TreeSum(_depth(share), ask, share.astype(np.float64) / len(share), 0.0)
-    return None
+    heap, states_shares = heap_of(model, domain), model.about.kind.shares is not None
+    if heap is None or (of == "probability" and not states_shares):
+        return None
+    leaf, start = heap.leaf.astype(np.float64), np.asarray(model.intercept, np.float64)
+    if states_shares and of == "score":
+        leaf = np.where(leaf > 0.5, 1.0, -1.0)
+    elif states_shares:
+        leaf, start = leaf / len(leaf), np.float64(0)
+    return heap._replace(leaf=leaf), start
 
 
-def _depth(leaf: np.ndarray) -> int:
-    return leaf.shape[1].bit_length() - 1
-
-
-def _ask_splits(split: np.ndarray, questions: Questions) -> Ask:
-    """Nodes of public splits; split i32[T, 2^D - 1]."""
-    column, low, high = (np.asarray(field) for field in questions[:3])
-
-    def ask(t: np.ndarray, node: np.ndarray, most: int) -> tuple[np.ndarray, np.ndarray]:
-        asked, cell = split[t, node], np.arange(most)
-        inside = (low[asked][:, None] <= cell) & (cell <= high[asked][:, None])
-        return column[asked], inside & (asked != UNSPLIT)[:, None]
-
-    return ask
-
-
-def _ask_levels(feature: np.ndarray, right: np.ndarray) -> Ask:
-    """One question a level; feature i32[T, D], right bool[T, D, CELLS]."""
-
-    def ask(t: np.ndarray, node: np.ndarray, most: int) -> tuple[np.ndarray, np.ndarray]:
-        level = np.frexp(node + 1)[1] - 1
-        return feature[t, level], right[t, level, :most]
-
-    return ask
-
-
-def _ask_positions(attribute: np.ndarray, threshold: np.ndarray, questions: Questions) -> Ask:
-    """Thresholds on positions; attribute i32[T, 2^D - 1], threshold f32[T, 2^D - 1]."""
-    column, position = np.asarray(questions.attribute), np.asarray(questions.position)
-
-    def ask(t: np.ndarray, node: np.ndarray, most: int) -> tuple[np.ndarray, np.ndarray]:
-        asked = attribute[t, node]
-        return column[asked], position[asked, :most] > threshold[t, node][:, None]
-
-    return ask
-
-
-def means(trees: TreeSum, cells: list[int], chosen: list[int]) -> np.ndarray:
+def means(trees: Heap, start: Any, cells: list[int], chosen: list[int]) -> np.ndarray:
     """f64[cells of each chosen column, ...]: the mean over the cells of all other columns.
 
     Args:
-        trees: the sum.
+        trees: whose leaves are added up.
+        start: what is added to them; f64[K] with several classes.
         cells: how many cells each column has.
         chosen: the numbers of one or two columns.
     """
     others = [column for column in range(len(cells)) if column not in chosen]
     axes = "cd"[: len(chosen)]
     terms = ",".join(f"b{axis}" for axis in axes)
-    total: Any = trees.start
+    total: Any = start
     for tree, leaf, possible in _boxes(trees, cells):
         share = possible.sum(axis=2) / np.asarray(cells)
         weight = np.prod(share[:, others], axis=1)
@@ -131,7 +63,7 @@ def means(trees: TreeSum, cells: list[int], chosen: list[int]) -> np.ndarray:
     return total
 
 
-def _boxes(trees: TreeSum, cells: list[int]) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+def _boxes(trees: Heap, cells: list[int]) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
     """The leaves that rows can reach: (tree i64[k], leaf i64[k], cells bool[k, F, C]), in parts."""
     most, count = max(cells), len(trees.leaf)
     every = np.arange(most) < np.asarray(cells)[:, None]
@@ -144,7 +76,8 @@ def _boxes(trees: TreeSum, cells: list[int]) -> Iterator[tuple[np.ndarray, np.nd
             continue
 
         # The cells of the rows that go left, and of those that go right.
-        column, right = trees.ask(tree, node, most)
+        column, goes_right = trees.ask(tree, node)
+        right = goes_right[:, :most]
         here = possible[np.arange(len(node)), column]
         sides = []
         for side, kept in ((1, here & ~right), (2, here & right)):

@@ -16,12 +16,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dpbt import prediction
 from dpbt.analysis import boxes
-from dpbt.analysis.explain import domain_of
-from dpbt.base import Model
 from dpbt.data.domains import Domain
-from dpbt.reader import SavedModel
+from dpbt.release import model as models
+from dpbt.release.explain import domain_of
+from dpbt.release.model import Model
 from dpbt.validate import one_of, shown, whole
 
 SEED = 0
@@ -77,7 +76,7 @@ class PartialDependence(NamedTuple):
 
 
 def attribute_effects(
-    model: Model | SavedModel, domain: Domain | None = None, *, draws: int = DRAWS
+    model: Model, domain: Domain | None = None, *, draws: int = DRAWS
 ) -> list[Effect]:
     """The total effect of each attribute on the score, largest first; it costs no privacy.
 
@@ -116,7 +115,7 @@ def attribute_effects(
 
 
 def partial_dependence(
-    model: Model | SavedModel,
+    model: Model,
     attributes: str | Sequence[str],
     domain: Domain | None = None,
     *,
@@ -150,9 +149,9 @@ def partial_dependence(
     one_of("of", of, OF)
     _check_draws(draws)
     cells = _cells_of(known)
-    trees = boxes.of_model(model, of)
+    trees = boxes.of_model(model, known, of)
     if trees is not None:
-        values = boxes.means(trees, cells, chosen)
+        values = boxes.means(*trees, cells, chosen)
         return PartialDependence(names, values, np.zeros_like(values))
     return PartialDependence(names, *_scored_means(_scorer(model, of), cells, chosen, draws))
 
@@ -188,8 +187,8 @@ Scorer = Callable[[np.ndarray], np.ndarray]
 """cells u8[N, F] -> f64[N, ...], such as the score of each row."""
 
 
-def _scorer(model: Model | SavedModel, of: str) -> Scorer:
-    ask = prediction.decision_function if of == "score" else prediction.predict_proba
+def _scorer(model: Model, of: str) -> Scorer:
+    ask = models.decision_function if of == "score" else models.predict_proba
 
     def score(rows: np.ndarray) -> np.ndarray:
         starts = range(0, len(rows), _CHUNK)

@@ -20,23 +20,15 @@ import numpy as np
 from dpbt.analysis.answers import Answer, answer_of
 from dpbt.analysis.column_axis import ColumnAxis, axis_of, draw_axis
 from dpbt.analysis.effects import attribute_effects, partial_dependence
-from dpbt.analysis.explain import (
-    check_words,
-    declared_by,
-    domain_of,
-    hypotheses_on_host,
-    kind_in_files,
-    name_of,
-)
 from dpbt.analysis.frontier import frontier
 from dpbt.analysis.style import BLUE, ORANGE, diverging, finish, panel
 from dpbt.analysis.tree_picture import draw, layout, size_of
-from dpbt.base import Model
 from dpbt.data.domains import Domain
 from dpbt.data.kinds import Nominal, Numeric
-from dpbt.learners.rules import branch_of, questions_of_tree
-from dpbt.reader import SavedModel
-from dpbt.validate import shown
+from dpbt.learners.hypotheses.words import branch_of, questions_of_tree
+from dpbt.release.explain import check_words, domain_of, heap_of
+from dpbt.release.model import Model
+from dpbt.validate import shown, whole
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -52,7 +44,7 @@ __all__ = [
 
 
 def attributes(
-    model: Model | SavedModel,
+    model: Model,
     domain: Domain | None = None,
     *,
     most: int = 20,
@@ -78,12 +70,12 @@ def attributes(
         ValueError: as `attribute_effects`, and for `most` below 1.
         ImportError: without matplotlib.
     """
-    _check_whole("most", most, 1)
+    whole("most", most)
     effects = attribute_effects(model, domain)
     first = effects[:most]
     ax = panel(ax, (6.0, 1.2 + 0.26 * len(first)))
     places = np.arange(len(first))
-    target, _ = declared_by(model)
+    target = model.about.target
     scale = float(target.high) - float(target.low) if isinstance(target, Numeric) else 1.0
     deviations = scale * np.array([effect.deviation for effect in first])
     # The error of a root is that of the variance over twice the root.
@@ -97,14 +89,14 @@ def attributes(
     words = f"standard deviation of the {what} as one attribute is redrawn"
     left = len(effects) - len(first)
     words += f"\n({left} smaller ones are left out)" if left else ""
-    finish(ax, xlabel=words, title=name_of(model))
+    finish(ax, xlabel=words, title=model.about.name)
     ax.set_xlim(left=0)
     ax.tick_params(axis="y", length=0)
     return ax
 
 
 def shape(
-    model: Model | SavedModel,
+    model: Model,
     domain: Domain | None = None,
     attribute: str | Sequence[str] = (),
     *,
@@ -191,7 +183,7 @@ def _blocks(axis: ColumnAxis) -> list[tuple[np.ndarray, slice]]:
 
 
 def tree(
-    model: Model | SavedModel,
+    model: Model,
     domain: Domain | None = None,
     round: int = 0,
     *,
@@ -221,44 +213,29 @@ def tree(
         ImportError: without matplotlib.
     """
     known = domain_of(model, domain)
-    kind = kind_in_files(model)
-    if kind not in ("trees", "oblivious trees", "groves"):
-        own = "of your own" if kind is None else kind
-        raise ValueError(f"the hypotheses of {name_of(model)} are {own}, and no trees to draw")
+    heap, name = heap_of(model, known), model.about.name
+    if heap is None:
+        own = model.about.kind.name or "of your own"
+        raise ValueError(f"the hypotheses of {name} are {own}, and no trees to draw")
     check_words(model, known)
-    hypotheses, answer = hypotheses_on_host(model), answer_of(model, class_)
-    if kind == "oblivious trees":
-        leaf = hypotheses.leaf if answer.number is None else hypotheses.leaf[:, answer.number]
-        hypotheses = hypotheses._replace(leaf=leaf * answer.scale)
-    trees = hypotheses.leaf.shape
-    count = trees[0] * trees[1] if kind == "groves" else trees[0]
-    _check_whole("round", round, 0)
+    answer, count = answer_of(model, class_), len(heap.leaf)
+    if not isinstance(round, int | np.integer) or not 0 <= round < count:
+        raise ValueError(f"the model has trees 0..{count - 1}, got round={shown(round)}")
     if levels is not None:
-        _check_whole("levels", levels, 1)
-    if round >= count:
-        raise ValueError(f"the model has trees 0..{count - 1}, got round={round}")
+        whole("levels", levels)
 
-    asked = None
-    if kind == "oblivious trees":
-        asked = [each.predicate for each in questions_of_tree(hypotheses, known, round)]
-    spots = layout(branch_of(kind, hypotheses, known, round), levels, asked)
-    at_left = asked is not None
+    states_shares = model.about.kind.shares is not None
+    if not states_shares:
+        leaf = heap.leaf if answer.number is None else heap.leaf[..., answer.number]
+        heap = heap._replace(leaf=leaf * answer.scale)
+    at_left = model.about.kind.name == "oblivious trees"
+    asked = questions_of_tree(heap, round) if at_left else None
+    spots = layout(branch_of(heap, known, round), levels, asked)
     ax = panel(ax, size_of(spots, at_left))
-    draw(ax, spots, 0.5 if kind == "groves" else 0.0, at_left)
+    draw(ax, spots, 0.5 if states_shares else 0.0, at_left)
     says = f"what it adds to the {answer.words}"
-    if kind == "groves":
+    if states_shares:
         says = "share of the positive class"
-    words = f"tree {round + 1} of {count} of {name_of(model)}"
+    words = f"tree {round + 1} of {count} of {name}"
     ax.set_title(f"{words}\nsolid: yes, dashed: no; a leaf: {says}", fontsize=9)
     return ax
-
-
-def _check_whole(name: str, value: Any, least: int) -> None:
-    """Check a number of something.
-
-    Raises:
-        ValueError: naming it and what was given, unless it is an integer of at least `least`.
-    """
-    integer = isinstance(value, int | np.integer) and not isinstance(value, bool)
-    if not (integer and value >= least):
-        raise ValueError(f"{name} must be an integer of at least {least}, got {shown(value)}")

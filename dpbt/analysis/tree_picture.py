@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dpbt.analysis.style import diverging
 from dpbt.data.domains import Predicate
-from dpbt.learners.rules import DIGITS, Branch
+from dpbt.learners.hypotheses.words import DIGITS, Branch
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -54,7 +54,7 @@ def layout(
     """The spots of a tree, each after its parent; rows that satisfy a question go right.
 
     Args:
-        tree: as `rules.branch_of` gives it.
+        tree: as `words.branch_of` gives it.
         levels: how many levels of questions are shown; None for all. What is below is one spot that
             says how many leaves it stands for.
         asked: the questions of the levels, where all nodes of a level ask the same. Nodes are then

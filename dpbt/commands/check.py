@@ -14,7 +14,7 @@ from dpbt.commands import inputs, output
 from dpbt.commands.errors import InputError, of_input
 from dpbt.data.domains import Domain, Label
 from dpbt.data.owner import OwnerReport
-from dpbt.reader import BLOCK_ROWS
+from dpbt.release.model import BLOCK_ROWS
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -53,7 +53,7 @@ def report(file: str, domain: Domain, label: Label) -> OwnerReport:
     if Path(file).is_dir():
         table = inputs.opened(file, domain, label)
         with of_input():
-            return owner.report_of_chunks(table, label.column)
+            return owner.report_of_blocks(table, label)
     try:
         with of_input(file):
             blocks = files.blocks_of_file(file, (*domain, *label.columns), BLOCK_ROWS)

@@ -13,15 +13,16 @@ from dpbt.commands import inputs
 from dpbt.commands import options as kinds
 from dpbt.commands.errors import InputError, of_input
 from dpbt.data.domains import Domain, Label
-from dpbt.reader import BLOCK_ROWS
+from dpbt.release.model import BLOCK_ROWS
 from dpbt.storage import write_whole
 
 if TYPE_CHECKING:
-    from dpbt.base import Array, Model, Recipe
+    from dpbt.base import Array, Recipe
     from dpbt.checkpoints import Checkpoint
     from dpbt.chunked import Progress
-    from dpbt.data.chunks import ChunkedTable
-    from dpbt.purse import Purse
+    from dpbt.data.blocks import BlockTable
+    from dpbt.privacy.filter import Filter
+    from dpbt.release.model import Model
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -56,9 +57,9 @@ def model_of(
     domain: Domain,
     label: Label,
     recipe: "Recipe",
-    purse: "Purse | None",
+    budget: "Filter | None",
 ) -> "Model":
-    """Learn from the folder; a purse pays once, also if the run was stopped and goes on.
+    """Learn from the folder; a filter pays once, also if the run was stopped and goes on.
 
     Raises:
         InputError: for a folder that is not of the domain, and for what a fit refuses.
@@ -98,7 +99,7 @@ def model_of(
             words = "--seed makes the noise, and whoever knows it can subtract it; release private"
             print(f"warning: research key: {words} rows without it", file=sys.stderr)
         try:
-            return _learned(options, pair, table, recipe, kept, purse)
+            return _learned(options, pair, table, recipe, kept, budget)
         except InputError:
             if kept is not None and kept.given_up:
                 forget(options)  # of a refused payment, whose folder is left to another run
@@ -108,21 +109,21 @@ def model_of(
 def _learned(
     options: argparse.Namespace,
     pair: "Pair",
-    table: "ChunkedTable",
+    table: "BlockTable",
     recipe: "Recipe",
     kept: "Checkpoint | None",
-    purse: "Purse | None",
+    budget: "Filter | None",
 ) -> "Model":
     """Learn, and show how far it is on a terminal.
 
     Raises:
-        InputError: for what a fit refuses, and for what the purse cannot pay.
+        InputError: for what a fit refuses, and for what the filter cannot pay.
     """
     from dpbt import chunked
     from dpbt.data import tables
 
     shown = sys.stderr.isatty()
-    blocks = (block._replace(cells=block.cells.T) for block in table.blocks(BLOCK_ROWS))
+    blocks = (block._replace(cells=block.cells.T) for block in table.pieces(BLOCK_ROWS))
     with of_input():
         noise = tables.noise_key(pair.key, blocks)
 
@@ -141,7 +142,7 @@ def _learned(
                 memory=_memory(options),
                 checkpoint=kept,
                 progress=progress,
-                ready=None if purse is None else purse.paying(recipe, pair.key),
+                ready=None if budget is None else budget.paying(recipe, pair.key),
             )
     finally:
         if shown:
@@ -154,7 +155,7 @@ def _memory(options: argparse.Namespace) -> int:
 
 
 def goes_on(options: argparse.Namespace) -> bool:
-    """Whether the checkpoint has a run that was stopped, which a purse may have paid for."""
+    """Whether the checkpoint has a run that was stopped, which a filter may have paid for."""
     if options.checkpoint is None:
         return False
     return _has_run(Path(options.checkpoint)) or _key_path(options).exists()
@@ -219,7 +220,7 @@ def _new_pair(options: argparse.Namespace) -> Pair:
     return Pair(*keys.noise_and_public(options.seed))
 
 
-def _run_of(pair: Pair, recipe: "Recipe", table: "ChunkedTable") -> str:
+def _run_of(pair: Pair, recipe: "Recipe", table: "BlockTable") -> str:
     """A hash under the key that names the public key, the recipe and the table of a run."""
     from dpbt.checkpoints import public_words, recipe_words, under_key
 
@@ -228,7 +229,7 @@ def _run_of(pair: Pair, recipe: "Recipe", table: "ChunkedTable") -> str:
 
 
 def _kept_pair(
-    options: argparse.Namespace, recipe: "Recipe", table: "ChunkedTable", begun: bool
+    options: argparse.Namespace, recipe: "Recipe", table: "BlockTable", begun: bool
 ) -> Pair:
     """The keys of a run that was stopped, or new ones, which are kept for a later run.
 
@@ -253,7 +254,7 @@ def _kept_pair(
         if marked and not begun:
             raise InputError(
                 f"{path}: the key of a run whose folder {options.checkpoint} is gone or empty; "
-                "bring it back, or give another --checkpoint, for a run of its own, which a purse "
+                "bring it back, or give another --checkpoint, for a run of its own, which a filter "
                 "pays for"
             )
         return pair
@@ -312,7 +313,7 @@ def _read_pair(path: Path) -> tuple[Pair, str, bool]:
     except (ValueError, KeyError, TypeError, OverflowError, RecursionError):
         raise InputError(
             f"{path}: no key, or cut off, and its run cannot go on without it; give another "
-            "--checkpoint, for a run of its own, which a purse pays for"
+            "--checkpoint, for a run of its own, which a filter pays for"
         ) from None
     if kept is None:
         raise InputError(

@@ -23,7 +23,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--capacity", type=kinds.whole(1), metavar="N", help=words)
     words = "how many rows a chunk has (%(default)s)"
     options = {"type": kinds.whole(1), "default": 2**20, "metavar": "K", "help": words}
-    parser.add_argument("--rows-per-chunk", **options)
+    parser.add_argument("--rows-per-block", **options)
     check.add_yes(parser)
 
 
@@ -36,17 +36,17 @@ def run(options: argparse.Namespace) -> None:
     """
     domain, label = inputs.declared(options.domain)
     check.ask(options.file, domain, label, options.yes, "Convert")
-    from dpbt.data import conversion  # needs JAX
+    from dpbt.data import convert
 
     try:
         with of_input(), output.working(f"reading {options.file}"):
-            conversion.convert_file(
+            convert.convert_file(
                 options.file,
                 domain,
                 label,
                 options.folder,
                 capacity=options.capacity,
-                rows_per_chunk=options.rows_per_chunk,
+                rows_per_block=options.rows_per_block,
             )
     except ImportError as error:
         raise InputError(str(error)) from error

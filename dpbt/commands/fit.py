@@ -8,6 +8,7 @@ guarantee, up to the running time. A report that a terminal shows to the owner o
 
 import argparse
 import sys
+import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,8 +19,8 @@ from dpbt.commands.errors import InputError, of_input
 from dpbt.data.domains import Domain, Label
 
 if TYPE_CHECKING:
-    from dpbt.base import Model
-    from dpbt.purse import Purse
+    from dpbt.privacy.filter import Filter
+    from dpbt.release.model import Model
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -30,9 +31,9 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     words = "for research alone: a seed in place of a fresh key; whoever knows it can subtract the "
     words += "noise"
     parser.add_argument("--seed", type=kinds.whole(0, kinds.LARGEST_SEED), help=words)
-    words = "pay for the fit from this purse, a file of `purse new` with the same --rows; what it "
+    words = "pay for the fit from this file of `filter new`, which has the same --rows; what it "
     words += "cannot pay is refused"
-    parser.add_argument("--purse", metavar="FILE", help=words)
+    parser.add_argument("--filter", metavar="FILE", help=words)
     check.add_yes(parser)
     chunked.arguments(parser)
     output.add_out(parser, "the file of the model", required=True)
@@ -45,25 +46,25 @@ def run(options: argparse.Namespace) -> None:
         InputError: for a file or an option that is not as expected. No cell is shown, and no number
             of rows.
     """
-    if options.purse is not None and options.recipe == inputs.TUNED:
+    if options.filter is not None and options.recipe == inputs.TUNED:
         raise InputError(
-            f"--recipe {inputs.TUNED} cannot be paid from a purse: it costs an epsilon at a delta, "
-            "and a purse adds up what single recipes cost"
+            f"--recipe {inputs.TUNED} cannot be paid from a filter: it costs an epsilon at a "
+            "delta, and a filter adds up what single recipes cost"
         )
     path = output.free(options, chunked.left_words(options))
     domain, label = inputs.declared(options.domain)
-    purse = None if options.purse is None else inputs.purse_of(options.purse)
+    budget = None if options.filter is None else inputs.filter_of(options.filter)
     with output.working("setting the noise"):
         recipes = inputs.candidates_of(options, domain, label)
-    if purse is not None and not chunked.goes_on(options):
+    if budget is not None and not chunked.goes_on(options):
         with of_input():  # before a row is read, so that a refusal tells nothing of the rows
-            purse.check(recipes[0])
+            budget.check(recipes[0])
     in_chunks = chunked.is_chunked(options)
     if not chunked.goes_on(options):
         check.ask(options.file, domain, label, options.yes, "Learn and pay")
     if in_chunks:
-        model = chunked.model_of(options, domain, label, recipes[0], purse)
-        _finish(options, path, model, domain, label, purse)
+        model = chunked.model_of(options, domain, label, recipes[0], budget)
+        _finish(options, path, model, domain, label, budget)
         chunked.forget(options)
         return
     with output.working(f"reading {options.file}"):
@@ -98,9 +99,9 @@ def run(options: argparse.Namespace) -> None:
             checks.check_run(private, recipes[0])
             checks.check(key, private, recipes[0], public_key)
 
-    if purse is not None:
+    if budget is not None:
         with of_input():
-            purse.take(recipes[0], key)
+            budget.take(recipes[0], key)
 
     key = tables.noise_key(key, [private])
     if options.seed is not None:
@@ -109,11 +110,12 @@ def run(options: argparse.Namespace) -> None:
     learn = forests.learn if options.recipe in named.FORESTS else boosting.learn
     with output.working("learning; this compiles first"):
         if options.recipe == inputs.TUNED:
-            model = tuning.choose(key, private, recipes, tuning.selection(), public_key).model
+            warnings.simplefilter("ignore", keys.ResearchKeyWarning)  # it is said above
+            model = tuning.tune(key, private, recipes, tuning.selection(), public_key).model
         else:
             model = learn(key, private, recipes[0], public_key)
         jax.block_until_ready(model.hypotheses)
-    _finish(options, path, model, domain, label, purse)
+    _finish(options, path, model, domain, label, budget)
 
 
 def _finish(
@@ -122,12 +124,12 @@ def _finish(
     model: "Model",
     domain: Domain,
     label: Label,
-    purse: "Purse | None",
+    budget: "Filter | None",
 ) -> None:
     """Save the model, and print what it cost."""
     path = output.keep(path, lambda file: model.save(file, domain=domain, classes=label.classes))
     lines = str(dpbt.ledger(model)).splitlines()
     print(next(line for line in lines if line.startswith("total:")))
-    if purse is not None:
-        print(f"{options.purse}: {purse.words()}")
+    if budget is not None:
+        print(f"{options.filter}: {budget.words()}")
     print(f"wrote {path}")

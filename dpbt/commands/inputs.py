@@ -9,12 +9,12 @@ from dpbt.commands import options as kinds
 from dpbt.commands.errors import InputError, of_input
 from dpbt.data import domains, files
 from dpbt.data.domains import Domain, Label
-from dpbt.reader import SavedModel
+from dpbt.release.model import Model
 
 if TYPE_CHECKING:
     from dpbt.base import Recipe
-    from dpbt.data.chunks import ChunkedTable
-    from dpbt.purse import Purse
+    from dpbt.data.blocks import BlockTable
+    from dpbt.privacy.filter import Filter
 
 RECIPES = (
     "auto",
@@ -57,17 +57,17 @@ def columns_of(path: str, names: tuple[str, ...]) -> dict[str, Any]:
         raise InputError(str(error)) from error
 
 
-def opened(path: str, domain: Domain, label: Label) -> "ChunkedTable":
+def opened(path: str, domain: Domain, label: Label) -> "BlockTable":
     """The table of a folder of chunks.
 
     Raises:
         InputError: for a folder that is none, or of another domain or label.
         OSError: if it cannot be read.
     """
-    from dpbt.data import chunks  # needs JAX
+    from dpbt.data import blocks
 
     with of_input():
-        table = chunks.open_folder(path)
+        table = blocks.open_folder(path)
     if not table.has_domain(domain):
         raise InputError(f"{path}: converted with another domain")
     if table.target != label.target or (label.target is None and table.classes != label.classes):
@@ -75,7 +75,7 @@ def opened(path: str, domain: Domain, label: Label) -> "ChunkedTable":
     return table
 
 
-def saved(path: str) -> SavedModel:
+def saved(path: str) -> Model:
     """A saved model.
 
     Raises:
@@ -86,17 +86,17 @@ def saved(path: str) -> SavedModel:
         return dpbt.load(path)
 
 
-def purse_of(path: str) -> "Purse":
-    """The purse of a file.
+def filter_of(path: str) -> "Filter":
+    """The filter of a file.
 
     Raises:
-        InputError: if the file is no whole purse.
+        InputError: if the file is no whole filter.
         OSError: if it cannot be read.
     """
-    from dpbt.purse import Purse  # needs JAX
+    from dpbt.privacy.filter import Filter  # needs JAX
 
     with of_input():
-        return Purse.load(path)
+        return Filter.open(path)
 
 
 TUNED = "tuned"

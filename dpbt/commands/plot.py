@@ -12,7 +12,7 @@ import dpbt
 from dpbt.commands import inputs, output
 from dpbt.commands import options as kinds
 from dpbt.commands.errors import InputError, of_input
-from dpbt.reader import SavedModel
+from dpbt.release.model import Model
 from dpbt.storage import write_whole
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ def run(options: argparse.Namespace) -> None:
     print(f"wrote {path}")
 
 
-def _drawn(model: SavedModel, options: argparse.Namespace) -> "Axes":
+def _drawn(model: Model, options: argparse.Namespace) -> "Axes":
     if options.attributes:
         return dpbt.plot.attributes(model)
     if options.shape is not None:
@@ -78,9 +78,9 @@ def _drawn(model: SavedModel, options: argparse.Namespace) -> "Axes":
     return dpbt.plot.tree(model, **drawn, class_=_class_of(model, options))
 
 
-def _class_of(model: SavedModel, options: argparse.Namespace) -> Any:
+def _class_of(model: Model, options: argparse.Namespace) -> Any:
     """The class that the option names, as the model has it: classes may be numbers."""
-    by_name = {str(name): name for name in model.classes or ()}
+    by_name = {str(name): name for name in model.about.classes or ()}
     return by_name.get(options.class_, options.class_)
 
 

@@ -22,9 +22,10 @@ def run(options: argparse.Namespace) -> None:
         InputError: for a file that is no saved model.
     """
     model = inputs.saved(options.model)
+    assert model.kept is not None  # it was loaded
     if options.rows_per_person is None:
-        print(model.statement)
+        print(model.kept.statement)
     else:
         print(dpbt.statement(model, rows_per_person=options.rows_per_person))
     if options.ledger:
-        print(f"\n{model.ledger}")
+        print(f"\n{model.kept.ledger}")

@@ -1,8 +1,9 @@
-"""How one cell of a private file is read, by that cell alone.
+"""How the cells of private rows are read, each by itself alone.
 
-Every function here is a map of one cell. No cell raises an error, whatever it is. No code of a
-cell's own class runs: a cell of a subclass is read by the methods of the built-in class below it.
-`columns` reads whole columns and gives exactly the same answers.
+`number`, `word` and `truth` are maps of one cell. No cell raises an error, whatever it is. No code
+of a cell's own class runs: a cell of a subclass is read by the methods of the built-in class below
+it. `cells_of`, `read_numbers`, `read_codes` and `read_truths` read whole columns, as fast as their
+container allows, and give for every cell exactly what the function of one cell gives.
 
 | kind of cell | as a number | as a word | as a Boolean |
 |---|---|---|---|
@@ -41,12 +42,13 @@ anyone's code. Times finer than a microsecond are cut to microseconds. A subclas
 is called NaTType is pandas' NaT.
 """
 
+import dataclasses
 import datetime
 import decimal
 import fractions
 import math
 import re
-from collections.abc import Callable, Container
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence, Set, Sized
 from typing import Any
 
 import numpy as np
@@ -56,26 +58,41 @@ from dpbt.validate import shown
 MISSING_WORDS = frozenset({"", "?", "na", "n/a", "<na>", "nan", "nat", "null", "none"})
 """Text that means a missing value unless the domain lists it; capitals do not matter."""
 
-MOST_DIGITS = 400
+MAX_DIGITS = 400
 """Whole numbers of more digits, unless they are text, have no word. Every float64 has fewer."""
 
 Cell = Any
 """One cell of a private file: anything at all."""
 
-_MOST_BITS = int(MOST_DIGITS * math.log2(10))
+RawColumn = Any
+"""A column as a caller has it: whatever `cells_of` takes."""
+
+_MAX_BITS = int(MAX_DIGITS * math.log2(10))
 _WHOLE = re.compile(r"(-?)(0|[1-9][0-9]*)(?:\.0+)?", re.ASCII)
 _LARGE_FLOAT = re.compile(r"-?[1-9](?:\.[0-9]+)?e\+[0-9]{2,3}", re.ASCII)
-_NUMPY_FLOATS = (np.float16, np.float32, np.float64, np.longdouble)
-_NUMPY_INTEGERS = (
-    *(np.int8, np.int16, np.int32, np.int64, np.longlong),
+_FLOATS = (float, np.float16, np.float32, np.float64, np.longdouble)
+_INTEGERS = (
+    *(int, np.int8, np.int16, np.int32, np.int64, np.longlong),
     *(np.uint8, np.uint16, np.uint32, np.uint64, np.ulonglong),
 )
 
 
 def number(cell: Cell) -> float:
     """The cell of a numeric column; NaN if it is missing. It may be infinite."""
-    readers, plain = _readers(cell)
-    return readers[0](plain)
+    plain: Any = _plain(cell)
+    if type(plain) is str:
+        plain = plain.strip()
+        if "_" in plain or not plain.isascii():
+            return math.nan
+    elif type(plain) is np.datetime64:
+        return math.nan
+    try:
+        value = float(plain)
+    except OverflowError:
+        return math.inf if plain > 0 else -math.inf
+    except (TypeError, ValueError):  # nothing, or text that is no number
+        return math.nan
+    return math.nan if value != value else value  # one NaN for all payloads
 
 
 def word(cell: Cell, listed: Container[str] = ()) -> str | None:
@@ -86,8 +103,7 @@ def word(cell: Cell, listed: Container[str] = ()) -> str | None:
         listed: the declared words, each as `declared` gives it. They are words even where they are
             among MISSING_WORDS.
     """
-    readers, plain = _readers(cell)
-    text = readers[1](plain)
+    text = _text(_plain(cell))
     if text is None or text in listed:
         return text
     return None if text.lower() in MISSING_WORDS else text
@@ -101,11 +117,10 @@ def truth(cell: Cell, true: str, false: str) -> bool | None:
         true: the word that is true, as `declared` gives it.
         false: the word that is false, likewise.
     """
-    kind = type(cell)
-    if kind is bool or kind is np.bool_:
-        return bool(cell)
-    readers, plain = _readers(cell)
-    text = readers[1](plain)
+    plain = _plain(cell)
+    if type(plain) is bool or type(plain) is np.bool_:
+        return bool(plain)
+    text = _text(plain)
     return True if text == true else False if text == false else None
 
 
@@ -119,94 +134,27 @@ def declared(value: Cell, name: str = "a declared value") -> str:
     Raises:
         ValueError: if the value is no word, such as None, NaN or a list. Text always is a word.
     """
-    readers, plain = _readers(value)
-    text = readers[1](plain)
+    text = _text(_plain(value))
     if text is None:
         raise ValueError(f"{name} must be text or a number, got {shown(value)}")
     return text
 
 
-Readers = tuple[Callable[[Cell], float], Callable[[Cell], str | None]]
-"""A cell of one kind as a number and as text."""
+def _plain(cell: Cell) -> Cell:
+    """The cell as one of the built-in kinds, of which none runs code of others; else None.
 
-
-def _readers(cell: Cell) -> tuple[Readers, Cell]:
-    """How cells of this kind are read, and the cell as its built-in kind.
-
-    The type is found by `type` and looked up by identity, because `isinstance`, hashes and
+    Types are found by `type` and looked up by identity, because `isinstance`, hashes and
     comparisons may run code of the cell's class.
     """
     kind = type(cell)
-    readers = _BY_KIND.get(id(kind))
-    if readers is not None:
-        return readers, cell
-    for base, base_readers, to_base in _BY_BASE:
+    if id(kind) in _PLAIN:
+        return cell
+    if kind is fractions.Fraction:  # whose subclasses are found by code of theirs
+        return _plain_fraction(cell)
+    for base, convert in _CONVERT.items():
         if issubclass(kind, base):
-            if base is datetime.datetime and _name_of(kind) == "NaTType":
-                break
-            return base_readers, to_base(cell)
-    return _ABSENT, None
-
-
-def _name_of(kind: type) -> str:
-    return type.__dict__["__name__"].__get__(kind)
-
-
-def _nan(cell: Cell) -> float:
-    del cell
-    return math.nan
-
-
-def _no_text(cell: Cell) -> None:
-    del cell
-
-
-def _number_of_int(cell: Cell) -> float:
-    try:
-        return float(cell)
-    except OverflowError:
-        return math.inf if cell > 0 else -math.inf
-
-
-def _digits(cell: Cell) -> str | None:
-    whole = int(cell)
-    return str(whole) if whole.bit_length() <= _MOST_BITS else None
-
-
-def _number_of_float(cell: Cell) -> float:
-    value = float(cell)
-    return math.nan if value != value else value  # one NaN for all payloads
-
-
-def _text_of_float(cell: Cell) -> str | None:
-    value = float(cell)
-    if value != value:
-        return None
-    if abs(value) < 1e16 and cell == int(cell):
-        return str(int(cell))
-    return _canonical(str(cell))
-
-
-def _number_of_text(cell: str) -> float:
-    text = cell.strip()
-    if "_" in text or not text.isascii():
-        return math.nan
-    try:
-        return _number_of_float(text)
-    except ValueError:
-        return math.nan
-
-
-def _canonical(cell: str) -> str:
-    """The text without blanks around it; a whole number by its digits."""
-    text = cell.strip()
-    whole = _WHOLE.fullmatch(text)
-    if whole:
-        sign, digits = whole.groups()
-        return digits if digits == "0" else sign + digits
-    if _LARGE_FLOAT.fullmatch(text):
-        return _text_of_decimal(decimal.Decimal(text), text)
-    return text
+            return convert(cell)
+    return None
 
 
 def _decoded(cell: bytes) -> str | None:
@@ -216,37 +164,106 @@ def _decoded(cell: bytes) -> str | None:
         return None
 
 
-def _number_of_bytes(cell: bytes) -> float:
-    text = _decoded(cell)
-    return math.nan if text is None else _number_of_text(text)
+def _plain_fraction(cell: fractions.Fraction) -> fractions.Fraction | None:
+    """A fraction of two plain integers; another one may have been made by anyone's code."""
+    above, below = (getattr(cell, name, None) for name in ("numerator", "denominator"))
+    return cell if type(above) is int and type(below) is int and below > 0 else None
 
 
-def _text_of_bytes(cell: bytes) -> str | None:
-    text = _decoded(cell)
-    return None if text is None else _canonical(text)
-
-
-def _number_of_decimal(cell: decimal.Decimal) -> float:
-    return math.nan if cell.is_nan() else float(cell)
-
-
-def _word_of_decimal(cell: decimal.Decimal) -> str | None:
-    if cell.is_nan():
+def _text_of_time(cell: datetime.datetime) -> str | None:
+    """A time in ISO 8601, unless its zone may be anyone's code or it is pandas' NaT."""
+    zone = type(datetime.datetime.tzinfo.__get__(cell))  # type: ignore[attr-defined]
+    name = type.__dict__["__name__"].__get__(type(cell))
+    if zone not in (type(None), datetime.timezone) or name == "NaTType":
         return None
-    return _canonical(str(float(cell))) if cell.is_infinite() else _text_of_decimal(cell, str(cell))
+    return datetime.datetime.isoformat(cell)
 
 
-def _text_of_decimal(cell: decimal.Decimal, otherwise: str) -> str:
-    """The digits of a whole number of at most MOST_DIGITS digits, else `otherwise`.
+_PLAIN = {
+    id(kind) for kind in (str, bool, np.bool_, decimal.Decimal, np.datetime64, *_INTEGERS, *_FLOATS)
+}
+"""Kinds of cells that are read as they are."""
+
+_CONVERT: dict[type, Callable[[Any], Cell]] = {
+    str: str.__str__,
+    bytes: _decoded,
+    decimal.Decimal: decimal.Decimal,
+    int: int.__int__,
+    float: float.__float__,
+    datetime.datetime: _text_of_time,
+    datetime.date: datetime.date.isoformat,
+}
+"""How other kinds, and subclasses such as np.str_ or pandas' Timestamp, become such a kind."""
+
+
+def _text(plain: Cell) -> str | None:
+    """The text of a cell that `_plain` gave; None if it is missing."""
+    match plain:
+        case str():
+            return _canonical(plain)
+        case bool() | np.bool_():
+            return str(plain)
+        case float() | np.floating():
+            return _text_of_float(plain)
+        case int() | np.integer():
+            whole = int(plain)
+            return str(whole) if whole.bit_length() <= _MAX_BITS else None
+        case decimal.Decimal() if plain.is_nan():
+            return None
+        case decimal.Decimal() if plain.is_finite():
+            return _text_of_decimal(plain, str(plain))
+        case decimal.Decimal():
+            return _canonical(str(float(plain)))
+        case fractions.Fraction():
+            above, below = plain.numerator, plain.denominator
+            if max(above.bit_length(), below.bit_length()) > _MAX_BITS:
+                return None
+            return str(above) if below == 1 else f"{above}/{below}"
+        case np.datetime64() if not np.isnat(plain):
+            return _text_of_time64(plain)
+    return None
+
+
+def _text_of_float(plain: Any) -> str | None:
+    value = float(plain)
+    if value != value:
+        return None
+    if abs(value) < 1e16 and plain == int(plain):
+        return str(int(plain))
+    return _canonical(str(plain))
+
+
+def _text_of_time64(plain: np.datetime64) -> str | None:
+    resolution = np.datetime_data(plain.dtype)[0]
+    if resolution in ("Y", "M"):
+        return str(plain)
+    too_fine = resolution in ("ns", "ps", "fs", "as")
+    value: Any = (plain.astype("datetime64[us]") if too_fine else plain).item()
+    return value.isoformat() if isinstance(value, datetime.date) else None
+
+
+def _canonical(text: str) -> str:
+    """The text without blanks around it; a whole number by its digits."""
+    text = text.strip()
+    if whole := _WHOLE.fullmatch(text):
+        sign, digits = whole.groups()
+        return digits if digits == "0" else sign + digits
+    if _LARGE_FLOAT.fullmatch(text):
+        return _text_of_decimal(decimal.Decimal(text), text)
+    return text
+
+
+def _text_of_decimal(value: decimal.Decimal, otherwise: str) -> str:
+    """The digits of a whole number of at most MAX_DIGITS digits, else `otherwise`.
 
     Arithmetic of decimals depends on a context that may raise, so the digits are moved by hand.
     """
-    sign, digits, exponent = cell.as_tuple()
+    sign, digits, exponent = value.as_tuple()
     text = "".join(map(str, digits)).lstrip("0")
     if not text:
         return "0"
     power = int(exponent)
-    if len(text) + power > MOST_DIGITS:
+    if len(text) + power > MAX_DIGITS:
         return otherwise
     if power < 0:
         if text[power:].strip("0") or len(text) <= -power:
@@ -255,81 +272,209 @@ def _text_of_decimal(cell: decimal.Decimal, otherwise: str) -> str:
     return "-" * sign + text + "0" * max(power, 0)
 
 
-def _parts(cell: fractions.Fraction) -> tuple[int, int] | None:
-    """Numerator and denominator; None if they are no plain integers."""
+@dataclasses.dataclass(frozen=True, eq=False, repr=False)
+class Coded:
+    """A column whose cells are read once for all rows that hold them.
+
+    Attributes:
+        distinct: the cells that occur, and perhaps others.
+        index: int[N]: the place of each row's cell in `distinct`; -1 is the last one.
+    """
+
+    distinct: list
+    index: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.index)
+
+
+ColumnCells = np.ndarray | list | Coded
+"""The cells of a column, as `cells_of` gives them."""
+
+_ARROW_NUMBERS = {
+    *("halffloat", "float", "double"),
+    *(f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)),
+}
+_ARROW_CODED = {"bool", "string", "large_string"}
+"""Types whose values are made once for all rows that hold them.
+
+Not all types can be: of half floats, pyarrow joins the dictionaries of several chunks wrongly.
+"""
+
+_EXACT = 2**53
+"""Integers of smaller magnitude are floats of 64 bits."""
+
+
+def cells_of(values: RawColumn) -> ColumnCells:
+    """The cells of a column: an array of one dimension, or a list of the cells as they were given.
+
+    No cell is converted to suit another. A list stays a list, because NumPy would find one type for
+    all of its cells. Arrow arrays are read as their Python values are, and a value that has none is
+    None. Their numbers become an array, and other values are made once for all rows that hold them.
+
+    Args:
+        values: a sequence, a NumPy or JAX array, a pandas Series or extension array, or an Arrow
+            array.
+
+    Raises:
+        ValueError: if it is no column: text, a mapping, a set, a value without a length, or an
+            array that does not have one dimension.
+    """
+    cells = _unpacked(values)
+    if isinstance(cells, np.ndarray) and cells.ndim != 1:
+        raise ValueError(f"a column must have one dimension, got {cells.ndim}")
+    return cells
+
+
+def _unpacked(values: RawColumn) -> ColumnCells:
+    """The cells of a container, of any number of dimensions; ValueError if it is no container."""
+    if isinstance(values, np.ma.MaskedArray):
+        return values.tolist() if values.ndim == 1 else values
+    if isinstance(values, np.ndarray):
+        return np.asarray(values)
+    if hasattr(values, "to_pylist"):
+        return _of_arrow(values)
+    if hasattr(values, "__array__") and isinstance(getattr(values, "dtype", None), np.dtype):
+        return np.asarray(values)
+    if not is_sequence(values):
+        raise ValueError(f"a column must be a sequence of cells, got {type(values).__name__}")
+    return _listed(values, lambda: list(values), by_position(values).__getitem__)
+
+
+def is_sequence(values: object) -> bool:
+    """Whether a value has a length and an order: no text, no mapping and no set."""
+    if isinstance(values, str | bytes | bytearray | Mapping | Set):
+        return False
+    return isinstance(values, Sized) and isinstance(values, Iterable)
+
+
+def by_position(values: RawColumn) -> Any:
+    """A container whose indices and slices are places, also if it has labels, as in pandas."""
+    return getattr(values, "iloc", values)
+
+
+def tried(read: Callable[..., Any], *given: Any) -> Any:
+    """What `read` returns, or None if it raises: the error may be of one private value."""
     try:
-        above, below = cell.numerator, cell.denominator
-    except AttributeError:
+        return read(*given)
+    except (KeyboardInterrupt, SystemExit):
+        raise
+    except BaseException:  # errors of Rust, as in polars, are no Exception
         return None
-    return (above, below) if type(above) is int and type(below) is int and below > 0 else None
 
 
-def _number_of_fraction(cell: fractions.Fraction) -> float:
-    parts = _parts(cell)
-    if parts is None:
-        return math.nan
+def _listed(values: RawColumn, whole: Callable[[], list], cell: Callable[[int], Cell]) -> list:
+    """The cells of a container as a list.
+
+    If some cell cannot be made, such as a date in the year 10000, each is made by itself, and what
+    cannot be is None.
+    """
+    found = tried(whole)
+    return [tried(cell, k) for k in range(len(values))] if found is None else found
+
+
+def read_numbers(cells: ColumnCells) -> np.ndarray:
+    """float64[N]: `number` of each cell of a column that `cells_of` gave."""
+    if isinstance(cells, np.ndarray) and cells.dtype.kind in "biuf":
+        with np.errstate(all="ignore"):  # a warning would say that some row holds a large number
+            numbers = cells.astype(np.float64)
+        numbers[np.isnan(numbers)] = np.nan
+        return numbers
+    return _each(cells, number, np.float64)
+
+
+def read_codes(cells: ColumnCells, listed: Sequence[str]) -> np.ndarray:
+    """i32[N]: for each cell the index of its word in `listed`; -1 for another word, -2 for none.
+
+    Args:
+        cells: a column that `cells_of` gave.
+        listed: the declared words, each as `declared` gives it.
+    """
+    codes = {text: index for index, text in enumerate(listed)}
+
+    def code(cell: Cell) -> int:
+        text = word(cell, codes)
+        return -2 if text is None else codes.get(text, -1)
+
+    return _each(cells, code, np.int32)
+
+
+def read_truths(cells: ColumnCells, true: str, false: str) -> np.ndarray:
+    """i8[N]: `truth` of each cell of a column that `cells_of` gave: 1, 0, or -1 for missing."""
+    if isinstance(cells, np.ndarray) and cells.dtype.kind == "b":
+        return cells.astype(np.int8)
+
+    def code(cell: Cell) -> int:
+        value = truth(cell, true, false)
+        return -1 if value is None else int(value)
+
+    return _each(cells, code, np.int8)
+
+
+def _each(cells: ColumnCells, read: Callable[[Cell], Any], dtype: type) -> np.ndarray:
+    """dtype[N]: the reading of each cell.
+
+    Equal cells of one plain kind are read once, which changes no answer.
+    """
+    if isinstance(cells, Coded):
+        return _each(cells.distinct, read, dtype)[cells.index]
+    if isinstance(cells, np.ndarray) and cells.dtype.kind in "biuf":
+        distinct, inverse = np.unique(cells, return_inverse=True)
+        return np.array([read(cell) for cell in distinct], dtype)[inverse]
+
+    plain = cells
+    if isinstance(cells, np.ndarray) and cells.dtype.kind == "U":
+        text = cells  # its memory may hold no text
+        plain = _listed(text, text.tolist, text.__getitem__)
+
+    known: dict[str, Any] = {}
+    readings: list[Any] = []
+    for cell in plain:
+        if type(cell) is not str:
+            readings.append(read(cell))
+            continue
+        if cell not in known:
+            known[cell] = read(cell)
+        readings.append(known[cell])
+    return np.array(readings, dtype)
+
+
+def _of_arrow(values: RawColumn) -> ColumnCells:
+    """The cells of an Arrow array, each read as its Python value is."""
     try:
-        return parts[0] / parts[1]
-    except OverflowError:
-        return math.inf if parts[0] > 0 else -math.inf
+        kind = getattr(values.type, "value_type", values.type)  # that of a dictionary's values
+        if str(values.type) in _ARROW_NUMBERS:
+            numbers = _arrow_numbers(values)
+            return _arrow_cells(values) if numbers is None else numbers
+        return _arrow_codes(values) if str(kind) in _ARROW_CODED else _arrow_cells(values)
+    except Exception:  # a type that has no codes, or one private value: each cell by itself
+        return _arrow_cells(values)
 
 
-def _text_of_fraction(cell: fractions.Fraction) -> str | None:
-    parts = _parts(cell)
-    if parts is None or max(part.bit_length() for part in parts) > _MOST_BITS:
-        return None
-    return str(parts[0]) if parts[1] == 1 else f"{parts[0]}/{parts[1]}"
+def _arrow_numbers(values: RawColumn) -> np.ndarray | None:
+    """The numbers of an Arrow array, with NaN for missing ones.
+
+    They are None if a missing one makes floats of integers that floats do not hold.
+    """
+    numbers = values.to_numpy(zero_copy_only=False)
+    if str(values.type).endswith(("float", "double")):
+        return numbers.astype(np.float64)  # Python's floats, also in words
+    with np.errstate(all="ignore"):  # a warning would tell of some row
+        exact = not values.null_count or not np.any(np.abs(numbers) >= _EXACT)
+    return numbers if exact else None
 
 
-def _text_of_datetime(cell: datetime.datetime) -> str | None:
-    zone = type(datetime.datetime.tzinfo.__get__(cell))  # type: ignore[attr-defined]
-    if zone is not type(None) and zone is not datetime.timezone:
-        return None
-    return datetime.datetime.isoformat(cell)
+def _arrow_codes(values: RawColumn) -> ColumnCells:
+    """The distinct cells of an Arrow array, and None for missing ones."""
+    encoded = values.dictionary_encode()
+    if hasattr(encoded, "combine_chunks"):
+        encoded = encoded.combine_chunks()
+    index = encoded.indices.cast("int64").fill_null(-1).to_numpy(zero_copy_only=False)
+    if len(encoded.dictionary) > len(index):  # it is that of many more rows
+        return _arrow_cells(values)
+    return Coded([*_arrow_cells(encoded.dictionary), None], index)
 
 
-def _text_of_datetime64(cell: np.datetime64) -> str | None:
-    if np.isnat(cell):
-        return None
-    resolution = np.datetime_data(cell.dtype)[0]
-    if resolution in ("Y", "M"):
-        return str(cell)
-    too_fine = resolution in ("ns", "ps", "fs", "as")
-    value: Any = (cell.astype("datetime64[us]") if too_fine else cell).item()
-    return value.isoformat() if isinstance(value, datetime.date) else None
-
-
-_ABSENT: Readers = (_nan, _no_text)
-_BOOLEAN: Readers = (float, str)
-_INTEGER: Readers = (_number_of_int, _digits)
-_FLOAT: Readers = (_number_of_float, _text_of_float)
-_TEXT: Readers = (_number_of_text, _canonical)
-_BYTES: Readers = (_number_of_bytes, _text_of_bytes)
-_DECIMAL: Readers = (_number_of_decimal, _word_of_decimal)
-_DATE: Readers = (_nan, datetime.date.isoformat)
-_DATETIME: Readers = (_nan, _text_of_datetime)
-
-_KINDS: list[tuple[type, Readers]] = [
-    (type(None), _ABSENT),
-    (str, _TEXT),
-    (bytes, _BYTES),
-    (datetime.date, _DATE),
-    (datetime.datetime, _DATETIME),
-    (np.datetime64, (_nan, _text_of_datetime64)),
-    (decimal.Decimal, _DECIMAL),
-    (fractions.Fraction, (_number_of_fraction, _text_of_fraction)),
-    *((kind, _BOOLEAN) for kind in (bool, np.bool_)),
-    *((kind, _INTEGER) for kind in (int, *_NUMPY_INTEGERS)),
-    *((kind, _FLOAT) for kind in (float, *_NUMPY_FLOATS)),
-]
-_BY_KIND = {id(kind): readers for kind, readers in _KINDS}
-_BY_BASE: list[tuple[type, Readers, Callable[[Cell], Cell]]] = [
-    (str, _TEXT, str.__str__),
-    (bytes, _BYTES, lambda cell: cell),
-    (decimal.Decimal, _DECIMAL, decimal.Decimal),
-    (int, _INTEGER, int.__int__),
-    (float, _FLOAT, float.__float__),
-    (datetime.datetime, _DATETIME, lambda cell: cell),
-    (datetime.date, _DATE, lambda cell: cell),
-]
-"""How a subclass, such as np.str_ or pandas' Timestamp, is read: by its built-in base class."""
+def _arrow_cells(values: RawColumn) -> list:
+    """Python values of an Arrow array."""
+    return _listed(values, values.to_pylist, lambda k: values[k].as_py())

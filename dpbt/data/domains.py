@@ -16,14 +16,19 @@ from typing import Any
 
 import numpy as np
 
-from dpbt.data import kinds
-from dpbt.data.columns import (
-    ColumnCells,
-    RawColumn,
-    cells_of,
+from dpbt.data.cells import ColumnCells, RawColumn, cells_of
+from dpbt.data.kinds import (
+    Boolean,
+    Column,
+    Nominal,
+    Numeric,
+    Predicate,
+    column_from_json,
+    column_to_json,
+    positions_of,
+    refuse_truths,
 )
-from dpbt.data.kinds import Boolean, Column, Nominal, Numeric
-from dpbt.data.labels import Label, WeightColumn
+from dpbt.data.targets import Label, WeightColumn
 from dpbt.data.templates import template
 from dpbt.public import Questions
 from dpbt.storage import without_twins
@@ -59,15 +64,6 @@ Domain = Mapping[str, Column]
 """The public columns by name."""
 
 
-@dataclasses.dataclass(frozen=True)
-class Predicate:
-    """A public split, in words: `yes` where it holds, `no` where it does not."""
-
-    column: str
-    yes: str
-    no: str
-
-
 def check(domain: object) -> None:
     """Check that a domain is a mapping from names to kinds of columns.
 
@@ -82,7 +78,9 @@ def check(domain: object) -> None:
     if not domain:
         raise ValueError("a domain needs at least one column")
     for name, kind in domain.items():
-        kinds.check(name, kind)
+        if not isinstance(kind, Column):  # it may be private, if domain and columns were exchanged
+            given = type(kind).__name__
+            raise ValueError(f"column {name!r} must be Numeric, Nominal or Boolean, got {given}")
 
 
 def predicates(domain: Domain) -> list[Predicate]:
@@ -92,29 +90,7 @@ def predicates(domain: Domain) -> list[Predicate]:
         ValueError: as `check`.
     """
     check(domain)
-    return [predicate for name, column in domain.items() for predicate in _of_column(name, column)]
-
-
-def _of_column(name: str, column: Column) -> list[Predicate]:
-    """The public splits of one column."""
-    missing = Predicate(name, f"{name} is missing", f"{name} is given")
-    match column:
-        case Numeric():
-            thresholds = column.threshold_words
-            above = [Predicate(name, f"{name} > {at}", f"{name} <= {at}") for at in thresholds]
-            return above + [missing] * column.missing
-        case Nominal(ordered=True):
-            return [
-                Predicate(name, f"{name} >= {value}", f"{name} < {value}")
-                for value in column.names[1:]
-            ]
-        case Nominal():
-            return [
-                Predicate(name, f"{name} = {value}", f"{name} is not {value}")
-                for value in column.names
-            ]
-        case Boolean():
-            return [Predicate(name, f"{name}", f"not {name}")] + [missing] * column.missing
+    return [split.words for name, column in domain.items() for split in column.splits(name)]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -147,23 +123,11 @@ def attributes(domain: Domain) -> list[Attribute]:
     check(domain)
     listed: list[Attribute] = []
     for name, column in domain.items():
-        of_column = _of_column(name, column)
-        steps = _steps(column)
-        if steps:
-            listed.append(Attribute(name, tuple(of_column[:steps])))
-        listed += [Attribute(predicate.yes, (predicate,)) for predicate in of_column[steps:]]
+        words = tuple(split.words for split in column.splits(name))
+        if column.steps:
+            listed.append(Attribute(name, words[: column.steps]))
+        listed += [Attribute(predicate.yes, (predicate,)) for predicate in words[column.steps :]]
     return listed
-
-
-def _steps(column: Column) -> int:
-    """How many of a column's first splits are thresholds of one attribute."""
-    match column:
-        case Numeric():
-            return column.bins - 1
-        case Nominal(ordered=True):
-            return len(column.names) - 1
-        case _:
-            return 0
 
 
 def describe(domain: Domain, split: int, satisfied: bool = True) -> str:
@@ -204,7 +168,7 @@ def encode(domain: Domain, columns: Columns) -> np.ndarray:
             cell is an error.
     """
     read = read_columns(domain, columns)
-    return np.stack([kinds.read(kind, read[name])[0] for name, kind in domain.items()], axis=1)
+    return np.stack([kind.read(read[name])[0] for name, kind in domain.items()], axis=1)
 
 
 def questions(domain: Domain, *, codes: bool = False) -> Questions:
@@ -224,8 +188,8 @@ def questions(domain: Domain, *, codes: bool = False) -> Questions:
     check(domain)
     splits, attributes = [], []
     for feature, kind in enumerate(domain.values()):
-        splits += [(feature, low, high) for low, high in kinds.splits_of(kind)]
-        attributes += [(feature, position) for position in kinds.positions_of(kind, codes)]
+        splits += [(feature, split.low, split.high) for split in kind.splits("")]
+        attributes += [(feature, position) for position in positions_of(kind, codes)]
 
     of_split, low, high = zip(*splits, strict=True)
     of_attribute, position = zip(*attributes, strict=True)
@@ -264,10 +228,9 @@ def positions(domain: Domain, columns: Columns, *, codes: bool = False) -> np.nd
     read = read_columns(domain, columns)
     blocks = []
     for name, kind in domain.items():
-        of_cells = np.stack(kinds.positions_of(kind, codes), axis=1)
-        block = of_cells[kinds.read(kind, read[name])[0]]
+        block = np.stack(positions_of(kind, codes), axis=1)[kind.read(read[name])[0]]
         if isinstance(kind, Numeric):
-            block[:, 0] = kinds.exact_position(kind, read[name])
+            block[:, 0] = kind.position(read[name])[0]
         blocks.append(block)
     return np.concatenate(blocks, axis=1)
 
@@ -297,86 +260,6 @@ def read_columns(domain: Domain, columns: Columns) -> dict[str, ColumnCells]:
     if unlike:
         raise ValueError(f"columns must have the same length; {unlike} differ from {first!r}")
     return read
-
-
-_TYPES = {"numeric": Numeric, "nominal": Nominal, "boolean": Boolean}
-
-
-def column_from_json(name: str, entry: Mapping) -> Column:
-    """A column from its JSON object: {"type": "numeric", "low": 0, "high": 1, "bins": 10}, ...
-
-    Raises:
-        ValueError: naming the column and what is wrong with it.
-    """
-    kind = entry.get("type") if isinstance(entry, Mapping) else None
-    if not isinstance(kind, str) or kind not in _TYPES:
-        raise ValueError(f"column {name!r}: type must be one of {sorted(_TYPES)}, got {entry!r}")
-
-    given = {key: value for key, value in entry.items() if key != "type"}
-    fields = dataclasses.fields(_TYPES[kind])
-    known = [field.name for field in fields]
-    if unknown := sorted(set(given) - set(known)):
-        raise ValueError(f"column {name!r}: a {kind} column has {known}, and not {unknown}")
-    needed = {
-        field.name
-        for field in fields
-        if field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
-    }
-    if absent := sorted(needed - set(given)):
-        raise ValueError(f"column {name!r}: a {kind} column needs {absent}")
-
-    try:
-        for key in ("values", "other", "true", "false"):
-            _refuse_json_booleans(key, given.get(key))
-        groups = given.get("groups")
-        for words in groups.values() if isinstance(groups, Mapping) else ():
-            _refuse_json_booleans("groups", words)
-        return _TYPES[kind](**given)
-    except ValueError as error:
-        raise ValueError(f"column {name!r}: {error}") from error
-
-
-def column_to_json(name: str, column: Column) -> dict[str, Any]:
-    """The JSON object of a column, which `column_from_json` reads.
-
-    Raises:
-        ValueError: naming the column, if it has ends or cuts that JSON numbers do not give back.
-    """
-    kind = next(word for word, known in _TYPES.items() if type(column) is known)
-    entry: dict[str, Any] = {"type": kind}
-    for field in dataclasses.fields(column):
-        value = getattr(column, field.name)
-        if value != field.default and value != {}:  # no groups is a default, too
-            entry[field.name] = _plain(value)
-    if isinstance(column, Numeric) and column.cuts is not None:
-        del entry["bins"]  # the cuts say how many
-    if isinstance(column, Numeric):
-        again = column_from_json(name, entry)
-        assert isinstance(again, Numeric)
-        if not np.array_equal(again.thresholds, column.thresholds):
-            raise ValueError(
-                f"column {name!r}: low, high and cuts must be plain numbers to be kept as JSON"
-            )
-    return entry
-
-
-def _plain(value: Any) -> Any:
-    """A field of a column as JSON content."""
-    if isinstance(value, Mapping):
-        return {key: list(words) for key, words in value.items()}
-    if isinstance(value, tuple):
-        return list(value)
-    return value if isinstance(value, str | bool | int) else float(value)
-
-
-def _refuse_json_booleans(key: str, value: object) -> None:
-    """Refuse true and false where a word is declared: cells of a file are text.
-
-    Raises:
-        ValueError: naming the key.
-    """
-    if any(isinstance(word, bool) for word in (value if isinstance(value, list) else [value])):
-        raise ValueError(f'"{key}" must hold text or numbers as the cells have them, got a Boolean')
 
 
 def read_domain(path: str | Path) -> tuple[Domain, Label]:
@@ -421,41 +304,38 @@ def _declaration(content: object) -> tuple[Domain, Label]:
     if unknown := sorted(set(content) - {"columns", "label", "weight"}):
         raise ValueError(f'expected "columns" and "label" alone, got {unknown} beside them')
     domain = {name: column_from_json(name, entry) for name, entry in columns.items()}
-    label = _label(content.get("label"), _weight(content.get("weight")))
-    for what, column in zip(("label", "weight"), label.columns, strict=False):
-        if column in domain:
-            raise ValueError(f"the {what} {column!r} is among the columns")
+    label = _label(content.get("label"), content.get("weight"))
+    check_label(domain, label)
     return domain, label
 
 
-def _label(entry: object, weight: WeightColumn | None) -> Label:
-    """The label of its JSON object.
+def check_label(domain: Domain, label: Label) -> None:
+    """Refuse a column that is an attribute, and holds labels or weights, too.
+
+    Raises:
+        ValueError: naming the column.
+    """
+    for what, column in zip(("label", "weight"), label.columns, strict=False):
+        if column in domain:
+            raise ValueError(f"the {what} {column!r} is among the columns")
+
+
+def _label(entry: Any, weight: Any) -> Label:
+    """The label of its JSON object, and of that of the column of weights.
 
     Raises:
         ValueError: saying what is wrong.
     """
-    needed = '"label" needs column, positive and negative, or column and type'
-    if not isinstance(entry, dict) or "column" not in entry:
+    if weight is not None and (not isinstance(weight, dict) or set(weight) != {"column", "most"}):
+        raise ValueError(f'"weight" needs column and most, got {weight!r}')
+    column = None if weight is None else WeightColumn(**weight)
+    given = dict(entry) if isinstance(entry, dict) else {}
+    name = given.pop("column", None)
+    if name is not None and "type" in given:
+        return Label(name, target=column_from_json(name, given), weight=column)  # type: ignore
+    if name is None or set(given) != {"positive", "negative"}:
+        needed = '"label" needs column, positive and negative, or column and type'
         raise ValueError(f"{needed}, got {entry!r}")
-    if "type" in entry:
-        rest = {key: value for key, value in entry.items() if key != "column"}
-        target: Any = column_from_json(entry["column"], rest)
-        return Label(entry["column"], target=target, weight=weight)
-    if set(entry) != {"column", "positive", "negative"}:
-        raise ValueError(f"{needed}, got {entry!r}")
-    for key in ("positive", "negative"):
-        _refuse_json_booleans(key, entry[key])
-    return Label(**entry, weight=weight)
-
-
-def _weight(entry: object) -> WeightColumn | None:
-    """The column of weights of its JSON object.
-
-    Raises:
-        ValueError: saying what is wrong.
-    """
-    if entry is None:
-        return None
-    if not isinstance(entry, dict) or set(entry) != {"column", "most"}:
-        raise ValueError(f'"weight" needs column and most, got {entry!r}')
-    return WeightColumn(entry["column"], entry["most"])
+    for key, word in given.items():
+        refuse_truths(key, word)
+    return Label(name, **given, weight=column)

@@ -4,18 +4,19 @@ Private rows never raise an error and never touch each other. A line that cannot
 without any value, and the lines around it are read as if it were not there.
 """
 
+import contextlib
 import csv
 import dataclasses
 import importlib
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import numpy as np
 
-from dpbt.data.columns import RawColumn
-from dpbt.data.domains import Domain, Label, check
+from dpbt.data.cells import RawColumn
+from dpbt.data.domains import Domain, Label, check, check_label
 from dpbt.validate import as_path
 
 Cells = list[str | None]
@@ -86,11 +87,9 @@ def read_csv(path: str | Path, domain: Domain, label: Label) -> Rows:
             "label must be domains.Label(column, positive, negative), "
             f"got {type(label).__name__}; the order is path, domain, label"
         )
-    if label.column in domain:
-        raise ValueError(f"the label {label.column!r} is among the columns of the domain")
-    if label.weight is not None and label.weight.column in domain:
-        raise ValueError(f"the weight {label.weight.column!r} is among the columns of the domain")
-    columns, malformed = _read_file(path, (*domain, *label.columns))
+    check_label(domain, label)
+    with _opened_csv(path, (*domain, *label.columns)) as opened:
+        columns, malformed = _read(*opened)
     labels = columns.pop(label.column)
     weights = None if label.weight is None else columns.pop(label.weight.column)
     return Rows(columns, labels, malformed, weights)
@@ -122,12 +121,15 @@ def read_columns(path: str | Path, names: tuple[str, ...]) -> dict[str, RawColum
     """
     path = as_path("path", path)
     if path.suffix.lower() == ".parquet":
-        return _read_parquet(path, names)
-    return {**_read_file(path, names)[0]}
+        with _opened_parquet(path, names) as given:
+            table = given.read(columns=list(names))
+            return {name: table.column(name) for name in names}
+    with _opened_csv(path, names) as opened:
+        return {**_read(*opened)[0]}
 
 
 def blocks_of_file(
-    path: str | Path, names: tuple[str, ...], rows: int, skip: int = 0
+    path: str | Path, names: tuple[str, ...], rows: int
 ) -> Iterator[dict[str, RawColumn]]:
     """The cells of the named columns, some rows at a time: `read_columns` in blocks.
 
@@ -135,7 +137,6 @@ def blocks_of_file(
         path: a CSV file, or a Parquet file (`.parquet`).
         names: of the columns.
         rows: how many rows a block has at most.
-        skip: how many rows at the beginning are left out.
 
     Raises:
         ValueError: as `read_columns`.
@@ -143,61 +144,26 @@ def blocks_of_file(
         OSError: if the file cannot be read.
     """
     path = as_path("path", path)
-    if path.suffix.lower() == ".parquet":
-        yield from _blocks_of_parquet(path, names, rows, skip)
+    if path.suffix.lower() != ".parquet":
+        with _opened_csv(path, names) as (lines, width, places):
+            while block := list(itertools.islice(lines, rows)):
+                yield {**_read(block, width, places)[0]}
         return
-    with open(path, "rb") as file:
-        lines = iter(file)
-        header = _names(path, next(lines, b""))
-        _check_names(f"{path}, line 1", header, names)
-        indices = {name: header.index(name) for name in names}
-        for _ in itertools.islice(lines, skip):
-            pass
-        while block := list(itertools.islice(lines, rows)):
-            yield {**_read(iter(block), len(header), indices)[0]}
+    with _opened_parquet(path, names) as given:
+        for group in range(given.num_row_groups):
+            # pyarrow keeps what it read of a file until the iteration ends.
+            for batch in given.iter_batches(rows, row_groups=[group], columns=list(names)):
+                yield {name: batch.column(name) for name in names}
 
 
-def _blocks_of_parquet(
-    path: Path, names: tuple[str, ...], rows: int, skip: int
-) -> Iterator[dict[str, RawColumn]]:
-    """As `blocks_of_file`. Row groups that lie before the first row are not read."""
-    with open(path, "rb") as file:  # its errors are those of every file
-        arrow, given = _parquet(path, file, names)
-        try:
-            for groups, before in _runs_of_groups(given.metadata, rows):
-                count = sum(given.metadata.row_group(group).num_rows for group in groups)
-                if before + count <= skip:
-                    continue
-                # pyarrow keeps what it read of a file until the iteration ends.
-                batches = given.iter_batches(rows, row_groups=groups, columns=list(names))
-                for batch in batches:
-                    left = max(skip - before, 0)
-                    if left < batch.num_rows:
-                        kept = batch.slice(left)
-                        yield {name: kept.column(name) for name in names}
-                    before += batch.num_rows
-        except (arrow.ArrowException, OSError):  # their words may show a value
-            raise ValueError(f"{path}: no Parquet file that pyarrow can read") from None
-
-
-def _runs_of_groups(metadata: Any, rows: int) -> Iterator[tuple[list[int], int]]:
-    """Row groups next to each other that have `rows` rows or more, and the rows before them."""
-    groups: list[int] = []
-    before = count = 0
-    for number in range(metadata.num_row_groups):
-        groups.append(number)
-        count += metadata.row_group(number).num_rows
-        if count >= rows or number + 1 == metadata.num_row_groups:
-            yield groups, before
-            groups, before, count = [], before + count, 0
-
-
-def _parquet(path: Path, file: BinaryIO, names: tuple[str, ...]) -> tuple[Any, Any]:
-    """(pyarrow, the open Parquet file), with the names checked.
+@contextlib.contextmanager
+def _opened_parquet(path: Path, names: tuple[str, ...]) -> Iterator[Any]:
+    """The open Parquet file, with the names checked.
 
     Raises:
-        ValueError: for a file that is no Parquet, or lacks a column.
+        ValueError: for a file that is no Parquet, or lacks a column, also while it is read.
         ImportError: if pyarrow is not installed.
+        OSError: if the file cannot be opened.
     """
     try:
         arrow: Any = importlib.import_module("pyarrow")
@@ -206,31 +172,30 @@ def _parquet(path: Path, file: BinaryIO, names: tuple[str, ...]) -> tuple[Any, A
         raise ImportError(
             f"{path}: reading Parquet needs pyarrow: pip install 'dpbt[parquet]'"
         ) from None
-    try:
-        given = parquet.ParquetFile(file)
-    except (arrow.ArrowException, OSError):  # their words may show a value
-        raise ValueError(f"{path}: no Parquet file that pyarrow can read") from None
-    _check_names(str(path), given.schema_arrow.names, names)
-    return arrow, given
-
-
-def _read_parquet(path: Path, names: tuple[str, ...]) -> dict[str, RawColumn]:
     with open(path, "rb") as file:  # its errors are those of every file
-        arrow, given = _parquet(path, file, names)
         try:
-            table = given.read(columns=list(names))
+            given = parquet.ParquetFile(file)
+            _check_names(str(path), given.schema_arrow.names, names)
+            yield given
         except (arrow.ArrowException, OSError):  # their words may show a value
             raise ValueError(f"{path}: no Parquet file that pyarrow can read") from None
-        return {name: table.column(name) for name in names}
 
 
-def _read_file(path: Path, names: tuple[str, ...]) -> tuple[dict[str, Cells], np.ndarray]:
-    """The cells of each named column, and bool[N]: the line could not be read."""
+@contextlib.contextmanager
+def _opened_csv(
+    path: Path, names: tuple[str, ...]
+) -> Iterator[tuple[Iterator[bytes], int, dict[str, int]]]:
+    """(lines after the header, how many cells it has, the places of names in it).
+
+    Raises:
+        ValueError: for a header that cannot be read, or does not have each name once.
+        OSError: if the file cannot be opened.
+    """
     with open(path, "rb") as file:
         lines = iter(file)
         header = _names(path, next(lines, b""))
         _check_names(f"{path}, line 1", header, names)
-        return _read(lines, len(header), {name: header.index(name) for name in names})
+        yield lines, len(header), {name: header.index(name) for name in names}
 
 
 def _names(path: str | Path, line: bytes) -> list[str]:
@@ -256,7 +221,7 @@ def _check_names(place: str, header: list[str], names: tuple[str, ...]) -> None:
 
 
 def _read(
-    lines: Iterator[bytes], width: int, indices: dict[str, int]
+    lines: Iterable[bytes], width: int, indices: dict[str, int]
 ) -> tuple[dict[str, Cells], np.ndarray]:
     """The cells of each named column, and bool[N]: the line could not be read."""
     columns: dict[str, Cells] = {name: [] for name in indices}

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from dpbt.data.columns import RawColumn, is_sequence, tried
+from dpbt.data.cells import RawColumn, is_sequence, tried
 
 Names = tuple[Hashable, ...]
 

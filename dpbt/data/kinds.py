@@ -2,7 +2,8 @@
 
 A column has at most 256 public cells. They are intervals of numbers, listed values or groups of
 them, or true and false. Values that are missing or not listed have one more cell where they are
-told apart.
+told apart. Each kind says how its values are encoded, which splits there are, in words too, and is
+kept as JSON by the names of its attributes.
 """
 
 import dataclasses
@@ -10,75 +11,31 @@ import itertools
 import math
 import numbers
 from collections.abc import Iterable, Mapping
-from typing import TypeGuard
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from dpbt.data import cells
-from dpbt.data.columns import ColumnCells, read_codes, read_numbers, read_truths
+from dpbt.data.cells import ColumnCells, read_codes, read_numbers, read_truths
 from dpbt.public import CELLS
+from dpbt.validate import flag, one_of, shown
 
 
-def boolean(name: str, value: object) -> bool:
-    """`value`, if it is a Boolean.
+@dataclasses.dataclass(frozen=True)
+class Predicate:
+    """A public split, in words: `yes` where it holds, `no` where it does not."""
 
-    Raises:
-        ValueError: naming the option and what was given.
-    """
-    if not isinstance(value, bool | np.bool_):
-        raise ValueError(f"{name} must be true or false, got {value!r}")
-    return bool(value)
+    column: str
+    yes: str
+    no: str
 
 
-def _entries(name: str, of: str, values: object) -> list:
-    """The entries of a declared list.
+class Split(NamedTuple):
+    """A public split of a column: the first and the last cell that satisfy it, and words."""
 
-    Args:
-        name: what an error calls the list.
-        of: what an error calls its entries.
-        values: what was declared.
-
-    Raises:
-        ValueError: naming the list and what was given, if it is text, a set, a mapping, or not
-            iterable.
-    """
-    unordered = isinstance(values, str | bytes | set | frozenset | Mapping)
-    if unordered or not isinstance(values, Iterable):
-        raise ValueError(f"{name} must be a list of {of}, got {values!r}")
-    return list(values)
-
-
-def _is_integer(value: object) -> TypeGuard[int | np.integer]:
-    return isinstance(value, int | np.integer) and not isinstance(value, bool)
-
-
-def _check_finite(name: str, value: object) -> None:
-    """Check an end of a numeric range, or a cut.
-
-    Raises:
-        ValueError: naming the number and what was given, unless it is one finite number.
-    """
-    finite = False
-    if isinstance(value, numbers.Real) and not isinstance(value, bool):
-        try:
-            finite = math.isfinite(value)
-        except OverflowError:  # its digits are too many to print
-            raise ValueError(f"Numeric: {name} must be a finite number, got a larger one") from None
-    if not finite:
-        raise ValueError(f"Numeric: {name} must be a finite number, got {value!r}")
-
-
-def _check_count(kind: str, count: int) -> None:
-    """Check the number of cells of a column.
-
-    Raises:
-        ValueError: naming the kind, if there are more than 256 cells.
-    """
-    if count > CELLS:
-        raise ValueError(
-            f"{kind}: a column has at most {CELLS} cells, counting missing or unlisted values that "
-            f"have a cell of their own; got {count if count < 10**9 else 'many more'}"
-        )
+    low: int
+    high: int
+    words: Predicate
 
 
 @dataclasses.dataclass(frozen=True)
@@ -119,67 +76,41 @@ class Numeric:
 
     def __post_init__(self):
         # The range.
-        for name in ("low", "high"):
-            if isinstance(getattr(self, name), np.integer):  # their differences may overflow
-                object.__setattr__(self, name, int(getattr(self, name)))
-            _check_finite(name, getattr(self, name))
+        low, high = (_finite(name, getattr(self, name)) for name in ("low", "high"))
         ends = f"low={self.low!r} and high={self.high!r}"
-        if not self.low < self.high:
+        if not low < high:
             raise ValueError(f"Numeric: low must be less than high, got {ends}")
+        flag("Numeric: missing", self.missing)
+        one_of("Numeric: scale", self.scale, ("linear", "log"))
 
         # The intervals.
-        if not isinstance(self.scale, str) or self.scale not in ("linear", "log"):
-            raise ValueError(f'Numeric: scale must be "linear" or "log", got {self.scale!r}')
-        if self.cuts is not None:
-            self._set_cuts()
-        bins = 10 if self.bins is None else self.bins
-        if not _is_integer(bins) or bins < 2:
-            raise ValueError(f"Numeric: bins must be an integer of at least 2, got {bins!r}")
-        object.__setattr__(self, "bins", int(bins))
-        object.__setattr__(self, "missing", boolean("Numeric: missing", self.missing))
-        _check_count("Numeric", self.cells)
-        if not math.isfinite((float(self.high) - float(self.low)) * self.bins):
+        cuts, bins = self.cuts, self.bins
+        if cuts is not None:
+            cuts = tuple(float(_finite("a cut", cut)) for cut in _listed("Numeric: cuts", cuts))
+            if not cuts or any(a >= b for a, b in itertools.pairwise((low, *cuts, high))):
+                raise ValueError(
+                    "Numeric: cuts must be one or more strictly increasing numbers inside "
+                    f"({low!r}, {high!r}), got {shown(list(cuts))}"
+                )
+            if self.scale != "linear" or bins not in (None, len(cuts) + 1):
+                raise ValueError(
+                    f"Numeric: cuts make {len(cuts) + 1} bins of no other scale, "
+                    f"got bins={shown(bins)} and scale={self.scale!r} beside them"
+                )
+            bins = len(cuts) + 1
+        bins = 10 if bins is None else bins
+        if not isinstance(bins, int | np.integer) or isinstance(bins, bool) or bins < 2:
+            raise ValueError(f"Numeric: bins must be an integer of at least 2, got {shown(bins)}")
+        _check_count("Numeric", bins + bool(self.missing))
+        if not math.isfinite((float(high) - float(low)) * int(bins)):
             raise ValueError(f"Numeric: bins * (high - low) must be finite, got {ends}")
-        if self.scale == "log":
-            self._check_log()
+        _keep(self, low=low, high=high, cuts=cuts, bins=int(bins), missing=bool(self.missing))
 
-    def _set_cuts(self) -> None:
-        """Keep the cuts as numbers, and how many intervals they make.
-
-        Raises:
-            ValueError: naming what is wrong.
-        """
-        if self.scale != "linear":
-            raise ValueError(f'Numeric: cuts must have scale="linear", got {self.scale!r}')
-        cuts = _entries("Numeric: cuts", "numbers", self.cuts)
-        for cut in cuts:
-            _check_finite("a cut", cut)
-        thresholds = tuple(float(cut) for cut in cuts)
-        points = (float(self.low), *thresholds, float(self.high))
-        if not thresholds or any(a >= b for a, b in itertools.pairwise(points)):
+        if self.scale == "log" and low < 0:
+            raise ValueError(f'Numeric: low must be at least 0 with scale="log", got {low!r}')
+        if self.scale == "log" and not np.all(np.diff([low, *self.thresholds, high]) > 0):
             raise ValueError(
-                "Numeric: cuts must be one or more strictly increasing numbers inside "
-                f"({self.low!r}, {self.high!r}), got {cuts!r}"
-            )
-
-        bins = len(thresholds) + 1
-        if self.bins is not None and (not _is_integer(self.bins) or self.bins != bins):
-            raise ValueError(f"Numeric: cuts make {bins} bins, got bins={self.bins!r} beside them")
-        object.__setattr__(self, "cuts", thresholds)
-        object.__setattr__(self, "bins", bins)
-
-    def _check_log(self) -> None:
-        """Check that the range has bins of equal width in its logarithm.
-
-        Raises:
-            ValueError: naming the argument and what was given.
-        """
-        if self.low < 0:
-            raise ValueError(f'Numeric: low must be at least 0 with scale="log", got {self.low!r}')
-        if not np.all(np.diff([self.low, *self.thresholds, self.high]) > 0):
-            raise ValueError(
-                f"Numeric: float64 must tell {self.bins} bins apart on a log scale, "
-                f"got low={self.low!r} and high={self.high!r}"
+                f"Numeric: float64 must tell {bins} bins apart on a log scale, got {ends}"
             )
 
     @property
@@ -188,21 +119,53 @@ class Numeric:
         return self.bins + self.missing
 
     @property
+    def steps(self) -> int:
+        """How many of the first splits are thresholds of one attribute."""
+        return self.bins - 1
+
+    @property
     def thresholds(self) -> np.ndarray:
         """float64[bins - 1], ascending: the declared cuts, or the interior points of the grid."""
         if self.cuts is not None:
             return np.array(self.cuts, np.float64)
+        low, high = float(self.low), float(self.high)
         if self.scale == "log":
-            low, high = float(self.low), float(self.high)
             shift = 1.0 if low == 0 else 0.0
             return np.geomspace(low + shift, high + shift, self.bins + 1)[1:-1] - shift
-        return self.low + (self.high - self.low) * np.arange(1, self.bins) / self.bins
+        return low + (high - low) * np.arange(1, self.bins) / self.bins
 
     @property
     def threshold_words(self) -> list[str]:
         """The thresholds in words: to 15 significant digits if declared, and to 6 of a grid."""
         digits = 6 if self.cuts is None else 15
         return [f"{threshold:.{digits}g}" for threshold in self.thresholds]
+
+    def splits(self, name: str) -> list[Split]:
+        """The public splits, with the column called `name`."""
+        words = [
+            Predicate(name, f"{name} > {at}", f"{name} <= {at}") for at in self.threshold_words
+        ]
+        above = [Split(cell, self.bins - 1, said) for cell, said in enumerate(words, 1)]
+        return above + [_missing(name, self.bins)] * self.missing
+
+    def read(self, values: ColumnCells) -> tuple[np.ndarray, np.ndarray]:
+        """(u8[N], bool[N]): the cell of each value, and whether it is missing.
+
+        A missing value without a cell of its own is in cell 0.
+        """
+        number = read_numbers(values)
+        missing = np.isnan(number)
+        exceeded = np.searchsorted(self.thresholds, number, side="left")
+        cell = np.where(missing, self.bins if self.missing else 0, exceeded)
+        return cell.astype(np.uint8), missing
+
+    def position(self, values: ColumnCells) -> tuple[np.ndarray, np.ndarray]:
+        """(f32[N], bool[N]): numbers in the range as parts of it, and which are missing, at 0."""
+        number = read_numbers(values)
+        with np.errstate(all="ignore"):  # a warning would tell of some row's large number
+            low, high = float(self.low), float(self.high)
+            part = np.clip((number - low) / (high - low), 0, 1)
+            return np.nan_to_num(part, nan=0.0).astype(np.float32), np.isnan(number)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -234,25 +197,23 @@ class Nominal:
 
     values: tuple[str, ...] = ()
     other: str | None = None
-    _: dataclasses.KW_ONLY
     groups: Mapping[str, tuple[str, ...]] = dataclasses.field(default_factory=dict, hash=False)
     ordered: bool = False
 
     def __post_init__(self):
-        object.__setattr__(self, "ordered", boolean("Nominal: ordered", self.ordered))
+        flag("Nominal: ordered", self.ordered)
         values = _words("Nominal: values", self.values)
         groups = _grouped(self.groups)
         values = values or tuple(value for members in groups.values() for value in members)
-        object.__setattr__(self, "values", values)
-        object.__setattr__(self, "groups", groups)
+        _keep(self, values=values, groups=groups, ordered=bool(self.ordered))
         if not values or len(set(values)) != len(values):
             raise ValueError(
-                f"Nominal: values must be one or more distinct values, got {list(values)}"
+                f"Nominal: values must be one or more distinct values, got {shown(list(values))}"
             )
         self._check_groups()
 
         if self.other is not None:
-            object.__setattr__(self, "other", cells.declared(self.other, "Nominal: other"))
+            _keep(self, other=cells.declared(self.other, "Nominal: other"))
             if self.other not in self.cell_of:
                 raise ValueError(
                     f"Nominal: other must be one of {list(self.cell_of)}, got {self.other!r}"
@@ -302,43 +263,34 @@ class Nominal:
         """How many cells the column has."""
         return len(self.names) + (self.other is None)
 
+    @property
+    def steps(self) -> int:
+        """How many of the first splits are thresholds of one attribute."""
+        return len(self.names) - 1 if self.ordered else 0
 
-def _words(name: str, values: object) -> tuple[str, ...]:
-    """Declared values as `cells.declared` reads them.
+    def splits(self, name: str) -> list[Split]:
+        """The public splits, with the column called `name`."""
+        last = len(self.names) - 1
+        if self.ordered:
+            return [
+                Split(cell, last, Predicate(name, f"{name} >= {value}", f"{name} < {value}"))
+                for cell, value in enumerate(self.names)
+            ][1:]
+        return [
+            Split(cell, cell, Predicate(name, f"{name} = {value}", f"{name} is not {value}"))
+            for cell, value in enumerate(self.names)
+        ]
 
-    Raises:
-        ValueError: naming the list if it is no list, or saying which value is no word.
-    """
-    listed = _entries(name, "values", values)
-    return tuple(cells.declared(value, "Nominal: a listed value") for value in listed)
+    def read(self, values: ColumnCells) -> tuple[np.ndarray, np.ndarray]:
+        """(u8[N], bool[N]): the cell of each value, and whether it is missing.
 
-
-def _grouped(groups: object) -> dict[str, tuple[str, ...]]:
-    """The values of each group, all as `cells.declared` reads them.
-
-    Raises:
-        ValueError: naming what is wrong, unless groups of at least one value have distinct names
-            and no value is in two of them.
-    """
-    if not isinstance(groups, Mapping):
-        raise ValueError(f"Nominal: groups must map names to lists of values, got {groups!r}")
-    found: dict[str, tuple[str, ...]] = {}
-    group_of: dict[str, str] = {}
-    for given, values in groups.items():
-        name = cells.declared(given, "Nominal: the name of a group")
-        if name in found:
-            raise ValueError(f"Nominal: groups must have distinct names, got {name!r} twice")
-        found[name] = _words(f"Nominal: group {name!r}", values)
-        if not found[name]:
-            raise ValueError(f"Nominal: group {name!r} must hold at least one value, got none")
-        for value in found[name]:
-            if value in group_of:
-                raise ValueError(
-                    f"Nominal: a value must be in at most one group, got {value!r} in "
-                    f"{group_of[value]!r} and {name!r}"
-                )
-            group_of[value] = name
-    return found
+        Without `other` a value that is not listed is missing.
+        """
+        code, cell_of = read_codes(values, self.values), self.cell_of
+        unlisted = len(self.names) if self.other is None else cell_of[self.other]
+        of_code = np.array([*(cell_of[value] for value in self.values), unlisted], np.uint8)
+        missing = code < (0 if self.other is None else -1)
+        return of_code[np.maximum(code, -1)], missing  # a negative code is that of no listed value
 
 
 @dataclasses.dataclass(frozen=True)
@@ -366,7 +318,7 @@ class Boolean:
     missing: bool = False
 
     def __post_init__(self):
-        object.__setattr__(self, "missing", boolean("Boolean: missing", self.missing))
+        flag("Boolean: missing", self.missing)
         true = cells.declared(self.true, "Boolean: true")
         if self.false is None and true != "1":
             raise ValueError(
@@ -377,82 +329,49 @@ class Boolean:
             raise ValueError(
                 f"Boolean: the words for true and false must differ, got {true!r} twice"
             )
-        object.__setattr__(self, "true", true)
-        object.__setattr__(self, "false", false)
+        _keep(self, true=true, false=false, missing=bool(self.missing))
 
     @property
     def cells(self) -> int:
         """How many cells the column has."""
         return 2 + self.missing
 
+    @property
+    def steps(self) -> int:
+        """How many of the first splits are thresholds of one attribute."""
+        return 0
+
+    def splits(self, name: str) -> list[Split]:
+        """The public splits, with the column called `name`."""
+        return [Split(1, 1, Predicate(name, name, f"not {name}")), _missing(name, 2)][
+            : self.cells - 1
+        ]
+
+    def read(self, values: ColumnCells) -> tuple[np.ndarray, np.ndarray]:
+        """(u8[N], bool[N]): the cell of each value, and whether it is missing.
+
+        A missing value without a cell of its own is in cell 0.
+        """
+        truth = read_truths(values, self.true, self.false)
+        missing = truth < 0
+        return np.where(missing, 2 if self.missing else 0, truth).astype(np.uint8), missing
+
 
 Column = Numeric | Nominal | Boolean
-
-
-def check(name: str, kind: object) -> None:
-    """Check that a column of a domain has a kind.
-
-    What was given is not shown: a domain and the private columns may have been exchanged.
-
-    Raises:
-        ValueError: naming the column.
-    """
-    if not isinstance(kind, Column):
-        given = type(kind).__name__
-        raise ValueError(f"column {name!r} must be Numeric, Nominal or Boolean, got {given}")
-
-
-def read(kind: Column, values: ColumnCells) -> tuple[np.ndarray, np.ndarray]:
-    """(u8[N], bool[N]): the cell of each value, and whether it is missing.
-
-    A missing value without a cell of its own is in cell 0 of a numeric or a Boolean column. A value
-    that is not listed is missing in a nominal column without `other`.
-    """
-    match kind:
-        case Numeric():
-            number = read_numbers(values)
-            missing = np.isnan(number)
-            exceeded = np.searchsorted(kind.thresholds, number, side="left")
-            cell = np.where(missing, kind.bins if kind.missing else 0, exceeded)
-        case Nominal():
-            code = read_codes(values, kind.values)
-            cell_of = kind.cell_of
-            unlisted = len(kind.names) if kind.other is None else cell_of[kind.other]
-            of_code = np.array([*(cell_of[value] for value in kind.values), unlisted])
-            cell = of_code[np.maximum(code, -1)]  # a negative code is that of no listed value
-            missing = code < (0 if kind.other is None else -1)
-        case Boolean():
-            truth = read_truths(values, kind.true, kind.false)
-            missing = truth < 0
-            cell = np.where(missing, 2 if kind.missing else 0, truth)
-    return cell.astype(np.uint8), missing
-
-
-def splits_of(kind: Column) -> list[tuple[int, int]]:
-    """The first and the last cell that satisfy each split of a column."""
-    match kind:
-        case Numeric():
-            missing = [(kind.bins, kind.bins)] * kind.missing
-            return [(k, kind.bins - 1) for k in range(1, kind.bins)] + missing
-        case Nominal(ordered=True):
-            return [(k, len(kind.names) - 1) for k in range(1, len(kind.names))]
-        case Nominal():
-            return [(k, k) for k in range(len(kind.names))]
-        case Boolean():
-            return [(1, 1)] + [(2, 2)] * kind.missing
+_TYPES = {"numeric": Numeric, "nominal": Nominal, "boolean": Boolean}
 
 
 def positions_of(kind: Column, codes: bool) -> list[np.ndarray]:
-    """f32[CELLS] for each attribute of a column: the position of each of its cells."""
-    match kind:
-        case Numeric():
-            return [_grid(kind.bins)] + [_only(kind.bins)] * kind.missing
-        case Nominal() if codes or kind.ordered:
-            return [_grid(len(kind.names))]
-        case Nominal():
-            return [_only(k) for k in range(len(kind.names))]
-        case Boolean():
-            return [_only(1)] + [_only(2)] * kind.missing
+    """f32[CELLS] for each attribute of a column: the position of each of its cells.
+
+    The thresholds of a column make one attribute, and each other split is one of its own. With
+    `codes` a nominal column is one attribute.
+    """
+    if codes and isinstance(kind, Nominal):
+        return [_grid(len(kind.names))]
+    alone = [np.arange(CELLS) == split.low for split in kind.splits("")[kind.steps :]]
+    ordered = [_grid(kind.steps + 1)] if kind.steps else []
+    return ordered + [only.astype(np.float32) for only in alone]
 
 
 def _grid(count: int) -> np.ndarray:
@@ -462,13 +381,131 @@ def _grid(count: int) -> np.ndarray:
     return position
 
 
-def _only(cell: int) -> np.ndarray:
-    """f32[CELLS]: one cell at 1, all others at 0."""
-    return (np.arange(CELLS) == cell).astype(np.float32)
+def column_from_json(name: str, entry: Any) -> Column:
+    """A column from its JSON object: {"type": "numeric", "low": 0, "high": 1, "bins": 10}, ...
+
+    Raises:
+        ValueError: naming the column and what is wrong with it.
+    """
+    kind = entry.get("type") if isinstance(entry, Mapping) else None
+    if not isinstance(kind, str) or kind not in _TYPES:
+        raise ValueError(f"column {name!r}: type must be one of {sorted(_TYPES)}, got {entry!r}")
+    given = {key: value for key, value in entry.items() if key != "type"}
+    try:
+        for key in ("values", "other", "groups", "true", "false"):
+            refuse_truths(key, given.get(key))
+        return _TYPES[kind](**given)
+    except TypeError as error:  # names that are unknown or absent
+        raise ValueError(f"column {name!r}: {str(error).partition(' ')[2]}") from None
+    except ValueError as error:
+        raise ValueError(f"column {name!r}: {error}") from error
 
 
-def exact_position(kind: Numeric, values: ColumnCells) -> np.ndarray:
-    """f32[N]: numbers in the range as parts of it; missing ones are at 0."""
-    with np.errstate(all="ignore"):  # a warning would tell of some row's large number
-        exact = (read_numbers(values) - kind.low) / (kind.high - kind.low)
-        return np.nan_to_num(np.clip(exact, 0, 1), nan=0.0).astype(np.float32)
+def column_to_json(column: Column) -> dict[str, Any]:
+    """The JSON object of a column, which `column_from_json` reads."""
+    entry = {key: value for key, value in dataclasses.asdict(column).items() if value or value == 0}
+    if isinstance(column, Numeric) and column.cuts is not None:
+        del entry["bins"]  # the cuts say how many
+    kind = next(word for word, known in _TYPES.items() if type(column) is known)
+    return {"type": kind, **entry}
+
+
+def refuse_truths(key: str, value: object) -> None:
+    """Refuse true and false where a word is declared: cells of a file are text.
+
+    Raises:
+        ValueError: naming the key.
+    """
+    if isinstance(value, bool):
+        raise ValueError(f'"{key}" must hold text or numbers as the cells have them, got a Boolean')
+    if isinstance(value, list | dict):
+        for word in value.values() if isinstance(value, dict) else value:
+            refuse_truths(key, word)
+
+
+def _keep(column: Any, **fields: Any) -> None:
+    """Set attributes of a column in the making."""
+    for name, value in fields.items():
+        object.__setattr__(column, name, value)
+
+
+def _missing(name: str, cell: int) -> Split:
+    return Split(cell, cell, Predicate(name, f"{name} is missing", f"{name} is given"))
+
+
+def _finite(name: str, value: object) -> float:
+    """An end of a numeric range, or a cut, as a plain number; an integer stays one.
+
+    Raises:
+        ValueError: naming it and what was given, unless it is one finite number.
+    """
+    number = math.nan
+    if isinstance(value, numbers.Real) and not isinstance(value, bool):
+        try:
+            number = float(value)
+        except OverflowError:  # its digits are too many to print
+            raise ValueError(f"Numeric: {name} must be a finite number, got a larger one") from None
+    if not math.isfinite(number):
+        raise ValueError(f"Numeric: {name} must be a finite number, got {value!r}")
+    return int(value) if isinstance(value, numbers.Integral) else number
+
+
+def _check_count(kind: str, count: int) -> None:
+    """Check the number of cells of a column.
+
+    Raises:
+        ValueError: naming the kind, if there are more than 256 cells.
+    """
+    if count > CELLS:
+        raise ValueError(
+            f"{kind}: a column has at most {CELLS} cells, counting missing or unlisted values that "
+            f"have a cell of their own; got {count if count < 10**9 else 'many more'}"
+        )
+
+
+def _listed(name: str, values: Any) -> list:
+    """The entries of a declared list.
+
+    Raises:
+        ValueError: naming the list and what was given, if it is text, a set, a mapping, or not
+            iterable.
+    """
+    unordered = isinstance(values, str | bytes | set | frozenset | Mapping)
+    if unordered or not isinstance(values, Iterable):
+        raise ValueError(f"{name} must be a list, got {shown(values)}")
+    return list(values)
+
+
+def _words(name: str, values: object) -> tuple[str, ...]:
+    """Declared values as `cells.declared` reads them.
+
+    Raises:
+        ValueError: naming the list if it is no list, or saying which value is no word.
+    """
+    return tuple(
+        cells.declared(value, "Nominal: a listed value") for value in _listed(name, values)
+    )
+
+
+def _grouped(given: object) -> dict[str, tuple[str, ...]]:
+    """The values of each group, all as `cells.declared` reads them.
+
+    Raises:
+        ValueError: naming what is wrong, unless groups of at least one value have distinct names
+            and no value is in two of them.
+    """
+    if not isinstance(given, Mapping):
+        raise ValueError(f"Nominal: groups must map names to lists of values, got {given!r}")
+    names = [cells.declared(name, "Nominal: the name of a group") for name in given]
+    if len(set(names)) < len(names):
+        raise ValueError(f"Nominal: groups must have distinct names, got {names}")
+    members = [
+        _words(f"Nominal: group {name!r}", listed)
+        for name, listed in zip(names, given.values(), strict=True)
+    ]
+    if not all(members):
+        raise ValueError("Nominal: a group must hold at least one value")
+    seen = list(itertools.chain(*members))
+    if twice := sorted({value for value in seen if seen.count(value) > 1}):
+        raise ValueError(f"Nominal: a value must be in at most one group, and {twice} are in two")
+    return dict(zip(names, members, strict=True))

@@ -5,15 +5,17 @@ owner alone. To stop, or to change a declaration, after reading one is outside e
 """
 
 import dataclasses
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
-from dpbt.data import domains, kinds
-from dpbt.data.chunks import ChunkedTable
+from dpbt.data import domains
+from dpbt.data.blocks import BlockTable, Rows
+from dpbt.data.cells import RawColumn
 from dpbt.data.domains import Columns, Domain, Label
-from dpbt.public import CELLS
+from dpbt.data.targets import Labels
+from dpbt.public import CELLS, without_values
 
 OWNER = "private, not covered by the ledger: how the declaration reads the rows"
 
@@ -29,7 +31,7 @@ class OwnerReport:
         rows: how many rows were read.
         unread: for each column how many of its cells have no value. In a numeric column that is no
             number, and in a Boolean one neither word. In a nominal one it is no word, or one that
-            is not listed if there is no `other`. Chunks do not tell, and have no counts.
+            is not listed if there is no `other`. A weight has none if it is 0.
         constant: the columns whose values all lie in one cell, so that no split tells rows apart.
         label: the column of labels; a row without a declared label is absent.
     """
@@ -71,6 +73,80 @@ class OwnerReport:
         return f"OwnerReport(label={self.label!r}, counts not shown)"
 
 
+class RawRows(NamedTuple):
+    """Some rows of a source, as `dpbt.table` takes them.
+
+    Attributes:
+        columns: for every column of the domain n cells.
+        labels: n cells.
+        sample_weight: n weights, or None.
+    """
+
+    columns: Columns
+    labels: RawColumn
+    sample_weight: RawColumn | None = None
+
+    __repr__ = without_values
+
+
+class Counts(NamedTuple):
+    """What is counted of rows, for each column, for the label and, if there are any, for weights.
+
+    Attributes:
+        rows: how many there are.
+        missing: i64[C]: how many of the cells have no value.
+        seen: bool[C, CELLS]: whether a value lies in a cell; of numbers beside columns, in a tenth.
+    """
+
+    rows: int
+    missing: np.ndarray
+    seen: np.ndarray
+
+    __repr__ = without_values
+
+    @classmethod
+    def none(cls, count: int) -> "Counts":
+        """Those of no rows."""
+        return cls(0, np.zeros(count, np.int64), np.zeros((count, CELLS), bool))
+
+    def joined(self, other: "Counts") -> "Counts":
+        """Those of two tables."""
+        return Counts(self.rows + other.rows, self.missing + other.missing, self.seen | other.seen)
+
+    @property
+    def constant(self) -> list[bool]:
+        """Whether all values lie in one cell."""
+        return (self.seen.sum(axis=1) == 1).tolist()
+
+
+def encoded(domain: Domain, labels: Labels, given: RawRows) -> tuple[Rows, Counts]:
+    """Rows as `dpbt.table` encodes them, each by itself, and what is counted of them.
+
+    Raises:
+        ValueError: as `dpbt.table`.
+    """
+    read = domains.read_columns(domain, given.columns)
+    pairs = [kind.read(read[name]) for name, kind in domain.items()]
+    count = len(pairs[0][0])
+    target, present, weight = labels.read(given.labels, given.sample_weight, count)
+    rows = Rows(np.stack([cells for cells, _ in pairs]), target, present, weight)
+
+    pairs.append((_tenths(target), ~present))
+    if given.sample_weight is not None and weight is not None:
+        pairs.append((_tenths(weight), weight == 0))
+    counts = Counts.none(len(pairs))._replace(rows=count)
+    for column, (cells, missing) in enumerate(pairs):
+        counts.missing[column] = np.count_nonzero(missing)
+        counts.seen[column, cells[~missing]] = True
+    return rows, counts
+
+
+def _tenths(values: np.ndarray) -> np.ndarray:
+    """u8[N]: classes as they are, and the tenth of [0, 1] that a number lies in."""
+    number = values.dtype.kind == "f"
+    return np.minimum(values * 10, 9).astype(np.uint8) if number else values.astype(np.uint8)
+
+
 def report(domain: Domain, label: Label, blocks: Iterable[Columns]) -> OwnerReport:
     """How a declaration reads rows.
 
@@ -82,40 +158,32 @@ def report(domain: Domain, label: Label, blocks: Iterable[Columns]) -> OwnerRepo
     Raises:
         ValueError: as `domains.encode`.
     """
-    rows, columns = 0, {**domain, **label.kinds}
-    unread = dict.fromkeys(columns, 0)
-    seen = {name: np.zeros(CELLS, bool) for name in columns}
+    most = None if label.weight is None else label.weight.most
+    labels = Labels.declared(**label.options, most_weight=most)
+    counts = Counts.none(len(domain) + len(label.columns))
     for block in blocks:
-        given = domains.read_columns(columns, block)
-        for name, kind in columns.items():
-            cells, missing = kinds.read(kind, given[name])
-            unread[name] += int(missing.sum())
-            seen[name][cells[~missing]] = True
-        rows += len(given[label.column])
-    constant = tuple(name for name in columns if seen[name].sum() == 1)
-    return OwnerReport(rows, unread, constant, label.column)
+        counts = counts.joined(encoded(domain, labels, raw_rows(label, block))[1])
+    return _reported(domain, label, counts.rows, counts.missing.tolist(), counts.constant)
 
 
-def report_of_chunks(table: ChunkedTable, label: str) -> OwnerReport:
-    """How a table in chunks was read, as far as its cells tell: present rows, and constant columns.
+def raw_rows(label: Label, columns: Columns) -> RawRows:
+    """Rows by columns, of which some are those of the label."""
+    if absent := [name for name in label.columns if name not in columns]:
+        raise ValueError(f"the data lacks columns {absent} of the label")
+    return RawRows(columns, *(columns[name] for name in label.columns))
 
-    A column of which nothing was read is constant. Absent rows fill the capacity, so those without
-    a label cannot be told from them; they do not count.
 
-    Raises:
-        ValueError: for a damaged chunk.
-        OSError: if a chunk cannot be read.
-    """
-    seen = np.zeros((table.features, CELLS), bool)
-    labels: set[Any] = set()
-    present = 0
-    for block in table.blocks(2**16):
-        here = block.present
-        present += int(here.sum())
-        labels |= set(np.unique(block.target[here]).tolist())
-        for feature, cells in enumerate(block.cells):
-            seen[feature][cells[here]] = True
-    names = [*table.domain, label]
-    alike = [*(seen.sum(axis=1) == 1), len(labels) == 1]
-    constant = tuple(name for name, one in zip(names, alike, strict=True) if one)
-    return OwnerReport(present, {}, constant, label)
+def report_of_blocks(table: BlockTable, label: Label) -> OwnerReport:
+    """How the rows of a table in blocks were read when they were converted."""
+    found = table.manifest
+    return _reported(table.domain, label, found.rows, found.missing, found.constant)
+
+
+def _reported(
+    domain: Domain, label: Label, rows: int, missing: Sequence[int], constant: Sequence[bool]
+) -> OwnerReport:
+    """The report of counts."""
+    names = (*domain, *label.columns)[: len(missing)]
+    unread = dict(zip(names, missing, strict=True))
+    alike = tuple(name for name, one in zip(names, constant, strict=True) if one)
+    return OwnerReport(rows, unread, alike, label.column)

@@ -18,6 +18,7 @@ from dpbt.base import (
     Table,
     dtype_and_rank,
 )
+from dpbt.public import of_bits as of_bits
 from dpbt.validate import shown
 
 
@@ -79,15 +80,6 @@ def _questions_of(table: Table) -> Questions:
     return table.questions
 
 
-def of_bits(count: int) -> Questions:
-    """The questions of `count` features of two cells: split and attribute s are feature s."""
-    features = np.arange(count, dtype=np.int32)
-    ones = np.ones(count, np.uint8)
-    position = np.zeros((count, CELLS), np.float32)
-    position[:, 1] = 1
-    return Questions(features, ones, ones, features, position)
-
-
 def of_splits(splits: AnyArray, target: AnyArray, present: AnyArray) -> Table:
     """A table of rows that are known by their splits; each is a feature of two cells, 0 and 1.
 
@@ -124,12 +116,6 @@ def example() -> Table:
     return of_splits(absent[:, None], absent, absent)
 
 
-def are_bits(questions: Questions) -> bool:
-    """Whether the questions are those of `of_bits`, so that rows may be given as Booleans."""
-    bits = of_bits(len(questions.feature))
-    return same(questions._replace(allowed=None), bits)
-
-
 def same(first: Questions, second: Questions) -> bool:
     """Whether two sets of questions are equal; which splits are allowed does not count."""
     pairs = zip(first[:-1], second[:-1], strict=True)
@@ -155,7 +141,7 @@ def check(table: Table) -> None:
     if rows > MAX_ROWS:
         raise ValueError(
             f"a table in memory has at most {MAX_ROWS} rows, and this one has more; write it in "
-            "chunks by dpbt.conversion, and learn by dpbt.fit_chunks"
+            "blocks by dpbt.convert, and learn by dpbt.fit_chunks"
         )
     if cells.dtype == jnp.float32:
         if questions is not None:

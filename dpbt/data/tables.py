@@ -5,19 +5,18 @@
 
 import hashlib
 from collections.abc import Iterable, Mapping
-from typing import Any, NamedTuple, Protocol
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from dpbt.base import MAX_ROWS, AnyArray, Array, Table, dtype_and_rank
-from dpbt.data import cells, kinds, targets, weights
-from dpbt.data.columns import RawColumn, cells_of, read_truths
+from dpbt.data.cells import RawColumn
 from dpbt.data.domains import Columns, Domain, encode, positions, questions
-from dpbt.data.targets import Target
+from dpbt.data.targets import Labels, Target, fingerprint
 from dpbt.privacy import keys
-from dpbt.validate import shown
+from dpbt.validate import flag, shown
 
 
 def table(
@@ -86,14 +85,15 @@ def table(
             number of rows.
     """
     # Check what is public.
-    declared = labels_of(negative, positive, target, most_weight, class_weight)
+    declared = Labels.declared(negative, positive, target, most_weight, class_weight)
     whole = isinstance(capacity, int | np.integer) and not isinstance(capacity, bool)
     if capacity is not None and not (whole and 1 <= capacity <= MAX_ROWS):
         raise ValueError(
             f"capacity must be an integer of at least 1 and at most {MAX_ROWS}, "
-            f"got {shown(capacity)}; larger tables are written in chunks by dpbt.conversion"
+            f"got {shown(capacity)}; larger tables are written in blocks by dpbt.convert"
         )
-    exact, codes = kinds.boolean("exact", exact), kinds.boolean("codes", codes)
+    flag("exact", exact)
+    flag("codes", codes)
 
     # Read what is private, each row by itself.
     rows = positions(domain, columns, codes=codes) if exact else encode(domain, columns)
@@ -110,24 +110,11 @@ def table(
         jax.device_put(np.pad(there, (0, padding))),
         None if exact else jax.tree.map(jax.device_put, questions(domain, codes=codes)),
         None if weight is None else jax.device_put(np.pad(weight, (0, padding))),
-        None if target is None else jax.device_put(targets.fingerprint(target)),
+        None if target is None else jax.device_put(fingerprint(target)),
     )
 
 
-class RowBlock(Protocol):
-    """Some rows: a `Table`, or a part of one."""
-
-    @property
-    def cells(self) -> AnyArray: ...  # noqa: D102
-    @property
-    def target(self) -> AnyArray: ...  # noqa: D102
-    @property
-    def present(self) -> AnyArray: ...  # noqa: D102
-    @property
-    def weight(self) -> AnyArray | None: ...  # noqa: D102
-
-
-def noise_key(key: Array, blocks: Iterable[RowBlock]) -> Array:
+def noise_key(key: Array, blocks: Iterable[Any]) -> Array:
     """The key of the noise on one table: a release key itself, or a research key of its own.
 
     Whoever fits two tables under one seed would else add one noise to both, and the difference of
@@ -136,7 +123,8 @@ def noise_key(key: Array, blocks: Iterable[RowBlock]) -> Array:
 
     Args:
         key: one typed key.
-        blocks: all rows in order, cells [n, F]. They are not read for a release key.
+        blocks: all rows in order: tables, or the like with cells [n, F]. They are not read for a
+            release key.
 
     Raises:
         ValueError: as `keys.check`.
@@ -145,7 +133,7 @@ def noise_key(key: Array, blocks: Iterable[RowBlock]) -> Array:
     return key if keys.kind(key) == keys.RELEASE else keys.derived(key, _digest(blocks))
 
 
-def _digest(blocks: Iterable[RowBlock]) -> bytes:
+def _digest(blocks: Iterable[Any]) -> bytes:
     """A hash of the present rows and of where they are, whatever the capacity and the blocks."""
     hashes = [hashlib.sha256() for _ in range(4)]  # each field is hashed over all blocks
     before = 0
@@ -157,90 +145,6 @@ def _digest(blocks: Iterable[RowBlock]) -> bytes:
             one.update(array.tobytes())
         before += len(block.present)
     return b"".join(one.digest() for one in hashes)
-
-
-class Labels(NamedTuple):
-    """How labels are read, checked.
-
-    Attributes:
-        true: the word of the positive class.
-        false: the word of the negative class.
-        target: the declared classes or range; None for two classes.
-        own: what is public about weights of rows.
-    """
-
-    true: str
-    false: str
-    target: Target | None
-    own: weights.Weights
-
-    def read(
-        self, labels: RawColumn, sample_weight: RawColumn | None, rows: int
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
-        """(target, present, weight) of each row, by itself.
-
-        Raises:
-            ValueError: for what is no column, or has another length.
-        """
-        try:
-            read = cells_of(labels)
-        except ValueError as error:
-            raise ValueError(f"labels: {error}") from None
-        if len(read) != rows:
-            raise ValueError("the labels must have the same length as the columns")
-        if self.target is None:
-            classes = read_truths(read, self.true, self.false)
-            label, there = classes == 1, classes != -1
-        else:
-            label, there = targets.read(self.target, read)
-        return label, there, self.own.of_rows(sample_weight, label)
-
-
-def labels_of(
-    negative: str | float,
-    positive: str | float,
-    target: Target | None,
-    most_weight: float | None,
-    class_weight: Mapping[Any, float] | None,
-) -> Labels:
-    """How labels are read; arguments as `table` has them.
-
-    Raises:
-        ValueError: as `table`.
-    """
-    true = false = ""
-    if target is None:
-        true, false = _words(negative, positive)
-    elif negative is not False or positive is not True:
-        raise ValueError("give target, or negative and positive, and not both")
-    else:
-        targets.check(target)
-    own = weights.Weights.declared(target, (negative, positive), most_weight, class_weight)
-    return Labels(true, false, target, own)
-
-
-def _words(negative: object, positive: object) -> tuple[str, str]:
-    """The words of the positive and of the negative class.
-
-    Raises:
-        ValueError: if they are read alike, if only one is a Boolean (the other was not declared),
-            or if they are exchanged Booleans.
-    """
-    booleans = [isinstance(value, bool | np.bool_) for value in (negative, positive)]
-    if booleans[0] != booleans[1]:
-        raise ValueError(
-            "negative and positive must be declared together, "
-            f"got negative={shown(negative)} and positive={shown(positive)}"
-        )
-    if all(booleans) and negative and not positive:
-        raise ValueError(
-            "negative and positive must be False and True for Boolean labels, got True and False; "
-            "negate the labels to exchange the classes"
-        )
-    true, false = cells.declared(positive, "positive"), cells.declared(negative, "negative")
-    if true == false:
-        raise ValueError(f"the two classes must differ, got {true!r} twice")
-    return true, false
 
 
 def take(table: Table, rows: AnyArray) -> Table:

@@ -1,15 +1,23 @@
-"""Declared targets: what is predicted, if it is not one of two classes.
+"""Declared targets and weights: what is predicted of a row, and how much the row may count.
 
-Several classes are declared by `domains.Nominal`, and a number in a range by `domains.Numeric`. A
-label is read by itself, as a cell of such a column is. No label is an error.
+Two classes are declared by their words, several classes by `domains.Nominal`, and a number in a
+range by `domains.Numeric`. A label and a weight are read by themselves, as cells of such a column
+are. None is an error.
 """
 
+import dataclasses
 import hashlib
+import math
+import numbers
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from dpbt.data.columns import ColumnCells, read_codes, read_numbers
-from dpbt.data.kinds import Nominal, Numeric
+from dpbt.arithmetic import Array, namespace
+from dpbt.data import cells
+from dpbt.data.cells import ColumnCells, RawColumn, cells_of, read_numbers
+from dpbt.data.kinds import Boolean, Column, Nominal, Numeric
 from dpbt.public import BINARY, NUMBER, Response, one_of_classes
 from dpbt.validate import shown
 
@@ -62,32 +70,249 @@ def fingerprint(target: Target) -> np.ndarray:
     return np.frombuffer(hashlib.sha256(words.encode()).digest()[:8], np.uint32)
 
 
-def read(target: Target, labels: ColumnCells) -> tuple[np.ndarray, np.ndarray]:
-    """(u8[N] or f32[N], bool[N]): each label as `Table.target` has it, and whether it is there.
+def in_units(target: Numeric, position: Array) -> Array:
+    """f64[...]: predicted positions in units of the target, clipped to its range; f32 with JAX."""
+    low, high, xp = float(target.low), float(target.high), namespace(position)
+    exact = position.astype(np.float64) if xp is np else position
+    return xp.clip(low + (high - low) * xp.clip(exact, 0.0, 1.0), low, high)
 
-    - The class of a label is its number in `Nominal.names`. A label that is not listed is of the
-      class `Nominal.other`, or else absent.
-    - A number is clipped to the range, and its target is its position in it, from 0 to 1. A label
-      that is no number is absent.
 
-    What is not there has a target of 0.
+class WeightColumn(NamedTuple):
+    """A column of weights of rows, and the public bound on them."""
+
+    column: str
+    most: float
+
+
+@dataclasses.dataclass(frozen=True)
+class Label:
+    """The label's column, and what it may hold: two classes, several classes, or a number.
+
+    Two classes have `positive` and `negative`, words that are kept as `cells.declared` reads them.
+    Several classes and numbers have a `target`.
+
+    Attributes:
+        column: the name of the column.
+        positive: the word of the positive class.
+        negative: the word of the negative class.
+        target: `domains.Nominal` of three classes or more without groups, or
+            `domains.Numeric(low, high)`.
+        weight: the column of weights of rows, if there is one.
+
+    Raises:
+        ValueError: if the two words are read alike, or the column's name is no text. Also for a
+            target that is not as described, or beside two classes, and for a bound on weights that
+            is not positive and finite.
     """
-    if isinstance(target, Numeric):
-        values = read_numbers(labels)
-        there = ~np.isnan(values)
-        low, high = float(target.low), float(target.high)
-        with np.errstate(all="ignore"):  # a warning would say that some row holds a tiny number
-            clipped = np.clip(np.where(there, values, low), low, high)
-            return ((clipped - low) / (high - low)).astype(np.float32), there
 
-    code = read_codes(labels, target.values)
-    cell_of = np.array([target.cell_of[value] for value in target.values], np.int32)
-    other = -1 if target.other is None else target.cell_of[target.other]
-    cells = np.where(code >= 0, cell_of[np.maximum(code, 0)], other)
-    return np.maximum(cells, 0).astype(np.uint8), cells >= 0
+    column: str
+    positive: str | None = None
+    negative: str | None = None
+    target: Target | None = None
+    weight: WeightColumn | None = None
+
+    def __post_init__(self):
+        if not all(isinstance(name, str) for name in self.columns):
+            raise ValueError(f"Label: column must be a name, got {shown(list(self.columns))}")
+        if len(set(self.columns)) < len(self.columns):
+            raise ValueError(f"Label: {self.column!r} must not hold both labels and weights")
+        if self.weight is not None:
+            _positive("Label: the most that a row weighs", self.weight.most)
+        if self.target is None:
+            for name in ("positive", "negative"):
+                word = cells.declared(getattr(self, name), f"Label: {name}")
+                object.__setattr__(self, name, word)
+            if self.positive == self.negative:
+                raise ValueError(f"Label: the two classes must differ, got {self.positive!r} twice")
+            return
+        if self.positive is not None or self.negative is not None:
+            raise ValueError("Label: give positive and negative, or target, and not both")
+        target = check(self.target)
+        if isinstance(target, Nominal) and target.groups:
+            raise ValueError("Label: classes have no groups; list every class in values")
+        if isinstance(target, Nominal) and len(target.names) < 3:
+            raise ValueError("Label: two classes are declared by positive and negative")
+
+    @property
+    def classes(self) -> tuple[Any, ...] | None:
+        """The words of the classes in the order of scores, of two the negative first; or None."""
+        return classes_of(self.negative, self.positive, self.target)
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """What `dpbt.table` is told of the labels."""
+        if self.target is None:
+            return {"negative": self.negative, "positive": self.positive}
+        return {"target": self.target}
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The names of the columns beside the attributes: the label's, and that of weights."""
+        return (self.column,) if self.weight is None else (self.column, self.weight.column)
 
 
-def in_units(target: Numeric, position: np.ndarray) -> np.ndarray:
-    """f64[...]: predicted positions in units of the target, clipped to its range."""
-    low, high = float(target.low), float(target.high)
-    return low + (high - low) * np.clip(np.asarray(position, np.float64), 0.0, 1.0)
+def classes_of(negative: Any, positive: Any, target: Target | None) -> tuple[Any, ...] | None:
+    """The words of the classes in the order of scores; None for a number."""
+    if target is None:
+        return negative, positive
+    return target.names if isinstance(target, Nominal) else None
+
+
+class Labels(NamedTuple):
+    """How labels and weights of rows are read; public and checked.
+
+    Attributes:
+        kind: of the column of labels; Boolean for two classes.
+        most_weight: the largest weight that `sample_weight` may have; None if none was declared.
+        of_class: the weight of each class in units of the largest; None if all weigh the same.
+    """
+
+    kind: Column
+    most_weight: float | None
+    of_class: np.ndarray | None
+
+    @classmethod
+    def declared(
+        cls,
+        negative: Any = False,
+        positive: Any = True,
+        target: Target | None = None,
+        most_weight: float | None = None,
+        class_weight: Mapping[Any, float] | None = None,
+    ) -> "Labels":
+        """How labels are read; arguments as `dpbt.table` has them.
+
+        Raises:
+            ValueError: as `dpbt.table`.
+        """
+        if target is None:
+            kind: Column = _two_classes(negative, positive)
+        elif negative is not False or positive is not True:
+            raise ValueError("give target, or negative and positive, and not both")
+        else:
+            kind = check(target)
+        most = None if most_weight is None else _positive("most_weight", most_weight)
+        if class_weight is None:
+            return cls(kind, most, None)
+        names = classes_of(negative, positive, target)
+        if names is None:
+            raise ValueError("class_weight needs classes, and the target is a number")
+        return cls(kind, most, _of_classes(names, class_weight))
+
+    def read(
+        self, labels: RawColumn, sample_weight: RawColumn | None, rows: int
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
+        """(target, present, weight) of each row, by itself, as `Table` has them.
+
+        - The class of a label is its number in `Nominal.names`. A label that is not listed is of
+          the class `Nominal.other`, or else absent.
+        - A number is clipped to the range, and its target is its position in it, from 0 to 1. A
+          label that is no number is absent.
+        - Weights are in units of the largest, and None if all weigh the same.
+
+        What is absent has a target of 0.
+
+        Raises:
+            ValueError: for what is no column or has another length, and for weights without a
+                public bound. No cell is shown.
+        """
+        target, present = self._targets(_column("labels", labels, rows))
+        if sample_weight is None and self.of_class is None:
+            return target, present, None
+        weight = np.ones(rows)
+        with np.errstate(all="ignore"):  # a warning would say that some row has a tiny weight
+            if sample_weight is not None:
+                if self.most_weight is None:
+                    raise ValueError(
+                        "sample_weight needs most_weight, a public bound on the weight of a row, "
+                        "as in most_weight=3; larger weights are clipped to it, and it is never "
+                        "read off them"
+                    )
+                given = read_numbers(_column("sample_weight", sample_weight, rows))
+                clipped = np.clip(np.nan_to_num(given, nan=0.0), 0.0, self.most_weight)
+                weight = clipped / self.most_weight
+            if self.of_class is not None:
+                weight = weight * self.of_class[target.astype(np.int64)]
+            return target, present, weight.astype(np.float32)
+
+    def _targets(self, labels: ColumnCells) -> tuple[np.ndarray, np.ndarray]:
+        """(target, present) of each row."""
+        match self.kind:
+            case Numeric():
+                position, missing = self.kind.position(labels)
+                return position, ~missing
+            case Nominal():
+                cell, _ = self.kind.read(labels)
+                present = cell < len(self.kind.names)
+                return np.where(present, cell, np.uint8(0)), present
+            case Boolean():
+                cell, missing = self.kind.read(labels)
+                return cell == 1, ~missing
+
+
+def _two_classes(negative: object, positive: object) -> Boolean:
+    """How labels of two classes are read.
+
+    Raises:
+        ValueError: if they are read alike, if only one is a Boolean (the other was not declared),
+            or if they are exchanged Booleans.
+    """
+    booleans = [isinstance(value, bool | np.bool_) for value in (negative, positive)]
+    if booleans[0] != booleans[1]:
+        raise ValueError(
+            "negative and positive must be declared together, "
+            f"got negative={shown(negative)} and positive={shown(positive)}"
+        )
+    if all(booleans) and negative and not positive:
+        raise ValueError(
+            "negative and positive must be False and True for Boolean labels, got True and False; "
+            "negate the labels to exchange the classes"
+        )
+    true, false = cells.declared(positive, "positive"), cells.declared(negative, "negative")
+    if true == false:
+        raise ValueError(f"the two classes must differ, got {true!r} twice")
+    return Boolean(true, false)
+
+
+def _of_classes(names: tuple[Any, ...], class_weight: Mapping[Any, float]) -> np.ndarray:
+    """f64[K]: the weights of classes in units of the largest.
+
+    Raises:
+        ValueError: unless each class has a positive and finite weight.
+    """
+    if not isinstance(class_weight, Mapping):
+        raise ValueError(
+            "class_weight must map each class to its public weight, got "
+            f"{shown(class_weight)}; it is not read off the labels, as their counts are private"
+        )
+    given = {cells.declared(name, "class_weight: a class"): w for name, w in class_weight.items()}
+    words = [cells.declared(name, "a class") for name in names]
+    if set(given) != set(words):
+        raise ValueError(f"class_weight must have a weight for each of {words}, got {list(given)}")
+    found = np.array([_positive(f"class_weight of {word!r}", given[word]) for word in words])
+    shares = found / found.max()
+    if not np.all(shares.astype(np.float32) > 0):
+        raise ValueError(f"class_weight must not differ beyond float32, got {shown(dict(given))}")
+    return shares
+
+
+def _positive(name: str, value: Any) -> float:
+    """A positive finite number; ValueError naming it for anything else."""
+    try:
+        number = float(value) if isinstance(value, numbers.Real) else math.nan
+    except OverflowError:
+        number = math.inf
+    if isinstance(value, bool) or not 0 < number < math.inf:
+        raise ValueError(f"{name} must be a positive finite number, got {shown(value)}")
+    return number
+
+
+def _column(name: str, values: RawColumn, rows: int) -> ColumnCells:
+    """The cells of labels or of weights; ValueError for no column, or another length."""
+    try:
+        read = cells_of(values)
+    except ValueError as error:
+        raise ValueError(f"{name}: {error}") from None
+    if len(read) != rows:
+        raise ValueError(f"{name} must have the same length as the columns")
+    return read

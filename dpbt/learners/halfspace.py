@@ -4,13 +4,12 @@ Bun, Carmosino & Sorrell (2020), section 5.2.
 """
 
 import functools
+from collections.abc import Mapping
 from typing import NamedTuple
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dpbt.arithmetic import added, rounded
 from dpbt.base import (
     GRID,
     AnyArray,
@@ -24,10 +23,11 @@ from dpbt.base import (
     relation_name,
 )
 from dpbt.data import questions
-from dpbt.learners import rules
+from dpbt.learners.hypotheses import halfspaces
+from dpbt.learners.hypotheses.halfspaces import Halfspace, to_ball
+from dpbt.learners.hypotheses.kind import Of
 from dpbt.privacy import boundary, mechanisms, slickness, variates
-from dpbt.privacy.accounting import Event
-from dpbt.privacy.mechanism import Allowance, Numbers
+from dpbt.privacy.mechanism import ROUNDING, Numbers, quotient_up
 from dpbt.public import without_values
 
 PUBLISHED_L2 = 4
@@ -36,24 +36,8 @@ PUBLISHED_L2 = 4
 `slickness.CENTER_L2` is 2.
 """
 
-_INSIDE = 1 - 2.0**-20
-"""The radius that rows are projected to, so that float32 leaves none outside the unit ball."""
-
-_LARGEST = 1e18
-"""The largest entry of a row; float32 flushes reciprocals of larger numbers to 0."""
-
 _CHUNK = 2**17
 """Most rows over which int32 holds the sum of GRID times a digit of at most 128."""
-
-
-class Halfspace(NamedTuple):
-    """h(x) = normal . x, on the unit ball.
-
-    Attributes:
-        normal: f32[d].
-    """
-
-    normal: Array
 
 
 class Balls(NamedTuple):
@@ -75,16 +59,15 @@ class Balls(NamedTuple):
     __repr__ = without_values
 
 
-class CenterBudget(NamedTuple):
+class Params(NamedTuple):
     """The traced numbers of noisy centres; each may have leading axes of settings.
 
     Attributes:
-        sigma: f32[], the standard deviation of each coordinate's noise at a weight cap of 1; 0 in
-            the non-private mode. The tight calibration multiplies it by the round's public cap.
+        noise: f32[], the noise multiplier of "center"; 0 in the non-private mode.
         step: f32[], a power of two: the public grid of the sums, `slickness.sum_step`.
     """
 
-    sigma: AnyArray
+    noise: Mapping[str, AnyArray]
     step: AnyArray
 
 
@@ -107,18 +90,6 @@ class Kind(NamedTuple):
     def tight(self) -> bool:
         """Whether the ledger claims what is proved, and not what is published."""
         return self.calibration == "tight"
-
-
-def to_ball(rows: Array) -> Array:
-    """f32[N, d]: each row x as x / max(1, |x|), up to 1e-6.
-
-    It is a fixed map of a row: no row is rejected, and nothing is learned from other rows. Entries
-    that are not finite count as 0, and all entries are clipped to +-1e18.
-    """
-    rows = jnp.clip(jnp.where(jnp.isfinite(rows), rows, 0), -_LARGEST, _LARGEST)
-    largest = jnp.maximum(jnp.max(jnp.abs(rows), axis=1, keepdims=True), 1)
-    norm = largest * jnp.sqrt(added(rounded((rows / largest) ** 2).T))[:, None]
-    return jnp.where(norm > _INSIDE, rows / largest * (_INSIDE * largest / norm), rows)
 
 
 def check(table: Table) -> None:
@@ -168,26 +139,12 @@ def signed_sums(signed: Array, digits: Array, step: AnyArray) -> Array:
         return jnp.floor(whole / variates.double(step)).astype(jnp.int32)
 
 
-def _predict(hypothesis: Halfspace, table: Balls) -> Array:
-    """f32[N]: normal . x, feature after feature, so that no row's score depends on other rows.
-
-    A matrix product adds in another order for other numbers of rows.
-    """
-
-    def add(feature: Array, score: Array) -> Array:
-        return score + rounded(table.columns[feature] * hypothesis.normal[feature])
-
-    first = rounded(table.columns[0] * hypothesis.normal[0])
-    return jax.lax.fori_loop(1, len(table.columns), add, first, unroll=4)
-
-
 HALFSPACES = HypothesisClass(
     example=lambda: Table(jnp.zeros((1, 1), jnp.float32), jnp.zeros(1, bool), jnp.zeros(1, bool)),
     check=check,
     prepare=prepare,
-    predict=_predict,
+    predict=Of("halfspaces", lambda each, rows: halfspaces.predict(each, rows.columns)),
     bound=lambda hypothesis: jnp.sqrt(jnp.sum(hypothesis.normal**2)) * (1 + 2.0**-20),
-    explain=rules.of_halfspaces,
 )
 """Linear functions of rows in the unit ball, which hold exact numbers or positions of cells."""
 
@@ -197,11 +154,14 @@ def _mass(public: Public) -> Numbers:
     return public.rows * public.reweighting.density
 
 
-def _sensitivity(kind: Kind, step: Numbers, public: Public) -> np.ndarray:
-    """f64[...]: the L2 sensitivity of a centre: what is proved, or the published 4 / (kappa m)."""
+_UNIT = 2.0**14 * GRID
+"""The longest row, in units of 2^-14 grid units."""
+
+
+def _distance(kind: Kind, step: Numbers) -> Numbers:
+    """How far a row moves a sum, in lengths of the longest row: as proved, or the published 4."""
     proved = slickness.center_step(step, kind.features)
-    claimed = proved if kind.tight else np.maximum(proved, PUBLISHED_L2)
-    return claimed / (np.asarray(public.rows, np.float64) * np.asarray(_density(public)))
+    return proved if kind.tight else proved.clip(min=PUBLISHED_L2)
 
 
 def _density(public: Public) -> np.ndarray:
@@ -209,35 +169,29 @@ def _density(public: Public) -> np.ndarray:
     return np.asarray(public.reweighting.density, np.float32).astype(np.float64)
 
 
-def grid(sigma: Numbers, public: Public) -> np.ndarray:
-    """f64[...]: the public grid of the sums, for these rows and noise of sigma on a centre."""
-    units = np.asarray(public.rows, np.float64) * _density(public) * GRID * 2.0**14
-    finite = np.where(np.isfinite(sigma), sigma, 0).astype(np.float64)
-    return slickness.sum_step(public.rows, finite * units)
+def params(kind: Kind, noise: Mapping[str, Numbers], public: Public) -> Params:
+    """The learner's numbers. The sensitivity depends on the grid, and the grid on the noise.
 
-
-def calibrate(kind: Kind, allowance: Allowance, rounds: Numbers, public: Public) -> CenterBudget:
-    """The budget: a round has one draw.
-
-    The sensitivity depends on the grid, and the grid on the noise. So the grid is chosen for the
-    noise of a finer grid, which it hardly changes.
+    So the grid is chosen for the noise of a finer grid, which it hardly changes.
     """
-    of_round, gaussian = allowance.part(1 / np.asarray(rounds)), mechanisms.rounded_gaussian
+    multiplier = np.asarray(noise["center"], np.float64)
+    finite = np.where(np.isfinite(multiplier), multiplier, 0) * _UNIT
     step = slickness.sum_step(public.rows)
     for _ in range(2):
-        sigma = gaussian.scale(_sensitivity(kind, step, public), of_round)
-        step = np.maximum(step, grid(sigma, public))
-    return CenterBudget(gaussian.scale(_sensitivity(kind, step, public), of_round), step)
+        step = np.maximum(step, slickness.sum_step(public.rows, finite * _distance(kind, step)))
+    return Params(dict(noise), step)
 
 
-def calibrate_for_noise(sigma: Numbers, public: Public) -> CenterBudget:
-    """The budget for a given sigma; the ledger states its cost."""
-    return CenterBudget(sigma, grid(sigma, public))
+def for_noise(kind: Kind, sigma: Numbers, public: Public) -> Params:
+    """The numbers for noise of a given sigma on a centre; the ledger states its cost."""
+    in_sum = np.asarray(sigma, np.float64) * np.asarray(public.rows, np.float64) * _density(public)
+    step = slickness.sum_step(public.rows, in_sum * _UNIT)
+    return Params({"center": quotient_up(in_sum * ROUNDING, _distance(kind, step))}, step)
 
 
-def steps_to_center(budget: CenterBudget, public: Public, cap: Numbers = 1.0) -> Array:
+def steps_to_center(budget: Params, public: Public, cap: Numbers = 1.0) -> Array:
     """f32[]: the length in a centre of one step of the sums' grid, for weights of that cap."""
-    return cap * budget.step / (jnp.asarray(_mass(public)) * np.float32(GRID * 2**14))
+    return cap * budget.step / (jnp.asarray(_mass(public)) * np.float32(_UNIT))
 
 
 def program(
@@ -245,7 +199,7 @@ def program(
     draw: boundary.Draw,
     table: Balls,
     weights: Array,
-    budget: CenterBudget,
+    budget: Params,
     public: Public,
 ) -> None:
     """Draw one vector: the weighted sum of signed rows, on a public grid.
@@ -258,39 +212,33 @@ def program(
             f"the recipe is for at most {kind.features} features, got {len(table.columns)}"
         )
 
+    del public
+
     # The sum of weight times label times row over all present rows.
     signed = jnp.where(table.target, weights, -weights)
     signed = jnp.where(table.present, signed, 0).astype(jnp.int8)
     sums = signed_sums(signed, table.digits, budget.step)
 
     # Noise in steps of the grid.
-    steps = 1 / steps_to_center(budget, public)
-    draw("center", mechanisms.rounded_gaussian, sums, budget.sigma * steps, steps)
+    draw(
+        "center",
+        mechanisms.rounded_gaussian,
+        sums,
+        sensitivity=_distance(kind, budget.step) * (_UNIT / budget.step),
+        moves=kind.features,
+        theorem="docs/privacy.md 10" if kind.tight else "Bun et al. (2020), Thm 27",
+        releases="centre of the weighted examples",
+        unit="step of the sums' grid",
+    )
 
 
-def hypothesis(kind: Kind, release: Release, budget: CenterBudget, public: Public) -> Halfspace:
+def hypothesis(kind: Kind, release: Release, budget: Params, public: Public) -> Halfspace:
     """The released centre, or its direction."""
     center = release["center"].astype(jnp.float32) * steps_to_center(budget, public, public.cap)
     if kind.normalized:
         length = jnp.sqrt(jnp.sum(center**2))
         center = center / jnp.where(length > 0, length, 1)
     return Halfspace(center)
-
-
-def events(kind: Kind, budget: CenterBudget, public: Public) -> list[Event]:
-    """One event: the centre."""
-    return [
-        Event(
-            "center",
-            mechanisms.rounded_gaussian,
-            "centre of the weighted examples",
-            sensitivity=_sensitivity(kind, budget.step, public),
-            scale=budget.sigma,
-            theorem="docs/privacy.md 10" if kind.tight else "Bun et al. (2020), Thm 27",
-            moved=kind.features,
-            unit="length of the longest row, at a weight cap of 1",
-        )
-    ]
 
 
 @functools.cache
@@ -300,10 +248,11 @@ def halfspace(
     """The noisy centre: a release of the vector sum of mu(j) y_j x_j / (kappa m) + N(0, sigma^2 I).
 
     Guarantee, under `relation`, with `reweighting.lazy_bregman`, or with weights of at most u that
-    depend on their own row alone. The release is rho-zCDP with rho = 2 / (kappa m sigma)^2 and what
-    rounding adds, by `slickness.center_step`. Sigma is multiplied by the round's public weight cap
-    u. The published calibration's ledger has 8 / (kappa n sigma)^2 (Bun et al. (2020), Theorem 30's
-    proof), which is true and four times what is needed. There is no pure guarantee.
+    depend on their own row alone. With noise of sigma on a centre, the release is rho-zCDP with
+    rho = 2 / (kappa m sigma)^2 and what rounding adds, by `slickness.center_step`. Sigma is
+    multiplied by the round's public weight cap u. The published calibration's ledger has
+    8 / (kappa n sigma)^2 (Bun et al. (2020), Theorem 30's proof), which is true and four times what
+    is needed. There is no pure guarantee.
 
     Rows are rounded towards 0 to multiples of 2^-14, and their sums are exact integers. Sums are
     rounded down to a public grid, which `slickness.center_step` allows for. The release is a
@@ -327,10 +276,10 @@ def halfspace(
     return boundary.weak_learner(
         functools.partial(program, kind),
         functools.partial(hypothesis, kind),
-        functools.partial(events, kind),
+        {"center": 1.0},
         HALFSPACES,
         relation,
-        calibrate=functools.partial(calibrate, kind),
+        params=functools.partial(params, kind),
         coupled=True,
         tag=f"halfspace({relation_name(relation)}, {calibration}, {normalized}, {features})",
     )

@@ -12,26 +12,10 @@ import numpy as np
 
 from dpbt.base import BINARY, Array, HypothesisClass, Response, Table, dtype_and_rank
 from dpbt.data import questions
-from dpbt.learners import rules
+from dpbt.learners.hypotheses.kind import Of
+from dpbt.learners.hypotheses.oblivious import ObliviousTree
 from dpbt.learners.oblivious_questions import Attribute
 from dpbt.public import without_values
-
-
-class ObliviousTree(NamedTuple):
-    """A tree of which every level asks one question.
-
-    Attributes:
-        feature: i32[D]: the feature that each level reads.
-        right: bool[D, CELLS]: whether a row with this cell of the feature goes right. For a column
-            whose cells are ordered these cells have no gap, as `oblivious_questions.draw` makes
-            them.
-        leaf: f32[2^D]: the value added to the score; the first level is the highest bit. It is
-            f32[K, 2^D] with several classes.
-    """
-
-    feature: Array
-    right: Array
-    leaf: Array
 
 
 class Rows(NamedTuple):
@@ -217,9 +201,8 @@ def hypothesis_class(
         example=example,
         check=functools.partial(_check_table, attributes),
         prepare=prepare,
-        predict=functools.partial(predict, attributes),
+        predict=Of("oblivious trees", functools.partial(predict, attributes)),
         bound=lambda tree: jnp.max(jnp.abs(tree.leaf)),
-        explain=rules.of_oblivious_trees,
         scaled=lambda trees, slope: trees._replace(leaf=trees.leaf * slope),
         place=functools.partial(place, attributes),
         response=response,

@@ -8,7 +8,7 @@ and for a number, it is the sum of the clipped residuals.
 
 import functools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 import jax
@@ -23,7 +23,6 @@ from dpbt.base import (
     NUMBER,
     AnyArray,
     Array,
-    Epilogue,
     Public,
     Relation,
     Release,
@@ -42,23 +41,21 @@ from dpbt.learners.oblivious_hypotheses import (
 )
 from dpbt.learners.oblivious_questions import Attribute
 from dpbt.privacy import boundary, sensitivity
-from dpbt.privacy.accounting import Event
-from dpbt.privacy.mechanism import Mechanism, Sensitivity
+from dpbt.privacy.mechanism import Mechanism, Numbers, Sensitivity
+from dpbt.privacy.sensitivity import moved_rows
 from dpbt.reweighting import whole_rows
-from dpbt.validate import floats, shown, whole, wholes
+from dpbt.validate import shown, whole, wholes, within
 
 MOST_DEPTH = 10
 """Trees have at most 2^10 leaves."""
 
 
-class ObliviousBudget(NamedTuple):
+class Params(NamedTuple):
     """The traced numbers of oblivious trees; each may have leading axes of settings.
 
     Attributes:
-        sum_scale: f32[], noise of the leaf sums, in grid units (of the weight cap / GRID).
-        histogram_scale: f32[], noise of the prologue's counts, in rows; 0 without a prologue.
-        score_scale: f32[], noise of the epilogue's counts, or of a number's histogram, in rows; 0
-            without either.
+        noise: f32[], the noise multiplier of "sums", and of "histogram", "target" and "scores"
+            where they are drawn.
         step: f32[], s: the step of a leaf whose sum is as large as its noise, in nats, or in
             spreads of a number.
         limit: f32[], v: no leaf moves a score by more, in nats or in spreads.
@@ -66,13 +63,25 @@ class ObliviousBudget(NamedTuple):
         seed: f32[], a whole number below 2^24 from which the public questions follow.
     """
 
-    sum_scale: AnyArray
-    histogram_scale: AnyArray
-    score_scale: AnyArray
+    noise: Mapping[str, AnyArray]
     step: AnyArray
     limit: AnyArray
     curvature: AnyArray
     seed: AnyArray
+
+
+class Settings(NamedTuple):
+    """The numbers of `Params` that are no noise."""
+
+    step: Numbers = 0.2
+    limit: Numbers = 0.6
+    curvature: Numbers = 0.0
+    seed: Numbers = 0.0
+
+    def with_noise(self, noise: Mapping[str, Numbers], public: Public) -> Params:
+        """The learner's numbers."""
+        del public
+        return Params(dict(noise), *self)
 
 
 class Kind(NamedTuple):
@@ -152,7 +161,7 @@ def sum_sensitivity(kind: Kind) -> float:
     L1 norm for noise that is priced by L1, else the L2 norm. So the same bounds hold for all K sums
     together.
     """
-    moved = GRID * sensitivity.moved_rows(kind.relation)
+    moved = GRID * moved_rows(kind.relation)
     return kind.noise.bound(Sensitivity(moved, moved))
 
 
@@ -202,61 +211,45 @@ def _opening(
     draw: boundary.Draw,
     rows: Rows,
     weights: Array,
-    budget: ObliviousBudget,
+    budget: Params,
     public: Public,
 ) -> None:
     """The class histograms of all attributes, and the histogram of a number."""
-    del public
+    del budget, public
     if kind.marginals:
         histograms = _histograms(kind, cells_of(kind.attributes, rows), rows.target, weights)
-        counts = boundary.Total(histograms, whole_rows)
-        draw("histogram", kind.noise, counts, budget.histogram_scale)
+        draw(
+            "histogram",
+            kind.noise,
+            boundary.Total(histograms, whole_rows),
+            sensitivity=histogram_sensitivity(kind),
+            moves=len(kind.attributes) * moved_rows(kind.relation),
+            theorem="docs/privacy.md O1",
+            releases=f"{'' if kind.response == NUMBER else 'class '}histogram of every attribute",
+        )
     if kind.response == NUMBER:
         counts = target_histogram.counts(rows.target, weights.astype(jnp.int32), kind.target_bins)
-        total = boundary.Total(counts, whole_rows)
-        draw(target_histogram.SITE, kind.noise, total, budget.score_scale)
-
-
-def _opening_events(kind: Kind, budget: ObliviousBudget, public: Public) -> list[Event]:
-    del public
-    moved = sensitivity.moved_rows(kind.relation)
-    events = []
-    if kind.marginals:
-        what = "class histogram of every attribute"
-        if kind.response == NUMBER:
-            what = "histogram of every attribute"
-        events.append(
-            Event(
-                "histogram",
-                kind.noise,
-                what,
-                histogram_sensitivity(kind),
-                budget.histogram_scale,
-                "docs/privacy.md O1",
-                moved=len(kind.attributes) * moved,
-            )
+        draw(
+            target_histogram.SITE,
+            kind.noise,
+            boundary.Total(counts, whole_rows),
+            sensitivity=sensitivity.histograms(kind.relation),
+            moves=moved_rows(kind.relation),
+            theorem="docs/privacy.md O1",
+            releases="histogram of the target",
         )
-    if kind.response == NUMBER:
-        events.append(
-            Event(
-                target_histogram.SITE,
-                kind.noise,
-                "histogram of the target",
-                target_histogram.target_sensitivity(kind.relation, kind.noise),
-                budget.score_scale,
-                "docs/privacy.md O1",
-                moved=moved,
-            )
-        )
-    return events
 
 
-def _fitted_target(
-    kind: Kind, release: Release, budget: ObliviousBudget
-) -> tuple[Array, Array, Array]:
+def _fitted_target(kind: Kind, release: Release, budget: Params) -> tuple[Array, Array, Array]:
     """(centre, spread, rows) of a number, as its released histogram says."""
-    deviation = rounded(kind.deviation * budget.score_scale)
+    moved = kind.noise.bound(sensitivity.histograms(kind.relation))
+    deviation = _deviation(kind, moved, budget, target_histogram.SITE)
     return target_histogram.fitted(release[target_histogram.SITE], deviation)
+
+
+def _deviation(kind: Kind, moved: float, budget: Params, site: str) -> Array:
+    """f32[]: the standard deviation of the noise at a site, of a sensitivity."""
+    return rounded(np.float32(kind.deviation * moved) * budget.noise[site])
 
 
 def _class_totals(kind: Kind, histogram: Array) -> Array:
@@ -266,7 +259,7 @@ def _class_totals(kind: Kind, histogram: Array) -> Array:
     return jnp.maximum(jnp.median(totals, axis=0), 10.0)
 
 
-def _start(kind: Kind, release: Release, budget: ObliviousBudget) -> Array:
+def _start(kind: Kind, release: Release, budget: Params) -> Array:
     """The score that rows start from.
 
     Of two classes it is f32[], the log ratio in bits, shrunk by noise. Of several classes it is
@@ -277,7 +270,8 @@ def _start(kind: Kind, release: Release, budget: ObliviousBudget) -> Array:
     totals = _class_totals(kind, release["histogram"])
     cells = float(_known_cells(kind).sum(axis=1).mean())
     columns = cells / len(kind.attributes)
-    deviation = rounded(kind.deviation * math.sqrt(columns) * budget.histogram_scale)
+    moved = histogram_sensitivity(kind) * math.sqrt(columns)
+    deviation = _deviation(kind, moved, budget, "histogram")
     shrunk = totals + rounded(3 * deviation)
     if kind.response == BINARY:
         return jnp.log2(shrunk[1] / shrunk[0])
@@ -286,32 +280,26 @@ def _start(kind: Kind, release: Release, budget: ObliviousBudget) -> Array:
 
 
 def _prologue(kind: Kind) -> LearnerPrologue:
-    program = functools.partial(_opening, kind), functools.partial(_opening_events, kind)
+    program = functools.partial(_opening, kind)
     start, tag = functools.partial(_start, kind), f"histograms({kind.tag})"
     if kind.response != NUMBER:
 
-        def members(release: Release, budget: ObliviousBudget) -> Array:
+        def members(release: Release, budget: Params) -> Array:
             del budget
             return jnp.sum(_class_totals(kind, release["histogram"]))
 
-        return LearnerPrologue(*program, start, tag, seen=members)
+        return LearnerPrologue(program, start, tag, seen=members)
 
-    def unit(release: Release, budget: ObliviousBudget) -> Array:
+    def unit(release: Release, budget: Params) -> Array:
         return _fitted_target(kind, release, budget)[1]
 
-    def seen(release: Release, budget: ObliviousBudget) -> Array:
+    def seen(release: Release, budget: Params) -> Array:
         return _fitted_target(kind, release, budget)[2]
 
-    return LearnerPrologue(*program, start, tag, unit, seen)
+    return LearnerPrologue(program, start, tag, unit, seen)
 
 
-def _epilogue(kind: Kind) -> Epilogue:
-    return score_line.epilogue(
-        kind.relation, kind.noise, lambda budget: budget.score_scale, kind.response
-    )
-
-
-def _masses(kind: Kind, budget: ObliviousBudget, public: Public) -> tuple[Array, Array]:
+def _masses(kind: Kind, budget: Params, public: Public) -> tuple[Array, Array]:
     """f32[F, C], the estimated share of rows in each cell, and f32[], how many rows there are.
 
     Uniform over the cells of a feature without histograms.
@@ -328,7 +316,8 @@ def _masses(kind: Kind, budget: ObliviousBudget, public: Public) -> tuple[Array,
 
     # What stands above the noise, and a tenth of uniform.
     histogram = public.prologue["histogram"]
-    noise = rounded(kind.deviation * math.sqrt(kind.columns) * budget.histogram_scale)
+    moved = histogram_sensitivity(kind) * math.sqrt(kind.columns)
+    noise = _deviation(kind, moved, budget, "histogram")
     rows = jnp.sum(histogram, axis=2).astype(jnp.float32)
     above = jnp.where(jnp.asarray(known), jnp.maximum(rows - noise, 0), 0)
     total = jnp.sum(above, axis=1, keepdims=True)
@@ -342,7 +331,7 @@ def _masses(kind: Kind, budget: ObliviousBudget, public: Public) -> tuple[Array,
 # One round.
 
 
-def structure(kind: Kind, budget: ObliviousBudget, public: Public) -> tuple[ObliviousTree, Array]:
+def structure(kind: Kind, budget: Params, public: Public) -> tuple[ObliviousTree, Array]:
     """The round's tree, with leaves of 0, and f32[2^D]: the estimated rows of each leaf."""
     mass, rows = _masses(kind, budget, public)
     mass = jnp.pad(mass, ((0, 0), (0, CELLS - kind.widest)))
@@ -354,7 +343,7 @@ def structure(kind: Kind, budget: ObliviousBudget, public: Public) -> tuple[Obli
     return ObliviousTree(asked.feature, asked.right, leaves), rounded(rows * asked.share)
 
 
-def _known(kind: Kind, budget: ObliviousBudget, public: Public) -> tuple[ObliviousTree, Array]:
+def _known(kind: Kind, budget: Params, public: Public) -> tuple[ObliviousTree, Array]:
     """The round's `structure`, as the loop gives it, or worked out here outside of rounds."""
     if public.structure is not None:
         return public.structure
@@ -393,7 +382,7 @@ def program(
     draw: boundary.Draw,
     rows: Rows,
     weights: Array,
-    budget: ObliviousBudget,
+    budget: Params,
     public: Public,
 ) -> None:
     """One draw: for each leaf the sums of residuals over its rows, in grid units, exact integers.
@@ -407,7 +396,17 @@ def program(
         total = jax.lax.map(lambda residual: sums(residual, leaf), residuals)
     else:
         total = sums(residuals, leaf)
-    draw("sums", kind.noise, boundary.Total(total), budget.sum_scale)
+    draw(
+        "sums",
+        kind.noise,
+        boundary.Total(total),
+        sensitivity=sum_sensitivity(kind),
+        moves=moved_rows(kind.relation) * _sums_of_a_row(kind),
+        theorem="docs/privacy.md O2",
+        releases="signed weights, all leaves"
+        if kind.response == BINARY
+        else "residuals, all leaves",
+    )
 
 
 def _residuals(kind: Kind, rows: Rows, weights: Array) -> Array:
@@ -428,15 +427,13 @@ def _residuals(kind: Kind, rows: Rows, weights: Array) -> Array:
     return jnp.where(within[None], whole, 0)
 
 
-def hypothesis(
-    kind: Kind, release: Release, budget: ObliviousBudget, public: Public
-) -> ObliviousTree:
+def hypothesis(kind: Kind, release: Release, budget: Params, public: Public) -> ObliviousTree:
     """The tree: each leaf moves as far as its sum stands above the noise.
 
     `oblivious_leaves.steps` has the formula.
     """
     tree, rows = _known(kind, budget, public)
-    deviation = rounded(kind.deviation * budget.sum_scale)
+    deviation = _deviation(kind, sum_sensitivity(kind), budget, "sums")
     numbers = deviation, budget.step, budget.limit, budget.curvature
     leaf = oblivious_leaves.steps(
         release["sums"], rows, kind.smoothing, kind.response, *numbers, public
@@ -455,20 +452,15 @@ def _sums_of_a_row(kind: Kind) -> int:
     return min(kind.response.classes, most)
 
 
-def events(kind: Kind, budget: ObliviousBudget, public: Public) -> list[Event]:
-    """One line: the leaf sums."""
-    del public
-    return [
-        Event(
-            "sums",
-            kind.noise,
-            "signed weights, all leaves" if kind.response == BINARY else "residuals, all leaves",
-            sum_sensitivity(kind),
-            budget.sum_scale,
-            "docs/privacy.md O2",
-            moved=sensitivity.moved_rows(kind.relation) * _sums_of_a_row(kind),
-        )
-    ]
+def default_fractions(kind: Kind) -> dict[str, float]:
+    """A tenth of the budget for each of what is drawn once, and the rest for the trees."""
+    once = {
+        "histogram": kind.marginals,
+        target_histogram.SITE: kind.response == NUMBER,
+        score_line.SITE: kind.scores,
+    }
+    drawn = [site for site, is_drawn in once.items() if is_drawn]
+    return {"sums": 1 - 0.1 * len(drawn), **dict.fromkeys(drawn, 0.1)}
 
 
 def checked_kind(
@@ -484,75 +476,7 @@ def checked_kind(
     monotone: Sequence[int] = (),
     target_bins: int = 32,
 ) -> Kind:
-    """The static part of a tree; arguments as `oblivious_tree` has them.
-
-    Raises:
-        ValueError: naming the argument that is out of its range.
-    """
-    most = MOST_DEPTH
-    if (depth := whole("depth", depth)) > most:
-        raise ValueError(f"depth must be at most {most}, got {depth}")
-    counts = wholes("mixes", mixes).reshape(-1)
-    if counts.max() > most:
-        raise ValueError(f"mixes must be one or more numbers in 1..{most}, got {shown(mixes)}")
-    near = floats("smoothing", smoothing)
-    if near.ndim or not 0 <= near < 1:
-        raise ValueError(f"smoothing must be one number in [0, 1), got {shown(smoothing)}")
-    if scores and response == NUMBER:
-        raise ValueError("scores by class need classes: a number has no scores_share")
-    _check_monotone(attributes, monotone, response)
-    numbers, once = tuple(int(count) for count in counts), (marginals, scores)
-    static = tuple(attributes), depth, numbers, *once, float(near), relation, noise
-    bins = whole("target_bins", target_bins)
-    if not 2 <= bins <= target_histogram.MOST_BINS:
-        most = target_histogram.MOST_BINS
-        raise ValueError(f"target_bins must be in 2..{most}, got {bins}")
-    return Kind(*static, response, tuple(monotone), bins)
-
-
-def _check_monotone(
-    attributes: Sequence[Attribute], monotone: Sequence[int], response: Response
-) -> None:
-    """Refuse constraints that leaves cannot keep.
-
-    Raises:
-        ValueError: saying which.
-    """
-    if not any(monotone):
-        return
-    if response.axes:
-        raise ValueError("monotone constraints need one score, and several classes have one each")
-    if len(monotone) != len(attributes) or not set(monotone) <= {-1, 0, 1}:
-        got = shown(list(monotone))
-        raise ValueError(f"monotone must hold -1, 0 or 1 for each attribute, got {got}")
-    for number, (attribute, direction) in enumerate(zip(attributes, monotone, strict=True)):
-        if direction and not attribute.ordered:
-            raise ValueError(f"attribute {number} has no order, so nothing is monotone in it")
-
-
-def oblivious_tree(
-    attributes: Sequence[Attribute],
-    depth: int,
-    relation: Relation,
-    noise: Mechanism,
-    *,
-    mixes: Sequence[int] = (1, 2, 3),
-    marginals: bool = False,
-    scores: bool = False,
-    smoothing: float = 0.1,
-    response: Response = BINARY,
-    monotone: Sequence[int] = (),
-    target_bins: int = 32,
-) -> WeakLearner:
-    """Oblivious trees over public questions, for boosting with clipped weights.
-
-    Guarantee, under `relation`, with weights of each row's own (`reweighting.clipped_mirror`, or
-    `reweighting.residuals` where the response is not one of two classes): a round costs what the
-    mechanism costs at `sum_sensitivity`. The prologue costs what it costs at
-    `histogram_sensitivity`, and at `target_histogram.target_sensitivity` for a number. All
-    statistics are exact integers. The questions cost nothing: they follow from the domain, the
-    seed, the number of the round and the released histograms. With rounded Gaussian noise, T rounds
-    are exactly sqrt(T) shift-GDP.
+    """The static part of a tree, checked.
 
     Args:
         attributes: of the public domain, one for each feature. `recipes.oblivious.attributes_of`
@@ -575,21 +499,70 @@ def oblivious_tree(
     Raises:
         ValueError: naming the argument that is out of its range.
     """
-    static = mixes, marginals, scores, smoothing, response, monotone, target_bins
-    return of_kind(checked_kind(attributes, depth, relation, noise, *static))
+    depth = whole("depth", depth, MOST_DEPTH)
+    counts = wholes("mixes", mixes).reshape(-1)
+    if counts.max() > MOST_DEPTH:
+        raise ValueError(
+            f"mixes must be one or more numbers in 1..{MOST_DEPTH}, got {shown(mixes)}"
+        )
+    near = within("smoothing", smoothing, "[0, 1)")
+    if near.ndim:
+        raise ValueError(f"smoothing must be one number, got {shown(smoothing)}")
+    if scores and response == NUMBER:
+        raise ValueError("scores by class need classes: a number has no scores_share")
+    _check_monotone(attributes, monotone, response)
+    bins = within("target_bins", target_bins, f"[2, {target_histogram.MOST_BINS}]", whole=True)
+    numbers, once = tuple(counts.tolist()), (marginals, scores)
+    static = tuple(attributes), depth, numbers, *once, float(near), relation, noise
+    return Kind(*static, response, tuple(monotone), int(bins))
+
+
+def _check_monotone(
+    attributes: Sequence[Attribute], monotone: Sequence[int], response: Response
+) -> None:
+    """Refuse constraints that leaves cannot keep.
+
+    Raises:
+        ValueError: saying which.
+    """
+    if not any(monotone):
+        return
+    if response.axes:
+        raise ValueError("monotone constraints need one score, and several classes have one each")
+    if len(monotone) != len(attributes) or not set(monotone) <= {-1, 0, 1}:
+        got = shown(list(monotone))
+        raise ValueError(f"monotone must hold -1, 0 or 1 for each attribute, got {got}")
+    for number, (attribute, direction) in enumerate(zip(attributes, monotone, strict=True)):
+        if direction and not attribute.ordered:
+            raise ValueError(f"attribute {number} has no order, so nothing is monotone in it")
 
 
 @functools.cache
-def of_kind(kind: Kind) -> WeakLearner:
-    """The weak learner of static parts; see `oblivious_tree`."""
+def oblivious_tree(kind: Kind) -> WeakLearner:
+    """Oblivious trees over public questions, for boosting with clipped weights.
+
+    Guarantee, under `relation`, with weights of each row's own (`reweighting.clipped_mirror`, or
+    `reweighting.residuals` where the response is not one of two classes): a round costs what the
+    mechanism costs at `sum_sensitivity`. The prologue costs what it costs at
+    `histogram_sensitivity`, and for a number at that of one histogram. All
+    statistics are exact integers. The questions cost nothing: they follow from the domain, the
+    seed, the number of the round and the released histograms. With rounded Gaussian noise, T rounds
+    are exactly sqrt(T) shift-GDP.
+
+    Args:
+        kind: the static parts, as `checked_kind` makes them.
+    """
     return boundary.weak_learner(
         functools.partial(program, kind),
         functools.partial(hypothesis, kind),
-        functools.partial(events, kind),
+        default_fractions(kind),
         hypothesis_class(kind.attributes, kind.response),
         kind.relation,
         prologue=_prologue(kind) if kind.marginals or kind.response == NUMBER else None,
-        epilogue=_epilogue(kind) if kind.scores else None,
+        epilogue=score_line.epilogue(kind.relation, kind.noise, kind.response)
+        if kind.scores
+        else None,
+        params=Settings().with_noise,
         tag=f"oblivious_tree({kind.tag})",
         structure=functools.partial(structure, kind),
     )

@@ -8,12 +8,11 @@ import functools
 from typing import NamedTuple
 
 import jax.numpy as jnp
-import numpy as np
 
 from dpbt.base import (
     GRID,
-    AnyArray,
     Array,
+    Noise,
     Public,
     Relation,
     Release,
@@ -23,23 +22,11 @@ from dpbt.base import (
 )
 from dpbt.learners import trees
 from dpbt.privacy import accounting, boundary, mechanisms, slickness, variates
-from dpbt.privacy.accounting import Event
-from dpbt.privacy.mechanism import Allowance, Mechanism, Numbers
+from dpbt.privacy.mechanism import Mechanism
 from dpbt.privacy.mechanisms import Scores
 
 PUBLISHED_RANGE = 4
 """The 4 in 4 eta zeta of Asadi et al. (2022), Theorem 8.2; `slickness.RULE_RANGE` is 2."""
-
-
-class RuleBudget(NamedTuple):
-    """The traced numbers of 1-rules; each may have leading axes of settings.
-
-    Attributes:
-        rule_scale: f32[], the temperature of the exponential mechanism, or the scale of Laplace
-            noise, in grid units (of the weight cap / GRID); 0 for the best rule, without privacy.
-    """
-
-    rule_scale: AnyArray
 
 
 class Kind(NamedTuple):
@@ -64,13 +51,6 @@ class Kind(NamedTuple):
 def _sensitivity(kind: Kind) -> int:
     """The range of the change of the errors of all rules, in grid units."""
     return GRID * (slickness.RULE_RANGE if kind.tight else PUBLISHED_RANGE)
-
-
-def calibrate(kind: Kind, allowance: Allowance, rounds: Numbers, public: Public) -> RuleBudget:
-    """The budget: a round has one draw."""
-    del public
-    of_round = allowance.part(1 / np.asarray(rounds))
-    return RuleBudget(kind.mechanism.scale(_sensitivity(kind), of_round))
 
 
 def error_weights(table: trees.Prepared, weights: Array) -> Array:
@@ -103,7 +83,7 @@ def program(
     draw: boundary.Draw,
     table: trees.Prepared,
     weights: Array,
-    budget: RuleBudget,
+    budget: Noise,
     public: Public,
 ) -> None:
     """One selection among all rules, by their errors.
@@ -111,7 +91,7 @@ def program(
     Raises:
         ValueError: for noisy max on a table that allows some of its splits only.
     """
-    del public
+    del budget, public
 
     # Rules of splits that may not be chosen are masked.
     allowed = None
@@ -124,7 +104,16 @@ def program(
         allowed = jnp.concatenate([jnp.ones(2, bool), jnp.repeat(table.allowed, 2)])
 
     scores = boundary.Total(error_weights(table, weights), _minus_errors, (allowed,))
-    draw("rule", kind.mechanism, scores, budget.rule_scale)
+    draw(
+        "rule",
+        kind.mechanism,
+        scores,
+        sensitivity=_sensitivity(kind),
+        moves=1,
+        theorem="docs/privacy.md 8" if kind.tight else "Asadi et al. (2022), Thm 8.2",
+        releases="a split, its negation or a constant",
+        unit=accounting.ROW_STEP,
+    )
 
 
 def _minus_errors(errors: Array, allowed: Array | None) -> Scores:
@@ -133,27 +122,10 @@ def _minus_errors(errors: Array, allowed: Array | None) -> Scores:
         return mechanisms.behind_best(-errors, allowed)
 
 
-def hypothesis(kind: Kind, release: Release, budget: RuleBudget, public: Public) -> Tree:
+def hypothesis(kind: Kind, release: Release, budget: Noise, public: Public) -> Tree:
     """The rule as a tree of depth one."""
     del kind, budget, public
     return rule(release["rule"])
-
-
-def events(kind: Kind, budget: RuleBudget, public: Public) -> list[Event]:
-    """One line: the rule."""
-    del public
-    return [
-        Event(
-            "rule",
-            kind.mechanism,
-            "a split, its negation or a constant",
-            sensitivity=_sensitivity(kind),
-            scale=budget.rule_scale,
-            theorem="docs/privacy.md 8" if kind.tight else "Asadi et al. (2022), Thm 8.2",
-            moved=1,
-            unit=accounting.ROW_STEP,
-        )
-    ]
 
 
 @functools.cache
@@ -181,10 +153,9 @@ def one_rule(
     return boundary.weak_learner(
         functools.partial(program, kind),
         functools.partial(hypothesis, kind),
-        functools.partial(events, kind),
+        {"rule": 1.0},
         trees.TREES,
         relation,
-        calibrate=functools.partial(calibrate, kind),
         coupled=True,
         work=functools.partial(trees.work, nodes=1),
         tag=f"one_rule({relation_name(relation)}, {calibration}, {mechanism.name})",

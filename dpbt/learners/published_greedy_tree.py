@@ -5,39 +5,52 @@ alpha of equation (16) is read off the data. Leveraged links have discrete Lapla
 """
 
 import functools
+from collections.abc import Mapping
+from typing import NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
 
-from dpbt.base import GRID, Array, LossFamily, Public, Release, Tree, WeakLearner
+from dpbt.base import GRID, AnyArray, Array, LossFamily, Public, Release, Tree, WeakLearner
 from dpbt.learners import trees
 from dpbt.learners.greedy_tree import (
-    BY_DEPTH,
     TINY_PRIOR,
     AlphaOfLevel,
     Kind,
+    Params,
     Settings,
-    Shares,
     SplitPrice,
-    TreeBudget,
     default_settings,
     errors,
+    fractions,
     gathered_splits,
     grow,
     link_values,
     public_alpha,
-    split_events,
 )
 from dpbt.losses import check_criterion
 from dpbt.privacy import boundary, mechanisms, sensitivity
-from dpbt.privacy.accounting import Event
-from dpbt.privacy.mechanism import Allowance, Numbers, quotient_up, rounded_down
+from dpbt.privacy.mechanism import ROUNDING, Numbers, rounded_down
 
 ALPHA_LEAK = "alpha of equation (16) is a ratio of error counts, read off the private rows"
 
+
+class PublishedParams(NamedTuple):
+    """The traced numbers of a published tree.
+
+    Attributes:
+        noise: f32[], the noise multiplier of the splits of each depth, and of "leaf".
+        settings: numbers that are no noise.
+        leaf_step: f32[], a power of two: the public grid that leaf values lie on.
+    """
+
+    noise: Mapping[str, AnyArray]
+    settings: Settings
+    leaf_step: AnyArray
+
+
 PRICE = SplitPrice(
     bound=sensitivity.published_split,
-    factor=2,
     moves=2,
     pays=lambda level: 2**level,
     moved=lambda level: 2**level,
@@ -47,13 +60,13 @@ PRICE = SplitPrice(
 """Each node is paid for. Its scores move by at most the bound either way, a range of twice that."""
 
 
-def private_objective(draw: boundary.Draw, budget: TreeBudget) -> AlphaOfLevel:
+def private_objective(draw: boundary.Draw, settings: Settings) -> AlphaOfLevel:
     """Objective calibration as published, equation (16): alpha_k = errors_k / errors_0, exact.
 
     Alpha changes with the level, where the paper changes it leaf by leaf. Without an error at the
     root, alpha is 1 at the root and 0 below.
     """
-    del draw, budget
+    del draw, settings
     exact_errors: list[Array] = []
 
     def alpha(level: int, totals: Array) -> Array:
@@ -71,11 +84,6 @@ def leaf_range(step: Numbers, clip: Numbers) -> np.ndarray:
     return 2 * (step * clip**2).astype(np.float64)
 
 
-def _leaf_sensitivity(widest: Numbers, leaf_step: Numbers) -> np.ndarray:
-    """f64[...]: the range of a leaf in steps of its grid, plus one step for rounding to it."""
-    return np.floor(np.asarray(widest, np.float64) / np.asarray(leaf_step, np.float64)) + 1
-
-
 def _leaf_step(widest: np.ndarray, epsilon: np.ndarray) -> np.ndarray:
     """The grid of leaf values: a power of two, far finer than their range and their noise.
 
@@ -89,38 +97,14 @@ def _leaf_step(widest: np.ndarray, epsilon: np.ndarray) -> np.ndarray:
     return 2.0 ** np.floor(np.log2(step))
 
 
-def calibrate(
-    kind: Kind,
-    shares: Shares,
-    settings: Settings,
-    allowance: Allowance,
-    rounds: Numbers,
-    public: Public,
-) -> TreeBudget:
-    """The paper's budget: the nodes of a depth share it equally, and so do all leaves.
-
-    The arguments are those of `greedy_tree.calibrate`.
-    """
+def params(settings: Settings, noise: Mapping[str, AnyArray], public: Public) -> PublishedParams:
+    """The learner's numbers: the grid of leaf values follows from their noise."""
     del public
-
-    # The allowance of a tree: an equal share for each depth, and one for each leaf.
-    depth = kind.depth
-    tree = allowance.part(1 / np.asarray(rounds))
-    level_epsilon = tree.part(np.asarray(shares.structure) / depth).epsilon
-    leaf = tree.part((1 - np.asarray(shares.structure)) / 2**depth)
-
-    # The grid of leaf values, and their noise in steps of it.
     step, clip = rounded_down(settings.step), rounded_down(settings.clip)
-    widest = leaf_range(step, clip)
-    leaf_step = _leaf_step(widest, leaf.epsilon)
-    noise_steps = kind.noise.scale(_leaf_sensitivity(widest, leaf_step), leaf)
-    return TreeBudget(
-        split_epsilon=rounded_down(level_epsilon[..., None] / 2.0 ** np.arange(depth)),
-        error_scale=np.zeros(()),
-        leaf_scale=quotient_up(noise_steps.astype(np.float64) * leaf_step, 1.0),
-        leaf_step=leaf_step,
-        **settings._replace(step=step, clip=clip)._asdict(),
-    )
+    multiplier = np.asarray(noise["leaf"], np.float64)
+    epsilon = ROUNDING / np.where(multiplier > 0, multiplier, np.nan)
+    leaf_step = _leaf_step(leaf_range(step, clip), np.nan_to_num(epsilon, nan=np.inf))
+    return PublishedParams(dict(noise), settings._replace(step=step, clip=clip), leaf_step)
 
 
 def program(
@@ -128,53 +112,47 @@ def program(
     draw: boundary.Draw,
     table: trees.Prepared,
     weights: Array,
-    budget: TreeBudget,
+    budget: PublishedParams,
     public: Public,
 ) -> None:
     """Draw splits level by level, and leveraged leaf values in steps of their grid."""
+    settings = budget.settings
+    numbers = Params(budget.noise, settings)
+
     # Private splits; the leaves' class weights are exact here.
     rule = private_objective if kind.objective else public_alpha
-    totals = grow(draw, table, weights, budget, public, kind.criterion, rule, PRICE.temperature)
+    totals = grow(draw, table, weights, numbers, public, kind, rule, PRICE)
 
     # The link of each leaf's share, times the leverage of the tree.
     counts = totals.astype(jnp.float32) * (public.cap / GRID)
     share = trees.shrink_to_parents(counts, jnp.float32(TINY_PRIOR))
-    value = link_values(kind.link, budget, share)
+    value = link_values(kind.link, settings, share)
 
     rows = jnp.maximum(jnp.sum(table.present.astype(jnp.float32)), 1)
-    leverage = budget.step * jnp.sum((counts[:, 1] - counts[:, 0]) * value) / rows
+    leverage = settings.step * jnp.sum((counts[:, 1] - counts[:, 0]) * value) / rows
 
-    # Noise on values in steps of their grid.
-    largest = budget.step * budget.clip**2
+    # Noise on values in steps of their grid. Rounding to it moves a value by one step more.
+    largest = settings.step * settings.clip**2
     steps = jnp.round(jnp.clip(leverage * value, -largest, largest) / budget.leaf_step)
-    scale = jnp.asarray(budget.leaf_scale / budget.leaf_step)
-    draw("leaf", kind.noise, steps.astype(jnp.int32), scale)
-
-
-def hypothesis(kind: Kind, release: Release, budget: TreeBudget, public: Public) -> Tree:
-    """The tree: noisy leaf values, clamped to their range again."""
-    del public
-    largest = budget.step * budget.clip**2
-    value = release["leaf"].astype(jnp.float32) * budget.leaf_step
-    return Tree(gathered_splits(release, kind.depth), jnp.clip(value, -largest, largest))
-
-
-def events(kind: Kind, budget: TreeBudget, public: Public) -> list[Event]:
-    """The splits of each level and the leaves; each node and each leaf is paid for."""
-    lines = split_events(PRICE, budget, public, kind.objective, kind.criterion)
-    leaf_step = np.asarray(budget.leaf_step, np.float64)
-    leaves = Event(
+    draw(
         "leaf",
         kind.noise,
-        "leveraged leaf values, each leaf paid for",
-        sensitivity=_leaf_sensitivity(leaf_range(budget.step, budget.clip), leaf_step),
-        scale=np.asarray(budget.leaf_scale, np.float64) / leaf_step,
+        steps.astype(jnp.int32),
+        sensitivity=jnp.floor(2 * largest / budget.leaf_step) + 1,
+        moves=2**kind.depth,
         theorem="Nock & Henecka (2020), section 6, leaves",
         count=2**kind.depth,
-        moved=2**kind.depth,
+        releases="leveraged leaf values, each leaf paid for",
         unit="step of the leaves' grid",
     )
-    return [*lines, leaves]
+
+
+def hypothesis(kind: Kind, release: Release, budget: PublishedParams, public: Public) -> Tree:
+    """The tree: noisy leaf values, clamped to their range again."""
+    del public
+    largest = budget.settings.step * budget.settings.clip**2
+    value = release["leaf"].astype(jnp.float32) * budget.leaf_step
+    return Tree(gathered_splits(release, kind.depth), jnp.clip(value, -largest, largest))
 
 
 @functools.cache
@@ -200,15 +178,14 @@ def published_greedy_tree(
     """
     check_criterion(criterion)
     kind = Kind(depth, criterion, link, objective, None, mechanisms.discrete_laplace)
-    shares, settings = kind.default_shares, default_settings(link, depth)
+    settings = default_settings(link, depth)
     return boundary.weak_learner(
         functools.partial(program, kind),
         functools.partial(hypothesis, kind),
-        functools.partial(events, kind),
+        fractions(0.5, None),
         trees.TREES,
         None,
-        calibrate=functools.partial(calibrate, kind, shares, settings),
-        by_depth=BY_DEPTH,
+        params=functools.partial(params, settings),
         unprotected=(ALPHA_LEAK,) if objective else (),
         tag=f"published_greedy_tree({kind.tag})",
     )

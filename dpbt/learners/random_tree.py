@@ -21,9 +21,9 @@ import numpy as np
 
 from dpbt.base import (
     GRID,
-    AnyArray,
     Array,
     HypothesisClass,
+    Noise,
     Public,
     Relation,
     Release,
@@ -32,10 +32,11 @@ from dpbt.base import (
     relation_name,
 )
 from dpbt.data import questions
-from dpbt.learners import rules
+from dpbt.learners.hypotheses import groves
+from dpbt.learners.hypotheses.groves import Grove
+from dpbt.learners.hypotheses.kind import Of
 from dpbt.privacy import accounting, boundary, mechanisms, sensitivity
-from dpbt.privacy.accounting import Event
-from dpbt.privacy.mechanism import Allowance, Mechanism, Numbers
+from dpbt.privacy.mechanism import Mechanism, Numbers
 from dpbt.public import without_values
 
 MAX_DEPTH = 20
@@ -43,18 +44,6 @@ MAX_DEPTH = 20
 
 NEGATIVE = ("zero", "uniform")
 """The rules for leaves with a negative noisy weight; see `shares`."""
-
-
-class ForestBudget(NamedTuple):
-    """The traced numbers of a random forest; each may have leading axes of settings.
-
-    Attributes:
-        leaf_scale: f32[], in grid units: the noise of one class weight, or the temperature of one
-            label, whose probability is proportional to exp(class weight / leaf_scale). 0 is no
-            noise.
-    """
-
-    leaf_scale: AnyArray
 
 
 class Kind(NamedTuple):
@@ -86,22 +75,6 @@ class Kind(NamedTuple):
     def leaves(self) -> int:
         """The number of leaves of a tree."""
         return 2**self.depth
-
-
-class Grove(NamedTuple):
-    """P complete trees of height D; a forest has more leading axes.
-
-    Attributes:
-        attribute: i32[P, 2^D - 1], heap order: the children of node i are 2i+1 and 2i+2 (right).
-        threshold: f32[P, 2^D - 1] in [0, 1): a row goes right if its position is above it.
-        leaf: f32[P, 2^D]: theta, the share of the positive class that the leaf states, in [0, 1].
-        grown: f32[P]: 1 for a grown tree, 0 for padding beyond the number of rounds.
-    """
-
-    attribute: Array
-    threshold: Array
-    leaf: Array
-    grown: Array
 
 
 class Positions(NamedTuple):
@@ -161,22 +134,6 @@ def descend(attribute: Array, threshold: Array, position: Array, tree: Array) ->
     return heap - first[:, None]
 
 
-def routes(grove: Grove, position: Array) -> Array:
-    """i32[P, N]: the leaf of each tree that each row ends in."""
-
-    def leaves_of_tree(structure: tuple[Array, Array]) -> Array:
-        attribute, threshold = structure
-        only_tree = jnp.zeros(position.shape[0], jnp.int32)
-        return descend(attribute[None], threshold[None], position, only_tree)[-1]
-
-    return jax.lax.map(leaves_of_tree, (grove.attribute, grove.threshold))
-
-
-def leaf_shares(grove: Grove, position: Array) -> Array:
-    """f32[P, N]: theta of the leaf of each tree that each row ends in."""
-    return jnp.take_along_axis(grove.leaf, routes(grove, position), axis=1)
-
-
 def leaf_weights(leaf: Array, target: Array, weights: Array, leaves: int) -> Array:
     """i32[leaves, 2]: the exact weight of each leaf and class (negative, positive), in grid units.
 
@@ -209,36 +166,14 @@ def shares(weights: Array, fallback: Array, negative: str) -> Array:
     return jnp.where(usable, noisy[..., 1] / jnp.where(usable, total, 1), fallback)
 
 
-def _votes(grove: Grove, table: Positions) -> Array:
-    """f32[N]: the number of trees that say positive minus the number that say negative."""
-    positive = leaf_shares(grove, table.position) > 0.5
-    return jnp.sum(jnp.where(positive, 1.0, -1.0) * grove.grown[:, None], axis=0)
-
-
-def theta(trees: Grove, rows: Positions) -> Array:
-    """f32[k, N]: the share of the positive class that each tree's leaf states for each row.
-
-    Args:
-        trees: a Grove with any leading axes, such as `Model.hypotheses`. Padding beyond the number
-            of rounds states NaN.
-        rows: prepared rows.
-    """
-    grown = trees.grown.reshape(-1)
-    attribute, threshold, leaf = (array.reshape(-1, array.shape[-1]) for array in trees[:3])
-    stated = leaf_shares(Grove(attribute, threshold, leaf, grown), rows.position)
-    return jnp.where(grown[:, None] > 0, stated, jnp.nan)
-
-
 GROVES = HypothesisClass(
     example=questions.example,
     check=questions.check,
     prepare=prepare,
-    predict=_votes,
+    predict=Of("groves", lambda grove, rows: groves.votes(grove, rows.position)),
     bound=lambda grove: jnp.sum(grove.grown),
-    explain=rules.of_groves,
-    shares=theta,
 )
-"""Groves over positions. Their sum is a majority vote; `prediction` has all voting rules."""
+"""Groves over positions. Their sum is a majority vote; `dpbt.predict` has all voting rules."""
 
 
 def _leaf_sensitivity(kind: Kind) -> Numbers:
@@ -252,42 +187,58 @@ def _leaf_sensitivity(kind: Kind) -> Numbers:
     return kind.noise.bound(sensitivity.class_weights(kind.relation).times(GRID))
 
 
-def calibrate(kind: Kind, allowance: Allowance, rounds: Numbers, public: Public) -> ForestBudget:
-    """The budget: a tree's leaves share its allowance, or have equal parts of it (published)."""
-    del public
-    leaves = kind.leaves if kind.per_leaf else 1
-    of_draw = allowance.part(1 / (np.asarray(rounds) * float(leaves)))
-    return ForestBudget(kind.noise.scale(_leaf_sensitivity(kind), of_draw))
-
-
 def program(
     kind: Kind,
     draw: boundary.Draw,
     table: Positions,
     weights: Array,
-    budget: ForestBudget,
+    budget: Noise,
     public: Public,
 ) -> None:
     """Draw a structure that never reads the rows, and what its leaves state about the rows."""
-    del public
+    del budget, public
     rows, attributes = table.position.shape
     parts, leaves = kind.parts, kind.leaves
+    drawn = functools.partial(draw, theorem="docs/privacy.md F1")
 
     # Public structure: the attribute and the threshold of every inner node.
     unread = jnp.zeros((parts, leaves - 1), jnp.int32)
-    attribute = draw("attribute", mechanisms.uniform, unread, jnp.int32(attributes))
-    numbers = unread.astype(jnp.float32)
-    threshold = draw("threshold", mechanisms.uniform, numbers, jnp.float32(1))
+    attribute = drawn(
+        "attribute",
+        mechanisms.uniform,
+        unread,
+        scale=jnp.int32(attributes),
+        releases="attributes of inner nodes",
+    )
+    threshold = drawn(
+        "threshold",
+        mechanisms.uniform,
+        unread.astype(jnp.float32),
+        scale=np.float32(1),
+        releases="thresholds of inner nodes",
+    )
 
     # Public shares for leaves without a usable weight.
     if not kind.labels:
-        fallback = jnp.zeros((parts, leaves), jnp.float32)
-        draw("fallback", mechanisms.uniform, fallback, jnp.float32(1))
+        drawn(
+            "fallback",
+            mechanisms.uniform,
+            jnp.zeros((parts, leaves), jnp.float32),
+            scale=np.float32(1),
+            releases="shares stated by leaves without a usable weight",
+        )
 
     # The tree that each place of the table belongs to.
     tree = jnp.zeros(rows, jnp.int32)
     if parts > 1:
-        tree = draw("part", mechanisms.assignment, tree, jnp.int32(parts))
+        tree = draw(
+            "part",
+            mechanisms.assignment,
+            tree,
+            scale=np.int32(parts),
+            theorem="docs/privacy.md F3",
+            releases="tree of each row, withheld unless asked for",
+        )
 
     # Private leaves: noise on the class weights of each, or a label drawn from them.
     leaf = tree * leaves + descend(attribute, threshold, table.position, tree)[-1]
@@ -295,11 +246,23 @@ def program(
     counts = leaf_weights(leaf, table.target, weights, parts * leaves)
     counts = counts.reshape(parts, leaves, 2)
     by_score = boundary.Total(counts, mechanisms.behind_best)
-    total = by_score if kind.labels else boundary.Total(counts)
-    draw("leaf", kind.noise, total, budget.leaf_scale)
+    what = "labels" if kind.labels else "class weights"
+    where = "all leaves" if parts == 1 else "all leaves of all trees"
+    proof = "docs/privacy.md F2" if kind.labels else "docs/privacy.md F1"
+    draw(
+        "leaf",
+        kind.noise,
+        by_score if kind.labels else boundary.Total(counts),
+        sensitivity=_leaf_sensitivity(kind),
+        moves=sensitivity.moved_rows(kind.relation),
+        theorem="Nock & Henecka (2020), section 17.2" if kind.per_leaf else proof,
+        count=leaves if kind.per_leaf else 1,
+        releases=f"{what}, {'each leaf paid for' if kind.per_leaf else where}",
+        unit=accounting.ROW_STEP,
+    )
 
 
-def hypothesis(kind: Kind, release: Release, budget: ForestBudget, public: Public) -> Grove:
+def hypothesis(kind: Kind, release: Release, budget: Noise, public: Public) -> Grove:
     """The trees. Theta is a ratio of weights, so the unit of the weights cancels."""
     del budget, public
     leaf = release["leaf"]
@@ -308,50 +271,6 @@ def hypothesis(kind: Kind, release: Release, budget: ForestBudget, public: Publi
     if kind.labels:
         return Grove(*structure, leaf.astype(jnp.float32), grown)
     return Grove(*structure, shares(leaf, release["fallback"], kind.negative), grown)
-
-
-def _structure_events(kind: Kind) -> list[Event]:
-    """The events of the draws that never read the rows."""
-    public, theorem = accounting.public, "docs/privacy.md F1"
-    lines = [
-        public("attribute", "attributes of inner nodes", scale=0.0, theorem=theorem),
-        public("threshold", "thresholds of inner nodes", scale=1.0, theorem=theorem),
-    ]
-    if not kind.labels:
-        what = "shares stated by leaves without a usable weight"
-        lines.append(public("fallback", what, scale=1.0, theorem=theorem))
-    if kind.parts > 1:
-        part = public(
-            "part",
-            "tree of each row, withheld unless asked for",
-            scale=float(kind.parts),
-            theorem="docs/privacy.md F3",
-            mechanism=mechanisms.assignment,
-        )
-        lines.append(part)
-    return lines
-
-
-def events(kind: Kind, budget: ForestBudget, public: Public) -> list[Event]:
-    """The events of the structure, and one for the leaves."""
-    del public
-    where = "all leaves" if kind.parts == 1 else "all leaves of all trees"
-    if kind.per_leaf:
-        where, theorem = "each leaf paid for", "Nock & Henecka (2020), section 17.2"
-    else:
-        theorem = "docs/privacy.md F2" if kind.labels else "docs/privacy.md F1"
-    leaves = Event(
-        "leaf",
-        kind.noise,
-        f"{'labels' if kind.labels else 'class weights'}, {where}",
-        sensitivity=_leaf_sensitivity(kind),
-        scale=budget.leaf_scale,
-        theorem=theorem,
-        count=kind.leaves if kind.per_leaf else 1,
-        moved=sensitivity.moved_rows(kind.relation),
-        unit=accounting.ROW_STEP,
-    )
-    return [*_structure_events(kind), leaves]
 
 
 @functools.cache
@@ -366,8 +285,8 @@ def random_tree(
     """Groves of `parts` trees with a structure drawn from public randomness and private leaves.
 
     Guarantee, under `relation`, for all leaves of all trees of the grove together. With noise on
-    class weights it is sensitivity / leaf_scale, with the L1 (or L2) sensitivity of
-    `sensitivity.class_weights`. With labels it is `sensitivity.split_moves` / leaf_scale. Structure
+    class weights it is sensitivity / scale, with the L1 (or L2) sensitivity of
+    `sensitivity.class_weights`. With labels it is `sensitivity.split_moves` GRID / scale. Structure
     and fallbacks cost nothing, as they never read the rows.
 
     Proof for class weights. Given the structure, and the tree that each row is given to, a row is
@@ -376,7 +295,7 @@ def random_tree(
     and at most sqrt(2) in L2 norm. []
 
     Proof for labels. The added row raises one score of one leaf by at most 1 row. Scores move one
-    way, so the leaf's draw costs 1 / leaf_scale (`sensitivity.perspective_bound`), and all others
+    way, so the leaf's draw costs 1 / scale (`sensitivity.perspective_bound`), and all others
     cost nothing. Replace-one pays twice, in two leaves or twice in one. []
 
     Which tree a row is given to is a function of its place in the table, so neighbours must agree
@@ -408,10 +327,9 @@ def random_tree(
     return boundary.weak_learner(
         functools.partial(program, kind),
         functools.partial(hypothesis, kind),
-        functools.partial(events, kind),
+        {"leaf": 1.0},
         GROVES,
         relation,
-        calibrate=functools.partial(calibrate, kind),
         tag=f"random_tree({static})",
         withheld=("part",) if parts > 1 else (),
     )

@@ -8,7 +8,6 @@ accuracy where one class is rare.
 """
 
 import math
-from collections.abc import Callable
 
 import jax
 import jax.numpy as jnp
@@ -29,7 +28,6 @@ from dpbt.base import (
     relation_name,
 )
 from dpbt.privacy import boundary, sensitivity
-from dpbt.privacy.accounting import Event
 from dpbt.privacy.mechanism import Mechanism, Numbers
 from dpbt.reweighting import counted_weights, whole_rows
 
@@ -49,17 +47,6 @@ _SLOPES = np.exp(np.linspace(math.log(0.05), math.log(4), 45)).astype(np.float32
 _SHIFTS = np.linspace(-1.5, 1.5, 61).astype(np.float32)
 
 _LN2 = math.log(2.0)
-
-
-def score_sensitivity(relation: Relation, noise: Mechanism) -> float:
-    """How far one row moves the counts of scores by class, in rows, in the mechanism's norm.
-
-    Proof. Given all earlier releases, the score of a row is a function of that row alone. So a row
-    is in one interval, in the column of its class. It adds at most 1 to that count before counts
-    are rounded, which moves no two of them further apart than 1. Under add/remove one count moves
-    by at most 1. Under replace-one two counts move by 1: L1 = 2 and L2 = sqrt(2).
-    """
-    return noise.bound(sensitivity.histograms(relation))
 
 
 def deviation_of(noise: Mechanism) -> float:
@@ -171,40 +158,39 @@ def _fitted(
     return slope, jnp.sum(rounded(likely * shift))
 
 
-def epilogue(
-    relation: Relation,
-    noise: Mechanism,
-    scale_of: Callable[[Budget], Numbers],
-    response: Response = BINARY,
-) -> Epilogue:
-    """The epilogue; one draw, "scores", with the sensitivity of `score_sensitivity`.
+def epilogue(relation: Relation, noise: Mechanism, response: Response = BINARY) -> Epilogue:
+    """The epilogue; one draw, "scores", of the sensitivity of one histogram.
+
+    Proof. Given all earlier releases, the score of a row is a function of that row alone. So a row
+    is in one interval, in the column of its class. It adds at most 1 to that count before counts
+    are rounded, which moves no two of them further apart than 1. []
 
     Args:
-        relation: the neighbouring relation of its event.
+        relation: the neighbouring relation of its draw.
         noise: a mechanism on integers, such as `mechanisms.rounded_gaussian`.
-        scale_of: budget -> the noise of the counts, in rows.
         response: one of two classes, or of several.
     """
+    bound = sensitivity.histograms(relation)
 
     def program(
         draw: boundary.Draw, rows: Prepared, scores: Array, budget: Budget, public: Public
     ) -> None:
-        del public
-        total = boundary.Total(parts(rows, scores), whole_rows)
-        draw(SITE, noise, total, scale_of(budget))
-
-    def events(budget: Budget, public: Public) -> list[Event]:
-        del public
-        moved = sensitivity.moved_rows(relation)
-        bound, scale = score_sensitivity(relation, noise), scale_of(budget)
-        what = "rows by score and class"
-        return [Event(SITE, noise, what, bound, scale, "docs/privacy.md O3", moved=moved)]
+        del budget, public
+        draw(
+            SITE,
+            noise,
+            boundary.Total(parts(rows, scores), whole_rows),
+            sensitivity=bound,
+            moves=sensitivity.moved_rows(relation),
+            theorem="docs/privacy.md O3",
+            releases="rows by score and class",
+        )
 
     def of_release(release: Release, budget: Budget, start: Array) -> tuple[Array, Array]:
         found = temperature if response.axes else line
-        deviation = rounded(scale_of(budget) * np.float32(deviation_of(noise)))
-        return found(release[SITE], deviation, start)
+        factor = np.float32(deviation_of(noise) * noise.bound(bound))
+        return found(release[SITE], rounded(factor * budget.noise[SITE]), start)
 
     more = f", {response.words}" if response.axes else ""
     tag = f"score_line({relation_name(relation)}, {noise.name}{more})"
-    return Epilogue(program, events, of_release, tag)
+    return Epilogue(program, of_release, tag)

@@ -11,9 +11,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from dpbt.arithmetic import rounded
-from dpbt.base import Array, Relation
-from dpbt.privacy import sensitivity
-from dpbt.privacy.mechanism import Mechanism, Numbers
+from dpbt.base import Array
+from dpbt.privacy.mechanism import Numbers
 
 SITE = "target"
 
@@ -32,19 +31,12 @@ _UNLIKE = 0.3
 """How far counts are from those of a logistic distribution, as a share of what is expected."""
 
 
-def target_sensitivity(relation: Relation, noise: Mechanism) -> float:
-    """How far one row moves the histogram of the target, in rows, in the mechanism's norm.
-
-    Proof. A row adds at most 1, by its own weight, to the count of one bin before counts are
-    rounded to whole rows. Two numbers that differ by at most 1 are at most 1 apart once they are
-    rounded. So one count moves by at most 1 under add/remove. Under replace-one two counts move by
-    1: L1 = 2 and L2 = sqrt(2).
-    """
-    return noise.bound(sensitivity.histograms(relation))
-
-
 def counts(target: Array, rows: Array, bins: int) -> Array:
     """i32[B]: how many rows have their number in each bin.
+
+    A row adds at most 1, by its own weight, to the count of one bin before counts are rounded to
+    whole rows. Two numbers that differ by at most 1 are at most 1 apart once they are rounded. So
+    its sensitivity is that of one histogram (`sensitivity.histograms`).
 
     Args:
         target: f32[N], positions; what is outside of [0, 1] counts as the nearer end.

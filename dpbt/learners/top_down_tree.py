@@ -15,6 +15,7 @@ from dpbt.base import (
     UNSPLIT,
     AnyArray,
     Array,
+    Noise,
     ProperLoss,
     Public,
     Relation,
@@ -26,24 +27,10 @@ from dpbt.base import (
 from dpbt.learners import trees
 from dpbt.losses import check_criterion, family_name, fixed
 from dpbt.privacy import accounting, boundary, mechanisms, sensitivity, slickness, variates
-from dpbt.privacy.accounting import Event
-from dpbt.privacy.mechanism import SCALE_MARGIN, Allowance, Mechanism, Numbers, rounded_down
+from dpbt.privacy.mechanism import Mechanism, Numbers
 
 PUBLISHED_RANGE = 8
 """Asadi et al. (2022), section 9: one selection by Gini improvement is 8 eta zeta-DP."""
-
-
-class TopDownBudget(NamedTuple):
-    """The traced numbers of top-down trees; each may have leading axes of settings.
-
-    Attributes:
-        split_epsilon: f32[], the epsilon of one selection; infinite in the non-private mode.
-        leaf_scale: f32[], the noise of the labels: temperature (tight) or Laplace scale
-            (published), in grid units.
-    """
-
-    split_epsilon: AnyArray
-    leaf_scale: AnyArray
 
 
 class Kind(NamedTuple):
@@ -67,6 +54,11 @@ class Kind(NamedTuple):
     def tight(self) -> bool:
         """Whether the calibration is the tight one."""
         return self.calibration == "tight"
+
+    @property
+    def theorem(self) -> str:
+        """Where its sensitivities are proved."""
+        return "docs/privacy.md 9" if self.tight else "Asadi et al. (2022), Thm 4.4"
 
     @property
     def labels(self) -> Mechanism:
@@ -172,7 +164,7 @@ def _grow(
     table: trees.Prepared,
     weights: Array,
     kind: Kind,
-    scale: tuple[Array, Array],
+    public: Public,
 ) -> Array:
     """Draw all pairs of leaf and split.
 
@@ -181,7 +173,7 @@ def _grow(
         table: the prepared rows.
         weights: f32[N], integers 0..GRID.
         kind: the static parts of the tree.
-        scale: the temperature of a selection, and the unit in which the ledger measures it.
+        public: what is public in the round.
 
     Returns:
         i32[L, 2], the leaves' class weights in grid units; private.
@@ -192,7 +184,17 @@ def _grow(
     for k in range(kind.splits):
         # One selection among all pairs of an open leaf and a split.
         scores = _scores(kind.criterion, growth, table.allowed)
-        choice = draw(f"split_{k}", mechanisms.exponential, scores, *scale)
+        choice = draw(
+            f"split_{k}",
+            mechanisms.exponential,
+            scores,
+            sensitivity=_split_range(kind, public, public.cap),
+            at_most=_split_range(kind, public),
+            moves=1,
+            theorem=kind.theorem,
+            releases=f"choice {k + 1} of a leaf and its split",
+            unit=accounting.ROW,
+        )
 
         # The chosen leaf is split.
         node, split = choice % nodes, choice // nodes
@@ -224,46 +226,32 @@ _LEAF_SENSITIVITY = GRID * slickness.LABEL_RANGE
 """The range of the change of all labels' scores together, in grid units."""
 
 
-def calibrate(
-    kind: Kind, leaf_share: Numbers, allowance: Allowance, rounds: Numbers, public: Public
-) -> TopDownBudget:
-    """The budget: labels have their share of a round, and splits have equal parts of the rest.
-
-    Args:
-        kind: the static parts of the tree.
-        leaf_share: the share of a round's allowance for the labels.
-        allowance: of all rounds.
-        rounds: tau.
-        public: what is public; the number of rows is read.
-    """
-    tree = allowance.part(1 / np.asarray(rounds))
-    leaf_share = np.asarray(leaf_share, np.float64)
-    split = tree.part((1 - leaf_share) / kind.splits)
-    return TopDownBudget(
-        rounded_down(mechanisms.exponential.price.shift(split) * (1 - SCALE_MARGIN)),
-        kind.labels.scale(_LEAF_SENSITIVITY, tree.part(leaf_share)),
-    )
-
-
 def program(
     kind: Kind,
     draw: boundary.Draw,
     table: trees.Prepared,
     weights: Array,
-    budget: TopDownBudget,
+    budget: Noise,
     public: Public,
 ) -> None:
     """Draw all pairs of leaf and split, and the labels of the leaves."""
-    # The pairs of leaf and split.
-    widest = _split_range(kind, public, public.cap)
-    scale = widest / jnp.asarray(budget.split_epsilon)
-    counts = _grow(draw, table, weights, kind, (scale, widest))
+    del budget
+    counts = _grow(draw, table, weights, kind, public)
 
     # The labels, by the class weights up to a constant for each leaf.
-    draw("leaf", kind.labels, mechanisms.behind_best(counts), budget.leaf_scale)
+    draw(
+        "leaf",
+        kind.labels,
+        mechanisms.behind_best(counts),
+        sensitivity=_LEAF_SENSITIVITY,
+        moves=2**kind.depth,
+        theorem=kind.theorem,
+        releases="labels, all leaves",
+        unit=accounting.ROW_STEP,
+    )
 
 
-def hypothesis(kind: Kind, release: Release, budget: TopDownBudget, public: Public) -> Tree:
+def hypothesis(kind: Kind, release: Release, budget: Noise, public: Public) -> Tree:
     """The tree, with leaves of +-1; nodes that no selection chose are not split."""
     del budget, public
     nodes = 2**kind.depth - 1
@@ -274,37 +262,9 @@ def hypothesis(kind: Kind, release: Release, budget: TopDownBudget, public: Publ
     return Tree(split, (2 * release["leaf"] - 1).astype(jnp.float32))
 
 
-def events(kind: Kind, budget: TopDownBudget, public: Public) -> list[Event]:
-    """One event for each selection, and one for all labels."""
-    theorem = "docs/privacy.md 9" if kind.tight else "Asadi et al. (2022), Thm 4.4"
-    widest = np.asarray(_split_range(kind, public), np.float64)
-    with np.errstate(divide="ignore"):  # an epsilon of 0 is refused by its scale
-        scale = widest / np.asarray(budget.split_epsilon, np.float64)
-    lines = [
-        Event(
-            f"split_{k}",
-            mechanisms.exponential,
-            f"choice {k + 1} of a leaf and its split",
-            sensitivity=widest,
-            scale=scale,
-            theorem=theorem,
-            scale_unit=widest,
-            moved=1,
-            unit=accounting.ROW,
-        )
-        for k in range(kind.splits)
-    ]
-    labels = Event(
-        "leaf",
-        kind.labels,
-        "labels, all leaves",
-        sensitivity=_LEAF_SENSITIVITY,
-        scale=budget.leaf_scale,
-        theorem=theorem,
-        moved=2**kind.depth,
-        unit=accounting.ROW_STEP,
-    )
-    return [*lines, labels]
+def fractions(leaves: Numbers) -> dict[str, Numbers]:
+    """How a tree's budget is shared, by the fraction of the labels."""
+    return {"split": 1 - leaves, "leaf": leaves}
 
 
 @functools.cache
@@ -314,8 +274,8 @@ def top_down_tree(
     """DP-TopDown: a release of t pairs of leaf and split, and of 2^D labels.
 
     Guarantee, under `relation`, with `reweighting.lazy_bregman`, whose total weight it assumes.
-    Every selection is `split_epsilon`-DP, and all labels together are (2 GRID / leaf_scale)-DP.
-    Both are proved in `slickness`.
+    A selection costs sensitivity / scale, and so do all labels together. Both are proved in
+    `slickness`.
 
     The published calibration differs in three ways. Its constant is 8 for Gini. Its labels are
     drawn by return-noisy-max, where the tight one has the exponential mechanism, which has less
@@ -334,10 +294,9 @@ def top_down_tree(
     return boundary.weak_learner(
         functools.partial(program, kind),
         functools.partial(hypothesis, kind),
-        functools.partial(events, kind),
+        fractions(0.5),
         trees.TREES,
         relation,
-        calibrate=functools.partial(calibrate, kind, 0.5),
         coupled=True,
         tag=f"top_down_tree({static}, {calibration})",
         total=True,

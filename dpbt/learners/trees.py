@@ -18,7 +18,6 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jax.typing import DTypeLike
 
 from dpbt.base import (
     CELLS,
@@ -29,11 +28,15 @@ from dpbt.base import (
     HypothesisClass,
     ProperLoss,
     Table,
-    Tree,
     dtype_and_rank,
 )
 from dpbt.data import questions
-from dpbt.learners import rules
+from dpbt.learners.hypotheses.kind import Of
+from dpbt.learners.hypotheses.trees import ONE_HOT_NODES, Cells, depth, predict
+from dpbt.learners.hypotheses.trees import descend as descend
+from dpbt.learners.hypotheses.trees import node_dtype as node_dtype
+from dpbt.learners.hypotheses.trees import route as route
+from dpbt.learners.hypotheses.trees import satisfied as satisfied
 from dpbt.privacy import variates
 from dpbt.public import without_values
 
@@ -81,25 +84,6 @@ STREAMED_ROWS = 2**17
 
 _ONES = 16
 """How many equal columns a sum over rows has as a product; one column takes longer on CPUs."""
-
-_ONE_HOT_NODES = 16
-
-
-class Cells(NamedTuple):
-    """The cells of the rows, and the splits that are asked of them.
-
-    Attributes:
-        cells: u8[F, N].
-        feature: i32[S], the feature of each split.
-        low: u8[S]; high: u8[S]: its cells are in low..high.
-    """
-
-    cells: Array
-    feature: Array
-    low: Array
-    high: Array
-
-    __repr__ = without_values
 
 
 class Prepared(NamedTuple):
@@ -152,7 +136,7 @@ def work(table: Prepared, nodes: int) -> tuple[int, int]:
         table: the shapes of rows that are laid out.
         nodes: how many nodes the level has.
     """
-    asked_at_once = 4 * min(2 * nodes, 2 * _ONE_HOT_NODES)  # of each, its cell and three Booleans
+    asked_at_once = 4 * min(2 * nodes, 2 * ONE_HOT_NODES)  # of each, its cell and three Booleans
     if table.cells is None:
         splits = table.columns.shape[0]
         return 6 * splits + 2 * nodes + asked_at_once + _ROW_BYTES, 0
@@ -162,11 +146,6 @@ def work(table: Prepared, nodes: int) -> tuple[int, int]:
 
 _ROW_BYTES = 40
 """What a row takes for its node, its weight and its place, with room for copies."""
-
-
-def node_dtype(leaves: int) -> DTypeLike:
-    """The narrowest integers that number the nodes of a level; they compare fastest."""
-    return jnp.int8 if leaves <= 128 else jnp.int32
 
 
 def stored(number: AnyArray, compute: Callable[[], Array]) -> Array:
@@ -418,88 +397,6 @@ def child_totals(products: Array, totals: Array, split: Array) -> Array:
     return jnp.stack([totals - right, right], axis=1).reshape(-1, 2)
 
 
-def satisfied(asked: Cells | Array, split: Array) -> Array:
-    """bool[K, N]: which rows satisfy some splits.
-
-    Args:
-        asked: as `descend`.
-        split: i32[K], at least 0.
-    """
-    if not isinstance(asked, Cells):
-        return asked[split].astype(bool)
-    cell, low, high = asked.cells[asked.feature[split]], asked.low[split], asked.high[split]
-    return (low[:, None] <= cell) & (cell <= high[:, None])
-
-
-def _own_satisfied(asked: Cells | Array, split: Array) -> Array:
-    """bool[N]: whether each row satisfies a split of its own, i32[N]."""
-    rows = jnp.arange(split.shape[0])
-    if not isinstance(asked, Cells):
-        return asked[split, rows].astype(bool)
-    cell = asked.cells[asked.feature[split], rows]
-    return (asked.low[split] <= cell) & (cell <= asked.high[split])
-
-
-def descend(asked: Cells | Array, node: Array, split: Array) -> Array:
-    """The child that each row moves to, in the dtype of `node`.
-
-    Args:
-        asked: bool or i8[S, N], the transposed splits of the rows; or their cells.
-        node: i8 or i32[N], the node of this level that each row is in.
-        split: i32[nodes], the splits of this level.
-    """
-    if split.shape[0] > _ONE_HOT_NODES:
-        of_row = split[node.astype(jnp.int32)]
-        right = _own_satisfied(asked, jnp.maximum(of_row, 0)) & (of_row != UNSPLIT)
-    else:
-        moves = satisfied(asked, jnp.maximum(split, 0)) & (split != UNSPLIT)[:, None]
-        here = node[None, :] == jnp.arange(split.shape[0], dtype=node.dtype)[:, None]
-        right = jnp.any(moves & here, axis=0)
-    return 2 * node + right.astype(node.dtype)
-
-
-def depth(leaves: int) -> int:
-    """D of a complete tree with this many leaves.
-
-    Raises:
-        ValueError: unless their number is a power of two.
-    """
-    if leaves < 1 or leaves & (leaves - 1):
-        raise ValueError(f"a complete tree has a power of two leaves, got {leaves}")
-    return leaves.bit_length() - 1
-
-
-def level_slice(level: int) -> slice:
-    """The places of a level's nodes in heap order."""
-    return slice(2**level - 1, 2 ** (level + 1) - 1)
-
-
-def route(tree: Tree, asked: Cells | Array) -> Array:
-    """i8 or i32[N]: the leaf that each row ends in, from its splits or cells (`descend`)."""
-    leaves = tree.leaf.shape[-1]
-    rows = asked.cells.shape[1] if isinstance(asked, Cells) else asked.shape[1]
-    node = jnp.zeros(rows, node_dtype(leaves))
-    for level in range(depth(leaves)):
-        node = descend(asked, node, tree.split[level_slice(level)])
-    return node
-
-
-def predict(tree: Tree, asked: Cells | Array) -> Array:
-    """f32[N]: the leaf value of each row, from its splits or cells (`descend`).
-
-    In a shallow tree each row chooses between the values of two children at every node, from the
-    leaves up. That needs no numbers of nodes, and no gather.
-    """
-    leaves = tree.leaf.shape[-1]
-    if leaves > 2 * _ONE_HOT_NODES:
-        return tree.leaf[route(tree, asked).astype(jnp.int32)]
-    right = satisfied(asked, jnp.maximum(tree.split, 0)) & (tree.split != UNSPLIT)[:, None]
-    value = tree.leaf[:, None]
-    for level in reversed(range(depth(leaves))):
-        value = jnp.where(right[level_slice(level)], value[1::2], value[::2])
-    return jnp.broadcast_to(value[0], right.shape[1:])
-
-
 def check(table: Table) -> None:
     """Refuse a table that trees cannot read.
 
@@ -517,9 +414,8 @@ TREES = HypothesisClass(
     example=questions.example,
     check=check,
     prepare=prepare,
-    predict=lambda tree, table: predict(tree, table.asked),
+    predict=Of("trees", lambda tree, table: predict(tree, table.asked)),
     bound=lambda tree: jnp.max(jnp.abs(tree.leaf)),
-    explain=rules.of_trees,
 )
 """Trees of any depth over public splits."""
 

@@ -3,8 +3,8 @@
 A weak learner is written once, as a program that asks for its random draws:
 
     def program(draw, table, weights, budget, public):
-        statistic = ...                                 # reads private rows
-        draw("leaf", mechanisms.discrete_laplace, statistic, scale)  # the only way out
+        sums = ...                                      # reads private rows
+        draw("leaf", mechanisms.discrete_laplace, sums, sensitivity=GRID, moves=1, theorem="T1")
 
 A *site* is the name of a draw ("leaf"), and the *release* holds the output of every site. What a
 program reads is a `View`. `draws.run` runs it, and each function here is an answer to its draws:
@@ -12,8 +12,8 @@ program reads is a `View`. `draws.run` runs it, and each function here is an ans
 - `sample` draws every output.
 - `log_prob` looks the outputs up in a recorded release, and gives their exact log densities.
 - `divergence` does so on two views, and gives the worst case over outputs.
-- `describe` notes the mechanism, the scale and the shape of every draw. The ledger compares them
-  with the learner's events, so that every line prices the draw that runs. It follows from no row.
+- `describe` notes the mechanism, the sensitivity, the scale and the shape of every draw. The ledger
+  is made of these alone, so that every line prices the draw that runs. It follows from no row.
 - `public_draws` samples public randomness alone, which follows from no row either.
 - `sums` gives the sums over some rows, for a table that is read in parts. `totals` draws once from
   the sums over all rows, and `stages` says which sums one pass over the rows can serve.
@@ -24,7 +24,7 @@ So an audit exercises the very code that ran. What the program returns is ignore
 import dataclasses
 import itertools
 import math
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any, NamedTuple
 
 import jax
@@ -35,10 +35,10 @@ from dpbt.base import (
     Array,
     Budget,
     Epilogue,
-    Events,
     Given,
     Hypothesis,
     HypothesisClass,
+    Noise,
     Prepared,
     Program,
     Prologue,
@@ -50,12 +50,14 @@ from dpbt.base import (
 )
 from dpbt.base import relation as to_relation
 from dpbt.privacy import draws
-from dpbt.privacy.draws import Request, no_public_key, run, value_of, zeros_of
-from dpbt.privacy.mechanism import Allowance, Mechanism, Numbers, StepLoss, Value
+from dpbt.privacy.draws import no_public_key, run, value_of, zeros_of
+from dpbt.privacy.mechanism import Mechanism, Numbers, StepLoss, Value
 from dpbt.privacy.tags import code_tag
 from dpbt.public import without_values
+from dpbt.validate import shown
 
 Draw = draws.Draw
+Request = draws.Request
 Total = draws.Total
 site_key = draws.site_key
 
@@ -78,10 +80,10 @@ class DrawSpec:
     """What one draw asks for, without its private value.
 
     Attributes:
-        scale: f32[...], public, in the draw's unit.
-        noise: f32[...], the scale that the mechanism is given.
+        scale: f32[...], the scale that the mechanism is given.
+        most: f32[...], the largest sensitivity, in the norm of the mechanism.
         told: what `after` reads, as `Total` has it.
-        mechanism: the mechanism of the draw.
+        request: what is static of the draw, without numbers that are traced.
         shape: the shape of its output.
         dtype: the dtype of its output.
         after: from the sum over all rows to the value that is drawn; None if it draws from no sum.
@@ -89,13 +91,18 @@ class DrawSpec:
     """
 
     scale: Array
-    noise: Array
+    most: Array
     told: tuple[Any, ...]
-    mechanism: Mechanism = dataclasses.field(metadata={"static": True})
+    request: Request = dataclasses.field(metadata={"static": True})
     shape: tuple[int, ...] = dataclasses.field(metadata={"static": True})
     dtype: np.dtype = dataclasses.field(metadata={"static": True})
     after: Callable[..., Any] | None = dataclasses.field(metadata={"static": True})
     numbers: int = dataclasses.field(metadata={"static": True})
+
+    @property
+    def mechanism(self) -> Mechanism:
+        """The mechanism of the draw."""
+        return self.request.mechanism
 
     @property
     def outputs(self) -> int:
@@ -106,6 +113,28 @@ class DrawSpec:
     def for_places(self) -> bool:
         """Whether it is for places of the table, and reads no row."""
         return _for_places(self.mechanism)
+
+    @property
+    def sensitivity(self) -> Numbers:
+        """f64[...]: the largest sensitivity: as the program states it, or as it follows."""
+        stated = self.request.at_most
+        return np.asarray(self.most if stated is None else stated, np.float64)
+
+    @property
+    def own_scale(self) -> Numbers:
+        """f64[...]: the scale of a draw without a multiplier."""
+        stated = self.request.scale
+        return np.asarray(self.scale if stated is None else stated, np.float64)
+
+
+def static(ask: Request) -> Request:
+    """A request without its value, and without numbers that are traced."""
+
+    def stated(number: Any) -> Any:
+        return number if isinstance(number, int | float | np.generic) else None
+
+    numbers = {"scale": stated(ask.scale), "at_most": stated(ask.at_most)}
+    return ask._replace(value=None, sensitivity=None, **numbers)
 
 
 def check_sites(**parts: Collection[str]) -> None:
@@ -185,7 +214,7 @@ def divergence(program: Program, release: Release, view: View, other: View) -> d
     losses: dict[str, StepLoss] = {}
     for name, site in replayed(program, release, view).items():
         pair = (site.value, site.scale, neighbours[name].value, neighbours[name].scale)
-        losses[name] = StepLoss(site.mechanism.divergence(*pair), site.mechanism.rho(*pair))
+        losses[name] = site.mechanism.divergence(*pair)
     return losses
 
 
@@ -201,15 +230,13 @@ def describe(
 
     def answer(ask: Request) -> Array:
         output = zeros_of(ask.mechanism, ask.value)
-        noise = jnp.asarray(ask.scale, jnp.float32)
-        divisor = jnp.asarray(ask.scale_unit, jnp.float32)
-        in_units = jnp.where(divisor > 0, noise / divisor, jnp.nan)
+        scale, most = (jnp.asarray(each, jnp.float32) for each in (ask.scale, ask.at_most))
         after, told, numbers = None, (), 0
         if isinstance(ask.value, Total):
             after, told = ask.value.after, ask.value.told
             numbers = sum(math.prod(leaf.shape) for leaf in jax.tree.leaves(ask.value.parts))
-        made = ask.mechanism, output.shape, output.dtype, after, numbers
-        specs[ask.site] = DrawSpec(in_units, noise, told, *made)
+        made = static(ask), output.shape, output.dtype, after, numbers
+        specs[ask.site] = DrawSpec(scale, most, told, *made)
         return recorded.get(ask.site, output)
 
     run(program, answer, view)
@@ -289,16 +316,123 @@ def _for_places(mechanism: Mechanism) -> bool:
     return mechanism.at is not None and not mechanism.price.reads_rows
 
 
-def stages(program: Program, view: View) -> Stages:
-    """Which draws from sums one pass over a table in parts can serve, in their order.
+class Follows(NamedTuple):
+    """What a draw asks for, and the names that each part of it follows from.
 
-    A sum may follow from draws of earlier stages. What it follows from is read off the traced
-    program, and nothing runs. Draws are made in the order of the program, because what one asks for
-    besides its sum may follow from all draws before it, and never from rows.
+    A name is a site, `ROWS`, or `EARLIER` for what was released before the program runs, and for
+    the number of the round.
+
+    Attributes:
+        ask: the draw.
+        total: the names of its sum; of its value where it is no `Total`.
+        told: those of what `Total.after` reads, and of the scale.
+        scale: those of the scale.
+        most: those of the largest sensitivity.
+    """
+
+    ask: Request
+    total: set[str]
+    told: set[str]
+    scale: set[str]
+    most: set[str]
+
+
+ROWS, EARLIER = "the private rows", "earlier releases"
+
+
+def follows(program: Program, make: Callable[[Any], View], private: Any) -> list[Follows]:
+    """What each draw follows from, read off the traced program; nothing runs.
 
     Args:
         program: the private program.
-        view: one absent row does for the rows.
+        make: (private arrays) -> what the program reads.
+        private: the arrays of one absent row.
+    """
+    zeros: Release = {}
+    asks: list[Request] = []
+
+    def zero(ask: Request) -> Array:
+        asks.append(ask)
+        zeros[ask.site] = zeros_of(ask.mechanism, ask.value)
+        return zeros[ask.site]
+
+    def asked(outputs: Release, private: Any, earlier: Any) -> list[Any]:
+        found: list[Any] = []
+
+        def answer(ask: Request) -> Array:
+            value, told = ask.value, ()
+            if isinstance(value, Total):
+                value, told = value.parts, value.told
+            parts = value, (told, ask.scale), ask.scale, ask.at_most
+            found.append(jax.tree.map(jnp.asarray, parts))
+            return outputs[ask.site]
+
+        view = make(private)
+        public = None if earlier is None else view.public._replace(**earlier)
+        run(program, answer, view._replace(public=public))
+        return found
+
+    view = make(private)
+    run(program, zero, view)
+    earlier = None
+    if view.public is not None:
+        known = {name: getattr(view.public, name) for name in ("cap", "prologue", "round", "unit")}
+        earlier = jax.tree.map(jnp.asarray, known)
+    traced, shapes = jax.make_jaxpr(asked, return_shape=True)(zeros, private, earlier)
+    names = [{name} for name in sorted(zeros)]
+    names += [{ROWS}] * len(jax.tree.leaves(private))
+    names += [{EARLIER}] * len(jax.tree.leaves(earlier))
+    outputs = iter(_follows(traced.jaxpr, names))
+    return [
+        Follows(ask, *(_together(outputs, part) for part in own))
+        for ask, own in zip(asks, shapes, strict=True)
+    ]
+
+
+def _together(outputs: Iterator[set[str]], part: Any) -> set[str]:
+    """The names that the arrays of a part follow from, which are next among the outputs."""
+    return set().union(*(next(outputs) for _ in jax.tree.leaves(part)))
+
+
+def check_prices(found: list[Follows], *, protected: bool = True) -> None:
+    """Refuse a draw whose price follows from rows or from what was released.
+
+    Args:
+        found: the draws of a program.
+        protected: whether no scale may follow from rows; a paper's calibration may say otherwise.
+
+    Raises:
+        ValueError: naming the draw and what it follows from.
+    """
+    for each in found:
+        site, mechanism = each.ask.site, each.ask.mechanism
+        if not mechanism.price.reads_rows:
+            if ROWS in each.total | each.scale:
+                raise ValueError(f"the draw {site!r} is public, and follows from the private rows")
+            continue
+        if each.most:
+            raise ValueError(
+                f"the sensitivity of the draw {site!r} follows from {sorted(each.most)}: state "
+                "at_most, the largest it may be, which is public"
+            )
+        if protected and ROWS in each.scale:
+            raise ValueError(f"the scale of the draw {site!r} follows from the private rows")
+        if each.ask.own_scale and each.scale:
+            raise ValueError(
+                f"the scale of the draw {site!r} follows from {sorted(each.scale)}, so nothing "
+                "says what it costs; state its sensitivity and leave the scale to the budget"
+            )
+
+
+def stages(found: list[Follows]) -> Stages:
+    """Which draws from sums one pass over a table in parts can serve, in their order.
+
+    A sum may follow from draws of earlier stages. Draws are made in the order of the program,
+    because what one asks for besides its sum may follow from all draws before it, and never from
+    rows.
+
+    Args:
+        found: the draws of a program.
 
     Raises:
         ValueError: for a draw that reads rows and is of no `Total`, or by a mechanism that has no
@@ -306,60 +440,24 @@ def stages(program: Program, view: View) -> Stages:
             `Total.told` follows from rows, and for public randomness that follows from what was
             drawn from them.
     """
-    zeros: Release = {}
-    sites: list[Request] = []
-
-    def zero(ask: Request) -> Array:
-        sites.append(ask)
-        zeros[ask.site] = zeros_of(ask.mechanism, ask.value)
-        return zeros[ask.site]
-
-    run(program, zero, view)
-    summed = [ask.site for ask in sites if ask.mechanism.price.reads_rows]
-    for ask in sites:
-        _check_sum(ask)
-
-    def asked(outputs: Release, rows: dict[str, Array], weights: Array) -> list[Any]:
-        """For each draw its sum, and what else it asks for."""
-        found: list[Any] = []
-
-        def answer(ask: Request) -> Array:
-            value, told = ask.value, ()
-            if isinstance(value, Total):
-                value, told = value.parts, value.told
-            found.append(jax.tree.map(jnp.asarray, (value, (told, ask.scale))))
-            return outputs[ask.site]
-
-        own = view.rows._replace(**rows) if rows else view.rows
-        run(program, answer, view._replace(rows=own, weights=weights))
-        return found
-
-    # The names that each sum, and what else is asked for, follow from. Where rows are read at all,
-    # their weights, their targets or whether they are there are read.
-    fields = ("target", "present")
-    rows = {name: getattr(view.rows, name) for name in fields if hasattr(view.rows, name)}
-    traced, shapes = jax.make_jaxpr(asked, return_shape=True)(zeros, rows, view.weights)
-    names = [{name} & {*summed} for name in sorted(zeros)] + [{ROWS}] * (len(rows) + 1)
-    follows = iter(_follows(traced.jaxpr, names))
+    for each in found:
+        _check_sum(each.ask)
+    summed = {each.ask.site for each in found if each.ask.mechanism.price.reads_rows}
     order: list[list[str]] = []
-    for ask, shape in zip(sites, shapes, strict=True):
-        of_sum, told = (
-            set().union(*(next(follows) for _ in jax.tree.leaves(part))) for part in shape
-        )
-        public = ask.site not in summed
-        if ROWS in told or (public and (of_sum | told) - {ROWS}):
+    for each in found:
+        site, public = each.ask.site, each.ask.site not in summed
+        if ROWS in each.told or (public and (each.total | each.told) & summed):
+            names = sorted((each.total | each.told) - {EARLIER})
             raise ValueError(
-                f"what the draw {ask.site!r} asks for follows from {sorted(of_sum | told)}, and is "
-                "worked out before rows are read"
+                f"what the draw {site!r} asks for follows from {names}, and is worked out before "
+                "rows are read"
             )
-        if not public and (not order or of_sum & set(order[-1])):
+        if public:
+            continue
+        if not order or each.total & set(order[-1]):
             order.append([])
-        if not public:
-            order[-1].append(ask.site)
+        order[-1].append(site)
     return tuple(map(tuple, order))
-
-
-ROWS = "the private rows"
 
 
 def _check_sum(ask: Request) -> None:
@@ -400,11 +498,11 @@ def _follows(traced: Any, inputs: list[set[str]]) -> list[set[str]]:
 def weak_learner(
     program: Program,
     hypothesis: Callable[[Release, Budget, Public], Hypothesis],
-    events: Events,
+    fractions: Mapping[str, float],
     hypotheses: HypothesisClass,
     relation: str | Relation | None,
     *,
-    calibrate: Callable[[Allowance, Numbers, Public], Budget] | None = None,
+    params: Callable[[Mapping[str, Numbers], Public], Budget] | None = None,
     prologue: Prologue | None = None,
     epilogue: Epilogue | None = None,
     coupled: bool = False,
@@ -412,7 +510,6 @@ def weak_learner(
     tag: str | None = None,
     total: bool = False,
     withheld: tuple[str, ...] = (),
-    by_depth: tuple[str, ...] = (),
     structure: Callable[[Budget, Public], Any] | None = None,
     work: Callable[[Prepared], tuple[int, int]] | None = None,
 ) -> WeakLearner:
@@ -422,11 +519,14 @@ def weak_learner(
         program: (draw, table, weights, budget, public); every output of a private statistic goes
             through `draw`.
         hypothesis: (release, budget, public) -> a hypothesis; it never sees private data.
-        events: (budget, public) -> one `accounting.Event` for each site.
+        fractions: the fraction of the budget of each site, of those of the prologue and of the
+            epilogue, too. They add up to at most 1. The sites "leaf_0", "leaf_1" share that of
+            "leaf".
         hypotheses: the class of the hypotheses: `trees.TREES`, or one of your own.
-        relation: the neighbouring relation that the events' sensitivities hold under; None if they
-            hold under both.
-        calibrate: (allowance of all rounds, rounds, public) -> budget, for `recipes.custom`.
+        relation: the neighbouring relation that the sensitivities of its draws hold under; None if
+            they hold under both.
+        params: (noise multipliers by site, public) -> the learner's numbers, whose `noise` has the
+            multipliers. `base.Noise` by default, which holds nothing else.
         prologue: what is done once before the first round.
         epilogue: what is done once after the last round. The class of the hypotheses must say how
             they are scaled.
@@ -439,20 +539,21 @@ def weak_learner(
             class, the prologue and the epilogue: their names, code, defaults and what they close
             over. Declare a tag where these are not plain values and functions, or where globals
             matter.
-        total: whether the events' sensitivities assume a total weight of kappa rows.
+        total: whether the sensitivities assume a total weight of kappa rows.
         withheld: sites that `fit` leaves out of the model, for example because their length is the
             number of private rows.
-        by_depth: fields of its budget that have an entry for each depth on their last axis.
         structure: (budget, public) -> `Public.structure` of a round, for what the program and the
             hypothesis both derive from public quantities.
         work: (shapes of prepared rows) -> (bytes of a row, bytes of all rows together), which they
             take in a round on a table in parts.
 
     Raises:
-        ValueError: for an epilogue without hypotheses that can be scaled, and as `code_tag`.
+        ValueError: for an epilogue without hypotheses that can be scaled, for fractions that are no
+            numbers above 0 or add up to more than 1, and as `code_tag`.
     """
     if epilogue is not None and hypotheses.scaled is None:
         raise ValueError("an epilogue needs hypotheses that can be scaled: declare scaled=")
+    check_fractions(fractions)
     if tag is None:
         opening = () if prologue is None else (prologue.program, prologue.intercept)
         closing = () if epilogue is None else (epilogue.program, epilogue.line)
@@ -463,18 +564,37 @@ def weak_learner(
     return WeakLearner(
         tag=tag,
         program=program,
-        events=events,
         hypothesis=hypothesis,
+        fractions=tuple(fractions.items()),
         hypotheses=hypotheses,
         relation=None if relation is None else to_relation(relation),
+        params=params or _noise_alone,
         coupled=coupled,
         unprotected=unprotected,
         total=total,
         withheld=withheld,
         prologue=prologue,
         epilogue=epilogue,
-        by_depth=by_depth,
-        calibrate=calibrate,
         structure=structure,
         work=work,
     )
+
+
+def _noise_alone(noise: Mapping[str, Numbers], public: Public) -> Noise:
+    """The numbers of a learner that has no others than its noise."""
+    del public
+    return Noise(dict(noise))
+
+
+def check_fractions(fractions: Mapping[str, Numbers]) -> None:
+    """Refuse fractions of a budget that are no numbers above 0, or that are more than all of it.
+
+    Raises:
+        ValueError: naming the site, or the sum.
+    """
+    for site, fraction in fractions.items():
+        if not np.all(np.asarray(fraction, np.float64) > 0):
+            raise ValueError(f"the fraction of {site!r} must be above 0, got {shown(fraction)}")
+    total = sum(np.asarray(each, np.float64) for each in fractions.values())
+    if np.any(total > 1 + 1e-9):
+        raise ValueError(f"the fractions of a budget must add up to at most 1, got {shown(total)}")

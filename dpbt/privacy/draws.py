@@ -8,32 +8,51 @@ import jax
 import jax.numpy as jnp
 
 from dpbt.base import Array, Program, View
-from dpbt.privacy.mechanism import Mechanism, Numbers, Value
+from dpbt.privacy.mechanism import Mechanism, Numbers, Sensitivity, Value
 from dpbt.public import without_values
 
 
 class Draw(Protocol):
-    """How a program asks for its outputs."""
+    """How a program asks for its outputs. A draw is declared here, and nowhere else."""
 
     def __call__(
         self,
         site: str,
         mechanism: Mechanism,
         value: "Value | Total",
-        scale: Numbers,
-        scale_unit: Numbers = 1.0,
+        *,
+        theorem: str,
+        sensitivity: Numbers | Sensitivity = 0.0,
+        moves: int | None = None,
+        at_most: Numbers | None = None,
+        scale: Numbers | None = None,
+        count: int = 1,
+        releases: str = "",
+        unit: str = "",
     ) -> Array:
         """The output of a mechanism on a private value.
+
+        Its scale is the sensitivity times the multiplier that the budget holds for the site
+        (`noise_for`), so the ledger prices the multiplier that runs.
 
         Args:
             site: the name of the draw, unique in its program.
             mechanism: the mechanism that makes the output of the value.
             value: the private statistic, an array or `mechanisms.Scores`; it leaves through the
                 mechanism alone. A `Total` says that it is a sum over rows.
-            scale: public, the mechanism's noise.
-            scale_unit: public, the unit in which the ledger measures the scale. It is for a scale
-                that follows what has been released, in proportion to a public number such as a
-                sensitivity.
+            theorem: where the sensitivity is proved.
+            sensitivity: how far one row moves the value, in the norm of `mechanism.price`: L1, L2,
+                or for selections the range of the change of scores. A `Sensitivity` states both
+                norms. It may follow from what was released, if `at_most` does not.
+            moves: how many independent outputs one row moves, whatever `count` is; None for draws
+                that never read the rows.
+            at_most: public, the largest sensitivity, where that follows from what was released.
+                The ledger shows it.
+            scale: public, the scale in place of a multiplier, for draws that never read the rows
+                and for noise that is stated as a number.
+            count: how often a round pays for it.
+            releases: what it publishes, in words.
+            unit: the unit of the sensitivity, in words.
         """
         ...
 
@@ -112,22 +131,54 @@ def zeros_of(mechanism: Mechanism, value: Value | Total) -> Array:
 
 
 class Request(NamedTuple):
-    """What a program asks `draw` for; its fields are the arguments of `Draw`."""
+    """What a program asks `draw` for.
+
+    Attributes:
+        site, mechanism, value, theorem, releases, unit: as `Draw` has them.
+        pays: `count`, how often a round pays for it.
+        scale: the scale that the mechanism is given.
+        sensitivity: in the norm of the mechanism.
+        at_most: the largest sensitivity; public, and no release moves it.
+        moves: how many outputs a row moves; None for a draw that never reads the rows.
+        own_scale: whether it has a scale of its own, and the budget has no multiplier for it.
+    """
 
     site: str
     mechanism: Mechanism
     value: Value | Total
     scale: Numbers
-    scale_unit: Numbers
+    sensitivity: Numbers
+    at_most: Numbers
+    moves: int | None
+    theorem: str
+    pays: int
+    releases: str
+    unit: str
+    own_scale: bool
 
     __repr__ = without_values
+
+
+def group_of(site: str, noise: Mapping[str, Any]) -> str:
+    """The entry of a budget's noise that a site has: its own, or that of "leaf" for "leaf_3".
+
+    Raises:
+        ValueError: if there is none.
+    """
+    common, _, number = site.rpartition("_")
+    for name in (site, common if number.isdecimal() else site):
+        if name in noise:
+            return name
+    raise ValueError(
+        f"the draw {site!r} has no fraction of the budget; there are fractions for {sorted(noise)}"
+    )
 
 
 def run(program: Program, answer: Callable[[Request], Any], view: View) -> None:
     """Run a program on a view, and answer each of its requests.
 
     Raises:
-        ValueError: as `check_draw`.
+        ValueError: as `check_draw` and `group_of`.
     """
     known: dict[str, None] = {}
 
@@ -135,11 +186,27 @@ def run(program: Program, answer: Callable[[Request], Any], view: View) -> None:
         site: str,
         mechanism: Mechanism,
         value: Value | Total,
-        scale: Numbers,
-        scale_unit: Numbers = 1.0,
+        *,
+        theorem: str,
+        sensitivity: Numbers | Sensitivity = 0.0,
+        moves: int | None = None,
+        at_most: Numbers | None = None,
+        scale: Numbers | None = None,
+        count: int = 1,
+        releases: str = "",
+        unit: str = "",
     ) -> Any:
         check_draw(site, mechanism, known)
         known[site] = None
-        return answer(Request(site, mechanism, value, scale, scale_unit))
+        if isinstance(sensitivity, Sensitivity):
+            sensitivity = mechanism.bound(sensitivity)
+        own_scale = scale is not None
+        if scale is None:
+            multiplier = view.budget.noise[group_of(site, view.budget.noise)]
+            scale = jnp.asarray(sensitivity, jnp.float32) * jnp.asarray(multiplier, jnp.float32)
+        most = sensitivity if at_most is None else at_most
+        priced = scale, sensitivity, most, moves
+        words = theorem, count, releases or site, unit
+        return answer(Request(site, mechanism, value, *priced, *words, own_scale))
 
     program(draw, *view)

@@ -95,7 +95,7 @@ LEDGER: dict[str, Any] = {
     "lines": [
         {
             **dict.fromkeys(("site", "mechanism", "releases", "theorem", "unit"), TEXT),
-            **dict.fromkeys(("sensitivity", "scale", "scale_unit", "gap", "tail"), _COST),
+            **dict.fromkeys(("sensitivity", "scale", "gap", "tail"), _COST),
             **dict.fromkeys(("count", "times"), whole()),
             "moved": either(whole(), NULL),
             "exact": TRUTH,

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax
 import numpy as np
@@ -97,6 +97,8 @@ class Price(NamedTuple):
         gaussian: whether a draw is exactly mu-GDP, with the mu of its cost.
         loss_event: (sensitivity, scale) -> the event of dp_accounting for its accountant of privacy
             loss distributions; None where that is `dp_event`.
+        sampler: how far samples can be from their law; None if no bound is proved, which marks a
+            ledger FLOAT.
     """
 
     norm: str
@@ -107,6 +109,12 @@ class Price(NamedTuple):
     reads_rows: bool = True
     gaussian: bool = False
     loss_event: Callable[[float, float], DpEvent] | None = None
+    sampler: Sampler | None = None
+
+    @property
+    def most(self) -> float:
+        """The largest scale of which its sampler's bound is proved; infinite without a bound."""
+        return math.inf if self.sampler is None else self.sampler.most
 
 
 class Sensitivity(NamedTuple):
@@ -125,6 +133,19 @@ class Sensitivity(NamedTuple):
         return Sensitivity(self.l1 * factor, self.l2 * factor)
 
 
+class StepLoss(NamedTuple):
+    """What one draw costs between two tables, in the worst case over its outputs.
+
+    Attributes:
+        pure: f32[]: the largest absolute log ratio of the two densities (the max-divergence, in
+            both directions).
+        rho: f32[]: the zCDP cost.
+    """
+
+    pure: Array
+    rho: Array
+
+
 class Mechanism(NamedTuple):
     """A randomised map from a private value to an output that may be published, and its price.
 
@@ -133,12 +154,9 @@ class Mechanism(NamedTuple):
         sample: (key, value, scale) -> output.
         log_prob: (output, value, scale) -> the exact log density (or probability), one for each
             independent draw.
-        divergence: (value, scale, other_value, other_scale) -> f32[]: the largest absolute log
-            ratio of the two densities over all outputs (the max-divergence, both directions).
-        rho: the same arguments -> f32[]: the zCDP cost of telling the two values apart.
+        divergence: (value, scale, other_value, other_scale) -> what it costs at most to tell the
+            two values apart, over all outputs.
         price: the cost of a draw, from its sensitivity and its scale.
-        sampler: how far `sample` can be from `log_prob`; None if no bound is proved, which marks a
-            ledger FLOAT.
         public: whether the output is public randomness, drawn with the public key.
         wide: `sample` for totals beyond int32; None if there is none. It is (key, high, low,
             scale) -> (high, low). The i32 `high` and `low` stand for high 2^`LIMB` + low. It draws
@@ -151,10 +169,8 @@ class Mechanism(NamedTuple):
     name: str
     sample: Callable[[Array, Value, Array], Array]
     log_prob: Callable[[Array, Value, Array], Array]
-    divergence: Callable[[Value, Array, Value, Array], Array]
-    rho: Callable[[Value, Array, Value, Array], Array]
+    divergence: Callable[[Value, Array, Value, Array], StepLoss]
     price: Price
-    sampler: Sampler | None = None
     public: bool = False
     wide: Callable[[Array, Array, Array, Array], tuple[Array, Array]] | None = None
     at: Callable[[Array, Value, Array, Array], Array] | None = None
@@ -206,16 +222,16 @@ class Mechanism(NamedTuple):
             )
         return norms[self.price.norm]
 
-    def scale(self, sensitivity: Numbers, allowance: Allowance) -> np.ndarray:
-        """f32[...]: the least noise that costs no more than the allowance, rounded up.
+    def multiplier(self, allowance: Allowance) -> np.ndarray:
+        """f32[...]: the least noise for a sensitivity of 1 that costs no more than the allowance.
 
-        It is 0 for an infinite allowance.
+        It is 0 for an infinite allowance. It is larger by `ROUNDING` than the quotient, so that its
+        product with a sensitivity, in float32, is no smaller than it should be.
 
         Args:
-            sensitivity: in the norm of the price.
             allowance: of one draw.
         """
-        return quotient_up(sensitivity, self.price.shift(allowance))
+        return quotient_up(ROUNDING, self.price.shift(allowance))
 
 
 def shift(sensitivity: Numbers, scale: Numbers) -> Numbers:
@@ -225,11 +241,11 @@ def shift(sensitivity: Numbers, scale: Numbers) -> Numbers:
     return np.where(sensitivity == 0, 0.0, np.where(scale > 0, noisy, np.inf))[()]
 
 
-SCALE_MARGIN = 2.0**-22
-"""More than the share that float32 takes from a scale which follows what was released.
+ROUNDING = 1 + 2.0**-22
+"""More than float32 takes from the product of a sensitivity and a multiplier.
 
-A program computes such a scale anew in each round, from a public unit. That takes at most four
-roundings, of 2^-24 each.
+A sensitivity is rounded to float32, and so is the product: that is at most 2^-24 each, and one more
+where the sensitivity follows from what was released.
 """
 
 
@@ -249,34 +265,3 @@ def rounded_down(value: Numbers) -> np.ndarray:
         rounded = value.astype(np.float32)
     below = np.nextafter(rounded, np.float32(0))
     return np.where(rounded > value, below, rounded).astype(np.float32)
-
-
-class DrawRequest(Protocol):
-    """The draw that a program asks for at one site, without the private value."""
-
-    @property
-    def mechanism(self) -> Mechanism:
-        """The mechanism of the draw."""
-        ...
-
-    @property
-    def scale(self) -> Numbers:
-        """f32[...]: the public scale, in the draw's unit."""
-        ...
-
-    @property
-    def noise(self) -> Numbers:
-        """f32[...]: the scale that the mechanism is given."""
-        ...
-
-
-class StepLoss(NamedTuple):
-    """What one draw costs between two tables, in the worst case over its outputs.
-
-    Attributes:
-        pure: f32[]: the max-divergence.
-        rho: f32[]: the zCDP cost.
-    """
-
-    pure: Array
-    rho: Array

@@ -1,9 +1,9 @@
-"""Pricing: the ledger of a recipe, after comparing its events with the draws of its programs."""
+"""Pricing: the ledger of a recipe, as its own programs describe their draws."""
 
-import dataclasses
 import functools
 import itertools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -12,87 +12,98 @@ import numpy as np
 from dpbt.base import (
     Array,
     Budget,
-    Events,
-    Model,
     Program,
     Public,
     Recipe,
     Reweighter,
+    Table,
     View,
     WeakLearner,
 )
-from dpbt.privacy import accounting, boundary, keys
+from dpbt.privacy import accounting, boundary, keys, mechanisms
 from dpbt.privacy.boundary import DrawSpec, Stages
-from dpbt.reader import SavedModel
+from dpbt.privacy.draws import group_of
+from dpbt.privacy.mechanism import ROUNDING
 from dpbt.reweighting import uniform
 
 
 @jax.enable_x64(False)  # so it is the same wherever it is asked for, and prices what runs
-def ledger(recipe: Recipe | Model | SavedModel, key: Array | None = None) -> accounting.Ledger:
+def ledger(recipe: Recipe, key: Array | None = None) -> accounting.Ledger:
     """The ledger of one setting: what each draw costs over all rounds, and the total.
 
-    Every event is compared with the draw that it prices: same site, same mechanism, no less noise.
-    The events of a round count T times, and those of a prologue and of an epilogue once. The ledger
-    of a model that was chosen among several is that of the choice (`accounting.ChoiceLedger`).
+    The lines are what the programs ask for on one absent row. Draws of a round count T times, and
+    those of a prologue and of an epilogue once.
 
     Args:
-        recipe: one setting, or a model, which has the ledger of the recipe that it was fitted with.
-            A saved model has the ledger that was saved with it.
-        key: the key of a release; the ledger then names its kind. A model knows the kind of its
-            own key.
+        recipe: one setting.
+        key: the key of a release; the ledger then names its kind.
 
     Raises:
-        ValueError: for anything else than a recipe or a model of one setting and a whole number of
-            rounds. Also if a site of the release has no event, or an event does not fit its draw.
+        ValueError: for anything else than a recipe of one setting and a whole number of rounds.
+            Also for a draw whose price follows from rows or from what was released
+            (`boundary.check_prices`), and for one beyond the range of its sampler.
     """
     kind = None if key is None else keys.kind(key)
-    if isinstance(recipe, SavedModel):
-        kept = accounting.from_json(recipe.privacy)
-        return kept if kind is None else dataclasses.replace(kept, key=kind)
-    if isinstance(recipe, Model):
-        kind = kind or recipe.key
-        if recipe.choice is not None:
-            choice, score = recipe.choice
-            of_run = ledger(recipe.recipe)
-            return accounting.with_choice(of_run, kind, choice, accounting.line_of(dict(score)))
-        recipe = recipe.recipe
     rounds, delta = _checked(recipe)
-    learner, public = recipe.learner, recipe.public()
-
-    # What takes place once.
-    once: dict[str, list[accounting.Line]] = {}
-    for part in ("prologue", "epilogue"):
-        if (part_of := getattr(learner, part)) is not None:
-            events = _events(recipe, part_of.events, public)
-            once[part] = accounting.compared(events, drawn(recipe, part), 1)
-
-    # The rounds: their draws are read as in the first round, and as in a later one.
-    events = _events(recipe, learner.events, public)
-    first, later = (
-        accounting.compared(events, drawn(recipe, "rounds", bound), rounds)
-        for bound in (0.0, _FAR_BOUND)
-    )
-    in_rounds = [line.with_less(other) for line, other in zip(first, later, strict=True)]
-
-    lines = {"prologue": [], "rounds": in_rounds, "epilogue": [], **once}
+    numbers = recipe.budget.noise, recipe.rows_per_person
+    lines: dict[str, list[accounting.Line]] = {}
+    for part in recipe.learner.parts:
+        specs, times = drawn(recipe, part), rounds if part == "rounds" else 1
+        events = [event_of(specs[ask.site], *numbers) for ask in sites(recipe, part)]
+        lines[part] = [accounting.line_of_draw(event, times) for event in events]
     boundary.check_sites(**{part: [line.site for line in own] for part, own in lines.items()})
     return accounting.Ledger(
         recipe.relation,
         tuple(itertools.chain.from_iterable(lines.values())),
         delta,
-        learner.unprotected,
+        recipe.learner.unprotected,
         kind,
         int(recipe.rows),
         recipe.rows_per_person,
     )
 
 
-def _events(recipe: Recipe, says: Events, public: Public) -> list[accounting.Event]:
-    """The events of a program, for all rows of one person."""
-    events = says(recipe.budget, public)
-    if recipe.rows_per_person == 1:
-        return events
-    return [accounting.of_people(event, recipe.rows_per_person) for event in events]
+_BELOW = 1 + 2.0**-50
+"""Takes the roundings of float64 from a price; `ROUNDING` leaves more than that."""
+
+
+def event_of(
+    spec: DrawSpec, noise: Mapping[str, Any], rows_per_person: int = 1
+) -> accounting.Event:
+    """The event of one draw, for all rows of one person.
+
+    Args:
+        spec: the draw.
+        noise: the multipliers that it runs with.
+        rows_per_person: the most rows that one person has.
+
+    Raises:
+        ValueError: for a scale beyond the range of the draw's sampler.
+    """
+    ask, sensitivity = spec.request, spec.sensitivity
+    if not ask.mechanism.price.reads_rows:
+        words = ask.releases, 0.0, float(ask.scale or 0), ask.theorem
+        return accounting.Event(ask.site, ask.mechanism, *words)
+    if np.size(sensitivity) != 1 or np.size(spec.own_scale) != 1:
+        raise _no_number(ask.site)
+    if ask.own_scale:
+        scale = spec.own_scale
+        if ask.scale is None or ask.at_most is None:  # float32 may round one of them
+            scale = scale / ROUNDING
+    else:
+        multiplier = _multiplier(noise, ask.site)
+        scale = sensitivity * multiplier / ROUNDING * _BELOW
+    most = ask.mechanism.price.most
+    if not scale <= most:
+        raise ValueError(
+            f"the draw {ask.site!r} must have a scale of at most {most:g}, beyond which nothing is "
+            f"proved of its sampler, got {scale:g}"
+        )
+    words = ask.releases, float(sensitivity), float(scale), ask.theorem
+    event = accounting.Event(
+        ask.site, ask.mechanism, *words, count=ask.pays, moved=ask.moves, unit=ask.unit
+    )
+    return event if rows_per_person == 1 else accounting.of_people(event, rows_per_person)
 
 
 def _checked(recipe: Recipe) -> tuple[int, float]:
@@ -118,10 +129,6 @@ def _checked(recipe: Recipe) -> tuple[int, float]:
     return int(rounds), delta
 
 
-_FAR_BOUND = 8.0
-"""A bound on scores as after some rounds; 0 is that of the first round. Draws are read at both."""
-
-
 def drawn(recipe: Recipe, part: str, bound: float = 0.0) -> Mapping[str, DrawSpec]:
     """The draws that a part of a run asks for on a table of one row, by site.
 
@@ -129,9 +136,71 @@ def drawn(recipe: Recipe, part: str, bound: float = 0.0) -> Mapping[str, DrawSpe
         recipe: one setting.
         part: "prologue", "rounds" or "epilogue".
         bound: on the scores that the weights follow from.
+
+    Raises:
+        ValueError: as `ledger`.
     """
+    _read(recipe, part)
     described = _described(recipe.learner, part, recipe.reweighter)
     return described(recipe.budget, recipe.public(), jnp.float32(bound))
+
+
+def sites(recipe: Recipe, part: str) -> tuple[boundary.Request, ...]:
+    """The draws of a part of a run, without numbers that are traced; they follow from no number.
+
+    Raises:
+        ValueError: as `ledger`.
+    """
+    return _read(recipe, part).sites
+
+
+def scales(recipe: Recipe) -> Iterator[tuple[str, float, np.ndarray]]:
+    """(site, largest scale of its sampler, scale f64[...]) of each draw that reads rows.
+
+    Where a sampler takes every scale, the multiplier of the sensitivity stands for the scale.
+
+    Args:
+        recipe: with any axes of settings.
+    """
+    shape = np.shape(recipe.rows)
+    flat = jax.tree.map(lambda leaf: np.reshape(leaf, -1), recipe)
+    single = jax.tree.map(lambda leaf: leaf[0], flat)
+    for part in recipe.learner.parts:
+        for ask in sites(single, part):
+            if not ask.mechanism.price.reads_rows:
+                continue
+            most = ask.mechanism.price.most
+            scale = ask.scale
+            if not ask.own_scale:
+                scale = _multiplier(recipe.budget.noise, ask.site)
+                if ask.at_most is not None:
+                    scale = scale * ask.at_most
+            if scale is None or (ask.at_most is None and np.isfinite(most)):
+                scale = _evaluated(flat, part, ask.site).reshape(shape)
+            yield ask.site, most, np.asarray(scale, np.float64)
+
+
+def _multiplier(noise: Mapping[str, Any], site: str) -> np.ndarray:
+    """f64[...]: the multiplier of a site."""
+    return np.asarray(noise[group_of(site, noise)], np.float64)
+
+
+@jax.enable_x64(False)
+def _evaluated(flat: Recipe, part: str, site: str) -> np.ndarray:
+    """f64[G]: the scale of a draw in each of G settings, where its program works it out."""
+    settings = len(flat.rows)
+    room = 2 ** (settings - 1).bit_length()  # few shapes, so that few programs are compiled
+    places = np.minimum(np.arange(room), settings - 1)
+    padded = jax.tree.map(lambda leaf: leaf[places], flat)
+    found = _scales_of(flat.learner, part, flat.reweighter)
+    of_sites = found(padded.budget, padded.rows, padded.reweighting)
+    if np.ndim(of_sites[site]) != 1:
+        raise _no_number(site)
+    return np.asarray(of_sites[site], np.float64)[:settings]
+
+
+def _no_number(site: str) -> ValueError:
+    return ValueError(f"the sensitivity and the scale of the draw {site!r} must be numbers")
 
 
 @functools.cache
@@ -147,9 +216,28 @@ def _described(
     return jax.jit(on_a_row)
 
 
+@functools.cache
+def _scales_of(
+    learner: WeakLearner, part: str, reweighter: Reweighter
+) -> Callable[[Budget, Array, Any], dict[str, Array]]:
+    """(budgets, rows, numbers of the re-weighter) of G settings -> f32[G] scales, by site."""
+    described = _described(learner, part, reweighter)
+
+    def of_one(budget: Budget, rows: Array, reweighting: Any) -> dict[str, Array]:
+        public = Public(rows, np.float32(1), reweighting, {})
+        specs = described(budget, public, jnp.float32(0))
+        return {site: spec.scale for site, spec in specs.items()}
+
+    return jax.jit(jax.vmap(of_one))
+
+
 def program_of(learner: WeakLearner, part: str) -> Program:
     """The program of a part of a run that the learner has."""
     return (learner if part == "rounds" else getattr(learner, part)).program
+
+
+_PRIVATE = ("cells", "target", "present", "weight")
+"""The fields of a table that are of its rows."""
 
 
 def _row(
@@ -159,8 +247,9 @@ def _row(
     budget: Budget,
     public: Public,
     bound: Array,
+    private: Mapping[str, Array] | None = None,
 ) -> View:
-    """What a part of a run reads of one row."""
+    """What a part of a run reads of one row; `private` has what the row holds."""
     # What follows a prologue reads its release; zeros stand for it here.
     if learner.prologue is not None and part != "prologue":
         specs = _described(learner, "prologue", reweighter)(budget, public, jnp.float32(0))
@@ -169,11 +258,80 @@ def _row(
 
     # Weights on the one row.
     weigher = reweighter if part == "rounds" else uniform
-    prepared = learner.hypotheses.prepare(learner.hypotheses.example())
+    table: Table = learner.hypotheses.example()
+    prepared = learner.hypotheses.prepare(table._replace(**(private or {})))
     axes = weigher.response.axes
     score = jnp.zeros((*axes, prepared.present.shape[0]), jnp.float32)
     weighted = weigher.weigh(score, bound, prepared, public)
     return View(prepared, weighted.weight, budget, public._replace(cap=weighted.cap))
+
+
+class _Read(NamedTuple):
+    """What is read off a traced program.
+
+    Attributes:
+        sites: its draws, without numbers that are traced.
+        stages: as `boundary.stages`, or why there are none.
+    """
+
+    sites: tuple[boundary.Request, ...]
+    stages: Stages | str
+
+
+_READ: dict[tuple[WeakLearner, str, Reweighter], _Read] = {}
+"""What was read, by the static parts of recipes, from which alone it follows."""
+
+
+@jax.enable_x64(False)
+def _read(recipe: Recipe, part: str) -> _Read:
+    """What is read off the program of a part of a run, once for the static parts of recipes.
+
+    Raises:
+        ValueError: as `boundary.check_prices`, and for a mechanism of the user's own that has the
+            name of one of the library's, or that claims never to read the rows.
+    """
+    learner = recipe.learner
+    key = learner, part, recipe.reweighter
+    if key not in _READ:
+        table = learner.hypotheses.example()
+        fields = {name: getattr(table, name) for name in _PRIVATE}
+        known = {name: array for name, array in fields.items() if array is not None}
+        read = recipe.budget, recipe.public(), jnp.float32(0)
+
+        def make(private: tuple[Mapping[str, Array], Array]) -> View:
+            return _row(*key, *read, private[0])._replace(weights=private[1])
+
+        private = known, jnp.asarray(_row(*key, *read).weights)
+        found = boundary.follows(program_of(learner, part), make, private)
+        boundary.check_prices(found, protected=not learner.unprotected)
+        for each in found:
+            _check_mechanism(each.ask)
+        try:
+            stages: Stages | str = boundary.stages(found)
+        except ValueError as error:
+            stages = str(error)
+        _READ[key] = _Read(tuple(boundary.static(each.ask) for each in found), stages)
+    return _READ[key]
+
+
+def _check_mechanism(ask: boundary.Request) -> None:
+    """Refuse a mechanism of the user's own that a ledger would take for another one, or for free.
+
+    Raises:
+        ValueError: as `_read`.
+    """
+    own = ask.mechanism
+    library = mechanisms.BY_NAME.get(own.name)
+    if library is not None and library is not own:
+        raise ValueError(
+            f"the draw {ask.site!r} is by a mechanism of your own that is called {own.name!r}; "
+            "give it a name of its own"
+        )
+    if library is None and not own.price.reads_rows:
+        raise ValueError(
+            f"the draw {ask.site!r} is by a mechanism of your own that costs nothing; only the "
+            "library's uniform draws are free"
+        )
 
 
 def stages(recipe: Recipe, part: str) -> Stages:
@@ -182,21 +340,10 @@ def stages(recipe: Recipe, part: str) -> Stages:
     Raises:
         ValueError: for a part that reads all rows at once.
     """
-    key = recipe.learner, part, recipe.reweighter
-    if key not in _STAGES:
-        view = _row(*key, recipe.budget, recipe.public(), jnp.float32(0))
-        try:
-            _STAGES[key] = boundary.stages(program_of(recipe.learner, part), view)
-        except ValueError as error:
-            _STAGES[key] = str(error)
-    found = _STAGES[key]
+    found = _read(recipe, part).stages
     if isinstance(found, str):
         raise ValueError(found)
     return found
-
-
-_STAGES: dict[tuple[WeakLearner, str, Reweighter], Stages | str] = {}
-"""Stages, or why there are none: both follow from the static parts of a recipe alone."""
 
 
 def check_in_parts(recipe: Recipe) -> None:

@@ -33,6 +33,8 @@ inserting, deleting or overwriting a row.
 All bounds here hold under add/remove and under replace-one alike.
 """
 
+import math
+
 import jax.numpy as jnp
 import numpy as np
 
@@ -151,7 +153,7 @@ def sum_step(rows: Numbers, spread: Numbers = 0.0) -> np.ndarray:
     return 2.0 ** np.ceil(np.log2(np.maximum(least, 1.0)))
 
 
-def center_step(step: Numbers, features: int) -> np.ndarray:
+def center_step(step: Numbers, features: int) -> Numbers:
     """`CENTER_L2` for sums on a grid of steps h: (2 + sqrt(d) h / (2^14 GRID)) (1 + 2^-20).
 
     Proof. Sums of weights times rows, in units of 2^-14, are exact integers, and so is their
@@ -163,7 +165,7 @@ def center_step(step: Numbers, features: int) -> np.ndarray:
         step: h, from `sum_step`; scalar or array.
         features: d, a public bound on the number of features.
     """
-    rounding = np.sqrt(features) * np.asarray(step, np.float64) / (2.0**14 * GRID)
+    rounding = math.sqrt(features) * step / (2.0**14 * GRID)
     return (CENTER_L2 + rounding) * (1 + 2.0**-20)
 
 

@@ -62,7 +62,7 @@ def _noisy(key: Array, total: Any, asked: DrawSpec, small: bool) -> np.ndarray:
     assert asked.after is not None
     value = np.asarray(asked.after(total, *asked.told))
     assert value.dtype == np.int64
-    high, low = _drawn(asked.mechanism)(key, *_limbs(value), asked.noise)
+    high, low = _drawn(asked.mechanism)(key, *_limbs(value), asked.scale)
     noisy = (np.asarray(high).astype(np.int64) << LIMB) + np.asarray(low).astype(np.int64)
     most = SATURATION if small else MOST
     return np.clip(noisy, -most, most).astype(np.int32 if small else np.int64)
@@ -86,7 +86,7 @@ def _selected(key: Array, total: Any, asked: DrawSpec) -> np.ndarray:
     leaves, form = jax.tree.flatten(total)
     limbs = [_limbs(np.asarray(leaf)) for leaf in leaves]
     select = _selection(asked.mechanism, asked.after, form)
-    return np.asarray(select(key, limbs, asked.told, asked.noise))
+    return np.asarray(select(key, limbs, asked.told, asked.scale))
 
 
 @functools.cache

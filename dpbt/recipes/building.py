@@ -6,10 +6,12 @@ module holds what all algorithms have in common.
 
 from __future__ import annotations  # so that help() shows ArrayLike by its name
 
+import collections
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+import jax
 import numpy as np
 from numpy.typing import ArrayLike
 
@@ -17,7 +19,6 @@ from dpbt.base import (
     MAX_ROWS,
     MOST_CHUNKED_ROWS,
     Budget,
-    LedgerEvent,
     LossFamily,
     Public,
     Recipe,
@@ -29,10 +30,10 @@ from dpbt.base import (
 from dpbt.base import relation as to_relation
 from dpbt.data.targets import Target
 from dpbt.losses import as_family
-from dpbt.privacy import accounting
-from dpbt.privacy.mechanism import Allowance
-from dpbt.recipes.limits import EpsilonRefusedError
-from dpbt.validate import floats, one_of, positive, shown, whole, wholes
+from dpbt.privacy import accounting, boundary, pricing
+from dpbt.privacy.draws import group_of
+from dpbt.privacy.mechanism import ROUNDING, Allowance
+from dpbt.validate import floats, one_of, positive, shown, warn_of_delta, whole, wholes
 
 
 def checked_rows(rows: ArrayLike, most: int = MAX_ROWS) -> np.ndarray:
@@ -66,6 +67,25 @@ def checked_rows(rows: ArrayLike, most: int = MAX_ROWS) -> np.ndarray:
 
 
 _LIMITS = {MAX_ROWS: "int32 sums of weights", MOST_CHUNKED_ROWS: "sums of float64"}
+
+
+MAX_EPSILON = 1e6
+"""The largest finite epsilon of any recipe."""
+
+
+def epsilons(epsilon: ArrayLike) -> np.ndarray:
+    """`epsilon` as float64.
+
+    Raises:
+        ValueError: unless each is above 0, and infinite or at most `MAX_EPSILON`.
+    """
+    numbers = positive("epsilon", epsilon)
+    if np.any(np.isfinite(numbers) & (numbers > MAX_EPSILON)):
+        raise ValueError(
+            f"epsilon must be at most {MAX_EPSILON:g}, got {shown(epsilon)}: a larger one protects "
+            "nothing, and infinity says so"
+        )
+    return numbers
 
 
 def deltas(delta: ArrayLike) -> np.ndarray:
@@ -176,7 +196,7 @@ def checked_request(
     """
     one_of("calibration", calibration, CALIBRATIONS)
     request = Request(
-        epsilon=positive("epsilon", epsilon),
+        epsilon=epsilons(epsilon),
         delta=deltas(delta),
         rows=checked_rows(rows, most_rows),
         rounds=wholes("rounds", rounds),
@@ -188,6 +208,7 @@ def checked_request(
         _ = request.shape
     except ValueError as error:
         raise ValueError(f"epsilon, delta, rows and rounds must broadcast: {error}") from None
+    warn_of_delta(request.delta, request.rows)
     return request
 
 
@@ -226,8 +247,8 @@ class Parts(NamedTuple):
     target: Target | None = None
 
 
-Calibrate = Callable[[Allowance, Any, Public], Any]
-"""(allowance of all rounds, rounds, public) -> the learner's budget."""
+Params = Callable[[Mapping[str, Any], Public], Any]
+"""(noise multipliers by site, public) -> the learner's numbers."""
 
 Allow = Callable[[Request], Allowance]
 """request -> the most that all rounds may cost together."""
@@ -270,58 +291,99 @@ def for_people(allowance: Allowance, rows_per_person: int) -> Allowance:
     )
 
 
-def all_gaussian(learner: WeakLearner, budget: Budget, public: Public) -> bool:
-    """Whether every draw of a learner that costs anything is Gaussian."""
-    prices = [event.mechanism.price for event in learner_events(learner, budget, public)]
-    return all(price.gaussian or not price.reads_rows for price in prices)
+class Draw(NamedTuple):
+    """A draw that costs something, and how often all rounds together pay for it.
+
+    Attributes:
+        ask: what is static of it.
+        group: the name of its fraction of the budget.
+        siblings: how many draws share that fraction.
+        times: f64[...], how often it is made.
+    """
+
+    ask: boundary.Request
+    group: str
+    siblings: int
+    times: np.ndarray
 
 
-def learner_events(learner: WeakLearner, budget: Budget, public: Public) -> list[LedgerEvent]:
-    """The events of a round, and those of what takes place once."""
-    return [*learner.events(budget, public), *_events_once(learner, budget, public)]
+def _draws(draft: Recipe, fractions: Mapping[str, Any]) -> list[Draw]:
+    """The draws of a recipe that share its budget.
+
+    Args:
+        draft: the recipe, with any noise.
+        fractions: the fraction of each site.
+
+    Raises:
+        ValueError: for a fraction without a site, and as `pricing.sites`.
+    """
+    single = jax.tree.map(lambda leaf: leaf.flat[0], draft)
+    rounds = np.asarray(draft.rounds, np.float64)
+    found = [
+        (ask, group_of(ask.site, fractions), rounds if part == "rounds" else np.ones(()))
+        for part in draft.learner.parts
+        for ask in pricing.sites(single, part)
+        if ask.mechanism.price.reads_rows and not ask.own_scale
+    ]
+    siblings = collections.Counter(group for _, group, _ in found)
+    if unused := sorted(set(fractions) - set(siblings)):
+        raise ValueError(f"{draft.learner.tag} draws nothing at {unused}, which have fractions")
+    return [Draw(ask, group, siblings[group], times) for ask, group, times in found]
 
 
-def _events_once(learner: WeakLearner, budget: Budget, public: Public) -> list[LedgerEvent]:
-    """The events of the prologue and of the epilogue, where there are any."""
-    parts = [part for part in (learner.prologue, learner.epilogue) if part is not None]
-    return [event for part in parts for event in part.events(budget, public)]
+def _noise(
+    request: Request, allow: Allow, fractions: Mapping[str, Any], made: Sequence[Draw]
+) -> dict[str, np.ndarray]:
+    """The noise multiplier of each site; draws of one fraction and as many payments share one."""
+    allowance = for_people(allow(request), request.rows_per_person)
+    noise: dict[str, np.ndarray] = {}
+    for ask, group, siblings, times in made:
+        payments = siblings * times * float(ask.pays)
+        part = allowance.part(np.asarray(fractions[group], np.float64) / payments)
+        alike = len({each.ask.pays for each in made if each.group == group}) == 1
+        noise[group if alike else ask.site] = ask.mechanism.multiplier(part)
+    return noise
 
 
 def build(
     request: Request,
     parts: Parts,
-    calibrate: Calibrate,
+    fractions: Mapping[str, Any] | None = None,
+    params: Params | None = None,
     allow: Allow = one_accountant,
 ) -> Recipe:
-    """Build a recipe: pay for finite bits out of the request, and calibrate the rest.
+    """Build a recipe: pay for finite bits out of the request, and share the rest among the draws.
 
     Args:
         request: the checked arguments.
         parts: the other parts of the recipe.
-        calibrate: how the rest is shared among the learner's draws.
+        fractions: the fraction of the budget of each site; the learner's own by default.
+        params: the learner's numbers by the noise; the learner's own by default.
         allow: the rest as an allowance, unless all draws are Gaussian: `gaussian_accountant`.
 
     Raises:
-        EpsilonRefusedError: if a number of the budget does not fit float32, or finite bits cost too
+        ValueError: if a number of the budget does not fit float32, or finite bits cost too
             much of the request.
+        ValueError: for a site without a fraction, or fractions that `boundary.check_fractions`
+            refuses.
     """
+    fractions = dict(parts.learner.fractions) if fractions is None else fractions
+    boundary.check_fractions(fractions)
+    params = params or parts.learner.params
     public = request.public(parts.reweighting)
-    shape = request.shape
+    noiseless = params(dict.fromkeys(fractions, np.ones(())), public)
+    made = _draws(_recipe(request, parts, noiseless), fractions)
 
-    def calibrated(affordable: Request, allow: Allow) -> tuple[Budget, Public]:
-        allowance = for_people(allow(affordable), request.rows_per_person)
-        budget = calibrate(allowance, affordable.rounds, public)
-        return _spread(budget, public, shape, parts.learner.by_depth)
-
-    # Gaussian draws alone are composed by GDP, once it is known that there are no others.
-    first = calibrated(request, allow)
-    if request.approximate and request.tight and all_gaussian(parts.learner, *first):
+    # Gaussian draws alone are composed by GDP.
+    gaussian = all(each.ask.mechanism.price.gaussian for each in made)
+    if request.approximate and request.tight and gaussian:
         allow = gaussian_accountant
-        first = calibrated(request, allow)
 
-    # What finite bits cost depends on the draws, so the whole request is calibrated first.
-    remaining = after_samplers(request, parts.learner, *first)
-    return assemble(request, parts, calibrated(remaining, allow)[0])
+    # What finite bits cost depends on the noise, so the whole request is shared first.
+    first = _noise(request, allow, fractions, made)
+    remaining = after_samplers(request, made, first)
+    noise = _noise(remaining, allow, fractions, made)
+    return assemble(request, parts, params(noise, public))
 
 
 def assemble(request: Request, parts: Parts, budget: Budget) -> Recipe:
@@ -333,11 +395,17 @@ def assemble(request: Request, parts: Parts, budget: Budget) -> Recipe:
         budget: a NamedTuple of numbers.
 
     Raises:
-        EpsilonRefusedError: as `check_float32`.
+        ValueError: as `check_float32`.
     """
+    recipe = _recipe(request, parts, budget)
+    check_float32(recipe, np.isfinite(request.epsilon))
+    return recipe
+
+
+def _recipe(request: Request, parts: Parts, budget: Budget) -> Recipe:
+    """The recipe of a budget, with all axes of settings."""
     public = request.public(parts.reweighting)
-    budget, public = _spread(budget, public, request.shape, parts.learner.by_depth)
-    check_float32(request, parts.learner, budget, public)
+    budget, public = _spread(budget, public, request.shape)
     shape = np.shape(public.rows)
     return Recipe(
         budget=budget,
@@ -358,39 +426,22 @@ def assemble(request: Request, parts: Parts, budget: Budget) -> Recipe:
     )
 
 
-def _spread(
-    budget: Budget, public: Public, shape: tuple[int, ...], by_depth: tuple[str, ...]
-) -> tuple[Budget, Public]:
+def _spread(budget: Budget, public: Public, shape: tuple[int, ...]) -> tuple[Budget, Public]:
     """Budget and public numbers as float32 with all axes of settings.
 
     Args:
-        budget: a NamedTuple of numbers.
+        budget: numbers, a pytree.
         public: its `reweighting` is a NamedTuple of numbers, or an empty tuple.
         shape: the axes of settings of the request.
-        by_depth: the fields of the budget that have one more axis, the last one, for depths.
     """
-    # Every argument may have axes of settings; they broadcast.
-    fields = budget._asdict()
-    of_budget = [
-        np.shape(value)[:-1] if name in by_depth else np.shape(value)
-        for name, value in fields.items()
-    ]
-    of_reweighting = [np.shape(value) for value in public.reweighting]
-    shape = np.broadcast_shapes(shape, *of_budget, *of_reweighting)
+    numbers = budget, public.reweighting
+    shape = np.broadcast_shapes(shape, *map(np.shape, jax.tree.leaves(numbers)))
 
-    # Give all numbers these axes.
-    def wide(value: Any, *depths: int) -> np.ndarray:
-        return np.broadcast_to(np.asarray(value, np.float32), (*shape, *depths))
+    def wide(value: Any) -> np.ndarray:
+        return np.broadcast_to(np.asarray(value, np.float32), shape)
 
-    spread = {
-        name: wide(value, *np.shape(value)[-1:]) if name in by_depth else wide(value)
-        for name, value in fields.items()
-    }
-    reweighting = public.reweighting
-    if reweighting:
-        reweighting = type(reweighting)(*(wide(value) for value in reweighting))
-    public = public._replace(rows=wide(public.rows), reweighting=reweighting)
-    return type(budget)(**spread), public
+    budget, reweighting = jax.tree.map(wide, numbers)
+    return budget, public._replace(rows=wide(public.rows), reweighting=reweighting)
 
 
 MOST_OF_EPSILON, MOST_OF_DELTA = 0.005, 0.01
@@ -404,7 +455,7 @@ For epsilon up to 10 they cost below 1e-15.
 
 
 def after_samplers(
-    request: Request, learner: WeakLearner, budget: Budget, public: Public
+    request: Request, made: Sequence[Draw], noise: Mapping[str, np.ndarray]
 ) -> Request:
     """The request that remains for the exact laws once the samplers' finite bits are paid for.
 
@@ -412,25 +463,25 @@ def after_samplers(
 
     Args:
         request: the whole request.
-        learner: its events say how many outputs a row moves, and how far.
-        budget: calibrated for the whole request. Its draws move no less than those of the budget
-            for what remains.
-        public: the public numbers that the events read.
+        made: the draws, which say how many outputs a row moves.
+        noise: for the whole request. With it, draws move no less than with what remains.
 
     Raises:
-        EpsilonRefusedError: if finite bits cost more than `MOST_OF_EPSILON` or `MOST_OF_DELTA` of
+        ValueError: if finite bits cost more than `MOST_OF_EPSILON` or `MOST_OF_DELTA` of
             the request, or more than `MOST_DELTA` for a pure guarantee.
     """
-
     # The costs of all rounds, and of what takes place once.
-    def costs(events: list[LedgerEvent]) -> tuple[float, np.ndarray]:
-        people = [accounting.of_people(event, request.rows_per_person) for event in events]
-        return accounting.sampler_costs(people)
-
-    gap, tail = costs(learner.events(budget, public))
-    gap, tail = gap * request.rounds.astype(np.float64), tail * request.rounds
-    gap_once, tail_once = costs(_events_once(learner, budget, public))
-    gap, tail = gap + gap_once, tail + tail_once
+    gap, tail = np.zeros(()), np.zeros(())
+    for ask, _, _, times in made:
+        if ask.mechanism.price.sampler is None:
+            continue
+        assert ask.moves is not None
+        multiplier = np.asarray(noise[group_of(ask.site, noise)], np.float64)
+        people = request.rows_per_person
+        noisy = np.where(multiplier > 0, multiplier, np.inf)
+        moved_by = people * ROUNDING / noisy
+        of_draw = accounting.finite_bits(ask.mechanism.price.sampler, moved_by, ask.moves * people)
+        gap, tail = gap + of_draw[0] * times, tail + of_draw[1] * times
     _check_sampler_costs(request, gap, tail)
 
     # What remains of the request; without privacy there is nothing to pay.
@@ -452,42 +503,43 @@ def _check_sampler_costs(request: Request, gap: np.ndarray, tail: np.ndarray) ->
         tail: f64[...], t of all rounds.
 
     Raises:
-        EpsilonRefusedError: as `after_samplers`.
+        ValueError: as `after_samplers`.
     """
     private = np.isfinite(request.epsilon)
     finite = np.where(private, request.epsilon, 1.0)
     if np.any(private & (2 * gap > MOST_OF_EPSILON * finite)):
-        raise EpsilonRefusedError(
-            "with less, what the finite bits of so many draws cost is more than "
-            f"{MOST_OF_EPSILON:g} of epsilon; fewer rounds allow less"
+        raise ValueError(
+            f"epsilon is too small with these arguments, got {shown(request.epsilon)}: what the "
+            f"finite bits of so many draws cost is more than {MOST_OF_EPSILON:g} of it; fewer "
+            "rounds allow less"
         )
     accepted = np.where(request.approximate, MOST_OF_DELTA * request.delta, MOST_DELTA)
     if np.any(private & (tail > accepted)):
-        raise EpsilonRefusedError(
-            "with more there is so little noise that its finite random bits could give a row away "
-            f"with a probability above {np.min(accepted):.2g}, the most that delta = "
-            f"{np.min(request.delta):g} takes; more rounds or a larger delta allow more"
+        raise ValueError(
+            f"epsilon is too large with these arguments, got {shown(request.epsilon)}: there is so "
+            "little noise that its finite random bits could give a row away with a probability "
+            f"above {np.min(accepted):.2g}, the most that delta = {np.min(request.delta):g} takes; "
+            "more rounds or a larger delta allow more"
         )
 
 
-def check_float32(request: Request, learner: WeakLearner, budget: Budget, public: Public) -> None:
+def check_float32(recipe: Recipe, private: np.ndarray) -> None:
     """Refuse a budget that float32 cannot hold, or noise beyond the range of its sampler.
 
-    Raises:
-        EpsilonRefusedError: naming the number of the budget, or the site of the noise.
-    """
-    for name, value in budget._asdict().items():
-        if not np.all(np.asarray(value, np.float32) >= 0):  # NaN, too
-            raise EpsilonRefusedError(f"{name} would be no positive finite float32")
+    Args:
+        recipe: with any axes of settings.
+        private: bool[...], whether a setting has an epsilon; without one, any noise will do.
 
-    # Draws without privacy, and draws that read no rows, may have any scale.
-    for event in learner_events(learner, budget, public):
-        scale = np.asarray(event.scale, np.float64)
-        private = np.isfinite(request.epsilon) & (np.asarray(event.sensitivity) > 0)
-        sampler = event.mechanism.sampler
-        most = np.inf if sampler is None else sampler.most
+    Raises:
+        ValueError: naming the number of the budget, or the site of the noise.
+    """
+    for path, value in jax.tree_util.tree_leaves_with_path(recipe.budget):
+        if not np.all(np.asarray(value) >= 0):  # NaN, too
+            name = jax.tree_util.keystr(path, simple=True, separator=" ")
+            raise ValueError(f"with this epsilon {name} would be no positive finite float32")
+    for site, most, scale in pricing.scales(recipe):
         if np.any(private & ~((scale > 0) & (scale <= most) & np.isfinite(scale))):
-            raise EpsilonRefusedError(
-                f"the noise of {event.site!r} would have scale {np.max(scale):g}, and scales must "
-                f"be above 0, finite and at most {most:g}"
+            raise ValueError(
+                f"with this epsilon the noise of {site!r} would have scale {np.max(scale):g}, and "
+                f"scales must be above 0, finite and at most {most:g}"
             )

@@ -2,9 +2,10 @@
 
 from __future__ import annotations  # so that help() shows ArrayLike by its name
 
-import functools
+from collections.abc import Mapping
 from typing import Any
 
+import jax
 import numpy as np
 from numpy.typing import ArrayLike
 
@@ -15,7 +16,6 @@ from dpbt.base import (
     Budget,
     LossFamily,
     ProperLoss,
-    Public,
     Recipe,
     Relation,
     Reweighter,
@@ -26,9 +26,7 @@ from dpbt.base import (
 )
 from dpbt.losses import check_loss
 from dpbt.privacy import pricing
-from dpbt.privacy.mechanism import Allowance
 from dpbt.recipes.building import (
-    Calibrate,
     Parts,
     assemble,
     build,
@@ -36,13 +34,11 @@ from dpbt.recipes.building import (
     checked_rows,
     family_of,
 )
-from dpbt.recipes.limits import makes_recipes
 from dpbt.recipes.settings import setting
 from dpbt.reweighting import uniform
 from dpbt.validate import floats, shown
 
 
-@makes_recipes
 def custom(
     learner: WeakLearner,
     *,
@@ -51,7 +47,7 @@ def custom(
     epsilon: ArrayLike | None = None,
     delta: ArrayLike = 0.0,
     budget: Budget | None = None,
-    calibrate: Calibrate | None = None,
+    fractions: Mapping[str, Any] | None = None,
     reweighter: Reweighter = uniform,
     reweighting: Reweighting = (),
     loss: ProperLoss | LossFamily | str | None = None,
@@ -61,21 +57,19 @@ def custom(
 ) -> Recipe:
     """Boosting with any weak learner: Bun et al. (2020), Algorithm 4, for any re-weighter.
 
-    Guarantee: what the learner's events say, times `rounds`; see `dpbt.ledger`. With `epsilon` the
-    learner's `calibrate` sets the noise, after the samplers' finite bits are paid for.
+    Guarantee: what the learner's draws cost, times `rounds`; see `dpbt.ledger`. With `epsilon` the
+    fractions of its draws set the noise, after the samplers' finite bits are paid for.
 
     Args:
         learner: from `boundary.weak_learner`, or one of `dpbt.learners`.
         rows: m. Under add/remove a public bound on the number of rows; under replace-one their
             public number.
         rounds: T.
-        epsilon: the total budget, for a learner that can be calibrated. Give either this or
-            `budget`.
+        epsilon: the total budget. Give either this or `budget`.
         delta: 0 for a pure guarantee, else in (0, 1), through GDP where all draws are
             Gaussian, and else through zCDP.
         budget: the learner's numbers, a NamedTuple, instead of `epsilon`.
-        calibrate: (allowance of all rounds, rounds, public) -> budget, for `epsilon`; the
-            learner's own by default.
+        fractions: the fraction of `epsilon` of each site; the learner's own by default.
         reweighter: `reweighting.uniform`, `mirror(...)`, `lazy_bregman(...)` or your own.
         reweighting: the numbers of the re-weighter, a NamedTuple such as
             `reweighting.MirrorNumbers`; an empty tuple for `uniform`.
@@ -88,7 +82,7 @@ def custom(
 
     Raises:
         ValueError: for both or neither of `epsilon` and `budget`, for an argument of another kind
-            or out of its range, and for a learner that cannot be calibrated. Parts that do not fit
+            or out of its range, and for a site without a fraction. Parts that do not fit
             together are refused as `Recipe` says.
     """
     # Check each argument by itself.
@@ -99,15 +93,12 @@ def custom(
         )
     if (epsilon is None) == (budget is None):
         raise ValueError(f"give either epsilon or budget, got {shown(epsilon)} and {shown(budget)}")
-    if budget is not None and calibrate is not None:
+    if budget is not None and fractions is not None:
         raise ValueError(
-            f"calibrate sets the noise for epsilon; with budget, got {shown(calibrate)}"
+            f"fractions share out epsilon; with budget, got fractions={shown(fractions)}"
         )
-    if calibrate is not None and not callable(calibrate):
-        raise ValueError(
-            "calibrate must be a function (allowance, rounds, public) -> budget, "
-            f"got {shown(calibrate)}"
-        )
+    if fractions is not None and not isinstance(fractions, Mapping):
+        raise ValueError(f"fractions must map sites to numbers, got {shown(fractions)}")
     if not isinstance(name, str):
         raise ValueError(f"name must be a text, got {shown(name)}")
     _check_reweighting(reweighter, reweighting)
@@ -136,14 +127,9 @@ def custom(
 
     # Take the given budget, or calibrate one.
     if budget is not None:
-        _check_budget("budget", budget, learner, request.public(reweighting))
+        _check_budget(budget)
         return _of_a_size(assemble(request, parts, budget))
-    own = learner.calibrate
-    if calibrate is not None:
-        own = functools.partial(_calibrated, calibrate, learner)
-    if own is None:
-        raise ValueError(f"{learner.tag} has no calibrate of its own; give one, or a budget")
-    return _of_a_size(build(request, parts, own))
+    return _of_a_size(build(request, parts, fractions))
 
 
 def _of_a_size(recipe: Recipe) -> Recipe:
@@ -185,29 +171,18 @@ def _check_reweighting(reweighter: Reweighter, reweighting: Reweighting) -> None
         floats(f"{field} of reweighting", value)
 
 
-def _calibrated(
-    calibrate: Calibrate, learner: WeakLearner, allowance: Allowance, rounds: Any, public: Public
-) -> Budget:
-    """The budget by a given calibration, checked."""
-    budget = calibrate(allowance, rounds, public)
-    _check_budget("the result of calibrate", budget, learner, public)
-    return budget
-
-
-def _check_budget(name: str, budget: Budget, learner: WeakLearner, public: Public) -> None:
-    """Check that a budget is a NamedTuple of numbers that the learner's events can read.
+def _check_budget(budget: Budget) -> None:
+    """Check that a budget is a NamedTuple of numbers, with the noise of its sites.
 
     Raises:
-        ValueError: naming the budget and the field, or the learner that cannot read it.
+        ValueError: naming the field.
     """
-    if not hasattr(budget, "_asdict"):
-        raise ValueError(f"{name} must be a NamedTuple of numbers, got {shown(budget)}")
-    for field, value in budget._asdict().items():
-        if not np.all(floats(f"{field} of {name}", value) >= 0):  # NaN, too
-            raise ValueError(f"{field} of {name} must be at least 0, got {shown(value)}")
-    try:
-        learner.events(budget, public)
-    except AttributeError as error:
+    if not hasattr(budget, "_asdict") or not isinstance(getattr(budget, "noise", None), Mapping):
         raise ValueError(
-            f"{name} is a {type(budget).__name__}, which {learner.tag} cannot read: {error}"
-        ) from error
+            "budget must be a NamedTuple whose noise maps sites to numbers, as base.Noise, "
+            f"got {shown(budget)}"
+        )
+    for path, value in jax.tree_util.tree_leaves_with_path(budget):
+        name = jax.tree_util.keystr(path, simple=True, separator=" ")
+        if not np.all(floats(f"{name} of budget", value) >= 0):  # NaN, too
+            raise ValueError(f"{name} of budget must be at least 0, got {shown(value)}")

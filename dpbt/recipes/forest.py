@@ -3,7 +3,6 @@
 from __future__ import annotations  # so that help() shows ArrayLike by its name
 
 import dataclasses
-import functools
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -22,7 +21,6 @@ from dpbt.recipes.building import (
     no_published_delta,
     one_accountant,
 )
-from dpbt.recipes.limits import makes_recipes
 from dpbt.reweighting import uniform
 from dpbt.validate import flag, one_of, whole
 
@@ -30,7 +28,6 @@ _MOST_LEAVES = 2**30
 """Most leaves of disjoint trees together, so that 32 bits number the classes of all leaves."""
 
 
-@makes_recipes
 def random_forest(
     *,
     epsilon: ArrayLike,
@@ -91,7 +88,6 @@ def random_forest(
     return _forest("random_forest", request, kind)
 
 
-@makes_recipes
 def rf_l(
     *,
     epsilon: ArrayLike,
@@ -120,7 +116,6 @@ def rf_l(
     return _forest("rf_l", request, kind._replace(per_leaf=not request.tight))
 
 
-@makes_recipes
 def rf_e(
     *,
     epsilon: ArrayLike,
@@ -209,4 +204,4 @@ def _forest(
         name=name,
         setting="disjoint rows" if disjoint else "all rows",
     )
-    return build(request, parts, functools.partial(random_tree.calibrate, kind), allow)
+    return build(request, parts, allow=allow)

@@ -4,7 +4,7 @@ from __future__ import annotations  # so that help() shows ArrayLike by its name
 
 import functools
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -18,13 +18,11 @@ from dpbt.base import (
     ProperLoss,
     Recipe,
     Relation,
-    WeakLearner,
 )
 from dpbt.learners import greedy_tree, published_greedy_tree
 from dpbt.privacy import mechanisms
 from dpbt.privacy.mechanism import rounded_down
 from dpbt.recipes.building import (
-    Calibrate,
     Parts,
     Request,
     build,
@@ -33,9 +31,8 @@ from dpbt.recipes.building import (
     is_single,
     no_published_delta,
 )
-from dpbt.recipes.limits import makes_recipes
 from dpbt.reweighting import MirrorNumbers, mirror
-from dpbt.validate import floats, positive, shown, whole
+from dpbt.validate import floats, positive, shown, whole, within
 
 Alpha = ArrayLike | Callable[[Any], Any]
 """Alpha of a criterion: "objective", a number, an array of settings, or a schedule of depths.
@@ -68,15 +65,9 @@ def _depth_schedule(alpha: Alpha, depth: int) -> np.ndarray:
         ValueError: for an alpha outside [0, 1].
     """
     by_depth = [alpha(k) if callable(alpha) else alpha for k in range(depth)]
-    values = np.stack([floats("alpha", value) for value in by_depth], -1)
-    if not np.all((values >= 0) & (values <= 1)):
-        raise ValueError(
-            f"alpha must be in [0, 1], or a schedule with values there, got {shown(values)}"
-        )
-    return values
+    return np.stack([within("alpha", value, "[0, 1]") for value in by_depth], -1)
 
 
-@makes_recipes
 def bdpe(
     *,
     epsilon: ArrayLike,
@@ -166,55 +157,47 @@ def bdpe(
     most = MAX_ROWS if calibration == "published" else MOST_CHUNKED_ROWS
     request = checked_request(*common, most)
     no_published_delta(request)
-    depth = _checked_depth(depth)
-    alpha, families = _families(alpha, criterion, loss)
-    shares = _shares(beta_tree, error_share)
-    settings = _settings(request, families, alpha, depth, clip, zeta, pi, smoothing)
+    depth = whole("depth", depth, MAX_DEPTH)
+    alpha, criterion, link, setting = _families(alpha, criterion, loss)
+    objective = isinstance(alpha, str)
+    settings = _settings(request, link, alpha, depth, clip, zeta, pi, smoothing)
 
     # Put the parts together, and share the budget.
-    kind = _kind(request, depth, families)
-    parts = _parts(request, kind, families, settings)
-    calibrate = _calibrate(kind, shares, settings)
-    return build(request, parts, calibrate)
+    families = criterion, link, objective
+    noise = mechanisms.rounded_gaussian if request.approximate else mechanisms.discrete_laplace
+    if request.tight:
+        learner = greedy_tree.greedy_tree(depth, *families, request.relation, noise)
+    else:
+        learner = published_greedy_tree.published_greedy_tree(depth, *families)
+    parts = Parts(
+        learner=learner,
+        reweighter=mirror(link, bounded=request.tight),
+        reweighting=MirrorNumbers(settings.link_alpha),
+        loss=link,
+        name="bdpe",
+        setting=setting,
+    )
+    structure = positive("beta_tree", beta_tree, below=1)
+    errors = positive("error_share", error_share, below=1)
+    if request.tight:
+        counted = objective and depth > 1
+        fractions = greedy_tree.fractions(structure, errors if counted else None)
+        params = functools.partial(greedy_tree.params, settings)
+    else:
+        fractions = greedy_tree.fractions(structure, None)
+        params = functools.partial(published_greedy_tree.params, settings)
+    return build(request, parts, fractions, params)
 
 
 MAX_DEPTH = 12
-
-
-def _checked_depth(depth: int) -> int:
-    """D, if a complete tree of that depth is not too large.
-
-    Raises:
-        ValueError: if it is, or D is no integer of at least 1.
-    """
-    depth = whole("depth", depth)
-    if depth > MAX_DEPTH:
-        raise ValueError(f"depth must be at most {MAX_DEPTH} for complete trees, got {depth}")
-    return depth
-
-
-class _Families(NamedTuple):
-    """The losses of a recipe.
-
-    Attributes:
-        criterion: the family whose perspective scores splits.
-        link: the family of link, weights and leverage.
-        objective: whether alpha follows errors.
-        setting: their name in tables.
-    """
-
-    criterion: LossFamily
-    link: LossFamily
-    objective: bool
-    setting: str
 
 
 def _families(
     alpha: Alpha | None,
     criterion: ProperLoss | LossFamily | str,
     loss: ProperLoss | LossFamily | str | None,
-) -> tuple[Alpha, _Families]:
-    """Alpha, with its default, and the losses; checked.
+) -> tuple[Alpha, LossFamily, LossFamily, str]:
+    """(alpha, family of the criterion, family of the link, their name in tables), checked.
 
     Raises:
         ValueError: for losses that do not fit `alpha`, or cannot score splits or be boosted.
@@ -242,67 +225,13 @@ def _families(
         )
 
     # A name for tables.
-    name = family(0.5).name
-    setting = "alpha" if family is losses.m_alpha else name
-    return alpha, _Families(family, link, objective, "objective" if objective else setting)
-
-
-def _kind(request: Request, depth: int, families: _Families) -> greedy_tree.Kind:
-    """The static part of the trees; published ones have no relation."""
-    return greedy_tree.Kind(
-        depth=depth,
-        criterion=families.criterion,
-        link=families.link,
-        objective=families.objective,
-        relation=request.relation if request.tight else None,
-        noise=mechanisms.rounded_gaussian if request.approximate else mechanisms.discrete_laplace,
-    )
-
-
-def _parts(
-    request: Request,
-    kind: greedy_tree.Kind,
-    families: _Families,
-    settings: greedy_tree.Settings,
-) -> Parts:
-    """A sum of trees on mirrored weights."""
-    return Parts(
-        learner=_learner(kind),
-        reweighter=mirror(families.link, bounded=request.tight),
-        reweighting=MirrorNumbers(settings.link_alpha),
-        loss=families.link,
-        name="bdpe",
-        setting=families.setting,
-    )
-
-
-def _learner(kind: greedy_tree.Kind) -> WeakLearner:
-    """The learner of tight or of published trees."""
-    families = kind.criterion, kind.link
-    if kind.relation is None:
-        return published_greedy_tree.published_greedy_tree(kind.depth, *families, kind.objective)
-    return greedy_tree.greedy_tree(kind.depth, *families, kind.objective, kind.relation, kind.noise)
-
-
-def _calibrate(
-    kind: greedy_tree.Kind, shares: greedy_tree.Shares, settings: greedy_tree.Settings
-) -> Calibrate:
-    """How the trees' budget is set."""
-    if kind.relation is None:
-        return functools.partial(published_greedy_tree.calibrate, kind, shares, settings)
-    shares = shares._replace(errors=shares.errors if kind.counts_errors else 0.0)
-    return functools.partial(greedy_tree.calibrate, kind, shares, settings)
-
-
-def _shares(beta_tree: ArrayLike, error_share: ArrayLike) -> greedy_tree.Shares:
-    """How a tree's budget is shared, checked."""
-    structure = positive("beta_tree", beta_tree, below=1)
-    return greedy_tree.Shares(structure, positive("error_share", error_share, below=1))
+    setting = "alpha" if family is losses.m_alpha else family(0.5).name
+    return alpha, family, link, "objective" if objective else setting
 
 
 def _settings(
     request: Request,
-    families: _Families,
+    link: LossFamily,
     alpha: Alpha,
     depth: int,
     clip: ArrayLike,
@@ -316,30 +245,22 @@ def _settings(
         ValueError: for a number outside its range.
     """
     # Alpha by depth, and that of the link.
-    by_depth = _depth_schedule(1.0 if families.objective else alpha, depth)
+    objective = isinstance(alpha, str)
+    by_depth = _depth_schedule(1.0 if objective else alpha, depth)
     link_alpha = np.asarray(1.0)
-    if not families.objective and not callable(alpha):
+    if not objective and not callable(alpha):
         link_alpha = by_depth[..., 0]
-        smoothness = families.link(np.asarray(link_alpha, np.float32)).smoothness
+        smoothness = link(np.asarray(link_alpha, np.float32)).smoothness
         link_alpha = np.where(np.isfinite(smoothness), link_alpha, 1.0)  # a kink cannot be boosted
 
-    # The options.
-    clip = positive("clip", clip, finite=True)
-    zeta = positive("zeta", zeta, below=0.5)
-    if np.any((clip < 1e-6) | (clip > 1e6)) or np.any(zeta < 1e-6):
-        raise ValueError(
-            "float32 needs clip in [1e-6, 1e6] and zeta of at least 1e-6, "
-            f"got {shown(clip)} and {shown(zeta)}"
-        )
-    pi, smoothing = floats("pi", pi), floats("smoothing", smoothing)
-    if not np.all(np.abs(pi) < 1):
-        raise ValueError(f"pi must be in (-1, 1), got {shown(pi)}")
-    if not np.all((smoothing >= 0) & (smoothing <= 1e6)):
-        raise ValueError(f"smoothing must be in [0, 1e6], got {shown(smoothing)}")
+    # The options, in ranges that float32 holds.
+    clip, zeta = within("clip", clip, "[1e-6, 1e6]"), within("zeta", zeta, "[1e-6, 0.5)")
+    pi, smoothing = within("pi", pi, "(-1, 1)"), within("smoothing", smoothing, "[0, 1e6]")
 
     # The step a follows from the link's smoothness and the clip.
-    link = families.link(np.asarray(link_alpha, np.float32))
-    widest = np.abs(np.asarray(link.link(np.asarray(1 - zeta, np.float32)), np.float64))
+    member = link(np.asarray(link_alpha, np.float32))
+    widest = np.abs(np.asarray(member.link(np.asarray(1 - zeta, np.float32)), np.float64))
     clip = np.where(np.isinf(request.epsilon), widest, clip)  # no clamping without privacy
-    step = (1 + pi) / (4 * np.asarray(link.smoothness, np.float64) * clip**2)
-    return greedy_tree.Settings(rounded_down(by_depth), link_alpha, clip, zeta, step, smoothing)
+    step = (1 + pi) / (4 * np.asarray(member.smoothness, np.float64) * clip**2)
+    alphas = tuple(np.moveaxis(rounded_down(by_depth), -1, 0))
+    return greedy_tree.Settings(alphas, link_alpha, clip, zeta, step, smoothing)

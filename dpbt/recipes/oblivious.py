@@ -16,7 +16,6 @@ from dpbt.base import (
     MOST_CHUNKED_ROWS,
     NUMBER,
     REPLACE_ONE,
-    Public,
     Recipe,
     Relation,
     Response,
@@ -30,11 +29,9 @@ from dpbt.data.targets import Target
 from dpbt.learners import oblivious_tree, score_line, target_histogram
 from dpbt.learners.oblivious_questions import Attribute
 from dpbt.privacy import accounting, mechanisms
-from dpbt.privacy.mechanism import Allowance
-from dpbt.recipes.building import Parts, Request, build, checked_request, checked_rows, deltas
-from dpbt.recipes.limits import makes_recipes
+from dpbt.recipes.building import Parts, build, checked_request, checked_rows, deltas, epsilons
 from dpbt.reweighting import ClippedNumbers, ResidualNumbers, clipped_mirror, residuals
-from dpbt.validate import floats, positive, shown, whole
+from dpbt.validate import floats, shown, whole, within
 
 MOST_SEED = 2**24
 """Seeds are whole numbers below this, which float32 holds."""
@@ -53,7 +50,6 @@ def attributes_of(domain: Domain) -> tuple[Attribute, ...]:
     )
 
 
-@makes_recipes
 def oblivious_boost(
     *,
     epsilon: ArrayLike,
@@ -148,42 +144,38 @@ def oblivious_boost(
     once = bool(np.any(opening > 0)), bool(np.any(closing > 0))
     response = targets.response_of(target)
     if response == NUMBER and not once[1]:
-        closing = _target_share(target_share)
+        closing = within("target_share", target_share, "(0, 1)")
     _check_rest(opening + closing)
     constraints = _directions(domain, monotone)
-    static = response, constraints, target_bins
-    kind = _kind(request, domain, depth, mixes, *once, smoothing, *static)
-    settings = _Settings(
+    kind = oblivious_tree.checked_kind(
+        attributes_of(domain),
+        depth,
+        request.relation,
+        mechanisms.rounded_gaussian if request.approximate else mechanisms.discrete_laplace,
+        mixes,
+        *once,
+        smoothing,
+        response,
+        constraints,
+        target_bins,
+    )
+    settings = oblivious_tree.Settings(
         _in_float32("step", step),
         _in_float32("limit", limit),
         _curvature(curvature, step, kind),
-        _seed(seed),
+        within("seed", seed, f"[0, {MOST_SEED - 1}]", whole=True),
     )
-
-    def calibrate(
-        allowance: Allowance, rounds: np.ndarray, public: Public
-    ) -> oblivious_tree.ObliviousBudget:
-        del public
-        each = allowance.part((1 - opening - closing) / np.asarray(rounds))
-        sum_scale = kind.noise.scale(oblivious_tree.sum_sensitivity(kind), each)
-        histogram_scale = score_scale = np.zeros(np.shape(sum_scale))
-        if kind.marginals:
-            moved = oblivious_tree.histogram_sensitivity(kind)
-            histogram_scale = kind.noise.scale(moved, allowance.part(opening))
-        if response == NUMBER:
-            moved = target_histogram.target_sensitivity(kind.relation, kind.noise)
-            score_scale = kind.noise.scale(moved, allowance.part(closing))
-        if kind.scores:
-            moved = score_line.score_sensitivity(kind.relation, kind.noise)
-            score_scale = kind.noise.scale(moved, allowance.part(closing))
-        scales = sum_scale, histogram_scale, score_scale
-        return oblivious_tree.ObliviousBudget(*scales, *settings)
+    fractions = {"sums": 1 - opening - closing}
+    if kind.marginals:
+        fractions["histogram"] = opening
+    if np.any(closing > 0):
+        fractions[target_histogram.SITE if response == NUMBER else score_line.SITE] = closing
 
     words = "oblivious_boost", f"{kind.depth} questions a tree"
     weighing = _weighing(kind, clip)
     loss = losses.fixed(losses.log) if response == BINARY else None
-    parts = Parts(oblivious_tree.of_kind(kind), *weighing, loss, *words, target)
-    return build(request, parts, calibrate)
+    parts = Parts(oblivious_tree.oblivious_tree(kind), *weighing, loss, *words, target)
+    return build(request, parts, fractions, settings.with_noise)
 
 
 def _weighing(
@@ -235,53 +227,9 @@ def _directions(domain: Domain, monotone: Mapping[str, int] | None) -> tuple[int
     return found if any(found) else ()
 
 
-class _Settings(NamedTuple):
-    """The numbers of the budget that are no noise, checked."""
-
-    step: np.ndarray
-    limit: np.ndarray
-    curvature: np.ndarray
-    seed: np.ndarray
-
-
-def _kind(
-    request: Request,
-    domain: Domain,
-    depth: int,
-    mixes: Sequence[int],
-    marginals: bool,
-    scores: bool,
-    smoothing: float,
-    response: Response,
-    monotone: tuple[int, ...],
-    target_bins: int,
-) -> oblivious_tree.Kind:
-    """The static part, checked; the noise follows from the guarantee."""
-    noise = mechanisms.rounded_gaussian if request.approximate else mechanisms.discrete_laplace
-    static = mixes, marginals, scores, smoothing
-    return oblivious_tree.checked_kind(
-        attributes_of(domain),
-        depth,
-        request.relation,
-        noise,
-        *static,
-        response,
-        monotone,
-        target_bins,
-    )
-
-
-def _target_share(value: ArrayLike) -> np.ndarray:
-    share = floats("target_share", value)
-    if not np.all((share > 0) & (share < 1)):
-        raise ValueError(f"target_share must be in (0, 1), got {shown(value)}")
-    return share
-
-
 def _share(name: str, value: ArrayLike) -> np.ndarray:
-    share = floats(name, value)
-    some = np.any(share > 0) and not np.all(share > 0)
-    if some or not np.all((share >= 0) & (share < 1)):
+    share = within(name, value, "[0, 1)")
+    if np.any(share > 0) and not np.all(share > 0):
         raise ValueError(f"{name} must be 0, or in (0, 1) for every setting, got {shown(value)}")
     return share
 
@@ -305,17 +253,7 @@ def _in_float32(name: str, value: ArrayLike, *, zero: bool = False) -> np.ndarra
 
 
 def _clip(value: ArrayLike) -> np.ndarray:
-    clip = _in_float32("clip", value)
-    if np.any(clip > 1):
-        raise ValueError(f"clip must be in (0, 1], got {shown(value)}")
-    return clip
-
-
-def _seed(value: ArrayLike) -> np.ndarray:
-    seed = floats("seed", value)
-    if not np.all((seed >= 0) & (seed < MOST_SEED) & (seed == np.floor(seed))):
-        raise ValueError(f"seed must be a whole number in 0..{MOST_SEED - 1}, got {shown(value)}")
-    return seed
+    return within("clip", _in_float32("clip", value), "(0, 1]")
 
 
 _MIXES = (2, 3, 4)
@@ -414,7 +352,6 @@ def _of_target(signal: float, delta: float) -> tuple[float, int]:
     return share, int(np.clip(bins, 8, 64))
 
 
-@makes_recipes
 def auto(
     *,
     epsilon: float,
@@ -452,7 +389,7 @@ def auto(
         ValueError: for a value outside these ranges, named with what was given.
     """
     domains.check(domain)
-    one = {"epsilon": positive("epsilon", epsilon), "delta": deltas(delta)}
+    one = {"epsilon": epsilons(epsilon), "delta": deltas(delta)}
     one["rows"] = checked_rows(rows, MOST_CHUNKED_ROWS)
     for name, number in one.items():
         if number.ndim:

@@ -30,7 +30,6 @@ from dpbt.recipes.building import (
     family_of,
     is_single,
 )
-from dpbt.recipes.limits import makes_recipes
 from dpbt.reweighting import LazyNumbers, lazy_bregman, loss_rate
 from dpbt.validate import flag, floats, inside, one_of, positive, shown, whole
 
@@ -38,7 +37,6 @@ _SELECTIONS = {"exponential": mechanisms.exponential, "noisy_max": mechanisms.no
 MAX_DEPTH = 12
 
 
-@makes_recipes
 def lazybb_rules(
     *,
     epsilon: ArrayLike,
@@ -88,12 +86,10 @@ def lazybb_rules(
     learner = one_rule.one_rule(request.relation, calibration, _SELECTIONS[selection])
 
     allow = either_accountant if request.tight else functools.partial(_composed, draws=1)
-    assert learner.calibrate is not None
     parts = _parts(request, learner, numbers, "lazybb_rules", selection)
-    return build(request, parts, learner.calibrate, allow)
+    return build(request, parts, allow=allow)
 
 
-@makes_recipes
 def lazybb_trees(
     *,
     epsilon: ArrayLike,
@@ -160,8 +156,8 @@ def lazybb_trees(
     learner = top_down_tree.top_down_tree(*kind)
     setting = f"{kind.splits}, {kind.criterion.name}"
     parts = _parts(request, learner, numbers, "lazybb_trees", setting)
-    calibrate = functools.partial(top_down_tree.calibrate, kind, label_share)
-    return build(request, parts, calibrate, by_splits if request.tight else published)
+    fractions = top_down_tree.fractions(label_share)
+    return build(request, parts, fractions, allow=by_splits if request.tight else published)
 
 
 def _kind(
@@ -250,7 +246,6 @@ def _by_splits(request: Request, split_share: np.ndarray) -> Allowance:
     return Allowance(np.where(by_zcdp, 0.0, both.epsilon), np.where(by_zcdp, both.rho, 0.0))
 
 
-@makes_recipes
 def halfspace_boost(
     *,
     rows: ArrayLike,
@@ -317,18 +312,18 @@ def halfspace_boost(
     numbers = _numbers(request, density, learning_rate)
     numbers = numbers._replace(learning_rate=loss_rate(numbers.learning_rate))
     flag("normalized", normalized)
-    learner = halfspace.halfspace(
+    kind = halfspace.Kind(
         request.relation, calibration, bool(normalized), whole("features", features)
     )
+    learner = halfspace.halfspace(*kind)
 
     # Set the noise by the budget, or take the given one.
     setting = "normalized" if normalized else "gaussian"
     parts = _parts(request, learner, numbers, "halfspace_boost", setting)
     if noise_scale is None:
-        assert learner.calibrate is not None
-        return build(request, parts, learner.calibrate)
+        return build(request, parts)
     sigma = positive("noise_scale", noise_scale, finite=True).astype(np.float32)
-    budget = halfspace.calibrate_for_noise(sigma, request.public(numbers))
+    budget = halfspace.for_noise(kind, sigma, request.public(numbers))
     return assemble(request, parts, budget)
 
 
@@ -382,7 +377,6 @@ def halfspace_settings(alpha: float, beta: float, tau: float) -> HalfspaceSettin
     return HalfspaceSettings(noise, rounds, density, learning_rate=tau / 8)
 
 
-@makes_recipes
 def hs_stl(
     *,
     alpha: float,

@@ -11,9 +11,12 @@ except ImportError as error:
         "dpbt.sklearn needs scikit-learn 1.6 or newer: pip install 'dpbt[sklearn]'"
     ) from error
 
-from dpbt.sklearn.classifiers import PrivateBoostingClassifier, PrivateForestClassifier
-from dpbt.sklearn.clones import RepeatedReleaseWarning
-from dpbt.sklearn.regressor import PrivateBoostingRegressor
+from dpbt.sklearn.base import RepeatedReleaseWarning
+from dpbt.sklearn.estimators import (
+    PrivateBoostingClassifier,
+    PrivateBoostingRegressor,
+    PrivateForestClassifier,
+)
 
 __all__ = [
     "PrivateBoostingClassifier",

@@ -13,27 +13,37 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 import dpbt
 from dpbt import boosting, tuning
-from dpbt.analysis.explain import explain
-from dpbt.base import Array, Model, Recipe, Table, Transcript
+from dpbt.base import Array, Recipe, Table, Transcript
 from dpbt.data import domains, tables
 from dpbt.data.declarations import Answers, Reading, declared
 from dpbt.data.domains import Domain, Label
 from dpbt.data.frames import rows_of
-from dpbt.privacy import accounting, keys, pricing
-from dpbt.privacy.keys import ResearchKeyWarning
-from dpbt.sklearn.clones import CLONES, RepeatedReleaseWarning
+from dpbt.privacy import accounting
+from dpbt.release.explain import explain
+from dpbt.release.model import Model
+from dpbt.release.statement import ledger, statement
 from dpbt.sklearn.inputs import (
-    Made,
     candidates_of,
     column_of,
     form_of,
-    is_choice,
     keys_of,
     owner_report_of,
-    stated,
     table_of,
 )
-from dpbt.statements import statement
+
+_STATED = {
+    "epsilon": "it is the total budget, such as 1.0",
+    "rows": "it is a public bound on the number of rows and never read off X; a bound of twice the "
+    "truth costs little",
+}
+"""Parameters without a default, and what they mean."""
+
+_MADE_OF = ("epsilon", "delta", "rows", "relation", "recipe", "monotone", "rows_per_person")
+"""The parameters that a recipe is made of, beside the domain and the target."""
+
+
+class RepeatedReleaseWarning(UserWarning):
+    """Clones of one estimator are fitted, as cross-validation and grid search do."""
 
 
 class PrivateEstimator(BaseEstimator):
@@ -42,8 +52,13 @@ class PrivateEstimator(BaseEstimator):
     _recipes: Mapping[str, Callable[..., Recipe]]
     """The recipes by name."""
 
-    _tunes = False
-    """Whether "tuned" is one of the names."""
+    _reading: Reading
+    _made: dict[str, Any]
+    _clone_number: int = 0
+    """Which clone of its original this is, as cross-validation makes them; 0 if it is none."""
+
+    _clones: int = 0
+    """How many clones were made of it."""
 
     # Parameters of all estimators.
     epsilon: Any
@@ -55,6 +70,11 @@ class PrivateEstimator(BaseEstimator):
     recipe: Any
     random_state: Any
 
+    def _keep(self, parameters: dict[str, Any]) -> None:
+        """Keep the parameters of a constructor, given its `locals()`."""
+        names = self._get_param_names()
+        vars(self).update({name: parameters[name] for name in names})
+
     def _answers(self, label: Label | None, labels: Any) -> Answers:
         """What is predicted. Of the labels only the dtype is read.
 
@@ -64,7 +84,7 @@ class PrivateEstimator(BaseEstimator):
         raise NotImplementedError
 
     def _learn(self, key: Array, table: Table, recipe: Recipe, public_key: Array) -> Model:
-        return boosting.learn(key, table, recipe, public_key)
+        return boosting.fit(key, table, recipe, public_key)
 
     def _fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """`fit`, which the classes of estimators describe.
@@ -74,13 +94,9 @@ class PrivateEstimator(BaseEstimator):
             TypeError: for a sparse X.
         """
         # What is public: the parameters, and the form of X and y.
-        epsilon = stated("epsilon", self.epsilon, "it is the total budget, such as 1.0")
-        bound = stated(
-            "rows",
-            self.rows,
-            "it is a public bound on the number of rows and never read off X; a bound of twice "
-            "the truth costs little",
-        )
+        for name, meaning in _STATED.items():
+            if getattr(self, name) is None:
+                raise ValueError(f"{name} must be stated: {meaning}")
         if y is None:
             raise ValueError(
                 f"This {type(self).__name__} estimator requires y to be passed, "
@@ -96,18 +112,9 @@ class PrivateEstimator(BaseEstimator):
         reading = Reading.of(domain, given)
         labels = column_of("y", "labels", y)
         answers = self._answers(label, labels)
-        made = Made(
-            epsilon=epsilon,
-            delta=self.delta,
-            rows=bound,
-            relation=self.relation,
-            recipe=self.recipe,
-            domain=reading.domain,
-            target=answers.target,
-            monotone=getattr(self, "monotone", None),
-            rows_per_person=self.rows_per_person,
-        )
-        recipes = candidates_of(made, self._recipes, tunes=self._tunes)
+        made = {name: getattr(self, name, None) for name in _MADE_OF}
+        made |= {"domain": reading.domain, "target": answers.target}
+        recipes = candidates_of(made, self._recipes)
 
         # What is private: the table, padded with absent rows so that no shape shows its length.
         weights = self._weights(label, sample_weight)
@@ -115,11 +122,11 @@ class PrivateEstimator(BaseEstimator):
         report = owner_report_of(reading, given, labels, answers, weights)
         key, public_key = keys_of(self.random_state)
         key = tables.noise_key(key, [private])
-        if is_choice(made, tunes=self._tunes):
-            model = tuning.choose(key, private, recipes, tuning.selection(), public_key).model
+        if len(recipes) > 1:
+            model = tuning.tune(key, private, recipes, tuning.selection(), public_key).model
         else:
             model = self._learn(key, private, recipes[0], public_key)
-        self._warn(key)
+        self._warn()
 
         # The release.
         validate_data(self, form_of(X, given), reset=True, skip_check_array=True)
@@ -149,17 +156,10 @@ class PrivateEstimator(BaseEstimator):
             )
         return options
 
-    def _warn(self, key: Array) -> None:
-        """Warn of a key that can be found, and of the second of several clones that are fitted."""
-        if keys.kind(key) == keys.RESEARCH:
-            warnings.warn(
-                "research key: random_state makes the noise, and whoever knows it can subtract "
-                "the noise; release private rows with random_state=None",
-                ResearchKeyWarning,
-                stacklevel=4,
-            )
-        if CLONES.get(self) == 2:
-            CLONES.put(self, 0)
+    def _warn(self) -> None:
+        """Warn of the second of several clones that are fitted."""
+        if self._clone_number == 2:
+            self._clone_number = 0
             warnings.warn(
                 "several clones of one estimator are fitted, as cross-validation and grid search "
                 "do: every fit on private rows is a release, so their epsilons add up; test "
@@ -198,7 +198,7 @@ class PrivateEstimator(BaseEstimator):
     def ledger_(self) -> accounting.Ledger:
         """What the fit cost (`dpbt.ledger`), with the kind of its key."""
         check_is_fitted(self, "model_")
-        return pricing.ledger(self.model_)
+        return ledger(self.model_)
 
     @property
     def statement_(self) -> str:
@@ -223,14 +223,14 @@ class PrivateEstimator(BaseEstimator):
         return tags
 
     def __sklearn_clone__(self):
-        clone = super().__sklearn_clone__()
-        CLONES.cloned(self, clone)
+        clone = cast(Self, super().__sklearn_clone__())
+        self._clones += 1
+        clone._clone_number = self._clones
         return clone
 
     def __getstate__(self) -> dict:
         """The parameters and the release. A model holds functions, so its arrays are kept."""
         state: dict[str, Any] = {**cast(dict, super().__getstate__())}
-        state["_clone_number"] = CLONES.get(self)
         state.pop("owner_report_", None)  # private
         model = state.pop("model_", None)
         if model is not None:
@@ -248,11 +248,8 @@ class PrivateEstimator(BaseEstimator):
             ValueError: if they make another recipe than in the version that fitted it.
         """
         state = dict(state)
-        number = state.pop("_clone_number", 0)
         arrays, words, version = (state.pop(f"_{x}", None) for x in ("arrays", "words", "version"))
         super().__setstate__(state)
-        if number:
-            CLONES.put(self, number)
         if arrays is None:
             return
 
@@ -263,7 +260,7 @@ class PrivateEstimator(BaseEstimator):
             alike = len(numbers_now) == len(numbers_then) and recipe.learner.tag == version[1]
             return alike and all(map(np.array_equal, numbers_now, numbers_then))
 
-        made = candidates_of(self._made, self._recipes, tunes=self._tunes)
+        made = candidates_of(self._made, self._recipes)
         recipe = next(filter(same, made), None)
         if recipe is None:
             raise ValueError(

@@ -1,10 +1,11 @@
 """What a fit is given: the recipe that parameters name, columns, the private table, and keys."""
 
+import functools
 import inspect
 import numbers
 import warnings
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
 import numpy as np
 from sklearn.exceptions import DataConversionWarning
@@ -14,27 +15,21 @@ from dpbt import tuning
 from dpbt.base import REPLACE_ONE, Array, Recipe, Table
 from dpbt.data import owner, tables
 from dpbt.data.declarations import Answers, Reading
-from dpbt.data.domains import Domain, Label, WeightColumn
+from dpbt.data.domains import Label, WeightColumn
 from dpbt.data.frames import Rows, names_of
 from dpbt.data.owner import OwnerReport
-from dpbt.data.targets import Target
 from dpbt.privacy import keys
+from dpbt.recipes import named
 from dpbt.validate import shown
 
+TUNED = "tuned"
+"""The name of a choice among recipes, which `fit` pays for."""
 
-class Made(NamedTuple):
-    """What the recipe of a model was made of. All of it is public and can be pickled."""
-
-    epsilon: Any
-    delta: Any
-    rows: Any
-    relation: Any
-    recipe: Any
-    domain: Domain
-    target: Target | None
-    monotone: Any
-    rows_per_person: Any
-
+BOOSTING: Mapping[str, Callable[..., Any]] = {
+    **named.BOOSTING,
+    TUNED: functools.partial(tuning.around_auto, tuning.selection()),
+}
+"""Recipes that boosting estimators know by name, and the candidates of a choice."""
 
 _ONLY = {
     "target": "learns two classes alone; 'auto' and 'oblivious_boost' learn several classes and "
@@ -45,95 +40,51 @@ _ONLY = {
 """What is said of a recipe that does not take an option."""
 
 
-TUNED = "tuned"
-"""The name of a choice among recipes, which `fit` pays for."""
-
-
-def candidates_of(
-    made: Made, known: Mapping[str, Callable[..., Recipe]], *, tunes: bool
-) -> list[Recipe]:
+def candidates_of(made: Mapping[str, Any], known: Mapping[str, Callable[..., Any]]) -> list[Recipe]:
     """The recipe that parameters name, or the candidates of a choice.
 
     Args:
-        made: the parameters.
+        made: the parameters of the fit by name, with the domain and the target. All of it is
+            public and can be pickled.
         known: recipes by name.
-        tunes: whether `TUNED` is a name, too.
-
-    Raises:
-        ValueError: for a choice with an option that it does not take, and as `recipe_of` and
-            `tuning.around_auto`.
-    """
-    if not is_choice(made, tunes=tunes):
-        return [recipe_of(made, known, (TUNED,) if tunes else ())]
-    for name in ("target", "monotone"):
-        if getattr(made, name) is not None:
-            raise ValueError(f"the recipe {shown(TUNED)} {_ONLY[name]}")
-    names = ("epsilon", "delta", "rows", "relation", "domain", "rows_per_person")
-    options = {name: getattr(made, name) for name in names}
-    return tuning.around_auto(tuning.selection(), **options)
-
-
-def is_choice(made: Made, *, tunes: bool) -> bool:
-    """Whether parameters name a choice among recipes."""
-    return tunes and isinstance(made.recipe, str) and made.recipe == TUNED
-
-
-def recipe_of(
-    made: Made, known: Mapping[str, Callable[..., Recipe]], more: tuple[str, ...] = ()
-) -> Recipe:
-    """The recipe that parameters name.
-
-    Args:
-        made: the parameters.
-        known: recipes by name.
-        more: names that are no recipes, for errors.
 
     Raises:
         ValueError: for a name or an object that is no recipe, for an option that the recipe does
             not take, and as the recipe.
     """
-    asked = made.recipe
+    asked = made["recipe"]
     if isinstance(asked, str) and asked in known:
         build = known[asked]
     elif callable(asked) and not isinstance(asked, Recipe):
         build = cast(Callable[..., Recipe], asked)
     else:
         raise ValueError(
-            f"recipe must be one of {[*known, *more]}, or a function that is given epsilon,"
-            f" delta, rows, relation and domain by name and returns a recipe, such as "
+            f"recipe must be one of {[*known]}, or a function that is given epsilon, delta, rows, "
+            "relation and domain by name and returns a recipe, such as "
             f"functools.partial(dpbt.recipes.bdpe, depth=2); got {shown(asked)}"
         )
-    options = {name: getattr(made, name) for name in ("epsilon", "delta", "rows", "relation")}
+    options = {name: made[name] for name in ("epsilon", "delta", "rows", "relation")}
     if _takes(build, "domain"):
-        options["domain"] = made.domain
+        options["domain"] = made["domain"]
     for name, words in _ONLY.items():
-        value = getattr(made, name)
+        value = made[name]
         if value is None or (name == "rows_per_person" and value == 1):
             continue
         if not _takes(build, name):
             raise ValueError(f"the recipe {shown(asked)} {words}")
         options[name] = value
-    recipe = build(**options)
-    if not isinstance(recipe, Recipe) or np.ndim(recipe.rows) > 0:
+    found: Any = build(**options)
+    if build is known.get(TUNED):
+        return found
+    if not isinstance(found, Recipe) or np.ndim(found.rows) > 0:
         raise ValueError("recipe must return one setting of a recipe, as dpbt.recipes makes it")
-    return recipe
+    return [found]
 
 
 def _takes(build: Callable[..., Recipe], name: str) -> bool:
     """Whether a function takes an argument of that name."""
     parameters = inspect.signature(build).parameters.values()
     return any(one.name == name or one.kind is one.VAR_KEYWORD for one in parameters)
-
-
-def stated(name: str, value: Any, meaning: str) -> Any:
-    """A parameter without a default.
-
-    Raises:
-        ValueError: saying what it means, if it is not stated.
-    """
-    if value is None:
-        raise ValueError(f"{name} must be stated: {meaning}")
-    return value
 
 
 def form_of(X: Any, given: Rows) -> Any:

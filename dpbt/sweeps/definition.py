@@ -81,8 +81,8 @@ def checked_tasks(tasks: Task | Sequence[Task]) -> list[Task]:
     """The tasks as a list; one task stands for a list of it.
 
     Raises:
-        ValueError: for no tasks, something that is no task, or a name that two tasks share; and as
-            `_check_task`.
+        ValueError: for no tasks, a name that two tasks share, or a field of another kind, naming
+            the task and the field; no number of rows is shown.
     """
     listed = [tasks] if isinstance(tasks, Task) else list(tasks)
     if not listed:
@@ -97,12 +97,14 @@ def checked_tasks(tasks: Task | Sequence[Task]) -> list[Task]:
     return listed
 
 
-def _check_file_name(owner: str, name: str) -> None:
+def _check_file_name(owner: str, name: Any, given: str) -> None:
     """Check that the name of a task or a sweep is a file name.
 
     Raises:
-        ValueError: for an empty name, one with slashes, or one with a leading dot.
+        ValueError: for anything but a text, an empty one, one with slashes or with a leading dot.
     """
+    if not isinstance(name, str):
+        raise ValueError(f"name of {owner} must be a text, got {given}")
     if not name or name[0] == "." or any(character in name for character in "/\\\0"):
         raise ValueError(
             f"name of {owner} must be a file name without slashes and without a leading dot, "
@@ -114,23 +116,20 @@ def _check_task(task: Task) -> None:
     """Check the fields of a task.
 
     Raises:
-        ValueError: naming the task and the field; no number of rows is shown.
+        ValueError: as `checked_tasks`.
     """
     # A field in the place of another one may be private, so its type alone is shown.
     name = task.name
-    if not isinstance(name, str):
-        raise ValueError(f"name of a task must be a text, got {type(name).__name__}")
-    _check_file_name("a task", name)
-    if not isinstance(task.table, Table):
-        raise ValueError(
-            f"table of task {name!r} must be a table, as dpbt.table makes it, "
-            f"got {type(task.table).__name__}"
-        )
-    if not isinstance(task.arguments, Mapping):
-        raise ValueError(
-            f"arguments of task {name!r} must be a dict of the maker's arguments, "
-            f"got {type(task.arguments).__name__}"
-        )
+    _check_file_name("a task", name, type(name).__name__)
+    for field, kind, words in (
+        ("table", Table, "a table, as dpbt.table makes it"),
+        ("arguments", Mapping, "a dict of the maker's arguments"),
+    ):
+        value = getattr(task, field)
+        if not isinstance(value, kind):
+            raise ValueError(
+                f"{field} of task {name!r} must be {words}, got {type(value).__name__}"
+            )
 
     # The masks and the table have the same rows.
     if str(task.table.target.dtype) != BINARY.dtype or task.table.weight is not None:
@@ -151,45 +150,39 @@ def _check_task(task: Task) -> None:
         raise ValueError(f"train and test of task {name!r} must have one shape")
 
 
+def _several(values: Any) -> tuple[Any, ...]:
+    """The entries of a list, an array or an iterator; anything else stands for a tuple of it."""
+    if isinstance(values, np.ndarray | np.generic | jax.Array):
+        values = np.atleast_1d(np.asarray(values)).tolist()
+    if not isinstance(values, Sequence | Iterator) or isinstance(values, str):
+        return (values,)
+    return tuple(value.item() if isinstance(value, np.generic) else value for value in values)
+
+
 def _checked_blocks(blocks: Any) -> tuple[Block, ...]:
     """The blocks as a tuple of dicts of tuples of plain values.
 
     Raises:
-        ValueError: for something that is no block, or blocks with different axes.
+        ValueError: for something that is no block, or blocks with different axes. Also naming an
+            axis without values, or with one of another kind.
     """
-    several = isinstance(blocks, Sequence | Iterator) and not isinstance(blocks, str)
-    listed: tuple[Any, ...] = tuple(blocks) if several else (blocks,)
+    listed = _several(blocks)
     for block in listed:
         if not isinstance(block, Mapping) or not all(isinstance(axis, str) for axis in block):
             raise ValueError(f"blocks must be dicts of axis -> values, got {shown(block)}")
     if len({tuple(sorted(block)) for block in listed}) != 1:
         raise ValueError(f"blocks must be dicts of the same axes, got {list(listed)}")
-    return tuple(
-        {axis: _checked_values(axis, values) for axis, values in block.items()} for block in listed
-    )
 
-
-def _checked_values(axis: str, values: Any) -> tuple[Value, ...]:
-    """The values of an axis as a tuple; a number, a text or a Boolean stands for a tuple of it.
-
-    Raises:
-        ValueError: naming the axis, for no values or one of another kind.
-    """
-    if isinstance(values, np.ndarray | jax.Array):
-        listed = tuple(np.atleast_1d(np.asarray(values)))
-    elif isinstance(values, Sequence | Iterator) and not isinstance(values, str):
-        listed = tuple(values)
-    else:
-        listed = (values,)
-    if not listed:
-        raise ValueError(f"axis {axis!r} must have at least one value, got {shown(values)}")
-    plain = tuple(value.item() if isinstance(value, np.generic) else value for value in listed)
-    for value in plain:
-        if not isinstance(value, Value):
-            raise ValueError(
-                f"axis {axis!r} must hold numbers, texts or Booleans, got {shown(value)}"
-            )
-    return plain
+    made = tuple({axis: _several(values) for axis, values in each.items()} for each in listed)
+    for axis, values in (axis for block in made for axis in block.items()):
+        if not values:
+            raise ValueError(f"axis {axis!r} must have at least one value, got none")
+        for value in values:
+            if not isinstance(value, Value):
+                raise ValueError(
+                    f"axis {axis!r} must hold numbers, texts or Booleans, got {shown(value)}"
+                )
+    return made
 
 
 @dataclasses.dataclass(frozen=True)
@@ -219,24 +212,20 @@ class Sweep:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        if not isinstance(self.name, str):
-            raise ValueError(f"name of a sweep must be a text, got {shown(self.name)}")
-        _check_file_name("a sweep", self.name)
+        _check_file_name("a sweep", self.name, shown(self.name))
         if not callable(self.make) or not hasattr(self.make, "__qualname__"):
             raise ValueError(f"make must be a function that makes recipes, got {shown(self.make)}")
-        if not isinstance(self.seed, int | np.integer) or isinstance(self.seed, bool):
-            raise ValueError(f"seed must be an integer, got {shown(self.seed)}")
-        if not 0 <= self.seed < 2**32:
-            raise ValueError(f"seed must be in 0..{2**32 - 1}, got {shown(self.seed)}")
+        known = isinstance(self.seed, int | np.integer) and not isinstance(self.seed, bool)
+        if not known or not 0 <= self.seed < 2**32:
+            raise ValueError(f"seed must be an integer in 0..{2**32 - 1}, got {shown(self.seed)}")
         object.__setattr__(self, "seed", int(self.seed))
         object.__setattr__(self, "repeats", whole("repeats", self.repeats))
         object.__setattr__(self, "blocks", _checked_blocks(self.blocks))
 
-        ids = [setting_id(setting) for setting in self.settings]
-        if len(set(ids)) < len(ids):
-            counts = [ids.count(name) for name in ids]
-            twice = next(s for s, n in zip(self.settings, counts, strict=True) if n > 1)
-            raise ValueError(f"a setting occurs twice: {twice}")
+        by_id: dict[str, Setting] = {}
+        for setting in self.settings:
+            if by_id.setdefault(setting_id(setting), setting) is not setting:
+                raise ValueError(f"a setting occurs twice: {setting}")
 
     @property
     def settings(self) -> list[dict[str, Value]]:
@@ -249,12 +238,12 @@ class Sweep:
 
     def definition(self) -> dict:
         """The sweep as JSON content."""
-        make = f"{self.make.__module__}.{self.make.__qualname__}"
-        blocks = [{axis: list(values) for axis, values in block.items()} for block in self.blocks]
         return {
             "name": self.name,
-            "make": make,
-            "blocks": blocks,
+            "make": f"{self.make.__module__}.{self.make.__qualname__}",
+            "blocks": [
+                {axis: list(values) for axis, values in each.items()} for each in self.blocks
+            ],
             "repeats": self.repeats,
             "seed": self.seed,
         }
@@ -262,10 +251,7 @@ class Sweep:
 
 def setting_id(setting: Setting) -> str:
     """12 hexadecimal digits that name a setting, whatever the order of its axes."""
-    plain = {
-        axis: value.item() if isinstance(value, np.generic) else value
-        for axis, value in setting.items()
-    }
+    plain = {axis: _several(value)[0] for axis, value in setting.items()}
     return hashlib.sha256(json.dumps(plain, sort_keys=True).encode()).hexdigest()[:12]
 
 
@@ -275,30 +261,17 @@ def check_names(sweep: Sweep, task: Task) -> None:
     Raises:
         ValueError: naming what it does not take, what it lacks, or what is given twice.
     """
-    # A name is an axis or an argument.
     axes, arguments = set(sweep.blocks[0]), set(task.arguments)
-    twice = sorted(axes & arguments)
-    if twice:
+    if twice := sorted(axes & arguments):
         raise ValueError(
             f"{twice[0]!r} is both an axis of sweep {sweep.name!r} and an argument of task "
             f"{task.name!r}"
         )
-
-    # The maker takes every name, and gets all that it needs.
-    make, given = sweep.make.__qualname__, axes | arguments
-    takes = inspect.signature(sweep.make).parameters
-    by_name = [
-        one for one in takes.values() if one.kind in (one.POSITIONAL_OR_KEYWORD, one.KEYWORD_ONLY)
-    ]
-    unknown = sorted(given - {one.name for one in by_name})
-    if unknown and not any(one.kind is one.VAR_KEYWORD for one in takes.values()):
+    signature = inspect.signature(sweep.make)
+    try:
+        signature.bind(**dict.fromkeys(axes | arguments))
+    except TypeError as error:
         raise ValueError(
-            f"{make} takes {sorted(one.name for one in by_name)}, and neither the axes of sweep "
-            f"{sweep.name!r} nor the arguments of task {task.name!r} may be called {unknown[0]!r}"
-        )
-    lacking = [one.name for one in by_name if one.default is one.empty and one.name not in given]
-    if lacking:
-        raise ValueError(
-            f"{make} needs {lacking[0]!r}, which is neither an axis of sweep {sweep.name!r} nor an "
-            f"argument of task {task.name!r}"
-        )
+            f"{sweep.make.__qualname__} takes {list(signature.parameters)}, and is given the axes "
+            f"of sweep {sweep.name!r} and the arguments of task {task.name!r}: {error}"
+        ) from None

@@ -7,6 +7,7 @@ other content, to those who have the secret. To everybody else it is as good as 
 of equal content.
 """
 
+import contextlib
 import hmac
 import os
 import secrets
@@ -56,7 +57,12 @@ def local_secret(results: Path) -> bytes:
         )
     if not path.exists():
         _create(path)
-    return _read(path)
+    if os.name == "posix" and stat.S_IMODE(path.stat().st_mode) & 0o077:
+        raise ValueError(f"others may read the secret {path}; run: chmod 600 {path}")
+    secret = path.read_bytes()
+    if len(secret) != BYTES:
+        raise ValueError(f"{path} does not hold {BYTES} bytes; without it, a new one is drawn")
+    return secret
 
 
 def shared_secret(results: Path) -> bytes:
@@ -73,7 +79,7 @@ def shared_secret(results: Path) -> bytes:
 
 
 def _create(path: Path) -> None:
-    """Draw a secret and write it to the file, unless another process is first."""
+    """Draw a secret and write it to the file, whole, unless another process is first."""
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.stem}-")  # of mode 0600
     try:
@@ -81,40 +87,10 @@ def _create(path: Path) -> None:
             file.write(secrets.token_bytes(BYTES))
             file.flush()
             os.fsync(file.fileno())
-        _name_once(name, path)
-    except FileExistsError:
-        pass
+        with contextlib.suppress(FileExistsError):
+            os.link(name, path)
     finally:
-        Path(name).unlink(missing_ok=True)
-
-
-def _name_once(name: str, path: Path) -> None:
-    """Give a complete file its name, unless another process did.
-
-    Raises:
-        FileExistsError: if another process did.
-    """
-    try:
-        os.link(name, path)
-    except FileExistsError:
-        raise
-    except OSError:  # a file system without hard links
-        with open(path, "xb", opener=lambda p, flags: os.open(p, flags, 0o600)) as file:
-            file.write(Path(name).read_bytes())
-
-
-def _read(path: Path) -> bytes:
-    """The secret in a file.
-
-    Raises:
-        ValueError: as `local_secret`.
-    """
-    if os.name == "posix" and stat.S_IMODE(path.stat().st_mode) & 0o077:
-        raise ValueError(f"others may read the secret {path}; run: chmod 600 {path}")
-    secret = path.read_bytes()
-    if len(secret) != BYTES:
-        raise ValueError(f"{path} does not hold {BYTES} bytes; without it, a new one is drawn")
-    return secret
+        os.unlink(name)
 
 
 def fingerprint(secret: bytes, text: str, arrays: Iterable[AnyArray]) -> str:
@@ -128,7 +104,7 @@ def fingerprint(secret: bytes, text: str, arrays: Iterable[AnyArray]) -> str:
     digest = hmac.new(secret, digestmod="sha256")
     parts = [text.encode()]
     for array in map(np.asarray, arrays):
-        parts += [f"{array.dtype} {array.shape}".encode(), np.ascontiguousarray(array).tobytes()]
+        parts += [f"{array.dtype} {array.shape}".encode(), array.tobytes()]
     for part in parts:
         digest.update(len(part).to_bytes(8, "big") + part)
     return digest.hexdigest()

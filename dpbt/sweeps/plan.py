@@ -1,7 +1,7 @@
 """Sweeps as data: grids of settings over tables, planned into few programs. `runner` runs them.
 
 A sweep names its axes. Some axes change the program (a depth, or "objective" instead of a number);
-others only its input (an epsilon, a share, a number of rounds). The plan finds out which by
+others only its input (an epsilon, a fraction, a number of rounds). The plan finds out which by
 building recipes and comparing their static parts.
 
 Tables of similar size are padded to a common shape. The key of a fit depends only on the seed, the
@@ -31,6 +31,7 @@ from dpbt.sweeps.definition import (
     Value,
     check_names,
     setting_id,
+    shape_of,
 )
 from dpbt.validate import floats, shown
 
@@ -82,7 +83,7 @@ _Classes = dict[str, list[Value]]
 def _classes(sweep: Sweep, block: Block, arguments: Mapping[str, Any]) -> list[_Classes]:
     """The block as products of classes of values, which share the static parts of their recipes.
 
-    Each axis is judged by itself, with the others at their first value. `_recipe_of` checks the
+    Each axis is judged by itself, with the others at their first value; `_recipe_of` checks the
     products.
     """
     first = {axis: values[0] for axis, values in block.items()}
@@ -92,21 +93,14 @@ def _classes(sweep: Sweep, block: Block, arguments: Mapping[str, Any]) -> list[_
         for value in values:
             structure = _structure(_made(sweep, {**arguments, **first, axis: value}))
             alike.setdefault(structure, []).append(value)
-        by_axis.append([(axis, values_alike) for values_alike in alike.values()])
-    return [dict(choice) for choice in itertools.product(*by_axis)]
-
-
-def _products(classes: _Classes) -> list[dict[str, Value]]:
-    """The settings of a product of classes, in order."""
-    return [
-        dict(zip(classes, values, strict=True)) for values in itertools.product(*classes.values())
-    ]
+        by_axis.append(alike.values())
+    return [dict(zip(block, choice, strict=True)) for choice in itertools.product(*by_axis)]
 
 
 def _recipe_of(
     sweep: Sweep, classes: _Classes, settings: Sequence[Setting], arguments: Mapping[str, Any]
-) -> tuple[Any, Recipe]:
-    """The structure and the recipe of a product of classes, every leaf with a leading axis.
+) -> Recipe:
+    """The recipe of a product of classes, every leaf with a leading axis.
 
     Raises:
         ValueError: as `groups`.
@@ -117,18 +111,13 @@ def _recipe_of(
         for axis, values in classes.items()
         if len(values) > 1
     }
-    single = {axis: values[0] for axis, values in classes.items() if len(values) == 1}
-    recipe = _made(sweep, {**arguments, **single, **varied})
+    recipe = _made(sweep, {**arguments, **settings[0], **varied})
 
     # Its static parts must be those of each setting alone; the first and the last are compared.
-    structure = _structure(recipe)
     ends = [_structure(_made(sweep, {**arguments, **settings[k]})) for k in (0, -1)]
-    if any(end != structure for end in ends):
+    if any(end != _structure(recipe) for end in ends):
         raise ValueError(f"{sweep.name}: the recipes of {classes} do not share a program")
-
-    if not varied:
-        recipe = jax.tree.map(lambda leaf: np.asarray(leaf)[None], recipe)
-    return structure, recipe
+    return recipe if np.ndim(recipe.rounds) else jax.tree.map(lambda x: np.asarray(x)[None], recipe)
 
 
 def groups(sweep: Sweep, task: Task) -> list[Group]:
@@ -145,29 +134,27 @@ def groups(sweep: Sweep, task: Task) -> list[Group]:
     """
     check_names(sweep, task)
     index = {setting_id(setting): k for k, setting in enumerate(sweep.settings)}
-    by_structure: dict[Any, list[tuple[Recipe, list[int]]]] = {}
+    parts: dict[Any, list[tuple[Recipe, list[int]]]] = {}
     for block in sweep.blocks:
         for classes in _classes(sweep, block, task.arguments):
-            settings = _products(classes)
-            structure, recipe = _recipe_of(sweep, classes, settings, task.arguments)
+            products = itertools.product(*classes.values())
+            settings = [dict(zip(classes, values, strict=True)) for values in products]
+            recipe = _recipe_of(sweep, classes, settings, task.arguments)
             indices = [index[setting_id(setting)] for setting in settings]
-            by_structure.setdefault(structure, []).append((recipe, indices))
-    return [_joined(structure, parts) for structure, parts in by_structure.items()]
+            parts.setdefault(_structure(recipe), []).append((recipe, indices))
 
-
-def _joined(structure: Any, parts: Sequence[tuple[Recipe, list[int]]]) -> Group:
-    """The parts of one structure as one group, sorted by rounds."""
-    # Their recipes, one after the other, with room for the most rounds.
-    capacity = max(recipe.capacity for recipe, _ in parts)
-    recipes = [dataclasses.replace(recipe, capacity=capacity) for recipe, _ in parts]
-    numbers = np.concatenate([np.asarray(indices) for _, indices in parts])
-    joined = jax.tree.map(
-        lambda *leaves: np.concatenate([np.asarray(leaf) for leaf in leaves]), *recipes
-    )
-
-    # Batches are of one number of rounds.
-    order = np.lexsort((numbers, joined.rounds))
-    return Group(structure, jax.tree.map(lambda leaf: leaf[order], joined), numbers[order])
+    # The parts of one structure are one group, with room for the most rounds. It is sorted by
+    # rounds, as batches are of one number of rounds.
+    found = []
+    for structure, recipes in parts.items():
+        capacity = max(recipe.capacity for recipe, _ in recipes)
+        roomy = [dataclasses.replace(recipe, capacity=capacity) for recipe, _ in recipes]
+        joined = jax.tree.map(lambda *leaves: np.concatenate(list(map(np.asarray, leaves))), *roomy)
+        places = np.concatenate([np.asarray(indices) for _, indices in recipes])
+        order = np.lexsort((places, joined.rounds))
+        joined = jax.tree.map(lambda leaf, order=order: leaf[order], joined)
+        found.append(Group(structure, joined, places[order]))
+    return found
 
 
 def common_shapes(shapes: Sequence[Shape], padding: int = 200_000) -> dict[Shape, Shape]:
@@ -191,33 +178,29 @@ def common_shapes(shapes: Sequence[Shape], padding: int = 200_000) -> dict[Shape
     members: dict[Shape, list[Shape]] = {}
     for shape in shapes:
         members.setdefault(shape, []).append(shape)
-    while padding > 0 and (pair := _cheapest_pair(members)) is not None:
-        added, (a, b), joint = pair
-        if added > padding:
+
+    def added(pair: tuple[Shape, Shape]) -> int:
+        joined = _joint(*pair).cost
+        return sum(len(members[shape]) * (joined - shape.cost) for shape in pair)
+
+    while padding > 0:
+        pairs = itertools.combinations(sorted(members), 2)
+        pairs = [pair for pair in pairs if _may_join(*pair)]
+        if not pairs or added(pair := min(pairs, key=added)) > padding:
             break
-        both = members.pop(a) + members.pop(b)
-        members[joint] = members.get(joint, []) + both
+        both = members.pop(pair[0]) + members.pop(pair[1])
+        members.setdefault(_joint(*pair), []).extend(both)
     return {shape: joint for joint, shapes in members.items() for shape in shapes}
 
 
-def _cheapest_pair(
-    members: Mapping[Shape, Sequence[Shape]],
-) -> tuple[int, tuple[Shape, Shape], Shape] | None:
-    """(added cost, pair, joint shape) of the pair that adds the least; None if there is no pair."""
-    pairs = []
-    for a, b in itertools.combinations(sorted(members), 2):
-        if (joint := _joint(a, b)) is not None:
-            before = len(members[a]) * a.cost + len(members[b]) * b.cost
-            after = (len(members[a]) + len(members[b])) * joint.cost
-            pairs.append((after - before, (a, b), joint))
-    return min(pairs, key=lambda pair: pair[0], default=None)
+def _may_join(shape: Shape, other: Shape) -> bool:
+    """Whether there is a shape that both can be padded to."""
+    return 0 not in (shape.splits, other.splits) or shape[1:] == other[1:]
 
 
-def _joint(shape: Shape, other: Shape) -> Shape | None:
-    """The smallest shape that both can be padded to, if there is one."""
-    if 0 in (shape.splits, other.splits) and shape[1:] != other[1:]:
-        return None
-    return Shape(*(max(lengths) for lengths in zip(shape, other, strict=True)))
+def _joint(shape: Shape, other: Shape) -> Shape:
+    """The smallest shape that both can be padded to."""
+    return Shape(*map(max, shape, other))
 
 
 def together(tasks: Sequence[Task], shape: Shape) -> list[Task]:
@@ -247,71 +230,52 @@ def padded(task: Task, shape: Shape, allow: bool = True) -> Task:
             The task's own number of rows, which may be private, is not shown.
     """
     lacking = Shape(*(wanted - has for wanted, has in zip(shape, task.shape, strict=True)))
-    if min(lacking) < 0 or (task.table.questions is None and any(lacking[1:])):
+    questions = task.table.questions
+    if min(lacking) < 0 or (questions is None and any(lacking[1:])):
         raise ValueError(f"{task.name}: the table does not fit {shape}")
 
-    rows = (0, lacking.rows)
+    # Splits that no cell satisfies, and attributes of position 0.
+    rows, splits, attributes = ((0, lacking[k]) for k in (0, 2, 3))
+    if questions is not None:
+        allowed = questions.allowed
+        allowed = np.ones(len(questions.feature), bool) if allowed is None else allowed
+        questions = Questions(
+            feature=_pad(questions.feature, splits),
+            low=jnp.pad(questions.low, splits, constant_values=CELLS - 1),
+            high=_pad(questions.high, splits),
+            attribute=_pad(questions.attribute, attributes),
+            position=_pad(questions.position, attributes, (0, 0)),
+            allowed=_pad(allowed, splits) if allow else None,
+        )
     table = Table(
-        jnp.asarray(np.pad(np.asarray(task.table.cells), (rows, (0, lacking.features)))),
-        jnp.asarray(np.pad(np.asarray(task.table.target), rows)),
-        jnp.asarray(np.pad(np.asarray(task.table.present), rows)),
-        _padded_questions(task.table.questions, lacking, allow),
+        _pad(task.table.cells, rows, (0, lacking.features)),
+        _pad(task.table.target, rows),
+        _pad(task.table.present, rows),
+        questions,
     )
     masks = (task.train, task.test)
     train, test = (np.pad(np.asarray(mask, bool), ((0, 0), rows)) for mask in masks)
     return task._replace(table=table, train=train, test=test)
 
 
-def _padded_questions(questions: Questions | None, lacking: Shape, allow: bool) -> Questions | None:
-    """Questions filled up with splits that no cell satisfies and attributes of position 0."""
-    if questions is None:
-        return None
-    splits, attributes = (0, lacking.splits), (0, lacking.attributes)
-    allowed = questions.allowed
-    allowed = np.ones(len(questions.feature), bool) if allowed is None else np.asarray(allowed)
-    wide = Questions(
-        feature=np.pad(np.asarray(questions.feature), splits),
-        low=np.pad(np.asarray(questions.low), splits, constant_values=CELLS - 1),
-        high=np.pad(np.asarray(questions.high), splits),
-        attribute=np.pad(np.asarray(questions.attribute), attributes),
-        position=np.pad(np.asarray(questions.position), (attributes, (0, 0))),
-        allowed=np.pad(allowed, splits) if allow else None,
-    )
-    return jax.tree.map(jnp.asarray, wide)
+def _pad(array: Any, *widths: tuple[int, int]) -> jax.Array:
+    """The array, padded with zeros on the host."""
+    return jnp.asarray(np.pad(np.asarray(array), widths))
 
 
-def lane_bytes(shape: Shape, recipe: Recipe) -> int:
+def lane_bytes(table: Table, recipe: Recipe) -> int:
     """About how many bytes one fit takes, by the widest part of its hypothesis.
 
     Args:
-        shape: the shape of the table.
+        table: of the fit.
         recipe: the recipe of a `Group`, with a leading axis of settings.
     """
-
-    def fit() -> Any:
-        setting = jax.tree.map(lambda leaf: jnp.asarray(leaf)[0], recipe)
-        key = jax.random.key(0)
-        return boost(key, _blank(shape), setting, key).hypotheses
-
-    hypotheses = jax.eval_shape(fit)
-    width = max(leaf.shape[-1] for leaf in jax.tree.leaves(hypotheses))
+    setting = jax.tree.map(lambda leaf: jnp.asarray(leaf)[0], recipe)
+    key = jax.random.key(0)
+    fit = jax.eval_shape(boost, key, table, setting, key)
+    width = max(leaf.shape[-1] for leaf in jax.tree.leaves(fit.hypotheses))
+    shape = shape_of(table)
     return shape.rows * (width + 32) + 24 * max(shape[1:]) * width
-
-
-def _blank(shape: Shape) -> Table:
-    """A table of zeros, of a shape."""
-    absent = jnp.zeros(shape.rows, bool)
-    if not shape.splits:
-        return Table(jnp.zeros((shape.rows, shape.features), jnp.float32), absent, absent)
-    questions = Questions(
-        feature=jnp.zeros(shape.splits, jnp.int32),
-        low=jnp.zeros(shape.splits, jnp.uint8),
-        high=jnp.zeros(shape.splits, jnp.uint8),
-        attribute=jnp.zeros(shape.attributes, jnp.int32),
-        position=jnp.zeros((shape.attributes, CELLS), jnp.float32),
-    )
-    cells = jnp.zeros((shape.rows, shape.features), jnp.uint8)
-    return Table(cells, absent, absent, questions)
 
 
 def id_words(name: str) -> tuple[int, int]:

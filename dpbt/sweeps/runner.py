@@ -12,10 +12,11 @@ one. `TASK.npz` has no fingerprint, so its bytes do not depend on the secret, an
 the number of rows.
 """
 
+import contextlib
 import dataclasses
-import functools
-import math
 import threading
+import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -25,33 +26,25 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh, PartitionSpec
-from jax.stages import Wrapped
+from jax.stages import Compiled, Wrapped
 
-from dpbt.base import AnyArray, Array, Recipe, Table
+from dpbt import compiling
+from dpbt.base import Array, Recipe, Table
 from dpbt.boosting import boost
 from dpbt.checks import check_precision
 from dpbt.privacy.keys import pair
-from dpbt.sweeps import folders
-from dpbt.sweeps.definition import Shape, Sweep, Task, checked_tasks, setting_id
+from dpbt.sweeps import storage
+from dpbt.sweeps.definition import Sweep, Task, checked_tasks, setting_id
 from dpbt.sweeps.fingerprints import shared_secret
 from dpbt.sweeps.meshes import (
     ROWS_AXIS,
     SETTINGS_AXIS,
     device_mesh,
+    gathered,
     place,
     shard_rows,
 )
-from dpbt.sweeps.plan import (
-    Group,
-    common_shapes,
-    groups,
-    id_words,
-    lane_bytes,
-    together,
-    word,
-)
-from dpbt.sweeps.programs import Programs, Tally, options
-from dpbt.sweeps.storage import provenance, save_columns
+from dpbt.sweeps.plan import Group, common_shapes, groups, id_words, lane_bytes, together, word
 from dpbt.validate import as_path, positive, shown
 
 MEMORY_MB = 64
@@ -62,10 +55,12 @@ THREADS = 2
 """
 
 LEAST_LANES = 64
-"""Fewest lanes of a chunk that is made so that two chunks run side by side."""
+"""Fewest lanes of a batch that is made so that two batches run side by side."""
 
-_LONGEST_BATCH = 64
-"""The most chunks of lanes in a batch; a run that is killed loses at most one batch."""
+QUICK_BYTES = 2.0**34
+"""Programs that pass over less memory than this in a run are compiled quickly; see `options`."""
+
+_QUICKLY = compiling.OLDER_EMITTER | {"xla_backend_optimization_level": 1}
 
 Measure = Callable[[Array, Array, Array, Array], dict[str, Array]]
 """(score f32[N], target bool[N], trained bool[N], test bool[N]) -> name -> scalar: the columns."""
@@ -103,96 +98,43 @@ class Report(NamedTuple):
     memory_mb: float
 
 
-class _Lanes(NamedTuple):
-    """What differs between the fits of one batch; all arrays have leading axes [chunks, lanes].
+class _Batch(NamedTuple):
+    """The fits of one dispatch: all are of one number of rounds.
 
     Attributes:
-        recipe: the recipes, of one setting each.
-        setting_bits: u32[chunks, lanes, 2], from `plan.id_words`.
-        evaluation: u32[chunks, lanes].
-        repeat: u32[chunks, lanes].
+        name: of its file.
+        rounds: of each fit.
+        fits: i64[B, 3]: the place of its setting in the group, the evaluation and the repeat.
     """
-
-    recipe: Recipe
-    setting_bits: Array
-    evaluation: Array
-    repeat: Array
-
-
-_Layout = tuple[int, int]
-"""(chunks, lanes) of a batch."""
-
-
-class _Batch(NamedTuple):
-    """One dispatch: `settings`, `evaluation`, `repeat` are i64[fits], in the order of the lanes."""
 
     name: str
     rounds: int
-    settings: np.ndarray
-    evaluation: np.ndarray
-    repeat: np.ndarray
+    fits: np.ndarray
 
 
-def _fit_key(root: Array, lane: _Lanes) -> Array:
-    """The key of one fit, from the task's."""
-    key = root
-    for number in (lane.setting_bits[0], lane.setting_bits[1], lane.evaluation, lane.repeat):
-        key = jax.random.fold_in(key, number)
-    return key
+def _batches(sweep: Sweep, number: int, group: Group, folds: int, lanes: int) -> Iterator[_Batch]:
+    """The fits of a group by their number of rounds, at most `lanes` in a batch.
+
+    Args:
+        sweep: how many repeats a setting has.
+        number: the number of the group among the task's, for the names of the batches.
+        group: the settings.
+        folds: the number of evaluations.
+        lanes: the most fits in a batch.
+    """
+    for rounds in np.unique(group.recipe.rounds):
+        settings = np.flatnonzero(group.recipe.rounds == rounds)
+        numbers = (settings, np.arange(folds), np.arange(sweep.repeats))
+        fits = np.stack(np.meshgrid(*numbers, indexing="ij"), -1).reshape(-1, 3)
+        for k, start in enumerate(range(0, len(fits), lanes)):
+            name = f"{number:03d}-{int(rounds):04d}-{k:04d}"
+            yield _Batch(name, int(rounds), fits[start : start + lanes])
 
 
-def _evaluator(measure: Measure, mesh: Mesh) -> Wrapped:
-    """The program of one batch: `used` chunks of lanes in sequence, each spread over the mesh."""
-
-    def local(
-        table: Table,
-        train: Array,
-        test: Array,
-        key: Array,
-        rounds: Array,
-        used: Array,
-        lanes: _Lanes,
-    ) -> dict[str, Array]:
-        root = jax.random.wrap_key_data(key, impl="threefry2x32")
-
-        # One lane is one fit.
-        def evaluate(lane: _Lanes) -> dict[str, Array]:
-            present = table.present & train[lane.evaluation]
-            recipe = dataclasses.replace(lane.recipe, rounds=rounds)
-            noise_key, public_key = pair(_fit_key(root, lane))
-            score = boost(noise_key, table._replace(present=present), recipe, public_key).scores
-            return measure(score, table.target, present, test[lane.evaluation])
-
-        # The lanes of a chunk run side by side; chunks beyond `used` cost nothing. A jit
-        # is traced once, for its shapes and for the branch.
-        side_by_side = jax.jit(jax.vmap(evaluate))
-
-        def evaluate_chunk(numbered: tuple[Array, _Lanes]) -> dict[str, Array]:
-            chunk, lanes = numbered
-            shapes = jax.eval_shape(side_by_side, lanes)
-            zeros = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), shapes)
-            return jax.lax.cond(chunk < used, side_by_side, lambda _: zeros, lanes)
-
-        chunks = jnp.arange(lanes.repeat.shape[0], dtype=jnp.int32)
-        return jax.lax.map(evaluate_chunk, (chunks, lanes))
-
-    everywhere, by_lane = PartitionSpec(), PartitionSpec(None, SETTINGS_AXIS)
-    return jax.jit(
-        jax.shard_map(
-            local,
-            mesh=mesh,
-            in_specs=(everywhere,) * 6 + (by_lane,),
-            out_specs=by_lane,
-            axis_names={SETTINGS_AXIS},
-            check_vma=False,
-        )
-    )
-
-
-def _layout(
+def _lanes_of(
     group: Group, lane: int, fits: int, devices: int, memory_mb: float, threads: int
-) -> _Layout:
-    """How many chunks a batch has, and how many lanes a chunk.
+) -> int:
+    """How many lanes a batch has.
 
     Args:
         group: the settings.
@@ -204,62 +146,75 @@ def _layout(
     """
     # As many lanes as the memory holds, and no more than the most fits of one number of rounds.
     largest = fits * int(np.max(np.unique(group.recipe.rounds, return_counts=True)[1]))
-    step_bytes = lane * devices
-    lanes = int(np.clip(memory_mb * 2**20 // step_bytes, 1, -(-largest // devices)))
+    lanes = int(np.clip(memory_mb * 2**20 // (lane * devices), 1, -(-largest // devices)))
 
-    # Chunks of equal length, so that few lanes of the last one are empty.
-    chunks = -(-largest // (lanes * devices))
+    # Batches of equal length, so that few lanes of the last one are empty.
+    batches = -(-largest // (lanes * devices))
     if largest >= threads * LEAST_LANES:
-        chunks = max(chunks, threads)
-    lanes = -(-largest // (chunks * devices))
-    return min(-(-chunks // threads), _LONGEST_BATCH), lanes * devices
+        batches = max(batches, threads)
+    return -(-largest // (batches * devices)) * devices
 
 
-def _batches(sweep: Sweep, number: int, group: Group, folds: int, size: int) -> Iterator[_Batch]:
-    """The fits of a group by their number of rounds, at most `size` in a batch.
+def _evaluator(measure: Measure, mesh: Mesh) -> Wrapped:
+    """The program of one batch: its lanes side by side, spread over the mesh."""
+
+    def local(
+        table: Table,
+        train: Array,
+        test: Array,
+        key: Array,
+        rounds: Array,
+        recipes: Recipe,
+        words: Array,
+    ) -> dict[str, Array]:
+        def evaluate(recipe: Recipe, words: Array) -> dict[str, Array]:
+            fit_key = jax.random.wrap_key_data(key, impl="threefry2x32")
+            for number in words:
+                fit_key = jax.random.fold_in(fit_key, number)
+            noise_key, public_key = pair(fit_key)
+
+            evaluation = words[2]
+            present = table.present & train[evaluation]
+            recipe = dataclasses.replace(recipe, rounds=rounds)
+            score = boost(noise_key, table._replace(present=present), recipe, public_key).scores
+            return measure(score, table.target, present, test[evaluation])
+
+        return jax.vmap(evaluate)(recipes, words)
+
+    everywhere, by_lane = PartitionSpec(), PartitionSpec(SETTINGS_AXIS)
+    return jax.jit(
+        jax.shard_map(
+            local,
+            mesh=mesh,
+            in_specs=(everywhere,) * 5 + (by_lane,) * 2,
+            out_specs=by_lane,
+            axis_names={SETTINGS_AXIS},
+            check_vma=False,
+        )
+    )
+
+
+def options(platform: str, passed_bytes: float) -> dict[str, Any] | None:
+    """The compiler's options for a program; None for its defaults.
+
+    XLA's older emitter and its first level of optimization compile a program of a greedy tree in
+    half the processor time. The program then takes 1.2 to 2 times as long, so this pays for short
+    runs. Measured with lanes of 0.3 and 0.9 MB, a program loses in 15 to 24 GB what it saves in
+    compiling.
+
+    The choice follows from the plan alone, so a run that is resumed compiles as it did before.
 
     Args:
-        sweep: how many repeats a setting has.
-        number: the number of the group among the task's, for the names of the batches.
-        group: the settings.
-        folds: the number of evaluations.
-        size: the most fits in a batch.
+        platform: the platform of the devices, such as "cpu".
+        passed_bytes: the bytes of a lane times the rounds of all fits of the program.
     """
-    for rounds in np.unique(group.recipe.rounds):
-        # All fits: settings x evaluations x repeats.
-        settings = np.flatnonzero(group.recipe.rounds == rounds)
-        numbers = (settings, np.arange(folds), np.arange(sweep.repeats))
-        fits = np.stack(np.meshgrid(*numbers, indexing="ij"), -1).reshape(-1, 3)
-
-        # Cut into batches.
-        for k, start in enumerate(range(0, len(fits), size)):
-            part = fits[start : start + size]
-            yield _Batch(f"{number:03d}-{int(rounds):04d}-{k:04d}", int(rounds), *part.T)
+    quick = passed_bytes < QUICK_BYTES and compiling.may_choose(platform)
+    return _QUICKLY if quick else None
 
 
-def _lanes(
-    group: Group,
-    batch: _Batch,
-    setting_bits: np.ndarray,
-    layout: _Layout,
-    mesh: Mesh,
-) -> tuple[_Lanes, int]:
-    """The batch on the devices, filled up with its first fit, and the number of chunks in use."""
-    count = len(batch.settings)
-    fill = np.concatenate([np.arange(count), np.zeros(layout[0] * layout[1] - count, int)])
-
-    def arranged(fits: AnyArray) -> Array:
-        array = np.asarray(fits)
-        return place(array[fill].reshape(*layout, *array.shape[1:]), mesh, None, SETTINGS_AXIS)
-
-    recipe = jax.tree.map(lambda leaf: arranged(leaf[batch.settings]), group.recipe)
-    numbers = (setting_bits[group.indices[batch.settings]], batch.evaluation, batch.repeat)
-    lanes = _Lanes(recipe, *(arranged(number.astype(np.uint32)) for number in numbers))
-    return lanes, -(-count // layout[1])
-
-
-class _Run(NamedTuple):
-    """What is the same for all groups of a run.
+@dataclasses.dataclass
+class _Run:
+    """What is the same for all groups of a run; threads share it.
 
     Attributes:
         sweep: the settings.
@@ -268,10 +223,11 @@ class _Run(NamedTuple):
         mesh: the devices.
         memory_mb: working memory of the lanes on each device.
         progress: called with the number of fits of each batch.
-        setting_bits: u64[settings, 2], from `plan.id_words`.
-        done: what the folder holds, from `folders.done`.
-        tally: what the run has done so far.
+        done: what the folder holds, from `storage.done`.
+        counted: what the run has done so far: the sums of the report's fields.
+        memory: the MB of each program.
         stopped: set when a thread fails, so that the others stop after their batch.
+        lock: of all that threads write.
     """
 
     sweep: Sweep
@@ -280,10 +236,35 @@ class _Run(NamedTuple):
     mesh: Mesh
     memory_mb: float
     progress: Callable[[int], object]
-    setting_bits: np.ndarray
     done: set[tuple[str, str | None]]
-    tally: Tally
-    stopped: threading.Event
+    counted: Counter[str] = dataclasses.field(default_factory=Counter)
+    memory: list[float] = dataclasses.field(default_factory=list)
+    stopped: threading.Event = dataclasses.field(default_factory=threading.Event)
+    lock: threading.RLock = dataclasses.field(default_factory=threading.RLock)
+
+    def count(self, name: str, amount: float) -> None:
+        """Add to a field of the report, and tell of fits."""
+        with self.lock:
+            self.counted[name] += amount  # type: ignore[assignment]
+            if name in ("fits", "reused"):
+                self.progress(int(amount))
+
+    @contextlib.contextmanager
+    def timed(self, name: str) -> Iterator[None]:
+        """A scope whose seconds are added to a field of the report."""
+        start = time.perf_counter()
+        yield
+        self.count(name, time.perf_counter() - start)
+
+    @property
+    def threads(self) -> int:
+        """How many programs run side by side.
+
+        Tracing holds one core and compiling not quite two, so one device has two threads. Several
+        devices or processes have the caller's alone, as all must run the same programs in the same
+        order.
+        """
+        return 1 if self.mesh.size > 1 else THREADS
 
 
 def run(
@@ -346,93 +327,54 @@ def run(
     shapes = common_shapes([task.shape for task in tasks], padding)
     groups_of = {task.name: groups(sweep, task) for task in tasks}
     mesh = device_mesh() if mesh is None else mesh
-    about = provenance() if about is None else dict(about)
+    this = _Run(sweep, measure, folder, mesh, memory_mb, progress, set())
 
     # Record what is run, or check that the folder was begun with it. The flag jax_enable_x64 is off
     # in every run.
     plan = {
         **sweep.definition(),
-        "tasks": folders.fingerprints(tasks, shared_secret(folder)),
+        "tasks": storage.fingerprints(tasks, shared_secret(folder)),
         "measure": f"{measure.__module__}.{measure.__qualname__}",
         "lanes": {
             "memory_mb": memory_mb,
             "padding": padding,
             "devices": mesh.devices.shape,
-            "threads": _threads_of(mesh),
+            "threads": this.threads,
         },
-        "about": about,
+        "about": storage.provenance() if about is None else dict(about),
     }
-    with folders.held(folder):
-        folders.claim(folder, plan)
+    with storage.held(folder):
+        storage.claim(folder, plan)
+        this.done = storage.done(folder, list(groups_of))
 
         # Fit what is missing: tables of one padded shape together, as they share programs.
-        tally, done = Tally(), folders.done(folder, list(groups_of))
-        this = _Run(
-            sweep,
-            measure,
-            folder,
-            mesh,
-            memory_mb,
-            _one_at_a_time(progress),
-            np.asarray([id_words(setting_id(setting)) for setting in sweep.settings]),
-            done,
-            tally,
-            threading.Event(),
-        )
         for shape in sorted(set(shapes.values())):
-            members = together([task for task in tasks if shapes[task.shape] == shape], shape)
-            _run_all(this, shape, _by_structure(members, groups_of))
-
-        # Join the parts of each task into its file.
-        folders.finish(sweep, tasks, folder, plan)
-    return Report(**dataclasses.asdict(tally))
-
-
-def _one_at_a_time(progress: Callable[[int], object]) -> Callable[[int], object]:
-    """The same for several threads, one of which calls it at a time."""
-    lock = threading.Lock()
-
-    def locked(fits: int) -> None:
-        with lock:
-            progress(fits)
-
-    return locked
+            structures: dict[Any, list[_Piece]] = {}
+            for task in together([task for task in tasks if shapes[task.shape] == shape], shape):
+                for number, group in enumerate(groups_of[task.name]):
+                    structures.setdefault(group.structure, []).append((task, number, group))
+            _run_structures(this, list(structures.values()))
+        storage.finish(sweep, tasks, folder, plan)
+    zeros = dict.fromkeys(Report._fields, 0)
+    return Report(**{**zeros, **this.counted, "memory_mb": max(this.memory, default=0.0)})
 
 
 _Piece = tuple[Task, int, Group]
-"""(task, number of the group among the task's, group)."""
+"""(padded task, number of the group among the task's, group)."""
 
 
-def _by_structure(
-    tasks: Sequence[Task], groups_of: Mapping[str, Sequence[Group]]
-) -> list[list[_Piece]]:
-    """The groups of all tasks, those of one structure together."""
-    found: dict[Any, list[_Piece]] = {}
-    for task in tasks:
-        for number, group in enumerate(groups_of[task.name]):
-            found.setdefault(group.structure, []).append((task, number, group))
-    return list(found.values())
+def _run_structures(this: _Run, structures: Sequence[Sequence[_Piece]]) -> None:
+    """Run the structures of one shape, each in a thread; one that is alone has all threads.
 
-
-def _run_all(this: _Run, shape: Shape, structures: Sequence[Sequence[_Piece]]) -> None:
-    """Run the structures of one shape, each in a thread.
-
-    Tracing holds one core and compiling not quite two, so one device has two threads. A structure
-    that is alone has both for its batches. Several devices or processes have the caller's alone, as
-    all must run the same programs in the same order. So has a caller with settings of JAX that
-    other threads do not have.
+    Batches are cut for so many threads, also where the caller's settings allow one: a folder may be
+    gone on with by another caller.
     """
     alone = len(structures) == 1
-    # Batches are cut for so many threads, also where the caller's settings allow one: a folder may
-    # be gone on with by another caller.
-    cut_for = _threads_of(this.mesh) if alone else 1
-    run = functools.partial(_run_structure, this, shape, cut_for)
-    _side_by_side(this, run, structures, 1 if alone else _threads_of(this.mesh))
 
+    def run_structure(pieces: Sequence[_Piece]) -> None:
+        _run_structure(this, this.threads if alone else 1, pieces)
 
-def _threads_of(mesh: Mesh) -> int:
-    """How many programs run side by side on the devices."""
-    return 1 if mesh.size > 1 else THREADS
+    _side_by_side(this, run_structure, structures, 1 if alone else this.threads)
 
 
 def _side_by_side(
@@ -440,7 +382,8 @@ def _side_by_side(
 ) -> None:
     """Call `work` with each part, in so many threads, or in the caller's if that is one.
 
-    If a call fails, no other one begins, and `this.stopped` tells those that have begun.
+    So is it for a caller with settings of JAX that other threads do not have. If a call fails, no
+    other one begins, and `this.stopped` tells those that have begun.
     """
     if threads == 1 or _has_own_settings():
         for part in parts:
@@ -455,13 +398,10 @@ def _side_by_side(
             raise
 
     with ThreadPoolExecutor(threads) as pool:
-        running = [pool.submit(work_or_stop, part) for part in parts]
         try:
-            for part in running:
-                part.result()
+            list(pool.map(work_or_stop, parts))
         except BaseException:
             this.stopped.set()
-            pool.shutdown(cancel_futures=True)
             raise
 
 
@@ -471,34 +411,66 @@ def _has_own_settings() -> bool:
         return pool.submit(lambda: dict(jax.config.values)).result() != dict(jax.config.values)
 
 
-def _run_structure(this: _Run, shape: Shape, threads: int, pieces: Sequence[_Piece]) -> None:
-    """Fit the groups of one structure.
+def _run_structure(this: _Run, threads: int, pieces: Sequence[_Piece]) -> None:
+    """Fit the groups of one structure, and save each batch.
 
     A process can hold a few thousand pieces of compiled code only. So each structure gives its
     programs back, and the function that refers to them.
 
     Args:
         this: the run.
-        shape: the shape that the tasks' tables are padded to.
         threads: how many of its batches run side by side.
         pieces: the groups.
     """
     if this.stopped.is_set():
         return
-    lane = lane_bytes(shape, pieces[0][2].recipe)
-    rounds = sum(
-        len(task.train) * this.sweep.repeats * int(np.sum(group.recipe.rounds))
-        for task, _, group in pieces
+    task, _, group = pieces[0]
+    lane = lane_bytes(task.table, group.recipe)
+    rounds = this.sweep.repeats * sum(
+        len(task.train) * int(np.sum(group.recipe.rounds)) for task, _, group in pieces
     )
     platform = this.mesh.devices.flat[0].platform
     evaluate = _evaluator(this.measure, this.mesh)
-    programs = Programs(evaluate, this.tally, options(platform, float(lane) * rounds))
+    programs = _Programs(this, evaluate, options(platform, float(lane) * rounds))
     for task, number, group in pieces:
         _run_group(this, programs, lane, threads, task, number, group)
 
 
+@dataclasses.dataclass
+class _Programs:
+    """The compiled programs of one structure for tables of one shape. Threads may share them.
+
+    Attributes:
+        this: the run.
+        evaluate: the program of one batch.
+        options: the compiler's.
+        compiled: the programs by signature: all that a program depends on besides the shape.
+    """
+
+    this: _Run
+    evaluate: Wrapped
+    options: dict[str, Any] | None
+    compiled: dict[Any, Compiled] = dataclasses.field(default_factory=dict)
+    lock: threading.Lock = dataclasses.field(default_factory=threading.Lock)
+
+    def run(self, signature: Any, arguments: tuple) -> dict[str, np.ndarray]:
+        """The columns of a batch; its program is compiled if there is none yet."""
+        with self.lock:
+            if signature not in self.compiled:
+                with self.this.timed("compile_seconds"):
+                    program = self.evaluate.lower(*arguments).compile(self.options)
+                planned = program.memory_analysis()
+                assert planned is not None
+                self.this.memory.append(planned.temp_size_in_bytes / 2**20)
+                self.this.count("programs", 1)
+                self.compiled[signature] = program
+        with self.this.timed("run_seconds"):
+            columns = self.compiled[signature](*arguments)
+            return {name: gathered(column) for name, column in columns.items()}
+
+
 def _run_group(
-    this: _Run, programs: Programs, lane: int, threads: int, task: Task, number: int, group: Group
+    this: _Run, programs: _Programs, lane: int, threads: int, task: Task, number: int, group: Group
 ) -> None:
     """Fit the settings of a group on a task, and save each batch.
 
@@ -513,34 +485,45 @@ def _run_group(
     """
     evaluations, devices = len(task.train), this.mesh.shape[SETTINGS_AXIS]
     fits = evaluations * this.sweep.repeats
-    layout = _layout(group, lane, fits, devices, this.memory_mb, threads)
+    lanes = _lanes_of(group, lane, fits, devices, this.memory_mb, threads)
 
     # What an earlier run left, a batch or the whole task.
     missing = []
-    for batch in _batches(this.sweep, number, group, evaluations, math.prod(layout)):
-        if (task.name, batch.name) in this.done or (task.name, None) in this.done:
-            this.tally.add(reused=len(batch.settings))
-            this.progress(len(batch.settings))
+    for batch in _batches(this.sweep, number, group, evaluations, lanes):
+        if {(task.name, batch.name), (task.name, None)} & this.done:
+            this.count("reused", len(batch.fits))
         else:
             missing.append(batch)
     if not missing or this.stopped.is_set():
         return
 
     # Groups with one signature share a program.
-    signature = (group.structure, group.recipe.capacity, layout, evaluations)
+    signature = (group.recipe.capacity, lanes, evaluations)
     inputs = _on_mesh(task, this.sweep.seed, this.mesh)
+    settings = this.sweep.settings
+    ids = np.asarray([id_words(setting_id(settings[index])) for index in group.indices])
 
     def fit_and_save(batch: _Batch) -> None:
         if this.stopped.is_set():
             return
-        lanes, used = _lanes(group, batch, this.setting_bits, layout, this.mesh)
-        arguments = (*inputs, np.int32(batch.rounds), np.int32(used), lanes)
-        columns = programs.run(signature, arguments)
+
+        # The batch is filled up with its first fit.
+        setting, evaluation, repeat = batch.fits[_filled(len(batch.fits), lanes)].T
+        numbers = np.stack([*ids[setting].T, evaluation, repeat], axis=1).astype(np.uint32)
+        recipes, words = jax.tree.map(
+            lambda array: place(array, this.mesh, SETTINGS_AXIS),
+            (jax.tree.map(lambda leaf: leaf[setting], group.recipe), numbers),
+        )
+        columns = programs.run(signature, (*inputs, np.int32(batch.rounds), recipes, words))
         _save(this.folder, task, group, batch, columns)
-        this.tally.add(fits=len(batch.settings))
-        this.progress(len(batch.settings))
+        this.count("fits", len(batch.fits))
 
     _side_by_side(this, fit_and_save, missing, threads)
+
+
+def _filled(count: int, lanes: int) -> np.ndarray:
+    """The places 0, 1, ..., count - 1, filled up with the first one."""
+    return np.where(np.arange(lanes) < count, np.arange(lanes), 0)
 
 
 def _save(
@@ -549,15 +532,10 @@ def _save(
     """Write the columns of a batch, on the first process."""
     if jax.process_index() != 0:
         return
-    count = len(batch.settings)
-    ids = {
-        "setting": group.indices[batch.settings],
-        "evaluation": batch.evaluation,
-        "repeat": batch.repeat,
-    }
-    measured = {name: column.reshape(-1)[:count] for name, column in columns.items()}
-    path = folder / "parts" / task.name / f"{batch.name}.npz"
-    save_columns(path, {**ids, **measured}, {})
+    setting, evaluation, repeat = batch.fits.T
+    ids = {"setting": group.indices[setting], "evaluation": evaluation, "repeat": repeat}
+    measured = {name: column[: len(setting)] for name, column in columns.items()}
+    storage.save_columns(storage.part(folder, task.name, batch.name), {**ids, **measured}, {})
 
 
 def _on_mesh(task: Task, seed: int, mesh: Mesh) -> tuple[Table, Array, Array, Array]:

@@ -1,10 +1,9 @@
 """Tuning that is paid for: the best of a random number of runs, and what it costs."""
 
-from dpbt.tuning.choosing import Tuned, choose, tune
-from dpbt.tuning.parts import held_out
-from dpbt.tuning.presets import around_auto
+from dpbt.tuning.choosing import Tuned, held_out, tune
 from dpbt.tuning.selections import (
     Selection,
+    around_auto,
     candidates,
     planned_ledger,
     run_epsilon,
@@ -16,7 +15,6 @@ __all__ = [
     "Tuned",
     "around_auto",
     "candidates",
-    "choose",
     "held_out",
     "planned_ledger",
     "run_epsilon",

@@ -3,22 +3,27 @@
 import dataclasses
 import functools
 import hashlib
-from collections import deque
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from decimal import Decimal, localcontext
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from dpbt import boosting, checks, rounds, shapes
-from dpbt.base import Array, Hypotheses, Model, Program, Recipe, Release, Table, Transcript, View
+from dpbt.base import Array, Noise, Program, Recipe, Release, Table, Transcript, View
 from dpbt.privacy import accounting, boundary, keys
-from dpbt.tuning import batches, scores
-from dpbt.tuning.counts import drawn_count
-from dpbt.tuning.parts import held_out
-from dpbt.tuning.scores import ScoreBudget
+from dpbt.privacy.accounting import RunCount
+from dpbt.release.model import Model
+from dpbt.tuning import scores
 from dpbt.tuning.selections import Plan, Selection, plan, settings_of
+
+LANES = 4
+"""How many runs a program has side by side."""
+
+AHEAD = 4
+"""How many programs are started before their results are read, so that they share the cores."""
 
 
 class Tuned(NamedTuple):
@@ -54,59 +59,6 @@ class _Run(NamedTuple):
     release: Release
 
 
-class _Parts(NamedTuple):
-    """The rows that fits read and the rows that scores read; both have the same shape."""
-
-    taught: Table
-    scored: Table
-
-
-def one_run(
-    key: Array,
-    parts: _Parts,
-    recipe: Recipe,
-    budget: ScoreBudget,
-    public_key: Array | None,
-    program: Program,
-) -> tuple[Transcript, Release]:
-    """One run: fit a model, and draw its score; traceable.
-
-    The score depends on the fit through its release alone, so a run is the adaptive composition of
-    two mechanisms, and each reads its own part of the rows. The model is left out: it follows from
-    the transcript, and models take more memory than all else in a program of many runs.
-    """
-    fit_key, score_key = jax.random.split(key)
-    boosted = boosting.boost(fit_key, parts.taught, recipe, public_key)
-    present = rounds.admitted(parts.scored.present, recipe)
-    read = parts.scored._replace(present=present)
-    view = View(read, boosted.scores, budget, recipe.public())
-    release = boundary.sample(program, score_key, None, view)
-    return boosted.transcript, release
-
-
-@functools.partial(jax.jit, static_argnames=("structure", "program"))
-def _runs(
-    run_keys: Array,
-    parts: _Parts,
-    leaves: list[Array],
-    structure: "_Structure",
-    budget: ScoreBudget,
-    public_key: Array | None,
-    program: Program,
-) -> tuple[Transcript, Release]:
-    """`one_run` for every key and setting, side by side.
-
-    What all candidates share has no axis of lanes, so it is worked out once.
-    """
-
-    def lane(key: Array, leaves: list[Array]) -> tuple[Transcript, Release]:
-        recipe = jax.tree.unflatten(structure.recipe, leaves)
-        return one_run(key, parts, recipe, budget, public_key, program)
-
-    axes = [0 if varied else None for varied in structure.varied]
-    return jax.vmap(lane, in_axes=(0, axes))(run_keys, leaves)
-
-
 def tune(
     key: Array,
     table: Table,
@@ -140,25 +92,6 @@ def tune(
         ValueError: if any of these does not hold. Of what is private only the number of present
             rows is refused. No cell and no length of the table is shown.
     """
-    tuned = choose(key, table, recipes, selection, public_key)
-    keys.warn_of_research(key)
-    return tuned
-
-
-def choose(
-    key: Array,
-    table: Table,
-    recipes: Recipe | Sequence[Recipe],
-    selection: Selection,
-    public_key: Array | None = None,
-) -> Tuned:
-    """`tune` without its warning of a research key, for callers that warn in their own words.
-
-    Args: as `tune`.
-
-    Raises:
-        ValueError: as `tune`.
-    """
     single = settings_of(recipes)
     made = plan(single, selection)
     for recipe in single:
@@ -168,29 +101,179 @@ def choose(
             "a choice scores every row alike, so its table takes no weights of rows or of classes"
         )
     table = checks.on_device(table)
-    for recipe in {_static(each): each for each in single}.values():
+    roomy = _with_room(single)
+    for recipe in {jax.tree.structure(each): each for each in roomy}.values():
         checks.check(key, table, recipe, public_key)
 
     root = keys.fold_words(key, keys.text_words(_described(single, selection, made)))
-    best = _best_of_all(root, _parts(table, selection), single, made, public_key)
+    best = _best_of_all(root, _parts(table, selection), roomy, made, public_key)
 
+    bare = boosting.without_rows(table)
+    hypotheses = _rebuilt(best.transcript, bare, roomy[best.candidate])
     recipe, kind = single[best.candidate], keys.kind(key)
-    hypotheses = _hypotheses_of(best.transcript, table, recipe, _room_of(single, recipe))
     model = boosting.model_of(hypotheses, best.transcript, recipe, table, False, kind)
-    kept = made.choice, tuple(sorted(accounting.content_of(made.line).items()))
+    kept = made.choice, accounting.line_record(made.line)
     model = dataclasses.replace(model, choice=kept)
+    keys.warn_of_research(key)
     shown = made.score.shown(scores.drawn(best.release))
     return Tuned(model, best.candidate, shown, best.release)
 
 
+_rebuilt = jax.jit(boosting.hypotheses_of)
+
+
+def _with_room(single: Sequence[Recipe]) -> list[Recipe]:
+    """The candidates without words, and with room for 16, 64, 256, ... rounds.
+
+    Candidates with equal static parts share a program. Few sizes compile few of them, and rounds
+    beyond a recipe's own cost next to nothing.
+    """
+    wide = [dataclasses.replace(each, capacity=2**30, setting="", name="") for each in single]
+    room: dict[object, int] = {}
+    for each, bare in zip(single, wide, strict=True):
+        kind = jax.tree.structure(bare)
+        room.setdefault(kind, 16)
+        while room[kind] < each.capacity:
+            room[kind] *= 4
+    return [dataclasses.replace(each, capacity=room[jax.tree.structure(each)]) for each in wide]
+
+
+# One choice: which runs there are, and the best of them.
+
+
 def _best_of_all(
-    root: Array, parts: _Parts, single: Sequence[Recipe], made: Plan, public_key: Array | None
+    root: Array, parts: "_Parts", roomy: Sequence[Recipe], made: Plan, public_key: Array | None
 ) -> _Run:
-    """The best of K runs, and of no others; K and each run's candidate are drawn here."""
+    """The best of K runs, and of no others; K and each run's candidate are drawn here.
+
+    Of equal values it is the first. Batches come in an order of their candidates, so this is an
+    order of outputs, and among equal ones of runs, which are exchangeable (docs/privacy.md).
+    """
     count_key, candidate_key, runs_key = jax.random.split(root, 3)
     number = drawn_count(count_key, made.choice.count)
-    chosen = _candidates(candidate_key, number, len(single))
-    return _best(_all_runs(runs_key, chosen, parts, single, made, public_key))
+    chosen = _candidates(candidate_key, number, len(roomy))
+    runs = _all_runs(runs_key, chosen, parts, roomy, made, public_key)
+    return max(runs, key=lambda run: run.value)
+
+
+def _candidates(key: Array, number: int, candidates: int) -> list[int]:
+    """The candidate of each run: 64 bits modulo their number, whatever the rows are."""
+    numbers = np.arange(-(-number // _DRAWN) * _DRAWN, dtype=np.uint32).reshape(-1, _DRAWN)
+    words = np.concatenate([_two_words(_folded(key, some)) for some in numbers])
+    high, low = words.T.astype(np.uint64)
+    position = (high << np.uint64(32)) | low
+    return (position % np.uint64(candidates)).astype(int).tolist()[:number]
+
+
+_DRAWN = 64
+"""For how many runs candidates are drawn at a time."""
+
+_folded = jax.jit(jax.vmap(jax.random.fold_in, in_axes=(None, 0)))
+_two_words = jax.jit(jax.vmap(lambda key: jax.random.bits(key, (2,), jnp.uint32)))
+
+
+def _all_runs(
+    key: Array,
+    chosen: Sequence[int],
+    parts: "_Parts",
+    roomy: Sequence[Recipe],
+    made: Plan,
+    public_key: Array | None,
+) -> Iterator[_Run]:
+    """The best run of each batch; all runs are in one batch.
+
+    Runs of one program with as many rounds are side by side, as all lanes of a batch take as long
+    as its longest run. A batch is filled up with runs that do not count.
+    """
+    kinds = {kind: place for place, kind in enumerate(dict.fromkeys(map(_kind, roomy)))}
+    places = [(kinds[_kind(each)], int(each.rounds)) for each in roomy]
+    runs = sorted(range(len(chosen)), key=lambda run: places[chosen[run]])
+    batches: list[list[int]] = []
+    for run in runs:
+        kind = places[chosen[run]][0]
+        if not batches or len(batches[-1]) == LANES or places[chosen[batches[-1][0]]][0] != kind:
+            batches.append([])
+        batches[-1].append(run)
+
+    def start(batch: Sequence[int]) -> tuple[Transcript, Release]:
+        filled = [*batch, *[batch[0]] * (LANES - len(batch))]
+        own = [roomy[chosen[run]] for run in filled]
+        stacked = jax.tree.map(lambda *leaves: np.stack(leaves), *own)
+        run_keys = _folded(key, np.asarray(filled, np.uint32))
+        return _runs(run_keys, parts, stacked, made.budget, public_key, made.program(own[0]))
+
+    for first in range(0, len(batches), AHEAD):
+        some = batches[first : first + AHEAD]
+        for batch, found in zip(some, list(map(start, some)), strict=True):
+            yield _best_of_batch(found, [chosen[run] for run in batch], made)
+
+
+_kind = jax.tree.structure
+
+
+def _best_of_batch(
+    found: tuple[Transcript, Release], candidates: Sequence[int], made: Plan
+) -> _Run:
+    """The best run of a batch: of its first lanes, as many as there are candidates."""
+    transcripts, releases = jax.device_get(found)
+    lanes = [jax.tree.map(lambda array, i=i: array[i], releases) for i in range(len(candidates))]
+    values = [made.score.value(scores.drawn(lane)) for lane in lanes]
+    best = int(np.argmax(values))
+    transcript = jax.tree.map(lambda array: array[best], transcripts)
+    return _Run(values[best], candidates[best], transcript, jax.tree.map(jnp.asarray, lanes[best]))
+
+
+# One run.
+
+
+class _Parts(NamedTuple):
+    """The rows that fits read and the rows that scores read; both have the same shape."""
+
+    taught: Table
+    scored: Table
+
+
+def one_run(
+    key: Array,
+    parts: _Parts,
+    recipe: Recipe,
+    budget: Noise,
+    public_key: Array | None,
+    program: Program,
+) -> tuple[Transcript, Release]:
+    """One run: fit a model, and draw its score; traceable.
+
+    The score depends on the fit through its release alone, so a run is the adaptive composition of
+    two mechanisms, and each reads its own part of the rows. The model is left out: it follows from
+    the transcript, and models take more memory than all else in a program of many runs.
+    """
+    fit_key, score_key = jax.random.split(key)
+    boosted = boosting.boost(fit_key, parts.taught, recipe, public_key)
+    present = rounds.admitted(parts.scored.present, recipe)
+    read = parts.scored._replace(present=present)
+    view = View(read, boosted.scores, budget, recipe.public())
+    release = boundary.sample(program, score_key, None, view)
+    return boosted.transcript, release
+
+
+@functools.partial(jax.jit, static_argnames="program")
+def _runs(
+    run_keys: Array,
+    parts: _Parts,
+    recipes: Recipe,
+    budget: Noise,
+    public_key: Array | None,
+    program: Program,
+) -> tuple[Transcript, Release]:
+    """`one_run` for every key and setting, side by side."""
+
+    def lane(key: Array, recipe: Recipe) -> tuple[Transcript, Release]:
+        return one_run(key, parts, recipe, budget, public_key, program)
+
+    return jax.vmap(lane)(run_keys, recipes)
+
+
+# The rows that are held out: a rule on the row alone, under a public seed.
 
 
 def _parts(table: Table, selection: Selection) -> _Parts:
@@ -205,147 +288,86 @@ def _parts(table: Table, selection: Selection) -> _Parts:
     )
 
 
-def _candidates(key: Array, number: int, candidates: int) -> list[int]:
-    """The candidate of each run: 64 bits modulo their number, whatever the rows are."""
-    found: list[int] = []
-    for start in range(0, number, _DRAWN):
-        runs = _folded(key, jnp.arange(start, start + _DRAWN, dtype=jnp.uint32))
-        high, low = np.asarray(_two_words(runs)).T.astype(np.uint64)
-        position = (high << np.uint64(32)) | low
-        found += (position % np.uint64(candidates)).astype(int).tolist()
-    return found[:number]
+_MULTIPLIERS = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
+_STEP = np.uint64(0x9E3779B97F4A7C15)
 
 
-_DRAWN = 64
-"""For how many runs candidates are drawn at a time."""
+def _mixed(words: np.ndarray) -> np.ndarray:
+    """u64[...]: the finaliser of SplitMix64 (Steele, Lea & Flood, 2014), a bijection."""
+    words = (words ^ (words >> np.uint64(30))) * _MULTIPLIERS[0]
+    words = (words ^ (words >> np.uint64(27))) * _MULTIPLIERS[1]
+    return words ^ (words >> np.uint64(31))
 
-_folded = jax.jit(jax.vmap(jax.random.fold_in, in_axes=(None, 0)))
-_two_words = jax.jit(jax.vmap(lambda key: jax.random.bits(key, (2,), jnp.uint32)))
 
+def held_out(table: Table, share: float, seed: int) -> np.ndarray:
+    """bool[N]: whether each row is scored on instead of learned from.
 
-def _room(rounds: int) -> int:
-    """The rounds that a program has room for: 16, 64, 256, ...
+    It is a hash of the row's cells and target under a public seed, so it depends on that row alone.
+    Equal rows go together. No secret is needed: any rule on one row serves the proof.
 
-    Few sizes compile few programs, and rounds beyond a recipe's own cost next to nothing.
+    Args:
+        table: N rows.
+        share: of all possible rows, in (0, 1).
+        seed: public, a whole number in 0..2^32 - 1.
     """
-    size = 16
-    while size < rounds:
-        size *= 4
-    return size
+    with np.errstate(over="ignore"):  # arithmetic is modulo 2^64
+        target = np.asarray(table.target)
+        state = _mixed(np.full(target.shape, seed, np.uint64) + _STEP)
+        arrays = [np.asarray(table.cells).T, target[None]]
+        for array in arrays:
+            for column in array:
+                words = column.view(np.uint32) if column.dtype == np.float32 else column
+                state = _mixed((state ^ words.astype(np.uint64)) + _STEP)
+    return (state >> np.uint64(11)).astype(np.float64) * 2.0**-53 < share
 
 
-def _room_of(single: Sequence[Recipe], recipe: Recipe) -> int:
-    """The rounds that the program of a candidate has room for."""
-    kind = _static(recipe)
-    return _room(max(each.capacity for each in single if _static(each) == kind))
+# The number of runs: drawn by exact arithmetic from 256 bits of the key.
+
+_DIGITS = 120
+_WORDS = 8
+_NOTHING = Decimal(10) ** -90
+"""Probabilities below it end the search: together they are below 2^-200."""
 
 
-def _hypotheses_of(
-    transcript: Transcript, table: Table, recipe: Recipe, capacity: int
-) -> Hypotheses:
-    """The model of a transcript that has room for so many rounds."""
-    room = dataclasses.replace(recipe, capacity=capacity, setting="", name="")
-    return _rebuilt(transcript, boosting.without_rows(table), room)
+def drawn_count(key: Array, count: RunCount) -> int:
+    """K, by inversion of its distribution function at 256 random bits. It is private.
 
+    Nothing truncates it. The law of the result is within 2^-200 of that of `count` in total
+    variation (`accounting.COUNT_DISTANCE`). The reason is that each value's probability is off by
+    at most 2^-256 and the rounding of 120 digits, and fewer than 2^22 values are not below 10^-90.
 
-_rebuilt = jax.jit(boosting.hypotheses_of)
-
-
-class _Structure(NamedTuple):
-    """What is compiled for the runs of one program.
-
-    Attributes:
-        recipe: the tree of a recipe, without leaves.
-        varied: for each leaf, whether candidates differ in it.
+    Args:
+        key: one typed key, used for nothing else.
+        count: the law.
     """
-
-    recipe: Any
-    varied: tuple[bool, ...]
-
-
-def _static(recipe: Recipe) -> Any:
-    """What is compiled for a recipe: its parts, without words and without room for rounds."""
-    return jax.tree.structure(dataclasses.replace(recipe, capacity=2**30, setting="", name=""))
+    words = np.asarray(keys.words(key, _WORDS, ()))
+    position = 0
+    for word in words.tolist():
+        position = (position << 32) | word
+    return at_position(position, 32 * _WORDS, count)
 
 
-def _all_runs(
-    key: Array,
-    chosen: Sequence[int],
-    parts: _Parts,
-    single: Sequence[Recipe],
-    made: Plan,
-    public_key: Array | None,
-) -> Iterator[_Run]:
-    """The best run of each batch; all runs are in one batch.
+def at_position(position: int, bits: int, count: RunCount) -> int:
+    """The k at which the distribution function of K first exceeds position / 2^bits."""
+    if count.gamma == 1:
+        return 1
+    with localcontext() as context:
+        context.prec = _DIGITS
+        gamma, eta = Decimal(count.gamma), Decimal(count.eta)
+        rest = 1 - gamma
+        log_inverse = -gamma.ln()
+        if count.eta == 0:
+            probability = rest / log_inverse
+        else:
+            probability = rest * eta / ((eta * log_inverse).exp() - 1)
+        wanted = Decimal(position) / Decimal(2) ** bits
 
-    Candidates of one program are those with equal static parts. Runs with as many rounds are side
-    by side. A batch is filled up with runs that do not count. Batches are started before earlier
-    ones are done, so that they share the cores.
-    """
-    kinds = {kind: number for number, kind in enumerate(dict.fromkeys(map(_static, single)))}
-    own = [kinds[_static(each)] for each in single]
-    started: deque[tuple[Any, list[int]]] = deque()
-    for kind in sorted({own[candidate] for candidate in chosen}):
-        candidates = [each for each, of in zip(single, own, strict=True) if of == kind]
-        leaves, structure = _stacked(candidates)
-        place = {at: i for i, at in enumerate(c for c, of in enumerate(own) if of == kind)}
-        program = made.program(candidates[0])
-        runs = [run for run, candidate in enumerate(chosen) if own[candidate] == kind]
-        runs.sort(key=lambda run: int(single[chosen[run]].rounds))
-        rounds = [int(single[chosen[run]].rounds) for run in runs]
-        for start, stop, lanes in batches.of_runs(rounds, parts.taught.present.shape[0]):
-            batch = runs[start:stop]
-            filled = batch + [batch[0]] * (lanes - len(batch))
-            places = np.array([place[chosen[run]] for run in filled])
-            some = [
-                leaf[places] if varied else leaf
-                for leaf, varied in zip(leaves, structure.varied, strict=True)
-            ]
-            run_keys = _folded(key, jnp.asarray(filled, jnp.uint32))
-            found = _runs(run_keys, parts, some, structure, made.budget, public_key, program)
-            started.append((found, [chosen[run] for run in batch]))
-            if len(started) > _AHEAD:
-                yield _best_of_batch(*started.popleft(), made)
-    for found, candidates_of_batch in started:
-        yield _best_of_batch(found, candidates_of_batch, made)
-
-
-_AHEAD = 3
-"""How many batches are started before an earlier one is done; each holds its transcripts."""
-
-
-def _stacked(candidates: Sequence[Recipe]) -> tuple[list[np.ndarray], _Structure]:
-    """The leaves of recipes of one program: one array where all agree, else one row for each."""
-    capacity = _room(max(each.capacity for each in candidates))
-    room = dataclasses.replace(candidates[0], capacity=capacity)
-    by_leaf = zip(*(jax.tree.leaves(each) for each in candidates), strict=True)
-    stacked = [np.stack(own) for own in by_leaf]
-    varied = tuple(not np.all(leaf == leaf[0]) for leaf in stacked)
-    leaves = [leaf if many else leaf[0] for leaf, many in zip(stacked, varied, strict=True)]
-    return leaves, _Structure(jax.tree.structure(room), varied)
-
-
-def _best_of_batch(found: Any, candidates: Sequence[int], made: Plan) -> _Run:
-    """The best run of a batch: of its first lanes, as many as there are candidates."""
-    transcripts, releases = found
-    draws = jax.device_get(releases)
-    values = [
-        made.score.value(scores.drawn(jax.tree.map(lambda array, i=lane: array[i], draws)))
-        for lane in range(len(candidates))
-    ]
-    best = int(np.argmax(values))
-    drawn = jax.tree.map(lambda array: jnp.asarray(array[best]), draws)
-    transcript = jax.tree.map(lambda array: np.asarray(array)[best], transcripts)
-    return _Run(values[best], candidates[best], transcript, drawn)
-
-
-def _best(runs: Iterator[_Run]) -> _Run:
-    """The run of the largest score; the first of several.
-
-    Batches come in an order of their candidates, so this is an order of outputs, and among equal
-    ones of runs, which are exchangeable (docs/privacy.md).
-    """
-    return max(runs, key=lambda run: run.value)
+        k, below = 1, probability
+        while below <= wanted and probability > _NOTHING:
+            probability *= rest * (k + eta) / (k + 1)
+            below += probability
+            k += 1
+    return k
 
 
 def _described(single: Sequence[Recipe], selection: Selection, made: Plan) -> str:
@@ -359,7 +381,7 @@ def _described(single: Sequence[Recipe], selection: Selection, made: Plan) -> st
         for leaf in jax.tree.leaves(recipe):
             digest.update(f"{np.asarray(leaf).dtype}{np.shape(leaf)}".encode())
             digest.update(np.asarray(leaf).tobytes())
-    noise = float(made.budget.scale).hex()
+    noise = float(made.line.scale).hex()
     return f"{selection!r} | {made.line.mechanism.name} {noise} | {digest.hexdigest()}"
 
 

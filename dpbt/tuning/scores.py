@@ -8,7 +8,7 @@ from __future__ import annotations  # so that help() shows the types by their na
 
 import functools
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import NamedTuple
 
 import jax
@@ -18,8 +18,8 @@ import numpy as np
 from dpbt.base import (
     GRID,
     Array,
-    Events,
     LossFamily,
+    Noise,
     Prepared,
     Program,
     Public,
@@ -29,10 +29,10 @@ from dpbt.base import (
     Table,
     View,
 )
-from dpbt.prediction import kinks, no_link
-from dpbt.privacy import boundary, sensitivity
+from dpbt.privacy import boundary, pricing, sensitivity
 from dpbt.privacy.accounting import Event
-from dpbt.privacy.mechanism import DrawRequest, Mechanism, Numbers, Sensitivity
+from dpbt.privacy.mechanism import Mechanism, Sensitivity
+from dpbt.release.answers import kinks, no_link
 
 SITE = "score"
 
@@ -44,16 +44,6 @@ _LOSS_UNIT = f"1/{GRID} of {MOST_LOSS:g} nats"
 
 EDGES = np.array([-3, -2, -1.4, -1, -0.7, -0.45, -0.2, 0, 0.2, 0.45, 0.7, 1, 1.4, 2, 3], np.float32)
 """f32[15]: the public intervals of scores for AUROC: log odds where there are probabilities."""
-
-
-class ScoreBudget(NamedTuple):
-    """The noise of a score.
-
-    Attributes:
-        scale: f32[], in units of the statistic.
-    """
-
-    scale: Numbers
 
 
 class Score(NamedTuple):
@@ -221,55 +211,44 @@ def loss_of(score: Score, recipe: Recipe) -> LossFamily | None:
     return recipe.loss
 
 
-class ScoreProgram(NamedTuple):
-    """The private program of a score, and what prices its draw."""
-
-    program: Program
-    events: Events
-
-
 @functools.cache
 def program_of(
     score: Score, noise: Mechanism, relation: Relation, loss: LossFamily | None
-) -> ScoreProgram:
-    """The private program of a score; its budget is a `ScoreBudget`.
+) -> Program:
+    """The private program of a score, whose budget is a `base.Noise`.
 
     Args:
         score: the kind of score.
         noise: a mechanism on integers.
-        relation: the neighbouring relation of its event.
+        relation: the neighbouring relation of its draw.
         loss: as `loss_of`.
     """
 
     def program(
-        draw: boundary.Draw, rows: Prepared, scores: Array, budget: ScoreBudget, public: Public
+        draw: boundary.Draw, rows: Prepared, scores: Array, budget: Noise, public: Public
     ) -> None:
-        draw(SITE, noise, score.statistic(rows, scores, public, loss), budget.scale)
+        del budget
+        draw(
+            SITE,
+            noise,
+            score.statistic(rows, scores, public, loss),
+            sensitivity=score.sensitivity(relation, noise),
+            moves=score.moved(relation),
+            theorem="docs/privacy.md T6",
+            releases=score.releases,
+            unit=score.unit,
+        )
 
-    def events(budget: ScoreBudget, public: Public) -> list[Event]:
-        del public
-        return [
-            Event(
-                SITE,
-                noise,
-                score.releases,
-                score.sensitivity(relation, noise),
-                budget.scale,
-                "docs/privacy.md T6",
-                moved=score.moved(relation),
-                unit=score.unit,
-            )
-        ]
-
-    return ScoreProgram(program, events)
+    return program
 
 
-def drawn_by(program: Program, budget: ScoreBudget, recipe: Recipe) -> Mapping[str, DrawRequest]:
-    """The draw that a score's program asks for, on a table of one row."""
+def event_of(program: Program, budget: Noise, recipe: Recipe) -> Event:
+    """The event of a score's draw, as its program describes it on a table of one row."""
     nobody = jnp.zeros(1, bool)
     rows = Table(jnp.zeros((1, 1), jnp.uint8), nobody, nobody)
     view = View(rows, jnp.zeros(1, jnp.float32), budget, recipe.public())
-    return boundary.describe(program, view)
+    spec = boundary.describe(program, view)[SITE]
+    return pricing.event_of(spec, budget.noise, recipe.rows_per_person)
 
 
 def drawn(release: Release) -> np.ndarray:

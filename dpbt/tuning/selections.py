@@ -3,26 +3,25 @@
 from __future__ import annotations  # so that help() shows the types by their names
 
 import dataclasses
-import functools
 import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-import jax
 import numpy as np
 
-from dpbt.base import ADD_REMOVE, BINARY, Program, Recipe, Relation
+from dpbt.base import ADD_REMOVE, BINARY, Noise, Program, Recipe, Relation
 from dpbt.base import relation as to_relation
+from dpbt.data import domains
+from dpbt.data.domains import Domain
 from dpbt.privacy import accounting, mechanisms
 from dpbt.privacy.accounting import ChoiceLedger, Line, RunCount
 from dpbt.privacy.mechanism import Allowance
 from dpbt.privacy.pricing import ledger
-from dpbt.recipes import setting
-from dpbt.recipes.building import deltas, for_people
-from dpbt.recipes.limits import makes_recipes
+from dpbt.recipes import oblivious_boost, setting
+from dpbt.recipes.building import checked_rows, deltas, epsilons, for_people
+from dpbt.recipes.oblivious import rule
 from dpbt.tuning import scores
-from dpbt.tuning.scores import ScoreBudget
 from dpbt.validate import one_of, positive, shown
 
 MOST_SEED = 2**32
@@ -126,19 +125,10 @@ def settings_of(recipes: Recipe | Sequence[Recipe]) -> list[Recipe]:
                 f"the calibration of {each.name} reads private data without a mechanism, so no "
                 "choice can be paid for; use calibration='tight'"
             )
-        for name, value in _once(each).items():
-            if value != _once(single[0])[name]:
+        for name in ("rows", "delta", "relation", "rows_per_person"):
+            if getattr(each, name) != getattr(single[0], name):
                 raise ValueError(f"all candidates must have the same {name}")
     return single
-
-
-def _once(recipe: Recipe) -> dict[str, Any]:
-    return {
-        "rows": int(recipe.rows),
-        "delta": float(recipe.delta),
-        "relation": recipe.relation,
-        "rows_per_person": recipe.rows_per_person,
-    }
 
 
 class Plan(NamedTuple):
@@ -153,54 +143,22 @@ class Plan(NamedTuple):
 
     choice: accounting.Choice
     score: scores.Score
-    budget: ScoreBudget
+    budget: Noise
     line: Line
 
     def program(self, recipe: Recipe) -> Program:
         """The private program of the score, for models of a recipe."""
         loss = scores.loss_of(self.score, recipe)
-        made = scores.program_of(self.score, self.line.mechanism, recipe.relation, loss)
-        return made.program
+        return scores.program_of(self.score, self.line.mechanism, recipe.relation, loss)
 
 
 def plan(single: Sequence[Recipe], selection: Selection) -> Plan:
     """The plan of a choice among single settings of recipes (`settings_of`).
 
-    Plans of the last few choices are kept, as a ledger of each candidate takes longer than a fit.
-
     Raises:
         ValueError: if the score needs probabilities that a recipe does not give, and as
             `dpbt.ledger`.
     """
-    return _planned(_Candidates(single), selection)
-
-
-class _Candidates:
-    """Candidates that are equal if all of their static parts and numbers are."""
-
-    def __init__(self, single: Sequence[Recipe]):
-        self.single = single
-        self._content = tuple(map(_content, single))
-        self._hash = hash(self._content)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Candidates) and self._content == other._content
-
-    def __hash__(self) -> int:
-        return self._hash
-
-
-def _content(recipe: Recipe) -> tuple:
-    """The static parts of a recipe, and the bytes of its numbers."""
-    leaves, structure = jax.tree.flatten(recipe)
-    arrays = [np.asarray(leaf) for leaf in leaves]
-    return structure, *((str(each.dtype), each.shape, each.tobytes()) for each in arrays)
-
-
-@functools.lru_cache(maxsize=8)
-def _planned(candidates: _Candidates, selection: Selection) -> Plan:
-    """`plan`, made once for equal candidates."""
-    single = candidates.single
     first, books = single[0], [ledger(each) for each in single]
     disjoint = selection.disjoint(first.relation)
     choice = accounting.choice_of(
@@ -214,17 +172,17 @@ def _planned(candidates: _Candidates, selection: Selection) -> Plan:
     spent = Allowance(np.asarray(choice.epsilon), np.asarray(0.0))
     if first.delta > 0:
         spent = Allowance(np.asarray(0.0), np.asarray(choice.rho))
-    moved = score.sensitivity(first.relation, noise)
-    scale = noise.scale(moved, for_people(spent.part(part), first.rows_per_person))
-    budget = ScoreBudget(np.float32(scale))
+    multiplier = noise.multiplier(for_people(spent.part(part), first.rows_per_person))
+    budget = Noise({scores.SITE: multiplier})
 
-    # The line is compared with the draw of every candidate's program.
-    lines = []
-    for loss in dict.fromkeys(scores.loss_of(score, each) for each in single):
-        program = scores.program_of(score, noise, first.relation, loss)
-        events = program.events(budget, first.public())
-        events = [accounting.of_people(event, first.rows_per_person) for event in events]
-        lines += accounting.compared(events, scores.drawn_by(program.program, budget, first), 1)
+    # The line is of the draw of every candidate's program.
+    lines = [
+        accounting.line_of_draw(
+            scores.event_of(scores.program_of(score, noise, first.relation, loss), budget, first),
+            1,
+        )
+        for loss in dict.fromkeys(scores.loss_of(score, each) for each in single)
+    ]
     return Plan(choice, score, budget, lines[0])
 
 
@@ -246,7 +204,6 @@ def planned_ledger(recipes: Recipe | Sequence[Recipe], selection: Selection) -> 
 _TRIES = 20
 
 
-@makes_recipes
 def candidates(
     build: Callable[..., Recipe],
     selection: Selection,
@@ -274,8 +231,7 @@ def candidates(
     Raises:
         ValueError: for a value outside these ranges, and as `build` and `plan`.
     """
-    epsilon = float(positive("epsilon", epsilon))
-    delta = float(deltas(delta))
+    epsilon, delta = float(epsilons(epsilon)), float(deltas(delta))
     relation = to_relation(relation)
     if not grid or not all(len(values) for values in grid.values()):
         raise ValueError("grid must have an argument, and values for each of its arguments")
@@ -336,3 +292,68 @@ def run_epsilon(
     if gaussian:
         return accounting.gdp_epsilon(fit, delta)
     return accounting.zcdp_epsilon(fit**2 / 2, delta)
+
+
+GRID = {"rounds": (0.5, 1.0, 2.0), "step": (0.5, 1.0, 2.0), "clip": (0.3, 1.0)}
+"""Candidates of `around_auto`: multiples of the rule's rounds and step, and clips."""
+
+
+def around_auto(
+    selection: Selection,
+    *,
+    epsilon: float,
+    rows: int,
+    domain: Domain,
+    delta: float = 0.0,
+    seed: int = 0,
+    relation: str | Relation = ADD_REMOVE,
+    rows_per_person: int = 1,
+) -> list[Recipe]:
+    """18 candidates: `recipes.auto` with half and twice its rounds and steps, and with two clips.
+
+    Guarantee: a choice among them costs at most (epsilon, delta), as `candidates` says.
+
+    Args:
+        selection: as `dpbt.tune` is given it.
+        epsilon: the total budget of the choice, above 0.
+        rows: as `recipes.auto`.
+        domain: the public domain of the table.
+        delta: of the choice; 0 for a pure guarantee, else in (0, 1).
+        seed: of the public questions. It is not a secret.
+        relation: "add_remove" or "replace_one".
+        rows_per_person: the most rows that one person has, by the owner's promise.
+
+    Raises:
+        ValueError: for a value outside these ranges, named with what was given.
+    """
+    domains.check(domain)
+    bound = checked_rows(rows)
+    if bound.ndim:
+        raise ValueError(f"around_auto takes one rows, got {bound.size} of them")
+    related = to_relation(relation)
+
+    def scaled(*, epsilon: float, rounds: float, step: float, **options: Any) -> Recipe:
+        """`auto` with multiples of its rounds and its step.
+
+        The step also falls with the root of the multiple of rounds, as the rule's own does. The
+        limit follows the step.
+        """
+        chosen = rule(epsilon, int(bound), len(domain), delta, related, rows_per_person)
+        number = max(1, round(rounds * chosen.rounds))
+        factor = step * math.sqrt(chosen.rounds / number)
+        numbers = chosen._asdict() | {"rounds": number, **options}
+        numbers |= {"step": factor * chosen.step, "limit": factor * chosen.limit}
+        return oblivious_boost(epsilon=epsilon, **numbers)
+
+    return candidates(
+        scaled,
+        selection,
+        grid=GRID,
+        epsilon=epsilon,
+        delta=delta,
+        relation=related,
+        rows=int(bound),
+        domain=domain,
+        seed=seed,
+        rows_per_person=rows_per_person,
+    )

@@ -35,7 +35,7 @@ Line = results.Line
 
 def arguments(parser: argparse.ArgumentParser, name: str) -> None:
     """Declare what all programs `aggregate` take: the saved results, and where to write."""
-    commands.add_results(parser, results.folder(name))
+    commands.add_shared(parser, saved=results.folder(name))
     words = "the folder of aggregated results (%(default)s)"
     parser.add_argument("--out", metavar="FOLDER", default=str(FOLDER), help=words)
     words = "what is smaller than in the paper, in words; it is kept with the results"
@@ -158,5 +158,10 @@ def claims(paper: str) -> list[dict[str, Any]]:
 
 def printed(paper: str, row: str) -> list[tuple[dict[str, Any], float]]:
     """(the line that it stands for, the number) of each printed number of a row."""
+    return [(where, float(number)) for where, number in printed_words(paper, row)]
+
+
+def printed_words(paper: str, row: str) -> list[tuple[dict[str, Any], str]]:
+    """The same, as it is printed."""
     (found,) = (one for one in claims(paper) if one["id"] == row)
-    return [(where, float(number)) for where, number, *_ in found["cells"]]
+    return [(where, text) for where, text, *_ in found["cells"]]

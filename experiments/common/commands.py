@@ -7,40 +7,15 @@ import argparse
 from pathlib import Path
 
 from dpbt.commands import options as shared
-from dpbt.commands.options import (
-    LARGEST_SEED,
-    add_commands,
-    add_count,
-    add_seed,
-    finite,
-    positive,
-    real,
-    share,
-    whole,
-)
+from dpbt.commands.options import add_commands as add_commands
+from dpbt.commands.options import add_count as add_count
+from dpbt.commands.options import add_seed as add_seed
+from dpbt.commands.options import finite as finite
+from dpbt.commands.options import positive as positive
+from dpbt.commands.options import share as share
+from dpbt.commands.options import whole as whole
 from dpbt.sweeps import runner
 from experiments.common.cache import NOTE
-
-__all__ = [
-    "LARGEST_SEED",
-    "Parser",
-    "add_commands",
-    "add_count",
-    "add_data",
-    "add_json",
-    "add_memory",
-    "add_out",
-    "add_results",
-    "add_seed",
-    "add_smoke",
-    "at_least_one",
-    "finite",
-    "out_folder",
-    "positive",
-    "real",
-    "share",
-    "whole",
-]
 
 
 class Parser(shared.Parser):
@@ -50,17 +25,54 @@ class Parser(shared.Parser):
         super().__init__(**{"epilog": NOTE, **options})
 
 
-def add_out(parser: argparse.ArgumentParser, folder: Path, words: str = "") -> None:
-    """Add --out, the folder where results are written; `out_folder` reads it.
+def add_shared(
+    parser: argparse.ArgumentParser,
+    *,
+    saved: Path | None = None,
+    data: bool = False,
+    out: Path | None = None,
+    about: str = "",
+    memory: bool = False,
+    doc: bool = False,
+    smoke: bool = False,
+    json: str = "",
+) -> None:
+    """Add options that many programs have; each is left out by default.
 
     Args:
         parser: the parser of the program.
-        folder: the default.
-        words: more for the help, after "folder of the results".
+        saved: the default of --results, the folder from which saved results are read.
+        data: add --data, the folder of the papers' data sets.
+        out: the default of --out, where results are written; `out_folder` reads it.
+        about: more for the help of --out, after "folder of the results".
+        memory: add --memory-mb, the working memory of a sweep's programs.
+        doc: add --doc, the page into which the tables of saved results are written.
+        smoke: add --smoke.
+        json: the help of --json.
     """
-    more = f"folder of the results{words} ({folder})"
-    parser.add_argument("--out", metavar="FOLDER", help=more)
-    parser.set_defaults(default_out=folder)
+    if saved is not None:
+        words = "folder of the saved results (%(default)s)"
+        parser.add_argument("--results", metavar="FOLDER", default=str(saved), help=words)
+    if data:
+        words = "folder of the data sets; see `python -m experiments data`"
+        parser.add_argument("--data", metavar="FOLDER", help=words)
+    if out is not None:
+        words = f"folder of the results{about} ({out})"
+        parser.add_argument("--out", metavar="FOLDER", help=words)
+        parser.set_defaults(default_out=out)
+    if memory:
+        words = "working memory of a program, in MB (%(default)s)"
+        parser.add_argument("--memory-mb", type=finite, default=runner.MEMORY_MB, help=words)
+    if doc:
+        words = "measure nothing; write the tables of the saved results into this page, and their "
+        words += "summary beside it as CSV"
+        parser.add_argument("--doc", metavar="PAGE", help=words)
+    if smoke:
+        words = "run the smallest setting, to check that it works; without --out, its results are "
+        words += "in the folder `smoke` below the default one"
+        parser.add_argument("--smoke", action="store_true", help=words)
+    if json:
+        parser.add_argument("--json", action="store_true", help=json)
 
 
 def out_folder(options: argparse.Namespace) -> Path:
@@ -73,36 +85,6 @@ def out_folder(options: argparse.Namespace) -> Path:
         return Path(options.out)
     smoke = getattr(options, "smoke", False)
     return options.default_out / "smoke" if smoke else options.default_out
-
-
-def add_results(parser: argparse.ArgumentParser, folder: Path) -> None:
-    """Add --results, the folder from which saved results are read."""
-    words = "folder of the saved results (%(default)s)"
-    parser.add_argument("--results", metavar="FOLDER", default=str(folder), help=words)
-
-
-def add_data(parser: argparse.ArgumentParser) -> None:
-    """Add --data, the folder of the papers' data sets."""
-    words = "folder of the data sets; see `python -m experiments data`"
-    parser.add_argument("--data", metavar="FOLDER", help=words)
-
-
-def add_memory(parser: argparse.ArgumentParser) -> None:
-    """Add --memory-mb, the working memory of a sweep's programs."""
-    words = "working memory of a program, in MB (%(default)s)"
-    parser.add_argument("--memory-mb", type=finite, default=runner.MEMORY_MB, help=words)
-
-
-def add_smoke(parser: argparse.ArgumentParser) -> None:
-    """Add --smoke."""
-    words = "run the smallest setting, to check that it works; without --out, its results are in "
-    words += "the folder `smoke` below the default one"
-    parser.add_argument("--smoke", action="store_true", help=words)
-
-
-def add_json(parser: argparse.ArgumentParser, words: str = "print JSON") -> None:
-    """Add --json."""
-    parser.add_argument("--json", action="store_true", help=words)
 
 
 def at_least_one(text: str) -> float:

@@ -13,7 +13,7 @@ from jax.experimental.compilation_cache import compilation_cache
 
 from dpbt import recipes
 from dpbt.base import Recipe, Table
-from dpbt.sweeps import plan, programs, runner
+from dpbt.sweeps import plan, runner
 from experiments.common import tables
 
 AXES = {
@@ -25,7 +25,7 @@ AXES = {
 
 FOLDS = 10
 WAYS = {"quickly": float("inf"), "in full": 0.0}
-"""Way -> `programs.QUICK_BYTES`, under which every program is compiled so."""
+"""Way -> `runner.QUICK_BYTES`, under which every program is compiled so."""
 
 
 def _recipe(**axes: Any) -> Recipe:
@@ -68,38 +68,27 @@ def measure(named: Iterable[tuple[str, Table]], depth: int) -> list[dict]:
         for way, most in WAYS.items():
             with (
                 tempfile.TemporaryDirectory() as folder,
-                mock.patch.object(programs, "QUICK_BYTES", most),
+                mock.patch.object(runner, "QUICK_BYTES", most),
                 _without_cache(),
             ):
                 start = time.process_time()
                 report = runner.run(sweep, _task(table), folder, about={})
                 whole = time.process_time() - start
-            lines.append(
-                {
-                    "name": name,
-                    "way": way,
-                    "depth": depth,
-                    "fits": report.fits,
-                    "programs": report.programs,
-                    "compile_seconds": report.compile_seconds,
-                    "run_seconds": report.run_seconds,
-                    "processor_seconds": whole,
-                }
-            )
+            about = {"name": name, "way": way, "depth": depth, "processor_seconds": whole}
+            lines.append({**about, **report._asdict()})
     return lines
+
+
+COLUMNS = {
+    "sweep": "{name}, D = {depth}",
+    "fits": "{fits}",
+    "compiled": "{way}",
+    "compiling, s": "{compile_seconds:.2f}",
+    "fitting, s": "{run_seconds:.2f}",
+    "processor's time, s": "{processor_seconds:.2f}",
+}
 
 
 def as_text(lines: list[dict]) -> str:
     """The lines as a table."""
-    head = ("sweep", "fits", "compiled", "compiling, s", "fitting, s", "processor's time, s")
-    cells = [
-        (
-            f"{line['name']}, D = {line['depth']}",
-            str(line["fits"]),
-            line["way"],
-            *(f"{line[key]:.2f}" for key in ("compile_seconds", "run_seconds")),
-            f"{line['processor_seconds']:.2f}",
-        )
-        for line in lines
-    ]
-    return tables.aligned(head, cells) + "\nTracing is part of compiling.\n"
+    return f"{tables.formatted(lines, COLUMNS)}\nTracing is part of compiling.\n"

@@ -56,7 +56,7 @@ def points(leaf: Array, label: Array, present: Array, leaves: int) -> Points:
     """Weights and correctness of every row in every tree.
 
     Args:
-        leaf: i32[k, N], from `learners.random_tree.routes`.
+        leaf: i32[k, N], from `hypotheses.groves.routes`.
         label: bool[N].
         present: bool[N]; the results for absent rows mean nothing.
         leaves: 2**h.
@@ -186,18 +186,25 @@ def by_points(
             error.
         big_k: K.
     """
+    error = 1 - jnp.asarray(mu, jnp.float32)
+    return _without_privacy(error, 1.0, rows, delta, big_c, height, big_k)
+
+
+def _without_privacy(
+    error: Any,
+    coins: Array | float,
+    rows: Numbers,
+    delta: Numbers,
+    big_c: Numbers,
+    height: Numbers | None,
+    big_k: Numbers | None,
+) -> Bound:
+    """The bound on an error; for unseen rows it takes more trees, and has a smaller probability."""
+    seen = _almost(rows, big_c) * coins
     if height is None or big_k is None:
-        return Bound(
-            _trees_needed(rows, delta, big_c),
-            1 - jnp.asarray(mu, jnp.float32),
-            _almost(rows, big_c),
-        )
+        return Bound(_trees_needed(rows, delta, big_c), error, seen)
     trees = _trees_needed(rows, delta / 2, big_c)
-    return Bound(
-        trees,
-        1 - jnp.asarray(mu, jnp.float32),
-        _almost(rows, big_c) - overfitting(rows, trees, height, delta, big_k),
-    )
+    return Bound(trees, error, seen - overfitting(rows, trees, height, delta, big_k))
 
 
 def by_accuracy(
@@ -231,17 +238,9 @@ def by_accuracy(
         height: as `by_points`.
         big_k: as `by_points`.
     """
-    coins = _coins(voting, rows, c)
-    if height is None or big_k is None:
-        trees = _trees_needed(rows, delta, big_c)
-        return Bound(trees, _error(voting, epsilon, delta, c), _almost(rows, big_c) * coins)
-    trees = _trees_needed(rows, delta / 2, big_c)
-    seen = _almost(rows, big_c) * coins
-    return Bound(
-        trees,
-        _error(voting, epsilon + 1 / big_k, delta, c),
-        seen - overfitting(rows, trees, height, delta, big_k),
-    )
+    light = 0.0 if height is None or big_k is None else 1 / big_k
+    error, coins = _error(voting, epsilon + light, delta, c), _coins(voting, rows, c)
+    return _without_privacy(error, coins, rows, delta, big_c, height, big_k)
 
 
 def _noisy(

@@ -25,7 +25,7 @@ from dpbt.base import Recipe, Table
 from dpbt.data import domains
 from dpbt.data.domains import Domain, Numeric
 from dpbt.privacy import keys, variates
-from experiments.common import data, tables, timing
+from experiments.common import data, rooflines, tables, timing
 
 FITS = (("banknote", 292, 6), ("adult", 128, 6), ("adult", 1000, 8))
 """(data, T, D) of single fits."""
@@ -41,7 +41,7 @@ LANES = {"banknote": 64, "adult": 1}
 SHAPES = {"banknote": (1372, 4), "adult": (48842, 14)}
 """(rows, columns) of the tables that random cells replace where a data set is absent."""
 
-_STREAMED = 2**26
+_DRAWN = 2**20
 
 
 class Data(NamedTuple):
@@ -90,21 +90,15 @@ def recipe_of(source: Data, rounds: int, depth: int, epsilon: ArrayLike = 1.0) -
 
 def stream_rate(rows: int, repeats: int) -> float:
     """Bytes a second that passes over one number a row read and write, in cache if it fits."""
-    passes = max(_STREAMED // (8 * rows), 1)
-
-    @jax.jit
-    def stream(array: jax.Array) -> jax.Array:
-        return jax.lax.fori_loop(0, passes, lambda _, array: array * 0.5 + 1, array)
-
-    array = jnp.zeros(rows, jnp.float32)
-    return 8 * rows * passes / timing.measure(lambda _: stream(array), repeats).fastest
+    call, streamed = rooflines.stream((rows,))
+    return streamed / timing.measure(lambda _: call(), repeats).fastest
 
 
 def word_rate(repeats: int) -> float:
     """Random words a second of a research key."""
-    draw = jax.jit(lambda key: keys.words(key, 1, (_STREAMED // 64,)))
+    draw = jax.jit(lambda key: keys.words(key, 1, (_DRAWN,)))
     seconds = timing.measure(lambda n: draw(jax.random.key(n)), repeats).fastest
-    return _STREAMED // 64 / seconds
+    return _DRAWN / seconds
 
 
 def row_bytes(depth: int) -> int:
@@ -154,7 +148,8 @@ def fit(name: str, rounds: int, depth: int, words: float, repeats: int) -> dict:
         "depth": depth,
         "first_seconds": timed.first,
         "seconds": timed.fastest,
-        "stream_bytes_a_second": rates.stream,
+        "us_a_tree": 1e6 * timed.fastest / rounds,
+        "stream_gb_a_second": rates.stream / 1e9,
         "floor_seconds": rounds * rates.floor(rows, depth),
     }
 
@@ -192,8 +187,8 @@ def sweep(name: str, rounds: int, depth: int, settings: int, words: float, repea
         "settings": settings,
         "lanes": lanes,
         "first_seconds": timed.first,
-        "seconds_a_fit": timed.fastest / settings,
-        "floor_seconds": rounds * rates.floor(len(source.table.target), depth),
+        "ms_a_fit": 1e3 * timed.fastest / settings,
+        "floor_ms": 1e3 * rounds * rates.floor(len(source.table.target), depth),
     }
 
 
@@ -225,15 +220,10 @@ def memory(rows: int) -> dict:
     Path("/proc/self/clear_refs").write_text("5")  # forget the peak of making the table
     recipe = recipe_of(source, 5, 8)
     jax.block_until_ready(dpbt.fit(jax.random.key(0), source.table, recipe).hypotheses)
-    cells = rows * MEMORY_COLUMNS
-    return {
-        "rows": rows,
-        "columns": MEMORY_COLUMNS,
-        "cell_bytes": cells,
-        "imported_bytes": before,
-        "made_bytes": made,
-        "peak_bytes": _memory("VmHWM"),
-    }
+    held = {"cell": rows * MEMORY_COLUMNS, "imported": before, "made": made}
+    held["peak"] = _memory("VmHWM")
+    about = {"rows": rows, "columns": MEMORY_COLUMNS}
+    return about | {f"{name}_gib": count / 2**30 for name, count in held.items()}
 
 
 def _memory(kind: str) -> int:
@@ -255,53 +245,45 @@ def measure(quick: bool, repeats: int) -> dict:
     }
 
 
+FIT_COLUMNS = {
+    "fit": "{name}",
+    "T": "{rounds}",
+    "D": "{depth}",
+    "first, s": "{first_seconds:.2f}",
+    "again, s": "{seconds:.3f}",
+    "us a tree": "{us_a_tree:.0f}",
+    "GB/s": "{stream_gb_a_second:.0f}",
+    "floor, s": "{floor_seconds:.3f}",
+}
+SWEEP_COLUMNS = {
+    "sweep": "{name}",
+    "T": "{rounds}",
+    "D": "{depth}",
+    "settings": "{settings}",
+    "side by side": "{lanes}",
+    "first, s": "{first_seconds:.1f}",
+    "ms a fit": "{ms_a_fit:.2f}",
+    "floor, ms": "{floor_ms:.2f}",
+}
+COLD = """\
+a new process without a compilation cache, {name}, T = {rounds}, D = {depth}: \
+{process_seconds:.2f} s, of which the fit {fit_seconds:.2f} s"""
+MEMORY = """\
+memory, {rows} rows x {columns} columns: cells {cell_gib:.2f} GiB; {imported_gib:.2f} held after \
+imports, {made_gib:.2f} with the table; peak {peak_gib:.2f} of a fit
+"""
+
+
 def as_text(report: dict) -> str:
     """The sections in words."""
-    text = [f"oblivious trees; {report['words_a_second'] / 1e6:.0f} million random words/s"]
-    head = ("fit", "T", "D", "first, s", "again, s", "us a tree", "GB/s", "floor, s")
-    text.append(tables.aligned(head, [_fit_cells(line) for line in report["fits"]]))
-
-    line = report["cold"]
-    text.append(
-        f"a new process without a compilation cache, {line['name']}, T = {line['rounds']}, "
-        f"D = {line['depth']}: {line['process_seconds']:.2f} s, "
-        f"of which the fit {line['fit_seconds']:.2f} s"
-    )
-
-    head = ("sweep", "T", "D", "settings", "side by side", "first, s", "ms a fit", "floor, ms")
-    text.append(tables.aligned(head, [_sweep_cells(line) for line in report["sweeps"]]))
-
-    line = report["memory"]
-    peaks = (line[key] / 2**30 for key in ("cell_bytes", "imported_bytes", "made_bytes"))
-    text.append(
-        "memory, {} rows x {} columns: cells {:.2f} GiB; {:.2f} held after imports, {:.2f} with "
-        "the table; peak {:.2f} of a fit".format(
-            line["rows"], line["columns"], *peaks, line["peak_bytes"] / 2**30
-        )
-    )
-    return "\n".join(text) + "\n"
-
-
-def _fit_cells(line: dict) -> tuple[str, ...]:
-    return (
-        line["name"],
-        str(line["rounds"]),
-        str(line["depth"]),
-        f"{line['first_seconds']:.2f}",
-        f"{line['seconds']:.3f}",
-        f"{1e6 * line['seconds'] / line['rounds']:.0f}",
-        f"{line['stream_bytes_a_second'] / 1e9:.0f}",
-        f"{line['floor_seconds']:.3f}",
-    )
-
-
-def _sweep_cells(line: dict) -> tuple[str, ...]:
-    return (
-        line["name"],
-        *(str(line[key]) for key in ("rounds", "depth", "settings", "lanes")),
-        f"{line['first_seconds']:.1f}",
-        f"{1e3 * line['seconds_a_fit']:.2f}",
-        f"{1e3 * line['floor_seconds']:.2f}",
+    return "\n".join(
+        [
+            f"oblivious trees; {report['words_a_second'] / 1e6:.0f} million random words/s",
+            tables.formatted(report["fits"], FIT_COLUMNS),
+            COLD.format_map(report["cold"]),
+            tables.formatted(report["sweeps"], SWEEP_COLUMNS),
+            MEMORY.format_map(report["memory"]),
+        ]
     )
 
 

@@ -6,13 +6,15 @@ everything outside of these marks.
 
 import re
 import statistics
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 from dpbt.commands.errors import InputError
 from dpbt.sweeps.storage import write_whole
 from experiments.common import ranks, results
+from experiments.common.results import distinct
+from experiments.common.tables import markdown as table
 
 Line = results.Line
 Table = Callable[[Sequence[Line]], str]
@@ -26,13 +28,15 @@ class Pages(NamedTuple):
         command: its name, which starts the marks.
         tables: the name of a mark -> what stands there.
         summary: the columns of the lines in short.
+        file: where these stand, beside the page.
         order: the key by which lines are sorted.
     """
 
     command: str
     tables: Mapping[str, Table]
-    summary: tuple[str, ...]
-    order: Callable[[Line], tuple]
+    summary: tuple[str, ...] = ()
+    file: str = ""
+    order: Callable[[Line], tuple] = lambda line: ()
 
     @property
     def end(self) -> str:
@@ -40,17 +44,13 @@ class Pages(NamedTuple):
         return f"<!-- {self.command}: end -->"
 
 
-def write(pages: Pages, page: Path, saved: Path, summary: Path) -> list[Path]:
-    """Write the tables into a page, and the lines in short as CSV.
+def write(pages: Pages, page: Path, saved: Path) -> None:
+    """Write the tables into a page, and the lines in short as CSV beside it; print both names.
 
     Args:
         pages: what the command writes.
         page: a Markdown file with marks.
-        saved: the file of results. If it does not exist, the summary is read.
-        summary: the file of the lines in short.
-
-    Returns:
-        The files that were written.
+        saved: the file of results. If it does not exist, the lines in short are read.
 
     Raises:
         InputError: if there is no page, if it has no marks or unknown ones, or if nothing has been
@@ -58,13 +58,14 @@ def write(pages: Pages, page: Path, saved: Path, summary: Path) -> list[Path]:
     """
     if not page.exists():
         raise InputError(f"{page} does not exist")
+    summary = page.with_name(pages.file)
     read = results.read_csv(saved if saved.exists() else summary, pages.command)
     lines = sorted(read, key=pages.order)
     short = [{name: _short(line[name]) for name in pages.summary} for line in lines]
     text = filled(pages, page.read_text(), short, str(page))
     results.write_columns(summary, short)
     write_whole(page, lambda part: part.write_text(text))
-    return [page, summary]
+    print(f"wrote {page}\nwrote {summary}")
 
 
 def _short(value: object) -> object:
@@ -87,17 +88,6 @@ def filled(pages: Pages, text: str, lines: Sequence[Line], name: str) -> str:
     return marked.sub(
         lambda at: at.group(1) + "\n" + pages.tables[at.group(2)](lines) + "\n\n", text
     )
-
-
-def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """A table in Markdown."""
-    bar = ["---"] * len(head)
-    return "\n".join(f"| {' | '.join(cells)} |" for cells in (head, bar, *rows))
-
-
-def distinct(lines: Iterable[Line], key: str) -> list:
-    """The values of a column, in the order in which they occur."""
-    return list(dict.fromkeys(line[key] for line in lines))
 
 
 def budgets(lines: Sequence[Line]) -> tuple[list[float], list[float]]:

@@ -143,21 +143,9 @@ def diffprivlib_forest(
         shuffle: whether a tree's rows are drawn at random, and not in order.
         classes: how many there are.
     """
-    from diffprivlib.models import RandomForestClassifier  # pyright: ignore[reportMissingImports]
-
-    def fit():
-        forest = RandomForestClassifier(
-            n_estimators=trees,
-            max_depth=depth,
-            epsilon=epsilon,
-            bounds=(rows.bounds[:, 0], rows.bounds[:, 1]),
-            classes=list(range(classes)),
-            random_state=seed,
-            shuffle=shuffle,
-        )
-        return forest.fit(rows.numbers, rows.label)
-
-    return fit
+    given = {"n_estimators": trees, "max_depth": depth, "shuffle": shuffle}
+    given |= {"bounds": tuple(rows.bounds.T), "classes": list(range(classes))}
+    return _theirs("RandomForestClassifier", rows.numbers, rows.label, epsilon, seed, **given)
 
 
 def diffprivlib_logistic(rows: Rows, epsilon: float = EPSILON, seed: int = 0) -> Fit:
@@ -167,15 +155,8 @@ def diffprivlib_logistic(rows: Rows, epsilon: float = EPSILON, seed: int = 0) ->
     root of their number. The classes are read from the labels; of more than two each is told from
     the rest, with an equal part of epsilon.
     """
-    from diffprivlib.models import LogisticRegression  # pyright: ignore[reportMissingImports]
-
     norm = float(np.sqrt(len(rows.nominal)))
-
-    def fit():
-        model = LogisticRegression(epsilon=epsilon, data_norm=norm, random_state=seed)
-        return model.fit(rows.unit, rows.label)
-
-    return fit
+    return _theirs("LogisticRegression", rows.unit, rows.label, epsilon, seed, data_norm=norm)
 
 
 def diffprivlib_bayes(rows: Rows, epsilon: float = EPSILON, seed: int = 0) -> Fit:
@@ -183,15 +164,8 @@ def diffprivlib_bayes(rows: Rows, epsilon: float = EPSILON, seed: int = 0) -> Fi
 
     The classes and the number of rows are read from the labels.
     """
-    from diffprivlib.models import GaussianNB  # pyright: ignore[reportMissingImports]
-
-    bounds = rows.bounds[:, 0], rows.bounds[:, 1]
-
-    def fit():
-        model = GaussianNB(epsilon=epsilon, bounds=bounds, random_state=seed)
-        return model.fit(rows.numbers, rows.label)
-
-    return fit
+    bounds = tuple(rows.bounds.T)
+    return _theirs("GaussianNB", rows.numbers, rows.label, epsilon, seed, bounds=bounds)
 
 
 def diffprivlib_linear(
@@ -205,71 +179,46 @@ def diffprivlib_linear(
         epsilon: the budget.
         seed: of the noise.
     """
-    from diffprivlib.models import LinearRegression  # pyright: ignore[reportMissingImports]
-
-    def fit():
-        model = LinearRegression(
-            epsilon=epsilon, bounds_X=(0.0, 1.0), bounds_y=bounds, random_state=seed
-        )
-        return model.fit(rows.unit, rows.label)
-
-    return fit
+    given = {"bounds_X": (0.0, 1.0), "bounds_y": bounds}
+    return _theirs("LinearRegression", rows.unit, rows.label, epsilon, seed, **given)
 
 
-def private_ebm(rows: Rows, epsilon: float = EPSILON, delta: float = 1e-6, seed: int = 0) -> Fit:
+def _theirs(
+    name: str, cells: np.ndarray, label: np.ndarray, epsilon: float, seed: int, **given: Any
+) -> Fit:
+    """One fit of a model of diffprivlib."""
+    model = getattr(importlib.import_module(LIBRARIES["diffprivlib"]), name)
+    return lambda: model(epsilon=epsilon, random_state=seed, **given).fit(cells, label)
+
+
+def private_ebm(
+    rows: Rows,
+    epsilon: float = EPSILON,
+    delta: float = 1e-6,
+    seed: int = 0,
+    bounds: tuple[float, float] | None = None,
+) -> Fit:
     """One fit of interpret's DP-EBM (Nori et al., 2021) at its default 300 rounds, on one core.
 
     It gets the types of all columns and their bounds. It still reads the classes, the number of
     rows, and which values occur in nominal columns.
-    """
-    from interpret.privacy import DPExplainableBoostingClassifier  # pyright: ignore[reportMissingImports]
-
-    kinds = ["nominal" if nominal else "continuous" for nominal in rows.nominal]
-
-    def fit():
-        model = DPExplainableBoostingClassifier(
-            epsilon=epsilon,
-            delta=delta,
-            feature_types=kinds,
-            privacy_bounds=rows.bounds,
-            n_jobs=1,
-            random_state=seed,
-        )
-        return model.fit(rows.numbers, rows.label)
-
-    return fit
-
-
-def private_ebm_regressor(
-    rows: Rows, bounds: tuple[float, float], epsilon: float, delta: float, seed: int = 0
-) -> Fit:
-    """One fit of interpret's DP-EBM for numbers, with the defaults of `private_ebm`.
 
     Args:
         rows: the training rows.
-        bounds: the public range of the target.
         epsilon: the budget.
         delta: the budget, above 0.
         seed: of everything random, noise included.
+        bounds: the public range of the target, if that is a number.
     """
-    from interpret.privacy import DPExplainableBoostingRegressor  # pyright: ignore[reportMissingImports]
-
     kinds = ["nominal" if nominal else "continuous" for nominal in rows.nominal]
-
-    def fit():
-        model = DPExplainableBoostingRegressor(
-            epsilon=epsilon,
-            delta=delta,
-            feature_types=kinds,
-            privacy_bounds=rows.bounds,
-            privacy_target_min=bounds[0],
-            privacy_target_max=bounds[1],
-            n_jobs=1,
-            random_state=seed,
-        )
-        return model.fit(rows.numbers, rows.label)
-
-    return fit
+    given = {"epsilon": epsilon, "delta": delta, "feature_types": kinds, "random_state": seed}
+    given |= {"privacy_bounds": rows.bounds, "n_jobs": 1}
+    if bounds is not None:
+        given |= {"privacy_target_min": bounds[0], "privacy_target_max": bounds[1]}
+    name = "Classifier" if bounds is None else "Regressor"
+    module = importlib.import_module(LIBRARIES["interpret-core"])
+    model = getattr(module, f"DPExplainableBoosting{name}")
+    return lambda: model(**given).fit(rows.numbers, rows.label)
 
 
 def seconds(fit: Fit, repeats: int) -> float:

@@ -1,6 +1,6 @@
 """Evaluation protocols: the rows that train and test, and statistics of errors.
 
-Cross-validation, holdout and canonical test rows are `Folds`, masks [B, N] to vmap over:
+Cross-validation and canonical test rows are `Folds`, masks [B, N] to vmap over:
 `present = table.present & folds.train`. The statistics are pure, have static shapes and reduce the
 last axis, so they can be jitted and vmapped.
 """
@@ -79,38 +79,6 @@ def cross_validation(label: np.ndarray, folds: int, seeds: Sequence[int]) -> Fol
     )
 
 
-def holdout(label: np.ndarray, share: float, seeds: Sequence[int]) -> Folds:
-    """R evaluations; each holds out another random share of either class.
-
-    Bojarski et al. hold out 0.1.
-
-    Args:
-        label: bool[N].
-        share: the share of rows that test, in (0, 1). It is rounded to a number of rows in each
-            class.
-        seeds: one for each evaluation.
-
-    Raises:
-        ValueError: if the share is out of range, if it leaves no row to train or to test, or if
-            there are no seeds.
-    """
-    if not 0 < share < 1 or not len(seeds):
-        raise ValueError(
-            "a holdout needs a share in (0, 1) and at least one seed, "
-            f"got {share} and {list(seeds)}"
-        )
-    label = np.asarray(label, bool)
-    test = np.zeros((len(seeds), len(label)), bool)
-    for k, seed in enumerate(seeds):
-        rng = np.random.default_rng(seed)
-        for value in (False, True):
-            rows = rng.permutation(np.flatnonzero(label == value))
-            test[k, rows[: round(share * len(rows))]] = True
-    if not test.any() or test.all():
-        raise ValueError(f"a share of {share} of the rows leaves no row to train or to test")
-    return Folds(~test, test)
-
-
 def canonical(test: np.ndarray | None) -> Folds:
     """One evaluation on a data set's own test rows, bool[N].
 
@@ -118,7 +86,7 @@ def canonical(test: np.ndarray | None) -> Folds:
         ValueError: if the data set has no test rows.
     """
     if test is None:
-        raise ValueError("the data set has no canonical test rows; use cross_validation or holdout")
+        raise ValueError("the data set has no canonical test rows; use cross_validation")
     test = np.asarray(test, bool)[None, :]
     return Folds(~test, test)
 
@@ -157,39 +125,19 @@ def compare(a: jax.Array, b: jax.Array, level: float = LEVEL) -> jax.Array:
     return jnp.where(paired_t(a, b) < level, sign, 0)
 
 
-def binomial_interval(
-    errors: jax.Array, trials: jax.Array, level: float = 0.95
-) -> tuple[jax.Array, jax.Array]:
-    """(low, high), f32[...] in [0, 1]: Wilson's score interval of an error rate.
-
-    It is close to its level for rates near 0 and few trials, where the normal interval fails.
+def normal_half_width(errors: jax.Array, trials: jax.Array, level: float = 0.95) -> jax.Array:
+    """f32[...]: z sqrt(p (1 - p) / n), which Bojarski et al. print after each error.
 
     Args:
         errors: [...], the number of trials that are errors.
         trials: [...], at least 1.
         level: the level of confidence, in (0, 1).
     """
-    rate, trials, z = _binomial(errors, trials, level)
-    centre = rate + z**2 / (2 * trials)
-    half = z * jnp.sqrt(rate * (1 - rate) / trials + z**2 / (4 * trials**2))
-    scale = 1 + z**2 / trials
-    return jnp.maximum((centre - half) / scale, 0.0), jnp.minimum((centre + half) / scale, 1.0)
-
-
-def normal_half_width(errors: jax.Array, trials: jax.Array, level: float = 0.95) -> jax.Array:
-    """f32[...]: z sqrt(p (1 - p) / n), which Bojarski et al. print after each error.
-
-    Arguments are those of `binomial_interval`.
-    """
-    rate, trials, z = _binomial(errors, trials, level)
-    return z * jnp.sqrt(rate * (1 - rate) / trials)
-
-
-def _binomial(errors, trials, level: float) -> tuple[jax.Array, jax.Array, jax.Array]:
     if not 0 < level < 1:
         raise ValueError(f"level must be in (0, 1), got {level}")
     errors, trials = jnp.asarray(errors, jnp.float32), jnp.asarray(trials, jnp.float32)
-    return errors / trials, trials, ndtri(jnp.float32((1 + level) / 2))
+    rate, z = errors / trials, ndtri(jnp.float32((1 + level) / 2))
+    return z * jnp.sqrt(rate * (1 - rate) / trials)
 
 
 def auroc(score: jax.Array, label: jax.Array, mask: jax.Array | None = None) -> jax.Array:

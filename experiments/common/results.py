@@ -1,7 +1,7 @@
 """Results as CSV files, with the settings and versions that are needed to repeat them."""
 
 import csv
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,21 @@ def folder(name: str) -> Path:
     return Path("results") / name
 
 
+def where(lines: Iterable[Line], **chosen: Any) -> list[Line]:
+    """The lines that have these values in these columns."""
+    return [line for line in lines if all(line[name] == value for name, value in chosen.items())]
+
+
+def columns(lines: Sequence[Line], *names: str) -> tuple[list[Any], ...]:
+    """The values of some columns."""
+    return tuple([line[name] for line in lines] for name in names)
+
+
+def distinct(lines: Iterable[Line], name: str) -> list:
+    """The values of a column, in the order in which they occur."""
+    return list(dict.fromkeys(line[name] for line in lines))
+
+
 def write_csv(path: Path, lines: Sequence[Mapping], constants: Mapping) -> None:
     """Write lines of equal keys as CSV, with constant columns for configuration and provenance.
 
@@ -29,11 +44,11 @@ def write_csv(path: Path, lines: Sequence[Mapping], constants: Mapping) -> None:
 
 def write_columns(path: Path, lines: Sequence[Mapping]) -> None:
     """Write lines as they are; a line has an empty cell where it lacks another's column."""
-    columns = dict.fromkeys(name for line in lines for name in line)
+    names = dict.fromkeys(name for line in lines for name in line)
 
     def write(name: Path) -> None:
         with open(name, "w", newline="") as file:
-            writer = csv.DictWriter(file, fieldnames=list(columns))
+            writer = csv.DictWriter(file, fieldnames=list(names))
             writer.writeheader()
             writer.writerows(lines)
 

@@ -121,17 +121,21 @@ def _stream_seconds(rows: int, depth: int, layout: Layout, repeats: int) -> floa
 
     They go at the rate of passes that read and write a float32 for each row of each lane.
     """
-    passes = max(_STREAMED // (8 * rows * layout.lanes), 1)
+    call, streamed = stream((layout.lanes, rows))
+    moved = layout.lanes * round_bytes(rows, depth)
+    return layout.fastest(call, repeats) * moved / streamed
+
+
+def stream(shape: tuple[int, ...]) -> tuple[Callable[[], jax.Array], int]:
+    """A call that passes over an array of float32 many times, and the bytes it reads and writes."""
+    array = jnp.zeros(shape, jnp.float32)
+    passes = max(_STREAMED // (8 * array.size), 1)
 
     @jax.jit
-    def stream(array: jax.Array) -> jax.Array:
+    def passed(array: jax.Array) -> jax.Array:
         return jax.lax.fori_loop(0, passes, lambda _, array: array * 0.5 + 1, array)
 
-    array = jnp.zeros((layout.lanes, rows), jnp.float32)
-    streamed = 8 * array.size * passes
-    return layout.fastest(lambda: stream(array), repeats) * (
-        layout.lanes * round_bytes(rows, depth) / streamed
-    )
+    return lambda: passed(array), 8 * array.size * passes
 
 
 def _word_seconds(splits: int, depth: int, layout: Layout, repeats: int) -> float:

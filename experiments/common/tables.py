@@ -1,5 +1,6 @@
-"""Results as aligned text."""
+"""Results as tables: aligned text, or Markdown."""
 
+import string
 from collections.abc import Iterable, Mapping, Sequence
 
 from dpbt.privacy.accounting import align
@@ -8,6 +9,30 @@ from dpbt.privacy.accounting import align
 def aligned(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     """A head and rows with as many cells each, in aligned columns."""
     return align([tuple(head), *rows])
+
+
+def markdown(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """A table in Markdown."""
+    bar = ["---"] * len(head)
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in (head, bar, *rows))
+
+
+def formatted(lines: Iterable[Mapping], columns: Mapping[str, str]) -> str:
+    """Lines as aligned text.
+
+    Args:
+        lines: of equal keys.
+        columns: head -> the format of a cell, such as "{rows} x {splits}" or "{seconds:.2f}". A
+            cell is blank where a value of it is None.
+    """
+    return aligned(
+        list(columns), [[_cell(line, form) for form in columns.values()] for line in lines]
+    )
+
+
+def _cell(line: Mapping, form: str) -> str:
+    names = [name.split("[")[0] for _, name, *_ in string.Formatter().parse(form) if name]
+    return "" if any(line[name] is None for name in names) else form.format_map(line)
 
 
 def of_lines(lines: Sequence[Mapping], names: Sequence[str], real: str = ".4g") -> str:

@@ -12,22 +12,17 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from experiments.common import aggregated, pages
-from experiments.common.pages import distinct, table
-from experiments.common.results import Line
+from experiments.common.results import Line, distinct, where
+from experiments.common.tables import markdown as table
 
 NOCK_HENECKA, ASADI = "nock_henecka_2020", "asadi_2022"
 BUN, BOJARSKI = "bun_2020", "bojarski_2014"
 CALIBRATIONS = ("published", "tight")
 
 
-def _of(lines: Iterable[Line], **chosen) -> list[Line]:
-    """The lines that have these values."""
-    return [line for line in lines if all(line[name] == value for name, value in chosen.items())]
-
-
 def _one(lines: Iterable[Line], **chosen) -> Line:
     """The one line that has these values."""
-    (found,) = _of(lines, **chosen)
+    (found,) = where(lines, **chosen)
     return found
 
 
@@ -37,7 +32,7 @@ def _best_alphas(folder: Path | None) -> str:
     paper = aggregated.printed(NOCK_HENECKA, "table-1")
     rows = []
     for epsilon in distinct(lines, "epsilon"):
-        own = {name: _of(lines, epsilon=epsilon, calibration=name) for name in CALIBRATIONS}
+        own = {name: where(lines, epsilon=epsilon, calibration=name) for name in CALIBRATIONS}
         counts = (", ".join(str(line["count"]) for line in own[name]) for name in CALIBRATIONS)
         errors = (
             ", ".join(f"{line['best_error_mean']:.3f}"[1:] for line in own[name])
@@ -70,7 +65,7 @@ def _settings(folder: Path | None) -> str:
     for bins, clip in GRIDS:
         lines = aggregated.read(NOCK_HENECKA, f"grid_{bins}_{clip}", folder)
         best: dict[float, dict[str, float]] = {}
-        for line in _of(lines, calibration="published"):
+        for line in where(lines, calibration="published"):
             errors = [line[name] for name in line if re.fullmatch(r"d\d", name)]
             by_domain = best.setdefault(line["epsilon"], {})
             least = min(error for error in errors if error is not None)
@@ -143,31 +138,26 @@ def _deltas(folder: Path | None) -> str:
 
 
 HALFSPACES = (
-    ("n = 1000, 2000, 4000", "rows", "rows", (1000, 2000, 4000)),
-    ("epsilon = 0.1, 0.3, 3", "epsilon", "epsilon", (0.1, 0.3, 3)),
-    ("label noise = 1, 4, 16 alpha tau (alpha = 0.1)", "noise", "noise", (0.01, 0.04, 0.16)),
-    ("tau = 0.05, 0.07, 0.14", "tau", "tau", (0.05, 0.07, 0.14)),
-    ("n = 8000, the base", "rows", "rows", (8000,)),
+    ("n = 1000, 2000, 4000", "rows", (1000, 2000, 4000)),
+    ("epsilon = 0.1, 0.3, 3", "epsilon", (0.1, 0.3, 3)),
+    ("label noise = 1, 4, 16 alpha tau (alpha = 0.1)", "noise", (0.01, 0.04, 0.16)),
+    ("tau = 0.05, 0.07, 0.14", "tau", (0.05, 0.07, 0.14)),
+    ("n = 8000, the base", "rows", (8000,)),
 )
-"""(words, axis, column, values) of the rows of the table of halfspaces."""
+"""(words, axis, values) of the rows of the table of halfspaces."""
 
 
 def _halfspaces(folder: Path | None) -> str:
     """Test errors of private halfspaces along four axes."""
     lines, rows = aggregated.read(BUN, "errors", folder), []
-    for words, axis, column, values in HALFSPACES:
+    for words, axis, values in HALFSPACES:
         cells = []
         for name in (*CALIBRATIONS, None):
-            found = []
-            for value in values:
-                own = _of(lines, axis=axis, calibration=name or CALIBRATIONS[0])
-                if axis == "epsilon" and name is None:
-                    own = _of(own, epsilon=math.inf)
-                else:
-                    own = _of(own, **{column: value})
-                own = [line for line in own if math.isinf(line["epsilon"]) == (name is None)]
-                found.append(f"{own[0]['test_error_mean']:.3f}")
-            cells.append(", ".join(found))
+            own = where(lines, axis=axis, calibration=name or CALIBRATIONS[0])
+            own = [line for line in own if math.isinf(line["epsilon"]) == (name is None)]
+            any_epsilon = axis == "epsilon" and name is None
+            found = (own[0] if any_epsilon else where(own, **{axis: value})[0] for value in values)
+            cells.append(", ".join(f"{line['test_error_mean']:.3f}" for line in found))
         rows.append((words, *cells))
     return table(("", *CALIBRATIONS, "no privacy"), rows)
 
@@ -201,16 +191,12 @@ def _rates(folder: Path | None) -> str:
     lines, rows = aggregated.read(BUN, "rates", folder), []
     margins = distinct(lines, "tau")
     for normalized in (False, True):
-        for rate in distinct(_of(lines, normalized=normalized), "learning_rate"):
+        for rate in distinct(where(lines, normalized=normalized), "learning_rate"):
             cells = []
             for name in CALIBRATIONS:
-                own = (
-                    _one(
-                        lines, tau=tau, normalized=normalized, learning_rate=rate, calibration=name
-                    )
-                    for tau in margins
-                )
-                cells.append(", ".join(f"{line['test_error_mean']:.3f}" for line in own))
+                at = {"normalized": normalized, "learning_rate": rate, "calibration": name}
+                own = (_one(lines, tau=tau, **at)["test_error_mean"] for tau in margins)
+                cells.append(", ".join(f"{error:.3f}" for error in own))
             words = "normalized" if normalized else "as printed"
             rows.append((words, f"{rate:g}", *cells))
     heads = (f"{name}, tau = {', '.join(map(str, margins))}" for name in CALIBRATIONS)
@@ -279,7 +265,7 @@ def filled(page: str, text: str, folder: Path | None = None) -> str:
         InputError: if a result or a mark is missing, or a mark names no table.
     """
     made = {name: functools.partial(_made, make, folder) for name, make in TABLES[page].items()}
-    written = pages.Pages("reproduction page", made, (), lambda _: ())
+    written = pages.Pages("reproduction page", made)
     return pages.filled(written, text, [], page)
 
 

@@ -6,13 +6,15 @@ papers' own pages are written, too.
 """
 
 import argparse
+import csv
+import io
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from dpbt.sweeps.storage import write_whole
-from experiments.common import aggregated, pages, results
+from experiments.common import aggregated, results, tables
 from experiments.reproduction import claims, doc_tables
 
 TITLES = {
@@ -99,9 +101,9 @@ def texts(folder: Path | None = None) -> dict[str, str]:
         counts = (_both(tally, word) for word in WORDS)
         tallies.append((TITLES[paper], str(len(found)), *counts))
         parts.append(
-            f"## {TITLES[paper]}\n\n{pages.table(head, found)}\n\n{_origins(paper, folder)}"
+            f"## {TITLES[paper]}\n\n{tables.markdown(head, found)}\n\n{_origins(paper, folder)}"
         )
-    summary = f"{SUMMARY}\n{pages.table(('paper', 'rows', *WORDS), tallies)}\n"
+    summary = f"{SUMMARY}\n{tables.markdown(('paper', 'rows', *WORDS), tallies)}\n"
     page = "\n".join((INTRODUCTION, summary, *parts))
     return {"reproduction.md": page, "reproduction.csv": _csv(lines)}
 
@@ -129,15 +131,13 @@ def _row(
     why = row.get("cannot") or row.get("uncounted") or row.get("why", "")
     place = f"[{row['place']}](gallery.md)" if "figure" in row else row["place"]
     head = (place, row["words"])
-    if "cannot" in row:
-        return (*head, "", "", "", "cannot be run", why)
-    if "uncounted" in row:
-        return (*head, "", "", "", "not counted", why)
-    if row.get("input"):
-        return (*head, "", "", "", "input", why)
-    if not cells:
+    kinds = {"cannot": "cannot be run", "uncounted": "not counted", "input": "input"}
+    word = next((word for key, word in kinds.items() if row.get(key)), "")
+    if not word and not cells:
         drawn = "figure" in row and ("result" not in row or row["result"] in there)
-        return (*head, "", "", "", "drawn" if drawn else "not run", why)
+        word = "drawn" if drawn else "not run"
+    if word:
+        return (*head, "", "", "", word, why)
     own = row.get("of", claims.CALIBRATIONS)
     counts = {name: claims.verdict(cells, name) for name in own}
     ours = [_ours(cells, name, counts[name]) if name in own else "" for name in claims.CALIBRATIONS]
@@ -208,9 +208,6 @@ def _numbers(cell: claims.Cell) -> results.Line:
 
 def _csv(lines: Sequence[results.Line]) -> str:
     """The lines as CSV."""
-    import csv
-    import io
-
     text = io.StringIO()
     writer = csv.DictWriter(text, fieldnames=list(lines[0]), lineterminator="\n")
     writer.writeheader()
@@ -236,4 +233,4 @@ def _origins(paper: str, folder: Path | None) -> str:
     ]
     if not rows:
         return ""
-    return pages.table(("results", "command", "commit", "day", "reduced"), rows) + "\n"
+    return tables.markdown(("results", "command", "commit", "day", "reduced"), rows) + "\n"

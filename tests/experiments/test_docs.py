@@ -196,11 +196,17 @@ def test_a_name_that_moved_is_found():
     for name in (
         "Recipe.kind",
         "dpbt.fit.kind",
-        "purse.fits(key)",
+        "budget.fits(key)",
         "tests/experiments/test_docs.py::test_no",
     ):
         assert not names.is_there(name)
-    for name in ("slickness.INDICATOR", "Recipe.rounds", "purse.take(recipe)", "np.array", "x > 1"):
+    for name in (
+        "slickness.INDICATOR",
+        "Recipe.rounds",
+        "budget.take(recipe)",
+        "np.array",
+        "x > 1",
+    ):
         assert names.is_there(name)
 
 

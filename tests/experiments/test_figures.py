@@ -7,10 +7,7 @@ from matplotlib.text import Text
 
 from experiments.papers.bojarski_2014 import rows
 from paper_figures import __main__ as figures
-from paper_figures import style
-from paper_figures.bojarski_2014 import series
-from paper_figures.bun_2020 import theorems
-from paper_figures.nock_henecka_2020 import domains, fig62
+from paper_figures import bojarski_2014, bun_2020, nock_henecka_2020, style
 from tests.experiments.test_reproduction import ROOT
 
 SMALL = (
@@ -55,9 +52,11 @@ def test_letters_have_seven_points_at_the_printed_width(name):
 
 
 LARGE = {
-    "domains": lambda: domains.figure("sonar"),
-    "fig62": lambda: fig62.figure("tight", ["qsar"]),
-    "series": lambda: series.figure(series.read("adult"), series.read("adult_eta")),
+    "domains": lambda: nock_henecka_2020.domain("sonar"),
+    "fig62": lambda: nock_henecka_2020._bins("tight", ["qsar"]),
+    "series": lambda: bojarski_2014.figure(
+        bojarski_2014.read("adult"), bojarski_2014.read("adult_eta")
+    ),
 }
 
 
@@ -80,11 +79,11 @@ def test_calibrations_and_kinds_differ_without_colour():
 def test_a_crop_holds_the_best_fifth():
     _, (whole, panel) = plt.subplots(1, 2)
     curves = [np.linspace(0.1, 0.6, 50), np.linspace(0.3, 0.8, 50)]
-    domains._crop(whole, panel, curves)
+    nock_henecka_2020._crop(whole, panel, curves)
     low, high = panel.get_xlim()
     errors = np.concatenate(curves)
     assert low < errors.min()
-    assert np.mean(errors <= high) == pytest.approx(domains.BEST, abs=0.03)
+    assert np.mean(errors <= high) == pytest.approx(nock_henecka_2020.BEST, abs=0.03)
     [box] = whole.patches
     assert box.get_x() == low
     assert box.get_width() == pytest.approx(high - low)
@@ -93,7 +92,7 @@ def test_a_crop_holds_the_best_fifth():
 
 def test_a_domain_is_drawn_from_whatever_settings_there_are(monkeypatch):
     """A grid that is not finished has fewer settings, epsilons or calibrations."""
-    full = domains.of.runs
+    full = nock_henecka_2020.runs
 
     def some(domain, calibration, bins=10):
         found = full(domain, calibration, bins)
@@ -101,8 +100,8 @@ def test_a_domain_is_drawn_from_whatever_settings_there_are(monkeypatch):
             return found.where(found.epsilon < 0)
         return found.where((found.epsilon != 25) & (found.depth < 4))
 
-    monkeypatch.setattr(domains.of, "runs", some)
-    figure = domains.figure("sonar")
+    monkeypatch.setattr(nock_henecka_2020, "runs", some)
+    figure = nock_henecka_2020.domain("sonar")
     titles = {panel.get_title() for panel in figure.axes if panel.axison}
     assert "epsilon = 10" in titles
     assert not titles & {"epsilon = 25", "depth, tight"}
@@ -110,7 +109,7 @@ def test_a_domain_is_drawn_from_whatever_settings_there_are(monkeypatch):
 
 
 def test_the_difference_of_bins_is_in_points():
-    share = fig62._share(np.array([0.1, 0.2, 0.3, 0.4]), np.array([0.05, 0.2, 1.0]))
+    share = nock_henecka_2020._share(np.array([0.1, 0.2, 0.3, 0.4]), np.array([0.05, 0.2, 1.0]))
     assert share.tolist() == [0, 50, 100]
 
 
@@ -122,19 +121,23 @@ def test_rounds_that_did_not_suffice_are_marked():
         | {"rounds_to_error": 4, "rounds_run": 8},
     ]
     _, panel = plt.subplots()
-    theorems._rounds(panel, lines)
+    bun_2020._rounds(panel, lines)
     assert [text.get_text() for text in panel.texts if text.get_text()] == ["not in 8"]
 
 
 def test_adult_says_that_two_rules_hardly_differ_from_the_larger_class():
     for name, expected in {"adult": True, "banknote": False}.items():
-        private = [line for line in series.read(name) if line["private"]]
-        words = "\n".join(series._heading(private[0] | {"dataset": name}, private, private, 3))
+        private = [line for line in bojarski_2014.read(name) if line["private"]]
+        words = "\n".join(
+            bojarski_2014._heading(private[0] | {"dataset": name}, private, private, 3)
+        )
         assert ("stay within 0.01 of it" in words) == expected
 
 
-@pytest.mark.parametrize("name", series.LARGER_CLASS)
+@pytest.mark.parametrize("name", bojarski_2014.LARGER_CLASS)
 def test_larger_classes_are_those_of_the_data(name, data_folder):
     assert data_folder
     label = np.asarray(rows.load(name).label)
-    assert min(label.mean(), 1 - label.mean()) == pytest.approx(series.LARGER_CLASS[name], abs=6e-6)
+    assert min(label.mean(), 1 - label.mean()) == pytest.approx(
+        bojarski_2014.LARGER_CLASS[name], abs=6e-6
+    )

@@ -11,12 +11,13 @@ import pytest
 import dpbt
 from dpbt import recipes
 from experiments import __main__ as command_line
-from experiments.papers.bun_2020 import rounds, samples, settings
+from experiments.common import diagnostics
+from experiments.papers.bun_2020 import errors, rounds, settings
 from paper_figures import __main__ as figures
 
 
 def test_rows_have_their_margin_on_the_unit_ball():
-    table, target = samples.sample((0, 1), 300, 0.2, 0.0, tests=50)
+    table, target = errors.sample((0, 1), 300, 0.2, 0.0, tests=50)
     rows, sign = np.asarray(table.cells, np.float64), np.where(table.target, 1, -1)
     assert table.cells.dtype == np.float32
     np.testing.assert_allclose(np.linalg.norm(rows, axis=1), 1, atol=1e-6)
@@ -25,28 +26,23 @@ def test_rows_have_their_margin_on_the_unit_ball():
 
 def test_label_noise_is_of_training_rows_only():
     """5,000 rows at rate 0.1; a false alarm has probability below 1e-6."""
-    clean, target = samples.sample((0, 2), 5000, 0.1, 0.0, tests=500)
-    noisy, same = samples.sample((0, 2), 5000, 0.1, 0.1, tests=500)
+    clean, target = errors.sample((0, 2), 5000, 0.1, 0.0, tests=500)
+    noisy, same = errors.sample((0, 2), 5000, 0.1, 0.1, tests=500)
     np.testing.assert_array_equal(target, same)
     flipped = np.asarray(clean.target != noisy.target)
     assert not flipped[5000:].any()
     assert 0.079 < flipped[:5000].mean() < 0.121
 
 
-def test_a_margin_beyond_the_sphere_is_refused():
-    with pytest.raises(ValueError, match="tau must be"):
-        samples.sample((0,), 10, 0.5, 0.0)
-
-
 def test_curves_end_in_the_models_own_error():
-    table, _ = samples.sample((0, 3), 400, 0.2, 0.0, tests=0)
+    table, _ = errors.sample((0, 3), 400, 0.2, 0.0, tests=0)
     recipe = recipes.halfspace_boost(rows=400, epsilon=1.0, rounds=6)
     key = jax.random.key(0)
     error, small, advantage = rounds.curves(key, table, recipe)
     model = dpbt.fit(key, table, recipe)
     assert error.shape == small.shape == advantage.shape == (6,)
     assert float(error[-1]) == pytest.approx(np.mean(dpbt.predict(model, table) != table.target))
-    margin = dpbt.diagnostics.margins(model, table, table.target)
+    margin = diagnostics.margins(model, table, table.target)
     least = 2 * float(recipe.reweighting.learning_rate)
     assert float(small[-1]) == pytest.approx(np.mean(margin <= least), abs=0.005)
 
@@ -64,12 +60,6 @@ def test_the_printed_advantage_of_a_centre_does_not_hold():
             expected, rel=1e-3
         )  # rows are multiples of 2^-14
     assert tau**2 / 2 < tau / 4 < tau / 2
-
-
-def test_the_first_round_is_of_those_that_stay():
-    assert rounds.first(np.array([True, False, True, True])) == 3
-    assert rounds.first(np.array([True, True])) == 1
-    assert rounds.first(np.array([True, False])) is None
 
 
 @pytest.mark.slow

@@ -4,7 +4,6 @@ whole.
 
 import csv
 import json
-import sys
 
 import jax
 import jax.numpy as jnp
@@ -13,16 +12,18 @@ import numpy as np
 import pytest
 
 import dpbt
-from dpbt import forests, prediction, recipes
-from dpbt.data.domains import Nominal, Numeric
+from dpbt import forests, recipes
+from dpbt.data.domains import Numeric
 from dpbt.learners import random_tree
+from dpbt.learners.hypotheses import groves
+from dpbt.release import answers as prediction
 from experiments import __main__ as command_line
 from experiments.common import data, forest_bounds
-from experiments.papers.bojarski_2014 import bounds, settings
 from experiments.papers.bojarski_2014 import grid as grids
+from experiments.papers.bojarski_2014 import lines, settings
 from experiments.papers.bojarski_2014 import rows as rows_of
 from experiments.papers.bojarski_2014 import table as tables
-from paper_figures.bojarski_2014 import series as bojarski_series
+from paper_figures import bojarski_2014
 
 
 @pytest.fixture(scope="module")
@@ -99,7 +100,7 @@ def test_private_errors_of_the_grid_are_those_of_the_library_on_average(rows):
             def one(key):
                 noise_key, public_key = dpbt.keys.pair(key)
                 trees = forests.grow(noise_key, table, recipe, public_key, 1)[1]
-                theta, coins = random_tree.theta(trees, tested), jax.random.fold_in(key, 9)
+                theta, coins = groves.theta(trees, tested.position), jax.random.fold_in(key, 9)
                 answers = [prediction.vote(theta, rule, coins) for rule in prediction.VOTINGS]
                 return jnp.stack([jnp.mean(answer != tested.target) for answer in answers])
 
@@ -153,9 +154,9 @@ def test_the_command_prints_table_1_and_saves_the_series(tmp_path, capsys, monke
     assert json.loads(capsys.readouterr().out) == lines
     monkeypatch.chdir(tmp_path)
     with pytest.raises(ValueError, match="run: python -m experiments bojarski_2014 aggregate"):
-        bojarski_series.draw()
+        bojarski_2014.series()
     assert command_line.main(["bojarski_2014", "aggregate", "--results", str(tmp_path)]) == 0
-    drawn = bojarski_series.draw()
+    drawn = bojarski_2014.series()
     assert list(drawn) == ["banknote"]
     assert [panel.get_title()[:2] for panel in drawn["banknote"].axes] == [
         "5a",
@@ -166,32 +167,6 @@ def test_the_command_prints_table_1_and_saves_the_series(tmp_path, capsys, monke
         "6b",
     ]
     plt.close(drawn["banknote"])
-
-
-def test_ablations_cover_every_noise_and_reading(tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr(data, "load", lambda name: data.breast_cancer())
-    words = ["bojarski_2014", "ablate", "--smoke", "--dataset", "banknote", "--quintiles"]
-    words += ["--out", str(tmp_path)]
-    assert command_line.main(words) == 0
-    assert capsys.readouterr().out.count("threshold") == 21
-    with open(tmp_path / "banknote_quintiles_ablation.csv") as file:
-        lines = list(csv.DictReader(file))
-    assert len(lines) == 7 * 3 * 2
-    assert {line["attributes"] for line in lines} == {"150"}  # five fifths of each of 30 columns
-
-
-def test_quintile_indicators_part_the_rows_and_pass_over_what_is_missing():
-    domain = {"x": Numeric(0, 9), "same": Numeric(0, 9), "word": Nominal(("a", "b", "?"))}
-    columns = {
-        "x": np.arange(10.0),
-        "same": np.array([0.0] * 9 + [5.0]),
-        "word": np.array(list("abab?abab?")),
-    }
-    found = rows_of.quintile_attributes(data.Dataset("mine", domain, columns, np.arange(10) > 4))
-    assert found.shape == (10, 5 + 2 + 2)
-    np.testing.assert_array_equal(found[:, :5].sum(axis=0), [2, 2, 2, 2, 2])
-    np.testing.assert_array_equal(found[:, 5:7].sum(axis=0), [9, 1])
-    np.testing.assert_array_equal(found[:, 7:].sum(axis=1), columns["word"] != "?")
 
 
 def test_canonical_test_rows_are_not_used(monkeypatch):
@@ -209,19 +184,10 @@ def test_canonical_test_rows_are_not_used(monkeypatch):
     assert len(task.runs) == 2
 
 
-def test_without_the_peer_its_command_says_so(tmp_path, capsys, monkeypatch):
-    monkeypatch.setitem(sys.modules, "diffprivlib.models", None)
-    monkeypatch.setattr(data, "load", lambda name: data.breast_cancer())
-    words = ["bojarski_2014", "peers", "--dataset", "banknote", "--smoke", "--out", str(tmp_path)]
-    assert command_line.main(words) == 2
-    assert "install the extra `peers`" in capsys.readouterr().err
-    assert not list(tmp_path.iterdir())
-
-
 def test_the_least_bound_is_among_those_that_hold():
     accuracy, sizes, heights = np.array([0.94, 0.9], np.float32), (1, 21, 101), (8, 12)
     for voting in prediction.VOTINGS:
-        least = bounds.least_bounds(voting, False, 1 - accuracy, 5000, np.inf, heights, sizes)
+        least = lines.least_bounds(voting, False, 1 - accuracy, 5000, np.inf, heights, sizes)
         assert np.isnan(least[:2]).all()
         assert 0.06 < least[2, 0] < least[2, 1] < 1
         c = np.sqrt(np.log(100) / 10_000)
@@ -236,34 +202,8 @@ def test_the_least_bound_is_among_those_that_hold():
             assert (
                 float(bound.probability) < settings.SURE or float(bound.error) >= least[2, 1] - 1e-3
             )
-        private = bounds.least_bounds(voting, True, 1 - accuracy, 5000, 0.2, heights, sizes)
+        private = lines.least_bounds(voting, True, 1 - accuracy, 5000, 0.2, heights, sizes)
         assert np.isnan(private).all()
         assert not np.isnan(
-            bounds.least_bounds(voting, True, 1 - accuracy, 5000, 1e7, heights, (2001,))
+            lines.least_bounds(voting, True, 1 - accuracy, 5000, 1e7, heights, (2001,))
         ).all()
-
-
-@pytest.mark.parametrize("runs", ["0", "11"])
-def test_runs_out_of_range_are_refused(runs, capsys):
-    assert command_line.main(["bojarski_2014", "run", "--runs", runs]) == 2
-    assert "--runs must be in 1..10" in capsys.readouterr().err
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("algorithm", ["random-forest", "rf-l", "rf-e"])
-def test_the_audit_command_knows_forests(algorithm, capsys):
-    words = [
-        "audit",
-        "--algorithm",
-        algorithm,
-        "--rounds",
-        "3",
-        "--depth",
-        "2",
-        "--transcripts",
-        "2",
-        "--json",
-    ]
-    assert command_line.main(words) == 0
-    found = json.loads(capsys.readouterr().out)
-    assert 0 < found["largest_loss"] <= found["claimed_epsilon"] + 2e-3

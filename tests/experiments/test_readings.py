@@ -13,16 +13,14 @@ import dpbt
 from dpbt import boosting, losses
 from dpbt.data.questions import splits_of
 from experiments import __main__ as command_line
-from experiments.common import aggregated, pages, results
+from experiments.common import pages, results
 from experiments.papers.nock_henecka_2020 import (
-    reading_counts,
     reading_fits,
     reading_pages,
     reading_settings,
     reading_tables,
     saved,
     second_option,
-    told_apart,
 )
 from tests.tables import random_table
 
@@ -86,8 +84,9 @@ def test_noise_is_where_the_reading_has_it():
     published, whole = scales(), scales(each_leaf=False)
     assert published[1] == pytest.approx(2 * 10 * 4 * 8 / (0.5 * 8.0), rel=1e-6)
     assert published[1] == pytest.approx(8 * whole[1], rel=1e-6)
-    np.testing.assert_allclose(published[0].split_epsilon, 1 / 3 / 2.0 ** np.arange(3), rtol=1e-6)
-    assert np.all(np.isinf(scales(splits=False)[0].split_epsilon))
+    of_nodes = [1 / float(published[0].noise[f"split_{level}"]) for level in range(3)]
+    np.testing.assert_allclose(of_nodes, 1 / 3 / 2.0 ** np.arange(3), rtol=1e-6)
+    assert not any(scales(splits=False)[0].noise.values())
     assert scales(leaves=False)[1] == 0
     assert float(scales(before=False)[0].inner) == pytest.approx(99.98, abs=0.02)
     assert float(published[0].inner) == 10
@@ -116,8 +115,8 @@ def test_trials_tell_apart_what_the_integers_say(monkeypatch):
     dataset: Any = SimpleNamespace(splits=splits, label=label)
     trials = 3000
     stump = np.zeros(trials, int), np.tile([1, -2], (trials, 1))
-    monkeypatch.setattr(told_apart, "stumps", lambda *_: stump)
-    found = told_apart.told_apart(dataset, 1.0, trials)
+    monkeypatch.setattr(reading_tables, "stumps", lambda *_: stump)
+    found = reading_tables.told_apart(dataset, 1.0, trials)
     edge = np.where(label, 1, -1) * np.where(splits[:, 0], -2, 1)
     assert found["flipped"] == 1.0
     assert found["replaced"] == pytest.approx(np.mean(edge[:, None] != edge[None]), abs=0.04)
@@ -181,11 +180,7 @@ def test_tables_follow_from_the_errors():
     lines = reading_tables.lines(found, {"banknote": 0.445, "page-blocks": 0.102})
 
     def of(kind, **given):
-        return [
-            line
-            for line in lines
-            if line["kind"] == kind and all(line[key] == value for key, value in given.items())
-        ]
+        return results.where([line for line in lines if line["kind"] == kind], **given)
 
     errors = found["banknote"].errors["printed"]
     (accurate,) = of("accurate", reading="printed", alpha="0.1")
@@ -203,23 +198,6 @@ def test_tables_follow_from_the_errors():
     assert {line["domain"] for line in of("larger class")} == set(found)
 
 
-def test_wins_are_those_that_are_significant():
-    one = fits()
-    one.errors["second option"][0] = 0.2 + 0.001 * np.arange(10)
-    one.errors["second option"][2] = 0.8 + 0.001 * np.arange(10)
-    one.errors["second option"][1] = one.forests["RF-L"].mean()
-    (line,) = (
-        line
-        for line in reading_tables.lines({"banknote": one}, {"banknote": 0.4})
-        if line["kind"] == "table 4"
-        and (line["reading"], line["trees"], line["forest"]) == ("second option", 2, "RF-L")
-    )
-    assert line["wins objective"] == 100
-    assert line["wins 1.0"] == 0
-    assert (line["paper objective"], line["paper 0.1"], line["paper 1.0"]) == (53, 55, 57)
-    assert line["significant"] >= 2 / 3
-
-
 def test_table_4_is_counted_by_both_tests_and_without_an_epsilon():
     """Boosting wins at the largest epsilon alone, by 3 points: many rows tell, or equal folds."""
     one, shape = fits(), (3, 5, 3, 4, 6, 10)
@@ -228,7 +206,7 @@ def test_table_4_is_counted_by_both_tests_and_without_an_epsilon():
     errors = np.full(shape, 0.5)
     errors[:, 4] = 0.47
     same = one._replace(errors={"printed": errors})
-    lines = list(reading_counts.lines({"banknote": same}, {"banknote": 100_000}))
+    lines = list(reading_tables.counted({"banknote": same}, {"banknote": 100_000}))
     assert len(lines) == 2 * 6
     for line in lines:
         assert line["domains"] == 1
@@ -237,20 +215,9 @@ def test_table_4_is_counted_by_both_tests_and_without_an_epsilon():
         assert line["significant"] == pytest.approx(share)
         assert line["cells"] == (0 if last else 36)  # all numbers of banknote
 
-    few = reading_counts.lines({"banknote": same}, {"banknote": 100})
+    few = reading_tables.counted({"banknote": same}, {"banknote": 100})
     found = {line["test"]: line["significant"] for line in few if line["left_out"] is None}
-    assert found == {reading_counts.FOLDS: pytest.approx(0.2), reading_counts.ROWS: 0.0}
-
-
-def test_more_printed_numbers_of_table_4_are_twelfths_than_fifteenths():
-    """Of those strictly between 0 and 100: as if four epsilons were counted, and not five."""
-    numbers = [number for _, number in aggregated.printed("nock_henecka_2020", "table-4")]
-    between = [number for number in numbers if 0 < number < 100]
-
-    def multiples(whole):
-        return sum(number in {round(100 * k / whole) for k in range(whole)} for number in between)
-
-    assert (len(between), multiples(12), multiples(15)) == (290, 203, 56)
+    assert found == {reading_tables.BY_FOLDS: pytest.approx(0.2), reading_tables.BY_ROWS: 0.0}
 
 
 def test_the_page_is_what_its_summary_says():
@@ -258,13 +225,6 @@ def test_the_page_is_what_its_summary_says():
     text = PAGE.read_text()
     assert pages.filled(reading_pages.PAGES, text, lines, str(PAGE)) == text
     assert len(lines) > 40
-
-
-def test_no_fits_are_named_with_the_command(tmp_path, capsys):
-    empty = ["nock_henecka_2020", "readings", "--doc", str(PAGE), "--out", str(tmp_path)]
-    missing = [*empty[:3], str(tmp_path / "none.md"), *empty[4:]]
-    assert command_line.main(missing) == 2
-    assert "none.md does not exist" in capsys.readouterr().err
 
 
 @pytest.mark.slow

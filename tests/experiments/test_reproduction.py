@@ -21,11 +21,9 @@ from experiments.papers.bojarski_2014 import words as bojarski_words
 from experiments.papers.bun_2020 import aggregate as bun_aggregate
 from experiments.papers.bun_2020 import settings as bun_settings
 from experiments.papers.nock_henecka_2020 import derived, saved, settings
-from experiments.papers.nock_henecka_2020 import words as nock_words
 from experiments.reproduction import claims, doc_tables, page, results
 from paper_figures import __main__ as figures
-from paper_figures import gallery
-from paper_figures.nock_henecka_2020 import domains, runs
+from paper_figures import gallery, nock_henecka_2020
 from tests.tables import random_table
 
 ROOT = Path(__file__).parents[2]
@@ -117,17 +115,6 @@ def test_more_or_less_is_undecided_within_twice_the_standard_error(relation):
     assert claims.agree(claims.Ours(12.0, 0.0), ["10"], both) == claims.UNDECIDED
 
 
-def test_a_row_agrees_if_nine_tenths_of_its_numbers_do():
-    """It is undecided if it does not, and would if its undecided numbers did."""
-    assert claims.Verdict(9, 0, 10, 10).word == "agrees"
-    assert claims.Verdict(9, 1, 10, 10).word == "agrees"
-    assert claims.Verdict(8, 0, 10, 10).word == "differs"
-    assert claims.Verdict(8, 1, 10, 10).word == "undecided"
-    assert claims.Verdict(0, 8, 10, 10).word == "differs"
-    assert claims.Verdict(1, 1, 2, 2).word == "undecided"
-    assert claims.Verdict(0, 0, 0, 10).word == "not run"
-
-
 def test_standard_errors_follow_the_rules_of_a_row():
     """Of a column, of trials that a line counts, and of a standard deviation."""
 
@@ -182,6 +169,7 @@ def test_the_gallery_shows_all_pictures_there_are():
 def test_a_gallery_keeps_the_pictures_of_figures_that_were_not_asked_for(tmp_path):
     """Their order is that of all figures; what was asked for and has no result goes."""
     names = ("nock_henecka_2020/fig1", "asadi_2022/fig1", "bun_2020/halfspaces")
+    every = dict.fromkeys(names, "words")
     (tmp_path / "gallery").mkdir()
 
     def drawn(name, *parts):
@@ -199,13 +187,13 @@ def test_a_gallery_keeps_the_pictures_of_figures_that_were_not_asked_for(tmp_pat
         return [one.title for one in found]
 
     first = drawn(names[0], "") + drawn(names[2], "_b", "_a")
-    gallery.page(first, names, names, tmp_path)
+    gallery.page(first, names, every, tmp_path)
     assert titles() == [names[0], f"{names[2]}_b", f"{names[2]}_a"]
-    gallery.page(drawn(names[1], ""), names[1:2], names, tmp_path)
+    gallery.page(drawn(names[1], ""), names[1:2], every, tmp_path)
     assert titles() == [*names[:2], f"{names[2]}_b", f"{names[2]}_a"]
-    gallery.page(drawn(names[2], "_a"), names[2:], names, tmp_path)
+    gallery.page(drawn(names[2], "_a"), names[2:], every, tmp_path)
     assert titles() == [*names[:2], f"{names[2]}_a"]
-    gallery.page([], names[:1], names, tmp_path)
+    gallery.page([], names[:1], every, tmp_path)
     assert titles() == [names[1], f"{names[2]}_a"]
 
 
@@ -242,7 +230,7 @@ def test_an_unfinished_grid_is_read_as_a_finished_one(domain, tmp_path, monkeypa
     whole = finished.fits["banknote"]
     assert all(fits.folds.shape[1] == settings.FOLDS for fits in whole.values())
 
-    monkeypatch.setattr("dpbt.sweeps.folders.finish", lambda *given: None)
+    monkeypatch.setattr("dpbt.sweeps.storage.finish", lambda *given: None)
     runner.run(sweep, [domain], tmp_path / "parts")
     assert not (tmp_path / "parts" / "banknote.npz").exists()
     going = saved.grids(tmp_path / "parts")[10, 10.0]
@@ -300,23 +288,6 @@ def test_tables_of_a_grid_are_those_of_its_errors():
     assert {line["undecided"] for line in derived.overall(cells)} == {0.0}
 
 
-def test_a_schedule_is_set_beside_a_number_on_the_domains_that_have_both():
-    known = {
-        (epsilon, alpha, 2, depth): 0.3 - 0.01 * (alpha == "0.1") - 0.001 * depth
-        for epsilon in settings.EPSILONS
-        for alpha in derived.WAYS
-        for depth in (2, 4)
-    }
-    own = fits(known)
-    grid = saved.Grid({"banknote": {"tight": own}, "qsar": {}}, {}, (len(known), 0))
-    alone = {"banknote": saved.Fits(own.settings, own.folds + 0.2), "qsar": own}
-    lines = derived.criterion(grid, alone, "0.1")
-    assert [line["epsilon"] for line in lines] == list(settings.EPSILONS)
-    assert {line["domains"] for line in lines} == {1}
-    assert lines[0]["criterion_and_link"] == pytest.approx(0.3 - 0.01 - 0.004)
-    assert lines[0]["criterion_alone"] == pytest.approx(0.5 - 0.01 - 0.004)
-
-
 def known_errors(change=0.0):
     """Settings whose best error is 0.3 - change with O.C., 0.29 with 0.1 and 0.3 with 1."""
     gain = {"objective": change, "0.1": 0.01, "1.0": 0.0}
@@ -335,7 +306,7 @@ def test_claims_in_words_are_those_of_known_errors():
     fine = {name: {"tight": fits(known_errors(0.04))} for name in own}
     count = len(known_errors())
     grids = [saved.Grid(each, {}, (count, 0)) for each in (own, fine)]
-    found = {line["name"]: line for line in nock_words.measures(*grids)}
+    found = {line["name"]: line for line in derived.measures(*grids)}
     ahead = "domains of O.C. less those of the better constant, "
     assert found[ahead + "epsilon 0.1"]["value"] == -1
     assert found[ahead + "epsilon 0.1"]["error"] == pytest.approx(2.0)  # of 1, -1 and -1
@@ -349,7 +320,7 @@ def test_claims_in_words_are_those_of_known_errors():
     assert (ratio["value"], ratio["error"]) == (0, 0)
 
     alone = grids[0]._replace(fits={"banknote": own["banknote"]})
-    assert {line["error"] for line in nock_words.measures(alone)} == {None}
+    assert {line["error"] for line in derived.measures(alone)} == {None}
 
 
 def test_what_more_cells_change_has_its_error_over_folds():
@@ -371,21 +342,6 @@ def test_what_more_cells_change_has_its_error_over_folds():
     line = derived._quartile_gain(folds, np.zeros((4, 5)))
     assert line["quartile_gain"] == pytest.approx(2)
     assert line["quartile_gain_error"] == pytest.approx(derived.of_mean(100 * folds[0])[1])
-
-
-def test_models_of_the_grid_are_those_of_the_text():
-    """More than 1.3 million only if runs without noise count for each M."""
-    assert nock_words.models(3) == 1152 * 6 * 190 == 1_313_280
-    assert nock_words.models(1) < 1_300_000
-
-
-def test_percentages_of_features_are_those_of_the_numbers():
-    counts = {"dataset": "adult", "epsilon": 1, "keys": 5}
-    counts |= {"published": 8.1, "published_sd": 1.62, "tight": 16.2, "tight_sd": 0.0}
-    [line] = asadi_words.percents([counts], [{"dataset": "adult", "features": 162}])
-    assert line["published"] == pytest.approx(5)
-    assert line["published_sd"] == pytest.approx(1)
-    assert line["tight"] == pytest.approx(10)
 
 
 def test_the_length_of_hs_stls_noise_is_exceeded_as_often_as_lemma_29_says():
@@ -439,33 +395,6 @@ def test_claims_about_voting_are_those_of_the_errors():
     assert found["at most 5 trees above all, with privacy, points"] == pytest.approx(5.5)
 
 
-def test_baselines_are_saved_after_each_data_set(tmp_path, monkeypatch):
-    def lines_of(name, _):
-        if name == "mushroom":
-            raise KeyboardInterrupt
-        yield {"dataset": name, "accuracy_mean": 0.5}
-
-    monkeypatch.setattr(baselines, "lines_of", lines_of)
-    options = argparse.Namespace(dataset=["adult", "mushroom"], folds=5, seed=0, out=tmp_path)
-    with pytest.raises(KeyboardInterrupt):
-        baselines.run(options)
-    assert "adult,0.5," in (tmp_path / "baselines.csv").read_text()
-
-
-def test_trees_stand_beside_one_rules_at_the_same_budget():
-    def line(dataset, epsilon, calibration, accuracy):
-        head = {"dataset": dataset, "epsilon": epsilon, "calibration": calibration}
-        return head | {"accuracy_mean": accuracy, "accuracy_sd": 0.01, "keys": 4}
-
-    rules = [line("adult", epsilon, "tight", 0.8 + epsilon / 10) for epsilon in (0.1, 1, 3)]
-    rules += [line("adult", 1, "published", 0.5), line("mushroom", 1, "tight", 0.1)]
-    trees = [line("adult", epsilon, "tight", 0.8) for epsilon in (0.1, 1)]
-    found = asadi_words.measures({"table2": rules, "trees": trees})
-    [one] = [each for each in found if "top-down trees" in each["name"]]
-    assert one["calibration"] == "tight"
-    assert one["value"] == pytest.approx(5.5)
-
-
 def test_one_rule_is_the_best_literal():
     """It is the first feature, which is right on all training rows and wrong on the other."""
     features = np.array([[1, 0], [1, 0], [0, 1], [0, 0], [1, 1]], bool)
@@ -495,19 +424,13 @@ def test_the_page_says_what_is_missing(tmp_path):
 
 
 @pytest.mark.slow
-def test_figures_are_drawn_from_the_committed_results(tmp_path, monkeypatch):
-    monkeypatch.chdir(ROOT)
-    papers = [*claims.PAPERS[1:], "nock_henecka_2020/table1", "nock_henecka_2020/fig2"]
-    assert figures.main([*papers, "--out", str(tmp_path)]) == 0
-    assert all(path.stat().st_size > 5000 for path in tmp_path.rglob("*.png"))
-
-
-@pytest.mark.slow
 def test_a_domain_shows_auto_where_it_is_better_than_all_runs(monkeypatch):
     monkeypatch.chdir(ROOT)
-    errors = runs.auto_errors("magic").values()
-    assert min(errors) < min(runs.runs("magic", name).error.min() for name in ("tight", "none"))
-    named = [panel for panel in domains.figure("magic").axes if panel.get_title()]
+    errors = nock_henecka_2020.auto_errors("magic").values()
+    assert min(errors) < min(
+        nock_henecka_2020.runs("magic", name).error.min() for name in ("tight", "none")
+    )
+    named = [panel for panel in nock_henecka_2020.domain("magic").axes if panel.get_title()]
     assert len(named) > 12  # crops have no title
     assert all(panel.get_xlim()[0] <= min(errors) for panel in named)
 

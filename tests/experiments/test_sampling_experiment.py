@@ -11,7 +11,7 @@ from scipy import stats
 
 from experiments import __main__ as command_line
 from experiments.common import pages, results
-from experiments.frontier import sampling
+from experiments.comparisons import sampling
 
 PAGE = Path(__file__).parents[2] / "docs" / "accuracy.md"
 

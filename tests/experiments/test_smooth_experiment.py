@@ -13,20 +13,9 @@ from dpbt.data.questions import of_splits
 from dpbt.sweeps.storage import load_columns
 from experiments import __main__ as command_line
 from experiments.common import data
-from experiments.papers.asadi_2022 import features, jobs, settings, sparsity
+from experiments.papers.asadi_2022 import features, jobs, settings, sparsity, table
 from paper_figures import __main__ as figures
 from tests.reference_domains import library_splits
-
-KEYS = {
-    "dataset",
-    "epsilon",
-    "calibration",
-    "learner",
-    "accuracy_mean",
-    "accuracy_sd",
-    "keys",
-    "paper",
-}
 
 
 def test_intervals_are_one_hot():
@@ -67,27 +56,6 @@ def test_quantiles_of_training_rows_part_numbers_evenly():
     column = few.domain["x"]
     assert isinstance(column, Numeric)
     assert column.thresholds.tolist() == [6.75]  # 0, the low end, is no cut
-
-
-def test_settings_are_those_of_the_papers_tables():
-    assert settings.of_tables("adult", 1.0) == {
-        "density": 0.35,
-        "learning_rate": 0.45,
-        "rounds": 39,
-    }
-    assert settings.of_tables("adult", 0.4) == {"density": 0.35, "learning_rate": 0.5, "rounds": 9}
-    assert settings.of_tables("cod-rna", 1.1) == {
-        "density": 0.4,
-        "learning_rate": 0.5,
-        "rounds": 99,
-    }
-    assert settings.of_tables("mushroom", 5.0) == {
-        "density": 0.2,
-        "learning_rate": 0.5,
-        "rounds": 29,
-    }
-    for by_dataset in (settings.DENSITY, settings.RATE, settings.ROUNDS):
-        assert all(len(values) == len(settings.EPSILONS) for values in by_dataset.values())
 
 
 @pytest.fixture
@@ -152,7 +120,7 @@ def test_lines_are_those_asked_for(small, tmp_path, capsys):
         (0.4, "published", 0.82),
         (0.4, "tight", 0.82),
     ]
-    assert all(set(line) == KEYS and line["keys"] == 2 for line in lines)
+    assert all(tuple(line) == table.SHOWN and line["keys"] == 2 for line in lines)
     with open(tmp_path / "accuracy.csv", newline="") as file:
         assert [line["rounds"] for line in csv.DictReader(file)] == ["39", "39", "9", "9"]
 
@@ -186,38 +154,18 @@ def test_a_grid_is_searched_on_training_rows(small, tmp_path, capsys, monkeypatc
 
 
 @pytest.mark.parametrize(
-    "algorithm", ["lazybb", pytest.param("lazybb-trees", marks=pytest.mark.slow)]
+    "algorithm",
+    [
+        "lazybb",
+        *(pytest.param(name, marks=pytest.mark.slow) for name in ("lazybb-trees", "rf-l", "rf-e")),
+    ],
 )
-def test_audits_know_smooth_boosting(capsys, algorithm):
+def test_audits_know_other_algorithms(capsys, algorithm):
     asked = f"audit --algorithm {algorithm} --relation replace_one --steps --json"
     smallest = "--transcripts 2 --rounds 2 --depth 2"
     assert command_line.main([*asked.split(), *smallest.split()]) == 0
     found = json.loads(capsys.readouterr().out)
-    assert 0 < found["largest_loss"] <= found["claimed_epsilon"] == pytest.approx(1, rel=1e-5)
+    assert found["claimed_epsilon"] == pytest.approx(1, rel=1e-5)
+    rounding = 1e-5 if algorithm.startswith("rf") else 0.0
+    assert 0 < found["largest_loss"] <= found["claimed_epsilon"] + rounding
     assert 0 < found["worst_step_ratio"] <= 1.002
-
-
-@pytest.mark.slow
-def test_mushrooms_come_out_near_the_paper(data_folder, tmp_path, capsys):
-    del data_folder
-    command = [
-        "asadi_2022",
-        "run",
-        "--dataset",
-        "mushroom",
-        "--epsilon",
-        "1",
-        "--keys",
-        "2",
-        "--out",
-        str(tmp_path),
-    ]
-    assert command_line.main([*command, "--json"]) == 0
-    lines = json.loads(capsys.readouterr().out)
-    assert all(set(line) == KEYS for line in lines)
-    by = {line["calibration"]: line["accuracy_mean"] for line in lines}
-    assert by["tight"] > by["published"] > 0.93
-    assert command_line.main(command) == 0
-    shown = capsys.readouterr().out
-    assert "odor" in shown
-    assert "Rademacher" in shown

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import dpbt
-from experiments.common.data.bundled import breast_cancer
+from experiments.common.data.dataset import breast_cancer
 from tests import tutorial_page
 
 PAGE = tutorial_page.PAGE.read_text()

@@ -2,7 +2,6 @@
 
 import dataclasses
 import math
-from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -11,7 +10,7 @@ import pytest
 
 import dpbt
 from dpbt import boosting, forests, losses, recipes, reweighting
-from dpbt.base import ADD_REMOVE, Prologue
+from dpbt.base import ADD_REMOVE, Noise, Prologue
 from dpbt.learners import one_rule, random_tree, trees
 from dpbt.privacy import boundary, mechanisms
 from dpbt.privacy.accounting import Event, Line
@@ -20,37 +19,28 @@ from tests.redteam.attacks import one_split
 NOISE = mechanisms.discrete_laplace
 
 
-class Numbers(NamedTuple):
-    """A budget of one scale."""
-
-    scale: Any
+EXACT = {"sensitivity": 1.0, "moves": 1, "theorem": "none", "scale": 0.0}
+ROW = {"sensitivity": 1.0, "moves": 1, "theorem": "a row", "scale": 2.0}
 
 
 def positives(draw, table, weights, budget, public):
-    draw("n", NOISE, jnp.sum(table.present & table.target).astype(jnp.int32)[None], budget.scale)
+    draw("n", NOISE, jnp.sum(table.present & table.target).astype(jnp.int32)[None], **ROW)
 
 
 def leaf(release, budget, public):
     return dpbt.Tree(jnp.full(1, -1, jnp.int32), jnp.full(2, release["n"][0].astype(jnp.float32)))
 
 
-def events(site="n"):
-    def lines(budget, public):
-        return [Event(site, NOISE, "rows", 1.0, budget.scale, "a row", moved=1)]
-
-    return lines
-
-
 def opening(site="n", intercept=lambda release, budget: jnp.float32(0), tag="prologue"):
     def program(draw, table, weights, budget, public):
-        draw(site, NOISE, jnp.sum(table.present).astype(jnp.int32)[None], budget.scale)
+        draw(site, NOISE, jnp.sum(table.present).astype(jnp.int32)[None], **ROW)
 
-    return Prologue(program, events(site), intercept, tag)
+    return Prologue(program, intercept, tag)
 
 
 def recipe_of(program=positives, hypotheses=trees.TREES, **changes):
-    learner = boundary.weak_learner(program, leaf, events(), hypotheses, ADD_REMOVE, **changes)
-    return recipes.custom(learner, budget=Numbers(np.float32(2)), rows=400, rounds=2)
+    learner = boundary.weak_learner(program, leaf, {}, hypotheses, ADD_REMOVE, **changes)
+    return recipes.custom(learner, budget=Noise({}), rows=400, rounds=2)
 
 
 def test_a_prologue_and_a_round_may_not_share_a_site():
@@ -69,9 +59,12 @@ def test_noise_of_the_public_key_is_refused():
     mine = NOISE._replace(name="my laplace", public=True)
 
     def program(draw, table, weights, budget, public):
-        draw("n", mine, jnp.sum(table.target).astype(jnp.int32)[None], budget.scale)
+        draw("n", mine, jnp.sum(table.target).astype(jnp.int32)[None], **ROW)
 
-    recipe = recipe_of(program)
+    with pytest.raises(ValueError, match="public key"):
+        recipe_of(program)
+    honest = recipe_of()
+    recipe = dataclasses.replace(honest, learner=honest.learner._replace(program=program))
     keys = jax.random.split(jax.random.key(0))
     with pytest.raises(ValueError, match="public key"):
         dpbt.boost(keys[0], one_split(), recipe, keys[1])
@@ -82,7 +75,7 @@ def test_noise_of_the_public_key_is_refused():
 def closing_over(first, second):
     def program(draw, table, weights, budget, public):
         value = jnp.array([len(first), len(second)], jnp.int32) + jnp.sum(table.target)
-        draw("n", NOISE, value.astype(jnp.int32), budget.scale)
+        draw("n", NOISE, value.astype(jnp.int32), **ROW)
 
     return program
 
@@ -140,7 +133,6 @@ def test_forests_side_by_side_are_what_fit_learns_or_refused():
 
 
 BAD_LINES = {
-    "an infinite unit": {"scale_unit": math.inf},
     "an infinite sensitivity": {"sensitivity": math.inf},
     "no word on what a row moves": {"moved": None},
 }
@@ -176,11 +168,11 @@ def test_absent_rows_weigh_nothing_whatever_a_program_does():
     """A program that forgets the mask of present rows still sees no absent row's weight."""
 
     def forgetful(draw, table, weights, budget, public):
-        draw("n", NOISE, jnp.sum(weights).astype(jnp.int32)[None], budget.scale)
+        draw("n", NOISE, jnp.sum(weights).astype(jnp.int32)[None], **EXACT)
 
     table = one_split(60)
     gone = table._replace(present=table.present.at[:20].set(False))
-    recipe = dataclasses.replace(recipe_of(forgetful), budget=Numbers(np.float32(0)))
+    recipe = recipe_of(forgetful)
     release = dpbt.boost(jax.random.key(0), gone, recipe).transcript.rounds["n"]
     assert release.tolist() == [[127 * 40]] * 2
 
@@ -193,11 +185,9 @@ def test_weights_of_a_re_weighter_are_integers_in_their_range():
         return reweighting.Weighted(weight, jnp.float32(1))
 
     def weighing(draw, table, weights, budget, public):
-        draw("n", NOISE, weights[:5].astype(jnp.int32), budget.scale)
+        draw("n", NOISE, weights[:5].astype(jnp.int32), **EXACT)
 
     wilder = reweighting.Reweighter("wild", False, wild)
-    recipe = dataclasses.replace(
-        recipe_of(weighing), budget=Numbers(np.float32(0)), reweighter=wilder
-    )
+    recipe = dataclasses.replace(recipe_of(weighing), reweighter=wilder)
     release = dpbt.boost(jax.random.key(0), one_split(60), recipe).transcript.rounds["n"]
     assert release[0].tolist() == [127, 0, 0, 1, 127]

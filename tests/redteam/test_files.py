@@ -12,6 +12,7 @@ from dpbt.analysis import audit
 from dpbt.base import ADD_REMOVE
 from dpbt.data.questions import splits_of
 from tests import filerows
+from tests.noise import scales
 from tests.redteam.attacks import GRID, one_split
 
 PIECES = [
@@ -101,7 +102,7 @@ def test_the_loss_of_one_true_cell_is_that_of_one_row_by_an_own_likelihood(cells
             label, present = np.asarray(table.target), np.asarray(table.present)
             every = [[np.sum(present & (side == s) & (label == y)) for y in (0, 1)] for s in (0, 1)]
             counts.append(GRID * np.asarray(every))
-        scale = float(once.budget.leaf_scale)
+        scale = scales(once)["leaf"]
         loss = leaf_loss(np.asarray(release["leaf"][0], np.float64), *counts, scale)
         assert loss <= 0.5 * (1 + 1e-9)  # the leaves' half of the budget
 

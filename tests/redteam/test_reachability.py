@@ -18,6 +18,7 @@ from dpbt import recipes
 from dpbt.privacy import mechanisms
 from dpbt.privacy.mechanisms import additive, selection
 from tests import contract
+from tests.noise import scales
 from tests.redteam.attacks import (
     GRID,
     class_counts,
@@ -191,7 +192,7 @@ def test_sixty_fits_name_no_neighbour(monkeypatch, name):
         return dpbt.boost(pair[0], table, recipe, pair[1]).transcript.rounds
 
     fits = jax.jit(jax.vmap(one))(keys)
-    scale = float(recipe.budget.leaf_scale)
+    scale = scales(recipe)["leaf"]
 
     named, modulo = 0, []
     for fit in range(FITS):

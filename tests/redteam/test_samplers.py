@@ -127,9 +127,9 @@ def check_one_digit(force, scale, part):
 
     q = (-1 / Decimal(scale)).exp()
     law = [(1 - q) / (1 + q) * q**k for k in map(int, size)]
-    assert worst(count, law) <= mechanisms.discrete_laplace.sampler.gap
+    assert worst(count, law) <= mechanisms.discrete_laplace.price.sampler.gap
     zero = Decimal(boundaries(lambda p: at_least_one(sample, p, scale), 1)[0]) / (2 * HALF)
-    assert worst([zero], [(1 - q) / (1 + q)]) <= mechanisms.discrete_laplace.sampler.gap
+    assert worst([zero], [(1 - q) / (1 + q)]) <= mechanisms.discrete_laplace.price.sampler.gap
 
 
 def at_least_one(sample, places, scale):
@@ -203,7 +203,7 @@ def check_two_digits(force, scale, part):
 
     share = Decimal(bisected(not_zero_at, 1, 2**64)[0]) / 2**64
     gap += worst([share, 1 - share], [(1 - one) / (1 + one), 2 * one / (1 + one)])
-    assert gap <= mechanisms.discrete_laplace.sampler.gap
+    assert gap <= mechanisms.discrete_laplace.price.sampler.gap
 
 
 def bisected(at_least, count: int, size: int) -> list[int]:
@@ -251,7 +251,7 @@ def test_a_gaussian_of_a_known_angle_is_within_its_gap(force, scale, angle):
     unit = Decimal(scale) / Decimal(step) * cosine
     tails = {int(k): (-(((Decimal(int(k)) - Decimal("0.5")) / unit) ** 2) / 2).exp() for k in edges}
     law = [tails[int(k)] - tails[int(k) + 1] for k in outcome]
-    assert worst(count, law) <= mechanisms.rounded_gaussian.sampler.gap
+    assert worst(count, law) <= mechanisms.rounded_gaussian.price.sampler.gap
 
 
 @pytest.mark.parametrize(
@@ -273,7 +273,7 @@ def test_a_race_of_two_is_within_its_gap(force, behind, other):
     race = Decimal(other) * (-Decimal(behind)).exp()
     assert place > 0
     gap = worst([Decimal(place) / (2 * HALF)], [1 - (-race).exp()])
-    assert gap <= mechanisms.exponential.sampler.gap
+    assert gap <= mechanisms.exponential.price.sampler.gap
 
 
 @pytest.mark.parametrize("behind", [0.0, 5.0, 31.9, 40.0])
@@ -288,7 +288,7 @@ def test_a_noisy_race_of_two_is_within_its_gap(force, behind):
 
     place = boundaries(other_wins, 1)[0]
     gap = worst([1 - Decimal(place) / (2 * HALF)], [(-Decimal(behind + 0.25)).exp()])
-    assert gap <= mechanisms.noisy_max.sampler.gap
+    assert gap <= mechanisms.noisy_max.price.sampler.gap
 
 
 ENDS = [0, 1, 2**30 - 1, 2**30, 2**31 - 1, 2**31, 2**32 - 1]
@@ -321,11 +321,11 @@ def test_tails_are_at_least_the_mass_that_is_out_of_reach():
     """Beyond 44 scales of one of two values, or for pairs beyond a radius of 9.3 about one."""
     for shift in (0.0, 0.01, 1.0, 3.0, 8.0):
         beyond = math.exp(-(44 - shift))
-        assert mechanisms.discrete_laplace.sampler.tail(shift) >= beyond
+        assert mechanisms.discrete_laplace.price.sampler.tail(shift) >= beyond
         beyond = max(stats.chi2(2).sf(9.3**2), stats.ncx2(2, shift**2).sf(9.3**2))
-        assert mechanisms.rounded_gaussian.sampler.tail(shift) >= beyond * (1 - 1e-9)
+        assert mechanisms.rounded_gaussian.price.sampler.tail(shift) >= beyond * (1 - 1e-9)
     for mechanism in (mechanisms.discrete_laplace, mechanisms.rounded_gaussian):
-        assert mechanism.sampler.tail(1e9) == 1
+        assert mechanism.price.sampler.tail(1e9) == 1
 
 
 def frequencies(noise, cdf, cells=64):

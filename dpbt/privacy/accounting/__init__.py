@@ -1,19 +1,18 @@
 """Ledgers: what is released, how often, by which mechanism, at what cost, and why.
 
 - A *draw* is one noisy output of a private value. Its *site* is its name in the release.
-- An *event* (`Event`) is what a learner declares about one draw: its mechanism, its sensitivity,
-  its noise, and where the sensitivity is proved.
+- An *event* (`Event`) is one draw without its value: its mechanism, its sensitivity, its noise, and
+  where the sensitivity is proved.
 - A *cost* (`mechanism.Cost`) is what one draw takes of the privacy budget: epsilon, rho of zCDP, or
   mu of Gaussian differential privacy. A *price* (`mechanism.Price`) is how a mechanism's cost
   follows from sensitivity / scale.
 - An *allowance* (`mechanism.Allowance`) is what draws may cost. Recipes turn it into noise scales.
-- A *line* (`Line`) is an event that was compared with the draw that runs, for all rounds together.
+- A *line* (`Line`) is an event, for all rounds together.
 - A *ledger* (`Ledger`) is all lines of a recipe and their total. That of the best of several runs
   is a `ChoiceLedger`.
 
-A ledger is computed from the noise scales that the program runs with. It is compared with the draws
-that the program asks for, so that the two agree. A ValueError is raised for a site that no event
-covers, and for an unknown accountant.
+A ledger is an answer of the very programs that run (`pricing.ledger`), so none of their draws is
+priced as another one, or left out.
 """
 
 from dpbt.privacy.accounting.choices import Choice, ChoiceLedger, choice_of, with_choice
@@ -30,12 +29,9 @@ from dpbt.privacy.accounting.events import (
     Event,
     Line,
     bits_of,
-    compared,
-    cover,
     finite_bits,
+    line_of_draw,
     of_people,
-    public,
-    sampler_costs,
 )
 from dpbt.privacy.accounting.ledger import (
     EXACT_WORDS,
@@ -51,7 +47,14 @@ from dpbt.privacy.accounting.ledger import (
     composed,
     people_words,
 )
-from dpbt.privacy.accounting.records import content_of, from_json, line_of, to_json
+from dpbt.privacy.accounting.records import (
+    from_json,
+    line_of,
+    line_record,
+    of_record,
+    to_json,
+    to_record,
+)
 from dpbt.privacy.accounting.runs import (
     RunCount,
     best_gdp_epsilon,
@@ -83,22 +86,21 @@ __all__ = [
     "best_zcdp_epsilon",
     "bits_of",
     "choice_of",
-    "compared",
     "composed",
-    "content_of",
-    "cover",
     "finite_bits",
     "from_json",
     "gaussian_delta",
     "gdp_epsilon",
     "gdp_mu",
     "line_of",
+    "line_of_draw",
+    "line_record",
     "of_people",
+    "of_record",
     "people_words",
-    "public",
     "run_count",
-    "sampler_costs",
     "to_json",
+    "to_record",
     "with_choice",
     "zcdp_epsilon",
     "zcdp_rho",

@@ -1,30 +1,15 @@
-"""Events, which learners declare of their draws, and lines, which compare them with the draws."""
+"""Events and lines: what one draw of a program is, and what all of its draws cost."""
 
 import dataclasses
-from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from dpbt.privacy import mechanisms
-from dpbt.privacy.mechanism import (
-    SCALE_MARGIN,
-    Cost,
-    DrawRequest,
-    Mechanism,
-    Numbers,
-    Sampler,
-    shift,
-)
-
-_ROUNDED = 1 - 1e-6
-"""Scales are float32 and prices float64: a scale may look this factor smaller than it is."""
+from dpbt.privacy.mechanism import Cost, Mechanism, Numbers, Sampler, shift
 
 
 @dataclasses.dataclass(frozen=True)
 class Event:
-    """What a learner declares about one draw. The mechanism's price turns it into a cost.
-
-    Numbers may be arrays of settings; a line of a ledger is of one setting.
+    """What one draw is, as its program asks for it. The mechanism's price turns it into a cost.
 
     Attributes:
         site: the site of the release that it covers.
@@ -32,12 +17,9 @@ class Event:
         releases: what it publishes, in words.
         sensitivity: how far one row moves the value, in the norm of `mechanism.price`: L1, L2, or
             for selections the range of the change of scores.
-        scale: the noise, in the unit of the sensitivity.
+        scale: the least noise that is drawn, in the unit of the sensitivity.
         theorem: where the sensitivity is proved.
         count: how often a round pays for it.
-        scale_unit: a public number that the draw's scale is proportional to, such as a sensitivity,
-            for a scale that follows what was released. The draw's scale over it is compared with
-            scale / scale_unit.
         moved: how many independent outputs of one draw a row moves, independently of `count`;
             None for draws that never read the rows.
         unit: the unit of sensitivity and scale, in words for the printed ledger.
@@ -54,7 +36,6 @@ class Event:
     scale: Numbers
     theorem: str
     count: int = 1
-    scale_unit: Numbers = 1.0
     moved: int | None = None
     unit: str = ""
 
@@ -69,22 +50,19 @@ class Event:
                     f"got {np.asarray(value).tolist()!r}"
                 )
 
-        # Sensitivities and scales are numbers of at least 0, and scale units are above 0.
+        # Sensitivities and scales are numbers of at least 0.
         if self.moved is None and self.mechanism.price.reads_rows:
             raise ValueError(
                 f"moved of the draw {self.site!r} must say how many of its outputs a row moves"
             )
-        for name in ("sensitivity", "scale", "scale_unit"):
+        for name in ("sensitivity", "scale"):
             value = np.asarray(getattr(self, name), np.float64)
             if not np.all(value >= 0):
                 raise ValueError(
                     f"{name} of the draw {self.site!r} must be at least 0, got {value.tolist()}"
                 )
-        for name in ("sensitivity", "scale_unit"):
-            if not np.all(np.isfinite(np.asarray(getattr(self, name), np.float64))):
-                raise ValueError(f"{name} of the draw {self.site!r} must be finite")
-        if not np.all(np.asarray(self.scale_unit) > 0):
-            raise ValueError(f"scale_unit of the draw {self.site!r} must be above 0")
+        if not np.all(np.isfinite(np.asarray(self.sensitivity, np.float64))):
+            raise ValueError(f"sensitivity of the draw {self.site!r} must be finite")
 
         # A draw that never reads the rows has no sensitivity.
         if not self.mechanism.price.reads_rows and np.any(np.asarray(self.sensitivity) > 0):
@@ -116,30 +94,16 @@ def of_people(event: Event, rows_per_person: int) -> Event:
     return dataclasses.replace(event, sensitivity=sensitivity, moved=moved)
 
 
-def public(
-    site: str,
-    releases: str,
-    *,
-    scale: float,
-    theorem: str,
-    mechanism: Mechanism = mechanisms.uniform,
-) -> Event:
-    """The event of a uniform draw that never reads the rows; it is free under every relation."""
-    return Event(site, mechanism, releases, 0.0, scale, theorem)
-
-
 @dataclasses.dataclass(frozen=True)
 class Line:
-    """A line of a ledger: an event of one setting, compared with its draw, all rounds together.
+    """A line of a ledger: an event of one setting, all rounds together.
 
     Attributes:
-        event: as the learner declares it.
+        event: one draw.
         times: how often it takes place: the number of rounds, or 1 for a prologue.
         gap: half of what finite bits add to epsilon, for the whole line.
         tail: what finite bits add to delta, for the whole line.
         exact: whether the sampler states how far it is from its law.
-        drawn: the least scale that is drawn, where float32 makes it smaller than the event's; a
-            lower bound where it follows what was released. None if nothing was compared.
 
     Raises:
         ValueError: for no draw, or a negative gap or tail.
@@ -150,7 +114,6 @@ class Line:
     gap: float = 0.0
     tail: float = 0.0
     exact: bool = True
-    drawn: float | None = dataclasses.field(default=None, compare=False)
 
     def __post_init__(self):
         if self.times < 1 or not (self.gap >= 0 and self.tail >= 0):
@@ -199,124 +162,12 @@ class Line:
         """The mu of Gaussian differential privacy of one payment."""
         return float(self.event.cost.mu)
 
-    def with_less(self, other: "Line") -> "Line":
-        """The line, with the smaller of two readings of the scale that is drawn."""
-        read = [each.drawn for each in (self, other) if each.drawn is not None]
-        return dataclasses.replace(self, drawn=min(read, default=None))
 
-    @property
-    def drawn_cost(self) -> Cost:
-        """The cost of one payment at the scale that is drawn."""
-        scale = self.scale if self.drawn is None else min(self.scale, self.drawn)
-        return self.mechanism.cost(self.sensitivity, scale)
-
-
-def cover(events: Sequence[Event], sites: Sequence[str]) -> None:
-    """Check that events and sites have the same names, each once.
-
-    Raises:
-        ValueError: naming a site that no event covers, or an event whose site is never released.
-    """
-    named = [event.site for event in events]
-    if sorted(named) != sorted(sites):
-        missing = sorted(set(sites) - set(named))
-        unknown = sorted(set(named) - set(sites))
-        raise ValueError(
-            f"the ledger does not match the release: not covered {missing}, "
-            f"never released {unknown}"
-        )
-
-
-def compared(events: Sequence[Event], draws: Mapping[str, DrawRequest], times: int) -> list[Line]:
-    """A line for each event, compared with the draw that it prices.
-
-    The comparison cannot see a wrong sensitivity. Proofs, neighbour tests and audits are for that.
-
-    Args:
-        events: of one setting.
-        draws: the draws that the program asks for, by site.
-        times: how often the program runs.
-
-    Raises:
-        ValueError: if events and draws have different sites, or a draw has another mechanism than
-            its event, or less noise.
-    """
-    cover(events, list(draws))
-    return [_compared(event, draws[event.site], times) for event in events]
-
-
-def _compared(event: Event, draw: DrawRequest, times: int) -> Line:
-    """The line of one event, after a comparison with its draw; ValueError as `compared`."""
-    _check_mechanism(event, draw.mechanism)
-    if not event.mechanism.price.reads_rows:
-        return Line(event, times)
-
-    _check_scale(event, draw)
+def line_of_draw(event: Event, times: int) -> Line:
+    """The line of a draw that takes place so often, with what its sampler's finite bits cost."""
     gap, tail = bits_of(event)
-    exact = event.mechanism.sampler is not None
-    return Line(event, times, gap * times, float(tail) * times, exact, _drawn_scale(event, draw))
-
-
-def _check_mechanism(event: Event, drawn: Mechanism) -> None:
-    """Refuse a draw whose mechanism is not that of its event.
-
-    Raises:
-        ValueError: naming both mechanisms. Also for a mechanism of the user's own that has the name
-            of one of the library's, or that claims never to read the rows.
-    """
-    if drawn is not event.mechanism:
-        raise ValueError(
-            f"the ledger prices the draw {event.site!r} as {event.mechanism.name}, "
-            f"but the program draws by {drawn.name}"
-        )
-    library = mechanisms.BY_NAME.get(drawn.name)
-    if library is not None and library is not drawn:
-        raise ValueError(
-            f"the draw {event.site!r} is by a mechanism of your own that is called "
-            f"{drawn.name!r}; give it a name of its own"
-        )
-    if library is None and not drawn.price.reads_rows:
-        raise ValueError(
-            f"the draw {event.site!r} is by a mechanism of your own that costs nothing; only "
-            "the library's uniform draws are free"
-        )
-
-
-def _least(draw: DrawRequest) -> float:
-    """The least scale that a draw asks for, in its unit."""
-    return float(np.min(np.asarray(draw.scale, np.float64)))
-
-
-def _drawn_scale(event: Event, draw: DrawRequest) -> float:
-    """The least scale of a draw, in the unit of the event's sensitivity; never above the event's.
-
-    A scale without a unit is the one that was read. Another follows what was released. So it is
-    also taken as `SCALE_MARGIN` smaller than the event's, whatever was read.
-    """
-    unit, scale = float(event.scale_unit), float(event.scale)
-    surely = scale if unit == 1 else scale * (1 - SCALE_MARGIN)
-    return min(surely, _least(draw) * unit)
-
-
-def _check_scale(event: Event, draw: DrawRequest) -> None:
-    """Refuse a draw with less noise than its event has, or with too much for its sampler.
-
-    Raises:
-        ValueError: naming both scales.
-    """
-    priced = float(event.scale) / float(event.scale_unit)
-    least = _least(draw)
-    if not least >= priced * _ROUNDED:
-        raise ValueError(
-            f"the ledger prices the draw {event.site!r} at scale {priced:g}, "
-            f"but the program draws at scale {least:g}"
-        )
-    sampler, widest = draw.mechanism.sampler, float(np.max(np.asarray(draw.noise, np.float64)))
-    if sampler is not None and not widest <= sampler.most:
-        raise ValueError(
-            f"the draw {event.site!r} must have a scale of at most {sampler.most:g}, beyond which "
-            f"nothing is proved of its sampler, got {widest:g}"
-        )
+    exact = event.mechanism.price.sampler is not None
+    return Line(event, times, gap * times, float(tail) * times, exact)
 
 
 def _finite_shift(event: Event) -> np.ndarray:
@@ -347,16 +198,7 @@ def finite_bits(sampler: Sampler, moved_by: Numbers, outputs: int) -> tuple[floa
 
 def bits_of(event: Event) -> tuple[float, np.ndarray]:
     """(gap, tail f64[...]): what finite bits cost one draw of an event; 0 where none is stated."""
-    sampler, moved = event.mechanism.sampler, event.moved
+    sampler, moved = event.mechanism.price.sampler, event.moved
     if sampler is None or moved is None:  # a draw that never reads the rows moves nothing
         return 0.0, np.zeros(np.shape(event.shift))
     return finite_bits(sampler, _finite_shift(event), moved)
-
-
-def sampler_costs(events: Sequence[Event]) -> tuple[float, np.ndarray]:
-    """(gap, tail f64[...]): what finite bits cost all draws of one run, for each setting."""
-    gap, tail = 0.0, np.zeros(())
-    for event in events:
-        draw_gap, draw_tail = bits_of(event)
-        gap, tail = gap + draw_gap, tail + draw_tail
-    return gap, tail

@@ -469,8 +469,8 @@ def composed(parts: Sequence[Ledger], delta: float | None = None) -> Ledger:
     All lines are composed jointly, at the sum of the deltas. So the epsilon is at most the sum of
     the epsilons, and mostly far below. A choice (`ChoiceLedger`) has no lines that compose, so its
     total is added to that of the others (`BasicSum`). The releases may have been chosen after one
-    another, but their number and their costs may not follow from what was released: `dpbt.Purse` is
-    for that.
+    another, but their number and their costs may not follow from what was released:
+    `dpbt.Filter` is for that.
 
     - A part without a delta counts with the delta of its samplers, if another part has one.
     - Each part's claim is for tables within its own `rows`. So under add/remove the sum's claim is

@@ -1,77 +1,25 @@
-"""Ledgers as JSON content, and back."""
+"""Ledgers as records of files, and back."""
 
 import dataclasses
+import math
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeVar
+
+import msgspec
 
 from dpbt.base import relation, relation_name
-from dpbt.modelfiles import from_number
-from dpbt.privacy import entries, mechanisms
+from dpbt.formats import ChoiceRecord, LedgerRecord, LineRecord, decode
+from dpbt.privacy import mechanisms
 from dpbt.privacy.accounting.choices import Choice, ChoiceLedger, with_choice
 from dpbt.privacy.accounting.events import Event, Line
 from dpbt.privacy.accounting.ledger import Ledger, composed
 
-
-def to_json(book: Ledger) -> dict[str, Any]:
-    """The numbers and words of a ledger, from which `from_json` makes it again.
-
-    A sum has its parts, beside all of their lines.
-    """
-    content = {
-        "relation": relation_name(book.relation),
-        "rows": book.rows,
-        "rows_per_person": book.rows_per_person,
-        "epsilon": from_number(book.epsilon),
-        "delta": from_number(book.delta),
-        "sampler_delta": from_number(book.sampler_delta),
-        "exact": book.exact,
-        "unprotected": list(book.unprotected),
-        "key": book.key,
-        "lines": [content_of(line) for line in book.lines],
-        **_choice_to_json(book),
-    }
-    if book.parts:
-        content["parts"] = [to_json(part) for part in book.parts]
-    return content
+T = TypeVar("T")
 
 
-def _choice_to_json(book: Ledger) -> dict[str, Any]:
-    """The entry of a choice, where the ledger is of one."""
-    if not isinstance(book, ChoiceLedger):
-        return {}
-    content = dataclasses.asdict(book.choice)
-    for name in _NUMBERS:
-        content[name] = from_number(content[name])
-    return {"choice": content}
-
-
-_NUMBERS = ("epsilon", "rho", "mu", "gap", "tail", "gamma", "eta")
-
-
-def _choice(content: Mapping[str, Any]) -> Choice:
-    kept = {field.name: content[field.name] for field in dataclasses.fields(Choice)}
-    return Choice(**{**kept, **{name: float(content[name]) for name in _NUMBERS}})
-
-
-def content_of(line: Line) -> dict[str, Any]:
-    """The numbers and words of a line, from which `line_of` makes it again."""
-    event = line.event
-    return {
-        "site": line.site,
-        "mechanism": line.mechanism.name,
-        "releases": event.releases,
-        "sensitivity": from_number(line.sensitivity),
-        "scale": from_number(line.scale),
-        "scale_unit": from_number(float(event.scale_unit)),
-        "theorem": event.theorem,
-        "count": int(event.count),
-        "moved": None if event.moved is None else int(event.moved),
-        "unit": event.unit,
-        "times": int(line.times),
-        "gap": from_number(line.gap),
-        "tail": from_number(line.tail),
-        "exact": line.exact,
-    }
+def to_json(ledger: Ledger) -> dict[str, Any]:
+    """The numbers and words of a ledger as JSON content, from which `from_json` makes it again."""
+    return msgspec.to_builtins(to_record(ledger))
 
 
 def from_json(content: Mapping[str, Any]) -> Ledger:
@@ -80,41 +28,88 @@ def from_json(content: Mapping[str, Any]) -> Ledger:
     Raises:
         ValueError: for a mechanism that is not of dpbt, or content that is no ledger.
     """
-    entries.check("the ledger", content, entries.LEDGER)
-    delta = float(content["delta"])
-    if "parts" in content:
-        return composed([from_json(part) for part in content["parts"]], delta)
-    book = Ledger(
-        relation(content["relation"]),
-        tuple(line_of(entry) for entry in content["lines"]),
-        delta,
-        tuple(content["unprotected"]),
-        content["key"],
-        content["rows"],
-        content["rows_per_person"],
+    return of_record(decode(LedgerRecord, content, "the ledger"))
+
+
+def to_record(ledger: Ledger) -> LedgerRecord:
+    """The numbers and words of a ledger. A sum has its parts, beside all of their lines."""
+    own = ("rows", "rows_per_person", "epsilon", "delta", "sampler_delta", "exact", "key")
+    fields = {name: getattr(ledger, name) for name in own}
+    choice = None
+    if isinstance(ledger, ChoiceLedger):
+        choice = _record(ChoiceRecord, dataclasses.asdict(ledger.choice))
+    return _record(
+        LedgerRecord,
+        {
+            **fields,
+            "relation": relation_name(ledger.relation),
+            "unprotected": list(ledger.unprotected),
+            "lines": [line_record(line) for line in ledger.lines],
+            "choice": choice,
+            "parts": [to_record(part) for part in ledger.parts],
+        },
     )
-    if "choice" not in content:
-        return book
-    *fit, score = book.lines
-    fitted = dataclasses.replace(book, lines=tuple(fit))
-    return with_choice(fitted, book.key, _choice(content["choice"]), score)
 
 
-def line_of(entry: Mapping[str, Any]) -> Line:
-    """The line that `content_of` kept.
+def line_record(line: Line) -> LineRecord:
+    """The numbers and words of a line, from which `line_of` makes it again."""
+    own = {name: getattr(line, name) for name in _OF_LINES}
+    return _record(LineRecord, {**vars(line.event), **own, "mechanism": line.mechanism.name})
+
+
+_OF_LINES = ("times", "gap", "tail", "exact")
+
+
+def _record(kind: type[T], fields: Mapping[str, Any]) -> T:
+    """A record of plain numbers and words; an infinite number is a word."""
+    plain = {
+        name: value.item() if hasattr(value, "item") else value for name, value in fields.items()
+    }
+    words = {name: "inf" if value == math.inf else value for name, value in plain.items()}
+    return decode(kind, words, "the ledger")
+
+
+def of_record(record: LedgerRecord) -> Ledger:
+    """The ledger of a record.
 
     Raises:
         ValueError: for a mechanism that is not of dpbt.
     """
-    name = entry["mechanism"]
-    if name not in mechanisms.BY_NAME:
+    if record.parts:
+        return composed([of_record(part) for part in record.parts], record.delta)
+    ledger = Ledger(
+        relation(record.relation),
+        tuple(map(line_of, record.lines)),
+        record.delta,
+        tuple(record.unprotected),
+        record.key,
+        record.rows,
+        record.rows_per_person,
+    )
+    if record.choice is None:
+        return ledger
+    *fit, score = ledger.lines
+    fitted = dataclasses.replace(ledger, lines=tuple(fit))
+    return with_choice(fitted, ledger.key, Choice(**_numbers(record.choice)), score)
+
+
+def line_of(record: LineRecord) -> Line:
+    """The line of a record.
+
+    Raises:
+        ValueError: for a mechanism that is not of dpbt.
+    """
+    if record.mechanism not in mechanisms.BY_NAME:
         raise ValueError(
-            f"the draw {entry['site']!r} is by a mechanism of its author's own, {name!r}, whose "
-            "price no file keeps; read the ledger as text"
+            f"the draw {record.site!r} is by a mechanism of its author's own, "
+            f"{record.mechanism!r}, whose price no file keeps; read the ledger as text"
         )
-    numbers = {field: float(entry[field]) for field in ("sensitivity", "scale", "scale_unit")}
-    kept = ("site", "releases", "theorem", "unit", "count", "moved")
-    words = {field: entry[field] for field in kept}
-    event = Event(mechanism=mechanisms.BY_NAME[name], **numbers, **words)
-    bits = float(entry["gap"]), float(entry["tail"])
-    return Line(event, entry["times"], *bits, entry["exact"])
+    fields: dict[str, Any] = {**_numbers(record), "mechanism": mechanisms.BY_NAME[record.mechanism]}
+    own = {name: fields.pop(name) for name in _OF_LINES}
+    return Line(Event(**fields), **own)
+
+
+def _numbers(record: msgspec.Struct) -> dict[str, Any]:
+    """The fields of a record, with infinite numbers in place of their word."""
+    fields = msgspec.structs.asdict(record)
+    return {name: math.inf if value == "inf" else value for name, value in fields.items()}

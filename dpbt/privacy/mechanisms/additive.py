@@ -10,8 +10,8 @@ from jax.scipy.special import log_ndtr
 from dpbt.base import Array
 from dpbt.privacy import variates
 from dpbt.privacy.keys import words
-from dpbt.privacy.mechanism import LIMB, Mechanism, Numbers, Sampler
-from dpbt.privacy.mechanisms.common import exact, positive, squared
+from dpbt.privacy.mechanism import LIMB, Mechanism, Numbers, Sampler, StepLoss
+from dpbt.privacy.mechanisms.common import exact, positive, pure
 from dpbt.privacy.mechanisms.prices import DISCRETE_LAPLACE, GAUSSIAN, LAPLACE
 
 MAX_DISCRETE_SCALE = 2.0**32
@@ -47,18 +47,15 @@ def _additive_divergence(
     return jnp.sum(each)
 
 
-def _gaussian_divergence(
+def _gaussian_loss(
     value: Array, scale: Numbers, other_value: Array, other_scale: Numbers
-) -> Array:
+) -> StepLoss:
     same = jnp.all((value == other_value) & (scale == other_scale))
-    return jnp.where(same, 0.0, jnp.inf)
-
-
-def _gaussian_rho(value: Array, scale: Numbers, other_value: Array, other_scale: Numbers) -> Array:
-    same = jnp.where(scale == other_scale, 0.0, jnp.inf)
     moved = jnp.abs(jnp.asarray(value - other_value, jnp.float32))
     private = jnp.where(scale > 0, (moved / positive(scale)) ** 2 / 2, jnp.inf)
-    return jnp.sum(jnp.where(moved > 0, private, 0)) + same
+    rho = jnp.sum(jnp.where(moved > 0, private, 0))
+    rho = rho + jnp.where(scale == other_scale, 0.0, jnp.inf)
+    return StepLoss(jnp.where(same, 0.0, jnp.inf), rho)
 
 
 def _saturated(total: Array) -> Array:
@@ -142,10 +139,10 @@ discrete_laplace = Mechanism(
     "discrete laplace",
     _discrete_laplace_sample,
     _discrete_laplace_log_prob,
-    _additive_divergence,
-    squared(_additive_divergence),
-    DISCRETE_LAPLACE,
-    Sampler(gap=2.0**-28, tail=_laplace_tail, most=MAX_DISCRETE_SCALE),
+    pure(_additive_divergence),
+    DISCRETE_LAPLACE._replace(
+        sampler=Sampler(gap=2.0**-28, tail=_laplace_tail, most=MAX_DISCRETE_SCALE)
+    ),
     wide=_discrete_laplace_wide,
 )
 """Integer value plus two-sided geometric noise, p(k) proportional to exp(-|k| / scale).
@@ -226,10 +223,8 @@ rounded_gaussian = Mechanism(
     "rounded gaussian",
     _rounded_gaussian_sample,
     _rounded_gaussian_log_prob,
-    _gaussian_divergence,
-    _gaussian_rho,
-    GAUSSIAN,
-    Sampler(gap=2.0**-29, tail=_gaussian_tail, most=MAX_DISCRETE_SCALE),
+    _gaussian_loss,
+    GAUSSIAN._replace(sampler=Sampler(gap=2.0**-29, tail=_gaussian_tail, most=MAX_DISCRETE_SCALE)),
     wide=_rounded_gaussian_wide,
 )
 """round(value + N(0, scale^2)) of an integer value, to multiples of `rounding_step(scale)`.
@@ -263,8 +258,7 @@ laplace = Mechanism(
     "laplace",
     _laplace_sample,
     _laplace_log_prob,
-    _additive_divergence,
-    squared(_additive_divergence),
+    pure(_additive_divergence),
     LAPLACE,
 )
 """Real value plus Laplace(scale) noise: epsilon = L1 sensitivity / scale (Dwork et al., 2006).
@@ -288,8 +282,7 @@ gaussian = Mechanism(
     "gaussian",
     _gaussian_sample,
     _gaussian_log_prob,
-    _gaussian_divergence,
-    _gaussian_rho,
+    _gaussian_loss,
     GAUSSIAN,
 )
 """Real value plus N(0, scale^2): (L2 sensitivity)^2 / (2 scale^2)-zCDP, without a pure epsilon.

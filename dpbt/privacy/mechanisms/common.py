@@ -5,10 +5,10 @@ from collections.abc import Callable
 import jax.numpy as jnp
 
 from dpbt.base import Array
-from dpbt.privacy.mechanism import Numbers
+from dpbt.privacy.mechanism import Numbers, StepLoss
 
 Divergence = Callable[[Array, Numbers, Array, Numbers], Array]
-"""(value, scale, other value, its scale) -> f32[]: the cost of telling the two values apart."""
+"""(value, scale, other value, its scale) -> f32[]: the largest absolute log ratio of densities."""
 
 
 def no_tail(shift: float) -> float:
@@ -27,10 +27,11 @@ def exact(output: Array, value: Array) -> Array:
     return jnp.where(output == value, 0.0, -jnp.inf)
 
 
-def squared(divergence: Divergence) -> Divergence:
-    """The zCDP cost of a pure mechanism: epsilon^2 / 2 (Bun & Steinke, 2016, Proposition 1.4)."""
+def pure(divergence: Divergence) -> Callable[..., StepLoss]:
+    """The loss of a pure mechanism: rho is epsilon^2 / 2 (Bun & Steinke, 2016, Proposition 1.4)."""
 
-    def rho(value: Array, scale: Numbers, other_value: Array, other_scale: Numbers) -> Array:
-        return divergence(value, scale, other_value, other_scale) ** 2 / 2
+    def loss(value: Array, scale: Numbers, other_value: Array, other_scale: Numbers) -> StepLoss:
+        epsilon = divergence(value, scale, other_value, other_scale)
+        return StepLoss(epsilon, epsilon**2 / 2)
 
-    return rho
+    return loss

@@ -9,8 +9,8 @@ import numpy as np
 from dpbt.base import UNSPLIT, Array
 from dpbt.privacy import variates
 from dpbt.privacy.keys import words
-from dpbt.privacy.mechanism import Mechanism, Numbers, Sampler
-from dpbt.privacy.mechanisms.common import no_tail, positive, squared
+from dpbt.privacy.mechanism import Mechanism, Numbers, Sampler, StepLoss
+from dpbt.privacy.mechanisms.common import no_tail, positive, pure
 from dpbt.privacy.mechanisms.prices import BOUNDED_RANGE, PURE
 from dpbt.privacy.mechanisms.scores import Scores, doubles, shape
 
@@ -164,33 +164,24 @@ def _pmf_divergence(p: Array, q: Array) -> Array:
     return jnp.maximum(jnp.sum(jnp.max(ratio, axis=-1)), jnp.sum(jnp.max(-ratio, axis=-1)))
 
 
-def _exponential_divergence(
+def _exponential_loss(
     scores: Array | Scores, scale: Numbers, other_scores: Array | Scores, other_scale: Numbers
-) -> Array:
+) -> StepLoss:
+    """Bounded range: rho is (range of the log ratio)^2 / 8 a draw (Cesar & Rogers, 2021)."""
     p, q = _exponential_pmf(scores, scale), _exponential_pmf(other_scores, other_scale)
-    differ = _no_candidate(scores) != _no_candidate(other_scores)
-    return jnp.where(jnp.any(differ), jnp.inf, _pmf_divergence(p, q))
-
-
-def _exponential_rho(
-    scores: Array | Scores, scale: Numbers, other_scores: Array | Scores, other_scale: Numbers
-) -> Array:
-    """Bounded range: (range of the log ratio)^2 / 8 for each draw (Cesar & Rogers, 2021)."""
-    p, q = _exponential_pmf(scores, scale), _exponential_pmf(other_scores, other_scale)
+    none, other_none = _no_candidate(scores), _no_candidate(other_scores)
+    largest = jnp.where(jnp.any(none != other_none), jnp.inf, _pmf_divergence(p, q))
     ratio = jnp.where(jnp.isneginf(p) & jnp.isneginf(q), jnp.nan, p - q)
     spread = jnp.nanmax(ratio, axis=-1) - jnp.nanmin(ratio, axis=-1)
-    none = _no_candidate(scores) & _no_candidate(other_scores)
-    return jnp.sum(jnp.where(none, 0.0, spread**2 / 8))
+    return StepLoss(largest, jnp.sum(jnp.where(none & other_none, 0.0, spread**2 / 8)))
 
 
 exponential = Mechanism(
     "exponential",
     _exponential_sample,
     _exponential_log_prob,
-    _exponential_divergence,
-    _exponential_rho,
-    BOUNDED_RANGE,
-    Sampler(gap=2.0**-28, tail=no_tail),
+    _exponential_loss,
+    BOUNDED_RANGE._replace(sampler=Sampler(gap=2.0**-28, tail=no_tail)),
 )
 """Candidate k of [..., K] with probability proportional to exp(score / scale).
 
@@ -285,10 +276,8 @@ noisy_max = Mechanism(
     "noisy max",
     _noisy_max_sample,
     _noisy_max_log_prob,
-    _noisy_max_divergence,
-    squared(_noisy_max_divergence),
-    PURE,
-    Sampler(gap=2.0**-28, tail=no_tail),
+    pure(_noisy_max_divergence),
+    PURE._replace(sampler=Sampler(gap=2.0**-28, tail=no_tail)),
 )
 """Index of the largest of [..., K] finite scores after independent Laplace(scale) noise on each.
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from dpbt.base import Array
 from dpbt.privacy.keys import words
-from dpbt.privacy.mechanism import Mechanism, Numbers, Sampler
+from dpbt.privacy.mechanism import Mechanism, Numbers, Sampler, StepLoss
 from dpbt.privacy.mechanisms.common import no_tail
 from dpbt.privacy.mechanisms.prices import FREE
 
@@ -72,21 +72,20 @@ def _uniform_log_prob(output: Array, value: Array, scale: Numbers) -> Array:
     return jnp.where(inside, -jnp.log(jnp.asarray(scale, jnp.float32)), -jnp.inf)
 
 
-def _uniform_divergence(
+def _uniform_loss(
     value: Array, scale: Numbers, other_value: Array, other_scale: Numbers
-) -> Array:
+) -> StepLoss:
     del value, other_value
-    return jnp.where(scale == other_scale, 0.0, jnp.inf)
+    told_apart = jnp.where(scale == other_scale, 0.0, jnp.inf)
+    return StepLoss(told_apart, told_apart)
 
 
 uniform = Mechanism(
     "uniform",
     _uniform_sample,
     _uniform_log_prob,
-    _uniform_divergence,
-    _uniform_divergence,
-    FREE,
-    Sampler(gap=0.0, tail=no_tail),
+    _uniform_loss,
+    FREE._replace(sampler=Sampler(gap=0.0, tail=no_tail)),
     public=True,
 )
 """Public randomness: reals in [0, scale), or integers 0..scale - 1 where the value holds integers.

@@ -4,10 +4,10 @@
 `from_csv` reads a person's own file.
 """
 
-from experiments.common.data.bundled import breast_cancer as breast_cancer
 from experiments.common.data.dataset import Dataset as Dataset
-from experiments.common.data.own import declared as declared
-from experiments.common.data.own import from_csv as from_csv
+from experiments.common.data.dataset import breast_cancer as breast_cancer
+from experiments.common.data.dataset import declared as declared
+from experiments.common.data.dataset import from_csv as from_csv
 from experiments.common.data.registry import ENTRIES as ENTRIES
 from experiments.common.data.registry import NOCK_HENECKA as NOCK_HENECKA
 from experiments.common.data.registry import is_there as is_there

@@ -3,10 +3,10 @@
 import argparse
 import json
 import sys
-from collections.abc import Iterable
 
 from dpbt.data.domains import Boolean, Column, Nominal, Numeric, predicates
 from dpbt.privacy.accounting import align
+from experiments.common import tables
 from experiments.common.data.entry import Entry
 from experiments.common.data.fetch import fetch, sha256
 from experiments.common.data.registry import ENTRIES, NOCK_HENECKA, entry, find, places
@@ -75,39 +75,27 @@ def _check(options: argparse.Namespace) -> None:
     for found in ENTRIES.values():
         domain = found.domain(10)
         words, where = status(found, options.data)
-        values = (
-            found.name,
-            found.rows,
-            len(domain),
-            len(predicates(domain)),
-            words,
-            where,
-            found.licence,
-        )
+        sizes = (found.rows, len(domain), len(predicates(domain)))
+        values = (found.name, *sizes, words, where, found.licence)
         lines.append(dict(zip(FIELDS, values, strict=True)))
     if options.json:
         print(json.dumps(lines, indent=1))
         return
-    head = [*FIELDS[:3], "splits at 10 bins", *FIELDS[4:]]
-    print(align([head, *([str(cell) for cell in line.values()] for line in lines)]))
+    head = ["splits at 10 bins" if name == "splits" else name for name in FIELDS]
+    print(tables.aligned(head, ([str(cell) for cell in line.values()] for line in lines)))
     absent = [line["name"] for line in lines if line["status"] == "absent"]
-    print(
-        f"\nsearched {', '.join(map(str, places(options.data)))}; "
-        f"{len(lines) - len(absent)} of {len(lines)} are there"
-    )
+    there = f"{len(lines) - len(absent)} of {len(lines)} are there"
+    print(f"\nsearched {', '.join(map(str, places(options.data)))}; {there}")
     if absent:
-        print(
-            f"absent: {', '.join(absent)}; `python -m experiments data fetch NAME` downloads "
-            f"one, and `... show NAME` prints its source"
-        )
+        advice = "`python -m experiments data fetch NAME` downloads one, and `... show NAME` prints"
+        print(f"absent: {', '.join(absent)}; {advice} its source")
 
 
 def _show(found: Entry, options: argparse.Namespace) -> None:
-    words, where = status(found, options.data)
+    more = ", the last file's rows are the canonical test set" if len(found.files) > 1 else ""
     pairs = {
         "title": found.title,
-        "rows": f"{found.rows}"
-        + (", the last file's rows are the canonical test set" if len(found.files) > 1 else ""),
+        "rows": f"{found.rows}{more}",
         "rule": found.rule,
         "missing": found.missing,
         "note": found.note,
@@ -115,37 +103,28 @@ def _show(found: Entry, options: argparse.Namespace) -> None:
         "cite": found.citation,
         "page": found.page,
         "licence": found.licence,
-        "here": f"{words} {where}".strip(),
+        "here": " ".join(status(found, options.data)).strip(),
         "not fetched": found.unavailable,
     }
+    files = [
+        (file.name, file.url or "no download", file.sha256 or "sha256 not known")
+        for file in found.files
+    ]
+    columns = [(name, _words(column)) for name, column in found.domain(10).items()]
     print(f"{found.name}\n")
     print(align([(name, text) for name, text in pairs.items() if text]))
-    print("\nfiles:")
-    print(
-        align(
-            [
-                (file.name, file.url or "no download", file.sha256 or "sha256 not known")
-                for file in found.files
-            ]
-        )
-    )
-    print("\npublic domain:")
-    print(align(list(_domain(found.domain(10).items()))))
+    print(f"\nfiles:\n{align(files)}\n\npublic domain:\n{align(columns)}")
 
 
-def _domain(columns: Iterable[tuple[str, Column]]) -> Iterable[tuple[str, str]]:
-    for name, column in columns:
-        match column:
-            case Numeric():
-                yield (
-                    name,
-                    f"{column.low:g} to {column.high:g}"
-                    + (", may be missing" if column.missing else ""),
-                )
-            case Nominal():
-                yield name, " ".join(column.values)
-            case Boolean():
-                yield name, "yes or no"
+def _words(column: Column) -> str:
+    match column:
+        case Numeric():
+            missing = ", may be missing" if column.missing else ""
+            return f"{column.low:g} to {column.high:g}{missing}"
+        case Nominal():
+            return " ".join(column.values)
+        case Boolean():
+            return "yes or no"
 
 
 def _fetch(options: argparse.Namespace) -> None:

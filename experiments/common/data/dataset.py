@@ -1,15 +1,29 @@
-"""A data set in memory: raw columns, labels, and the public domain that turns them into splits."""
+"""A data set in memory: a person's own, or one that ships with scikit-learn."""
 
 import dataclasses
 from collections.abc import Mapping
 from functools import cached_property
+from pathlib import Path
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from dpbt.base import Table
-from dpbt.data.domains import Domain, encode, questions
+from dpbt.commands.errors import InputError, of_input
+from dpbt.data.cells import read_truths
+from dpbt.data.domains import (
+    Columns,
+    Domain,
+    Label,
+    Nominal,
+    Numeric,
+    encode,
+    questions,
+    read_domain,
+)
+from dpbt.data.files import read_csv
 from dpbt.data.questions import splits_of
 
 
@@ -52,3 +66,140 @@ class Dataset:
         columns = {name: column[rows] for name, column in self.columns.items()}
         test = None if self.test is None else self.test[rows]
         return dataclasses.replace(self, columns=columns, label=self.label[rows], test=test)
+
+
+# Feature -> bounds of its (mean, standard error, worst): round numbers around the ranges that
+# scikit-learn's description of the data set prints.
+_CANCER_BOUNDS = {
+    "radius": ((5, 30), (0, 3), (5, 40)),
+    "texture": ((5, 40), (0, 5), (10, 50)),
+    "perimeter": ((40, 200), (0, 25), (50, 260)),
+    "area": ((100, 2600), (0, 600), (150, 4500)),
+    "smoothness": ((0.05, 0.2), (0, 0.04), (0.05, 0.25)),
+    "compactness": ((0, 0.4), (0, 0.15), (0, 1.2)),
+    "concavity": ((0, 0.5), (0, 0.4), (0, 1.3)),
+    "concave points": ((0, 0.25), (0, 0.06), (0, 0.3)),
+    "symmetry": ((0.1, 0.35), (0, 0.08), (0.1, 0.7)),
+    "fractal dimension": ((0.04, 0.1), (0, 0.03), (0.05, 0.25)),
+}
+
+
+def breast_cancer(bins: int = 10) -> Dataset:
+    """Breast Cancer Wisconsin (Diagnostic), 569 x 30; the positive class is malignant.
+
+    Args:
+        bins: intervals of each column, within round bounds.
+    """
+    from sklearn.datasets import load_breast_cancer
+
+    bunch: Any = load_breast_cancer()
+    domain: dict[str, Numeric] = {}
+    for kind, place in (("mean", 0), ("error", 1), ("worst", 2)):
+        for feature, bounds in _CANCER_BOUNDS.items():
+            name = f"{feature} error" if kind == "error" else f"{kind} {feature}"
+            domain[name] = Numeric(*(float(bound) for bound in bounds[place]), bins=bins)
+    columns = {str(name): bunch.data[:, k] for k, name in enumerate(bunch.feature_names)}
+    return Dataset("breast cancer", domain, columns, np.asarray(bunch.target == 0))
+
+
+def iris(bins: int) -> tuple[Domain, Columns, Nominal, np.ndarray]:
+    """Iris, 150 x 4, of three classes.
+
+    Args:
+        bins: intervals of each column, from 0 to 10 cm.
+
+    Returns:
+        The domain, its columns, the declared classes, and the words of the rows' classes.
+    """
+    from sklearn.datasets import load_iris
+
+    bunch: Any = load_iris()
+    names = [str(name) for name in bunch.feature_names]
+    domain = {name: Numeric(0.0, 10.0, bins=bins) for name in names}
+    columns = {name: bunch.data[:, k] for k, name in enumerate(names)}
+    kind = Nominal(("setosa", "versicolor", "virginica"))
+    return domain, columns, kind, np.asarray(bunch.target_names)[bunch.target].astype(str)
+
+
+# Measurements in their own units: years, kg/m^2, mm Hg, and blood serum.
+_DIABETES_BOUNDS = {
+    "age": (15, 85),
+    "sex": (1, 2),
+    "bmi": (15, 45),
+    "bp": (50, 150),
+    "s1": (50, 350),
+    "s2": (20, 280),
+    "s3": (10, 110),
+    "s4": (1, 10),
+    "s5": (3, 7),
+    "s6": (50, 150),
+}
+
+
+def diabetes(bins: int) -> tuple[Domain, Columns, Numeric, np.ndarray]:
+    """Diabetes, 442 x 10, with a score of the illness after a year.
+
+    Args:
+        bins: intervals of each column, within round bounds.
+
+    Returns:
+        The domain, its columns, the declared range of the score, and the scores.
+    """
+    from sklearn.datasets import load_diabetes
+
+    bunch: Any = load_diabetes(scaled=False)
+    domain = {
+        name: Numeric(float(low), float(high), bins=bins)
+        for name, (low, high) in _DIABETES_BOUNDS.items()
+    }
+    columns = {name: bunch.data[:, k] for k, name in enumerate(_DIABETES_BOUNDS)}
+    return domain, columns, Numeric(0, 400), np.asarray(bunch.target, np.float64)
+
+
+def from_csv(data: str | Path, domain_file: str | Path) -> Dataset:
+    """A person's own data: a CSV file with a header, and a JSON file with its public domain.
+
+    `files.read_csv` reads the file. A row whose label is missing or neither class is left out. No
+    other row is left out or refused, because an error about private rows is a release.
+
+    Raises:
+        InputError: naming the file, if the domain is not as `domains.read_domain` describes, if the
+            CSV file is empty, or if its header lacks one of the columns.
+        OSError: if a file cannot be read.
+    """
+    domain, label = declared(domain_file)
+    with of_input(data):
+        rows = read_csv(data, domain, label)
+    negative, positive = label.classes or ("", "")  # two, as `declared` says
+    classes = read_truths(rows.labels, positive, negative)
+    here = classes != -1
+    columns = {name: _objects(column)[here] for name, column in rows.columns.items()}
+    return Dataset(Path(data).stem, domain, columns, classes[here] == 1, lines=len(classes))
+
+
+def declared(domain_file: str | Path) -> tuple[Domain, Label]:
+    """The public domain and the label that a JSON file declares.
+
+    Raises:
+        InputError: naming the file and what is wrong with it. Also for a label of several classes,
+            a number, and weights of rows.
+        OSError: if the file cannot be read.
+    """
+    try:
+        with of_input(domain_file):
+            domain, label = read_domain(domain_file)
+    except UnicodeDecodeError:
+        raise InputError(f"{domain_file}: not JSON: the file is not UTF-8 text") from None
+    if label.target is not None or label.weight is not None:
+        raise InputError(
+            f"{domain_file}: experiments learn two classes, and rows without weights; "
+            "`python -m dpbt fit` learns from this file"
+        )
+    return domain, label
+
+
+def _objects(column: list) -> np.ndarray:
+    """The same cells in an array, which masks can index."""
+    found = np.empty(len(column), object)
+    found[:] = column
+    return found

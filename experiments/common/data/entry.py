@@ -1,14 +1,30 @@
-"""An entry of the registry of data sets."""
+"""The entries of the registry, which `datasets.toml` declares.
+
+A table of the file is a data set, with the attributes of `Entry` and `Layout` as its keys. `like`
+takes all other keys from another data set. Numbers in braces, as in `band {1..60}`, stand for many
+names, and so do words in braces. A column of the file has
+
+- `[low, high]`, or `[low, high, "missing"]` where numbers can be missing;
+- words, the values of a nominal column; or a table with `values` and `other`;
+- `true` for a Boolean column, and `false` for a column that is not read;
+- a table with `positive` and `negative`, the values of the label.
+"""
 
 import dataclasses
-from collections.abc import Callable, Mapping
+import itertools
+import re
+import tomllib
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote
 
-from dpbt.data.domains import Domain, Nominal, Numeric
-from experiments.common.data.reading import Layout
+from dpbt.data.domains import Boolean, Column, Domain, Nominal, Numeric
+from experiments.common.data import unpack
+from experiments.common.data.reading import Layout, libsvm, separated
 
-_UCI = "https://archive.ics.uci.edu"
+UCI = "https://archive.ics.uci.edu"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -19,7 +35,7 @@ class File:
         name: the file that is read, as its source calls it (after unpacking).
         sha256: SHA-256 of the file; "" if it is not known.
         url: the address of the file, or of the archive or workbook that holds it; "" if it cannot
-            be downloaded.
+            be downloaded. In `datasets.toml`, `uci` has its folder and name at the UCI repository.
         exact: whether the sha256 is known to be that of the source's file. If not, it is that of
             the registry's copy, and another download is kept, with a note, if it can be read.
         unpack: (download, file) -> None, for an archive or a workbook.
@@ -28,8 +44,8 @@ class File:
     """
 
     name: str
-    sha256: str
-    url: str
+    sha256: str = ""
+    url: str = ""
     exact: bool = True
     unpack: Callable[[Path, Path], object] | None = None
     download_sha256: str = ""
@@ -48,7 +64,7 @@ class Entry:
     Attributes:
         name: the data set's name.
         title: the source's title, with a note of what was left out.
-        page: the source's page.
+        page: the source's page; in `datasets.toml` its address, or its number at UCI's repository.
         citation: the work to cite.
         files: the files whose rows make the data set, in order. If there are two, the second is the
             canonical test set.
@@ -58,7 +74,7 @@ class Entry:
         layout: how the files hold the table.
         missing: how missing values are written, in words.
         licence: the licence that the source states.
-        folder: the data set's folder, if it is not its name.
+        folder: the data set's folder.
         first: whether only the first N rows are read.
         note: what to know before comparing results.
         unavailable: why the data set cannot be downloaded, and what to do.
@@ -80,51 +96,96 @@ class Entry:
     note: str = ""
     unavailable: str = ""
 
-    def __post_init__(self):
-        object.__setattr__(self, "folder", self.folder or self.name)
 
-
-def page(number: int) -> str:
-    """The address of a data set's page at the UCI repository."""
-    return f"{_UCI}/dataset/{number}"
-
-
-def uci(path: str, sha256: str, exact: bool = True) -> File:
-    """A file of the UCI repository that needs no unpacking."""
-    return File(path.rpartition("/")[2], sha256, uci_url(path), exact)
-
-
-def uci_url(path: str) -> str:
-    """The address of a file at the UCI repository, by its folder and name there."""
-    return f"{_UCI}/ml/machine-learning-databases/{quote(path)}"
-
-
-Bounds = Mapping[str, tuple[float, float]]
-
-
-def numeric(bounds: Bounds, bins: int, missing: bool = False) -> dict[str, Numeric]:
-    """A numeric column for each name, in [low, high]."""
+def entries() -> dict[str, Entry]:
+    """Name -> entry, in the order of `datasets.toml`."""
+    declared = tomllib.loads(Path(__file__).with_name("datasets.toml").read_text())
     return {
-        name: Numeric(float(low), float(high), bins, missing)
-        for name, (low, high) in bounds.items()
+        name: _entry(name, {**declared.get(own.pop("like", ""), {}), **own})
+        for name, own in declared.items()
     }
 
 
-def words(text: str) -> tuple[str, ...]:
-    """The words of a text, which blanks separate."""
-    return tuple(text.split())
+def _entry(name: str, given: dict[str, Any]) -> Entry:
+    columns = {one: kind for names, kind in given["columns"].items() for one in _names(names)}
+    layout = _layout(columns, given)
+    if isinstance(given["page"], int):
+        given["page"] = f"{UCI}/dataset/{given['page']}"
+    known = [field.name for field in dataclasses.fields(Entry)]
+    words = {key: given[key] for key in known if key in given}
+    words |= {"name": name, "folder": given.get("folder", name)}
+    words["files"] = tuple(_file(file, layout.names) for file in given["files"])
+    return Entry(**words, domain=partial(_domain, columns), layout=layout)
 
 
-def nominal(values: Mapping[str, str]) -> dict[str, Nominal]:
-    """A nominal column for each name; its values are separated by blanks."""
-    return {name: Nominal(words(text)) for name, text in values.items()}
+def _layout(columns: Mapping[str, Any], given: Mapping[str, Any]) -> Layout:
+    """How the files hold the columns; lines have commas, a separator, or LIBSVM's form."""
+    (label,) = (name for name, kind in columns.items() if _is_label(kind))
+    kind = columns[label]
+    classes = dict.fromkeys(_words(kind["positive"]), True)
+    classes |= dict.fromkeys(_words(kind["negative"]), False)
+    split = separated(given.get("separator", ",").strip() or None, given.get("remark", ""))
+    return Layout(
+        tuple(columns),
+        label,
+        classes,
+        libsvm(len(columns) - 1) if given.get("libsvm") else split,
+        header=given.get("header", False),
+        comments=tuple(given.get("comments", ())),
+        missing=given.get("missing_cell", "?"),
+        missing_numbers=tuple(given.get("missing_numbers", ())),
+    )
 
 
-def largest(value: str, *others: str) -> dict[str, bool]:
-    """The classes of one value against all others."""
-    return {value: True, **dict.fromkeys(others, False)}
+def _file(given: Mapping[str, Any], names: Sequence[str]) -> File:
+    words = {key: value for key, value in given.items() if key not in ("uci", "unpack")}
+    if "uci" in given:
+        words.setdefault("name", given["uci"].rpartition("/")[2])
+        words["url"] = f"{UCI}/ml/machine-learning-databases/{quote(given['uci'])}"
+    if "unpack" in given:
+        options = dict(given["unpack"])
+        by = options.pop("by")
+        if by == "workbook":
+            options["names"] = names
+        words["unpack"] = partial(getattr(unpack, by), **options)
+    return File(**words)
 
 
-def at_least(threshold: int, scores: range) -> dict[str, bool]:
-    """The classes of scores: those of at least `threshold` are positive."""
-    return {str(score): score >= threshold for score in scores}
+def _domain(columns: Mapping[str, Any], bins: int) -> Domain:
+    found = {name: _column(kind, bins) for name, kind in columns.items() if not _is_label(kind)}
+    return {name: column for name, column in found.items() if column is not None}
+
+
+def _is_label(kind: Any) -> bool:
+    return isinstance(kind, dict) and "positive" in kind
+
+
+def _column(kind: Any, bins: int) -> Column | None:
+    """The column of the domain that a kind declares, or None if it is not read."""
+    match kind:
+        case bool():
+            return Boolean() if kind else None
+        case [low, high, *missing]:
+            return Numeric(float(low), float(high), bins, bool(missing))
+        case {"values": values, "other": other}:
+            return Nominal(_words(values), other=other)
+        case _:
+            return Nominal(_words(kind))
+
+
+def _words(text: str) -> tuple[str, ...]:
+    return tuple(word for part in text.split() for word in _names(part))
+
+
+def _names(pattern: str) -> list[str]:
+    """The names that a pattern stands for, such as "band {1..60}" or "{left,right} ear"."""
+    choices: list[Iterable[str]] = []
+    for part in re.split(r"(\{.*?\})", pattern):
+        words, (first, dots, last) = part.strip("{}"), part.strip("{}").partition("..")
+        if not part.startswith("{"):
+            choices.append([part])
+        elif dots:
+            choices.append(map(str, range(int(first), int(last) + 1)))
+        else:
+            choices.append(words.split(","))
+    return ["".join(chosen) for chosen in itertools.product(*choices)]

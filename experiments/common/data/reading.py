@@ -19,15 +19,17 @@ LineReader = Callable[[str], list[str]]
 """From a line of a file to its cells."""
 
 
-def separated(separator: str | None = ",") -> LineReader:
+def separated(separator: str | None = ",", remark: str = "") -> LineReader:
     """The reader of cells between separators (None: runs of blanks).
 
-    It drops the blanks and quotes around a cell.
+    It drops the blanks and quotes around a cell, and a remark at the end of a line.
     """
-    return lambda line: [cell.strip(' \t"') for cell in line.split(separator)]
 
+    def split(line: str) -> list[str]:
+        kept = line.rstrip().removesuffix(remark) if remark else line
+        return [cell.strip(' \t"') for cell in kept.split(separator)]
 
-comma_separated = separated(",")
+    return split
 
 
 def libsvm(features: int) -> LineReader:
@@ -63,7 +65,7 @@ class Layout:
     names: tuple[str, ...]
     label: str
     classes: Mapping[str, bool]
-    split: LineReader = comma_separated
+    split: LineReader
     header: bool = False
     comments: tuple[str, ...] = ()
     missing: str = "?"

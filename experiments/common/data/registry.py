@@ -7,42 +7,18 @@ import numpy as np
 
 from dpbt.commands.errors import InputError
 from dpbt.data.domains import Domain
-from experiments.common.data import nock_henecka_large, nock_henecka_small, other_papers
-from experiments.common.data.bundled import breast_cancer
-from experiments.common.data.dataset import Dataset
-from experiments.common.data.entry import Entry, File
+from experiments.common.data.dataset import Dataset, breast_cancer
+from experiments.common.data.entry import Entry, File, entries
 from experiments.common.data.reading import Layout, Rows, read
 
-_MODULES = (nock_henecka_small, nock_henecka_large, other_papers)
-ENTRIES = {
-    entry.name: entry
-    for module in _MODULES
-    for entry in vars(module).values()
-    if isinstance(entry, Entry)
-}
+ENTRIES = entries()
 
-# The 19 domains of Nock & Henecka (2020) in the order of Table 2: by rows times features.
 NOCK_HENECKA = (
-    "transfusion",
-    "banknote",
-    "breast-wisc",
-    "ionosphere",
-    "sonar",
-    "yeast",
-    "wine-red",
-    "cardiotocography",
-    "creditcard-small",
-    "abalone",
-    "qsar",
-    "wine-white",
-    "page-blocks",
-    "mice",
-    "hill-valley-noise",
-    "hill-valley-nonoise",
-    "firmteacher",
-    "magic",
-    "eeg",
+    *("transfusion", "banknote", "breast-wisc", "ionosphere", "sonar", "yeast", "wine-red"),
+    *("cardiotocography", "creditcard-small", "abalone", "qsar", "wine-white", "page-blocks"),
+    *("mice", "hill-valley-noise", "hill-valley-nonoise", "firmteacher", "magic", "eeg"),
 )
+"""The 19 domains of Nock & Henecka (2020) in the order of Table 2: by rows times features."""
 
 
 def entry(name: str) -> Entry:

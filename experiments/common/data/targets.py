@@ -15,8 +15,7 @@ import numpy as np
 from dpbt.commands.errors import InputError
 from dpbt.data.domains import Columns, Domain, Nominal, Numeric
 from experiments.common.data import registry
-from experiments.common.data.bundled import diabetes, iris
-from experiments.common.data.entry import words
+from experiments.common.data.dataset import diabetes, iris
 from experiments.common.data.reading import Layout
 
 Kind = Nominal | Numeric
@@ -74,7 +73,7 @@ class Declared:
     absent: str | None = None
 
 
-_CLAVE = words("neutral reverse forward incoherent")
+_CLAVE = ("neutral", "reverse", "forward", "incoherent")
 _NO_CLAVE = "none"
 
 
@@ -92,11 +91,12 @@ def _clave_layout() -> Layout:
     return dataclasses.replace(held, names=names, split=_clave_cells)
 
 
+_SITES = ("CYT", "NUC", "MIT", "ME3", "ME2", "ME1", "EXC", "VAC", "POX", "ERL")
 CLASSES = {
-    "yeast": Declared("yeast", "site", Nominal(words("CYT NUC MIT ME3 ME2 ME1 EXC VAC POX ERL"))),
-    "cardiotocography": Declared("cardiotocography", "NSP", Nominal(words("1 2 3"))),
-    "page-blocks": Declared("page-blocks", "class", Nominal(words("1 2 3 4 5"))),
-    "covertype": Declared("covertype", "type", Nominal(words("1 2 3 4 5 6 7"))),
+    "yeast": Declared("yeast", "site", Nominal(_SITES)),
+    "cardiotocography": Declared("cardiotocography", "NSP", Nominal(tuple("123"))),
+    "page-blocks": Declared("page-blocks", "class", Nominal(tuple("12345"))),
+    "covertype": Declared("covertype", "type", Nominal(tuple("1234567"))),
     "firmteacher": Declared(
         "firmteacher", "direction", Nominal(_CLAVE), _clave_layout(), _NO_CLAVE
     ),

@@ -26,7 +26,7 @@ from dpbt.data.tables import take
 from experiments.common import commands, data, peers, protocols, results
 from experiments.papers.asadi_2022 import table as tables
 from experiments.papers.asadi_2022.features import load
-from experiments.papers.asadi_2022.jobs import add_folds, add_options
+from experiments.papers.asadi_2022.jobs import add_folds, add_options, mean_and_sd
 from experiments.papers.asadi_2022.settings import DATASETS, EPSILONS, RELATION
 
 BINS = 64
@@ -48,7 +48,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     add_options(parser, DATASETS)
     parser.set_defaults(keys=KEYS)
     add_folds(parser)
-    commands.add_smoke(parser)
+    commands.add_shared(parser, smoke=True)
 
 
 def run(options: argparse.Namespace) -> None:
@@ -118,9 +118,7 @@ class _Rows:
             "protocol": self.protocol,
             "method": method,
             "epsilon": epsilon,
-            "accuracy_mean": float(np.mean(accuracy)),
-            "accuracy_sd": float(np.std(accuracy, ddof=1)) if len(accuracy) > 1 else 0.0,
-            "keys": len(accuracy),
+            **mean_and_sd("accuracy", accuracy),
         }
 
     def auto(self, epsilon: float) -> list[float]:

@@ -6,7 +6,7 @@ in five folds, with other folds for every key; the paper does not say how many f
 
 import argparse
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -16,15 +16,15 @@ from dpbt import recipes
 from dpbt.base import Recipe
 from dpbt.commands.errors import InputError, of_input
 from dpbt.sweeps import plan, runner, storage
-from experiments.common import commands, protocols, results
+from experiments.common import aggregated, commands, protocols, results
 from experiments.common.progress import progress
+from experiments.papers.asadi_2022 import table
 from experiments.papers.asadi_2022.features import load, training_rows
 from experiments.papers.asadi_2022.settings import (
     DATASETS,
     FEATURES,
     LEARNERS,
     NAME,
-    PAPER,
     RELATION,
 )
 
@@ -66,9 +66,13 @@ def add_options(parser: argparse.ArgumentParser, datasets: Sequence[str] | None)
     parser.add_argument("--features", choices=FEATURES, default="intervals", help=words)
     commands.add_count(parser, "--keys", 20, "number of repetitions")
     commands.add_seed(parser, "keys and folds")
-    commands.add_data(parser)
-    commands.add_out(parser, results.folder(NAME), "; a run resumes there")
-    commands.add_json(parser, "print a JSON list")
+    commands.add_shared(
+        parser,
+        data=True,
+        out=results.folder(NAME),
+        about="; a run resumes there",
+        json="print a JSON list",
+    )
 
 
 def add_folds(parser: argparse.ArgumentParser) -> None:
@@ -126,19 +130,19 @@ def job(
     """
     keys = keys or int(options.keys)
     seed = int(options.seed) if seed is None else seed
-    table, test, words = load(dataset, options.features, options.data)
+    rows, test, words = load(dataset, options.features, options.data)
     if cross_validated:
-        table, test = training_rows(table, test), None
+        rows, test = training_rows(rows, test), None
 
     if test is None:
-        label, seeds = np.asarray(table.target), range(seed, seed + keys)
+        label, seeds = np.asarray(rows.target), range(seed, seed + keys)
         folds, repeats = options.folds, 1
         split = protocols.cross_validation(label, folds, seeds)
     else:
         folds, repeats, split = 1, keys, protocols.canonical(test)
 
-    rows = int(split.train.sum(axis=1).max())
-    task = plan.Task(dataset, table, split.train, split.test, {"rows": rows})
+    public = {"rows": int(split.train.sum(axis=1).max())}
+    task = plan.Task(dataset, rows, split.train, split.test, public)
     name = f"smooth_boosting_{dataset}"
     with of_input():
         sweep = plan.Sweep(name, lazybb, tuple(blocks), repeats, seed)
@@ -184,27 +188,58 @@ def summary(work: Job, accuracy: np.ndarray, comparable: bool) -> list[results.L
         comparable: whether settings and features are the paper's. If so, its printed accuracies
             stand beside those of pure 1-rules.
     """
+    printed = {
+        (at["dataset"], float(at["epsilon"])): number
+        for row in ("table-4", "table-11")
+        for at, number in aggregated.printed(NAME, row)
+    }
     lines = []
     for setting, own in zip(work.sweep.settings, accuracy, strict=True):
         pure_rules = setting["learner"] == "one_rule" and setting["delta"] == 0
-        printed = PAPER.get((work.task.name, float(setting["epsilon"])))
-        lines.append(
-            {
-                "dataset": work.task.name,
-                "epsilon": setting["epsilon"],
-                "calibration": setting["calibration"],
-                "learner": setting["learner"],
-                "accuracy_mean": float(own.mean()),
-                "accuracy_sd": float(own.std(ddof=1)) if len(own) > 1 else 0.0,
-                "keys": len(own),
-                "paper": printed if comparable and pure_rules else None,
-                **setting,
-            }
-        )
+        place = work.task.name, float(setting["epsilon"])
+        axes = ("epsilon", "calibration", "learner")
+        line = {"dataset": place[0], **{axis: setting[axis] for axis in axes}}
+        line |= mean_and_sd("accuracy", own)
+        line["paper"] = printed.get(place) if comparable and pure_rules else None
+        lines.append(line | setting)
     return lines
 
 
-def say(work: Job, report: runner.Report) -> None:
-    """Print the size of the data, the number of fits and the seconds they took."""
-    rows, fits = work.task.arguments["rows"], f"{report.fits} fits in {report.run_seconds:.1f} s"
-    print(f"{work.task.name}: {rows} rows, {len(work.words)} features; {fits}")
+def mean_and_sd(name: str, values: Sequence[float] | np.ndarray) -> results.Line:
+    """NAME_mean, NAME_sd, and how many keys there were."""
+    spread = float(np.std(values, ddof=1)) if len(values) > 1 else 0.0
+    return {f"{name}_mean": float(np.mean(values)), f"{name}_sd": spread, "keys": len(values)}
+
+
+def measure(
+    blocks: Mapping[str, Sequence[plan.Block]],
+    options: argparse.Namespace,
+    saved: str,
+    *,
+    cross_validated: bool = False,
+    comparable: bool = False,
+) -> tuple[list[Job], list[results.Line]]:
+    """Fit the settings that are not saved yet; write the lines, and print them.
+
+    Args:
+        blocks: data set -> its blocks of settings.
+        options: as `job`, and `json`.
+        saved: the name of the results.
+        cross_validated: as `job`.
+        comparable: whether the settings are the paper's, as `summary`.
+    """
+    lines, jobs, words = [], [], []
+    for dataset, own in blocks.items():
+        work = job(dataset, own, options, cross_validated)
+        accuracy, report = fit_all(work, options.json)
+        jobs.append(work)
+        lines += summary(work, accuracy, comparable and options.features == "intervals")
+        rows, fits = work.task.arguments["rows"], f"{report.fits} fits in {report.run_seconds:.1f}"
+        words.append(f"{dataset}: {rows} rows, {len(work.words)} features; {fits} s")
+    config = {"features": options.features, "folds": options.folds, "seed": options.seed}
+    out = commands.out_folder(options)
+    results.write_csv(out / f"{saved}.csv", lines, config)
+    if not options.json:
+        print("\n".join([*words, ""]))
+    table.show(out, saved, options.json)
+    return jobs, lines

@@ -15,13 +15,12 @@ import numpy as np
 
 import dpbt
 from dpbt import recipes
-from dpbt.analysis import diagnostics
 from dpbt.base import Array, Table
 from dpbt.data.questions import splits_of
-from experiments.common import commands, results, smooth_bounds
+from experiments.common import commands, diagnostics, results, smooth_bounds
 from experiments.papers.asadi_2022 import table as tables
 from experiments.papers.asadi_2022.features import load, training_rows
-from experiments.papers.asadi_2022.jobs import add_options
+from experiments.papers.asadi_2022.jobs import add_options, mean_and_sd
 from experiments.papers.asadi_2022.settings import (
     CALIBRATIONS,
     DATASETS,
@@ -37,7 +36,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     add_options(parser, DATASETS)
     parser.set_defaults(keys=10)
-    commands.add_smoke(parser)
+    commands.add_shared(parser, smoke=True)
 
 
 def run(options: argparse.Namespace) -> None:
@@ -115,14 +114,6 @@ def bounds_of(name: str, options: argparse.Namespace) -> list[results.Line]:
             )
             for model in models
         ]
-        lines.append(
-            {
-                "dataset": name,
-                "calibration": calibration,
-                "bound_mean": float(np.mean(bounds)),
-                "bound_sd": float(np.std(bounds, ddof=1)),
-                "complexity": complexity,
-                "keys": len(bounds),
-            }
-        )
+        line = {"dataset": name, "calibration": calibration, **mean_and_sd("bound", bounds)}
+        lines.append({**line, "complexity": complexity})
     return lines

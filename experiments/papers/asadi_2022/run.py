@@ -13,25 +13,20 @@ import itertools
 import jax
 
 import dpbt
-from dpbt.analysis import diagnostics
 from dpbt.data.domains import Boolean
 from dpbt.data.questions import splits_of
 from dpbt.data.tables import take
-from experiments.common import commands, results, smooth_bounds
-from experiments.papers.asadi_2022 import table
+from experiments.common import aggregated, commands, diagnostics, smooth_bounds
 from experiments.papers.asadi_2022.jobs import (
     Job,
     add_budget,
     add_folds,
     add_options,
     block,
-    fit_all,
-    job,
     lazybb,
-    say,
-    summary,
+    measure,
 )
-from experiments.papers.asadi_2022.settings import BOUND, CALIBRATIONS, TREES, of_tables
+from experiments.papers.asadi_2022.settings import CALIBRATIONS, NAME, TREES, of_tables
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -45,25 +40,11 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> None:
     """Fit the settings that are not saved yet; write the lines, and print them."""
-    lines, jobs = [], []
-    out = commands.out_folder(options)
-    comparable = options.settings_at is None and options.features == "intervals"
-    for dataset in options.dataset:
-        work = job(dataset, _blocks(dataset, options), options)
-        accuracy, report = fit_all(work, options.json)
-        jobs.append((work, report))
-        lines += summary(work, accuracy, comparable)
-
-    config = {"features": options.features, "folds": options.folds, "seed": options.seed}
-    results.write_csv(out / "accuracy.csv", lines, config)
-
-    if not options.json:
-        for work, report in jobs:
-            say(work, report)
-        print()
-    table.show(out, "accuracy", options.json)
+    blocks = {dataset: _blocks(dataset, options) for dataset in options.dataset}
+    comparable = options.settings_at is None
+    jobs, lines = measure(blocks, options, "accuracy", comparable=comparable)
     if not options.json and len(lines) == 2 and options.learner == "one_rule":
-        _one_model(jobs[0][0], lines[-1], options.seed)
+        _one_model(jobs[0], lines[-1], options.seed)
 
 
 def _blocks(dataset: str, options: argparse.Namespace) -> list[dict[str, tuple]]:
@@ -93,4 +74,6 @@ def _one_model(work: Job, line: dict, seed: int) -> None:
     bound = smooth_bounds.margin_accuracy(margins, complexity)
     words = f"accuracy proved by its margins and Rademacher complexity {complexity:.4f}"
     print(f"\n{words}: at least {bound:.2f}")
-    print(f"(Table 11, at epsilon 1: {BOUND[work.task.name]})")
+    printed = aggregated.printed(NAME, "table-11-bound")
+    (theirs,) = (number for at, number in printed if at["dataset"] == work.task.name)
+    print(f"(Table 11, at epsilon 1: {theirs})")

@@ -8,17 +8,7 @@ training rows, with and without a delta; Figure 2 fixes one setting for all epsi
 import argparse
 import itertools
 
-from experiments.common import commands, results
-from experiments.papers.asadi_2022 import table
-from experiments.papers.asadi_2022.jobs import (
-    add_folds,
-    add_options,
-    block,
-    fit_all,
-    job,
-    say,
-    summary,
-)
+from experiments.papers.asadi_2022.jobs import add_folds, add_options, block, measure
 from experiments.papers.asadi_2022.settings import (
     CALIBRATIONS,
     DATASETS,
@@ -47,24 +37,14 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> None:
     """Fit the settings that are not saved yet; write the lines, and print them."""
     everything = DATASETS if options.series == "table2" else ("adult",)
-    comparable = options.series == "table2" and options.features == "intervals"
-    lines, jobs = [], []
-    for dataset in options.dataset or everything:
-        learner = "top_down" if options.series == "trees" else options.learner
-        blocks = _blocks(dataset, options.series, learner)
-        work = job(dataset, blocks, options, cross_validated=options.series in WITH_DELTA)
-        accuracy, report = fit_all(work, options.json)
-        jobs.append((work, report))
-        lines += summary(work, accuracy, comparable)
-
-    config = {"features": options.features, "folds": options.folds, "seed": options.seed}
-    results.write_csv(commands.out_folder(options) / f"{options.series}.csv", lines, config)
-
-    if not options.json:
-        for work, report in jobs:
-            say(work, report)
-        print()
-    table.show(commands.out_folder(options), options.series, options.json)
+    learner = "top_down" if options.series == "trees" else options.learner
+    blocks = {
+        dataset: _blocks(dataset, options.series, learner)
+        for dataset in options.dataset or everything
+    }
+    cross_validated, comparable = options.series in WITH_DELTA, options.series == "table2"
+    more = {"cross_validated": cross_validated, "comparable": comparable}
+    measure(blocks, options, options.series, **more)
 
 
 def _blocks(dataset: str, series: str, learner: str) -> list[dict[str, tuple]]:

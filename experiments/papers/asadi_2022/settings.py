@@ -24,21 +24,6 @@ ROUNDS = {
     "cod-rna": (9, 19, 29, 25, 25, 25, 49, 39, 65, 49, 99, 99, 99),
     "mushroom": (5, 9, 9, 15, 9, 9, 15, 19, 19, 25, 29, 75, 29),
 }
-PAPER = {
-    ("adult", 1.0): 0.83,
-    ("cod-rna", 1.0): 0.86,
-    ("mushroom", 1.0): 0.98,
-    ("adult", 0.4): 0.82,
-}
-"""Tables 4 and 11; the paper shows other accuracies in plots only."""
-FEATURE_COUNTS = {
-    "adult": (4.6, 4.8, 3.8, 3.6, 7.0, 13.8, 7.6, 6.4, 19.2, 12.8, 30.6, 72.8, 49.8),
-    "cod-rna": (6.0, 12.4, 19.6, 16.8, 11.2, 10.2, 26.4, 19.8, 34.4, 25.4, 54.2, 44.2, 32.0),
-    "mushroom": (4.6, 7.2, 5.8, 8.6, 6.2, 5.6, 9.0, 9.8, 9.4, 11.8, 14.4, 28.8, 11.8),
-}
-"""Tables 5-7: the mean number of features of five models."""
-BOUND = {"adult": 0.37, "cod-rna": 0.09, "mushroom": 0.49}
-"""Table 11's estimates of test accuracy by margins and Rademacher complexity, at epsilon 1."""
 FIGURE_1 = {"epsilon": 1.0, "gamma": 1 / 20, "density": 0.5, "rounds": 500}
 """The text of section 5; it has no number of rounds."""
 FIGURE_2 = {"density": 0.25, "learning_rate": 0.25, "rounds": 99}

@@ -14,14 +14,14 @@ import numpy as np
 import dpbt
 from dpbt import recipes
 from dpbt.base import UNSPLIT, Array, Recipe, Table
-from experiments.common import commands, results
+from experiments.common import aggregated, commands, results
 from experiments.papers.asadi_2022 import table as tables
 from experiments.papers.asadi_2022.features import load, training_rows
-from experiments.papers.asadi_2022.jobs import add_options
+from experiments.papers.asadi_2022.jobs import add_options, mean_and_sd
 from experiments.papers.asadi_2022.settings import (
     DATASETS,
     EPSILONS,
-    FEATURE_COUNTS,
+    NAME,
     RELATION,
     ROUNDS,
     of_tables,
@@ -66,8 +66,13 @@ def lines(dataset: str, options: argparse.Namespace) -> list[results.Line]:
     table = training_rows(table, test)
     rows, capacity = table.target.shape[0], max(ROUNDS[dataset])
     keys = jax.random.split(jax.random.key(options.seed), options.keys)
+    (row,) = [
+        aggregated.printed(NAME, row)
+        for row in ("table-5", "table-6", "table-7")
+        if aggregated.printed(NAME, row)[0][0]["dataset"] == dataset
+    ]
     found = []
-    for epsilon, printed in zip(EPSILONS, FEATURE_COUNTS[dataset], strict=True):
+    for epsilon, (_, printed) in zip(EPSILONS, row, strict=True):
         chosen = of_tables(dataset, epsilon)
         rounds = chosen["rounds"]
         line = {"dataset": dataset, "epsilon": epsilon, "rounds": rounds, "paper": printed}
@@ -76,8 +81,7 @@ def lines(dataset: str, options: argparse.Namespace) -> list[results.Line]:
             recipe = recipes.lazybb_rules(**budget, **chosen, relation=RELATION)
             recipe = dataclasses.replace(recipe, capacity=capacity)  # one program for all rounds
             splits = np.asarray(chosen_splits(keys, table, recipe))[:, :rounds]
-            counts = [len(np.unique(own[own != UNSPLIT])) for own in splits]
-            line[name] = float(np.mean(counts))
-            line[f"{name}_sd"] = float(np.std(counts, ddof=1)) if len(counts) > 1 else 0.0
+            counts = mean_and_sd("", [len(np.unique(own[own != UNSPLIT])) for own in splits])
+            line |= {name: counts["_mean"], f"{name}_sd": counts["_sd"]}
         found.append(line)
     return found

@@ -48,8 +48,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     words = "the results to print (%(default)s)"
     parser.add_argument("saved", nargs="?", choices=SAVED_BY, default="accuracy", help=words)
-    commands.add_results(parser, results.folder(NAME))
-    commands.add_json(parser, "print a JSON list")
+    commands.add_shared(parser, saved=results.folder(NAME), json="print a JSON list")
 
 
 def run(options: argparse.Namespace) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from experiments.common import data, smooth_bounds
-from experiments.common.results import Line
+from experiments.common.results import Line, where
 from experiments.papers.asadi_2022.features import load
 from experiments.papers.asadi_2022.settings import (
     CALIBRATIONS,
@@ -78,7 +78,7 @@ def _of_advantages(found: dict[str, Sequence[Line]], calibration: str) -> Values
     """When the advantage fails, if it was measured."""
     if "advantages" not in found:
         return {}
-    own = _of(found["advantages"], calibration)
+    own = where(found["advantages"], calibration=calibration)
     below = [line["round"] for line in own if line["mean"] < FIGURE_1["gamma"]]
     return {"first round without the advantage": (min(below, default=np.inf), None)}
 
@@ -87,7 +87,7 @@ def _of_deltas(found: dict[str, Sequence[Line]], calibration: str) -> Values:
     """What a delta gains in Figures 2 and 3."""
     values: Values = {}
     for name in ("fig2", "fig3"):
-        pairs = _gains(_of(found.get(name, []), calibration))
+        pairs = _gains(where(found.get(name, []), calibration=calibration))
         if not pairs:
             continue
         gains = [_difference(delta, pure) for delta, pure in pairs]
@@ -133,10 +133,10 @@ def _of_trees(found: dict[str, Sequence[Line]], calibration: str) -> Values:
     """How 1-rules and DP-LR compare with top-down trees on Adult."""
     if "table2" not in found or "trees" not in found:
         return {}
-    trees = {line["epsilon"]: line for line in _of(found["trees"], calibration)}
+    trees = {line["epsilon"]: line for line in where(found["trees"], calibration=calibration)}
     rules = [
         line
-        for line in _of(found["table2"], calibration)
+        for line in where(found["table2"], calibration=calibration)
         if line["dataset"] == "adult" and line["epsilon"] in trees
     ]
     if not rules:
@@ -159,17 +159,16 @@ def _of_bounds(found: dict[str, Sequence[Line]], calibration: str) -> Values:
     """On how many data sets the proved accuracy is below the measured one, at epsilon 1."""
     if "bounds" not in found or "table2" not in found:
         return {}
-    proved = {line["dataset"]: line["bound_mean"] for line in _of(found["bounds"], calibration)}
+    proved = {
+        line["dataset"]: line["bound_mean"]
+        for line in where(found["bounds"], calibration=calibration)
+    }
     below = [
         proved[line["dataset"]] < line["accuracy_mean"]
-        for line in _of(found["table2"], calibration)
+        for line in where(found["table2"], calibration=calibration)
         if line["epsilon"] == 1 and line["dataset"] in proved
     ]
     return {"data sets whose bound is below the accuracy": (sum(below), None)}
-
-
-def _of(lines: Sequence[Line], calibration: str) -> list[Line]:
-    return [line for line in lines if line["calibration"] == calibration]
 
 
 def _difference(one: Line, other: Line) -> tuple[float, float]:
@@ -208,7 +207,7 @@ def _over_logistic(
     theirs = _logistic(found, dataset)
     return [
         _difference(line, theirs[line["epsilon"]])
-        for line in _of(found["table2"], calibration)
+        for line in where(found["table2"], calibration=calibration)
         if line["dataset"] == dataset
         and line["epsilon"] in theirs
         and line["epsilon"] <= HIGH_PRIVACY

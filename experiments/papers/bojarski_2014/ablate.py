@@ -41,7 +41,7 @@ RULES = ("majority", "threshold")
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     add_options(parser)
-    commands.add_out(parser, results.folder(NAME))
+    commands.add_shared(parser, out=results.folder(NAME))
 
 
 def run(options: argparse.Namespace) -> None:
@@ -142,23 +142,28 @@ def _errors(
     }
 
 
+COLUMNS = {
+    "dataset": "{dataset}",
+    "noise": "{noise}",
+    "negative": "{negative}",
+    "voting": "{voting}",
+    "k": "{trees}",
+    "h": "{height}",
+    "error": "{error:.2f}{error_mark}",
+    "lowest test error": "{lowest_test_error:.2f}{lowest_test_error_mark}",
+    "at paper's k, h": "{papers_forest:.2f}{papers_forest_mark}",
+    "paper": "{paper_error:.2f} +- {paper_interval:.2f}",
+}
+
+
 def as_text(lines: list[results.Line]) -> str:
     """One row for each line, in percent; a star marks an error inside the paper's interval."""
-    head = ("dataset", "noise", "negative", "voting", "k", "h", "error")
-    setting = ("dataset", "noise", "negative", "voting", "trees", "height")
-
-    def shown(line, name):
-        if line[name] == "":
-            return ""
-        inside = abs(line[name] - line["paper_error"]) <= line["paper_interval"]
-        return f"{line[name]:.2f}{'*' if inside else ' '}"
-
-    rows = [
-        (
-            *(str(line[name]) for name in setting),
-            *(shown(line, name) for name in ("error", "lowest_test_error", "papers_forest")),
-            f"{line['paper_error']:.2f} +- {line['paper_interval']:.2f}",
-        )
-        for line in lines
-    ]
-    return tables.aligned((*head, "lowest test error", "at paper's k, h", "paper"), rows)
+    marked = []
+    for line in lines:
+        errors = {name: line[name] for name in ("error", "lowest_test_error", "papers_forest")}
+        errors = {name: None if value == "" else value for name, value in errors.items()}
+        for name, value in list(errors.items()):
+            inside = value and abs(value - line["paper_error"]) <= line["paper_interval"]
+            errors[f"{name}_mark"] = "*" if inside else " "
+        marked.append({**line, **errors})
+    return tables.formatted(marked, COLUMNS)

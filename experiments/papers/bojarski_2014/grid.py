@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from dpbt import forests, recipes
-from dpbt.base import GRID, Array, Table
+from dpbt.base import Array, Table
 from dpbt.learners import random_tree
 from dpbt.privacy import mechanisms
 from experiments.common import protocols
@@ -79,7 +79,7 @@ def grid_scales(eta, sizes: tuple[int, ...], rows: int) -> np.ndarray:
     recipe = recipes.random_forest(
         epsilon=eta, rows=rows, rounds=sizes, depth=1, calibration="published"
     )
-    return recipe.budget.leaf_scale / np.float32(GRID)
+    return recipe.budget.noise["leaf"]
 
 
 def read(noisy: Array, fallback: Array, reading: str) -> Array:

@@ -25,7 +25,7 @@ REPEATS = 5
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     add_options(parser)
-    commands.add_out(parser, results.folder(NAME))
+    commands.add_shared(parser, out=results.folder(NAME))
 
 
 def run(options: argparse.Namespace) -> None:
@@ -73,13 +73,8 @@ def compare(study: Study, trees: int, height: int, repeats: int) -> list[results
     """
     rivals.check("diffprivlib")
 
-    about = {
-        "dataset": study.name,
-        "rows": len(study.table.target),
-        "trees": trees,
-        "height": height,
-    }
-    about["epsilon"] = EPSILON
+    about = {"dataset": study.name, "rows": len(study.table.target), "trees": trees}
+    about |= {"height": height, "epsilon": EPSILON}
     lines = [{**about, **_ours(study, trees, height, repeats, words)} for words in OURS]
 
     with rivals.quiet():  # about its accountant and scikit-learn's names
@@ -107,15 +102,10 @@ def _ours(study: Study, trees: int, height: int, repeats: int, words: str) -> re
     return {"library": words, "seconds": timed.median, "error": wrong}
 
 
+COLUMNS = {name: f"{{{name}}}" for name in ("dataset", "rows", "trees", "height", "library")}
+COLUMNS |= {"ms per fit": "{ms:.3g}", "training error": "{error:.3f}"}
+
+
 def as_text(lines: list[results.Line]) -> str:
     """One line for each fit."""
-    names = ("dataset", "rows", "trees", "height", "library")
-    rows = [
-        (
-            *(str(line[name]) for name in names),
-            f"{1000 * line['seconds']:.3g}",
-            f"{line['error']:.3f}",
-        )
-        for line in lines
-    ]
-    return tables.aligned((*names, "ms per fit", "training error"), rows)
+    return tables.formatted(({**line, "ms": 1e3 * line["seconds"]} for line in lines), COLUMNS)

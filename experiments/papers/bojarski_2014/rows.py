@@ -29,17 +29,13 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     kind = commands.whole(1, MOST_RUNS)
     parser.add_argument("--runs", type=kind, default=MOST_RUNS, metavar="COUNT", help=words)
     commands.add_seed(parser, "folds and keys")
-    words = (
-        "nominal columns as codes, or as a Boolean for each value (the paper's choice for the data)"
-    )
+    words = "nominal columns as codes, or as a Boolean for each value (as the paper has the data)"
     parser.add_argument("--nominal", choices=("codes", "values"), help=words)
     words = "numbers as indicators of their quintiles, which are read off the rows (LIBSVM's Adult)"
     parser.add_argument("--quintiles", action="store_true", help=words)
-    words = (
-        "a random sample of COUNT rows, with the same eta n_train and so the same relative noise"
-    )
+    words = "a random sample of COUNT rows, with the same eta n_train, so the same relative noise"
     parser.add_argument("--rows", type=commands.whole(100), metavar="COUNT", help=words)
-    commands.add_smoke(parser)
+    commands.add_shared(parser, smoke=True)
 
 
 def load(name: str, sample: int | None = None) -> data.Dataset:

@@ -29,8 +29,9 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     add_options(parser)
     words = "also measure the series of errors by eta (Figures 2, 4, ...)"
     parser.add_argument("--eta", action="store_true", help=words)
-    commands.add_out(parser, results.folder(settings.NAME))
-    commands.add_json(parser, "print Table 1's lines as a JSON list")
+    commands.add_shared(
+        parser, out=results.folder(settings.NAME), json="print Table 1's lines as a JSON list"
+    )
 
 
 def run(options: argparse.Namespace) -> None:

@@ -5,7 +5,7 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
-from dpbt.prediction import VOTINGS
+from dpbt.release.answers import VOTINGS
 from experiments.common import commands, results, tables
 from experiments.papers.bojarski_2014.settings import DATASETS, EVERY_DATASET, NAME
 
@@ -13,11 +13,6 @@ FIELDS = (
     *("dataset", "private", "voting", "trees", "height"),
     *("error", "interval", "paper_error"),
 )
-MORE = {
-    "lowest_test_error": "lowest test error",
-    "papers_forest": "at paper's k, h",
-    "as_printed": "as printed",
-}
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -25,8 +20,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     words = "data sets (all that have been run)"
     names = {"nargs": "+", "choices": EVERY_DATASET, "metavar": "NAME"}
     parser.add_argument("--dataset", **names, help=words)
-    commands.add_results(parser, results.folder(NAME))
-    commands.add_json(parser, "print a JSON list, without CART")
+    commands.add_shared(parser, saved=results.folder(NAME), json="print a JSON list, without CART")
 
 
 def run(options: argparse.Namespace) -> None:
@@ -55,24 +49,21 @@ def show(folder: Path, names: Sequence[str], as_json: bool) -> None:
     print(f"{words}; as printed: theta is uniform where a count is negative")
 
 
+COLUMNS = {
+    "dataset": "{dataset}",
+    "": "{kind}",
+    "voting": "{voting}",
+    "trees": "{trees}",
+    "height": "{height}",
+    "error": "{error:.2f} +- {interval:.2f}",
+    "paper": "{paper_error:.2f} +- {paper_interval:.2f}",
+    "lowest test error": "{lowest_test_error:.2f}",
+    "at paper's k, h": "{papers_forest:.2f}",
+    "as printed": "{as_printed:.2f}",
+}
+
+
 def as_text(lines: list[results.Line]) -> str:
     """Table 1 beside the paper's numbers, in percent."""
-    head = ("dataset", "", "voting", "trees", "height", "error", "paper", *MORE.values())
-    rows = [
-        (
-            line["dataset"],
-            "private" if line["private"] else "",
-            line["voting"],
-            str(line["trees"] or ""),
-            str(line["height"] or ""),
-            _with_interval(line["error"], line["interval"]),
-            _with_interval(line["paper_error"], line["paper_interval"]),
-            *("" if line[name] is None else f"{line[name]:.2f}" for name in MORE),
-        )
-        for line in lines
-    ]
-    return tables.aligned(head, rows)
-
-
-def _with_interval(error: float | None, half: float | None) -> str:
-    return "" if error is None else f"{error:.2f} +- {half:.2f}"
+    named = ({**line, "kind": "private" if line["private"] else ""} for line in lines)
+    return tables.formatted(named, COLUMNS)

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from experiments.common.results import Line
+from experiments.common.results import Line, where
 
 RULES = ("majority", "threshold", "probabilistic")
 
@@ -84,14 +84,13 @@ def _gap(name: str, pairs: Sequence[tuple[float, float, int]]) -> Line:
     return _line(name, 100 * float(np.mean(gaps)), len(pairs), 100 * error)
 
 
-def _of(lines: Sequence[Line], rule: str, private: bool = True) -> list[Line]:
-    return [line for line in lines if line["private"] == private and line["voting"] == rule]
-
-
 def _over(lines: Sequence[Line], measure) -> dict[str, float]:
     """A measure of the test errors over all k and h, by rule."""
     return {
-        rule: float(measure([line["test_error"] for line in _of(lines, rule)])) for rule in RULES
+        rule: float(
+            measure([line["test_error"] for line in where(lines, voting=rule, private=True)])
+        )
+        for rule in RULES
     }
 
 
@@ -101,7 +100,7 @@ def _chosen(
     """The test error of the forest that validation chooses, by rule, of at most so many trees."""
     found = {}
     for rule in RULES:
-        own = [line for line in _of(lines, rule, private) if line["trees"] <= most]
+        own = [line for line in where(lines, voting=rule, private=private) if line["trees"] <= most]
         found[rule] = min(own, key=lambda line: line["validation_error"])["test_error"]
     return found
 
@@ -111,7 +110,6 @@ def _threshold_wins(lines: Sequence[Line]) -> list[bool]:
     cells = dict.fromkeys((line["eta"], line["height"]) for line in lines if line["private"])
     wins = []
     for eta, height in cells:
-        here = [line for line in lines if (line["eta"], line["height"]) == (eta, height)]
-        errors = _chosen(here)
+        errors = _chosen(where(lines, eta=eta, height=height))
         wins.append(errors[RULES[1]] <= min(errors.values()))
     return wins

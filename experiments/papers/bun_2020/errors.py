@@ -1,28 +1,44 @@
-"""Test and training errors of private halfspaces, along each axis around the base."""
+"""Samples of rows with a margin, and errors of private halfspaces along each axis."""
 
 import argparse
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
+import jax.numpy as jnp
 import numpy as np
 
 from dpbt import recipes
+from dpbt.base import Table
 from dpbt.sweeps import plan, runner, storage
-from experiments.common import smooth_bounds
+from experiments.common import commands, results, smooth_bounds
 from experiments.common.progress import progress
 from experiments.common.results import Line
-from experiments.papers.bun_2020.samples import sample
 from experiments.papers.bun_2020.settings import (
+    AGREEING,
     ALPHA,
     BASE,
     BETA,
     BOOSTING,
     CALIBRATIONS,
     DELTA,
+    DIMENSION,
     EPSILON,
+    NAME,
     RELATION,
+    SPURIOUS,
+    TEST_ROWS,
 )
+
+
+def add_options(parser: argparse.ArgumentParser, words: str) -> None:
+    """Declare the options of programs that fit samples; `words` are the help of --json."""
+    commands.add_count(parser, "--keys", 4, "number of keys for each sample")
+    about = "number of samples of rows, each with its own target"
+    commands.add_count(parser, "--samples", 5, about)
+    commands.add_seed(parser, "samples and keys")
+    commands.add_shared(parser, out=results.folder(NAME), smoke=True, json=words)
 
 
 def task(name: str, seed: Sequence[int], rows: int, tau: float, noise: float) -> plan.Task:
@@ -66,33 +82,77 @@ def _fit(
         for s in range(options.samples)
     ]
 
+    return fitted(sweep, work, options.samples)
+
+
+def fitted(sweep: plan.Sweep, work: list[plan.Task], samples: int) -> list[dict[str, np.ndarray]]:
+    """The columns of the fits of a sweep on the samples of each point, which follow each other."""
     with tempfile.TemporaryDirectory() as folder:
         runner.run(sweep, work, Path(folder))
         found = [storage.load_columns(Path(folder) / f"{one.name}.npz")[0] for one in work]
+    by_point = (found[start : start + samples] for start in range(0, len(found), samples))
+    return [
+        {name: np.concatenate([part[name] for part in own]) for name in own[0]} for own in by_point
+    ]
 
-    starts = range(0, len(found), options.samples)
-    by_point = [found[start : start + options.samples] for start in starts]
-    return [_joined(own) for own in by_point]
 
-
-def _joined(parts: list[dict[str, np.ndarray]]) -> dict[str, np.ndarray]:
-    return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+def test_errors(columns: Mapping[str, np.ndarray], **wanted: Any) -> Line:
+    """The mean and deviation of the test errors of some fits, and their number."""
+    kinds = {
+        name: str(value) if value is True or value is False else value
+        for name, value in wanted.items()
+    }
+    chosen = np.all([columns[name] == value for name, value in kinds.items()], axis=0)
+    test = columns["test_error"][chosen].astype(float)
+    spread = float(test.std(ddof=1)) if len(test) > 1 else 0.0
+    return {
+        "test_error_mean": float(test.mean()),
+        "test_error_sd": spread,
+        "train_error_mean": float(columns["train_error"][chosen].astype(float).mean()),
+        "fits": len(test),
+    }
 
 
 def _line(axis: str, point: dict, columns: dict, epsilon: float, calibration: str) -> Line:
-    chosen = (columns["epsilon"] == epsilon) & (columns["calibration"] == calibration)
-    test, train = (columns[name][chosen].astype(float) for name in ("test_error", "train_error"))
     rows = None
     if np.isfinite(epsilon):
         rows = smooth_bounds.halfspace_rows(ALPHA, BETA, point["tau"], epsilon, DELTA)["total"]
-    return {
-        "axis": axis,
-        **point,
-        "epsilon": epsilon,
-        "calibration": calibration,
-        "test_error_mean": float(test.mean()),
-        "test_error_sd": float(test.std(ddof=1)) if len(test) > 1 else 0.0,
-        "train_error_mean": float(train.mean()),
-        "fits": len(test),
-        "theorem_rows": rows and round(rows),
-    }
+    wanted = {"epsilon": epsilon, "calibration": calibration}
+    line = {"axis": axis, **point, **wanted, **test_errors(columns, **wanted)}
+    return {**line, "theorem_rows": rows and round(rows)}
+
+
+def sample(
+    seed: Sequence[int], rows: int, tau: float, noise: float, tests: int = TEST_ROWS
+) -> tuple[Table, np.ndarray]:
+    """Training rows, then test rows, with a margin of tau; and the target u f64[d].
+
+    A row is x = y m u + y a c w + r. The margin m is uniform in [tau, 2 tau], and c = SPURIOUS. The
+    sign a is 1 with probability AGREEING, and else -1. The direction w is orthogonal to u. The rest
+    r is uniform in the orthogonal complement of u and w, and makes x a unit vector.
+
+    Args:
+        seed: the seed of all draws.
+        rows: the number of training rows.
+        tau: the margin, in (0, 0.4].
+        noise: the probability that a training row's label is flipped.
+        tests: the number of test rows, which have clean labels.
+
+    Raises:
+        ValueError: if the margin leaves no room on the unit sphere.
+    """
+    if not 0 < tau <= 0.4:
+        raise ValueError(f"tau must be in (0, 0.4], got {tau}")
+    rng, count = np.random.default_rng(seed), rows + tests
+    basis = np.linalg.qr(rng.normal(size=(DIMENSION, DIMENSION)))[0]
+    sign = rng.choice([-1.0, 1.0], count)
+    margin = rng.uniform(tau, 2 * tau, count)
+    agrees = np.where(rng.random(count) < AGREEING, SPURIOUS, -SPURIOUS)
+    rest = rng.normal(size=(count, DIMENSION - 2))
+    rest *= (np.sqrt(1 - margin**2 - SPURIOUS**2) / np.linalg.norm(rest, axis=1))[:, None]
+    features = np.column_stack([sign * margin, sign * agrees, rest]) @ basis.T
+
+    flipped = (rng.random(count) < noise) & (np.arange(count) < rows)
+    label = jnp.asarray((sign > 0) ^ flipped)
+    table = Table(jnp.asarray(features, jnp.float32), label, jnp.ones(count, bool))
+    return table, basis[:, 0]

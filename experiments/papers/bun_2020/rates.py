@@ -5,18 +5,15 @@ those of `run`, with its base's rows and no label noise.
 """
 
 import argparse
+import itertools
 import json
-import tempfile
-from pathlib import Path
-
-import numpy as np
 
 from dpbt import recipes
-from dpbt.sweeps import plan, runner, storage
+from dpbt.sweeps import plan
 from experiments.common import commands, results, tables
 from experiments.common.results import Line
-from experiments.papers.bun_2020.errors import task
-from experiments.papers.bun_2020.settings import BASE, BOOSTING, CALIBRATIONS, EPSILON, NAME
+from experiments.papers.bun_2020.errors import add_options, fitted, task, test_errors
+from experiments.papers.bun_2020.settings import BASE, BOOSTING, CALIBRATIONS, EPSILON
 
 MARGINS = (0.05, 0.07)
 RATES = {False: (4.0, 16.0), True: (3.2, 6.4)}
@@ -30,14 +27,7 @@ COLUMNS = (
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
-    commands.add_count(parser, "--keys", 4, "number of keys for each sample")
-    commands.add_count(
-        parser, "--samples", 5, "number of samples of rows, each with its own target"
-    )
-    commands.add_seed(parser, "samples and keys")
-    commands.add_out(parser, results.folder(NAME))
-    commands.add_smoke(parser)
-    commands.add_json(parser, "print the lines as a JSON list")
+    add_options(parser, "print the lines as a JSON list")
 
 
 def run(options: argparse.Namespace) -> None:
@@ -71,31 +61,14 @@ def measure(margins: tuple[float, ...], options: argparse.Namespace) -> list[Lin
         for m, tau in enumerate(margins)
         for s in range(options.samples)
     ]
-    with tempfile.TemporaryDirectory() as folder:
-        runner.run(sweep(options.keys, options.seed), work, Path(folder))
-        found = [storage.load_columns(Path(folder) / f"{one.name}.npz")[0] for one in work]
-
     lines = []
-    for m, tau in enumerate(margins):
-        own = found[m * options.samples : (m + 1) * options.samples]
-        columns = {name: np.concatenate([part[name] for part in own]) for name in own[0]}
+    every = fitted(sweep(options.keys, options.seed), work, options.samples)
+    for tau, columns in zip(margins, every, strict=True):
         for normalized, rates in RATES.items():
-            for rate in rates:
-                lines += [_line(tau, columns, normalized, rate, name) for name in CALIBRATIONS]
+            for rate, calibration in itertools.product(rates, CALIBRATIONS):
+                wanted = {"normalized": normalized, "learning_rate": rate}
+                wanted |= {"calibration": calibration}
+                found = test_errors(columns, **wanted)
+                del found["train_error_mean"]
+                lines.append({"tau": tau, **wanted, **found})
     return lines
-
-
-def _line(
-    tau: float, columns: dict[str, np.ndarray], normalized: bool, rate: float, calibration: str
-) -> Line:
-    wanted = {"normalized": normalized, "learning_rate": rate, "calibration": calibration}
-    saved = {**wanted, "normalized": str(normalized)}  # columns hold what is no number as text
-    chosen = np.all([columns[name] == value for name, value in saved.items()], axis=0)
-    errors = columns["test_error"][chosen].astype(float)
-    return {
-        "tau": tau,
-        **wanted,
-        "test_error_mean": float(errors.mean()),
-        "test_error_sd": float(errors.std(ddof=1)) if len(errors) > 1 else 0.0,
-        "fits": len(errors),
-    }

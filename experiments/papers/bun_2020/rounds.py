@@ -12,9 +12,9 @@ from dpbt.base import Array, Table
 from dpbt.learners.halfspace import PUBLISHED_L2
 from dpbt.privacy import accounting, slickness
 from dpbt.recipes.smooth import halfspace_settings
-from experiments.common import smooth_bounds
+from experiments.common import diagnostics, smooth_bounds
 from experiments.common.results import Line
-from experiments.papers.bun_2020.samples import sample
+from experiments.papers.bun_2020.errors import sample
 from experiments.papers.bun_2020.settings import (
     ALPHA,
     BASE,
@@ -51,7 +51,7 @@ def curves(key: Array, table: Table, recipe) -> tuple[Array, Array, Array]:
     counts = jnp.arange(1, recipe.capacity + 1, dtype=jnp.float32)
     start = jnp.zeros(prepared.target.shape[0], jnp.float32)
     _, (error, small) = jax.lax.scan(after, start, (counts, found))
-    return error, small, dpbt.diagnostics.advantages(transcript, table, recipe)
+    return error, small, diagnostics.advantages(transcript, table, recipe)
 
 
 def first(reached: np.ndarray) -> int | None:

@@ -18,14 +18,7 @@ from experiments.papers.bun_2020 import errors, rounds, settings, table
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
-    commands.add_count(parser, "--keys", 4, "number of keys for each sample")
-    commands.add_count(
-        parser, "--samples", 5, "number of samples of rows, each with its own target"
-    )
-    commands.add_seed(parser, "samples and keys")
-    commands.add_out(parser, results.folder(settings.NAME))
-    commands.add_smoke(parser)
-    commands.add_json(parser, "print errors and rounds as JSON")
+    errors.add_options(parser, "print errors and rounds as JSON")
 
 
 def run(options: argparse.Namespace) -> None:

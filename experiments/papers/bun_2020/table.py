@@ -22,8 +22,7 @@ CONSTANT = (*BOOSTING, "dimension", "test_rows", "seed")
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
-    commands.add_results(parser, results.folder(NAME))
-    commands.add_json(parser, "print errors and rounds as JSON")
+    commands.add_shared(parser, saved=results.folder(NAME), json="print errors and rounds as JSON")
 
 
 def run(options: argparse.Namespace) -> None:

@@ -17,7 +17,6 @@ from experiments.papers.nock_henecka_2020.criterion import ALPHA
 from experiments.papers.nock_henecka_2020.criterion import FOLDER as CRITERION_FOLDER
 from experiments.papers.nock_henecka_2020.forests import FOLDER as FORESTS_FOLDER
 from experiments.papers.nock_henecka_2020.settings import NAME
-from experiments.papers.nock_henecka_2020.words import measures
 
 BESIDE = {
     "table_4": ("forests_commit",),
@@ -87,7 +86,7 @@ def _derived(options: argparse.Namespace, main: saved.Grid, fine: saved.Grid | N
         "domains": _domains(),
         "table_1": derived.table_1(main),
         "table_3": derived.table_3(main),
-        "measures": measures(main, fine),
+        "measures": derived.measures(main, fine),
     }
     if forests is not None:
         found["table_4"] = derived.table_4(main, forests)

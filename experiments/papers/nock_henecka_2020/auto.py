@@ -15,6 +15,7 @@ from dpbt import recipes
 from dpbt.base import Array, Table
 from experiments.common import commands, data, protocols, results
 from experiments.common.progress import progress
+from experiments.papers.nock_henecka_2020.run import add_domains
 from experiments.papers.nock_henecka_2020.settings import EPSILONS, FOLDS, NAME, SEED
 
 BINS = 64
@@ -23,13 +24,14 @@ BINS = 64
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
-    words = "domains (all 19)"
-    names = {"nargs": "+", "choices": data.NOCK_HENECKA, "metavar": "NAME"}
-    parser.add_argument("--datasets", **names, default=list(data.NOCK_HENECKA), help=words)
-    commands.add_data(parser)
-    commands.add_out(parser, results.folder(NAME))
-    commands.add_smoke(parser)
-    commands.add_json(parser, "print the lines as a JSON list")
+    add_domains(parser)
+    commands.add_shared(
+        parser,
+        data=True,
+        out=results.folder(NAME),
+        smoke=True,
+        json="print the lines as a JSON list",
+    )
 
 
 def run(options: argparse.Namespace) -> None:
@@ -65,10 +67,5 @@ def line(name: str, epsilon: float, folder: str | None) -> results.Line:
         table = dataset.table._replace(present=jnp.asarray(train))
         score = np.asarray(_scores(jax.random.key(SEED + fold), table, recipe))
         errors.append(float(np.mean((score > 0)[test] != label[test])))
-    spread = float(np.std(errors, ddof=1))
-    return {
-        "domain": name,
-        "epsilon": epsilon,
-        "error_mean": float(np.mean(errors)),
-        "error_sd": spread,
-    }
+    spread = {"error_mean": float(np.mean(errors)), "error_sd": float(np.std(errors, ddof=1))}
+    return {"domain": name, "epsilon": epsilon, **spread}

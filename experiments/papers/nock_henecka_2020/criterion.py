@@ -12,8 +12,8 @@ from dpbt import recipes
 from dpbt.base import Recipe
 from dpbt.commands.errors import of_input
 from dpbt.sweeps import plan
-from experiments.common import commands, data, results
-from experiments.papers.nock_henecka_2020.run import fit_all, tasks
+from experiments.common import commands, results
+from experiments.papers.nock_henecka_2020.run import add_domains, fit_and_say
 from experiments.papers.nock_henecka_2020.settings import GRID, NAME, PRIVATE, SEED, SMOKE
 
 FOLDER = f"{NAME}_criterion"
@@ -38,19 +38,19 @@ def sweep(smoke: bool = False) -> plan.Sweep:
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
-    words = "domains (all 19)"
-    names = {"nargs": "+", "choices": data.NOCK_HENECKA, "metavar": "NAME"}
-    parser.add_argument("--datasets", **names, default=list(data.NOCK_HENECKA), help=words)
-    commands.add_data(parser)
-    commands.add_out(parser, results.folder(FOLDER), "; a run resumes there")
-    commands.add_memory(parser)
-    commands.add_smoke(parser)
-    commands.add_json(parser, "show no progress")
+    add_domains(parser)
+    commands.add_shared(
+        parser,
+        data=True,
+        out=results.folder(FOLDER),
+        about="; a run resumes there",
+        memory=True,
+        smoke=True,
+        json="show no progress",
+    )
 
 
 def run(options: argparse.Namespace) -> None:
     """Fit what is missing."""
     with of_input():
-        report = fit_all(sweep(options.smoke), tasks(options.datasets, BINS, options.data), options)
-    words = f"{report.fits} fits in {report.run_seconds:.0f} s, {report.reused} more were saved"
-    print(f"{words}. Wrote {commands.out_folder(options)}")
+        fit_and_say(sweep(options.smoke), BINS, options)

@@ -9,8 +9,8 @@ from dpbt import recipes
 from dpbt.base import Recipe
 from dpbt.commands.errors import of_input
 from dpbt.sweeps import plan
-from experiments.common import commands, data, results
-from experiments.papers.nock_henecka_2020.run import fit_all, tasks
+from experiments.common import commands, results
+from experiments.papers.nock_henecka_2020.run import add_bins, add_domains, fit_and_say
 from experiments.papers.nock_henecka_2020.settings import (
     CALIBRATIONS,
     EPSILONS,
@@ -38,17 +38,17 @@ def forest(*, kind: str, **settings) -> Recipe:
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
-    words = "domains (all 19)"
-    names = {"nargs": "+", "choices": data.NOCK_HENECKA, "metavar": "NAME"}
-    parser.add_argument("--datasets", **names, default=list(data.NOCK_HENECKA), help=words)
-    kind = commands.whole(2, 255)
-    words = "v_q, the number of intervals of a numeric column (%(default)s)"
-    parser.add_argument("--bins", type=kind, default=10, metavar="COUNT", help=words)
-    commands.add_data(parser)
-    commands.add_out(parser, results.folder(FOLDER), "; a run resumes there")
-    commands.add_memory(parser)
-    commands.add_smoke(parser)
-    commands.add_json(parser, "show no progress")
+    add_domains(parser)
+    add_bins(parser)
+    commands.add_shared(
+        parser,
+        data=True,
+        out=results.folder(FOLDER),
+        about="; a run resumes there",
+        memory=True,
+        smoke=True,
+        json="show no progress",
+    )
 
 
 def sweep(smoke: bool = False) -> plan.Sweep:
@@ -66,8 +66,5 @@ def sweep(smoke: bool = False) -> plan.Sweep:
 def run(options: argparse.Namespace) -> None:
     """Fit the forests that are missing."""
     with of_input():
-        work = tasks(options.datasets, options.bins, options.data)
         # Random trees ask for every attribute alike, so no table may be padded with more of them.
-        report = fit_all(sweep(options.smoke), work, options, padding=0)
-    words = f"{report.fits} fits in {report.run_seconds:.0f} s, {report.reused} more were saved"
-    print(f"{words}. Wrote {commands.out_folder(options)}")
+        fit_and_say(sweep(options.smoke), options.bins, options, padding=0)

@@ -4,17 +4,16 @@
 """
 
 import statistics
+from collections import Counter
 from collections.abc import Callable, Sequence
-from pathlib import Path
 
-from experiments.common import pages, results
-from experiments.common.pages import distinct, table
-from experiments.papers.nock_henecka_2020 import reading_counts
+from experiments.common import aggregated, pages, results
+from experiments.common.results import distinct, where
+from experiments.common.tables import markdown as table
 from experiments.papers.nock_henecka_2020.reading_fits import ALPHA_NAMES
 from experiments.papers.nock_henecka_2020.reading_settings import READINGS
-from experiments.papers.nock_henecka_2020.reading_tables import FLAT
-from experiments.papers.nock_henecka_2020.settings import EPSILONS, NAME, PAPER_TABLE_1
-from experiments.papers.nock_henecka_2020.told_apart import NEIGHBOURS
+from experiments.papers.nock_henecka_2020.reading_tables import COUNTED, FLAT, NEAR, NEIGHBOURS
+from experiments.papers.nock_henecka_2020.settings import EPSILONS, NAME
 
 Line = results.Line
 
@@ -30,13 +29,8 @@ SUMMARY = (
 """The columns of the lines in short."""
 
 
-def write(page: Path, saved: Path) -> list[Path]:
-    """Write the tables into a page, and the lines in short beside it; see `pages.write`."""
-    return pages.write(PAGES, page, saved, page.with_name("nock_readings.csv"))
-
-
 def _of(lines: Sequence[Line], kind: str) -> list[Line]:
-    return [line for line in lines if line["kind"] == kind]
+    return where(lines, kind=kind)
 
 
 def _percent(share: float) -> str:
@@ -52,7 +46,7 @@ def _origin(lines: Sequence[Line]) -> str:
         ("device", "; ".join(sorted({str(line["device"]) for line in lines}))),
     ]
     for reading in distinct(_of(lines, "larger class"), "reading"):
-        own = [line["domain"] for line in _of(lines, "larger class") if line["reading"] == reading]
+        own = [line["domain"] for line in where(lines, kind="larger class", reading=reading)]
         rows.append((f"domains of *{reading}*", f"{len(own)}: {', '.join(own)}"))
     return table(("of the saved fits", ""), rows)
 
@@ -67,7 +61,7 @@ def _accurate(lines: Sequence[Line]) -> str:
     own = _of(lines, "accurate")
     rows = []
     for reading in distinct(own, "reading"):
-        by_alpha = {str(line["alpha"]): line for line in own if line["reading"] == reading}
+        by_alpha = {str(line["alpha"]): line for line in where(own, reading=reading)}
         of = [by_alpha[alpha] for alpha in ALPHA_NAMES]
         shares = [f"{_percent(line['share'])} ({_percent(line['share_of_fits'])})" for line in of]
         rows.append((reading, *shares, *(f"{line['best']:.3f}" for line in of)))
@@ -80,40 +74,30 @@ ALPHA_HEADS = ("O.C.", "alpha 0.1", "alpha 1")
 
 def _table_1(lines: Sequence[Line]) -> str:
     own = _of(lines, "table 1")
-    readings = distinct(own, "reading")
-    rows: list[tuple[str, ...]] = []
+    readings, rows, away = distinct(own, "reading"), [], Counter()
+    printed = aggregated.printed(NAME, "table-1")
     for epsilon in distinct(own, "epsilon"):
+        theirs = [int(number) for at, number in printed if at["epsilon"] == epsilon]
         cells = []
         for reading in readings:
-            (line,) = (
-                line for line in own if (line["reading"], line["epsilon"]) == (reading, epsilon)
-            )
-            cells.append(", ".join(str(line[f"count {alpha}"]) for alpha in ALPHA_NAMES))
-        printed = ", ".join(map(str, PAPER_TABLE_1[epsilon]))
-        rows.append((f"{epsilon:g}", printed, *cells))
+            (line,) = where(own, reading=reading, epsilon=epsilon)
+            counts = [line[f"count {alpha}"] for alpha in ALPHA_NAMES]
+            away[reading] += sum(abs(a - b) for a, b in zip(counts, theirs, strict=True))
+            cells.append(", ".join(map(str, counts)))
+        rows.append((f"{epsilon:g}", ", ".join(map(str, theirs)), *cells))
     number = {line["reading"]: line["domains"] for line in own}
     most = max(number.values(), default=0)
-    away = [str(_away(own, reading)) if number[reading] == most else "-" for reading in readings]
-    rows.append(("all differences, absolute", "0", *away))
+    every = (str(away[reading]) if number[reading] == most else "-" for reading in readings)
+    rows.append(("all differences, absolute", "0", *every))
     head = [f"{reading} ({number[reading]})" for reading in readings]
     return table(("epsilon", "the paper's (19)", *head), rows)
-
-
-def _away(lines: Sequence[Line], reading: str) -> int:
-    """The sum over epsilons and alphas of |our count - the paper's|."""
-    return sum(
-        abs(int(line[f"count {alpha}"]) - printed)
-        for line in lines
-        if line["reading"] == reading
-        for alpha, printed in zip(ALPHA_NAMES, PAPER_TABLE_1[line["epsilon"]], strict=True)
-    )
 
 
 def _flatness(lines: Sequence[Line]) -> str:
     own = _of(lines, "flatness")
     rows = []
     for reading in distinct(own, "reading"):
-        by_axis = {line["axis"]: line for line in own if line["reading"] == reading}
+        by_axis = {line["axis"]: line for line in where(own, reading=reading)}
         spreads = [f"{100 * by_axis[axis]['spread']:.1f}" for axis in FLAT]
         change = [f"{100 * by_axis[axis]['last']:+.1f}" for axis in ("rounds", "depth")]
         rows.append((reading, str(by_axis["rounds"]["domains"]), *spreads, *change))
@@ -136,13 +120,11 @@ def _table_4(lines: Sequence[Line]) -> str:
     own = _of(lines, "table 4")
     pairs = distinct([{"pair": (line["trees"], line["forest"])} for line in own], "pair")
     rows: list[tuple[str, ...]] = []
-    printed = []
-    for pair in pairs:
-        line = next(line for line in own if (line["trees"], line["forest"]) == pair)
-        printed.append(_numbers(line, "paper"))
+    first = (where(own, trees=trees, forest=forest)[0] for trees, forest in pairs)
+    printed = [_numbers(line, "paper") for line in first]
     rows.append(("the paper's", "19", *printed, "96 % and more"))
     for reading in distinct(own, "reading"):
-        of = [line for line in own if line["reading"] == reading]
+        of = where(own, reading=reading)
         cells = [_numbers(line, "wins") for line in of]
         significant = sum(line["significant"] for line in of) / len(of)
         rows.append((reading, str(of[0]["domains"]), *cells, _percent(significant)))
@@ -159,7 +141,7 @@ def _numbers(line: Line, word: str) -> str:
 def _counted(lines: Sequence[Line]) -> str:
     """How near Table 4 comes under other tests, and without an epsilon."""
     rows = []
-    for line in _of(lines, reading_counts.KIND):
+    for line in _of(lines, COUNTED):
         if line["difference"] is None:
             continue
         left_out = "none" if line["left_out"] is None else f"{line['left_out']:g}"
@@ -167,19 +149,17 @@ def _counted(lines: Sequence[Line]) -> str:
         head = (line["reading"], line["test"], left_out, str(line["cells"]))
         rows.append((*head, f"{line['difference']:.0f}", *shares))
     heads = ("reading", "test", "epsilon left out", "cells", "mean difference, points")
-    return table((*heads, f"within {reading_counts.NEAR:g} points", "significant"), rows)
+    return table((*heads, f"within {NEAR:g} points", "significant"), rows)
 
 
 def _larger_class(lines: Sequence[Line]) -> str:
     """Of unbalanced domains: how the errors of all private settings lie to the larger class's."""
     own = [line for line in _of(lines, "larger class") if line["larger_class"] <= MOST_UNBALANCED]
     rows = []
-    for reading in distinct(own, "reading"):
-        for line in (line for line in own if line["reading"] == reading):
-            shares = [_percent(line[key]) for key in ("below", "at", "above")]
-            constant = f"{line['larger_class']:.3f}"
-            rows.append((line["domain"], reading, constant, f"{line['median']:.3f}", *shares))
-    rows.sort(key=lambda row: row[0])
+    for line in sorted(own, key=lambda line: line["domain"]):
+        shares = [_percent(line[key]) for key in ("below", "at", "above")]
+        errors = [f"{line[key]:.3f}" for key in ("larger_class", "median")]
+        rows.append((line["domain"], line["reading"], *errors, *shares))
     head = ("domain", "reading", "larger class", "median", "below", "within a point", "above")
     return table(head, rows)
 
@@ -216,7 +196,7 @@ def _forests(lines: Sequence[Line]) -> str:
     """Errors of the forests with the published noise, by epsilon; means over depths."""
     own, rows = _of(lines, "forests"), []
     for name, forest in dict.fromkeys((line["domain"], line["forest"]) for line in own):
-        here = [line for line in own if (line["domain"], line["forest"]) == (name, forest)]
+        here = where(own, domain=name, forest=forest)
         means = (statistics.fmean(line[f"error {e:g}"] for line in here) for e in EPSILONS)
         constant = f"{here[0]['larger_class']:.3f}"
         rows.append((name, forest, constant, *(f"{mean:.3f}" for mean in means)))
@@ -242,7 +222,7 @@ TABLES: dict[str, Callable[[Sequence[Line]], str]] = {
 
 KINDS = (
     *("accurate", "table 1", "flatness", "table 3", "table 4", "table 4 of banknote"),
-    reading_counts.KIND,
+    COUNTED,
     *("forests", "larger class", "told apart"),
 )
 
@@ -253,5 +233,4 @@ def _order(line: Line) -> tuple:
     return KINDS.index(line["kind"]), reading
 
 
-PAGES = pages.Pages(f"{NAME} readings", TABLES, SUMMARY, _order)
-END = PAGES.end
+PAGES = pages.Pages(f"{NAME} readings", TABLES, SUMMARY, "nock_readings.csv", _order)

@@ -64,47 +64,8 @@ FITTED = tuple(name for name in READINGS if name != PRINTED)
 FORESTS = {"RF-L": "rf_l", "RF-E": "rf_e"}
 """Forest -> its kind in the results of `forests`."""
 
-PAPER_TABLE_4 = {
-    2: {"RF-L": (53, 55, 57), "RF-E": (58, 61, 61)},
-    20: {"RF-L": (82, 53, 83), "RF-E": (85, 60, 85)},
-}
-"""T -> forest -> the printed overall percentages of Table 4, for alpha in (O.C., 0.1, 1)."""
-
-PAPER_BANKNOTE = {
-    2: {
-        "RF-L": {2: (42, 42, 75), 4: (8, 36, 50), 6: (100, 100, 100)},
-        "RF-E": {2: (50, 50, 75), 4: (17, 33, 58), 6: (100, 100, 100)},
-    },
-    20: {
-        "RF-L": {2: (100, 33, 100), 4: (100, 9, 100), 6: (100, 100, 100)},
-        "RF-E": {2: (100, 50, 100), 4: (100, 18, 100), 6: (100, 100, 100)},
-    },
-}
-"""T -> forest -> depth -> the same of banknote."""
-
 LARGE_DEPTH, LARGE_ROUNDS = 4, 10
 """Depths and numbers of trees from these on are called big; the paper does not say."""
-
-PAPER_TABLE_3 = {
-    "page-blocks": ("small", "small"),
-    "breast-wisc": ("small", "big"),
-    "ionosphere": ("small", "big"),
-    "yeast": ("small", "big"),
-    "abalone": ("small", "big"),
-    "firmteacher": ("small", "big"),
-    "cardiotocography": ("big", "small"),
-    "transfusion": ("big", "big"),
-    "banknote": ("big", "big"),
-    "sonar": ("big", "big"),
-    "qsar": ("big", "big"),
-    "mice": ("big", "big"),
-    "wine-red": ("big", "big"),
-    "wine-white": ("big", "big"),
-}
-"""Domain -> (depth, number of trees) of the best private results, Table 3.
-
-Hill and valley is there twice and cannot be told apart. The others are not there.
-"""
 
 
 def _noise(reading: ArrayLike) -> second_option.Noise:

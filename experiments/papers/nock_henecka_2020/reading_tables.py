@@ -1,24 +1,34 @@
-"""What the saved fits of the readings say of the paper's tables and of its claims in words."""
+"""What the saved fits of the readings say of the paper's tables and of its claims in words.
 
-from collections.abc import Iterator, Sequence
+The paper's text has Student's t-test at 0.01 and runs of all epsilons and beta_tree. `counted` sets
+each printed cell of Table 4 beside ours under another test, and with one epsilon left out. `apart`
+counts how often one noisy stump and its beta_t tell neighbours apart with certainty. The stump is a
+release with noise, and beta_t is then a function of the rows without any. Where it differs between
+two neighbours, the release has probability 0 under one of them, so the privacy loss is infinite.
+"""
 
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import jax
 import jax.numpy as jnp
 import numpy as np
 
-from experiments.common import protocols, results, tables
+from dpbt.boosting import boost
+from experiments.common import aggregated, data, protocols, tables
+from experiments.common.results import Line
 from experiments.papers.nock_henecka_2020.reading_fits import ALPHA_NAMES, Fits, rivals
 from experiments.papers.nock_henecka_2020.reading_settings import (
     FORESTS,
     LARGE_DEPTH,
     LARGE_ROUNDS,
-    PAPER_BANKNOTE,
-    PAPER_TABLE_3,
-    PAPER_TABLE_4,
+    PRINTED,
     READINGS,
     WITHOUT,
 )
-
-Line = results.Line
+from experiments.papers.nock_henecka_2020.second_option import recipe
+from experiments.papers.nock_henecka_2020.settings import EPSILONS, FOREST_DEPTHS, NAME, SEED
 
 CLAIMED_ERROR = 0.2
 """Of banknote: "more than 2/3 of the private runs with O.C get test error <= 20 %"."""
@@ -109,24 +119,24 @@ def _flatness(reading: str, found: dict[str, Fits]) -> Iterator[Line]:
 
 def _table_3(reading: str, found: dict[str, Fits]) -> Iterator[Line]:
     """On how many domains the best private setting is where Table 3 has it."""
-    both = depth = rounds = count = 0
-    for name, (paper_depth, paper_rounds) in PAPER_TABLE_3.items():
-        if name not in found:
+    agreeing = []
+    for at, place in aggregated.printed_words(NAME, "table-3"):
+        if at["domain"] not in found:
             continue
-        fits = found[name]
+        fits = found[at["domain"]]
         mean = fits.errors[reading].mean(-1).min((0, 1, 2))
         t, d = np.unravel_index(np.argmin(mean), mean.shape)
-        is_depth = _size(fits.axes["depth"][d], LARGE_DEPTH) == paper_depth
-        is_rounds = _size(fits.axes["rounds"][t], LARGE_ROUNDS) == paper_rounds
-        count, both = count + 1, both + (is_depth and is_rounds)
-        depth, rounds = depth + is_depth, rounds + is_rounds
+        depth, rounds = place.split(", ")
+        own_depth = f"{_size(fits.axes['depth'][d], LARGE_DEPTH)} d"
+        own_rounds = f"{_size(fits.axes['rounds'][t], LARGE_ROUNDS)} T"
+        agreeing.append((own_depth == depth, own_rounds == rounds))
     yield {
         "kind": "table 3",
         "reading": reading,
-        "domains": count,
-        "depth": depth,
-        "rounds": rounds,
-        "both": both,
+        "domains": len(agreeing),
+        "depth": sum(depth for depth, _ in agreeing),
+        "rounds": sum(rounds for _, rounds in agreeing),
+        "both": sum(map(all, agreeing)),
     }
 
 
@@ -134,46 +144,57 @@ def _size(value: float, large: float) -> str:
     return "big" if value >= large else "small"
 
 
+def _printed(row: str, axes: tuple[str, ...], **chosen) -> dict[tuple, dict[str, int]]:
+    """Place -> alpha -> the printed percentage of wins, of a row of the paper's claims."""
+    kinds = {kind: forest for forest, kind in FORESTS.items()}
+    found: dict[tuple, dict[str, int]] = {}
+    for at, number in aggregated.printed(NAME, row):
+        if all(at[name] == value for name, value in chosen.items()):
+            place = tuple(kinds.get(at[axis], at[axis]) for axis in axes)
+            found.setdefault(place, {})[str(at["alpha"])] = int(number)
+    return found
+
+
 def _table_4(reading: str, found: dict[str, Fits]) -> Iterator[Line]:
     """Wins over forests of 21 trees, in percent of what is significant, over all runs."""
     found = {name: fits for name, fits in found.items() if fits.forests}
-    if not found:
-        return
-    for trees, paper in PAPER_TABLE_4.items():
-        for forest in FORESTS:
-            wins, losses, runs = np.zeros(3), np.zeros(3), 0
-            for fits in found.values():
-                signs = _compared(fits, reading, trees, forest)
-                wins += np.sum(signs == -1, axis=1)
-                losses += np.sum(signs == 1, axis=1)
-                runs += signs.shape[1]
-            line: Line = {"kind": "table 4", "reading": reading, "trees": trees, "forest": forest}
-            line["domains"] = len(found)
-            with np.errstate(invalid="ignore"):
-                shares = 100 * wins / (wins + losses)
-            for k, alpha in enumerate(ALPHA_NAMES):
-                line[f"wins {alpha}"] = None if np.isnan(shares[k]) else float(shares[k])
-                line[f"paper {alpha}"] = paper[forest][k]
-            line["significant"] = float(np.sum(wins + losses) / max(3 * runs, 1))
-            yield line
+    printed = _printed("table-4-overall", ("rounds", "forest")) if found else {}
+    for (trees, forest), paper in printed.items():
+        every = [_compared(fits, reading, trees, forest) for fits in found.values()]
+        signs = np.concatenate(every, axis=1)
+        line: Line = {"kind": "table 4", "reading": reading, "trees": trees, "forest": forest}
+        line |= {"domains": len(found), **_wins(signs, paper)}
+        yield line | {"significant": float(np.sum(signs != 0) / max(signs.size, 1))}
 
 
 def _banknote(reading: str, found: dict[str, Fits]) -> Iterator[Line]:
     """The same of banknote alone, by depth."""
     if "banknote" not in found or not found["banknote"].forests:
         return
-    for trees, forests in PAPER_BANKNOTE.items():
-        for forest, depths in forests.items():
-            for depth, paper in depths.items():
-                signs = _compared(found["banknote"], reading, trees, forest, depth)
-                line: Line = {"kind": "table 4 of banknote", "reading": reading, "trees": trees}
-                line |= {"forest": forest, "depth": depth}
-                for k, alpha in enumerate(ALPHA_NAMES):
-                    decided = np.sum(signs[k] != 0)
-                    wins = 100 * np.sum(signs[k] == -1)
-                    line[f"wins {alpha}"] = float(wins / decided) if decided else None
-                    line[f"paper {alpha}"] = paper[k]
-                yield line
+    axes = ("rounds", "forest", "depth")
+    for place, paper in sorted(_printed("table-4", axes, domain="banknote").items(), key=_order):
+        signs = _compared(found["banknote"], reading, *place)
+        line: Line = {"kind": "table 4 of banknote", "reading": reading}
+        yield {**line, **dict(zip(("trees", "forest", "depth"), place, strict=True))} | _wins(
+            signs, paper
+        )
+
+
+def _order(item: tuple[tuple, Any]) -> tuple:
+    """By trees, forest and depth."""
+    (trees, forest, depth), _ = item
+    return trees, list(FORESTS).index(forest), depth
+
+
+def _wins(signs: np.ndarray, paper: Mapping[str, int]) -> Line:
+    """For each alpha the percentage of wins, None where nothing is significant; and the paper's."""
+    line: Line = {}
+    for k, alpha in enumerate(ALPHA_NAMES):
+        decided = np.sum(signs[k] != 0)
+        wins = 100 * np.sum(signs[k] == -1)
+        line[f"wins {alpha}"] = float(wins / decided) if decided else None
+        line[f"paper {alpha}"] = paper[alpha]
+    return line
 
 
 def _compared(
@@ -235,3 +256,182 @@ def as_text(lines: Sequence[Line]) -> str:
         own = [line for line in lines if line["kind"] == kind]
         parts.append(f"{kind}\n{tables.of_lines(own, list(own[0])[1:], '.3g')}")
     return "\n\n".join(parts)
+
+
+COUNTED = "table 4 counted"
+COMPARED = (PRINTED, "second option")
+"""The readings whose fits are counted."""
+
+BY_FOLDS, BY_ROWS = "t-test over folds", "z-test over rows"
+TESTS = (BY_FOLDS, BY_ROWS)
+NEAR = 10.0
+"""A cell is near the printed one within this many points."""
+
+NORMAL_LIMIT = 2.5758
+"""The two-sided limit of a normal variable at 0.01."""
+
+ROUNDS = (2, 20)
+Cell = tuple[str, int, int, str, str]
+"""(domain, depth, T, forest, alpha) of a number of Table 4."""
+
+
+def counted(found: Mapping[str, Fits], rows: Mapping[str, int]) -> Iterator[Line]:
+    """One line for each reading, test, and epsilon that is left out (None: no epsilon is).
+
+    Args:
+        found: domain -> its fits.
+        rows: domain -> its number of rows.
+    """
+    printed = _printed_cells()
+    for reading, test in itertools.product(COMPARED, TESTS):
+        own = {name: fits for name, fits in found.items() if reading in fits.errors}
+        own = {name: fits for name, fits in own.items() if fits.forests}
+        if not own:
+            continue
+        signs = _signs(own, rows, reading, test)
+        epsilons = next(iter(own.values())).axes["epsilon"]
+        for left_out in (None, *epsilons.tolist()):
+            kept = epsilons != left_out
+            by_cell = {cell: sign[kept] for cell, sign in signs.items()}
+            head: Line = {"kind": COUNTED, "reading": reading, "test": test, "left_out": left_out}
+            yield {**head, "domains": len(own), **_agreement(by_cell, printed)}
+
+
+def _printed_cells() -> dict[Cell, float]:
+    """Cell -> the printed percentage of wins."""
+    return {_cell(at): number for at, number in aggregated.printed(NAME, "table-4")}
+
+
+def _cell(at: Mapping[str, Any]) -> Cell:
+    kinds = {kind: forest for forest, kind in FORESTS.items()}
+    return at["domain"], at["depth"], at["rounds"], kinds[at["forest"]], str(at["alpha"])
+
+
+def _signs(
+    found: Mapping[str, Fits], rows: Mapping[str, int], reading: str, test: str
+) -> dict[Cell, np.ndarray]:
+    """Cell -> i64[epsilon, beta_tree]: -1 where boosting is significantly better, 1 where worse."""
+    signs = {}
+    for name, fits in found.items():
+        for rounds, depth, forest in itertools.product(ROUNDS, FOREST_DEPTHS, FORESTS):
+            both = rivals(fits, reading, rounds, forest, [depth])
+            if both is None:
+                continue
+            sign = compared(*both, test, rows[name])
+            for k, alpha in enumerate(ALPHA_NAMES):
+                signs[name, depth, rounds, forest, alpha] = sign[k, ..., 0]
+    return signs
+
+
+def compared(a: np.ndarray, b: np.ndarray, test: str, rows: int) -> np.ndarray:
+    """i64[...]: -1 where a's mean is significantly smaller than b's, 1 where it is larger, else 0.
+
+    Args:
+        a: f64[..., fold], test errors.
+        b: f64[..., fold], of the same folds.
+        test: one of TESTS. The z-test takes all test rows of all folds for independent ones.
+        rows: the number of rows, each of which is a test row of one fold.
+    """
+    if test == BY_FOLDS:
+        return np.asarray(protocols.compare(jnp.asarray(a), jnp.asarray(b)))
+    one, other = a.mean(-1), b.mean(-1)
+    variance = (one * (1 - one) + other * (1 - other)) / rows
+    far = np.abs(one - other) > NORMAL_LIMIT * np.sqrt(variance)
+    return np.where(far, np.sign(one - other), 0).astype(np.int64)
+
+
+def _agreement(signs: Mapping[Cell, np.ndarray], printed: Mapping[Cell, float]) -> Line:
+    """How near the cells are to the printed ones, and how many differences are significant."""
+    differences = []
+    for cell, sign in signs.items():
+        wins, losses = np.sum(sign < 0), np.sum(sign > 0)
+        if cell in printed and wins + losses:
+            differences.append(abs(100 * wins / (wins + losses) - printed[cell]))
+    every = np.concatenate([sign.ravel() for sign in signs.values()])
+    return {
+        "cells": len(differences),
+        "difference": float(np.mean(differences)) if differences else None,
+        "near": float(np.mean(np.asarray(differences) <= NEAR)) if differences else None,
+        "significant": float(np.mean(every != 0)),
+    }
+
+
+DATASET, CLIP = "banknote", 10.0
+TRIALS, SMOKE_TRIALS = 4_000, 100
+NEIGHBOURS = {
+    "removed": "a row is removed",
+    "replaced": "a row is replaced by another row of the data",
+    "flipped": "a label is flipped",
+}
+"""Kind of neighbour -> its words."""
+
+
+def apart(folder: str | None, smoke: bool = False) -> list[Line]:
+    """One line for each epsilon, with the share of trials for each kind of neighbour."""
+    dataset = data.load(DATASET, 10, folder)
+    trials = SMOKE_TRIALS if smoke else TRIALS
+    return [
+        {
+            "kind": "told apart",
+            "epsilon": epsilon,
+            "trials": trials,
+            **told_apart(dataset, epsilon, trials),
+        }
+        for epsilon in EPSILONS
+    ]
+
+
+def told_apart(dataset: data.Dataset, epsilon: float, trials: int) -> dict[str, float]:
+    """Kind of neighbour -> the share of trials in which beta_t differs, in exact integers.
+
+    A trial draws a stump and a row, and for "replaced" another row. Labels are -1 and 1. All
+    weights of the first round are equal, so beta_t is proportional to the sum of y h over rows,
+    divided by their number.
+
+    Args:
+        dataset: its rows.
+        epsilon: the budget of one stump; half of it is for the split.
+        trials: how many.
+    """
+    split, steps = stumps(dataset, epsilon, trials)
+    rng = np.random.default_rng(SEED)
+    row, other = rng.integers(0, len(dataset.label), (2, trials))
+
+    # y h of every row of every trial, in whole steps of the leaves' grid.
+    right = dataset.splits[:, split].T
+    edge = np.where(dataset.label, 1, -1) * np.where(right, steps[:, 1:], steps[:, :1])
+    total, rows = edge.sum(axis=1), edge.shape[1]
+    own, another = (np.take_along_axis(edge, each[:, None], 1)[:, 0] for each in (row, other))
+    differs = {
+        "removed": (total - own) * rows != total * (rows - 1),
+        "replaced": own != another,
+        "flipped": own != 0,
+    }
+    return {kind: float(np.mean(differs[kind])) for kind in NEIGHBOURS}
+
+
+def stumps(dataset: data.Dataset, epsilon: float, trials: int) -> tuple[np.ndarray, np.ndarray]:
+    """Splits i64[trials], and noisy leaf values i64[trials, 2], clamped, in steps of their grid."""
+    noise = READINGS["second option"].noise
+    assert noise is not None
+    setting = recipe(
+        epsilon=epsilon,
+        rows=len(dataset.label),
+        rounds=1,
+        depth=1,
+        alpha="objective",
+        beta_tree=0.5,
+        noise=noise,
+        clip=CLIP,
+    )
+
+    table = dataset.table
+
+    def one(key: jax.Array) -> tuple[jax.Array, jax.Array]:
+        release = boost(key, table, setting).transcript.rounds
+        return release["split_0"][0, 0], release["leaf"][0]
+
+    keys = jax.random.split(jax.random.key(SEED), trials)
+    split, leaf = jax.jit(lambda keys: jax.lax.map(one, keys, batch_size=100))(keys)
+    most = round(CLIP / float(np.asarray(setting.budget.leaf_step)))
+    return np.asarray(split, np.int64), np.asarray(jnp.clip(leaf, -most, most), np.int64)

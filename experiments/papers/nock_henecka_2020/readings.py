@@ -20,15 +20,13 @@ import numpy as np
 
 from dpbt.commands.errors import of_input
 from dpbt.sweeps import runner
-from experiments.common import commands, data, results
+from experiments.common import commands, data, pages, results
 from experiments.common.progress import progress
 from experiments.papers.nock_henecka_2020 import (
-    reading_counts,
     reading_fits,
     reading_pages,
     reading_tables,
     settings,
-    told_apart,
 )
 from experiments.papers.nock_henecka_2020.forests import FOLDER as FORESTS_FOLDER
 from experiments.papers.nock_henecka_2020.reading_settings import FITTED, boosted_grid
@@ -56,21 +54,23 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     words = "the folder of the results of `forests` (%(default)s)"
     default = str(results.folder(FORESTS_FOLDER))
     parser.add_argument("--forests", metavar="FOLDER", default=default, help=words)
-    words = "write the tables of the saved fits into this page, and the lines beside it as CSV"
-    parser.add_argument("--doc", metavar="PAGE", help=words)
-    commands.add_data(parser)
-    commands.add_out(parser, OUT, "; a run resumes there")
-    commands.add_memory(parser)
-    commands.add_smoke(parser)
-    commands.add_json(parser, "print the lines as JSON")
+    commands.add_shared(
+        parser,
+        doc=True,
+        data=True,
+        out=OUT,
+        about="; a run resumes there",
+        memory=True,
+        smoke=True,
+        json="print the lines as JSON",
+    )
 
 
 def run(options: argparse.Namespace) -> None:
     """Fit what is missing and print the comparison; or write the page."""
     out = commands.out_folder(options)
     if options.doc is not None:
-        for written in reading_pages.write(Path(options.doc), out / "readings.csv"):
-            print(f"wrote {written}")
+        pages.write(reading_pages.PAGES, Path(options.doc), out / "readings.csv")
         return
 
     start = time.perf_counter()
@@ -81,8 +81,8 @@ def run(options: argparse.Namespace) -> None:
     labels = {name: data.load(name, 10, options.data).label for name in found}
     larger_class = {name: _larger_class(np.asarray(label)) for name, label in labels.items()}
     lines = reading_tables.lines(found, larger_class)
-    lines += reading_counts.lines(found, {name: len(label) for name, label in labels.items()})
-    lines += told_apart.lines(options.data, options.smoke)
+    lines += reading_tables.counted(found, {name: len(label) for name, label in labels.items()})
+    lines += reading_tables.apart(options.data, options.smoke)
     fitted = "; ".join(sorted({commit for fits in found.values() for commit in fits.commits}))
     config = {"v_q": 10, "clip": 10.0, "folds": settings.FOLDS, "seed": settings.SEED}
     config["fitted"] = fitted

@@ -21,25 +21,33 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     words = "calibrations of the noise (%(default)s)"
     choices = (*settings.CALIBRATIONS, "both")
     parser.add_argument("--calibration", choices=choices, default="both", help=words)
-    words = "domains (all 19); `python -m experiments data check` lists them"
-    parser.add_argument(
-        "--datasets",
-        nargs="+",
-        choices=data.NOCK_HENECKA,
-        default=list(data.NOCK_HENECKA),
-        metavar="NAME",
-        help=words,
+    add_domains(parser)
+    add_bins(parser)
+    words = "values of M (10)"
+    parser.add_argument("--clip", type=commands.finite, nargs="+", default=[10.0], help=words)
+    commands.add_shared(
+        parser,
+        data=True,
+        out=results.folder(settings.NAME),
+        about="; a run resumes there",
+        memory=True,
+        smoke=True,
+        json="print the times and Table 1's counts as JSON",
     )
+
+
+def add_domains(parser: argparse.ArgumentParser) -> None:
+    """Declare --datasets."""
+    words = "domains (all 19); `python -m experiments data check` lists them"
+    names = {"nargs": "+", "choices": data.NOCK_HENECKA, "metavar": "NAME"}
+    parser.add_argument("--datasets", **names, default=list(data.NOCK_HENECKA), help=words)
+
+
+def add_bins(parser: argparse.ArgumentParser) -> None:
+    """Declare --bins."""
     words = "v_q, the number of intervals of a numeric column (%(default)s)"
     kind = commands.whole(2, settings.MOST_BINS)
     parser.add_argument("--bins", type=kind, default=10, metavar="COUNT", help=words)
-    words = "values of M (10)"
-    parser.add_argument("--clip", type=commands.finite, nargs="+", default=[10.0], help=words)
-    commands.add_data(parser)
-    commands.add_out(parser, results.folder(settings.NAME), "; a run resumes there")
-    commands.add_memory(parser)
-    commands.add_smoke(parser)
-    commands.add_json(parser, "print the times and Table 1's counts as JSON")
 
 
 def tasks(names: list[str], bins: int, folder: str | None = None) -> list[plan.Task]:
@@ -71,6 +79,16 @@ def fit_all(
             padding=padding,
             progress=shown.update,
         )
+
+
+def fit_and_say(
+    sweep: plan.Sweep, bins: int, options: argparse.Namespace, padding: int = settings.SPARE_CELLS
+) -> None:
+    """Fit what is missing of a sweep on the chosen domains, and say how much it was."""
+    work = tasks(options.datasets, bins, options.data)
+    report = fit_all(sweep, work, options, padding)
+    words = f"{report.fits} fits in {report.run_seconds:.0f} s, {report.reused} more were saved"
+    print(f"{words}. Wrote {commands.out_folder(options)}")
 
 
 def run(options: argparse.Namespace) -> None:

@@ -4,7 +4,7 @@ import contextlib
 import dataclasses
 import functools
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
@@ -17,6 +17,7 @@ from experiments.papers.nock_henecka_2020 import forests as of_forests
 from experiments.papers.nock_henecka_2020.settings import CALIBRATIONS, FOLDS, GRID, NAME, grid
 
 DEPTHS = GRID["depth"]
+SIZES = ("beta_tree", "rounds", "depth")
 NONE = "none"
 """The calibration of settings without privacy."""
 
@@ -239,20 +240,33 @@ def _means(fits: Fits) -> Iterator[tuple[Setting, float]]:
     return zip(fits.settings, fits.mean.tolist(), strict=True)
 
 
+def _other(
+    folder: Path, sweep: Callable[[bool], plan.Sweep]
+) -> Iterator[tuple[str, list[tuple[Any, np.ndarray]], int]]:
+    """The fits of another program: domain, (setting, test errors by fold), number of all settings.
+
+    Args:
+        folder: its results.
+        sweep: from whether it is the smallest one to what it runs.
+    """
+    begun = json.loads((folder / "sweep.json").read_text())["blocks"][0]
+    smoke = len(begun["depth"]) < len(sweep(False).blocks[0]["depth"])
+    settings: Any = sweep(smoke).settings
+    for name, by_setting in errors(folder, sweep(smoke)).items():
+        pairs = [(settings[at], folds) for at, folds in by_setting.items()]
+        yield name, pairs, len(settings)
+
+
 def forests(folder: Path) -> dict[str, dict[tuple, np.ndarray]]:
     """Domain -> (kind, epsilon, depth, calibration) -> test errors by fold.
 
     Raises:
         ValueError: if the folder is of another sweep.
     """
-    blocks = json.loads((folder / "sweep.json").read_text())["blocks"][0]
-    sweep = of_forests.sweep(smoke=len(blocks["depth"]) == 1)
-    axes, settings = ("kind", "epsilon", "depth", "calibration"), sweep.settings
+    axes = ("kind", "epsilon", "depth", "calibration")
     return {
-        name: {
-            tuple(settings[at][axis] for axis in axes): folds for at, folds in by_setting.items()
-        }
-        for name, by_setting in errors(folder, sweep).items()
+        name: {tuple(at[axis] for axis in axes): folds for at, folds in pairs}
+        for name, pairs, _ in _other(folder, of_forests.sweep)
     }
 
 
@@ -262,22 +276,16 @@ def criterion(folder: Path) -> dict[str, Fits]:
     Raises:
         ValueError: if the folder is of another sweep.
     """
-    blocks = json.loads((folder / "sweep.json").read_text())["blocks"][0]
-    sweep = of_criterion.sweep(smoke=len(blocks["depth"]) < len(DEPTHS))
-    settings: Any = sweep.settings
-    found = {}
-    for name, by_setting in errors(folder, sweep).items():
-        if len(by_setting) < len(settings):
-            continue
-        axes = [settings[at] for at in by_setting]
-        keys = [
+    alpha, found = str(of_criterion.ALPHA), {}
+    for name, pairs, whole in _other(folder, of_criterion.sweep):
+        by_setting = {
             Setting(
-                *("tight", at["epsilon"], str(of_criterion.ALPHA)),
-                *(at["beta_tree"], at["rounds"], at["depth"]),
-            )
-            for at in axes
-        ]
-        found[name] = Fits.of(dict(zip(keys, by_setting.values(), strict=True)))
+                "tight", at["epsilon"], alpha, at["beta_tree"], at["rounds"], at["depth"]
+            ): folds
+            for at, folds in pairs
+        }
+        if len(pairs) == whole:
+            found[name] = Fits.of(by_setting)
     return found
 
 

@@ -6,6 +6,7 @@ without any noise, so its line in the ledger is infinite and its name is UNPROTE
 """
 
 import functools
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import jax.numpy as jnp
@@ -17,17 +18,17 @@ from dpbt.base import GRID, AnyArray, Array, Public, Recipe, Release, Tree, Weak
 from dpbt.learners import trees
 from dpbt.learners.greedy_tree import (
     TINY_PRIOR,
-    TreeBudget,
+    Kind,
+    Params,
+    Settings,
     default_settings,
     gathered_splits,
     grow,
     public_alpha,
-    split_events,
 )
 from dpbt.learners.published_greedy_tree import ALPHA_LEAK, PRICE, private_objective
 from dpbt.privacy import boundary, mechanisms
-from dpbt.privacy.accounting import Event
-from dpbt.privacy.mechanism import quotient_up, rounded_down
+from dpbt.privacy.mechanism import Allowance, quotient_up
 from dpbt.recipes import custom
 from dpbt.reweighting import MirrorNumbers, mirror
 
@@ -41,41 +42,27 @@ MOST_STEPS = 2.0**31
 
 
 class Budget(NamedTuple):
-    """The traced numbers of a tree; those of `greedy_tree.TreeBudget`, and two more.
+    """The traced numbers of a tree; those of `greedy_tree.Params`, and four more.
 
     Attributes:
-        split_epsilon: f32[D], of a node at each depth; infinite for the best split.
-        alpha: f32[D], the criterion's alpha by depth, where it is given.
-        link_alpha: f32[], alpha of the link and of the leverage.
-        clip: f32[], M: noisy leaf values are clamped to [-M, M].
+        noise: f32[], the noise multiplier of the splits of each depth; 0 for the best split.
+        settings: alpha, clip (M, of noisy leaf values), and the others of greedy trees.
         inner: f32[], leaf values are clamped to [-inner, inner] before the noise.
-        zeta: f32[], shares of a class are clamped to [zeta, 1 - zeta] before the link.
-        step: f32[], a of Algorithm 1.
         leaf_scale: f32[], noise scale of a leaf's value.
         leaf_step: f32[], the grid that leaf values lie on.
         beta_step: f32[], the grid that beta_t lies on.
     """
 
-    split_epsilon: AnyArray
-    alpha: AnyArray
-    link_alpha: AnyArray
-    clip: AnyArray
+    noise: Mapping[str, AnyArray]
+    settings: Settings
     inner: AnyArray
-    zeta: AnyArray
-    step: AnyArray
     leaf_scale: AnyArray
     leaf_step: AnyArray
     beta_step: AnyArray
 
-    @property
-    def splits(self) -> TreeBudget:
-        """What splits are drawn and priced with."""
-        shared = {name: getattr(self, name) for name in TreeBudget._fields if hasattr(self, name)}
-        return TreeBudget(**shared, error_scale=np.zeros(()), smoothing=np.zeros(()))
-
 
 def program(
-    objective: bool,
+    kind: Kind,
     draw: boundary.Draw,
     table: trees.Prepared,
     weights: Array,
@@ -83,29 +70,50 @@ def program(
     public: Public,
 ) -> None:
     """Draw splits, then noisy leaf values, then beta_t of the noisy tree without noise."""
-    rule = private_objective if objective else public_alpha
-    family = losses.m_alpha
-    totals = grow(draw, table, weights, budget.splits, public, family, rule, PRICE.temperature)
+    rule = private_objective if kind.objective else public_alpha
+    numbers, settings = Params(budget.noise, budget.settings), budget.settings
+    totals = grow(draw, table, weights, numbers, public, kind, rule, PRICE)
 
-    # The link of each leaf's share, clamped before the noise.
+    # The link of each leaf's share, clamped before the noise. The sensitivity of a leaf is the true
+    # one. Where values are clamped after the noise only, it is larger than the 2 M of the noise.
     counts = totals.astype(jnp.float32) * (public.cap / GRID)
     share = trees.shrink_to_parents(counts, jnp.float32(TINY_PRIOR))
-    link = family(budget.link_alpha).link(jnp.clip(share, budget.zeta, 1 - budget.zeta))
-    value = jnp.clip(link, -budget.inner, budget.inner)
-    steps = jnp.round(value / budget.leaf_step).astype(jnp.int32)
-    scale = jnp.asarray(budget.leaf_scale / budget.leaf_step)
-    noisy = draw("leaf", mechanisms.discrete_laplace, steps, scale)
+    inside = jnp.clip(share, settings.zeta, 1 - settings.zeta)
+    value = jnp.clip(kind.link(settings.link_alpha).link(inside), -budget.inner, budget.inner)
+    noisy = draw(
+        "leaf",
+        mechanisms.discrete_laplace,
+        jnp.round(value / budget.leaf_step).astype(jnp.int32),
+        sensitivity=jnp.floor(2 * budget.inner / budget.leaf_step) + 1,
+        moves=2**kind.depth,
+        theorem="Nock & Henecka (2020), section 6, leaves",
+        scale=jnp.asarray(budget.leaf_scale / budget.leaf_step),
+        count=2**kind.depth,
+        releases="leaf values, each leaf paid for",
+        unit="step of the leaves' grid",
+    )
 
     # Step 2.2 of Algorithm 1 on the noisy tree: exact class weights, no noise.
     rows = jnp.maximum(jnp.sum(table.present.astype(jnp.float32)), 1)
     edge = jnp.sum((counts[:, 1] - counts[:, 0]) * leaf_values(noisy, budget))
-    beta = jnp.round(budget.step * edge / rows / budget.beta_step).astype(jnp.int32)
-    draw("beta", mechanisms.discrete_laplace, beta, jnp.float32(0))
+    beta = jnp.round(settings.step * edge / rows / budget.beta_step).astype(jnp.int32)
+    draw(
+        "beta",
+        mechanisms.discrete_laplace,
+        beta,
+        sensitivity=1.0,
+        moves=1,
+        theorem="none: docs/errata.md",
+        scale=0.0,
+        releases="beta_t without noise",
+        unit="step of the grid of beta_t",
+    )
 
 
 def leaf_values(noisy: Array, budget: Budget) -> Array:
     """f32[L]: noisy leaf values, clamped to [-M, M]."""
-    return jnp.clip(noisy.astype(jnp.float32) * budget.leaf_step, -budget.clip, budget.clip)
+    clip = budget.settings.clip
+    return jnp.clip(noisy.astype(jnp.float32) * budget.leaf_step, -clip, clip)
 
 
 def hypothesis(depth: int, release: Release, budget: Budget, public: Public) -> Tree:
@@ -113,37 +121,6 @@ def hypothesis(depth: int, release: Release, budget: Budget, public: Public) -> 
     del public
     beta = release["beta"].astype(jnp.float32) * budget.beta_step
     return Tree(gathered_splits(release, depth), beta * leaf_values(release["leaf"], budget))
-
-
-def events(depth: int, objective: bool, budget: Budget, public: Public) -> list[Event]:
-    """The splits and the leaves as the paper prices them, and beta_t at its true, infinite price.
-
-    The sensitivity of a leaf is the true one. Where leaf values are clamped after the noise only,
-    it is larger than the 2 M that the noise was set for.
-    """
-    step = np.asarray(budget.leaf_step, np.float64)
-    leaves = Event(
-        "leaf",
-        mechanisms.discrete_laplace,
-        "leaf values, each leaf paid for",
-        sensitivity=np.floor(2 * np.asarray(budget.inner, np.float64) / step) + 1,
-        scale=np.asarray(budget.leaf_scale, np.float64) / step,
-        theorem="Nock & Henecka (2020), section 6, leaves",
-        count=2**depth,
-        moved=2**depth,
-        unit="step of the leaves' grid",
-    )
-    beta = Event(
-        "beta",
-        mechanisms.discrete_laplace,
-        "beta_t without noise",
-        sensitivity=1.0,
-        scale=0.0,
-        theorem="none: docs/errata.md",
-        moved=1,
-        unit="step of the grid of beta_t",
-    )
-    return [*split_events(PRICE, budget.splits, public, objective, losses.m_alpha), leaves, beta]
 
 
 @functools.cache
@@ -154,13 +131,13 @@ def learner(depth: int, objective: bool) -> WeakLearner:
         depth: D, at least 1.
         objective: take the criterion's alpha from the private errors, equation (16).
     """
+    noise, family = mechanisms.discrete_laplace, losses.m_alpha
     return boundary.weak_learner(
-        functools.partial(program, objective),
+        functools.partial(program, Kind(depth, family, family, objective, None, noise)),
         functools.partial(hypothesis, depth),
-        functools.partial(events, depth, objective),
+        {"split": 1.0},
         trees.TREES,
         "add_remove",
-        by_depth=("split_epsilon", "alpha"),
         unprotected=(BETA_LEAK, *((ALPHA_LEAK,) if objective else ())),
         tag=f"second option({depth}, {objective})",
     )
@@ -218,8 +195,14 @@ def recipe(
     clip = np.asarray(clip, np.float64)
 
     # The shares of equation (17), and of one leaf.
-    of_node = (share * epsilon / rounds / depth)[..., None] / 2.0 ** np.arange(depth)
-    split_epsilon = np.where(np.asarray(noise.splits)[..., None], of_node, np.inf)
+    of_level = share * epsilon / rounds / depth
+    selection = mechanisms.exponential
+    noisy_splits = {
+        f"split_{level}": selection.multiplier(
+            Allowance(np.where(noise.splits, of_level / 2.0**level, np.inf), np.zeros(()))
+        )
+        for level in range(depth)
+    }
     of_leaf = (1 - share) * epsilon / rounds / np.where(noise.each_leaf, 2.0**depth, 1.0)
     leaf_scale = np.where(noise.leaves, 2 * clip / of_leaf, 0.0)
 
@@ -231,13 +214,9 @@ def recipe(
     step = 1 / (4 * smoothness * clip**2)
 
     budget = Budget(
-        split_epsilon=rounded_down(split_epsilon),
-        alpha=np.repeat(given[..., None], depth, -1),
-        link_alpha=given,
-        clip=clip,
+        noise=noisy_splits,
+        settings=usual._replace(alpha=(given,) * depth, link_alpha=given, clip=clip, step=step),
         inner=inner,
-        zeta=usual.zeta,
-        step=step,
         leaf_scale=quotient_up(leaf_scale, 1.0),
         leaf_step=leaf_step,
         beta_step=2.0 ** np.ceil(np.log2(step * clip * FINEST)),

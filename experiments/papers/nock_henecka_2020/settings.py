@@ -20,15 +20,6 @@ FOREST_TREES, FOREST_DEPTHS = 21, (2, 4, 6)
 MOST_BINS = 255
 """A column has at most 256 cells, and one is for missing numbers."""
 
-PAPER_TABLE_1 = {
-    0.01: (14, 3, 5),
-    0.1: (13, 2, 6),
-    1.0: (9, 3, 9),
-    10.0: (5, 4, 11),
-    25.0: (8, 6, 6),
-}
-"""epsilon -> the printed counts of domains, for alpha in (objective calibration, 0.1, 1)."""
-
 SPARE_CELLS = 1_800_000
 """The padding of `plan.common_shapes` for one M: compiling the programs of a table, 4.8 s of
 processor time each, costs as much as this many cells do in its fits."""

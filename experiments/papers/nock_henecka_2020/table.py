@@ -4,18 +4,18 @@ import argparse
 import json
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from dpbt.commands.errors import InputError, of_input
 from dpbt.sweeps import storage
-from experiments.common import commands, results, tables
+from experiments.common import aggregated, commands, results, tables
 from experiments.papers.nock_henecka_2020.settings import (
     ALPHAS,
     CALIBRATIONS,
     EPSILONS,
     NAME,
-    PAPER_TABLE_1,
 )
 
 BY_ALPHA = ("counts", "best_error_mean", "paper")
@@ -27,8 +27,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     words = f"{' or '.join(CALIBRATIONS)} (those that have been run)"
     names = {"nargs": "+", "choices": CALIBRATIONS, "metavar": "NAME"}
     parser.add_argument("--calibration", **names, help=words)
-    commands.add_results(parser, results.folder(NAME))
-    commands.add_json(parser, "print the counts as a JSON list")
+    commands.add_shared(parser, saved=results.folder(NAME), json="print the counts as a JSON list")
 
 
 def run(options: argparse.Namespace) -> None:
@@ -99,7 +98,11 @@ def line(folder: Path, calibration: str, epsilon: float) -> results.Line:
         "domains": len(errors),
         "counts": {a: sum(errors[name][a] <= least[name] for name in errors) for a in alphas},
         "best_error_mean": {a: float(np.mean([e[a] for e in errors.values()])) for a in alphas},
-        "paper": dict(zip(alphas, PAPER_TABLE_1[epsilon], strict=True)),
+        "paper": {
+            str(at["alpha"]): int(number)
+            for at, number in aggregated.printed(NAME, "table-1")
+            if at["epsilon"] == epsilon
+        },
     }
 
 
@@ -112,16 +115,25 @@ def flat(line: results.Line) -> results.Line:
 
 def as_text(lines: list[results.Line]) -> str:
     """The counts as text, beside the paper's."""
-    head = ("calibration", "epsilon", "domains where best: O.C., 0.1, 1", "the paper's")
-    rows = [
-        (
-            line["calibration"],
-            f"{line['epsilon']:g}",
-            ", ".join(str(count) for count in line["counts"].values()),
-            ", ".join(str(count) for count in line["paper"].values()),
-            ", ".join(f"{error:.3f}" for error in line["best_error_mean"].values()),
+    said = [{name: _joined(value) for name, value in line.items()} for line in lines]
+    return (
+        f"{tables.formatted(said, COLUMNS)}\n\n{lines[0]['domains']} domains; ties count for each."
+    )
+
+
+def _joined(value: Any) -> str:
+    """A number, or those of the alphas."""
+    if isinstance(value, dict):
+        return ", ".join(
+            f"{each:.3f}" if isinstance(each, float) else str(each) for each in value.values()
         )
-        for line in lines
-    ]
-    text = tables.aligned((*head, "mean best error: O.C., 0.1, 1"), rows)
-    return f"{text}\n\n{lines[0]['domains']} domains; ties count for each."
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+COLUMNS = {
+    "calibration": "{calibration}",
+    "epsilon": "{epsilon}",
+    "domains where best: O.C., 0.1, 1": "{counts}",
+    "the paper's": "{paper}",
+    "mean best error: O.C., 0.1, 1": "{best_error_mean}",
+}

@@ -1,0 +1,368 @@
+"""Tables on disk, in blocks of rows: what is larger than memory is read a part at a time.
+
+A folder holds one table, encoded as `dpbt.table` encodes it. `convert` writes it once, and every
+fit reads it in passes. The folder is as private as the rows: only its owner may read it (mode
+0700). It has these files:
+
+- `manifest.json`: the public declarations, the blocks with the SHA-256 of each, what the owner may
+  know of the rows, and a checksum of its own. It is written last, so a folder without it is no
+  table yet.
+- `block-000000` and so on: the rows of a block, one array after the other: cells u8[F, n], target,
+  present and, where rows have weights, weight f32[n]. Each column lies in one piece, so a pass
+  reads those columns alone that it asks.
+
+A checksum finds accidents. It is no signature.
+"""
+
+import dataclasses
+import hashlib
+import io
+import json
+import math
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Annotated, Any, Literal, NamedTuple
+
+import msgspec
+import numpy as np
+from msgspec import Meta
+
+from dpbt import modelfiles
+from dpbt.data import domains, targets
+from dpbt.data.domains import Domain
+from dpbt.data.targets import Target
+from dpbt.formats import Digits, decode
+from dpbt.public import MAX_ROWS, MOST_CHUNKED_ROWS, Questions, without_values
+from dpbt.validate import as_path
+
+FORMAT, VERSION = "dpbt blocks", 1
+
+MANIFEST = "manifest.json"
+PREFIX = "block-"
+
+AGAIN = "convert the same rows again, to a new folder"
+"""What to do about a damaged folder. A run that was stopped goes on with the new one."""
+
+ROWS_PER_BLOCK = 2**20
+"""How many rows a block has by default."""
+
+_Rows = Annotated[int, Meta(ge=0, le=MAX_ROWS)]
+_Count = Annotated[int, Meta(ge=0, le=2**62)]
+
+
+class Block(NamedTuple):
+    """One file of a folder.
+
+    Attributes:
+        rows: how many rows it has room for; public.
+        present: how many of them are present; private.
+        sha256: of the file; private, as it tells guesses of the rows apart.
+    """
+
+    rows: _Rows
+    present: _Rows
+    sha256: Digits
+
+    __repr__ = without_values
+
+
+class Manifest(msgspec.Struct):
+    """The content of the manifest. Its public part is what was declared, and the capacity.
+
+    Attributes:
+        format: the name of the format, and its version.
+        domain: the public columns as JSON, and so is the target.
+        classes: the words of the classes, of two the negative first; None for a number.
+        weighted: whether rows have weights.
+        most_weight: the public bound on weights, and so are the weights of classes.
+        capacity: N, how many rows the table has room for.
+        rows_per_block: how many rows each block has, but for the last.
+        blocks: the files; private.
+        rows: how many rows were read; private, and so is what follows.
+        missing: of each column, of the label and of weights, how many cells have no value.
+        constant: of each of them, whether all values lie in one cell.
+        checksum: of all of this.
+    """
+
+    format: Literal["dpbt blocks"]
+    format_version: Literal[1]
+    domain: dict[str, dict[str, Any]]
+    target: dict[str, Any] | None
+    classes: list[Any] | None
+    weighted: bool
+    most_weight: float | None
+    class_weight: list[tuple[str, float]] | None
+    capacity: Annotated[int, Meta(ge=1, le=MOST_CHUNKED_ROWS)]
+    rows_per_block: Annotated[int, Meta(ge=1, le=MAX_ROWS)]
+    blocks: list[Block]
+    rows: _Count
+    missing: list[_Count]
+    constant: list[bool]
+    checksum: str = ""
+
+    def __repr__(self) -> str:
+        return f"Manifest(capacity={self.capacity}, rows not shown)"
+
+
+class Rows(NamedTuple):
+    """Room for rows of a block, as they are read from its file. On a CPU, JAX reads it in place.
+
+    Attributes:
+        cells: u8[F, n].
+        target: bool[n], u8[n] or f32[n].
+        present: bool[n].
+        weight: f32[n], or None.
+    """
+
+    cells: np.ndarray
+    target: np.ndarray
+    present: np.ndarray
+    weight: np.ndarray | None
+
+    __repr__ = without_values
+
+    def first(self, rows: int) -> "Rows":
+        """The first rows, where they are."""
+        cells, target, present, weight = self
+        weight = None if weight is None else weight[:rows]
+        return Rows(cells[:, :rows], target[:rows], present[:rows], weight)
+
+
+def room(features: int, rows: int, dtype: str, weighted: bool) -> Rows:
+    """Zeros in the shape of rows of a block: absent rows."""
+    weight = _zeros((rows,), "float32") if weighted else None
+    cells = _zeros((features, rows), "uint8")
+    return Rows(cells, _zeros((rows,), dtype), _zeros((rows,), "bool"), weight)
+
+
+_ALIGNMENT = 64
+"""Where arrays begin at a multiple of so many bytes, JAX reads them in place on a CPU."""
+
+
+def _zeros(shape: tuple[int, ...], dtype: str) -> np.ndarray:
+    """Zeros that JAX does not copy."""
+    size = math.prod(shape) * np.dtype(dtype).itemsize
+    memory = np.zeros(size + _ALIGNMENT, np.uint8)
+    first = -memory.ctypes.data % _ALIGNMENT
+    return memory[first : first + size].view(dtype).reshape(shape)
+
+
+@dataclasses.dataclass(frozen=True, eq=False, repr=False)
+class BlockTable:
+    """A table in a folder of blocks, as `open_folder` finds it. The rows stay on the disk.
+
+    Attributes:
+        folder: where it is.
+        manifest: what it says.
+        domain: the public domain.
+        target: the declared classes or range; None for two classes.
+        capacity: N, how many rows the table has room for; public.
+    """
+
+    folder: Path
+    manifest: Manifest
+    domain: Domain
+    target: Target | None
+    capacity: int
+    _verified: dict[int, tuple[int, int]] = dataclasses.field(default_factory=dict, init=False)
+
+    def __repr__(self) -> str:
+        return f"BlockTable({str(self.folder)!r}, capacity={self.capacity}, rows not shown)"
+
+    @property
+    def blocks(self) -> list[Block]:
+        """The files; private."""
+        return self.manifest.blocks
+
+    @property
+    def rows_per_block(self) -> int:
+        """How many rows each block has, but for the last."""
+        return self.manifest.rows_per_block
+
+    @property
+    def features(self) -> int:
+        """F, how many columns the domain has."""
+        return len(self.domain)
+
+    @property
+    def questions(self) -> Questions:
+        """What may be asked of the cells."""
+        return domains.questions(self.domain)
+
+    @property
+    def identity(self) -> str:
+        """A hash that names the rows and what was declared of them; private.
+
+        It does not depend on where the rows came from, so the same rows that are converted again
+        have it, too.
+        """
+        return self.manifest.checksum
+
+    @property
+    def declared(self) -> str:
+        """What was declared of the rows, as text: domain, target and weights; public."""
+        names = ("domain", "target", "classes", "weighted", "most_weight", "class_weight")
+        public = {name: getattr(self.manifest, name) for name in names}
+        return json.dumps(public, sort_keys=True)
+
+    @property
+    def classes(self) -> tuple[Any, ...] | None:
+        """The words of the classes, of two the negative first; None for a number."""
+        words = self.manifest.classes
+        return None if words is None else tuple(words)
+
+    def has_domain(self, domain: Domain) -> bool:
+        """Whether the rows were encoded by a domain: by the same columns in the same order."""
+        return list(self.domain.items()) == list(domain.items())
+
+    def path(self, number: int) -> Path:
+        """The file of a block."""
+        return self.folder / block_name(number)
+
+    def room(self, rows: int) -> Rows:
+        """Room for rows of this table."""
+        dtype = targets.response_of(self.target).dtype
+        return room(self.features, rows, dtype, self.manifest.weighted)
+
+    def read(
+        self, number: int, first: int, rows: int, into: Rows, columns: Sequence[int] | None = None
+    ) -> None:
+        """Read some rows of a block to the beginning of `into`. What follows becomes absent.
+
+        Once `verify` has compared the block, its file must keep its size and the time of its last
+        change. A change that restores both is not seen, nor is one through mapped memory before the
+        system notes it.
+
+        Args:
+            number: of the block.
+            first: its first row that is read.
+            rows: how many are read.
+            into: room for at least so many rows, from `room`.
+            columns: the columns of the domain that are read; None for all. The others keep what
+                `into` held.
+
+        Raises:
+            ValueError: naming the file, if it ends too early or changed since it was verified.
+            OSError: if it cannot be read.
+        """
+        each = self.blocks[number].rows
+        with open(self.path(number), "rb", buffering=0) as file:
+            for column in range(self.features) if columns is None else columns:
+                _fill(file, each * int(column) + first, into.cells[int(column), :rows])
+            place = each * self.features
+            for array in into[1:]:
+                if array is not None:
+                    _fill(file, place + first * array.itemsize, array[:rows])
+                    place += each * array.itemsize
+            if self._verified.get(number, _state(file)) != _state(file):
+                raise ValueError(f"{file.name}: the file changed while it was read; {AGAIN}")
+        into.present[rows:] = False
+
+    def pieces(self, rows: int) -> Iterator[Rows]:
+        """All rows in their order, absent ones too, in pieces of at most `rows` rows.
+
+        Each block is compared with its checksum before its first piece. A piece is valid until the
+        next one is read.
+
+        Raises:
+            ValueError: naming a block that is not what its manifest says, or that changes.
+            OSError: if a block cannot be read.
+        """
+        kept = self.room(min(rows, self.rows_per_block))
+        for number, block in enumerate(self.blocks):
+            self.verify(number)
+            for first in range(0, block.rows, rows):
+                count = min(rows, block.rows - first)
+                self.read(number, first, count, kept)
+                yield kept.first(count)
+
+    def verify(self, number: int) -> None:
+        """Check that the file of a block is the one that was written, and note its state.
+
+        Raises:
+            ValueError: naming the file, if it is another one or missing.
+            OSError: if it cannot be read.
+        """
+        path = self.path(number)
+        try:
+            with open(path, "rb", buffering=0) as file:
+                state = _state(file)  # before, so that `read` sees a change meanwhile
+                found = hashlib.file_digest(file, "sha256").hexdigest()
+        except FileNotFoundError:
+            raise ValueError(f"{path}: the file is missing; {AGAIN}") from None
+        if found != self.blocks[number].sha256:
+            raise ValueError(f"{path}: the file was changed or damaged; {AGAIN}")
+        self._verified[number] = state
+
+
+def _fill(file: io.FileIO, place: int, array: np.ndarray) -> None:
+    """Read an array from a place of a file."""
+    file.seek(place)
+    view = array.data.cast("B")
+    while view:
+        count = file.readinto(view)
+        if not count:
+            raise ValueError(f"{file.name}: the file is shorter than its manifest says")
+        view = view[count:]
+
+
+def _state(file: io.FileIO) -> tuple[int, int]:
+    """The size of a file, and when it was changed."""
+    found = os.fstat(file.fileno())
+    return found.st_size, found.st_mtime_ns
+
+
+def block_name(number: int) -> str:
+    """The name of the file of a block."""
+    return f"{PREFIX}{number:06d}"
+
+
+def open_folder(folder: str | Path) -> BlockTable:
+    """The table of a folder that `dpbt convert` or `dpbt.convert` wrote.
+
+    Reads the manifest alone. A fit compares every block with its checksum.
+
+    Raises:
+        ValueError: naming the folder, if it has no manifest, or a damaged one or one of another
+            format.
+        OSError: if the manifest cannot be read.
+    """
+    folder = as_path("folder", folder)
+    path = folder / MANIFEST
+    if folder.is_dir() and not path.exists():
+        raise ValueError(
+            f"{folder}: no table in blocks, as it has no {MANIFEST}, which `dpbt convert` writes "
+            "last; convert the rows again"
+        )
+    what = "a table in blocks"
+    content = modelfiles.own(path, path.read_bytes(), FORMAT, VERSION, what, AGAIN)
+    try:
+        manifest = decode(Manifest, content, "the manifest")
+        return _opened(folder, manifest)
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from error
+
+
+def _opened(folder: Path, manifest: Manifest) -> BlockTable:
+    """The table of a manifest; ValueError without the name of the file."""
+    domain = {
+        name: domains.column_from_json(name, entry) for name, entry in manifest.domain.items()
+    }
+    domains.check(domain)
+    target = None
+    if manifest.target is not None:
+        target = targets.check(domains.column_from_json("target", manifest.target))
+    capacity, each = manifest.capacity, manifest.rows_per_block
+    rows = [block.rows for block in manifest.blocks]
+    if len(rows) != -(-capacity // each) or rows != sizes(capacity, each):
+        raise ValueError("the blocks are not those of its capacity")
+    if not len(domain) < len(manifest.missing) == len(manifest.constant) <= len(domain) + 2:
+        raise ValueError("the counts are not those of its columns")
+    return BlockTable(folder, manifest, domain, target, capacity)
+
+
+def sizes(capacity: int, rows_per_block: int) -> list[int]:
+    """How many rows each block has room for."""
+    whole, rest = divmod(capacity, rows_per_block)
+    return [rows_per_block] * whole + [rest] * (rest > 0)

@@ -1,0 +1,143 @@
+"""What the content of files must be: JSON text with types, and the record of a ledger. No JAX.
+
+Types are those of msgspec. Errors name the place of an entry and never its value. Entries that a
+type does not name are not looked at.
+"""
+
+import json
+from typing import Annotated, Any, Literal, TypeVar
+
+import msgspec
+from msgspec import Meta
+
+from dpbt.public import MOST_CHUNKED_ROWS
+from dpbt.storage import without_twins
+
+T = TypeVar("T")
+
+Count = Annotated[int, Meta(ge=1, le=2**62)]
+"""A whole number of at least 1."""
+
+Digits = Annotated[str, Meta(pattern="^[0-9a-f]{64}$", max_length=64)]
+"""256 bits in hexadecimal digits."""
+
+Fraction = Annotated[float, Meta(ge=0, le=1)]
+"""A number in 0..1."""
+
+Number = Annotated[float, Meta(ge=0, le=1e100)]
+"""A number of at least 0, whose square is finite."""
+
+Cost = Number | Literal["inf"]
+"""A number of a ledger, which may be infinite."""
+
+Rows = Annotated[int, Meta(ge=1, le=MOST_CHUNKED_ROWS)]
+"""A number of rows, or a bound on it."""
+
+RowsOfPerson = Annotated[int, Meta(ge=1, le=2**31 - 1)]
+"""The most rows that one person has."""
+
+
+class LineRecord(msgspec.Struct, frozen=True):
+    """A line of a ledger: the fields of its event, and how often it takes place."""
+
+    site: str
+    mechanism: str
+    releases: str
+    sensitivity: Cost
+    scale: Cost
+    theorem: str
+    count: Count
+    moved: Count | None
+    unit: str
+    times: Count
+    gap: Cost
+    tail: Cost
+    exact: bool
+
+
+class ChoiceRecord(msgspec.Struct, frozen=True):
+    """What is public about a choice among several models."""
+
+    gamma: Annotated[float, Meta(ge=1e-5, le=1)]
+    eta: Annotated[float, Meta(ge=-0.99, le=1000)]
+    candidates: Count
+    disjoint: bool
+    gaussian: bool
+    epsilon: Cost
+    rho: Cost
+    mu: Cost
+    gap: Cost
+    tail: Cost
+    score: str
+    exact: bool
+
+
+class LedgerRecord(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A ledger, as `accounting.to_json` keeps it."""
+
+    relation: Literal["add_remove", "replace_one"]
+    rows: Rows | None
+    rows_per_person: RowsOfPerson
+    epsilon: Cost
+    delta: Fraction
+    sampler_delta: Fraction
+    exact: bool
+    unprotected: list[str]
+    key: Literal["release", "research"] | None
+    lines: list[LineRecord]
+    choice: ChoiceRecord | None = None
+    parts: list["LedgerRecord"] = []
+
+
+def decode(kind: type[T], content: object, what: str) -> T:
+    """The content as a type of msgspec, such as a `msgspec.Struct`.
+
+    Args:
+        kind: the type.
+        content: bytes of JSON text, or what `parse` made of them.
+        what: the content is, in words for errors.
+
+    Raises:
+        ValueError: saying what is wrong and where, for content that is not of the type. Values are
+            not shown, and neither are names in mappings. Also as `parse`.
+    """
+    if isinstance(content, bytes):
+        content = parse(content, what)
+    try:
+        return msgspec.convert(content, kind)
+    except msgspec.ValidationError as error:
+        wrong, _, place = str(error).partition(" - at ")
+        if not wrong.startswith(("Expected", "Object missing")):
+            wrong = "Invalid value"  # the other messages show it
+        words = f"{wrong}{place and ' at '}{place}".replace("`", "")
+        raise ValueError(f"{what} has a malformed entry: {words}") from None
+    except RecursionError:
+        raise ValueError(f"{what} is nested too deeply") from None
+
+
+def parse(text: bytes, what: str) -> Any:
+    """JSON content, in which no name occurs twice in one object.
+
+    Integers have at most 4,300 digits (`sys.set_int_max_str_digits`).
+
+    Raises:
+        ValueError: with a reason of one line, for any other text.
+    """
+    try:
+        return json.loads(
+            text.decode("utf-8"), object_pairs_hook=without_twins, parse_constant=_no_constant
+        )
+    except UnicodeDecodeError:
+        raise ValueError(f"{what} holds bytes that are no text") from None
+    except json.JSONDecodeError as error:
+        raise ValueError(
+            f"{what} is no JSON, or cut off: line {error.lineno}, {error.msg}"
+        ) from None
+    except RecursionError:
+        raise ValueError(f"{what} is nested too deeply") from None
+    except ValueError as error:  # a name twice, a constant, or an integer of too many digits
+        raise ValueError(f"{what} is refused: {error}") from None
+
+
+def _no_constant(name: str) -> None:
+    raise ValueError(f"{name} is no JSON number")

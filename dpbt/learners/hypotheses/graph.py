@@ -1,0 +1,97 @@
+"""ONNX graphs as values that are added and multiplied. ONNX is not imported here."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from dpbt.public import CELLS, Questions
+
+
+class Graph:
+    """Nodes and constants of a graph that is being built."""
+
+    def __init__(self, onnx: Any):
+        self.onnx = onnx
+        self.nodes: list[Any] = []
+        self.constants: list[Any] = []
+
+    def constant(self, value: Any, dtype: Any = None) -> Value:
+        """A constant; one without a dtype is an array or a number of NumPy."""
+        name = f"c{len(self.constants)}"
+        array = np.asarray(value, dtype)
+        self.constants.append(self.onnx.numpy_helper.from_array(array, name))
+        return Value(self, name)
+
+    def add(self, operator: str, *inputs: Any, name: str | None = None, **attributes: Any) -> Value:
+        """The value of an operator; inputs are values, or constants as NumPy has them."""
+        read = [each if isinstance(each, Value) else self.constant(each) for each in inputs]
+        name = name or f"v{len(self.nodes)}"
+        names = [each.name for each in read]
+        self.nodes.append(self.onnx.helper.make_node(operator, names, [name], **attributes))
+        return Value(self, name)
+
+    def asked(self, rows: Value, feature: np.ndarray, table: np.ndarray) -> Value:
+        """[N, S]: the entry of table [S, CELLS] at the cell of feature [S] of each row."""
+        cells = self.add("Gather", rows.cast("INT64"), feature.astype(np.int64), axis=1)
+        first = CELLS * np.arange(len(feature), dtype=np.int64)[None]
+        return self.constant(table.reshape(-1)).at(cells + first)
+
+    def positions(self, rows: Value, questions: Questions | None) -> Value:
+        """f32[N, A]: the position of each row in each attribute's range, or its numbers."""
+        if questions is None:
+            return rows
+        attribute, position = (np.asarray(field) for field in questions[3:5])
+        return self.asked(rows, attribute, position.astype(np.float32))
+
+    def descend(self, rows: Value, leaf: np.ndarray, right: Any) -> Value:
+        """f32[N, k]: the leaf of each row in k trees in heap order.
+
+        Args:
+            rows: a value with the axis of rows and another one.
+            leaf: f32[k, 2^D].
+            right: i64[N, k], places in one array of all inner nodes -> i64[N, k], 1 where the row
+                goes right.
+        """
+        count, leaves = leaf.shape
+        tree = np.arange(count, dtype=np.int64)[None]
+        # One column of zeros, so that all places have the axis of rows.
+        column = self.add("Slice", rows, *(np.array([end], np.int64) for end in (0, 1, 1)))
+        node = self.constant(np.zeros((1, count), np.int64)) + column.cast("INT64") * np.int64(0)
+        for _ in range(leaves.bit_length() - 1):
+            answers = right(node + tree * (leaves - 1))
+            node = node * np.int64(2) + (answers + np.int64(1))
+        place = node + (tree * leaves - (leaves - 1))
+        return self.constant(leaf.reshape(-1), np.float32).at(place)
+
+
+class Value:
+    """A value of a graph, by its name."""
+
+    def __init__(self, graph: Graph, name: str):
+        self.graph, self.name = graph, name
+
+    def __add__(self, other: Any) -> Value:
+        return self.graph.add("Add", self, other)
+
+    def __mul__(self, other: Any) -> Value:
+        return self.graph.add("Mul", self, other)
+
+    def __truediv__(self, other: Any) -> Value:
+        return self.graph.add("Div", self, other)
+
+    def __gt__(self, other: Any) -> Value:
+        return self.graph.add("Greater", self, other)
+
+    def cast(self, kind: str) -> Value:
+        """The value as another type of ONNX."""
+        return self.graph.add("Cast", self, to=getattr(self.graph.onnx.TensorProto, kind))
+
+    def at(self, places: Value) -> Value:
+        """The entries at some places of the first axis."""
+        return self.graph.add("Gather", self, places)
+
+    def sum(self, axis: int = 1, keep: bool = False) -> Value:
+        """The sum over an axis."""
+        return self.graph.add("ReduceSum", self, np.array([axis], np.int64), keepdims=int(keep))

@@ -1,0 +1,205 @@
+"""What releases cost a privacy filter, and how much all of them may cost: exact numbers.
+
+A *filter* (Rogers et al., 2016) lets releases through while their costs add up to at most a limit
+that was set before the first. Every next release, its cost, and whether there is one, may follow
+from all that was released. Three measures have filters with the same sums as fixed releases have:
+
+- `"epsilon"` of pure differential privacy (Rogers, Roth, Ullman & Vadhan, 2016);
+- `"rho"` of zCDP, whose Renyi divergences add up (Feldman & Zrnic, 2021);
+- `"mu"` of Gaussian differential privacy, whose squares add up (Smith & Thakurta, 2022; Koskela,
+  Tobaben & Honkela, 2023).
+
+docs/composition.md proves all three, with what the finite bits of samplers cost. An epsilon at a
+delta has no such sum. It would have to be computed from all costs at the end, and a choice that
+follows from releases could break it.
+"""
+
+import math
+from collections.abc import Callable, Iterable
+from fractions import Fraction
+from typing import NamedTuple
+
+import msgspec
+import numpy as np
+
+from dpbt.formats import Number
+from dpbt.privacy.accounting import Ledger, Line, gdp_epsilon, gdp_mu, zcdp_epsilon
+from dpbt.privacy.measures import MEASURES
+from dpbt.validate import one_of
+
+PURE_TAIL = 1e-9
+"""The most delta that finite bits may cost all releases of a pure budget. They cost below 1e-15."""
+
+TAIL_SHARE = 1e-4
+"""The share of delta that is kept for the finite bits of samplers."""
+
+BITS_SHARE = 2e-3
+"""The share of epsilon that a budget of mu keeps for the finite bits of samplers."""
+
+_ROUNDING = 1 + Fraction(1, 2**50)
+"""More than the few roundings to float64 of the cost of a line."""
+
+
+class Limits(NamedTuple):
+    """What all releases together may cost; exact numbers.
+
+    Attributes:
+        cost: in the measure.
+        gap: G, half of what finite bits may add to epsilon; infinite where the cost has them.
+        tail: t, what finite bits may add to delta.
+        order: alpha, the Renyi order at which a budget of rho is set; 0 for other measures.
+    """
+
+    cost: Fraction
+    gap: float
+    tail: float
+    order: float = 0.0
+
+
+class Charge(msgspec.Struct, frozen=True):
+    """What one release costs, each number rounded up; a record of the filter's file.
+
+    Attributes:
+        cost: in the measure of the budget.
+        gap: G of its draws.
+        tail: t of its draws.
+    """
+
+    cost: Number
+    gap: Number
+    tail: Number
+
+
+def limits(measure: str, epsilon: float, delta: float) -> Limits:
+    """The limits of a budget that keep all releases together (epsilon, delta)-DP.
+
+    Args:
+        measure: one of `MEASURES`.
+        epsilon: above 0, finite.
+        delta: 0 for "epsilon", else in (0, 1).
+
+    Raises:
+        ValueError: for a delta that is not of the measure.
+    """
+    one_of("measure", measure, MEASURES)
+    if (measure == "epsilon") != (delta == 0):
+        raise ValueError(
+            f"a budget of {MEASURES[measure]} needs a delta "
+            f"{'of 0' if measure == 'epsilon' else 'above 0'}, got {delta:g}"
+        )
+    if measure == "epsilon":
+        return Limits(Fraction(epsilon), math.inf, PURE_TAIL)
+    tail = delta * TAIL_SHARE
+    if measure == "rho":
+        rho, order = _best_order(epsilon, delta - tail)
+        return Limits(Fraction(rho), math.inf, tail, order)
+    gap = epsilon * BITS_SHARE / 2
+    mu = float(gdp_mu(epsilon - 2 * gap, (delta - tail) * math.exp(-gap)))
+    return Limits(Fraction(mu) ** 2, gap, tail)
+
+
+def _best_order(epsilon: float, delta: float) -> tuple[float, float]:
+    """(rho, alpha): the largest rho whose bound at order alpha is epsilon, over orders alpha.
+
+    Every order gives a bound that holds. So the search need not be exact, and the last factor is
+    for rounding alone.
+    """
+    excess = np.geomspace(1e-9, 1e9, 200_001)
+    alpha = 1 + excess
+    offset = np.log1p(-1 / alpha) - (math.log(delta) + np.log(alpha)) / excess
+    rho = (epsilon - offset) / alpha
+    best = int(np.argmax(rho))
+    if not rho[best] > 0:
+        raise ValueError(f"epsilon is too small for a budget of rho, got {epsilon:g}")
+    return float(rho[best]) * (1 - 1e-11), float(alpha[best])
+
+
+def charge(measure: str, of: Limits, ledger: Ledger) -> Charge:
+    """What one release costs.
+
+    Args:
+        measure: one of `MEASURES`.
+        of: the limits of the budget.
+        ledger: of the release.
+
+    Raises:
+        ValueError: in words, for a ledger that has no proved and finite cost in the measure.
+    """
+    _check_countable(measure, ledger)
+    cost, gap, tail = Fraction(0), Fraction(0), Fraction(0)
+    for line in ledger.lines:
+        unit = Fraction(float(getattr(line.event.cost, measure)))
+        cost += line.count * (unit**2 if measure == "mu" else unit)
+        gap += Fraction(line.gap)
+        tail += Fraction(line.tail)
+
+    cost *= _ROUNDING
+    if measure == "epsilon":
+        cost += 2 * gap
+    if measure == "rho":  # at the one order: docs/composition.md, point 4
+        order = Fraction(of.order)
+        cost += gap * (2 * order - 1) / (order * (order - 1))
+    return Charge(float_above(cost), float_above(gap), float_above(tail))
+
+
+def _check_countable(measure: str, ledger: Ledger) -> None:
+    """Refuse a ledger that has no proved and finite cost in the measure, in words."""
+    if not ledger.composes:
+        raise ValueError(
+            "a budget adds up what single releases cost, and the best of several runs has an "
+            "epsilon at a delta alone"
+        )
+    if ledger.unprotected:
+        raise ValueError(
+            "the release is UNPROTECTED, so its epsilon is a paper's claim and no budget can "
+            f"count it: {'; '.join(ledger.unprotected)}"
+        )
+    refused: tuple[tuple[Callable[[Line], bool], str], ...] = (
+        (
+            lambda line: not line.exact,
+            "have samplers that state no distance from their laws (FLOAT), so no budget can "
+            "count them",
+        ),
+        (lambda line: math.isinf(line.rho), "have no noise, which no budget covers"),
+        (
+            lambda line: measure == "epsilon" and math.isinf(line.epsilon),
+            "have no pure epsilon; ask for the recipe without a delta, or open a filter with one",
+        ),
+        (
+            lambda line: measure == "mu" and not (line.mechanism.price.gaussian or line.mu == 0),
+            "are not Gaussian, and a filter of mu adds up Gaussian draws alone; open a filter with "
+            "measure='rho', which takes all recipes",
+        ),
+    )
+    for bad, words in refused:
+        if sites := [repr(line.site) for line in ledger.lines if bad(line)]:
+            raise ValueError(f"the draws {', '.join(sites)} {words}")
+
+
+def total(charges: Iterable[Charge]) -> tuple[Fraction, Fraction, Fraction]:
+    """(cost, gap, tail): the exact sums."""
+    cost, gap, tail = Fraction(0), Fraction(0), Fraction(0)
+    for each in charges:
+        cost += Fraction(each.cost)
+        gap += Fraction(each.gap)
+        tail += Fraction(each.tail)
+    return cost, gap, tail
+
+
+def epsilon_of(measure: str, cost: float, delta: float) -> float:
+    """The epsilon of a recipe whose draws cost about `cost` in the measure, at the delta."""
+    if measure == "epsilon":
+        return cost
+    return zcdp_epsilon(cost, delta) if measure == "rho" else gdp_epsilon(math.sqrt(cost), delta)
+
+
+def float_above(number: Fraction) -> float:
+    """The least float that is not below the number."""
+    nearest = float(number)
+    return nearest if Fraction(nearest) >= number else math.nextafter(nearest, math.inf)
+
+
+def float_below(number: Fraction) -> float:
+    """The largest float that is not above the number."""
+    nearest = float(number)
+    return nearest if Fraction(nearest) <= number else math.nextafter(nearest, -math.inf)

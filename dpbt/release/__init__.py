@@ -1,0 +1,1 @@
+"""Released models: predictions, files, words, statements and ONNX graphs, without JAX."""

@@ -1,0 +1,115 @@
+"""Models as ONNX graphs of encoded rows. The extra `onnx` installs what this needs.
+
+A graph reads what `Model.encode` gives, so the domain stays outside: words and missing cells are
+read by `dpbt.domains.encode`. JAX is never imported here.
+"""
+
+import json
+import math
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from dpbt.data.kinds import Nominal, Numeric
+from dpbt.learners.hypotheses.graph import Graph, Value
+from dpbt.release.file import kept_of, name_of_probability
+from dpbt.release.model import Model, model_of
+from dpbt.storage import write_whole
+from dpbt.validate import as_path
+
+OPSET, IR_VERSION = 17, 8
+
+
+def export(model: Model, path: str | Path) -> None:
+    """Write a model as an ONNX file: whole, or not at all.
+
+    The input is `rows`, encoded rows u8[N, F] or f32[N, F] (`Model.encode`). The outputs are
+    `score` f32[N], `positive` bool[N], and `probability` f32[N] of the positive class where there
+    is one. The file also holds the statement and the ledger as texts, and the classes as a JSON
+    list if they have names.
+
+    With several classes the outputs are `score` f32[N, K], `class` i64[N], which numbers the
+    classes in order, and `probability` f32[N, K]. Of a model of a number they are `score` f32[N],
+    the position in the declared range, and `number` f64[N], in its units and inside the range.
+
+    Args:
+        model: from `dpbt.load`, or `fit`.
+        path: the file.
+
+    Raises:
+        ValueError: for anything that is no model, for hypotheses or a loss of your own, and for
+            something that is no path.
+        ImportError: without the package `onnx`.
+        OSError: if the file cannot be written.
+    """
+    path = as_path("path", path)
+    about, kept = model_of(model).about, kept_of(model)
+    if about.kind.nodes is None:
+        raise ValueError(f"the hypotheses of {about.name} are of your own, and no graph has them")
+    onnx: Any = import_module("onnx")  # an extra
+    graph, helper, types = Graph(onnx), onnx.helper, onnx.TensorProto
+    rows = Value(graph, "rows")
+    score, share = about.kind.nodes(graph, model.on_host(), rows, model.questions)
+    score = graph.add("Add", score, np.asarray(model.intercept, np.float32), name="score")
+    outputs = _answers(graph, model, score, share)
+
+    read = types.UINT8 if model.dtype == "uint8" else types.FLOAT
+    given = helper.make_tensor_value_info("rows", read, ["rows", model.features])
+    stated = [
+        helper.make_tensor_value_info(name, getattr(types, kind), ["rows", *axes])
+        for name, (kind, axes) in outputs.items()
+    ]
+    built = helper.make_graph(graph.nodes, "dpbt", [given], stated, graph.constants)
+    opset = helper.make_opsetid("", OPSET)
+    whole = helper.make_model(
+        built, opset_imports=[opset], producer_name="dpbt", ir_version=IR_VERSION
+    )
+    texts = {"statement": kept.statement, "ledger": kept.ledger}
+    if about.classes is not None:
+        texts["classes"] = json.dumps(list(about.classes))
+    helper.set_model_props(whole, texts)
+    onnx.checker.check_model(whole, full_check=True)
+    write_whole(path, lambda part: part.write_bytes(whole.SerializeToString()))
+
+
+def _answers(
+    graph: Graph, model: Model, score: Value, share: Value | None
+) -> dict[str, tuple[str, tuple[int, ...]]]:
+    """Add what scores predict. Each output by its name: its type, and its axes after rows."""
+    match model.about.target:
+        case Nominal(names=names):
+            graph.add("ArgMax", score, axis=1, keepdims=0, name="class")
+            graph.add("Softmax", score * np.float32(math.log(2)), axis=1, name="probability")
+            several = "FLOAT", (len(names),)
+            return {"score": several, "class": ("INT64", ()), "probability": several}
+        case Numeric(low=low, high=high):
+            inside = graph.add("Clip", score.cast("DOUBLE"), np.float64(0), np.float64(1))
+            scaled = inside * np.float64(float(high) - float(low))
+            graph.add("Add", scaled, np.float64(low), name="number")
+            return {"score": ("FLOAT", ()), "number": ("DOUBLE", ())}
+    graph.add("Greater", score, np.float32(0), name="positive")
+    outputs: dict[str, tuple[str, tuple[int, ...]]] = {
+        "score": ("FLOAT", ()),
+        "positive": ("BOOL", ()),
+    }
+    if model.about.probability is not None:
+        found = share or _probability(graph, name_of_probability(model.about), score)
+        graph.add("Identity", found, name="probability")
+        outputs["probability"] = "FLOAT", ()
+    return outputs
+
+
+def _probability(graph: Graph, kind: str | None, score: Value) -> Value:
+    """f32[N]: the probability that a loss gives the scores."""
+    match kind:
+        case "log":
+            return graph.add("Sigmoid", score * np.float32(math.log(2)))
+        case "square":
+            share = (score + np.float32(4)) / np.float32(8)
+            return graph.add("Clip", share, np.float32(0), np.float32(1))
+        case "matsushita":
+            root = graph.add("Sqrt", score * score + np.float32(4))
+            return (score / root + np.float32(1)) / np.float32(2)
+    raise ValueError(f"no graph is known for the probabilities of {kind}")

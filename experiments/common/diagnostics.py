@@ -1,0 +1,212 @@
+"""Diagnostics of boosted votes: advantages, margins, tables of votes, complexity.
+
+`advantages`, `margins` and `rademacher` are computed from private rows. They are for research: they
+are not private, and no ledger covers them. `votes` is computed from a model
+alone and is post-processing.
+"""
+
+import collections
+import functools
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from dpbt.base import (
+    UNSPLIT,
+    AnyArray,
+    Array,
+    Prepared,
+    Public,
+    Recipe,
+    Release,
+    Table,
+    Transcript,
+    dtype_and_rank,
+)
+from dpbt.checks import check_transcript
+from dpbt.data.domains import Domain, predicates
+from dpbt.data.questions import as_array
+from dpbt.learners import trees
+from dpbt.privacy import keys
+from dpbt.privacy.accounting import align
+from dpbt.release.model import Model, decision_function, model_of
+from dpbt.rounds import prepared_table, run_rounds
+from dpbt.validate import whole
+
+
+def advantages(transcript: Transcript, table: Table, recipe: Recipe) -> Array:
+    """f32[T]: the advantage of each round's hypothesis, 1/2 - error under that round's measure.
+
+    The result is as long as the recipe's capacity, with 0 beyond its number of rounds. Traceable:
+    vmap it over keys.
+
+    The error of a real-valued hypothesis h is the sum of measure times |h - y| / 2, with h clipped
+    to [-1, 1]. That is the error of Bun et al. (2020), Definition 11, and of Asadi et al. (2022),
+    Figure 1.
+
+    Args:
+        transcript: as `boost` returns it, or `model.transcript`.
+        table: the rows that were learned from, or others.
+        recipe: the recipe.
+
+    Raises:
+        ValueError: as `boosting.replay`.
+    """
+    check_transcript(transcript)
+    prepared, learner = prepared_table(table, recipe), recipe.learner
+    if prepared.target.dtype != bool:
+        raise ValueError("edges are of two classes, and the table has another target")
+    sign = jnp.where(prepared.target, 1.0, -1.0)
+
+    def judge(
+        release: Release, tables: Sequence[Prepared], weights: list[Array], public: Public
+    ) -> tuple[Release, Array]:
+        hypothesis = learner.hypothesis(release, recipe.budget, public)
+        answer = jnp.clip(learner.hypotheses.predict(hypothesis, tables[0]), -1, 1)
+        measure = jnp.where(prepared.present, weights[0], 0)
+        edge = jnp.sum(measure * sign * answer) / jnp.maximum(jnp.sum(measure), 1)
+        return release, edge / 2
+
+    recorded = transcript.rounds
+    return run_rounds(recipe, transcript.prologue, [prepared], judge, recorded)[1]
+
+
+def margins(model: Model, rows: Array | Table, target: AnyArray) -> np.ndarray:
+    """f32[N]: y H / T of each row, in [-1, 1] for hypotheses in [-1, 1].
+
+    Args:
+        model: from `fit`.
+        rows: as `dpbt.decision_function` takes them.
+        target: bool[N].
+
+    Raises:
+        ValueError: as `dpbt.decision_function`; and if `target` does not have one entry for
+            each row. No length is shown.
+    """
+    scores, labels = np.asarray(decision_function(model, rows)), np.asarray(target)
+    if labels.shape != scores.shape:
+        raise ValueError("target must have an entry for each row, and has another shape")
+    return scores * np.where(labels, 1, -1) / len(model.on_host()[0])
+
+
+def margin_histogram(values: np.ndarray, bins: int = 40) -> tuple[np.ndarray, np.ndarray]:
+    """The share of rows in each of equal bins of [-1, 1], f[bins], and the edges f[bins + 1].
+
+    Values outside count in the end bins.
+
+    Raises:
+        ValueError: if `bins` is not an integer of at least 1.
+    """
+    whole("bins", bins)
+    counts, edges = np.histogram(np.clip(values, -1, 1), bins=bins, range=(-1, 1))
+    return counts / max(len(values), 1), edges
+
+
+class Vote(NamedTuple):
+    """One line of a table of votes.
+
+    Attributes:
+        votes: the net number of votes.
+        split: the number of the split, or `UNSPLIT` for the constant rule.
+        words: the split in words, such as "age > 37.5"; "(always)" for the constant rule, and
+            "split 3" where no domain is given.
+    """
+
+    votes: int
+    split: int
+    words: str
+
+
+def votes(model: Model, domain: Domain | None = None) -> list[Vote]:
+    """The model as integer votes on splits, largest first (Asadi et al. (2022), Table 4).
+
+    A 1-rule x votes +1 on x, and its negation votes -1. Votes on one split add up, and votes that
+    cancel are left out. Each split adds its votes to the score of a row that satisfies it, and
+    subtracts them from the score of any other row. The constant rule adds its votes to every row.
+
+    Args:
+        model: of trees of depth one with leaves +-1.
+        domain: for the words; without it, splits are numbered.
+
+    Raises:
+        ValueError: if the model is no sum of 1-rules, or uses a split that is not in the domain.
+    """
+    split, leaf = _heaps(model)
+    if split.shape[1] != 1 or not np.all(np.abs(leaf) == 1):
+        raise ValueError("a table of votes needs trees of depth one with leaves +-1")
+    known = None if domain is None else predicates(domain)
+    if known is not None and split.max() >= len(known):
+        raise ValueError(f"the model uses split {split.max()}, the domain has {len(known)} splits")
+
+    net: collections.Counter[int] = collections.Counter()
+    for (s,), (no, yes) in zip(split, leaf, strict=True):
+        if s == UNSPLIT:
+            net[UNSPLIT] += int(no)
+        else:
+            net[int(s)] += int(yes)
+
+    def name(s: int) -> str:
+        if s == UNSPLIT:
+            return "(always)"
+        return f"split {s}" if known is None else known[s].yes
+
+    lines = [Vote(count, s, name(s)) for s, count in net.items() if count != 0]
+    return sorted(lines, key=lambda vote: (-abs(vote.votes), vote.split))
+
+
+def votes_table(lines: list[Vote]) -> str:
+    """Votes as aligned text."""
+    cells = [(f"{vote.votes:+d}", vote.words) for vote in lines]
+    return align([("votes", "for a row with (against it without)"), *cells])
+
+
+def _heaps(model: Model) -> tuple[np.ndarray, np.ndarray]:
+    """The splits i32[T, 2^D - 1] and leaves f32[T, 2^D] of a model of trees."""
+    if model_of(model).about.kind.name != "trees":
+        raise ValueError(f"this diagnostic is of trees, and {model.about.name} has none")
+    return model.on_host()
+
+
+@functools.partial(jax.jit, static_argnums=2)
+def _correlations(key: Array, splits: Array, draws: int) -> Array:
+    """f32[draws]: the largest |average of sign times rule| over all 1-rules, by random signs."""
+
+    def sums(key: Array) -> tuple[Array, Array]:
+        sign = jax.random.rademacher(key, splits.shape[:1], jnp.int8)
+        return trees.product_int8(sign[None], splits, splits.T)[0], jnp.sum(sign.astype(jnp.int32))
+
+    satisfied, total = jax.lax.map(sums, jax.random.split(key, draws), batch_size=16)
+    literals = jnp.abs(2 * satisfied - total[:, None])
+    return jnp.maximum(jnp.max(literals, axis=1), jnp.abs(total)) / splits.shape[0]
+
+
+def rademacher(key: Array, splits: Array, draws: int = 200) -> tuple[float, float]:
+    """The empirical Rademacher complexity of 1-rules on the given rows, and its standard error.
+
+    The complexity is the mean over random signs of the largest |average of sign times rule|, over
+    literals and constants. It is estimated by `draws` draws, as behind Asadi et al. (2022),
+    Table 11.
+
+    Args:
+        key: one typed key.
+        splits: bool[N, S], such as `questions.splits_of` gives of a table, with at least one row.
+        draws: at least 2.
+
+    Raises:
+        ValueError: for anything else; no number of rows is shown.
+    """
+    keys.check(key)
+    splits = as_array("splits", splits)
+    if splits.ndim != 2 or splits.dtype != bool or 0 in splits.shape:
+        raise ValueError(
+            f"splits must be bool of rank 2, with a row and a split, got {dtype_and_rank(splits)}"
+        )
+    if whole("draws", draws) < 2:
+        raise ValueError(f"draws must be at least 2 for a standard error, got {draws}")
+
+    largest = _correlations(key, jnp.asarray(splits).astype(jnp.int8), draws)
+    largest = np.asarray(largest, np.float64)
+    return float(largest.mean()), float(largest.std(ddof=1) / np.sqrt(draws))

@@ -1,0 +1,279 @@
+"""Methods for two classes: recipes of dpbt, other libraries, parts of `auto`, and tuned models.
+
+Numbers of `auto` follow from public quantities, so its setting has them as JSON.
+"""
+
+import dataclasses
+import json
+import time
+import warnings
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+import dpbt
+from dpbt import boosting, forests, recipes, tuning
+from dpbt.base import Recipe, Table
+from dpbt.privacy import keys
+from dpbt.release.answers import probability_of
+from dpbt.release.model import about
+from dpbt.tuning import selections
+from experiments.common import peers
+from experiments.comparisons import ablation
+from experiments.comparisons.measures import log_loss_of_two
+from experiments.comparisons.methods import (
+    Fit,
+    Found,
+    Method,
+    approximate,
+    classifiers,
+    pure,
+    rival,
+    words,
+)
+from experiments.comparisons.study import Study
+
+Make = Callable[[Study, int, float, float], Recipe]
+"""(study, split, epsilon, delta) -> the recipe."""
+
+
+def program_rounds(rounds: int) -> int:
+    """The capacity of the program for so many rounds: 128, 1024, 8192, ...
+
+    Few sizes compile few programs, and rounds beyond a recipe's own cost next to nothing.
+    """
+    size = 128
+    while size < rounds:
+        size *= 8
+    return size
+
+
+DIGITS = 5
+"""Decimal digits of a boosted score that count, in nats."""
+
+
+@jax.jit
+def _scores(key: jax.Array, table: Table, recipe: Recipe) -> jax.Array:
+    """f32[N]: the scores of all rows, absent ones too, of a model of the present ones."""
+    return boosting.boost(key, table, recipe).scores
+
+
+def _found(study: Study, split: int, recipe: Recipe, every: np.ndarray, seconds: float) -> Found:
+    """The predictions of a model of the recipe that gives all rows these scores.
+
+    Sums of the same leaves in another order differ by rounding, and must be ties.
+    """
+    score = np.round(every[: len(study.target)][study.tests[split]], DIGITS)
+    probability = None
+    if recipe.loss is not None:
+        probability = np.asarray(probability_of(about(recipe), jnp.asarray(score)))
+    return Found(score, probability, seconds)
+
+
+def _fitted(study: Study, split: int, recipe: Recipe, capacity: int) -> Found:
+    """The predictions of one boosted model, by a program for so many rounds."""
+    table, room = study.taught(split), dataclasses.replace(recipe, capacity=capacity)
+    start = time.perf_counter()
+    every = np.asarray(_scores(jax.random.key(split), table, room))
+    return _found(study, split, recipe, every, time.perf_counter() - start)
+
+
+def _boosted(make: Make) -> Fit:
+    def fit(study: Study, split: int, epsilon: float, delta: float) -> Found:
+        recipe = make(study, split, epsilon, delta)
+        return _fitted(study, split, recipe, program_rounds(recipe.capacity))
+
+    return fit
+
+
+def _auto(study: Study, split: int, epsilon: float, delta: float) -> Recipe:
+    domain = study.data.domain
+    return recipes.auto(epsilon=epsilon, delta=delta, rows=study.rows, domain=domain, seed=split)
+
+
+def _changed(change: ablation.Change) -> Method:
+    """`auto` with one of its numbers changed; nothing to measure where that changes nothing."""
+
+    def make(study: Study, split: int, epsilon: float, delta: float) -> Recipe:
+        domain = study.data.domain
+        numbers = ablation.numbers(study.rows, len(domain), epsilon, delta)
+        other = {"epsilon": epsilon, **ablation.changed(numbers, change, epsilon, delta)}
+        return recipes.oblivious_boost(
+            rows=study.rows, domain=domain, delta=delta, seed=split, **other
+        )
+
+    def setting(study: Study, epsilon: float, delta: float) -> str | None:
+        numbers = ablation.numbers(study.rows, len(study.data.domain), epsilon, delta)
+        other = ablation.changed(numbers, change, epsilon, delta)
+        same = ablation.counting(other) == ablation.counting(numbers)
+        return None if same else _json(other)
+
+    return Method(_boosted(make), setting)
+
+
+def _setting_of_auto(study: Study, epsilon: float, delta: float) -> str:
+    return _json(ablation.numbers(study.rows, len(study.data.domain), epsilon, delta))
+
+
+def _json(numbers: ablation.Numbers) -> str:
+    """The numbers that count, each with six digits."""
+    return json.dumps(
+        {
+            name: float(f"{value:.6g}") if isinstance(value, float) else value
+            for name, value in ablation.counting(numbers).items()
+        }
+    )
+
+
+def _greedy(calibration: str) -> Method:
+    def make(study: Study, split: int, epsilon: float, delta: float) -> Recipe:
+        del split
+        common = {"epsilon": epsilon, "delta": delta, "rows": study.rows}
+        return recipes.bdpe(criterion="gini", rounds=5, depth=3, calibration=calibration, **common)
+
+    text = f"bdpe: gini, 5 trees of depth 3, {calibration}"
+    return Method(_boosted(make), words(text) if calibration == "tight" else pure(text))
+
+
+def _rules(study: Study, split: int, epsilon: float, delta: float) -> Recipe:
+    del split
+    return recipes.lazybb_rules(rounds=9, epsilon=epsilon, delta=delta, rows=study.rows)
+
+
+def _forest(study: Study, split: int, epsilon: float, delta: float) -> Found:
+    table = study.taught(split)
+    recipe = recipes.random_forest(
+        epsilon=epsilon, delta=delta, rows=study.rows, rounds=21, depth=10
+    )
+    noise_key, public_key = keys.pair(jax.random.key(split))
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", keys.ResearchKeyWarning)
+        start = time.perf_counter()
+        model = jax.block_until_ready(forests.fit(noise_key, table, recipe, public_key))
+        seconds = time.perf_counter() - start
+
+    every = np.asarray(dpbt.predict_proba(model, table))
+    probability = every[: len(study.target)][study.tests[split]]
+    return Found(probability - 0.5, probability, seconds)
+
+
+def _positive(study: Study, model: Any, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Scores and probabilities of the positive class, of a classifier of scikit-learn's kind."""
+    del study
+    probability = np.asarray(model.predict_proba(rows))[:, 1]
+    return probability - 0.5, probability
+
+
+def _larger_class(study: Study, split: int, epsilon: float, delta: float) -> Found:
+    del epsilon, delta
+    test = study.tests[split]
+    share = float(np.mean(study.target[~test]))
+    probability = np.full(int(test.sum()), share)
+    return Found(probability - 0.5, probability, 0.0)
+
+
+_THEIRS = classifiers(_positive)
+METHODS: dict[str, Method] = {
+    "auto": Method(_boosted(_auto), _setting_of_auto),
+    "auto-without-noise": Method(_boosted(_auto), _setting_of_auto, private=False),
+    "bdpe-published": _greedy("published"),
+    "bdpe-tight": _greedy("tight"),
+    "lazybb": Method(_boosted(_rules), words("lazybb_rules: 9 rules")),
+    "forest": Method(_forest, words("random_forest: 21 trees of depth 10 on all rows, mean share")),
+    "diffprivlib-forest": _THEIRS["diffprivlib-forest"],
+    "diffprivlib-logistic": _THEIRS["diffprivlib-logistic"],
+    "dp-ebm": Method(
+        rival(
+            lambda study, rows, epsilon, delta, seed: peers.private_ebm(rows, epsilon, delta, seed),
+            _positive,
+        ),
+        approximate("DPExplainableBoostingClassifier: defaults"),
+        library="interpret-core",
+    ),
+    "boosting": _THEIRS["boosting"],
+    "larger-class": Method(
+        _larger_class, words("the shares of the classes in training"), private=False
+    ),
+}
+"""Name -> method, in the order of tables."""
+
+
+WIDE = {"step": (0.02, 0.05, 0.1, 0.2, 0.5, 1.0), "rounds": (4, 16, 64, 256), "clip": (0.3, 1.0)}
+"""A grid of `oblivious_boost` for those who know no rule: 48 candidates."""
+
+Candidates = Callable[[Study, tuning.Selection, int, float, float], Sequence[Recipe]]
+"""(study, selection, split, epsilon, delta) -> recipes that share the budget."""
+
+
+def _near(
+    study: Study, selection: tuning.Selection, split: int, epsilon: float, delta: float
+) -> Sequence[Recipe]:
+    """The candidates around `auto`."""
+    given = {"rows": study.rows, "domain": study.data.domain, "seed": split}
+    return tuning.around_auto(selection, epsilon=epsilon, delta=delta, **given)
+
+
+def _wide(
+    study: Study, selection: tuning.Selection, split: int, epsilon: float, delta: float
+) -> Sequence[Recipe]:
+    """The candidates of the wide grid."""
+    given = {"rows": study.rows, "domain": study.data.domain, "seed": split}
+    given |= {"grid": WIDE, "epsilon": epsilon, "delta": delta}
+    return tuning.candidates(recipes.oblivious_boost, selection, **given)
+
+
+def _tuned(candidates: Candidates, grid: dict, mean: float, eta: float) -> Method:
+    """`dpbt.tune` among candidates, at the same total budget."""
+
+    def fit(study: Study, split: int, epsilon: float, delta: float) -> Found:
+        selection = tuning.selection("log_loss", mean=mean, eta=eta, held_out=0.25, seed=split)
+        made = candidates(study, selection, split, epsilon, delta)
+        table, start = study.taught(split), time.perf_counter()
+        model = tuning.tune(jax.random.key(split), table, made, selection).model
+        jax.block_until_ready(model.hypotheses)
+        seconds = time.perf_counter() - start
+        every = np.asarray(dpbt.decision_function(model, table))
+        assert model.recipe is not None  # it was fitted
+        return _found(study, split, model.recipe, every, seconds)
+
+    about = {"mean": mean, "eta": eta, "held_out": 0.25, "score": "log_loss", "grid": grid}
+    return Method(fit, words(json.dumps(about)))
+
+
+def _guessed(study: Study, split: int, epsilon: float, delta: float) -> Recipe:
+    """A candidate of the wide grid at random, at the whole budget."""
+    made = _wide(study, tuning.selection(mean=1), split, epsilon, delta)
+    return made[int(np.random.default_rng(split).integers(len(made)))]
+
+
+def _hindsight(study: Study, split: int, epsilon: float, delta: float) -> Found:
+    """The candidate of the least log loss on test rows, at the whole budget: nothing pays for it.
+
+    No private choice does better, so it says how much there is to gain.
+    """
+    free = tuning.selection("log_loss", mean=1, held_out=0.25)  # its fits have the whole budget
+    made = _near(study, free, split, epsilon, delta)
+    room = program_rounds(max(each.capacity for each in made))
+    target = study.target[study.tests[split]]
+
+    def loss(found: Found) -> float:
+        assert found.probability is not None
+        return log_loss_of_two(target, found.probability)
+
+    return min((_fitted(study, split, recipe, room) for recipe in made), key=loss)
+
+
+ABLATION = {f"auto:{name}": _changed(change) for name, change in ablation.CHANGES.items()}
+TUNED: dict[str, Method] = {
+    "tuned": _tuned(_near, selections.GRID, 5.0, -0.5),
+    "tuned-logarithmic": _tuned(_near, selections.GRID, 10.0, 0.0),
+    "guess-wide": Method(_boosted(_guessed), words(json.dumps({"a random candidate of": WIDE}))),
+    "tuned-wide": _tuned(_wide, WIDE, 5.0, -0.5),
+    "tuned-wide-logarithmic": _tuned(_wide, WIDE, 10.0, 0.0),
+    "hindsight": Method(_hindsight, words("the best of all candidates by test rows; not private")),
+}
+EVERY = {**METHODS, **ABLATION, **TUNED}

@@ -1,0 +1,15 @@
+"""Compare `auto` for several classes with other private classifiers.
+
+Every method has one setting for all data. A quarter of the rows of each class is the test set of a
+split. Each split has keys and public questions of its own. Recipes get `--bound` times the training
+rows as public bound. Numbers have 64 intervals.
+
+Results are in `classes.csv`. A cell that is there with the same setting, splits and rows is not
+measured again, so a run that is killed goes on where it was. Methods that are not installed are
+named and skipped. `--doc` measures nothing.
+"""
+
+from experiments.comparisons.run import command
+from experiments.comparisons.task import CLASSES
+
+arguments, run = command(CLASSES)

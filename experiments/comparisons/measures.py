@@ -1,0 +1,83 @@
+"""Measures of predictions on test rows; each has the name of a column."""
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from experiments.comparisons.methods import Found
+
+LEAST_PROBABILITY = 1e-6
+"""Probabilities below it count as this in a log loss."""
+
+
+def of_two_classes(target: np.ndarray, found: Found) -> Mapping[str, float | None]:
+    """Accuracy, AUROC and log loss of scores f[M]; the target is bool[M]."""
+    score, probability = found.predicted, found.probability
+    return {
+        "accuracy": float(np.mean((score > 0) == target)),
+        "auroc": auroc(score.astype(np.float32), target),
+        "log_loss": None if probability is None else log_loss_of_two(target, probability),
+    }
+
+
+def of_classes(target: np.ndarray, found: Found) -> Mapping[str, float | None]:
+    """Accuracy, AUROC and log loss of classes i64[M], as the target is.
+
+    The AUROC is the mean over classes of that of one class against the rest. A class that has no
+    test row, or all of them, does not count.
+    """
+    accuracy, probability = float(np.mean(found.predicted == target)), found.probability
+    if probability is None:
+        return {"accuracy": accuracy, "auroc": None, "log_loss": None}
+    numbers = range(probability.shape[1])
+    areas = [auroc(probability[:, number], target == number) for number in numbers]
+    return {
+        "accuracy": accuracy,
+        "auroc": float(np.nanmean(areas)),
+        "log_loss": log_loss(target, probability),
+    }
+
+
+def of_numbers(target: np.ndarray, found: Found) -> Mapping[str, float | None]:
+    """Root of the mean squared error, mean absolute error, and R^2 of numbers f64[M].
+
+    R^2 is 1 minus the mean squared error over that of the mean of the test rows.
+    """
+    errors = np.asarray(found.predicted, np.float64) - target
+    squared = float(np.mean(errors**2))
+    return {
+        "rmse": squared**0.5,
+        "mae": float(np.mean(np.abs(errors))),
+        "r2": 1 - squared / float(np.var(target)),
+    }
+
+
+def auroc(score: np.ndarray, positive: np.ndarray) -> float:
+    """The share of pairs that a score orders rightly; ties count half. NaN without pairs.
+
+    Args:
+        score: f[M].
+        positive: bool[M].
+    """
+    own, other = score[positive], np.sort(score[~positive])
+    if not len(own) or not len(other):
+        return float("nan")
+    below = np.searchsorted(other, own, "left") + np.searchsorted(other, own, "right")
+    return float(np.mean(below) / (2 * len(other)))
+
+
+def log_loss(target: np.ndarray, probability: np.ndarray) -> float:
+    """The mean log loss in nats.
+
+    Args:
+        target: i64[M].
+        probability: f[M, K].
+    """
+    own = np.take_along_axis(np.asarray(probability, np.float64), target[:, None], axis=1)
+    return float(-np.mean(np.log(np.clip(own, LEAST_PROBABILITY, 1))))
+
+
+def log_loss_of_two(target: np.ndarray, probability: np.ndarray) -> float:
+    """The mean log loss of f[M], the probabilities of the positive class, in nats."""
+    clipped = np.clip(probability, LEAST_PROBABILITY, 1 - LEAST_PROBABILITY)
+    return float(-np.mean(np.log(np.where(target, clipped, 1 - clipped))))

@@ -1,0 +1,283 @@
+"""The tables of the pages, from the saved lines; nothing of them is typed.
+
+`experiments.common.pages` says where they stand.
+"""
+
+import functools
+import statistics
+from collections.abc import Iterable, Sequence
+
+from experiments.common import pages, ranks
+from experiments.common.pages import budgets, named
+from experiments.common.results import Line, distinct
+from experiments.common.tables import markdown as table
+from experiments.comparisons.ablation import CHANGES
+from experiments.comparisons.task import FRONTIER, TUNING, Task
+
+WITHOUT_FIT = ("larger-class", "mean", "median")
+"""Methods whose seconds say nothing."""
+
+PRICE_EPSILONS = (0.1, 1.0, 5.0)
+TUNED = ("tuned", "tuned-logarithmic", "hindsight")
+"""The methods of the tables of tuning by data set, in order."""
+
+EVERY_TUNED = (*TUNED[:2], "guess-wide", "tuned-wide", "tuned-wide-logarithmic", "hindsight")
+"""The methods of its summary, in order."""
+
+MEASURES = {"auroc_mean": (100, 1), "accuracy_mean": (100, 1), "log_loss_mean": (1, 3)}
+"""Measure -> (factor, digits) in which its differences are shown."""
+
+NOTHING = "Not measured yet."
+Place = tuple[str, str, float | None, float | None]
+"""(data set, method, epsilon, delta) of a line."""
+
+
+def pages_of(task: Task) -> pages.Pages:
+    """What the task's command writes."""
+    made: dict[str, pages.Table] = {"origin": pages.origin}
+    if task is TUNING:
+        made["datasets"] = functools.partial(_tuned_by_dataset, "auroc_mean")
+        made["losses"] = functools.partial(_tuned_by_dataset, "log_loss_mean")
+        made["summary"] = _summary
+    else:
+        made |= {name: functools.partial(make, task) for name, make in _TABLES.items()}
+    if task is FRONTIER:
+        made |= {"price": _price, "ablation": _ablation}
+    made_by = ("splits", "bins", "rows", "library", "commit", "jax", "device")
+    order = pages.order_of(list(task.usual["dataset"]), list(task.methods))
+    return pages.Pages(task.name, made, (*task.keys, *made_by), f"{task.name}.csv", order)
+
+
+def _plain(task: Task, lines: Sequence[Line]) -> list[Line]:
+    """The lines of the methods that are measured by default."""
+    return [line for line in lines if line["method"] in task.usual["methods"]]
+
+
+def _settings(task: Task, lines: Sequence[Line]) -> str:
+    return pages.settings(_plain(task, lines))
+
+
+def _ranks(task: Task, lines: Sequence[Line]) -> str:
+    more = [f"{name}_mean" for name in task.more]
+    return pages.rank_tables(_plain(task, lines), task.usual["methods"], more)
+
+
+def _seconds(task: Task, lines: Sequence[Line]) -> str:
+    own = _plain(task, lines)
+    return pages.seconds([line for line in own if line["method"] not in WITHOUT_FIT])
+
+
+def _by_dataset(task: Task, lines: Sequence[Line]) -> str:
+    """A table for each data set: the measures by method, delta and epsilon.
+
+    The best private method of a column by the most telling measure is bold.
+    """
+    lines = _plain(task, lines)
+    deltas, epsilons = budgets(lines)
+    first = f"{task.more[0]}_mean"
+    parts = []
+    for name in distinct(lines, "dataset"):
+        own = [line for line in lines if line["dataset"] == name]
+        rows = []
+        for delta in deltas:
+            here = [line for line in own if line["delta"] == delta]
+            rivals = ranks.taking_part(own, delta)
+            best = {
+                e: max((at[first] for at in rivals if at["epsilon"] == e), default=None)
+                for e in epsilons
+            }
+            for method in distinct(here, "method"):
+                cells = {line["epsilon"]: line for line in here if line["method"] == method}
+                shown = [
+                    _values(task, cells[e], cells[e][first] == best[e]) if e in cells else ""
+                    for e in epsilons
+                ]
+                rows.append((f"`{method}`", named(delta), *shown))
+        for line in own:
+            if line["epsilon"] is None:
+                shown = [_values(task, line, False), *[""] * (len(epsilons) - 1)]
+                rows.append((f"`{line['method']}`", "no privacy", *shown))
+        head = ("method", "", *(f"{epsilon:g}" for epsilon in epsilons))
+        parts.append(f"### {name}\n\n{table(head, rows)}")
+    return "\n\n".join(parts)
+
+
+def _values(task: Task, line: Line, best: bool) -> str:
+    shown = []
+    for column in task.columns:
+        name, part = column.rsplit("_", 1)
+        value = line[column]
+        if part == "sd" or value is None:
+            continue
+        if task is FRONTIER:
+            shown.append(f"{value:.{2 if name == 'log_loss' else 3}f}".removeprefix("0"))
+        else:
+            shown.append(_share(value) if name in task.more else _distance(value))
+    return f"**{' '.join(shown)}**" if best else " ".join(shown)
+
+
+def _share(value: float) -> str:
+    """Three digits after the point."""
+    return f"{value:.3f}".replace("0.", ".", 1) if abs(value) < 1 else f"{value:.2f}"
+
+
+def _distance(value: float) -> str:
+    """Three digits at least."""
+    return f"{value:.0f}" if abs(value) >= 1000 else f"{value:.3g}"
+
+
+_TABLES = {
+    "settings": _settings,
+    "ranks": _ranks,
+    "datasets": _by_dataset,
+    "seconds": _seconds,
+}
+"""The tables of all tasks but tuning."""
+
+
+# The frontier.
+
+
+def _at(lines: Iterable[Line]) -> dict[Place, Line]:
+    """Each line by its place."""
+    places = ("dataset", "method", "epsilon", "delta")
+    return {tuple(line[name] for name in places): line for line in lines}  # type: ignore[misc]
+
+
+def _heads(deltas: Sequence[float], epsilons: Sequence[float]) -> list[str]:
+    return [f"{named(delta)}, {epsilon:g}" for delta in deltas for epsilon in epsilons]
+
+
+def _price(lines: Sequence[Line]) -> str:
+    """AUROC of boosting, of `auto` without noise, and what noise takes from it, in points."""
+    deltas, epsilons = budgets(lines)
+    chosen = [epsilon for epsilon in PRICE_EPSILONS if epsilon in epsilons]
+    auroc = {place: line["auroc_mean"] for place, line in _at(lines).items()}
+    rows = []
+    for name in distinct(lines, "dataset"):
+        ceiling = auroc.get((name, "auto-without-noise", None, None))
+        boosting = auroc.get((name, "boosting", None, None))
+        cells = [
+            _points(auroc.get((name, "auto", epsilon, delta)), ceiling)
+            for delta in deltas
+            for epsilon in chosen
+        ]
+        levels = ("" if value is None else f"{value:.3f}" for value in (boosting, ceiling))
+        rows.append((name, *levels, _points(ceiling, boosting), *cells))
+    head = ("data", "boosting", "`auto`, no noise", "its difference", *_heads(deltas, chosen))
+    return table(head, rows)
+
+
+def _points(value: float | None, from_value: float | None) -> str:
+    """A difference in points of a hundredth."""
+    if value is None or from_value is None:
+        return ""
+    return f"{round(100 * (value - from_value), 1) + 0.0:+.1f}"  # + 0.0 turns -0.0 into 0.0
+
+
+def _ablation(lines: Sequence[Line]) -> str:
+    """Differences to `auto`, in points of AUROC and of accuracy, means over data sets."""
+    changed = [line for line in lines if line["method"].startswith("auto:")]
+    if not changed:
+        return NOTHING
+    deltas, epsilons = budgets(changed)
+    own, rows = _at(lines), []
+    for part in CHANGES:
+        cells = []
+        for delta in deltas:
+            for epsilon in epsilons:
+                here = (f"auto:{part}", epsilon, delta)
+                pairs = [
+                    (line, own.get((line["dataset"], "auto", epsilon, delta)))
+                    for line in changed
+                    if (line["method"], line["epsilon"], line["delta"]) == here
+                ]
+                cells.append(_mean_differences(pairs))
+        rows.append((part.replace("-", " "), *cells))
+    return table(("changed", *_heads(deltas, epsilons)), rows)
+
+
+def _mean_differences(pairs: list[tuple[Line, Line | None]]) -> str:
+    """Of lines to those of `auto` with as many splits, and the number of data sets."""
+    fair = [(a, b) for a, b in pairs if b is not None and a["splits"] == b["splits"]]
+    if not fair:
+        return ""
+    means = [
+        statistics.fmean(100 * (a[measure] - b[measure]) for a, b in fair)
+        for measure in ("auroc_mean", "accuracy_mean")
+    ]
+    return f"{means[0]:+.1f} / {means[1]:+.1f} ({len(fair)})"
+
+
+# Tuning.
+
+
+def _tuned_lines(lines: Sequence[Line]) -> list[Line]:
+    """The lines of auto and of the tuned methods, if any of these were measured."""
+    found = [line for line in lines if line["method"] in ("auto", *EVERY_TUNED)]
+    return found if any(line["method"] in EVERY_TUNED for line in found) else []
+
+
+def _tuned_by_dataset(measure: str, lines: Sequence[Line]) -> str:
+    """For each delta and data set: the measure of auto, and differences to it."""
+    found = _tuned_lines(lines)
+    if not found:
+        return NOTHING
+    factor, digits = MEASURES[measure]
+    value, parts = {place: line[measure] for place, line in _at(found).items()}, []
+    deltas, epsilons = budgets(found)
+    for delta in deltas:
+        rows = []
+        for name in distinct(found, "dataset"):
+            cells = []
+            for epsilon in epsilons:
+                auto = value.get((name, "auto", epsilon, delta))
+                if auto is None:
+                    cells.append("")
+                    continue
+                apart = [
+                    "-" if own is None else f"{factor * (own - auto):+.{digits}f}"
+                    for own in (value.get((name, method, epsilon, delta)) for method in TUNED)
+                ]
+                cells.append(f"{auto:.3f}: {' / '.join(apart)}".removeprefix("0"))
+            rows.append((name, *cells))
+        parts.append(table((named(delta), *(f"epsilon {e:g}" for e in epsilons)), rows))
+    return "\n\n".join(parts)
+
+
+def _summary(lines: Sequence[Line]) -> str:
+    """Mean differences to `auto` over data sets, and on how many the tuned model is better."""
+    found = _tuned_lines(lines)
+    if not found:
+        return NOTHING
+    deltas, epsilons = budgets(found)
+    auto = {_cell(line): line for line in found if line["method"] == "auto"}
+    rows = []
+    for method in EVERY_TUNED:
+        own = [line for line in found if line["method"] == method]
+        for measure in MEASURES if own else ():
+            cells = []
+            for delta in deltas:
+                for epsilon in epsilons:
+                    here = [
+                        line for line in own if (line["epsilon"], line["delta"]) == (epsilon, delta)
+                    ]
+                    pairs = [(line, auto[_cell(line)]) for line in here if _cell(line) in auto]
+                    cells.append(_apart(measure, [a[measure] - b[measure] for a, b in pairs]))
+            rows.append((f"`{method}`", measure.removesuffix("_mean").replace("_", " "), *cells))
+    budget = [f"{f'{d:g}' if d else 'pure'}, {e:g}" for d in deltas for e in epsilons]
+    return table(("", "", *budget), rows)
+
+
+def _apart(measure: str, differences: Sequence[float]) -> str:
+    """The mean of differences, and how many are better than none."""
+    if not differences:
+        return ""
+    factor, digits = MEASURES[measure]
+    better = sum((each < 0) == (measure == "log_loss_mean") for each in differences if each)
+    mean = statistics.fmean(factor * each for each in differences)
+    return f"{mean:+.{digits}f} ({better}/{len(differences)})"
+
+
+def _cell(line: Line) -> tuple:
+    return line["dataset"], line["epsilon"], line["delta"], line["splits"]

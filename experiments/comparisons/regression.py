@@ -1,0 +1,15 @@
+"""Compare `auto` for numbers with other private regressions.
+
+Every method has one setting for all data. A quarter of the rows is the test set of a
+split. Each split has keys and public questions of its own. Recipes get `--bound` times the training
+rows as public bound. Numbers have 64 intervals.
+
+Results are in `regression.csv`. A cell that is there with the same setting, splits and rows is not
+measured again, so a run that is killed goes on where it was. Methods that are not installed are
+named and skipped. `--doc` measures nothing.
+"""
+
+from experiments.comparisons.run import command
+from experiments.comparisons.task import REGRESSION
+
+arguments, run = command(REGRESSION)

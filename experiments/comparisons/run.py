@@ -1,0 +1,120 @@
+"""What the commands of the comparisons share: options, and the cells that are not measured yet."""
+
+import argparse
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from dpbt.commands.errors import InputError
+from experiments.common import commands, pages, peers, results, tables
+from experiments.common.cells import Store, cells_of, lines_of
+from experiments.comparisons.pages import pages_of
+from experiments.comparisons.task import Task
+
+
+def command(
+    task: Task,
+) -> tuple[Callable[[argparse.ArgumentParser], None], Callable[[argparse.Namespace], None]]:
+    """(arguments, run) of a comparison's command."""
+    return lambda parser: _arguments(parser, task), lambda options: _run(options, task)
+
+
+def _arguments(parser: argparse.ArgumentParser, task: Task) -> None:
+    def usual(name: str) -> str:
+        values = task.usual[name]
+        return " ".join(f"{each:g}" if isinstance(each, float) else each for each in values)
+
+    words = f"data sets ({usual('dataset')})"
+    parser.add_argument("--dataset", metavar="NAME", nargs="+", help=words)
+    words = f"total budgets ({usual('epsilon')})"
+    parser.add_argument("--epsilon", type=commands.positive, nargs="+", help=words)
+    words = f"0 for a pure guarantee ({usual('delta')})"
+    parser.add_argument("--delta", type=commands.share, nargs="+", help=words)
+    names = [name for name in task.methods if ":" not in name]
+    more = "" if task.ablation is None else ", or auto:PART with one part of auto changed"
+    words = f"methods ({', '.join(names)}){more}"
+    parser.add_argument("--methods", metavar="NAME", nargs="+", choices=task.methods, help=words)
+    if task.ablation is not None:
+        words = "measure auto with each of its parts changed, by default at epsilon 0.1 and 1 on "
+        words += "the data sets on which the rule was settled"
+        parser.add_argument("--ablation", action="store_true", help=words)
+    words = f"splits into training and test rows ({task.usual['splits']})"
+    parser.add_argument("--splits", type=commands.whole(1), help=words)
+    words = "rows of the recipes, as a multiple of the training rows, at least 1 (%(default)s)"
+    parser.add_argument("--bound", type=commands.at_least_one, default=1.0, help=words)
+    shared: dict[str, Any] = {"data": True, "doc": True, "smoke": True}
+    shared |= {"out": results.folder(task.name), "json": "print the lines as a JSON list"}
+    commands.add_shared(parser, **shared)
+
+
+def _run(options: argparse.Namespace, task: Task) -> None:
+    """Measure what is missing, and print all lines that were asked for; or write the page."""
+    path = commands.out_folder(options) / f"{task.name}.csv"
+    if options.doc is not None:
+        pages.write(pages_of(task), Path(options.doc), path)
+        return
+
+    lines = list(_lines(task, _asked(options, task), options, Store(path, task.name)))
+    if options.json:
+        print(json.dumps([{key: line[key] for key in task.keys} for line in lines], indent=1))
+        return
+    print(tables.of_lines(lines, task.keys[:-1], ".3g") if lines else "nothing was measured")
+    print(f"wrote {path}")
+
+
+def _asked(options: argparse.Namespace, task: Task) -> argparse.Namespace:
+    """The options with their defaults, which depend on --smoke and on --ablation.
+
+    Raises:
+        InputError: for --ablation with --methods.
+    """
+    usual = dict(task.usual)
+    if task.ablation is not None and options.ablation:
+        if options.methods is not None:
+            raise InputError("--ablation chooses the methods itself, so --methods must be left out")
+        usual |= task.ablation
+    if options.smoke:
+        usual |= task.smoke
+    given = {name: getattr(options, name) for name in usual}
+    return argparse.Namespace(**{name: given[name] or usual[name] for name in usual})
+
+
+def _lines(
+    task: Task, asked: argparse.Namespace, options: argparse.Namespace, store: Store
+) -> Iterator[results.Line]:
+    """The lines of all cells, measured now or before; those of absent methods are left out.
+
+    Raises:
+        InputError: for a data set that is not there, before hours are spent on the first.
+    """
+    absent = _absent(task, asked)
+    for name in asked.dataset:
+        if not task.is_there(name, options.data):
+            task.load(name, 1, 1.0, options.data)  # it names the file that is missing
+    private = {method: task.methods[method].private for method in asked.methods}
+    cells = {
+        name: list(cells_of(name, private, asked.epsilon, asked.delta)) for name in asked.dataset
+    }
+    return lines_of(
+        cells,
+        store,
+        studied=lambda name: task.load(name, asked.splits, options.bound, options.data),
+        about=task.about,
+        measured=task.line,
+        absent=absent,
+        quiet=options.json,
+    )
+
+
+def _absent(task: Task, asked: argparse.Namespace) -> dict[str, str]:
+    """Method -> why its library cannot be imported."""
+    found = {}
+    for name in asked.methods:
+        if (library := task.methods[name].library) is None:
+            continue
+        try:
+            peers.check(library)
+        except ImportError as error:
+            found[name] = f"install the extra `peers`: {error}"
+    return found

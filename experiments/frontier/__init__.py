@@ -1,1 +1,0 @@
-"""`auto`, which nobody tunes, beside other private classifiers, data set by data set."""

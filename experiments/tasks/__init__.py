@@ -1,1 +1,0 @@
-"""`auto` for several classes and for numbers, beside other private learners."""

@@ -1,0 +1,213 @@
+"""Figures and tables of Asadi et al. (2022)."""
+
+from typing import Any
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import MultipleLocator
+
+from dpbt.analysis.style import GREEN
+from dpbt.commands.errors import InputError
+from experiments.common import aggregated
+from experiments.common.results import Line, columns, distinct, where
+from paper_figures.style import (
+    AUTO,
+    CALIBRATION_MARKERS,
+    CALIBRATIONS,
+    DASHES,
+    PAPER,
+    PEER,
+    SKY,
+    WITHOUT,
+    bars_of,
+    finish,
+    legend_below,
+    line_of,
+    sheet,
+)
+
+NAME = "asadi_2022"
+TICKS = (0.05, 0.1, 0.2, 0.5, 1, 5)
+
+
+BASELINES = {
+    "auto": ("auto", AUTO, "^"),
+    "dp-lr": ("DP-LR (diffprivlib)", PEER, "v"),
+    "dp-rf": ("random forest (diffprivlib)", SKY, "D"),
+}
+"""Private method -> words, colour and marker."""
+
+LEVELS = {"boosting": ("boosted trees, no privacy", "--"), "one rule": ("one 1-rule", ":")}
+"""Method without privacy -> words and dash."""
+
+
+def baselines(panel: Axes, dataset: str, protocol: str) -> None:
+    """Draw what stands beside LazyBB, where it has been measured."""
+    try:
+        lines = aggregated.read(NAME, "baselines")
+    except InputError:
+        return
+    own = where(lines, dataset=dataset, protocol=protocol)
+    for method, (words, shade, marker) in BASELINES.items():
+        if here := where(own, method=method):
+            style: dict[str, Any] = {"color": shade, "marker": marker, "linewidth": 1}
+            _accuracies(panel, here, label=words, linestyle="-.", **style)
+    for method, (words, dash) in LEVELS.items():
+        for line in where(own, method=method):
+            style = {"color": WITHOUT, "linestyle": dash, "linewidth": 1}
+            panel.axhline(line["accuracy_mean"], label=words, **style)
+
+
+def by_epsilon(panel: Axes, lines: list[Line], calibration: str, words: str, **style) -> None:
+    """Draw the mean accuracy with its standard deviation over keys."""
+    own = where(lines, calibration=calibration)
+    _accuracies(panel, own, label=words, **{**line_of(calibration), **style})
+
+
+def _accuracies(panel: Axes, lines: list[Line], **style) -> None:
+    x, mean, sd = columns(lines, "epsilon", "accuracy_mean", "accuracy_sd")
+    panel.errorbar(x, mean, yerr=sd, **style)
+
+
+def epsilon_axis(panel: Axes, **properties) -> None:
+    """Make the axis of epsilon logarithmic, with ticks at the paper's values."""
+    finish(panel, xscale="log", xlabel="epsilon", **properties)
+    panel.set_xticks(TICKS, [f"{tick:g}" for tick in TICKS])
+    panel.minorticks_off()
+
+
+def fig1() -> Figure:
+    """Figure 1: the advantage of each round on Adult, and the histogram of margins.
+
+    A line for each calibration: the mean over keys, between the least and the most.
+
+    Raises:
+        InputError: if the advantages have not been aggregated.
+    """
+    advantages, histogram = aggregated.read(NAME, "advantages"), aggregated.read(NAME, "histogram")
+    about = advantages[0]
+    figure, (left, right) = sheet(1, 2, 3)
+    for k, (name, shade) in enumerate(CALIBRATIONS.items()):
+        own = where(advantages, calibration=name)
+        rounds, mean, least, most = columns(own, "round", "mean", "least", "most")
+        left.plot(rounds, mean, color=shade, linestyle=DASHES[k], linewidth=0.9, label=name)
+        left.fill_between(rounds, least, most, color=shade, alpha=0.15, linewidth=0)
+        bars = where(histogram, calibration=name)
+        width = (bars[0]["high"] - bars[0]["low"]) / 2
+        places = [line["low"] + k * width for line in bars]
+        shares = [100 * line["share"] for line in bars]
+        right.bar(places, shares, width, align="edge", label=name, **bars_of(k))
+    gamma = about["gamma"]
+    left.axhline(gamma, color="black", linewidth=0.8, label=f"gamma = {gamma:g}")
+    left.axhline(0, color="0.7", linewidth=0.8)
+    left.axvline(250, color="black", linewidth=0.8, linestyle=":", label="the text's 250 rounds")
+    legend_below(figure, left, 4)
+    right.legend()
+    right.xaxis.set_major_locator(MultipleLocator(0.5))
+    finish(left, xlabel="round", ylabel="advantage, mean over keys")
+    finish(right, xlabel="margin y H / T of training rows", ylabel="% of rows")
+    figure.suptitle(
+        f"LazyBB with 1-rules on Adult: epsilon = {about['epsilon']:g}, "
+        f"kappa = {about['density']:g}, "
+        f"lambda = gamma / 4, T = {about['rounds']}, {about['keys']} keys"
+    )
+    return figure
+
+
+def fig2() -> Figure:
+    """Figures 2 and 3: pure and approximate privacy on Adult, by epsilon.
+
+    A panel for each figure; lines with a delta are dashed.
+
+    Raises:
+        InputError: if the series have not been saved.
+    """
+    figure, panels = sheet(1, 2, 3.9, sharey=True)
+    titles = (
+        "Figure 2: kappa = lambda = 1/4, T = 99",
+        "Figure 3: settings of Table 8 (selected for delta = 0)",
+    )
+    series = [aggregated.read(NAME, name) for name in ("fig2", "fig3")]
+    for panel, lines, title in zip(panels, series, titles, strict=True):
+        for delta, style in ((0.0, "-"), (1e-5, "--")):
+            own = where(lines, delta=delta)
+            for calibration in CALIBRATIONS:
+                by_epsilon(
+                    panel, own, calibration, f"{calibration}, delta = {delta:g}", linestyle=style
+                )
+        baselines(panel, "adult", "folds")
+        epsilon_axis(panel, title=title)
+    panels[0].set_ylabel("cross-validated accuracy, mean and sd over keys")
+    legend_below(figure, panels[1], 3)
+    words = f"Adult, training rows, LazyBB with 1-rules; {series[0][0]['keys']} keys"
+    figure.suptitle(words)
+    return figure
+
+
+SERIES = {name: (shade, CALIBRATION_MARKERS[name]) for name, shade in CALIBRATIONS.items()}
+SERIES |= {"doubled": (GREEN, "^"), "no_privacy": (WITHOUT, ".")}
+COUNTS = (5, 10, 20, 50)
+WORDS = {"doubled": "published, half of the noise", "no_privacy": "without privacy"}
+TABLES = {"adult": "table-5", "cod-rna": "table-6", "mushroom": "table-7"}
+
+
+def sparsity() -> Figure:
+    """Tables 5-7: features that LazyBB with 1-rules uses, by calibration and as printed.
+
+    A panel for each data set.
+
+    Raises:
+        InputError: if the counts have not been saved.
+    """
+    lines = aggregated.read(NAME, "sparsity")
+    names = distinct(lines, "dataset")
+    figure, panels = sheet(1, len(names), 2.9, squeeze=False)
+    for panel, name in zip(panels[0], names, strict=True):
+        own = where(lines, dataset=name)
+        for (series, (colour, marker)), dash in zip(SERIES.items(), DASHES, strict=False):
+            epsilon, count = columns(own, "epsilon", series)
+            style: dict[str, Any] = {"marker": marker, "color": colour, "linestyle": dash}
+            panel.plot(epsilon, count, label=WORDS.get(series, series), **style)
+        theirs = [(at["epsilon"], number) for at, number in aggregated.printed(NAME, TABLES[name])]
+        style = {"color": PAPER, "marker": "*", "linestyle": "", "markersize": 7, "zorder": 5}
+        panel.plot(*zip(*theirs, strict=True), label="printed in the paper", **style)
+        epsilon_axis(panel, title=name, yscale="log")
+        panel.set_yticks(COUNTS, [str(count) for count in COUNTS])
+        panel.minorticks_off()
+    panels[0][0].set_ylabel("features used, mean over keys")
+    legend_below(figure, panels[0][0], 5)
+    figure.suptitle(f"LazyBB with 1-rules, settings of Tables 8-10; {lines[0]['keys']} keys")
+    return figure
+
+
+PROTOCOL = {"adult": "its test rows", "cod-rna": "cross-validated", "mushroom": "cross-validated"}
+
+
+def table2() -> Figure:
+    """The plots of Table 2: accuracy of LazyBB with 1-rules by epsilon, on three data sets.
+
+    A panel for each data set: both calibrations at the paper's settings, and what it prints.
+
+    Raises:
+        InputError: if the series has not been saved.
+    """
+    lines = aggregated.read(NAME, "table2")
+    names = distinct(lines, "dataset")
+    figure, panels = sheet(1, len(names), 3.4, squeeze=False)
+    for panel, name in zip(panels[0], names, strict=True):
+        own = where(lines, dataset=name)
+        for calibration in CALIBRATIONS:
+            by_epsilon(panel, own, calibration, calibration)
+        baselines(panel, name, "test" if name == "adult" else "folds")
+        for row in ("table-4", "table-11"):
+            for at, number in aggregated.printed(NAME, row):
+                if at["dataset"] == name:
+                    panel.plot(at["epsilon"], number, "k*", markersize=8, zorder=5)
+        panel.plot([], [], "k*", markersize=8, label="printed in the paper")
+        epsilon_axis(panel, title=f"{name}, {PROTOCOL[name]}")
+    panels[0][0].set_ylabel("accuracy, mean and sd over keys")
+    legend_below(figure, panels[0][-1], 3)
+    first = lines[0]
+    words = f"LazyBB with 1-rules, settings of Tables 8-10; {first['keys']} keys, delta = 0"
+    figure.suptitle(words)
+    return figure

@@ -1,1 +1,0 @@
-"""Figures and tables of Asadi et al. (2022)."""

@@ -1,0 +1,303 @@
+"""Figures and tables of Bojarski et al. (2014)."""
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from dpbt.commands.errors import InputError
+from experiments.common import aggregated
+from experiments.common.results import Line, columns, distinct, where
+from paper_figures.style import (
+    CALIBRATIONS,
+    DASHES,
+    MARKERS,
+    PAPER,
+    THREE,
+    finish,
+    legend_below,
+    ordered,
+    sheet,
+)
+
+NAME = "bojarski_2014"
+HEIGHTS = (8, 12)
+"""The heights of panel c; the text does not say which are drawn."""
+
+NUMBERED = (
+    *("mushroom", "adult", "banknote", "transfusion"),
+    *("voting", "mammographic", "covertype", "quantum"),
+)
+"""Data sets in the order of their figures: 1 and 2, 3 and 4, ..."""
+RULES: dict[str, dict[str, Any]] = {
+    voting: {"color": shade, "marker": marker}
+    for voting, shade, marker in zip(
+        ("majority", "threshold", "probabilistic"), THREE, MARKERS, strict=False
+    )
+}
+"""Voting rule -> how it is drawn."""
+
+BOTH = {"majority": "-", "threshold": "--"}
+"""The dashes of the rules of the last panel."""
+
+LARGER_CLASS = {
+    "mushroom": 0.48203,
+    "adult": 0.24081,
+    "banknote": 0.44461,
+    "transfusion": 0.23797,
+    "voting": 0.38621,
+    "mammographic": 0.46306,
+    "covertype": 0.4864,
+}
+"""Data set -> the error of the larger class, over the rows that the experiment uses."""
+
+NEAR = 0.01
+"""How far from that error a curve may be that hardly differs from it."""
+
+
+def series() -> dict[str, Figure]:
+    """Figures 1 to 14: test error by height, number of trees and eta, one figure for a data set.
+
+    The figures have the data sets' names. Each data set has two figures in the paper, of four and
+    of two panels; here they are one. The panels have the numbers of the 2013 draft. The 2014 text
+    shows banknote, voting, mammographic and mushroom together as Figures 1 and 2.
+
+    Private leaves read negative counts as 0. Bounds are drawn where they are below one half; they
+    hold for the training rows.
+
+    Raises:
+        InputError: if there is no series.
+    """
+    there = aggregated.names(NAME)
+    names = [name for name in NUMBERED if name in there]
+    if not names:
+        raise InputError(f"there is no series; run: python -m experiments {NAME} aggregate")
+    return {
+        name: figure(read(name), read(f"{name}_eta") if f"{name}_eta" in there else [])
+        for name in names
+    }
+
+
+def read(name: str) -> list[Line]:
+    """The lines of a series; `least_bound` is NaN where no bound is proved."""
+    lines, nothing = aggregated.read(NAME, name), {"least_bound": float("nan")}
+    return [line if line["least_bound"] is not None else line | nothing for line in lines]
+
+
+def figure(grid: list[Line], by_eta: list[Line]) -> Figure:
+    """The panels of one data set: its grid at eta = 1000 / n_train, and its series by eta."""
+    drawn, panels = sheet(3 if by_eta else 2, 2, 8.6 if by_eta else 5.6)
+    private = [line for line in grid if line["private"]]
+    heights, trees = values(private, "height"), values(private, "trees")
+    few = sorted({trees[0], trees[len(trees) // 4], trees[-1]})
+    two = [height for height in HEIGHTS if height in heights] or heights[-1:]
+    about = grid[0]
+    first = 2 * NUMBERED.index(about["dataset"]) + 1
+    by_rule(panels[0, 0], private, "height", "trees", few, "k")
+    finish(panels[0, 0], title=f"{first}a: error by height", xlabel="height h")
+    spread(panels[0, 1], private, "height")
+    finish(panels[0, 1], title=f"{first}b: majority voting, over all k", xlabel="height h")
+    by_rule(panels[1, 0], private, "trees", "height", two, "h")
+    finish(panels[1, 0], title=f"{first}c: error by number of trees", xlabel="trees k")
+    spread(panels[1, 1], private, "trees")
+    finish(panels[1, 1], title=f"{first}d: majority voting, over all h", xlabel="trees k")
+    if by_eta:
+        _by_eta(panels[2], by_eta, first + 1)
+        legend_below(drawn, panels[2, 1], 4, title=f"{first + 1}b: eta n_train, rules, bounds")
+    top = max(line["test_error"] for line in grid + by_eta)
+    error = LARGER_CLASS.get(about["dataset"])
+    for panel in panels.flat:
+        panel.set_ylim(0, 1.4 * top)  # with room for a legend
+        if error is not None:
+            panel.axhline(error, color="black", linewidth=0.8, zorder=1)
+    for panel in panels[:, 0]:
+        panel.set_ylabel("test error")
+    for panel in panels[:2].flat:
+        panel.xaxis.get_major_locator().set_params(integer=True)
+    drawn.suptitle("\n".join(_heading(about, private, grid + by_eta, first)))
+    return drawn
+
+
+def _heading(about: Line, private: list[Line], everything: list[Line], first: int) -> list[str]:
+    """What a figure shows, and what its curves and the theorems do not say."""
+    words = [
+        f"{about['dataset']}: {about['rows']} rows, {about['attributes']} attributes, "
+        f"mean of {about['runs']} runs; {first}a to {first}d at eta = 1000 / n_train = "
+        f"{private[0]['eta']:.3g}"
+    ]
+    error = LARGER_CLASS.get(about["dataset"])
+    if error is not None:
+        flat = [line["test_error"] for line in private if line["voting"] != "probabilistic"]
+        words.append(f"black line: the larger class, {error:.3f}")
+        if max(abs(found - error) for found in flat) < NEAR:
+            words[-1] += f"; majority and threshold averaging stay within {NEAR} of it there"
+    return [*words, *what_bounds_say(everything)]
+
+
+def _by_eta(panels: Sequence[Axes], by_eta: list[Line], number: int) -> None:
+    """Panels a and b of the second figure."""
+    by_budget(panels[0], by_eta)
+    title = f"{number}a: error by eta, k chosen on validation rows"
+    finish(panels[0], title=title)
+    tall = values(by_eta, "height")[-1]
+    by_trees(panels[1], [line for line in by_eta if line["height"] == tall])
+    title = f"{number}b: error by number of trees, h = {tall:.0f}"
+    finish(panels[1], title=title, xlabel="trees k")
+
+
+def values(lines: Iterable[Line], key: str) -> list[float]:
+    """The distinct values of a column, in increasing order."""
+    return sorted({line[key] for line in lines})
+
+
+def curve(panel: Axes, lines: Iterable[Line], key: str, **style) -> None:
+    """Test error by a column."""
+    by_key = sorted(lines, key=lambda line: line[key])
+    panel.plot(*columns(by_key, key, "test_error"), **style)
+
+
+def by_rule(
+    panel: Axes, lines: list[Line], key: str, other: str, chosen: Sequence[float], symbol: str
+) -> None:
+    """Panels a and c of the first figure: a curve for each voting rule and value of `other`."""
+    for value, dash in zip(chosen, DASHES, strict=False):
+        for voting, style in RULES.items():
+            here = where(lines, **{other: value}, voting=voting)
+            curve(panel, here, key, linestyle=dash, markersize=3, linewidth=1, **style)
+        panel.plot([], [], color="grey", linestyle=dash, label=f"{symbol} = {value:.0f}")
+    for voting, style in RULES.items():
+        panel.plot([], [], label=voting, **style)
+    _legend(panel)
+
+
+def spread(panel: Axes, lines: list[Line], key: str) -> None:
+    """Panels b and d of the first figure: smallest, mean and largest error of majority voting."""
+    places = values(lines, key)
+    majority = where(lines, voting="majority")
+    errors = [[line["test_error"] for line in majority if line[key] == place] for place in places]
+    measures: dict[str, Callable] = {"largest": np.max, "mean": np.mean, "smallest": np.min}
+    for k, (words, measure) in enumerate(measures.items()):
+        style: dict[str, Any] = {"color": THREE[0], "linestyle": DASHES[k]}
+        panel.plot(places, [measure(some) for some in errors], label=words, **style)
+    _legend(panel)
+
+
+def by_budget(panel: Axes, lines: list[Line]) -> None:
+    """Panel a of the second figure: the k of least validation error, by eta and without privacy."""
+    finite = [eta for eta in values(lines, "eta") if np.isfinite(eta)]
+    unit = scale_of(lines)
+    places = [eta * unit for eta in (*finite, 4 * finite[-1])]
+    for k, height in enumerate(values(lines, "height")):
+        dash, fill = DASHES[k], "none" if k else "full"
+        for voting, style in RULES.items():
+            own = where(lines, height=height, voting=voting)
+            best = {
+                eta: min(where(own, eta=eta), key=lambda line: line["validation_error"])
+                for eta in distinct(own, "eta")
+            }
+            errors = [best[eta]["test_error"] for eta in finite]
+            panel.plot(places[:-1], errors, linestyle=dash, fillstyle=fill, **style)
+            if np.inf in best:
+                panel.plot(places[-1], best[np.inf]["test_error"], fillstyle=fill, **style)
+        words = f"h = {height:.0f}"
+        panel.plot([], [], color="grey", linestyle=dash, marker="o", fillstyle=fill, label=words)
+    for voting, style in RULES.items():
+        panel.plot([], [], label=voting, **style)
+    _legend(panel)
+    names = [f"{place:.0f}" for place in places[:-1]]
+    finish(panel, xlabel="eta n_train", xscale="log")
+    panel.set_xticks(places, [*names, "no\nprivacy"])
+    panel.minorticks_off()
+
+
+def by_trees(panel: Axes, lines: list[Line]) -> None:
+    """Panel b of the second figure: majority (solid), threshold (dashed), bounds below one half."""
+    budgets, unit = values(lines, "eta"), scale_of(lines)
+    for k, eta in enumerate(budgets):
+        words = f"{eta * unit:.0f}" if np.isfinite(eta) else "no privacy"
+        shade = ordered(k, len(budgets))["color"]
+        for voting, dash in BOTH.items():
+            here = where(lines, eta=eta, voting=voting)
+            step = max(len(here) // 5, 1)
+            style: dict[str, Any] = {"color": shade, "linestyle": dash, "linewidth": 0.8}
+            if voting == "majority":
+                style |= {"marker": MARKERS[k % len(MARKERS)], "markevery": (k % step, step)}
+                style |= {"markeredgecolor": "black", "markeredgewidth": 0.5, "label": words}
+            curve(panel, here, "trees", **style)
+            proved = [line for line in here if line["least_bound"] < 0.5]
+            style = {"linestyle": "", "color": "black"}
+            style |= {"marker": {"majority": "+", "threshold": "x"}[voting]}
+            style |= {"label": f"bound, {voting}" if proved else None}
+            panel.plot(*columns(proved, "trees", "least_bound"), **style)
+    for voting, dash in BOTH.items():
+        panel.plot([], [], color="grey", linestyle=dash, label=voting)
+
+
+def _legend(panel: Axes) -> None:
+    """A legend above the curves."""
+    panel.legend(ncols=2, loc="upper right", columnspacing=1, labelspacing=0.3)
+
+
+def scale_of(lines: list[Line]) -> float:
+    """n_train, nine tenths of the rows; figures show eta n_train."""
+    return round(0.9 * lines[0]["rows"])
+
+
+def what_bounds_say(lines: list[Line]) -> list[str]:
+    """Two lines of words: of how many settings Theorems 5.4 to 5.6 and 5.8 say an error < 1/2."""
+    sure = lines[0]["sure"]
+    printed = [line for line in lines if line["bound"] is not None]
+    free = [line for line in lines if line["least_bound"] < 0.5]
+    words = [
+        f"theorems at the paper's constants: {len(printed)} of {len(lines)} settings have a bound "
+        "below 1/2;",
+        f"at the best constants, with probability {sure:g}: {len(free)}",
+    ]
+    if free:
+        never_private = not any(line["private"] for line in free)
+        words[-1] += f", all {'without' if never_private else 'with or without'} privacy"
+    return words
+
+
+TITLES = {False: "without privacy", True: "eta = 1000 / n_train"}
+PUBLISHED, TIGHT = CALIBRATIONS.values()
+
+
+def table1() -> Figure:
+    """Table 1: errors of random forests with and without privacy, the paper's and ours.
+
+    A panel for each voting rule, without and with privacy.
+
+    Raises:
+        InputError: if the table has not been aggregated.
+    """
+    lines = aggregated.read(NAME, "table_1")
+    names = distinct(lines, "dataset")
+    turned = {"rotation": 30, "ha": "right", "rotation_mode": "anchor"}
+    figure, panels = sheet(2, 2, 4.6, sharex=True)
+    for row, private in zip(panels, TITLES, strict=True):
+        for panel, rule in zip(row, BOTH, strict=True):
+            _errors(panel, where(lines, private=private, voting=rule), private)
+            panel.set_xticks(range(len(names)), names, **turned)
+            finish(panel, title=f"{rule}, {TITLES[private]}")
+    for panel in panels[:, 0]:
+        panel.set_ylabel("test error, %")
+    legend_below(figure, panels[1, 1], 3)
+    words = "mean of ten runs; k, h of forests chosen on validation rows; 95 % binomial intervals"
+    figure.suptitle(words)
+    return figure
+
+
+def _errors(panel: Axes, own: list[Line], private: bool) -> None:
+    """Printed errors, ours with negative counts as 0, and ours as printed."""
+    error, half, theirs, width = columns(own, "error", "interval", "paper_error", "paper_interval")
+    places = np.arange(len(own))
+    style: dict[str, Any] = {"linestyle": "", "color": PAPER, "marker": "*", "markersize": 6}
+    panel.errorbar(places - 0.2, theirs, width, label="printed", **style)
+    words = "ours, negative counts as 0" if private else "ours"
+    panel.errorbar(places, error, half, color=TIGHT, marker="s", label=words, linestyle="")
+    if private:
+        (letter,), words = columns(own, "as_printed"), "ours, Algorithm 2 as printed"
+        panel.plot(places + 0.2, letter, color=PUBLISHED, marker="o", label=words, linestyle="")

@@ -1,1 +1,0 @@
-"""Figures and tables of Bojarski et al. (2014)."""

@@ -1,0 +1,287 @@
+"""Figures of `auto` beside other learners: two classes, several, and numbers.
+
+Colours are those of Okabe and Ito, which colour-blind readers tell apart. dpbt's methods have
+colours, other libraries are grey, and every method has a marker of its own.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import matplotlib.pyplot as plt
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from dpbt.analysis import frontier
+from dpbt.analysis.style import BLUE, GREEN, ORANGE, PURPLE, SKY
+from experiments.common import ranks as standings
+from experiments.common import results
+from experiments.common.results import Line
+
+DOCS = Path(__file__).resolve().parents[1] / "docs"
+STYLES: dict[str, dict[str, Any]] = {
+    "auto": {"color": ORANGE, "marker": "o", "linewidth": 2.6, "markersize": 6, "zorder": 5},
+    "bdpe-tight": {"color": BLUE, "marker": "s"},
+    "bdpe-published": {"color": SKY, "marker": "D", "linestyle": "--"},
+    "lazybb": {"color": GREEN, "marker": "^"},
+    "forest": {"color": PURPLE, "marker": "v"},
+    "dp-ebm": {"color": "0.25", "marker": "X"},
+    "diffprivlib-forest": {"color": "0.5", "marker": "P"},
+    "diffprivlib-logistic": {"color": "0.65", "marker": "*", "markersize": 7},
+    "diffprivlib-bayes": {"color": SKY, "marker": "s"},
+    "diffprivlib-linear": {"color": "0.65", "marker": "*", "markersize": 7},
+}
+"""Private method -> its line."""
+
+PURE: dict[str, Any] = {"linestyle": "--", "markerfacecolor": "white", "markeredgecolor": ORANGE}
+"""How the pure line of `auto` differs where its lines of all deltas share a panel."""
+
+LEVELS: dict[str, dict[str, Any]] = {
+    "boosting": {"color": "black", "linestyle": "-", "linewidth": 0.9},
+    "auto-without-noise": {"color": ORANGE, "linestyle": "--", "linewidth": 1.1},
+    "random-forest": {"color": "black", "linestyle": "-.", "linewidth": 0.9},
+    "larger-class": {"color": "black", "linestyle": ":", "linewidth": 1.1},
+    "mean": {"color": "black", "linestyle": ":", "linewidth": 1.1},
+    "median": {"color": "0.5", "linestyle": ":", "linewidth": 1.1},
+}
+"""Method without privacy -> its horizontal line."""
+
+WORDS = {
+    "boosting": "boosting, no privacy",
+    "random-forest": "random forest, no privacy",
+    "auto-without-noise": "auto, no noise",
+    "larger-class": "larger class",
+}
+RANKS = {"auroc_mean": "mean rank by AUROC", "accuracy_mean": "mean rank by accuracy"}
+MOST = 0.6
+"""The largest distance from perfection that is shown."""
+
+EPSILONS = (0.08, 6.2)
+"""The epsilons that are shown of several classes and of numbers."""
+
+
+def lines_of(command: str, folder: Path | None) -> list[Line]:
+    """The saved lines of a command, or those of its summary in docs/.
+
+    Args:
+        command: its name.
+        folder: of the results; by default that of the working folder.
+
+    Raises:
+        InputError: if there is neither.
+    """
+    path = (folder or results.folder(command)) / f"{command}.csv"
+    return results.read_csv(path if path.exists() else DOCS / path.name, command)
+
+
+def curves(folder: Path | None = None) -> dict[str, Figure]:
+    """AUROC and test error by epsilon, one figure for each data set.
+
+    Both axes are logarithmic in the distance from perfection, because good methods differ little
+    there. A column is a delta, and a row a measure.
+
+    Raises:
+        InputError: if nothing has been saved.
+    """
+    lines = lines_of("frontier", folder)
+    names = dict.fromkeys(line["dataset"] for line in lines)
+    return {name: _curves([at for at in lines if at["dataset"] == name]) for name in names}
+
+
+def _curves(lines: list[Line]) -> Figure:
+    levels = {name: {**LEVELS[name], "label": WORDS.get(name, name)} for name in LEVELS}
+    styles = {**STYLES, **levels}
+    lines = [line for line in lines if line["method"] in styles]
+    deltas = sorted({line["delta"] for line in lines if line["delta"] is not None})
+    drawn, panels = _panels(len(frontier.MEASURES), len(deltas), sharey="row")
+    for row, measure in zip(panels, frontier.MEASURES, strict=True):
+        shown = []
+        for panel, delta in zip(row, deltas, strict=True):
+            of = {"measure": measure, "delta": delta}
+            frontier.frontier(lines, **of, styles=styles, legend=False, ax=panel)
+            found = frontier.curves(lines, **of).values()
+            shown += [distance for points in found for distance in points.values()]
+        frontier.distance_axis(row[0], shown, measure, MOST)
+    _guarantees(panels, deltas)
+    for panel in panels.flat:
+        panel.label_outer()
+
+    legend(drawn, [*STYLES, *WORDS.values()])
+    first = lines[0]
+    words = f"{first['dataset']}: {first['rows']} training rows at most"
+    drawn.suptitle(f"{words}, mean of {_splits(lines)} splits", fontsize=10)
+    return drawn
+
+
+def ranks(folder: Path | None = None) -> Figure:
+    """Mean ranks of the private methods over data sets, by epsilon.
+
+    A column is a delta, and a row a measure. Rank 1 is on top.
+
+    Raises:
+        InputError: if nothing has been saved.
+    """
+    lines = [line for line in lines_of("frontier", folder) if line["method"] in STYLES]
+    deltas, epsilons = (sorted({line[name] for line in lines}) for name in ("delta", "epsilon"))
+    drawn, panels = _panels(len(RANKS), len(deltas), sharey=True)
+    datasets = set()
+    for row, (measure, words) in zip(panels, RANKS.items(), strict=True):
+        for panel, delta in zip(row, deltas, strict=True):
+            found = {at: standings.mean_ranks(lines, at, delta, measure) for at in epsilons}
+            datasets |= {each.datasets for each in found.values()}
+            for method in STYLES:
+                x = [at for at in epsilons if method in found[at].of]
+                if x:
+                    y = [found[at].of[method].rank for at in x]
+                    frontier.curve(panel, x, y, label=method, **STYLES[method])
+            frontier.epsilon_axis(panel, epsilons)
+            panel.grid(axis="y", color="0.9", linewidth=0.8)
+        row[0].set_ylabel(words)
+    for panel in panels[0]:
+        panel.set_xlabel("")
+    _guarantees(panels, deltas)
+    panels[0, 0].invert_yaxis()  # the axes are shared
+
+    legend(drawn, STYLES)
+    count = "/".join(map(str, sorted(datasets)))
+    drawn.suptitle(f"private methods over {count} data sets; 1 is best", fontsize=10)
+    return drawn
+
+
+def _panels(rows: int, columns: int, **options: Any) -> tuple[Figure, Any]:
+    """Panels for measures and deltas."""
+    size = (4.4 * columns, 6.4)
+    options |= {"sharex": True, "squeeze": False, "layout": "constrained"}
+    return plt.subplots(rows, columns, figsize=size, **options)
+
+
+def _guarantees(panels: Any, deltas: Sequence[float]) -> None:
+    for panel, delta in zip(panels[0], deltas, strict=True):
+        words = f"delta = {delta:g}" if delta else "pure (delta = 0)"
+        panel.set_title(words, fontsize=10)
+
+
+def _splits(lines: Sequence[Line]) -> str:
+    return "/".join(map(str, sorted({line["splits"] for line in lines})))
+
+
+Value = Callable[[Line, Line], float | None]
+"""(a line, the line of the data set's plain method) -> what is drawn, or None."""
+
+
+def _ratio(column: str) -> Value:
+    return lambda line, base: line[column] / base[column]
+
+
+def _relative_error(line: Line, base: Line) -> float:
+    return (1 - line["accuracy_mean"]) / (1 - base["accuracy_mean"])
+
+
+BY_DATASET: dict[str, tuple[str, dict[str, Value]]] = {
+    "classes": (
+        "larger-class",
+        {
+            "AUROC, one class against the rest": lambda line, base: line["auroc_mean"],
+            "error / that of the larger class": _relative_error,
+        },
+    ),
+    "regression": (
+        "mean",
+        {
+            "RMSE / that of the mean": _ratio("rmse_mean"),
+            "MAE / that of the mean": _ratio("mae_mean"),
+        },
+    ),
+}
+"""Command -> the plain method to which values refer; and the words of a row -> its values."""
+
+
+def classes() -> Figure:
+    """AUROC and test error for several classes, by epsilon; a column for each data set.
+
+    Raises:
+        InputError: if nothing has been saved.
+    """
+    drawn = by_dataset("classes")
+    columns = len(drawn.axes) // 2
+    drawn.axes[columns].set_ylim(0, 1.5)  # hides what is far worse than the larger class
+    return drawn
+
+
+def regression() -> Figure:
+    """Errors of predicted numbers, by epsilon; a column for each data set.
+
+    Errors are relative to those of the mean of the training rows.
+
+    Raises:
+        InputError: if nothing has been saved.
+    """
+    drawn = by_dataset("regression")
+    for panel in drawn.axes:
+        panel.set_ylim(0.5, 1.3)
+    return drawn
+
+
+def by_dataset(command: str, folder: Path | None = None) -> Figure:
+    """A column for each data set, and a row for each measure.
+
+    Other libraries hold at one delta alone, so all private methods share a panel, and `auto` has a
+    line for each delta.
+
+    Args:
+        command: one of `BY_DATASET`.
+        folder: as `lines_of`.
+    """
+    lines, (plain, values) = lines_of(command, folder), BY_DATASET[command]
+    names = list(dict.fromkeys(line["dataset"] for line in lines))
+    size = (2.9 * len(names), 2.9 * len(values) + 0.6)
+    options: dict[str, Any] = {"sharex": True, "sharey": "row", "squeeze": False}
+    drawn, panels = plt.subplots(
+        len(values), len(names), figsize=size, layout="constrained", **options
+    )
+    for column, name in zip(panels.T, names, strict=True):
+        own = [line for line in lines if line["dataset"] == name]
+        base = next(line for line in own if line["method"] == plain)
+        for panel, value in zip(column, values.values(), strict=True):
+            _panel(panel, own, base, value)
+        column[0].set_title(f"{name}, {base['rows']} training rows", fontsize=9)
+    for row, words in zip(panels, values, strict=True):
+        row[0].set_ylabel(words)
+    for panel in panels[:-1].flat:
+        panel.set_xlabel("")
+
+    legend(drawn, ["auto, delta", "auto, pure", *STYLES, *WORDS.values(), *LEVELS])
+    drawn.suptitle(f"mean of {_splits(lines)} splits", fontsize=10)
+    return drawn
+
+
+def _panel(panel: Axes, lines: Sequence[Line], base: Line, value: Value) -> None:
+    for method in STYLES:
+        for delta in sorted({line["delta"] for line in lines if line["method"] == method}):
+            own = [at for at in lines if (at["method"], at["delta"]) == (method, delta)]
+            points = [(at["epsilon"], value(at, base)) for at in own]
+            known = sorted((epsilon, y) for epsilon, y in points if y is not None)
+            if not known:
+                continue
+            x, y = map(list, zip(*known, strict=True))
+            changes = {"label": f"auto, {'delta' if delta else 'pure'}"} if method == "auto" else {}
+            pure = PURE if changes and not delta else {}
+            frontier.curve(panel, x, y, **{"label": method, **STYLES[method], **changes, **pure})
+    for line in lines:
+        level = value(line, base) if line["method"] in LEVELS else None
+        if level is not None:
+            words = WORDS.get(line["method"], line["method"])
+            panel.axhline(level, label=words, zorder=1, **LEVELS[line["method"]])
+    epsilons = [float(at["epsilon"]) for at in lines if at["epsilon"] is not None]
+    frontier.epsilon_axis(panel, epsilons)
+    panel.set_xlim(*EPSILONS)
+
+
+def legend(drawn: Figure, order: Iterable[str]) -> None:
+    """A legend below the panels of all that they show, in an order."""
+    handles: Mapping[str, Any] = {}
+    for panel in drawn.axes:
+        handles |= dict(zip(*reversed(panel.get_legend_handles_labels()), strict=True))
+    names = [name for name in order if name in handles]
+    shown = [handles[name] for name in names]
+    drawn.legend(shown, names, frameon=False, fontsize=8, ncols=4, loc="outside lower center")

@@ -1,1 +1,0 @@
-"""Figures of `auto` beside other private classifiers."""

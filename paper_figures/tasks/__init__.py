@@ -1,1 +1,0 @@
-"""Figures of `auto` for several classes and for numbers, beside other private learners."""

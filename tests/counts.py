@@ -1,0 +1,155 @@
+"""How large the code is, and what imports what; `python -m tests.counts` prints it.
+
+A line of code is one that is neither blank nor a comment nor of a docstring. A room is a package of
+dpbt, or a module of its root. Its floor is one above the highest room that it imports.
+"""
+
+import ast
+import functools
+import io
+import tokenize
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent
+FOLDERS = "dpbt", "tests", "experiments", "paper_figures"
+CONTRACTS = "WeakLearner", "Mechanism", "Recipe"
+NO_CODE = {
+    tokenize.COMMENT,
+    tokenize.NL,
+    tokenize.NEWLINE,
+    tokenize.INDENT,
+    tokenize.DEDENT,
+    tokenize.ENDMARKER,
+}
+
+
+@functools.cache
+def files(folder: str) -> tuple[Path, ...]:
+    return tuple(sorted((ROOT / folder).rglob("*.py")))
+
+
+@functools.cache
+def tree(path: Path) -> ast.Module:
+    return ast.parse(path.read_text())
+
+
+def lines(path: Path) -> int:
+    """How many lines of code a file has."""
+    words = {
+        line
+        for node in ast.walk(tree(path))
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+        if isinstance(node.value.value, str)
+        for line in range(node.lineno, (node.end_lineno or node.lineno) + 1)
+    }
+    code = {
+        line
+        for token in tokenize.generate_tokens(io.StringIO(path.read_text()).readline)
+        if token.type not in NO_CODE
+        for line in range(token.start[0], token.end[0] + 1)
+    }
+    return len(code - words)
+
+
+def module(path: Path) -> str:
+    """The dotted name of a file of dpbt, without "dpbt."; empty for dpbt itself."""
+    parts = path.relative_to(ROOT / "dpbt").with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def imported(path: Path) -> Iterator[str]:
+    """The modules of dpbt that a file imports, wherever in the file."""
+    known = {module(each) for each in files("dpbt")}
+    for node in ast.walk(tree(path)):
+        names = []
+        if isinstance(node, ast.ImportFrom) and node.module:
+            names = [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
+        elif isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        inside = {name.removeprefix("dpbt.") for name in names if name.startswith("dpbt.")} & known
+        yield from {each for each in inside if not any(o.startswith(f"{each}.") for o in inside)}
+
+
+def modules() -> dict[str, set[str]]:
+    """Module -> the modules that it imports."""
+    return {module(path): set(imported(path)) - {module(path)} for path in files("dpbt")}
+
+
+def rooms() -> dict[str, set[str]]:
+    """Room -> the rooms that it imports."""
+    found: dict[str, set[str]] = {}
+    for name, imports in modules().items():
+        if name:  # dpbt itself names its modules, and imports them when they are asked for
+            room = name.split(".")[0]
+            found.setdefault(room, set()).update(each.split(".")[0] for each in imports)
+    return {room: imports - {room} for room, imports in found.items()}
+
+
+def reached(graph: dict[str, set[str]], start: str) -> set[str]:
+    seen: set[str] = set()
+    todo = [start]
+    while todo:
+        new = graph.get(todo.pop(), set()) - seen
+        seen |= new
+        todo += new
+    return seen
+
+
+def circles(graph: dict[str, set[str]]) -> list[list[str]]:
+    """The sets of nodes that import each other."""
+    below = {node: reached(graph, node) for node in graph}
+    found = {
+        tuple(sorted({node} | {other for other in below[node] if node in below.get(other, ())}))
+        for node in graph
+    }
+    return sorted([list(each) for each in found if len(each) > 1])
+
+
+def floors(graph: dict[str, set[str]]) -> list[list[str]]:
+    """The nodes of each floor, the lowest first; a circle is on one floor."""
+    of = {node: {node} for node in graph} | {n: set(c) for c in circles(graph) for n in c}
+
+    @functools.cache
+    def floor(node: str) -> int:
+        below = {other for member in of[node] for other in graph[member]} - of[node]
+        return 1 + max((floor(other) for other in below), default=0)
+
+    levels = {node: floor(node) for node in graph}
+    return [
+        sorted(node for node, level in levels.items() if level == number)
+        for number in range(1, max(levels.values()) + 1)
+    ]
+
+
+def picture() -> str:
+    """The rooms, highest floor first, as the page on the architecture shows them."""
+    return "\n".join(
+        f"{n:2}  {'  '.join(room)}" for n, room in reversed([*enumerate(floors(rooms()), 1)])
+    )
+
+
+def fields() -> dict[str, int]:
+    """How many fields the main contracts have."""
+    return {
+        node.name: sum(isinstance(entry, ast.AnnAssign) for entry in node.body)
+        for path in files("dpbt")
+        for node in tree(path).body
+        if isinstance(node, ast.ClassDef) and node.name in CONTRACTS
+    }
+
+
+def counts() -> dict[str, int]:
+    """Name -> number, of all that has a limit."""
+    found = {f"lines of {folder}": sum(map(lines, files(folder))) for folder in FOLDERS}
+    found["files of dpbt"] = len(files("dpbt"))
+    found["modules in the root"] = len([*(ROOT / "dpbt").glob("*.py")])
+    found["floors of rooms"] = len(floors(rooms()))
+    found["floors of files"] = len(floors(modules()))
+    return found | {f"fields of {name}": number for name, number in fields().items()}
+
+
+if __name__ == "__main__":
+    for name, number in counts().items():
+        print(f"{number:6}  {name}")
+    print(f"circles: {circles(rooms())}\n\n{picture()}")

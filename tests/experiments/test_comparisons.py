@@ -1,0 +1,444 @@
+"""`frontier`, `classes`, `regression` and `tuning`: resumed runs, measures, pages and figures."""
+
+import itertools
+import json
+import math
+import re
+import sys
+from pathlib import Path
+
+import jax
+import matplotlib.pyplot as plt
+import numpy as np
+import pytest
+
+import dpbt
+from dpbt import recipes
+from dpbt.commands.errors import InputError
+from dpbt.data.domains import Boolean, Nominal, Numeric
+from dpbt.privacy import accounting
+from experiments import __main__ as command_line
+from experiments.common import data, pages, peers, ranks, results
+from experiments.common.cells import Cell, Store
+from experiments.common.data import targets
+from experiments.comparisons import ablation, binary, measures, questions, study
+from experiments.comparisons import targets as methods
+from experiments.comparisons.methods import Found
+from experiments.comparisons.pages import pages_of
+from experiments.comparisons.task import CLASSES, FRONTIER, REGRESSION, TUNING
+from paper_figures import comparisons as figures
+
+DOCS = Path(__file__).parents[2] / "docs"
+DOMAIN = {"age": Numeric(0, 100, bins=4, missing=True), "job": Nominal(("clerk", "smith", "cook"))}
+TASKS = {task.name: task for task in (FRONTIER, TUNING, CLASSES, REGRESSION)}
+PAGES = {"classes": "classes_and_regression", "regression": "classes_and_regression"}
+RIVALS = {
+    "frontier": "diffprivlib-forest",
+    "classes": "diffprivlib-forest",
+    "regression": "diffprivlib-linear",
+}
+PLAIN = {"frontier": "larger-class", "classes": "larger-class", "regression": "mean"}
+
+
+def ours(kind=None, rows=400):
+    """A study of two columns: of two classes, or with a target of some kind."""
+    rng = np.random.default_rng(0)
+    columns = {"age": rng.uniform(0, 100, rows), "job": rng.choice(["clerk", "cook"], rows)}
+    label = (columns["age"] > 50) & (columns["job"] == "cook")
+    given = data.Dataset("two columns", DOMAIN, columns, label)
+    if kind is not None:
+        cells = columns["age"] if isinstance(kind, Numeric) else rng.choice(kind.names[:-1], rows)
+        given = targets.Targeted("two columns", DOMAIN, columns, kind, cells)
+    target = study.Study(given, np.zeros((1, rows), bool), rows).target
+    return study.Study(given, np.stack([study.test_rows(target, k) for k in range(2)]), rows)
+
+
+def line(task, dataset, method, epsilon, delta, first, **more):
+    """A line of results whose most telling measure is given."""
+    found = {column: 0.01 if column.endswith("_sd") else 0.5 for column in task.columns}
+    found[f"{task.more[0]}_mean"] = first
+    origin = {"splits": 2, "bins": 64, "rows": 90, "library": None, "setting": "words"}
+    origin |= {"commit": "c", "jax": "j", "device": "d", "seconds": 0.2}
+    cell = {"dataset": dataset, "method": method, "epsilon": epsilon, "delta": delta}
+    return {**cell, **found, **origin, **more}
+
+
+def lines_of(task):
+    name = task.name
+    return [
+        *(line(task, "a", "auto", e, d, 0.8 + 0.01 * e) for e in (0.1, 1.0) for d in (0.0, 1e-6)),
+        *(line(task, "a", RIVALS[name], e, 0.0, 0.805) for e in (0.1, 1.0)),
+        line(task, "a", "boosting", None, None, 0.97),
+        line(task, "a", "auto-without-noise", None, None, 0.95),
+        line(task, "a", PLAIN[name], None, None, 0.5),
+    ]
+
+
+def run(command, *words):
+    return command_line.main([command, *map(str, words)])
+
+
+def fail(*_):
+    raise AssertionError("measured again")
+
+
+@pytest.mark.parametrize("name", PLAIN)
+def test_a_run_names_absent_methods_and_a_second_run_measures_nothing(
+    name, tmp_path, capsys, monkeypatch
+):
+    monkeypatch.setitem(sys.modules, "diffprivlib", None)
+    chosen = TASKS[name].smoke["methods"][1:]
+    words = ("--smoke", "--json", "--out", tmp_path, "--methods", *chosen)
+    assert run(name, *words) == 0
+    printed = capsys.readouterr()
+    lines = json.loads(printed.out)
+    assert [line["method"] for line in lines] == list(chosen[1:])
+    assert all(tuple(line) == TASKS[name].keys for line in lines)
+    assert re.search("skipped: diffprivlib-[a-z]+: install the extra `peers`", printed.err)
+
+    before = (tmp_path / f"{name}.csv").read_bytes()
+    monkeypatch.setattr("experiments.comparisons.task.Task.line", fail)
+    assert run(name, *words) == 0
+    assert json.loads(capsys.readouterr().out) == lines
+    assert (tmp_path / f"{name}.csv").read_bytes() == before
+    if name != "frontier" or lines:
+        with pytest.raises(AssertionError, match="measured again"):
+            run(name, *words, "--bound", 2)  # other rows, so other numbers
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", TASKS)
+def test_the_smallest_run_of_auto_is_resumed_and_shown(name, tmp_path, capsys, monkeypatch):
+    words = ("--smoke", "--json", "--out", tmp_path)
+    words += () if name == "tuning" else ("--methods", "auto")
+    assert run(name, *words) == 0
+    lines = json.loads(capsys.readouterr().out)
+    assert {line["method"] for line in lines} == (
+        {"auto", "tuned"} if name == "tuning" else {"auto"}
+    )
+    assert all(math.isfinite(line[f"{TASKS[name].more[0]}_mean"]) for line in lines)
+    monkeypatch.setattr("experiments.comparisons.task.Task.line", fail)
+    assert run(name, *words) == 0
+    assert json.loads(capsys.readouterr().out) == lines
+
+
+def test_a_line_is_found_only_where_everything_agrees(tmp_path):
+    store, given = Store(tmp_path / "x.csv", "frontier"), ours()
+    cell = Cell("two columns", "larger-class", None, None)
+    wanted = FRONTIER.about(cell, given)
+    assert wanted is not None
+    assert store.find(wanted) is None
+    store.add({**wanted, **FRONTIER.line(cell, given)})
+    assert store.find(wanted) is not None
+    for name, other in (("setting", "other words"), ("splits", 3), ("rows", 401), ("bins", 10)):
+        assert store.find({**wanted, name: other}) is None
+
+    store.add({**wanted, **FRONTIER.line(cell, given), "setting": "other words"})
+    (only,) = store.lines()
+    assert only["setting"] == "other words"
+
+
+@pytest.mark.parametrize("task", [FRONTIER, CLASSES], ids=lambda task: task.name)
+def test_the_larger_class_states_the_shares_of_the_training_rows(task):
+    given = ours(None if task is FRONTIER else Nominal(("x", "y", "z", "never")))
+    found = task.line(Cell("two columns", "larger-class", None, None), given)
+    accuracies, losses = [], []
+    for test in given.tests:
+        taught, held = (given.target[rows].astype(int) for rows in (~test, test))
+        shares = np.bincount(taught, minlength=4) / len(taught)
+        accuracies.append(np.mean(held == shares.argmax()))
+        losses.append(-np.mean(np.log(shares[held])))
+    assert found["accuracy_mean"] == pytest.approx(np.mean(accuracies))
+    assert found["auroc_mean"] == 0.5
+    assert found["log_loss_mean"] == pytest.approx(np.mean(losses))
+    assert found["accuracy_sd"] == pytest.approx(np.std(accuracies, ddof=1))
+
+
+def test_the_mean_and_the_median_are_those_of_the_training_rows():
+    given = ours(Numeric(10, 90))
+    taught = np.clip(given.data.cells[~given.tests[0]], 10, 90)
+    for name, expected in (("mean", taught.mean()), ("median", np.median(taught))):
+        found = methods.NUMBERS[name].fit(given, 0, math.inf, 0.0)
+        np.testing.assert_allclose(found.predicted, expected)
+    found = REGRESSION.line(Cell("two columns", "mean", None, None), given)
+    assert -0.2 < found["r2_mean"] <= 0
+
+
+@pytest.mark.parametrize("budget", [(0.1, 0.0), (5.0, 0.0), (1.0, 5e-8), (math.inf, 0.0)])
+def test_the_setting_of_auto_is_what_auto_runs(budget):
+    epsilon, delta = budget
+    common = {"epsilon": epsilon, "delta": delta, "rows": 5000, "domain": DOMAIN, "seed": 3}
+    numbers = ablation.numbers(5000, len(DOMAIN), epsilon, delta)
+    expected, found = recipes.auto(**common), recipes.oblivious_boost(**common, **numbers)
+    assert jax.tree.structure(found) == jax.tree.structure(expected)
+    jax.tree.map(np.testing.assert_array_equal, found, expected)
+
+
+def test_each_change_changes_one_part_where_it_has_a_meaning():
+    given, auto = ours(), binary.METHODS["auto"].setting
+    for method in binary.ABLATION.values():
+        pairs = [
+            (method.setting(given, e, d), auto(given, e, d)) for e in (0.1, 500.0) for d in (0, 0.1)
+        ]
+        different = [(a, b) for a, b in pairs if a is not None]
+        assert different
+        assert all(a != b for a, b in different)
+    numbers = ablation.numbers(5000, 2, 1.0, 1e-6)
+    other = ablation.changed(numbers, ablation.CHANGES["zcdp"], 1.0, 1e-6)["epsilon"]
+    assert other < 1
+    rho = float(accounting.gdp_mu(other, 1e-6)) ** 2 / 2
+    assert rho == pytest.approx(float(accounting.zcdp_rho(1.0, 1e-6)), rel=1e-6)
+
+
+def test_peers_read_declared_values_and_bounds():
+    columns = {"age": np.array([-5.0, 20.0, np.nan]), "job": np.array(["cook", "cook", "clerk"])}
+    rows = peers.rows_of(data.Dataset("x", DOMAIN, columns, np.array([True, False, True])))
+    np.testing.assert_array_equal(rows.numbers, [[0, 2], [20, 2], [0, 0]])
+    np.testing.assert_array_equal(rows.bounds, [[0, 100], [0, 3]])
+    assert list(rows.nominal) == [False, True]
+    assert (rows.unit.min(), rows.unit.max()) == (0, 1)
+    assert np.linalg.norm(rows.unit, axis=1).max() <= math.sqrt(2)
+    assert list(rows.where(np.array([False, True, True])).label) == [0, 1]
+    for kind, of in ((Nominal(("x", "y", "never")), np.int64), (Numeric(0, 100), np.float64)):
+        assert ours(kind).numbers.label.dtype == of
+
+
+def test_measures_of_predictions():
+    """Areas by counting pairs; classes without test rows do not count."""
+    rng = np.random.default_rng(1)
+    score, positive = rng.integers(0, 5, 60), rng.random(60) < 0.4
+    pairs = [(a > b) + (a == b) / 2 for a in score[positive] for b in score[~positive]]
+    assert measures.auroc(score, positive) == pytest.approx(np.mean(pairs))
+    assert math.isnan(measures.auroc(score, np.ones(60, bool)))
+
+    target, probability = np.array([0, 0, 1, 1]), np.eye(3)[[0, 0, 1, 0]]
+    found = measures.of_classes(target, Found(probability.argmax(axis=1), probability, 0.0))
+    assert (found["accuracy"], found["auroc"]) == (0.75, 0.75)  # of two classes, not of three
+    assert found["log_loss"] == pytest.approx(-math.log(measures.LEAST_PROBABILITY) / 4)
+    assert measures.of_classes(target, Found(target, None, 0.0))["auroc"] is None
+
+    numbers = Found(np.array([0.0, 2.0, 1.0]), None, 0.0)
+    found = measures.of_numbers(np.array([0.0, 2.0, 4.0]), numbers)
+    assert [found[name] for name in ("rmse", "mae", "r2")] == pytest.approx(
+        [math.sqrt(3), 1, 1 - 9 / 8]
+    )
+
+
+def test_a_quarter_of_each_class_is_held_out():
+    target = np.repeat([0, 1, 2], [40, 8, 3])
+    found = study.test_rows(target, 0)
+    assert list(np.bincount(target[found], minlength=3)) == [10, 2, 0]
+    assert study.test_rows(np.linspace(0, 1, 50), 0).sum() == 12
+    assert (study.test_rows(target, 0) != study.test_rows(target, 1)).any()
+
+
+class Broken:
+    """A model that never saw class 1, and gives no number in its first row."""
+
+    classes_ = np.array([0, 2])
+
+    def predict_proba(self, rows):
+        return np.where(np.arange(len(rows))[:, None] == 0, np.nan, [[0.25, 0.75]])
+
+    def predict(self, rows):
+        return np.array([-1e9, np.nan, 50.0])[: len(rows)] if len(rows) > 2 else np.full(2, 2)
+
+
+def test_predictions_of_other_libraries_are_put_in_the_declared_classes_and_range():
+    given = ours(Nominal(("x", "y", "z")))
+    predicted, probability = methods._as_classes(given, Broken(), np.zeros((2, 1)))
+    assert list(predicted) == [2, 2]
+    np.testing.assert_allclose(probability, [[1 / 3, 1 / 3, 1 / 3], [0.25, 0, 0.75]])
+    predicted, _ = methods._as_numbers(ours(Numeric(10, 90)), Broken(), np.zeros((3, 1)))
+    np.testing.assert_array_equal(predicted, [10, 50, 50])
+
+
+def test_boosting_without_privacy_learns_both_tasks():
+    given = ours(Nominal(("x", "y", "never")))
+    found = methods.CLASSES["boosting"].fit(given, 0, math.inf, 0.0)
+    assert found.probability is not None
+    np.testing.assert_allclose(found.probability.sum(axis=1), 1)
+    assert not found.probability[:, 2].any()
+    given = ours(Numeric(0, 100))
+    found = methods.NUMBERS["boosting"].fit(given, 0, math.inf, 0.0)
+    assert np.corrcoef(found.predicted, given.target[given.tests[0]])[0, 1] > 0.5
+
+
+@pytest.mark.slow
+def test_scores_are_those_of_fit_and_predict():
+    """The experiment reads the scores of the boosting loop, which also holds the test rows."""
+    given = ours()
+    for name in ("auto", "bdpe-tight"):
+        found = binary.METHODS[name].fit(given, 0, 2.0, 0.0)
+        recipe = recipes.auto(epsilon=2.0, rows=400, domain=DOMAIN)
+        if name == "bdpe-tight":
+            recipe = recipes.bdpe(epsilon=2.0, rows=400, rounds=5, depth=3, criterion="gini")
+        table = given.data.table._replace(present=~given.tests[0])
+        model = dpbt.fit(jax.random.key(0), table, recipe)
+        expected = np.asarray(dpbt.decision_function(model, table))[given.tests[0]]
+        np.testing.assert_allclose(found.predicted, expected, atol=2e-5)
+        expected = np.asarray(dpbt.predict_proba(model, table))[given.tests[0]]
+        np.testing.assert_allclose(found.probability, expected, atol=2e-5)
+
+
+def test_ranks_share_ties_and_take_pure_methods_at_every_delta():
+    def at(dataset, method, delta, value):
+        return line(FRONTIER, dataset, method, 1.0, delta, value)
+
+    lines = [
+        *(at("a", m, 1e-6, v) for m, v in (("x", 0.9), ("y", 0.8), ("z", 0.8))),
+        *(at("b", m, 1e-6, v) for m, v in (("x", 0.5), ("y", 0.7), ("w", 0.99), ("z", 0.4))),
+        *(at(name, "pure", 0.0, 0.6) for name in "ab"),
+        at("a", "x", 0.0, 0.1),
+    ]
+    found = ranks.mean_ranks(lines, 1.0, 1e-6, "auroc_mean")
+    assert found.datasets == 2
+    assert found.of == {"x": (2.0, 1), "y": (1.75, 1), "z": (3.25, 0), "pure": (3.0, 0)}
+    assert ranks.mean_ranks(lines, 9.0, 1e-6, "auroc_mean") == ({}, 0)
+
+
+# Data.
+
+
+def test_data_sets_are_known_and_their_targets_declared():
+    for task in TASKS.values():
+        assert set(task.usual["dataset"]) <= {*data.ENTRIES, *targets.CLASSES, *targets.NUMBERS}
+    for task in (CLASSES, REGRESSION):
+        for name in task.usual["dataset"]:
+            given = targets.declared(name)
+            layout = given.layout or data.ENTRIES[given.entry].layout
+            assert given.column in layout.names
+    with pytest.raises(InputError, match="no target of 'banknote' is declared"):
+        targets.load_target("banknote", 10)
+
+
+def test_rows_without_one_class_are_left_out():
+    layout = targets.declared("firmteacher").layout
+    assert layout is not None
+    strokes = "1 0 " * 8
+    words = [layout.split(strokes + flags)[-1] for flags in ("0 1 0 0", "0 0 0 0", "1 0 1 0")]
+    assert words == ["reverse", "none", "none"]
+
+
+@pytest.mark.parametrize("name", ["abalone", "cardiotocography"])
+def test_the_target_of_real_files_is_no_attribute(data_folder, name):
+    found, given = targets.load_target(name, 10, data_folder), targets.declared(name)
+    assert given.column not in found.domain
+    assert len(found.cells) == data.ENTRIES[name].rows
+    if isinstance(given.kind, Nominal):
+        assert set(found.target) == set(range(len(given.kind.names)))
+    else:
+        np.testing.assert_array_equal(found.target, found.cells)  # none is beyond its range
+
+
+# Pages and figures.
+
+
+@pytest.mark.parametrize("name", PLAIN)
+def test_pages_hold_what_the_lines_say_and_nothing_else_changes(name, tmp_path, capsys):
+    task, page = TASKS[name], tmp_path / "page.md"
+    made = pages_of(task)
+    marks = "\n".join(f"<!-- {name}: {each} -->\nold\n{made.end}" for each in made.tables)
+    other = "<!-- other: origin -->\nkept\n<!-- other: end -->"
+    page.write_text(f"before\n{marks}\n{other}\nafter\n")
+    more = [
+        line(task, "a", "auto:depth-4", 1.0, 0.0, 0.8),
+        line(task, "a", "auto:clip-1", 1.0, 0.0, 0.9, splits=3),
+    ]
+    results.write_columns(tmp_path / f"{name}.csv", lines_of(task) + more * (name == "frontier"))
+    assert run(name, "--doc", page, "--out", tmp_path) == 0
+    found = page.read_text()
+    assert found.startswith("before\n")
+    assert found.endswith(f"{other}\nafter\n")
+    assert "old" not in found
+    values = {"frontier": ".500 {} .50", "classes": "{} .500 0.5", "regression": "{} 0.5 0.5"}[name]
+    small, large, rival, level = (values.format(at) for at in (".801", ".810", ".805", ".970"))
+    assert f"| `auto` | pure | {small} | **{large}** |" in found
+    assert f"| `{RIVALS[name]}` | pure | **{rival}** | {rival} |" in found
+    assert f"| `boosting` | no privacy | {level} |  |" in found
+    if name == "frontier":
+        assert "| a | 0.970 | 0.950 | -2.0 | -14.9 | -14.0 | -14.9 | -14.0 |" in found
+        assert "| depth 4 | -1.0 / +0.0 (1) |" in found
+        assert "| clip 1 |  |" in found  # it has another number of splits
+    assert str(tmp_path / f"{name}.csv") in capsys.readouterr().out
+    assert run(name, "--doc", page, "--out", tmp_path / "nothing saved") == 0
+    assert page.read_text() == found
+    with pytest.raises(InputError, match="found none"):
+        pages.filled(made, other, [], "page")
+    with pytest.raises(InputError, match="found nothing"):
+        pages.filled(made, f"<!-- {name}: nothing -->\n{made.end}", [], "page")
+
+
+def test_pages_of_tuning_hold_differences_to_auto():
+    made, task = pages_of(TUNING), FRONTIER
+    page = "\n".join(f"<!-- tuning: {name} -->\nold\n{made.end}" for name in made.tables)
+    assert pages.filled(made, page, lines_of(task), "page").count("Not measured yet.") == 3
+    tuned = [
+        line(task, "a", "tuned", 1.0, 0.0, 0.85, log_loss_mean=0.45),
+        line(task, "a", "hindsight", 1.0, 0.0, 0.82),
+    ]
+    found = pages.filled(made, page, [*lines_of(task), *tuned], "page")
+    assert "Not measured yet." not in found
+    assert ".810: +4.0 / - / +1.0 |" in found
+    assert ".500: -0.050 / - / +0.000 |" in found
+    assert "| `tuned` | log loss |  | -0.050 (1/1) |  |  |" in found
+
+
+@pytest.mark.parametrize("name", TASKS)
+def test_the_page_is_made_of_its_summary(name):
+    page, lines = DOCS / f"{PAGES.get(name, name)}.md", results.read_csv(DOCS / f"{name}.csv", name)
+    assert pages.filled(pages_of(TASKS[name]), page.read_text(), lines, "page") == page.read_text()
+
+
+def test_figures_have_a_line_for_each_method(tmp_path, monkeypatch):
+    monkeypatch.setenv("MPLBACKEND", "agg")
+    for name in PLAIN:
+        lines = lines_of(TASKS[name])
+        results.write_columns(tmp_path / f"{name}.csv", lines)
+    curves = figures.curves(tmp_path)["a"].axes
+    auto = next(at for at in curves[0].lines if at.get_label() == "auto")
+    np.testing.assert_allclose(auto.get_xydata(), [[0.1, 0.199], [1.0, 0.19]])
+    labels = {at.get_label() for at in curves[1].lines}
+    assert "diffprivlib-forest" in labels  # pure, so valid at every delta
+    assert figures.ranks(tmp_path).axes
+
+    for name, expected in {"classes": [0.801, 0.81], "regression": [1, 1]}.items():
+        drawn = figures.by_dataset(name, tmp_path)  # the mean has the same error
+        auto = next(at for at in drawn.axes[0].lines if at.get_label() == "auto, pure")
+        np.testing.assert_allclose(auto.get_ydata(), expected)
+        names = {at.get_label() for at in drawn.axes[0].lines}
+        assert {"auto, delta", "boosting, no privacy"} <= names
+    plt.close("all")
+
+
+def test_levels_that_ask_nothing_new_are_counted():
+    """Against an enumeration of all rows: which levels an earlier one decides, and which leaves."""
+    cells = np.array([4, 2, 3])
+    rows = np.stack(np.meshgrid(*map(np.arange, cells), indexing="ij"), -1).reshape(-1, 3)
+    rng = np.random.default_rng(0)
+    for _ in range(50):
+        feature, right = rng.integers(0, 3, 5), rng.random((5, 64)) < 0.5
+        answers = right[np.arange(5)[:, None], rows.T[feature]]
+        reached = [len(np.unique(answers[:count], axis=1).T) for count in range(6)]
+        wasted = sum(after == before for before, after in itertools.pairwise(reached))
+        assert questions.of_tree(feature, right, cells) == (wasted, reached[-1])
+    few = {"a": Boolean()}
+    assert questions.wasted(few, trees=6) == (1.0, pytest.approx(5 / 6), pytest.approx(31 / 32))
+
+
+def test_refusals(capsys, tmp_path, monkeypatch):
+    monkeypatch.delenv("DPBT_DATA", raising=False)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    assert run("frontier", "--dataset", "breast-cancer", "magic", "--out", tmp_path) == 2
+    assert run("classes", "--dataset", "iris", "yeast", "--out", tmp_path) == 2
+    message = capsys.readouterr().err
+    assert "magic: no " in message
+    assert "yeast: no " in message
+    assert not list(tmp_path.glob("*.csv"))
+    assert run("frontier", "--ablation", "--methods", "auto") == 2
+    assert run("regression", "--bound", "0.5") == 2
+    assert run("regression", "--methods", "larger-class") == 2
+    message = capsys.readouterr().err
+    assert "--methods must be left out" in message
+    assert "must be at least 1, got 0.5" in message
+    assert "invalid choice: 'larger-class'" in message

@@ -1,0 +1,58 @@
+"""Ledgers, recipes and filters that tests of sums and of budgets share."""
+
+import inspect
+
+import dpbt
+from dpbt.base import ADD_REMOVE
+from dpbt.data.domains import Boolean, Numeric
+from dpbt.privacy import accounting, mechanisms
+from dpbt.recipes import named
+
+DOMAIN = {"age": Numeric(0, 100, bins=8), "sex": Boolean("m", "f")}
+RECIPES = {**named.BOOSTING, **named.FORESTS}
+ROWS = 1000
+
+
+def made(name, *, delta=0.0, epsilon=1.0, rows=ROWS, **options):
+    """A recipe by its name, with a domain where it takes one."""
+    build = RECIPES[name]
+    if "domain" in inspect.signature(build).parameters:
+        options["domain"] = DOMAIN
+    return build(epsilon=epsilon, rows=rows, delta=delta, **options)
+
+
+def line(epsilon, count=1, mechanism="discrete laplace", site="x", tail=0.0, gap=0.0):
+    """A line of sensitivity 1 and scale 1 / epsilon."""
+    drawn = mechanisms.BY_NAME[mechanism]
+    event = accounting.Event(site, drawn, "counts", 1.0, 1 / epsilon, "none", count, moved=1)
+    return accounting.Line(event, tail=tail, gap=gap)
+
+
+def book(*lines, **fields):
+    return accounting.Ledger(ADD_REMOVE, lines, **fields)
+
+
+def filter_of(measure, epsilon=2.0, **options):
+    delta = 0.0 if measure == "epsilon" else 1e-6
+    return dpbt.Filter(epsilon, delta, rows=ROWS, measure=measure, **options)
+
+
+POOL = (
+    ("rf_l", 0.0, "epsilon rho"),
+    ("bdpe", 0.0, "epsilon rho"),
+    ("rf_e", 0.0, "epsilon rho"),
+    ("rf_l", 1e-6, "rho mu"),
+    ("rf_l", 1e-3, "rho mu"),
+    ("halfspace_boost", 1e-5, "rho mu"),
+    ("bdpe", 1e-6, "rho"),
+    ("lazybb_rules", 1e-8, "rho"),
+)
+_MADE: dict = {}
+
+
+def pooled(place, epsilon):
+    """A recipe of the pool; built once, as the choices are few."""
+    if (place, epsilon) not in _MADE:
+        name, delta, _ = POOL[place]
+        _MADE[place, epsilon] = made(name, delta=delta, epsilon=epsilon)
+    return _MADE[place, epsilon]

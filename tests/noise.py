@@ -1,0 +1,32 @@
+"""The noise of a recipe, as its own programs ask for it."""
+
+import dataclasses
+
+import numpy as np
+
+from dpbt.privacy import pricing
+from dpbt.privacy.draws import group_of
+
+
+def scales(recipe):
+    """Site -> the scale of its draw, as on outputs of zeros."""
+    return {
+        site: float(spec.scale)
+        for part in recipe.learner.parts
+        for site, spec in pricing.drawn(recipe, part).items()
+    }
+
+
+def multiplier(recipe, site):
+    """The noise of a site for a sensitivity of 1."""
+    noise = recipe.budget.noise
+    return np.asarray(noise[group_of(site, noise)])
+
+
+def louder(recipe, factor, *sites):
+    """The recipe with the noise of these sites, or of all, multiplied by a factor."""
+    noise = {
+        site: own * np.float32(factor) if not sites or site in sites else own
+        for site, own in recipe.budget.noise.items()
+    }
+    return dataclasses.replace(recipe, budget=recipe.budget._replace(noise=noise))

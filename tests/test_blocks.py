@@ -1,0 +1,194 @@
+"""Folders of blocks: the rows of memory, damage that is found, and a kill that starts over."""
+
+import json
+import shutil
+
+import numpy as np
+import pytest
+
+import dpbt
+from dpbt.base import MAX_ROWS
+from dpbt.data import blocks, convert, owner
+from dpbt.data.domains import Label, WeightColumn
+from tests.test_chunks import DECLARED, DOMAIN, columns, labels, pair
+
+
+def cells_of(table):
+    """All rows of a table in chunks."""
+    parts = []
+    for number, chunk in enumerate(table.blocks):
+        part = table.room(chunk.rows)
+        table.read(number, 0, chunk.rows, part)
+        parts.append(part)
+    joined = [np.concatenate([part[k] for part in parts], axis=-1) for k in range(3)]
+    weight = None if parts[0].weight is None else np.concatenate([p.weight for p in parts])
+    return joined[0].T, joined[1], joined[2], weight
+
+
+def assert_same_rows(table, in_chunks):
+    found = cells_of(in_chunks)
+    for mine, given in zip(found[:3], table[:3], strict=True):
+        np.testing.assert_array_equal(mine, np.asarray(given))
+        assert mine.dtype == given.dtype
+    if table.weight is None:
+        assert found[3] is None
+    else:
+        np.testing.assert_array_equal(found[3], np.asarray(table.weight))
+
+
+@pytest.mark.parametrize("kind", DECLARED)
+@pytest.mark.parametrize("each", [1, 100, 701])
+def test_blocks_have_the_rows_of_the_table(tmp_path, kind, each, monkeypatch):
+    monkeypatch.setattr(convert, "READ_ROWS", 37)
+    rows = 30 if each == 1 else 700
+    table, found = pair(tmp_path / "t", kind, rows, rows + 7, each, weights=kind != "two")
+    assert_same_rows(table, found)
+    assert found.capacity == rows + 7
+    assert "700" not in repr(found) + repr(found.manifest)
+    joined = [piece.present.copy() for piece in found.pieces(64)]
+    np.testing.assert_array_equal(np.concatenate(joined), table.present)
+    assert max(map(len, joined)) <= 64
+    assert found.folder.stat().st_mode & 0o777 == 0o700
+    assert {path.stat().st_mode & 0o777 for path in found.folder.iterdir()} == {0o600}
+
+
+LABEL = Label("label", "yes", "no", weight=WeightColumn("weight", 3.0))
+
+
+def write_csv(path, cells, given, weight):
+    lines = ["age,label,income,work,weight"]
+    for k, one in enumerate(given):
+        lines.append(f"{cells['age'][k]},{one},{cells['income'][k]},{cells['work'][k]},{weight[k]}")
+    path.write_text("\n".join(lines) + "\n")
+
+
+def write_parquet(path, cells, given, weight):
+    arrow = pytest.importorskip("pyarrow", reason="pyarrow is not installed")
+    parquet = pytest.importorskip("pyarrow.parquet", reason="pyarrow is not installed")
+    held = arrow.table({**cells, "label": given, "weight": weight})
+    parquet.write_table(held, path, row_group_size=90)
+
+
+@pytest.mark.parametrize(("write", "name"), [(write_csv, "a.csv"), (write_parquet, "a.parquet")])
+def test_files_give_the_rows_and_the_report_of_memory(tmp_path, monkeypatch, write, name):
+    monkeypatch.setattr(convert, "READ_ROWS", 37)
+    cells = columns(300)
+    cells["income"][:] = 0.51
+    given, weight = labels(cells, "two"), (np.arange(300) % 5).astype(float)
+    write(tmp_path / name, cells, given, weight)
+    options = {"most_weight": 3.0, **LABEL.options}
+    table = dpbt.table(DOMAIN, cells, given, sample_weight=weight, **options, capacity=310)
+    found = convert.convert_file(
+        tmp_path / name, DOMAIN, LABEL, tmp_path / "t", rows_per_block=64, capacity=310
+    )
+    assert_same_rows(table, found)
+    report = owner.report_of_blocks(found, LABEL)
+    in_memory = owner.report(DOMAIN, LABEL, [{**cells, "label": given, "weight": weight}])
+    assert str(report) == str(in_memory)
+    assert report.rows == 300
+    assert report.constant == ("income",)
+    assert report.unread["age"] == np.isnan(cells["age"]).sum()
+    assert report.unread["label"] == (given == "?").sum()
+    assert report.unread["weight"] == 60
+
+
+class StoppedError(Exception):
+    pass
+
+
+def parts(rows, stop=None):
+    """Rows in parts of 50; the iteration stops with an error after some of them."""
+    cells, given = columns(rows), labels(columns(rows), "two")
+    for start in range(0, rows, 50):
+        if start == stop:
+            raise StoppedError
+        here = slice(start, start + 50)
+        yield convert.RawRows({name: cells[name][here] for name in cells}, given[here])
+
+
+def test_a_conversion_that_was_stopped_starts_over_with_any_rows(tmp_path):
+    folder, options = tmp_path / "t", dict(DECLARED["two"], rows_per_block=64)
+    with pytest.raises(StoppedError):
+        convert.convert(parts(400, stop=350), DOMAIN, folder, **options)
+    assert 1 <= len(list(folder.glob("block-*"))) <= 5
+    (folder / ".dpbt-block-000005-abcdabcd").write_bytes(b"left by a kill")
+    with pytest.raises(ValueError, match=r"no table in blocks, as it has no manifest\.json"):
+        blocks.open_folder(folder)
+    found = convert.convert(parts(100), DOMAIN, folder, **options, capacity=110)
+    cells = columns(100)
+    table = dpbt.table(DOMAIN, cells, labels(cells, "two"), capacity=110, **DECLARED["two"])
+    assert_same_rows(table, found)
+    assert len(list(folder.iterdir())) == 3
+    with pytest.raises(ValueError, match="has a table already"):
+        convert.convert(parts(100), DOMAIN, folder, **options)
+
+
+def test_what_a_conversion_refuses(tmp_path):
+    cells = columns(51)
+    given = labels(cells, "two")
+
+    def made(folder="t", rows=None, **more):
+        rows = [convert.RawRows(cells, given)] if rows is None else rows
+        return convert.convert(rows, DOMAIN, tmp_path / folder, **{**DECLARED["two"], **more})
+
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "file").write_text("mine")
+    with pytest.raises(ValueError, match="other files"):
+        made("full")
+    with pytest.raises(ValueError, match="more rows than the capacity of 50") as told:
+        made(capacity=50)
+    assert "51" not in str(told.value)
+    with pytest.raises(ValueError, match="rows_per_block must be at most"):
+        made(rows_per_block=MAX_ROWS + 1)
+    with pytest.raises(ValueError, match="capacity must be"):
+        made(capacity=0)
+    with pytest.raises(ValueError, match="needs a row, or a capacity"):
+        made(rows=[])
+    mixed = [convert.RawRows(cells, given), convert.RawRows(cells, given, [1.0] * 51)]
+    with pytest.raises(ValueError, match="must have weights, or none"):
+        made(rows=mixed, most_weight=2)
+    with pytest.raises(ValueError, match="must have the same length"):
+        convert.convert_columns(DOMAIN, cells, given[:50], tmp_path / "t", **DECLARED["two"])
+    assert made(rows=[], capacity=3).capacity == 3
+
+
+@pytest.mark.parametrize("name", ["manifest.json", "block-000001"])
+@pytest.mark.parametrize("place", [0, 0.3, 0.7, 1])
+@pytest.mark.parametrize("what", ["flip", "cut", "grow"])
+def test_damage_is_found_when_it_is_read(tmp_path_factory, name, place, what):
+    if not (whole := tmp_path_factory.getbasetemp() / "whole").exists():
+        pair(whole, "classes", 300, each=100, weights=True)
+    folder = shutil.copytree(whole, tmp_path_factory.mktemp("damage") / "t")
+    content = bytearray((folder / name).read_bytes())
+    at = int(place * (len(content) - 1))
+    if what == "flip":
+        content[at] ^= 1
+    (folder / name).write_bytes(
+        content[:at] if what == "cut" else content + b"0" * (what == "grow")
+    )
+    with pytest.raises(ValueError, match=f"{name}: .*convert the same rows again, to a new folder"):
+        list(blocks.open_folder(folder).pieces(64))
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"format_version": 2}, "a table in blocks in another format than 1"),
+        ({"format": "dpbt chunks"}, "not the file of a table in blocks"),
+        ({"capacity": 301}, "the blocks are not those of its capacity"),
+        ({"capacity": 0}, "malformed entry"),
+        ({"missing": [1]}, "the counts are not those of its columns"),
+        ({"domain": {}}, "at least one column"),
+        ({"domain": {"x": {"type": "number"}}}, "column 'x': type must be one of"),
+        ({"target": {"type": "boolean"}}, "target must be"),
+        ({"blocks": [[100, 7, "zqxcell"]]}, r"malformed entry: .*blocks\[0\]\[2\]"),
+    ],
+)
+def test_another_manifest_that_is_signed_is_refused(tmp_path, change, words):
+    _, found = pair(tmp_path / "t", "classes", 300, each=100)
+    content = json.loads((found.folder / blocks.MANIFEST).read_text()) | change
+    content["checksum"] = convert.checksum(content)
+    (found.folder / blocks.MANIFEST).write_text(json.dumps(content))
+    with pytest.raises(ValueError, match=rf"manifest\.json: .*{words}") as told:
+        blocks.open_folder(found.folder)
+    assert "zqxcell" not in str(told.value)

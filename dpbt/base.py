@@ -120,7 +120,7 @@ class Public(NamedTuple):
         reweighting: the numbers of the re-weighter.
         prologue: what the learner's prologue released; empty where there is none.
         round: i32[], the number of the round, from 0; 0 where no round is meant.
-        structure: what `WeakLearner.structure` says of the round; None outside of rounds.
+        structure: what `Partition.structure` says of the round; None outside of rounds.
         unit: f32[], the unit of residuals of a number, as the prologue says (`Prologue.unit`); 1
             for classes.
         seen: f32[], how many rows there seem to be, as the prologue says (`Prologue.seen`). None
@@ -166,6 +166,23 @@ LossFamily = Callable[[Numbers], ProperLoss]
 """A family of losses indexed by alpha in [0, 1]; alpha may be traced."""
 
 
+class Partition(NamedTuple):
+    """How what is public in a round parts the rows, before the program reads them.
+
+    Attributes:
+        structure: (budget, public) -> what is public in a round and the program, the hypothesis and
+            its predictions all read, such as its questions. The loop asks for it once a round.
+        place: (structure of a round, prepared) -> the same rows with what the structure says of
+            each by itself, such as its leaf.
+        reads: (structure of a round) -> i32[k]: the features whose cells `place` reads. Nothing
+            else reads cells in a round.
+    """
+
+    structure: Callable[[Budget, "Public"], Any]
+    place: Callable[[Any, Prepared], Prepared]
+    reads: Callable[[Any], Array]
+
+
 class HypothesisClass(NamedTuple):
     """What boosting needs to know about the hypotheses of a weak learner.
 
@@ -180,12 +197,8 @@ class HypothesisClass(NamedTuple):
         bound: (hypothesis) -> f32[]: an upper bound on |prediction| for every possible row.
         scaled: (hypotheses of T rounds, f32[] slope) -> hypotheses whose predictions are slope
             times theirs. A learner with an epilogue needs it.
-        place: (structure of a round, prepared) -> the same rows with what the structure says of
-            each by itself, such as its leaf. The program and `predict` read it in that round. None
-            if they read nothing of the kind.
         response: what is predicted of a row.
-        reads: (structure of a round) -> i32[k]: the features whose cells `place` reads, if nothing
-            else reads cells in a round. None if all are read.
+        partition: how what is public in a round parts the rows, if anything does.
     """
 
     example: Callable[[], Table]
@@ -194,9 +207,11 @@ class HypothesisClass(NamedTuple):
     predict: Callable[[Hypothesis, Prepared], Array]
     bound: Callable[[Hypothesis], Array]
     scaled: Callable[[Hypotheses, Array], Hypotheses] | None = None
-    place: Callable[[Any, Prepared], Prepared] | None = None
     response: Response = BINARY
-    reads: Callable[[Any], Array] | None = None
+    partition: Partition | None = None
+
+    place = property(lambda self: self.partition and self.partition.place)
+    reads = property(lambda self: self.partition and self.partition.reads)
 
 
 Program = Callable[..., None]
@@ -295,54 +310,73 @@ class Epilogue(NamedTuple):
     tag: str
 
 
-class WeakLearner(NamedTuple):
-    """A private program, and the hypothesis that its release is turned into.
-
-    Build one with `boundary.weak_learner`.
+class About(NamedTuple):
+    """What a weak learner declares of itself.
 
     Attributes:
         tag: names the learner and every static part of it, so that two learners under one key have
             independent noise (`boosting.boost`).
-        program: the private program of one round.
-        hypothesis: (release, budget, public) -> a hypothesis, such as a `Tree`. It is
-            post-processing and never sees the table.
-        hypotheses: the class that the hypothesis belongs to.
         relation: the neighbouring relation that the sensitivities of its draws hold under; None if
             they hold under both.
-        fractions: (site, fraction of the budget), for each site of all of its parts; a recipe may
-            have its own.
-        params: (noise multipliers by site, public) -> the learner's numbers.
         coupled: whether the sensitivities hold where the weights of all rows depend on each other
             and move as `slickness` says (`reweighting.lazy_bregman`). If not, each weight must
             depend on its own row alone.
-        unprotected: what the program reads off the private data without any mechanism.
         total: whether the sensitivities assume a total weight of kappa rows, which
             `reweighting.lazy_bregman` gives.
+        unprotected: what the program reads off the private data without any mechanism.
         withheld: the sites that `fit` leaves out of the model, because their length or their order
             follows the private rows. The tree of each row is an example.
-        prologue: what is done once before the first round, if anything.
-        epilogue: what is done once after the last round, if anything.
-        structure: (budget, public) -> what is public in a round and both the program and
-            `hypothesis` read, such as its questions. The loop asks for it once a round.
         work: (shapes of prepared rows) -> (bytes of a row, bytes of all rows together) that a round
             takes. None for the bytes of prepared rows.
     """
 
     tag: str
+    relation: Relation | None
+    coupled: bool = False
+    total: bool = False
+    unprotected: tuple[str, ...] = ()
+    withheld: tuple[str, ...] = ()
+    work: Callable[[Prepared], tuple[int, int]] | None = None
+
+
+class WeakLearner(NamedTuple):
+    """A private program, and the hypothesis that its release is turned into.
+
+    Build one with `boundary.weak_learner`. What it declares of itself can be read off it:
+    `learner.tag` is `learner.about.tag`.
+
+    Attributes:
+        program: the private program of one round.
+        hypothesis: (release, budget, public) -> a hypothesis, such as a `Tree`. It is
+            post-processing and never sees the table.
+        hypotheses: the class that the hypothesis belongs to.
+        fractions: (site, fraction of the budget), for each site of all of its parts; a recipe may
+            have its own.
+        params: (noise multipliers by site, public) -> the learner's numbers.
+        about: what it declares of itself.
+        prologue: what is done once before the first round, if anything.
+        epilogue: what is done once after the last round, if anything.
+    """
+
     program: Program
     hypothesis: Callable[[Release, Budget, Public], Hypothesis]
     hypotheses: HypothesisClass
-    relation: Relation | None
     fractions: tuple[tuple[str, float], ...]
     params: Callable[[Mapping[str, Numbers], Public], Budget]
-    coupled: bool
-    unprotected: tuple[str, ...]
-    total: bool = False
-    withheld: tuple[str, ...] = ()
+    about: About
     prologue: Prologue | None = None
     epilogue: Epilogue | None = None
-    structure: Callable[[Budget, Public], Any] | None = None
-    work: Callable[[Prepared], tuple[int, int]] | None = None
+
+    tag = property(lambda self: self.about.tag)
+    relation = property(lambda self: self.about.relation)
+    coupled = property(lambda self: self.about.coupled)
+    total = property(lambda self: self.about.total)
+    unprotected = property(lambda self: self.about.unprotected)
+    withheld = property(lambda self: self.about.withheld)
+    work = property(lambda self: self.about.work)
+    structure = property(
+        lambda self: self.hypotheses.partition and self.hypotheses.partition.structure
+    )
 
     @property
     def parts(self) -> tuple[str, ...]:

@@ -37,7 +37,6 @@ def replaced(recipe, program, unprotected=()):
         unprotected=unprotected,
         prologue=old.prologue,
         epilogue=old.epilogue,
-        structure=old.structure,
         tag="a planted leak",
     )
     return dataclasses.replace(recipe, learner=learner)
@@ -173,8 +172,9 @@ def test_bounds_fitted_from_data_are_caught():
 def test_forgotten_factor_under_replace_one_is_caught():
     """Noise for add/remove, claimed for replace-one: the audit finds up to twice the claim."""
     recipe = recipes.bdpe(epsilon=2.0, rows=8, rounds=1, depth=1, alpha=0.0, beta_tree=0.1)
+    about = recipe.learner.about._replace(relation=REPLACE_ONE)
     wrong = dataclasses.replace(
-        recipe, relation=REPLACE_ONE, learner=recipe.learner._replace(relation=REPLACE_ONE)
+        recipe, relation=REPLACE_ONE, learner=recipe.learner._replace(about=about)
     )
     table = random_table(6, rows=8, splits=3)
     found = audit.audit(

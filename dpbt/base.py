@@ -310,7 +310,7 @@ class Epilogue(NamedTuple):
     tag: str
 
 
-class About(NamedTuple):
+class Traits(NamedTuple):
     """What a weak learner declares of itself.
 
     Attributes:
@@ -343,7 +343,7 @@ class WeakLearner(NamedTuple):
     """A private program, and the hypothesis that its release is turned into.
 
     Build one with `boundary.weak_learner`. What it declares of itself can be read off it:
-    `learner.tag` is `learner.about.tag`.
+    `learner.tag` is `learner.traits.tag`.
 
     Attributes:
         program: the private program of one round.
@@ -353,7 +353,7 @@ class WeakLearner(NamedTuple):
         fractions: (site, fraction of the budget), for each site of all of its parts; a recipe may
             have its own.
         params: (noise multipliers by site, public) -> the learner's numbers.
-        about: what it declares of itself.
+        traits: what it declares of itself.
         prologue: what is done once before the first round, if anything.
         epilogue: what is done once after the last round, if anything.
     """
@@ -363,17 +363,17 @@ class WeakLearner(NamedTuple):
     hypotheses: HypothesisClass
     fractions: tuple[tuple[str, float], ...]
     params: Callable[[Mapping[str, Numbers], Public], Budget]
-    about: About
+    traits: Traits
     prologue: Prologue | None = None
     epilogue: Epilogue | None = None
 
-    tag = property(lambda self: self.about.tag)
-    relation = property(lambda self: self.about.relation)
-    coupled = property(lambda self: self.about.coupled)
-    total = property(lambda self: self.about.total)
-    unprotected = property(lambda self: self.about.unprotected)
-    withheld = property(lambda self: self.about.withheld)
-    work = property(lambda self: self.about.work)
+    tag = property(lambda self: self.traits.tag)
+    relation = property(lambda self: self.traits.relation)
+    coupled = property(lambda self: self.traits.coupled)
+    total = property(lambda self: self.traits.total)
+    unprotected = property(lambda self: self.traits.unprotected)
+    withheld = property(lambda self: self.traits.withheld)
+    work = property(lambda self: self.traits.work)
     structure = property(
         lambda self: self.hypotheses.partition and self.hypotheses.partition.structure
     )
@@ -400,6 +400,8 @@ class Reweighter(NamedTuple):
             anything else residuals (`Weighted`).
         reads_scores: whether weights or their cap follow from scores or from their bound. False is
             checked where rounds are made side by side.
+        loss: the family of losses whose inverse link makes probabilities of scores, at the
+            `link_alpha` of the numbers; None for scores that are no links.
     """
 
     tag: str
@@ -408,6 +410,37 @@ class Reweighter(NamedTuple):
     numbers: type[tuple] = tuple
     response: Response = BINARY
     reads_scores: bool = True
+    loss: LossFamily | None = None
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class Terms:
+    """What a recipe promises, and what the owner of the rows promises and declares.
+
+    Attributes:
+        rows: f32[], m: the public bound on the number of rows (add/remove), or their number
+            (replace-one).
+        delta: f32[], the delta of the guarantee; 0 for a pure one.
+        relation: the neighbouring relation of the guarantee.
+        rows_per_person: the most rows that one person has. The guarantee is for all rows of a
+            person together.
+        target: the declared classes or range, if the learner does not tell two classes apart.
+    """
+
+    rows: AnyArray
+    delta: AnyArray
+    relation: Relation = dataclasses.field(metadata={"static": True})
+    rows_per_person: int = dataclasses.field(default=1, metadata={"static": True})
+    target: Target | None = dataclasses.field(default=None, metadata={"static": True})
+
+
+class Words(NamedTuple):
+    """Words for tables: the algorithm, its calibration, and its options."""
+
+    name: str
+    calibration: str
+    setting: str
 
 
 @jax.tree_util.register_dataclass
@@ -416,27 +449,20 @@ class Recipe(HoldsFunctions):
     """An algorithm: static parts, and numbers that are traced.
 
     Two recipes with equal static fields run the same compiled program. `jax.vmap` over a recipe
-    maps over its numbers. Build one with `dpbt.recipes`.
+    maps over its numbers. Build one with `dpbt.recipes`. Its terms, its words and the loss of its
+    re-weighter can be read off it: `recipe.rows` is `recipe.terms.rows`.
 
     Attributes:
         budget: the learner's noise scales and settings, a pytree of arrays of 32 bits. Leading
             axes, if any, are axes of settings, for these numbers and for all numbers below.
         reweighting: the re-weighter's numbers.
-        rows: f32[], m: the public bound on the number of rows (add/remove), or their number
-            (replace-one).
-        delta: f32[], the delta of the guarantee; 0 for a pure one.
+        terms: the bound on the rows, the delta and what else the guarantee is for.
         rounds: i32[], T. Traced, so that settings with different T share a program.
         learner: the weak learner.
         reweighter: how scores become the next round's weights.
-        loss: the family of losses that `predict_proba` takes probabilities from, at the alpha in
-            `reweighting`; None for a recipe without probabilities.
         capacity: the most rounds that the program has room for; releases and hypotheses beyond T
             are zeros.
-        relation: the neighbouring relation of the guarantee.
-        name, calibration, setting: words for tables.
-        rows_per_person: the most rows that one person has, as the owner promises. The guarantee is
-            for all rows of a person together.
-        target: the declared classes or range, if the learner does not tell two classes apart.
+        words: for tables.
 
     Raises:
         ValueError: if rounds are not whole numbers from 1 to the capacity, or the target is of
@@ -445,19 +471,22 @@ class Recipe(HoldsFunctions):
 
     budget: Budget
     reweighting: Reweighting
-    rows: AnyArray
-    delta: AnyArray
+    terms: Terms
     rounds: AnyArray
     learner: WeakLearner = dataclasses.field(metadata={"static": True})
     reweighter: Reweighter = dataclasses.field(metadata={"static": True})
-    loss: LossFamily | None = dataclasses.field(metadata={"static": True})
     capacity: int = dataclasses.field(metadata={"static": True})
-    relation: Relation = dataclasses.field(metadata={"static": True})
-    name: str = dataclasses.field(metadata={"static": True})
-    calibration: str = dataclasses.field(metadata={"static": True})
-    setting: str = dataclasses.field(metadata={"static": True})
-    rows_per_person: int = dataclasses.field(default=1, metadata={"static": True})
-    target: Target | None = dataclasses.field(default=None, metadata={"static": True})
+    words: Words = dataclasses.field(metadata={"static": True})
+
+    rows = property(lambda self: self.terms.rows)
+    delta = property(lambda self: self.terms.delta)
+    relation = property(lambda self: self.terms.relation)
+    rows_per_person = property(lambda self: self.terms.rows_per_person)
+    target = property(lambda self: self.terms.target)
+    loss = property(lambda self: self.reweighter.loss)
+    name = property(lambda self: self.words.name)
+    calibration = property(lambda self: self.words.calibration)
+    setting = property(lambda self: self.words.setting)
 
     _keep = "the arguments that made it"
 

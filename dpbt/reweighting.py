@@ -175,7 +175,9 @@ def _clipped_mirror(family: LossFamily) -> Reweighter:
         cap = jnp.minimum(inverse_link(bound), public.reweighting.clip)
         return on_grid(jnp.minimum(weight, cap), cap)
 
-    return Reweighter(f"clipped_mirror({family_name(family)})", False, weigh, ClippedNumbers)
+    return Reweighter(
+        f"clipped_mirror({family_name(family)})", False, weigh, ClippedNumbers, loss=family
+    )
 
 
 @functools.cache
@@ -186,7 +188,9 @@ def _mirror(family: LossFamily, bounded: bool) -> Reweighter:
         return on_grid(weight, inverse_link(bound) if bounded else jnp.float32(1))
 
     cap = "bounded" if bounded else "at most 1"
-    return Reweighter(f"mirror({family_name(family)}, {cap})", False, weigh, MirrorNumbers)
+    return Reweighter(
+        f"mirror({family_name(family)}, {cap})", False, weigh, MirrorNumbers, loss=family
+    )
 
 
 @functools.cache

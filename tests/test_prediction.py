@@ -207,7 +207,7 @@ def test_words_are_refused_where_attributes_are_codes(columns):
 def test_forests_side_by_side_refuse_rounds_that_wait_for_each_other(table):
     recipe = MAKERS["forest"]()
     keys = jax.random.split(jax.random.key(0))
-    coupled = recipe.learner._replace(about=recipe.learner.about._replace(coupled=True))
+    coupled = recipe.learner._replace(traits=recipe.learner.traits._replace(coupled=True))
     waits = dataclasses.replace(recipe, learner=coupled, reweighter=lazy_bregman())
     with pytest.raises(ValueError, match="wait for each other"):
         forests.fit(keys[0], table, waits, keys[1])

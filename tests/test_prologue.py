@@ -318,8 +318,8 @@ def test_learners_that_differ_in_their_prologue_alone_do_not_share_noise():
 
 
 def withholding(recipe, site):
-    about = recipe.learner.about._replace(withheld=(site,))
-    return dataclasses.replace(recipe, learner=recipe.learner._replace(about=about))
+    traits = recipe.learner.traits._replace(withheld=(site,))
+    return dataclasses.replace(recipe, learner=recipe.learner._replace(traits=traits))
 
 
 def test_a_site_of_the_prologue_may_be_withheld():

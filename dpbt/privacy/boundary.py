@@ -32,7 +32,6 @@ import jax.numpy as jnp
 import numpy as np
 
 from dpbt.base import (
-    About,
     Array,
     Budget,
     Epilogue,
@@ -46,6 +45,7 @@ from dpbt.base import (
     Public,
     Relation,
     Release,
+    Traits,
     View,
     WeakLearner,
 )
@@ -560,14 +560,14 @@ def weak_learner(
         reading = (hypotheses.prepare, hypotheses.predict, hypotheses.bound, *placing)
         tag = code_tag(program, hypothesis, *reading, *opening, *closing, *deriving)
     under = None if relation is None else to_relation(relation)
-    about = About(tag, under, coupled, total, unprotected, withheld, work)
+    traits = Traits(tag, under, coupled, total, unprotected, withheld, work)
     return WeakLearner(
         program,
         hypothesis,
         hypotheses,
         fractions=tuple(fractions.items()),
         params=params or _noise_alone,
-        about=about,
+        traits=traits,
         prologue=prologue,
         epilogue=epilogue,
     )

@@ -18,10 +18,9 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
-from dpbt.data.targets import Target, response_of
-from dpbt.privacy.mechanism import Numbers
 from dpbt.public import ADD_REMOVE as ADD_REMOVE
 from dpbt.public import BINARY as BINARY
 from dpbt.public import CELLS as CELLS
@@ -42,6 +41,13 @@ from dpbt.storage import HoldsFunctions
 
 Array = jax.Array
 AnyArray = jax.Array | np.ndarray
+
+Numbers = Any
+"""A number, or an array with axes of settings, of NumPy or JAX and perhaps traced."""
+
+Target = Any
+"""Declared classes, `domains.Nominal`, or the declared range of a number, `domains.Numeric`."""
+
 Release = dict[str, Array]
 """Everything that leaves one run of a weak learner: one array for each named site."""
 
@@ -413,6 +419,15 @@ class Reweighter(NamedTuple):
     loss: LossFamily | None = None
 
 
+def _ones(score: Array, bound: Array, table: Prepared, public: Public) -> Weighted:
+    del bound, table, public
+    return Weighted(jnp.full(score.shape, float(GRID), jnp.float32), jnp.float32(1))
+
+
+uniform = Reweighter("uniform", False, _ones, reads_scores=False)
+"""Weight 1 for every row in every round."""
+
+
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class Terms:
@@ -492,10 +507,11 @@ class Recipe(HoldsFunctions):
 
     def __post_init__(self):
         check_parts(self.learner, self.reweighter, self.relation)
-        if response_of(self.target) != self.learner.hypotheses.response:
+        declared = BINARY if self.target is None else self.target.response
+        if declared != self.learner.hypotheses.response:
             raise ValueError(
                 f"the learner predicts {self.learner.hypotheses.response.words}, and the target "
-                f"declares {response_of(self.target).words}"
+                f"declares {declared.words}"
             )
         _check_rounds(self.rounds, self.capacity)
 

@@ -21,6 +21,7 @@ from dpbt.base import (
     Reweighter,
     Weighted,
 )
+from dpbt.base import uniform as uniform
 from dpbt.losses import as_family, check_loss, family_name
 
 
@@ -120,15 +121,6 @@ def row_weights(table: Prepared) -> Array | None:
     if own is None:
         return None
     return jnp.clip(jnp.where(jnp.isnan(own), 0, own), 0, 1)
-
-
-def _ones(score: Array, bound: Array, table: Prepared, public: Public) -> Weighted:
-    del bound, table, public
-    return Weighted(jnp.full(score.shape, float(GRID), jnp.float32), jnp.float32(1))
-
-
-uniform = Reweighter("uniform", False, _ones, reads_scores=False)
-"""Weight 1 for every row in every round."""
 
 
 def mirror(loss: ProperLoss | LossFamily | str, bounded: bool = True) -> Reweighter:

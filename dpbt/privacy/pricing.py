@@ -19,12 +19,12 @@ from dpbt.base import (
     Table,
     View,
     WeakLearner,
+    uniform,
 )
 from dpbt.privacy import accounting, boundary, keys, mechanisms
 from dpbt.privacy.boundary import DrawSpec, Stages
 from dpbt.privacy.draws import group_of
 from dpbt.privacy.mechanism import ROUNDING
-from dpbt.reweighting import uniform
 
 
 @jax.enable_x64(False)  # so it is the same wherever it is asked for, and prices what runs

@@ -237,7 +237,7 @@ def test_what_needs_no_jax_runs_without_it(fitted):
         ("rows.csv", "", "rows.csv: the file is empty"),
         ("rows.csv", None, "rows.csv: No such file or directory"),
         ("domain.json", None, "domain.json: No such file or directory"),
-        ("domain.json", "{", "domain.json, line 1: not JSON"),
+        ("domain.json", "{", "domain.json: the domain is no JSON, or cut off: line 1"),
         ("domain.json", '{"columns": {}}', "domain.json: expected an object"),
         (
             "domain.json",

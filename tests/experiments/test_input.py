@@ -71,8 +71,8 @@ BAD_FILES = {
     "no label": ({"rows.csv": "age\n1\n"}, "rows.csv, line 1: no column 'ill'"),
     "column twice": ({"rows.csv": "age,age,ill\n1,1,1\n"}, "rows.csv, line 1: more than one col"),
     "domain folder": ({"domain.json": None}, "domain.json: Is a directory"),
-    "not JSON": ({"domain.json": "age: 0"}, "domain.json: the domain is no JSON, or cut off: line 1"),
-    "not text": ({"domain.json": b"\xff\xfe"}, "domain.json: the domain holds bytes that are no text"),
+    "not JSON": ({"domain.json": "age: 0"}, "domain.json: the domain is no JSON, or cut off"),
+    "not text": ({"domain.json": b"\xff\xfe"}, "domain.json: the domain holds bytes that are no"),
 }
 
 

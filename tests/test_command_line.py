@@ -17,13 +17,13 @@ import pytest
 
 import dpbt
 from dpbt import __main__ as command_line
-from dpbt import boosting
 from dpbt.analysis import audit as audits
 from dpbt.commands import inputs, output
 from dpbt.data import domains, files
 from dpbt.data.templates import template
 from dpbt.privacy import keys
 from dpbt.recipes import named
+from dpbt.training import fit as training_fit
 from tests import pages
 from tests.hostile import signed
 from tests.pages import blocks
@@ -136,7 +136,7 @@ def stopped(monkeypatch):
         seen.append(arguments)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(boosting, "learn", learn)
+    monkeypatch.setattr(training_fit, "learn", learn)
     return seen
 
 
@@ -176,7 +176,7 @@ def of_library(name, odd):
         shared = {"domain": domain, "target": label.target}
         recipe = dpbt.recipes.oblivious_boost(epsilon=30, rows=BOUND, rounds=3, depth=2, **shared)
     key, public_key = seeded(3, table)
-    model = boosting.learn(key, table, recipe, public_key)
+    model = training_fit.learn(key, table, recipe, public_key)
     return model, domains.encode(domain, files.read_columns(odd, tuple(domain)))
 
 
@@ -369,7 +369,7 @@ def test_too_many_rows_are_refused_without_their_number(here, capsys):
 
 def test_where_a_model_cannot_be_written_nothing_is_learned(here, capsys, monkeypatch):
     """A fit that is lost has spent its budget."""
-    monkeypatch.setattr(boosting, "learn", lambda *_: pytest.fail("learned"))
+    monkeypatch.setattr(training_fit, "learn", lambda *_: pytest.fail("learned"))
     kept = Path("model.json").read_text()
     Path("folder").mkdir()
     for out, expected in (
@@ -411,7 +411,7 @@ def test_a_bug_keeps_its_traceback(here, monkeypatch):
     def fail(*_):
         raise ValueError("a bug")
 
-    monkeypatch.setattr(boosting, "learn", fail)
+    monkeypatch.setattr(training_fit, "learn", fail)
     with pytest.raises(ValueError, match="a bug"):
         command_line.main(list(FIT))
     assert not Path("new.json").exists()

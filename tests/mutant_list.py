@@ -397,7 +397,8 @@ MUTANTS = [
         "    status = PRIVATE if options.data else PUBLIC",
         "    status = PUBLIC",
         (
-            "tests/test_leaving.py::test_the_demo_says_what_it_is_and_shows_no_cell_and_no_number_of_rows",
+            "tests/experiments/test_demo_leaving.py::"
+            "test_the_demo_says_what_it_is_and_shows_no_cell_and_no_number_of_rows",
         ),
     ),
     Mutant(

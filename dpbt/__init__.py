@@ -28,9 +28,16 @@ if TYPE_CHECKING:
     from dpbt.purse import Filter
     from dpbt.release import onnx
     from dpbt.release.explain import explain
-    from dpbt.release.file import load, save
-    from dpbt.release.model import Model, decision_function, predict, predict_proba
-    from dpbt.release.statement import ledger, statement
+    from dpbt.release.model import (
+        Model,
+        decision_function,
+        ledger,
+        load,
+        predict,
+        predict_proba,
+        save,
+        statement,
+    )
     from dpbt.tuning import tune
 
 _MODULES = {
@@ -73,13 +80,13 @@ _NAMES = {
     "fit": "dpbt.boosting",
     "fit_chunks": "dpbt.chunked",
     "fresh_key": "dpbt.privacy.keys",
-    "ledger": "dpbt.release.statement",
-    "load": "dpbt.release.file",
+    "ledger": "dpbt.release.model",
+    "load": "dpbt.release.model",
     "predict": "dpbt.release.model",
     "predict_proba": "dpbt.release.model",
     "replay": "dpbt.boosting",
-    "save": "dpbt.release.file",
-    "statement": "dpbt.release.statement",
+    "save": "dpbt.release.model",
+    "statement": "dpbt.release.model",
     "table": "dpbt.data.tables",
     "tune": "dpbt.tuning",
 }

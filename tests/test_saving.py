@@ -17,15 +17,14 @@ import numpy as np
 import pytest
 
 import dpbt
-from dpbt import losses, modelfiles, recipes
+from dpbt import formats, losses, recipes
 from dpbt.data import domains
 from dpbt.data.domains import Boolean, Nominal, Numeric
 from dpbt.learners.hypotheses.halfspaces import HALFSPACES, Halfspace
 from dpbt.learners.hypotheses.kind import Rows
 from dpbt.learners.trees import TREES
 from dpbt.privacy import keys
-from dpbt.release import file
-from dpbt.release import model as models
+from dpbt.release import file, scoring
 from dpbt.release.answers import VOTINGS
 from tests import contract
 
@@ -298,7 +297,7 @@ def test_rows_come_in_many_containers(saved):
 def test_rows_in_parts_give_the_same(saved, monkeypatch):
     found, columns = dpbt.load(saved), raw_rows(4, 100)
     expected = found.predict_proba(columns)
-    monkeypatch.setattr(models, "BLOCK_ROWS", 7)
+    monkeypatch.setattr(scoring, "BLOCK_ROWS", 7)
     np.testing.assert_array_equal(found.predict_proba(columns), expected)
 
 
@@ -421,7 +420,7 @@ def resealed(path, change):
     content = json.loads(path.read_text())
     change(content)
     content.pop("checksum", None)
-    content["checksum"] = modelfiles.checksum(content)
+    content["checksum"] = formats.checksum(content)
     path.write_text(json.dumps(content))
 
 
@@ -587,8 +586,9 @@ def test_numbers_come_back_bit_for_bit():
     rng = np.random.default_rng(0)
     bits = rng.integers(0, 2**32, 20_000, np.uint64).astype(np.uint32).view(np.float32)
     numbers = np.concatenate([bits[np.isfinite(bits)], np.float32([0, -0.0, 1e-45, 3.4028235e38])])
-    entry = json.loads(json.dumps(file._to_json("x", numbers)))
-    found = file._from_json("x", file._Array(**entry), "float32")
+    packed = file._packed("x", numbers)
+    values = json.loads(json.dumps(packed.values))
+    found = file._unpacked("x", file._Array(packed.shape, values), "float32")
     np.testing.assert_array_equal(found.view(np.uint32), numbers.view(np.uint32))
 
 

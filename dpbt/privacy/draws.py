@@ -1,11 +1,13 @@
 """How a private program asks for its random draws, and the keys that they have."""
 
+import functools
 import zlib
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, Protocol
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from dpbt.base import Array, Program, View
 from dpbt.privacy.mechanism import Mechanism, Numbers, Sensitivity, Value
@@ -125,9 +127,14 @@ def no_public_key(site: str) -> ValueError:
 
 def zeros_of(mechanism: Mechanism, value: Value | Total) -> Array:
     """An output of zeros, of the shape and the type that a draw from a value has."""
-    read, one = value_of(value), jnp.float32(1)
-    output = jax.eval_shape(mechanism.sample, jax.random.key(0), read, one)
+    output = shape_of(mechanism, value, np.float32(1))
     return jnp.zeros(output.shape, output.dtype)
+
+
+def shape_of(mechanism: Mechanism, value: Value | Total, scale: Numbers) -> jax.ShapeDtypeStruct:
+    """The shape and the type of what a draw from a value gives."""
+    key = jax.eval_shape(functools.partial(jax.random.key, impl="threefry2x32"), 0)
+    return jax.eval_shape(mechanism.sample, key, value_of(value), scale)
 
 
 class Request(NamedTuple):

@@ -23,7 +23,7 @@ from dpbt.base import (
 from dpbt.privacy import accounting, boundary, keys, mechanisms
 from dpbt.privacy.boundary import DrawSpec, Stages
 from dpbt.privacy.draws import group_of
-from dpbt.privacy.mechanism import ROUNDING
+from dpbt.privacy.mechanism import ROUNDING, Numbers
 from dpbt.reweighting import uniform
 
 
@@ -206,10 +206,10 @@ def _no_number(site: str) -> ValueError:
 @functools.cache
 def _described(
     learner: WeakLearner, part: str, reweighter: Reweighter
-) -> Callable[[Budget, Public, Array], Mapping[str, DrawSpec]]:
+) -> Callable[[Budget, Public, Numbers], Mapping[str, DrawSpec]]:
     """(budget, public, bound) -> the draws that a part asks for; compiled once."""
 
-    def on_a_row(budget: Budget, public: Public, bound: Array) -> Mapping[str, DrawSpec]:
+    def on_a_row(budget: Budget, public: Public, bound: Numbers) -> Mapping[str, DrawSpec]:
         view = _row(learner, part, reweighter, budget, public, bound)
         return boundary.describe(program_of(learner, part), view)
 
@@ -246,7 +246,7 @@ def _row(
     reweighter: Reweighter,
     budget: Budget,
     public: Public,
-    bound: Array,
+    bound: Numbers,
     private: Mapping[str, Array] | None = None,
 ) -> View:
     """What a part of a run reads of one row; `private` has what the row holds."""
@@ -299,10 +299,11 @@ def _read(recipe: Recipe, part: str) -> _Read:
         # All numbers are traced, because what is read counts for other recipes, too.
         numbers = recipe.budget, recipe.public(), np.float32(0)
 
-        def make(private: tuple[Mapping[str, Array], Array], *numbers: Any) -> View:
-            return _row(*key, *numbers, private[0])._replace(weights=private[1])
+        def make(private: Any, budget: Budget, public: Public, bound: Numbers) -> View:
+            rows, weights = private
+            return _row(*key, budget, public, bound, rows)._replace(weights=weights)
 
-        weights = jax.eval_shape(lambda *numbers: _row(*key, *numbers).weights, *numbers)
+        weights = jax.eval_shape(functools.partial(_row, *key), *numbers).weights
         found = boundary.follows(program_of(learner, part), make, (known, weights), numbers)
         boundary.check_prices(found, protected=not learner.unprotected)
         for each in found:

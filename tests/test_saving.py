@@ -26,6 +26,7 @@ from dpbt.learners.trees import TREES
 from dpbt.privacy import keys
 from dpbt.release import file, scoring
 from dpbt.release.answers import VOTINGS
+from dpbt.reweighting import mirror
 from tests import contract
 from tests.pictured import DEPTHS, random_model
 

@@ -152,7 +152,7 @@ MUTANTS = [
     ),
     Mutant(
         "rows that padding adds are present",
-        "dpbt/training/shapes.py",
+        "dpbt/data/shapes.py",
         "present=pad(table.present)",
         "present=jnp.ones(rows + more, bool)",
         ("tests/test_shapes.py::test_padding_leaves_a_full_table_as_it_is",),

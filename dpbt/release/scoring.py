@@ -64,7 +64,7 @@ def _with_jax(kind: Kind, arrays: tuple[Any, Any], rows: Rows, what: What) -> Ar
     import jax
     from jax.core import Tracer
 
-    from dpbt.training import shapes
+    from dpbt.data import shapes
 
     cells, count = rows.cells, rows.cells.shape[0]
     if not isinstance(cells, Tracer):

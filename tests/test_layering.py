@@ -10,14 +10,14 @@ from tests import counts
 ROOT = counts.ROOT
 FILES = [path for folder in counts.FOLDERS for path in counts.files(folder)]
 LIMITS = {
-    "lines of dpbt": 16_800,
+    "lines of dpbt": 16_600,
     "lines of tests": 24_400,
-    "lines of experiments": 9_230,
+    "lines of experiments": 9_260,
     "lines of paper_figures": 1_380,
     "files of dpbt": 151,
-    "modules in the root": 25,
-    "floors of rooms": 12,
-    "floors of files": 20,
+    "modules in the root": 11,
+    "floors of rooms": 9,
+    "floors of files": 22,
     "fields of WeakLearner": 8,
     "fields of Recipe": 8,
     "fields of Mechanism": 8,
@@ -38,8 +38,9 @@ def test_files_import_in_no_circle_but_one():
     assert counts.circles(counts.modules()) == [RELEASE]
 
 
-def test_rooms_import_in_no_circle():
-    assert counts.circles(counts.rooms()) == []
+def test_rooms_import_in_no_circle_but_one():
+    """A run makes a model, and a model's score is that of the run; that is to end."""
+    assert counts.circles(counts.rooms()) == [["release", "training"]]
 
 
 LOW = {"data", "learners", "privacy"}

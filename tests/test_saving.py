@@ -550,7 +550,7 @@ def test_functions_of_your_own_and_infinite_numbers_are_refused_by_name(model, t
 
     own = losses.fixed(losses.log._replace(name="my_loss", inverse_link=lambda z: 1 / (1 + 2**-z)))
     with pytest.raises(ValueError, match=r"the loss of bdpe is your own.*loss=None"):
-        replaced(reweighter=mirror(own)).save(tmp_path / "m.json")
+        replaced(reweighter=model.recipe.reweighter._replace(loss=own)).save(tmp_path / "m.json")
     replaced(reweighter=model.recipe.reweighter._replace(loss=None)).save(tmp_path / "m.json")
     with pytest.raises(ValueError, match="vote without a link"):
         dpbt.load(tmp_path / "m.json").predict_proba(np.zeros((1, len(DOMAIN)), np.uint8))

@@ -300,7 +300,7 @@ MUTANTS = [
     ),
     Mutant(
         "published leaves without the step of their grid",
-        "dpbt/learners/published_greedy_tree.py",
+        "dpbt/recipes/published/greedy_tree.py",
         "sensitivity=jnp.floor(2 * largest / budget.leaf_step) + 1,",
         "sensitivity=jnp.floor(2 * largest / budget.leaf_step),",
         (attack("ledgers", "the_grid_of_published_leaves_is_in_their_sensitivity"),),

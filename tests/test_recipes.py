@@ -13,12 +13,12 @@ from dpbt.base import ADD_REMOVE, Noise
 from dpbt.learners import (
     greedy_tree,
     one_rule,
-    published_greedy_tree,
     random_tree,
     top_down_tree,
 )
 from dpbt.privacy import mechanisms
 from dpbt.privacy.pricing import drawn
+from dpbt.recipes.published.greedy_tree import published_greedy_tree
 from tests.noise import multiplier
 from tests.tables import random_table
 
@@ -348,9 +348,7 @@ def test_a_loss_is_taken_as_its_family():
 
 EVERY_LEARNER = {
     "greedy": lambda: greedy_tree.greedy_tree(3, losses.m_alpha, losses.m_alpha, True, ADD_REMOVE),
-    "published": lambda: published_greedy_tree.published_greedy_tree(
-        3, losses.m_alpha, losses.m_alpha, True
-    ),
+    "published": lambda: published_greedy_tree(3, losses.m_alpha, losses.m_alpha, True),
     "rule": lambda: one_rule.one_rule(ADD_REMOVE),
     "top-down": lambda: top_down_tree.top_down_tree(3, 2, losses.square, ADD_REMOVE),
     "random": lambda: random_tree.random_tree(3, ADD_REMOVE, mechanisms.discrete_laplace),

@@ -14,7 +14,7 @@ from dpbt.data.domains import Boolean, Nominal, Numeric
 from dpbt.data.questions import of_splits, splits_of
 from dpbt.learners import greedy_tree, halfspace, one_rule, random_tree, top_down_tree
 from dpbt.privacy import accounting, boundary, mechanisms, slickness
-from dpbt.recipes.smooth import halfspace_settings
+from dpbt.recipes.published.smooth import halfspace_settings
 from dpbt.training import fit as training_fit
 from experiments.common import smooth_bounds
 from tests import reference_smooth

@@ -166,11 +166,10 @@ def _kind(
     Raises:
         ValueError: for trees that are too large, or a criterion that is not one proper loss.
     """
-    splits, depth = whole("splits", splits), whole("depth", depth)
-    if depth > MAX_DEPTH or splits > 2**depth - 1:
+    splits, depth = whole("splits", splits), whole("depth", depth, MAX_DEPTH)
+    if splits > 2**depth - 1:
         raise ValueError(
-            f"depth must be at most {MAX_DEPTH}, and a tree of depth D has at most 2^D - 1 splits; "
-            f"got depth={depth} and splits={splits}"
+            f"a tree of depth D has at most 2^D - 1 splits, got depth={depth} and splits={splits}"
         )
     family = losses.as_family(criterion, "criterion")
     if not is_single(family):

@@ -274,7 +274,7 @@ def for_people(allowance: Allowance, rows_per_person: int) -> Allowance:
     )
 
 
-class Draw(NamedTuple):
+class PaidDraw(NamedTuple):
     """A draw that costs something, and how often all rounds together pay for it.
 
     Attributes:
@@ -290,7 +290,7 @@ class Draw(NamedTuple):
     times: np.ndarray
 
 
-def _draws(draft: Recipe, fractions: Mapping[str, Any]) -> list[Draw]:
+def _draws(draft: Recipe, fractions: Mapping[str, Any]) -> list[PaidDraw]:
     """The draws of a recipe that share its budget.
 
     Args:
@@ -311,11 +311,11 @@ def _draws(draft: Recipe, fractions: Mapping[str, Any]) -> list[Draw]:
     siblings = collections.Counter(group for _, group, _ in found)
     if unused := sorted(set(fractions) - set(siblings)):
         raise ValueError(f"{draft.learner.tag} draws nothing at {unused}, which have fractions")
-    return [Draw(ask, group, siblings[group], times) for ask, group, times in found]
+    return [PaidDraw(ask, group, siblings[group], times) for ask, group, times in found]
 
 
 def _noise(
-    request: Request, allow: Allow, fractions: Mapping[str, Any], made: Sequence[Draw]
+    request: Request, allow: Allow, fractions: Mapping[str, Any], made: Sequence[PaidDraw]
 ) -> dict[str, np.ndarray]:
     """The noise multiplier of each site; draws of one fraction and as many payments share one."""
     allowance = for_people(allow(request), request.rows_per_person)
@@ -345,10 +345,8 @@ def build(
         allow: the rest as an allowance, unless all draws are Gaussian: `gaussian_accountant`.
 
     Raises:
-        ValueError: if a number of the budget does not fit float32, or finite bits cost too
-            much of the request.
-        ValueError: for a site without a fraction, or fractions that `boundary.check_fractions`
-            refuses.
+        ValueError: if a number of the budget does not fit float32, or finite bits cost too much
+            of the request. Also for a site without a fraction, and as `boundary.check_fractions`.
     """
     fractions = dict(parts.learner.fractions) if fractions is None else fractions
     boundary.check_fractions(fractions)
@@ -438,7 +436,7 @@ For epsilon up to 10 they cost below 1e-15.
 
 
 def after_samplers(
-    request: Request, made: Sequence[Draw], noise: Mapping[str, np.ndarray]
+    request: Request, made: Sequence[PaidDraw], noise: Mapping[str, np.ndarray]
 ) -> Request:
     """The request that remains for the exact laws once the samplers' finite bits are paid for.
 

@@ -158,7 +158,7 @@ def _forest(
         ValueError: for an option outside its range, and as `no_published_delta`.
     """
     # The height, whose complete tree must fit.
-    request = checked_request(*common, MOST_CHUNKED_ROWS)
+    request = checked_request(*common, most_rows=MOST_CHUNKED_ROWS)
     no_published_delta(request)
     depth = whole("depth", depth, random_tree.MAX_DEPTH)
 

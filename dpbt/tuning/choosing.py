@@ -12,10 +12,11 @@ import jax.numpy as jnp
 import numpy as np
 
 from dpbt.base import Array, Noise, Program, Recipe, Release, Table, Transcript, View
+from dpbt.data import shapes
 from dpbt.privacy import accounting, boundary, keys
 from dpbt.privacy.accounting import RunCount
 from dpbt.release.model import Model
-from dpbt.training import boosting, checks, fit, shapes, step
+from dpbt.training import boosting, checks, fit, step
 from dpbt.tuning import scores
 from dpbt.tuning.selections import Plan, Selection, plan, settings_of
 

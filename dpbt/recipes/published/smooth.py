@@ -8,7 +8,7 @@ import numpy as np
 from dpbt.privacy import accounting
 from dpbt.privacy.mechanism import Allowance
 from dpbt.recipes.building import Request, either_accountant
-from dpbt.validate import inside
+from dpbt.validate import positive
 
 
 def composed(request: Request, draws: int, labels: bool = False) -> Allowance:
@@ -58,7 +58,8 @@ def halfspace_settings(alpha: float, beta: float, tau: float) -> HalfspaceSettin
     Raises:
         ValueError: unless alpha, beta and tau are in (0, 1).
     """
-    inside(alpha=(alpha, 1), beta=(beta, 1), tau=(tau, 1))
+    for name, value in {"alpha": alpha, "beta": beta, "tau": tau}.items():
+        positive(name, value, below=1)
     density = alpha / 4
     spread = math.log(3072 * math.log(1 / density) / (beta * tau**2))
     noise = tau / (8 * math.sqrt(2) * math.sqrt(spread))

@@ -145,7 +145,7 @@ MUTANTS = [
     ),
     Mutant(
         "weights of a re-weighter as they come",
-        "dpbt/reweighting.py",
+        "dpbt/privacy/grid.py",
         "        return jnp.round(jnp.minimum(number, GRID))",
         "        return number",
         (attack("custom", "weights_of_a_re_weighter_are_integers_in_their_range"),),

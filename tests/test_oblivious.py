@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import dpbt
-from dpbt import boosting, losses, recipes, reweighting
+from dpbt import boosting, losses, recipes
 from dpbt.base import ADD_REMOVE, CELLS, GRID, NUMBER, REPLACE_ONE, Table
 from dpbt.data import domains
 from dpbt.data.domains import Boolean, Nominal, Numeric
@@ -21,7 +21,7 @@ from dpbt.learners import (
     target_histogram,
 )
 from dpbt.learners.oblivious_questions import Attribute
-from dpbt.privacy import mechanisms, sensitivity
+from dpbt.privacy import grid, mechanisms, sensitivity
 from dpbt.reweighting import ClippedNumbers, clipped_mirror
 from tests import reference_oblivious as reference
 from tests.noise import scales
@@ -190,7 +190,7 @@ def test_no_weight_is_above_the_clip():
         assert float(found.cap) == pytest.approx(unit * GRID, rel=1e-6)
         assert float(found.cap) <= np.float32(clip)
         assert 1 <= found.weight.min() <= found.weight.max() <= GRID
-        counted = reweighting.counted_weights(found.weight, table)
+        counted = grid.counted_weights(found.weight, table)
         np.testing.assert_array_equal(counted, expected)
 
 

@@ -153,10 +153,10 @@ def _learned(
 
 def _noise_key(pair: "Pair", table: "BlockTable") -> "Array":
     """The key of the noise, which follows from the rows too."""
-    from dpbt.data import tables
+    from dpbt.privacy import keys
 
     blocks = (block._replace(cells=block.cells.T) for block in table.pieces(BLOCK_ROWS))
-    return tables.noise_key(pair.key, blocks)
+    return keys.noise_key(pair.key, blocks)
 
 
 def _memory(options: argparse.Namespace) -> int:

@@ -81,7 +81,6 @@ def run(options: argparse.Namespace) -> None:
         import jax
 
         from dpbt import tuning
-        from dpbt.data import tables
         from dpbt.privacy import keys
         from dpbt.training import checks, fit
 
@@ -103,7 +102,7 @@ def run(options: argparse.Namespace) -> None:
         with of_input():
             budget.take(recipes[0], key)
 
-    key = tables.noise_key(key, [private])
+    key = keys.noise_key(key, [private])
     if options.seed is not None:
         words = "--seed makes the noise, and whoever knows it can subtract it; release private rows"
         print(f"warning: research key: {words} without it", file=sys.stderr)

@@ -280,9 +280,10 @@ def test_two_fits_on_one_checkpoint(tmp_path):
 
 
 def test_what_a_kill_left_is_removed_and_a_file_of_a_person_stays(tmp_path):
-    for name in (".dpbt-new-abcd_123.csv", ".dpbt-other-abcd_123.csv", ".dpbt-mine.csv"):
+    own = ".dpbt-mine.csv", ".dpbt-other-abcd_123.csv", ".new-archived.csv"
+    for name in (".dpbt-new-abcd_123.csv", *own):
         (tmp_path / name).write_text("predictions")
     storage.remove_left(tmp_path / "new.csv")
     storage.write_whole(tmp_path / "new.csv", lambda part: part.write_text("new"))
     names = sorted(path.name for path in tmp_path.iterdir())
-    assert names == [".dpbt-mine.csv", ".dpbt-other-abcd_123.csv", "new.csv"]
+    assert names == [*own, "new.csv"]

@@ -273,11 +273,13 @@ def _in_blocks(
         if block is None:
             width, dtype = min(each, capacity or each), str(part.target.dtype)
             block = blocks.room(len(part.cells), width, dtype, part.weight is not None)
-        for start, stop in _cuts(count, filled, each):
+        start = 0
+        while start < count:
+            stop = min(count, start + each - filled)
             for mine, given in zip(block, part, strict=True):
                 if mine is not None and given is not None:
                     mine[..., filled : filled + stop - start] = given[..., start:stop]
-            filled += stop - start
+            start, filled = stop, filled + stop - start
             if filled == each:
                 yield block
                 filled = 0
@@ -292,15 +294,6 @@ def _in_blocks(
                 array[..., filled:] = 0
         yield block.first(rows)
         filled = 0
-
-
-def _cuts(count: int, filled: int, each: int) -> Iterator[tuple[int, int]]:
-    """Where a part of so many rows is cut, in a block that has `filled` of `each` rows."""
-    start = 0
-    while start < count:
-        stop = min(count, start + each - filled)
-        yield start, stop
-        start, filled = stop, 0
 
 
 def _write(folder: Path, number: int, rows: Rows) -> Block:

@@ -18,7 +18,7 @@ import pytest
 import dpbt
 from dpbt import __main__ as command_line
 from dpbt.analysis import audit as audits
-from dpbt.commands import inputs, output
+from dpbt.cli import inputs, output
 from dpbt.data import domains, files
 from dpbt.data.templates import template
 from dpbt.privacy import keys

@@ -16,8 +16,8 @@ import pytest
 
 import dpbt
 from dpbt import storage
-from dpbt.commands import output
-from dpbt.commands.errors import BAD_INPUT, status_of
+from dpbt.cli import output
+from dpbt.cli.errors import BAD_INPUT, status_of
 from dpbt.data import convert
 from dpbt.training import fit as training_fit
 from experiments.common import cells

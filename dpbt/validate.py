@@ -168,19 +168,6 @@ def one_of(name: str, value: Any, known: Collection[str]) -> None:
         raise ValueError(f"{name} must be one of {sorted(known)}, got {shown(value)}")
 
 
-def inside(**ranges: tuple[float, float]) -> None:
-    """Check that each number is above 0 and below its bound; they are given as (number, bound).
-
-    Raises:
-        ValueError: naming the number, its range and what was given.
-    """
-    for name, (value, below) in ranges.items():
-        if not np.all((floats(name, value) > 0) & (floats(name, value) < below)):
-            raise ValueError(
-                f"{name} must be greater than 0 and less than {below:g}, got {shown(value)}"
-            )
-
-
 def warn_of_delta(delta: ArrayLike, rows: ArrayLike) -> None:
     """Warn of a delta of 1 / rows or more, as it protects nobody; at the line that calls dpbt.
 

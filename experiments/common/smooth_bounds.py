@@ -5,7 +5,13 @@ import math
 import numpy as np
 
 from dpbt.recipes.smooth import HalfspaceSettings
-from dpbt.validate import inside
+from dpbt.validate import positive
+
+
+def _inside(**ranges: tuple[float, float]) -> None:
+    """Check that each number is above 0 and below its bound; they are given as (number, bound)."""
+    for name, (value, below) in ranges.items():
+        positive(name, value, below=below)
 
 
 def rounds_needed(advantage: float, density: float) -> int:
@@ -22,7 +28,7 @@ def rounds_needed(advantage: float, density: float) -> int:
     Raises:
         ValueError: outside these ranges.
     """
-    inside(advantage=(advantage, 0.5 + 1e-12), density=(density, 1))
+    _inside(advantage=(advantage, 0.5 + 1e-12), density=(density, 1))
     return math.ceil(16 * math.log(1 / density) / advantage**2)
 
 
@@ -38,7 +44,7 @@ def rule_advantage(gamma: float, eta: float, rules: int, failure: float) -> floa
         rules: |H|, twice the number of splits plus two.
         failure: beta, in (0, 1).
     """
-    inside(failure=(failure, 1))
+    _inside(failure=(failure, 1))
     return gamma - math.log(rules / failure) / eta
 
 
@@ -58,7 +64,7 @@ def halfspace_rows(
     Raises:
         ValueError: unless alpha, beta, tau, delta are in (0, 1) and epsilon is positive.
     """
-    inside(
+    _inside(
         alpha=(alpha, 1),
         beta=(beta, 1),
         tau=(tau, 1),
@@ -108,7 +114,7 @@ def margin_accuracy(margins: np.ndarray, rademacher: float, delta: float = 0.05)
             (`diagnostics.rademacher`).
         delta: in (0, 1).
     """
-    inside(delta=(delta, 1))
+    _inside(delta=(delta, 1))
     margins = np.asarray(margins, np.float64)
     thetas = np.linspace(0.01, 1.0, 100)
     slack = 3 * math.sqrt(math.log(2 * len(thetas) / delta) / (2 * len(margins)))

@@ -389,7 +389,8 @@ def test_every_label_from_json(read, entry, label):
     assert found == dataclasses.replace(label, weight=WeightColumn("w", 3))
     assert (label.columns, found.columns) == (("y",), ("y", "w"))
     names = {"negative", "positive"} if label.target is None else {"target"}
-    assert set(found.options) == names
+    assert set(label.options) == names
+    assert found.options == {**label.options, "most_weight": 3}
     words = {Nominal: getattr(label.target, "values", None), type(None): ("0", "1")}
     assert label.classes == words.get(type(label.target))
 

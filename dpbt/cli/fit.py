@@ -91,7 +91,6 @@ def run(options: argparse.Namespace) -> None:
             labels,
             **label.options,
             sample_weight=weights,
-            most_weight=None if label.weight is None else label.weight.most,
             capacity=options.rows if options.relation == "add_remove" else None,
         )
         key, public_key = keys.noise_and_public(options.seed)

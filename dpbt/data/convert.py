@@ -58,9 +58,8 @@ def convert_file(
         ImportError: for a Parquet file, if pyarrow is not installed.
         OSError: if a file cannot be read or written.
     """
-    most = None if label.weight is None else label.weight.most
     rows = _rows_of_file(as_path("path", path), domain, label)
-    return convert(rows, domain, folder, **label.options, most_weight=most, **options)
+    return convert(rows, domain, folder, **label.options, **options)
 
 
 def _rows_of_file(path: Path, domain: Domain, label: Label) -> Iterator[RawRows]:

@@ -151,8 +151,7 @@ def report(domain: Domain, label: Label, blocks: Iterable[Columns]) -> OwnerRepo
     Raises:
         ValueError: as `domains.encode`.
     """
-    most = None if label.weight is None else label.weight.most
-    labels = Labels.declared(**label.options, most_weight=most)
+    labels = Labels.declared(**label.options)
     nothing: Columns = {name: [] for name in (*domain, *label.columns)}
     counts = encoded(domain, labels, raw_rows(label, nothing))[1]
     for block in blocks:

@@ -37,8 +37,8 @@ def tuned_model():
 
 MODELS = {
     **{
-        name: functools.partial(lambda name: fitted(name)[0], name)
-        for name in ("bdpe", "auto", "forest", "forest-exact", "halfspace", "several", "number")
+        name: functools.partial(lambda name: fitted(name), name)
+        for name in ("bdpe", "oblivious", "forest-codes", "halfspace", "several", "number")
     },
     "tuned": tuned_model,
 }

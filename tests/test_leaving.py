@@ -144,7 +144,8 @@ def test_no_array_of_a_model_is_as_long_as_the_table(table, name, watch):
 
 def test_a_learner_cannot_withhold_a_site_that_it_does_not_draw(table):
     recipe = recipes.bdpe(epsilon=1.0, rows=BOUND, rounds=1, depth=1)
-    object.__setattr__(recipe, "learner", recipe.learner._replace(withheld=("prat",)))
+    traits = recipe.learner.traits._replace(withheld=("prat",))
+    object.__setattr__(recipe, "learner", recipe.learner._replace(traits=traits))
     with pytest.raises(ValueError, match=r"withholds \['prat'\]"):
         dpbt.fit(jax.random.key(0), table, recipe)
 

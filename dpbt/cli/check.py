@@ -14,7 +14,7 @@ from dpbt.cli import inputs, output
 from dpbt.cli.errors import InputError, of_input
 from dpbt.data.domains import Domain, Label
 from dpbt.data.owner import OwnerReport
-from dpbt.release.model import BLOCK_ROWS
+from dpbt.release.scoring import BLOCK_ROWS
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:

@@ -27,7 +27,8 @@ from dpbt.data import files
 from dpbt.data.domains import Domain
 from dpbt.data.kinds import Numeric
 from dpbt.data.targets import response_of
-from dpbt.release.model import BLOCK_ROWS, Model
+from dpbt.release.model import Model
+from dpbt.release.scoring import BLOCK_ROWS
 from dpbt.storage import naming, remove_left, write_whole
 
 

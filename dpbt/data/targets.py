@@ -16,7 +16,7 @@ from dpbt.arithmetic import Array, namespace
 from dpbt.data import cells
 from dpbt.data.cells import ColumnCells, RawColumn, cells_of, read_numbers
 from dpbt.data.kinds import Boolean, Column, Nominal, Numeric
-from dpbt.public import BINARY, NUMBER, Response, one_of_classes
+from dpbt.public import BINARY, Response
 from dpbt.validate import positive, shown
 
 Target = Nominal | Numeric
@@ -52,11 +52,7 @@ def response_of(target: Target | None) -> Response:
     Raises:
         ValueError: as `check`.
     """
-    if target is None:
-        return BINARY
-    if isinstance(declared := check(target), Nominal):
-        return one_of_classes(len(declared.names))
-    return NUMBER
+    return BINARY if target is None else check(target).response
 
 
 def fingerprint(target: Target) -> np.ndarray:

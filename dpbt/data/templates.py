@@ -120,7 +120,7 @@ def _schema(path: Path) -> Any:
             "give the names of the columns instead"
         )
     try:
-        from pyarrow import dataset
+        from pyarrow import dataset  # type: ignore[import-not-found]
     except ImportError:
         raise ImportError(
             "reading the schema of a file needs pyarrow: pip install 'dpbt[parquet]'; or give the "

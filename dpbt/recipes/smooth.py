@@ -202,7 +202,7 @@ def _parts(
     request: Request, learner: WeakLearner, numbers: LazyNumbers, name: str, setting: str
 ) -> Parts:
     """The parts of a vote of hypotheses on lazily projected weights."""
-    return Parts(learner, lazy_bregman(request.tight), numbers, None, name, setting)
+    return Parts(learner, lazy_bregman(request.tight), numbers, name, setting)
 
 
 def _composed(request: Request, draws: int, labels: bool = False) -> Allowance:
@@ -369,7 +369,7 @@ def halfspace_settings(alpha: float, beta: float, tau: float) -> HalfspaceSettin
     Raises:
         ValueError: unless alpha, beta and tau are in (0, 1).
     """
-    for name, value in (("alpha", alpha), ("beta", beta), ("tau", tau)):
+    for name, value in {"alpha": alpha, "beta": beta, "tau": tau}.items():
         positive(name, value, below=1)
     density = alpha / 4
     spread = math.log(3072 * math.log(1 / density) / (beta * tau**2))
@@ -423,4 +423,4 @@ def hs_stl(
         relation=relation,
         rows_per_person=rows_per_person,
     )
-    return dataclasses.replace(recipe, name="hs_stl")
+    return dataclasses.replace(recipe, words=recipe.words._replace(name="hs_stl"))

@@ -14,8 +14,8 @@ from hypothesis import settings
 
 import dpbt
 from dpbt.base import Transcript
-from dpbt.boosting import Boosted
 from dpbt.sweeps import plan, runner
+from dpbt.training.boosting import Boosted
 from experiments.common import data
 from experiments.common.cache import use_compilation_cache
 from tests.tables import random_table

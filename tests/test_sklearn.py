@@ -405,6 +405,13 @@ def test_cross_validation_warns_once_that_selecting_is_a_release(rows):
     with pytest.warns(RepeatedReleaseWarning):
         BaggingClassifier(boosting(most_weight=3), n_estimators=2).fit(X, y)
 
+    # The number of a clone reaches another process.
+    original = boosting()
+    _, second, third = (pickle.loads(pickle.dumps(clone(original))) for _ in range(3))
+    with pytest.warns(RepeatedReleaseWarning):
+        second.fit(X, y)
+    third.fit(X, y)
+
 
 def test_one_fit_in_a_pipeline_does_not_warn(rows):
     X, y = rows

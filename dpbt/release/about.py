@@ -137,4 +137,5 @@ def name_of_probability(about: About) -> str | None:
 
 def ask_the_same(first: Questions, second: Questions, fields: int = 5) -> bool:
     """Whether the first fields of questions are equal; which splits are allowed is not compared."""
-    return all(map(np.array_equal, first[:fields], second[:fields]))
+    pairs: Any = zip(first[:fields], second[:fields], strict=True)
+    return all(np.array_equal(*pair) for pair in pairs)

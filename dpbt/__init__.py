@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from dpbt import (
-        boosting,
-        forests,
         learners,
         losses,
         recipes,
@@ -19,24 +17,25 @@ if TYPE_CHECKING:
     )
     from dpbt.analysis import audit, effects, plot
     from dpbt.base import Questions, Recipe, Table, Transcript, Tree
-    from dpbt.boosting import Boosted, boost, fit, replay
-    from dpbt.chunked import fit_chunks
     from dpbt.data import blocks, cells, convert, domains, files, owner, questions
     from dpbt.data.tables import table
     from dpbt.privacy import accounting, boundary, keys, mechanisms
+    from dpbt.privacy.filter import Filter
     from dpbt.privacy.keys import fresh_key
-    from dpbt.purse import Filter
     from dpbt.release import onnx
     from dpbt.release.explain import explain
     from dpbt.release.file import load, save
     from dpbt.release.model import Model, decision_function, predict, predict_proba
     from dpbt.release.statement import ledger, statement
+    from dpbt.training import boosting, processes
+    from dpbt.training.boosting import Boosted, boost, replay
+    from dpbt.training.fit import fit
     from dpbt.tuning import tune
 
 _MODULES = {
     "accounting": "dpbt.privacy.accounting",
     "audit": "dpbt.analysis.audit",
-    "boosting": "dpbt.boosting",
+    "boosting": "dpbt.training.boosting",
     "boundary": "dpbt.privacy.boundary",
     "blocks": "dpbt.data.blocks",
     "cells": "dpbt.data.cells",
@@ -44,7 +43,6 @@ _MODULES = {
     "domains": "dpbt.data.domains",
     "effects": "dpbt.analysis.effects",
     "files": "dpbt.data.files",
-    "forests": "dpbt.forests",
     "keys": "dpbt.privacy.keys",
     "learners": "dpbt.learners",
     "losses": "dpbt.losses",
@@ -52,6 +50,7 @@ _MODULES = {
     "onnx": "dpbt.release.onnx",
     "owner": "dpbt.data.owner",
     "plot": "dpbt.analysis.plot",
+    "processes": "dpbt.training.processes",
     "questions": "dpbt.data.questions",
     "recipes": "dpbt.recipes",
     "reweighting": "dpbt.reweighting",
@@ -59,25 +58,24 @@ _MODULES = {
     "tuning": "dpbt.tuning",
 }
 _NAMES = {
-    "Boosted": "dpbt.boosting",
+    "Boosted": "dpbt.training.boosting",
     "Model": "dpbt.release.model",
-    "Filter": "dpbt.purse",
+    "Filter": "dpbt.privacy.filter",
     "Questions": "dpbt.base",
     "Recipe": "dpbt.base",
     "Table": "dpbt.base",
     "Transcript": "dpbt.base",
     "Tree": "dpbt.base",
-    "boost": "dpbt.boosting",
+    "boost": "dpbt.training.boosting",
     "decision_function": "dpbt.release.model",
     "explain": "dpbt.release.explain",
-    "fit": "dpbt.boosting",
-    "fit_chunks": "dpbt.chunked",
+    "fit": "dpbt.training.fit",
     "fresh_key": "dpbt.privacy.keys",
     "ledger": "dpbt.release.statement",
     "load": "dpbt.release.file",
     "predict": "dpbt.release.model",
     "predict_proba": "dpbt.release.model",
-    "replay": "dpbt.boosting",
+    "replay": "dpbt.training.boosting",
     "save": "dpbt.release.file",
     "statement": "dpbt.release.statement",
     "table": "dpbt.data.tables",
@@ -101,7 +99,6 @@ __all__ = [
     "decision_function",
     "explain",
     "fit",
-    "fit_chunks",
     "fresh_key",
     "ledger",
     "load",

@@ -59,7 +59,7 @@ def measured(where: str, count: int, number: int) -> dict:
     import jax
     import numpy as np
 
-    from dpbt import processes
+    from dpbt.training import processes
 
     jax.distributed.initialize(where, count, number)
     seconds = {}

@@ -27,6 +27,7 @@ import numpy as np
 from scipy.optimize import nnls
 
 from dpbt.commands.errors import InputError
+from dpbt.training import fit as training_fit
 from experiments.common import commands, tables, timing
 
 CELLS = 64
@@ -131,9 +132,10 @@ def made_up(setting: Setting) -> Iterator:
 
 def measured(setting: Setting, folder: Path, rounds: int) -> Seconds:
     """The seconds of a round of one setting."""
-    from dpbt import chunked, recipes
+    from dpbt import recipes
     from dpbt.data import convert
     from dpbt.data.domains import Nominal, Numeric
+    from dpbt.training import blocks as in_blocks
 
     words = tuple(str(cell) for cell in range(CELLS))
     column = Nominal(words) if setting.unordered else Numeric(-0.5, CELLS - 0.5, bins=CELLS)
@@ -157,13 +159,13 @@ def measured(setting: Setting, folder: Path, rounds: int) -> Seconds:
 
     times: list[tuple[float, float]] = []
 
-    def progress(state: "chunked.Progress") -> None:
+    def progress(state: "in_blocks.Progress") -> None:
         if state.stage == "rounds":
             used = resource.getrusage(resource.RUSAGE_SELF)
             times.append((time.perf_counter(), used.ru_utime + used.ru_stime))
 
     run = {"threads": setting.threads, "memory": 8 * 2**30, "progress": progress}
-    chunked.learn(timing.known_key(), table, recipe, **run)
+    training_fit.learn(timing.known_key(), table, recipe, **run)
     return Seconds(*np.quantile(np.diff(times[2:], axis=0), 0.25, axis=0).tolist())
 
 

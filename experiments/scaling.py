@@ -15,6 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
+from dpbt.training import fit as training_fit
 from experiments.common import commands, timing
 
 
@@ -45,9 +46,10 @@ def run(options: argparse.Namespace) -> None:
     """Convert, learn, and print what it took."""
     import jax
 
-    from dpbt import chunked, recipes
+    from dpbt import recipes
     from dpbt.data import blocks, convert
     from dpbt.data.domains import Numeric
+    from dpbt.training import blocks as in_blocks
 
     rows, folder = options.rows, Path(options.folder)
     found: dict[str, float] = {"rows": rows, "columns": options.columns}
@@ -66,14 +68,14 @@ def run(options: argparse.Namespace) -> None:
     recipe = recipes.oblivious_boost(**given, marginals_share=0.1, scores_share=0.03)
     times: list[tuple[str, float]] = []
 
-    def progress(state: chunked.Progress) -> None:
+    def progress(state: in_blocks.Progress) -> None:
         times.append((state.stage, time.perf_counter()))
         if sys.stderr.isatty():
             print(f"{state.stage} {state.done}/{state.all}", file=sys.stderr, flush=True)
 
     bound = {"memory": options.memory_mb * 2**20, "threads": options.threads}
     start = time.perf_counter()
-    model = chunked.learn(timing.known_key(), table, recipe, **bound, progress=progress)
+    model = training_fit.learn(timing.known_key(), table, recipe, **bound, progress=progress)
     jax.block_until_ready(model.hypotheses)
     found["fit s"] = time.perf_counter() - start
     found |= _stages(times, rows)

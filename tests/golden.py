@@ -20,10 +20,10 @@ import jax
 import numpy as np
 
 import dpbt
-from dpbt import boosting, forests, recipes
+from dpbt import recipes
 from dpbt.base import Recipe
 from dpbt.data.domains import Nominal, Numeric
-from dpbt.learners.random_tree import GROVES
+from dpbt.training import fit as training_fit
 
 PAGE = Path(__file__).with_name("golden.json")
 ROWS = 300
@@ -120,15 +120,13 @@ def hashed(tree) -> str:
 
 def learned(recipe: Recipe) -> list[str]:
     """Hashes of the transcript and of the hypotheses under fixed keys, in memory."""
-    learn = forests.learn if recipe.learner.hypotheses is GROVES else boosting.learn
     keys = jax.random.key(1), jax.random.key(2)
-    model = learn(keys[0], table_for(recipe), recipe, keys[1], keep_withheld=True)
+    model = training_fit.learn(keys[0], table_for(recipe), recipe, keys[1], keep_withheld=True)
     return [hashed(tuple(model.transcript)), hashed((model.hypotheses, model.intercept))]
 
 
 def in_blocks(recipe: Recipe) -> list[str] | None:
     """The same of a table in three chunks; None for a recipe that reads all rows at once."""
-    from dpbt import chunked
     from dpbt.data import convert
 
     columns, answer = _columns()
@@ -139,7 +137,7 @@ def in_blocks(recipe: Recipe) -> list[str] | None:
             DOMAIN, columns, labels, folder, rows_per_block=128, **options
         )
         try:
-            model = chunked.learn(jax.random.key(1), table, recipe, jax.random.key(2))
+            model = training_fit.learn(jax.random.key(1), table, recipe, jax.random.key(2))
         except ValueError:
             return None
     return [hashed(tuple(model.transcript)), hashed((model.hypotheses, model.intercept))]

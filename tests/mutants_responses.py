@@ -45,7 +45,7 @@ RESPONSES = [
     ),
     Mutant(
         "two ranges share noise",
-        "dpbt/boosting.py",
+        "dpbt/training/boosting.py",
         "[learner.tag, recipe.reweighter.tag, *once, *target]",
         "[learner.tag, recipe.reweighter.tag, *once]",
         (responses("targets_have_noise_of_their_own"),),
@@ -66,7 +66,7 @@ RESPONSES = [
     ),
     Mutant(
         "smooth boosting takes weights of rows",
-        "dpbt/checks.py",
+        "dpbt/training/checks.py",
         "    if recipe.reweighter.coupled:",
         "    if False:",
         (responses("a_table_and_a_recipe_of_another_target_are_refused_everywhere"),),

@@ -19,6 +19,7 @@ from dpbt.data.questions import columns_of, of_splits, splits_of
 from dpbt.data.tables import take
 from dpbt.learners import trees
 from dpbt.privacy import boundary, mechanisms, variates
+from dpbt.training import fit as training_fit
 from tests import reference
 from tests.conftest import random_table
 from tests.noise import multiplier, scales
@@ -172,7 +173,7 @@ def test_one_program_serves_every_traced_value(small_table):
         dpbt.fit(jax.random.key(1), small_table, recipes.bdpe(**settings))
 
     go()
-    before = boosting._boost._cache_size()
+    before = training_fit._compiled._cache_size()
     for changes in (
         {"epsilon": 0.2},
         {"epsilon": np.inf},
@@ -187,10 +188,10 @@ def test_one_program_serves_every_traced_value(small_table):
         go(**changes)
     absent = small_table._replace(present=small_table.present.at[:9].set(False))
     dpbt.fit(jax.random.key(2), absent, recipes.bdpe(epsilon=1.0, rows=90, rounds=3, depth=2))
-    assert boosting._boost._cache_size() == before
+    assert training_fit._compiled._cache_size() == before
     for alpha in (0.2, 0.9, optax.linear_schedule(1.0, 0.1, 2)):
         go(alpha=alpha)
-    assert boosting._boost._cache_size() == before + 1
+    assert training_fit._compiled._cache_size() == before + 1
 
 
 def test_vmap_over_settings_keys_and_masks_is_a_loop(small_table):
@@ -342,7 +343,7 @@ def test_rounds_are_traced_and_capacity_changes_nothing(small_table, calibration
     several = recipes.bdpe(rounds=[2, 5], **settings)
     assert several.capacity == 5
     expected = dpbt.fit(jax.random.key(0), small_table, alone)
-    programs = boosting._boost._cache_size()
+    programs = training_fit._compiled._cache_size()
     for index, rounds in enumerate((2, 5)):
         recipe = recipes.setting(several, index)
         model = dpbt.fit(jax.random.key(0), small_table, recipe)
@@ -359,7 +360,7 @@ def test_rounds_are_traced_and_capacity_changes_nothing(small_table, calibration
         again = jax.jit(dpbt.boost)(jax.random.key(0), small_table, recipe, None)
         score = dpbt.decision_function(model, small_table)
         np.testing.assert_allclose(score, again.scores, atol=1e-6)
-    assert boosting._boost._cache_size() == programs + 1
+    assert training_fit._compiled._cache_size() == programs + 1
 
 
 def test_splits_that_are_not_allowed_are_never_chosen(small_table):

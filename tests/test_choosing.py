@@ -71,7 +71,7 @@ def test_the_model_follows_from_its_transcript_alone(name):
     table, (noise_key, public_key) = people(), dpbt.keys.pair(KEY)
     boosted = jax.jit(boosting.boost)(noise_key, table, recipe, public_key)
     nobody = boosting.without_rows(table)
-    rebuilt = jax.jit(boosting.hypotheses_of)(boosted.transcript, nobody, recipe)
+    rebuilt = jax.jit(boosting.rebuilt)(boosted.transcript, nobody, recipe)[0]
     jax.tree.map(np.testing.assert_array_equal, rebuilt, boosted.hypotheses)
 
 

@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 
 import dpbt
-from dpbt import passes
 from dpbt.__main__ import main
 from dpbt.commands import predict
+from dpbt.training import passes
 
 ROOT = Path(__file__).parent.parent
 DOMAIN = {
@@ -125,11 +125,11 @@ def test_a_key_that_paid_stays_until_its_model_is_written(files, monkeypatch, ca
         Path("run/run.json").unlink()
         raise ValueError("a chunk was damaged")
 
-    whole = passes.Passes.rounds
-    monkeypatch.setattr(passes.Passes, "rounds", damaged)
+    whole = passes.Passes.sums
+    monkeypatch.setattr(passes.Passes, "sums", damaged)
     assert run(*fit, "--filter", "filter.db") == 2
     assert Path("run.key").exists()
-    monkeypatch.setattr(passes.Passes, "rounds", whole)
+    monkeypatch.setattr(passes.Passes, "sums", whole)
     assert run(*fit, "--seed", 3) == 0
     assert Path("run.key").exists()
 

@@ -8,10 +8,12 @@ import numpy as np
 import pytest
 
 import dpbt
-from dpbt import chunked, forests, passes, processes, recipes, reweighting
+from dpbt import recipes, reweighting
 from dpbt.base import View
-from dpbt.memory import Room, room_for
 from dpbt.privacy import boundary, mechanisms, totals
+from dpbt.training import blocks as in_blocks
+from dpbt.training import passes, processes
+from dpbt.training.memory import MemoryPlan, plan_for
 from tests.test_chunks import (
     GIB,
     KEY,
@@ -33,7 +35,7 @@ def forest(rows=700, **more):
 
 def parted(monkeypatch, block=64, rounds=2):
     """Let a pass have small blocks and few rounds."""
-    monkeypatch.setattr(chunked, "room_for", lambda *_: Room(block, 2, False, rounds))
+    monkeypatch.setattr(in_blocks, "plan_for", lambda *_: MemoryPlan(block, 2, False, rounds))
 
 
 CASES = {
@@ -61,8 +63,8 @@ def test_releases_are_those_of_a_forest_in_memory(tmp_path, monkeypatch, case):
     table, found = pair(tmp_path / "t", "two", 700, 700, each, weights)
     recipe = forest(**options)
     parted(monkeypatch)
-    in_memory = forests.fit(key, table, recipe, public_key)
-    assert_same(in_memory, dpbt.fit_chunks(key, found, recipe, public_key))
+    in_memory = dpbt.fit(key, table, recipe, public_key)
+    assert_same(in_memory, dpbt.fit(key, found, recipe, public_key))
     assert in_memory.releases["leaf"].dtype == jnp.int32
 
 
@@ -74,8 +76,8 @@ def test_releases_are_those_of_a_forest_in_memory_on_many_rows(tmp_path, disjoin
     delta = 0.0 if make is recipes.rf_e else 1e-6
     options = {"disjoint": disjoint, "rounds": 7, "depth": 9, "delta": delta}
     recipe = make(epsilon=1, rows=70_000, **options)
-    expected = forests.fit(KEY, dpbt.checks.on_device(table), recipe, PUBLIC)
-    found = dpbt.fit_chunks(KEY, found, recipe, PUBLIC, threads=3, memory=2 * GIB)
+    expected = dpbt.fit(KEY, dpbt.checks.on_device(table), recipe, PUBLIC)
+    found = dpbt.fit(KEY, found, recipe, PUBLIC, threads=3, memory=2 * GIB)
     assert_same(expected, found)
 
 
@@ -109,33 +111,35 @@ def test_a_run_of_a_forest_goes_on_with_both_keys(tmp_path, monkeypatch):
             raise KilledError
 
     with pytest.raises(KilledError):
-        budget.fit_chunks(KEY, found, recipe, PUBLIC, checkpoint=kept, progress=stop)
+        dpbt.fit(KEY, found, recipe, PUBLIC, checkpoint=kept, progress=stop, filter=budget)
     lines = (kept / "releases.jsonl").read_bytes().splitlines(keepends=True)
     assert len(lines) == 2
     (kept / "releases.jsonl").write_bytes(lines[0] + lines[1][:-9])
     with pytest.raises(ValueError, match="another public key"):
-        budget.fit_chunks(KEY, found, recipe, jax.random.key(7), checkpoint=kept)
+        dpbt.fit(KEY, found, recipe, jax.random.key(7), checkpoint=kept, filter=budget)
     with pytest.raises(ValueError, match="a key of its own"):
-        budget.fit_chunks(KEY, found, recipe, jax.random.key(7), checkpoint=tmp_path / "other")
-    again = budget.fit_chunks(KEY, found, recipe, PUBLIC, checkpoint=kept)
-    assert_same(dpbt.fit_chunks(KEY, found, recipe, PUBLIC), again)
+        dpbt.fit(
+            KEY, found, recipe, jax.random.key(7), checkpoint=tmp_path / "other", filter=budget
+        )
+    again = dpbt.fit(KEY, found, recipe, PUBLIC, checkpoint=kept, filter=budget)
+    assert_same(dpbt.fit(KEY, found, recipe, PUBLIC), again)
     assert (kept / "releases.jsonl").read_bytes().startswith(b"".join(lines))
     assert budget.spent == pytest.approx(2, rel=1e-5)
     for key in (KEY, PUBLIC):
         words = np.asarray(jax.random.key_data(key)).tobytes().hex()
         assert all(words not in path.read_text() for path in kept.iterdir())
-    assert_same(again, dpbt.fit_chunks(KEY, found, recipe, PUBLIC, checkpoint=kept))
+    assert_same(again, dpbt.fit(KEY, found, recipe, PUBLIC, checkpoint=kept))
 
 
 def test_what_forests_on_chunks_refuse(tmp_path, monkeypatch):
     _, found = pair(tmp_path / "t", "two")
     with pytest.raises(ValueError, match="'attribute' is public randomness: give public_key"):
-        dpbt.fit_chunks(KEY, found, forest())
+        dpbt.fit(KEY, found, forest())
     with pytest.raises(ValueError, match="public_key must be independent of key"):
-        dpbt.fit_chunks(KEY, found, forest(), KEY)
+        dpbt.fit(KEY, found, forest(), KEY)
     monkeypatch.setattr(passes, "Passes", None)  # no row is read
     with pytest.raises(ValueError, match=r"memory must be at least .* the model takes"):
-        dpbt.fit_chunks(KEY, found, forest(depth=18, rounds=1000), PUBLIC)
+        dpbt.fit(KEY, found, forest(depth=18, rounds=1000), PUBLIC)
 
 
 def test_a_reweighter_that_reads_scores_says_so(tmp_path):
@@ -144,7 +148,7 @@ def test_a_reweighter_that_reads_scores_says_so(tmp_path):
     numbers = reweighting.MirrorNumbers(np.float32(0))
     wrong = reweighting.mirror("matsushita")._replace(reads_scores=False)
     recipe = dataclasses.replace(forest(), reweighter=wrong, reweighting=numbers)
-    for fit, rows in ((dpbt.fit_chunks, found), (forests.fit, table)):
+    for fit, rows in ((dpbt.fit, found), (dpbt.fit, table)):
         with pytest.raises(ValueError, match="declares reads_scores=False, and reads scores"):
             fit(KEY, rows, recipe, PUBLIC)
 
@@ -181,21 +185,21 @@ def test_processes_with_other_trees_are_refused(tmp_path, monkeypatch):
     monkeypatch.setattr(processes, "check_same", check_same)
     monkeypatch.setattr(processes, "digests", lambda text: ["ab", "cd"])
     monkeypatch.setattr(processes, "place_of", lambda *_: processes.Place(0, 1, 700, 0))
-    chunked.check(KEY, found, forest(), PUBLIC)
+    in_blocks.check(KEY, found, forest(), PUBLIC)
     with pytest.raises(ValueError, match="different values of public_key"):
-        chunked.check(KEY, found, forest(), jax.random.key(7))
-    chunked.check(KEY, found, forest(), PUBLIC)
+        in_blocks.check(KEY, found, forest(), jax.random.key(7))
+    in_blocks.check(KEY, found, forest(), PUBLIC)
 
 
 def test_memory_bounds_the_trees_of_a_pass(tmp_path):
     _, found = pair(tmp_path / "t", "two")
-    assert room_for(found, forest(), GIB, 2).rounds == 5
+    assert plan_for(found, forest(), GIB, 2).rounds == 5
     deep = forest(depth=18, rounds=21)
-    less, more = (room_for(found, deep, memory * GIB, 2).rounds for memory in (2, 6))
+    less, more = (plan_for(found, deep, memory * GIB, 2).rounds for memory in (2, 6))
     assert 1 <= less < more <= 21
-    assert room_for(found, recipe_for("two", 700), 4 * GIB, 2).rounds == 1
+    assert plan_for(found, recipe_for("two", 700), 4 * GIB, 2).rounds == 1
     large = dataclasses.replace(found, capacity=2**40)
-    assert not room_for(large, forest(), GIB, 2).scratch  # as no scores are kept
+    assert not plan_for(large, forest(), GIB, 2).scratch  # as no scores are kept
 
 
 @pytest.mark.slow
@@ -203,9 +207,9 @@ def test_memory_bounds_the_trees_of_a_pass(tmp_path):
 def test_a_large_table_has_leaves_of_64_bits(tmp_path, monkeypatch, disjoint):
     _, found = pair(tmp_path / "t", "two")
     recipe = forest(disjoint=disjoint, rounds=3)
-    small = dpbt.fit_chunks(KEY, found, recipe, PUBLIC)
-    monkeypatch.setattr(chunked, "MAX_ROWS", 1)
-    large = dpbt.fit_chunks(KEY, found, recipe, PUBLIC)
+    small = dpbt.fit(KEY, found, recipe, PUBLIC)
+    monkeypatch.setattr(in_blocks, "MAX_ROWS", 1)
+    large = dpbt.fit(KEY, found, recipe, PUBLIC)
     assert large.releases["leaf"].dtype == np.int64
     for site, array in large.releases.items():
         np.testing.assert_array_equal(array, np.asarray(small.releases[site]))

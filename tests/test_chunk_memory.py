@@ -31,7 +31,7 @@ def progress(state):
             print(next(line.split()[1] for line in file if line.startswith("VmRSS")))
 
 memory = float(sys.argv[2])
-dpbt.fit_chunks(dpbt.fresh_key(), table, recipe, memory=memory, progress=progress)
+dpbt.fit(dpbt.fresh_key(), table, recipe, memory=memory, progress=progress)
 """
 
 PREDICT = """

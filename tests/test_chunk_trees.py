@@ -9,13 +9,15 @@ import numpy as np
 import pytest
 
 import dpbt
-from dpbt import chunked, losses, memory, passes, recipes, reweighting
+from dpbt import losses, recipes, reweighting
 from dpbt.base import ADD_REMOVE, GRID, MOST_CHUNKED_ROWS, Noise, Prologue, View
 from dpbt.data import convert
 from dpbt.learners import greedy_tree, one_rule
 from dpbt.learners import trees as layouts
-from dpbt.memory import Room, room_for
 from dpbt.privacy import boundary, mechanisms, pricing, totals
+from dpbt.training import blocks as in_blocks
+from dpbt.training import memory, passes
+from dpbt.training.memory import MemoryPlan, plan_for
 from tests.test_chunks import (
     GIB,
     KEY,
@@ -67,7 +69,7 @@ def test_releases_are_those_of_a_fit_in_memory(tmp_path, case):
     make, options, weights, each = CASES[case]
     table, found = pair(tmp_path / "t", "two", 700, 700, each, weights)
     recipe = make(**options)
-    assert_same(dpbt.fit(KEY, table, recipe), dpbt.fit_chunks(KEY, found, recipe))
+    assert_same(dpbt.fit(KEY, table, recipe), dpbt.fit(KEY, found, recipe))
 
 
 @pytest.mark.slow
@@ -77,9 +79,7 @@ def test_releases_are_those_of_a_fit_in_memory_on_many_rows(tmp_path, criterion,
     table, found = pair(tmp_path / "t", "two", 60_000, 70_000, 9_999, weights=True)
     recipe = trees(70_000, criterion=criterion, delta=delta, rounds=12, depth=5)
     key = dpbt.fresh_key()
-    assert_same(
-        dpbt.fit(key, table, recipe), dpbt.fit_chunks(key, found, recipe, threads=3, memory=GIB)
-    )
+    assert_same(dpbt.fit(key, table, recipe), dpbt.fit(key, found, recipe, threads=3, memory=GIB))
 
 
 @pytest.mark.slow
@@ -92,7 +92,7 @@ def test_releases_by_cells_are_those_of_products(tmp_path, monkeypatch, delta):
     labels = columns["x"] + rng.random(50_000) > 1
     found = convert.convert_columns(domain, columns, labels, tmp_path / "t")
     recipe = trees(50_000, delta=delta, depth=4)
-    by_cells = dpbt.fit_chunks(KEY, found, recipe, memory=2 * GIB)
+    by_cells = dpbt.fit(KEY, found, recipe, memory=2 * GIB)
     monkeypatch.setattr(layouts, "MANY_CELLS", 2**30)
     jax.clear_caches()
     assert_same(dpbt.fit(KEY, dpbt.table(domain, columns, labels), recipe), by_cells)
@@ -103,22 +103,22 @@ def test_a_run_that_was_stopped_between_levels_gives_the_same_model(tmp_path, mo
     """The second round is stopped after its first level, and drawn again from the start."""
     _, found = pair(tmp_path / "t", "two")
     recipe, kept = trees(rounds=2, criterion="gini"), tmp_path / "kept"
-    expected = dpbt.fit_chunks(KEY, found, recipe)
-    made, rounds = [], passes.Passes.rounds
+    expected = dpbt.fit(KEY, found, recipe)
+    made, sums = [], passes.Passes.sums
 
     def stop(self, *arguments):
         made.append(1)
         if len(made) == 5:
             raise KilledError
-        return rounds(self, *arguments)
+        return sums(self, *arguments)
 
     with monkeypatch.context() as patch:
-        patch.setattr(passes.Passes, "rounds", stop)
+        patch.setattr(passes.Passes, "sums", stop)
         with pytest.raises(KilledError):
-            dpbt.fit_chunks(KEY, found, recipe, checkpoint=kept)
+            dpbt.fit(KEY, found, recipe, checkpoint=kept)
     lines = (kept / "releases.jsonl").read_bytes()
     assert lines.count(b"\n") == 1
-    assert_same(expected, dpbt.fit_chunks(KEY, found, recipe, checkpoint=kept))
+    assert_same(expected, dpbt.fit(KEY, found, recipe, checkpoint=kept))
     assert (kept / "releases.jsonl").read_bytes().startswith(lines)
 
 
@@ -127,9 +127,9 @@ def test_a_run_that_was_stopped_between_levels_gives_the_same_model(tmp_path, mo
 def test_a_large_table_has_releases_of_64_bits(tmp_path, monkeypatch, make):
     """Class weights and errors have them; an index of a split needs none."""
     _, found = pair(tmp_path / "t", "two")
-    small = dpbt.fit_chunks(KEY, found, make())
-    monkeypatch.setattr(chunked, "MAX_ROWS", 1)
-    large = dpbt.fit_chunks(KEY, found, make())
+    small = dpbt.fit(KEY, found, make())
+    monkeypatch.setattr(in_blocks, "MAX_ROWS", 1)
+    large = dpbt.fit(KEY, found, make())
     for site, array in large.releases.items():
         selects = site.startswith(("split", "rule"))
         assert array.dtype == (np.int32 if selects else np.int64)
@@ -185,10 +185,10 @@ def test_memory_bounds_the_sums_of_a_level(tmp_path):
     forest = recipes.rf_e(epsilon=1, rows=700, depth=3)
     assert numbers(forest) == [[16]]  # of which eight labels are drawn
     with pytest.raises(ValueError, match="memory must be at least"):
-        room_for(found, trees(depth=2), 0.69 * GIB, 2)
+        plan_for(found, trees(depth=2), 0.69 * GIB, 2)
     manifest = msgspec.structs.replace(found.manifest, rows_per_block=2**20)
     large = dataclasses.replace(found, capacity=2**24, manifest=manifest)
-    shallow, deep = (room_for(large, trees(depth=depth), 1.5 * GIB, 2) for depth in (3, 12))
+    shallow, deep = (plan_for(large, trees(depth=depth), 1.5 * GIB, 2) for depth in (3, 12))
     assert deep.block < shallow.block
     assert not shallow.scratch
 
@@ -198,7 +198,7 @@ def test_sums_of_many_splits_are_refused_for_their_memory(tmp_path):
     columns = {name: np.zeros(9) for name in domain}
     found = convert.convert_columns(domain, columns, np.arange(9) > 4, tmp_path / "t")
     with pytest.raises(ValueError, match=r"the sums of a pass take .* use less depth$"):
-        room_for(found, trees(9, depth=12), 2 * GIB, 2)
+        plan_for(found, trees(9, depth=12), 2 * GIB, 2)
 
 
 @pytest.mark.slow
@@ -212,7 +212,7 @@ def test_a_pass_takes_what_is_planned(tmp_path, monkeypatch, bins, by_cells, dep
     columns = {name: rng.random(rows) for name in domain}
     found = convert.convert_columns(domain, columns, columns["x"] > 0.5, tmp_path / "t")
     recipe, asked = trees(rows, depth=depth, criterion="gini", rounds=1), []
-    monkeypatch.setattr(chunked, "room_for", lambda *_: Room(block, 1, False))
+    monkeypatch.setattr(in_blocks, "plan_for", lambda *_: MemoryPlan(block, 1, False))
     for name in ("_rounds", "_later_stage"):
         program = getattr(passes, name)
 
@@ -223,7 +223,7 @@ def test_a_pass_takes_what_is_planned(tmp_path, monkeypatch, bins, by_cells, dep
             return program(*arguments)
 
         monkeypatch.setattr(passes, name, noted)
-    dpbt.fit_chunks(KEY, found, recipe)
+    dpbt.fit(KEY, found, recipe)
 
     row, together = memory._work_bytes(found, recipe)
     numbers = max(sum(each.numbers for each in stage) for stage in memory._stages(found, recipe))
@@ -340,16 +340,16 @@ def test_rounds_that_read_no_scores_share_the_passes_of_their_levels(tmp_path, m
     )
     recipe = recipes.custom(learner, epsilon=3.0, rounds=5, rows=700)
     assert recipe.independent
-    monkeypatch.setattr(chunked, "room_for", lambda *_: Room(64, 2, False, 2))
-    assert_same(dpbt.fit(KEY, table, recipe), dpbt.fit_chunks(KEY, found, recipe))
+    monkeypatch.setattr(in_blocks, "plan_for", lambda *_: MemoryPlan(64, 2, False, 2))
+    assert_same(dpbt.fit(KEY, table, recipe), dpbt.fit(KEY, found, recipe))
 
 
 @pytest.mark.slow
 def test_scores_in_a_file_change_nothing(tmp_path, monkeypatch):
     _, found = pair(tmp_path / "t", "two")
-    expected = dpbt.fit_chunks(KEY, found, trees())
-    monkeypatch.setattr(chunked, "room_for", lambda *_: Room(64, 2, True))
-    assert_same(expected, dpbt.fit_chunks(KEY, found, trees()))
+    expected = dpbt.fit(KEY, found, trees())
+    monkeypatch.setattr(in_blocks, "plan_for", lambda *_: MemoryPlan(64, 2, True))
+    assert_same(expected, dpbt.fit(KEY, found, trees()))
 
 
 def test_recipes_of_custom_learners_have_rows_for_chunks():

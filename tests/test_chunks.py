@@ -9,16 +9,17 @@ import numpy as np
 import pytest
 
 import dpbt
-from dpbt import chunked, recipes
+from dpbt import recipes
 from dpbt.base import GRID, MAX_ROWS, MOST_CHUNKED_ROWS
 from dpbt.data import convert
 from dpbt.data.domains import Nominal, Numeric
-from dpbt.memory import room_for
-from dpbt.passes import _blocks
 from dpbt.privacy import draws, mechanisms, totals
 from dpbt.privacy.boundary import DrawSpec
 from dpbt.privacy.mechanisms.additive import SATURATION
 from dpbt.release import model as models
+from dpbt.training import blocks as in_blocks
+from dpbt.training.memory import plan_for
+from dpbt.training.passes import _slices
 
 pytestmark = pytest.mark.filterwarnings("ignore:research key")
 
@@ -121,7 +122,7 @@ def test_releases_are_those_of_a_fit_in_memory(tmp_path, case):
     kind, delta, relation, weights, each = CASES[case]
     table, found = pair(tmp_path / "t", kind, 700, None, each, weights)
     recipe = recipe_for(kind, 700, delta, relation)
-    assert_same(dpbt.fit(KEY, table, recipe), dpbt.fit_chunks(KEY, found, recipe))
+    assert_same(dpbt.fit(KEY, table, recipe), dpbt.fit(KEY, found, recipe))
 
 
 @pytest.mark.slow
@@ -131,9 +132,7 @@ def test_releases_are_those_of_a_fit_in_memory(tmp_path, case):
 def test_releases_are_those_of_a_fit_in_memory_on_many_rows(tmp_path, kind, delta, relation):
     table, found = pair(tmp_path / "t", kind, 60_000, 70_000, 9_999, weights=True)
     recipe = recipe_for(kind, 70_000, delta, relation, rounds=24)
-    assert_same(
-        dpbt.fit(KEY, table, recipe), dpbt.fit_chunks(KEY, found, recipe, threads=3, memory=GIB)
-    )
+    assert_same(dpbt.fit(KEY, table, recipe), dpbt.fit(KEY, found, recipe, threads=3, memory=GIB))
 
 
 @pytest.mark.parametrize("fresh", [False, True], ids=["research", "release"])
@@ -158,7 +157,7 @@ def test_later_rounds_compile_nothing(tmp_path, kind, fresh):
     try:
         jax.jit(lambda number: number + 1)(1)
         assert compiled  # the event has this name
-        dpbt.fit_chunks(key, found, recipe, progress=progress)
+        dpbt.fit(key, found, recipe, progress=progress)
     finally:
         jax.monitoring.unregister_event_duration_listener(note)
     assert len(set(counts[2:])) == 1, counts
@@ -176,20 +175,20 @@ def test_room_for_rows_is_read_in_place(tmp_path):
 def test_scores_in_a_file_change_nothing(tmp_path, monkeypatch):
     table, found = pair(tmp_path / "t", "two", 700, None, 100)
     recipe = recipe_for("two", 700)
-    room = room_for(found, recipe, GIB, 2)
+    room = plan_for(found, recipe, GIB, 2)
     assert not room.scratch
-    monkeypatch.setattr(chunked, "room_for", lambda *_: room.__class__(64, 2, True))
-    assert_same(dpbt.fit(KEY, table, recipe), dpbt.fit_chunks(KEY, found, recipe))
+    monkeypatch.setattr(in_blocks, "plan_for", lambda *_: room.__class__(64, 2, True))
+    assert_same(dpbt.fit(KEY, table, recipe), dpbt.fit(KEY, found, recipe))
 
 
 def test_memory_bounds_the_blocks(tmp_path):
     _, found = pair(tmp_path / "t", "two")
     recipe = recipe_for("two", 700)
     with pytest.raises(ValueError, match="memory must be at least"):
-        room_for(found, recipe, 2**20, 2)
+        plan_for(found, recipe, 2**20, 2)
     large = dataclasses.replace(found, capacity=2**32)
-    assert room_for(large, recipe, 2 * GIB, 2).scratch
-    assert not room_for(large, recipe, 32 * GIB, 2).scratch
+    assert plan_for(large, recipe, 2 * GIB, 2).scratch
+    assert not plan_for(large, recipe, 32 * GIB, 2).scratch
 
 
 @pytest.mark.parametrize(("classes", "rows"), [(3, 2**19), (8, 2**18), (255, 2**14)])
@@ -199,7 +198,7 @@ def test_scores_of_several_classes_bound_the_blocks(tmp_path, classes, rows):
     given = rng.choice(target.values, 10)
     found = convert.convert_columns(DOMAIN, cells, given, tmp_path / "t", target=target)
     recipe = recipes.oblivious_boost(epsilon=1, rows=10, domain=DOMAIN, target=target, rounds=1)
-    assert room_for(found, recipe, 64 * GIB, 1).block == rows
+    assert plan_for(found, recipe, 64 * GIB, 1).block == rows
 
 
 @pytest.mark.parametrize("bound", [1, 10, 455, 10**6])
@@ -209,9 +208,9 @@ def test_the_first_present_rows_count(tmp_path, bound, size):
     present = np.asarray(table.present)
     expected = present & (np.cumsum(present) <= bound)
     counted = []
-    for block in _blocks(found, bound, size):
+    for block in _slices(found, bound, size):
         rows = found.room(block.rows)
-        found.read(block.chunk, block.first, block.rows, rows)
+        found.read(block.block, block.first, block.rows, rows)
         if block.admitted is not None:
             rows.present[:] &= np.cumsum(rows.present) <= block.admitted
         counted.append(rows.present)
@@ -232,62 +231,64 @@ def test_a_run_that_was_stopped_gives_the_same_model(tmp_path, stage):
             raise KilledError
 
     with pytest.raises(KilledError):
-        dpbt.fit_chunks(KEY, found, recipe, checkpoint=kept, progress=stop)
+        dpbt.fit(KEY, found, recipe, checkpoint=kept, progress=stop)
     lines = (kept / "releases.jsonl").read_bytes() if (kept / "releases.jsonl").exists() else b""
     (kept / "releases.jsonl").write_bytes(lines + b"half a li")  # as a crash may leave it
-    again = dpbt.fit_chunks(KEY, found, recipe, checkpoint=kept)
-    assert_same(dpbt.fit_chunks(KEY, found, recipe), again)
+    again = dpbt.fit(KEY, found, recipe, checkpoint=kept)
+    assert_same(dpbt.fit(KEY, found, recipe), again)
     assert (kept / "releases.jsonl").read_bytes().startswith(lines)
-    assert_same(again, dpbt.fit_chunks(KEY, found, recipe, checkpoint=kept))  # all is there
+    assert_same(again, dpbt.fit(KEY, found, recipe, checkpoint=kept))  # all is there
 
 
 def test_a_checkpoint_is_of_one_run(tmp_path):
     _, found = pair(tmp_path / "t", "two")
     _, other = pair(tmp_path / "u", "two", 650)
     recipe, kept = recipe_for("two", 700), tmp_path / "kept"
-    dpbt.fit_chunks(KEY, found, recipe, checkpoint=kept)
+    dpbt.fit(KEY, found, recipe, checkpoint=kept)
     with pytest.raises(ValueError, match="another key"):
-        dpbt.fit_chunks(jax.random.key(6), found, recipe, checkpoint=kept)
+        dpbt.fit(jax.random.key(6), found, recipe, checkpoint=kept)
     with pytest.raises(ValueError, match="another recipe"):
-        dpbt.fit_chunks(KEY, found, recipe_for("two", 701), checkpoint=kept)
+        dpbt.fit(KEY, found, recipe_for("two", 701), checkpoint=kept)
     with pytest.raises(ValueError, match="another table"):
-        dpbt.fit_chunks(KEY, other, recipe, checkpoint=kept)
+        dpbt.fit(KEY, other, recipe, checkpoint=kept)
     words = np.asarray(jax.random.key_data(KEY)).tobytes().hex()
     assert all(words not in path.read_text() for path in kept.iterdir())
     lines = (kept / "releases.jsonl").read_text()
     (kept / "releases.jsonl").write_text(lines.replace("1", "2", 1))
     with pytest.raises(ValueError, match="line 1: the line was changed"):
-        dpbt.fit_chunks(KEY, found, recipe, checkpoint=kept)
+        dpbt.fit(KEY, found, recipe, checkpoint=kept)
 
 
 def test_what_a_fit_on_chunks_refuses(tmp_path):
     table, found = pair(tmp_path / "t", "two")
     recipe = recipe_for("two", 700)
-    with pytest.raises(ValueError, match=r"dpbt\.fit_chunks"):
-        dpbt.fit(KEY, found, recipe)
-    with pytest.raises(ValueError, match=r"dpbt\.fit learns"):
-        dpbt.fit_chunks(KEY, table, recipe)
+    with pytest.raises(ValueError, match=r"learned from by dpbt\.fit"):
+        dpbt.boost(KEY, found, recipe)
+    with pytest.raises(ValueError, match="checkpoint is for tables in blocks"):
+        dpbt.fit(KEY, table, recipe, checkpoint=tmp_path / "kept")
+    with pytest.raises(ValueError, match="keep_withheld is for tables in memory"):
+        dpbt.fit(KEY, found, recipe, keep_withheld=True)
     published = recipes.bdpe(epsilon=1, rows=700, calibration="published")
     with pytest.raises(ValueError, match="bdpe of the published calibration reads all rows"):
-        dpbt.fit_chunks(KEY, found, published)
+        dpbt.fit(KEY, found, published)
     with pytest.raises(ValueError, match="more rows present") as told:
-        dpbt.fit_chunks(KEY, found, recipe_for("two", 600))
+        dpbt.fit(KEY, found, recipe_for("two", 600))
     present = sum(chunk.present for chunk in found.blocks)
     assert str(present) not in str(told.value)
     with pytest.raises(ValueError, match="must be uint8"):
-        dpbt.fit_chunks(KEY, found, recipe_for("classes", 700))
+        dpbt.fit(KEY, found, recipe_for("classes", 700))
     path = found.path(1)
     damaged = bytearray(path.read_bytes())
     damaged[5] ^= 1
     path.write_bytes(damaged)
     with pytest.raises(ValueError, match="changed or damaged"):
-        dpbt.fit_chunks(KEY, found, recipe)
+        dpbt.fit(KEY, found, recipe)
 
 
 def test_a_table_in_chunks_is_predicted_a_block_at_a_time(tmp_path, monkeypatch):
     table, found = pair(tmp_path / "t", "two", 700, 730)
     recipe = recipes.random_forest(epsilon=1, rows=700, rounds=3, depth=2)
-    model = dpbt.forests.fit(KEY, table, recipe, jax.random.key(6))
+    model = dpbt.fit(KEY, table, recipe, jax.random.key(6))
     model.save(tmp_path / "model.json", domain=DOMAIN)
     for each in (model, dpbt.load(tmp_path / "model.json")):
         expected = dpbt.decision_function(each, table)
@@ -341,9 +342,9 @@ def test_sums_go_beyond_int32(tmp_path):
 def test_a_large_table_is_learned_with_releases_of_64_bits(tmp_path, monkeypatch):
     _, found = pair(tmp_path / "t", "two")
     recipe = recipe_for("two", 700)
-    small = dpbt.fit_chunks(KEY, found, recipe)
-    monkeypatch.setattr(chunked, "MAX_ROWS", 1)
-    large = dpbt.fit_chunks(KEY, found, recipe)
+    small = dpbt.fit(KEY, found, recipe)
+    monkeypatch.setattr(in_blocks, "MAX_ROWS", 1)
+    large = dpbt.fit(KEY, found, recipe)
     for site, array in large.releases.items():
         assert array.dtype == np.int64
         np.testing.assert_array_equal(array, np.asarray(small.releases[site]))

@@ -22,6 +22,7 @@ from dpbt.commands import inputs, output
 from dpbt.data import domains, files
 from dpbt.privacy import keys
 from dpbt.recipes import named
+from dpbt.training import fit as training_fit
 from tests import pages
 from tests.hostile import signed
 from tests.pages import blocks
@@ -137,7 +138,7 @@ def test_fit_and_predict_are_those_of_the_library(fitted, capsys):
     table = dpbt.table(domain, rows.columns, rows.labels, **words, capacity=ROWS + 10)
     recipe = dpbt.recipes.bdpe(epsilon=5, rows=ROWS + 10, rounds=2, depth=2, criterion="gini")
     key, public_key = seeded(3, table)
-    model = boosting.learn(key, table, recipe, public_key)
+    model = training_fit.learn(key, table, recipe, public_key)
     odd = files.read_csv(fitted.folder / "odd.csv", domain, label)
     assert odd.malformed.tolist() == [False] * 5 + [True] * 3 + [False]
     cells = domains.encode(domain, odd.columns)

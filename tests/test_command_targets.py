@@ -13,6 +13,7 @@ from dpbt import __main__ as command_line
 from dpbt import boosting
 from dpbt.analysis import audit as audits
 from dpbt.data import domains, files
+from dpbt.training import fit as training_fit
 from tests.tables import seeded
 from tests.test_command_line import refusal, run
 
@@ -82,7 +83,7 @@ def of_library(folder, name):
     )
     shared = {"domain": domain, "target": label.target}
     recipe = dpbt.recipes.oblivious_boost(epsilon=30, rows=BOUND, rounds=3, depth=2, **shared)
-    model = boosting.learn(seeded(3, table)[0], table, recipe)
+    model = training_fit.learn(seeded(3, table)[0], table, recipe)
     return model, domains.encode(domain, rows.columns)
 
 

@@ -9,8 +9,10 @@ import numpy as np
 import pytest
 
 import dpbt
-from dpbt import boosting, compiling, recipes
+from dpbt import recipes
 from dpbt.data.domains import Boolean, Nominal, Numeric
+from dpbt.training import compiling
+from dpbt.training import fit as training_fit
 
 DOMAIN = {"size": Numeric(0, 1, bins=12), "age": Numeric(0, 1, bins=64), "on": Boolean()}
 TARGETS = {
@@ -68,14 +70,17 @@ def test_what_is_compiled_sooner(small_table):
     forest = recipes.random_forest(epsilon=1.0, rows=90, rounds=2, depth=2)
     rules = recipes.lazybb_rules(epsilon=1.0, rows=90, rounds=2, density=0.3, learning_rate=0.1)
     with optimizations():
-        assert boosting._compiled_for(small_table, sums) is boosting._boost_sooner
-        assert boosting._compiled_for(small_table, forest) is boosting._boost_sooner
-        assert boosting._compiled_for(small_table, many) is boosting._boost
-        assert boosting._compiled_for(small_table, greedy) is boosting._boost
-        assert boosting._compiled_for(small_table, rules) is boosting._boost
+        assert training_fit._compiled_for(small_table, sums) is training_fit._compiled_sooner
+        assert training_fit._compiled_for(small_table, forest) is training_fit._compiled_sooner
+        assert training_fit._compiled_for(small_table, many) is training_fit._compiled
+        assert training_fit._compiled_for(small_table, greedy) is training_fit._compiled
+        assert training_fit._compiled_for(small_table, rules) is training_fit._compiled
         number = {"rows": 90, "rounds": 2, "domain": DOMAIN, "target": TARGETS["numbers"]}
         numbers = recipes.oblivious_boost(epsilon=1.0, **number)
-        assert boosting._compiled_for(table_of(90, TARGETS["numbers"]), numbers) is boosting._boost
+        assert (
+            training_fit._compiled_for(table_of(90, TARGETS["numbers"]), numbers)
+            is training_fit._compiled
+        )
 
 
 @pytest.mark.slow
@@ -112,7 +117,7 @@ def assert_same_both_ways(table, recipe):
     with optimizations():
         first, again = (
             run(jax.random.key(7), table, recipe, jax.random.key(8))
-            for run in (boosting._boost, boosting._boost_sooner)
+            for run in (training_fit._compiled, training_fit._compiled_sooner)
         )
     for one, other in zip(jax.tree.leaves(first), jax.tree.leaves(again), strict=True):
         np.testing.assert_array_equal(one, other)

@@ -13,11 +13,12 @@ import jax
 import pytest
 
 import dpbt
-from dpbt import checkpoints, chunked
 from dpbt.__main__ import main
-from dpbt.checkpoints import RELEASES
 from dpbt.data import convert
-from dpbt.memory import Room
+from dpbt.training import blocks as in_blocks
+from dpbt.training import checkpoint
+from dpbt.training.checkpoint import RELEASES
+from dpbt.training.memory import MemoryPlan
 from tests import moments, worker
 from tests.test_chunk_commands import ROOT, files, fill, refused
 from tests.test_stops import interrupted
@@ -143,7 +144,7 @@ def test_a_disk_without_room_for_scores_is_one_line_and_paid_for_once(
     table, capsys, monkeypatch, written
 ):
     """Scores that memory does not hold lie in a file of the checkpoint's folder."""
-    monkeypatch.setattr(chunked, "room_for", lambda *_: Room(64, 1, True))
+    monkeypatch.setattr(in_blocks, "plan_for", lambda *_: MemoryPlan(64, 1, True))
     left = [written]
 
     def write(handle, view, place, pwrite=os.pwrite):
@@ -386,7 +387,7 @@ def test_a_chunk_that_changes_during_a_run_stops_it_and_what_was_paid_stays_spen
 
     def fit(progress=None):
         checkpoint = tmp_path / "kept"
-        return budget.fit_chunks(key, table, recipe, checkpoint=checkpoint, progress=progress)
+        return dpbt.fit(key, table, recipe, checkpoint=checkpoint, progress=progress, filter=budget)
 
     def meanwhile(state):
         if (state.stage, state.done) == ("rounds", 3):
@@ -421,6 +422,6 @@ def test_a_chunk_that_changes_between_its_blocks_is_not_predicted(some_chunks):
 )
 def test_a_line_that_is_no_release_is_refused_though_it_has_its_hash(tmp_path, body):
     path = tmp_path / RELEASES
-    path.write_text(f"{checkpoints._digest(body)} {body}\n")
+    path.write_text(f"{checkpoint._digest(body)} {body}\n")
     with pytest.raises(ValueError, match=r"releases.jsonl, line 1: the line was changed"):
-        checkpoints._read_releases(path)
+        checkpoint._read_releases(path)

@@ -15,10 +15,11 @@ import numpy as np
 import pytest
 
 import dpbt
-from dpbt import chunked, storage
+from dpbt import storage
 from dpbt.commands import output
 from dpbt.commands.errors import BAD_INPUT, status_of
 from dpbt.data import convert
+from dpbt.training import fit as training_fit
 from experiments.common import cells
 from tests import worker
 from tests.test_command_line import ROWS, fill, fitting
@@ -270,10 +271,10 @@ def test_two_fits_on_one_checkpoint(tmp_path):
     def another(state):
         if not refused:
             with pytest.raises(ValueError, match="another run is at work in"):
-                chunked.learn(key, table, recipe, checkpoint=tmp_path / "kept")
+                training_fit.learn(key, table, recipe, checkpoint=tmp_path / "kept")
             refused.append(state)
 
-    chunked.learn(key, table, recipe, checkpoint=tmp_path / "kept", progress=another)
+    training_fit.learn(key, table, recipe, checkpoint=tmp_path / "kept", progress=another)
     assert refused
     assert sorted(os.listdir(tmp_path / "kept")) == ["releases.jsonl", "run.json"]
 

@@ -292,16 +292,16 @@ SMALL = {"epsilon": 0.5, "rows": ROWS, "rounds": 2, "depth": 2}
 def test_a_fit_is_paid_for_and_is_the_fit_of_dpbt(table):
     budget, key = dpbt.Filter(1.0, rows=ROWS), dpbt.fresh_key()
     recipe = recipes.bdpe(**SMALL)
-    model = budget.fit(key, table, recipe)
+    model = dpbt.fit(key, table, recipe, filter=budget)
     again = dpbt.fit(key, table, recipe)
     assert jax.tree.all(jax.tree.map(np.array_equal, model.hypotheses, again.hypotheses))
     assert budget.ledger.parts[0] == dpbt.ledger(model)
     assert budget.ledger.key == "release"
     with pytest.warns(ResearchKeyWarning):
-        budget.fit(jax.random.key(0), table, recipe)
+        dpbt.fit(jax.random.key(0), table, recipe, filter=budget)
     assert "RESEARCH KEY" in str(budget.ledger)
     with pytest.raises(ValueError, match="is left"):
-        budget.fit(key, table, recipe)
+        dpbt.fit(key, table, recipe, filter=budget)
 
 
 WRONG = {
@@ -328,7 +328,7 @@ def test_what_a_fit_refuses_of_its_arguments_costs_nothing(table, name):
     budget = dpbt.Filter(1.0, rows=ROWS)
     arguments, options = WRONG[name](table)
     with pytest.raises((ValueError, TypeError)):
-        budget.fit(*arguments, **options)
+        dpbt.fit(*arguments, **options, filter=budget)
     assert budget.spent == 0
 
 
@@ -352,31 +352,31 @@ def test_free_refusals_do_not_tell_how_many_rows_there_are(table):
             with pytest.raises(
                 ValueError, match=rf"rows=70, and the recipe for {bound};"
             ) as refused:
-                budget.fit(dpbt.fresh_key(), rows, recipe)
+                dpbt.fit(dpbt.fresh_key(), rows, recipe, filter=budget)
             answers.append(str(refused.value))
     assert answers[::2] == answers[1::2]
 
     dear = recipes.bdpe(**{**SMALL, "rows": 70, "epsilon": 50.0})
     for rows in (table, fewer):
         with pytest.raises(ValueError, match="is left"):
-            budget.fit(dpbt.fresh_key(), rows, dear)
+            dpbt.fit(dpbt.fresh_key(), rows, dear, filter=budget)
     recipe = recipes.bdpe(**{**SMALL, "rows": 70})
     with pytest.raises(ValueError, match="at most rows=70, the table has more rows present"):
-        budget.fit(dpbt.fresh_key(), table, recipe)
+        dpbt.fit(dpbt.fresh_key(), table, recipe, filter=budget)
     assert budget.spent == 0
-    assert budget.fit(dpbt.fresh_key(), fewer, recipe).recipe is recipe
+    assert dpbt.fit(dpbt.fresh_key(), fewer, recipe, filter=budget).recipe is recipe
 
 
 def test_a_key_pays_for_one_fit(table):
     """Two fits under one key share noise, which no sum of their costs covers."""
     budget, other, key = filter_of("epsilon"), filter_of("epsilon"), dpbt.fresh_key()
     recipe = recipes.bdpe(**SMALL)
-    budget.fit(key, table, recipe)
+    dpbt.fit(key, table, recipe, filter=budget)
     spent = budget.spent
     again = jax.random.wrap_key_data(jax.random.key_data(key), impl=jax.random.key_impl(key))
     for used in (key, again):
         with pytest.raises(ValueError, match="a key of its own"):
-            budget.fit(used, table, recipe)
+            dpbt.fit(used, table, recipe, filter=budget)
         with pytest.raises(ValueError, match="a key of its own"):
             budget.take(made("rf_l"), used)
     assert budget.spent == spent
@@ -400,9 +400,9 @@ def test_a_fit_that_fails_stays_paid_for(table, monkeypatch):
         seen.append(budget.spent)
         raise RuntimeError("out of memory")
 
-    monkeypatch.setattr("dpbt.boosting.fit", fails)
+    monkeypatch.setattr("dpbt.training.fit._compiled_for", fails)
     with pytest.raises(RuntimeError):
-        budget.fit(dpbt.fresh_key(), table, recipes.bdpe(**SMALL))
+        dpbt.fit(dpbt.fresh_key(), table, recipes.bdpe(**SMALL), filter=budget)
     assert budget.spent == seen[0] > 0.49
 
 

@@ -9,7 +9,7 @@ import pytest
 from scipy import stats
 
 import dpbt
-from dpbt import boosting, forests, recipes
+from dpbt import boosting, recipes
 from dpbt.base import ADD_REMOVE, GRID, Table
 from dpbt.data.domains import Boolean, Nominal, Numeric, positions
 from dpbt.data.questions import positions_of, splits_of
@@ -17,6 +17,8 @@ from dpbt.data.tables import take
 from dpbt.learners import random_tree
 from dpbt.privacy import accounting, boundary, mechanisms, pricing
 from dpbt.release import answers as prediction
+from dpbt.training import fit as training_fit
+from experiments.common import structures
 from tests.conftest import random_table
 from tests.noise import scales
 from tests.tables import allowing
@@ -26,7 +28,7 @@ PUBLIC = jax.random.key(2**31)
 
 def grown(key, table, recipe, **more):
     """A forest whose structure has a key of its own."""
-    return forests.fit(key, table, recipe, PUBLIC, **more)
+    return dpbt.fit(key, table, recipe, PUBLIC, **more)
 
 
 EVERY_RECIPE = {
@@ -131,13 +133,13 @@ def same(mine, theirs):
 @every_recipe
 def test_same_trees_as_boosting_under_the_same_key_whatever_the_batch(table, make):
     recipe, key = make(epsilon=2.0), jax.random.key(3)
-    boosted = dpbt.fit(key, table, recipe, PUBLIC)
-    for memory in (0.001, 0.02, 256):
-        model = grown(key, table, recipe, memory_mb=memory)
-        jax.tree.map(
-            same, (model.releases, model.hypotheses), (boosted.releases, boosted.hypotheses)
-        )
-    np.testing.assert_array_equal(dpbt.predict(model, table), dpbt.predict(boosted, table))
+    boosted = dpbt.boost(key, table, recipe, PUBLIC)
+    for memory in (2**14, 2**19, 2**32):
+        model = grown(key, table, recipe, memory=memory, keep_withheld=True)
+        found = model.releases, model.hypotheses
+        jax.tree.map(same, found, (boosted.transcript.rounds, boosted.hypotheses))
+    others = boosted.model(table, recipe)
+    np.testing.assert_array_equal(dpbt.predict(model, table), dpbt.predict(others, table))
 
 
 @every_recipe
@@ -173,9 +175,9 @@ def test_rows_are_given_to_trees_uniformly_and_once():
 
 def test_the_first_levels_of_a_descent_are_shorter_trees(table):
     for seed in range(3):
-        tree = forests.structure(jax.random.key(seed), 6, 5)
+        tree = structures.structure(jax.random.key(seed), 6, 5)
         attribute, threshold = np.asarray(tree.attribute), np.asarray(tree.threshold)
-        heap, counts = forests.weights_at_all_heights(tree, random_tree.prepare(table))
+        heap, counts = structures.weights_at_all_heights(tree, random_tree.prepare(table))
         for height in range(7):
             inner = 2**height - 1
             top = attribute[:inner], threshold[:inner]
@@ -217,8 +219,6 @@ def test_votes_refuse_what_they_do_not_know(table):
         dpbt.predict(model, np.zeros((3, 5), np.int32))
     proba = dpbt.predict_proba(model, table)
     np.testing.assert_array_equal(proba > 0.5, dpbt.predict(model, table, "threshold"))
-    with pytest.raises(ValueError, match="recipe of random trees"):
-        grown(jax.random.key(0), random_table(0, 20, 3), recipes.bdpe(epsilon=1.0, rows=20))
 
 
 def test_absent_rows_and_their_order_do_not_matter(table):
@@ -235,11 +235,11 @@ def test_absent_rows_and_their_order_do_not_matter(table):
 def test_one_program_serves_every_budget(table):
     make = EVERY_RECIPE["forest"]
     grown(jax.random.key(0), table, make(epsilon=1.0))
-    before = forests._grow._cache_size()
+    before = training_fit._compiled_sooner._cache_size()
     for epsilon in (0.1, 7.0, np.inf):
         grown(jax.random.key(1), table, make(epsilon=epsilon))
         grown(jax.random.key(1), table, make(epsilon=epsilon, relation="add_remove"))
-    assert forests._grow._cache_size() == before
+    assert training_fit._compiled_sooner._cache_size() == before
 
 
 def test_settings_of_different_sizes_share_a_program_and_rounds_that_did_not_happen_have_no_vote(

@@ -14,9 +14,10 @@ import numpy as np
 import pytest
 
 import dpbt
-from dpbt import checkpoints, tuning
+from dpbt import tuning
 from dpbt.data import convert
 from dpbt.data.domains import Boolean
+from dpbt.training import checkpoint
 from tests import hostile, test_tuning, worker
 from tests.hostile import HUGE, changed, mutations, signed
 from tests.test_saving import DOMAIN, fitted, raw_rows
@@ -217,10 +218,10 @@ def checkpointed(tmp_path_factory):
 
     def run():
         key, public = jax.random.key(1), jax.random.key(2)
-        return dpbt.fit_chunks(key, table, recipe, public, checkpoint=folder / "run")
+        return dpbt.fit(key, table, recipe, public, checkpoint=folder / "run")
 
     run()
-    return run, folder / "run" / checkpoints.RELEASES
+    return run, folder / "run" / checkpoint.RELEASES
 
 
 SIGNED = {
@@ -242,7 +243,7 @@ def test_a_release_that_was_changed_and_signed_is_refused(checkpointed, change):
     first = whole.splitlines()[0].partition(" ")[2]
     name, *rest = json.loads(first)
     body = json.dumps([name, *SIGNED[change](*rest)])
-    path.write_text(f"{checkpoints._digest(body)} {body}\n")
+    path.write_text(f"{checkpoint._digest(body)} {body}\n")
     with pytest.raises(ValueError, match="a release was changed or damaged; its run cannot go on"):
         run()
     path.write_text(whole)

@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 
 import dpbt
-from dpbt import forests, recipes
+from dpbt import recipes
 from dpbt.base import Table
 from dpbt.data import domains
 from dpbt.data.domains import Nominal, Numeric
@@ -40,8 +40,8 @@ PUBLIC = jax.random.key(2**31)
 MAKERS = {
     "bdpe": (recipes.bdpe, {"rounds": 2, "depth": 2}, dpbt.fit),
     "lazybb": (recipes.lazybb_rules, {"rounds": 2, "relation": "add_remove"}, dpbt.fit),
-    "forest": (recipes.random_forest, {"rounds": 3, "depth": 2}, forests.fit),
-    "disjoint": (recipes.random_forest, {"rounds": 3, "depth": 2, "disjoint": True}, forests.fit),
+    "forest": (recipes.random_forest, {"rounds": 3, "depth": 2}, dpbt.fit),
+    "disjoint": (recipes.random_forest, {"rounds": 3, "depth": 2, "disjoint": True}, dpbt.fit),
     "boosted disjoint": (recipes.rf_e, {"rounds": 3, "depth": 2, "disjoint": True}, dpbt.fit),
 }
 

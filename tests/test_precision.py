@@ -13,7 +13,7 @@ import pytest
 
 import dpbt
 from dpbt import __main__ as command_line
-from dpbt import forests, recipes, tuning
+from dpbt import recipes, tuning
 from dpbt.analysis import audit
 from dpbt.data import convert
 from dpbt.data.domains import Boolean
@@ -112,11 +112,10 @@ ENTRIES = {
     "boost": lambda on: dpbt.boost(KEY, on.table, on.auto, PUBLIC),
     "boost under jit": lambda on: jax.jit(dpbt.boost)(KEY, on.table, on.auto, PUBLIC),
     "replay": lambda on: dpbt.replay(on.transcript, on.table, on.recipe),
-    "forests.fit": lambda on: forests.fit(KEY, on.table, on.forest, PUBLIC),
-    "forests.grow": lambda on: forests.grow(KEY, on.table, on.forest, PUBLIC),
-    "fit_chunks": lambda on: dpbt.fit_chunks(KEY, on.chunked, on.auto, PUBLIC),
-    "Filter.fit": lambda on: on.budget.fit(KEY, on.table, on.auto, PUBLIC),
-    "Filter.fit_chunks": lambda on: on.budget.fit_chunks(KEY, on.chunked, on.recipe),
+    "fit of a forest": lambda on: dpbt.fit(KEY, on.table, on.forest, PUBLIC),
+    "fit in blocks": lambda on: dpbt.fit(KEY, on.chunked, on.auto, PUBLIC),
+    "filter": lambda on: dpbt.fit(KEY, on.table, on.auto, PUBLIC, filter=on.budget),
+    "filter in blocks": lambda on: dpbt.fit(KEY, on.chunked, on.recipe, filter=on.budget),
     "tune": lambda on: dpbt.tune(KEY, on.table, [on.recipe], tuning.selection()),
     "audit": lambda on: audit.audit(KEY, on.near, on.recipe, 1),
     "pair_loss": lambda on: audit.pair_loss(KEY, on.table, on.table, on.recipe, 1),
@@ -167,7 +166,7 @@ def same(one, other):
     return all(a.dtype == b.dtype and np.array_equal(a, b) for a, b in pairs)
 
 
-@pytest.mark.parametrize("name", ["fit", "forests.fit", "Filter.fit_chunks"])
+@pytest.mark.parametrize("name", ["fit", "fit of a forest", "filter in blocks"])
 def test_a_context_without_the_flag_gives_the_run_without_it(given, name):
     """Threads too, which have the flag of the process and not that of the context."""
     given.budget = dpbt.Filter(9.0, rows=40)
@@ -194,7 +193,7 @@ def test_public_things_are_the_same_under_the_flag(name):
         assert str(dpbt.ledger(recipe)) == text
 
 
-@pytest.mark.parametrize("name", ["fit", "forests.fit"])
+@pytest.mark.parametrize("name", ["fit", "fit of a forest"])
 def test_models_are_read_alike_under_the_flag(given, name):
     model = ENTRIES[name](given)
     dpbt.save(model, given.folder / "kept.json", domain=DOMAIN)

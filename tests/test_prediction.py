@@ -8,14 +8,13 @@ import numpy as np
 import pytest
 
 import dpbt
-from dpbt import forests, recipes
+from dpbt import recipes
 from dpbt.data.domains import Boolean, Nominal, Numeric
 from dpbt.learners.hypotheses.groves import GROVES
 from dpbt.learners.hypotheses.trees import TREES
 from dpbt.learners.random_tree import Grove
 from dpbt.learners.random_tree import shares as leaf_shares
 from dpbt.release import model as prediction
-from dpbt.reweighting import lazy_bregman
 
 DOMAIN = {"age": Numeric(0, 100, bins=10), "job": Nominal(("a", "b")), "member": Boolean()}
 ROWS = 120
@@ -204,15 +203,6 @@ def test_words_are_refused_where_attributes_are_codes(columns):
     assert "\ntree 1\n" in dpbt.explain(boosted, DOMAIN)
 
 
-def test_forests_side_by_side_refuse_rounds_that_wait_for_each_other(table):
-    recipe = MAKERS["forest"]()
-    keys = jax.random.split(jax.random.key(0))
-    coupled = recipe.learner._replace(coupled=True)
-    waits = dataclasses.replace(recipe, learner=coupled, reweighter=lazy_bregman())
-    with pytest.raises(ValueError, match="wait for each other"):
-        forests.fit(keys[0], table, waits, keys[1])
-
-
 def test_a_leaf_that_says_nothing_states_its_fallback():
     weights, fallback = np.array([[0, 0], [-1, -2], [3, 1]], np.int32), np.full(3, 0.25, np.float32)
     np.testing.assert_allclose(leaf_shares(weights, fallback, "zero"), [0.25, 0.25, 0.25])
@@ -225,7 +215,7 @@ def test_arguments_in_another_order_are_refused_by_name(table):
     with pytest.raises(ValueError, match="key, table, recipe"):
         dpbt.fit(jax.random.key(0), recipe, table)
     key, forest = jax.random.key(0), MAKERS["forest"]()
-    for fit in (dpbt.fit, dpbt.boost, forests.fit):
+    for fit in (dpbt.fit, dpbt.boost):
         for wrong in (recipe, {"cells": table.cells}, None):
             with pytest.raises(ValueError, match=r"expected a table.*order is key, table, recipe"):
                 fit(key, wrong, forest)
@@ -234,10 +224,8 @@ def test_arguments_in_another_order_are_refused_by_name(table):
         for wrong in (None, table, recipes.bdpe):
             with pytest.raises(ValueError, match=r"expected a recipe, as dpbt.recipes makes it"):
                 fit(key, table, wrong)
-    with pytest.raises(ValueError, match="memory_mb must be greater than 0, got 0"):
-        forests.fit(key, table, forest, None, 0)
-    with pytest.raises(ValueError, match="takes a recipe of random trees, got bdpe"):
-        forests.fit(key, table, recipe)
+    with pytest.raises(ValueError, match="memory must be greater than 0, got 0"):
+        dpbt.fit(key, table, forest, key, memory=0)
     for wrong in (None, table):
         with pytest.raises(ValueError, match=r"expected a transcript"):
             dpbt.replay(wrong, table, recipe)

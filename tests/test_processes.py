@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 import dpbt
-from dpbt import memory, passes, processes
 from dpbt.data import convert
+from dpbt.training import memory, passes, processes
 from tests import worker
 from tests.test_sweeps import finished, spawn
 
@@ -131,7 +131,7 @@ def test_rows_of_earlier_processes_count_first(tmp_path, bound):
         own = {name: column[rows] for name, column in columns.items()}
         folder = tmp_path / f"share{number}"
         found = convert.convert_columns(domain, own, labels[rows], folder, rows_per_block=170)
-        for block in passes._blocks(found, bound, 64, before):
+        for block in passes._slices(found, bound, 64, before):
             admitted = block.rows if block.admitted is None else min(block.admitted, block.rows)
             counted.append(admitted)
         before += sum(chunk.present for chunk in found.blocks)
@@ -145,13 +145,13 @@ def test_rows_have_places_after_those_of_earlier_processes(tmp_path):
     found = convert.convert_columns(
         domain, columns, labels, tmp_path / "t", capacity=350, rows_per_block=170
     )
-    blocks = list(passes._blocks(found, 1200, 64, before=600, place=2**33))
+    blocks = list(passes._slices(found, 1200, 64, before=600, place=2**33))
     expected = np.cumsum([2**33, *(block.rows for block in blocks)])[:-1]
     assert [block.place for block in blocks] == expected.tolist()
     place = processes.Place(before=600, present=900, capacity=1050, first=2**33 + 1)
-    room = memory.room_for(found, worker.rounds_of(domain), 2 * 2**30, 1)
+    room = memory.plan_for(found, worker.rounds_of(domain), 2 * 2**30, 1)
     with passes.Passes(found, worker.rounds_of(domain), room, tmp_path, place=place) as read:
-        assert passes._place_words(read._blocks[0]).tolist() == [2, 1]
+        assert passes._place_words(read._slices[0]).tolist() == [2, 1]
 
 
 def test_the_place_of_a_process_follows_the_room_of_those_before(monkeypatch):
@@ -169,7 +169,7 @@ def test_a_pass_counts_rows_after_those_of_earlier_processes(tmp_path):
     own = {name: column[rows] for name, column in columns.items()}
     table = convert.convert_columns(domain, own, labels[rows], tmp_path / "share")
     recipe = worker.rounds_of(domain)
-    room = memory.room_for(table, recipe, 2 * 2**30, 1)
+    room = memory.plan_for(table, recipe, 2 * 2**30, 1)
     place = processes.Place(before=1150, present=1750, capacity=1750, first=1150)
     with passes.Passes(table, recipe, room, tmp_path, place=place) as read:
         histogram = read.opening({}, jax.random.key(0)).totals["histogram"]

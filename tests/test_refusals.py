@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 import dpbt
-from dpbt import forests, recipes
+from dpbt import recipes
 from dpbt.analysis import audit
 from dpbt.base import Table
 from dpbt.data import domains
@@ -51,8 +51,8 @@ REFUSALS = {
     "fewer features": fitting(TREES, CELLS[:, :2], LABEL, LABEL),
     "rows and features exchanged": fitting(TREES, CELLS.T, LABEL, LABEL),
     "nothing asked": fitting(TREES, CELLS, LABEL, LABEL, asked=None),
-    "positions as integers": fitting(GROVE, CELLS.astype(int), LABEL, LABEL, fit=forests.fit),
-    "positions as text": fitting(GROVE, NAMES[:, None], LABEL, LABEL, fit=forests.fit),
+    "positions as integers": fitting(GROVE, CELLS.astype(int), LABEL, LABEL, fit=dpbt.fit),
+    "positions as text": fitting(GROVE, NAMES[:, None], LABEL, LABEL, fit=dpbt.fit),
     "features as bits": fitting(BALLS, SPLITS, LABEL, LABEL),
     "no numbers": fitting(BALLS, CELLS[:, :0].astype(np.float32), LABEL, LABEL, asked=None),
     "bits in a table": lambda: of_splits(NAMES[:, None], LABEL, LABEL),
@@ -74,7 +74,7 @@ def test_refusals_show_no_cell_and_no_number_of_rows(name, watch):
 def test_rows_to_predict_are_not_shown_either(watch):
     table = private_task().table
     model = dpbt.fit(KEY, table, TREES)
-    forest = forests.fit(KEY, table, GROVE, jax.random.key(2**31))
+    forest = dpbt.fit(KEY, table, GROVE, jax.random.key(2**31))
     for predict in (
         lambda rows: dpbt.predict(model, rows),
         lambda rows: dpbt.predict(forest, rows),

@@ -15,12 +15,12 @@ from dpbt.data.domains import Boolean, Nominal, Numeric
 from dpbt.data.targets import Labels
 from dpbt.learners import halfspace, oblivious_hypotheses, random_tree, trees
 from dpbt.learners.hypotheses.kind import Rows
-from dpbt.passes import Summed
 from dpbt.privacy.boundary import Site
 from dpbt.privacy.draws import Request, Total
 from dpbt.privacy.mechanisms import discrete_laplace
 from dpbt.privacy.mechanisms.scores import behind_best
 from dpbt.sklearn import PrivateBoostingClassifier
+from dpbt.training.passes import Summed
 from tests.leaving import BOUND, N, found_in, private_task
 
 DOMAIN = {"age": Numeric(0, 100, 3), "job": Nominal(("clerk", "zqxother")), "in": Boolean()}

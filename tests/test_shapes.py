@@ -6,10 +6,12 @@ import numpy as np
 import pytest
 
 import dpbt
-from dpbt import boosting, forests, recipes, shapes
+from dpbt import boosting, recipes
 from dpbt.base import MAX_ROWS
 from dpbt.data.questions import of_splits
 from dpbt.release import model as prediction
+from dpbt.training import fit as training_fit
+from dpbt.training import shapes
 
 
 def table_of(rows, splits=4, seed=0):
@@ -54,7 +56,7 @@ def test_a_fit_is_what_boost_learns_without_padding(name):
     jax.tree.map(np.testing.assert_array_equal, model.hypotheses, bare.hypotheses)
     jax.tree.map(np.testing.assert_array_equal, model.transcript, bare.transcript)
     if name in ("forest", "disjoint"):
-        batched = forests.fit(keys[0], table, recipe, keys[1])
+        batched = dpbt.fit(keys[0], table, recipe, keys[1])
         jax.tree.map(np.testing.assert_array_equal, model.hypotheses, batched.hypotheses)
 
 
@@ -68,7 +70,7 @@ def test_a_withheld_site_has_as_many_places_as_the_table():
 
 
 def test_rows_and_rounds_of_one_bucket_share_a_program():
-    compiled = boosting._boost._cache_size
+    compiled = training_fit._compiled._cache_size
     key, make = jax.random.key(0), MAKERS["bdpe"]
     dpbt.fit(key, table_of(90), make(90, 10))
     before = compiled()

@@ -28,6 +28,7 @@ from dpbt.sklearn import (
     PrivateForestClassifier,
     RepeatedReleaseWarning,
 )
+from dpbt.training import fit as training_fit
 from tests.odd import Frame
 from tests.tables import seeded
 
@@ -231,13 +232,13 @@ def test_no_rows_and_one_row_are_rows(rows):
 def test_no_shape_shows_the_number_of_rows(rows, monkeypatch):
     X, y = rows
     tables = []
-    learn = dpbt.boosting.fit
+    learn = training_fit.fit
 
     def watched(key, table, *others):
         tables.append(table)
         return learn(key, table, *others)
 
-    monkeypatch.setattr("dpbt.boosting.fit", watched)
+    monkeypatch.setattr("dpbt.sklearn.base.fit", watched)
     models = [boosting(rows=60).fit(X[:count], y[:count]).model_ for count in (0, 50)]
     for pair in (models, tables):
         one, two = ([leaf.shape for leaf in jax.tree.leaves(tree)] for tree in pair)

@@ -15,6 +15,7 @@ from dpbt.data.questions import of_splits, splits_of
 from dpbt.learners import greedy_tree, halfspace, one_rule, random_tree, top_down_tree
 from dpbt.privacy import accounting, boundary, mechanisms, slickness
 from dpbt.recipes.smooth import halfspace_settings
+from dpbt.training import fit as training_fit
 from experiments.common import smooth_bounds
 from tests import reference_smooth
 from tests.noise import scales
@@ -244,7 +245,7 @@ def test_one_program_serves_every_setting_and_vmap_is_a_loop(small_table):
         return dpbt.fit(jax.random.key(1), small_table, recipe)
 
     go()
-    before = boosting._boost._cache_size()
+    before = training_fit._compiled._cache_size()
     for changes in (
         {"epsilon": np.inf},
         {"density": 0.7},
@@ -253,7 +254,7 @@ def test_one_program_serves_every_setting_and_vmap_is_a_loop(small_table):
         {"delta": 1e-5},
     ):
         go(**changes)
-    assert boosting._boost._cache_size() == before
+    assert training_fit._compiled._cache_size() == before
     recipe = recipes.lazybb_rules(epsilon=[1.0, 20.0], rows=77, rounds=4, density=[0.3, 0.6])
 
     def rules_of(one):

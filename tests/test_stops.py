@@ -10,9 +10,10 @@ import numpy as np
 import pytest
 
 import dpbt
-from dpbt import chunked, processes
-from dpbt.checkpoints import RUN, Checkpoint, under_key
 from dpbt.data.convert import convert_columns
+from dpbt.training import blocks as in_blocks
+from dpbt.training import processes
+from dpbt.training.checkpoint import RUN, Checkpoint, under_key
 from tests import test_chunks as chunk_tests
 from tests import worker
 from tests.test_chunk_commands import FIT, convert, files, interrupted, refused, run
@@ -71,7 +72,7 @@ def test_two_processes_with_one_table_are_refused(tmp_path, monkeypatch):
     monkeypatch.setattr(jax, "process_count", lambda: 2)
     monkeypatch.setattr(processes, "gathered", lambda own: np.stack([np.asarray(own)] * 2))
     with pytest.raises(ValueError, match="two processes were given the same table"):
-        chunked.check(KEY, table, worker.rounds_of(domain))
+        in_blocks.check(KEY, table, worker.rounds_of(domain))
 
 
 # The command line.
@@ -178,11 +179,9 @@ def test_a_filter_pays_once_for_a_run_that_goes_on(tmp_path):
     whole = found.path(1).read_bytes()
     found.path(1).write_bytes(bytes([whole[0] ^ 1]) + whole[1:])
     with pytest.raises(ValueError, match="changed or damaged"):
-        budget.fit_chunks(key, found, recipe, checkpoint=kept)
-    with pytest.raises(ValueError, match="fit_chunks of a filter"):
-        budget.fit(key, found, recipe)
+        dpbt.fit(key, found, recipe, checkpoint=kept, filter=budget)
     with pytest.raises(ValueError, match="recipe for 1000"):
-        budget.fit_chunks(key, found, chunk_tests.recipe_for("two", 1000))
+        dpbt.fit(key, found, chunk_tests.recipe_for("two", 1000), filter=budget)
     assert budget.spent == 0
     found.path(1).write_bytes(whole)
 
@@ -191,7 +190,7 @@ def test_a_filter_pays_once_for_a_run_that_goes_on(tmp_path):
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        budget.fit_chunks(key, found, recipe, checkpoint=kept, progress=stop)
+        dpbt.fit(key, found, recipe, checkpoint=kept, progress=stop, filter=budget)
     spent = budget.spent
     assert spent > 0
     _, others = chunk_tests.pair(tmp_path / "u", "two", 650)
@@ -202,8 +201,8 @@ def test_a_filter_pays_once_for_a_run_that_goes_on(tmp_path):
     ):
         for again in range(2):  # the folder of a refused run is no proof of a payment
             with pytest.raises(ValueError, match="a key of its own"):
-                budget.fit_chunks(key, table, other, checkpoint=tmp_path / "other")
+                dpbt.fit(key, table, other, checkpoint=tmp_path / "other", filter=budget)
             assert not list((tmp_path / "other").iterdir()), again
-    again = budget.fit_chunks(key, found, recipe, checkpoint=kept)
-    chunk_tests.assert_same(dpbt.fit_chunks(key, found, recipe), again)
+    again = dpbt.fit(key, found, recipe, checkpoint=kept, filter=budget)
+    chunk_tests.assert_same(dpbt.fit(key, found, recipe), again)
     assert budget.spent == spent

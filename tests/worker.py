@@ -17,10 +17,12 @@ import jax
 import numpy as np
 
 import dpbt
-from dpbt import chunked, processes, recipes
+from dpbt import recipes
 from dpbt.data import blocks
 from dpbt.sweeps import plan, runner
 from dpbt.sweeps.meshes import gathered
+from dpbt.training import fit as training_fit
+from dpbt.training import processes
 from experiments.common import protocols
 from experiments.common.cache import use_compilation_cache
 from tests.conftest import random_table
@@ -114,7 +116,7 @@ CHUNKED = {"oblivious": rounds_of, "forest": forest_of, "trees": trees_of}
 def learned(folder, process, seconds, name):
     """A digest of what a process learns from its folder of chunks, waiting after every round."""
     table = blocks.open_folder(folder / f"share{process}")
-    model = chunked.learn(
+    model = training_fit.learn(
         processes.shared_key(jax.random.key(4 + process)),
         table,
         CHUNKED[name](table.domain),

@@ -10,7 +10,8 @@ import sys
 import jax
 
 import dpbt
-from dpbt import processes, recipes
+from dpbt import recipes
+from dpbt.training import processes
 
 address, count, number, folder, rows = sys.argv[1:]
 jax.distributed.initialize(address, int(count), int(number))
@@ -18,7 +19,7 @@ jax.distributed.initialize(address, int(count), int(number))
 table = dpbt.blocks.open_folder(folder)
 key = processes.shared_key(dpbt.fresh_key())  # that of the first process, on all
 recipe = recipes.auto(epsilon=1.0, delta=1e-6, rows=int(rows), domain=table.domain)
-model = dpbt.fit_chunks(key, table, recipe)
+model = dpbt.fit(key, table, recipe)
 
 if number == "0":
     model.save("model.json", domain=table.domain)

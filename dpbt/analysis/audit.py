@@ -18,13 +18,13 @@ import numpy as np
 
 from dpbt.analysis.neighbours import Neighbours, label_flips, neighbours, whole_domain
 from dpbt.base import ADD_REMOVE, AnyArray, Array, Recipe, Relation, Table, Transcript
-from dpbt.boosting import boost, step_divergences, transcript_log_prob
-from dpbt.checks import check_run
 from dpbt.data.questions import of_splits, same
 from dpbt.privacy import keys
 from dpbt.privacy.keys import pair
 from dpbt.privacy.mechanism import StepLoss
 from dpbt.privacy.pricing import ledger
+from dpbt.training.boosting import boost, step_divergences, transcript_log_prob
+from dpbt.training.checks import check_run
 from dpbt.validate import positive, whole
 
 __all__ = [

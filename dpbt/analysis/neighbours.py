@@ -10,11 +10,11 @@ import numpy as np
 
 from dpbt.base import ADD_REMOVE, NUMBER, REPLACE_ONE, Relation, Table
 from dpbt.base import relation as to_relation
-from dpbt.checks import check_table
 from dpbt.data import domains
 from dpbt.data.domains import Domain
 from dpbt.data.targets import Target, response_of
 from dpbt.public import without_values
+from dpbt.training.checks import check_table
 
 
 class Neighbours(NamedTuple):

@@ -5,6 +5,7 @@ import contextlib
 import json
 import os
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -18,11 +19,11 @@ from dpbt.storage import write_whole
 
 if TYPE_CHECKING:
     from dpbt.base import Array, Recipe
-    from dpbt.checkpoints import Checkpoint
-    from dpbt.chunked import Progress
     from dpbt.data.blocks import BlockTable
     from dpbt.privacy.filter import Filter
     from dpbt.release.model import Model
+    from dpbt.training.blocks import Progress
+    from dpbt.training.checkpoint import Checkpoint
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -66,8 +67,8 @@ def model_of(
     """
     import jax
 
-    from dpbt import chunked
     from dpbt.privacy import keys
+    from dpbt.training import blocks as in_blocks
 
     with of_input():
         table = inputs.opened(options.file, domain, label)
@@ -78,12 +79,13 @@ def model_of(
             )
     with of_input():
         known, public_key = keys.pair(jax.random.key(0))  # before a key is made
-        chunked.check(known, table, recipe, public_key)
-        chunked.room_of(table, recipe, _memory(options))
+        in_blocks.Run(known, table, recipe, public_key, _memory(options))
     with contextlib.ExitStack() as stack:
         kept = None
         if options.checkpoint is None:
             pair = _new_pair(options)
+            with of_input():
+                noise = _noise_key(pair, table)
         else:
             folder = Path(options.checkpoint)
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -91,7 +93,9 @@ def model_of(
                 stack.enter_context(storage.held(folder))
                 begun = _has_run(folder)
                 pair = _kept_pair(options, recipe, table, begun)
-                kept = chunked.checkpoint_of(folder, pair.key, recipe, table, pair.public_key)
+                noise = _noise_key(pair, table)
+                run = in_blocks.Run(noise, table, recipe, pair.public_key, _memory(options))
+                kept = run.checkpoint(folder)
                 if options.seed is None:
                     _mark_begun(_key_path(options))
 
@@ -99,7 +103,8 @@ def model_of(
             words = "--seed makes the noise, and whoever knows it can subtract it; release private"
             print(f"warning: research key: {words} rows without it", file=sys.stderr)
         try:
-            return _learned(options, pair, table, recipe, kept, budget)
+            pay = None if budget is None else budget.paying(recipe, pair.key)
+            return _learned(options, noise, table, recipe, pair.public_key, kept, pay)
         except InputError:
             if kept is not None and kept.given_up:
                 forget(options)  # of a refused payment, whose folder is left to another run
@@ -108,24 +113,21 @@ def model_of(
 
 def _learned(
     options: argparse.Namespace,
-    pair: "Pair",
+    key: "Array",
     table: "BlockTable",
     recipe: "Recipe",
+    public_key: "Array",
     kept: "Checkpoint | None",
-    budget: "Filter | None",
+    pay: Callable[[str | None], None] | None,
 ) -> "Model":
     """Learn, and show how far it is on a terminal.
 
     Raises:
         InputError: for what a fit refuses, and for what the filter cannot pay.
     """
-    from dpbt import chunked
-    from dpbt.data import tables
+    from dpbt.training import fit
 
     shown = sys.stderr.isatty()
-    blocks = (block._replace(cells=block.cells.T) for block in table.pieces(BLOCK_ROWS))
-    with of_input():
-        noise = tables.noise_key(pair.key, blocks)
 
     def progress(state: "Progress") -> None:
         if shown:
@@ -134,19 +136,27 @@ def _learned(
 
     try:
         with of_input():
-            return chunked.learn(
-                noise,
+            return fit.learn(
+                key,
                 table,
                 recipe,
-                pair.public_key,
+                public_key,
                 memory=_memory(options),
                 checkpoint=kept,
                 progress=progress,
-                ready=None if budget is None else budget.paying(recipe, pair.key),
+                pay=pay,
             )
     finally:
         if shown:
             print("\r\033[K", end="", file=sys.stderr, flush=True)
+
+
+def _noise_key(pair: "Pair", table: "BlockTable") -> "Array":
+    """The key of the noise, which follows from the rows too."""
+    from dpbt.data import tables
+
+    blocks = (block._replace(cells=block.cells.T) for block in table.pieces(BLOCK_ROWS))
+    return tables.noise_key(pair.key, blocks)
 
 
 def _memory(options: argparse.Namespace) -> int:
@@ -163,7 +173,7 @@ def goes_on(options: argparse.Namespace) -> bool:
 
 def _has_run(folder: Path) -> bool:
     """Whether a checkpoint names a run, or has releases of one."""
-    from dpbt.checkpoints import RELEASES, RUN
+    from dpbt.training.checkpoint import RELEASES, RUN
 
     return any((folder / name).exists() for name in (RUN, RELEASES))
 
@@ -222,7 +232,7 @@ def _new_pair(options: argparse.Namespace) -> Pair:
 
 def _run_of(pair: Pair, recipe: "Recipe", table: "BlockTable") -> str:
     """A hash under the key that names the public key, the recipe and the table of a run."""
-    from dpbt.checkpoints import public_words, recipe_words, under_key
+    from dpbt.training.checkpoint import public_words, recipe_words, under_key
 
     public = public_words(pair.public_key, "")
     return under_key(pair.key, public, recipe_words(recipe), table.identity)

@@ -80,10 +80,10 @@ def run(options: argparse.Namespace) -> None:
     with output.working("making the table"):
         import jax
 
-        from dpbt import boosting, checks, forests, tuning
+        from dpbt import tuning
         from dpbt.data import tables
         from dpbt.privacy import keys
-        from dpbt.recipes import named
+        from dpbt.training import checks, fit
 
         private = dpbt.table(
             domain,
@@ -107,13 +107,12 @@ def run(options: argparse.Namespace) -> None:
     if options.seed is not None:
         words = "--seed makes the noise, and whoever knows it can subtract it; release private rows"
         print(f"warning: research key: {words} without it", file=sys.stderr)
-    learn = forests.learn if options.recipe in named.FORESTS else boosting.learn
     with output.working("learning; this compiles first"):
         if options.recipe == inputs.TUNED:
             warnings.simplefilter("ignore", keys.ResearchKeyWarning)  # it is said above
             model = tuning.tune(key, private, recipes, tuning.selection(), public_key).model
         else:
-            model = learn(key, private, recipes[0], public_key)
+            model = fit.learn(key, private, recipes[0], public_key)
         jax.block_until_ready(model.hypotheses)
     _finish(options, path, model, domain, label, budget)
 

@@ -141,7 +141,7 @@ def check(table: Table) -> None:
     if rows > MAX_ROWS:
         raise ValueError(
             f"a table in memory has at most {MAX_ROWS} rows, and this one has more; write it in "
-            "blocks by dpbt.convert, and learn by dpbt.fit_chunks"
+            "blocks by dpbt.convert, and learn by dpbt.fit"
         )
     if cells.dtype == jnp.float32:
         if questions is not None:

@@ -57,7 +57,7 @@ def random_forest(
     Args:
         epsilon: the total budget (the paper's eta), above 0. Infinite means exact counts.
         rows: m. Under add/remove a public bound on the number of rows; under replace-one their
-            public number. A table in chunks may have up to 2^40 (`dpbt.fit_chunks`).
+            public number. A table in chunks may have up to 2^40 (`dpbt.fit`).
         delta: 0 for a pure guarantee; else in (0, 1), with rounded Gaussian noise through GDP
             (tight).
         rounds: k, the number of trees. Settings of different k share a program. With `disjoint`, k

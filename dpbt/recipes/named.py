@@ -24,4 +24,4 @@ FORESTS: Mapping[str, Callable[..., Recipe]] = {
     "rf_l": rf_l,
     "rf_e": rf_e,
 }
-"""Recipes that `forests.fit` runs."""
+"""Recipes that `dpbt.fit` runs."""

@@ -382,7 +382,7 @@ def _with_jax(kind: Kind, arrays: tuple[Any, Any], rows: Rows, what: Callable) -
     import jax
     from jax.core import Tracer
 
-    from dpbt import shapes
+    from dpbt.training import shapes
 
     cells, count = rows.cells, rows.cells.shape[0]
     if not isinstance(cells, Tracer):

@@ -12,8 +12,8 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 import dpbt
-from dpbt import boosting, tuning
-from dpbt.base import Array, Recipe, Table, Transcript
+from dpbt import tuning
+from dpbt.base import Recipe, Transcript
 from dpbt.data import domains, tables
 from dpbt.data.declarations import Answers, Reading, declared
 from dpbt.data.domains import Domain, Label
@@ -30,6 +30,7 @@ from dpbt.sklearn.inputs import (
     owner_report_of,
     table_of,
 )
+from dpbt.training.fit import fit
 
 _STATED = {
     "epsilon": "it is the total budget, such as 1.0",
@@ -83,9 +84,6 @@ class PrivateEstimator(BaseEstimator):
         """
         raise NotImplementedError
 
-    def _learn(self, key: Array, table: Table, recipe: Recipe, public_key: Array) -> Model:
-        return boosting.fit(key, table, recipe, public_key)
-
     def _fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """`fit`, which the classes of estimators describe.
 
@@ -125,7 +123,7 @@ class PrivateEstimator(BaseEstimator):
         if len(recipes) > 1:
             model = tuning.tune(key, private, recipes, tuning.selection(), public_key).model
         else:
-            model = self._learn(key, private, recipes[0], public_key)
+            model = fit(key, private, recipes[0], public_key)
         self._warn()
 
         # The release.

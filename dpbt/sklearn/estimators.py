@@ -6,8 +6,6 @@ import numpy as np
 from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.utils.metaestimators import available_if
 
-from dpbt import forests
-from dpbt.base import Array, Recipe, Table
 from dpbt.data.declarations import Answers, answers_of, range_of
 from dpbt.data.domains import Label
 from dpbt.data.targets import in_units
@@ -220,9 +218,6 @@ class PrivateForestClassifier(_PrivateClassifier):
     def decision_function(self, X: Any) -> np.ndarray:
         """float64[N]: the mean share of `classes_[1]` less 1/2; above 0 means that class."""
         return self.predict_proba(X)[:, 1] - 0.5
-
-    def _learn(self, key: Array, table: Table, recipe: Recipe, public_key: Array) -> models.Model:
-        return forests.fit(key, table, recipe, public_key)
 
 
 class PrivateBoostingRegressor(RegressorMixin, PrivateEstimator):

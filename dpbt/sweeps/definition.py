@@ -12,8 +12,8 @@ import jax
 import numpy as np
 
 from dpbt.base import BINARY, Recipe, Table
-from dpbt.checks import check_same_rows
 from dpbt.public import without_values
+from dpbt.training.checks import check_same_rows
 from dpbt.validate import shown, whole
 
 Value = str | int | float | bool
@@ -60,7 +60,7 @@ class Task(NamedTuple):
         test: bool[F, N], the rows to test on.
         arguments: what the recipe's maker needs to know of the table, such as its public `rows`.
             The results hold them, so they must be public. Where an evaluation has more than `rows`
-            rows to train on, only the first `rows` count (`rounds.admitted`).
+            rows to train on, only the first `rows` count (`step.admitted`).
     """
 
     name: str

@@ -21,7 +21,6 @@ import jax.numpy as jnp
 import numpy as np
 
 from dpbt.base import CELLS, Questions, Recipe, Table
-from dpbt.boosting import boost
 from dpbt.sweeps.definition import (
     Block,
     Setting,
@@ -33,6 +32,7 @@ from dpbt.sweeps.definition import (
     setting_id,
     shape_of,
 )
+from dpbt.training.boosting import boost
 from dpbt.validate import floats, shown
 
 

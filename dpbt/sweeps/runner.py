@@ -28,10 +28,7 @@ import numpy as np
 from jax.sharding import Mesh, PartitionSpec
 from jax.stages import Compiled, Wrapped
 
-from dpbt import compiling
 from dpbt.base import Array, Recipe, Table
-from dpbt.boosting import boost
-from dpbt.checks import check_precision
 from dpbt.privacy.keys import pair
 from dpbt.sweeps import storage
 from dpbt.sweeps.definition import Sweep, Task, checked_tasks, setting_id
@@ -45,6 +42,9 @@ from dpbt.sweeps.meshes import (
     shard_rows,
 )
 from dpbt.sweeps.plan import Group, common_shapes, groups, id_words, lane_bytes, together, word
+from dpbt.training import compiling
+from dpbt.training.boosting import boost
+from dpbt.training.checks import check_precision
 from dpbt.validate import as_path, positive, shown
 
 MEMORY_MB = 64

@@ -11,11 +11,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dpbt import boosting, checks, rounds, shapes
 from dpbt.base import Array, Noise, Program, Recipe, Release, Table, Transcript, View
 from dpbt.privacy import accounting, boundary, keys
 from dpbt.privacy.accounting import RunCount
 from dpbt.release.model import Model
+from dpbt.training import boosting, checks, fit, shapes, step
 from dpbt.tuning import scores
 from dpbt.tuning.selections import Plan, Selection, plan, settings_of
 
@@ -109,9 +109,9 @@ def tune(
     best = _best_of_all(root, _parts(table, selection), roomy, made, public_key)
 
     bare = boosting.without_rows(table)
-    hypotheses = _rebuilt(best.transcript, bare, roomy[best.candidate])
+    hypotheses, intercept = _rebuilt(best.transcript, bare, roomy[best.candidate])
     recipe, kind = single[best.candidate], keys.kind(key)
-    model = boosting.model_of(hypotheses, best.transcript, recipe, table, False, kind)
+    model = fit.model_of(hypotheses, best.transcript, recipe, table, False, kind, intercept)
     kept = made.choice, accounting.line_record(made.line)
     model = dataclasses.replace(model, choice=kept)
     keys.warn_of_research(key)
@@ -119,7 +119,7 @@ def tune(
     return Tuned(model, best.candidate, shown, best.release)
 
 
-_rebuilt = jax.jit(boosting.hypotheses_of)
+_rebuilt = jax.jit(boosting.rebuilt)
 
 
 def _with_room(single: Sequence[Recipe]) -> list[Recipe]:
@@ -249,7 +249,7 @@ def one_run(
     """
     fit_key, score_key = jax.random.split(key)
     boosted = boosting.boost(fit_key, parts.taught, recipe, public_key)
-    present = rounds.admitted(parts.scored.present, recipe)
+    present = step.admitted(parts.scored.present, recipe)
     read = parts.scored._replace(present=present)
     view = View(read, boosted.scores, budget, recipe.public())
     release = boundary.sample(program, score_key, None, view)

@@ -8,7 +8,7 @@ alone and is post-processing.
 import collections
 import functools
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -18,22 +18,22 @@ from dpbt.base import (
     UNSPLIT,
     AnyArray,
     Array,
-    Prepared,
-    Public,
     Recipe,
     Release,
     Table,
     Transcript,
+    View,
     dtype_and_rank,
 )
-from dpbt.checks import check_transcript
 from dpbt.data.domains import Domain, predicates
 from dpbt.data.questions import as_array
 from dpbt.learners import trees
 from dpbt.privacy import keys
 from dpbt.privacy.accounting import align
 from dpbt.release.model import Model, decision_function, model_of
-from dpbt.rounds import prepared_table, run_rounds
+from dpbt.training.boosting import run
+from dpbt.training.checks import check_transcript
+from dpbt.training.step import prepared_table
 from dpbt.validate import whole
 
 
@@ -61,17 +61,17 @@ def advantages(transcript: Transcript, table: Table, recipe: Recipe) -> Array:
         raise ValueError("edges are of two classes, and the table has another target")
     sign = jnp.where(prepared.target, 1.0, -1.0)
 
-    def judge(
-        release: Release, tables: Sequence[Prepared], weights: list[Array], public: Public
-    ) -> tuple[Release, Array]:
+    def judge(part: str, release: Release, views: Sequence[View]) -> tuple[Release, Any]:
+        if part != "rounds":
+            return release, None
+        rows, weights, _, public = views[0]
         hypothesis = learner.hypothesis(release, recipe.budget, public)
-        answer = jnp.clip(learner.hypotheses.predict(hypothesis, tables[0]), -1, 1)
-        measure = jnp.where(prepared.present, weights[0], 0)
+        answer = jnp.clip(learner.hypotheses.predict(hypothesis, rows), -1, 1)
+        measure = jnp.where(prepared.present, weights, 0)
         edge = jnp.sum(measure * sign * answer) / jnp.maximum(jnp.sum(measure), 1)
         return release, edge / 2
 
-    recorded = transcript.rounds
-    return run_rounds(recipe, transcript.prologue, [prepared], judge, recorded)[1]
+    return run(recipe, [prepared], judge, transcript).kept.rounds
 
 
 def margins(model: Model, rows: Array | Table, target: AnyArray) -> np.ndarray:

@@ -15,7 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 
 import dpbt
-from dpbt import boosting, forests, recipes, tuning
+from dpbt import boosting, recipes, tuning
 from dpbt.base import Recipe, Table
 from dpbt.privacy import keys
 from dpbt.release.answers import probability_of
@@ -153,7 +153,7 @@ def _forest(study: Study, split: int, epsilon: float, delta: float) -> Found:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", keys.ResearchKeyWarning)
         start = time.perf_counter()
-        model = jax.block_until_ready(forests.fit(noise_key, table, recipe, public_key))
+        model = jax.block_until_ready(dpbt.fit(noise_key, table, recipe, public_key))
         seconds = time.perf_counter() - start
 
     every = np.asarray(dpbt.predict_proba(model, table))

@@ -19,8 +19,9 @@ from dp_accounting.pld import privacy_loss_distribution
 from scipy.optimize import brentq
 
 import dpbt
-from dpbt import boosting, recipes
+from dpbt import recipes
 from dpbt.privacy import accounting
+from dpbt.training import fit as training_fit
 from experiments.common import commands, data, pages, results, tables, timing
 from experiments.common.results import Line
 from experiments.comparisons.study import BINS
@@ -102,7 +103,7 @@ def times(folder: str | Path | None) -> list[Line]:
     rows = table.cells.shape[0]
     recipe = recipes.auto(epsilon=EPSILON, delta=DELTA, rows=rows, domain=dataset.domain)
     recipe = dataclasses.replace(recipe, rounds=np.int32(64), capacity=64)
-    model = boosting.learn(key, table, recipe)
+    model = training_fit.learn(key, table, recipe)
     round_keys = jax.random.split(key, 64)
 
     @jax.jit
@@ -110,7 +111,7 @@ def times(folder: str | Path | None) -> list[Line]:
         return jax.lax.map(lambda key: jax.random.bits(key, (rows,), np.uint8).sum(), keys)
 
     each: dict[str, Callable[[int], Any]] = {
-        "a fit": lambda _: boosting.learn(key, table, recipe).hypotheses,
+        "a fit": lambda _: training_fit.learn(key, table, recipe).hypotheses,
         "its scores": lambda _: dpbt.decision_function(model, table),
         "a coin of 8 bits": lambda _: coins(round_keys),
     }

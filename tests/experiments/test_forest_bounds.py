@@ -11,7 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dpbt import forests, recipes
+import dpbt
+from dpbt import recipes
 from dpbt.base import Table
 from dpbt.data.domains import positions
 from dpbt.learners.hypotheses import groves
@@ -89,7 +90,7 @@ def test_theorems_5_1_and_5_2_hold_on_real_data(data_folder, name, depth):
     numbers = jnp.asarray(positions(dataset.domain, dataset.columns, codes=True))
     table = Table(numbers, dataset.table.target, dataset.table.present)
     recipe = recipes.random_forest(epsilon=np.inf, rows=len(dataset.label), rounds=31, depth=depth)
-    model = forests.fit(KEYS[0], table, recipe, KEYS[1])
+    model = dpbt.fit(KEYS[0], table, recipe, KEYS[1])
     trees = jax.tree.map(lambda x: x[:, 0], model.hypotheses)
     label, present = jnp.asarray(table.target), jnp.asarray(table.present)
     found = forest_bounds.points(groves.routes(trees, table.cells), label, present, 2**depth)

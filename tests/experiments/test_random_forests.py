@@ -12,13 +12,13 @@ import numpy as np
 import pytest
 
 import dpbt
-from dpbt import forests, recipes
+from dpbt import recipes
 from dpbt.data.domains import Numeric
 from dpbt.learners import random_tree
 from dpbt.learners.hypotheses import groves
 from dpbt.release import answers as prediction
 from experiments import __main__ as command_line
-from experiments.common import data, forest_bounds
+from experiments.common import data, forest_bounds, structures
 from experiments.papers.bojarski_2014 import grid as grids
 from experiments.papers.bojarski_2014 import lines, settings
 from experiments.papers.bojarski_2014 import rows as rows_of
@@ -47,8 +47,8 @@ def test_the_grid_is_a_loop_over_trees_but_for_rows_in_empty_leaves(rows):
     )
     shares = np.full((3, 2, 100), np.nan)
     for j, tree_key in enumerate(jax.random.split(jax.random.split(key, 3)[0], 3)):
-        tree = forests.structure(tree_key, 4, 3)
-        heap, count = forests.weights_at_all_heights(tree, random_tree.prepare(table))
+        tree = structures.structure(tree_key, 4, 3)
+        heap, count = structures.weights_at_all_heights(tree, random_tree.prepare(table))
         for h, height in enumerate(heights):
             counts = np.asarray(count)[np.asarray(heap[height])[held]]
             with np.errstate(invalid="ignore"):
@@ -99,7 +99,7 @@ def test_private_errors_of_the_grid_are_those_of_the_library_on_average(rows):
 
             def one(key):
                 noise_key, public_key = dpbt.keys.pair(key)
-                trees = forests.grow(noise_key, table, recipe, public_key, 1)[1]
+                trees = dpbt.boost(noise_key, table, recipe, public_key).hypotheses
                 theta, coins = groves.theta(trees, tested.position), jax.random.fold_in(key, 9)
                 answers = [prediction.vote(theta, rule, coins) for rule in prediction.VOTINGS]
                 return jnp.stack([jnp.mean(answer != tested.target) for answer in answers])

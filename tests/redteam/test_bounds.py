@@ -8,11 +8,12 @@ import numpy as np
 import pytest
 
 import dpbt
-from dpbt import boosting, forests, recipes, rounds
-from dpbt.base import Table, Transcript
+from dpbt import boosting, recipes
+from dpbt.base import Table
 from dpbt.data.questions import of_splits, splits_of
 from dpbt.sweeps import plan, runner
 from dpbt.sweeps.storage import load_columns
+from dpbt.training import step
 from tests.redteam.attacks import GRID, class_counts
 from tests.tables import random_features, random_table
 
@@ -119,8 +120,6 @@ def test_rows_beyond_the_bound_change_no_release(name):
     keys = jax.random.split(jax.random.key(3))
 
     def grown(table, recipe):
-        if name == "forest":
-            return Transcript({}, forests.grow(keys[0], table, recipe, keys[1])[0], {})
         return dpbt.boost(keys[0], table, recipe, keys[1]).transcript
 
     two = jax.tree.map(lambda *leaves: jnp.stack(leaves), *[recipe, recipe])
@@ -164,7 +163,7 @@ def test_a_fit_beyond_the_bound_is_refused_and_the_private_number_is_not_said(re
     for fit in (
         lambda: dpbt.fit(key, table, recipe),
         lambda: dpbt.fit(key, table, forest, public),
-        lambda: forests.fit(key, table, forest, public),
+        lambda: dpbt.fit(key, table, forest, public),
     ):
         with pytest.raises(ValueError, match="rows") as refused:
             fit()
@@ -199,4 +198,4 @@ def test_a_bound_of_no_number_counts_no_row():
     table = random_table(1, 20, 2)
     recipe = recipes.bdpe(epsilon=1.0, rows=20, rounds=1, depth=1)
     nothing = dataclasses.replace(recipe, rows=np.float32("nan"))
-    assert not np.any(rounds.admitted(table.present, nothing))
+    assert not np.any(step.admitted(table.present, nothing))

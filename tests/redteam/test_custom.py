@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import dpbt
-from dpbt import boosting, forests, losses, recipes, reweighting
+from dpbt import boosting, losses, recipes, reweighting
 from dpbt.base import ADD_REMOVE, Noise, Prologue
 from dpbt.learners import one_rule, random_tree, trees
 from dpbt.privacy import boundary, mechanisms
@@ -129,7 +129,7 @@ def test_forests_side_by_side_are_what_fit_learns_or_refused():
     )
     keys = jax.random.split(jax.random.key(0))
     with pytest.raises(ValueError, match="wait for each other"):
-        forests.fit(keys[0], one_split(), recipe, keys[1])
+        dpbt.fit(keys[0], one_split(), recipe, keys[1])
 
 
 BAD_LINES = {

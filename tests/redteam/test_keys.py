@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import dpbt
-from dpbt import boosting, forests, losses, recipes, reweighting
+from dpbt import boosting, losses, recipes, reweighting
 from dpbt.base import Table
 from dpbt.data.questions import of_splits
 from dpbt.privacy import boundary, mechanisms
@@ -77,7 +77,7 @@ def test_one_key_with_two_forests_gives_no_counts():
     pairs, truth = [], []
     for seed in range(KEYS):
         models = [
-            forests.fit(
+            dpbt.fit(
                 jax.random.key(seed),
                 table,
                 recipes.random_forest(epsilon=epsilon, depth=1, **FIXED),
@@ -140,9 +140,7 @@ def test_two_learners_of_one_budget_do_not_share_noise():
         found = []
         for public, negative in ((1001, "zero"), (1002, "uniform")):
             recipe = recipes.random_forest(epsilon=0.1, depth=2, negative=negative, **FIXED)
-            release = forests.fit(
-                jax.random.key(seed), table, recipe, jax.random.key(public)
-            ).releases
+            release = dpbt.fit(jax.random.key(seed), table, recipe, jax.random.key(public)).releases
             found.append(np.asarray(release["leaf"], np.int64).reshape(-1))
         # All counts are multiples of GRID, so a shared noise leaves multiples of GRID.
         same += np.all((found[0] - found[1]) % GRID == 0)
@@ -209,7 +207,7 @@ def test_a_search_for_the_seed_finds_the_public_key_alone():
     """All seeds of 16 bits are tried on what was published; no noise follows from the find."""
     table, recipe = one_split(), recipes.random_forest(epsilon=0.1, depth=2, **FIXED)
     noise_seed, public_seed = 31_337, 54_321
-    model = forests.fit(jax.random.key(noise_seed), table, recipe, jax.random.key(public_seed))
+    model = dpbt.fit(jax.random.key(noise_seed), table, recipe, jax.random.key(public_seed))
     published = model.releases["threshold"][0]
 
     def hit(seed):
@@ -221,7 +219,7 @@ def test_a_search_for_the_seed_finds_the_public_key_alone():
     # Whoever has the public key refits with it in the place of the secret one.
     found = jax.random.key(int(hits[0]))
     for guess in (found, *jax.random.split(found), jax.random.fold_in(found, 0)):
-        again, _ = forests.grow(guess, table, recipe, found)
+        again = dpbt.boost(guess, table, recipe, found).transcript.rounds
         difference = np.asarray(again["leaf"] - model.releases["leaf"], np.int64)
         assert np.any(difference % GRID != 0)  # false alarm: 4 * 127**-8
 
@@ -233,7 +231,7 @@ PUBLIC = ("attribute", "threshold", "fallback")
 def test_public_structure_and_noise_have_nothing_in_common(disjoint):
     table = one_split()
     recipe = recipes.random_forest(epsilon=0.1, rows=400, rounds=3, depth=2, disjoint=disjoint)
-    grow = jax.jit(lambda key, public: forests.grow(key, table, recipe, public)[0])
+    grow = jax.jit(lambda key, public: dpbt.boost(key, table, recipe, public).transcript.rounds)
     one, two = jax.random.key(1), jax.random.key(2)
     here, other_noise, other_public = grow(one, two), grow(two, two), grow(one, one)
     for site in PUBLIC:
@@ -256,7 +254,7 @@ def test_a_public_key_is_needed_and_must_be_another():
     with pytest.raises(ValueError, match="give public_key"):
         dpbt.boost(key, table, recipe)
     with pytest.raises(ValueError, match="independent of key"):
-        forests.fit(key, table, recipe, key)
+        dpbt.fit(key, table, recipe, key)
     with pytest.raises(ValueError, match="independent of key"):
         dpbt.fit(key, table, recipe, jax.random.clone(key))
 

@@ -7,11 +7,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dpbt import forests, recipes
+from dpbt import recipes
 from dpbt.base import Array, Table
 from dpbt.learners import random_tree
 from dpbt.privacy import mechanisms
-from experiments.common import protocols
+from experiments.common import protocols, structures
 from experiments.common.progress import Progress
 
 NEGATIVE = random_tree.NEGATIVE
@@ -111,7 +111,7 @@ def grid_errors(
 
     This is a shortcut for an experiment and not a release. The noise comes from
     `mechanisms.laplace` directly and not through a weak learner's `draw`. So no ledger counts it,
-    and no transcript of it can be replayed or audited. `forests.fit` releases forests; a test
+    and no transcript of it can be replayed or audited. `dpbt.fit` releases forests; a test
     compares the two in distribution, and would notice another scale of the noise.
 
     Args:
@@ -134,8 +134,8 @@ def grid_errors(
     shift = jnp.asarray([o - (2**h - 1) for o, h in zip(offset, heights, strict=True)], jnp.int32)
 
     def grow(tree_key):
-        tree = forests.structure(tree_key, max(heights), rows.position.shape[1])
-        heap, count = forests.weights_at_all_heights(tree, rows)
+        tree = structures.structure(tree_key, max(heights), rows.position.shape[1])
+        heap, count = structures.weights_at_all_heights(tree, rows)
         counts = jnp.concatenate([count[s] for s in slices])
         return heap[np.array(heights)][:, held] + shift[:, None], counts
 

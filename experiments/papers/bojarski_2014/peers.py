@@ -9,7 +9,7 @@ import jax
 import numpy as np
 
 import dpbt
-from dpbt import forests, recipes
+from dpbt import recipes
 from dpbt.commands.errors import InputError
 from dpbt.privacy import keys
 from experiments.common import commands, results, tables, timing
@@ -94,7 +94,7 @@ def _ours(study: Study, trees: int, height: int, repeats: int, words: str) -> re
 
     def grown(seed):
         noise_key, public_key = keys.pair(jax.random.key(seed))
-        return forests.fit(noise_key, table, recipe, public_key)
+        return dpbt.fit(noise_key, table, recipe, public_key)
 
     timed = timing.measure(grown, repeats)
     answers = dpbt.predict(timed.last, table, "threshold" if disjoint else "majority")

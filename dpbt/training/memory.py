@@ -1,23 +1,21 @@
-"""How a run on a table in chunks fits into memory: the size of its blocks, and rounds in a pass.
+"""How a run fits into memory: the rows of its blocks that are worked on at once, rounds in a pass.
 
 It is a plan from public numbers, and not a limit that the system keeps (docs/scaling.md).
 """
 
 import dataclasses
 import math
-from collections.abc import Mapping
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dpbt import absent
 from dpbt.base import Prepared, Questions, Recipe, Release, Table
 from dpbt.data.blocks import BlockTable, Rows
 from dpbt.privacy import pricing
 from dpbt.privacy.boundary import DrawSpec
-from dpbt.rounds import opening_of
+from dpbt.training import specs, step
 
 BASE_BYTES = 700 * 2**20
 """What Python, JAX and compiled programs take, whatever the table is (docs/scaling.md)."""
@@ -33,7 +31,7 @@ More of them took 1.4 to 1.6 times as long for a row.
 
 
 @dataclasses.dataclass(frozen=True)
-class Room:
+class MemoryPlan:
     """How a run fits into memory.
 
     Attributes:
@@ -49,7 +47,7 @@ class Room:
     rounds: int = 1
 
 
-def room_for(table: BlockTable, recipe: Recipe, memory: float, threads: int) -> Room:
+def plan_for(table: BlockTable, recipe: Recipe, memory: float, threads: int) -> MemoryPlan:
     """The largest blocks that fit into the memory, with scores in memory if they fit as well.
 
     Where rounds do not depend on each other, as many of them are made in a pass as fit beside
@@ -96,7 +94,13 @@ def room_for(table: BlockTable, recipe: Recipe, memory: float, threads: int) -> 
     in_memory = left - all_scores >= each * good or not scores
     rows = (left - all_scores if in_memory else left) / each
     block = 2 ** int(np.log2(min(rows, largest)))
-    return Room(max(block, _LEAST_BLOCK), threads, not in_memory, rounds)
+    return MemoryPlan(max(block, _LEAST_BLOCK), threads, not in_memory, rounds)
+
+
+def side_by_side_bytes(rows: int, recipe: Recipe) -> int:
+    """Roughly what one of many rounds side by side takes, of a table in memory."""
+    private, _ = _outputs(recipe)
+    return 64 * rows + 256 * private
 
 
 def _laid_out(table: BlockTable, recipe: Recipe) -> Any:
@@ -114,27 +118,20 @@ def _work_bytes(table: BlockTable, recipe: Recipe) -> tuple[int, int]:
     return -(-size // _LEAST_BLOCK), 0
 
 
-def _asked(table: BlockTable, recipe: Recipe) -> Mapping[str, DrawSpec]:
-    """What a round draws from sums over rows, in shapes."""
-    learner, once = recipe.learner, {}
-    if learner.prologue is not None:
+def _stages(table: BlockTable, recipe: Recipe) -> list[list[DrawSpec]]:
+    """What is drawn from the sums of each pass of a round, in shapes."""
+    once = {}
+    if recipe.learner.prologue is not None:
         drawn = pricing.drawn(recipe, "prologue")
         once = {site: jax.ShapeDtypeStruct(draw.shape, draw.dtype) for site, draw in drawn.items()}
 
-    def asked(prologue: Release) -> Mapping[str, DrawSpec]:
-        opening, structure = opening_of(recipe, prologue), None
-        if learner.structure is not None:
-            structure = learner.structure(recipe.budget, opening)
-        told = absent.Told(opening, jnp.float32(0), jnp.int32(0), structure)
-        return absent.specs({}, absent.row_of(table), recipe, "rounds", told)
+    def asked(prologue: Release) -> dict[str, DrawSpec]:
+        public, _ = step.opened(recipe, prologue)
+        context = step.begun(recipe, public, jnp.float32(0), jnp.int32(0))
+        return specs.of_part("rounds", recipe, specs.row_of(table), context, {})
 
-    return jax.eval_shape(asked, once)
-
-
-def _stages(table: BlockTable, recipe: Recipe) -> list[list[DrawSpec]]:
-    """What is drawn from the sums of each pass of a round."""
-    asked = _asked(table, recipe)
-    return [[asked[site] for site in stage] for stage in pricing.stages(recipe, "rounds")]
+    found = jax.eval_shape(asked, once)
+    return [[found[site] for site in stage] for stage in pricing.stages(recipe, "rounds")]
 
 
 def _outputs(recipe: Recipe) -> tuple[int, int]:

@@ -53,8 +53,7 @@ def check_table(table: object) -> None:
     """
     if isinstance(table, BlockTable):
         raise ValueError(
-            "a table in chunks is learned from by dpbt.fit_chunks(key, table, recipe, public_key), "
-            "or by fit_chunks of a filter; recipes without public randomness read no public_key"
+            "a table in blocks is learned from by dpbt.fit(key, table, recipe, public_key) alone"
         )
     if not isinstance(table, Table):
         raise ValueError(

@@ -1,0 +1,1 @@
+"""Training: the steps of a round, the loops over rounds, and `fit`, which chooses among them."""

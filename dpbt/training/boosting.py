@@ -1,0 +1,496 @@
+"""Boosting: each round re-weights the rows, learns a hypothesis, and adds it to the scores.
+
+The only state between rounds is what has been released. `boost` and `replay` are pure and
+traceable: vmap them over keys, `present` masks and recipes. Both are one function, `run`, with two
+answers to what the programs of a recipe draw.
+"""
+
+import itertools
+from collections.abc import Callable, Collection, Sequence
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from dpbt.base import (
+    Array,
+    Hypotheses,
+    Prepared,
+    Recipe,
+    Release,
+    Table,
+    Transcript,
+    View,
+    WeakLearner,
+)
+from dpbt.privacy import boundary, keys, pricing
+from dpbt.privacy.mechanism import StepLoss
+from dpbt.public import without_values
+from dpbt.release.model import Model
+from dpbt.training import step
+from dpbt.training.checks import check_transcript
+from dpbt.training.step import Context, prepared_table
+
+
+def own_key(key: Array, recipe: Recipe) -> Array:
+    """The key of a recipe's noise: a function of the key, of every budget number and of the parts.
+
+    So one key gives independent noise to two recipes that differ in any scale, share, learner or
+    declared target.
+    If they shared their noise at two scales, their two releases would reveal the private statistic.
+    Rounds and capacity are left out, because the first T rounds do not depend on how many follow.
+    The epilogue does, so its own key also depends on the number of rounds.
+
+    Args:
+        key: a typed key.
+        recipe: one setting; its budget may be traced.
+    """
+    learner = recipe.learner
+    once = [part.tag for part in (learner.prologue, learner.epilogue) if part is not None]
+    target = [] if recipe.target is None else [repr(recipe.target)]
+    tag = keys.text_words(" | ".join([learner.tag, recipe.reweighter.tag, *once, *target]))
+    numbers = (recipe.budget, recipe.reweighting, recipe.rows)
+    return keys.fold_words(key, jnp.concatenate([jnp.asarray(tag), *_bits_of(numbers)]))
+
+
+def _bits_of(numbers: Any) -> list[Array]:
+    """u32[K] of K numbers in all: the bits of the leaves of a budget, in their order."""
+    leaves = [jnp.asarray(leaf).reshape(-1) for leaf in jax.tree.leaves(numbers)]
+    for leaf in leaves:
+        if leaf.dtype not in (jnp.float32, jnp.int32, jnp.uint32):
+            raise ValueError(
+                "a budget holds numbers of 32 bits, so that none is lost in the key; "
+                f"got {leaf.dtype}"
+            )
+    return [
+        jax.lax.bitcast_convert_type(jnp.concatenate([*of_one_type]), jnp.uint32)
+        for _, of_one_type in itertools.groupby(leaves, lambda leaf: leaf.dtype)
+    ]
+
+
+def round_keys(key: Array, capacity: int) -> Array:
+    """A key for each round; the first T do not depend on the capacity."""
+    return _children(key, np.arange(capacity, dtype=np.uint32))
+
+
+def _children(key: Array, numbers: np.ndarray) -> Array:
+    return jax.vmap(lambda number: jax.random.fold_in(key, number))(jnp.asarray(numbers))
+
+
+class Parts(NamedTuple):
+    """Something for each part of a run, such as its keys or its recorded release.
+
+    Attributes:
+        prologue: for the prologue.
+        rounds: for the rounds, with a leading axis.
+        epilogue: for the epilogue.
+    """
+
+    prologue: Any
+    rounds: Any
+    epilogue: Any
+
+    __repr__ = without_values
+
+
+_PROLOGUE, _EPILOGUE = np.uint32(2**32 - 1), np.uint32(2**32 - 2)
+"""The numbers that are folded into a key for what takes place once. Rounds fold in smaller ones."""
+
+
+def _part_keys(key: Array, recipe: Recipe) -> Parts:
+    numbers = np.arange(recipe.capacity, dtype=np.uint32)
+    children = _children(key, np.concatenate([numbers, [_PROLOGUE, _EPILOGUE]]))
+    epilogue = jax.random.fold_in(children[-1], jnp.asarray(recipe.rounds).astype(jnp.uint32))
+    return Parts(children[-2], children[: recipe.capacity], epilogue)
+
+
+def noise_keys(key: Array, recipe: Recipe) -> Parts:
+    """The keys of the noise of a run, from the key that `boost` takes."""
+    return _part_keys(own_key(key, recipe), recipe)
+
+
+def structure_keys(public_key: Array | None, recipe: Recipe) -> Parts:
+    """The keys of the public structure of a run, from the public key; None without one."""
+    return Parts(None, None, None) if public_key is None else _part_keys(public_key, recipe)
+
+
+# The loop.
+
+Answer = Callable[[str, Any, Sequence[View]], tuple[Release, Any]]
+"""(part, entry, what its program reads of each table) -> (its release, what to keep of it)."""
+
+
+class Ran(NamedTuple):
+    """What `run` returns.
+
+    Attributes:
+        kept: of each part, what the answer kept.
+        hypotheses: of the model, after the epilogue, with a leading axis for rounds.
+        line: (slope, intercept) of `step.line_of`.
+        scores: of each table, before the epilogue; None where rounds ran side by side.
+    """
+
+    kept: Parts
+    hypotheses: Hypotheses
+    line: tuple[Array, Array]
+    scores: list[Array] | None
+
+    __repr__ = without_values
+
+
+def run(
+    recipe: Recipe, tables: Sequence[Prepared], answer: Answer, entries: Any, batch: int = 0
+) -> Ran:
+    """Run a recipe from its prologue to its epilogue; traceable.
+
+    Each round weighs the rows by their scores, asks for a release, and adds its hypothesis.
+
+    Args:
+        recipe: one setting.
+        tables: prepared rows. All tables share the releases, and each has scores of its own.
+        answer: makes a release, or judges a recorded one.
+        entries: what it is given: a field for each part, of rounds with a leading axis.
+        batch: how many rounds run side by side, of a recipe that is `independent`; 0 to run one
+            after the other.
+    """
+    learner = recipe.learner
+
+    def asked(
+        part: str, entry: Any, context: Context, scores: Sequence[Array]
+    ) -> tuple[Release, Any, list[View]]:
+        weighed = [
+            step.weigh(part, recipe, rows, score, context)
+            for rows, score in zip(tables, scores, strict=True)
+        ]
+        shared = weighed[0][1]  # the cap follows from what was released, so all have it
+        views = [
+            step.view(part, recipe, rows, (weights, shared), context)
+            for rows, (weights, _) in zip(tables, weighed, strict=True)
+        ]
+        return *answer(part, entry, views), views
+
+    # The prologue.
+    nothing = [jnp.zeros(rows.present.shape, jnp.float32) for rows in tables]
+    prologue, opening = {}, {}
+    if learner.prologue is not None:
+        prologue, opening, _ = asked("prologue", entries.prologue, step.before(recipe), nothing)
+    public, start = step.opened(recipe, prologue)
+    scores = [step.everywhere(start, rows.present.shape[0]) for rows in tables]
+    bound = jnp.max(jnp.abs(start))
+
+    # The rounds.
+    def learned(numbered: tuple[Array, Any], state: Any) -> tuple[Any, ...]:
+        (number, entry), (scores, bound) = numbered, state
+        context = step.begun(recipe, public, bound, number)
+        release, kept, views = asked("rounds", entry, context, scores)
+        hypothesis, more = step.learned(recipe, release, views[0].public)
+        return kept, hypothesis, more, views
+
+    def one_round(state: Any, numbered: tuple[Array, Any]) -> tuple[Any, Any]:
+        kept, hypothesis, more, views = learned(numbered, state)
+        scores = [
+            step.added(recipe, score, hypothesis, view.rows)
+            for score, view in zip(state[0], views, strict=True)
+        ]
+        return (scores, state[1] + more), (kept, hypothesis)
+
+    state, numbers = (scores, bound), jnp.arange(recipe.capacity, dtype=jnp.int32)
+    if batch:
+        scores, rounds, hypotheses = (
+            None,
+            *_side_by_side(
+                recipe,
+                lambda numbered: learned(numbered, state)[:2],
+                (numbers, entries.rounds),
+                batch,
+            ),
+        )
+    else:
+        (scores, bound), (rounds, hypotheses) = _scan(
+            recipe, one_round, state, (numbers, entries.rounds)
+        )
+
+    # The epilogue.
+    epilogue, ending = {}, {}
+    if learner.epilogue is not None:
+        assert scores is not None  # as `Recipe.independent` says
+        context = step.closing(recipe, public, bound)
+        epilogue, ending, _ = asked("epilogue", entries.epilogue, context, scores)
+    line = step.line_of(recipe, prologue, epilogue)
+    hypotheses = step.scaled(recipe, hypotheses, line[0])
+    return Ran(Parts(opening, rounds, ending), hypotheses, line, scores)
+
+
+@jax.custom_batching.custom_vmap
+def _anywhere(flag: Array) -> Array:
+    """The flag; under vmap, whether any lane has it. So a cond on it stays a cond under vmap."""
+    return flag
+
+
+@_anywhere.def_vmap
+def _anywhere_in_a_batch(
+    axis_size: int, in_batched: Sequence[bool], flag: Array
+) -> tuple[Array, bool]:
+    del axis_size
+    return (_anywhere(jnp.any(flag, axis=0)) if in_batched[0] else flag), False
+
+
+def _where(active: Array, arrays: Any) -> Any:
+    """The arrays, or zeros."""
+    return jax.tree.map(lambda array: jnp.where(active, array, jnp.zeros_like(array)), arrays)
+
+
+def _scan(
+    recipe: Recipe, one_round: Callable[[Any, Any], tuple[Any, Any]], state: Any, entries: Any
+) -> tuple[Any, Any]:
+    """`lax.scan` of `one_round` over the first T of `capacity` entries; the others give zeros.
+
+    The other entries cost nothing where no lane of a vmap needs them. (A cond on a batched flag
+    would run both branches and copy the table for every lane.)
+    """
+    # What a round keeps. A jit of the round would know it too, but would hold the tables for good.
+    shapes: list[Any] = []
+
+    def skip(state: Any, entry: Any) -> tuple[Any, Any]:
+        kept = shapes[-1] if shapes else jax.eval_shape(one_round, state, entry)[1]
+        return state, jax.tree.map(lambda array: jnp.zeros(array.shape, array.dtype), kept)
+
+    def one(state: Any, entry: Any) -> tuple[Any, Any]:
+        active = entry[0] < recipe.rounds
+
+        def go_on(state: Any, entry: Any) -> tuple[Any, Any]:
+            after, kept = one_round(state, entry)
+            shapes.append(jax.tree.map(lambda a: jax.ShapeDtypeStruct(a.shape, a.dtype), kept))
+            after = jax.tree.map(lambda a, b: jnp.where(active, a, b), after, state)
+            return after, _where(active, kept)
+
+        return jax.lax.cond(_anywhere(active), go_on, skip, state, entry)
+
+    return jax.lax.scan(one, state, entries)
+
+
+def _side_by_side(recipe: Recipe, one_round: Callable[[Any], Any], entries: Any, batch: int) -> Any:
+    """What `one_round` keeps of the first T of `capacity` entries; the others give zeros."""
+
+    def one(entry: Any) -> Any:
+        return _where(entry[0] < recipe.rounds, one_round(entry))
+
+    return jax.lax.map(one, entries, batch_size=min(batch, recipe.capacity))
+
+
+# Its answers.
+
+
+class Boosted(NamedTuple):
+    """What `boost` returns; its `model` predicts other rows.
+
+    Attributes:
+        transcript: all that left the private side, with the sites that the learner withholds from a
+            model.
+        hypotheses: what follows from it, such as trees, with a leading axis for rounds. They are
+            those of the model, after the epilogue.
+        scores: f32[N], or f32[K, N] with several classes, of every row, absent ones too (such as a
+            test fold): the model applied to private rows. They are for evaluation and are not part
+            of the release.
+    """
+
+    transcript: Transcript
+    hypotheses: Hypotheses
+    scores: Array
+
+    __repr__ = without_values
+
+    def model(self, table: Table, recipe: Recipe) -> Model:
+        """The model, which predicts other rows. It is pure, so it can be jitted and vmapped.
+
+        Args:
+            table: as `boost` was given it; its public questions are kept.
+            recipe: as `boost` was given it.
+        """
+        _, intercept = step.line_of(recipe, self.transcript.prologue, self.transcript.epilogue)
+        return Model(
+            self.hypotheses,
+            intercept,
+            without_withheld(self.transcript, recipe.learner),
+            recipe,
+            table.questions,
+            features=table.cells.shape[1],
+            dtype=str(table.cells.dtype),
+        )
+
+
+class Replayed(NamedTuple):
+    """What `replay` returns.
+
+    Attributes:
+        log_prob: site -> f32[T], exact log densities given all earlier releases; f32[] for a site
+            of the prologue or of the epilogue.
+        hypotheses: what follows from the transcript alone.
+    """
+
+    log_prob: dict[str, Array]
+    hypotheses: Hypotheses
+
+
+def sampled(
+    key: Array, rows: Prepared, recipe: Recipe, public_key: Array | None, batch: int = 0
+) -> Ran:
+    """`run` with fresh draws; `Ran.kept` is the transcript.
+
+    Raises:
+        ValueError: for public structure without a public key, and for two sites of one name.
+    """
+
+    def drawn(part: str, entry: tuple[Array, Array | None], views: Sequence[View]) -> Any:
+        release = boundary.sample(pricing.program_of(recipe.learner, part), *entry, views[0])
+        return release, release
+
+    pairs = zip(noise_keys(key, recipe), structure_keys(public_key, recipe), strict=True)
+    ran = run(recipe, [rows], drawn, Parts(*pairs), batch)
+    ran = ran._replace(kept=Transcript(*ran.kept))
+    check_transcript(ran.kept)
+    return ran
+
+
+def boost(key: Array, table: Table, recipe: Recipe, public_key: Array | None = None) -> Boosted:
+    """Run T rounds of a recipe. The first T rounds are the same whatever the recipe's capacity.
+
+    The guarantee is that of `ledger(recipe)`, for tables of at most `rows` rows. Of a larger table
+    only the first `rows` present rows count (`admitted`). The key is a secret of the release. Use
+    it on one table only. On two tables it makes the same noise, even if one is an update of the
+    other. The same rows under another domain, with other weights or with exchanged classes are
+    another table.
+
+    Args:
+        key: a typed key; see `keys`. Recipes that differ in any number have independent noise
+            under it (`own_key`).
+        table: N rows.
+        recipe: one setting (no leading axes).
+        public_key: of public structure, such as a random tree's questions; needed if the learner
+            draws any. It must be independent of `key`, because what it draws is published.
+
+    Raises:
+        ValueError: for public structure without a public key, and as `prepared_table`.
+    """
+    ran = sampled(key, prepared_table(table, recipe), recipe, public_key)
+    assert ran.scores is not None
+    (scores,), transcript = ran.scores, Transcript(*ran.kept)
+    if recipe.learner.epilogue is not None:
+        slope, intercept = ran.line
+        _, start = step.opened(recipe, transcript.prologue)
+        scores = intercept[..., None] + slope * (scores - start[..., None])
+    return Boosted(transcript, ran.hypotheses, scores)
+
+
+def replay(transcript: Transcript, table: Table, recipe: Recipe) -> Replayed:
+    """Score a recorded transcript on a table, and rebuild the model from it.
+
+    Args:
+        transcript: as `boost` returns it.
+        table: any table with the same questions: the recorded one, or a neighbour.
+        recipe: the recipe.
+
+    Raises:
+        ValueError: for what is no transcript, and as `prepared_table`.
+    """
+    check_transcript(transcript)
+
+    def judged(part: str, release: Release, views: Sequence[View]) -> Any:
+        program = pricing.program_of(recipe.learner, part)
+        return release, boundary.log_prob(program, release, views[0])
+
+    ran = run(recipe, [prepared_table(table, recipe)], judged, transcript)
+    return Replayed(_by_site(ran.kept), ran.hypotheses)
+
+
+def _by_site(kept: Parts) -> dict[str, Any]:
+    """What was kept of the sites of all parts."""
+    return {site: each for part in kept for site, each in part.items()}
+
+
+def rebuilt(transcript: Transcript, nobody: Table, recipe: Recipe) -> tuple[Hypotheses, Array]:
+    """The hypotheses and the intercept that follow from a transcript alone, as `boost` has them.
+
+    Args:
+        transcript: as `boost` returns it.
+        nobody: as `without_rows` makes it of the recorded table; no row is read.
+        recipe: the recipe.
+
+    Raises:
+        ValueError: as `replay`.
+    """
+    check_transcript(transcript)
+    rows = [prepared_table(nobody, recipe)]
+    ran = run(recipe, rows, lambda part, release, views: (release, {}), transcript)
+    return ran.hypotheses, ran.line[1]
+
+
+def without_rows(table: Table) -> Table:
+    """A table of one absent row of zeros, with the public questions of a table."""
+
+    def one(array: Any) -> Array:
+        return jnp.zeros((1, *np.shape(array)[1:]), array.dtype)
+
+    weight = None if table.weight is None else one(table.weight)
+    cells, target, present = (one(array) for array in table[:3])
+    return table._replace(cells=cells, target=target, present=present, weight=weight)
+
+
+def transcript_log_prob(transcript: Transcript, table: Table, recipe: Recipe) -> dict[str, Array]:
+    """Site -> f32[T]: exact log density of each round's release on a table, given all earlier ones.
+
+    A site of the prologue or of the epilogue has f32[].
+    """
+    return replay(transcript, table, recipe).log_prob
+
+
+def step_divergences(
+    transcript: Transcript, table: Table, neighbour: Table, recipe: Recipe
+) -> dict[str, StepLoss]:
+    """Site -> StepLoss of f32[T]: the worst case of each draw over all its outputs, between tables.
+
+    Everything released before the draw is as recorded. The draw itself takes the output that tells
+    the two tables apart best. By adaptive composition the sum over sites and rounds bounds any
+    transcript's loss. A site of the prologue or of the epilogue has a StepLoss of f32[].
+
+    Args:
+        transcript: as `boost` returns it.
+        table: a table.
+        neighbour: another of the same shape.
+        recipe: the recipe.
+
+    Raises:
+        ValueError: as `replay`.
+    """
+    check_transcript(transcript)
+
+    def compared(part: str, release: Release, views: Sequence[View]) -> Any:
+        program = pricing.program_of(recipe.learner, part)
+        return release, boundary.divergence(program, release, *views)
+
+    tables = [prepared_table(each, recipe) for each in (table, neighbour)]
+    return _by_site(run(recipe, tables, compared, transcript).kept)
+
+
+def without_withheld(
+    transcript: Transcript, learner: WeakLearner, unseen: Collection[str] = ()
+) -> Transcript:
+    """The transcript without the sites that the learner withholds.
+
+    Args:
+        transcript: of a run.
+        learner: of its recipe.
+        unseen: sites that the learner drew and that the transcript does not have.
+
+    Raises:
+        ValueError: if the learner withholds a site that it does not draw.
+    """
+    sites = {site for release in transcript for site in release} | set(unseen)
+    if unknown := set(learner.withheld) - sites:
+        raise ValueError(f"the learner withholds {sorted(unknown)}, its sites are {sorted(sites)}")
+
+    def kept(release: Release) -> Release:
+        return {site: array for site, array in release.items() if site not in learner.withheld}
+
+    return Transcript(*(kept(release) for release in transcript))

@@ -1,0 +1,176 @@
+"""The steps of a run, written once: weigh the rows, place them, draw, learn, add.
+
+A run has three parts: a prologue, rounds and an epilogue. Each has a private program, which reads a
+`View` of the rows. `boosting` runs them on a table in memory, and `blocks` on one in parts.
+"""
+
+from typing import Any, NamedTuple
+
+import jax.numpy as jnp
+
+from dpbt.base import (
+    Array,
+    Hypotheses,
+    Hypothesis,
+    Prepared,
+    Public,
+    Recipe,
+    Release,
+    Table,
+    View,
+    WeakLearner,
+)
+from dpbt.reweighting import counted_weights, uniform
+from dpbt.training.checks import check_run, check_same_rows
+
+
+class Context(NamedTuple):
+    """What is public when a part of a run begins.
+
+    Attributes:
+        public: what is public in all rounds; of a prologue without a release.
+        bound: f32[], an upper bound on |score| for every possible row.
+        number: i32[], of the round.
+        structure: of the round; None where the learner has none.
+    """
+
+    public: Public
+    bound: Any
+    number: Any
+    structure: Any = None
+
+
+def before(recipe: Recipe) -> Context:
+    """What is public before anything is released."""
+    public = recipe.public()
+    return Context(public, jnp.float32(0), public.round)
+
+
+def opened(recipe: Recipe, prologue: Release) -> tuple[Public, Array]:
+    """What is public in all rounds after the prologue, and the score that every row starts from.
+
+    The score is f32[], or f32[K] with several classes.
+    """
+    public, once = recipe.public(prologue), recipe.learner.prologue
+    if once is None:
+        return public, jnp.zeros(recipe.learner.hypotheses.response.axes, jnp.float32)
+    for name in ("unit", "seen"):
+        says = getattr(once, name)
+        if says is not None:
+            found = jnp.asarray(says(prologue, recipe.budget), jnp.float32)
+            public = public._replace(**{name: found})
+    return public, jnp.asarray(once.intercept(prologue, recipe.budget), jnp.float32)
+
+
+def begun(recipe: Recipe, public: Public, bound: Array, number: Array) -> Context:
+    """What is public when a round begins: its structure, which follows from no row, is made."""
+    structure = None
+    if recipe.learner.structure is not None:
+        structure = recipe.learner.structure(recipe.budget, public._replace(round=number))
+    return Context(public, bound, number, structure)
+
+
+def closing(recipe: Recipe, public: Public, bound: Array) -> Context:
+    """What is public when the epilogue begins."""
+    return Context(public, bound, jnp.asarray(recipe.rounds, jnp.int32))
+
+
+def weigh(
+    part: str, recipe: Recipe, rows: Prepared, scores: Array, context: Context
+) -> tuple[Array, Array]:
+    """What a program reads of the rows besides their content, and the public bound on it.
+
+    It is f32[N] weights or f32[K, N] residuals, in units of bound / GRID; of an epilogue it is the
+    scores, whose bound does not count.
+    """
+    if part == "epilogue":
+        return scores, context.public.cap
+    if part == "prologue":
+        nothing = jnp.zeros(rows.present.shape, jnp.float32)
+        weighted = uniform.weigh(nothing, context.bound, rows, context.public)
+        return counted_weights(weighted.weight, rows), weighted.cap
+    weighted = recipe.reweighter.weigh(scores, context.bound, rows, context.public)
+    response = recipe.learner.hypotheses.response
+    return counted_weights(weighted.weight, rows, response), weighted.cap
+
+
+def view(
+    part: str, recipe: Recipe, rows: Prepared, weighed: tuple[Array, Array], context: Context
+) -> View:
+    """What the program of a part reads, with what the structure of a round says of each row."""
+    weights, cap = weighed
+    _, _, number, structure = context
+    public = context.public._replace(cap=cap, round=number, structure=structure)
+    if part == "rounds":
+        rows = placed(recipe.learner, structure, rows)
+    return View(rows, weights, recipe.budget, public)
+
+
+def placed(learner: WeakLearner, structure: Any, rows: Prepared) -> Prepared:
+    """The rows, with what the structure of a round says of each."""
+    place = learner.hypotheses.place
+    return rows if place is None else place(structure, rows)
+
+
+def learned(recipe: Recipe, release: Release, public: Public) -> tuple[Hypothesis, Array]:
+    """The hypothesis of a round's release, and the bound on what it adds to a score."""
+    hypothesis = recipe.learner.hypothesis(release, recipe.budget, public)
+    return hypothesis, recipe.learner.hypotheses.bound(hypothesis)
+
+
+def added(recipe: Recipe, scores: Array, hypothesis: Hypothesis, rows: Prepared) -> Array:
+    """The scores of placed rows with what the hypothesis of their round adds."""
+    return scores + recipe.learner.hypotheses.predict(hypothesis, rows)
+
+
+def everywhere(start: Array, rows: int) -> Array:
+    """f32[N], or f32[K, N]: the same score for every row."""
+    return jnp.broadcast_to(start[..., None], (*start.shape, rows))
+
+
+def line_of(recipe: Recipe, prologue: Release, epilogue: Release) -> tuple[Array, Array]:
+    """(f32[] slope, intercept): scores become intercept + slope (score - start).
+
+    The intercept is f32[], or f32[K] with several classes.
+    """
+    _, start = opened(recipe, prologue)
+    if recipe.learner.epilogue is None:
+        return jnp.float32(1), start
+    slope, intercept = recipe.learner.epilogue.line(epilogue, recipe.budget, start)
+    return jnp.asarray(slope, jnp.float32), jnp.asarray(intercept, jnp.float32)
+
+
+def scaled(recipe: Recipe, hypotheses: Hypotheses, slope: Array) -> Hypotheses:
+    """The hypotheses of the model, after the epilogue."""
+    if recipe.learner.epilogue is None:
+        return hypotheses
+    by = recipe.learner.hypotheses.scaled
+    assert by is not None  # as `boundary.weak_learner` says
+    return by(hypotheses, slope)
+
+
+def admitted(present: Array, recipe: Recipe) -> Array:
+    """bool[N]: the first `rows` of the present rows, in order.
+
+    The noise was set for `rows` rows. Beyond that bound, a row more or less moves at most one other
+    row out or in. So a larger table costs what two rows cost: 2 epsilon, or 4 rho.
+    """
+    rank = jnp.cumsum(present.astype(jnp.int32))
+    return present & (rank <= jnp.asarray(recipe.rows).astype(jnp.int32))
+
+
+def prepared_table(table: Table, recipe: Recipe) -> Prepared:
+    """The table laid out for the loops, with the rows that count.
+
+    Raises:
+        ValueError: as `checks.check_run`; and if cells, target and present have different rows. No
+            length is shown.
+    """
+    check_run(table, recipe)
+    check_same_rows(table)
+    prepared = recipe.learner.hypotheses.prepare(table)
+    if table.weight is not None and getattr(prepared, "weight", None) is None:
+        raise ValueError(
+            "rows have weights, and the hypotheses' prepare leaves them out: lay out `weight`"
+        )
+    return prepared._replace(present=admitted(prepared.present, recipe))

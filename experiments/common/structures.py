@@ -1,0 +1,61 @@
+"""The structure of random trees, and statistics of the trees of a data set at every height."""
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from dpbt.base import Array
+from dpbt.learners import random_tree
+
+
+class Structure(NamedTuple):
+    """Public randomness of a tree of height H; its top is that of every lower tree.
+
+    Attributes:
+        attribute: i32[2^H - 1], heap order.
+        threshold: f32[2^H - 1].
+    """
+
+    attribute: Array
+    threshold: Array
+
+
+def structure(key: Array, depth: int, attributes: int) -> Structure:
+    """A structure of height H over A attributes, distributed as the learner draws it."""
+    attribute_key, threshold_key = jax.random.split(key)
+    nodes = (2**depth - 1,)
+    return Structure(
+        attribute=jax.random.randint(attribute_key, nodes, 0, attributes, jnp.int32),
+        threshold=jax.random.uniform(threshold_key, nodes, jnp.float32),
+    )
+
+
+def weights_at_all_heights(tree: Structure, rows: random_tree.Positions) -> tuple[Array, Array]:
+    """Nodes and class counts of one tree at every height 0..H.
+
+    They are in heap order: node i of level h is at 2^h - 1 + i. A random tree of height h is the
+    top of a taller one, so one descent serves all heights. The counts of a node are the sums of its
+    children's counts.
+
+    Args:
+        tree: the structure.
+        rows: from `random_tree.prepare`.
+
+    Returns:
+        i32[H + 1, N], the heap index of each row's node at each height, for absent rows, too.
+
+        i32[2^(H + 1) - 1, 2], the present rows of each node and class. Both arrays are private.
+    """
+    root = jnp.zeros(rows.target.shape[0], jnp.int32)
+    node = random_tree.descend(tree.attribute[None], tree.threshold[None], rows.position, root)
+    depth = node.shape[0]
+
+    present = rows.present.astype(jnp.int32)
+    count = random_tree.leaf_weights(node[-1], rows.target, present, 2**depth)
+    levels = [count]
+    for _ in range(depth):
+        levels.append(levels[-1].reshape(-1, 2, 2).sum(axis=1))
+
+    first = 2 ** (jnp.arange(depth, dtype=jnp.int32) + 1) - 1
+    return jnp.concatenate([root[None], node + first[:, None]]), jnp.concatenate(levels[::-1])

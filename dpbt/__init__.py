@@ -24,9 +24,16 @@ if TYPE_CHECKING:
     from dpbt.privacy.keys import fresh_key
     from dpbt.release import onnx
     from dpbt.release.explain import explain
-    from dpbt.release.file import load, save
-    from dpbt.release.model import Model, decision_function, predict, predict_proba
-    from dpbt.release.statement import ledger, statement
+    from dpbt.release.model import (
+        Model,
+        decision_function,
+        ledger,
+        load,
+        predict,
+        predict_proba,
+        save,
+        statement,
+    )
     from dpbt.training import boosting, processes
     from dpbt.training.boosting import Boosted, boost, replay
     from dpbt.training.fit import fit
@@ -71,13 +78,13 @@ _NAMES = {
     "explain": "dpbt.release.explain",
     "fit": "dpbt.training.fit",
     "fresh_key": "dpbt.privacy.keys",
-    "ledger": "dpbt.release.statement",
-    "load": "dpbt.release.file",
+    "ledger": "dpbt.release.model",
+    "load": "dpbt.release.model",
     "predict": "dpbt.release.model",
     "predict_proba": "dpbt.release.model",
     "replay": "dpbt.training.boosting",
-    "save": "dpbt.release.file",
-    "statement": "dpbt.release.statement",
+    "save": "dpbt.release.model",
+    "statement": "dpbt.release.model",
     "table": "dpbt.data.tables",
     "tune": "dpbt.tuning",
 }

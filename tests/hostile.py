@@ -3,7 +3,7 @@
 import copy
 import json
 
-from dpbt.modelfiles import checksum
+from dpbt.formats import checksum
 
 HUGE = 10**400
 """An integer that no float holds."""

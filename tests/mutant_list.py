@@ -152,7 +152,7 @@ MUTANTS = [
     ),
     Mutant(
         "rows that padding adds are present",
-        "dpbt/training/shapes.py",
+        "dpbt/data/shapes.py",
         "present=pad(table.present)",
         "present=jnp.ones(rows + more, bool)",
         ("tests/test_shapes.py::test_padding_leaves_a_full_table_as_it_is",),
@@ -358,7 +358,7 @@ MUTANTS = [
     ),
     Mutant(
         "a model reads rows of any width",
-        "dpbt/release/model.py",
+        "dpbt/release/scoring.py",
         "    if rows.shape[1] != model.features:",
         "    if rows.shape[1] < 0:",
         ("tests/test_questions.py::test_a_model_of_cells_refuses_all_other_rows",),
@@ -397,7 +397,8 @@ MUTANTS = [
         "    status = PRIVATE if options.data else PUBLIC",
         "    status = PUBLIC",
         (
-            "tests/test_leaving.py::test_the_demo_says_what_it_is_and_shows_no_cell_and_no_number_of_rows",
+            "tests/experiments/test_demo_leaving.py::"
+            "test_the_demo_says_what_it_is_and_shows_no_cell_and_no_number_of_rows",
         ),
     ),
     Mutant(
@@ -549,7 +550,7 @@ MUTANTS = [
     ),
     Mutant(
         "a checksum that is not compared",
-        "dpbt/modelfiles.py",
+        "dpbt/formats.py",
         'same = content.get("checksum") == checksum(content)',
         "same = True",
         ("tests/test_saving.py::test_a_changed_or_shorter_file_is_refused_by_name",),

@@ -81,7 +81,7 @@ TUNING = [
     ),
     Mutant(
         "a tuned model with the ledger of one run",
-        "dpbt/release/statement.py",
+        "dpbt/release/model.py",
         "    if model.choice is not None:",
         "    if False:",
         (tuning("a_tuned_model_carries_the_ledger_of_its_choice"),),
@@ -125,7 +125,7 @@ TUNING = [
         "dpbt/tuning/choosing.py",
         "return max(runs, key=lambda run: run.value)",
         "return min(runs, key=lambda run: run.value)",
-        (choosing("the_best_run_has_the_largest_score"),),
+        (choosing("the_best_is_of_as_many_runs_as_were_drawn"),),
     ),
     Mutant(
         "one key for all runs",

@@ -1,14 +1,19 @@
-"""Models of a small domain, of which everything can be said row by row."""
+"""Models of random hypotheses, and a small domain, of which everything can be said row by row."""
 
 import itertools
 
-import jax
+import jax.numpy as jnp
 import numpy as np
-import pytest
 
 import dpbt
 from dpbt import recipes
+from dpbt.data import domains
 from dpbt.data.domains import Boolean, Nominal, Numeric
+from dpbt.data.targets import response_of
+from dpbt.learners.hypotheses.groves import made
+from dpbt.learners.hypotheses.halfspaces import Halfspace
+from dpbt.learners.hypotheses.oblivious import ObliviousTree
+from dpbt.public import Tree
 
 DOMAIN = {
     "age": Numeric(0, 100, cuts=(20, 25.5, 60), missing=True),
@@ -18,27 +23,14 @@ DOMAIN = {
 }
 ROWS = 60
 COMMON = {"epsilon": 5.0, "rows": ROWS, "rounds": 3}
-LESS_NOISE = COMMON | {"epsilon": 20.0}
-"""Under `COMMON` these trees say the same of every row."""
-
 MADE = {
     "bdpe": lambda: recipes.bdpe(**COMMON, depth=3, criterion="gini"),
     "oblivious": lambda: recipes.oblivious_boost(**COMMON, domain=DOMAIN, depth=3),
     "forest": lambda: recipes.random_forest(**COMMON, depth=4),
-    "parts": lambda: recipes.random_forest(**COMMON, depth=3, disjoint=True),
     "rules": lambda: recipes.lazybb_rules(**COMMON, density=0.5),
-    "trees": lambda: recipes.lazybb_trees(**LESS_NOISE, density=0.5, depth=2, splits=2),
+    "trees": lambda: recipes.lazybb_trees(**COMMON, density=0.5, depth=2, splits=2),
     "halfspace": lambda: recipes.halfspace_boost(**COMMON, delta=1e-4),
 }
-SLOW = ("trees",)
-"""Their hypotheses are of a kind that another model has, too."""
-
-
-def every(*names):
-    """Parameters of these names."""
-    return [pytest.param(name, marks=[pytest.mark.slow] * (name in SLOW)) for name in names]
-
-
 TREES = tuple(name for name in MADE if name != "halfspace")
 VOTES = {"rules", "trees", "halfspace"}
 """Models whose scores define no probability."""
@@ -57,14 +49,45 @@ def columns_of(seed):
     }
 
 
+def random_model(recipe, depth, domain, exact=False, codes=False):
+    """A model of a recipe whose hypotheses no row was read for; no program is compiled."""
+    rng, rounds = np.random.default_rng(0), int(recipe.rounds)
+    asked = domains.questions(domain, codes=codes)
+    inner, leaves = 2**depth - 1, 2**depth
+    axes = response_of(recipe.target).axes
+    match recipe.learner.hypotheses.predict.kind:
+        case "trees":
+            split = rng.integers(0, len(asked.feature), (rounds, inner), np.int32)
+            found = Tree(split, rng.normal(0, 0.5, (rounds, leaves)))
+        case "oblivious trees":
+            orders = [rng.permutation(len(domain))[:depth] for _ in range(rounds)]
+            feature = np.stack(orders).astype(np.int32)
+            columns = list(domain.values())
+            ends = np.array([[columns[each].cells for each in tree] for tree in feature])
+            low, cell = rng.integers(1, ends)[..., None], np.arange(256)
+            right = (low <= cell) & (cell < ends[..., None])
+            found = ObliviousTree(feature, right, rng.normal(0, 0.1, (rounds, *axes, leaves)))
+        case "groves":
+            attribute = rng.integers(0, len(asked.attribute), (rounds, 1, inner), np.int32)
+            threshold = rng.random((rounds, 1, inner), np.float32)
+            found = made(attribute, threshold, rng.random((rounds, 1, leaves)))
+        case _:
+            found = Halfspace(rng.normal(0, 1, (rounds, len(asked.attribute))))
+    singles = (each.astype(np.float32) if each.dtype == float else each for each in found)
+    found = type(found)(*map(jnp.asarray, singles))
+    start = jnp.asarray(rng.random(axes, np.float32) * (recipe.target is not None), jnp.float32)
+    reads = (None, len(asked.attribute), "float32") if exact else (asked, len(domain), "uint8")
+    return dpbt.Model(found, start, None, recipe, *reads, key="release")
+
+
+DEPTHS = {"bdpe": 3, "oblivious": 3, "forest": 4, "rules": 1, "trees": 2, "halfspace": 0}
+
+
 class Models(dict):
-    """Name -> model, which is fitted when it is first asked for."""
+    """Name -> model, which is made when it is first asked for."""
 
     def __missing__(self, name):
-        columns = columns_of(0)
-        labels = (np.nan_to_num(columns["age"], nan=50) > 40) ^ (columns["job"] == "cook")
-        table = dpbt.table(DOMAIN, columns, labels)
-        self[name] = dpbt.fit(jax.random.key(0), table, MADE[name](), jax.random.key(1))
+        self[name] = random_model(MADE[name](), DEPTHS[name], DOMAIN)
         return self[name]
 
 

@@ -7,7 +7,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import jax
 import matplotlib
 import matplotlib.pyplot as plt
 import numpy as np
@@ -21,7 +20,7 @@ from dpbt.base import HypothesisClass
 from dpbt.data.domains import Nominal, Numeric, Predicate
 from dpbt.learners.hypotheses import words as rules
 from dpbt.learners.hypotheses.oblivious import OBLIVIOUS, ObliviousTree
-from tests.pictured import DOMAIN, MODELS, ROWS, TREES, Saved, columns_of, every
+from tests.pictured import DOMAIN, MODELS, ROWS, TREES, Saved, columns_of, random_model
 
 ROOT = Path(__file__).parent.parent
 
@@ -42,7 +41,7 @@ def close_figures():
 # Pictures.
 
 
-@pytest.mark.parametrize("name", every(*TREES))
+@pytest.mark.parametrize("name", TREES)
 def test_a_tree_has_the_words_and_leaves_of_its_rules(name):
     model = MODELS[name]
     drawn = plot.tree(model, DOMAIN, 1)
@@ -407,15 +406,11 @@ def test_files_of_other_kinds_are_refused_and_none_is_replaced(saved, tmp_path, 
 
 
 def of_target(target):
-    """A model of several classes, or of a number, and its rows' domain."""
+    """A model of several classes, or of a number, and the domain of its rows."""
     domain = {"size": Numeric(0, 1, bins=4), "kind": Nominal(("a", "b"), other="b")}
-    rng = np.random.default_rng(0)
-    columns = {"size": rng.random(60), "kind": rng.choice(["a", "b"], 60)}
-    labels = rng.choice(["x", "y", "z"], 60) if isinstance(target, Nominal) else rng.random(60)
-    table = dpbt.table(domain, columns, labels, target=target)
     settings = {"rounds": 3, "depth": 2, "rows": 60, "domain": domain, "target": target}
     recipe = dpbt.recipes.oblivious_boost(epsilon=20.0, **settings)
-    return dpbt.fit(jax.random.key(0), table, recipe), domain
+    return random_model(recipe, 2, domain), domain
 
 
 def test_several_classes_are_drawn_one_by_one_and_numbers_in_their_units():

@@ -8,10 +8,10 @@ import pytest
 import dpbt
 from dpbt import boosting, recipes
 from dpbt.base import MAX_ROWS
+from dpbt.data import shapes
 from dpbt.data.questions import of_splits
-from dpbt.release import model as prediction
+from dpbt.release import scoring as prediction
 from dpbt.training import fit as training_fit
-from dpbt.training import shapes
 
 
 def table_of(rows, splits=4, seed=0):
@@ -86,11 +86,11 @@ def test_batches_of_one_bucket_share_a_program_of_prediction():
     model = dpbt.fit(jax.random.key(0), table_of(90), MAKERS["bdpe"](90, 3))
     batch = np.asarray(table_of(128).cells)
     everyone = np.asarray(dpbt.decision_function(model, batch))
-    before = prediction._compiled(prediction._scores)._cache_size()
+    before = prediction.compiled(prediction.scores)._cache_size()
     for count in (113, 120, 128):
         found = dpbt.decision_function(model, batch[:count])
         np.testing.assert_array_equal(found, everyone[:count])
-    assert prediction._compiled(prediction._scores)._cache_size() == before
+    assert prediction.compiled(prediction.scores)._cache_size() == before
 
 
 def test_padding_leaves_a_full_table_as_it_is():

@@ -24,6 +24,7 @@ from dpbt.data.questions import positions_of, splits_of
 from dpbt.sweeps import plan, runner, storage
 from tests import worker
 from tests.conftest import random_table
+from tests.noise import with_terms
 from tests.tables import allowing
 
 AXES = {
@@ -149,7 +150,7 @@ def test_padding_changes_no_noise_free_result_and_refuses_what_does_not_fit():
     assert not np.asarray(positions_of(big.table))[:, 5:].any()
     assert big.train.shape == big.test.shape == (3, 80)
     fits = [
-        dpbt.fit(jax.random.key(0), t.table, dataclasses.replace(recipe, rows=np.float32(80)))
+        dpbt.fit(jax.random.key(0), t.table, with_terms(recipe, rows=np.float32(80)))
         for t in (task, big)
     ]
     np.testing.assert_array_equal(fits[0].hypotheses.split, fits[1].hypotheses.split)

@@ -3,7 +3,8 @@
 from __future__ import annotations  # the types of matplotlib are only named
 
 import math
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -14,6 +15,14 @@ if TYPE_CHECKING:
 
 _GAP, _SPAN = 0.06, 0.08
 """The parts of a numeric axis between its range and its missing cell, and of that cell."""
+
+
+_SCALES: dict[str, tuple[Callable[[float], float], Callable[[float], float]]] = {
+    "linear": (float, float),
+    "log": (math.log, math.exp),
+    "log1p": (math.log1p, math.expm1),
+}
+"""Scale -> the number to a place on the axis, and back."""
 
 
 class ColumnAxis(NamedTuple):
@@ -47,10 +56,10 @@ class ColumnAxis(NamedTuple):
         return self._backward((low + high) / 2)
 
     def _forward(self, x: float) -> float:
-        return {"linear": float, "log": math.log, "log1p": math.log1p}[self.scale](x)
+        return _SCALES[self.scale][0](x)
 
     def _backward(self, x: float) -> float:
-        return {"linear": float, "log": math.exp, "log1p": math.expm1}[self.scale](x)
+        return _SCALES[self.scale][1](x)
 
     def limits(self, margin: float) -> tuple[float, float]:
         """The ends of the axis, with a margin at both."""
@@ -65,10 +74,9 @@ class ColumnAxis(NamedTuple):
         low, high = float(self.edges[0]), float(self.edges[-1])
         if self.words is not None:
             found = dict(zip(self.middles.tolist(), self.words, strict=False))
-        elif self.scale == "linear":
-            found = {at: f"{at:g}" for at in _round_numbers(low, high)}
         else:
-            found = {at: _power_words(at) for at in _powers(low, high)}
+            words = "{:g}".format if self.scale == "linear" else _tick_words
+            found = {at: words(at) for at in _tick_places(self.scale, low, high)}
         return found if self.apart is None else found | {self._middle_apart: self.apart_word}
 
 
@@ -104,29 +112,21 @@ def _beyond(axis: ColumnAxis) -> tuple[float, float]:
     return axis._backward(start), axis._backward(start + _SPAN * (high - low))
 
 
-def _round_numbers(low: float, high: float) -> list[float]:
-    """Four to ten round numbers in [low, high]."""
-    step = 10.0 ** math.floor(math.log10(high - low))
-    while (high - low) / step < 4:
-        step /= 2 if (high - low) / step * 2 >= 4 else 5
-    first = math.ceil(low / step - 1e-9)
-    last = math.floor(high / step + 1e-9)
-    return [float(f"{number * step:.12g}") for number in range(first, last + 1)]
+def _tick_places(scale: str, low: float, high: float) -> list[float]:
+    """Round numbers in [low, high], or powers of ten; the two ends where there are too few."""
+    from matplotlib.ticker import LogLocator, MaxNLocator
+
+    if scale == "linear" or (low == 0 and high <= 10):
+        found: Any = MaxNLocator(8, steps=[1, 2, 5, 10]).tick_values(low, high)
+    else:
+        powers: Any = LogLocator(numticks=8).tick_values(low or 1, high)
+        found = [*([0.0] if low == 0 else []), *powers[powers >= (low or 1)]]
+    inside = [float(f"{at:.12g}") for at in found if low <= at <= high]
+    return inside if len(inside) > 1 else [low, high]
 
 
-def _powers(low: float, high: float) -> list[float]:
-    """Powers of ten in [low, high], at most about six, and 0 if that is the low end."""
-    start = high / 1e5 if low == 0 else low
-    first, last = math.ceil(math.log10(start) - 1e-9), math.floor(math.log10(high) + 1e-9)
-    if low == 0:
-        first = max(first, 0) if high > 10 else first
-    step = max(1, math.ceil((last - first) / 6))
-    powers = [10.0**power for power in range(first, last + 1, step)]
-    ends = [low] if low == 0 else []
-    return [*ends, *powers] if len(powers) > 1 else [low, high]
-
-
-def _power_words(number: float) -> str:
+def _tick_words(number: float) -> str:
+    """A number; a power of ten of four zeros or more as a power."""
     exponent = math.log10(number) if number > 0 else 0.0
     power = abs(exponent) > 3 and abs(exponent - round(exponent)) < 1e-9
     return f"$10^{{{round(exponent)}}}$" if power else f"{number:g}"

@@ -13,11 +13,10 @@ extra `figures`, and is imported only where something is drawn.
 from __future__ import annotations  # the types of matplotlib are only named
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from dpbt.analysis.answers import Answer, answer_of
 from dpbt.analysis.column_axis import ColumnAxis, axis_of, draw_axis
 from dpbt.analysis.effects import attribute_effects, partial_dependence
 from dpbt.analysis.frontier import frontier
@@ -26,6 +25,7 @@ from dpbt.analysis.tree_picture import draw, layout, size_of
 from dpbt.data.domains import Domain
 from dpbt.data.kinds import Nominal, Numeric
 from dpbt.learners.hypotheses.words import branch_of, questions_of_tree
+from dpbt.release.answers import NO_CLASSES
 from dpbt.release.explain import check_words, domain_of, heap_of
 from dpbt.release.model import Model
 from dpbt.validate import shown, whole
@@ -41,6 +41,53 @@ __all__ = [
     "shape",
     "tree",
 ]
+
+
+class _Answer(NamedTuple):
+    """One number of each row: its score, the score of one class, or a number in its units.
+
+    Attributes:
+        number: which class it is of, on the last axis of scores; None where there is one score.
+        scale: what a step of 1 in the model's score is in the units of the answer.
+        shift: the answer where the score is 0.
+        words: its name, for axes.
+        middle: a value of no preference: around it the colours of maps diverge. None for a number.
+    """
+
+    number: int | None
+    scale: float
+    shift: float
+    words: str
+    middle: float | None
+
+    def of_scores(self, values: np.ndarray) -> np.ndarray:
+        """f64[...]: the answers; scores of several classes have an axis of classes, the last."""
+        one = values if self.number is None else values[..., self.number]
+        return self.shift + self.scale * one
+
+
+def _answer_of(model: Model, class_: Any = None, of: str = "score") -> _Answer:
+    """What is drawn of a model.
+
+    Raises:
+        ValueError: for a class that the model does not have, for none where there are several, and
+            for the probability of a number.
+    """
+    target, is_score = model.about.target, of == "score"
+    if isinstance(target, Nominal):
+        names = list(model.about.classes or target.names)
+        if class_ is None or class_ not in names:
+            raise ValueError(f"class_ must be one of {shown(names)}, got {shown(class_)}")
+        middle = 0.0 if is_score else 1 / len(names)
+        return _Answer(names.index(class_), 1.0, 0.0, f"{of} of {class_}", middle)
+    if class_ is not None:
+        raise ValueError("class_ is for models of several classes")
+    if not isinstance(target, Numeric):
+        return _Answer(None, 1.0, 0.0, of, 0.0 if is_score else 0.5)
+    if not is_score:
+        raise ValueError(NO_CLASSES)
+    low, high = float(target.low), float(target.high)
+    return _Answer(None, high - low, low, "prediction", None)
 
 
 def attributes(
@@ -126,7 +173,7 @@ def shape(
         ImportError: without matplotlib.
     """
     known = domain_of(model, domain)
-    answer = answer_of(model, class_, of)
+    answer = _answer_of(model, class_, of)
     found = partial_dependence(model, attribute, known, of=of)
     axes = [axis_of(known[name]) for name in found.attributes]
     if len(axes) == 1:
@@ -156,7 +203,9 @@ def _steps(ax: Axes, axis: ColumnAxis, values: np.ndarray) -> None:
     ax.margins(y=0.08)
 
 
-def _map(ax: Axes, axes: tuple[ColumnAxis, ColumnAxis], values: np.ndarray, answer: Answer) -> None:
+def _map(
+    ax: Axes, axes: tuple[ColumnAxis, ColumnAxis], values: np.ndarray, answer: _Answer
+) -> None:
     """Draw means by the cells of two columns; values f64[cells of x, cells of y]."""
     middle = float(values.mean()) if answer.middle is None else answer.middle
     reach = float(np.abs(values - middle).max()) or 1.0
@@ -218,7 +267,7 @@ def tree(
         own = model.about.kind.name or "of your own"
         raise ValueError(f"the hypotheses of {name} are {own}, and no trees to draw")
     check_words(model, known)
-    answer, count = answer_of(model, class_), len(heap.leaf)
+    answer, count = _answer_of(model, class_), len(heap.leaf)
     if not isinstance(round, int | np.integer) or not 0 <= round < count:
         raise ValueError(f"the model has trees 0..{count - 1}, got round={shown(round)}")
     if levels is not None:

@@ -14,7 +14,7 @@ from dpbt.commands import inputs
 from dpbt.commands import options as kinds
 from dpbt.commands.errors import InputError, of_input
 from dpbt.data.domains import Domain, Label
-from dpbt.release.model import BLOCK_ROWS
+from dpbt.release.scoring import BLOCK_ROWS
 from dpbt.storage import write_whole
 
 if TYPE_CHECKING:

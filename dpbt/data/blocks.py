@@ -28,11 +28,10 @@ import msgspec
 import numpy as np
 from msgspec import Meta
 
-from dpbt import modelfiles
 from dpbt.data import domains, targets
 from dpbt.data.domains import Domain
 from dpbt.data.targets import Target
-from dpbt.formats import Digits, decode
+from dpbt.formats import Digits, decode, own
 from dpbt.public import MAX_ROWS, MOST_CHUNKED_ROWS, Questions, without_values
 from dpbt.validate import as_path
 
@@ -336,7 +335,7 @@ def open_folder(folder: str | Path) -> BlockTable:
             "last; convert the rows again"
         )
     what = "a table in blocks"
-    content = modelfiles.own(path, path.read_bytes(), FORMAT, VERSION, what, AGAIN)
+    content = own(path, path.read_bytes(), FORMAT, VERSION, what, AGAIN)
     try:
         manifest = decode(Manifest, content, "the manifest")
         return _opened(folder, manifest)

@@ -27,7 +27,7 @@ from dpbt.data.domains import Columns, Domain, Label
 from dpbt.data.files import blocks_of_file
 from dpbt.data.owner import Counts, RawRows, encoded, raw_rows
 from dpbt.data.targets import Labels, Target, classes_of
-from dpbt.modelfiles import checksum
+from dpbt.formats import checksum
 from dpbt.public import MAX_ROWS, MOST_CHUNKED_ROWS
 from dpbt.storage import write_whole
 from dpbt.validate import as_path, whole

@@ -45,6 +45,7 @@ from dpbt.base import (
     Public,
     Relation,
     Release,
+    Traits,
     View,
     WeakLearner,
 )
@@ -328,7 +329,6 @@ def weak_learner(
     tag: str | None = None,
     total: bool = False,
     withheld: tuple[str, ...] = (),
-    structure: Callable[[Budget, Public], Any] | None = None,
     work: Callable[[Prepared], tuple[int, int]] | None = None,
 ) -> WeakLearner:
     """The weak learner of a private program.
@@ -360,8 +360,6 @@ def weak_learner(
         total: whether the sensitivities assume a total weight of kappa rows.
         withheld: sites that `fit` leaves out of the model, for example because their length is the
             number of private rows.
-        structure: (budget, public) -> `Public.structure` of a round, for what the program and the
-            hypothesis both derive from public quantities.
         work: (shapes of prepared rows) -> (bytes of a row, bytes of all rows together), which they
             take in a round on a table in parts.
 
@@ -375,26 +373,21 @@ def weak_learner(
     if tag is None:
         opening = () if prologue is None else (prologue.program, prologue.intercept)
         closing = () if epilogue is None else (epilogue.program, epilogue.line)
-        placing = () if hypotheses.place is None else (hypotheses.place,)
+        part = hypotheses.partition
+        placing, deriving = ((), ()) if part is None else ((part.place,), (part.structure,))
         reading = (hypotheses.prepare, hypotheses.predict, hypotheses.bound, *placing)
-        deriving = () if structure is None else (structure,)
         tag = code_tag(program, hypothesis, *reading, *opening, *closing, *deriving)
+    under = None if relation is None else to_relation(relation)
+    traits = Traits(tag, under, coupled, total, unprotected, withheld, work)
     return WeakLearner(
-        tag=tag,
-        program=program,
-        hypothesis=hypothesis,
+        program,
+        hypothesis,
+        hypotheses,
         fractions=tuple(fractions.items()),
-        hypotheses=hypotheses,
-        relation=None if relation is None else to_relation(relation),
         params=params or _noise_alone,
-        coupled=coupled,
-        unprotected=unprotected,
-        total=total,
-        withheld=withheld,
+        traits=traits,
         prologue=prologue,
         epilogue=epilogue,
-        structure=structure,
-        work=work,
     )
 
 

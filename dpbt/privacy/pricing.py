@@ -19,13 +19,13 @@ from dpbt.base import (
     Table,
     View,
     WeakLearner,
+    uniform,
 )
 from dpbt.privacy import accounting, boundary, keys, mechanisms, tracing
 from dpbt.privacy.boundary import DrawSpec
 from dpbt.privacy.draws import group_of
 from dpbt.privacy.mechanism import ROUNDING, Numbers
 from dpbt.privacy.tracing import Stages
-from dpbt.reweighting import uniform
 
 
 @jax.enable_x64(False)  # so it is the same wherever it is asked for, and prices what runs

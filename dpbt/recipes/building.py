@@ -25,7 +25,9 @@ from dpbt.base import (
     Relation,
     Reweighter,
     Reweighting,
+    Terms,
     WeakLearner,
+    Words,
 )
 from dpbt.base import relation as to_relation
 from dpbt.data.targets import Target
@@ -232,7 +234,6 @@ class Parts(NamedTuple):
         learner: the weak learner.
         reweighter: the re-weighter.
         reweighting: the numbers of the re-weighter.
-        loss: the family of the link of `predict_proba`, or None.
         name: the name of the algorithm.
         setting: a word for its options, for tables.
         target: the declared classes or range; None for two classes.
@@ -241,7 +242,6 @@ class Parts(NamedTuple):
     learner: WeakLearner
     reweighter: Reweighter
     reweighting: Reweighting
-    loss: LossFamily | None
     name: str
     setting: str
     target: Target | None = None
@@ -405,22 +405,22 @@ def _recipe(request: Request, parts: Parts, budget: Budget) -> Recipe:
     public = request.public(parts.reweighting)
     budget, public = _spread(budget, public, request.shape)
     shape = np.shape(public.rows)
+    terms = Terms(
+        public.rows,
+        np.broadcast_to(request.delta, shape),
+        request.relation,
+        request.rows_per_person,
+        parts.target,
+    )
     return Recipe(
-        budget=budget,
-        reweighting=public.reweighting,
-        rows=public.rows,
-        delta=np.broadcast_to(request.delta, shape),
-        rounds=np.broadcast_to(request.rounds, shape),
-        learner=parts.learner,
-        reweighter=parts.reweighter,
-        loss=parts.loss,
+        budget,
+        public.reweighting,
+        terms,
+        np.broadcast_to(request.rounds, shape),
+        parts.learner,
+        parts.reweighter,
         capacity=int(np.max(request.rounds)),
-        relation=request.relation,
-        name=parts.name,
-        calibration=request.calibration,
-        setting=parts.setting,
-        rows_per_person=request.rows_per_person,
-        target=parts.target,
+        words=Words(parts.name, request.calibration, parts.setting),
     )
 
 

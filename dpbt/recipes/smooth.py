@@ -202,7 +202,7 @@ def _parts(
     request: Request, learner: WeakLearner, numbers: LazyNumbers, name: str, setting: str
 ) -> Parts:
     """The parts of a vote of hypotheses on lazily projected weights."""
-    return Parts(learner, lazy_bregman(request.tight), numbers, None, name, setting)
+    return Parts(learner, lazy_bregman(request.tight), numbers, name, setting)
 
 
 def _composed(request: Request, draws: int, labels: bool = False) -> Allowance:
@@ -423,4 +423,4 @@ def hs_stl(
         relation=relation,
         rows_per_person=rows_per_person,
     )
-    return dataclasses.replace(recipe, name="hs_stl")
+    return dataclasses.replace(recipe, words=recipe.words._replace(name="hs_stl"))

@@ -6,6 +6,7 @@ from dpbt.data.domains import Domain, questions
 from dpbt.data.kinds import Numeric
 from dpbt.learners.hypotheses.kind import Heap
 from dpbt.learners.hypotheses.words import DIGITS
+from dpbt.release.about import ask_the_same
 from dpbt.release.model import Model, model_of
 
 
@@ -72,7 +73,7 @@ def domain_of(model: Model, domain: Domain | None = None) -> Domain:
             "a domain must map column names to Numeric, Nominal or Boolean; none was given, and "
             "only a saved model may have its own"
         )
-    if not _ask_the_same(asked[:3], questions(known)[:3]):
+    if not ask_the_same(asked, questions(known), 3):
         raise ValueError("the model was trained with other questions than the domain asks")
     return known
 
@@ -85,9 +86,5 @@ def check_words(model: Model, domain: Domain) -> None:
     """
     assert model.questions is not None  # as `domain_of` says
     positions = model.about.kind.name != "trees"
-    if positions and not _ask_the_same(model.questions[:5], questions(domain)[:5]):
+    if positions and not ask_the_same(model.questions, questions(domain)):
         raise ValueError("nominal columns as codes have no words: make the table without codes")
-
-
-def _ask_the_same(first: tuple, second: tuple) -> bool:
-    return all(np.array_equal(a, b) for a, b in zip(first, second, strict=True))

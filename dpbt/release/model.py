@@ -17,76 +17,30 @@ import dataclasses
 import functools
 import operator
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from importlib import metadata
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dpbt.arithmetic import Array, fold, namespace
+import dpbt
+from dpbt.arithmetic import Array, namespace
 from dpbt.data import domains
-from dpbt.data.blocks import BlockTable
 from dpbt.data.cells import tried
 from dpbt.data.domains import Domain
-from dpbt.data.kinds import Nominal, Numeric
-from dpbt.data.targets import Target
 from dpbt.learners.hypotheses import KINDS
-from dpbt.learners.hypotheses.kind import Hypotheses, Kind, Of, Rows
-from dpbt.public import Questions, of_bits
-from dpbt.release.answers import NO_CLASSES, answer, kinks, no_link, probability_of, vote
+from dpbt.learners.hypotheses.kind import Hypotheses
+from dpbt.public import Questions
+from dpbt.release import file, scoring
+from dpbt.release.about import About, Arrays, Kept, about
+from dpbt.release.answers import answer, probability_of, vote
 from dpbt.storage import HoldsFunctions
+from dpbt.validate import as_path, whole
 
 if TYPE_CHECKING:
-    from dpbt.base import HypothesisClass, Recipe, Release, Transcript
-
-BLOCK_ROWS = 2**16
-"""How many rows are laid out at once, so that memory does not follow their number."""
-
-
-class About(NamedTuple):
-    """What is public about a model, besides its arrays.
-
-    Attributes:
-        name: of the algorithm.
-        kind: of its hypotheses.
-        target: the declared classes or range; None for two classes.
-        classes: the negative and the positive class, or all of several classes in the order of
-            scores; None if they were not named.
-        probability: what gives probabilities: a function of scores of two classes; "softmax" of
-            several; "shares" where trees state them; None if nothing does.
-        reason: why nothing does.
-        domain: the public columns; None if the model was not saved with them.
-        codes: whether nominal columns are read as codes (`domains.positions`).
-    """
-
-    name: str
-    kind: Kind
-    target: Target | None
-    classes: tuple[Any, ...] | None
-    probability: Callable[[Array], Array] | str | None
-    reason: str | None = None
-    domain: Domain | None = None
-    codes: bool = False
-
-
-class Kept(NamedTuple):
-    """What a file says of the model beside its arrays.
-
-    Attributes:
-        about: the model.
-        ledger: the ledger as printed when the model was saved.
-        privacy: the ledger's numbers, as JSON content.
-        statement: what `dpbt.statement` said when the model was saved.
-        versions: of what wrote the file.
-    """
-
-    about: About
-    ledger: str
-    privacy: Mapping[str, Any]
-    statement: str
-    versions: Mapping[str, str]
-
-    __hash__ = object.__hash__
+    from dpbt.base import Recipe, Release, Transcript
+    from dpbt.privacy.accounting import Ledger
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -160,6 +114,11 @@ class Model(HoldsFunctions):
         rounds = int(self.recipe.rounds)
         return type(self.hypotheses)(*(np.asarray(array)[:rounds] for array in self.hypotheses))
 
+    @property
+    def arrays(self) -> Arrays:
+        """Its arrays, and what they read."""
+        return Arrays(*(getattr(self, name) for name in Arrays._fields))
+
     def decision_function(self, rows: Any) -> Array:
         """`dpbt.decision_function`, of raw columns, too.
 
@@ -232,9 +191,8 @@ class Model(HoldsFunctions):
         classes: Sequence[Any] | None = None,
     ) -> None:
         """Write the model to one JSON file, which `dpbt.load` reads; see `dpbt.save`."""
-        from dpbt.release.file import save
-
-        save(self, path, domain=domain, classes=classes)
+        path, arrays = as_path("path", path), self.arrays._replace(hypotheses=self.on_host())
+        file.write(path, arrays, kept_of(self), domain, classes)
 
 
 def _unpickled(fields: dict[str, Any]) -> Model:
@@ -295,160 +253,6 @@ def model_of(value: object) -> Model:
     return value
 
 
-def about(recipe: "Recipe") -> About:
-    """What is public about the models of a recipe."""
-    hypotheses, target = recipe.learner.hypotheses, recipe.target
-    own = hypotheses.predict
-    kind = KINDS[own.kind] if isinstance(own, Of) else _own_kind(hypotheses)
-    classes = target.names if isinstance(target, Nominal) else None
-    return About(recipe.name, kind, target, classes, *_probability(recipe, kind))
-
-
-@functools.cache
-def _own_kind(hypotheses: "HypothesisClass") -> Kind:
-    """The kind of hypotheses of the user's own, which no file and no words know."""
-    from dpbt.base import Table
-
-    def read(rows: Rows) -> Any:
-        absent = namespace(rows.cells).zeros(rows.cells.shape[:1], bool)
-        return hypotheses.prepare(Table(rows.cells, absent, absent, rows.questions))
-
-    return Kind("", hypotheses.predict, read)
-
-
-def _probability(recipe: "Recipe", kind: Kind) -> tuple[Any, str | None]:
-    """(what gives probabilities, why nothing does); one of them is None."""
-    if isinstance(recipe.target, Nominal):
-        return "softmax", None
-    if isinstance(recipe.target, Numeric):
-        return None, NO_CLASSES
-    if kind.shares is not None:
-        return "shares", None
-    if recipe.loss is None:
-        return None, no_link(recipe.name)
-    alpha = recipe.reweighting.link_alpha
-    loss = recipe.loss(alpha if hasattr(alpha, "dtype") else np.float32(alpha))
-    try:
-        smooth = bool(np.isfinite(loss.smoothness))
-    except TypeError:  # traced
-        smooth = True
-    if not smooth:
-        return None, kinks(loss.name)
-    return loss.probability or loss.inverse_link, None
-
-
-# Predictions.
-
-
-def _scores(kind: Kind, hypotheses: Hypotheses, intercept: Array, rows: Rows) -> Array:
-    """f32[N], or f32[K, N] with several classes: the scores of rows."""
-    laid_out = kind.read(rows)
-
-    def add(total: Array, hypothesis: Any) -> Array:
-        return total + kind.predict(hypothesis, laid_out)
-
-    shape = (*intercept.shape, rows.cells.shape[0])
-    start = namespace(intercept).zeros(shape, np.float32)
-    return intercept[..., None] + fold(add, start, hypotheses)
-
-
-def _shares(kind: Kind, hypotheses: Hypotheses, intercept: Array, rows: Rows) -> Array:
-    """f32[k, N]: the shares that hypotheses state."""
-    del intercept
-    assert kind.shares is not None
-    return kind.shares(hypotheses, kind.read(rows))
-
-
-def _of_rows(model: Model, rows: Any, what: Callable[..., Array]) -> Array:
-    """[..., N]: what a function of encoded rows says of each row."""
-    if _differ(model.questions, getattr(rows, "questions", None)):
-        raise ValueError("the model was trained with other questions than the table has")
-    if isinstance(rows, BlockTable):
-        blocks = rows.pieces(BLOCK_ROWS)
-        found = [np.asarray(_of_rows(model, block.cells.T.copy(), what)) for block in blocks]
-        return np.concatenate(found, axis=-1)
-
-    cells, kind = _cells(model, rows), model.about.kind
-    arrays = model.hypotheses, model.intercept
-    if namespace(*arrays, cells) is not np:
-        return _with_jax(kind, arrays, Rows(cells, model.questions), what)
-    starts = range(0, max(len(cells), 1), BLOCK_ROWS)
-    parts = [Rows(cells[start : start + BLOCK_ROWS], model.questions) for start in starts]
-    return np.concatenate([what(kind, *arrays, part) for part in parts], axis=-1)
-
-
-def _with_jax(kind: Kind, arrays: tuple[Any, Any], rows: Rows, what: Callable) -> Array:
-    """What a function says of rows, compiled for one of few numbers of rows."""
-    import jax
-    from jax.core import Tracer
-
-    from dpbt.training import shapes
-
-    cells, count = rows.cells, rows.cells.shape[0]
-    if not isinstance(cells, Tracer):
-        padding = max(shapes.row_bucket(count) - count, 0)
-        cells = np.pad(np.asarray(cells), [(0, padding), (0, 0)])
-    found = _compiled(what)(kind, *arrays, rows._replace(cells=cells))
-    if isinstance(found, Tracer):
-        return found[..., :count]
-    return jax.device_put(np.asarray(found)[..., :count])
-
-
-@functools.cache
-def _compiled(what: Callable) -> Callable:
-    import jax
-    import jax.numpy as jnp
-
-    def run(kind: Kind, *arrays: Any) -> Array:
-        return what(kind, *jax.tree.map(jnp.asarray, arrays))
-
-    return jax.jit(run, static_argnums=0)
-
-
-def _cells(model: Model, rows: Any) -> Array:
-    """Encoded rows as the model reads them.
-
-    Raises:
-        ValueError: if the rows are not of the kind that the model reads, have another number of
-            features, or are a table with other questions. No number of rows is shown.
-    """
-    encoder = "positions" if model.dtype == "float32" else "encode"
-    advice = f"encode raw columns by dpbt.domains.{encoder}(domain, columns)"
-    if hasattr(rows, "cells") and hasattr(rows, "questions"):
-        rows = rows.cells
-    elif isinstance(rows, Mapping) or hasattr(rows, "columns"):
-        raise ValueError(f"rows must be an array or a table, got {type(rows).__name__}; {advice}")
-    if not hasattr(rows, "__array_namespace__"):
-        if not hasattr(rows, "__array__"):
-            raise ValueError(f"rows must be an array, got {type(rows).__name__}; {advice}")
-        rows = np.asarray(rows)
-    if rows.dtype == bool and not _differ(model.questions, of_bits(model.features)):
-        rows = rows.astype(np.uint8)  # splits are cells 0 and 1
-    if rows.dtype != model.dtype or rows.ndim != 2:
-        kind = "text or objects" if rows.dtype.kind not in "biufcV" else rows.dtype
-        raise ValueError(
-            f"the model reads rows of {model.dtype} and rank 2, got {kind} of rank {rows.ndim}; "
-            f"{advice}"
-        )
-    if rows.shape[1] != model.features:
-        raise ValueError(
-            f"the model reads rows of {model.features} features, "
-            "and these have another number of them"
-        )
-    return rows
-
-
-def _differ(questions: Questions | None, others: Questions | None) -> bool:
-    """Whether both are there and are not the same; which splits are allowed does not count."""
-    if questions is None or others is None:
-        return False
-    try:
-        first, second = ([np.asarray(field) for field in each[:5]] for each in (questions, others))
-    except TypeError:  # traced, and checked where they come from
-        return False
-    return not all(map(np.array_equal, first, second))
-
-
 def decision_function(model: Model, rows: Any) -> Array:
     """f32[N]: the score H of each row; above 0 means the positive class.
 
@@ -464,8 +268,13 @@ def decision_function(model: Model, rows: Any) -> Array:
     Raises:
         ValueError: if the rows are not of the kind that the model reads, or `model` is no model.
     """
-    found = _of_rows(model_of(model), rows, _scores)
+    found = _said(model_of(model), rows, scoring.scores)
     return namespace(found).moveaxis(found, -1, 0)
+
+
+def _said(model: Model, rows: Any, what: scoring.What) -> Array:
+    """[..., N]: what a function of encoded rows says of each row."""
+    return scoring.of_rows(model.about.kind, model.arrays, rows, what)
 
 
 def shares(model: Model, rows: Any) -> Array:
@@ -485,7 +294,7 @@ def shares(model: Model, rows: Any) -> Array:
     if described.kind.shares is None:
         name = described.name
         raise ValueError(f"the hypotheses of {name} state scores, and no shares to vote with")
-    return _of_rows(model, rows, _shares)
+    return _said(model, rows, scoring.shares)
 
 
 def predict(model: Model, rows: Any, voting: str | None = None, key: Any = None) -> Array:
@@ -533,3 +342,127 @@ def predict_proba(model: Model, rows: Any) -> Array:
         stated = shares(model, rows)
         return namespace(stated).nanmean(stated, axis=0)
     return probability_of(described, decision_function(model, rows))
+
+
+# Its file, its ledger and its statement.
+
+
+def save(
+    model: Model,
+    path: str | Path,
+    *,
+    domain: Domain | None = None,
+    classes: Sequence[Any] | None = None,
+) -> None:
+    """Write a model to one JSON file, whole or not at all. `dpbt.load` reads it without JAX.
+
+    All of it is post-processing of the release, and public declarations. A checksum finds accidents
+    with the file. It is no signature.
+
+    Args:
+        model: from `fit`, or `dpbt.load`.
+        path: the file; one that exists is replaced.
+        domain: the domain that encoded the rows. With it, the saved model reads raw columns. A
+            loaded model has its own.
+        classes: the negative and the positive class, each text, a number or a Boolean. With them,
+            the saved model predicts classes instead of Booleans. With several classes it is all of
+            them in order, by default the declared ones. A number has none.
+
+    Raises:
+        ValueError: for anything that is no model, or a domain with other questions than the model.
+            Also for hypotheses or a loss of your own, which are functions that no file holds. Also
+            for hypotheses that are not finite, and a path that is a folder.
+        OSError: if the file cannot be written.
+    """
+    model_of(model).save(path, domain=domain, classes=classes)
+
+
+def load(path: str | Path) -> Model:
+    """A model from the file that `save` wrote, without JAX. Nothing in the file is run.
+
+    The checksum finds a file that was changed by accident. It is no signature, so load files of
+    those whom you trust to state the model's privacy.
+
+    Args:
+        path: the file.
+
+    Raises:
+        ValueError: naming the path and the reason, if the file is no saved model, was cut off or
+            changed, or has another format.
+        OSError: if the file cannot be read.
+    """
+    arrays, kept = file.read(as_path("path", path))
+    return Model(**arrays._asdict(), transcript=None, recipe=None, kept=kept)
+
+
+def kept_of(model: Model) -> Kept:
+    """What a file says of a model."""
+    if model.kept is not None:
+        return model.kept
+    from dpbt.privacy import accounting
+
+    book = ledger(model)
+    versions = {"dpbt": dpbt.__version__, "jax": metadata.version("jax")}
+    privacy = accounting.to_record(book)
+    return Kept(model.about, str(book), privacy, statement(model), versions)
+
+
+def ledger(model: "Recipe | Model", key: Array | None = None) -> "Ledger":
+    """The ledger of one setting: what each draw costs over all rounds, and the total.
+
+    A model has the ledger of the recipe that it was fitted with, and a loaded one that which was
+    saved with it. The ledger of a model that was chosen among several is that of the choice
+    (`accounting.ChoiceLedger`).
+
+    Args:
+        model: one setting of a recipe, or a model.
+        key: the key of a release; the ledger then names its kind. A model knows the kind of its
+            own key.
+
+    Raises:
+        ValueError: as `pricing.ledger`. Also for a loaded model with a mechanism of its author's
+            own, whose price no file keeps.
+    """
+    from dpbt.privacy import accounting, keys, pricing
+
+    if not isinstance(model, Model):
+        return pricing.ledger(model, key)
+    kind = model.key if key is None else keys.kind(key)
+    if model.kept is not None:
+        book = accounting.of_record(model.kept.privacy)
+    else:
+        assert model.recipe is not None
+        book = pricing.ledger(model.recipe)
+    if model.choice is not None:
+        choice, score = model.choice
+        return accounting.with_choice(book, kind, choice, accounting.line_of(score))
+    return book if kind is None else dataclasses.replace(book, key=kind)
+
+
+def statement(model: "Model | Recipe | Ledger", *, rows_per_person: int | None = None) -> str:
+    """Half a page on what the guarantee of a model means, for a data-protection officer.
+
+    It reads the ledger alone, and no rows. A statement of a model names the kind of its key. One of
+    a sum of ledgers is about all of its releases together.
+
+    Args:
+        model: a model, one setting of a recipe, or a ledger.
+        rows_per_person: say what the guarantee means for people with up to so many rows, instead of
+            as many as the recipe was made for. The noise stays as it is, so epsilon grows.
+
+    Raises:
+        ValueError: as `dpbt.ledger`, or for rows that are no whole number of at least 1.
+    """
+    kept = model.kept if isinstance(model, Model) else None
+    if kept is not None and rows_per_person is None:
+        return kept.statement
+    from dpbt.privacy.accounting import Ledger
+    from dpbt.release import statement as words
+
+    book = model if isinstance(model, Ledger) else ledger(model)
+    if rows_per_person is not None:
+        book = words.of_people(book, whole("rows_per_person", rows_per_person))
+    name = None
+    if not isinstance(model, Ledger):
+        name = model.about.name if isinstance(model, Model) else model.name
+    return words.of_ledger(book, name, kept.versions["dpbt"] if kept else dpbt.__version__)

@@ -14,8 +14,8 @@ import numpy as np
 
 from dpbt.data.kinds import Nominal, Numeric
 from dpbt.learners.hypotheses.graph import Graph, Value
-from dpbt.release.file import kept_of, name_of_probability
-from dpbt.release.model import Model, model_of
+from dpbt.release.about import name_of_probability
+from dpbt.release.model import Model, kept_of, model_of
 from dpbt.storage import write_whole
 from dpbt.validate import as_path
 

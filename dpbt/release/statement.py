@@ -1,15 +1,12 @@
-"""The ledger of a model, and its statement: what the guarantee means, for who must decide."""
+"""Statements of ledgers: what the guarantee means, for who must decide."""
 
 import dataclasses
 import math
 from statistics import NormalDist
 
-import dpbt
-from dpbt.base import ADD_REMOVE, Array, Recipe
-from dpbt.privacy import accounting, keys, pricing
+from dpbt.privacy import accounting
 from dpbt.privacy.accounting import ChoiceLedger, Ledger
-from dpbt.release.model import Model
-from dpbt.validate import whole
+from dpbt.public import ADD_REMOVE
 
 FALSE_POSITIVES = (0.01, 0.1)
 """The rates of false alarms that a statement tells of."""
@@ -18,57 +15,19 @@ _DELTAS = tuple(10.0**power for power in range(-12, 0))
 """The deltas at which a ledger bounds an attacker. Each bound holds, and so does the least."""
 
 
-def ledger(model: Recipe | Model, key: Array | None = None) -> Ledger:
-    """The ledger of one setting: what each draw costs over all rounds, and the total.
-
-    A model has the ledger of the recipe that it was fitted with, and a loaded one that which was
-    saved with it. The ledger of a model that was chosen among several is that of the choice
-    (`accounting.ChoiceLedger`).
+def of_ledger(book: Ledger, name: str | None, version: str) -> str:
+    """The statement, as `dpbt.statement` says.
 
     Args:
-        model: one setting of a recipe, or a model.
-        key: the key of a release; the ledger then names its kind. A model knows the kind of its
-            own key.
-
-    Raises:
-        ValueError: as `pricing.ledger`. Also for a loaded model with a mechanism of its author's
-            own, whose price no file keeps.
+        book: what is stated.
+        name: of the algorithm; None for the sum of several releases.
+        version: of dpbt, that made what is released.
     """
-    if not isinstance(model, Model):
-        return pricing.ledger(model, key)
-    kind = model.key if key is None else keys.kind(key)
-    if model.kept is not None:
-        book = accounting.from_json(model.kept.privacy)
-    else:
-        assert model.recipe is not None
-        book = pricing.ledger(model.recipe)
-    if model.choice is not None:
-        choice, score = model.choice
-        return accounting.with_choice(book, kind, choice, accounting.line_of(score))
-    return book if kind is None else dataclasses.replace(book, key=kind)
-
-
-def statement(model: Model | Recipe | Ledger, *, rows_per_person: int | None = None) -> str:
-    """Half a page on what the guarantee of a model means, for a data-protection officer.
-
-    It reads the ledger alone, and no rows. A statement of a model names the kind of its key. One of
-    a sum of ledgers is about all of its releases together.
-
-    Args:
-        model: a model, one setting of a recipe, or a ledger.
-        rows_per_person: say what the guarantee means for people with up to so many rows, instead of
-            as many as the recipe was made for. The noise stays as it is, so epsilon grows.
-
-    Raises:
-        ValueError: as `dpbt.ledger`, or for rows that are no whole number of at least 1.
-    """
-    if isinstance(model, Model) and model.kept is not None and rows_per_person is None:
-        return model.kept.statement
-    book = model if isinstance(model, Ledger) else ledger(model)
-    if rows_per_person is not None:
-        book = of_people(book, whole("rows_per_person", rows_per_person))
+    releases = len(book.parts) or 1
+    several = "one release" if releases == 1 else f"{releases} releases together"
+    subject = several if name is None else f"a model by {name}"
     paragraphs = [
-        [f"Privacy statement: {_subject(model)}"],
+        [f"Privacy statement: {subject}, dpbt {version}"],
         _protected(book),
         _guarantee(book),
         _attacker(book),
@@ -149,17 +108,6 @@ def _detected(epsilon: float, delta: float, false_positives: float) -> float:
         return 1.0
     rising = math.exp(min(epsilon, 700)) * false_positives + delta
     return min(rising, 1 - math.exp(-epsilon) * (1 - delta - false_positives), 1.0)
-
-
-def _subject(model: Model | Recipe | Ledger) -> str:
-    """What a statement is about."""
-    if isinstance(model, Ledger):
-        releases = len(model.parts) or 1
-        words = "one release" if releases == 1 else f"{releases} releases together"
-        return f"{words}, dpbt {dpbt.__version__}"
-    kept = model.kept if isinstance(model, Model) else None
-    name = model.about.name if isinstance(model, Model) else model.name
-    return f"a model by {name}, dpbt {dpbt.__version__ if kept is None else kept.versions['dpbt']}"
 
 
 def _protected(book: Ledger) -> list[str]:

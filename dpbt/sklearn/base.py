@@ -20,8 +20,7 @@ from dpbt.data.domains import Domain, Label
 from dpbt.data.frames import rows_of
 from dpbt.privacy import accounting
 from dpbt.release.explain import explain
-from dpbt.release.model import Model
-from dpbt.release.statement import ledger, statement
+from dpbt.release.model import Model, ledger, statement
 from dpbt.sklearn.inputs import (
     candidates_of,
     column_of,

@@ -355,8 +355,8 @@ def run(
                     structures.setdefault(group.structure, []).append((task, number, group))
             _run_structures(this, list(structures.values()))
         storage.finish(sweep, tasks, folder, plan)
-    zeros = dict.fromkeys(Report._fields, 0)
-    return Report(**{**zeros, **this.counted, "memory_mb": max(this.memory, default=0.0)})
+    counted: Any = {name: this.counted[name] for name in Report._fields[:-1]}
+    return Report(**counted, memory_mb=max(this.memory, default=0.0))
 
 
 _Piece = tuple[Task, int, Group]
@@ -430,59 +430,46 @@ def _run_structure(this: _Run, threads: int, pieces: Sequence[_Piece]) -> None:
         len(task.train) * int(np.sum(group.recipe.rounds)) for task, _, group in pieces
     )
     platform = this.mesh.devices.flat[0].platform
-    evaluate = _evaluator(this.measure, this.mesh)
-    programs = _Programs(this, evaluate, options(platform, float(lane) * rounds))
-    for task, number, group in pieces:
-        _run_group(this, programs, lane, threads, task, number, group)
+    asked = options(platform, float(lane) * rounds)
+    evaluate, lock = _evaluator(this.measure, this.mesh), threading.Lock()
+    compiled: dict[Any, Compiled] = {}
 
-
-@dataclasses.dataclass
-class _Programs:
-    """The compiled programs of one structure for tables of one shape. Threads may share them.
-
-    Attributes:
-        this: the run.
-        evaluate: the program of one batch.
-        options: the compiler's.
-        compiled: the programs by signature: all that a program depends on besides the shape.
-    """
-
-    this: _Run
-    evaluate: Wrapped
-    options: dict[str, Any] | None
-    compiled: dict[Any, Compiled] = dataclasses.field(default_factory=dict)
-    lock: threading.Lock = dataclasses.field(default_factory=threading.Lock)
-
-    def run(self, signature: Any, arguments: tuple) -> dict[str, np.ndarray]:
-        """The columns of a batch; its program is compiled if there is none yet."""
-        with self.lock:
-            if signature not in self.compiled:
-                with self.this.timed("compile_seconds"):
-                    program = self.evaluate.lower(*arguments).compile(self.options)
+    def columns_of(signature: Any, arguments: tuple) -> dict[str, np.ndarray]:
+        """The columns of a batch. Batches of one signature share a program."""
+        with lock:
+            if signature not in compiled:
+                with this.timed("compile_seconds"):
+                    program = evaluate.lower(*arguments).compile(asked)
                 planned = program.memory_analysis()
                 assert planned is not None
-                self.this.memory.append(planned.temp_size_in_bytes / 2**20)
-                self.this.count("programs", 1)
-                self.compiled[signature] = program
-        with self.this.timed("run_seconds"):
-            columns = self.compiled[signature](*arguments)
+                this.memory.append(planned.temp_size_in_bytes / 2**20)
+                this.count("programs", 1)
+                compiled[signature] = program
+        with this.timed("run_seconds"):
+            columns = compiled[signature](*arguments)
             return {name: gathered(column) for name, column in columns.items()}
+
+    for piece in pieces:
+        _run_group(this, columns_of, lane, threads, piece)
 
 
 def _run_group(
-    this: _Run, programs: _Programs, lane: int, threads: int, task: Task, number: int, group: Group
+    this: _Run,
+    columns_of: Callable[[Any, tuple], dict[str, np.ndarray]],
+    lane: int,
+    threads: int,
+    piece: _Piece,
 ) -> None:
     """Fit the settings of a group on a task, and save each batch.
 
     Args:
         this: the run.
-        programs: the programs of the group's structure.
+        columns_of: (signature, arguments) -> the columns of a batch.
         lane: the bytes of a lane.
         threads: how many batches run side by side.
-        task: the padded task.
-        number: the number of the group among the task's.
-        group: the settings.
+        piece: the padded task, and the group.
     """
+    task, number, group = piece
     evaluations, devices = len(task.train), this.mesh.shape[SETTINGS_AXIS]
     fits = evaluations * this.sweep.repeats
     lanes = _lanes_of(group, lane, fits, devices, this.memory_mb, threads)
@@ -497,7 +484,6 @@ def _run_group(
     if not missing or this.stopped.is_set():
         return
 
-    # Groups with one signature share a program.
     signature = (group.recipe.capacity, lanes, evaluations)
     inputs = _on_mesh(task, this.sweep.seed, this.mesh)
     settings = this.sweep.settings
@@ -508,22 +494,18 @@ def _run_group(
             return
 
         # The batch is filled up with its first fit.
-        setting, evaluation, repeat = batch.fits[_filled(len(batch.fits), lanes)].T
+        own = np.where(np.arange(lanes) < len(batch.fits), np.arange(lanes), 0)
+        setting, evaluation, repeat = batch.fits[own].T
         numbers = np.stack([*ids[setting].T, evaluation, repeat], axis=1).astype(np.uint32)
         recipes, words = jax.tree.map(
             lambda array: place(array, this.mesh, SETTINGS_AXIS),
             (jax.tree.map(lambda leaf: leaf[setting], group.recipe), numbers),
         )
-        columns = programs.run(signature, (*inputs, np.int32(batch.rounds), recipes, words))
+        columns = columns_of(signature, (*inputs, np.int32(batch.rounds), recipes, words))
         _save(this.folder, task, group, batch, columns)
         this.count("fits", len(batch.fits))
 
     _side_by_side(this, fit_and_save, missing, threads)
-
-
-def _filled(count: int, lanes: int) -> np.ndarray:
-    """The places 0, 1, ..., count - 1, filled up with the first one."""
-    return np.where(np.arange(lanes) < count, np.arange(lanes), 0)
 
 
 def _save(

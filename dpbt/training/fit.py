@@ -15,11 +15,12 @@ import jax.numpy as jnp
 import numpy as np
 
 from dpbt.base import NUMBER, Array, Hypotheses, Recipe, Release, Table, Transcript
+from dpbt.data import shapes
 from dpbt.data.blocks import BlockTable
 from dpbt.privacy import keys, pricing
 from dpbt.privacy.filter import Filter
 from dpbt.release.model import Model
-from dpbt.training import blocks, checks, compiling, shapes, specs
+from dpbt.training import blocks, checks, compiling, specs
 from dpbt.training.blocks import Report
 from dpbt.training.boosting import sampled, without_withheld
 from dpbt.training.checkpoint import Checkpoint

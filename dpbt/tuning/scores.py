@@ -40,20 +40,19 @@ MOST_LOSS = 2.0
 """The most that one row loses, in nats: a probability of 0.135 for its class, or less."""
 
 _STEP = MOST_LOSS / GRID
-_LOSS_UNIT = f"1/{GRID} of {MOST_LOSS:g} nats"
 
 EDGES = np.array([-3, -2, -1.4, -1, -0.7, -0.45, -0.2, 0, 0.2, 0.45, 0.7, 1, 1.4, 2, 3], np.float32)
 """f32[15]: the public intervals of scores for AUROC: log odds where there are probabilities."""
 
 
 class Score(NamedTuple):
-    """A kind of score.
+    """A kind of score: a sum over rows, or counts of them.
 
     Attributes:
         name: its name in ledgers.
         statistic: (rows, scores, public, loss) -> i32[...], the private value.
-        sensitivity: (relation, noise) -> how far one row moves it, in the mechanism's norm.
-        moved: (relation) -> how many of its entries one row moves.
+        most: what one row adds at most: a whole number in 0..most, to one entry.
+        counts: whether there are several entries, each for some of the rows.
         value: (its draw) -> the number that runs are ordered by; a larger one is better.
         shown: (its draw) -> the number as people read it.
         releases: what is published, in words.
@@ -63,13 +62,29 @@ class Score(NamedTuple):
 
     name: str
     statistic: Callable[[Prepared, Array, Public, LossFamily | None], Array]
-    sensitivity: Callable[[Relation, Mechanism], float]
-    moved: Callable[[Relation], int]
+    most: int
+    counts: bool
     value: Callable[[np.ndarray], float]
     shown: Callable[[np.ndarray], float]
     releases: str
-    unit: str
+    unit: str = "row"
     probabilities: bool = False
+
+    def moved(self, relation: Relation) -> int:
+        """How many of its entries one row moves."""
+        rows = sensitivity.moved_rows(relation)  # refuses other relations
+        return rows if self.counts else 1
+
+    def sensitivity(self, relation: Relation, noise: Mechanism) -> float:
+        """How far one row moves it, in the mechanism's norm.
+
+        Proof. Fix the model. A row adds a whole number in 0..most to one entry. So a row that
+        comes, goes or is replaced moves a sum by at most `most`. Of several entries, a row that
+        comes or goes moves one. A row that is replaced moves two, each by at most `most`: then L1
+        is 2 most and L2 is sqrt(2) most. []
+        """
+        moved = self.moved(relation)
+        return noise.bound(Sensitivity(moved * self.most, math.sqrt(moved) * self.most))
 
 
 def _probability(loss: LossFamily, scores: Array, public: Public) -> Array:
@@ -116,76 +131,23 @@ def auroc_of(counts: np.ndarray) -> float:
     return float(np.sum(ones * (below + zeros / 2)) / pairs)
 
 
-def count_sensitivity(relation: Relation, noise: Mechanism) -> float:
-    """1: how far one row moves the number of errors.
-
-    Proof. Fix the model. A row adds 0 or 1. So a row that comes or goes moves the sum by at most 1,
-    and so does a row that is replaced. []
-    """
-    sensitivity.moved_rows(relation)  # refuses other relations
-    return noise.bound(Sensitivity(1, 1))
-
-
-def loss_sensitivity(relation: Relation, noise: Mechanism) -> float:
-    """GRID: how far one row moves the sum of losses, in steps.
-
-    Proof. Fix the model. A row adds a whole number in 0..GRID. So a row that comes, goes or is
-    replaced moves the sum by at most GRID. []
-    """
-    sensitivity.moved_rows(relation)
-    return noise.bound(Sensitivity(GRID, GRID))
-
-
-def histogram_sensitivity(relation: Relation, noise: Mechanism) -> float:
-    """How far one row moves the counts of scores by class, in the mechanism's norm.
-
-    Proof. Fix the model. A row is in one interval, in the column of its class. Under add/remove one
-    count moves by 1. Under replace-one two counts move by 1: L1 = 2 and L2 = sqrt(2). []
-    """
-    moved = sensitivity.moved_rows(relation)
-    return noise.bound(Sensitivity(moved, math.sqrt(moved)))
-
-
-def _one(relation: Relation) -> int:
-    del relation
-    return 1
-
-
 def _negated(draw: np.ndarray) -> float:
     return -float(draw)
 
 
-ACCURACY = Score(
-    "accuracy",
-    errors,
-    count_sensitivity,
-    _one,
-    _negated,
-    float,
-    "errors of the scored rows",
-    "row",
-)
+ACCURACY = Score("accuracy", errors, 1, False, _negated, float, "errors of the scored rows")
 LOG_LOSS = Score(
-    "log_loss",
-    losses,
-    loss_sensitivity,
-    _one,
-    _negated,
-    lambda draw: _STEP * float(draw),
-    "the sum of their clipped log losses",
-    _LOSS_UNIT,
+    name="log_loss",
+    statistic=losses,
+    most=GRID,
+    counts=False,
+    value=_negated,
+    shown=lambda draw: _STEP * float(draw),
+    releases="the sum of their clipped log losses",
+    unit=f"1/{GRID} of {MOST_LOSS:g} nats",
     probabilities=True,
 )
-AUROC = Score(
-    "auroc",
-    histogram,
-    histogram_sensitivity,
-    sensitivity.moved_rows,
-    auroc_of,
-    auroc_of,
-    "scored rows by score and class",
-    "row",
-)
+AUROC = Score("auroc", histogram, 1, True, auroc_of, auroc_of, "scored rows by score and class")
 BY_NAME = {score.name: score for score in (ACCURACY, LOG_LOSS, AUROC)}
 """Name -> score."""
 

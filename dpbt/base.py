@@ -18,10 +18,9 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
-from dpbt.data.targets import Target, response_of
-from dpbt.privacy.mechanism import Numbers
 from dpbt.public import ADD_REMOVE as ADD_REMOVE
 from dpbt.public import BINARY as BINARY
 from dpbt.public import CELLS as CELLS
@@ -42,6 +41,13 @@ from dpbt.storage import HoldsFunctions
 
 Array = jax.Array
 AnyArray = jax.Array | np.ndarray
+
+Numbers = Any
+"""A number, or an array with axes of settings, of NumPy or JAX and perhaps traced."""
+
+Target = Any
+"""Declared classes, `domains.Nominal`, or the declared range of a number, `domains.Numeric`."""
+
 Release = dict[str, Array]
 """Everything that leaves one run of a weak learner: one array for each named site."""
 
@@ -120,7 +126,7 @@ class Public(NamedTuple):
         reweighting: the numbers of the re-weighter.
         prologue: what the learner's prologue released; empty where there is none.
         round: i32[], the number of the round, from 0; 0 where no round is meant.
-        structure: what `WeakLearner.structure` says of the round; None outside of rounds.
+        structure: what `Partition.structure` says of the round; None outside of rounds.
         unit: f32[], the unit of residuals of a number, as the prologue says (`Prologue.unit`); 1
             for classes.
         seen: f32[], how many rows there seem to be, as the prologue says (`Prologue.seen`). None
@@ -166,6 +172,23 @@ LossFamily = Callable[[Numbers], ProperLoss]
 """A family of losses indexed by alpha in [0, 1]; alpha may be traced."""
 
 
+class Partition(NamedTuple):
+    """How what is public in a round parts the rows, before the program reads them.
+
+    Attributes:
+        structure: (budget, public) -> what is public in a round and the program, the hypothesis and
+            its predictions all read, such as its questions. The loop asks for it once a round.
+        place: (structure of a round, prepared) -> the same rows with what the structure says of
+            each by itself, such as its leaf.
+        reads: (structure of a round) -> i32[k]: the features whose cells `place` reads. Nothing
+            else reads cells in a round.
+    """
+
+    structure: Callable[[Budget, "Public"], Any]
+    place: Callable[[Any, Prepared], Prepared]
+    reads: Callable[[Any], Array]
+
+
 class HypothesisClass(NamedTuple):
     """What boosting needs to know about the hypotheses of a weak learner.
 
@@ -180,12 +203,8 @@ class HypothesisClass(NamedTuple):
         bound: (hypothesis) -> f32[]: an upper bound on |prediction| for every possible row.
         scaled: (hypotheses of T rounds, f32[] slope) -> hypotheses whose predictions are slope
             times theirs. A learner with an epilogue needs it.
-        place: (structure of a round, prepared) -> the same rows with what the structure says of
-            each by itself, such as its leaf. The program and `predict` read it in that round. None
-            if they read nothing of the kind.
         response: what is predicted of a row.
-        reads: (structure of a round) -> i32[k]: the features whose cells `place` reads, if nothing
-            else reads cells in a round. None if all are read.
+        partition: how what is public in a round parts the rows, if anything does.
     """
 
     example: Callable[[], Table]
@@ -194,9 +213,11 @@ class HypothesisClass(NamedTuple):
     predict: Callable[[Hypothesis, Prepared], Array]
     bound: Callable[[Hypothesis], Array]
     scaled: Callable[[Hypotheses, Array], Hypotheses] | None = None
-    place: Callable[[Any, Prepared], Prepared] | None = None
     response: Response = BINARY
-    reads: Callable[[Any], Array] | None = None
+    partition: Partition | None = None
+
+    place = property(lambda self: self.partition and self.partition.place)
+    reads = property(lambda self: self.partition and self.partition.reads)
 
 
 Program = Callable[..., None]
@@ -295,54 +316,73 @@ class Epilogue(NamedTuple):
     tag: str
 
 
-class WeakLearner(NamedTuple):
-    """A private program, and the hypothesis that its release is turned into.
-
-    Build one with `boundary.weak_learner`.
+class Traits(NamedTuple):
+    """What a weak learner declares of itself.
 
     Attributes:
         tag: names the learner and every static part of it, so that two learners under one key have
             independent noise (`boosting.boost`).
-        program: the private program of one round.
-        hypothesis: (release, budget, public) -> a hypothesis, such as a `Tree`. It is
-            post-processing and never sees the table.
-        hypotheses: the class that the hypothesis belongs to.
         relation: the neighbouring relation that the sensitivities of its draws hold under; None if
             they hold under both.
-        fractions: (site, fraction of the budget), for each site of all of its parts; a recipe may
-            have its own.
-        params: (noise multipliers by site, public) -> the learner's numbers.
         coupled: whether the sensitivities hold where the weights of all rows depend on each other
             and move as `slickness` says (`reweighting.lazy_bregman`). If not, each weight must
             depend on its own row alone.
-        unprotected: what the program reads off the private data without any mechanism.
         total: whether the sensitivities assume a total weight of kappa rows, which
             `reweighting.lazy_bregman` gives.
+        unprotected: what the program reads off the private data without any mechanism.
         withheld: the sites that `fit` leaves out of the model, because their length or their order
             follows the private rows. The tree of each row is an example.
-        prologue: what is done once before the first round, if anything.
-        epilogue: what is done once after the last round, if anything.
-        structure: (budget, public) -> what is public in a round and both the program and
-            `hypothesis` read, such as its questions. The loop asks for it once a round.
         work: (shapes of prepared rows) -> (bytes of a row, bytes of all rows together) that a round
             takes. None for the bytes of prepared rows.
     """
 
     tag: str
+    relation: Relation | None
+    coupled: bool = False
+    total: bool = False
+    unprotected: tuple[str, ...] = ()
+    withheld: tuple[str, ...] = ()
+    work: Callable[[Prepared], tuple[int, int]] | None = None
+
+
+class WeakLearner(NamedTuple):
+    """A private program, and the hypothesis that its release is turned into.
+
+    Build one with `boundary.weak_learner`. What it declares of itself can be read off it:
+    `learner.tag` is `learner.traits.tag`.
+
+    Attributes:
+        program: the private program of one round.
+        hypothesis: (release, budget, public) -> a hypothesis, such as a `Tree`. It is
+            post-processing and never sees the table.
+        hypotheses: the class that the hypothesis belongs to.
+        fractions: (site, fraction of the budget), for each site of all of its parts; a recipe may
+            have its own.
+        params: (noise multipliers by site, public) -> the learner's numbers.
+        traits: what it declares of itself.
+        prologue: what is done once before the first round, if anything.
+        epilogue: what is done once after the last round, if anything.
+    """
+
     program: Program
     hypothesis: Callable[[Release, Budget, Public], Hypothesis]
     hypotheses: HypothesisClass
-    relation: Relation | None
     fractions: tuple[tuple[str, float], ...]
     params: Callable[[Mapping[str, Numbers], Public], Budget]
-    coupled: bool
-    unprotected: tuple[str, ...]
-    total: bool = False
-    withheld: tuple[str, ...] = ()
+    traits: Traits
     prologue: Prologue | None = None
     epilogue: Epilogue | None = None
-    structure: Callable[[Budget, Public], Any] | None = None
-    work: Callable[[Prepared], tuple[int, int]] | None = None
+
+    tag = property(lambda self: self.traits.tag)
+    relation = property(lambda self: self.traits.relation)
+    coupled = property(lambda self: self.traits.coupled)
+    total = property(lambda self: self.traits.total)
+    unprotected = property(lambda self: self.traits.unprotected)
+    withheld = property(lambda self: self.traits.withheld)
+    work = property(lambda self: self.traits.work)
+    structure = property(
+        lambda self: self.hypotheses.partition and self.hypotheses.partition.structure
+    )
 
     @property
     def parts(self) -> tuple[str, ...]:
@@ -366,6 +406,8 @@ class Reweighter(NamedTuple):
             anything else residuals (`Weighted`).
         reads_scores: whether weights or their cap follow from scores or from their bound. False is
             checked where rounds are made side by side.
+        loss: the family of losses whose inverse link makes probabilities of scores, at the
+            `link_alpha` of the numbers; None for scores that are no links.
     """
 
     tag: str
@@ -374,6 +416,46 @@ class Reweighter(NamedTuple):
     numbers: type[tuple] = tuple
     response: Response = BINARY
     reads_scores: bool = True
+    loss: LossFamily | None = None
+
+
+def _ones(score: Array, bound: Array, table: Prepared, public: Public) -> Weighted:
+    del bound, table, public
+    return Weighted(jnp.full(score.shape, float(GRID), jnp.float32), jnp.float32(1))
+
+
+uniform = Reweighter("uniform", False, _ones, reads_scores=False)
+"""Weight 1 for every row in every round."""
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class Terms:
+    """What a recipe promises, and what the owner of the rows promises and declares.
+
+    Attributes:
+        rows: f32[], m: the public bound on the number of rows (add/remove), or their number
+            (replace-one).
+        delta: f32[], the delta of the guarantee; 0 for a pure one.
+        relation: the neighbouring relation of the guarantee.
+        rows_per_person: the most rows that one person has. The guarantee is for all rows of a
+            person together.
+        target: the declared classes or range, if the learner does not tell two classes apart.
+    """
+
+    rows: AnyArray
+    delta: AnyArray
+    relation: Relation = dataclasses.field(metadata={"static": True})
+    rows_per_person: int = dataclasses.field(default=1, metadata={"static": True})
+    target: Target | None = dataclasses.field(default=None, metadata={"static": True})
+
+
+class Words(NamedTuple):
+    """Words for tables: the algorithm, its calibration, and its options."""
+
+    name: str
+    calibration: str
+    setting: str
 
 
 @jax.tree_util.register_dataclass
@@ -382,27 +464,20 @@ class Recipe(HoldsFunctions):
     """An algorithm: static parts, and numbers that are traced.
 
     Two recipes with equal static fields run the same compiled program. `jax.vmap` over a recipe
-    maps over its numbers. Build one with `dpbt.recipes`.
+    maps over its numbers. Build one with `dpbt.recipes`. Its terms, its words and the loss of its
+    re-weighter can be read off it: `recipe.rows` is `recipe.terms.rows`.
 
     Attributes:
         budget: the learner's noise scales and settings, a pytree of arrays of 32 bits. Leading
             axes, if any, are axes of settings, for these numbers and for all numbers below.
         reweighting: the re-weighter's numbers.
-        rows: f32[], m: the public bound on the number of rows (add/remove), or their number
-            (replace-one).
-        delta: f32[], the delta of the guarantee; 0 for a pure one.
+        terms: the bound on the rows, the delta and what else the guarantee is for.
         rounds: i32[], T. Traced, so that settings with different T share a program.
         learner: the weak learner.
         reweighter: how scores become the next round's weights.
-        loss: the family of losses that `predict_proba` takes probabilities from, at the alpha in
-            `reweighting`; None for a recipe without probabilities.
         capacity: the most rounds that the program has room for; releases and hypotheses beyond T
             are zeros.
-        relation: the neighbouring relation of the guarantee.
-        name, calibration, setting: words for tables.
-        rows_per_person: the most rows that one person has, as the owner promises. The guarantee is
-            for all rows of a person together.
-        target: the declared classes or range, if the learner does not tell two classes apart.
+        words: for tables.
 
     Raises:
         ValueError: if rounds are not whole numbers from 1 to the capacity, or the target is of
@@ -411,28 +486,32 @@ class Recipe(HoldsFunctions):
 
     budget: Budget
     reweighting: Reweighting
-    rows: AnyArray
-    delta: AnyArray
+    terms: Terms
     rounds: AnyArray
     learner: WeakLearner = dataclasses.field(metadata={"static": True})
     reweighter: Reweighter = dataclasses.field(metadata={"static": True})
-    loss: LossFamily | None = dataclasses.field(metadata={"static": True})
     capacity: int = dataclasses.field(metadata={"static": True})
-    relation: Relation = dataclasses.field(metadata={"static": True})
-    name: str = dataclasses.field(metadata={"static": True})
-    calibration: str = dataclasses.field(metadata={"static": True})
-    setting: str = dataclasses.field(metadata={"static": True})
-    rows_per_person: int = dataclasses.field(default=1, metadata={"static": True})
-    target: Target | None = dataclasses.field(default=None, metadata={"static": True})
+    words: Words = dataclasses.field(metadata={"static": True})
+
+    rows = property(lambda self: self.terms.rows)
+    delta = property(lambda self: self.terms.delta)
+    relation = property(lambda self: self.terms.relation)
+    rows_per_person = property(lambda self: self.terms.rows_per_person)
+    target = property(lambda self: self.terms.target)
+    loss = property(lambda self: self.reweighter.loss)
+    name = property(lambda self: self.words.name)
+    calibration = property(lambda self: self.words.calibration)
+    setting = property(lambda self: self.words.setting)
 
     _keep = "the arguments that made it"
 
     def __post_init__(self):
         check_parts(self.learner, self.reweighter, self.relation)
-        if response_of(self.target) != self.learner.hypotheses.response:
+        declared = BINARY if self.target is None else self.target.response
+        if declared != self.learner.hypotheses.response:
             raise ValueError(
                 f"the learner predicts {self.learner.hypotheses.response.words}, and the target "
-                f"declares {response_of(self.target).words}"
+                f"declares {declared.words}"
             )
         _check_rounds(self.rounds, self.capacity)
 

@@ -21,6 +21,7 @@ from dpbt.base import (
     Reweighter,
     Weighted,
 )
+from dpbt.base import uniform as uniform
 from dpbt.losses import as_family, check_loss, family_name
 
 
@@ -122,15 +123,6 @@ def row_weights(table: Prepared) -> Array | None:
     return jnp.clip(jnp.where(jnp.isnan(own), 0, own), 0, 1)
 
 
-def _ones(score: Array, bound: Array, table: Prepared, public: Public) -> Weighted:
-    del bound, table, public
-    return Weighted(jnp.full(score.shape, float(GRID), jnp.float32), jnp.float32(1))
-
-
-uniform = Reweighter("uniform", False, _ones, reads_scores=False)
-"""Weight 1 for every row in every round."""
-
-
 def mirror(loss: ProperLoss | LossFamily | str, bounded: bool = True) -> Reweighter:
     """W = inverse_link(-y H), the mirror update of Nock & Henecka (2020), equation (13).
 
@@ -175,7 +167,9 @@ def _clipped_mirror(family: LossFamily) -> Reweighter:
         cap = jnp.minimum(inverse_link(bound), public.reweighting.clip)
         return on_grid(jnp.minimum(weight, cap), cap)
 
-    return Reweighter(f"clipped_mirror({family_name(family)})", False, weigh, ClippedNumbers)
+    return Reweighter(
+        f"clipped_mirror({family_name(family)})", False, weigh, ClippedNumbers, loss=family
+    )
 
 
 @functools.cache
@@ -186,7 +180,9 @@ def _mirror(family: LossFamily, bounded: bool) -> Reweighter:
         return on_grid(weight, inverse_link(bound) if bounded else jnp.float32(1))
 
     cap = "bounded" if bounded else "at most 1"
-    return Reweighter(f"mirror({family_name(family)}, {cap})", False, weigh, MirrorNumbers)
+    return Reweighter(
+        f"mirror({family_name(family)}, {cap})", False, weigh, MirrorNumbers, loss=family
+    )
 
 
 @functools.cache

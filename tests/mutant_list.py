@@ -152,7 +152,7 @@ MUTANTS = [
     ),
     Mutant(
         "rows that padding adds are present",
-        "dpbt/training/shapes.py",
+        "dpbt/data/shapes.py",
         "present=pad(table.present)",
         "present=jnp.ones(rows + more, bool)",
         ("tests/test_shapes.py::test_padding_leaves_a_full_table_as_it_is",),
@@ -397,7 +397,8 @@ MUTANTS = [
         "    status = PRIVATE if options.data else PUBLIC",
         "    status = PUBLIC",
         (
-            "tests/test_leaving.py::test_the_demo_says_what_it_is_and_shows_no_cell_and_no_number_of_rows",
+            "tests/experiments/test_demo_leaving.py::"
+            "test_the_demo_says_what_it_is_and_shows_no_cell_and_no_number_of_rows",
         ),
     ),
     Mutant(

@@ -55,6 +55,6 @@ COMMANDS = [
         "dpbt/commands/fit.py",
         "sample_weight=weights,",
         "sample_weight=None,",
-        ("tests/test_command_targets.py::test_predictions_are_those_of_the_library",),
+        (command("predictions_are_those_of_the_library"),),
     ),
 ]

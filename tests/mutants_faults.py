@@ -80,13 +80,6 @@ FAULTS = [
         ("tests/test_damage.py::test_a_chunk_that_changes_between_its_blocks_is_not_predicted",),
     ),
     Mutant(
-        "entries of files of any kind",
-        "dpbt/privacy/entries.py",
-        "if not kind.good(value):",
-        "if False:",
-        ("tests/test_hostile_files.py",),
-    ),
-    Mutant(
         "an error of the disk that names no file",
         "dpbt/storage.py",
         "        raise OSError(error.errno, error.strerror, str(path)) from error",

@@ -30,3 +30,8 @@ def louder(recipe, factor, *sites):
         for site, own in recipe.budget.noise.items()
     }
     return dataclasses.replace(recipe, budget=recipe.budget._replace(noise=noise))
+
+
+def with_terms(recipe, **changes):
+    """The recipe under other terms, such as another bound on rows."""
+    return dataclasses.replace(recipe, terms=dataclasses.replace(recipe.terms, **changes))

@@ -5,6 +5,7 @@ refuse.
 import dataclasses
 import math
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -14,7 +15,8 @@ from hypothesis import strategies as st
 import dpbt
 from dpbt import recipes
 from dpbt.base import ADD_REMOVE
-from dpbt.privacy import accounting, mechanisms
+from dpbt.data.domains import Numeric
+from dpbt.privacy import accounting, mechanisms, pricing
 from tests.noise import scales
 
 
@@ -282,3 +284,22 @@ def test_errors_show_numbers_as_a_person_types_them():
         dataclasses.replace(line().event, count=jnp.float32(-1))
     with pytest.raises(ValueError, match=r"draw 's' must have times of at least 1.* got 0, 0 and"):
         accounting.Line(line().event, times=0)
+
+
+def test_what_is_read_of_one_recipe_holds_for_others_of_its_structure():
+    """A sensitivity that follows from numbers of a recipe is no static part of its program."""
+    few, many = (recipes.halfspace_boost(epsilon=1, rows=rows) for rows in (1_000, 100_000))
+    for recipe in few, many:
+        (spec,) = pricing.drawn(recipe, "rounds").values()
+        [(_, _, scale)] = pricing.scales(recipe)
+        assert spec.request.at_most is None
+        assert scale == spec.scale
+    assert pricing.sites(few, "rounds") == pricing.sites(many, "rounds")
+
+
+def test_a_program_is_read_without_being_compiled(caplog):
+    """Step by step it would be some hundred small programs, which take seconds in a new process."""
+    with jax.log_compiles():
+        recipes.auto(epsilon=1, rows=1000, domain={"x": Numeric(0, 1, bins=23)})
+    compiled = [each for each in caplog.messages if each.startswith("Finished XLA")]
+    assert len(compiled) < 20, compiled

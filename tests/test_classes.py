@@ -102,6 +102,7 @@ def test_several_classes_release_under_an_old_key_what_they_released():
     np.testing.assert_allclose(sums, expected, rtol=0, atol=2)
 
 
+@pytest.mark.slow  # of speed alone
 def test_a_class_costs_a_round_on_chunks_a_few_passes_over_its_scores(tmp_path, monkeypatch):
     """XLA counts the bytes that a block's program moves: 36 a row for each further class.
 

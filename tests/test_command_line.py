@@ -4,6 +4,7 @@ import csv
 import io
 import json
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -16,10 +17,10 @@ import pytest
 
 import dpbt
 from dpbt import __main__ as command_line
-from dpbt import boosting
 from dpbt.analysis import audit as audits
 from dpbt.commands import inputs, output
 from dpbt.data import domains, files
+from dpbt.data.templates import template
 from dpbt.privacy import keys
 from dpbt.recipes import named
 from dpbt.training import fit as training_fit
@@ -29,58 +30,70 @@ from tests.pages import blocks
 from tests.tables import seeded
 
 ROOT = Path(__file__).parent.parent
-INCOME = ROOT / "docs" / "examples" / "income.json"
 ROWS = 60
-NAMES = ("age", "job", "extra", "member", "class")
-DOMAIN = {
-    "columns": {
-        "age": {"type": "numeric", "low": 0, "high": 100, "bins": 8, "missing": True},
-        "job": {"type": "nominal", "values": ["clerk", "smith, or mason"]},
-        "member": {"type": "boolean", "true": "yes", "false": "no"},
-    },
-    "label": {"column": "class", "positive": "ill, or worse", "negative": "healthy"},
+BOUND = ROWS + 10
+WORDS = ("north", "mid", "south")
+COLUMNS = {
+    "age": {"type": "numeric", "low": 0, "high": 100, "bins": 8, "missing": True},
+    "job": {"type": "nominal", "values": ["clerk", "smith, or mason"]},
+    "member": {"type": "boolean", "true": "yes", "false": "no"},
 }
-SMALL = ("--epsilon", "5", "--recipe", "bdpe", "--rounds", "2", "--depth", "2", "--seed", "3")
-ODD = "age,job,extra,member,class\n" + "\n".join(
-    (
-        "40,clerk,1,yes,healthy",
-        ',"smith, or mason",1,no,',
-        "NA,zebra,1,maybe,unknown",
-        "-3,,1,,healthy",
-        "1e99,clerk,1,YES,healthy",
-        "too,few",
-        '"open,clerk,1,no,healthy',
-        "",
-        "71,clerk,1,no,healthy",
-    )
-)
+TWO = {"column": "class", "positive": "ill, or worse", "negative": "healthy"}
+LABELS = {
+    "site": {"column": "site", "type": "nominal", "values": WORDS},
+    "rings": {"column": "rings", "type": "numeric", "low": 0, "high": 20},
+}
+WEIGHT = {"weight": {"column": "w", "most": 3}}
+RECIPES = {
+    "class": ("--epsilon", "5", "--recipe", "bdpe", "--rounds", "2", "--depth", "2"),
+    "site": ("--epsilon", "30", "--recipe", "oblivious_boost", "--rounds", "3", "--depth", "2"),
+}
+RECIPES["rings"] = RECIPES["site"]
+ODD = """age,job,extra,member,class
+40,clerk,1,yes,healthy
+,"smith, or mason",1,no,
+NA,zebra,1,maybe,unknown
+-3,,1,,healthy
+1e99,clerk,1,YES,healthy
+too,few
+"open,clerk,1,no,healthy
+
+71,clerk,1,no,healthy"""
 
 
 def write_rows(path):
+    """Rows of which some sites, rings and weights are no declared ones."""
     rng = np.random.default_rng(0)
     with open(path, "w", newline="") as file:
         writer = csv.writer(file)
-        writer.writerow(NAMES)
+        writer.writerow(("age", "job", "extra", "member", "class", "site", "rings", "w"))
         for _ in range(ROWS):
             age = int(rng.integers(0, 100))
             words = rng.choice(["clerk", "smith, or mason"]), "x", rng.choice(["yes", "no"])
-            writer.writerow((age, *words, "ill, or worse" if age > 50 else "healthy"))
+            others = [WORDS[age // 34], age / 5, rng.integers(1, 4)]
+            odd = ["NA" if rng.random() < 0.1 else one for one in others]
+            writer.writerow((age, *words, "ill, or worse" if age > 50 else "healthy", *odd))
 
 
 def fill(folder):
-    (folder / "domain.json").write_text(json.dumps(DOMAIN))
+    """Write rows, odd rows, and a domain for each label; that of two classes is domain.json."""
     write_rows(folder / "rows.csv")
     (folder / "odd.csv").write_text(ODD)
+    (folder / "domain.json").write_text(json.dumps({"columns": COLUMNS, "label": TWO}))
+    for name, label in LABELS.items():
+        declared = {"columns": COLUMNS, "label": label, **WEIGHT}
+        (folder / f"{name}.json").write_text(json.dumps(declared))
 
 
-def fitting(folder, out="model.json", rows=ROWS + 10):
-    files = (folder / "rows.csv", "--domain", folder / "domain.json", "--out", folder / out)
-    return list(map(str, ("fit", *files, "--rows", rows, *SMALL)))
+def fitting(folder, out="model.json", rows=BOUND, label="class"):
+    domain = folder / ("domain.json" if label == "class" else f"{label}.json")
+    files = (folder / "rows.csv", "--domain", domain, "--out", folder / out, "--rows", rows)
+    return list(map(str, ("fit", *files, *RECIPES[label], "--seed", "3")))
 
 
 @pytest.fixture(scope="module")
 def fitted(tmp_path_factory):
-    """A folder with rows, a domain and a model; and what the fit printed."""
+    """A folder with rows, domains and models; and what the fit of two classes printed."""
     folder = tmp_path_factory.mktemp("fitted")
     fill(folder)
     with pytest.MonkeyPatch.context() as patch:
@@ -88,9 +101,17 @@ def fitted(tmp_path_factory):
         patch.setattr(sys, "stdout", printed)
         patch.setattr(sys, "stderr", said)
         assert command_line.main(fitting(folder)) == 0
-    return SimpleNamespace(
-        folder=folder, model=folder / "model.json", out=printed.getvalue(), err=said.getvalue()
-    )
+        out, err = printed.getvalue(), said.getvalue()
+        for name in LABELS:
+            assert command_line.main(fitting(folder, f"{name}.model", label=name)) == 0
+    return SimpleNamespace(folder=folder, model=folder / "model.json", out=out, err=err)
+
+
+@pytest.fixture
+def here(fitted, tmp_path, monkeypatch):
+    """A copy of that folder, which is the current one."""
+    shutil.copytree(fitted.folder, tmp_path / "here")
+    monkeypatch.chdir(tmp_path / "here")
 
 
 def run(capsys, *words):
@@ -107,6 +128,18 @@ def refusal(capsys, *words):
     return err
 
 
+def stopped(monkeypatch):
+    """The arguments of each fit from now on, of which none is run."""
+    seen = []
+
+    def learn(*arguments):
+        seen.append(arguments)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(training_fit, "learn", learn)
+    return seen
+
+
 def test_a_fit_prints_its_cost_and_where_the_model_is(fitted):
     total, wrote = fitted.out.splitlines()
     assert total.startswith("total: epsilon = 5, delta = ")
@@ -118,359 +151,386 @@ def test_a_fit_prints_its_cost_and_where_the_model_is(fitted):
 
 
 @pytest.mark.slow  # compiles a choice
-def test_a_tuned_fit_costs_what_was_asked_for(fitted, capsys):
-    files = fitted.folder / "rows.csv", "--domain", fitted.folder / "domain.json"
-    options = "--rows", ROWS + 10, "--epsilon", 4, "--seed", 1, "--recipe", "tuned"
-    words = "fit", *files, *options, "--out", fitted.folder / "tuned.json"
+def test_a_tuned_fit_costs_what_was_asked_for(here, capsys):
+    options = ("--rows", BOUND, "--epsilon", 4, "--seed", 1, "--recipe", "tuned")
+    words = "fit", "rows.csv", "--domain", "domain.json", *options, "--out", "tuned.json"
     status, out, _ = run(capsys, *words)
     assert status == 0
     assert out.startswith("total: epsilon = 4, delta = ")
-    book = dpbt.ledger(dpbt.load(fitted.folder / "tuned.json"))
+    book = dpbt.ledger(dpbt.load("tuned.json"))
     assert 3.9 < book.epsilon <= 4
     assert "candidates" in str(book)
-    assert "--rounds is not an option" in refusal(capsys, *words, "--force", "--rounds", 3)
 
 
-def test_fit_and_predict_are_those_of_the_library(fitted, capsys):
-    domain, label = domains.read_domain(fitted.folder / "domain.json")
-    rows = files.read_csv(fitted.folder / "rows.csv", domain, label)
-    words = {"negative": label.negative, "positive": label.positive}
-    table = dpbt.table(domain, rows.columns, rows.labels, **words, capacity=ROWS + 10)
-    recipe = dpbt.recipes.bdpe(epsilon=5, rows=ROWS + 10, rounds=2, depth=2, criterion="gini")
+def of_library(name, odd):
+    """(model, cells of the odd rows): what the library learns from the same rows."""
+    domain, label = domains.read_domain("domain.json" if name == "class" else f"{name}.json")
+    rows = files.read_csv("rows.csv", domain, label)
+    weights = {} if name == "class" else {"sample_weight": rows.weights, "most_weight": 3}
+    table = dpbt.table(
+        domain, rows.columns, rows.labels, **label.options, **weights, capacity=BOUND
+    )
+    if name == "class":
+        recipe = dpbt.recipes.bdpe(epsilon=5, rows=BOUND, rounds=2, depth=2, criterion="gini")
+    else:
+        shared = {"domain": domain, "target": label.target}
+        recipe = dpbt.recipes.oblivious_boost(epsilon=30, rows=BOUND, rounds=3, depth=2, **shared)
     key, public_key = seeded(3, table)
     model = training_fit.learn(key, table, recipe, public_key)
-    odd = files.read_csv(fitted.folder / "odd.csv", domain, label)
-    assert odd.malformed.tolist() == [False] * 5 + [True] * 3 + [False]
-    cells = domains.encode(domain, odd.columns)
+    return model, domains.encode(domain, files.read_columns(odd, tuple(domain)))
 
-    status, out, err = run(capsys, "predict", fitted.model, fitted.folder / "odd.csv")
+
+def printed(capsys, *words):
+    """(head, first column, the other columns) of the CSV that a command prints."""
+    status, out, err = run(capsys, *words)
     assert (status, err) == (0, "")
     head, *lines = csv.reader(io.StringIO(out))
+    return head, [line[0] for line in lines], np.array([line[1:] for line in lines], float)
+
+
+def test_predictions_are_those_of_the_library(here, capsys):
+    model, cells = of_library("class", "odd.csv")
+    head, found, shares = printed(capsys, "predict", "model.json", "odd.csv")
     assert head == ["class", "probability"]
-    expected = [label.positive if x else label.negative for x in dpbt.predict(model, cells)]
-    assert [line[0] for line in lines] == expected
-    probabilities = np.array([float(line[1]) for line in lines])
-    np.testing.assert_allclose(probabilities, dpbt.predict_proba(model, cells), atol=2e-6)
-    assert len(set(probabilities)) > 1
+    assert len(found) == 9
+    words = np.array(["healthy", "ill, or worse"])
+    assert found == words[np.asarray(dpbt.predict(model, cells)).astype(int)].tolist()
+    np.testing.assert_allclose(shares[:, 0], dpbt.predict_proba(model, cells), atol=2e-6)
+    assert len(set(shares[:, 0])) > 1
+
+    model, cells = of_library("site", "rows.csv")
+    words = [WORDS[k] for k in dpbt.predict(model, cells)]
+    expected = np.asarray(dpbt.predict_proba(model, cells))
+    head, found, shares = printed(capsys, "predict", "site.model", "rows.csv")
+    assert (head, found) == (["class", "probability"], words)
+    np.testing.assert_allclose(shares[:, 0], expected.max(axis=1), atol=2e-6)
+    head, found, shares = printed(capsys, "predict", "site.model", "rows.csv", "--proba")
+    assert head == ["class", *(f"probability of {word}" for word in WORDS)]
+    assert found == words
+    np.testing.assert_allclose(shares, expected, atol=2e-6)
+
+    model, cells = of_library("rings", "rows.csv")
+    head, found, _ = printed(capsys, "predict", "rings.model", "rows.csv")
+    assert head == ["number"]
+    numbers = np.array(found, float)
+    np.testing.assert_allclose(numbers, dpbt.predict(model, cells), rtol=1e-5)
+    assert np.ptp(numbers) > 1
 
 
-def test_a_release_draws_a_fresh_key(fitted, tmp_path, capsys):
-    words = fitting(fitted.folder)
-    words = words[: words.index("--seed")]
-    words[words.index("--out") + 1] = str(tmp_path / "a.json")
-    seen = []
+def test_models_that_vote_state_scores(here, capsys):
+    content = json.loads(Path("model.json").read_text())
+    content |= {"probability": None, "reason": "a vote"}
+    Path("vote.json").write_text(signed(content))
+    head, words, scores = printed(capsys, "predict", "vote.json", "odd.csv")
+    assert head == ["class", "score"]
+    assert [word == "ill, or worse" for word in words] == (scores[:, 0] > 0).tolist()
 
-    def learn(key, table, recipe, public_key):
-        seen.extend((key, public_key))
-        raise KeyboardInterrupt
 
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(boosting, "learn", learn)
-        for _ in range(2):
-            assert run(capsys, *words)[0] == 130
+def test_a_release_draws_a_fresh_key(here, capsys, monkeypatch):
+    words, fits = fitting(Path(), "a.json"), stopped(monkeypatch)
+    for _ in range(2):
+        assert run(capsys, *words[: words.index("--seed")])[0] == 130
+    seen = [key for key, _, _, public_key in fits for key in (key, public_key)]
     assert {keys.kind(key) for key in seen} == {keys.RELEASE}
     assert len({np.asarray(jax.random.key_data(key)).tobytes() for key in seen}) == 4
-    assert list(tmp_path.iterdir()) == []
+    assert not Path("a.json").exists()
 
 
-def test_predictions_are_written_whole_and_replace_no_file(fitted, tmp_path, capsys):
-    words = ("predict", fitted.model, fitted.folder / "odd.csv")
-    printed = run(capsys, *words)[1]
-    out = tmp_path / "new" / "p.csv"
+def test_predictions_are_written_whole_and_replace_no_file(here, capsys):
+    words = ("predict", "model.json", "odd.csv")
+    expected = run(capsys, *words)[1]
+    out = Path("new/p.csv")
     assert run(capsys, *words, "--out", out)[:2] == (0, f"wrote {out}\n")
-    assert out.read_text() == printed
+    assert out.read_text() == expected
     assert "p.csv: the file exists; --force" in refusal(capsys, *words, "--out", out)
-    assert run(capsys, *words, "--out", out, "--force")[0] == 0
-    assert [path.name for path in out.parent.iterdir()] == ["p.csv"]
+    Path("none.csv").write_text("member,job,age\n")
+    assert run(capsys, *words[:2], "none.csv", "--out", out, "--force")[0] == 0
+    assert out.read_text() == "class,probability\n"
+    assert os.listdir("new") == ["p.csv"]
 
 
-def test_a_file_without_rows_has_no_predictions(fitted, tmp_path, capsys):
-    (tmp_path / "none.csv").write_text("member,job,age\n")
-    status, out, _ = run(capsys, "predict", fitted.model, tmp_path / "none.csv")
-    assert (status, out) == (0, "class,probability\n")
-
-
-def test_models_that_vote_state_scores(tmp_path, capsys, fitted):
-    content = json.loads(fitted.model.read_text())
-    content |= {"probability": None, "reason": "a vote"}
-    (tmp_path / "vote.json").write_text(signed(content))
-    status, out, _ = run(capsys, "predict", tmp_path / "vote.json", fitted.folder / "odd.csv")
-    head, *lines = csv.reader(io.StringIO(out))
-    assert (status, head) == (0, ["class", "score"])
-    assert all((float(score) > 0) == (word == "ill, or worse") for word, score in lines)
-
-
-def test_explain_and_statement(fitted, capsys):
-    model = dpbt.load(fitted.model)
-    assert run(capsys, "explain", fitted.model)[:2] == (0, dpbt.explain(model) + "\n")
-    assert run(capsys, "statement", fitted.model)[:2] == (0, model.kept.statement + "\n")
-    status, out, _ = run(capsys, "statement", fitted.model, "--rows-per-person", 2, "--ledger")
+@pytest.mark.parametrize("name", ["model.json", "site.model", "rings.model"])
+def test_models_have_words_and_statements(name, here, capsys):
+    model = dpbt.load(name)
+    assert run(capsys, "explain", name)[:2] == (0, dpbt.explain(model) + "\n")
+    assert run(capsys, "statement", name)[:2] == (0, model.kept.statement + "\n")
+    assert ("clipped to 0..20" in dpbt.explain(model)) == (name == "rings.model")
+    status, out, _ = run(capsys, "statement", name, "--rows-per-person", 2, "--ledger")
     assert status == 0
     assert "owner's promise" in out
-    assert "epsilon = 10 and" in out
+    assert f"epsilon = {10 if name == 'model.json' else 60} and" in out
     assert out.endswith(model.kept.ledger + "\n")
 
 
 def test_what_needs_no_jax_runs_without_it(fitted):
-    domain = ("domain", "template", fitted.folder / "rows.csv")
-    for words in (
-        ("predict", fitted.model, fitted.folder / "odd.csv"),
-        ("statement", fitted.model),
-        domain,
-        ("fit", "--help"),
-    ):
+    words = ("predict", "model.json", "odd.csv"), ("statement", "model.json"), ("fit", "--help")
+    for given in (*words, ("domain", "template", "rows.csv")):
         program = (
             "import sys; sys.modules['jax'] = None; from dpbt.__main__ import main; "
             "sys.exit(main(sys.argv[1:]))"
         )
-        command = [sys.executable, "-c", program, *map(str, words)]
-        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+        command = [sys.executable, "-c", program, *given]
+        done = subprocess.run(
+            command, cwd=fitted.folder, capture_output=True, text=True, check=False
+        )
         assert (done.returncode, done.stderr) == (0, "")
         assert len(done.stdout.splitlines()) > 5
 
 
-@pytest.mark.parametrize(
-    ("name", "content", "expected"),
-    [
-        ("rows.csv", "age,job,class\n1,clerk,healthy\n", "rows.csv, line 1: no column 'member'"),
-        ("rows.csv", "age,job,member\n1,clerk,yes\n", "rows.csv, line 1: no column 'class'"),
-        ("rows.csv", "age,age,job,member,class\n", "rows.csv, line 1: more than one column 'age'"),
-        ("rows.csv", "", "rows.csv: the file is empty"),
-        ("rows.csv", None, "rows.csv: No such file or directory"),
-        ("domain.json", None, "domain.json: No such file or directory"),
-        ("domain.json", "{", "domain.json, line 1: not JSON"),
-        ("domain.json", '{"columns": {}}', "domain.json: expected an object"),
-        (
-            "domain.json",
-            '{"columns": {"age": {"type": "numeric"}}, "label": {}}',
-            "domain.json: column 'age': missing 2 required positional arguments",
-        ),
-    ],
-)
-def test_bad_files_are_one_line_and_leave_nothing(name, content, expected, tmp_path, capsys):
-    fill(tmp_path)
-    if content is None:
-        (tmp_path / name).unlink()
-    else:
-        (tmp_path / name).write_text(content)
-    before = sorted(tmp_path.iterdir())
-    assert f"{tmp_path}/{expected}" in refusal(capsys, *fitting(tmp_path))
-    assert sorted(tmp_path.iterdir()) == before
+FIT = tuple(fitting(Path(), "new.json"))
+TEMPLATE = ("domain", "template")
 
 
-@pytest.mark.parametrize(
-    ("words", "expected"),
-    [
-        (("--epsilon", "0"), "--epsilon must be greater than 0, got 0"),
-        (("--epsilon", "inf"), "--epsilon must be finite, got inf"),
-        (("--delta", "1"), "--delta must be at least 0 and less than 1, got 1"),
-        (("--rows", "1_000"), "--rows invalid whole number value: '1_000'"),
-        (("--rows", "0"), "--rows must be at least 1, got 0"),
-        (("--recipe", "trees"), "--recipe invalid choice: 'trees'"),
-        (("--recipe", "auto"), "--rounds is not an option of the recipe auto"),
-        (("--depth", "99"), "depth"),
-        (("--relation", "either"), "--relation invalid choice: 'either'"),
-        (("--seed", "-1"), "--seed must be in 0..2147483647, got -1"),
-        (("--relation", "replace_one"), "set rows to their number, or choose relation="),
-    ],
-)
-def test_bad_options_are_one_line(words, expected, fitted, capsys):
-    assert expected in refusal(capsys, *fitting(fitted.folder, "new.json"), *words)
-    assert not (fitted.folder / "new.json").exists()
+def of(name, *words):
+    return (*fitting(Path(), "new.json", label=name), *words)
 
 
-def test_too_many_rows_are_refused_without_their_number(fitted, capsys):
-    err = refusal(capsys, *fitting(fitted.folder, "new.json", rows=41))
-    assert "rows.csv: more rows than --rows 41, the stated bound on their number" in err
-    assert str(ROWS) not in err.replace(str(fitted.folder), "")
-    assert not (fitted.folder / "new.json").exists()
+def only(label, **more):
+    """The file of another domain."""
+    return {"domain.json": json.dumps({"columns": COLUMNS, "label": label, **more})}
 
 
-def test_where_a_model_cannot_be_written_nothing_is_learned(fitted, tmp_path, capsys, monkeypatch):
-    """A fit that is lost has spent its budget."""
-    monkeypatch.setattr(boosting, "learn", lambda *_: pytest.fail("learned"))
-    kept = fitted.model.read_text()
-    assert "model.json: the file exists; --force" in refusal(capsys, *fitting(fitted.folder))
-    assert fitted.model.read_text() == kept
-    folder, file = tmp_path / "folder", tmp_path / "file"
-    folder.mkdir()
-    file.write_text("")
-    for out, expected in ((folder, "a folder, where --out"), (file / "x", "no file can be writ")):
-        assert expected in refusal(capsys, *fitting(fitted.folder, out))
+FORMS = [
+    ({"rows.csv": "age,job,class\n1,clerk,healthy\n"}, FIT, "line 1: no column 'member'"),
+    ({"rows.csv": None}, FIT, "rows.csv: No such file or directory"),
+    ({"domain.json": None}, FIT, "domain.json: No such file or directory"),
+    ({"domain.json": "{"}, FIT, "domain.json: the domain is no JSON, or cut off: line 1"),
+    ({}, (*FIT, "--domain", "t.json"), "t.json: column 'a': type must"),
+    ({}, ("predict", "cut.json", "odd.csv"), "cut.json: not a saved model, or cut off"),
+    ({}, ("explain", "cut.json"), "cut.json: not a saved"),
+    ({}, ("statement", "cut.json"), "cut.json: not a saved"),
+    ({}, ("explain", "none.json"), "No such file"),
+    ({}, ("predict", "model.json", "t.json"), "t.json, line 1: no column 'age'"),
+    ({}, ("predict", "rings.model", "rows.csv", "--proba"), "a number, and no probabilities"),
+    ({}, ("predict", "model.json", "a.parquet"), "a.parquet: reading Parquet needs pyarrow: pip"),
+    ({}, TEMPLATE, "give either a file or --columns"),
+    ({}, (*TEMPLATE, "--columns", "a", "a"), "must not repeat"),
+    ({}, (*TEMPLATE, "--columns", "a", "--label", "b"), "label must be one of"),
+    ({}, (*TEMPLATE, "--columns", "a", "--out", "t.json"), "t.json: the file exists; --force"),
+    ({}, (*TEMPLATE, "none.csv"), "none.csv: No such file"),
+    ({}, (*TEMPLATE, "none.parquet"), "none.parquet: No such file"),
+    ({}, (*TEMPLATE, "a.arrow"), "pip install 'dpbt[parquet]'"),
+    ({}, ("nothing",), "COMMAND invalid choice: 'nothing'"),
+    ({}, (*FIT, "--epsilon", "0"), "--epsilon must be greater than 0 and finite, got 0"),
+    ({}, (*FIT, "--epsilon", "inf"), "--epsilon must be greater than 0 and finite, got inf"),
+    ({}, (*FIT, "--delta", "1"), "--delta must be at least 0 and less than 1, got 1"),
+    ({}, (*FIT, "--rows", "1_000"), "--rows invalid whole number value: '1_000'"),
+    ({}, (*FIT, "--rows", "0"), "--rows must be at least 1, got 0"),
+    ({}, (*FIT, "--recipe", "trees"), "--recipe invalid choice: 'trees'"),
+    ({}, (*FIT, "--recipe", "auto"), "--rounds is not an option of the recipe auto"),
+    ({}, (*FIT, "--recipe", "tuned"), "--rounds is not an option of the recipe tuned"),
+    ({}, (*FIT, "--depth", "99"), "depth"),
+    ({}, (*FIT, "--relation", "either"), "--relation invalid choice: 'either'"),
+    ({}, (*FIT, "--relation", "replace_one"), "set rows to their number, or choose relation="),
+    ({}, (*FIT, "--seed", "-1"), "--seed must be in 0..2147483647, got -1"),
+    ({}, (*FIT, "--monotone", "age=+1"), "--monotone is not an option of the recipe bdpe"),
+    ({}, of("site", "--recipe", "bdpe"), "--recipe bdpe learns two classes alone; auto and obl"),
+    ({}, of("rings", "--recipe", "rf_l"), "--recipe rf_l learns two classes alone"),
+    ({}, of("rings", "--monotone", "age"), "--monotone must be NAME=+1 or NAME=-1, got 'age'"),
+    ({}, of("rings", "--monotone", "age=2"), "--monotone must be NAME=+1 or NAME=-1"),
+    ({}, of("rings", "--monotone", "job=+1"), "'job', whose values have no order"),
+    ({}, of("site", "--monotone", "age=+1"), "several classes"),
+]
+FREE = ("--domain", "domain.json", "--rows", "70", "--epsilon", "1", "--out", "new.json")
+TUNED = ("fit", "rows.csv", *FREE, "--recipe", "tuned")
+FORMS += [
+    (only(LABELS["site"]), TUNED, "--recipe tuned learns two classes alone; auto and obl"),
+    (only(LABELS["rings"]), TUNED, "--recipe tuned learns two classes alone; auto and obl"),
+    (only(TWO, **WEIGHT), TUNED, "--recipe tuned scores every row alike"),
+    ({}, (*TUNED, "--monotone", "age=+1"), "--monotone is not an option"),
+    (
+        only(TWO, **WEIGHT),
+        ("fit", "rows.csv", *FREE, "--recipe", "lazybb_rules"),
+        "rows have no weights of their own there",
+    ),
+]
 
 
-def test_no_shape_shows_the_number_of_rows(fitted, tmp_path, capsys, monkeypatch):
-    seen = []
-
-    def learn(key, table, recipe, public_key):
-        seen.append(jax.tree.map(np.shape, table))
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(boosting, "learn", learn)
-    for lines in (ROWS, ROWS - 20):
-        kept = (fitted.folder / "rows.csv").read_text().splitlines()[: lines + 1]
-        (tmp_path / "rows.csv").write_text("\n".join(kept))
-        words = fitting(fitted.folder, tmp_path / "model.json")
-        run(capsys, words[0], tmp_path / "rows.csv", *words[2:])
-    assert seen[0] == seen[1]
-    assert seen[0].present == (ROWS + 10,)
-
-
-def test_force_replaces_a_model(fitted, tmp_path, capsys):
-    (tmp_path / "model.json").write_text("old")
-    words = fitting(fitted.folder, tmp_path / "model.json")
-    assert run(capsys, *words, "--force")[0] == 0
-    assert (tmp_path / "model.json").read_text() == fitted.model.read_text()
-
-
-@pytest.mark.parametrize("error", [KeyboardInterrupt(), ValueError("a bug")])
-def test_ctrl_c_is_130_and_a_bug_keeps_its_traceback(error, fitted, tmp_path, capsys, monkeypatch):
-    def fail(*_):
-        raise error
-
-    monkeypatch.setattr(boosting, "learn", fail)
-    words = fitting(fitted.folder, tmp_path / "model.json")
-    if isinstance(error, KeyboardInterrupt):
-        assert run(capsys, *words)[0] == 130
-    else:
-        with pytest.raises(ValueError, match="a bug"):
-            command_line.main(words)
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_a_model_that_cannot_be_read_is_one_line(fitted, tmp_path, capsys):
-    (tmp_path / "cut.json").write_text(fitted.model.read_text()[:-40])
-    assert "cut.json: not a saved model, or cut off" in refusal(
-        capsys, "predict", tmp_path / "cut.json", fitted.folder / "odd.csv"
-    )
-    for command in ("explain", "statement"):
-        assert "No such file" in refusal(capsys, command, tmp_path / "none.json")
-        assert "cut.json: not a saved" in refusal(capsys, command, tmp_path / "cut.json")
-    (tmp_path / "rows.csv").write_text("age,job\n1,clerk\n")
-    err = refusal(capsys, "predict", fitted.model, tmp_path / "rows.csv")
-    assert "rows.csv, line 1: no column 'member'" in err
-
-
-def test_a_model_without_a_domain_reads_no_files(fitted, tmp_path, capsys):
-    domain, _ = domains.read_domain(fitted.folder / "domain.json")
-    columns = {name: [None] * 8 for name in domain}
-    table = dpbt.table(domain, columns, [True, False] * 4)
-    recipe = dpbt.recipes.bdpe(epsilon=1.0, rows=8, rounds=2, depth=2, criterion="gini")
-    dpbt.fit(dpbt.fresh_key(), table, recipe).save(tmp_path / "bare.json")
-    err = refusal(capsys, "predict", tmp_path / "bare.json", fitted.folder / "odd.csv")
-    assert "bare.json: saved without a domain, so it reads no files" in err
-    assert refusal(capsys, "explain", tmp_path / "bare.json")
-
-
-def test_a_template_has_names_alone(fitted, tmp_path, capsys):
-    status, out, _ = run(
-        capsys, "domain", "template", fitted.folder / "rows.csv", "--label", "class"
-    )
-    assert status == 0
-    assert out == domains_template("age", "job", "extra", "member", "class", label="class")
-    path = tmp_path / "t.json"
-    words = ("domain", "template", "--columns", "a", "b", "--out", path)
-    assert run(capsys, *words)[0] == 0
-    assert path.read_text() == domains_template("a", "b")
-    assert "t.json: the file exists" in refusal(capsys, *words)
-    assert "t.json: column 'a': type must" in refusal(
-        capsys, *fitting(fitted.folder, "new.json"), "--domain", path
-    )
-
-
-def domains_template(*names, label=None):
-    return dpbt.data.templates.template(names, label)
-
-
-@pytest.mark.parametrize(
-    ("words", "expected"),
-    [
-        (("domain", "template"), "give either a file or --columns"),
-        (("domain", "template", "--columns", "a", "a"), "must not repeat"),
-        (("domain", "template", "--columns", "a", "--label", "b"), "label must be one of"),
-        (("domain", "template", "none.csv"), "none.csv: No such file"),
-        (("domain", "template", "none.parquet"), "none.parquet: No such file"),
-        (("domain", "template", "a.arrow"), "pip install 'dpbt[parquet]'"),
-        (
-            ("predict", "MODEL", "a.parquet"),
-            "a.parquet: reading Parquet needs pyarrow: pip",
-        ),
-        (("nothing",), "COMMAND invalid choice: 'nothing'"),
-    ],
-)
-def test_other_refusals(words, expected, fitted, tmp_path, capsys, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    for module in ("pyarrow", "pyarrow.parquet", "pyarrow.ipc"):
+@pytest.mark.parametrize("case", range(len(FORMS)))
+def test_what_is_refused_is_one_line_and_leaves_nothing(case, here, capsys, monkeypatch):
+    changed, words, expected = FORMS[case]
+    for module in ("pyarrow", "pyarrow.parquet", "pyarrow.dataset"):
         monkeypatch.setitem(sys.modules, module, None)
-    for name in ("a.arrow", "a.parquet"):
-        Path(name).write_text("")
-    given = [fitted.model if word == "MODEL" else word for word in words]
-    assert expected in refusal(capsys, *given)
+    held = {"a.arrow": "", "a.parquet": "", "t.json": template(["a"])}
+    held["cut.json"] = Path("model.json").read_text()[:-40]
+    for name, text in {**held, **changed}.items():
+        Path(name).unlink() if text is None else Path(name).write_text(text)
+    before = sorted(Path().iterdir())
+    assert expected in refusal(capsys, *words)
+    assert sorted(Path().iterdir()) == before
 
 
-def test_parquet_is_read_cell_by_cell(fitted, tmp_path, capsys):
+def test_too_many_rows_are_refused_without_their_number(here, capsys):
+    err = refusal(capsys, *fitting(Path(), "new.json", rows=41))
+    assert "rows.csv: more rows than --rows 41, the stated bound on their number" in err
+    assert str(ROWS) not in err
+    assert not Path("new.json").exists()
+
+
+def test_where_a_model_cannot_be_written_nothing_is_learned(here, capsys, monkeypatch):
+    """A fit that is lost has spent its budget."""
+    monkeypatch.setattr(training_fit, "learn", lambda *_: pytest.fail("learned"))
+    kept = Path("model.json").read_text()
+    Path("folder").mkdir()
+    for out, expected in (
+        ("model.json", "model.json: the file exists; --force"),
+        ("folder", "a folder, where --out"),
+        ("odd.csv/x", "no file can be writ"),
+    ):
+        assert expected in refusal(capsys, *fitting(Path(), out))
+    assert Path("model.json").read_text() == kept
+
+
+def test_force_replaces_a_model(here, fitted, capsys):
+    Path("model.json").write_text("old")
+    assert run(capsys, *fitting(Path()), "--force")[0] == 0
+    assert Path("model.json").read_text() == fitted.model.read_text()
+
+
+def test_no_shape_shows_the_number_of_rows(here, capsys, monkeypatch):
+    fits, lines = stopped(monkeypatch), Path("rows.csv").read_text().splitlines()
+    for count in (ROWS, ROWS - 20):
+        Path("rows.csv").write_text("\n".join(lines[: count + 1]))
+        assert run(capsys, *fitting(Path(), "new.json"))[0] == 130
+    shapes = [jax.tree.map(np.shape, table) for _, table, *_ in fits]
+    assert shapes[0] == shapes[1]
+    assert shapes[0].present == (BOUND,)
+
+
+def test_monotone_columns_reach_the_recipe(here, capsys, monkeypatch):
+    fits = stopped(monkeypatch)
+    for direction in ("age=+1", "age=1", "age=-1"):
+        assert run(capsys, *of("rings", "--monotone", direction))[0] == 130
+    tags = [recipe.learner.tag for _, _, recipe, _ in fits]
+    assert "(1, 0, 0)" in tags[0]
+    assert tags[0] == tags[1]
+    assert "(-1, 0, 0)" in tags[2]
+
+
+def test_a_bug_keeps_its_traceback(here, monkeypatch):
+    def fail(*_):
+        raise ValueError("a bug")
+
+    monkeypatch.setattr(training_fit, "learn", fail)
+    with pytest.raises(ValueError, match="a bug"):
+        command_line.main(list(FIT))
+    assert not Path("new.json").exists()
+
+
+def test_a_model_without_a_domain_reads_no_files(here, capsys):
+    domain, _ = domains.read_domain("domain.json")
+    table = dpbt.table(domain, {name: [None] * BOUND for name in domain}, [True] * BOUND)
+    recipe = dpbt.recipes.bdpe(epsilon=5, rows=BOUND, rounds=2, depth=2, criterion="gini")
+    dpbt.fit(dpbt.fresh_key(), table, recipe).save("bare.json")
+    err = refusal(capsys, "predict", "bare.json", "odd.csv")
+    assert "bare.json: saved without a domain, so it reads no files" in err
+    assert refusal(capsys, "explain", "bare.json")
+
+
+def test_a_template_has_names_alone(here, capsys):
+    names = Path("rows.csv").read_text().splitlines()[0].split(",")
+    found = run(capsys, *TEMPLATE, "rows.csv", "--label", "class")
+    assert found[:2] == (0, template(names, "class"))
+    assert run(capsys, *TEMPLATE, "--columns", "a", "b", "--out", "t.json")[0] == 0
+    assert Path("t.json").read_text() == template(["a", "b"])
+
+
+@pytest.mark.parametrize("label_type", ["nominal", "numeric"])
+def test_a_template_of_another_label_is_filled_in(label_type, here, capsys):
+    words = (*TEMPLATE, "--columns", "age", "y", "--label", "y", "--out", "t.json")
+    assert run(capsys, *words, "--label-type", label_type)[0] == 0
+    content = json.loads(Path("t.json").read_text())
+    content["columns"]["age"] = COLUMNS["age"]
+    Path("t.json").write_text(json.dumps(content))
+    with pytest.raises(ValueError, match=r"t\.json: column 'y'"):
+        domains.read_domain("t.json")
+    filled = {"values": ["a", "b", "c"]} if label_type == "nominal" else {"low": 0, "high": 9}
+    content["label"] |= filled
+    Path("t.json").write_text(json.dumps(content))
+    _, label = domains.read_domain("t.json")
+    assert label.column == "y"
+    assert label.classes == (("a", "b", "c") if label_type == "nominal" else None)
+
+
+def test_parquet_is_read_cell_by_cell(here, capsys):
     arrow = pytest.importorskip("pyarrow")
     parquet = pytest.importorskip("pyarrow.parquet")
-    domain, label = domains.read_domain(fitted.folder / "domain.json")
-    columns = files.read_csv(fitted.folder / "odd.csv", domain, label).columns
+    columns = files.read_columns("odd.csv", ("age", "job", "member"))
     ages = [40.0, None, float("nan"), -3.0, 1e99, None, None, None, 71.0]
-    parquet.write_table(arrow.table({**columns, "age": ages, "x": ages}), tmp_path / "odd.parquet")
-    expected = run(capsys, "predict", fitted.model, fitted.folder / "odd.csv")
-    assert run(capsys, "predict", fitted.model, tmp_path / "odd.parquet") == expected
-    (tmp_path / "bad.parquet").write_bytes(b"PAR1 secret")
-    err = refusal(capsys, "predict", fitted.model, tmp_path / "bad.parquet")
+    parquet.write_table(arrow.table({**columns, "age": ages, "x": ages}), "odd.parquet")
+    expected = run(capsys, "predict", "model.json", "odd.csv")
+    assert run(capsys, "predict", "model.json", "odd.parquet") == expected
+    Path("bad.parquet").write_bytes(b"PAR1 secret")
+    err = refusal(capsys, "predict", "model.json", "bad.parquet")
     assert "bad.parquet: no Parquet file that pyarrow can read" in err
-    parquet.write_table(arrow.table({"age": ages}), tmp_path / "few.parquet")
-    err = refusal(capsys, "predict", fitted.model, tmp_path / "few.parquet")
+    parquet.write_table(arrow.table({"age": ages}), "few.parquet")
+    err = refusal(capsys, "predict", "model.json", "few.parquet")
     assert "few.parquet: no column 'job'" in err
-    status, out, _ = run(capsys, "domain", "template", tmp_path / "odd.parquet")
+    status, out, _ = run(capsys, *TEMPLATE, "odd.parquet")
     assert (status, json.loads(out)["columns"]["age"]["type"]) == (0, "numeric")
 
 
-AUDIT = ("audit", "--domain", INCOME, "--rows", "40", "--epsilon", "1", "--recipe", "bdpe")
+def auditing(name="class", domain="domain.json"):
+    return ("audit", "--domain", domain, "--rows", "40", *RECIPES[name])
 
 
-@pytest.mark.parametrize(("loss", "delta", "status"), [(0.9, 0, 0), (1.1, 0, 1), (1.1, 1e-6, 0)])
-def test_an_audit_above_a_pure_claim_fails(loss, delta, status, capsys, monkeypatch):
-    seen = []
+@pytest.fixture
+def audited(here, monkeypatch):
+    """Neighbours of the audits, of which none is run; its loss may be set."""
+    seen = SimpleNamespace(near=[], loss=0.5)
 
     def audit(key, near, recipe, transcripts):
-        seen.append(near)
+        seen.near.append(near)
+        loss = seen.loss
         return audits.Audit(1.0, loss, {"leaf": loss}, {}, 60, transcripts, (0, 0), {})
 
     monkeypatch.setattr(audits, "audit", audit)
-    found, out, _ = run(capsys, *AUDIT, "--delta", delta)
+    return seen
+
+
+@pytest.mark.parametrize(("loss", "delta", "status"), [(0.9, 0, 0), (1.1, 0, 1), (1.1, 1e-6, 0)])
+def test_an_audit_above_a_pure_claim_fails(loss, delta, status, audited, capsys):
+    audited.loss = loss
+    found, out, _ = run(capsys, *auditing(), "--delta", delta)
     assert found == status
     assert f"largest loss: {loss}" in out
     assert ("ABOVE THE CLAIM" in out) == (status == 1)
-    [near] = seen
+    [near] = audited.near
     assert int(near.table.present.sum()) == 30
     assert len(near.present) == 60
     assert set(near.present.sum(axis=1)) == {29, 31}
 
 
-def test_an_audit_under_replace_one_has_all_rows(capsys, monkeypatch):
-    seen = []
-
-    def audit(key, near, recipe, transcripts):
-        seen.append(near)
-        return audits.Audit(1.0, 0.5, {}, {}, 60, transcripts, (0, 0), {})
-
-    monkeypatch.setattr(audits, "audit", audit)
-    assert run(capsys, *AUDIT, "--relation", "replace_one")[0] == 0
-    [near] = seen
+def test_an_audit_under_replace_one_has_all_rows(audited, capsys):
+    words = (*auditing(), "--relation", "replace_one")
+    assert run(capsys, *words)[0] == 0
+    [near] = audited.near
     assert set(near.present.sum(axis=1)) == {40}
     assert np.all((near.present != np.asarray(near.table.present)).sum(axis=1) == 2)
-    words = [*AUDIT, "--relation", "replace_one", "--rows", "1001"]
-    assert "--rows must be at most 1000 under replace_one" in refusal(capsys, *words)
+    expected = "--rows must be at most 1000 under replace_one"
+    assert expected in refusal(capsys, *words, "--rows", "1001")
+
+
+@pytest.mark.parametrize("name", LABELS)
+def test_audits_have_made_up_labels_and_weights(name, audited, capsys):
+    assert run(capsys, *auditing(name, f"{name}.json"))[0] == 0
+    table = audited.near[0].table
+    expected = {0, 1, 2} if name == "site" else {0.0, 0.5, 1.0}
+    assert set(np.asarray(table.target).tolist()) == expected
+    assert table.target.dtype == ("uint8" if name == "site" else "float32")
+    assert 0 < float(table.weight.min()) < 0.5
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("recipe", inputs.RECIPES)
-def test_audits_of_every_recipe(recipe, capsys):
-    words = (*AUDIT[:-1], recipe, "--transcripts", "2", "--neighbours", "10")
-    extra = ("--delta", "1e-6") if recipe == "halfspace_boost" else ()
-    assert run(capsys, *words, *extra)[0] == 0
+@pytest.mark.parametrize("what", [*inputs.RECIPES, *LABELS])
+def test_audits_of_every_recipe(what, here, capsys):
+    words = ("--transcripts", "2", "--neighbours", "10")
+    if what in LABELS:
+        assert run(capsys, *auditing(what, f"{what}.json"), *words)[0] == 0
+        return
+    given = ("audit", "--domain", "domain.json", "--rows", "40", "--epsilon", "1")
+    extra = ("--delta", "1e-6") if what == "halfspace_boost" else ()
+    assert run(capsys, *given, "--recipe", what, *words, *extra)[0] == 0
 
 
 def test_the_names_of_recipes_are_those_of_the_library():
@@ -478,9 +538,7 @@ def test_the_names_of_recipes_are_those_of_the_library():
     assert inputs.RECIPES[0] == "auto"
 
 
-def test_progress_is_for_terminals_and_has_no_number_of_what_is_private(
-    capsys, monkeypatch, fitted, tmp_path
-):
+def test_progress_is_for_terminals_and_has_no_number_of_what_is_private(here, capsys, monkeypatch):
     """A time would tell how many runs a choice made, and how many rows a file has."""
 
     def shown(seconds):
@@ -491,19 +549,17 @@ def test_progress_is_for_terminals_and_has_no_number_of_what_is_private(
     assert shown(0) == ""
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
     assert shown(0) == shown(1.2) == "learning ...\r\033[K"
-
-    file = fitted.folder / "rows.csv"
-    words = ("convert", fitted.folder / "domain.json", file, tmp_path / "t", "--capacity", 9000)
-    assert run(capsys, *words)[2] == f"reading {file} ...\r\033[K"
+    words = ("convert", "domain.json", "rows.csv", "t", "--capacity", 9000)
+    assert run(capsys, *words)[2] == "reading rows.csv ...\r\033[K"
 
 
 def test_a_closed_pipe_is_no_error(fitted):
-    command = [sys.executable, "-m", "dpbt", "predict", fitted.model, fitted.folder / "rows.csv"]
+    command = [sys.executable, "-m", "dpbt", "predict", "model.json", "rows.csv"]
     reader, writer = os.pipe()
     os.close(reader)
     with open(writer, "wb") as pipe:
         done = subprocess.run(
-            list(map(str, command)), cwd=ROOT, stdout=pipe, stderr=subprocess.PIPE, check=False
+            command, cwd=fitted.folder, stdout=pipe, stderr=subprocess.PIPE, check=False
         )
     assert (done.returncode, done.stderr) == (141, b"")
 
@@ -516,10 +572,8 @@ def test_help_lists_every_command_on_one_line(capsys):
         assert sum(line.strip().startswith(f"{name} ") for line in out.splitlines()) == 1
 
 
-PAGE = (ROOT / "docs" / "handing_over.md").read_text()
-
-
 def test_the_commands_of_the_docs_are_all_of_them():
     """`tests/experiments/test_docs.py` runs them."""
-    shown = [words for block in blocks(PAGE, "sh") for words in pages.commands(block)]
+    page = (ROOT / "docs" / "handing_over.md").read_text()
+    shown = [words for block in blocks(page, "sh") for words in pages.commands(block)]
     assert {words[1] for words in shown if words[0] == "dpbt"} == set(command_line.COMMANDS)

@@ -13,7 +13,7 @@ import pytest
 import dpbt
 from dpbt import boosting, recipes
 from dpbt.analysis import audit
-from dpbt.base import ADD_REMOVE, REPLACE_ONE
+from dpbt.base import ADD_REMOVE, REPLACE_ONE, Partition
 from dpbt.data.domains import Boolean
 from dpbt.learners import score_line
 from dpbt.privacy import boundary, mechanisms
@@ -104,7 +104,7 @@ def test_learners_that_place_rows_in_other_ways_do_not_share_noise():
     def of(place):
         learner = recipe_of().learner
         kind = learner.hypotheses._replace(
-            place=place,
+            partition=Partition(lambda *read: None, place, lambda structure: None),
             prepare=lambda table: table,
             predict=lambda tree, rows: rows.target,
             bound=lambda tree: tree,

@@ -1,6 +1,7 @@
 """A private text file: one line is one row, whatever it holds; and the table of its rows."""
 
 import csv
+import json
 
 import numpy as np
 import pytest
@@ -9,20 +10,23 @@ from hypothesis import strategies as st
 
 import dpbt
 from dpbt import recipes
-from dpbt.data import domains
-from dpbt.data.domains import Boolean, Label, Numeric
-from dpbt.data.files import read_csv
+from dpbt.commands.errors import InputError
+from dpbt.data import domains, owner
+from dpbt.data.domains import Boolean, Label, Nominal, Numeric, WeightColumn
+from dpbt.data.files import blocks_of_file, names_of, read_columns, read_csv
+from experiments.common.data import dataset
 from tests import filerows
 
 SMALL = {"age": Numeric(0, 100, bins=2, missing=True), "member": Boolean("yes", "no")}
 LABEL = Label("ill", "1", "0")
 HEADER = b"age,member,ill"
+NAMES = ("age", "member", "ill")
 
 
 @pytest.fixture
 def read(tmp_path):
-    def one(*lines, end=b"\n"):
-        (tmp_path / "rows.csv").write_bytes(end.join([HEADER, *lines, b""]))
+    def one(*lines, end=b"\n", header=HEADER):
+        (tmp_path / "rows.csv").write_bytes(end.join([header, *lines, b""]))
         return read_csv(tmp_path / "rows.csv", SMALL, LABEL)
 
     return one
@@ -37,17 +41,18 @@ def test_a_file_by_hand(read):
     assert repr(rows) == "Rows(columns=['age', 'member'], cells not shown)"
 
 
-def test_line_ends_and_marks(read, tmp_path):
-    lines = (b"1,yes,1", b"2,no,0")
-    plain = read(*lines)
-    for content in (
-        b"\r\n".join([HEADER, *lines, b""]),
-        b"\n".join([HEADER, *lines]),
-        b"\xef\xbb\xbf" + b"\n".join([b' "age" , member,ill'.replace(b'" ,', b'",'), *lines]),
-    ):
-        (tmp_path / "other.csv").write_bytes(content)
-        rows = read_csv(tmp_path / "other.csv", SMALL, LABEL)
-        assert (rows.columns, rows.labels) == (plain.columns, plain.labels)
+def test_line_ends_marks_and_blocks(read, tmp_path):
+    lines = (b"1,yes,1", b"2,no,0", b"too,few", b"3,no,1")
+    plain, path = read(*lines), tmp_path / "rows.csv"
+    columns = {**plain.columns, "ill": plain.labels}
+    for end, mark in ((b"\r\n", b""), (b"\n", b"\xef\xbb\xbf")):
+        read(*lines, end=end, header=mark + b'"age", member,ill')
+        assert names_of(path) == list(NAMES)
+        assert read_columns(path, NAMES) == columns
+        path.write_bytes(path.read_bytes().removesuffix(end))
+        parts = list(blocks_of_file(path, NAMES, 3))
+        assert [len(part["age"]) for part in parts] == [3, 1]
+        assert {name: parts[0][name] + parts[1][name] for name in NAMES} == columns
 
 
 @pytest.mark.parametrize("place", range(12))
@@ -95,42 +100,66 @@ def test_the_field_limit_is_no_error(read):
         csv.field_size_limit(before)
 
 
-BAD = {
-    "empty": (b"", "rows.csv: the file is empty"),
-    "no column": (b"age,ill\nsecret,1\n", "rows.csv, line 1: no column 'member'$"),
-    "no label": (b"age,member\n1,yes\n", "rows.csv, line 1: no column 'ill'$"),
-    "no header": (b"41,yes,1\n", "rows.csv, line 1: no column 'age'$"),
-    "twice": (b"age,age,member,ill\n", "rows.csv, line 1: more than one column 'age'$"),
-    "label twice": (b"age,member,ill,ill\n", "rows.csv, line 1: more than one column 'ill'$"),
-    "latin-1": ("age,member,ill,\xe9\n".encode("latin-1"), "line 1: the header is no UTF-8 text"),
-    "long": (b"age,member,ill," + b"x" * 131_073, "names of at most 131072 characters"),
-    "not text": (b"\xff\xfea\0g\0e\0\n", "rows.csv, line 1: the header is no UTF-8 text"),
-    "quote": (b'age,member,"ill\n', "rows.csv, line 1: the header is no UTF-8 text"),
-}
+@pytest.mark.parametrize(
+    "target", [Nominal(("a", "b", "c")), Numeric(0, 9)], ids=["word", "number"]
+)
+def test_files_are_read_with_their_weights(target, tmp_path):
+    path, domain = tmp_path / "rows.csv", {"x": Numeric(0, 1)}
+    path.write_text("w,x,y\n1,0.5,a\nNA,0.5,3\n,,zebra\ntoo,few\n9,1,c\n")
+    label = Label("y", target=target, weight=WeightColumn("w", 3))
+    rows = read_csv(path, domain, label)
+    assert rows.labels == ["a", "3", "zebra", None, "c"]
+    assert rows.weights == ["1", "NA", "", None, "9"]
+    assert set(rows.columns) == {"x"}
+    found = owner.report(domain, label, [{**rows.columns, "y": rows.labels, "w": rows.weights}])
+    none = 3 if isinstance(target, Nominal) else 4
+    assert dict(found.unread) == {"x": 2, "y": none, "w": 3}
+    np.testing.assert_array_equal(rows.malformed, [False, False, False, True, False])
+    assert read_csv(path, domain, Label("y", target=target)).weights is None
+
+    # Experiments learn two classes.
+    column = {"x": domains.column_to_json(domain["x"])}
+    entry = {"column": "y", **domains.column_to_json(target)}
+    entry.pop("bins", None)
+    (tmp_path / "domain.json").write_text(json.dumps({"columns": column, "label": entry}))
+    with pytest.raises(InputError, match=r"domain\.json: experiments learn two classes"):
+        dataset.declared(tmp_path / "domain.json")
 
 
-@pytest.mark.parametrize("name", BAD)
-def test_only_the_header_is_refused(tmp_path, name):
-    content, words = BAD[name]
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (b"", "rows.csv: the file is empty"),
+        (b"age,ill\nsecret,1\n", "rows.csv, line 1: no column 'member'$"),
+        (b"age,member\n1,yes\n", "rows.csv, line 1: no column 'ill'$"),
+        (b"41,yes,1\n", "rows.csv, line 1: no column 'age'$"),
+        (b"age,age,member,ill\n", "rows.csv, line 1: more than one column 'age'$"),
+        (b"age,member,ill,ill\n", "rows.csv, line 1: more than one column 'ill'$"),
+        (b"age,member,ill,\xe9\n", "line 1: the header is no UTF-8 text"),
+        (b"age,member,ill," + b"x" * 131_073, "names of at most 131072 characters"),
+        (b"\xff\xfea\0g\0e\0\n", "rows.csv, line 1: the header is no UTF-8 text"),
+        (b'age,member,"ill\n', "rows.csv, line 1: the header is no UTF-8 text"),
+    ],
+)
+def test_only_the_header_is_refused(tmp_path, content, words):
     (tmp_path / "rows.csv").write_bytes(content)
     with pytest.raises(ValueError, match=words):
         read_csv(tmp_path / "rows.csv", SMALL, LABEL)
-    with pytest.raises(ValueError, match="label 'age' is among the columns"):
-        read_csv(tmp_path / "rows.csv", SMALL, Label("age", "1", "0"))
 
 
 def test_arguments_in_another_order_are_refused_by_name(tmp_path):
     path = tmp_path / "rows.csv"
     path.write_text("age,member,ill\n41,yes,1\n")
-    for wrong in ("defaulted", None, SMALL):
-        with pytest.raises(ValueError, match=r"label must be domains.Label\(column, positive"):
-            read_csv(path, SMALL, wrong)
-    for arguments in ((SMALL, path, LABEL), (None, SMALL, LABEL)):
-        with pytest.raises(ValueError, match="path must be a path or its text, got"):
+    for arguments, words in (
+        ((path, SMALL, "defaulted"), r"label must be domains.Label\(column, positive"),
+        ((path, SMALL, SMALL), r"label must be domains.Label\(column, positive"),
+        ((SMALL, path, LABEL), "path must be a path or its text, got"),
+        ((None, SMALL, LABEL), "path must be a path or its text, got"),
+        ((path, LABEL, SMALL), "a domain must map column names"),
+        ((path, SMALL, Label("age", "1", "0")), "label 'age' is among the columns"),
+    ):
+        with pytest.raises(ValueError, match=words):
             read_csv(*arguments)
-    for wrong in (LABEL, "domain.json", None):
-        with pytest.raises(ValueError, match="a domain must map column names"):
-            read_csv(path, wrong, SMALL)
 
 
 def test_classes_are_declared_and_other_labels_absent():
@@ -140,27 +169,24 @@ def test_classes_are_declared_and_other_labels_absent():
     assert table.present.tolist() == [True, True, False, False, True, False, False]
     assert table.target.tolist() == [True, False, False, False, True, False, False]
     np.testing.assert_array_equal(table.cells[:5], domains.encode(SMALL, columns))
-    assert not table.present[5:].any()
     placed = dpbt.table(SMALL, columns, [False] * 5, **classes, exact=True)
     np.testing.assert_array_equal(placed.cells, domains.positions(SMALL, columns))
     assert placed.cells.dtype == np.float32
     assert not placed.target.any()
 
-
-def test_boolean_labels_need_no_words():
-    columns = {"age": [10, 90, 20], "member": ["yes"] * 3}
-    for labels in ([True, False, True], np.array([True, False, True]), ["True", "False", "True"]):
+    # Booleans need no words.
+    truths = [True, False, True, False, True]
+    for labels in (truths, np.array(truths), list(map(str, truths))):
         table = dpbt.table(SMALL, columns, labels)
-        assert table.target.tolist() == [True, False, True]
+        assert table.target.tolist() == truths
         assert table.present.all()
-    assert not dpbt.table(SMALL, columns, ["1", "0", "1"]).present.any()
+    assert not dpbt.table(SMALL, columns, ["1", "0", "1", "0", "1"]).present.any()
 
 
 @pytest.mark.parametrize("exact", [False, True])
 def test_an_empty_file_is_a_table_and_a_fit(read, exact):
     rows = read()
-    words = {"negative": LABEL.negative, "positive": LABEL.positive}
-    table = dpbt.table(SMALL, rows.columns, rows.labels, **words, capacity=20, exact=exact)
+    table = dpbt.table(SMALL, rows.columns, rows.labels, **LABEL.options, capacity=20, exact=exact)
     assert table.cells.shape == (20, 2 + exact)
     assert not table.present.any()
     if not exact:
@@ -169,30 +195,26 @@ def test_an_empty_file_is_a_table_and_a_fit(read, exact):
         assert np.isfinite(dpbt.decision_function(model, table)).all()
 
 
-REFUSED = {
-    "capacity": ({"capacity": 1}, "more rows than the capacity of 1$"),
-    "zero": ({"capacity": 0}, "capacity must be an integer of at least 1 .*, got 0"),
-    "enormous": ({"capacity": 10**12}, "capacity must be .* at most 16777216, got 1000000000000"),
-    "exact": ({"exact": "no"}, "exact must be True or False, got 'no'"),
-    "codes": ({"codes": 3}, "codes must be True or False, got 3"),
-    "one class": ({"negative": False}, "declared together, got negative=False and positive='1'"),
-    "exchanged": (
-        {"negative": True, "positive": False},
-        "must be False and True for Boolean labels",
-    ),
-    "no word": ({"negative": None}, "negative must be text or a number, got None"),
-    "no labels": ({"labels": None}, "labels: a column must be a sequence of cells, got NoneType"),
-    "labels in a matrix": ({"labels": np.ones((3, 1))}, "labels: .* one dimension, got 2"),
-    "not whole": ({"capacity": 5.0}, "capacity must be an integer"),
-    "classes": ({"positive": 0.0}, "classes must differ, got '0' twice"),
-    "labels": ({"labels": ["1"]}, "labels must have the same length as the columns$"),
-    "label kind": ({"labels": "101"}, "labels: a column must be a sequence"),
-}
-
-
-@pytest.mark.parametrize("name", REFUSED)
-def test_bad_options_of_a_table(name):
-    changes, words = REFUSED[name]
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"capacity": 1}, "more rows than the capacity of 1$"),
+        ({"capacity": 0}, "capacity .* must be an integer of at least 1, got 0"),
+        ({"capacity": 10**12}, "capacity of a table in memory must be at most 16777216, got 10000"),
+        ({"capacity": 5.0}, "capacity .* must be an integer"),
+        ({"exact": "no"}, "exact must be True or False, got 'no'"),
+        ({"codes": 3}, "codes must be True or False, got 3"),
+        ({"negative": False}, "declared together, got negative=False and positive='1'"),
+        ({"negative": True, "positive": False}, "must be False and True for Boolean labels"),
+        ({"negative": None}, "negative must be text or a number, got None"),
+        ({"positive": 0.0}, "classes must differ, got '0' twice"),
+        ({"labels": None}, "labels: a column must be a sequence of cells, got NoneType"),
+        ({"labels": np.ones((3, 1))}, "labels: .* one dimension, got 2"),
+        ({"labels": ["1"]}, "labels must have the same length as the columns$"),
+        ({"labels": "101"}, "labels: a column must be a sequence"),
+    ],
+)
+def test_bad_options_of_a_table(changes, words):
     columns = {"age": [17, 18, 19], "member": ["yes"] * 3}
     arguments = {"labels": ["1", "0", "1"], "negative": "0", "positive": "1", **changes}
     with pytest.raises(ValueError, match=words):

@@ -17,15 +17,12 @@ LIMITS = {
     "files of dpbt": 151,
     "modules in the root": 25,
     "floors of rooms": 12,
-    "floors of files": 22,
-    "fields of WeakLearner": 15,
-    "fields of Recipe": 15,
+    "floors of files": 20,
+    "fields of WeakLearner": 8,
+    "fields of Recipe": 8,
     "fields of Mechanism": 8,
 }
 """What the code may grow to; a limit falls with the code, and rises with a reason alone."""
-
-CIRCLE = {"base", "data", "losses", "privacy", "reweighting"}
-"""Rooms that import each other, which is to end."""
 
 
 def test_the_code_stays_within_its_limits():
@@ -37,8 +34,8 @@ def test_files_import_in_no_circle():
     assert counts.circles(counts.modules()) == []
 
 
-def test_rooms_import_in_no_circle_but_one():
-    assert [set(circle) for circle in counts.circles(counts.rooms())] == [CIRCLE]
+def test_rooms_import_in_no_circle():
+    assert counts.circles(counts.rooms()) == []
 
 
 LOW = {"data", "learners", "privacy"}

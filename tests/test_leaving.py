@@ -1,7 +1,7 @@
 """What leaves a private table besides draws.
 
 A rare cell and the exact number of rows are looked for in all files, output, logs, warnings and
-errors of the demo, of sweeps and of fits; `test_refusals` does so for refusals.
+errors of sweeps and of fits; `test_refusals` does so for refusals.
 """
 
 import hashlib
@@ -24,18 +24,8 @@ from dpbt.data import domains
 from dpbt.data.domains import Nominal, Numeric
 from dpbt.data.tables import take
 from dpbt.sweeps import plan, runner, storage
-from experiments import __main__ as command_line
-from experiments import demo as demos
 from tests.leaving import BOUND, N, Watch, found_in, found_in_files, private_task, told_by
 
-DOMAIN = {
-    "columns": {
-        "age": {"type": "numeric", "low": 0, "high": 100, "bins": 3},
-        "job": {"type": "nominal", "values": ["clerk", "smith"]},
-        "member": {"type": "boolean", "true": "yes", "false": "no"},
-    },
-    "label": {"column": "ill", "positive": "1", "negative": "0"},
-}
 PUBLIC = jax.random.key(2**31)
 MAKERS = {
     "bdpe": (recipes.bdpe, {"rounds": 2, "depth": 2}, dpbt.fit),
@@ -49,96 +39,6 @@ MAKERS = {
 @pytest.fixture
 def watch(capfd, caplog, tmp_path):
     return Watch(capfd, caplog, tmp_path)
-
-
-def lines_of(extra=()):
-    """A file of N rows with a rare cell and a rare number; extra lines replace its last rows."""
-    rng = np.random.default_rng(0)
-    age, job = rng.uniform(20, 90, N), rng.choice(["clerk", "smith"], N)
-    member, ill = np.where(np.arange(N) % 3, "no", "yes"), (age > 50).astype(int)
-    lines = [f"{age[i]:.0f},{job[i]},{member[i]},{ill[i]}" for i in range(N)]
-    lines[7] = f"31337.7719,{job[7]},no,1"
-    lines[11] = f"{age[11]:.0f},zqxcell,no,1"
-    return ["age,job,member,ill", *lines[: N - len(extra)], *extra]
-
-
-@pytest.fixture
-def demo(tmp_path, monkeypatch, watch):
-    """Runs the demo with one small program on a file of private rows; returns its exit status."""
-    monkeypatch.setattr(demos, "curves", lambda: [("tight", "gini")])
-    monkeypatch.setattr(demos, "EPSILONS", (1.0,))
-    clock = itertools.count()
-    # A clock of its own, as the models in a second may be N.
-    monkeypatch.setattr(demos.time, "perf_counter", lambda: float(next(clock)))
-    drawn, draw = [], demos._draw
-
-    def noted(path, title, *more):
-        drawn.append(title)
-        draw(path, title, *more)
-
-    monkeypatch.setattr(demos, "_draw", noted)
-    files = {"--data": "mine.csv", "--domain": "domain.json", "--out": "out"}
-    files = {option: tmp_path / name for option, name in files.items()}
-    files["--domain"].write_text(json.dumps(DOMAIN))
-
-    def run(*options, extra=()):
-        files["--data"].write_text("\n".join(lines_of(extra)) + "\n")
-        named = [str(word) for pair in files.items() for word in pair]
-        status = watch(lambda: command_line.main(["demo", "--smoke", *named, *options]))
-        return status, tmp_path / "out"
-
-    run.titles = drawn
-    return run
-
-
-@pytest.mark.slow
-def test_the_demo_says_what_it_is_and_shows_no_cell_and_no_number_of_rows(demo, watch, monkeypatch):
-    monkeypatch.setattr(demos, "curves", lambda: [("tight", "gini"), demos.AUTO])
-    status, out = demo("--rows", str(BOUND))
-    assert status == 0, watch.said
-    assert found_in(watch.said) == found_in_files(out) == []
-    assert found_in("\n".join(demo.titles)) == []
-
-    # Table, figure and CSV are headed.
-    assert watch.out.startswith(demos.PRIVATE)
-    assert demo.titles[0].startswith(demos.PRIVATE)
-    lines = (out / "demo.csv").read_text().splitlines()
-    assert all(demos.PRIVATE in line for line in lines[1:])
-
-    # JSON says so too.
-    assert demo("--rows", str(BOUND), "--json")[0] == 0
-    assert found_in(watch.said) == []
-    assert {line["status"] for line in json.loads(watch.out)} == {demos.PRIVATE}
-
-
-def test_a_public_number_of_rows_is_shown(demo, watch):
-    """Without a bound the relation is replace-one, and N is public; the same search finds it."""
-    assert demo()[0] == 0
-    assert set(found_in(watch.said)) == {str(N)}
-    assert "replace_one" in watch.out
-
-
-BAD_ROWS = {
-    "label of neither class": "40,clerk,no,zqxlabel",
-    "a row with too many cells": "40,clerk,no,1,zqxextra",
-    "text among numbers": "zqxcell,clerk,no,1",
-}
-
-
-@pytest.mark.parametrize("name", BAD_ROWS)
-def test_malformed_rows_are_not_shown(demo, watch, name):
-    _, out = demo("--rows", str(BOUND), extra=[BAD_ROWS[name]])
-    assert found_in(watch.said.replace(str(N + 1), str(N))) == []  # the number of its line tells N
-    assert not out.exists() or found_in_files(out) == []
-
-
-@pytest.mark.parametrize("options", [("--rows", "100"), ("--rows", "0")])
-def test_a_bound_that_is_too_small_is_refused_without_the_number(demo, watch, options):
-    status, out = demo(*options)
-    assert status == 2
-    assert "--rows must be at least" in watch.said
-    assert found_in(watch.said) == []
-    assert not out.exists()
 
 
 # --- sweeps
@@ -244,7 +144,8 @@ def test_no_array_of_a_model_is_as_long_as_the_table(table, name, watch):
 
 def test_a_learner_cannot_withhold_a_site_that_it_does_not_draw(table):
     recipe = recipes.bdpe(epsilon=1.0, rows=BOUND, rounds=1, depth=1)
-    object.__setattr__(recipe, "learner", recipe.learner._replace(withheld=("prat",)))
+    traits = recipe.learner.traits._replace(withheld=("prat",))
+    object.__setattr__(recipe, "learner", recipe.learner._replace(traits=traits))
     with pytest.raises(ValueError, match=r"withholds \['prat'\]"):
         dpbt.fit(jax.random.key(0), table, recipe)
 

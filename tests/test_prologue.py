@@ -217,7 +217,7 @@ def test_a_draw_without_noise_has_an_infinite_line():
 
 def test_a_fraction_of_a_prologue_that_draws_nothing_is_refused():
     silent = Prologue(lambda *read: None, lambda release, budget: jnp.float32(0), "silent")
-    weak = learner()._replace(prologue=silent, program=constant("leaf"), tag="silent")
+    weak = learner(tag="silent")._replace(prologue=silent, program=constant("leaf"))
     with pytest.raises(ValueError, match="draws nothing at"):
         recipe_of(weak=weak)
 
@@ -317,14 +317,18 @@ def test_learners_that_differ_in_their_prologue_alone_do_not_share_noise():
     assert len(set(tags)) == 4
 
 
+def withholding(recipe, site):
+    traits = recipe.learner.traits._replace(withheld=(site,))
+    return dataclasses.replace(recipe, learner=recipe.learner._replace(traits=traits))
+
+
 def test_a_site_of_the_prologue_may_be_withheld():
     recipe, table = recipe_of(epsilon=5.0), random_table(7, 14, 3)
-    shy = dataclasses.replace(recipe, learner=recipe.learner._replace(withheld=("classes",)))
+    shy = withholding(recipe, "classes")
     model = dpbt.fit(jax.random.key(0), table, shy)
     assert model.transcript.prologue == {}
     assert set(model.releases) == {"leaf"}
     kept = dpbt.fit(jax.random.key(0), table, shy, keep_withheld=True)
     assert set(kept.transcript.prologue) == {"classes"}
-    wrong = dataclasses.replace(recipe, learner=recipe.learner._replace(withheld=("no site",)))
     with pytest.raises(ValueError, match="withholds"):
-        dpbt.fit(jax.random.key(0), table, wrong)
+        dpbt.fit(jax.random.key(0), table, withholding(recipe, "no site"))

@@ -49,9 +49,10 @@ def noise_of(estimator, given) -> Keys:
         used.append(Keys(*(jax.random.key_data(one).tolist() for one in (key, public_key))))
         raise InterruptedError
 
-    estimator._learn = learn
-    with pytest.raises(InterruptedError):
-        estimator.fit(*given)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("dpbt.sklearn.base.fit", learn)
+        with pytest.raises(InterruptedError):
+            estimator.fit(*given)
     return used[0]
 
 

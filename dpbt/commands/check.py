@@ -54,12 +54,9 @@ def report(file: str, domain: Domain, label: Label) -> OwnerReport:
         table = inputs.opened(file, domain, label)
         with of_input():
             return owner.report_of_blocks(table, label)
-    try:
-        with of_input(file):
-            blocks = files.blocks_of_file(file, (*domain, *label.columns), BLOCK_ROWS)
-            return owner.report(domain, label, blocks)
-    except ImportError as error:
-        raise InputError(str(error)) from error
+    with of_input(file):
+        blocks = files.blocks_of_file(file, (*domain, *label.columns), BLOCK_ROWS)
+        return owner.report(domain, label, blocks)
 
 
 def add_yes(parser: argparse.ArgumentParser) -> None:

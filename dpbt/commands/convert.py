@@ -9,7 +9,7 @@ import argparse
 
 from dpbt.commands import check, inputs, output
 from dpbt.commands import options as kinds
-from dpbt.commands.errors import InputError, of_input
+from dpbt.commands.errors import of_input
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -38,16 +38,7 @@ def run(options: argparse.Namespace) -> None:
     check.ask(options.file, domain, label, options.yes, "Convert")
     from dpbt.data import convert
 
-    try:
-        with of_input(), output.working(f"reading {options.file}"):
-            convert.convert_file(
-                options.file,
-                domain,
-                label,
-                options.folder,
-                capacity=options.capacity,
-                rows_per_block=options.rows_per_block,
-            )
-    except ImportError as error:
-        raise InputError(str(error)) from error
+    with of_input(), output.working(f"reading {options.file}"):
+        chosen = {"capacity": options.capacity, "rows_per_block": options.rows_per_block}
+        convert.convert_file(options.file, domain, label, options.folder, **chosen)
     print(f"wrote {options.folder}: private, as the rows are")

@@ -29,18 +29,20 @@ class InputError(ValueError):
 def of_input(path: str | Path | None = None) -> Iterator[None]:
     """Make a ValueError within the block an `InputError`.
 
-    The block should do nothing but read or check what a person gave.
+    The block should do nothing but read or check what a person gave. An ImportError that says what
+    to install becomes one, too.
 
     Args:
         path: a file or folder. If given, only errors that begin with its name are converted.
 
     Raises:
-        InputError: with the words of the ValueError.
+        InputError: with the words of the error.
     """
     try:
         yield
-    except ValueError as error:
-        if path is not None and not str(error).startswith(str(path)):
+    except (ValueError, ImportError) as error:
+        other = path is not None and not str(error).startswith(str(path))
+        if other or isinstance(error, ModuleNotFoundError):
             raise
         raise InputError(str(error)) from error
 

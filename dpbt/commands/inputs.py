@@ -1,6 +1,7 @@
 """What commands read: a domain, rows, a saved model, and the options that make a recipe."""
 
 import argparse
+import functools
 import inspect
 from typing import TYPE_CHECKING, Any
 
@@ -50,11 +51,8 @@ def columns_of(path: str, names: tuple[str, ...]) -> dict[str, Any]:
         InputError: if the file is no table or lacks a column, or pyarrow is not installed.
         OSError: if it cannot be read.
     """
-    try:
-        with of_input(path):
-            return files.read_columns(path, names)
-    except ImportError as error:
-        raise InputError(str(error)) from error
+    with of_input(path):
+        return files.read_columns(path, names)
 
 
 def opened(path: str, domain: Domain, label: Label) -> "BlockTable":
@@ -152,62 +150,34 @@ def candidates_of(options: argparse.Namespace, domain: Domain, label: Label) -> 
         InputError: for numbers out of range, and for options and labels that the recipe does not
             take.
     """
-    if options.recipe != TUNED:
-        return [recipe_of(options, domain, label)]
     from dpbt import tuning  # needs JAX
+    from dpbt.recipes import named
 
+    tuned = options.recipe == TUNED
+    around = functools.partial(tuning.around_auto, tuning.selection())
+    build: Any = around if tuned else {**named.BOOSTING, **named.FORESTS}[options.recipe]
+    known = inspect.signature(build).parameters
+    chosen: dict[str, Any] = {"domain": domain} if "domain" in known else {}
     for name in ("rounds", "depth", "monotone"):
-        if getattr(options, name) is not None:
-            raise InputError(f"--{name} is not an option of the recipe {TUNED}")
+        given = getattr(options, name)
+        if given is not None and name not in known:
+            raise InputError(f"--{name} is not an option of the recipe {options.recipe}")
+        if given is not None:
+            chosen[name] = dict(given) if name == "monotone" else given
+    if label.target is not None and "target" not in known:
+        raise InputError(
+            f"--recipe {options.recipe} learns two classes alone; auto and oblivious_boost learn "
+            "several classes and numbers"
+        )
     if label.target is not None:
-        raise InputError(f"--recipe {TUNED} {_TWO_CLASSES}")
-    if label.weight is not None:
+        chosen["target"] = label.target
+    if label.weight is not None and tuned:
         raise InputError(
             f"--recipe {TUNED} scores every row alike, and the domain declares weights of rows; "
             "auto takes them"
         )
-    names = ("epsilon", "delta", "rows", "relation", "rows_per_person")
-    given = {name: getattr(options, name) for name in names}
-    with of_input():
-        return tuning.around_auto(tuning.selection(), domain=domain, **given)
-
-
-_TWO_CLASSES = (
-    "learns two classes alone; auto and oblivious_boost learn several classes and numbers"
-)
-
-
-def recipe_of(options: argparse.Namespace, domain: Domain, label: Label) -> "Recipe":
-    """The recipe of the options that `add_recipe` adds.
-
-    Args:
-        options: the options.
-        domain: the public domain.
-        label: what is predicted.
-
-    Raises:
-        InputError: for numbers out of range, and options that the recipe does not take.
-    """
-    from dpbt.recipes import named  # needs JAX
-
-    build = {**named.BOOSTING, **named.FORESTS}[options.recipe]
-    known = inspect.signature(build).parameters
-    chosen: dict[str, Any] = {"domain": domain} if "domain" in known else {}
-    for name in ("rounds", "depth"):
-        number = getattr(options, name)
-        if number is not None and name not in known:
-            raise InputError(f"--{name} is not an option of the recipe {options.recipe}")
-        if number is not None:
-            chosen[name] = number
-    if label.target is not None and "target" not in known:
-        raise InputError(f"--recipe {options.recipe} {_TWO_CLASSES}")
-    if label.target is not None:
-        chosen["target"] = label.target
-    if options.monotone is not None and "monotone" not in known:
-        raise InputError(f"--monotone is not an option of the recipe {options.recipe}")
-    if options.monotone is not None:
-        chosen["monotone"] = dict(options.monotone)
     for name in ("epsilon", "delta", "rows", "relation", "rows_per_person"):
         chosen[name] = getattr(options, name)
     with of_input():
-        return build(**chosen)
+        made = build(**chosen)
+    return made if tuned else [made]

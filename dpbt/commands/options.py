@@ -1,17 +1,17 @@
 """What all command lines share: a parser, types of arguments and sub-commands.
 
-A command or a program is a module with a docstring, `arguments(parser)` and `run(options)`. The
-docstring's first line is its summary. A package whose `PROGRAMS` names such modules is a command
-with sub-commands.
+A command is a module or a class with a docstring, `arguments(parser)` and `run(options)`. The
+docstring's first line is its summary. One with `PROGRAMS` has sub-commands: the names of modules in
+a package, or commands by name.
 """
 
 import argparse
 import importlib
+import inspect
 import math
 import re
 from collections.abc import Callable, Mapping
-from types import ModuleType
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from dpbt.commands.errors import InputError
 
@@ -48,13 +48,25 @@ def add_commands(parser: argparse.ArgumentParser, modules: Mapping[str, str]) ->
         parser: the parser of the command.
         modules: the name of each sub-command, and the full name of its module or package.
     """
-    found = {name: importlib.import_module(path) for name, path in modules.items()}
-    summaries = [(name, _words(module).splitlines()[0]) for name, module in found.items()]
+    _add(parser, {name: importlib.import_module(path) for name, path in modules.items()})
+
+
+def _add(parser: argparse.ArgumentParser, found: Mapping[str, Any]) -> None:
+    """Add a sub-command for each module or class."""
+    summaries = [(name, _words(command).splitlines()[0]) for name, command in found.items()]
     commands = parser.add_subparsers(
         title="commands", description=aligned(summaries), metavar="COMMAND", required=True
     )
-    for name, module in found.items():
-        _fill(commands.add_parser(name, description=_words(module)), module)
+    for name, command in found.items():
+        below = commands.add_parser(name, description=_words(command))
+        programs = getattr(command, "PROGRAMS", None)
+        if programs is None:
+            command.arguments(below)
+            below.set_defaults(program=command.run)
+        elif isinstance(programs, Mapping):
+            _add(below, programs)
+        else:
+            add_commands(below, {one: f"{command.__name__}.{one}" for one in programs})
 
 
 def aligned(pairs: list[tuple[str, str]]) -> str:
@@ -63,17 +75,8 @@ def aligned(pairs: list[tuple[str, str]]) -> str:
     return "\n".join(f"{name:{width}}  {summary}" for name, summary in pairs)
 
 
-def _words(module: ModuleType) -> str:
-    return (module.__doc__ or "").strip()
-
-
-def _fill(parser: argparse.ArgumentParser, module: ModuleType) -> None:
-    programs = getattr(module, "PROGRAMS", None)
-    if programs is not None:
-        add_commands(parser, {name: f"{module.__name__}.{name}" for name in programs})
-        return
-    module.arguments(parser)
-    parser.set_defaults(program=module.run)
+def _words(command: Any) -> str:
+    return inspect.cleandoc(command.__doc__ or "")
 
 
 def whole(least: int, most: int | None = None) -> Callable[[str], int]:
@@ -106,37 +109,27 @@ def real(text: str) -> float:
 real.__name__ = "number"
 
 
-def positive(text: str) -> float:
-    """The type of an argument that is a number above 0, which may be infinite."""
-    number = real(text)
-    if number <= 0:
-        raise argparse.ArgumentTypeError(f"must be greater than 0, got {text}")
-    return number
+def _number(words: str, good: Callable[[float], bool]) -> Callable[[str], float]:
+    """The type of an argument that is a number of which something holds."""
+
+    def read(text: str) -> float:
+        number = real(text)
+        if not good(number):
+            raise argparse.ArgumentTypeError(f"must be {words}, got {text}")
+        return number
+
+    read.__name__ = "number"
+    return read
 
 
-positive.__name__ = "number"
+positive = _number("greater than 0", lambda number: number > 0)
+"""The type of an argument that is a number above 0, which may be infinite."""
 
+finite = _number("greater than 0 and finite", lambda number: 0 < number < math.inf)
+"""The type of an argument that is a finite number above 0."""
 
-def finite(text: str) -> float:
-    """The type of an argument that is a finite number above 0."""
-    number = positive(text)
-    if math.isinf(number):
-        raise argparse.ArgumentTypeError(f"must be finite, got {text}")
-    return number
-
-
-finite.__name__ = "number"
-
-
-def share(text: str) -> float:
-    """The type of an argument that is a number in [0, 1)."""
-    number = real(text)
-    if not 0 <= number < 1:
-        raise argparse.ArgumentTypeError(f"must be at least 0 and less than 1, got {text}")
-    return number
-
-
-share.__name__ = "number"
+share = _number("at least 0 and less than 1", lambda number: 0 <= number < 1)
+"""The type of an argument that is a number in [0, 1)."""
 
 
 def direction(text: str) -> tuple[str, int]:

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import TextIO
 
 from dpbt.commands.errors import InputError
-from dpbt.storage import write_whole
 
 
 def add_out(parser: argparse.ArgumentParser, words: str, required: bool = False) -> None:
@@ -38,15 +37,6 @@ def free(options: argparse.Namespace, more: str = "") -> Path:
     if not folder.is_dir() or not os.access(folder, os.W_OK):
         raise InputError(f"{path}: no file can be written in {folder}")
     return path
-
-
-def write(path: Path, text: str) -> None:
-    """Write a text file whole or not at all.
-
-    Raises:
-        OSError: naming the path, if it cannot be written.
-    """
-    write_whole(path, lambda part: part.write_bytes(text.encode("utf-8")))
 
 
 def keep(path: Path, save: Callable[[Path], object]) -> Path:

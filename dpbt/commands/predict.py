@@ -81,24 +81,21 @@ def _blocks(
         ValueError: naming the folder or a file of it, if it is damaged.
         OSError: if it cannot be read.
     """
-    try:
-        with of_input(options.file), naming(Path(options.file)):
-            if not Path(options.file).is_dir():
-                for columns in files.blocks_of_file(options.file, tuple(domain), BLOCK_ROWS):
-                    rows = model.encode(columns)
-                    yield rows, np.ones(len(rows), bool)
-                return
-            table = folders.open_folder(options.file)
-            if not table.has_domain(domain):
-                words = "converted with another domain than the model has"
-                raise InputError(f"{options.file}: {words}")
-            if model.dtype != "uint8":
-                words = "reads exact numbers, and chunks have cells of them"
-                raise InputError(f"{options.model}: {words}")
-            for block in table.pieces(BLOCK_ROWS):
-                yield block.cells.T, block.present
-    except ImportError as error:
-        raise InputError(str(error)) from error
+    with of_input(options.file), naming(Path(options.file)):
+        if not Path(options.file).is_dir():
+            for columns in files.blocks_of_file(options.file, tuple(domain), BLOCK_ROWS):
+                rows = model.encode(columns)
+                yield rows, np.ones(len(rows), bool)
+            return
+        table = folders.open_folder(options.file)
+        if not table.has_domain(domain):
+            words = "converted with another domain than the model has"
+            raise InputError(f"{options.file}: {words}")
+        if model.dtype != "uint8":
+            words = "reads exact numbers, and chunks have cells of them"
+            raise InputError(f"{options.model}: {words}")
+        for block in table.pieces(BLOCK_ROWS):
+            yield block.cells.T, block.present
 
 
 def _write(

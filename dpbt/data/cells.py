@@ -305,7 +305,7 @@ _EXACT = 2**53
 """Integers of smaller magnitude are floats of 64 bits."""
 
 
-def cells_of(values: RawColumn) -> ColumnCells:
+def cells_of(values: RawColumn, name: str = "") -> ColumnCells:
     """The cells of a column: an array of one dimension, or a list of the cells as they were given.
 
     No cell is converted to suit another. A list stays a list, because NumPy would find one type for
@@ -315,29 +315,22 @@ def cells_of(values: RawColumn) -> ColumnCells:
     Args:
         values: a sequence, a NumPy or JAX array, a pandas Series or extension array, or an Arrow
             array.
+        name: how an error begins.
 
     Raises:
         ValueError: if it is no column: text, a mapping, a set, a value without a length, or an
             array that does not have one dimension.
     """
-    cells = _unpacked(values)
-    if isinstance(cells, np.ndarray) and cells.ndim != 1:
-        raise ValueError(f"a column must have one dimension, got {cells.ndim}")
-    return cells
-
-
-def _unpacked(values: RawColumn) -> ColumnCells:
-    """The cells of a container, of any number of dimensions; ValueError if it is no container."""
-    if isinstance(values, np.ma.MaskedArray):
-        return values.tolist() if values.ndim == 1 else values
-    if isinstance(values, np.ndarray):
-        return np.asarray(values)
     if hasattr(values, "to_pylist"):
         return _of_arrow(values)
     if hasattr(values, "__array__") and isinstance(getattr(values, "dtype", None), np.dtype):
-        return np.asarray(values)
+        array = values if isinstance(values, np.ma.MaskedArray) else np.asarray(values)
+        if array.ndim != 1:
+            raise ValueError(f"{name}a column must have one dimension, got {array.ndim}")
+        return array.tolist() if isinstance(array, np.ma.MaskedArray) else array
     if not is_sequence(values):
-        raise ValueError(f"a column must be a sequence of cells, got {type(values).__name__}")
+        given = type(values).__name__
+        raise ValueError(f"{name}a column must be a sequence of cells, got {given}")
     return _listed(values, lambda: list(values), by_position(values).__getitem__)
 
 

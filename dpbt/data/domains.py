@@ -8,57 +8,25 @@ Encoding is a map of each row alone, cell by cell as `cells` says. It never rais
 cell: what lies outside the declaration has a declared place.
 """
 
+import codecs
 import dataclasses
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from dpbt import formats
 from dpbt.data.cells import ColumnCells, RawColumn, cells_of
-from dpbt.data.kinds import (
-    Boolean,
-    Column,
-    Nominal,
-    Numeric,
-    Predicate,
-    column_from_json,
-    column_to_json,
-    positions_of,
-    refuse_truths,
-)
+from dpbt.data.kinds import Boolean as Boolean
+from dpbt.data.kinds import Column, Numeric, Predicate, positions_of, refuse_truths
+from dpbt.data.kinds import Nominal as Nominal
+from dpbt.data.kinds import column_from_json as column_from_json
+from dpbt.data.kinds import column_to_json as column_to_json
 from dpbt.data.targets import Label, WeightColumn
-from dpbt.data.templates import template
+from dpbt.data.templates import template as template
 from dpbt.public import Questions
-from dpbt.storage import without_twins
 from dpbt.validate import as_path, shown
-
-__all__ = [
-    "Attribute",
-    "Boolean",
-    "Column",
-    "Columns",
-    "Domain",
-    "Label",
-    "Nominal",
-    "Numeric",
-    "Predicate",
-    "WeightColumn",
-    "attributes",
-    "check",
-    "column_from_json",
-    "column_to_json",
-    "describe",
-    "encode",
-    "positions",
-    "predicates",
-    "questions",
-    "read_columns",
-    "read_domain",
-    "template",
-]
-
 
 Domain = Mapping[str, Column]
 """The public columns by name."""
@@ -248,13 +216,7 @@ def read_columns(domain: Domain, columns: Columns) -> dict[str, ColumnCells]:
     absent = [name for name in domain if name not in columns]
     if absent:
         raise ValueError(f"the data lacks columns {absent} of the domain")
-    read: dict[str, ColumnCells] = {}
-    for name in domain:
-        try:
-            read[name] = cells_of(columns[name])
-        except ValueError as error:
-            raise ValueError(f"column {name!r}: {error}") from None
-
+    read = {name: cells_of(columns[name], f"column {name!r}: ") for name in domain}
     first = next(iter(domain))
     unlike = [name for name in domain if len(read[name]) != len(read[first])]
     if unlike:
@@ -279,15 +241,9 @@ def read_domain(path: str | Path) -> tuple[Domain, Label]:
         OSError: if the file cannot be read.
     """
     path = as_path("path", path)
+    text = path.read_bytes().removeprefix(codecs.BOM_UTF8)
     try:
-        text = path.read_bytes().decode("utf-8-sig")
-        return _declaration(json.loads(text, object_pairs_hook=without_twins))
-    except UnicodeDecodeError:
-        raise ValueError(f"{path}: not UTF-8 text") from None
-    except json.JSONDecodeError as error:
-        raise ValueError(f"{path}, line {error.lineno}: not JSON: {error.msg}") from error
-    except RecursionError:
-        raise ValueError(f"{path}: objects or lists are nested too deeply") from None
+        return _declaration(formats.parse(text, "the domain"))
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from error
 

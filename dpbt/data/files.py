@@ -9,7 +9,7 @@ import csv
 import dataclasses
 import importlib
 import itertools
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -88,8 +88,8 @@ def read_csv(path: str | Path, domain: Domain, label: Label) -> Rows:
             f"got {type(label).__name__}; the order is path, domain, label"
         )
     check_label(domain, label)
-    with _opened_csv(path, (*domain, *label.columns)) as opened:
-        columns, malformed = _read(*opened)
+    with _opened_csv(path, (*domain, *label.columns)) as (lines, read):
+        columns, malformed = read(lines)
     labels = columns.pop(label.column)
     weights = None if label.weight is None else columns.pop(label.weight.column)
     return Rows(columns, labels, malformed, weights)
@@ -108,10 +108,23 @@ def names_of(path: str | Path) -> list[str]:
 
 
 def read_columns(path: str | Path, names: tuple[str, ...]) -> dict[str, RawColumn]:
+    """The cells of the named columns of a file, all at once; see `blocks_of_file`."""
+    (columns,) = blocks_of_file(path, names, None)
+    return columns
+
+
+def blocks_of_file(
+    path: str | Path, names: tuple[str, ...], rows: int | None
+) -> Iterator[dict[str, RawColumn]]:
     """The cells of the named columns of a CSV file, or of a Parquet file (`.parquet`).
 
     A CSV file is read as by `read_csv`, and needs no label. A Parquet file declares the types of
     its columns, so each cell is read by itself there, too. Only the named columns are read.
+
+    Args:
+        path: the file.
+        names: of the columns.
+        rows: how many rows a block has at most; None for one block of all of them.
 
     Raises:
         ValueError: for a file that is empty or no table, or lacks a column or holds it twice. It
@@ -120,36 +133,19 @@ def read_columns(path: str | Path, names: tuple[str, ...]) -> dict[str, RawColum
         OSError: if the file cannot be read.
     """
     path = as_path("path", path)
-    if path.suffix.lower() == ".parquet":
-        with _opened_parquet(path, names) as given:
-            table = given.read(columns=list(names))
-            return {name: table.column(name) for name in names}
-    with _opened_csv(path, names) as opened:
-        return {**_read(*opened)[0]}
-
-
-def blocks_of_file(
-    path: str | Path, names: tuple[str, ...], rows: int
-) -> Iterator[dict[str, RawColumn]]:
-    """The cells of the named columns, some rows at a time: `read_columns` in blocks.
-
-    Args:
-        path: a CSV file, or a Parquet file (`.parquet`).
-        names: of the columns.
-        rows: how many rows a block has at most.
-
-    Raises:
-        ValueError: as `read_columns`.
-        ImportError: for a Parquet file, if pyarrow is not installed.
-        OSError: if the file cannot be read.
-    """
-    path = as_path("path", path)
     if path.suffix.lower() != ".parquet":
-        with _opened_csv(path, names) as (lines, width, places):
+        with _opened_csv(path, names) as (lines, read):
+            if rows is None:
+                yield {**read(lines)[0]}
+                return
             while block := list(itertools.islice(lines, rows)):
-                yield {**_read(block, width, places)[0]}
+                yield {**read(block)[0]}
         return
     with _opened_parquet(path, names) as given:
+        if rows is None:
+            table = given.read(columns=list(names))
+            yield {name: table.column(name) for name in names}
+            return
         for group in range(given.num_row_groups):
             # pyarrow keeps what it read of a file until the iteration ends.
             for batch in given.iter_batches(rows, row_groups=[group], columns=list(names)):
@@ -181,21 +177,35 @@ def _opened_parquet(path: Path, names: tuple[str, ...]) -> Iterator[Any]:
             raise ValueError(f"{path}: no Parquet file that pyarrow can read") from None
 
 
+_Read = Callable[[Iterable[bytes]], tuple[dict[str, Cells], np.ndarray]]
+
+
 @contextlib.contextmanager
-def _opened_csv(
-    path: Path, names: tuple[str, ...]
-) -> Iterator[tuple[Iterator[bytes], int, dict[str, int]]]:
-    """(lines after the header, how many cells it has, the places of names in it).
+def _opened_csv(path: Path, names: tuple[str, ...]) -> Iterator[tuple[Iterator[bytes], _Read]]:
+    """(lines after the header, what reads some of them).
+
+    It gives the cells of each named column, and bool[n]: the line could not be read.
 
     Raises:
         ValueError: for a header that cannot be read, or does not have each name once.
         OSError: if the file cannot be opened.
     """
     with open(path, "rb") as file:
-        lines = iter(file)
-        header = _names(path, next(lines, b""))
+        header = _names(path, file.readline())
         _check_names(f"{path}, line 1", header, names)
-        yield lines, len(header), {name: header.index(name) for name in names}
+        places = [header.index(name) for name in names]
+
+        def read(lines: Iterable[bytes]) -> tuple[dict[str, Cells], np.ndarray]:
+            columns: list[Cells] = [[] for _ in names]
+            malformed = []
+            for line in lines:
+                cells = _split(line)
+                malformed.append(cells is None or len(cells) != len(header))
+                for column, place in zip(columns, places, strict=True):
+                    column.append(None if cells is None or malformed[-1] else cells[place])
+            return dict(zip(names, columns, strict=True)), np.array(malformed, bool)
+
+        yield file, read
 
 
 def _names(path: str | Path, line: bytes) -> list[str]:
@@ -218,22 +228,6 @@ def _check_names(place: str, header: list[str], names: tuple[str, ...]) -> None:
             raise ValueError(f"{place}: no column {name!r}")
         if header.count(name) > 1:
             raise ValueError(f"{place}: more than one column {name!r}")
-
-
-def _read(
-    lines: Iterable[bytes], width: int, indices: dict[str, int]
-) -> tuple[dict[str, Cells], np.ndarray]:
-    """The cells of each named column, and bool[N]: the line could not be read."""
-    columns: dict[str, Cells] = {name: [] for name in indices}
-    malformed = []
-    for line in lines:
-        cells = _split(line)
-        if cells is not None and len(cells) != width:
-            cells = None
-        malformed.append(cells is None)
-        for name, index in indices.items():
-            columns[name].append(None if cells is None else cells[index])
-    return columns, np.array(malformed, bool)
 
 
 def _split(line: bytes) -> list[str] | None:

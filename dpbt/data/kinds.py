@@ -17,7 +17,7 @@ import numpy as np
 
 from dpbt.data import cells
 from dpbt.data.cells import ColumnCells, read_codes, read_numbers, read_truths
-from dpbt.public import CELLS
+from dpbt.public import CELLS, NUMBER, Response, one_of_classes
 from dpbt.validate import flag, one_of, shown
 
 
@@ -73,6 +73,8 @@ class Numeric:
     _: dataclasses.KW_ONLY
     cuts: tuple[float, ...] | None = None
     scale: str = "linear"
+
+    response = NUMBER
 
     def __post_init__(self):
         # The range.
@@ -243,6 +245,11 @@ class Nominal:
                 "Nominal: values of a group must be next to each other if ordered, got values="
                 f"{list(self.values)} and groups={self.groups}"
             )
+
+    @property
+    def response(self) -> Response:
+        """What is predicted of a row whose target these values declare."""
+        return one_of_classes(len(self.names))
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -16,7 +16,7 @@ from dpbt.data.cells import RawColumn
 from dpbt.data.domains import Columns, Domain, encode, positions, questions
 from dpbt.data.targets import Labels, Target, fingerprint
 from dpbt.privacy import keys
-from dpbt.validate import flag, shown
+from dpbt.validate import flag, whole
 
 
 def table(
@@ -86,12 +86,8 @@ def table(
     """
     # Check what is public.
     declared = Labels.declared(negative, positive, target, most_weight, class_weight)
-    whole = isinstance(capacity, int | np.integer) and not isinstance(capacity, bool)
-    if capacity is not None and not (whole and 1 <= capacity <= MAX_ROWS):
-        raise ValueError(
-            f"capacity must be an integer of at least 1 and at most {MAX_ROWS}, "
-            f"got {shown(capacity)}; larger tables are written in blocks by dpbt.convert"
-        )
+    if capacity is not None:
+        capacity = whole("capacity of a table in memory", capacity, MAX_ROWS)
     flag("exact", exact)
     flag("codes", codes)
 

@@ -7,8 +7,6 @@ are. None is an error.
 
 import dataclasses
 import hashlib
-import math
-import numbers
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
@@ -18,8 +16,8 @@ from dpbt.arithmetic import Array, namespace
 from dpbt.data import cells
 from dpbt.data.cells import ColumnCells, RawColumn, cells_of, read_numbers
 from dpbt.data.kinds import Boolean, Column, Nominal, Numeric
-from dpbt.public import BINARY, NUMBER, Response, one_of_classes
-from dpbt.validate import shown
+from dpbt.public import BINARY, Response
+from dpbt.validate import positive, shown
 
 Target = Nominal | Numeric
 """The declared classes, or the declared range of a number."""
@@ -54,11 +52,7 @@ def response_of(target: Target | None) -> Response:
     Raises:
         ValueError: as `check`.
     """
-    if target is None:
-        return BINARY
-    if isinstance(declared := check(target), Nominal):
-        return one_of_classes(len(declared.names))
-    return NUMBER
+    return BINARY if target is None else check(target).response
 
 
 def fingerprint(target: Target) -> np.ndarray:
@@ -119,19 +113,18 @@ class Label:
         if self.weight is not None:
             _positive("Label: the most that a row weighs", self.weight.most)
         if self.target is None:
-            for name in ("positive", "negative"):
-                word = cells.declared(getattr(self, name), f"Label: {name}")
-                object.__setattr__(self, name, word)
-            if self.positive == self.negative:
-                raise ValueError(f"Label: the two classes must differ, got {self.positive!r} twice")
+            kind = two_classes(self.negative, self.positive)
+            object.__setattr__(self, "positive", kind.true)
+            object.__setattr__(self, "negative", kind.false)
             return
         if self.positive is not None or self.negative is not None:
             raise ValueError("Label: give positive and negative, or target, and not both")
         target = check(self.target)
-        if isinstance(target, Nominal) and target.groups:
-            raise ValueError("Label: classes have no groups; list every class in values")
-        if isinstance(target, Nominal) and len(target.names) < 3:
-            raise ValueError("Label: two classes are declared by positive and negative")
+        if isinstance(target, Nominal) and (target.groups or len(target.names) < 3):
+            raise ValueError(
+                "Label: classes have no groups, and two of them are declared by positive and "
+                "negative"
+            )
 
     @property
     def classes(self) -> tuple[Any, ...] | None:
@@ -186,7 +179,7 @@ class Labels(NamedTuple):
             ValueError: as `dpbt.table`.
         """
         if target is None:
-            kind: Column = _two_classes(negative, positive)
+            kind: Column = two_classes(negative, positive)
         elif negative is not False or positive is not True:
             raise ValueError("give target, or negative and positive, and not both")
         else:
@@ -250,12 +243,12 @@ class Labels(NamedTuple):
                 return cell == 1, ~missing
 
 
-def _two_classes(negative: object, positive: object) -> Boolean:
+def two_classes(negative: object, positive: object) -> Boolean:
     """How labels of two classes are read.
 
     Raises:
-        ValueError: if they are read alike, if only one is a Boolean (the other was not declared),
-            or if they are exchanged Booleans.
+        ValueError: if one is no word, if they are read alike, if only one is a Boolean (the other
+            was not declared), or if they are exchanged Booleans.
     """
     booleans = [isinstance(value, bool | np.bool_) for value in (negative, positive)]
     if booleans[0] != booleans[1]:
@@ -297,22 +290,15 @@ def _of_classes(names: tuple[Any, ...], class_weight: Mapping[Any, float]) -> np
 
 
 def _positive(name: str, value: Any) -> float:
-    """A positive finite number; ValueError naming it for anything else."""
-    try:
-        number = float(value) if isinstance(value, numbers.Real) else math.nan
-    except OverflowError:
-        number = math.inf
-    if isinstance(value, bool) or not 0 < number < math.inf:
-        raise ValueError(f"{name} must be a positive finite number, got {shown(value)}")
-    return number
+    """One positive finite number; ValueError naming it for anything else."""
+    if np.ndim(value) > 0:
+        raise ValueError(f"{name} must be one number, got {shown(value)}")
+    return float(positive(name, value, finite=True))
 
 
 def _column(name: str, values: RawColumn, rows: int) -> ColumnCells:
     """The cells of labels or of weights; ValueError for no column, or another length."""
-    try:
-        read = cells_of(values)
-    except ValueError as error:
-        raise ValueError(f"{name}: {error}") from None
+    read = cells_of(values, f"{name}: ")
     if len(read) != rows:
         raise ValueError(f"{name} must have the same length as the columns")
     return read

@@ -1,8 +1,8 @@
 """A domain to fill in, written from the names of columns and never from what they hold."""
 
-import importlib
 import json
 import os
+import re
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -29,9 +29,13 @@ _LABELS: dict[str, dict[str, Any]] = {
 LABEL_TYPES = tuple(_LABELS)
 """What a label may be: one of two classes, one of several, or a number."""
 
-_OPENERS = {".parquet": "parquet", ".arrow": "ipc", ".feather": "ipc"}
+_TYPES = re.compile(
+    r"(?P<boolean>bool$)|(?P<numeric>u?int[0-9]|(half)?float|double|decimal)"
+    r"|(?P<nominal>(large_)?string$|string_view$|dictionary<values=(large_)?string)"
+)
+"""The kinds that Arrow types declare, by their names."""
 
-DECLARE_TYPES = tuple(_OPENERS)
+DECLARE_TYPES = (".parquet", ".arrow", ".feather")
 """The ends of the names of files that declare types."""
 
 
@@ -98,15 +102,8 @@ def _kinds(columns: Any) -> dict[str, str]:
 
 def _kind(declared: Any) -> str:
     """The kind that an Arrow type declares."""
-    text = str(declared)
-    if text.startswith("dictionary<values="):
-        text = text.removeprefix("dictionary<values=")
-        return "nominal" if text.startswith(("string", "large_string")) else "unknown"
-    if text == "bool":
-        return "boolean"
-    if text.startswith(("int", "uint", "float", "halffloat", "double", "decimal")):
-        return "numeric"
-    return "nominal" if text in ("string", "large_string", "string_view") else "unknown"
+    found = re.match(_TYPES, str(declared))
+    return "unknown" if found is None or found.lastgroup is None else found.lastgroup
 
 
 def _schema(path: Path) -> Any:
@@ -116,23 +113,20 @@ def _schema(path: Path) -> Any:
         ValueError: for a file without a schema.
         ImportError: if pyarrow is not installed.
     """
-    opener = _OPENERS.get(path.suffix.lower())
-    if opener is None:
+    form = path.suffix.lower()
+    if form not in DECLARE_TYPES:
         raise ValueError(
-            f"{path}: only Parquet and Arrow files declare types ({', '.join(_OPENERS)}); "
+            f"{path}: only Parquet and Arrow files declare types ({', '.join(DECLARE_TYPES)}); "
             "give the names of the columns instead"
         )
     try:
-        module = importlib.import_module(f"pyarrow.{opener}")
+        from pyarrow import dataset  # type: ignore[import-not-found]
     except ImportError:
         raise ImportError(
             "reading the schema of a file needs pyarrow: pip install 'dpbt[parquet]'; or give the "
             "names of the columns"
         ) from None
     try:
-        if opener == "parquet":
-            return module.read_schema(path)
-        with module.open_file(str(path)) as file:
-            return file.schema
+        return dataset.dataset(str(path), format=form.removeprefix(".")).schema
     except ValueError as error:  # pyarrow's errors of broken files
         raise ValueError(f"{path}: no schema can be read: {error}") from None

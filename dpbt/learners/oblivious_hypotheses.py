@@ -4,13 +4,24 @@ All nodes of a level ask the same question, so a tree of depth D partitions the 
 """
 
 import functools
+from collections.abc import Callable
 from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dpbt.base import BINARY, Array, HypothesisClass, Response, Table, dtype_and_rank
+from dpbt.base import (
+    BINARY,
+    Array,
+    Budget,
+    HypothesisClass,
+    Partition,
+    Public,
+    Response,
+    Table,
+    dtype_and_rank,
+)
 from dpbt.data import questions
 from dpbt.learners.hypotheses.kind import Of
 from dpbt.learners.hypotheses.oblivious import ObliviousTree
@@ -185,11 +196,18 @@ def predict(attributes: tuple[Attribute, ...], tree: ObliviousTree, rows: Rows) 
     return tree.leaf.at[..., leaf.astype(jnp.int32)].get(mode="promise_in_bounds")
 
 
-@functools.cache
 def hypothesis_class(
-    attributes: tuple[Attribute, ...], response: Response = BINARY
+    attributes: tuple[Attribute, ...],
+    structure: Callable[[Budget, Public], tuple[ObliviousTree, Array]],
+    response: Response = BINARY,
 ) -> HypothesisClass:
-    """Oblivious trees over the cells of a domain."""
+    """Oblivious trees over the cells of a domain.
+
+    Args:
+        attributes: of the domain.
+        structure: (budget, public) -> the questions of a round, and what else is public in it.
+        response: what is predicted.
+    """
 
     def example() -> Table:
         features = len(attributes)
@@ -204,7 +222,8 @@ def hypothesis_class(
         predict=Of("oblivious trees", functools.partial(predict, attributes)),
         bound=lambda tree: jnp.max(jnp.abs(tree.leaf)),
         scaled=lambda trees, slope: trees._replace(leaf=trees.leaf * slope),
-        place=functools.partial(place, attributes),
         response=response,
-        reads=lambda structure: structure[0].feature,
+        partition=Partition(
+            structure, functools.partial(place, attributes), lambda found: found[0].feature
+        ),
     )

@@ -552,11 +552,13 @@ def oblivious_tree(kind: Kind) -> WeakLearner:
     Args:
         kind: the static parts, as `checked_kind` makes them.
     """
+    of_round = functools.partial(structure, kind)
+    hypotheses = hypothesis_class(kind.attributes, of_round, kind.response)
     return boundary.weak_learner(
         functools.partial(program, kind),
         functools.partial(hypothesis, kind),
         default_fractions(kind),
-        hypothesis_class(kind.attributes, kind.response),
+        hypotheses,
         kind.relation,
         prologue=_prologue(kind) if kind.marginals or kind.response == NUMBER else None,
         epilogue=score_line.epilogue(kind.relation, kind.noise, kind.response)
@@ -564,5 +566,4 @@ def oblivious_tree(kind: Kind) -> WeakLearner:
         else None,
         params=Settings().with_noise,
         tag=f"oblivious_tree({kind.tag})",
-        structure=functools.partial(structure, kind),
     )

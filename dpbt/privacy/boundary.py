@@ -45,6 +45,7 @@ from dpbt.base import (
     Public,
     Relation,
     Release,
+    Traits,
     View,
     WeakLearner,
 )
@@ -303,8 +304,7 @@ def _check_shared(ask: Request, given: Array) -> None:
     Raises:
         ValueError: saying so.
     """
-    read = jax.random.key(0), value_of(ask.value), ask.scale
-    if jax.eval_shape(ask.mechanism.sample, *read).shape != given.shape:
+    if draws.shape_of(ask.mechanism, ask.value, ask.scale).shape != given.shape:
         raise ValueError(
             f"the draw {ask.site!r} is public randomness for each row, and a table that is read in "
             "parts has one draw for all of them; draw it by mechanisms.assignment"
@@ -340,53 +340,75 @@ class Follows(NamedTuple):
 ROWS, EARLIER = "the private rows", "earlier releases"
 
 
-def follows(program: Program, make: Callable[[Any], View], private: Any) -> list[Follows]:
+def follows(
+    program: Program, make: Callable[..., View], private: Any, public: tuple[Any, ...] = ()
+) -> list[Follows]:
     """What each draw follows from, read off the traced program; nothing runs.
 
     Args:
         program: the private program.
-        make: (private arrays) -> what the program reads.
-        private: the arrays of one absent row.
+        make: (private arrays, *public) -> what the program reads.
+        private: the arrays of one absent row, or their shapes.
+        public: what else `make` reads, such as the numbers of a budget, or their shapes.
     """
-    zeros: Release = {}
+    # The draws in their order, the shapes of their outputs, and what was released earlier.
     asks: list[Request] = []
 
-    def zero(ask: Request) -> Array:
-        asks.append(ask)
-        zeros[ask.site] = zeros_of(ask.mechanism, ask.value)
-        return zeros[ask.site]
+    def asked(private: Any, *public: Any) -> tuple[Release, Any]:
+        zeros: Release = {}
 
-    def asked(outputs: Release, private: Any, earlier: Any) -> list[Any]:
+        def answer(ask: Request) -> Array:
+            asks.append(ask._replace(value=_of_shapes(ask.value)))
+            zeros[ask.site] = zeros_of(ask.mechanism, ask.value)
+            return zeros[ask.site]
+
+        view = make(private, *public)
+        run(program, answer, view)
+        return zeros, None if view.public is None else _earlier(view.public)
+
+    zeros, earlier = jax.eval_shape(asked, private, *public)
+
+    # What the draws ask for, as a function of all of these.
+    def parts(outputs: Release, private: Any, earlier: Any, public: tuple[Any, ...]) -> list[Any]:
         found: list[Any] = []
 
         def answer(ask: Request) -> Array:
             value, told = ask.value, ()
             if isinstance(value, Total):
                 value, told = value.parts, value.told
-            parts = value, (told, ask.scale), ask.scale, ask.at_most
-            found.append(jax.tree.map(jnp.asarray, parts))
+            read = value, (told, ask.scale), ask.scale, ask.at_most
+            found.append(jax.tree.map(jnp.asarray, read))
             return outputs[ask.site]
 
-        view = make(private)
-        public = None if earlier is None else view.public._replace(**earlier)
-        run(program, answer, view._replace(public=public))
+        view = make(private, *public)
+        if earlier is not None:
+            view = view._replace(public=view.public._replace(**earlier))
+        run(program, answer, view)
         return found
 
-    view = make(private)
-    run(program, zero, view)
-    earlier = None
-    if view.public is not None:
-        known = {name: getattr(view.public, name) for name in ("cap", "prologue", "round", "unit")}
-        earlier = jax.tree.map(jnp.asarray, known)
-    traced, shapes = jax.make_jaxpr(asked, return_shape=True)(zeros, private, earlier)
+    traced, shapes = jax.make_jaxpr(parts, return_shape=True)(zeros, private, earlier, public)
     names = [{name} for name in sorted(zeros)]
     names += [{ROWS}] * len(jax.tree.leaves(private))
     names += [{EARLIER}] * len(jax.tree.leaves(earlier))
+    names += [set()] * len(jax.tree.leaves(public))
     outputs = iter(_follows(traced.jaxpr, names))
     return [
         Follows(ask, *(_together(outputs, part) for part in own))
         for ask, own in zip(asks, shapes, strict=True)
     ]
+
+
+def _earlier(public: Public) -> dict[str, Any]:
+    """What of a round's public numbers follows from earlier releases, or is the round's number."""
+    known = {name: getattr(public, name) for name in ("cap", "prologue", "round", "unit")}
+    return jax.tree.map(jnp.asarray, known)
+
+
+def _of_shapes(value: Value | Total) -> Value | Total:
+    """A value without what it holds."""
+    if isinstance(value, Total):
+        return Total(jax.eval_shape(lambda: value.parts), value.after)
+    return jax.eval_shape(lambda: value)
 
 
 def _together(outputs: Iterator[set[str]], part: Any) -> set[str]:
@@ -510,7 +532,6 @@ def weak_learner(
     tag: str | None = None,
     total: bool = False,
     withheld: tuple[str, ...] = (),
-    structure: Callable[[Budget, Public], Any] | None = None,
     work: Callable[[Prepared], tuple[int, int]] | None = None,
 ) -> WeakLearner:
     """The weak learner of a private program.
@@ -542,8 +563,6 @@ def weak_learner(
         total: whether the sensitivities assume a total weight of kappa rows.
         withheld: sites that `fit` leaves out of the model, for example because their length is the
             number of private rows.
-        structure: (budget, public) -> `Public.structure` of a round, for what the program and the
-            hypothesis both derive from public quantities.
         work: (shapes of prepared rows) -> (bytes of a row, bytes of all rows together), which they
             take in a round on a table in parts.
 
@@ -557,26 +576,21 @@ def weak_learner(
     if tag is None:
         opening = () if prologue is None else (prologue.program, prologue.intercept)
         closing = () if epilogue is None else (epilogue.program, epilogue.line)
-        placing = () if hypotheses.place is None else (hypotheses.place,)
+        part = hypotheses.partition
+        placing, deriving = ((), ()) if part is None else ((part.place,), (part.structure,))
         reading = (hypotheses.prepare, hypotheses.predict, hypotheses.bound, *placing)
-        deriving = () if structure is None else (structure,)
         tag = code_tag(program, hypothesis, *reading, *opening, *closing, *deriving)
+    under = None if relation is None else to_relation(relation)
+    traits = Traits(tag, under, coupled, total, unprotected, withheld, work)
     return WeakLearner(
-        tag=tag,
-        program=program,
-        hypothesis=hypothesis,
+        program,
+        hypothesis,
+        hypotheses,
         fractions=tuple(fractions.items()),
-        hypotheses=hypotheses,
-        relation=None if relation is None else to_relation(relation),
         params=params or _noise_alone,
-        coupled=coupled,
-        unprotected=unprotected,
-        total=total,
-        withheld=withheld,
+        traits=traits,
         prologue=prologue,
         epilogue=epilogue,
-        structure=structure,
-        work=work,
     )
 
 

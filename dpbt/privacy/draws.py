@@ -1,60 +1,18 @@
 """How a private program asks for its random draws, and the keys that they have."""
 
+import dataclasses
+import functools
 import zlib
-from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple, Protocol
+from collections.abc import Callable, Collection, Mapping
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from dpbt.base import Array, Program, View
 from dpbt.privacy.mechanism import Mechanism, Numbers, Sensitivity, Value
 from dpbt.public import without_values
-
-
-class Draw(Protocol):
-    """How a program asks for its outputs. A draw is declared here, and nowhere else."""
-
-    def __call__(
-        self,
-        site: str,
-        mechanism: Mechanism,
-        value: "Value | Total",
-        *,
-        theorem: str,
-        sensitivity: Numbers | Sensitivity = 0.0,
-        moves: int | None = None,
-        at_most: Numbers | None = None,
-        scale: Numbers | None = None,
-        count: int = 1,
-        releases: str = "",
-        unit: str = "",
-    ) -> Array:
-        """The output of a mechanism on a private value.
-
-        Its scale is the sensitivity times the multiplier that the budget holds for the site
-        (`noise_for`), so the ledger prices the multiplier that runs.
-
-        Args:
-            site: the name of the draw, unique in its program.
-            mechanism: the mechanism that makes the output of the value.
-            value: the private statistic, an array or `mechanisms.Scores`; it leaves through the
-                mechanism alone. A `Total` says that it is a sum over rows.
-            theorem: where the sensitivity is proved.
-            sensitivity: how far one row moves the value, in the norm of `mechanism.price`: L1, L2,
-                or for selections the range of the change of scores. A `Sensitivity` states both
-                norms. It may follow from what was released, if `at_most` does not.
-            moves: how many independent outputs one row moves, whatever `count` is; None for draws
-                that never read the rows.
-            at_most: public, the largest sensitivity, where that follows from what was released.
-                The ledger shows it.
-            scale: public, the scale in place of a multiplier, for draws that never read the rows
-                and for noise that is stated as a number.
-            count: how often a round pays for it.
-            releases: what it publishes, in words.
-            unit: the unit of the sensitivity, in words.
-        """
-        ...
 
 
 class Total(NamedTuple):
@@ -95,7 +53,7 @@ def site_key(key: Array, site: str) -> Array:
     return jax.random.fold_in(key, _site_word(site))
 
 
-def check_draw(site: str, mechanism: Mechanism, known: Mapping[str, object]) -> None:
+def check_draw(site: str, mechanism: Mechanism, known: Collection[str]) -> None:
     """Refuse a second draw of one name or one key, and noise from the public key.
 
     Raises:
@@ -125,9 +83,14 @@ def no_public_key(site: str) -> ValueError:
 
 def zeros_of(mechanism: Mechanism, value: Value | Total) -> Array:
     """An output of zeros, of the shape and the type that a draw from a value has."""
-    read, one = value_of(value), jnp.float32(1)
-    output = jax.eval_shape(mechanism.sample, jax.random.key(0), read, one)
+    output = shape_of(mechanism, value, np.float32(1))
     return jnp.zeros(output.shape, output.dtype)
+
+
+def shape_of(mechanism: Mechanism, value: Value | Total, scale: Numbers) -> jax.ShapeDtypeStruct:
+    """The shape and the type of what a draw from a value gives."""
+    key = jax.eval_shape(functools.partial(jax.random.key, impl="threefry2x32"), 0)
+    return jax.eval_shape(mechanism.sample, key, value_of(value), scale)
 
 
 class Request(NamedTuple):
@@ -174,15 +137,22 @@ def group_of(site: str, noise: Mapping[str, Any]) -> str:
     )
 
 
-def run(program: Program, answer: Callable[[Request], Any], view: View) -> None:
-    """Run a program on a view, and answer each of its requests.
+@dataclasses.dataclass
+class Draw:
+    """How a program asks for its outputs. A draw is declared here, and nowhere else.
 
-    Raises:
-        ValueError: as `check_draw` and `group_of`.
+    Attributes:
+        answer: from a request to the output.
+        noise: site -> multiplier, the noise of the budget.
+        known: the sites of the draws so far.
     """
-    known: dict[str, None] = {}
 
-    def draw(
+    answer: Callable[[Request], Any]
+    noise: Mapping[str, Numbers]
+    known: list[str] = dataclasses.field(default_factory=list)
+
+    def __call__(
+        self,
         site: str,
         mechanism: Mechanism,
         value: Value | Total,
@@ -195,18 +165,52 @@ def run(program: Program, answer: Callable[[Request], Any], view: View) -> None:
         count: int = 1,
         releases: str = "",
         unit: str = "",
-    ) -> Any:
-        check_draw(site, mechanism, known)
-        known[site] = None
+    ) -> Array:
+        """The output of a mechanism on a private value.
+
+        Its scale is the sensitivity times the multiplier that the budget holds for the site
+        (`group_of`), so the ledger prices the multiplier that runs.
+
+        Args:
+            site: the name of the draw, unique in its program.
+            mechanism: the mechanism that makes the output of the value.
+            value: the private statistic, an array or `mechanisms.Scores`; it leaves through the
+                mechanism alone. A `Total` says that it is a sum over rows.
+            theorem: where the sensitivity is proved.
+            sensitivity: how far one row moves the value, in the norm of `mechanism.price`: L1, L2,
+                or for selections the range of the change of scores. A `Sensitivity` states both
+                norms. It may follow from what was released, if `at_most` does not.
+            moves: how many independent outputs one row moves, whatever `count` is; None for draws
+                that never read the rows.
+            at_most: public, the largest sensitivity, where that follows from what was released.
+                The ledger shows it.
+            scale: public, the scale in place of a multiplier, for draws that never read the rows
+                and for noise that is stated as a number.
+            count: how often a round pays for it.
+            releases: what it publishes, in words.
+            unit: the unit of the sensitivity, in words.
+
+        Raises:
+            ValueError: as `check_draw` and `group_of`.
+        """
+        check_draw(site, mechanism, self.known)
+        self.known.append(site)
         if isinstance(sensitivity, Sensitivity):
             sensitivity = mechanism.bound(sensitivity)
         own_scale = scale is not None
         if scale is None:
-            multiplier = view.budget.noise[group_of(site, view.budget.noise)]
+            multiplier = self.noise[group_of(site, self.noise)]
             scale = jnp.asarray(sensitivity, jnp.float32) * jnp.asarray(multiplier, jnp.float32)
         most = sensitivity if at_most is None else at_most
         priced = scale, sensitivity, most, moves
         words = theorem, count, releases or site, unit
-        return answer(Request(site, mechanism, value, *priced, *words, own_scale))
+        return self.answer(Request(site, mechanism, value, *priced, *words, own_scale))
 
-    program(draw, *view)
+
+def run(program: Program, answer: Callable[[Request], Any], view: View) -> None:
+    """Run a program on a view, and answer each of its requests.
+
+    Raises:
+        ValueError: as `Draw`.
+    """
+    program(Draw(answer, view.budget.noise), *view)

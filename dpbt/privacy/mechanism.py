@@ -13,17 +13,13 @@ import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import jax
 import numpy as np
+
+from dpbt.base import Array, Numbers
 
 if TYPE_CHECKING:
     from dp_accounting import DpEvent
     from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution
-
-Array = jax.Array
-
-Numbers = Any
-"""A number, or an array with axes of settings, of NumPy or JAX and perhaps traced."""
 
 Value = Any
 """What a mechanism reads: an array, or `mechanisms.Scores`; private."""

@@ -19,12 +19,12 @@ from dpbt.base import (
     Table,
     View,
     WeakLearner,
+    uniform,
 )
 from dpbt.privacy import accounting, boundary, keys, mechanisms
 from dpbt.privacy.boundary import DrawSpec, Stages
 from dpbt.privacy.draws import group_of
-from dpbt.privacy.mechanism import ROUNDING
-from dpbt.reweighting import uniform
+from dpbt.privacy.mechanism import ROUNDING, Numbers
 
 
 @jax.enable_x64(False)  # so it is the same wherever it is asked for, and prices what runs
@@ -142,7 +142,7 @@ def drawn(recipe: Recipe, part: str, bound: float = 0.0) -> Mapping[str, DrawSpe
     """
     _read(recipe, part)
     described = _described(recipe.learner, part, recipe.reweighter)
-    return described(recipe.budget, recipe.public(), jnp.float32(bound))
+    return described(recipe.budget, recipe.public(), np.float32(bound))
 
 
 def sites(recipe: Recipe, part: str) -> tuple[boundary.Request, ...]:
@@ -206,10 +206,10 @@ def _no_number(site: str) -> ValueError:
 @functools.cache
 def _described(
     learner: WeakLearner, part: str, reweighter: Reweighter
-) -> Callable[[Budget, Public, Array], Mapping[str, DrawSpec]]:
+) -> Callable[[Budget, Public, Numbers], Mapping[str, DrawSpec]]:
     """(budget, public, bound) -> the draws that a part asks for; compiled once."""
 
-    def on_a_row(budget: Budget, public: Public, bound: Array) -> Mapping[str, DrawSpec]:
+    def on_a_row(budget: Budget, public: Public, bound: Numbers) -> Mapping[str, DrawSpec]:
         view = _row(learner, part, reweighter, budget, public, bound)
         return boundary.describe(program_of(learner, part), view)
 
@@ -225,7 +225,7 @@ def _scales_of(
 
     def of_one(budget: Budget, rows: Array, reweighting: Any) -> dict[str, Array]:
         public = Public(rows, np.float32(1), reweighting, {})
-        specs = described(budget, public, jnp.float32(0))
+        specs = described(budget, public, np.float32(0))
         return {site: spec.scale for site, spec in specs.items()}
 
     return jax.jit(jax.vmap(of_one))
@@ -246,13 +246,13 @@ def _row(
     reweighter: Reweighter,
     budget: Budget,
     public: Public,
-    bound: Array,
+    bound: Numbers,
     private: Mapping[str, Array] | None = None,
 ) -> View:
     """What a part of a run reads of one row; `private` has what the row holds."""
     # What follows a prologue reads its release; zeros stand for it here.
     if learner.prologue is not None and part != "prologue":
-        specs = _described(learner, "prologue", reweighter)(budget, public, jnp.float32(0))
+        specs = _described(learner, "prologue", reweighter)(budget, public, np.float32(0))
         zeros = {site: jnp.zeros(spec.shape, spec.dtype) for site, spec in specs.items()}
         public = public._replace(prologue=zeros)
 
@@ -296,13 +296,15 @@ def _read(recipe: Recipe, part: str) -> _Read:
         table = learner.hypotheses.example()
         fields = {name: getattr(table, name) for name in _PRIVATE}
         known = {name: array for name, array in fields.items() if array is not None}
-        read = recipe.budget, recipe.public(), jnp.float32(0)
+        # All numbers are traced, because what is read counts for other recipes, too.
+        numbers = recipe.budget, recipe.public(), np.float32(0)
 
-        def make(private: tuple[Mapping[str, Array], Array]) -> View:
-            return _row(*key, *read, private[0])._replace(weights=private[1])
+        def make(private: Any, budget: Budget, public: Public, bound: Numbers) -> View:
+            rows, weights = private
+            return _row(*key, budget, public, bound, rows)._replace(weights=weights)
 
-        private = known, jnp.asarray(_row(*key, *read).weights)
-        found = boundary.follows(program_of(learner, part), make, private)
+        weights = jax.eval_shape(functools.partial(_row, *key), *numbers).weights
+        found = boundary.follows(program_of(learner, part), make, (known, weights), numbers)
         boundary.check_prices(found, protected=not learner.unprotected)
         for each in found:
             _check_mechanism(each.ask)

@@ -25,7 +25,9 @@ from dpbt.base import (
     Relation,
     Reweighter,
     Reweighting,
+    Terms,
     WeakLearner,
+    Words,
 )
 from dpbt.base import relation as to_relation
 from dpbt.data.targets import Target
@@ -232,7 +234,6 @@ class Parts(NamedTuple):
         learner: the weak learner.
         reweighter: the re-weighter.
         reweighting: the numbers of the re-weighter.
-        loss: the family of the link of `predict_proba`, or None.
         name: the name of the algorithm.
         setting: a word for its options, for tables.
         target: the declared classes or range; None for two classes.
@@ -241,7 +242,6 @@ class Parts(NamedTuple):
     learner: WeakLearner
     reweighter: Reweighter
     reweighting: Reweighting
-    loss: LossFamily | None
     name: str
     setting: str
     target: Target | None = None
@@ -291,7 +291,7 @@ def for_people(allowance: Allowance, rows_per_person: int) -> Allowance:
     )
 
 
-class Draw(NamedTuple):
+class PaidDraw(NamedTuple):
     """A draw that costs something, and how often all rounds together pay for it.
 
     Attributes:
@@ -307,7 +307,7 @@ class Draw(NamedTuple):
     times: np.ndarray
 
 
-def _draws(draft: Recipe, fractions: Mapping[str, Any]) -> list[Draw]:
+def _draws(draft: Recipe, fractions: Mapping[str, Any]) -> list[PaidDraw]:
     """The draws of a recipe that share its budget.
 
     Args:
@@ -328,11 +328,11 @@ def _draws(draft: Recipe, fractions: Mapping[str, Any]) -> list[Draw]:
     siblings = collections.Counter(group for _, group, _ in found)
     if unused := sorted(set(fractions) - set(siblings)):
         raise ValueError(f"{draft.learner.tag} draws nothing at {unused}, which have fractions")
-    return [Draw(ask, group, siblings[group], times) for ask, group, times in found]
+    return [PaidDraw(ask, group, siblings[group], times) for ask, group, times in found]
 
 
 def _noise(
-    request: Request, allow: Allow, fractions: Mapping[str, Any], made: Sequence[Draw]
+    request: Request, allow: Allow, fractions: Mapping[str, Any], made: Sequence[PaidDraw]
 ) -> dict[str, np.ndarray]:
     """The noise multiplier of each site; draws of one fraction and as many payments share one."""
     allowance = for_people(allow(request), request.rows_per_person)
@@ -362,10 +362,8 @@ def build(
         allow: the rest as an allowance, unless all draws are Gaussian: `gaussian_accountant`.
 
     Raises:
-        ValueError: if a number of the budget does not fit float32, or finite bits cost too
-            much of the request.
-        ValueError: for a site without a fraction, or fractions that `boundary.check_fractions`
-            refuses.
+        ValueError: if a number of the budget does not fit float32, or finite bits cost too much
+            of the request. Also for a site without a fraction, and as `boundary.check_fractions`.
     """
     fractions = dict(parts.learner.fractions) if fractions is None else fractions
     boundary.check_fractions(fractions)
@@ -407,22 +405,22 @@ def _recipe(request: Request, parts: Parts, budget: Budget) -> Recipe:
     public = request.public(parts.reweighting)
     budget, public = _spread(budget, public, request.shape)
     shape = np.shape(public.rows)
+    terms = Terms(
+        public.rows,
+        np.broadcast_to(request.delta, shape),
+        request.relation,
+        request.rows_per_person,
+        parts.target,
+    )
     return Recipe(
-        budget=budget,
-        reweighting=public.reweighting,
-        rows=public.rows,
-        delta=np.broadcast_to(request.delta, shape),
-        rounds=np.broadcast_to(request.rounds, shape),
-        learner=parts.learner,
-        reweighter=parts.reweighter,
-        loss=parts.loss,
+        budget,
+        public.reweighting,
+        terms,
+        np.broadcast_to(request.rounds, shape),
+        parts.learner,
+        parts.reweighter,
         capacity=int(np.max(request.rounds)),
-        relation=request.relation,
-        name=parts.name,
-        calibration=request.calibration,
-        setting=parts.setting,
-        rows_per_person=request.rows_per_person,
-        target=parts.target,
+        words=Words(parts.name, request.calibration, parts.setting),
     )
 
 
@@ -455,7 +453,7 @@ For epsilon up to 10 they cost below 1e-15.
 
 
 def after_samplers(
-    request: Request, made: Sequence[Draw], noise: Mapping[str, np.ndarray]
+    request: Request, made: Sequence[PaidDraw], noise: Mapping[str, np.ndarray]
 ) -> Request:
     """The request that remains for the exact laws once the samplers' finite bits are paid for.
 

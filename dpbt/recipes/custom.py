@@ -74,7 +74,7 @@ def custom(
         reweighting: the numbers of the re-weighter, a NamedTuple such as
             `reweighting.MirrorNumbers`; an empty tuple for `uniform`.
         loss: the loss of `predict_proba`, a family of losses, or a name in `losses.NAMED`. Its
-            alpha is `reweighting.link_alpha`.
+            alpha is `reweighting.link_alpha`. None for scores without probabilities.
         relation: "add_remove" or "replace_one"; by default the learner's, or add/remove.
         rows_per_person: the most rows that one person has, by the owner's promise. The guarantee is
             then for all rows of a person together.
@@ -121,9 +121,10 @@ def custom(
     family = None if loss is None else family_of("loss", loss)
     if family is not None:
         check_loss(family)
-    if family is not None and not hasattr(reweighting, "link_alpha"):
-        raise ValueError("a loss needs reweighting with link_alpha, as MirrorNumbers has it")
-    parts = Parts(learner, reweighter, reweighting, family, name, "custom")
+        if not hasattr(reweighting, "link_alpha"):
+            raise ValueError("a loss needs reweighting with link_alpha, as MirrorNumbers has it")
+    reweighter = reweighter._replace(loss=family)
+    parts = Parts(learner, reweighter, reweighting, name, "custom")
 
     # Take the given budget, or calibrate one.
     if budget is not None:

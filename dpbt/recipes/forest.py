@@ -200,7 +200,6 @@ def _forest(
         learner=random_tree.random_tree(*kind),
         reweighter=uniform,
         reweighting=(),
-        loss=None,
         name=name,
         setting="disjoint rows" if disjoint else "all rows",
     )

@@ -173,7 +173,6 @@ def bdpe(
         learner=learner,
         reweighter=mirror(link, bounded=request.tight),
         reweighting=MirrorNumbers(settings.link_alpha),
-        loss=link,
         name="bdpe",
         setting=setting,
     )

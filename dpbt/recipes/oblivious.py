@@ -173,8 +173,7 @@ def oblivious_boost(
 
     words = "oblivious_boost", f"{kind.depth} questions a tree"
     weighing = _weighing(kind, clip)
-    loss = losses.fixed(losses.log) if response == BINARY else None
-    parts = Parts(oblivious_tree.oblivious_tree(kind), *weighing, loss, *words, target)
+    parts = Parts(oblivious_tree.oblivious_tree(kind), *weighing, *words, target)
     return build(request, parts, fractions, settings.with_noise)
 
 

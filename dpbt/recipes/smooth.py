@@ -31,7 +31,7 @@ from dpbt.recipes.building import (
     is_single,
 )
 from dpbt.reweighting import LazyNumbers, lazy_bregman, loss_rate
-from dpbt.validate import flag, floats, inside, one_of, positive, shown, whole
+from dpbt.validate import flag, floats, one_of, positive, shown, whole
 
 _SELECTIONS = {"exponential": mechanisms.exponential, "noisy_max": mechanisms.noisy_max}
 MAX_DEPTH = 12
@@ -202,7 +202,7 @@ def _parts(
     request: Request, learner: WeakLearner, numbers: LazyNumbers, name: str, setting: str
 ) -> Parts:
     """The parts of a vote of hypotheses on lazily projected weights."""
-    return Parts(learner, lazy_bregman(request.tight), numbers, None, name, setting)
+    return Parts(learner, lazy_bregman(request.tight), numbers, name, setting)
 
 
 def _composed(request: Request, draws: int, labels: bool = False) -> Allowance:
@@ -369,7 +369,8 @@ def halfspace_settings(alpha: float, beta: float, tau: float) -> HalfspaceSettin
     Raises:
         ValueError: unless alpha, beta and tau are in (0, 1).
     """
-    inside(alpha=(alpha, 1), beta=(beta, 1), tau=(tau, 1))
+    for name, value in {"alpha": alpha, "beta": beta, "tau": tau}.items():
+        positive(name, value, below=1)
     density = alpha / 4
     spread = math.log(3072 * math.log(1 / density) / (beta * tau**2))
     noise = tau / (8 * math.sqrt(2) * math.sqrt(spread))
@@ -422,4 +423,4 @@ def hs_stl(
         relation=relation,
         rows_per_person=rows_per_person,
     )
-    return dataclasses.replace(recipe, name="hs_stl")
+    return dataclasses.replace(recipe, words=recipe.words._replace(name="hs_stl"))

@@ -12,10 +12,11 @@ import jax.numpy as jnp
 import numpy as np
 
 from dpbt.base import Array, Noise, Program, Recipe, Release, Table, Transcript, View
+from dpbt.data import shapes
 from dpbt.privacy import accounting, boundary, keys
 from dpbt.privacy.accounting import RunCount
 from dpbt.release.model import Model
-from dpbt.training import boosting, checks, fit, shapes, step
+from dpbt.training import boosting, checks, fit, step
 from dpbt.tuning import scores
 from dpbt.tuning.selections import Plan, Selection, plan, settings_of
 
@@ -128,7 +129,10 @@ def _with_room(single: Sequence[Recipe]) -> list[Recipe]:
     Candidates with equal static parts share a program. Few sizes compile few of them, and rounds
     beyond a recipe's own cost next to nothing.
     """
-    wide = [dataclasses.replace(each, capacity=2**30, setting="", name="") for each in single]
+    wide = [
+        dataclasses.replace(each, capacity=2**30, words=each.words._replace(setting="", name=""))
+        for each in single
+    ]
     room: dict[object, int] = {}
     for each, bare in zip(single, wide, strict=True):
         kind = jax.tree.structure(bare)

@@ -4,6 +4,7 @@
 number, this file is one probe in a process of its own, and prints one JSON object.
 """
 
+import dataclasses
 import functools
 import json
 import os
@@ -161,14 +162,10 @@ def _scores(key: jax.Array, table: Table, recipe: Recipe, seed: jax.Array, lanes
     def one(setting: tuple[jax.Array, Recipe]) -> jax.Array:
         key, recipe = setting
         own = recipe.budget._replace(seed=seed)
-        fields = {field: getattr(recipe, field) for field in _FIELDS} | {"budget": own}
-        return dpbt.boost(key, table, Recipe(**fields)).scores[0]
+        return dpbt.boost(key, table, dataclasses.replace(recipe, budget=own)).scores[0]
 
     settings = jax.random.split(key, len(recipe.rows)), recipe
     return jax.lax.map(one, settings, batch_size=lanes)
-
-
-_FIELDS = tuple(Recipe.__dataclass_fields__)
 
 
 def sweep(name: str, rounds: int, depth: int, settings: int, words: float, repeats: int) -> dict:

@@ -5,7 +5,7 @@ import math
 import numpy as np
 
 from dpbt.recipes.smooth import HalfspaceSettings
-from dpbt.validate import inside
+from dpbt.validate import positive
 
 
 def rounds_needed(advantage: float, density: float) -> int:
@@ -22,7 +22,8 @@ def rounds_needed(advantage: float, density: float) -> int:
     Raises:
         ValueError: outside these ranges.
     """
-    inside(advantage=(advantage, 0.5 + 1e-12), density=(density, 1))
+    positive("advantage", advantage, below=0.5 + 1e-12)
+    positive("density", density, below=1)
     return math.ceil(16 * math.log(1 / density) / advantage**2)
 
 
@@ -38,7 +39,7 @@ def rule_advantage(gamma: float, eta: float, rules: int, failure: float) -> floa
         rules: |H|, twice the number of splits plus two.
         failure: beta, in (0, 1).
     """
-    inside(failure=(failure, 1))
+    positive("failure", failure, below=1)
     return gamma - math.log(rules / failure) / eta
 
 
@@ -58,13 +59,9 @@ def halfspace_rows(
     Raises:
         ValueError: unless alpha, beta, tau, delta are in (0, 1) and epsilon is positive.
     """
-    inside(
-        alpha=(alpha, 1),
-        beta=(beta, 1),
-        tau=(tau, 1),
-        delta=(delta, 1),
-        epsilon=(epsilon, math.inf),
-    )
+    for name, value in {"alpha": alpha, "beta": beta, "tau": tau, "delta": delta}.items():
+        positive(name, value, below=1)
+    positive("epsilon", epsilon, finite=True)
     log_alpha = math.log(1 / alpha)
     inner = max(math.log(log_alpha / (beta * tau**2)), 0.0)
     privacy = math.sqrt(log_alpha * math.log(1 / delta) * inner) / (epsilon * alpha * tau**2)
@@ -108,7 +105,7 @@ def margin_accuracy(margins: np.ndarray, rademacher: float, delta: float = 0.05)
             (`diagnostics.rademacher`).
         delta: in (0, 1).
     """
-    inside(delta=(delta, 1))
+    positive("delta", delta, below=1)
     margins = np.asarray(margins, np.float64)
     thetas = np.linspace(0.01, 1.0, 100)
     slack = 3 * math.sqrt(math.log(2 * len(thetas) / delta) / (2 * len(margins)))

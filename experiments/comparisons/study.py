@@ -8,8 +8,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from dpbt.base import Table
+from dpbt.data import shapes
 from dpbt.data.domains import Nominal, Numeric
-from dpbt.training import shapes
 from experiments.common import data, peers
 from experiments.common.data import targets
 

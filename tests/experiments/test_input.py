@@ -50,10 +50,13 @@ def refusal(capsys, words) -> str:
         ("audit --epsilon 1e-99", "epsilon"),
         ("audit --delta 1", "--delta must be at least 0 and less than 1, got 1"),
         ("audit --depth 99", "depth"),
-        (f"{RUN} --clip inf", "--clip must be finite, got inf"),
+        (f"{RUN} --clip inf", "--clip must be greater than 0 and finite, got inf"),
         (f"{RUN} --clip 2 2", "a setting occurs twice"),
         (f"{RUN} --bins 1", "--bins must be in 2..255, got 1"),
-        ("asadi_2022 run --settings-at 0", "--settings-at must be greater than 0, got 0"),
+        (
+            "asadi_2022 run --settings-at 0",
+            "--settings-at must be greater than 0 and finite",
+        ),
         ("bojarski_2014 run --rows 0", "--rows must be at least 100, got 0"),
         ("bojarski_2014 run --runs 11", "--runs must be in 1..10, got 11"),
         ("bojarski_2014 peers --dataset voting", "must be adult or banknote for peers, got 'vot"),
@@ -71,8 +74,8 @@ BAD_FILES = {
     "no label": ({"rows.csv": "age\n1\n"}, "rows.csv, line 1: no column 'ill'"),
     "column twice": ({"rows.csv": "age,age,ill\n1,1,1\n"}, "rows.csv, line 1: more than one col"),
     "domain folder": ({"domain.json": None}, "domain.json: Is a directory"),
-    "not JSON": ({"domain.json": "age: 0"}, "domain.json, line 1: not JSON: Expecting value"),
-    "not text": ({"domain.json": b"\xff\xfe"}, "domain.json: not UTF-8 text"),
+    "not JSON": ({"domain.json": "age: 0"}, "domain.json: the domain is no JSON, or cut off"),
+    "not text": ({"domain.json": b"\xff\xfe"}, "domain.json: the domain holds bytes that are no"),
 }
 
 

@@ -185,11 +185,8 @@ def declared(domain_file: str | Path) -> tuple[Domain, Label]:
             a number, and weights of rows.
         OSError: if the file cannot be read.
     """
-    try:
-        with of_input(domain_file):
-            domain, label = read_domain(domain_file)
-    except UnicodeDecodeError:
-        raise InputError(f"{domain_file}: not JSON: the file is not UTF-8 text") from None
+    with of_input(domain_file):
+        domain, label = read_domain(domain_file)
     if label.target is not None or label.weight is not None:
         raise InputError(
             f"{domain_file}: experiments learn two classes, and rows without weights; "

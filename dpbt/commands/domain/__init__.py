@@ -1,3 +1,0 @@
-"""Write a domain to fill in."""
-
-PROGRAMS = ("template",)

@@ -17,9 +17,10 @@ from dpbt.base import ADD_REMOVE, GRID, REPLACE_ONE, Noise, Prologue, Table, Tra
 from dpbt.data import domains
 from dpbt.data.questions import of_splits
 from dpbt.learners import greedy_tree, oblivious_hypotheses, oblivious_tree, score_line, trees
-from dpbt.learners.published_greedy_tree import private_objective
 from dpbt.privacy import boundary, mechanisms, sensitivity
-from dpbt.reweighting import MirrorNumbers, mirror, whole_rows
+from dpbt.privacy.grid import whole_rows
+from dpbt.recipes.published.greedy_tree import private_objective
+from dpbt.reweighting import MirrorNumbers, mirror
 from tests.conftest import random_table
 from tests.noise import louder
 

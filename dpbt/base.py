@@ -329,7 +329,8 @@ class Traits(NamedTuple):
             depend on its own row alone.
         total: whether the sensitivities assume a total weight of kappa rows, which
             `reweighting.lazy_bregman` gives.
-        unprotected: what the program reads off the private data without any mechanism.
+        unprotected: what the program reads off private data without a mechanism, and lets influence
+            a draw in a way that its sensitivities do not count; empty for a proved calibration.
         withheld: the sites that `fit` leaves out of the model, because their length or their order
             follows the private rows. The tree of each row is an example.
         work: (shapes of prepared rows) -> (bytes of a row, bytes of all rows together) that a round

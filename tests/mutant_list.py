@@ -145,7 +145,7 @@ MUTANTS = [
     ),
     Mutant(
         "weights of a re-weighter as they come",
-        "dpbt/reweighting.py",
+        "dpbt/privacy/grid.py",
         "        return jnp.round(jnp.minimum(number, GRID))",
         "        return number",
         (attack("custom", "weights_of_a_re_weighter_are_integers_in_their_range"),),
@@ -300,7 +300,7 @@ MUTANTS = [
     ),
     Mutant(
         "published leaves without the step of their grid",
-        "dpbt/learners/published_greedy_tree.py",
+        "dpbt/recipes/published/greedy_tree.py",
         "sensitivity=jnp.floor(2 * largest / budget.leaf_step) + 1,",
         "sensitivity=jnp.floor(2 * largest / budget.leaf_step),",
         (attack("ledgers", "the_grid_of_published_leaves_is_in_their_sensitivity"),),

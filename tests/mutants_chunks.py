@@ -100,7 +100,7 @@ CHUNKS = [
     ),
     Mutant(
         "a kept key that goes on with other trees",
-        "dpbt/commands/chunked.py",
+        "dpbt/cli/chunked.py",
         'public = public_words(pair.public_key, "")',
         'public = public_words(None, "")',
         (commands("a_key_is_of_one_public_key"),),

@@ -46,7 +46,7 @@ ESTIMATORS = [
     Mutant(
         "one noise on two tables under one seed",
         "dpbt/sklearn/base.py",
-        "key = tables.noise_key(key, [private])",
+        "key = keys.noise_key(key, [private])",
         "pass",
         (
             "tests/test_seeds.py::test_one_seed_has_other_noise_on_other_rows_and_the_same_structure",

@@ -31,7 +31,7 @@ RESPONSES = [
     ),
     Mutant(
         "weights of rows beyond the largest",
-        "dpbt/reweighting.py",
+        "dpbt/privacy/grid.py",
         "    return jnp.clip(jnp.where(jnp.isnan(own), 0, own), 0, 1)",
         "    return jnp.where(jnp.isnan(own), 0, own)",
         (responses("a_weight_beyond_the_bound_is_clipped_in_the_loop"),),

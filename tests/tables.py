@@ -8,7 +8,7 @@ import numpy as np
 
 from dpbt.analysis import audit
 from dpbt.base import ADD_REMOVE, REPLACE_ONE, Relation, Table
-from dpbt.data import domains, tables
+from dpbt.data import domains
 from dpbt.data.questions import of_splits
 from dpbt.privacy import keys
 
@@ -19,7 +19,7 @@ Extreme = tuple[Relation, dict, audit.Neighbours]
 def seeded(seed: int, table: Table) -> tuple[jax.Array, jax.Array]:
     """(noise, public): the keys of a fit on a table under a seed, by an estimator or a command."""
     noise, public = keys.noise_and_public(seed)
-    return tables.noise_key(noise, [table]), public
+    return keys.noise_key(noise, [table]), public
 
 
 def random_table(seed: int, rows: int, splits: int, absent: int = 0) -> Table:

@@ -12,7 +12,7 @@ from scipy.stats import norm
 from dpbt import losses, recipes
 from dpbt.learners import random_tree
 from dpbt.privacy import sensitivity
-from dpbt.recipes.smooth import halfspace_settings
+from dpbt.recipes.published.smooth import halfspace_settings
 from experiments.common import forest_bounds
 from tests.reference_smooth import capped_scaling
 

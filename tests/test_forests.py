@@ -264,8 +264,6 @@ def test_settings_of_different_sizes_share_a_program_and_rounds_that_did_not_hap
         dpbt.predict_proba(model, table), dpbt.predict_proba(same, table), rtol=1e-6
     )
     assert dpbt.ledger(small).epsilon == pytest.approx(2.0, rel=1e-6)
-    with pytest.raises(ValueError, match="one integer"):
-        recipes.random_forest(epsilon=2.0, rows=200, rounds=[3, 8], depth=4, disjoint=True)
 
 
 def test_random_forests_learn_real_data(banknote):
@@ -320,37 +318,6 @@ def test_public_draws_cost_nothing_by_every_accountant():
     assert book.epsilon == 0
     for accountant in ("pure", "advanced", "zcdp", "gdp", "rdp", "pld"):
         assert book.epsilon_at(1e-5, accountant) == pytest.approx(0, abs=1e-9)
-
-
-BAD = {
-    "epsilon": ({"epsilon": 0.0}, "epsilon must be greater than 0"),
-    "rows": ({"rows": 1.5}, "whole numbers"),
-    "trees": ({"rounds": 0}, "rounds must be an integer"),
-    "height": ({"depth": 21}, "at most 20"),
-    "calibration": ({"calibration": "loose"}, "calibration must be"),
-    "published delta": (
-        {"calibration": "published", "delta": 1e-6},
-        "no .epsilon, delta. guarantee",
-    ),
-    "negative": ({"negative": "ignore"}, "negative must be one of"),
-    "many leaves": ({"rounds": 2**20, "depth": 11, "disjoint": True}, "at most 2.30 leaves in all"),
-    "published disjoint": ({"calibration": "published", "disjoint": True}, "not in the papers"),
-    "delta": ({"delta": 1.0}, "delta must be 0, or in"),
-    "relation": ({"relation": "swap"}, "relation must be one of"),
-    "too little": ({"epsilon": 1e-30}, "epsilon is too small"),
-}
-
-
-@pytest.mark.parametrize("name", BAD)
-@pytest.mark.parametrize("make", [recipes.random_forest, recipes.rf_l, recipes.rf_e])
-def test_bad_settings_are_refused(make, name):
-    changes, words = BAD[name]
-    if name == "negative" and make is recipes.rf_e:  # it has no counts to read
-        changes, words = {"depth": 0}, "depth must be an integer"
-    if name == "too little" and make is recipes.rf_e:
-        changes, words = {"epsilon": 1e-44}, "epsilon is too small"
-    with pytest.raises(ValueError, match=words):
-        make(**{"epsilon": 1.0, "rows": 100, **changes})
 
 
 def test_positions_agree_with_splits_and_thresholds():

@@ -10,14 +10,14 @@ from tests import counts
 ROOT = counts.ROOT
 FILES = [path for folder in counts.FOLDERS for path in counts.files(folder)]
 LIMITS = {
-    "lines of dpbt": 16_800,
-    "lines of tests": 24_400,
-    "lines of experiments": 9_230,
+    "lines of dpbt": 16_400,
+    "lines of tests": 24_000,
+    "lines of experiments": 9_260,
     "lines of paper_figures": 1_380,
-    "files of dpbt": 151,
-    "modules in the root": 25,
-    "floors of rooms": 12,
-    "floors of files": 20,
+    "files of dpbt": 149,
+    "modules in the root": 10,
+    "floors of rooms": 9,
+    "floors of files": 21,
     "fields of WeakLearner": 8,
     "fields of Recipe": 8,
     "fields of Mechanism": 8,
@@ -39,7 +39,7 @@ def test_rooms_import_in_no_circle():
 
 
 LOW = {"data", "learners", "privacy"}
-HIGH = {"analysis", "boosting", "chunked", "commands", "recipes", "sklearn", "sweeps", "tuning"}
+HIGH = {"analysis", "boosting", "chunked", "cli", "recipes", "sklearn", "sweeps", "tuning"}
 
 
 def test_what_reads_private_rows_imports_nothing_that_uses_it():

@@ -26,7 +26,6 @@ from dpbt.learners.trees import TREES
 from dpbt.privacy import keys
 from dpbt.release import file, scoring
 from dpbt.release.answers import VOTINGS
-from dpbt.reweighting import mirror
 from tests import contract
 from tests.pictured import DEPTHS, random_model
 
@@ -523,7 +522,7 @@ def test_functions_of_your_own_and_infinite_numbers_are_refused_by_name(model, t
 
     own = losses.fixed(losses.log._replace(name="my_loss", inverse_link=lambda z: 1 / (1 + 2**-z)))
     with pytest.raises(ValueError, match=r"the loss of bdpe is your own.*loss=None"):
-        replaced(reweighter=mirror(own)).save(tmp_path / "m.json")
+        replaced(reweighter=model.recipe.reweighter._replace(loss=own)).save(tmp_path / "m.json")
     replaced(reweighter=model.recipe.reweighter._replace(loss=None)).save(tmp_path / "m.json")
     with pytest.raises(ValueError, match="vote without a link"):
         dpbt.load(tmp_path / "m.json").predict_proba(np.zeros((1, len(DOMAIN)), np.uint8))

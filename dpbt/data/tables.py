@@ -3,19 +3,17 @@
 `table` encodes rows, tells their classes apart, and adds absent rows up to a public capacity.
 """
 
-import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dpbt.base import MAX_ROWS, AnyArray, Array, Table, dtype_and_rank
+from dpbt.base import MAX_ROWS, AnyArray, Table, dtype_and_rank
 from dpbt.data.cells import RawColumn
 from dpbt.data.domains import Columns, Domain, encode, positions, questions
 from dpbt.data.targets import Labels, Target, fingerprint
-from dpbt.privacy import keys
 from dpbt.validate import flag, whole
 
 
@@ -108,39 +106,6 @@ def table(
         None if weight is None else jax.device_put(np.pad(weight, (0, padding))),
         None if target is None else jax.device_put(fingerprint(target)),
     )
-
-
-def noise_key(key: Array, blocks: Iterable[Any]) -> Array:
-    """The key of the noise on one table: a release key itself, or a research key of its own.
-
-    Whoever fits two tables under one seed would else add one noise to both, and the difference of
-    two sums would be exact. So it follows from the rows, too. Nothing but noise may be drawn under
-    it, and nothing else be derived from it.
-
-    Args:
-        key: one typed key.
-        blocks: all rows in order: tables, or the like with cells [n, F]. They are not read for a
-            release key.
-
-    Raises:
-        ValueError: as `keys.check`.
-    """
-    keys.check(key)
-    return key if keys.kind(key) == keys.RELEASE else keys.derived(key, _digest(blocks))
-
-
-def _digest(blocks: Iterable[Any]) -> bytes:
-    """A hash of the present rows and of where they are, whatever the capacity and the blocks."""
-    hashes = [hashlib.sha256() for _ in range(4)]  # each field is hashed over all blocks
-    before = 0
-    for block in blocks:
-        rows = np.flatnonzero(np.asarray(block.present))
-        fields = [block.cells, block.target, *([] if block.weight is None else [block.weight])]
-        arrays = [before + rows, *(np.asarray(field)[rows] for field in fields)]
-        for one, array in zip(hashes, arrays, strict=False):
-            one.update(array.tobytes())
-        before += len(block.present)
-    return b"".join(one.digest() for one in hashes)
 
 
 def take(table: Table, rows: AnyArray) -> Table:

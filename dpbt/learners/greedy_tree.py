@@ -2,7 +2,7 @@
 
 This is the tight calibration. Splits have the exponent eps / f(1, m) for all nodes of a level at
 once. Alpha follows from noisy errors, and leaf values from noisy class weights.
-`published_greedy_tree` has the paper's calibration.
+`recipes.published.greedy_tree` has the paper's calibration.
 """
 
 import functools

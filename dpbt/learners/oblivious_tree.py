@@ -41,9 +41,9 @@ from dpbt.learners.oblivious_hypotheses import (
 )
 from dpbt.learners.oblivious_questions import Attribute
 from dpbt.privacy import boundary, sensitivity
+from dpbt.privacy.grid import whole_rows
 from dpbt.privacy.mechanism import Mechanism, Numbers, Sensitivity
 from dpbt.privacy.sensitivity import moved_rows
-from dpbt.reweighting import whole_rows
 from dpbt.validate import shown, whole, wholes, within
 
 MOST_DEPTH = 10
@@ -70,18 +70,17 @@ class Params(NamedTuple):
     seed: AnyArray
 
 
-class Settings(NamedTuple):
-    """The numbers of `Params` that are no noise."""
-
-    step: Numbers = 0.2
-    limit: Numbers = 0.6
-    curvature: Numbers = 0.0
-    seed: Numbers = 0.0
-
-    def with_noise(self, noise: Mapping[str, Numbers], public: Public) -> Params:
-        """The learner's numbers."""
-        del public
-        return Params(dict(noise), *self)
+def params(
+    noise: Mapping[str, Numbers],
+    public: Public,
+    step: Numbers = 0.2,
+    limit: Numbers = 0.6,
+    curvature: Numbers = 0.0,
+    seed: Numbers = 0.0,
+) -> Params:
+    """The learner's numbers."""
+    del public
+    return Params(dict(noise), step, limit, curvature, seed)
 
 
 class Kind(NamedTuple):
@@ -282,21 +281,16 @@ def _start(kind: Kind, release: Release, budget: Params) -> Array:
 def _prologue(kind: Kind) -> LearnerPrologue:
     program = functools.partial(_opening, kind)
     start, tag = functools.partial(_start, kind), f"histograms({kind.tag})"
-    if kind.response != NUMBER:
+    if kind.response == NUMBER:
+        fitted = functools.partial(_fitted_target, kind)
+        unit, seen = (lambda *read: fitted(*read)[1]), (lambda *read: fitted(*read)[2])
+        return LearnerPrologue(program, start, tag, unit, seen)
 
-        def members(release: Release, budget: Params) -> Array:
-            del budget
-            return jnp.sum(_class_totals(kind, release["histogram"]))
+    def members(release: Release, budget: Params) -> Array:
+        del budget
+        return jnp.sum(_class_totals(kind, release["histogram"]))
 
-        return LearnerPrologue(program, start, tag, seen=members)
-
-    def unit(release: Release, budget: Params) -> Array:
-        return _fitted_target(kind, release, budget)[1]
-
-    def seen(release: Release, budget: Params) -> Array:
-        return _fitted_target(kind, release, budget)[2]
-
-    return LearnerPrologue(program, start, tag, unit, seen)
+    return LearnerPrologue(program, start, tag, seen=members)
 
 
 def _masses(kind: Kind, budget: Params, public: Public) -> tuple[Array, Array]:
@@ -564,6 +558,6 @@ def oblivious_tree(kind: Kind) -> WeakLearner:
         epilogue=score_line.epilogue(kind.relation, kind.noise, kind.response)
         if kind.scores
         else None,
-        params=Settings().with_noise,
+        params=params,
         tag=f"oblivious_tree({kind.tag})",
     )

@@ -39,7 +39,6 @@ from dpbt.base import (
     Hypothesis,
     HypothesisClass,
     Noise,
-    Prepared,
     Program,
     Prologue,
     Public,
@@ -327,12 +326,8 @@ def weak_learner(
     params: Callable[[Mapping[str, Numbers], Public], Budget] | None = None,
     prologue: Prologue | None = None,
     epilogue: Epilogue | None = None,
-    coupled: bool = False,
-    unprotected: tuple[str, ...] = (),
     tag: str | None = None,
-    total: bool = False,
-    withheld: tuple[str, ...] = (),
-    work: Callable[[Prepared], tuple[int, int]] | None = None,
+    **traits: Any,
 ) -> WeakLearner:
     """The weak learner of a private program.
 
@@ -351,20 +346,12 @@ def weak_learner(
         prologue: what is done once before the first round.
         epilogue: what is done once after the last round. The class of the hypotheses must say how
             they are scaled.
-        coupled: whether the sensitivities hold for weights that all move at once, as `slickness`
-            says. If not, recipes refuse the learner with `reweighting.lazy_bregman`.
-        unprotected: what the program reads off private data without a mechanism, and lets influence
-            a draw in a way that its sensitivities do not count; empty for a proved calibration.
         tag: names the learner and every static part of it. Two learners whose draws differ under
             one budget must have two tags. The default is made of the program, the hypothesis, its
             class, the prologue and the epilogue: their names, code, defaults and what they close
             over. Declare a tag where these are not plain values and functions, or where globals
             matter.
-        total: whether the sensitivities assume a total weight of kappa rows.
-        withheld: sites that `fit` leaves out of the model, for example because their length is the
-            number of private rows.
-        work: (shapes of prepared rows) -> (bytes of a row, bytes of all rows together), which they
-            take in a round on a table in parts.
+        traits: the other fields of `Traits` by name, such as `coupled` and `unprotected`.
 
     Raises:
         ValueError: for an epilogue without hypotheses that can be scaled, for fractions that are no
@@ -381,14 +368,13 @@ def weak_learner(
         reading = (hypotheses.prepare, hypotheses.predict, hypotheses.bound, *placing)
         tag = code_tag(program, hypothesis, *reading, *opening, *closing, *deriving)
     under = None if relation is None else to_relation(relation)
-    traits = Traits(tag, under, coupled, total, unprotected, withheld, work)
     return WeakLearner(
         program,
         hypothesis,
         hypotheses,
         fractions=tuple(fractions.items()),
         params=params or _noise_alone,
-        traits=traits,
+        traits=Traits(tag, under, **traits),
         prologue=prologue,
         epilogue=epilogue,
     )

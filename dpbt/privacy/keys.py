@@ -29,6 +29,8 @@ import hmac
 import math
 import secrets
 import warnings
+from collections.abc import Iterable
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -335,3 +337,36 @@ def fold_words(key: Array, words: AnyArray) -> Array:
 def text_words(text: str) -> np.ndarray:
     """u32[8]: the SHA-256 of a text in UTF-8, as little-endian words, for `fold_words`."""
     return np.frombuffer(hashlib.sha256(text.encode()).digest(), "<u4").astype(np.uint32)
+
+
+def noise_key(key: Array, blocks: Iterable[Any]) -> Array:
+    """The key of the noise on one table: a release key itself, or a research key of its own.
+
+    Whoever fits two tables under one seed would else add one noise to both, and the difference of
+    two sums would be exact. So it follows from the rows, too. Nothing but noise may be drawn under
+    it, and nothing else be derived from it.
+
+    Args:
+        key: one typed key.
+        blocks: all rows in order: tables, or the like with cells [n, F]. They are not read for a
+            release key.
+
+    Raises:
+        ValueError: as `check`.
+    """
+    check(key)
+    return key if kind(key) == RELEASE else derived(key, _digest(blocks))
+
+
+def _digest(blocks: Iterable[Any]) -> bytes:
+    """A hash of the present rows and of where they are, whatever the capacity and the blocks."""
+    hashes = [hashlib.sha256() for _ in range(4)]  # each field is hashed over all blocks
+    before = 0
+    for block in blocks:
+        rows = np.flatnonzero(np.asarray(block.present))
+        fields = [block.cells, block.target, *([] if block.weight is None else [block.weight])]
+        arrays = [before + rows, *(np.asarray(field)[rows] for field in fields)]
+        for one, array in zip(hashes, arrays, strict=False):
+            one.update(array.tobytes())
+        before += len(block.present)
+    return b"".join(one.digest() for one in hashes)

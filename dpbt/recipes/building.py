@@ -31,7 +31,6 @@ from dpbt.base import (
 )
 from dpbt.base import relation as to_relation
 from dpbt.data.targets import Target
-from dpbt.losses import as_family
 from dpbt.privacy import accounting, boundary, pricing
 from dpbt.privacy.draws import group_of
 from dpbt.privacy.mechanism import ROUNDING, Allowance
@@ -101,22 +100,6 @@ def deltas(delta: ArrayLike) -> np.ndarray:
     if mixed or not np.all((numbers >= 0) & (numbers < 1)):
         raise ValueError(f"delta must be 0, or in (0, 1) for every setting, got {shown(numbers)}")
     return numbers
-
-
-def family_of(name: str, value: Any) -> LossFamily:
-    """The family of losses that is given, or that has the given name.
-
-    Args:
-        name: the name of the argument.
-        value: a family of losses indexed by alpha, a single loss, or a name in `losses.NAMED`.
-
-    Returns:
-        the family; of a single loss, the one that holds it whatever alpha is.
-
-    Raises:
-        ValueError: naming the argument, the known names and what was given.
-    """
-    return as_family(value, name)
 
 
 def is_single(family: LossFamily) -> bool:

@@ -24,7 +24,7 @@ from dpbt.base import (
     check_parts,
     relation_name,
 )
-from dpbt.losses import check_loss
+from dpbt.losses import as_family, check_loss
 from dpbt.privacy import pricing
 from dpbt.recipes.building import (
     Parts,
@@ -32,7 +32,6 @@ from dpbt.recipes.building import (
     build,
     checked_request,
     checked_rows,
-    family_of,
 )
 from dpbt.recipes.settings import setting
 from dpbt.reweighting import uniform
@@ -118,7 +117,7 @@ def custom(
 
     # Check that they fit together.
     check_parts(learner, reweighter, request.relation)
-    family = None if loss is None else family_of("loss", loss)
+    family = None if loss is None else as_family(loss, "loss")
     if family is not None:
         check_loss(family)
         if not hasattr(reweighting, "link_alpha"):

@@ -3,6 +3,7 @@
 from __future__ import annotations  # so that help() shows ArrayLike by its name
 
 import dataclasses
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -10,11 +11,8 @@ from numpy.typing import ArrayLike
 from dpbt.base import ADD_REMOVE, MOST_CHUNKED_ROWS, Recipe, Relation
 from dpbt.learners import random_tree
 from dpbt.privacy import mechanisms
-from dpbt.privacy.mechanism import Mechanism
 from dpbt.recipes.building import (
-    Allow,
     Parts,
-    Request,
     build,
     checked_request,
     either_accountant,
@@ -83,9 +81,7 @@ def random_forest(
         ValueError: for a value outside these ranges, named with what was given.
     """
     common = epsilon, delta, rows, rounds, calibration, relation, rows_per_person
-    request = checked_request(*common, MOST_CHUNKED_ROWS)
-    kind = _kind(request, depth, disjoint, _count_noise(request), negative)
-    return _forest("random_forest", request, kind)
+    return _forest("random_forest", common, depth, disjoint, negative)
 
 
 def rf_l(
@@ -111,9 +107,7 @@ def rf_l(
     Args: as `random_forest`.
     """
     common = epsilon, delta, rows, rounds, calibration, relation, rows_per_person
-    request = checked_request(*common, MOST_CHUNKED_ROWS)
-    kind = _kind(request, depth, disjoint, _count_noise(request), negative)
-    return _forest("rf_l", request, kind._replace(per_leaf=not request.tight))
+    return _forest("rf_l", common, depth, disjoint, negative)
 
 
 def rf_e(
@@ -139,37 +133,34 @@ def rf_e(
     Args: as `random_forest`.
     """
     common = epsilon, delta, rows, rounds, calibration, relation, rows_per_person
-    request = checked_request(*common, MOST_CHUNKED_ROWS)
-    no_published_delta(request)
-    kind = _kind(request, depth, disjoint, mechanisms.exponential, None)
-    kind = kind._replace(per_leaf=not request.tight)
-    return _forest("rf_e", request, kind, either_accountant)  # a round has one draw
+    return _forest("rf_e", common, depth, disjoint, labels=True)
 
 
-def _count_noise(request: Request) -> Mechanism:
-    """The noise of class weights.
+def _forest(
+    name: str,
+    common: tuple[Any, ...],
+    depth: int,
+    disjoint: bool,
+    negative: str | None = None,
+    labels: bool = False,
+) -> Recipe:
+    """The recipe of a forest; with disjoint rows, all of its trees are one round.
+
+    Args:
+        name: of the recipe.
+        common: the arguments that all recipes share, as `checked_request` takes them.
+        depth: of the trees.
+        disjoint: whether each row is given to one tree.
+        negative: what negative counts mean; None for the calibration's own rule.
+        labels: whether leaves state labels instead of counts.
 
     Raises:
-        ValueError: as `no_published_delta`.
-    """
-    no_published_delta(request)
-    return mechanisms.rounded_gaussian if request.approximate else mechanisms.discrete_laplace
-
-
-def _kind(
-    request: Request, depth: int, disjoint: bool, noise: Mechanism, negative: str | None
-) -> random_tree.Kind:
-    """The static part of a forest's trees, checked.
-
-    Raises:
-        ValueError: for an option outside its range.
+        ValueError: for an option outside its range, and as `no_published_delta`.
     """
     # The height, whose complete tree must fit.
-    depth = whole("depth", depth)
-    if depth > random_tree.MAX_DEPTH:
-        raise ValueError(
-            f"depth must be at most {random_tree.MAX_DEPTH} for complete random trees, got {depth}"
-        )
+    request = checked_request(*common, most_rows=MOST_CHUNKED_ROWS)
+    no_published_delta(request)
+    depth = whole("depth", depth, random_tree.MAX_DEPTH)
 
     # Disjoint rows: the number of their parts is the number of trees, so it is static.
     flag("disjoint", disjoint)
@@ -186,21 +177,17 @@ def _kind(
     if negative is None:
         negative = "zero" if request.tight else "uniform"
     one_of("negative", negative, random_tree.NEGATIVE)
-    return random_tree.Kind(depth, request.relation, noise, parts, False, negative)
 
-
-def _forest(
-    name: str, request: Request, kind: random_tree.Kind, allow: Allow = one_accountant
-) -> Recipe:
-    """The recipe of a forest; with disjoint rows, all of its trees are one round."""
-    disjoint = kind.parts > 1
-    if disjoint:
-        request = dataclasses.replace(request, rounds=np.ones_like(request.rounds))
-    parts = Parts(
-        learner=random_tree.random_tree(*kind),
-        reweighter=uniform,
-        reweighting=(),
-        name=name,
-        setting="disjoint rows" if disjoint else "all rows",
+    counts = mechanisms.rounded_gaussian if request.approximate else mechanisms.discrete_laplace
+    learner = random_tree.random_tree(
+        depth,
+        request.relation,
+        mechanisms.exponential if labels else counts,
+        parts,
+        per_leaf=name != "random_forest" and not request.tight,
+        negative=negative,
     )
-    return build(request, parts, allow=allow)
+    if parts > 1:
+        request = dataclasses.replace(request, rounds=np.ones_like(request.rounds))
+    made = Parts(learner, uniform, (), name, "disjoint rows" if parts > 1 else "all rows")
+    return build(request, made, allow=either_accountant if labels else one_accountant)

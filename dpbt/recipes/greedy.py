@@ -19,7 +19,7 @@ from dpbt.base import (
     Recipe,
     Relation,
 )
-from dpbt.learners import greedy_tree, published_greedy_tree
+from dpbt.learners import greedy_tree
 from dpbt.privacy import mechanisms
 from dpbt.privacy.mechanism import rounded_down
 from dpbt.recipes.building import (
@@ -27,10 +27,10 @@ from dpbt.recipes.building import (
     Request,
     build,
     checked_request,
-    family_of,
     is_single,
     no_published_delta,
 )
+from dpbt.recipes.published import greedy_tree as published
 from dpbt.reweighting import MirrorNumbers, mirror
 from dpbt.validate import floats, positive, shown, whole, within
 
@@ -47,7 +47,7 @@ def _link(loss: ProperLoss | LossFamily | str | None, criterion: LossFamily) -> 
     Raises:
         ValueError: for a loss that is given and has kinks, and as `losses.check_loss`.
     """
-    family = criterion if loss is None else family_of("loss", loss)
+    family = criterion if loss is None else losses.as_family(loss, "loss")
     losses.check_loss(family)
     if np.isfinite(float(family(np.float32(1)).smoothness)):
         return family
@@ -168,7 +168,7 @@ def bdpe(
     if request.tight:
         learner = greedy_tree.greedy_tree(depth, *families, request.relation, noise)
     else:
-        learner = published_greedy_tree.published_greedy_tree(depth, *families)
+        learner = published.published_greedy_tree(depth, *families)
     parts = Parts(
         learner=learner,
         reweighter=mirror(link, bounded=request.tight),
@@ -184,7 +184,7 @@ def bdpe(
         params = functools.partial(greedy_tree.params, settings)
     else:
         fractions = greedy_tree.fractions(structure, None)
-        params = functools.partial(published_greedy_tree.params, settings)
+        params = functools.partial(published.params, settings)
     return build(request, parts, fractions, params)
 
 
@@ -202,7 +202,7 @@ def _families(
         ValueError: for losses that do not fit `alpha`, or cannot score splits or be boosted.
     """
     # The criterion and its alpha.
-    family = family_of("criterion", criterion)
+    family = losses.as_family(criterion, "criterion")
     single = is_single(family)
     if alpha is None:
         alpha = 1.0 if single else "objective"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations  # so that help() shows ArrayLike by its name
 
+import functools
 import math
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
@@ -159,11 +160,12 @@ def oblivious_boost(
         constraints,
         target_bins,
     )
-    settings = oblivious_tree.Settings(
-        _in_float32("step", step),
-        _in_float32("limit", limit),
-        _curvature(curvature, step, kind),
-        within("seed", seed, f"[0, {MOST_SEED - 1}]", whole=True),
+    params = functools.partial(
+        oblivious_tree.params,
+        step=_in_float32("step", step),
+        limit=_in_float32("limit", limit),
+        curvature=_curvature(curvature, step, kind),
+        seed=within("seed", seed, f"[0, {MOST_SEED - 1}]", whole=True),
     )
     fractions = {"sums": 1 - opening - closing}
     if kind.marginals:
@@ -174,7 +176,7 @@ def oblivious_boost(
     words = "oblivious_boost", f"{kind.depth} questions a tree"
     weighing = _weighing(kind, clip)
     parts = Parts(oblivious_tree.oblivious_tree(kind), *weighing, *words, target)
-    return build(request, parts, fractions, settings.with_noise)
+    return build(request, parts, fractions, params)
 
 
 def _weighing(

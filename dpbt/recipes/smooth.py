@@ -9,8 +9,6 @@ from __future__ import annotations  # so that help() shows ArrayLike by its name
 
 import dataclasses
 import functools
-import math
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -18,7 +16,7 @@ from numpy.typing import ArrayLike
 from dpbt import losses
 from dpbt.base import ADD_REMOVE, ProperLoss, Recipe, Relation, WeakLearner
 from dpbt.learners import halfspace, one_rule, top_down_tree
-from dpbt.privacy import accounting, mechanisms
+from dpbt.privacy import mechanisms
 from dpbt.privacy.mechanism import Allowance, rounded_down
 from dpbt.recipes.building import (
     Parts,
@@ -27,9 +25,9 @@ from dpbt.recipes.building import (
     build,
     checked_request,
     either_accountant,
-    family_of,
     is_single,
 )
+from dpbt.recipes.published.smooth import composed, halfspace_settings
 from dpbt.reweighting import LazyNumbers, lazy_bregman, loss_rate
 from dpbt.validate import flag, floats, one_of, positive, shown, whole
 
@@ -85,7 +83,7 @@ def lazybb_rules(
     one_of("selection", selection, _SELECTIONS)
     learner = one_rule.one_rule(request.relation, calibration, _SELECTIONS[selection])
 
-    allow = either_accountant if request.tight else functools.partial(_composed, draws=1)
+    allow = either_accountant if request.tight else functools.partial(composed, draws=1)
     parts = _parts(request, learner, numbers, "lazybb_rules", selection)
     return build(request, parts, allow=allow)
 
@@ -152,7 +150,7 @@ def lazybb_trees(
         )
 
     by_splits = functools.partial(_by_splits, split_share=(1 - label_share) / kind.splits)
-    published = functools.partial(_composed, draws=kind.splits, labels=True)
+    published = functools.partial(composed, draws=kind.splits, labels=True)
     learner = top_down_tree.top_down_tree(*kind)
     setting = f"{kind.splits}, {kind.criterion.name}"
     parts = _parts(request, learner, numbers, "lazybb_trees", setting)
@@ -168,13 +166,12 @@ def _kind(
     Raises:
         ValueError: for trees that are too large, or a criterion that is not one proper loss.
     """
-    splits, depth = whole("splits", splits), whole("depth", depth)
-    if depth > MAX_DEPTH or splits > 2**depth - 1:
+    splits, depth = whole("splits", splits), whole("depth", depth, MAX_DEPTH)
+    if splits > 2**depth - 1:
         raise ValueError(
-            f"depth must be at most {MAX_DEPTH}, and a tree of depth D has at most 2^D - 1 splits; "
-            f"got depth={depth} and splits={splits}"
+            f"a tree of depth D has at most 2^D - 1 splits, got depth={depth} and splits={splits}"
         )
-    family = family_of("criterion", criterion)
+    family = losses.as_family(criterion, "criterion")
     if not is_single(family):
         raise ValueError(
             'criterion must be a single loss here, such as "gini", '
@@ -203,30 +200,6 @@ def _parts(
 ) -> Parts:
     """The parts of a vote of hypotheses on lazily projected weights."""
     return Parts(learner, lazy_bregman(request.tight), numbers, name, setting)
-
-
-def _composed(request: Request, draws: int, labels: bool = False) -> Allowance:
-    """The whole budget as an epsilon of basic or of advanced composition, whichever is more.
-
-    Args:
-        request: the checked arguments.
-        draws: the number of equal draws of a round.
-        labels: whether a round has one more draw, of `draws` times the epsilon of each of them.
-    """
-    if not request.approximate:
-        return either_accountant(request)
-    in_round = draws * (2 if labels else 1)
-
-    def total(epsilon: float, delta: float, rounds: int) -> float:
-        parts = [(int(rounds) * draws, 1.0)]
-        if labels:
-            parts.append((int(rounds), float(draws)))
-        of_draw = accounting.advanced_each(float(epsilon), float(delta), tuple(parts))
-        return of_draw * in_round * int(rounds)
-
-    totals = np.vectorize(total, otypes=[float])
-    epsilon = totals(request.epsilon, request.delta, request.rounds)
-    return Allowance(epsilon, np.zeros_like(epsilon))
 
 
 def _by_splits(request: Request, split_share: np.ndarray) -> Allowance:
@@ -344,38 +317,6 @@ def _check_noise(
         raise ValueError(
             f"delta must be in (0, 1), as Gaussian noise has no pure guarantee, got {shown(delta)}"
         )
-
-
-class HalfspaceSettings(NamedTuple):
-    """The settings of HS-StL: sigma, T, kappa, and lambda on the scale of the paper's losses."""
-
-    noise: float
-    rounds: int
-    density: float
-    learning_rate: float
-
-
-def halfspace_settings(alpha: float, beta: float, tau: float) -> HalfspaceSettings:
-    """Bun et al. (2020), Algorithm 5: its noise, rounds, density and learning rate.
-
-    kappa = alpha / 4, lambda = tau / 8, T = 1024 log(1/kappa) / tau^2, and
-    sigma = tau / (8 c sqrt(log(3072 log(1/kappa) / (beta tau^2)))).
-
-    The paper leaves c open. For the advantage c = sqrt(2) is enough, because |N(0, 1)| exceeds
-    sqrt(2 log(1/xi)) with probability at most xi. Lemma 29 also needs |nu| <= tau / 8 for the whole
-    noise vector, whose length grows as sigma sqrt(d). No constant c gives that for every dimension,
-    so the lemma's generalisation bound holds for small d only.
-
-    Raises:
-        ValueError: unless alpha, beta and tau are in (0, 1).
-    """
-    for name, value in {"alpha": alpha, "beta": beta, "tau": tau}.items():
-        positive(name, value, below=1)
-    density = alpha / 4
-    spread = math.log(3072 * math.log(1 / density) / (beta * tau**2))
-    noise = tau / (8 * math.sqrt(2) * math.sqrt(spread))
-    rounds = math.ceil(1024 * math.log(1 / density) / tau**2)
-    return HalfspaceSettings(noise, rounds, density, learning_rate=tau / 8)
 
 
 def hs_stl(

@@ -14,11 +14,11 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 import dpbt
 from dpbt import tuning
 from dpbt.base import Recipe, Transcript
-from dpbt.data import domains, tables
+from dpbt.data import domains
 from dpbt.data.declarations import Answers, Reading, declared
 from dpbt.data.domains import Domain, Label
 from dpbt.data.frames import rows_of
-from dpbt.privacy import accounting
+from dpbt.privacy import accounting, keys
 from dpbt.release.explain import explain
 from dpbt.release.model import Model, ledger, statement
 from dpbt.sklearn.inputs import (
@@ -83,6 +83,13 @@ class PrivateEstimator(BaseEstimator):
         """
         raise NotImplementedError
 
+    def _check(self, recipe: Recipe) -> None:
+        """Refuse a recipe that the estimator cannot predict by.
+
+        Raises:
+            ValueError: saying what it takes.
+        """
+
     def _fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """`fit`, which the classes of estimators describe.
 
@@ -112,13 +119,14 @@ class PrivateEstimator(BaseEstimator):
         made = {name: getattr(self, name, None) for name in _MADE_OF}
         made |= {"domain": reading.domain, "target": answers.target}
         recipes = candidates_of(made, self._recipes)
+        self._check(recipes[0])
 
         # What is private: the table, padded with absent rows so that no shape shows its length.
         weights = self._weights(label, sample_weight)
         private = table_of(reading, given, labels, answers, recipes[0], weights)
         report = owner_report_of(reading, given, labels, answers, weights)
         key, public_key = keys_of(self.random_state)
-        key = tables.noise_key(key, [private])
+        key = keys.noise_key(key, [private])
         if len(recipes) > 1:
             model = tuning.tune(key, private, recipes, tuning.selection(), public_key).model
         else:

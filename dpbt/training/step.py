@@ -19,8 +19,9 @@ from dpbt.base import (
     Table,
     View,
     WeakLearner,
+    uniform,
 )
-from dpbt.reweighting import counted_weights, uniform
+from dpbt.privacy.grid import counted_weights
 from dpbt.training.checks import check_run, check_same_rows
 
 

@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from dpbt.recipes.smooth import HalfspaceSettings
+from dpbt.recipes.published.smooth import HalfspaceSettings
 from dpbt.validate import positive
 
 
@@ -80,7 +80,7 @@ def halfspace_rows_for(settings: HalfspaceSettings, rho: float, moved: float) ->
     n = moved sqrt(T / (2 rho)) / (kappa sigma).
 
     Args:
-        settings: from `recipes.smooth.halfspace_settings`.
+        settings: from `recipes.published.smooth.halfspace_settings`.
         rho: the total; `accounting.zcdp_rho(epsilon, delta)`.
         moved: L2 sensitivity times kappa n: 2 (`slickness.CENTER_L2`), or 4 as published.
     """

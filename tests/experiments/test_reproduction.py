@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from scipy.stats import chi2
 
-from dpbt.recipes.smooth import halfspace_settings
+from dpbt.recipes.published.smooth import halfspace_settings
 from dpbt.sweeps import plan, runner
 from experiments import __main__ as command_line
 from experiments.common import aggregated, data

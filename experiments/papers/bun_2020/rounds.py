@@ -11,7 +11,7 @@ from dpbt import recipes
 from dpbt.base import Array, Table
 from dpbt.learners.halfspace import PUBLISHED_L2
 from dpbt.privacy import accounting, slickness
-from dpbt.recipes.smooth import halfspace_settings
+from dpbt.recipes.published.smooth import halfspace_settings
 from experiments.common import diagnostics, smooth_bounds
 from experiments.common.results import Line
 from experiments.papers.bun_2020.errors import sample

@@ -26,10 +26,10 @@ from dpbt.learners.greedy_tree import (
     grow,
     public_alpha,
 )
-from dpbt.learners.published_greedy_tree import ALPHA_LEAK, PRICE, private_objective
 from dpbt.privacy import boundary, mechanisms
 from dpbt.privacy.mechanism import Allowance, quotient_up
 from dpbt.recipes import custom
+from dpbt.recipes.published.greedy_tree import ALPHA_LEAK, PRICE, private_objective
 from dpbt.reweighting import MirrorNumbers, mirror
 
 BETA_LEAK = "beta_t is computed from the private rows on the noisy tree, without noise"

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dpbt import storage
-from dpbt.commands import inputs
-from dpbt.commands import options as kinds
-from dpbt.commands.errors import InputError, of_input
+from dpbt.cli import inputs
+from dpbt.cli import options as kinds
+from dpbt.cli.errors import InputError, of_input
 from dpbt.data.domains import Domain, Label
 from dpbt.release.scoring import BLOCK_ROWS
 from dpbt.storage import write_whole
@@ -153,10 +153,10 @@ def _learned(
 
 def _noise_key(pair: "Pair", table: "BlockTable") -> "Array":
     """The key of the noise, which follows from the rows too."""
-    from dpbt.data import tables
+    from dpbt.privacy import keys
 
     blocks = (block._replace(cells=block.cells.T) for block in table.pieces(BLOCK_ROWS))
-    return tables.noise_key(pair.key, blocks)
+    return keys.noise_key(pair.key, blocks)
 
 
 def _memory(options: argparse.Namespace) -> int:

@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import dpbt
-from dpbt.commands import check, chunked, inputs, output
-from dpbt.commands import options as kinds
-from dpbt.commands.errors import InputError, of_input
+from dpbt.cli import check, chunked, inputs, output
+from dpbt.cli import options as kinds
+from dpbt.cli.errors import InputError, of_input
 from dpbt.data.domains import Domain, Label
 
 if TYPE_CHECKING:
@@ -81,7 +81,6 @@ def run(options: argparse.Namespace) -> None:
         import jax
 
         from dpbt import tuning
-        from dpbt.data import tables
         from dpbt.privacy import keys
         from dpbt.training import checks, fit
 
@@ -91,7 +90,6 @@ def run(options: argparse.Namespace) -> None:
             labels,
             **label.options,
             sample_weight=weights,
-            most_weight=None if label.weight is None else label.weight.most,
             capacity=options.rows if options.relation == "add_remove" else None,
         )
         key, public_key = keys.noise_and_public(options.seed)
@@ -103,7 +101,7 @@ def run(options: argparse.Namespace) -> None:
         with of_input():
             budget.take(recipes[0], key)
 
-    key = tables.noise_key(key, [private])
+    key = keys.noise_key(key, [private])
     if options.seed is not None:
         words = "--seed makes the noise, and whoever knows it can subtract it; release private rows"
         print(f"warning: research key: {words} without it", file=sys.stderr)

@@ -166,12 +166,16 @@ def sample(program: Program, key: Array, public_key: Array | None, view: View) -
         root = public_key if ask.mechanism.public else key
         if root is None:
             raise no_public_key(ask.site)
-        own = site_key(root, ask.site)
-        outputs[ask.site] = ask.mechanism.sample(own, value_of(ask.value), ask.scale)
+        outputs[ask.site] = _sampled(ask, root)
         return outputs[ask.site]
 
     run(program, answer, view)
     return outputs
+
+
+def _sampled(ask: Request, root: Array) -> Array:
+    """The output of a draw under the key of its site."""
+    return ask.mechanism.sample(site_key(root, ask.site), value_of(ask.value), ask.scale)
 
 
 def replayed(program: Program, release: Release, view: View) -> dict[str, Site]:
@@ -251,8 +255,7 @@ def public_draws(program: Program, public_key: Array, view: View) -> Release:
     def answer(ask: Request) -> Array:
         if not ask.mechanism.public:
             return zeros_of(ask.mechanism, ask.value)
-        own = site_key(public_key, ask.site)
-        sites[ask.site] = ask.mechanism.sample(own, value_of(ask.value), ask.scale)
+        sites[ask.site] = _sampled(ask, public_key)
         return sites[ask.site]
 
     run(program, answer, view)

@@ -29,7 +29,7 @@ import hmac
 import math
 import secrets
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any
 
 import jax
@@ -277,23 +277,6 @@ def check(key: Array, name: str = "key") -> None:
         raise ValueError(f"{name} must be one key of shape (), got {key.shape}: vmap over several")
 
 
-def _research_words(key: Array, count: int, shape: tuple[int, ...]) -> Array:
-    """u32[count, *shape]: two words of each threefry block, where `jax.random.bits` uses one."""
-    size = count * math.prod(shape)
-    counters = jnp.arange(size + size % 2, dtype=jnp.uint32)
-    return threefry_2x32(jax.random.key_data(key), counters)[:size].reshape(count, *shape)
-
-
-def _release_words(key: Array, count: int, shape: tuple[int, ...]) -> Array:
-    return jax.random.bits(key, (count, *shape), jnp.uint32)
-
-
-_WORDS: dict[str, Callable[[Array, int, tuple[int, ...]], Array]] = {
-    RELEASE: _release_words,
-    RESEARCH: _research_words,
-}
-
-
 def words(key: Array, count: int, shape: tuple[int, ...]) -> Array:
     """u32[count, *shape]: uniform 32-bit words, a function of the key alone.
 
@@ -309,7 +292,11 @@ def words(key: Array, count: int, shape: tuple[int, ...]) -> Array:
         ValueError: as `check`.
     """
     check(key)
-    return _WORDS[kind(key)](key, count, shape)
+    if kind(key) == RELEASE:
+        return jax.random.bits(key, (count, *shape), jnp.uint32)
+    size = count * math.prod(shape)
+    counters = jnp.arange(size + size % 2, dtype=jnp.uint32)
+    return threefry_2x32(jax.random.key_data(key), counters)[:size].reshape(count, *shape)
 
 
 def _absorb(node: Array, word: Array) -> tuple[Array, None]:

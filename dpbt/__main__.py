@@ -7,11 +7,11 @@ import os
 import sys
 from pathlib import Path
 
-from dpbt.commands.errors import INTERRUPTED, status_of
-from dpbt.commands.options import Parser, add_commands
+from dpbt.cli.errors import INTERRUPTED, status_of
+from dpbt.cli.options import Parser, add_commands
 
 COMMANDS = {
-    name: f"dpbt.commands.{name}"
+    name: f"dpbt.cli.{name}"
     for name in (
         "check",
         "convert",

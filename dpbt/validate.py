@@ -55,13 +55,33 @@ def floats(name: str, value: object) -> np.ndarray:
         ValueError: naming the parameter and what was given, if that is text, a Boolean, empty, or
             an object of another kind.
     """
-    try:
-        array = np.asarray(value)
-    except ValueError:  # a ragged list
-        array = np.asarray(None)
+    array = _array(name, value)
     if array.dtype.kind not in "iuf" or array.size == 0:
         raise ValueError(f"{name} must be a number or an array of numbers, got {shown(value)}")
     return array.astype(np.float64)
+
+
+def _array(name: str, value: object) -> np.ndarray:
+    """`value` as an array, of None for a ragged list.
+
+    Raises:
+        ValueError: for a traced array, whose numbers are not there to be checked or rounded.
+    """
+    if is_traced(value):
+        raise ValueError(
+            f"{name} is traced, and noise is set from numbers that are known: build the recipe "
+            "outside of jit and vmap, with an array of all values, and map over the recipe"
+        )
+    try:
+        return np.asarray(value)
+    except ValueError:
+        return np.asarray(None)
+
+
+def is_traced(*values: object) -> bool:
+    """Whether one of some values is an array that JAX traces, under jit, vmap or grad."""
+    jax = sys.modules.get("jax")
+    return jax is not None and any(isinstance(value, jax.core.Tracer) for value in values)
 
 
 def positive(
@@ -136,10 +156,7 @@ def wholes(name: str, value: ArrayLike) -> np.ndarray:
 
 def _wholes(name: str, value: ArrayLike, most: int) -> np.ndarray:
     """`value` as an array of integers, if every entry is from 1 to `most`."""
-    try:
-        array = np.asarray(value)
-    except ValueError:  # a ragged list
-        array = np.asarray(None)
+    array = _array(name, value)
     if array.dtype.kind not in "iu" or array.size == 0 or np.any(array < 1):
         raise ValueError(f"{name} must be an integer of at least 1, got {shown(value)}")
     if np.any(array > most):

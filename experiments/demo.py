@@ -26,7 +26,7 @@ import numpy as np
 import dpbt
 from dpbt import recipes
 from dpbt.base import ADD_REMOVE, REPLACE_ONE, Array, Recipe, Relation, Table, relation_name
-from dpbt.commands.errors import InputError
+from dpbt.cli.errors import InputError
 from dpbt.data.domains import Domain
 from dpbt.sweeps import plan
 from dpbt.sweeps.storage import write_whole

@@ -26,7 +26,7 @@ from typing import Any
 import numpy as np
 from scipy.optimize import nnls
 
-from dpbt.commands.errors import InputError
+from dpbt.cli.errors import InputError
 from dpbt.training import fit as training_fit
 from experiments.common import commands, tables, timing
 

@@ -16,7 +16,7 @@ import matplotlib
 import matplotlib.pyplot as plt
 from matplotlib.figure import Figure
 
-from dpbt.commands.errors import InputError, status_of
+from dpbt.cli.errors import InputError, status_of
 from dpbt.sweeps.storage import write_whole
 from experiments.common.cache import use_compilation_cache
 from experiments.common.commands import Parser

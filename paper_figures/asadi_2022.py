@@ -7,7 +7,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MultipleLocator
 
 from dpbt.analysis.style import GREEN
-from dpbt.commands.errors import InputError
+from dpbt.cli.errors import InputError
 from experiments.common import aggregated
 from experiments.common.results import Line, columns, distinct, where
 from paper_figures.style import (

@@ -237,14 +237,14 @@ MUTANTS = [
     ),
     Mutant(
         "scales that follow from rows",
-        "dpbt/privacy/boundary.py",
+        "dpbt/privacy/tracing.py",
         "        if protected and ROWS in each.scale:",
         "        if False:",
         (attack("ledgers", "draws_that_lie_are_refused"),),
     ),
     Mutant(
         "sensitivities that follow from releases",
-        "dpbt/privacy/boundary.py",
+        "dpbt/privacy/tracing.py",
         "        if each.most:\n",
         "        if False:\n",
         (attack("ledgers", "draws_that_lie_are_refused"),),

@@ -100,7 +100,7 @@ CHUNKS = [
     ),
     Mutant(
         "a kept key that goes on with other trees",
-        "dpbt/commands/chunked.py",
+        "dpbt/cli/chunked.py",
         'public = public_words(pair.public_key, "")',
         'public = public_words(None, "")',
         (commands("a_key_is_of_one_public_key"),),
@@ -191,7 +191,7 @@ CHUNKS = [
     ),
     Mutant(
         "functions that are compiled on their own are not looked into",
-        "dpbt/privacy/boundary.py",
+        "dpbt/privacy/tracing.py",
         'step.primitive.name in ("jit", "pjit")',
         "False",
         (trees("stages_follow_from_what_sums_read"),),
@@ -212,14 +212,14 @@ CHUNKS = [
     ),
     Mutant(
         "a sum that follows from a draw of its own stage",
-        "dpbt/privacy/boundary.py",
+        "dpbt/privacy/tracing.py",
         "if not order or each.total & set(order[-1]):",
         "if not order:",
         (trees("stages_follow_from_what_sums_read"),),
     ),
     Mutant(
         "what a draw is told follows from rows",
-        "dpbt/privacy/boundary.py",
+        "dpbt/privacy/tracing.py",
         "if ROWS in each.told or (public",
         "if (public",
         (trees("what_is_told_of_a_draw_follows_from_no_row"),),

@@ -16,6 +16,7 @@ def of_file(test: str) -> str:
 
 
 FILTER = "dpbt/privacy/filter.py"
+FILE = "dpbt/privacy/filter_file.py"
 CHARGES = "dpbt/privacy/charges.py"
 
 COMPOSITION = [
@@ -78,7 +79,7 @@ COMPOSITION = [
     Mutant(
         "a filter that lets finite bits cost what they may",
         FILTER,
-        "if gap > self._limits.gap or tail > self._limits.tail:",
+        "if gap > limits.gap or tail > limits.tail:",
         "if False:",
         (of_filter("finite_bits_are_paid_for"),),
     ),
@@ -105,7 +106,7 @@ COMPOSITION = [
     ),
     Mutant(
         "a filter that takes another relation, other people or another number of rows",
-        FILTER,
+        CHARGES,
         "            if value != own:",
         "            if False:",
         (of_filter("recipes_that_no_sum_covers_are_refused_in_words_and_cost_nothing"),),
@@ -113,7 +114,7 @@ COMPOSITION = [
     Mutant(
         "a filter that pays twice for one key",
         FILTER,
-        "if key_id is not None and key_id in {each.key_id for each in spent}:",
+        "if key is not None and release.key_id in {each.key_id for each in spent}:",
         "if False:",
         (
             of_filter("a_key_pays_for_one_fit"),
@@ -122,49 +123,49 @@ COMPOSITION = [
     ),
     Mutant(
         "a filter that everybody may read",
-        FILTER,
+        FILE,
         "os.O_WRONLY, 0o600",
         "os.O_WRONLY, 0o644",
         (of_file("only_its_owner_reads_a_new_file_and_a_crash_undoes_no_charge"),),
     ),
     Mutant(
         "a filter that a crash may undo",
-        FILTER,
+        FILE,
         "PRAGMA synchronous = EXTRA",
         "PRAGMA synchronous = OFF",
         (of_file("only_its_owner_reads_a_new_file_and_a_crash_undoes_no_charge"),),
     ),
     Mutant(
         "a filter that spends before it holds its file",
-        FILTER,
+        FILE,
         '"BEGIN IMMEDIATE" if write else "BEGIN"',
         '"SELECT 1"',
         (of_file("nobody_pays_between_reading_and_writing"),),
     ),
     Mutant(
         "a filter that is not written",
-        FILTER,
+        FILE,
         '                database.execute("INSERT INTO release (record) VALUES (?)", [record])',
         "                pass",
         (of_filter("a_budget_of_epsilon_is_spent_exactly"),),
     ),
     Mutant(
         "a filter that takes any content",
-        FILTER,
-        "            if seal != _seal(known):",
-        "            if False:",
+        FILE,
+        "            if other or seal != last:",
+        "            if other:",
         (of_file("a_damaged_file_is_refused_and_pays_for_nothing"),),
     ),
     Mutant(
         "an old copy of a filter's file",
-        FILTER,
-        "            if known[: len(self._known)] != self._known:",
-        "            if False:",
+        FILE,
+        'other = self._first not in ("", first) or known not in ("", first, *found)',
+        "other = False",
         (of_file("an_old_copy_and_another_filter_are_noticed"),),
     ),
     Mutant(
         "a filter that a forked process spends again",
-        FILTER,
+        FILE,
         "if os.getpid() != self._process:",
         "if False:",
         (of_file("a_filter_without_a_file_is_of_one_process"),),

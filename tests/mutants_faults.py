@@ -18,14 +18,14 @@ def killed(name: str) -> str:
 FAULTS = [
     Mutant(
         "a key that makes noise again for a folder that is gone",
-        "dpbt/commands/chunked.py",
+        "dpbt/cli/chunked.py",
         "        if marked and not begun:",
         "        if False:",
         (damage("a_checkpoint_whose_name_is_cut_off_does_not_go_on"),),
     ),
     Mutant(
         "releases that nothing names, and a new key for them",
-        "dpbt/commands/chunked.py",
+        "dpbt/cli/chunked.py",
         "for name in (RUN, RELEASES))",
         "for name in (RUN,))",
         (damage("releases_without_a_name_are_of_no_further_run"),),
@@ -53,7 +53,7 @@ FAULTS = [
     ),
     Mutant(
         "predictions that everybody may read",
-        "dpbt/commands/predict.py",
+        "dpbt/cli/predict.py",
         "write_whole(path, write, mode=0o600)",
         "write_whole(path, write)",
         ("tests/test_file_modes.py::test_what_is_private_is_the_owners_alone",),
@@ -88,7 +88,7 @@ FAULTS = [
     ),
     Mutant(
         "a paid model that a full disk loses",
-        "dpbt/commands/output.py",
+        "dpbt/cli/output.py",
         "            save(elsewhere)",
         "            raise error",
         (fault("a_model_that_the_disk_does_not_take_is_kept_elsewhere"),),
@@ -116,7 +116,7 @@ FAULTS = [
     ),
     Mutant(
         "a key that a kill leaves unnamed",
-        "dpbt/commands/fit.py",
+        "dpbt/cli/fit.py",
         "output.free(options, chunked.left_words(options))",
         "output.free(options)",
         (killed("a_fit_that_was_killed_is_paid_for_once_and_ends_with_the_model_of_its_key"),),

@@ -102,7 +102,7 @@ TUNING = [
     ),
     Mutant(
         "a sum composes the lines of one run of a choice",
-        "dpbt/privacy/accounting/choices.py",
+        "dpbt/privacy/accounting/ledger.py",
         '"""False: the lines are of one run, and the total is of the best of several."""\n'
         "        return False",
         '"""False: the lines are of one run, and the total is of the best of several."""\n'

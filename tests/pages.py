@@ -13,8 +13,8 @@ from typing import NamedTuple
 
 import dpbt.__main__
 import experiments.__main__
-from dpbt.commands.errors import InputError
-from dpbt.commands.options import Parser, add_commands
+from dpbt.cli.errors import InputError
+from dpbt.cli.options import Parser, add_commands
 from paper_figures.__main__ import NAMES as FIGURES
 
 ROOT = Path(__file__).parent.parent

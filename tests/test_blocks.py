@@ -177,11 +177,17 @@ def test_damage_is_found_when_it_is_read(tmp_path_factory, name, place, what):
         ({"format": "dpbt chunks"}, "not the file of a table in blocks"),
         ({"capacity": 301}, "the blocks are not those of its capacity"),
         ({"capacity": 0}, "malformed entry"),
+        ({"capacity": 2**40}, "the blocks are not those of its capacity"),
+        ({"classes": 3}, "malformed entry"),
+        ({"weighted": "no"}, "malformed entry"),
         ({"missing": [1]}, "the counts are not those of its columns"),
+        ({"domain": []}, "malformed entry"),
         ({"domain": {}}, "at least one column"),
         ({"domain": {"x": {"type": "number"}}}, "column 'x': type must be one of"),
         ({"target": {"type": "boolean"}}, "target must be"),
         ({"blocks": [[100, 7, "zqxcell"]]}, r"malformed entry: .*blocks\[0\]\[2\]"),
+        ({"blocks": [[100, "zqxcell", "0" * 64]]}, r"malformed entry: .*blocks\[0\]\[1\]"),
+        ({"blocks": [[100, 10**400, "0" * 64]]}, r"malformed entry: .*blocks\[0\]\[1\]"),
     ],
 )
 def test_another_manifest_that_is_signed_is_refused(tmp_path, change, words):

@@ -13,7 +13,7 @@ import pytest
 
 import dpbt
 from dpbt.__main__ import main
-from dpbt.commands import predict
+from dpbt.cli import predict
 from dpbt.training import passes
 
 ROOT = Path(__file__).parent.parent

@@ -18,7 +18,7 @@ import pytest
 import dpbt
 from dpbt import __main__ as command_line
 from dpbt.analysis import audit as audits
-from dpbt.commands import inputs, output
+from dpbt.cli import inputs, output
 from dpbt.data import domains, files
 from dpbt.data.templates import template
 from dpbt.privacy import keys
@@ -166,10 +166,8 @@ def of_library(name, odd):
     """(model, cells of the odd rows): what the library learns from the same rows."""
     domain, label = domains.read_domain("domain.json" if name == "class" else f"{name}.json")
     rows = files.read_csv("rows.csv", domain, label)
-    weights = {} if name == "class" else {"sample_weight": rows.weights, "most_weight": 3}
-    table = dpbt.table(
-        domain, rows.columns, rows.labels, **label.options, **weights, capacity=BOUND
-    )
+    read = {"sample_weight": rows.weights, "capacity": BOUND}
+    table = dpbt.table(domain, rows.columns, rows.labels, **label.options, **read)
     if name == "class":
         recipe = dpbt.recipes.bdpe(epsilon=5, rows=BOUND, rounds=2, depth=2, criterion="gini")
     else:

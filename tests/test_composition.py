@@ -334,9 +334,7 @@ def test_the_outputs_of_the_page_are_those_of_its_code(tmp_path, monkeypatch, ca
     `tests/experiments/test_docs.py` runs the same code with its fits, which print nothing.
     """
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(
-        dpbt.Filter, "fit", lambda budget, key, table, recipe: budget.take(recipe, key)
-    )
+    monkeypatch.setattr(dpbt, "fit", lambda key, _, recipe, filter: filter.take(recipe, key))
     found = re.findall(r"^```(\w*)\n(.*?)^```$", PAGE.read_text(), re.DOTALL | re.MULTILINE)
     printed, compared = "", 0
     for name, text in found:

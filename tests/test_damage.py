@@ -279,17 +279,6 @@ def test_a_filter_that_is_cut_off_pays_for_nothing(stopped, capsys, where):
     assert "bring back a copy that has every release" in line
 
 
-def test_files_of_a_person_are_not_taken_for_those_that_a_kill_left(files):
-    """A hidden file with a name like that of a temporary one stays."""
-    own = [Path(name) for name in (".run-abcdefgh.key", ".run-archived.key")]
-    for path in own:
-        path.write_text("mine")
-    assert moments.run("convert", 0) == 0
-    dpbt.Filter(epsilon=20, rows=400, path="filter.db")
-    assert moments.run("fit", 1) == 0
-    assert [path.read_text() for path in own] == ["mine"] * 2
-
-
 # Sources that change.
 
 

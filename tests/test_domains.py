@@ -250,8 +250,6 @@ BAD = [
     (lambda: Numeric(0, 9, cuts=(2, 1)), "cuts must be .*strictly increasing"),
     (lambda: Numeric(0, 9, cuts=4), "Numeric: cuts must be a list, got 4"),
     (lambda: Numeric(0, 9, cuts=(4, None)), "a cut must be a finite number, got None"),
-    (lambda: Numeric(0, 9, cuts=(True,)), "a cut must be a finite number, got True"),
-    (lambda: Numeric(0, 9, cuts=(HUGE,)), "a cut must be .*, got a larger one"),
     (lambda: Numeric(0, 999, cuts=range(1, 257)), "Numeric: .*256 cells.*got 257"),
     (lambda: Numeric(0, 9, bins=4, cuts=(1, 2)), "cuts make 3 bins of no other scale, got bins=4"),
     (lambda: Numeric(0, 9, cuts=(1, 2), scale="log"), "cuts make 3 bins .*scale='log' beside them"),
@@ -290,18 +288,12 @@ BAD = [
     (lambda: Label("y", target=Numeric(0, 1, scale="log", bins=4)), "low and high alone"),
     (lambda: Label("y", target=THREE, weight=WeightColumn("y", 3)), "both labels and weights"),
     (lambda: Label("y", target=THREE, weight=WeightColumn("w", 0)), "greater than 0 .*, got 0"),
-    (lambda: Label("y", target=THREE, weight=WeightColumn("w", np.inf)), "0 and finite, got inf"),
-    (lambda: Label("y", target=THREE, weight=WeightColumn("w", True)), "number.*, got True"),
-    (lambda: Label("y", target=THREE, weight=WeightColumn("w", "3")), "number.*, got '3'"),
     (lambda: Label("y", target=THREE, weight=WeightColumn("w", [3])), r"one number, got \[3\]"),
     (lambda: Label("y", target=THREE, weight=WeightColumn(3, 3)), "column must be a name"),
     (lambda: encode(DOMAIN, {"age": [1]}), r"lacks columns \['job', 'member'\]"),
     (lambda: encode(DOMAIN, {**COLUMNS, "age": [1.0]}), r"'member'\] differ"),
     (lambda: encode(X, {"x": "01"}), "'x': .*sequence of cells"),
-    (lambda: encode(X, {"x": True}), "column 'x': .*got bool"),
-    (lambda: encode(X, {"x": {True}}), "column 'x': .*got set"),
     (lambda: encode(X, {"x": np.eye(2)}), "column 'x': a column must have one dimension, got 2"),
-    (lambda: encode({"x": Numeric(0, 1)}, {"x": np.eye(2)}), "one dimension, got 2"),
     (lambda: encode({"x": "number"}, {"x": [1]}), "must be Numeric, Nominal"),
     (lambda: encode(COLUMNS, DOMAIN), "'age' must be Numeric.*, got list$"),
     (lambda: encode({}, {}), "at least one column"),
@@ -389,7 +381,8 @@ def test_every_label_from_json(read, entry, label):
     assert found == dataclasses.replace(label, weight=WeightColumn("w", 3))
     assert (label.columns, found.columns) == (("y",), ("y", "w"))
     names = {"negative", "positive"} if label.target is None else {"target"}
-    assert set(found.options) == names
+    assert set(label.options) == names
+    assert found.options == {**label.options, "most_weight": 3}
     words = {Nominal: getattr(label.target, "values", None), type(None): ("0", "1")}
     assert label.classes == words.get(type(label.target))
 
@@ -404,20 +397,15 @@ Y = {"column": "y", "positive": "1", "negative": "0"}
         ({"columns": {"x": {"type": "complex"}}}, "column 'x': type must be one of"),
         ({"columns": {"x": {"type": "numeric", "low": 0}}}, "column 'x'.*high"),
         ({"columns": {"x": {"type": ["numeric"]}}}, "column 'x': type must be one of"),
-        ({"columns": {"x": {**NUMERIC, "low": 2}}}, "column 'x'.*low must be less than high"),
         ({"columns": {"x": {**NUMERIC, "step": 1}}}, "column 'x'.*keyword argument 'step'"),
         ({"columns": {"x": {"type": "boolean", "true": True, "false": False}}}, '"true" must hold'),
         ({"columns": {"x": {"type": "nominal", "values": ["a", True]}}}, '"values" must hold'),
         ({"columns": {"x": {"type": "nominal", "values": {"a": 1}}}}, "column 'x'.*a list, got"),
-        ({"columns": {"x": {"type": "boolean", "true": "yes"}}}, "column 'x'.*word for false"),
-        ({"columns": {"x": {**NUMERIC, "bins": 5, "cuts": [0.5]}}}, "column 'x'.*got bins=5"),
-        ({"columns": {"x": {**NUMERIC, "scale": ["log"]}}}, "column 'x'.*scale must be"),
         ({"columns": {"x": {"type": "nominal", "groups": {"g": [True]}}}}, '"groups" must hold'),
         ({"rows": 100}, r"\['rows'\] beside them"),
         ({"label": {**Y, "column": ["y"]}}, "column must be a name"),
         ({"label": {**Y, "positive": True, "negative": False}}, '"positive" must hold'),
         ({"label": {**Y, "negative": None}}, "text or a number"),
-        ({"label": {**Y, "negative": "1"}}, "classes must differ"),
         ({"label": {**Y, "column": "x"}}, "the label 'x' is among the columns"),
         ({"label": {"column": "y"}}, '"label" needs column, positive and negative, or column and'),
         ({"label": {"type": "nominal", "values": ["a", "b", "c"]}}, '"label" needs column'),

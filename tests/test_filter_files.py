@@ -1,6 +1,7 @@
 """Files of filters, and filters of threads and processes."""
 
 import contextlib
+import functools
 import hashlib
 import itertools
 import json
@@ -20,8 +21,7 @@ import numpy as np
 import pytest
 
 import dpbt
-from dpbt.privacy import charges, mechanisms
-from dpbt.privacy import filter as filters
+from dpbt.privacy import charges, filter_file, mechanisms
 from dpbt.privacy.accounting import Event, Line
 from tests.filters import ROWS, book, filter_of, line, pooled
 
@@ -58,7 +58,8 @@ def edited(path, *statements):
             database.execute(*statement)
         [(terms, salt)] = database.execute("SELECT terms, salt FROM filter LIMIT 1")
         records = [each for (each,) in database.execute("SELECT record FROM release")]
-        database.execute("UPDATE filter SET seal = ?", [filters._seal((terms, salt, *records))])
+        seal = functools.reduce(filter_file.seal_of, records, filter_file.seal_of("", terms, salt))
+        database.execute("UPDATE filter SET seal = ?", [seal])
 
 
 def test_a_filter_has_no_copy():
@@ -107,7 +108,7 @@ def test_all_names_of_a_file_lead_to_one_budget(path):
 def test_only_its_owner_reads_a_new_file_and_a_crash_undoes_no_charge(path):
     budget = opened(path)
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
-    with budget._transaction() as database:
+    with budget._file._transaction() as database:
         assert database.execute("PRAGMA synchronous").fetchone() == (3,)  # EXTRA
         assert database.execute("PRAGMA journal_mode").fetchone() == ("delete",)
 
@@ -139,7 +140,7 @@ def test_a_full_disk_refuses_before_anything_is_paid(path):
 
 def die_paying(path, last):
     """Pay, and be killed before a statement; pages of the database are written before the end."""
-    connect, seen = filters._connect, itertools.count()
+    connect, seen = filter_file._connect, itertools.count()
 
     def traced(database):
         connection = connect(database)
@@ -149,7 +150,7 @@ def die_paying(path, last):
         )
         return connection
 
-    filters._connect = traced
+    filter_file._connect = traced
     quiet = book(*(line(0.05, site=f"site {number}") for number in range(200)))
     dpbt.Filter.open(path)._pay("x", charges.Charge(0.05, 0.0, 0.0), quiet)
     os._exit(0)
@@ -344,8 +345,8 @@ def test_nobody_pays_between_reading_and_writing(path, monkeypatch):
                 pay(second)
         check(budget, spent, charge)
 
-    monkeypatch.setattr(filters, "_WAIT", 0)
-    monkeypatch.setattr(filters.Filter, "_check_left", between)
+    monkeypatch.setattr(filter_file, "_WAIT", 0)
+    monkeypatch.setattr(dpbt.Filter, "_check_left", between)
     pay(first)
     assert tried
     assert second.spent == first.spent == 0.05
@@ -371,7 +372,7 @@ def test_two_filters_that_trust_their_memory_spend_twice(path, monkeypatch):
     """A planted mistake: a filter that decides by what it saw before, and not by its file."""
     opened(path)
     first, second = dpbt.Filter.open(path), dpbt.Filter.open(path)
-    monkeypatch.setattr(dpbt.Filter, "_read", lambda budget, database: [])
+    monkeypatch.setattr(filter_file.FilterFile, "_update", lambda *_, **__: None)
     pay(first, 0.7)
     pay(second, 0.7)
     monkeypatch.undo()
@@ -391,7 +392,7 @@ def test_draws_by_a_mechanism_of_ones_own_still_count(path):
     own = mechanisms.discrete_laplace._replace(name="my own")
     mine = book(Line(Event("x", own, "counts", 1.0, 2.0, "none", moved=1)), rows=ROWS)
     budget = opened(path)
-    budget._pay("x", budget._charge(mine), mine)
+    budget._pay("x", budget.terms.charge(mine), mine)
     loaded = dpbt.Filter.open(path)
     assert loaded.spent == budget.spent == pytest.approx(0.5)
     assert budget.ledger.epsilon == 0.5

@@ -169,28 +169,6 @@ def test_entries_of_wrong_types_are_refused_when_a_model_is_read(tmp_path):
     assert time.monotonic() - start < 20
 
 
-OF_TABLES = [
-    (("domain",), []),
-    (("blocks", 0), [200, "199", "0" * 64]),
-    (("blocks", 0), [200, HUGE, "0" * 64]),
-    (("blocks", 0, 2), 3),
-    (("capacity",), 2**40),
-    (("classes",), 3),
-    (("weighted",), "no"),
-]
-
-
-def test_entries_of_wrong_types_are_refused_when_a_table_is_opened(tmp_path):
-    path = table_file(tmp_path / "table")
-    content = json.loads(path.read_text())
-    assert not refused_or_answered(path, signed(content), use_table, "unchanged")
-    for where, value in OF_TABLES:
-        words = f"{where}: {value!r:.20}"
-        assert True is refused_or_answered(
-            path, signed(changed(content, where, value)), use_table, words
-        )
-
-
 # Lines of a checkpoint.
 
 

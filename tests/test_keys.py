@@ -83,26 +83,16 @@ def test_bits_children_and_folds_are_the_blocks_that_their_nonces_name():
     same(data(jax.random.fold_in(key, 2**32 - 1)), last)
 
 
-@pytest.mark.parametrize("width", [8, 16, 32])
+@pytest.mark.parametrize("width", [8, 16, 32, 64])
 def test_bits_are_the_bytes_of_their_stream(width):
     key = release_key()
-    stream = [reference_block(data(key), counter, (1, width, 0)) for counter in range(3)]
+    stream = [reference_block(data(key), counter, (1, width, 0)) for counter in range(5)]
     expected = np.concatenate(stream).astype("<u4").view(f"<u{width // 8}")
-    found = jax.random.bits(key, (3, 11), np.dtype(f"uint{width}"))
+    with jax.enable_x64(width == 64):
+        found = np.asarray(jax.random.bits(key, (3, 11), np.dtype(f"uint{width}")))
+        assert jax.random.bits(key, (0, 2), np.dtype(f"uint{width}")).shape == (0, 2)
+    assert found.dtype == np.dtype(f"uint{width}")
     np.testing.assert_array_equal(found.reshape(-1), expected[:33])
-    assert jax.random.bits(key, (0, 2), np.dtype(f"uint{width}")).shape == (0, 2)
-
-
-def test_bits_of_64_are_two_words_each():
-    key = release_key()
-    jax.config.update("jax_enable_x64", True)
-    try:
-        found = np.asarray(jax.random.bits(key, (3, 3), jnp.uint64))
-    finally:
-        jax.config.update("jax_enable_x64", False)
-    assert found.dtype == np.uint64
-    stream = [reference_block(data(key), counter, (1, 64, 0)) for counter in range(2)]
-    np.testing.assert_array_equal(found.reshape(-1), pairs(np.concatenate(stream))[:9])
 
 
 def test_no_block_serves_two_purposes(monkeypatch):
@@ -122,26 +112,6 @@ def test_no_block_serves_two_purposes(monkeypatch):
         keys._fold_in(raw, jnp.uint32(number))
     assert len(inputs) == 10 + 20 + 40 + 20 + 8
     assert len(set(inputs)) == len(inputs)
-
-
-def test_words_children_and_folds_share_nothing():
-    """Equal pairs of words among 2**14 would be chance of probability below 2**-37."""
-    key = release_key()
-    folds = jax.vmap(jax.random.fold_in, in_axes=(None, 0))(key, jnp.arange(500, dtype=jnp.uint32))
-    children = jax.random.split(key, 500)
-    seen = [
-        jax.random.bits(key, (4096,), jnp.uint32),
-        jax.lax.bitcast_convert_type(jax.random.bits(key, (2048, 4), jnp.uint8), jnp.uint32),
-        jax.lax.bitcast_convert_type(jax.random.bits(key, (2048, 2), jnp.uint16), jnp.uint32),
-        jax.random.key_data(children),
-        jax.random.key_data(folds),
-        jax.random.bits(children[0], (4096,), jnp.uint32),
-        jax.random.bits(folds[0], (4096,), jnp.uint32),
-        jax.random.key_data(jax.random.split(children[0], 100)),
-        jax.random.key_data(key),
-    ]
-    every = np.concatenate([pairs(words) for words in seen])
-    assert len(np.unique(every)) == len(every) <= 2**14
 
 
 def unpacked(words):
@@ -201,43 +171,12 @@ def test_draws_are_the_same_by_loop_vmap_map_scan_and_jit(name):
     same(jax.jit(draw)(several[1]), by_loop[1])
 
 
-def test_key_carried_by_a_scan_is_the_key_of_a_loop():
-    def step(key, _):
-        key, draw = jax.random.split(key)
-        return key, jax.random.bits(draw, (), jnp.uint32)
-
-    carried, drawn = jax.jit(lambda key: jax.lax.scan(step, key, None, length=4))(release_key())
-    key, expected = release_key(), []
-    for _ in range(4):
-        key, word = step(key, None)
-        expected.append(int(word))
-    assert drawn.tolist() == expected
-    same(carried, key)
-
-
-def test_folds_broadcast_over_keys_and_numbers():
-    several, numbers = jax.random.split(release_key(), 2), jnp.arange(3, dtype=jnp.uint32)
-    table = jax.vmap(lambda key: jax.vmap(lambda n: jax.random.fold_in(key, n))(numbers))(several)
-    for lane, number in itertools.product(range(2), range(3)):
-        same(table[lane, number], jax.random.fold_in(several[lane], number))
-
-
 def test_first_children_and_numbers_do_not_depend_on_how_many():
     key = release_key()
     same(jax.random.split(key, 3), jax.random.split(key, 10)[:3])
     same(jax.random.split(key, (2, 3)).reshape(6), jax.random.split(key, 6))
     same(jax.random.bits(key, (5,), jnp.uint8), jax.random.bits(key, (500,), jnp.uint8)[:5])
     assert jax.random.split(key, 0).shape == (0,)
-
-
-def test_large_split_under_jit_gives_distinct_children():
-    """Equal halves of 100,000 keys would be chance of probability below 1e-8."""
-    children = jax.jit(lambda key: jax.random.split(key, 100_000))(release_key())
-    words = data(children)
-    assert words.shape == (100_000, 8)
-    assert len(np.unique(pairs(words))) == 400_000
-    last = reference_block(data(release_key()), 49_999, (2, 0, 0))[8:]
-    np.testing.assert_array_equal(words[-1], last)
 
 
 def test_partitionable_threefry_changes_nothing():

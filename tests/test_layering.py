@@ -39,7 +39,7 @@ def test_rooms_import_in_no_circle():
 
 
 LOW = {"data", "learners", "privacy"}
-HIGH = {"analysis", "boosting", "chunked", "commands", "recipes", "sklearn", "sweeps", "tuning"}
+HIGH = {"analysis", "boosting", "chunked", "cli", "recipes", "sklearn", "sweeps", "tuning"}
 
 
 def test_what_reads_private_rows_imports_nothing_that_uses_it():

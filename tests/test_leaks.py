@@ -112,9 +112,8 @@ def test_unprotected_alpha_breaks_the_tight_claim():
     table, more = alpha_leak_tables()
 
     def ratio(recipe):
-        release = jax.jit(dpbt.boost)(jax.random.key(0), table, recipe).transcript
-        rounds = {**release.rounds, "split_0": jnp.zeros_like(release.rounds["split_0"])}
-        release = release._replace(rounds=rounds)
+        shapes = jax.eval_shape(dpbt.boost, jax.random.key(0), table, recipe).transcript
+        release = jax.tree.map(lambda array: jnp.zeros(array.shape, array.dtype), shapes)
         found = jax.jit(boosting.step_divergences)(release, table, more, recipe)["split_1"].pure
         return float(found[0] * recipe.budget.noise["split"])
 
@@ -182,14 +181,7 @@ def test_forgotten_factor_under_replace_one_is_caught():
         jax.random.key(0), audit.label_flips(table), wrong, transcripts=20, steps=True
     )
     assert found.step_ratio["leaf"] == pytest.approx(2.0, rel=1e-3)
-    assert found.largest_loss > found.claimed_epsilon
-    right = recipes.bdpe(
-        epsilon=2.0, rows=8, rounds=1, depth=1, alpha=0.0, beta_tree=0.1, relation="replace_one"
-    )
-    honest = audit.audit(
-        jax.random.key(0), audit.label_flips(table), right, transcripts=20, steps=True
-    )
-    assert max(honest.step_ratio.values()) <= 1.002
+    assert found.largest_loss > found.claimed_epsilon  # the right one is in tests/test_contract.py
 
 
 COLUMN = {"x": domains.Numeric(0, 1, bins=20)}
@@ -414,21 +406,6 @@ def test_a_program_must_name_each_draw_once_and_replay_must_match():
         boundary.replayed(once, more, view)
 
 
-def test_audits_refuse_what_they_cannot_judge():
-    table = random_table(0, 5, 2)
-    with pytest.raises(ValueError, match="no neighbours"):
-        audit.neighbours(table, REPLACE_ONE)
-    with pytest.raises(ValueError, match="candidates must be"):
-        audit.neighbours(table, ADD_REMOVE, (np.zeros((1, 3), np.uint8), np.zeros(1, bool)))
-    with pytest.raises(ValueError, match=r"candidates must be uint8\[C, 2\]"):
-        audit.neighbours(table, ADD_REMOVE, (np.zeros((1, 2), bool), np.zeros(1, bool)))
-    near = audit.neighbours(table, ADD_REMOVE, (np.zeros((1, 2), np.uint8), np.zeros(1, bool)))
-    with pytest.raises(ValueError, match="more rows than the recipe is for, 5"):
-        audit.audit(jax.random.key(0), near, recipes.bdpe(epsilon=1.0, rows=5), 1)
-    with pytest.raises(ValueError, match="admits"):
-        audit.whole_domain({f"x{k}": domains.Numeric(0, 1) for k in range(5)})
-
-
 def test_whole_domains_are_all_distinct_rows_of_a_domain():
     domain = {
         "x": domains.Numeric(0, 1, bins=3, missing=True),
@@ -449,6 +426,9 @@ def test_odd_input_of_audits_is_refused_in_one_line():
     near = audit.neighbours(table, "add_remove")
     row = np.asarray(table.cells)[:1], np.array([True])
     sizes = {"rows": 4, "splits": 2, "restarts": 1, "sweeps": 1}
+    wide, bits = ((np.zeros((1, k), dtype), row[1]) for k, dtype in ((3, np.uint8), (2, bool)))
+    more = audit.neighbours(random_table(0, rows=8, splits=2), "add_remove")
+    large = {f"x{k}": domains.Numeric(0, 1) for k in range(5)}
 
     def search(chosen=recipe, **changes):
         return lambda: audit.search(key, chosen, **{**sizes, **changes})
@@ -461,6 +441,11 @@ def test_odd_input_of_audits_is_refused_in_one_line():
         (lambda: audit.neighbours(table, "replace_one", row, [(9, 0)]), "pairs must hold"),
         (lambda: audit.neighbours(table, "replace_one", row, [(0, 1)]), "pairs must hold"),
         (lambda: audit.neighbours(table, "replace_one", row, [(0, -1)]), "pairs must hold"),
+        (lambda: audit.neighbours(table, "add_remove", wide), r"must be uint8\[C, 2\]"),
+        (lambda: audit.neighbours(table, "add_remove", bits), r"must be uint8\[C, 2\]"),
+        (lambda: audit.neighbours(table, REPLACE_ONE), "no neighbours"),
+        (lambda: audit.audit(key, more, recipe, 1), "more rows than the recipe is for, 7"),
+        (lambda: audit.whole_domain(large), "admits"),
         (lambda: audit.label_flips(None), "expected a table"),
         (lambda: audit.audit(key, near, recipe, 0), "transcripts must be an integer of at least 1"),
         (lambda: audit.audit(key, near, recipe, 1.5), "transcripts must be an integer"),

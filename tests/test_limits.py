@@ -8,7 +8,7 @@ import pytest
 import dpbt
 from dpbt import recipes
 from dpbt.__main__ import main
-from dpbt.commands import errors
+from dpbt.cli import errors
 from dpbt.data.domains import Boolean, Numeric
 from dpbt.recipes import named
 from dpbt.sklearn import PrivateBoostingClassifier

@@ -280,19 +280,13 @@ def test_an_odd_row_has_no_values(name, watch):
     assert found_in(watch.said) == []
 
 
-def test_rows_are_read_by_position_whatever_their_labels(watch):
-    assert_read_by_position(odd.GOOD, watch)
-
-
-def test_rows_of_pandas_are_read_by_position(watch):
-    assert_read_by_position([odd.of_pandas([0.5, 0.25])] * 3, watch)
-
-
-def assert_read_by_position(rows, watch):
+@pytest.mark.parametrize("pandas", [False, True])
+def test_rows_are_read_by_position_whatever_their_labels(watch, pandas):
+    given = [odd.of_pandas([0.5, 0.25])] * 3 if pandas else odd.GOOD
     for width in (2, None):
-        found = watch(lambda width=width: rows_of(rows, width))
+        found = watch(lambda width=width: rows_of(given, width))
         assert_silent(watch)
-        assert [found.column(j) for j in (0, 1)] == [[0.5] * len(rows), [0.25] * len(rows)]
+        assert [found.column(j) for j in (0, 1)] == [[0.5] * len(given), [0.25] * len(given)]
 
 
 def test_estimators_predict_odd_rows(watch):

@@ -9,7 +9,7 @@ import pytest
 
 import dpbt
 from dpbt import onnx as graphs
-from tests.test_saving import DOMAIN, MADE, TARGETS, fitted, raw_rows
+from tests.test_saving import DOMAIN, EVERY, fitted, raw_rows
 
 installed = all(importlib.util.find_spec(name) for name in ("onnx", "onnxruntime"))
 needs_onnx = pytest.mark.skipif(not installed, reason="the extra onnx is not installed")
@@ -17,7 +17,7 @@ needs_onnx = pytest.mark.skipif(not installed, reason="the extra onnx is not ins
 
 @needs_onnx
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("name", MADE)
+@pytest.mark.parametrize("name", EVERY)
 def test_a_graph_gives_what_the_saved_model_gives(name, tmp_path):
     import onnxruntime
 
@@ -25,53 +25,33 @@ def test_a_graph_gives_what_the_saved_model_gives(name, tmp_path):
     model = dpbt.load(tmp_path / "m.json")
     graphs.export(model, tmp_path / "m.onnx")
     session = onnxruntime.InferenceSession(tmp_path / "m.onnx")
-    columns = raw_rows(9, 300)
-    rows = model.encode(columns)
+    rows, texts = model.encode(raw_rows(9, 300)), session.get_modelmeta().custom_metadata_map
     names = [output.name for output in session.get_outputs()]
     found = dict(zip(names, session.run(None, {"rows": rows}), strict=True))
-
-    expected = model.decision_function(rows)
-    assert np.ptp(expected) > 0
-    np.testing.assert_allclose(found["score"], expected, rtol=1e-6, atol=1e-6)
-    clear = np.abs(expected) > 1e-5
-    np.testing.assert_array_equal(found["positive"][clear], expected[clear] > 0)
-    if model.about.probability is None:
-        assert "probability" not in found
-    else:
-        probability = model.predict_proba(columns)[:, 1]
-        np.testing.assert_allclose(found["probability"], probability, rtol=2e-6, atol=1e-6)
-    assert session.get_modelmeta().custom_metadata_map["statement"] == model.kept.statement
-    assert session.run(None, {"rows": rows[:0]})[0].shape == (0,)
-
-
-@needs_onnx
-@pytest.mark.parametrize("name", TARGETS)
-def test_graphs_of_several_classes_and_of_numbers(name, tmp_path):
-    import onnxruntime
-
-    fitted(name).save(tmp_path / "m.json", domain=DOMAIN)
-    model = dpbt.load(tmp_path / "m.json")
-    graphs.export(model, tmp_path / "m.onnx")
-    session = onnxruntime.InferenceSession(tmp_path / "m.onnx")
-    rows = model.encode(raw_rows(9, 300))
-    names = [output.name for output in session.get_outputs()]
-    found = dict(zip(names, session.run(None, {"rows": rows}), strict=True))
-    score = model.decision_function(rows)
+    score, several = model.decision_function(rows), name == "several"
+    assert np.ptp(score) > 0
     np.testing.assert_allclose(found["score"], score, rtol=1e-6, atol=1e-6)
-    texts = session.get_modelmeta().custom_metadata_map
+    assert texts["statement"] == model.kept.statement
+    assert session.run(None, {"rows": rows[:0]})[0].shape == ((0, 3) if several else (0,))
     if name == "number":
         assert names == ["score", "number"]
         np.testing.assert_allclose(found["number"], model.predict(rows), rtol=1e-6, atol=1e-5)
-        assert "classes" not in texts
         return
-    assert names == ["score", "class", "probability"]
-    np.testing.assert_allclose(found["probability"], model.predict_proba(rows), atol=1e-6)
-    first, second = np.sort(score, axis=1)[:, :-3:-1].T
-    clear = first - second > 1e-5
-    classes = json.loads(texts["classes"])
+    if several:
+        first, second = np.sort(score, axis=1)[:, :-3:-1].T
+        clear, classes = first - second > 1e-5, json.loads(texts["classes"])
+        said = [classes[k] for k in found["class"][clear]]
+    else:
+        clear = np.abs(score) > 1e-5
+        said = found["positive"][clear].tolist()
     assert clear.mean() > 0.9
-    assert [classes[k] for k in found["class"][clear]] == model.predict(rows)[clear].tolist()
-    assert session.run(None, {"rows": rows[:0]})[0].shape == (0, 3)
+    assert said == model.predict(rows)[clear].tolist()
+    assert ("probability" in found) == (model.about.probability is not None)
+    if "probability" in found:
+        expected = model.predict_proba(rows)
+        np.testing.assert_allclose(
+            found["probability"], expected if several else expected[:, 1], rtol=2e-6, atol=1e-6
+        )
 
 
 def test_what_is_no_model_is_refused(tmp_path, monkeypatch):

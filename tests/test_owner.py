@@ -12,8 +12,8 @@ import pytest
 
 import dpbt
 from dpbt.__main__ import main
-from dpbt.commands import check
-from dpbt.commands.errors import InputError
+from dpbt.cli import check
+from dpbt.cli.errors import InputError
 from dpbt.data import owner
 from dpbt.data.domains import Boolean, Label, Nominal, Numeric, WeightColumn, read_domain
 

@@ -225,7 +225,7 @@ def test_arguments_in_another_order_are_refused_by_name(table):
             with pytest.raises(ValueError, match=r"expected a recipe, as dpbt.recipes makes it"):
                 fit(key, table, wrong)
     with pytest.raises(ValueError, match="memory must be greater than 0, got 0"):
-        dpbt.fit(key, table, forest, key, memory=0)
+        dpbt.fit(key, table, forest, jax.random.key(1), memory=0)
     for wrong in (None, table):
         with pytest.raises(ValueError, match=r"expected a transcript"):
             dpbt.replay(wrong, table, recipe)

@@ -87,3 +87,21 @@ def test_rows_to_predict_are_not_shown_either(watch):
             watch(lambda predict=predict, rows=rows: predict(rows))
             assert isinstance(watch.error, ValueError)
             assert found_in(watch.said) == []
+
+
+@pytest.mark.parametrize("name", ["epsilon", "rows", "rounds"])
+@pytest.mark.parametrize("over", [jax.jit, jax.vmap])
+def test_a_recipe_is_built_outside_of_jit_and_vmap(over, name):
+    numbers = {"epsilon": 1.0, "rows": 100, "rounds": 2}
+
+    def made(number):
+        return recipes.bdpe(**{**numbers, name: number}).rows
+
+    with pytest.raises(ValueError, match=f"^{name} is traced.*outside of jit and vmap"):
+        over(made)(np.array([1, 2], np.int32))
+
+
+def test_a_fit_runs_outside_of_jit_and_vmap():
+    for over, what in ((jax.vmap, jax.random.split(KEY, 2)), (jax.jit, KEY)):
+        with pytest.raises(ValueError, match=r"map dpbt\.boost over keys, tables and recipes"):
+            over(lambda key: dpbt.fit(key, ZEROS, SMALL).intercept)(what)

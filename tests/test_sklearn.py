@@ -12,6 +12,7 @@ from pathlib import Path
 import jax
 import numpy as np
 import pytest
+from joblib import Parallel, delayed
 from scipy import sparse
 from sklearn.base import clone
 from sklearn.ensemble import BaggingClassifier
@@ -104,49 +105,51 @@ def test_it_learns_what_the_library_learns(rows):
     assert estimator.explain() == dpbt.explain(model, domain)
 
 
-@pytest.mark.parametrize("cls", [PrivateBoostingClassifier, PrivateForestClassifier])
-@pytest.mark.parametrize(
-    ("missing", "words"),
-    [
-        ("epsilon", "epsilon must be stated"),
-        ("rows", "rows must be stated.*never read off X"),
-        ("domain", "dpbt.domains.template.*never read it off the rows"),
-    ],
-)
-def test_what_must_be_stated(cls, missing, words, rows):
-    stated = {"epsilon": 1.0, "rows": 64, "domain": Numeric(0, 1)}
-    with pytest.raises(ValueError, match=words):
-        cls(**(stated | {missing: None})).fit(*rows)
+REFUSED = [
+    ({"epsilon": None}, "epsilon must be stated"),
+    ({"rows": None}, "rows must be stated.*never read off X"),
+    ({"domain": None}, "dpbt.domains.template.*never read it off the rows"),
+    ({"epsilon": -1.0}, "epsilon must be greater than 0"),
+    ({"rows": 10.5}, "rows must be whole numbers"),
+    ({"rows": 20}, "X has more rows than rows=20"),
+    ({"relation": "replace_one"}, "room for fewer than rows=64"),
+    ({"relation": "near"}, "relation must be one of"),
+    ({"domain": [1, 2]}, "got list"),
+    ({"domain": {"a": Numeric(0, 1)}}, "X has 2 columns, and the domain declares 1"),
+    ({"domain": "nowhere.json"}, "nowhere.json"),
+    ({"classes": (0,)}, "classes must be two or more"),
+    ({"classes": (0, 1, 1)}, "classes must be two or more distinct"),
+    ({"classes": (1, 1)}, "classes must be two or more distinct"),
+    ({"classes": (0, "1")}, "classes must be two or more distinct"),
+    ({"classes": ("no", "yes")}, "classes are words and y holds numbers"),
+    ({"classes": {0, 1}}, "classes must be two or more distinct"),
+    ({"recipe": "random_forest"}, "recipe must be one of"),
+    ({"recipe": SMALL(epsilon=1.0, rows=64, domain=DOMAIN)}, "recipe must be one of"),
+    ({"recipe": lambda **options: options}, "recipe must return"),
+    ({"recipe": functools.partial(SMALL, step=[0.1, 0.2])}, "recipe must return one setting"),
+    ({"random_state": "seed"}, "seed"),
+    ({"random_state": np.random.default_rng(0)}, "Generator"),
+]
 
 
-@pytest.mark.parametrize(
-    ("options", "words"),
-    [
-        ({"epsilon": -1.0}, "epsilon must be greater than 0"),
-        ({"rows": 10.5}, "rows must be whole numbers"),
-        ({"rows": 20}, "X has more rows than rows=20"),
-        ({"relation": "replace_one"}, "room for fewer than rows=64"),
-        ({"relation": "near"}, "relation must be one of"),
-        ({"domain": [1, 2]}, "got list"),
-        ({"domain": {"a": Numeric(0, 1)}}, "X has 2 columns, and the domain declares 1"),
-        ({"domain": "nowhere.json"}, "nowhere.json"),
-        ({"classes": (0,)}, "classes must be two or more"),
-        ({"classes": (0, 1, 1)}, "classes must be two or more distinct"),
-        ({"classes": (1, 1)}, "classes must be two or more distinct"),
-        ({"classes": (0, "1")}, "classes must be two or more distinct"),
-        ({"classes": ("no", "yes")}, "classes are words and y holds numbers"),
-        ({"classes": {0, 1}}, "classes must be two or more distinct"),
-        ({"recipe": "random_forest"}, "recipe must be one of"),
-        ({"recipe": SMALL(epsilon=1.0, rows=64, domain=DOMAIN)}, "recipe must be one of"),
-        ({"recipe": lambda **options: options}, "recipe must return"),
-        ({"recipe": functools.partial(SMALL, step=[0.1, 0.2])}, "recipe must return one setting"),
-        ({"random_state": "seed"}, "seed"),
-        ({"random_state": np.random.default_rng(0)}, "Generator"),
-    ],
-)
-def test_public_mistakes_are_refused_by_name(options, words, rows):
-    with pytest.raises((ValueError, OSError), match=words):
-        boosting(**options).fit(*rows)
+def test_public_mistakes_are_refused_by_name(rows):
+    X, y = rows
+    for options, words in REFUSED:
+        with pytest.raises((ValueError, OSError), match=words):
+            boosting(**options).fit(X, y)
+    frame = Frame({"a": X[:, 0]})
+    frame.columns = ["a", "a"]
+    for given, labels, words in (
+        (frame, y, "distinct names"),
+        (X, y[:-1], "same length"),
+        (X, None, "target y is None"),
+        (X, np.ones((50, 2)), "one column of labels"),
+        (X, Frame({"a": y, "b": y}), "one column of labels"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            boosting().fit(given, labels)
+    with pytest.raises(ValueError, match="random trees"):
+        forest(recipe=SMALL).fit(X, y)
 
 
 @pytest.mark.slow  # compiles a choice
@@ -163,47 +166,25 @@ def test_a_tuned_estimator_pays_for_its_choice(rows):
         forest(recipe="tuned").fit(*rows)
 
 
-def test_forests_take_recipes_of_forests(rows):
-    with pytest.raises(ValueError, match="random trees"):
-        forest(recipe=SMALL).fit(*rows)
+NO_TABLES = [
+    (sparse.csr_matrix(np.ones((3, 2))), TypeError, "X must be dense, got a sparse matrix"),
+    (np.ones(3), ValueError, "Expected 2D array"),
+    (np.ones((3, 2, 2)), ValueError, "Expected 2D array"),
+    ([1, 2, 3], ValueError, "Expected 2D array"),
+    ("text", ValueError, "Expected 2D array"),
+    ({"a": [1]}, ValueError, "Expected 2D array"),
+    ([[1, 2], [1]], ValueError, "one width"),
+    ([], ValueError, "one width"),
+    (np.ones((3, 0)), ValueError, "0 feature"),
+    (np.ones((3, 2), complex), ValueError, "Complex data not supported"),
+    (type("Empty", (Frame,), {"__len__": lambda self: 3})({}), ValueError, "0 feature"),
+]
 
 
-@pytest.mark.parametrize(
-    ("X", "kind", "words"),
-    [
-        (sparse.csr_matrix(np.ones((3, 2))), TypeError, "X must be dense, got a sparse matrix"),
-        (np.ones(3), ValueError, "Expected 2D array"),
-        (np.ones((3, 2, 2)), ValueError, "Expected 2D array"),
-        ([1, 2, 3], ValueError, "Expected 2D array"),
-        ("text", ValueError, "Expected 2D array"),
-        ({"a": [1]}, ValueError, "Expected 2D array"),
-        ([[1, 2], [1]], ValueError, "one width"),
-        ([], ValueError, "one width"),
-        (np.ones((3, 0)), ValueError, "0 feature"),
-        (np.ones((3, 2), complex), ValueError, "Complex data not supported"),
-        (Frame({}), ValueError, "0 feature"),
-    ],
-)
-def test_what_is_no_table_is_refused(X, kind, words):
-    if isinstance(X, Frame):
-        X = type("Empty", (Frame,), {"__len__": lambda self: 3})({})
-    with pytest.raises(kind, match=words):
-        boosting().fit(X, np.array([0, 1, 1]))
-
-
-def test_two_columns_of_one_name_are_refused(rows):
-    frame = Frame({"a": rows[0][:, 0]})
-    frame.columns = ["a", "a"]
-    with pytest.raises(ValueError, match="distinct names"):
-        boosting().fit(frame, rows[1])
-
-
-def test_labels_of_another_length(rows):
-    X, y = rows
-    with pytest.raises(ValueError, match="same length"):
-        boosting().fit(X, y[:-1])
-    with pytest.raises(ValueError, match="target y is None"):
-        boosting().fit(X, None)
+def test_what_is_no_table_is_refused():
+    for X, kind, words in NO_TABLES:
+        with pytest.raises(kind, match=words):
+            boosting().fit(X, np.array([0, 1, 1]))
 
 
 def test_a_row_of_another_width_has_no_values(rows):
@@ -220,15 +201,6 @@ def test_a_row_of_another_width_has_no_values(rows):
     assert estimator.predict([]).shape == (0,)
 
 
-def test_no_rows_and_one_row_are_rows(rows):
-    X, y = rows
-    for count in (0, 1):
-        estimator = boosting().fit(X[:count], y[:count])
-        assert estimator.predict(X).shape == (50,)
-        assert estimator.predict(X[:count]).shape == (count,)
-        assert estimator.predict_proba(X[:0]).shape == (0, 2)
-
-
 def test_no_shape_shows_the_number_of_rows(rows, monkeypatch):
     X, y = rows
     tables = []
@@ -239,7 +211,11 @@ def test_no_shape_shows_the_number_of_rows(rows, monkeypatch):
         return learn(key, table, *others)
 
     monkeypatch.setattr("dpbt.sklearn.base.fit", watched)
-    models = [boosting(rows=60).fit(X[:count], y[:count]).model_ for count in (0, 50)]
+    fitted = [boosting(rows=60).fit(X[:count], y[:count]) for count in (0, 50)]
+    models = [estimator.model_ for estimator in fitted]
+    for count in (0, 1, 50):
+        assert fitted[0].predict(X[:count]).shape == (count,)
+        assert fitted[0].predict_proba(X[:count]).shape == (count, 2)
     for pair in (models, tables):
         one, two = ([leaf.shape for leaf in jax.tree.leaves(tree)] for tree in pair)
         assert one == two
@@ -296,9 +272,6 @@ def test_labels_as_a_column(rows):
     X, y = rows
     for labels in (y[:, None], Frame({"label": y})):
         with pytest.warns(DataConversionWarning, match="column-vector"):
-            boosting(classes=(0, 1)).fit(X, labels)
-    for labels in (np.ones((50, 2)), Frame({"a": y, "b": y})):
-        with pytest.raises(ValueError, match="one column of labels"):
             boosting(classes=(0, 1)).fit(X, labels)
 
 
@@ -358,10 +331,6 @@ def test_a_pickled_estimator_is_the_same(make, rows):
         assert str(again.ledger_) == str(estimator.ledger_)
         assert again.epsilon == 1.0
     assert not hasattr(pickle.loads(pickle.dumps(make())), "model_")
-
-
-def test_a_pickle_of_another_recipe_is_refused(rows):
-    estimator = boosting().fit(*rows)
     estimator._made["epsilon"] = 19.0
     with pytest.raises(ValueError, match="make another recipe"):
         pickle.loads(pickle.dumps(estimator))
@@ -382,22 +351,29 @@ def test_a_pickle_holds_no_key_and_nothing_of_a_rows_length(make, rows):
     assert not hasattr(pickle.loads(pickle.dumps(estimator)), "owner_report_")
 
 
-def test_a_failed_fit_leaves_the_earlier_model(rows):
-    X, y = rows
-    estimator = boosting().fit(X, y)
-    score = estimator.decision_function(X)
-    with pytest.raises(ValueError, match="more rows"):
-        estimator.fit(np.ones((65, 5)), np.ones(65, int))
-    np.testing.assert_array_equal(estimator.decision_function(X), score)
-
-
 def test_a_second_fit_is_a_model_of_its_own(rows):
     X, y = rows
     estimator = boosting().fit(X, y)
     first = estimator.decision_function(X)
+    with pytest.raises(ValueError, match="more rows"):
+        estimator.fit(np.ones((65, 5)), np.ones(65, int))
+    np.testing.assert_array_equal(estimator.decision_function(X), first)
     assert np.any(estimator.fit(X, y).decision_function(X) != first)  # a fresh key
-    estimator.fit(np.c_[X, X], y)
-    assert estimator.n_features_in_ == 4
+    assert estimator.fit(np.c_[X, X], y).n_features_in_ == 4
+
+
+def test_estimators_fit_in_threads(rows):
+    """They give what they give one after another."""
+    made = [make(random_state=seed) for make in (boosting, forest) for seed in (1, 2)]
+
+    def scores(estimator):
+        return clone(estimator).fit(*rows).decision_function(rows[0])
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        apart = list(map(scores, made))
+        together = Parallel(n_jobs=4, backend="threading")(map(delayed(scores), made))
+    np.testing.assert_array_equal(together, apart)
 
 
 def test_a_number_makes_a_research_key_and_warns(rows):
@@ -429,21 +405,19 @@ def test_cross_validation_warns_once_that_selecting_is_a_release(rows):
     with pytest.warns(RepeatedReleaseWarning):
         BaggingClassifier(boosting(most_weight=3), n_estimators=2).fit(X, y)
 
+    # The number of a clone reaches another process.
+    original = boosting()
+    _, second, third = (pickle.loads(pickle.dumps(clone(original))) for _ in range(3))
+    with pytest.warns(RepeatedReleaseWarning):
+        second.fit(X, y)
+    third.fit(X, y)
+
 
 def test_one_fit_in_a_pipeline_does_not_warn(rows):
     X, y = rows
     pipeline = clone(make_pipeline(FunctionTransformer(np.abs), boosting()))
     assert pipeline.fit(X, y).score(X, y) > 0.6
     boosting().fit(X, y).fit(X, y)
-
-
-def test_the_number_of_a_clone_reaches_another_process(rows):
-    estimator = boosting()
-    clones = [pickle.loads(pickle.dumps(clone(estimator))) for _ in range(3)]
-    clones[0].fit(*rows)
-    with pytest.warns(RepeatedReleaseWarning):
-        clones[1].fit(*rows)
-    clones[2].fit(*rows)
 
 
 def test_frames_of_pandas_and_set_output(rows):

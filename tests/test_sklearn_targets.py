@@ -85,10 +85,8 @@ def test_words_of_classes_are_sorted_and_a_label_beyond_them_is_absent(rows):
     estimator = several(classes=("top", "mid", "low")).fit(X, words)
     assert estimator.classes_.tolist() == ["low", "mid", "top"]
     assert estimator.score(X[3:], words[3:]) > 0.5
-    for labels, classes in ((y.astype(float), (2, 0, 1)), (10 * y, (10.0, 20.0, 0.0))):
-        estimator = several(classes=classes).fit(X, labels)
-        assert estimator.classes_.tolist() == sorted(classes)
-        assert estimator.score(X, labels) > 0.5
+    estimator = several(classes=(10.0, 20.0, 0.0)).fit(X, 10 * y)
+    assert estimator.classes_.tolist() == [0, 10, 20]
 
 
 def test_numbers_are_learned_as_the_library_learns_them(rows):
@@ -111,16 +109,15 @@ def test_numbers_are_learned_as_the_library_learns_them(rows):
     assert beyond.max() <= 14
 
 
-@pytest.mark.parametrize("weight", [2.0, 1.0, 0.5, 0.0])
-def test_weights_need_a_public_bound_whatever_they_are(weight, rows):
+def test_weights_need_a_public_bound_whatever_they_are(rows):
     X, classes, numbers = rows
-    own = np.full(50, weight)
-    for make, y in ((several, classes), (two, classes % 2), (number, numbers)):
-        with pytest.raises(ValueError, match="sample_weight needs most_weight, a public bound"):
-            make().fit(X, y, sample_weight=own)
-    columns = {"a": X[:, 0], "b": X[:, 1]}
-    with pytest.raises(ValueError, match="sample_weight needs most_weight"):
-        dpbt.table(DOMAIN, columns, classes == 1, sample_weight=own)
+    for own in (np.full(50, weight) for weight in (2.0, 1.0, 0.5, 0.0)):
+        for make, y in ((several, classes), (two, classes % 2), (number, numbers)):
+            with pytest.raises(ValueError, match="sample_weight needs most_weight, a public bound"):
+                make().fit(X, y, sample_weight=own)
+        columns = {"a": X[:, 0], "b": X[:, 1]}
+        with pytest.raises(ValueError, match="sample_weight needs most_weight"):
+            dpbt.table(DOMAIN, columns, classes == 1, sample_weight=own)
 
 
 @pytest.fixture
@@ -154,43 +151,43 @@ def test_weights_of_classes_are_those_of_their_rows(rows, one_noise):
     assert np.any(unlike != by_row.decision_function(X))
 
 
-@pytest.mark.parametrize(
-    ("estimator", "words"),
-    [
-        (several(recipe="bdpe"), "'bdpe' learns two classes alone; 'auto' and 'oblivious_boost'"),
-        (number(recipe="lazybb_rules"), "'lazybb_rules' learns two classes alone"),
-        (
-            PrivateForestClassifier(**(STATED | {"recipe": "rf_l", "classes": (0, 1, 2)})),
-            "'rf_l' l",
-        ),
-        (two(recipe="bdpe", monotone={"a": 1}), "'bdpe' takes no monotone columns"),
-        (several(recipe="tuned"), "'tuned' learns two classes alone; 'auto' and 'oblivious_boost'"),
-        (number(recipe="tuned"), "'tuned' learns two classes alone"),
-        (two(recipe="tuned", monotone={"a": 1}), "'tuned' takes no monotone columns"),
-        (two(recipe="tuned", class_weight={0: 1, 1: 0.5}), "takes no weights of rows or of"),
-        (number(recipe="other"), "recipe must be one of .*'halfspace_boost', 'tuned'"),
-        (forest(recipe="tuned"), r"recipe must be one of \['random_forest', 'rf_l', 'rf_e'\]"),
-        (several(monotone={"a": 1}), "several classes"),
-        (two(monotone={"c": 1}), "monotone names 'c', which is no column"),
-        (two(rows_per_person=0), "rows_per_person"),
-        (
-            two(recipe=lambda epsilon, delta, rows, relation: 1, rows_per_person=2),
-            "takes no rows_p",
-        ),
-        (several(class_weight="balanced"), "not read off the labels, as their counts are private"),
-        (several(class_weight={0: 1}), r"a weight for each of \['0', '1', '2'\]"),
-        (two(most_weight=0), "most_weight must be greater than 0 and finite, got 0"),
-        (number(target_range=None), "target_range must be stated: the public"),
-        (number(target_range=(3, 1)), "target_range must be"),
-        (number(target_range=5), "target_range must be"),
-        (number(target_range=(0, float("inf"))), "target_range must be"),
-        (several(classes=("a", "b", "c")), "classes are words and y holds numbers"),
-        (several(classes=tuple(range(257))), "256"),
-    ],
-)
-def test_what_is_refused_in_words(estimator, words, rows):
-    with pytest.raises(ValueError, match=words):
-        estimator.fit(rows[0], rows[1])
+REFUSED = [
+    (several(recipe="bdpe"), "'bdpe' learns two classes alone; 'auto' and 'oblivious_boost'"),
+    (number(recipe="lazybb_rules"), "'lazybb_rules' learns two classes alone"),
+    (
+        PrivateForestClassifier(**(STATED | {"recipe": "rf_l", "classes": (0, 1, 2)})),
+        "'rf_l' l",
+    ),
+    (two(recipe="bdpe", monotone={"a": 1}), "'bdpe' takes no monotone columns"),
+    (several(recipe="tuned"), "'tuned' learns two classes alone; 'auto' and 'oblivious_boost'"),
+    (number(recipe="tuned"), "'tuned' learns two classes alone"),
+    (two(recipe="tuned", monotone={"a": 1}), "'tuned' takes no monotone columns"),
+    (two(recipe="tuned", class_weight={0: 1, 1: 0.5}), "takes no weights of rows or of"),
+    (number(recipe="other"), "recipe must be one of .*'halfspace_boost', 'tuned'"),
+    (forest(recipe="tuned"), r"recipe must be one of \['random_forest', 'rf_l', 'rf_e'\]"),
+    (several(monotone={"a": 1}), "several classes"),
+    (two(monotone={"c": 1}), "monotone names 'c', which is no column"),
+    (two(rows_per_person=0), "rows_per_person"),
+    (
+        two(recipe=lambda epsilon, delta, rows, relation: 1, rows_per_person=2),
+        "takes no rows_p",
+    ),
+    (several(class_weight="balanced"), "not read off the labels, as their counts are private"),
+    (several(class_weight={0: 1}), r"a weight for each of \['0', '1', '2'\]"),
+    (two(most_weight=0), "most_weight must be a positive finite number, got 0"),
+    (number(target_range=None), "target_range must be stated: the public"),
+    (number(target_range=(3, 1)), "target_range must be"),
+    (number(target_range=5), "target_range must be"),
+    (number(target_range=(0, float("inf"))), "target_range must be"),
+    (several(classes=("a", "b", "c")), "classes are words and y holds numbers"),
+    (several(classes=tuple(range(257))), "256"),
+]
+
+
+def test_what_is_refused_in_words(rows):
+    for estimator, words in REFUSED:
+        with pytest.raises(ValueError, match=words):
+            estimator.fit(rows[0], rows[1])
 
 
 def test_recipes_that_take_no_weights_refuse_them_in_words(rows):

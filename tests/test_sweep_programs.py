@@ -22,7 +22,7 @@ def rounds_and_depth(rows, depth, rounds):
     return recipes.bdpe(rows=rows, rounds=rounds, depth=depth, epsilon=1.0, alpha=1.0)
 
 
-def test_programs_of_a_structure_are_given_back(tmp_path, monkeypatch):
+def test_programs_of_a_structure_are_given_back(tmp_path, monkeypatch, idle):
     """Thousands of pieces of compiled code in one process would abort it."""
     made, alive, evaluator = [], [], runner._evaluator
 
@@ -62,7 +62,7 @@ def test_a_program_is_traced_once(tmp_path, monkeypatch):
     assert traced.count("round") <= 2 * 2  # once for the bytes of a lane, and once for the program
 
 
-def test_a_failure_of_a_later_structure_stops_an_earlier_one(tmp_path, monkeypatch):
+def test_a_failure_of_a_later_structure_stops_an_earlier_one(tmp_path, monkeypatch, idle):
     """Otherwise a full disk would be told of after the longest structure."""
     save, failed, late = runner._save, threading.Event(), []
 
@@ -82,7 +82,7 @@ def test_a_failure_of_a_later_structure_stops_an_earlier_one(tmp_path, monkeypat
     assert len(late) == 1
 
 
-def test_batches_of_a_structure_that_is_alone_run_side_by_side(tmp_path, monkeypatch):
+def test_batches_of_a_structure_that_is_alone_run_side_by_side(tmp_path, monkeypatch, idle):
     """And the results are those of batches that ran one after the other."""
     sweep = plan.Sweep("own", rounds_and_depth, {"depth": (1,), "rounds": (1, 2)})
     with monkeypatch.context() as patch:
@@ -107,7 +107,7 @@ def test_batches_of_a_structure_that_is_alone_run_side_by_side(tmp_path, monkeyp
         np.testing.assert_array_equal(column, two[name])
 
 
-def test_a_caller_with_settings_of_jax_goes_on_with_a_folder_of_one_without(tmp_path):
+def test_a_caller_with_settings_of_jax_goes_on_with_a_folder_of_one_without(tmp_path, idle):
     """So batches are cut alike for one thread and for two."""
     sweep = plan.Sweep("own", one_depth, {"depth": (1,)}, repeats=70)
 
@@ -122,7 +122,7 @@ def test_a_caller_with_settings_of_jax_goes_on_with_a_folder_of_one_without(tmp_
     assert report.reused + report.fits == 70 * len(task.train)
 
 
-def test_contexts_of_the_caller_hold(tmp_path):
+def test_contexts_of_the_caller_hold(tmp_path, idle):
     """Threads of a pool have no contexts of JAX but the defaults."""
     seen = []
 

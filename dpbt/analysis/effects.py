@@ -189,12 +189,7 @@ Scorer = Callable[[np.ndarray], np.ndarray]
 
 def _scorer(model: Model, of: str) -> Scorer:
     ask = models.decision_function if of == "score" else models.predict_proba
-
-    def score(rows: np.ndarray) -> np.ndarray:
-        starts = range(0, len(rows), _CHUNK)
-        return np.concatenate([np.asarray(ask(model, rows[k : k + _CHUNK])) for k in starts])
-
-    return lambda rows: score(rows).astype(np.float64)
+    return lambda rows: np.asarray(ask(model, rows)).astype(np.float64)
 
 
 def _every_row(cells: Sequence[int]) -> np.ndarray:

@@ -338,26 +338,20 @@ def open_folder(folder: str | Path) -> BlockTable:
     content = own(path, path.read_bytes(), FORMAT, VERSION, what, AGAIN)
     try:
         manifest = decode(Manifest, content, "the manifest")
-        return _opened(folder, manifest)
+        columns = manifest.domain.items()
+        domain = {name: domains.column_from_json(name, entry) for name, entry in columns}
+        domains.check(domain)
+        target = None
+        if manifest.target is not None:
+            target = targets.check(domains.column_from_json("target", manifest.target))
+        capacity, rows = manifest.capacity, [block.rows for block in manifest.blocks]
+        each = manifest.rows_per_block
+        if len(rows) != -(-capacity // each) or rows != sizes(capacity, each):
+            raise ValueError("the blocks are not those of its capacity")
+        if not len(domain) < len(manifest.missing) == len(manifest.constant) <= len(domain) + 2:
+            raise ValueError("the counts are not those of its columns")
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from error
-
-
-def _opened(folder: Path, manifest: Manifest) -> BlockTable:
-    """The table of a manifest; ValueError without the name of the file."""
-    domain = {
-        name: domains.column_from_json(name, entry) for name, entry in manifest.domain.items()
-    }
-    domains.check(domain)
-    target = None
-    if manifest.target is not None:
-        target = targets.check(domains.column_from_json("target", manifest.target))
-    capacity, each = manifest.capacity, manifest.rows_per_block
-    rows = [block.rows for block in manifest.blocks]
-    if len(rows) != -(-capacity // each) or rows != sizes(capacity, each):
-        raise ValueError("the blocks are not those of its capacity")
-    if not len(domain) < len(manifest.missing) == len(manifest.constant) <= len(domain) + 2:
-        raise ValueError("the counts are not those of its columns")
     return BlockTable(folder, manifest, domain, target, capacity)
 
 

@@ -58,9 +58,8 @@ def convert_file(
         ImportError: for a Parquet file, if pyarrow is not installed.
         OSError: if a file cannot be read or written.
     """
-    most = None if label.weight is None else label.weight.most
     rows = _rows_of_file(as_path("path", path), domain, label)
-    return convert(rows, domain, folder, **label.options, most_weight=most, **options)
+    return convert(rows, domain, folder, **label.options, **options)
 
 
 def _rows_of_file(path: Path, domain: Domain, label: Label) -> Iterator[RawRows]:
@@ -273,11 +272,13 @@ def _in_blocks(
         if block is None:
             width, dtype = min(each, capacity or each), str(part.target.dtype)
             block = blocks.room(len(part.cells), width, dtype, part.weight is not None)
-        for start, stop in _cuts(count, filled, each):
+        start = 0
+        while start < count:
+            stop = min(count, start + each - filled)
             for mine, given in zip(block, part, strict=True):
                 if mine is not None and given is not None:
                     mine[..., filled : filled + stop - start] = given[..., start:stop]
-            filled += stop - start
+            start, filled = stop, filled + stop - start
             if filled == each:
                 yield block
                 filled = 0
@@ -292,15 +293,6 @@ def _in_blocks(
                 array[..., filled:] = 0
         yield block.first(rows)
         filled = 0
-
-
-def _cuts(count: int, filled: int, each: int) -> Iterator[tuple[int, int]]:
-    """Where a part of so many rows is cut, in a block that has `filled` of `each` rows."""
-    start = 0
-    while start < count:
-        stop = min(count, start + each - filled)
-        yield start, stop
-        start, filled = stop, 0
 
 
 def _write(folder: Path, number: int, rows: Rows) -> Block:

@@ -254,8 +254,9 @@ def _declaration(content: object) -> tuple[Domain, Label]:
     Raises:
         ValueError: saying what is wrong.
     """
-    columns = content.get("columns") if isinstance(content, dict) else None
-    if not isinstance(content, dict) or not isinstance(columns, dict) or not columns:
+    content = content if isinstance(content, dict) else {}
+    columns = content.get("columns")
+    if not isinstance(columns, dict) or not columns:
         raise ValueError('expected an object with "columns" and "label"')
     if unknown := sorted(set(content) - {"columns", "label", "weight"}):
         raise ValueError(f'expected "columns" and "label" alone, got {unknown} beside them')

@@ -261,9 +261,8 @@ class Nominal:
     def cell_of(self) -> dict[str, int]:
         """The cell of each listed value and of each group."""
         cell = {name: number for number, name in enumerate(self.names)}
-        for name, members in self.groups.items():
-            cell |= dict.fromkeys(members, cell[name])
-        return cell
+        members = {value: cell[name] for name, values in self.groups.items() for value in values}
+        return cell | members
 
     @property
     def cells(self) -> int:
@@ -489,9 +488,8 @@ def _words(name: str, values: object) -> tuple[str, ...]:
     Raises:
         ValueError: naming the list if it is no list, or saying which value is no word.
     """
-    return tuple(
-        cells.declared(value, "Nominal: a listed value") for value in _listed(name, values)
-    )
+    given = _listed(name, values)
+    return tuple(cells.declared(value, "Nominal: a listed value") for value in given)
 
 
 def _grouped(given: object) -> dict[str, tuple[str, ...]]:
@@ -506,13 +504,11 @@ def _grouped(given: object) -> dict[str, tuple[str, ...]]:
     names = [cells.declared(name, "Nominal: the name of a group") for name in given]
     if len(set(names)) < len(names):
         raise ValueError(f"Nominal: groups must have distinct names, got {names}")
-    members = [
-        _words(f"Nominal: group {name!r}", listed)
-        for name, listed in zip(names, given.values(), strict=True)
-    ]
-    if not all(members):
+    listed = zip(names, given.values(), strict=True)
+    groups = {name: _words(f"Nominal: group {name!r}", values) for name, values in listed}
+    if not all(groups.values()):
         raise ValueError("Nominal: a group must hold at least one value")
-    seen = list(itertools.chain(*members))
+    seen = list(itertools.chain(*groups.values()))
     if twice := sorted({value for value in seen if seen.count(value) > 1}):
         raise ValueError(f"Nominal: a value must be in at most one group, and {twice} are in two")
-    return dict(zip(names, members, strict=True))
+    return groups

@@ -104,11 +104,6 @@ class Counts(NamedTuple):
 
     __repr__ = without_values
 
-    @classmethod
-    def none(cls, count: int) -> "Counts":
-        """Those of no rows."""
-        return cls(0, np.zeros(count, np.int64), np.zeros((count, CELLS), bool))
-
     def joined(self, other: "Counts") -> "Counts":
         """Those of two tables."""
         return Counts(self.rows + other.rows, self.missing + other.missing, self.seen | other.seen)
@@ -134,11 +129,9 @@ def encoded(domain: Domain, labels: Labels, given: RawRows) -> tuple[Rows, Count
     pairs.append((_tenths(target), ~present))
     if given.sample_weight is not None and weight is not None:
         pairs.append((_tenths(weight), weight == 0))
-    counts = Counts.none(len(pairs))._replace(rows=count)
-    for column, (cells, missing) in enumerate(pairs):
-        counts.missing[column] = np.count_nonzero(missing)
-        counts.seen[column, cells[~missing]] = True
-    return rows, counts
+    missing = np.array([np.count_nonzero(none) for _, none in pairs])
+    seen = [np.bincount(cells[~none], minlength=CELLS) > 0 for cells, none in pairs]
+    return rows, Counts(count, missing, np.stack(seen))
 
 
 def _tenths(values: np.ndarray) -> np.ndarray:
@@ -158,9 +151,9 @@ def report(domain: Domain, label: Label, blocks: Iterable[Columns]) -> OwnerRepo
     Raises:
         ValueError: as `domains.encode`.
     """
-    most = None if label.weight is None else label.weight.most
-    labels = Labels.declared(**label.options, most_weight=most)
-    counts = Counts.none(len(domain) + len(label.columns))
+    labels = Labels.declared(**label.options)
+    nothing: Columns = {name: [] for name in (*domain, *label.columns)}
+    counts = encoded(domain, labels, raw_rows(label, nothing))[1]
     for block in blocks:
         counts = counts.joined(encoded(domain, labels, raw_rows(label, block))[1])
     return _reported(domain, label, counts.rows, counts.missing.tolist(), counts.constant)

@@ -133,10 +133,11 @@ class Label:
 
     @property
     def options(self) -> dict[str, Any]:
-        """What `dpbt.table` is told of the labels."""
+        """What `dpbt.table` is told of the labels, and of the bound on weights."""
+        found: dict[str, Any] = {"target": self.target}
         if self.target is None:
-            return {"negative": self.negative, "positive": self.positive}
-        return {"target": self.target}
+            found = {"negative": self.negative, "positive": self.positive}
+        return found if self.weight is None else {**found, "most_weight": self.weight.most}
 
     @property
     def columns(self) -> tuple[str, ...]:

@@ -16,7 +16,7 @@ program reads is a `View`. `draws.run` runs it, and each function here is an ans
   is made of these alone, so that every line prices the draw that runs. It follows from no row.
 - `public_draws` samples public randomness alone, which follows from no row either.
 - `sums` gives the sums over some rows, for a table that is read in parts. `totals` draws once from
-  the sums over all rows, and `stages` says which sums one pass over the rows can serve.
+  the sums over all rows, and `tracing.stages` says which sums one pass over the rows can serve.
 
 So an audit exercises the very code that ran. What the program returns is ignored.
 """
@@ -24,7 +24,7 @@ So an audit exercises the very code that ran. What the program returns is ignore
 import dataclasses
 import itertools
 import math
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any, NamedTuple
 
 import jax
@@ -60,9 +60,6 @@ Draw = draws.Draw
 Request = draws.Request
 Total = draws.Total
 site_key = draws.site_key
-
-Stages = tuple[tuple[str, ...], ...]
-"""The sites of draws from sums, in their order; a stage's sums follow from earlier stages alone."""
 
 
 class Site(NamedTuple):
@@ -246,7 +243,8 @@ def describe(
 def public_draws(program: Program, public_key: Array, view: View) -> Release:
     """The sites of public randomness, as `sample` draws them of any rows under this public key.
 
-    All other draws give zeros. `stages` refuses a program in which a public draw follows from them.
+    All other draws give zeros. `tracing.stages` refuses a program in which a public draw follows
+    from them.
     """
     sites: Release = {}
 
@@ -269,7 +267,7 @@ def sums(program: Program, wanted: tuple[str, ...], given: Given, view: View) ->
     no sum of this stage depends.
 
     Args:
-        program: a program with `stages`.
+        program: a program with `tracing.stages`.
         wanted: the sites of one of its stages.
         given: what the sums follow from.
         view: some rows, and what is public.
@@ -289,7 +287,7 @@ def sums(program: Program, wanted: tuple[str, ...], given: Given, view: View) ->
             own = site_key(given.key, ask.site)
             return mechanism.at(own, value_of(value), ask.scale, given.place)
         if ask.site in wanted:
-            assert isinstance(value, Total)  # as `stages` says
+            assert isinstance(value, Total)  # as `tracing.stages` says
             found[ask.site] = value.parts
         return given.sites[ask.site] if ask.site in given.sites else zeros_of(mechanism, value)
 
@@ -313,207 +311,6 @@ def _check_shared(ask: Request, given: Array) -> None:
 def _for_places(mechanism: Mechanism) -> bool:
     """Whether a draw is for places of the table, and reads no row."""
     return mechanism.at is not None and not mechanism.price.reads_rows
-
-
-class Follows(NamedTuple):
-    """What a draw asks for, and the names that each part of it follows from.
-
-    A name is a site, `ROWS`, or `EARLIER` for what was released before the program runs, and for
-    the number of the round.
-
-    Attributes:
-        ask: the draw.
-        total: the names of its sum; of its value where it is no `Total`.
-        told: those of what `Total.after` reads, and of the scale.
-        scale: those of the scale.
-        most: those of the largest sensitivity.
-    """
-
-    ask: Request
-    total: set[str]
-    told: set[str]
-    scale: set[str]
-    most: set[str]
-
-
-ROWS, EARLIER = "the private rows", "earlier releases"
-
-
-def follows(
-    program: Program, make: Callable[..., View], private: Any, public: tuple[Any, ...] = ()
-) -> list[Follows]:
-    """What each draw follows from, read off the traced program; nothing runs.
-
-    Args:
-        program: the private program.
-        make: (private arrays, *public) -> what the program reads.
-        private: the arrays of one absent row, or their shapes.
-        public: what else `make` reads, such as the numbers of a budget, or their shapes.
-    """
-    # The draws in their order, the shapes of their outputs, and what was released earlier.
-    asks: list[Request] = []
-
-    def asked(private: Any, *public: Any) -> tuple[Release, Any]:
-        zeros: Release = {}
-
-        def answer(ask: Request) -> Array:
-            asks.append(ask._replace(value=_of_shapes(ask.value)))
-            zeros[ask.site] = zeros_of(ask.mechanism, ask.value)
-            return zeros[ask.site]
-
-        view = make(private, *public)
-        run(program, answer, view)
-        return zeros, None if view.public is None else _earlier(view.public)
-
-    zeros, earlier = jax.eval_shape(asked, private, *public)
-
-    # What the draws ask for, as a function of all of these.
-    def parts(outputs: Release, private: Any, earlier: Any, public: tuple[Any, ...]) -> list[Any]:
-        found: list[Any] = []
-
-        def answer(ask: Request) -> Array:
-            value, told = ask.value, ()
-            if isinstance(value, Total):
-                value, told = value.parts, value.told
-            read = value, (told, ask.scale), ask.scale, ask.at_most
-            found.append(jax.tree.map(jnp.asarray, read))
-            return outputs[ask.site]
-
-        view = make(private, *public)
-        if earlier is not None:
-            view = view._replace(public=view.public._replace(**earlier))
-        run(program, answer, view)
-        return found
-
-    traced, shapes = jax.make_jaxpr(parts, return_shape=True)(zeros, private, earlier, public)
-    names = [{name} for name in sorted(zeros)]
-    names += [{ROWS}] * len(jax.tree.leaves(private))
-    names += [{EARLIER}] * len(jax.tree.leaves(earlier))
-    names += [set()] * len(jax.tree.leaves(public))
-    outputs = iter(_follows(traced.jaxpr, names))
-    return [
-        Follows(ask, *(_together(outputs, part) for part in own))
-        for ask, own in zip(asks, shapes, strict=True)
-    ]
-
-
-def _earlier(public: Public) -> dict[str, Any]:
-    """What of a round's public numbers follows from earlier releases, or is the round's number."""
-    known = {name: getattr(public, name) for name in ("cap", "prologue", "round", "unit")}
-    return jax.tree.map(jnp.asarray, known)
-
-
-def _of_shapes(value: Value | Total) -> Value | Total:
-    """A value without what it holds."""
-    if isinstance(value, Total):
-        return Total(jax.eval_shape(lambda: value.parts), value.after)
-    return jax.eval_shape(lambda: value)
-
-
-def _together(outputs: Iterator[set[str]], part: Any) -> set[str]:
-    """The names that the arrays of a part follow from, which are next among the outputs."""
-    return set().union(*(next(outputs) for _ in jax.tree.leaves(part)))
-
-
-def check_prices(found: list[Follows], *, protected: bool = True) -> None:
-    """Refuse a draw whose price follows from rows or from what was released.
-
-    Args:
-        found: the draws of a program.
-        protected: whether no scale may follow from rows; a paper's calibration may say otherwise.
-
-    Raises:
-        ValueError: naming the draw and what it follows from.
-    """
-    for each in found:
-        site, mechanism = each.ask.site, each.ask.mechanism
-        if not mechanism.price.reads_rows:
-            if ROWS in each.total | each.scale:
-                raise ValueError(f"the draw {site!r} is public, and follows from the private rows")
-            continue
-        if each.most:
-            raise ValueError(
-                f"the sensitivity of the draw {site!r} follows from {sorted(each.most)}: state "
-                "at_most, the largest it may be, which is public"
-            )
-        if protected and ROWS in each.scale:
-            raise ValueError(f"the scale of the draw {site!r} follows from the private rows")
-        if each.ask.own_scale and each.scale:
-            raise ValueError(
-                f"the scale of the draw {site!r} follows from {sorted(each.scale)}, so nothing "
-                "says what it costs; state its sensitivity and leave the scale to the budget"
-            )
-
-
-def stages(found: list[Follows]) -> Stages:
-    """Which draws from sums one pass over a table in parts can serve, in their order.
-
-    A sum may follow from draws of earlier stages. Draws are made in the order of the program,
-    because what one asks for besides its sum may follow from all draws before it, and never from
-    rows.
-
-    Args:
-        found: the draws of a program.
-
-    Raises:
-        ValueError: for a draw that reads rows and is of no `Total`, or by a mechanism that has no
-            draw from large totals. Also for sums that are not int32, for a draw whose scale or
-            `Total.told` follows from rows, and for public randomness that follows from what was
-            drawn from them.
-    """
-    for each in found:
-        _check_sum(each.ask)
-    summed = {each.ask.site for each in found if each.ask.mechanism.price.reads_rows}
-    order: list[list[str]] = []
-    for each in found:
-        site, public = each.ask.site, each.ask.site not in summed
-        if ROWS in each.told or (public and (each.total | each.told) & summed):
-            names = sorted((each.total | each.told) - {EARLIER})
-            raise ValueError(
-                f"what the draw {site!r} asks for follows from {names}, and is worked out before "
-                "rows are read"
-            )
-        if public:
-            continue
-        if not order or each.total & set(order[-1]):
-            order.append([])
-        order[-1].append(site)
-    return tuple(map(tuple, order))
-
-
-def _check_sum(ask: Request) -> None:
-    """Refuse a draw that reads rows and cannot be made from sums over parts of them.
-
-    Raises:
-        ValueError: as `stages`.
-    """
-    site, mechanism, value = ask[:3]
-    if not mechanism.price.reads_rows:
-        return
-    if not isinstance(value, Total):
-        raise ValueError(f"the draw {site!r} is of no boundary.Total, so it has no sums")
-    if mechanism.wide is None and not mechanism.selects:
-        raise ValueError(f"{mechanism.name} has no draw from large totals, as {site!r} needs")
-    kinds = {str(leaf.dtype) for leaf in jax.tree.leaves(value.parts)}
-    if kinds != {"int32"}:
-        raise ValueError(f"the sum of the draw {site!r} must be int32, got {sorted(kinds)}")
-
-
-def _follows(traced: Any, inputs: list[set[str]]) -> list[set[str]]:
-    """The names that each output of a traced program may follow from, by those of its inputs.
-
-    Functions that are compiled on their own are looked into; of loops and branches each output may
-    follow from each input.
-    """
-    known = dict(zip(map(id, traced.invars), inputs, strict=True))
-    for step in traced.eqns:
-        read = [known.get(id(entry), set()) for entry in step.invars]
-        inner = step.params.get("jaxpr") if step.primitive.name in ("jit", "pjit") else None
-        each = [set().union(*read)] * len(step.outvars)
-        if inner is not None:
-            each = _follows(inner.jaxpr, read)
-        known |= dict(zip(map(id, step.outvars), each, strict=True))
-    return [known.get(id(entry), set()) for entry in traced.outvars]
 
 
 def weak_learner(

@@ -14,15 +14,18 @@ delta has no such sum. It would have to be computed from all costs at the end, a
 follows from releases could break it.
 """
 
+import functools
 import math
 from collections.abc import Callable, Iterable
 from fractions import Fraction
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import msgspec
 import numpy as np
 
-from dpbt.formats import Number
+from dpbt.base import relation_name
+from dpbt.formats import Fraction as Share
+from dpbt.formats import Number, Rows, RowsOfPerson
 from dpbt.privacy.accounting import Ledger, Line, gdp_epsilon, gdp_mu, zcdp_epsilon
 from dpbt.privacy.measures import MEASURES
 from dpbt.validate import one_of
@@ -70,6 +73,70 @@ class Charge(msgspec.Struct, frozen=True):
     tail: Number
 
 
+class Total(NamedTuple):
+    """Exact sums of charges.
+
+    Attributes:
+        cost, gap, tail: as `Charge`.
+    """
+
+    cost: Fraction
+    gap: Fraction
+    tail: Fraction
+
+
+class Terms(msgspec.Struct, frozen=True):
+    """What a filter is for; fixed when it is opened, and a record of its file.
+
+    Attributes:
+        epsilon: of all releases together.
+        delta: of all releases together.
+        rows: the public bound on the number of rows, or under replace_one their public number.
+        relation: the name of the neighbouring relation.
+        rows_per_person: the most rows that one person has.
+        measure: one of `MEASURES`.
+    """
+
+    epsilon: Number
+    delta: Share
+    rows: Rows
+    relation: Literal["add_remove", "replace_one"]
+    rows_per_person: RowsOfPerson
+    measure: Literal["epsilon", "rho", "mu"]
+
+    @property
+    def unit(self) -> str:
+        """The name of what is added up."""
+        return "mu^2" if self.measure == "mu" else self.measure
+
+    @property
+    def limits(self) -> Limits:
+        """What all releases together may cost; ValueError as `limits`."""
+        return limits(self.measure, self.epsilon, self.delta)
+
+    def charge(self, ledger: Ledger) -> Charge:
+        """What a release with this ledger costs.
+
+        Raises:
+            ValueError: for another relation, or another number of rows or of rows a person. Also as
+                `charge`.
+        """
+        found = {
+            "relation": relation_name(ledger.relation),
+            "rows": ledger.rows,
+            "rows_per_person": ledger.rows_per_person,
+        }
+        for name, value in found.items():
+            own = getattr(self, name)
+            if value != own:
+                raise ValueError(
+                    f"the filter is for {name}={own}, and the recipe for {value}; all recipes of a "
+                    f"filter have its {name}"
+                )
+        return charge(self.measure, self.limits, ledger)
+
+
+@functools.cache
 def limits(measure: str, epsilon: float, delta: float) -> Limits:
     """The limits of a budget that keep all releases together (epsilon, delta)-DP.
 
@@ -176,14 +243,14 @@ def _check_countable(measure: str, ledger: Ledger) -> None:
             raise ValueError(f"the draws {', '.join(sites)} {words}")
 
 
-def total(charges: Iterable[Charge]) -> tuple[Fraction, Fraction, Fraction]:
-    """(cost, gap, tail): the exact sums."""
+def total(charges: Iterable[Charge]) -> Total:
+    """The exact sums of charges."""
     cost, gap, tail = Fraction(0), Fraction(0), Fraction(0)
     for each in charges:
         cost += Fraction(each.cost)
         gap += Fraction(each.gap)
         tail += Fraction(each.tail)
-    return cost, gap, tail
+    return Total(cost, gap, tail)
 
 
 def epsilon_of(measure: str, cost: float, delta: float) -> float:

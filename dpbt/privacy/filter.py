@@ -9,104 +9,28 @@ What is fitted next, and whether anything is, may follow from the models before.
 and why it may be, is in `charges`.
 """
 
-import contextlib
-import errno
-import hashlib
-import hmac
-import os
-import secrets
-import sqlite3
-import threading
-import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from fractions import Fraction
 from pathlib import Path
-from typing import Any, Literal, NoReturn, Self
+from typing import Any, NoReturn, Self
 
 import jax
-import msgspec
 import numpy as np
 
 from dpbt.base import ADD_REMOVE, MOST_CHUNKED_ROWS, Array, Recipe, Relation, relation_name
 from dpbt.base import relation as to_relation
-from dpbt.formats import Digits, LedgerRecord, Number, Rows, RowsOfPerson, decode
-from dpbt.formats import Fraction as Share
 from dpbt.privacy import accounting, charges, keys, pricing
 from dpbt.privacy.accounting import Ledger
-from dpbt.privacy.charges import Charge
+from dpbt.privacy.charges import Charge, Terms
+from dpbt.privacy.filter_file import FilterFile, Release
 from dpbt.privacy.measures import MEASURES
 from dpbt.validate import as_path, floats, positive, shown, warn_of_delta, whole
-
-TABLES = (
-    "CREATE TABLE filter (terms TEXT NOT NULL, salt TEXT NOT NULL, seal TEXT NOT NULL)",
-    "CREATE TABLE release (number INTEGER PRIMARY KEY, record TEXT NOT NULL)",
-)
-"""The tables of a filter's file: its terms, and what it paid for.
-
-The salt is 256 random bits, under which keys are hashed. The seal is the SHA-256 of all else. It
-finds accidents and is no signature: whoever edits a file can compute another one.
-"""
-
-VERSION = 1
-"""Of the tables, in `PRAGMA user_version`."""
-
-RESTORE = (
-    "bring back a copy that has every release, or open a filter of what the releases left of the "
-    "budget"
-)
-"""What to do about a file that is damaged."""
-
-_WAIT = 60
-"""How many seconds to wait until no other process holds the file."""
 
 _CLOSE = 1e-6
 """How far below the cost that was asked for a recipe may cost, as a share of it."""
 
 _STEPS = 12
 """Most recipes that are built in search of one of a cost."""
-
-
-class Terms(msgspec.Struct, frozen=True):
-    """What a filter is for; fixed when it is opened.
-
-    Attributes:
-        epsilon: of all releases together.
-        delta: of all releases together.
-        rows: the public bound on the number of rows, or under replace_one their public number.
-        relation: the name of the neighbouring relation.
-        rows_per_person: the most rows that one person has.
-        measure: one of `MEASURES`.
-    """
-
-    epsilon: Number
-    delta: Share
-    rows: Rows
-    relation: Literal["add_remove", "replace_one"]
-    rows_per_person: RowsOfPerson
-    measure: Literal["epsilon", "rho", "mu"]
-
-    @property
-    def unit(self) -> str:
-        """The name of what is added up."""
-        return "mu^2" if self.measure == "mu" else self.measure
-
-
-class Release(msgspec.Struct, frozen=True):
-    """One release that a filter paid for.
-
-    Attributes:
-        name: of the recipe.
-        charge: what it costs.
-        key_id: the salted hash of its key; None if the filter was not given the key.
-        run_id: that of the run of a checkpoint that it pays for; None if there is none.
-        ledger: of the recipe.
-    """
-
-    name: str
-    charge: Charge
-    key_id: Digits | None
-    run_id: Digits | None
-    ledger: LedgerRecord
 
 
 class Filter:
@@ -180,23 +104,10 @@ class Filter:
         people = whole("rows_per_person", rows_per_person)
         near: Any = relation_name(to_relation(relation))
         chosen: Any = measure or ("rho" if delta else "epsilon")
-        self._begin(path)
-        self.terms = Terms(epsilon, delta, bound, near, people, chosen)
-        self._limits = charges.limits(chosen, epsilon, delta)
+        terms = Terms(epsilon, delta, bound, near, people, chosen)
+        _ = terms.limits  # for a measure that does not go with the delta
         warn_of_delta(delta, bound)
-
-        with contextlib.ExitStack() as undone:
-            if self._path is not None:
-                _create(self._path)
-                undone.callback(self._path.unlink)
-            known = (_json(self.terms), secrets.token_hex(32))
-            with self._transaction(write=True) as database:
-                for table in TABLES:
-                    database.execute(table)
-                database.execute(f"PRAGMA user_version = {VERSION}")
-                database.execute("INSERT INTO filter VALUES (?, ?, ?)", (*known, _seal(known)))
-            undone.pop_all()
-        self._known = known
+        self._keep(FilterFile(None if path is None else _absolute(path), terms))
 
     @classmethod
     def open(cls, path: str | Path) -> Self:
@@ -207,34 +118,27 @@ class Filter:
             OSError: if the file cannot be read.
         """
         opened = cls.__new__(cls)
-        opened._begin(path)
-        opened._current()
+        opened._keep(FilterFile(_absolute(path)))
         return opened
 
-    def _begin(self, path: str | Path | None) -> None:
-        """A filter of which nothing is known but where it is."""
-        self._path = None if path is None else as_path("path", path).absolute()
-        self._lock, self._process = threading.RLock(), os.getpid()
-        self._known: tuple[str, ...] = ()  # terms, salt and releases, as last seen
-        self._ledgers: dict[str, Ledger] = {}  # of releases that this process paid for
-        if self._path is None:
-            self._memory = _connect(":memory:")
-            weakref.finalize(self, self._memory.close)
+    def _keep(self, file: FilterFile) -> None:
+        self._file, self.terms = file, file.terms
+        self._ledgers: dict[str, Ledger] = {}  # of releases that this process paid for, by seal
 
     @property
     def budget(self) -> float:
         """What all releases together may cost: epsilon, rho or mu^2."""
-        return charges.float_below(self._limits.cost)
+        return charges.float_below(self.terms.limits.cost)
 
     @property
     def spent(self) -> float:
         """What the releases so far cost, rounded up: epsilon, rho or mu^2."""
-        return charges.float_above(self._limits.cost - self._left(self._current()))
+        return charges.float_above(self.terms.limits.cost - self._left())
 
     @property
     def remaining(self) -> float:
         """What is left of the budget, rounded down: epsilon, rho or mu^2."""
-        return charges.float_below(self._left(self._current()))
+        return charges.float_below(self._left())
 
     @property
     def ledger(self) -> Ledger:
@@ -247,27 +151,24 @@ class Filter:
             ValueError: for draws by a mechanism of its user's own that another process paid for.
                 No file keeps their price.
         """
+        releases = [
+            self._ledgers.get(seal) or accounting.of_record(release.ledger)
+            for seal, release in self._file.read().items()
+        ]
         terms = self.terms
-        with self._lock:
-            releases = list(zip(self._current(), self._known[2:], strict=True))
         if releases:
-            ledgers = [
-                self._ledgers.get(record) or accounting.of_record(release.ledger)
-                for release, record in releases
-            ]
-            return accounting.composed(ledgers, terms.delta)
-        relation = to_relation(terms.relation)
-        people = terms.rows_per_person
+            return accounting.composed(releases, terms.delta)
+        relation, people = to_relation(terms.relation), terms.rows_per_person
         return Ledger(relation, (), terms.delta, rows=terms.rows, rows_per_person=people)
 
     def words(self) -> str:
         """What is left, in words."""
-        return self._words(self._current())
+        return self._words(self._left())
 
     def has_paid_for(self, key: Array, run: str | None = None) -> bool:
         """Whether it paid for a release under a key: for any, or for the run that is named."""
-        key_id, run_id = self._id(_words(key)), None if run is None else self._id(run.encode())
-        of_key = [each for each in self._current() if each.key_id == key_id]
+        key_id, run_id = self._ids(key, run)
+        of_key = [each for each in self._file.read().values() if each.key_id == key_id]
         return any(run_id in (None, each.run_id) for each in of_key)
 
     def check(self, recipe: Recipe) -> None:
@@ -277,9 +178,9 @@ class Filter:
             ValueError: as `take`.
             OSError: as `take`.
         """
-        charge = self._charge(_ledger(recipe))
-        with self._transaction(write=True) as database:
-            self._check_left(self._read(database), charge)
+        charge = self.terms.charge(_ledger(recipe))
+        with self._file.paying() as (spent, _):
+            self._check_left(spent, charge)
 
     def take(self, recipe: Recipe, key: Array | None = None, run: str | None = None) -> Recipe:
         """Pay for one fit of a recipe, and return it. A second fit needs a second payment.
@@ -299,7 +200,7 @@ class Filter:
             OSError: if the file cannot be written. Then nothing is handed out.
         """
         ledger = _ledger(recipe, key)
-        self._pay(recipe.name, self._charge(ledger), ledger, key, run)
+        self._pay(recipe.name, self.terms.charge(ledger), ledger, key, run)
         return recipe
 
     def _pay(
@@ -315,23 +216,25 @@ class Filter:
         Raises:
             ValueError: if it is too much, or its key is one of a release before.
         """
-        key_id = None if key is None else self._id(_words(key))
-        run_id = None if run is None else self._id(run.encode())
-        release = Release(name, charge, key_id, run_id, accounting.to_record(ledger))
-        record = _json(release)
-        with self._lock:
-            with self._transaction(write=True) as database:
-                spent = self._read(database)
-                self._check_left(spent, charge)
-                if key_id is not None and key_id in {each.key_id for each in spent}:
-                    raise ValueError(
-                        "the filter paid for a release under this key before, and two under one "
-                        "key share their noise; give each fit a key of its own"
-                    )
-                known = (*self._known, record)
-                database.execute("INSERT INTO release (record) VALUES (?)", [record])
-                database.execute("UPDATE filter SET seal = ?", [_seal(known)])
-            self._known, self._ledgers[record] = known, ledger
+        ids = self._ids(key, run)
+        release = Release(name, charge, *ids, accounting.to_record(ledger))
+        with self._file.paying() as (spent, add):
+            self._check_left(spent, charge)
+            if key is not None and release.key_id in {each.key_id for each in spent}:
+                raise ValueError(
+                    "the filter paid for a release under this key before, and two under one key "
+                    "share their noise; give each fit a key of its own"
+                )
+            seal = add(release)
+        self._ledgers[seal] = ledger
+
+    def _ids(self, key: Array | None, run: str | None) -> tuple[str | None, str | None]:
+        """The salted hashes of a key and of the name of a run; None for None."""
+        words = None if key is None else np.asarray(jax.random.key_data(key)).astype("<u4")
+        return (
+            None if words is None else self._file.id_of(words.tobytes()),
+            None if run is None else self._file.id_of(run.encode()),
+        )
 
     def paying(self, recipe: Recipe, key: Array) -> Callable[[str | None], None]:
         """What a fit in blocks calls before it draws: it pays, and once for a run that goes on.
@@ -374,7 +277,7 @@ class Filter:
         }
         if given := sorted(options.keys() & {"epsilon", *own}):
             raise ValueError(f"{', '.join(given)} of a recipe comes from the filter; leave it out")
-        target = charges.float_below(self._left(self._current()) * Fraction(part))
+        target = charges.float_below(self._left() * Fraction(part))
         if target <= 0:
             raise ValueError(f"nothing is left in the filter: {self.words()}")
 
@@ -384,7 +287,7 @@ class Filter:
         best, most = None, 0.0
         for _ in range(_STEPS):
             made = make(epsilon=epsilon, **own, **options)
-            cost = self._charge(pricing.ledger(made)).cost
+            cost = terms.charge(pricing.ledger(made)).cost
             if most < cost <= target:
                 best, most = made, cost
             if target * (1 - _CLOSE) <= cost <= target:
@@ -394,122 +297,41 @@ class Filter:
             raise ValueError("no recipe was found that costs as little as the share")
         return best
 
-    def _charge(self, ledger: Ledger) -> Charge:
-        """What a ledger costs in this filter; ValueError as `take`."""
-        found = {
-            "relation": relation_name(ledger.relation),
-            "rows": ledger.rows,
-            "rows_per_person": ledger.rows_per_person,
-        }
-        for name, value in found.items():
-            own = getattr(self.terms, name)
-            if value != own:
-                raise ValueError(
-                    f"the filter is for {name}={own}, and the recipe for {value}; all recipes of a "
-                    f"filter have its {name}"
-                )
-        return charges.charge(self.terms.measure, self._limits, ledger)
-
     def _check_left(self, spent: list[Release], charge: Charge) -> None:
         """Refuse a release that costs more than is left; ValueError, with what is left."""
-        cost, gap, tail = charges.total([*(each.charge for each in spent), charge])
-        unit, delta = self.terms.unit, self.terms.delta
-        if cost > self._limits.cost:
-            words = f"the recipe costs {unit} = {charge.cost:.6g}, and {self._words(spent)}"
+        before = [each.charge for each in spent]
+        cost, gap, tail = charges.total([*before, charge])
+        unit, delta, limits = self.terms.unit, self.terms.delta, self.terms.limits
+        if cost > limits.cost:
+            left = self._words(limits.cost - charges.total(before).cost)
+            words = f"the recipe costs {unit} = {charge.cost:.6g}, and {left}"
             if delta:
                 words += (
                     f"; with a delta a filter adds up {unit} and not epsilon, so a recipe of its "
                     "own epsilon costs too much, and recipe(make, share=1) takes what is left"
                 )
             raise ValueError(words)
-        if gap > self._limits.gap or tail > self._limits.tail:
+        if gap > limits.gap or tail > limits.tail:
             raise ValueError(
                 "the finite bits of the samplers of so many draws cost more than the filter "
                 "keeps for them; use fewer rounds or fewer recipes"
             )
 
-    def _left(self, spent: list[Release]) -> Fraction:
-        return self._limits.cost - charges.total(each.charge for each in spent)[0]
+    def _left(self) -> Fraction:
+        spent = charges.total(each.charge for each in self._file.read().values())
+        return self.terms.limits.cost - spent.cost
 
-    def _words(self, spent: list[Release]) -> str:
-        left = charges.float_below(self._left(spent))
-        return f"{self.terms.unit} = {left:.6g} of {self.budget:.6g} is left"
-
-    def _id(self, words: bytes) -> str:
-        """The HMAC-SHA256 of the words of a key or of a run, by which they are known again.
-
-        It does not tell a key of 256 bits. A research key has at most 64 bits, so a search finds it
-        from the hash and the salt, as from what was released.
-        """
-        return hmac.new(self._known[1].encode(), words, hashlib.sha256).hexdigest()
-
-    def _current(self) -> list[Release]:
-        """What was paid for so far, by other processes too."""
-        with self._transaction() as database:
-            return self._read(database)
-
-    @contextlib.contextmanager
-    def _transaction(self, *, write: bool = False) -> Iterator[sqlite3.Connection]:
-        """The database, to which nobody else writes meanwhile. An error undoes what was written.
-
-        Raises:
-            ValueError: naming the file, if it is no whole database. For a filter without a file in
-                a process that was forked from its own.
-            OSError: naming the file, if it cannot be opened or written.
-        """
-        with self._lock, contextlib.ExitStack() as stack:
-            if self._path is None:
-                if os.getpid() != self._process:
-                    raise ValueError(
-                        "a filter without a file is of the process that made it; give it a path, "
-                        "and open that here"
-                    )
-                database = self._memory
-            else:
-                self._path.stat()  # its error says that there is no such file
-                if write and not os.access(self._path, os.W_OK):
-                    raise PermissionError(errno.EACCES, "may not be written", str(self._path))
-                stack.enter_context(_naming(self._path))
-                database = _connect(f"{self._path.as_uri()}?mode=rw")
-                stack.callback(database.close)
-                database.execute("PRAGMA synchronous = EXTRA")  # a crash undoes no charge
-            stack.enter_context(database)  # commits, or rolls back
-            database.execute("BEGIN IMMEDIATE" if write else "BEGIN")
-            yield database
-
-    def _read(self, database: sqlite3.Connection) -> list[Release]:
-        """What was paid for, by the database; it becomes what is known.
-
-        Raises:
-            ValueError: naming the file, if its content is not that of a filter, or not of this one,
-                or says that less was spent than was.
-        """
-        try:
-            [(version,)] = database.execute("PRAGMA user_version")
-            if version != VERSION:
-                raise ValueError(f"tables of version {version}, and this dpbt reads {VERSION}")
-            [(terms, salt, seal)] = database.execute("SELECT terms, salt, seal FROM filter")
-            records = database.execute("SELECT record FROM release ORDER BY number")
-            known = (str(terms), str(salt), *(str(record) for (record,) in records))
-            if seal != _seal(known):
-                raise ValueError("it lacks its own checksum")
-            if known[: len(self._known)] != self._known:
-                raise ValueError("another filter, or less was spent than was: is it an old copy?")
-            releases = [decode(Release, each.encode(), "a release") for each in known[2:]]
-            if not self._known:
-                self.terms = terms = decode(Terms, known[0].encode(), "the filter")
-                self._limits = charges.limits(terms.measure, terms.epsilon, terms.delta)
-        except (ValueError, ArithmeticError) as error:
-            raise _damaged(self._path, error) from None
-        self._known = known
-        return releases
+    def _words(self, left: Fraction) -> str:
+        rest = charges.float_below(left)
+        return f"{self.terms.unit} = {rest:.6g} of {self.budget:.6g} is left"
 
     def __str__(self) -> str:
-        terms, spent = self.terms, self._current()
+        terms, spent = self.terms, [*self._file.read().values()]
         what = f"{terms.epsilon:g}, {terms.delta:g}" if terms.delta else f"{terms.epsilon:g}"
         rows = [("release", "recipe", terms.unit, "of the budget")]
         costs = [(str(number), each.name, each.charge.cost) for number, each in enumerate(spent, 1)]
-        for number, name, cost in [*costs, ("(left)", "", float(self._left(spent)))]:
+        left = terms.limits.cost - charges.total(each.charge for each in spent).cost
+        for number, name, cost in [*costs, ("(left)", "", float(left))]:
             rows.append((number, name, f"{cost:.6g}", f"{cost / self.budget:.2%}"))
         bound = "at most " if to_relation(terms.relation) is ADD_REMOVE else ""
         lines = [
@@ -530,57 +352,8 @@ class Filter:
         raise TypeError("a copy of a filter would spend its budget twice; give it a path, and open")
 
 
-def _connect(database: str) -> sqlite3.Connection:
-    """A connection whose transactions begin and end as they are told."""
-    return sqlite3.connect(
-        database, uri=True, timeout=_WAIT, isolation_level=None, check_same_thread=False
-    )
-
-
-def _create(path: Path) -> None:
-    """Make a new and empty file that only its owner can read.
-
-    Raises:
-        ValueError: naming the file, if it exists.
-        OSError: if it cannot be made.
-    """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    try:
-        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
-    except FileExistsError:
-        raise ValueError(f"{path}: the file exists, and a filter may spend from it") from None
-
-
-@contextlib.contextmanager
-def _naming(path: Path) -> Iterator[None]:
-    """Errors of SQLite as ValueError for a damaged file, and as OSError for all else."""
-    try:
-        yield
-    except sqlite3.Error as error:
-        code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF
-        if isinstance(error, sqlite3.OperationalError) and code != sqlite3.SQLITE_ERROR:
-            raise OSError(f"{path}: {error}") from error
-        raise _damaged(path, error) from error
-
-
-def _damaged(path: Path | None, error: Exception) -> ValueError:
-    """The refusal of a file that is no whole filter."""
-    return ValueError(f"{path}: not a filter, or changed or damaged ({error}); {RESTORE}")
-
-
-def _json(record: Terms | Release) -> str:
-    """A record as the file keeps it."""
-    return msgspec.json.encode(record).decode()
-
-
-def _seal(known: tuple[str, ...]) -> str:
-    """The checksum of terms, salt and releases."""
-    return hashlib.sha256(repr(known).encode()).hexdigest()
-
-
-def _words(key: Array) -> bytes:
-    """The random bits of a key."""
-    return np.asarray(jax.random.key_data(key)).astype("<u4").tobytes()
+def _absolute(path: str | Path) -> Path:
+    return as_path("path", path).absolute()
 
 
 def _ledger(recipe: Recipe, key: Array | None = None) -> Ledger:

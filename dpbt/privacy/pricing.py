@@ -21,10 +21,11 @@ from dpbt.base import (
     WeakLearner,
     uniform,
 )
-from dpbt.privacy import accounting, boundary, keys, mechanisms
-from dpbt.privacy.boundary import DrawSpec, Stages
+from dpbt.privacy import accounting, boundary, keys, mechanisms, tracing
+from dpbt.privacy.boundary import DrawSpec
 from dpbt.privacy.draws import group_of
 from dpbt.privacy.mechanism import ROUNDING, Numbers
+from dpbt.privacy.tracing import Stages
 
 
 @jax.enable_x64(False)  # so it is the same wherever it is asked for, and prices what runs
@@ -41,7 +42,7 @@ def ledger(recipe: Recipe, key: Array | None = None) -> accounting.Ledger:
     Raises:
         ValueError: for anything else than a recipe of one setting and a whole number of rounds.
             Also for a draw whose price follows from rows or from what was released
-            (`boundary.check_prices`), and for one beyond the range of its sampler.
+            (`tracing.check_prices`), and for one beyond the range of its sampler.
     """
     kind = None if key is None else keys.kind(key)
     rounds, delta = _checked(recipe)
@@ -271,7 +272,7 @@ class _Read(NamedTuple):
 
     Attributes:
         sites: its draws, without numbers that are traced.
-        stages: as `boundary.stages`, or why there are none.
+        stages: as `tracing.stages`, or why there are none.
     """
 
     sites: tuple[boundary.Request, ...]
@@ -287,7 +288,7 @@ def _read(recipe: Recipe, part: str) -> _Read:
     """What is read off the program of a part of a run, once for the static parts of recipes.
 
     Raises:
-        ValueError: as `boundary.check_prices`, and for a mechanism of the user's own that has the
+        ValueError: as `tracing.check_prices`, and for a mechanism of the user's own that has the
             name of one of the library's, or that claims never to read the rows.
     """
     learner = recipe.learner
@@ -304,12 +305,12 @@ def _read(recipe: Recipe, part: str) -> _Read:
             return _row(*key, budget, public, bound, rows)._replace(weights=weights)
 
         weights = jax.eval_shape(functools.partial(_row, *key), *numbers).weights
-        found = boundary.follows(program_of(learner, part), make, (known, weights), numbers)
-        boundary.check_prices(found, protected=not learner.unprotected)
+        found = tracing.follows(program_of(learner, part), make, (known, weights), numbers)
+        tracing.check_prices(found, protected=not learner.unprotected)
         for each in found:
             _check_mechanism(each.ask)
         try:
-            stages: Stages | str = boundary.stages(found)
+            stages: Stages | str = tracing.stages(found)
         except ValueError as error:
             stages = str(error)
         _READ[key] = _Read(tuple(boundary.static(each.ask) for each in found), stages)
@@ -337,7 +338,7 @@ def _check_mechanism(ask: boundary.Request) -> None:
 
 
 def stages(recipe: Recipe, part: str) -> Stages:
-    """Which draws of a part of a run one pass over a table in parts can serve (`boundary.stages`).
+    """Which draws of a part of a run one pass over a table in parts can serve (`tracing.stages`).
 
     Raises:
         ValueError: for a part that reads all rows at once.

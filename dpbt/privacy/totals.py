@@ -76,7 +76,7 @@ def _limbs(value: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 @functools.cache
 def _drawn(mechanism: Mechanism) -> Callable[..., tuple[Array, Array]]:
     """The draw of a mechanism from large totals, compiled once for each shape."""
-    assert mechanism.wide is not None  # as `boundary.stages` says
+    assert mechanism.wide is not None  # as `tracing.stages` says
     return jax.jit(mechanism.wide)
 
 

@@ -83,6 +83,13 @@ class PrivateEstimator(BaseEstimator):
         """
         raise NotImplementedError
 
+    def _check(self, recipe: Recipe) -> None:
+        """Refuse a recipe that the estimator cannot predict by.
+
+        Raises:
+            ValueError: saying what it takes.
+        """
+
     def _fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """`fit`, which the classes of estimators describe.
 
@@ -112,6 +119,7 @@ class PrivateEstimator(BaseEstimator):
         made = {name: getattr(self, name, None) for name in _MADE_OF}
         made |= {"domain": reading.domain, "target": answers.target}
         recipes = candidates_of(made, self._recipes)
+        self._check(recipes[0])
 
         # What is private: the table, padded with absent rows so that no shape shows its length.
         weights = self._weights(label, sample_weight)

@@ -6,11 +6,13 @@ import numpy as np
 from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.utils.metaestimators import available_if
 
+from dpbt.base import Recipe
 from dpbt.data.declarations import Answers, answers_of, range_of
 from dpbt.data.domains import Label
 from dpbt.data.targets import in_units
 from dpbt.recipes import named
 from dpbt.release import model as models
+from dpbt.release.about import about
 from dpbt.sklearn.base import PrivateEstimator
 from dpbt.sklearn.inputs import BOOSTING
 
@@ -214,6 +216,10 @@ class PrivateForestClassifier(_PrivateClassifier):
             TypeError: for a sparse X.
         """
         return self._fit(X, y)
+
+    def _check(self, recipe: Recipe) -> None:
+        if about(recipe).probability != "shares":
+            raise ValueError(f"a forest takes a recipe of random trees, got {recipe.name}")
 
     def decision_function(self, X: Any) -> np.ndarray:
         """float64[N]: the mean share of `classes_[1]` less 1/2; above 0 means that class."""

@@ -125,11 +125,9 @@ def _check_task(task: Task) -> None:
         ("table", Table, "a table, as dpbt.table makes it"),
         ("arguments", Mapping, "a dict of the maker's arguments"),
     ):
-        value = getattr(task, field)
-        if not isinstance(value, kind):
-            raise ValueError(
-                f"{field} of task {name!r} must be {words}, got {type(value).__name__}"
-            )
+        if not isinstance(value := getattr(task, field), kind):
+            given = type(value).__name__
+            raise ValueError(f"{field} of task {name!r} must be {words}, got {given}")
 
     # The masks and the table have the same rows.
     if str(task.table.target.dtype) != BINARY.dtype or task.table.weight is not None:

@@ -26,7 +26,7 @@ from dpbt.training.boosting import sampled, without_withheld
 from dpbt.training.checkpoint import Checkpoint
 from dpbt.training.memory import side_by_side_bytes
 from dpbt.training.step import prepared_table
-from dpbt.validate import flag, positive
+from dpbt.validate import flag, is_traced, positive
 
 MEMORY = 4 * 2**30
 """How many bytes a fit may take by default."""
@@ -153,6 +153,11 @@ def learn(
         OSError: as `fit`.
     """
     flag("keep_withheld", keep_withheld)
+    if is_traced(*jax.tree.leaves((key, table, recipe, public_key))):
+        raise ValueError(
+            "dpbt.fit checks and pads its table on the host, so it runs outside of jit and vmap; "
+            "map dpbt.boost over keys, tables and recipes, and take boosted.model(table, recipe)"
+        )
     if isinstance(table, BlockTable):
         if keep_withheld:
             raise ValueError("keep_withheld is for tables in memory")

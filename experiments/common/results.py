@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from dpbt.commands.errors import InputError
+from dpbt.cli.errors import InputError
 from dpbt.sweeps.storage import provenance, write_whole
 
 Line = dict[str, Any]

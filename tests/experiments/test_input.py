@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from dpbt.commands.errors import STOPPED, InputError, of_input
+from dpbt.cli.errors import STOPPED, InputError, of_input
 from experiments import __main__ as command_line
 from experiments import bench
 from experiments import demo as demos

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 import dpbt
-from dpbt import boosting, losses, recipes, reweighting
+from dpbt import boosting, recipes, reweighting
 from dpbt.base import ADD_REMOVE, Noise, Prologue
-from dpbt.learners import one_rule, random_tree, trees
+from dpbt.learners import one_rule, trees
 from dpbt.privacy import boundary, mechanisms
 from dpbt.privacy.accounting import Event, Line
 from tests.redteam.attacks import one_split
@@ -115,21 +115,6 @@ def test_a_prologue_that_is_put_under_another_tag_changes_the_noise():
             tuple(np.asarray(jax.random.key_data(boosting.own_key(jax.random.key(0), recipe))))
         )
     assert len(set(keys)) == 3
-
-
-def test_forests_side_by_side_are_what_fit_learns_or_refused():
-    learner = random_tree.random_tree(2, ADD_REMOVE, NOISE)
-    recipe = recipes.custom(
-        learner,
-        epsilon=1.0,
-        rows=400,
-        rounds=2,
-        reweighter=reweighting.mirror(losses.m_alpha, True),
-        reweighting=reweighting.MirrorNumbers(np.float32(1)),
-    )
-    keys = jax.random.split(jax.random.key(0))
-    with pytest.raises(ValueError, match="wait for each other"):
-        dpbt.fit(keys[0], one_split(), recipe, keys[1])
 
 
 BAD_LINES = {

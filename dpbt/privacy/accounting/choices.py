@@ -6,11 +6,9 @@ A run learns a model and draws its score. All candidates are priced as the deare
 import dataclasses
 import math
 from collections.abc import Sequence
-from typing import NoReturn
 
-from dpbt.base import relation_name
 from dpbt.privacy.accounting.events import Line
-from dpbt.privacy.accounting.ledger import Ledger
+from dpbt.privacy.accounting.ledger import Indivisible, Ledger
 from dpbt.privacy.accounting.runs import (
     RunCount,
     best_gdp_epsilon,
@@ -92,7 +90,7 @@ def choice_of(
 
 
 @dataclasses.dataclass(frozen=True)
-class ChoiceLedger(Ledger):
+class ChoiceLedger(Indivisible):
     """A ledger whose total is that of a choice, by docs/privacy.md T1 to T5.
 
     `lines` are of one run: those of the released candidate's fit, and last that of its score. The
@@ -107,11 +105,6 @@ class ChoiceLedger(Ledger):
     choice: Choice = dataclasses.field(kw_only=True)
 
     kind_words = "a choice, with the lines of one run, "
-
-    @property
-    def composes(self) -> bool:
-        """False: the lines are of one run, and the total is of the best of several."""
-        return False
 
     @property
     def _score(self) -> Line:
@@ -139,21 +132,6 @@ class ChoiceLedger(Ledger):
     def pure_epsilon(self) -> float:
         """(2 + eta) epsilon of one run (T1)."""
         return best_pure_epsilon(self.run()[0], self.choice.count)
-
-    @property
-    def rho(self) -> float:
-        """Infinite: a choice has no zCDP total."""
-        return math.inf
-
-    @property
-    def mu(self) -> float:
-        """Infinite: a choice has no GDP total."""
-        return math.inf
-
-    @property
-    def gaussian(self) -> bool:
-        """False: GDP does not compose a choice."""
-        return False
 
     @property
     def exact(self) -> bool:
@@ -242,14 +220,6 @@ class ChoiceLedger(Ledger):
             return math.inf
         return self._law(left, accountant) + both
 
-    def dp_event(self, accountant: str = "rdp") -> NoReturn:
-        """Refused: dp_accounting has no event for the law of every number of runs.
-
-        Raises:
-            ValueError: always.
-        """
-        raise ValueError("a choice is no event of dp_accounting; use its total")
-
     def _footers(self) -> list[str]:
         choice, (epsilon, rho, mu) = self.choice, self.run()
         how = "the dearer of fit and score" if choice.disjoint else "fit and score"
@@ -257,20 +227,16 @@ class ChoiceLedger(Ledger):
         if math.isfinite(epsilon):
             one = f"epsilon = {epsilon:.6g}"
         name = {0.0: "logarithmic", 1.0: "geometric"}.get(choice.eta, "negative binomial")
-        rest = super()._footers()[1:]
-        total = f"total: epsilon = {'' if self.exact else 'FLOAT '}{self.epsilon:.6g}"
-        if self.delta:
-            total += f", delta = {self.delta:g}"
-        elif self.sampler_delta:
-            total += f", delta = {self.sampler_delta:.2g}"
         return [
             f"lines are of one run of a candidate; it costs {how}: {one}",
             f"choice: the best {choice.score} of a random number of runs, {name}, "
             f"eta = {choice.eta:g}, gamma = {choice.gamma:.6g}, mean {choice.count.mean:.4g}, "
             f"of {choice.candidates} candidates; docs/privacy.md T1-T5",
-            f"{total} under {relation_name(self.relation)}",
-            *rest,
+            *super()._footers(),
         ]
+
+    def _by(self) -> str:
+        return ""
 
 
 def with_choice(book: Ledger, key: str | None, choice: Choice, score: Line) -> ChoiceLedger:

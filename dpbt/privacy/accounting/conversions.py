@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -23,10 +23,14 @@ def advanced_epsilon(lines: Sequence[Line], delta: float) -> float:
     For k equal draws this is Asadi et al. (2022), Theorem 2.8. The form for unequal draws is that
     of Dwork, Rothblum & Vadhan (2010), as stated by Kairouz, Oh & Viswanath (2015).
     """
-    squares = math.fsum(line.count * line.epsilon**2 for line in lines)
-    bias = math.fsum(
-        line.count * line.epsilon * math.expm1(min(line.epsilon, 700)) for line in lines
-    )
+    return _advanced([(line.count, line.epsilon) for line in lines], delta)
+
+
+def _advanced(draws: Iterable[tuple[int, float]], delta: float) -> float:
+    """Advanced composition of draws as (how many, epsilon of each)."""
+    draws = list(draws)
+    squares = math.fsum(count * epsilon**2 for count, epsilon in draws)
+    bias = math.fsum(count * epsilon * math.expm1(min(epsilon, 700)) for count, epsilon in draws)
     return math.sqrt(2 * math.log(1 / delta) * squares) + bias
 
 
@@ -42,18 +46,13 @@ def advanced_each(epsilon: float, delta: float, parts: tuple[tuple[int, float], 
     if math.isinf(epsilon):
         return epsilon
 
-    def advanced(each: float) -> float:
-        squares = math.fsum(count * (multiple * each) ** 2 for count, multiple in parts)
-        bias = math.fsum(
-            count * multiple * each * math.expm1(min(multiple * each, 700))
-            for count, multiple in parts
-        )
-        return math.sqrt(2 * math.log(1 / delta) * squares) + bias
+    def fits(each: float) -> bool:
+        return _advanced(((count, multiple * each) for count, multiple in parts), delta) <= epsilon
 
     low, high = 0.0, epsilon
     for _ in range(80):
         middle = (low + high) / 2
-        low, high = (middle, high) if advanced(middle) <= epsilon else (low, middle)
+        low, high = (middle, high) if fits(middle) else (low, middle)
     return max(low, epsilon / math.fsum(count * multiple for count, multiple in parts))
 
 

@@ -308,10 +308,10 @@ class Ledger(HoldsFunctions):
 
     def _footers(self) -> list[str]:
         """The total, the guarantee in words, and the meaning of columns and units."""
-        mark = "" if self.exact else "FLOAT "
+        mark, how = "" if self.exact else "FLOAT ", self._by()
         total = f"total: epsilon = {mark}{self.epsilon:.6g}"
         if self.delta:
-            total += f", delta = {self.delta:g} ({self._by()})"
+            total += f", delta = {self.delta:g}" + (f" ({how})" if how else "")
         elif self.sampler_delta:
             total += f", delta = {self.sampler_delta:.2g}"
         lines = [f"{total} under {relation_name(self.relation)}"]
@@ -355,8 +355,43 @@ class Ledger(HoldsFunctions):
         return f"neighbours: {meaning}"
 
 
+class Indivisible(Ledger):
+    """A ledger whose lines do not compose to its total, such as that of a choice.
+
+    It has no rho, no mu and no event of dp_accounting: totals in these are infinite.
+    """
+
+    @property
+    def composes(self) -> bool:
+        """False: the lines are of one run, and the total is of the best of several."""
+        return False
+
+    @property
+    def rho(self) -> float:
+        """Infinite: a choice has no zCDP total."""
+        return math.inf
+
+    @property
+    def mu(self) -> float:
+        """Infinite: a choice has no GDP total."""
+        return math.inf
+
+    @property
+    def gaussian(self) -> bool:
+        """False: GDP does not compose a choice."""
+        return False
+
+    def dp_event(self, accountant: str = "rdp") -> NoReturn:
+        """Refused: dp_accounting has no event for the law of every number of runs.
+
+        Raises:
+            ValueError: always.
+        """
+        raise ValueError(f"{self.kind_words}is no event of dp_accounting; use its total")
+
+
 @dataclasses.dataclass(frozen=True)
-class BasicSum(Ledger):
+class BasicSum(Indivisible):
     """A sum with a part whose lines do not compose, such as a choice: totals add up.
 
     Guarantee. By basic composition (Dwork & Roth, 2014, Theorem 3.16) the epsilons of the parts add
@@ -374,29 +409,9 @@ class BasicSum(Ledger):
         return [composed(joint), *rest] if joint else rest
 
     @property
-    def composes(self) -> bool:
-        """False: the lines of one run do not compose to the total of a choice."""
-        return False
-
-    @property
     def pure_epsilon(self) -> float:
         """The sum of the parts' pure epsilons."""
         return math.fsum(part.pure_epsilon for part in self.parts)
-
-    @property
-    def rho(self) -> float:
-        """Infinite: a choice has no zCDP total."""
-        return math.inf
-
-    @property
-    def mu(self) -> float:
-        """Infinite: a choice has no GDP total."""
-        return math.inf
-
-    @property
-    def gaussian(self) -> bool:
-        """False: GDP does not compose a choice."""
-        return False
 
     @property
     def accountant(self) -> str:
@@ -449,14 +464,6 @@ class BasicSum(Ledger):
         parts = self._apart()
         share = delta / len(parts)
         return math.fsum(part.epsilon_at(share, part.accountant) for part in parts)
-
-    def dp_event(self, accountant: str = "rdp") -> NoReturn:
-        """Refused: dp_accounting has no event for every choice.
-
-        Raises:
-            ValueError: always.
-        """
-        raise ValueError("a sum with a choice is no event of dp_accounting; use its total")
 
     def _by(self) -> str:
         return "the sum of the parts"

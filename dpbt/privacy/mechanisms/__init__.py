@@ -54,23 +54,3 @@ BY_NAME = {
     )
 }
 """Every mechanism of the library, by its name in ledgers."""
-
-__all__ = [
-    "BY_NAME",
-    "FLOOR",
-    "MAX_CANDIDATES",
-    "MAX_DISCRETE_SCALE",
-    "SATURATION",
-    "Scores",
-    "assignment",
-    "behind_best",
-    "discrete_laplace",
-    "exponential",
-    "gaussian",
-    "laplace",
-    "noisy_max",
-    "rounded_gaussian",
-    "rounding_step",
-    "selection_noise",
-    "uniform",
-]

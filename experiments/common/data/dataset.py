@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from dpbt.base import Table
-from dpbt.commands.errors import InputError, of_input
+from dpbt.cli.errors import InputError, of_input
 from dpbt.data.cells import read_truths
 from dpbt.data.domains import (
     Columns,

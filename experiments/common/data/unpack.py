@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from dpbt.commands.errors import InputError
+from dpbt.cli.errors import InputError
 
 
 def uncompress(download: Path, file: Path) -> None:

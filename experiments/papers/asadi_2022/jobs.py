@@ -14,7 +14,7 @@ import numpy as np
 
 from dpbt import recipes
 from dpbt.base import Recipe
-from dpbt.commands.errors import InputError, of_input
+from dpbt.cli.errors import InputError, of_input
 from dpbt.sweeps import plan, runner, storage
 from experiments.common import aggregated, commands, protocols, results
 from experiments.common.progress import progress

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from dpbt.base import Table
-from dpbt.commands.errors import InputError
+from dpbt.cli.errors import InputError
 from dpbt.data.domains import Nominal, Numeric, positions
 from experiments.common import commands, data
 from experiments.papers.bojarski_2014.grid import Run, split

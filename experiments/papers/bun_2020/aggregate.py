@@ -6,7 +6,7 @@ from pathlib import Path
 
 from scipy.stats import chi
 
-from dpbt.commands.errors import InputError
+from dpbt.cli.errors import InputError
 from dpbt.recipes.published.smooth import halfspace_settings
 from experiments.common import aggregated, smooth_bounds
 from experiments.common.results import Line

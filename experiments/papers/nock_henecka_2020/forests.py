@@ -7,7 +7,7 @@ import argparse
 
 from dpbt import recipes
 from dpbt.base import Recipe
-from dpbt.commands.errors import of_input
+from dpbt.cli.errors import of_input
 from dpbt.sweeps import plan
 from experiments.common import commands, results
 from experiments.papers.nock_henecka_2020.run import add_bins, add_domains, fit_and_say

@@ -6,8 +6,8 @@ import inspect
 from typing import TYPE_CHECKING, Any
 
 import dpbt
-from dpbt.commands import options as kinds
-from dpbt.commands.errors import InputError, of_input
+from dpbt.cli import options as kinds
+from dpbt.cli.errors import InputError, of_input
 from dpbt.data import domains, files
 from dpbt.data.domains import Domain, Label
 from dpbt.release.model import Model

@@ -3,8 +3,8 @@
 import argparse
 
 import dpbt
-from dpbt.commands import inputs
-from dpbt.commands.errors import of_input
+from dpbt.cli import inputs
+from dpbt.cli.errors import of_input
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import dpbt
-from dpbt.commands import inputs, output
-from dpbt.commands import options as kinds
-from dpbt.commands.errors import InputError, of_input
+from dpbt.cli import inputs, output
+from dpbt.cli import options as kinds
+from dpbt.cli.errors import InputError, of_input
 from dpbt.release.model import Model
 from dpbt.storage import write_whole
 

@@ -7,9 +7,9 @@ that was stopped goes on where it was, if the same command is run again.
 
 import argparse
 
-from dpbt.commands import check, inputs, output
-from dpbt.commands import options as kinds
-from dpbt.commands.errors import of_input
+from dpbt.cli import check, inputs, output
+from dpbt.cli import options as kinds
+from dpbt.cli.errors import of_input
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:

@@ -20,8 +20,8 @@ from typing import TextIO
 
 import numpy as np
 
-from dpbt.commands import inputs, output
-from dpbt.commands.errors import InputError, of_input
+from dpbt.cli import inputs, output
+from dpbt.cli.errors import InputError, of_input
 from dpbt.data import blocks as folders
 from dpbt.data import files
 from dpbt.data.domains import Domain

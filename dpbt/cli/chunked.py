@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dpbt import storage
-from dpbt.commands import inputs
-from dpbt.commands import options as kinds
-from dpbt.commands.errors import InputError, of_input
+from dpbt.cli import inputs
+from dpbt.cli import options as kinds
+from dpbt.cli.errors import InputError, of_input
 from dpbt.data.domains import Domain, Label
 from dpbt.release.scoring import BLOCK_ROWS
 from dpbt.storage import write_whole

@@ -12,13 +12,13 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 BAD_INPUT, INTERRUPTED, NO_READER = 2, 130, 141
+"""Exit statuses; the last two are those of shells for Ctrl-C and for a pipe that nobody reads."""
 
 STOPPED = (
     "interrupted; the files written so far are kept, and what has a checkpoint or a folder of "
     "results goes on with the same command"
 )
 """What Ctrl-C says."""
-"""Exit statuses; the last two are those of shells for Ctrl-C and for a pipe that nobody reads."""
 
 
 class InputError(ValueError):

@@ -3,8 +3,8 @@
 import argparse
 
 import dpbt
-from dpbt.commands import inputs
-from dpbt.commands import options as kinds
+from dpbt.cli import inputs
+from dpbt.cli import options as kinds
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:

@@ -13,7 +13,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any, NoReturn
 
-from dpbt.commands.errors import InputError
+from dpbt.cli.errors import InputError
 
 LARGEST_SEED = 2**31 - 1
 

@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import dpbt
-from dpbt.commands import check, chunked, inputs, output
-from dpbt.commands import options as kinds
-from dpbt.commands.errors import InputError, of_input
+from dpbt.cli import check, chunked, inputs, output
+from dpbt.cli import options as kinds
+from dpbt.cli.errors import InputError, of_input
 from dpbt.data.domains import Domain, Label
 
 if TYPE_CHECKING:
@@ -90,7 +90,6 @@ def run(options: argparse.Namespace) -> None:
             labels,
             **label.options,
             sample_weight=weights,
-            most_weight=None if label.weight is None else label.weight.most,
             capacity=options.rows if options.relation == "add_remove" else None,
         )
         key, public_key = keys.noise_and_public(options.seed)

@@ -10,8 +10,8 @@ import argparse
 import sys
 from pathlib import Path
 
-from dpbt.commands import inputs, output
-from dpbt.commands.errors import InputError, of_input
+from dpbt.cli import inputs, output
+from dpbt.cli.errors import InputError, of_input
 from dpbt.data.domains import Domain, Label
 from dpbt.data.owner import OwnerReport
 from dpbt.release.scoring import BLOCK_ROWS

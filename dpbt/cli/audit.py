@@ -8,9 +8,9 @@ would itself not be private. Exit status 1 means a loss above the claim of a pur
 import argparse
 
 import dpbt
-from dpbt.commands import inputs, output
-from dpbt.commands import options as kinds
-from dpbt.commands.errors import InputError
+from dpbt.cli import inputs, output
+from dpbt.cli import options as kinds
+from dpbt.cli.errors import InputError
 from dpbt.data import domains
 from dpbt.data.domains import Domain, Label
 

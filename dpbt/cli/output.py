@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TextIO
 
-from dpbt.commands.errors import InputError
+from dpbt.cli.errors import InputError
 
 
 def add_out(parser: argparse.ArgumentParser, words: str, required: bool = False) -> None:

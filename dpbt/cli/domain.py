@@ -4,8 +4,8 @@ import argparse
 import sys
 from pathlib import Path
 
-from dpbt.commands import output
-from dpbt.commands.errors import InputError, of_input
+from dpbt.cli import output
+from dpbt.cli.errors import InputError, of_input
 from dpbt.data import files, templates
 from dpbt.storage import write_whole
 

@@ -2,9 +2,9 @@
 
 import argparse
 
-from dpbt.commands import inputs
-from dpbt.commands import options as kinds
-from dpbt.commands.errors import of_input
+from dpbt.cli import inputs
+from dpbt.cli import options as kinds
+from dpbt.cli.errors import of_input
 from dpbt.privacy.measures import MEASURES
 
 

@@ -109,30 +109,6 @@ def _folded(operation: Callable[[Any, Any], Any], parts: Any) -> Any:
     return fold(operation, parts[0], parts[1:], unroll=4)
 
 
-# The sizes that programs are compiled for.
-
-
-LEAST_ROWS = 64
-"""Fewest rows that a table is padded to."""
-
-MOST_PADDED_ROWS = 2**20
-"""Larger tables are not padded: a copy costs more there than compiling does."""
-
-
-def bucket(count: int) -> int:
-    """The smallest size that is at least `count`, with four sizes in each octave.
-
-    The sizes are 1 to 8, then 10, 12, 14, 16, 20 and so on: at most a quarter more than `count`.
-    """
-    step = 2 ** max(int(count - 1).bit_length() - 3, 0)
-    return -(-count // step) * step
-
-
-def row_bucket(rows: int) -> int:
-    """How many rows a table of `rows` rows is padded to."""
-    return rows if rows > MOST_PADDED_ROWS else max(bucket(rows), LEAST_ROWS)
-
-
 # What losses say that the probability of a score is.
 
 

@@ -174,7 +174,7 @@ REFUSED = [
     ),
     (several(class_weight="balanced"), "not read off the labels, as their counts are private"),
     (several(class_weight={0: 1}), r"a weight for each of \['0', '1', '2'\]"),
-    (two(most_weight=0), "most_weight must be a positive finite number, got 0"),
+    (two(most_weight=0), "most_weight must be greater than 0 and finite, got 0"),
     (number(target_range=None), "target_range must be stated: the public"),
     (number(target_range=(3, 1)), "target_range must be"),
     (number(target_range=5), "target_range must be"),

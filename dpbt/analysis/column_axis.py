@@ -119,7 +119,7 @@ def _tick_places(scale: str, low: float, high: float) -> list[float]:
     if scale == "linear" or (low == 0 and high <= 10):
         found: Any = MaxNLocator(8, steps=[1, 2, 5, 10]).tick_values(low, high)
     else:
-        powers = np.asarray(LogLocator(numticks=8).tick_values(low or 1, high))
+        powers: Any = LogLocator(numticks=8).tick_values(low or 1, high)
         found = [*([0.0] if low == 0 else []), *powers[powers >= (low or 1)]]
     inside = [float(f"{at:.12g}") for at in found if low <= at <= high]
     return inside if len(inside) > 1 else [low, high]

@@ -9,14 +9,30 @@ from typing import TypeVar
 import jax
 import numpy as np
 
-from dpbt.arithmetic import LEAST_ROWS as LEAST_ROWS
-from dpbt.arithmetic import MOST_PADDED_ROWS as MOST_PADDED_ROWS
-from dpbt.arithmetic import bucket as bucket
-from dpbt.arithmetic import row_bucket
 from dpbt.base import Array, Table
+
+LEAST_ROWS = 64
+"""Fewest rows that a table is padded to."""
+
+MOST_PADDED_ROWS = 2**20
+"""Larger tables are not padded: a copy costs more there than compiling does."""
 
 Arrays = TypeVar("Arrays")
 """A pytree of arrays."""
+
+
+def bucket(count: int) -> int:
+    """The smallest size that is at least `count`, with four sizes in each octave.
+
+    The sizes are 1 to 8, then 10, 12, 14, 16, 20 and so on: at most a quarter more than `count`.
+    """
+    step = 2 ** max(int(count - 1).bit_length() - 3, 0)
+    return -(-count // step) * step
+
+
+def row_bucket(rows: int) -> int:
+    """How many rows a table of `rows` rows is padded to."""
+    return rows if rows > MOST_PADDED_ROWS else max(bucket(rows), LEAST_ROWS)
 
 
 def padded(table: Table) -> Table:

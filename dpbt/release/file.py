@@ -144,8 +144,8 @@ def _packed(name: str, array: Any) -> _Array:
         values = np.packbits(values, axis=-1)
     if not np.isfinite(values).all():
         raise ValueError(f"{name} holds a number that is infinite or NaN, which no file keeps")
-    flat: Any = values.ravel().tolist()
-    return _Array(shape, flat)
+    numbers: Any = values.ravel().tolist()
+    return _Array(shape, numbers)
 
 
 def _all_unpacked(arrays: Mapping[str, _Array], dtypes: Mapping[str, str]) -> dict[str, np.ndarray]:
@@ -213,11 +213,10 @@ def _rows(model: Arrays, domain: Domain | None) -> _Rows:
     Raises:
         ValueError: for a domain that the model was not trained with.
     """
-    reads: Any = {"dtype": model.dtype, "features": model.features}
+    dtype: Any = model.dtype
     if domain is None:
         asked = model.questions
-        kept = asked and _all_packed(asked, _QUESTIONS)
-        return _Rows(**reads, codes=False, domain=None, questions=kept)
+        return _Rows(dtype, model.features, False, None, asked and _all_packed(asked, _QUESTIONS))
 
     domains.check(domain)
     for name in domain:
@@ -230,7 +229,7 @@ def _rows(model: Arrays, domain: Domain | None) -> _Rows:
         if model.questions is not None:
             fits = len(domain) == model.features and ask_the_same(model.questions, asked)
         if fits:
-            return _Rows(**reads, codes=codes, domain=columns, questions=None)
+            return _Rows(dtype, model.features, codes, columns, None)
     raise ValueError("the model was trained with other questions than the domain asks")
 
 

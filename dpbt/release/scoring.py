@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from dpbt.arithmetic import Array, fold, namespace, row_bucket
+from dpbt.arithmetic import Array, fold, namespace
 from dpbt.data.blocks import BlockTable
 from dpbt.learners.hypotheses.kind import Hypotheses, Kind, Rows
 from dpbt.public import Questions, of_bits
@@ -64,9 +64,11 @@ def _with_jax(kind: Kind, arrays: tuple[Any, Any], rows: Rows, what: What) -> Ar
     import jax
     from jax.core import Tracer
 
+    from dpbt.data import shapes
+
     cells, count = rows.cells, rows.cells.shape[0]
     if not isinstance(cells, Tracer):
-        padding = max(row_bucket(count) - count, 0)
+        padding = max(shapes.row_bucket(count) - count, 0)
         cells = np.pad(np.asarray(cells), [(0, padding), (0, 0)])
     found = compiled(what)(kind, *arrays, rows._replace(cells=cells))
     if isinstance(found, Tracer):

@@ -355,8 +355,8 @@ def run(
                     structures.setdefault(group.structure, []).append((task, number, group))
             _run_structures(this, list(structures.values()))
         storage.finish(sweep, tasks, folder, plan)
-    counted: Any = {name: this.counted[name] for name in Report._fields}
-    return Report(**{**counted, "memory_mb": max(this.memory, default=0.0)})
+    counted: Any = {name: this.counted[name] for name in Report._fields[:-1]}
+    return Report(**counted, memory_mb=max(this.memory, default=0.0))
 
 
 _Piece = tuple[Task, int, Group]

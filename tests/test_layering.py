@@ -11,10 +11,10 @@ ROOT = counts.ROOT
 FILES = [path for folder in counts.FOLDERS for path in counts.files(folder)]
 LIMITS = {
     "lines of dpbt": 16_400,
-    "lines of tests": 24_000,
+    "lines of tests": 23_700,
     "lines of experiments": 9_260,
     "lines of paper_figures": 1_380,
-    "files of dpbt": 149,
+    "files of dpbt": 151,
     "modules in the root": 10,
     "floors of rooms": 9,
     "floors of files": 21,

@@ -21,42 +21,9 @@ SMOOTH = {
 }
 ALL = {**SMOOTH, "zero_one": losses.zero_one}
 U = np.linspace(0.0, 1.0, 4001, dtype=np.float32)
-INSIDE = U[40:-40]
 Z = np.linspace(-8.0, 8.0, 321, dtype=np.float32)
 
 each = pytest.mark.parametrize("loss", ALL.values(), ids=ALL.keys())
-each_smooth = pytest.mark.parametrize("loss", SMOOTH.values(), ids=SMOOTH.keys())
-
-
-@each
-def test_bayes_risk_is_fair_normalised_symmetric_and_concave(loss):
-    risk = np.asarray(loss.bayes_risk(U), np.float64)
-    assert risk[0] == pytest.approx(0, abs=1e-6)
-    assert risk[-1] == pytest.approx(0, abs=1e-6)
-    assert risk[2000] == pytest.approx(1, abs=1e-6)
-    np.testing.assert_allclose(risk, risk[::-1], atol=1e-5)
-    assert np.all(np.diff(risk, 2) < 1e-6)
-
-
-@each_smooth
-def test_inverse_link_undoes_the_link(loss):
-    u = INSIDE[np.abs(INSIDE - 0.5) > 1e-3]
-    np.testing.assert_allclose(loss.inverse_link(loss.link(u)), u, atol=2e-4)
-
-
-@each
-def test_link_is_minus_the_slope_of_the_bayes_risk(loss):
-    u = INSIDE[np.abs(INSIDE - 0.5) > 1e-2]
-    slope = jax.vmap(jax.grad(loss.bayes_risk))(jnp.asarray(u))
-    np.testing.assert_allclose(loss.link(u), -slope, rtol=1e-3, atol=1e-3)
-
-
-@each
-def test_inverse_link_is_minus_the_slope_of_the_surrogate(loss):
-    kinks = 2.0 if loss.name == "zero_one" else 2 * (1 - 0.1)
-    z = Z[(np.abs(np.abs(Z) - kinks) > 0.05) & (np.abs(Z) > 0.02)]
-    slope = jax.vmap(jax.grad(loss.surrogate))(jnp.asarray(z))
-    np.testing.assert_allclose(loss.inverse_link(-z), -slope, atol=1e-4)
 
 
 @each
@@ -65,7 +32,7 @@ def test_surrogate_is_the_conjugate_of_minus_the_bayes_risk(loss):
     np.testing.assert_allclose(loss.surrogate(Z), conjugate, atol=2e-3)
 
 
-@each_smooth
+@pytest.mark.parametrize("loss", SMOOTH.values(), ids=SMOOTH.keys())
 def test_smoothness_is_the_largest_second_derivative(loss):
     z = np.linspace(-8.0013, 8, 3201, dtype=np.float32)
     second = jax.vmap(jax.grad(jax.grad(loss.surrogate)))(jnp.asarray(z))
@@ -97,7 +64,7 @@ def test_perspective_is_homogeneous_monotone_and_superadditive(loss, w1, w0, mor
 
 
 def test_m_alpha_interpolates_and_takes_a_traced_alpha():
-    u = jnp.asarray(INSIDE)
+    u = jnp.asarray(U[40:-40])
     mixed = jax.jit(lambda alpha: losses.m_alpha(alpha).bayes_risk(u))(jnp.float32(0.3))
     expected = 0.3 * losses.matsushita.bayes_risk(u) + 0.7 * losses.zero_one.bayes_risk(u)
     np.testing.assert_allclose(mixed, expected, atol=1e-5)

@@ -362,11 +362,11 @@ def test_weights_that_are_not_public_bounds_are_refused():
         assert "4" not in str(error.value)
 
     for most in (0, -1, np.inf, np.nan, "2", True):
-        refuses("most_weight must be a positive", most_weight=most, sample_weight=np.ones(4))
+        refuses("most_weight must be", most_weight=most, sample_weight=np.ones(4))
     refuses("same length", sample_weight=np.ones(3), most_weight=1)
     refuses("must map each class", class_weight="balanced")
     refuses("a weight for each of", class_weight={"True": 1})
-    refuses("must be a positive finite", class_weight={True: 1, False: 0})
+    refuses("must be greater than 0 and finite", class_weight={True: 1, False: 0})
     refuses("and not both", target=CLASSES, negative="a", positive="b")
     with pytest.raises(ValueError, match="the target is a number"):
         dpbt.table(DOMAIN, columns, [1.0] * 4, target=RANGE, class_weight={1: 2})
